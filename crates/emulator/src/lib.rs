@@ -1,0 +1,2 @@
+//! An emulated CUDA device: PTX text in, results out.
+pub mod ptx;

@@ -1,0 +1,2 @@
+//! PTX text ⇄ syntax tree.
+pub mod ast;
