@@ -1,0 +1,31 @@
+# Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
+
+.PHONY: demo test lint doc bench bundle book toolchain
+
+IMAGE := target/demo/edges.png
+
+demo: toolchain ## Run every demo, checked against the CPU, and filter a picture
+	cargo run --release -- demo
+	@mkdir -p $(dir $(IMAGE))
+	cargo run --release -- image sobel book/src/pictures/harbour.png -o $(IMAGE)
+
+test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
+	cargo test --workspace
+
+lint: toolchain ## Format, clippy and documentation, all without warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine
+	cargo bench --bench bandwidth
+
+bundle: toolchain ## Program, tests and benchmark in bundle/, to run on a machine with no Rust
+	scripts/bundle bundle
+
+book: toolchain ## The book, as web pages in book/book
+	@command -v mdbook >/dev/null || cargo install --locked mdbook
+	mdbook build book
+
+toolchain:
+	@scripts/toolchain

@@ -1,0 +1,13 @@
+//! What the kernels should compute, as plain loops on the CPU, in wider arithmetic where there is a wider one.
+//!
+//! Nothing here shares code with a kernel. The tests and `ferrowarp demo` both check against it.
+
+pub mod blur;
+pub mod equalize;
+pub mod grayscale;
+pub mod histogram;
+pub mod reduce;
+pub mod saxpy;
+pub mod sobel;
+pub mod transpose;
+pub mod vecadd;
