@@ -1,2 +1,3 @@
 //! An emulated CUDA device: PTX text in, results out.
+pub mod fault;
 pub mod ptx;

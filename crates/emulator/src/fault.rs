@@ -1,0 +1,521 @@
+//! What can go wrong: errors while loading PTX, and traps while a kernel runs.
+
+use std::fmt;
+
+/// A line of the program that was compiled to PTX, from `.loc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLocation {
+    /// Path as the compiler wrote it.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: u32,
+    /// Column, counted from 1; 0 where the compiler gave none.
+    pub column: u32,
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A kernel stopped. The whole grid ends with the first trap.
+///
+/// Displayed as one sentence: what, where, and what is known about the cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Block index: x, y, z.
+    pub block: [u32; 3],
+    /// Thread index in its block: x, y, z.
+    pub thread: [u32; 3],
+    /// Line in the PTX text, counted from 1.
+    pub ptx_line: u32,
+    /// Line in the source, where the PTX says it.
+    pub source: Option<SourceLocation>,
+    /// What happened.
+    pub kind: TrapKind,
+}
+
+// By hand, because `thiserror` takes a field named `source` for an error.
+impl std::error::Error for Trap {}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        write!(f, "{} in kernel `{}`, ", self.kind, self.kernel)?;
+        write!(f, "block ({bx},{by},{bz}), thread ({tx},{ty},{tz}), at ")?;
+        match &self.source {
+            Some(source) => write!(f, "{source}")?,
+            None => write!(f, "PTX line {}", self.ptx_line)?,
+        }
+        match self.kind.cause() {
+            Some(cause) => write!(f, ": {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an instruction did to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Load,
+    /// Written.
+    Store,
+    /// Read and written in one step.
+    Atomic,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::Store => "store",
+            Self::Atomic => "atomic operation",
+        })
+    }
+}
+
+/// A state space of PTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Any of the others, told apart by the address.
+    Generic,
+    /// Device memory.
+    Global,
+    /// A block's own memory.
+    Shared,
+    /// A thread's own memory.
+    Local,
+    /// Constants.
+    Const,
+    /// Parameters.
+    Param,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Generic => "generic",
+            Self::Global => "global",
+            Self::Shared => "shared",
+            Self::Local => "local",
+            Self::Const => "constant",
+            Self::Param => "parameter",
+        })
+    }
+}
+
+/// What a piece of memory is, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionKind {
+    /// A live allocation of device memory.
+    Allocation,
+    /// One that has been freed.
+    Freed,
+    /// Host memory that the device may touch.
+    Host,
+    /// The shared memory of a block.
+    Shared,
+    /// The local memory of a thread.
+    Local,
+    /// The constant bank of a module.
+    Const,
+    /// The parameters of a kernel or function.
+    Param,
+}
+
+impl fmt::Display for RegionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allocation => "allocation",
+            Self::Freed => "freed allocation",
+            Self::Host => "host range",
+            Self::Shared => "shared memory of the block",
+            Self::Local => "local memory of the thread",
+            Self::Const => "constant memory of the module",
+            Self::Param => "parameter memory",
+        })
+    }
+}
+
+/// The region next to a wrong address, and how the two lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// First byte of the region.
+    pub base: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// What it is.
+    pub kind: RegionKind,
+    /// The wrong address.
+    pub address: u64,
+}
+
+impl fmt::Display for Nearest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.base.saturating_add(self.bytes);
+        if self.address < self.base {
+            write!(f, "{} before the start of", Bytes(self.base - self.address))?;
+        } else if self.address >= end {
+            write!(f, "{} past the end of", Bytes(self.address - end))?;
+        } else {
+            write!(f, "{} into", Bytes(self.address - self.base))?;
+        }
+        let Self {
+            base, bytes, kind, ..
+        } = self;
+        write!(f, " the {bytes}-byte {kind} at {base:#x}")
+    }
+}
+
+/// A count of bytes, with its plural.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+/// A thread that waits in a deadlock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Block index.
+    pub block: [u32; 3],
+    /// Thread index.
+    pub thread: [u32; 3],
+    /// PTX line of the instruction that waits.
+    pub ptx_line: u32,
+    /// What for.
+    pub on: WaitsOn,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsOn {
+    /// Barrier of the block with this number.
+    Barrier(u32),
+    /// The lanes of its warp that this mask names.
+    Lanes(u32),
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.thread;
+        write!(f, "thread ({x},{y},{z}) at PTX line {} for ", self.ptx_line)?;
+        match self.on {
+            WaitsOn::Barrier(number) => write!(f, "barrier {number}"),
+            WaitsOn::Lanes(mask) => write!(f, "the lanes of mask {mask:#010x}"),
+        }
+    }
+}
+
+/// What stopped a kernel. Its display is the head of the sentence, [`TrapKind::cause`] the tail.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrapKind {
+    /// Memory outside every allocation, variable or window was touched.
+    #[error("out-of-bounds {access} of {} at {address:#x}{}", Bytes(u64::from(*bytes)), In(*space))]
+    OutOfBounds {
+        /// Load, store or atomic.
+        access: Access,
+        /// State space.
+        space: Space,
+        /// First byte touched.
+        address: u64,
+        /// How many bytes.
+        bytes: u32,
+        /// What lies next to it.
+        nearest: Option<Nearest>,
+    },
+    /// An address is not a multiple of the access's size.
+    #[error("misaligned {access} of {} at {address:#x}{}", Bytes(u64::from(*bytes)), In(*space))]
+    Misaligned {
+        /// Load, store or atomic.
+        access: Access,
+        /// State space.
+        space: Space,
+        /// Address.
+        address: u64,
+        /// Size of the access, which the address has to be a multiple of.
+        bytes: u32,
+    },
+    /// An address of one kind was converted or used as one of another.
+    #[error("address {address:#x} is not a {space} address")]
+    WrongSpace {
+        /// The space that the instruction names.
+        space: Space,
+        /// The address.
+        address: u64,
+    },
+    /// The instruction `trap`, which is also where a panic ends.
+    #[error("`trap` executed")]
+    Trap,
+    /// The instruction `brkpt`.
+    #[error("breakpoint executed")]
+    Breakpoint,
+    /// A device-side assertion failed.
+    #[error("assertion `{condition}` failed")]
+    Assertion {
+        /// The condition.
+        condition: String,
+        /// The place it names: file, line, function.
+        place: String,
+    },
+    /// No thread can run, and some have not ended.
+    #[error("deadlock of {} thread{}", waiting.len(), if waiting.len() == 1 { "" } else { "s" })]
+    Deadlock {
+        /// The threads that wait.
+        waiting: Vec<Waiting>,
+    },
+    /// Threads of one warp came to a barrier at different instructions, or with different operands.
+    #[error("divergent barrier {barrier}")]
+    DivergentBarrier {
+        /// Number of the barrier.
+        barrier: u32,
+        /// PTX line of the instruction where others wait.
+        other_line: u32,
+    },
+    /// A barrier's number or thread count is out of range.
+    #[error("barrier {barrier} with {threads} threads is not valid")]
+    InvalidBarrier {
+        /// Number of the barrier.
+        barrier: u32,
+        /// Threads it was told to wait for.
+        threads: u32,
+    },
+    /// A `.sync` instruction was executed by a lane that its mask does not name.
+    #[error("lane {lane} is not in the member mask {mask:#010x}")]
+    InvalidMask {
+        /// The lane.
+        lane: u32,
+        /// The mask.
+        mask: u32,
+    },
+    /// A call to something that is no function.
+    #[error("call of {address:#x}, which is not a function")]
+    InvalidCall {
+        /// What was called.
+        address: u64,
+    },
+    /// An index past the list of a `brx.idx`.
+    #[error("branch index {index} is past the {targets} targets of the list")]
+    InvalidBranch {
+        /// Index.
+        index: u32,
+        /// Length of the list.
+        targets: u32,
+    },
+    /// Calls nest too deeply, or local memory ran out.
+    #[error("stack overflow")]
+    StackOverflow {
+        /// Bytes of local memory that were asked for.
+        bytes: u64,
+        /// Bytes that a thread has.
+        limit: u64,
+    },
+    /// The kernel executed more instructions than it was allowed.
+    #[error("the limit of {instructions} instructions is spent")]
+    Fuel {
+        /// The limit.
+        instructions: u64,
+    },
+}
+
+impl TrapKind {
+    /// What is known about the cause, as the tail of the sentence.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::OutOfBounds { nearest, .. } => Some(match nearest {
+                Some(nearest) => nearest.to_string(),
+                None => "there is no allocation".to_owned(),
+            }),
+            Self::Misaligned { bytes, .. } => {
+                Some(format!("the address has to be a multiple of {bytes}"))
+            }
+            Self::Deadlock { waiting } => Some(list_waiting(waiting)),
+            Self::DivergentBarrier { other_line, .. } => Some(format!(
+                "other threads of the warp wait at PTX line {other_line}"
+            )),
+            Self::Assertion { place, .. } => Some(place.clone()),
+            Self::StackOverflow { bytes, limit } => Some(format!(
+                "{} of local memory needed, {limit} allowed",
+                Bytes(*bytes)
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// The first few waiting threads.
+fn list_waiting(waiting: &[Waiting]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<String> = waiting.iter().take(SHOWN).map(Waiting::to_string).collect();
+    let rest = if waiting.len() > SHOWN { ", …" } else { "" };
+    format!("waiting: {}{rest}", shown.join(", "))
+}
+
+/// ` in shared memory`; nothing for global, which is what one expects.
+struct In(Space);
+
+impl fmt::Display for In {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Space::Global | Space::Generic => Ok(()),
+            space => write!(f, " of {space} memory"),
+        }
+    }
+}
+
+/// A PTX module cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// An instruction, or a form of one, that the emulator does not know.
+    #[error("PTX line {line}: unknown instruction `{instruction}`")]
+    UnknownInstruction {
+        /// The instruction with its modifiers.
+        instruction: String,
+        /// Line.
+        line: u32,
+    },
+    /// The PTX version is newer than the emulator.
+    #[error("PTX version {}.{} is newer than {}.{}, the newest supported", found.0, found.1, supported.0, supported.1)]
+    UnsupportedVersion {
+        /// Version of the text.
+        found: (u32, u32),
+        /// Newest version supported.
+        supported: (u32, u32),
+    },
+    /// The text is for another architecture.
+    #[error("PTX for `{found}` does not run on `{device}`")]
+    UnsupportedTarget {
+        /// `.target` of the text.
+        found: String,
+        /// Architecture of the device.
+        device: String,
+    },
+    /// A name that nothing defines.
+    #[error("PTX line {line}: `{symbol}` is not defined")]
+    Unresolved {
+        /// The name.
+        symbol: String,
+        /// Line that uses it.
+        line: u32,
+    },
+    /// No text at all.
+    #[error("the PTX text is empty")]
+    Empty,
+    /// Well-formed text that breaks a rule of PTX.
+    #[error("PTX line {line}: {what}")]
+    Invalid {
+        /// The rule, as a sentence.
+        what: String,
+        /// Line.
+        line: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trap(kind: TrapKind, source: Option<SourceLocation>) -> Trap {
+        let kernel = "vecadd".to_owned();
+        Trap {
+            kernel,
+            block: [0, 1, 2],
+            thread: [5, 0, 0],
+            ptx_line: 77,
+            source,
+            kind,
+        }
+    }
+
+    fn out_of_bounds(address: u64, kind: RegionKind) -> TrapKind {
+        let nearest = Some(Nearest {
+            base: 0x1000,
+            bytes: 256,
+            kind,
+            address,
+        });
+        TrapKind::OutOfBounds {
+            access: Access::Store,
+            space: Space::Global,
+            address,
+            bytes: 4,
+            nearest,
+        }
+    }
+
+    #[test]
+    fn an_out_of_bounds_store_is_one_sentence() {
+        let file = "kernels-gpu/src/grid/vecadd.rs".to_owned();
+        let source = SourceLocation {
+            file,
+            line: 12,
+            column: 3,
+        };
+        let text = trap(out_of_bounds(0x1100, RegionKind::Allocation), Some(source)).to_string();
+        assert_eq!(
+            text,
+            "out-of-bounds store of 4 bytes at 0x1100 in kernel `vecadd`, block (0,1,2), thread (5,0,0), \
+             at kernels-gpu/src/grid/vecadd.rs:12: 0 bytes past the end of the 256-byte allocation at 0x1000"
+        );
+    }
+
+    #[test]
+    fn the_nearest_region_is_placed() {
+        let tail = |address, kind| out_of_bounds(address, kind).cause().unwrap();
+        let before = "1 byte before the start of the 256-byte allocation at 0x1000";
+        assert_eq!(tail(0xfff, RegionKind::Allocation), before);
+        let freed = "4 bytes into the 256-byte freed allocation at 0x1000";
+        assert_eq!(tail(0x1004, RegionKind::Freed), freed);
+    }
+
+    #[test]
+    fn without_a_source_line_the_ptx_line_is_named() {
+        let text = trap(TrapKind::Trap, None).to_string();
+        let expected =
+            "`trap` executed in kernel `vecadd`, block (0,1,2), thread (5,0,0), at PTX line 77";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_deadlock_names_a_few_waiting_threads() {
+        let on = WaitsOn::Barrier(0);
+        let waiting = vec![
+            Waiting {
+                block: [0; 3],
+                thread: [1, 0, 0],
+                ptx_line: 9,
+                on
+            };
+            5
+        ];
+        let text = trap(TrapKind::Deadlock { waiting }, None).to_string();
+        assert!(
+            text.starts_with("deadlock of 5 threads in kernel"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("thread (1,0,0) at PTX line 9 for barrier 0, …"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn space_is_named_unless_it_is_global() {
+        let kind = TrapKind::Misaligned {
+            access: Access::Load,
+            space: Space::Shared,
+            address: 6,
+            bytes: 4,
+        };
+        assert_eq!(
+            kind.to_string(),
+            "misaligned load of 4 bytes at 0x6 of shared memory"
+        );
+    }
+}
