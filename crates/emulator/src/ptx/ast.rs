@@ -92,8 +92,19 @@ pub struct Variable {
     pub pointer: Option<Pointer>,
     /// `= …`
     pub init: Option<Init>,
+    /// `.attribute(…)`
+    pub attributes: Vec<Attribute>,
     /// Where it stands.
     pub position: Position,
+}
+
+/// One entry of `.attribute(…)`: `.managed`, `.unified(a, b)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Name without its dot.
+    pub name: String,
+    /// Numbers in parentheses.
+    pub values: Vec<u64>,
 }
 
 /// Attributes of a pointer parameter.
@@ -156,6 +167,8 @@ pub struct Function {
     pub params: Vec<Variable>,
     /// `.maxntid 256,1,1`, `.noreturn`, …: name without its dot, and its numbers.
     pub directives: Vec<(String, Vec<i64>)>,
+    /// `.attribute(…)`
+    pub attributes: Vec<Attribute>,
     /// Body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
     /// Where it stands.

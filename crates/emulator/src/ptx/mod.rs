@@ -1,2 +1,11 @@
 //! PTX text ⇄ syntax tree.
+//!
+//! [`parse`] reads a whole module; [`ast::Module`]'s `Display` writes one.
 pub mod ast;
+pub mod error;
+mod lexer;
+mod number;
+mod parser;
+
+pub use error::ParseError;
+pub use parser::parse;

@@ -1,0 +1,86 @@
+//! Operands of instructions.
+
+use super::super::ast::Operand;
+use super::super::lexer::Kind;
+use super::{Parser, Result};
+
+impl Parser<'_> {
+    pub(super) fn operand(&mut self) -> Result<Operand> {
+        match self.token.kind {
+            Kind::Word => self.named(),
+            Kind::Number | Kind::Punct(b'-' | b'+') => self.signed_literal().map(Operand::Number),
+            Kind::Punct(b'{') => self.vector(),
+            Kind::Punct(b'[') => self.address(),
+            Kind::Punct(b'(') => self.call_list(),
+            Kind::Punct(b'!') => {
+                self.take()?;
+                self.value_name().map(Operand::Not)
+            }
+            _ => self.wrong("an operand"),
+        }
+    }
+
+    /// A name that may have a component: `%tid.x`.
+    fn value_name(&mut self) -> Result<String> {
+        if self.token.kind != Kind::Word || self.token.text == "%" {
+            return self.wrong("a name");
+        }
+        Ok(self.take()?.text.to_owned())
+    }
+
+    /// `a`, `a+4` or `p|q`.
+    fn named(&mut self) -> Result<Operand> {
+        let name = self.value_name()?;
+        if self.accept(b'|')? {
+            let second = self.value_name()?;
+            return Ok(Operand::Pair(
+                Box::new(Operand::Name(name)),
+                Box::new(Operand::Name(second)),
+            ));
+        }
+        Ok(match self.offset()? {
+            Some(offset) => Operand::NameOffset(name, offset),
+            None => Operand::Name(name),
+        })
+    }
+
+    /// `{a, b}`
+    fn vector(&mut self) -> Result<Operand> {
+        self.take()?;
+        let elements = self.nested(|parser| parser.list(Self::operand))?;
+        self.expect(b'}', "`,` or `}`")?;
+        Ok(Operand::Vector(elements))
+    }
+
+    /// `(a, b)` or `()`
+    fn call_list(&mut self) -> Result<Operand> {
+        self.take()?;
+        if self.accept(b')')? {
+            return Ok(Operand::List(Vec::new()));
+        }
+        let arguments = self.nested(|parser| parser.list(Self::operand))?;
+        self.expect(b')', "`,` or `)`")?;
+        Ok(Operand::List(arguments))
+    }
+
+    /// `[base+offset, extra…]`
+    fn address(&mut self) -> Result<Operand> {
+        self.take()?;
+        let base = match self.token.kind {
+            Kind::Word => Operand::Name(self.value_name()?),
+            Kind::Number | Kind::Punct(b'-' | b'+') => Operand::Number(self.signed_literal()?),
+            _ => return self.wrong("an address"),
+        };
+        let offset = self.offset()?.unwrap_or(0);
+        let mut extra = Vec::new();
+        if self.accept(b',')? {
+            extra = self.nested(|parser| parser.list(Self::operand))?;
+        }
+        self.expect(b']', "`+`, `,` or `]`")?;
+        Ok(Operand::Address {
+            base: Box::new(base),
+            offset,
+            extra,
+        })
+    }
+}
