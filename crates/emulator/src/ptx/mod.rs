@@ -6,6 +6,7 @@ pub mod error;
 mod lexer;
 mod number;
 mod parser;
+mod print;
 
 pub use error::ParseError;
 pub use parser::parse;
