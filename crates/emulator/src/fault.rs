@@ -171,6 +171,16 @@ impl fmt::Display for Nearest {
     }
 }
 
+/// Where a wrong address lies, as the tail of a sentence.
+pub(crate) fn place(address: u64, nearest: Option<&Nearest>) -> String {
+    const FIRST_PAGE: u64 = 4096;
+    match nearest {
+        Some(nearest) => nearest.to_string(),
+        None if address < FIRST_PAGE => "a null pointer".to_owned(),
+        None => "no allocation is near".to_owned(),
+    }
+}
+
 /// A count of bytes, with its plural.
 struct Bytes(u64);
 
@@ -328,10 +338,9 @@ impl TrapKind {
     /// What is known about the cause, as the tail of the sentence.
     pub fn cause(&self) -> Option<String> {
         match self {
-            Self::OutOfBounds { nearest, .. } => Some(match nearest {
-                Some(nearest) => nearest.to_string(),
-                None => "there is no allocation".to_owned(),
-            }),
+            Self::OutOfBounds {
+                address, nearest, ..
+            } => Some(place(*address, nearest.as_ref())),
             Self::Misaligned { bytes, .. } => {
                 Some(format!("the address has to be a multiple of {bytes}"))
             }

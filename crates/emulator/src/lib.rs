@@ -1,3 +1,4 @@
 //! An emulated CUDA device: PTX text in, results out.
 pub mod fault;
+pub mod memory;
 pub mod ptx;
