@@ -381,6 +381,9 @@ impl fmt::Display for In {
 /// A PTX module cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
+    /// The text is no PTX.
+    #[error(transparent)]
+    Parse(#[from] crate::ptx::ParseError),
     /// An instruction, or a form of one, that the emulator does not know.
     #[error("PTX line {line}: unknown instruction `{instruction}`")]
     UnknownInstruction {
