@@ -180,8 +180,8 @@ pub struct Function {
 pub enum Statement {
     /// `name:`
     Label(String),
-    /// A declaration (`.reg`, `.shared`, `.local`, `.param`).
-    Variable(Variable),
+    /// A declaration (`.reg`, `.shared`, `.local`, `.param`); boxed, for it is large and rare.
+    Variable(Box<Variable>),
     /// `{ … }`: a scope of names.
     Block(Vec<Statement>),
     /// An instruction.
@@ -241,6 +241,8 @@ pub struct Prototype {
     pub params: Vec<Variable>,
     /// `.noreturn`
     pub noreturn: bool,
+    /// `.abi_preserve 8` and the like: name without its dot, and its numbers.
+    pub directives: Vec<(String, Vec<i64>)>,
 }
 
 /// One instruction.

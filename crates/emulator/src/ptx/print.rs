@@ -77,14 +77,20 @@ impl Display for Pointer {
         if let Some(space) = &self.space {
             write!(f, " .{space}")?;
         }
-        self.align.iter().try_for_each(|align| write!(f, " .align {align}"))
+        self.align
+            .iter()
+            .try_for_each(|align| write!(f, " .align {align}"))
     }
 }
 
 impl Display for Attribute {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, ".{}", self.name)?;
-        if self.values.is_empty() { Ok(()) } else { write!(f, "({})", Joined(&self.values)) }
+        if self.values.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "({})", Joined(&self.values))
+        }
     }
 }
 
@@ -93,7 +99,12 @@ impl Display for Init {
         match self {
             Init::List(values) => write!(f, "{{{}}}", Joined(values)),
             Init::Number(number) => number.fmt(f),
-            Init::Address { symbol, offset, generic, mask } => {
+            Init::Address {
+                symbol,
+                offset,
+                generic,
+                mask,
+            } => {
                 if let Some(mask) = mask {
                     write!(f, "{mask:#X}(")?;
                 }
@@ -110,8 +121,14 @@ impl Display for Init {
 impl Display for Number {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Number::Int { value, unsigned: false } => write!(f, "{value}"),
-            Number::Int { value, unsigned: true } => write!(f, "{value}U"),
+            Number::Int {
+                value,
+                unsigned: false,
+            } => write!(f, "{value}"),
+            Number::Int {
+                value,
+                unsigned: true,
+            } => write!(f, "{value}U"),
             Number::F32(bits) => write!(f, "0f{bits:08X}"),
             Number::F64(bits) => write!(f, "0d{bits:016X}"),
         }
@@ -120,16 +137,18 @@ impl Display for Number {
 
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} ", self.linkage, if self.entry { ".entry" } else { ".func" })?;
+        write!(
+            f,
+            "{}{} ",
+            self.linkage,
+            if self.entry { ".entry" } else { ".func" }
+        )?;
         write_attributes(f, &self.attributes)?;
         if !self.returns.is_empty() {
             write!(f, "({}) ", Joined(&self.returns))?;
         }
         write!(f, "{}({})", self.name, Joined(&self.params))?;
-        for (name, numbers) in &self.directives {
-            let gap = if numbers.is_empty() { "" } else { " " };
-            write!(f, "\n.{name}{gap}{}", Joined(numbers))?;
-        }
+        write_directives(f, &self.directives, '\n')?;
         match &self.body {
             None => f.write_str(";"),
             Some(body) => {
@@ -155,7 +174,9 @@ impl Display for Prototype {
             write!(f, "({}) ", Joined(&self.returns))?;
         }
         let noreturn = if self.noreturn { " .noreturn" } else { "" };
-        write!(f, "_ ({}){noreturn};", Joined(&self.params))
+        write!(f, "_ ({}){noreturn}", Joined(&self.params))?;
+        write_directives(f, &self.directives, ' ')?;
+        f.write_char(';')
     }
 }
 
@@ -165,7 +186,9 @@ impl Display for Instruction {
             write!(f, "{guard} ")?;
         }
         f.write_str(&self.opcode)?;
-        self.modifiers.iter().try_for_each(|modifier| write!(f, ".{modifier}"))?;
+        self.modifiers
+            .iter()
+            .try_for_each(|modifier| write!(f, ".{modifier}"))?;
         let gap = if self.operands.is_empty() { "" } else { " " };
         write!(f, "{gap}{};", Joined(&self.operands))
     }
@@ -173,7 +196,12 @@ impl Display for Instruction {
 
 impl Display for Guard {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}{}", if self.negated { "!" } else { "" }, self.predicate)
+        write!(
+            f,
+            "@{}{}",
+            if self.negated { "!" } else { "" },
+            self.predicate
+        )
     }
 }
 
@@ -184,10 +212,16 @@ impl Display for Operand {
             Operand::Not(name) => write!(f, "!{name}"),
             Operand::Number(number) => number.fmt(f),
             Operand::NameOffset(name, offset) => write!(f, "{name}+{offset}"),
-            Operand::Address { base, offset, extra } => {
+            Operand::Address {
+                base,
+                offset,
+                extra,
+            } => {
                 write!(f, "[{base}")?;
                 write_offset(f, *offset)?;
-                extra.iter().try_for_each(|operand| write!(f, ", {operand}"))?;
+                extra
+                    .iter()
+                    .try_for_each(|operand| write!(f, ", {operand}"))?;
                 f.write_str("]")
             }
             Operand::Vector(elements) => write!(f, "{{{}}}", Joined(elements)),
@@ -215,14 +249,25 @@ fn write_statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -
             write!(f, "{:1$}}}", "", depth * 4)
         }
         Statement::Instruction(instruction) => instruction.fmt(f),
-        Statement::Loc { file, line, column, inlined_at } => {
+        Statement::Loc {
+            file,
+            line,
+            column,
+            inlined_at,
+        } => {
             write!(f, ".loc {file} {line} {column}")?;
-            let Some(call) = inlined_at else { return Ok(()) };
+            let Some(call) = inlined_at else {
+                return Ok(());
+            };
             if let Some((label, offset)) = &call.function_name {
                 write!(f, ", function_name {label}")?;
                 write_offset(f, *offset)?;
             }
-            write!(f, ", inlined_at {} {} {}", call.file, call.line, call.column)
+            write!(
+                f,
+                ", inlined_at {} {} {}",
+                call.file, call.line, call.column
+            )
         }
         Statement::BranchTargets { label, targets } => {
             write!(f, "{label}: .branchtargets {};", Joined(targets))
@@ -235,12 +280,31 @@ fn write_statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -
     }
 }
 
+fn write_directives(
+    f: &mut Formatter<'_>,
+    directives: &[(String, Vec<i64>)],
+    before: char,
+) -> fmt::Result {
+    directives.iter().try_for_each(|(name, numbers)| {
+        let gap = if numbers.is_empty() { "" } else { " " };
+        write!(f, "{before}.{name}{gap}{}", Joined(numbers))
+    })
+}
+
 fn write_attributes(f: &mut Formatter<'_>, attributes: &[Attribute]) -> fmt::Result {
-    if attributes.is_empty() { Ok(()) } else { write!(f, ".attribute({}) ", Joined(attributes)) }
+    if attributes.is_empty() {
+        Ok(())
+    } else {
+        write!(f, ".attribute({}) ", Joined(attributes))
+    }
 }
 
 fn write_offset(f: &mut Formatter<'_>, offset: i64) -> fmt::Result {
-    if offset == 0 { Ok(()) } else { write!(f, "{offset:+}") }
+    if offset == 0 {
+        Ok(())
+    } else {
+        write!(f, "{offset:+}")
+    }
 }
 
 /// Items with commas between them.
@@ -248,7 +312,9 @@ struct Joined<'a, T>(&'a [T]);
 
 impl<T: Display> Display for Joined<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Some((first, rest)) = self.0.split_first() else { return Ok(()) };
+        let Some((first, rest)) = self.0.split_first() else {
+            return Ok(());
+        };
         first.fmt(f)?;
         rest.iter().try_for_each(|item| write!(f, ", {item}"))
     }

@@ -90,7 +90,11 @@ impl<'a> Parser<'a> {
             Some("pragma") => statements.extend(self.pragmas()?.into_iter().map(Statement::Pragma)),
             Some(word) if super::declaration::is_space(word) => {
                 let variables: Vec<Variable> = self.variables(Linkage::None)?;
-                statements.extend(variables.into_iter().map(Statement::Variable));
+                statements.extend(
+                    variables
+                        .into_iter()
+                        .map(|one| Statement::Variable(Box::new(one))),
+                );
             }
             _ => return self.wrong("a directive that may stand in a function"),
         }

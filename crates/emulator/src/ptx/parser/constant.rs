@@ -1,10 +1,9 @@
 //! Initialisers: numbers, lists, and addresses that the loader fills in.
 
 use super::super::ast::{Init, Number};
-use super::super::error::ParseError;
 use super::super::lexer::Kind;
 use super::super::number::negate;
-use super::{Parser, Result};
+use super::{Parser, Result, wrong_at};
 
 impl Parser<'_> {
     /// `{a, b}`, a number, or an address.
@@ -27,13 +26,13 @@ impl Parser<'_> {
             let minus = self.take()?.text == "-";
             let place = self.token;
             let Init::Number(number) = self.nested(Self::term)? else {
-                return Err(ParseError::new(place.position, place.text, "a number"));
+                return wrong_at(place, "a number");
             };
             let number = if minus { negate(number) } else { number };
             sum = match add(sum, number) {
                 Some(sum) => sum,
                 None => {
-                    return Err(ParseError::new(place.position, place.text, "an integer"));
+                    return wrong_at(place, "an integer");
                 }
             };
         }
@@ -65,7 +64,7 @@ impl Parser<'_> {
         Ok(inner)
     }
 
-    /// `12`, or `0xFF00(address)`, which is one byte of an address.
+    /// `12`, or `0xFF00(address)`, which is one byte of an address (or of a number).
     fn number_or_mask(&mut self) -> Result<Init> {
         let place = self.token;
         let number = self.literal()?;
@@ -77,11 +76,7 @@ impl Parser<'_> {
             _ => None,
         };
         let Some(bits) = bits else {
-            return Err(ParseError::new(
-                place.position,
-                place.text,
-                "an integer mask",
-            ));
+            return wrong_at(place, "an integer mask");
         };
         let place = self.token;
         match self.parenthesised()? {
@@ -96,11 +91,11 @@ impl Parser<'_> {
                 generic,
                 mask: Some(bits),
             }),
-            _ => Err(ParseError::new(
-                place.position,
-                place.text,
-                "an address to mask",
-            )),
+            Init::Number(Number::Int { value, unsigned }) => {
+                let value = i128::from((value as u64 & bits) >> bits.trailing_zeros().min(63));
+                Ok(Init::Number(Number::Int { value, unsigned }))
+            }
+            _ => wrong_at(place, "an address to mask"),
         }
     }
 
@@ -119,11 +114,7 @@ impl Parser<'_> {
                 generic: true,
                 mask: None,
             }),
-            _ => Err(ParseError::new(
-                place.position,
-                place.text,
-                "a variable in parentheses",
-            )),
+            _ => wrong_at(place, "a variable in parentheses"),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Variables and parameters.
 
 use super::super::ast::{Attribute, Linkage, Pointer, Variable};
-use super::super::error::ParseError;
-use super::{Parser, Result};
+use super::{Parser, Result, wrong_at};
 
 const SPACES: [&str; 8] = [
     "reg", "sreg", "global", "shared", "local", "const", "param", "tex",
@@ -116,11 +115,7 @@ impl Parser<'_> {
         if align.is_power_of_two() {
             return Ok(align);
         }
-        Err(ParseError::new(
-            place.position,
-            place.text,
-            "a power of two",
-        ))
+        wrong_at(place, "a power of two")
     }
 
     /// `.ptr .space .align n`, the last two optional.

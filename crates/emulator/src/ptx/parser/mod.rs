@@ -178,11 +178,7 @@ impl<'a> Parser<'a> {
         while self.at(b'+') || self.at(b'-') {
             let place = self.token;
             let Number::Int { value, .. } = self.signed_literal()? else {
-                return Err(ParseError::new(
-                    place.position,
-                    place.text,
-                    "an integer offset",
-                ));
+                return wrong_at(place, "an integer offset");
             };
             sum = Some(sum.unwrap_or(0i64).wrapping_add(value as i64));
         }
@@ -212,4 +208,9 @@ impl<'a> Parser<'a> {
     fn position(&self) -> Position {
         self.token.position
     }
+}
+
+/// The error that something else should stand where `place` is.
+fn wrong_at<T>(place: Token<'_>, expected: &str) -> Result<T> {
+    Err(ParseError::new(place.position, place.text, expected))
 }

@@ -4,7 +4,7 @@ use super::super::ast::{
     Function, Item, Linkage, Module, Position, Prototype, Statement, Variable,
 };
 use super::super::lexer::Kind;
-use super::{Parser, Result};
+use super::{Parser, Result, wrong_at};
 
 /// Directives between a function's parameters and its body, and how many numbers each takes.
 const DIRECTIVES: [(&str, usize, usize); 14] = [
@@ -69,11 +69,7 @@ impl Parser<'_> {
         let place = self.token;
         match self.integer("`32` or `64`")? {
             size @ (32 | 64) => Ok(size),
-            _ => Err(super::ParseError::new(
-                place.position,
-                place.text,
-                "`32` or `64`",
-            )),
+            _ => wrong_at(place, "`32` or `64`"),
         }
     }
 
@@ -256,13 +252,20 @@ impl Parser<'_> {
         let returns = self.parameters()?;
         self.name("`_`")?;
         let params = self.parameters()?;
-        let noreturn = self.accept_dot("noreturn")?;
+        let (mut noreturn, mut directives) = (false, Vec::new());
+        while let Some(word) = self.dot() {
+            match word {
+                "noreturn" => noreturn = self.accept_dot(word)?,
+                _ => directives.push(self.directive(word)?),
+            }
+        }
         self.end_of_statement()?;
         Ok(Prototype {
             label,
             returns,
             params,
             noreturn,
+            directives,
         })
     }
 }
