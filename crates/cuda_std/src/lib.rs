@@ -1,1 +1,40 @@
-//! Stub.
+//! The device standard library: what a kernel in Rust needs beside `core`.
+//!
+//! On the GPU (`target_os = "cuda"`) this is a `no_std` library of thread indices, barriers, shared
+//! memory, atomics and safe views of device memory. On the host the same names exist, so that a
+//! kernel crate is an ordinary crate there, and [`launch`] holds the types that start kernels.
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//!
+//! #[kernel]
+//! pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
+//!     if let Some(y) = y.get_mut(index) {
+//!         *y = alpha * x[index.get()] + *y;
+//!     }
+//! }
+//!
+//! # fn main() {
+//! assert_eq!(saxpy::KERNEL.name, "saxpy");
+//! # }
+//! ```
+//!
+//! A panic in a kernel stops it with a trap: the launch fails on the host.
+
+#![cfg_attr(target_os = "cuda", no_std)]
+#![cfg_attr(
+    target_os = "cuda",
+    feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
+)]
+#![cfg_attr(target_os = "cuda", allow(internal_features))]
+
+pub mod disjoint;
+pub mod index;
+#[cfg(not(target_os = "cuda"))]
+pub mod launch;
+#[cfg(all(target_os = "cuda", feature = "panic-handler"))]
+mod panic;
+pub mod prelude;
+pub mod thread;
+
+pub use cuda_std_macros::{gpu_only, kernel};

@@ -1,1 +1,62 @@
-//! Stub.
+//! Attribute macros of `cuda_std`. Use them through `cuda_std`, which re-exports them all.
+
+mod gpu_only;
+mod kernel;
+
+use proc_macro::TokenStream;
+
+/// Makes a function a GPU kernel: an entry point on the device, a typed launcher on the host.
+///
+/// On the device the function becomes a PTX entry of its own name. On the host it stays an ordinary
+/// function, and beside it stands a module of the same name with `launch`, which starts the kernel,
+/// and `KERNEL`, which describes it.
+///
+/// # Parameters
+///
+/// | parameter | what the launcher takes |
+/// |---|---|
+/// | `ThreadIndex` or `ThreadIndex2` (at most one) | nothing; the launch must be 1-D or 2-D |
+/// | `&[T]` | `&impl DeviceRead<T>`: a reference to a device buffer |
+/// | `&T` | `&impl DeviceReadOne<T>`: a reference to one value on the device |
+/// | `DisjointSlice<T>`, `AtomicSlice<T>` | `&mut impl DeviceWrite<T>` |
+/// | `DisjointGrid<T>` | `&mut impl DeviceWriteGrid<T>` |
+/// | `*const T`, `*mut T` (only in an `unsafe fn`) | `DevicePtr<T>` |
+/// | any other type | the value itself; it must be `bytemuck::NoUninit` |
+///
+/// The types are recognised by the last word of their path, so an alias of `DisjointSlice` is not.
+/// A kernel has no generic parameters, no `self`, no `&mut` and returns nothing.
+///
+/// # Example
+///
+/// ```ignore
+/// use cuda_std::prelude::*;
+///
+/// #[kernel]
+/// pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
+///     if let Some(y) = y.get_mut(index) {
+///         *y = alpha * x[index.get()] + *y;
+///     }
+/// }
+/// ```
+///
+/// `cuda_std::launch` shows how the host calls it.
+#[proc_macro_attribute]
+pub fn kernel(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    kernel::expand(attributes.into(), item.into()).into()
+}
+
+/// Keeps a function's body for the GPU. On the host its twin panics with a message that says so.
+///
+/// ```
+/// # use cuda_std_macros::gpu_only;
+/// #[gpu_only]
+/// fn answer() -> u32 {
+///     42
+/// }
+///
+/// assert!(std::panic::catch_unwind(answer).is_err());
+/// ```
+#[proc_macro_attribute]
+pub fn gpu_only(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    gpu_only::expand(attributes.into(), item.into()).into()
+}

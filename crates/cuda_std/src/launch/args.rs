@@ -1,0 +1,133 @@
+//! The values of a launch, laid out for the driver.
+
+use super::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, RawSlice};
+use bytemuck::NoUninit;
+use core::ffi::c_void;
+use core::mem::{MaybeUninit, align_of, size_of};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Every value starts at a multiple of this; no parameter asks for more.
+type Unit = MaybeUninit<u128>;
+
+/// The ordered values of a kernel's PTX parameters, and what must live until the kernel has run.
+#[derive(Default)]
+pub struct Args {
+    storage: Vec<Unit>,
+    /// For each value, the unit it starts at and its size.
+    values: Vec<(usize, usize)>,
+    homes: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Args {
+    /// No values yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A pointer to each value, as `cuLaunchKernel` takes them. They hold while `self` is not
+    /// changed.
+    pub fn pointers(&self) -> Vec<*mut c_void> {
+        let pointer = |&(unit, _): &(usize, usize)| self.storage[unit..].as_ptr() as *mut c_void;
+        self.values.iter().map(pointer).collect()
+    }
+
+    /// The size of each value.
+    pub fn sizes_bytes(&self) -> impl Iterator<Item = usize> {
+        self.values.iter().map(|&(_, bytes)| bytes)
+    }
+
+    /// What orders the uses of the memory among the arguments, in the order of the arguments.
+    pub fn homes(&self) -> &[Arc<dyn Any + Send + Sync>] {
+        &self.homes
+    }
+
+    /// Appends a value by copy.
+    pub fn push_value<T: NoUninit>(&mut self, value: T) {
+        self.push_copy(value);
+    }
+
+    /// Appends a value by copy, its padding included. The driver copies bytes, so what the padding
+    /// holds does not matter to it; whoever reads the value must not look at the padding.
+    pub fn push_copy<T: Copy + 'static>(&mut self, value: T) {
+        const {
+            assert!(
+                size_of::<T>() > 0,
+                "a type without a size is not a kernel parameter"
+            );
+            assert!(
+                align_of::<T>() <= 16,
+                "a kernel parameter is aligned to at most 16 bytes"
+            );
+        }
+        let unit = self.storage.len();
+        let units = size_of::<T>().div_ceil(size_of::<Unit>());
+        self.storage.resize(unit + units, Unit::zeroed());
+        // SAFETY: the new units hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
+        unsafe { self.storage.as_mut_ptr().add(unit).cast::<T>().write(value) };
+        self.values.push((unit, size_of::<T>()));
+    }
+
+    /// Appends an address.
+    pub fn push_pointer<T>(&mut self, pointer: DevicePtr<T>) {
+        self.push_value(pointer.address());
+    }
+
+    /// Appends pointer and length of memory that the kernel reads.
+    pub fn push_read<T>(&mut self, memory: &impl DeviceRead<T>) {
+        self.push_slice::<T>(memory.raw());
+    }
+
+    /// Appends the pointer to one value that the kernel reads.
+    pub fn push_read_one<T>(&mut self, memory: &impl DeviceReadOne<T>) {
+        self.push_address::<T>(memory.raw_one());
+    }
+
+    /// Appends pointer and length of memory that the kernel writes.
+    pub fn push_write<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
+        self.push_slice::<T>(memory.raw_mut());
+    }
+
+    /// Appends pointer, width and height of a grid that the kernel writes.
+    pub fn push_write_grid<T>(&mut self, memory: &mut impl DeviceWriteGrid<T>) {
+        let (raw, width, height) = memory.raw_grid();
+        self.push_address::<T>(raw);
+        self.push_value(width);
+        self.push_value(height);
+    }
+
+    fn push_slice<T>(&mut self, raw: RawSlice) {
+        let len = raw.len;
+        self.push_address::<T>(raw);
+        self.push_value(len);
+    }
+
+    /// A Rust slice is never null, so an empty one gets the smallest aligned address.
+    fn push_address<T>(&mut self, raw: RawSlice) {
+        let address = if raw.len == 0 {
+            align_of::<T>() as u64
+        } else {
+            raw.address
+        };
+        self.push_value(address);
+        self.homes.extend(raw.home);
+    }
+}
+
+impl fmt::Debug for Args {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<_> = self.sizes_bytes().collect();
+        write!(f, "Args({} values of {sizes:?} bytes)", self.len())
+    }
+}

@@ -1,0 +1,228 @@
+//! Launch configurations: how many blocks of how many threads.
+
+/// Threads in a block of [`LaunchConfig::for_num_elems`].
+const LINEAR_BLOCK: u32 = 256;
+/// Threads in a block of [`LaunchConfig::for_grid`]: a warp wide, so that a row's accesses coalesce.
+const PLANAR_BLOCK: (u32, u32) = (32, 8);
+
+/// A grid of up to three dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Blocks along x, y and z.
+    pub grid: (u32, u32, u32),
+    /// Threads in a block along x, y and z.
+    pub block: (u32, u32, u32),
+    /// Dynamic shared memory of each block.
+    pub shared_mem_bytes: u32,
+}
+
+impl LaunchConfig {
+    /// At least `n` threads in one dimension, 256 to a block. `n = 0` gives an empty grid.
+    ///
+    /// Past 2^40 threads the grid is `u32::MAX` blocks, which no device accepts: the launch fails
+    /// instead of covering a part.
+    pub fn for_num_elems(n: usize) -> Linear {
+        Linear::new(blocks(n, LINEAR_BLOCK), LINEAR_BLOCK)
+    }
+
+    /// At least `width * height` threads in two dimensions, 32 × 8 to a block. A `width` or `height`
+    /// of 0 gives an empty grid.
+    pub fn for_grid(width: usize, height: usize) -> Planar {
+        let grid = (
+            blocks(width, PLANAR_BLOCK.0),
+            blocks(height, PLANAR_BLOCK.1),
+        );
+        Planar::new(grid, PLANAR_BLOCK)
+    }
+
+    /// Whether the grid has no block.
+    pub fn is_empty(&self) -> bool {
+        self.grid.0 == 0 || self.grid.1 == 0 || self.grid.2 == 0
+    }
+}
+
+fn blocks(elements: usize, block: u32) -> u32 {
+    u32::try_from(elements.div_ceil(block as usize)).unwrap_or(u32::MAX)
+}
+
+/// A one-dimensional grid: what a kernel with a `ThreadIndex` runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linear {
+    /// Blocks.
+    pub grid: u32,
+    /// Threads in a block.
+    pub block: u32,
+    /// Dynamic shared memory of each block.
+    pub shared_mem_bytes: u32,
+}
+
+impl Linear {
+    /// `grid` blocks of `block` threads.
+    pub const fn new(grid: u32, block: u32) -> Self {
+        Self {
+            grid,
+            block,
+            shared_mem_bytes: 0,
+        }
+    }
+
+    /// The same grid with `bytes` of dynamic shared memory in each block.
+    pub const fn shared_mem(self, bytes: u32) -> Self {
+        Self {
+            shared_mem_bytes: bytes,
+            ..self
+        }
+    }
+}
+
+/// A two-dimensional grid: what a kernel with a `ThreadIndex2` runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planar {
+    /// Blocks along x and y.
+    pub grid: (u32, u32),
+    /// Threads in a block along x and y.
+    pub block: (u32, u32),
+    /// Dynamic shared memory of each block.
+    pub shared_mem_bytes: u32,
+}
+
+impl Planar {
+    /// `grid` blocks of `block` threads, each along x and y.
+    pub const fn new(grid: (u32, u32), block: (u32, u32)) -> Self {
+        Self {
+            grid,
+            block,
+            shared_mem_bytes: 0,
+        }
+    }
+
+    /// The same grid with `bytes` of dynamic shared memory in each block.
+    pub const fn shared_mem(self, bytes: u32) -> Self {
+        Self {
+            shared_mem_bytes: bytes,
+            ..self
+        }
+    }
+}
+
+impl From<Linear> for LaunchConfig {
+    fn from(linear: Linear) -> Self {
+        let Linear {
+            grid,
+            block,
+            shared_mem_bytes,
+        } = linear;
+        Self {
+            grid: (grid, 1, 1),
+            block: (block, 1, 1),
+            shared_mem_bytes,
+        }
+    }
+}
+
+impl From<Planar> for LaunchConfig {
+    fn from(planar: Planar) -> Self {
+        let Planar {
+            grid,
+            block,
+            shared_mem_bytes,
+        } = planar;
+        Self {
+            grid: (grid.0, grid.1, 1),
+            block: (block.0, block.1, 1),
+            shared_mem_bytes,
+        }
+    }
+}
+
+/// A configuration for a kernel that takes a `ThreadIndex`: [`Linear`] alone.
+#[diagnostic::on_unimplemented(
+    message = "this kernel takes a `ThreadIndex`, so its launch has one dimension",
+    label = "expected `Linear`, found `{Self}`",
+    note = "pass `LaunchConfig::for_num_elems(n)` or `Linear::new(blocks, threads_per_block)`",
+    note = "in a grid with more dimensions two threads would share one `ThreadIndex`"
+)]
+pub trait OneDimensional: sealed::Sealed {
+    /// The configuration.
+    fn linear(self) -> Linear;
+}
+
+impl OneDimensional for Linear {
+    fn linear(self) -> Linear {
+        self
+    }
+}
+
+/// A configuration for a kernel that takes a `ThreadIndex2`: [`Planar`] alone.
+#[diagnostic::on_unimplemented(
+    message = "this kernel takes a `ThreadIndex2`, so its launch has two dimensions",
+    label = "expected `Planar`, found `{Self}`",
+    note = "pass `LaunchConfig::for_grid(width, height)` or `Planar::new((blocks_x, blocks_y), (threads_x, threads_y))`"
+)]
+pub trait TwoDimensional: sealed::Sealed {
+    /// The configuration.
+    fn planar(self) -> Planar;
+}
+
+impl TwoDimensional for Planar {
+    fn planar(self) -> Planar {
+        self
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Linear {}
+    impl Sealed for super::Planar {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linear_grid_covers_the_elements() {
+        for (n, grid) in [
+            (0, 0),
+            (1, 1),
+            (255, 1),
+            (256, 1),
+            (257, 2),
+            (1 << 20, 1 << 12),
+        ] {
+            assert_eq!(
+                LaunchConfig::for_num_elems(n),
+                Linear::new(grid, 256),
+                "{n} elements"
+            );
+        }
+        assert_eq!(LaunchConfig::for_num_elems(usize::MAX).grid, u32::MAX);
+    }
+
+    #[test]
+    fn a_planar_grid_covers_the_elements() {
+        assert_eq!(LaunchConfig::for_grid(33, 8), Planar::new((2, 1), (32, 8)));
+        assert_eq!(LaunchConfig::for_grid(1, 9), Planar::new((1, 2), (32, 8)));
+        assert!(LaunchConfig::from(LaunchConfig::for_grid(0, 9)).is_empty());
+        assert!(LaunchConfig::from(LaunchConfig::for_grid(9, 0)).is_empty());
+    }
+
+    #[test]
+    fn other_dimensions_are_one() {
+        let linear = LaunchConfig::from(Linear::new(7, 64).shared_mem(128));
+        let expected = LaunchConfig {
+            grid: (7, 1, 1),
+            block: (64, 1, 1),
+            shared_mem_bytes: 128,
+        };
+        assert_eq!(linear, expected);
+        let planar = LaunchConfig::from(Planar::new((7, 5), (64, 2)).shared_mem(16));
+        let expected = LaunchConfig {
+            grid: (7, 5, 1),
+            block: (64, 2, 1),
+            shared_mem_bytes: 16,
+        };
+        assert_eq!(planar, expected);
+        assert!(!planar.is_empty());
+    }
+}

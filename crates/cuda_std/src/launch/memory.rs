@@ -1,0 +1,124 @@
+//! What a launcher accepts as device memory.
+
+use core::fmt;
+use core::marker::PhantomData;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Device memory as the driver sees it.
+#[derive(Clone)]
+pub struct RawSlice {
+    /// The address of the first element; anything if `len` is 0.
+    pub address: u64,
+    /// The number of elements.
+    pub len: usize,
+    /// What orders the uses of the memory, such as its stream; kept until the kernel has run.
+    pub home: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for RawSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawSlice({:#x}, {} elements)", self.address, self.len)
+    }
+}
+
+/// Device memory that a kernel reads as `&[T]`.
+///
+/// # Safety
+/// [`raw`](Self::raw) describes live device memory, aligned for `T`, that holds `len` initialised
+/// values of `T`, and that nothing writes while it is borrowed and a kernel that got it runs.
+#[diagnostic::on_unimplemented(
+    message = "the kernel reads `&[{T}]`, and `{Self}` is not device memory of that type",
+    label = "expected a device buffer of `{T}`, found `{Self}`",
+    note = "pass `&buffer`, a reference to a device buffer of `{T}`; data on the host is copied to one first"
+)]
+pub unsafe trait DeviceRead<T> {
+    /// Where the elements are.
+    fn raw(&self) -> RawSlice;
+}
+
+/// One value on the device that a kernel reads as `&T`.
+///
+/// # Safety
+/// As for [`DeviceRead`], with exactly one element.
+#[diagnostic::on_unimplemented(
+    message = "the kernel reads `&{T}`, and `{Self}` is not one such value on the device",
+    label = "expected one `{T}` in device memory, found `{Self}`",
+    note = "pass `&value`, a reference to a device box of `{T}`; to pass a value by copy, take `{T}` in the kernel"
+)]
+pub unsafe trait DeviceReadOne<T> {
+    /// Where the value is.
+    fn raw_one(&self) -> RawSlice;
+}
+
+/// Device memory that a kernel writes as `DisjointSlice<T>` or `AtomicSlice<T>`.
+///
+/// # Safety
+/// [`raw_mut`](Self::raw_mut) describes live device memory, aligned for `T`, that holds `len`
+/// initialised values of `T`, and that nothing else reaches while it is borrowed and a kernel that
+/// got it runs. Every bit pattern that a kernel can write is a value of `T`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes elements of `{T}`, and `{Self}` is not device memory of that type",
+    label = "expected a device buffer of `{T}`, found `{Self}`",
+    note = "pass `&mut buffer`, a mutable reference to a device buffer of `{T}`"
+)]
+pub unsafe trait DeviceWrite<T> {
+    /// Where the elements are.
+    fn raw_mut(&mut self) -> RawSlice;
+}
+
+/// Device memory that a kernel writes as `DisjointGrid<T>`: rows of equal width, without gaps.
+///
+/// # Safety
+/// As for [`DeviceWrite`], with `len == width * height`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes a grid of `{T}`, and `{Self}` is not a device grid of that type",
+    label = "expected a device grid of `{T}`, found `{Self}`",
+    note = "pass `&mut grid`: a device buffer of `{T}` together with its width and height"
+)]
+pub unsafe trait DeviceWriteGrid<T> {
+    /// Where the elements are, the width and the height.
+    fn raw_grid(&mut self) -> (RawSlice, usize, usize);
+}
+
+/// An address on the device, for a kernel that takes `*const T` or `*mut T`.
+///
+/// It is a number: nothing follows it on the host.
+pub struct DevicePtr<T> {
+    address: u64,
+    element: PhantomData<*mut T>,
+}
+
+impl<T> DevicePtr<T> {
+    /// The pointer to `address`.
+    pub const fn from_raw(address: u64) -> Self {
+        Self {
+            address,
+            element: PhantomData,
+        }
+    }
+
+    /// The null pointer.
+    pub const fn null() -> Self {
+        Self::from_raw(0)
+    }
+
+    /// The address.
+    pub const fn address(self) -> u64 {
+        self.address
+    }
+}
+
+impl<T> Clone for DevicePtr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DevicePtr<T> {}
+
+impl<T> fmt::Debug for DevicePtr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevicePtr({:#x})", self.address)
+    }
+}

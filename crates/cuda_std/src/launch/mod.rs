@@ -1,0 +1,73 @@
+//! The host's side of a kernel: what it takes, with which grid it runs, and who starts it.
+//!
+//! `#[kernel]` writes, beside each kernel, a `launch` function whose parameters are bounded by the
+//! traits here. A host library implements [`Launch`] for its streams, and [`DeviceRead`],
+//! [`DeviceReadOne`], [`DeviceWrite`] and [`DeviceWriteGrid`] for its buffers. A user sees only
+//! this:
+//!
+//! ```ignore
+//! let x = DeviceBuffer::from_slice(&[1.0f32, 2.0, 3.0])?;
+//! let mut y = DeviceBuffer::from_slice(&[0.0f32; 3])?;
+//! saxpy::launch(&stream, LaunchConfig::for_num_elems(3), 2.0, &x, &mut y)?;
+//! ```
+
+mod args;
+mod config;
+mod memory;
+
+pub use args::Args;
+pub use config::{LaunchConfig, Linear, OneDimensional, Planar, TwoDimensional};
+pub use memory::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, RawSlice};
+
+/// A kernel as the host knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The name of the PTX entry.
+    pub name: &'static str,
+    /// The entry's parameters, in order.
+    pub params: &'static [Param],
+}
+
+/// One parameter of a PTX entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its name in the kernel; a slice `x` has `x_ptr` and `x_len`.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: ParamKind,
+    /// Its size.
+    pub size_bytes: usize,
+}
+
+/// What a parameter of a PTX entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamKind {
+    /// An address in device memory.
+    Pointer,
+    /// A number of elements.
+    Length,
+    /// A value, by copy.
+    Value,
+}
+
+/// Something that can start kernels: a stream, a device, or a recorder in a test.
+pub trait Launch {
+    /// What can go wrong.
+    type Error;
+
+    /// Starts `kernel`. A grid with a dimension of 0 runs nothing and succeeds.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    ///
+    /// # Safety
+    /// - `args` holds one value for each of `kernel.params`, in order, of its type.
+    /// - Pointers among them are valid for what the kernel does with them until it has run.
+    /// - `config` has the shape that the kernel's thread index asks for.
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> Result<(), Self::Error>;
+}

@@ -1,0 +1,299 @@
+//! The typed launcher, against a mock that records what it is handed.
+
+use cuda_std::launch::{
+    Args, DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, Kernel, Launch,
+    LaunchConfig, Linear, ParamKind, Planar, RawSlice,
+};
+use cuda_std::prelude::*;
+use std::any::Any;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Device memory that is only an address.
+struct Buffer<T> {
+    address: u64,
+    len: usize,
+    home: Option<Arc<dyn Any + Send + Sync>>,
+    element: PhantomData<T>,
+}
+
+impl<T> Buffer<T> {
+    fn new(address: u64, len: usize) -> Self {
+        Self {
+            address,
+            len,
+            home: None,
+            element: PhantomData,
+        }
+    }
+
+    fn at_home(self, home: &'static str) -> Self {
+        Self {
+            home: Some(Arc::new(home)),
+            ..self
+        }
+    }
+
+    fn describe(&self) -> RawSlice {
+        RawSlice {
+            address: self.address,
+            len: self.len,
+            home: self.home.clone(),
+        }
+    }
+}
+
+// SAFETY: the mock launcher follows no address.
+unsafe impl<T> DeviceRead<T> for Buffer<T> {
+    fn raw(&self) -> RawSlice {
+        self.describe()
+    }
+}
+
+// SAFETY: the mock launcher follows no address.
+unsafe impl<T> DeviceReadOne<T> for Buffer<T> {
+    fn raw_one(&self) -> RawSlice {
+        self.describe()
+    }
+}
+
+// SAFETY: the mock launcher follows no address.
+unsafe impl<T> DeviceWrite<T> for Buffer<T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.describe()
+    }
+}
+
+// SAFETY: the mock launcher follows no address.
+unsafe impl<T> DeviceWriteGrid<T> for Buffer<T> {
+    fn raw_grid(&mut self) -> (RawSlice, usize, usize) {
+        (self.describe(), self.len / 2, 2)
+    }
+}
+
+/// What one launch was handed.
+#[derive(Debug, PartialEq)]
+struct Launched {
+    name: &'static str,
+    config: LaunchConfig,
+    values: Vec<Vec<u8>>,
+    homes: Vec<&'static str>,
+}
+
+#[derive(Default)]
+struct Recorder(RefCell<Vec<Launched>>);
+
+impl Recorder {
+    fn only(self) -> Launched {
+        let mut launched = self.0.into_inner();
+        assert_eq!(launched.len(), 1);
+        launched.remove(0)
+    }
+}
+
+impl Launch for Recorder {
+    type Error = Infallible;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> Result<(), Infallible> {
+        let pointers = args.pointers();
+        assert_eq!(pointers.len(), kernel.params.len());
+        let expected: Vec<_> = kernel.params.iter().map(|param| param.size_bytes).collect();
+        assert_eq!(args.sizes_bytes().collect::<Vec<_>>(), expected);
+        let bytes = |(&pointer, &len): (&*mut c_void, &usize)| {
+            // SAFETY: each pointer leads to a value of the size that `Args` states.
+            unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), len) }.to_vec()
+        };
+        self.0.borrow_mut().push(Launched {
+            name: kernel.name,
+            config,
+            values: pointers.iter().zip(&expected).map(bytes).collect(),
+            homes: args
+                .homes()
+                .iter()
+                .map(|home| *home.downcast_ref().unwrap())
+                .collect(),
+        });
+        Ok(())
+    }
+}
+
+fn bytes_of(value: impl bytemuck::NoUninit) -> Vec<u8> {
+    bytemuck::bytes_of(&value).to_vec()
+}
+
+#[kernel]
+pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
+    if let Some(y) = y.get_mut(index) {
+        *y = alpha * x[index.get()] + *y;
+    }
+}
+
+#[test]
+fn a_launch_passes_scalars_and_slices_in_order() {
+    let gpu = Recorder::default();
+    let (x, mut y) = (
+        Buffer::new(0x1000, 5).at_home("x"),
+        Buffer::new(0x2000, 5).at_home("y"),
+    );
+    let Ok(()) = saxpy::launch(&gpu, LaunchConfig::for_num_elems(5), 2.0, &x, &mut y);
+    let expected = Launched {
+        name: "saxpy",
+        config: Linear::new(1, 256).into(),
+        values: vec![
+            bytes_of(2.0f32),
+            bytes_of(0x1000u64),
+            bytes_of(5usize),
+            bytes_of(0x2000u64),
+            bytes_of(5usize),
+        ],
+        homes: vec!["x", "y"],
+    };
+    assert_eq!(gpu.only(), expected);
+}
+
+#[test]
+fn the_description_names_every_ptx_parameter() {
+    let params: Vec<_> = saxpy::KERNEL
+        .params
+        .iter()
+        .map(|p| (p.name, p.kind, p.size_bytes))
+        .collect();
+    let expected = [
+        ("alpha", ParamKind::Value, 4),
+        ("x_ptr", ParamKind::Pointer, 8),
+        ("x_len", ParamKind::Length, 8),
+        ("y_ptr", ParamKind::Pointer, 8),
+        ("y_len", ParamKind::Length, 8),
+    ];
+    assert_eq!(params, expected);
+}
+
+#[kernel]
+fn empty() {}
+
+#[test]
+fn a_kernel_without_parameters_takes_any_shape() {
+    let configs = [
+        LaunchConfig::from(Linear::new(2, 64)),
+        Planar::new((2, 3), (8, 4)).into(),
+        LaunchConfig {
+            grid: (1, 2, 3),
+            block: (4, 5, 6),
+            shared_mem_bytes: 7,
+        },
+    ];
+    for config in configs {
+        let gpu = Recorder::default();
+        let Ok(()) = empty::launch(&gpu, config);
+        let launched = gpu.only();
+        assert_eq!((launched.config, launched.values.len()), (config, 0));
+    }
+}
+
+#[kernel]
+pub fn brighten(mut image: DisjointGrid<u8>, index: ThreadIndex2, by: &u8) {
+    if let Some(pixel) = image.get_mut(index) {
+        *pixel = pixel.saturating_add(*by);
+    }
+}
+
+#[test]
+fn a_grid_passes_its_width_and_height() {
+    let gpu = Recorder::default();
+    let (mut image, by) = (Buffer::new(0x100, 12), Buffer::new(0x200, 1));
+    let Ok(()) = brighten::launch(&gpu, LaunchConfig::for_grid(6, 2), &mut image, &by);
+    let launched = gpu.only();
+    assert_eq!(launched.config.block, (32, 8, 1));
+    let expected = [
+        bytes_of(0x100u64),
+        bytes_of(6usize),
+        bytes_of(2usize),
+        bytes_of(0x200u64),
+    ];
+    assert_eq!(launched.values, expected);
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::NoUninit)]
+pub struct Shape {
+    rows: u32,
+    cols: u32,
+    scale: [f32; 3],
+}
+
+/// Sums rows through raw pointers.
+///
+/// # Safety
+/// `out` holds a value for each row.
+#[kernel]
+pub unsafe fn row_sums(x: *const f32, out: *mut f32, shape: Shape, flag: bool) {
+    let _ = (x, out, shape, flag);
+}
+
+#[test]
+fn an_unsafe_kernel_takes_addresses_and_structs() {
+    let gpu = Recorder::default();
+    let shape = Shape {
+        rows: 1,
+        cols: 2,
+        scale: [0.5, 0.25, 4.0],
+    };
+    let (x, out) = (DevicePtr::from_raw(0xabc0), DevicePtr::null());
+    // SAFETY: the mock launcher follows no address.
+    let Ok(()) = unsafe { row_sums::launch(&gpu, Linear::new(1, 1), x, out, shape, true) };
+    let expected = [
+        bytes_of(0xabc0u64),
+        bytes_of(0u64),
+        bytes_of(shape),
+        vec![1],
+    ];
+    assert_eq!(gpu.only().values, expected);
+}
+
+#[test]
+fn an_empty_slice_is_not_null() {
+    let gpu = Recorder::default();
+    let (x, mut y) = (Buffer::new(0, 0), Buffer::new(0, 0));
+    let Ok(()) = saxpy::launch(&gpu, LaunchConfig::for_num_elems(0), 2.0, &x, &mut y);
+    let launched = gpu.only();
+    assert!(launched.config.is_empty());
+    assert_eq!(launched.values[1], bytes_of(4u64));
+    assert_eq!(launched.values[2], bytes_of(0usize));
+}
+
+#[test]
+fn the_kernel_is_an_ordinary_function_on_the_host() {
+    let (x, mut y) = ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]);
+    for i in 0..4 {
+        // SAFETY: one thread, and every index once.
+        let index = unsafe { ThreadIndex::new(i, 4) };
+        // SAFETY: `y` is borrowed for the call.
+        let y = unsafe { DisjointSlice::from_raw_parts(y.as_mut_ptr(), y.len()) };
+        saxpy(index, 2.0, &x, y);
+    }
+    assert_eq!(y, [12.0, 24.0, 36.0]);
+}
+
+/// The launcher's own names do not clash with the kernel's.
+#[kernel]
+pub fn clash(on: f32, config: u32, args: u8) {
+    let _ = (on, config, args);
+}
+
+#[test]
+fn parameter_names_are_the_users() {
+    let gpu = Recorder::default();
+    let Ok(()) = clash::launch(&gpu, Linear::new(1, 1), 1.0, 2, 3);
+    assert_eq!(
+        gpu.only().values,
+        [bytes_of(1.0f32), bytes_of(2u32), bytes_of(3u8)]
+    );
+}

@@ -1,0 +1,127 @@
+//! `#[kernel]`: parse the signature once, then write the device's entry and the host's launcher.
+
+mod device;
+mod host;
+mod param;
+
+use param::Param;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, ItemFn, Result, ReturnType, Signature};
+
+/// Expands the attribute; every error found becomes a `compile_error!` at its place, and the
+/// function itself stays so that no other name goes missing.
+pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let function: ItemFn = match syn::parse2(item) {
+        Ok(function) => function,
+        Err(error) => return error.into_compile_error(),
+    };
+    match Kernel::parse(attributes, function) {
+        Ok(kernel) => {
+            let (device, host) = (device::entry(&kernel), host::launcher(&kernel));
+            quote! { #device #host }
+        }
+        Err(error) => error.into_compile_error(),
+    }
+}
+
+/// A checked kernel: what both sides are written from.
+struct Kernel {
+    function: ItemFn,
+    params: Vec<Param>,
+}
+
+impl Kernel {
+    fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
+        let mut errors = Errors::default();
+        if !attributes.is_empty() {
+            errors.add(Error::new_spanned(
+                &attributes,
+                "`#[kernel]` takes no arguments",
+            ));
+        }
+        check_signature(&function.sig, &mut errors);
+        let is_unsafe = function.sig.unsafety.is_some();
+        let inputs = function.sig.inputs.iter();
+        let params: Vec<Param> = inputs
+            .filter_map(|input| errors.take(Param::parse(input, is_unsafe)))
+            .collect();
+        check_one_index(&params, &mut errors);
+        errors.into_result()?;
+        Ok(Self { function, params })
+    }
+
+    fn is_unsafe(&self) -> bool {
+        self.function.sig.unsafety.is_some()
+    }
+
+    /// The attributes that belong on everything the macro writes.
+    fn shared_attributes(&self) -> Vec<&Attribute> {
+        let shared = |a: &&Attribute| a.path().is_ident("cfg") || a.path().is_ident("allow");
+        self.function.attrs.iter().filter(shared).collect()
+    }
+}
+
+fn check_signature(signature: &Signature, errors: &mut Errors) {
+    if !signature.generics.params.is_empty() || signature.generics.where_clause.is_some() {
+        errors.add(Error::new(
+            signature.generics.span(),
+            "a kernel cannot be generic: the GPU looks it up by name\n\
+             help: write the shared code as a generic `fn` and call it from one kernel for each type",
+        ));
+    }
+    if let ReturnType::Type(_, ty) = &signature.output {
+        errors.add(Error::new_spanned(
+            ty,
+            "a kernel returns nothing: it runs in many threads at once\n\
+             help: write the result to a `DisjointSlice<T>` parameter",
+        ));
+    }
+    if let Some(keyword) = &signature.asyncness {
+        errors.add(Error::new_spanned(keyword, "a kernel cannot be `async`"));
+    }
+    if let Some(keyword) = &signature.constness {
+        errors.add(Error::new_spanned(keyword, "a kernel cannot be `const`"));
+    }
+    if let Some(abi) = &signature.abi {
+        errors.add(Error::new_spanned(
+            abi,
+            "`#[kernel]` chooses the ABI itself: leave this out",
+        ));
+    }
+    if let Some(variadic) = &signature.variadic {
+        errors.add(Error::new_spanned(variadic, "a kernel cannot be variadic"));
+    }
+}
+
+fn check_one_index(params: &[Param], errors: &mut Errors) {
+    for extra in params.iter().filter(|p| p.kind.is_index()).skip(1) {
+        errors.add(Error::new_spanned(
+            &extra.ty,
+            "a kernel has at most one thread index: a second one would name the same thread\n\
+             help: remove this parameter; a `ThreadIndex` can be copied",
+        ));
+    }
+}
+
+/// Collects errors, so that the compiler shows them all at once.
+#[derive(Default)]
+struct Errors(Option<Error>);
+
+impl Errors {
+    fn add(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(all) => all.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    fn take<T>(&mut self, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    fn into_result(self) -> Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,206 @@
+//! The kinds of kernel parameter, recognised from syntax.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{
+    Error, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type, TypePtr,
+    TypeReference,
+};
+
+/// One parameter of the kernel as the user wrote it.
+pub struct Param {
+    pub name: Ident,
+    pub ty: Type,
+    pub kind: Kind,
+}
+
+/// What a parameter is made of. The type inside is the element's.
+pub enum Kind {
+    ThreadIndex,
+    ThreadIndex2,
+    Slice(Type),
+    Reference(Type),
+    DisjointSlice(Type),
+    DisjointGrid(Type),
+    AtomicSlice(Type),
+    Pointer { element: Type, mutable: bool },
+    Value,
+}
+
+impl Kind {
+    pub fn is_index(&self) -> bool {
+        matches!(self, Self::ThreadIndex | Self::ThreadIndex2)
+    }
+}
+
+/// One parameter of the PTX entry.
+pub struct PtxParam {
+    pub name: Ident,
+    /// Its Rust type in the entry's signature.
+    pub ty: TokenStream,
+    /// Its variant of `cuda_std::launch::ParamKind`.
+    pub kind: Ident,
+}
+
+impl Param {
+    pub fn parse(input: &FnArg, in_unsafe_fn: bool) -> Result<Self> {
+        let FnArg::Typed(input) = input else {
+            return Err(Error::new_spanned(
+                input,
+                "a kernel cannot be a method: remove `self`",
+            ));
+        };
+        let ty = (*input.ty).clone();
+        let kind = kind_of(&ty, in_unsafe_fn)?;
+        Ok(Self {
+            name: name_of(&input.pat)?,
+            ty,
+            kind,
+        })
+    }
+
+    /// The PTX parameters that carry this one, in order.
+    pub fn ptx(&self) -> Vec<PtxParam> {
+        match &self.kind {
+            Kind::ThreadIndex | Kind::ThreadIndex2 => vec![],
+            Kind::Slice(t) => vec![self.pointer(quote!(*const #t)), self.length("len")],
+            Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => {
+                vec![self.pointer(quote!(*mut #t)), self.length("len")]
+            }
+            Kind::DisjointGrid(t) => {
+                vec![
+                    self.pointer(quote!(*mut #t)),
+                    self.length("width"),
+                    self.length("height"),
+                ]
+            }
+            Kind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
+            Kind::Pointer {
+                element,
+                mutable: false,
+            } => {
+                vec![self.whole(quote!(*const #element), "Pointer")]
+            }
+            Kind::Pointer {
+                element,
+                mutable: true,
+            } => {
+                vec![self.whole(quote!(*mut #element), "Pointer")]
+            }
+            Kind::Value => {
+                let ty = &self.ty;
+                vec![self.whole(quote!(#ty), "Value")]
+            }
+        }
+    }
+
+    fn pointer(&self, ty: TokenStream) -> PtxParam {
+        let name = format_ident!("{}_ptr", self.name);
+        PtxParam {
+            name,
+            ty,
+            kind: format_ident!("Pointer"),
+        }
+    }
+
+    fn length(&self, what: &str) -> PtxParam {
+        let name = format_ident!("{}_{}", self.name, what);
+        PtxParam {
+            name,
+            ty: quote!(usize),
+            kind: format_ident!("Length"),
+        }
+    }
+
+    fn whole(&self, ty: TokenStream, kind: &str) -> PtxParam {
+        PtxParam {
+            name: self.name.clone(),
+            ty,
+            kind: format_ident!("{kind}"),
+        }
+    }
+}
+
+fn name_of(pattern: &Pat) -> Result<Ident> {
+    match pattern {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => Ok(pat.ident.clone()),
+        other => Err(Error::new_spanned(
+            other,
+            "a kernel's parameter is a plain name\nhelp: take it apart in the body with `let`",
+        )),
+    }
+}
+
+fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<Kind> {
+    match ty {
+        Type::Reference(reference) => kind_of_reference(reference),
+        Type::Ptr(pointer) => kind_of_pointer(pointer, in_unsafe_fn),
+        Type::Path(path) => path
+            .path
+            .segments
+            .last()
+            .map_or(Ok(Kind::Value), |last| kind_of_name(ty, last)),
+        Type::ImplTrait(_) => Err(Error::new_spanned(
+            ty,
+            "`impl Trait` makes a kernel generic: name the type that it takes",
+        )),
+        Type::Paren(inner) => kind_of(&inner.elem, in_unsafe_fn),
+        Type::Group(inner) => kind_of(&inner.elem, in_unsafe_fn),
+        _ => Ok(Kind::Value),
+    }
+}
+
+fn kind_of_reference(reference: &TypeReference) -> Result<Kind> {
+    if reference.mutability.is_some() {
+        return Err(Error::new_spanned(
+            reference,
+            "a kernel cannot take `&mut`: every thread would hold the same exclusive reference\n\
+             help: take a `DisjointSlice<T>`, of which each thread writes its own element, \
+             or an `AtomicSlice<T>`",
+        ));
+    }
+    Ok(match &*reference.elem {
+        Type::Slice(slice) => Kind::Slice((*slice.elem).clone()),
+        other => Kind::Reference(other.clone()),
+    })
+}
+
+fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
+    if !in_unsafe_fn {
+        return Err(Error::new_spanned(
+            pointer,
+            "a raw pointer needs an unsafe kernel: the compiler cannot check what it points to\n\
+             help: take `&[T]` or `DisjointSlice<T>`, or write `#[kernel] pub unsafe fn`",
+        ));
+    }
+    let mutable = pointer.mutability.is_some();
+    Ok(Kind::Pointer {
+        element: (*pointer.elem).clone(),
+        mutable,
+    })
+}
+
+fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
+    let make: fn(Type) -> Kind = match last.ident.to_string().as_str() {
+        "ThreadIndex" => return Ok(Kind::ThreadIndex),
+        "ThreadIndex2" => return Ok(Kind::ThreadIndex2),
+        "DisjointSlice" => Kind::DisjointSlice,
+        "DisjointGrid" => Kind::DisjointGrid,
+        "AtomicSlice" => Kind::AtomicSlice,
+        _ => return Ok(Kind::Value),
+    };
+    element_of(last).map(make).ok_or_else(|| {
+        let message = format!("name the element type, as in `{}<f32>`", last.ident);
+        Error::new_spanned(ty, message)
+    })
+}
+
+fn element_of(segment: &PathSegment) -> Option<Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty.clone()),
+        _ => None,
+    })
+}
