@@ -51,6 +51,8 @@ pub enum Item {
     Pragma(String),
     /// `.alias name, target;`
     Alias(String, String),
+    /// `name:` between debug sections.
+    Label(String),
 }
 
 /// `.extern`, `.visible`, `.weak`, `.common` or none.

@@ -25,6 +25,7 @@ impl Display for Item {
             Item::Section { name, body } => write!(f, ".section {name} {{{body}}}"),
             Item::Prototype(prototype) => prototype.fmt(f),
             Item::Pragma(text) => write!(f, ".pragma \"{text}\";"),
+            Item::Label(name) => write!(f, "{name}:"),
             Item::Alias(name, target) => write!(f, ".alias {name}, {target};"),
         }
     }

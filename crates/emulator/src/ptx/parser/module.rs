@@ -78,7 +78,7 @@ impl Parser<'_> {
             return Ok(());
         }
         if self.is_name() {
-            items.push(Item::Prototype(self.labelled_prototype()?));
+            items.push(self.labelled_item()?);
             return Ok(());
         }
         match self.dot() {
@@ -237,13 +237,14 @@ impl Parser<'_> {
         Ok(parameters)
     }
 
-    fn labelled_prototype(&mut self) -> Result<Prototype> {
+    /// A prototype, or a label of debug data.
+    fn labelled_item(&mut self) -> Result<Item> {
         let label = self.name("a label")?;
         self.expect(b':', "`:` behind a label")?;
-        if !self.at_dot("callprototype") {
-            return self.wrong("`.callprototype`");
+        if self.at_dot("callprototype") {
+            return self.prototype(label).map(Item::Prototype);
         }
-        self.prototype(label)
+        Ok(Item::Label(label))
     }
 
     /// `.callprototype (returns) _ (parameters) .noreturn;`
