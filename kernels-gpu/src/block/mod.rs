@@ -1,3 +1,4 @@
 //! Algorithms of one block: threads that share memory and barriers.
 
 pub mod reduce;
+pub mod shape;

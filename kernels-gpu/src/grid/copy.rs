@@ -8,15 +8,14 @@ use cuda_std::vector::Vec4;
 
 /// The slow form. Thread `t` copies elements `t * per_thread ..`, so neighbouring lanes are `per_thread` apart.
 /// `x: [n]`, `out: [n]`, with `n <= threads * per_thread`.
-///
-/// # Safety
-/// * `out` points to at least `x.len()` elements that nothing else uses during the launch.
 #[kernel]
-pub unsafe fn copy_strided(index: ThreadIndex, per_thread: u32, x: &[f32], out: *mut f32) {
+pub fn copy_strided(index: ThreadIndex, per_thread: u32, x: &[f32], mut out: DisjointSlice<f32>) {
     let per_thread = per_thread as usize;
     let first = index.get() * per_thread;
-    for i in first..x.len().min(first + per_thread) {
-        // SAFETY: `i < x.len()`, which `out` has by the contract; the ranges of two threads are disjoint.
+    let end = x.len().min(out.len()).min(first + per_thread);
+    let out = out.as_mut_ptr();
+    for i in first..end {
+        // SAFETY: `i < out.len()`, and the ranges of two threads are disjoint: `per_thread` is the same in all.
         unsafe { *out.add(i) = x[i] };
     }
 }

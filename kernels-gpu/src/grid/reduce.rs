@@ -15,7 +15,7 @@ use cuda_std::shared::SharedArray;
 use cuda_std::vector::{Vec4, split_vectors};
 use cuda_std::warp::WarpShuffleValue;
 
-use crate::block;
+use crate::block::{self, shape};
 
 /// Threads in a block.
 pub const BLOCK: u32 = 256;
@@ -187,6 +187,7 @@ pub fn reduce_sum_f32(
     finished: AtomicSlice<u32>,
     out: AtomicSlice<u32>,
 ) {
+    shape::require(BLOCK, 1, 1);
     let (scratch, is_last) = (shared_array![f32; WARPS], shared_array![bool; 1]);
     sum_of_grid(x, partials, finished, out, scratch, is_last);
 }
@@ -199,6 +200,7 @@ pub fn reduce_sum_i32(
     finished: AtomicSlice<u32>,
     out: AtomicSlice<u32>,
 ) {
+    shape::require(BLOCK, 1, 1);
     let (scratch, is_last) = (shared_array![i32; WARPS], shared_array![bool; 1]);
     sum_of_grid(x, partials, finished, out, scratch, is_last);
 }
@@ -208,6 +210,7 @@ pub fn reduce_sum_i32(
 /// Shared memory is halved eight times with a barrier each; most threads idle, and each has one load in flight.
 #[kernel]
 pub fn reduce_tree_f32(x: &[f32], partials: AtomicSlice<u32>) {
+    shape::require(BLOCK, 1, 1);
     let tree = shared_array![f32; BLOCK as usize].as_mut_ptr();
     let thread = thread::thread_idx_x() as usize;
     let i = thread::block_idx_x() as usize * BLOCK as usize + thread;

@@ -2,6 +2,8 @@
 
 use cuda_std::prelude::*;
 
+use crate::block::shape;
+
 /// Threads along x in a block.
 pub const BLOCK_X: usize = 32;
 /// Threads along y in a block.
@@ -25,6 +27,7 @@ pub fn gradient(p: [[u8; 3]; 3]) -> u8 {
 /// Launch blocks of [`BLOCK_X`] by [`BLOCK_Y`] threads, one thread a pixel.
 #[kernel]
 pub fn sobel(index: ThreadIndex2, image: &[u8], mut out: DisjointGrid<u8>) {
+    shape::require(BLOCK_X as u32, BLOCK_Y as u32, 1);
     let (width, height) = (out.width(), out.height());
     let tile = shared_array![u8; TILE_X * TILE_Y].as_mut_ptr();
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);

@@ -1,0 +1,27 @@
+//! Histogram equalisation of a grey image.
+
+use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig, Linear};
+use kernels_gpu::grid::equalize::{equalize_apply, equalize_table};
+use kernels_gpu::grid::histogram::BINS;
+
+use super::{histogram, same_len};
+use crate::error::GpuResult;
+use crate::memory::DeviceBuffer;
+use crate::Gpu;
+
+/// `out` becomes `image` with its grey levels spread evenly; both `[n]` bytes, `n < 2^32`.
+///
+/// # Errors
+/// Lengths that differ; what the driver answers.
+pub fn equalize(
+    gpu: &Gpu,
+    image: &impl DeviceRead<u8>,
+    out: &mut impl DeviceWrite<u8>,
+) -> GpuResult<()> {
+    let n = image.raw().len;
+    same_len("equalising an image", n, out.raw_mut().len)?;
+    let bins = histogram(gpu, image)?;
+    let mut table = DeviceBuffer::<u8>::zeroed(gpu, BINS)?;
+    equalize_table::launch(gpu, Linear::new(1, BINS as u32), &bins, &mut table)?;
+    equalize_apply::launch(gpu, LaunchConfig::for_num_elems(n), image, &table, out)
+}

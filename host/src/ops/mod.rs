@@ -1,0 +1,30 @@
+//! Ready-made operations: buffers in, buffers out. Each bears the name of its kernel and its test.
+//!
+//! An operation is queued on the [`Gpu`](crate::Gpu)'s stream and returns at once, unless it returns a number.
+//! Every length is checked before the launch.
+
+pub mod copy;
+pub mod equalize;
+pub mod histogram;
+pub mod image;
+pub mod reduce;
+pub mod saxpy;
+pub mod transpose;
+pub mod vecadd;
+
+pub use copy::{copy, copy_strided};
+pub use histogram::histogram;
+pub use reduce::{sum_f32, sum_i32};
+pub use saxpy::saxpy;
+pub use transpose::transpose;
+pub use vecadd::vecadd;
+
+use crate::error::{GpuError, GpuResult};
+
+/// An error unless two lengths agree, in elements.
+fn same_len(operation: &'static str, expected: usize, found: usize) -> GpuResult<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(GpuError::SizeMismatch { operation, expected, found })
+}

@@ -1,0 +1,16 @@
+//! Every kernel against its CPU reference, one file a kernel, in one program.
+//!
+//! Runs on the GPU where there is one, else on the emulator; `FERROWARP_DEVICE` chooses.
+
+mod support;
+
+mod blur;
+mod copy;
+mod equalize;
+mod grayscale;
+mod histogram;
+mod reduce;
+mod saxpy;
+mod sobel;
+mod transpose;
+mod vecadd;
