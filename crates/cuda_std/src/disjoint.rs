@@ -101,8 +101,6 @@ impl<'a, T> DisjointGrid<'a, T> {
     /// As [`DisjointSlice::from_raw_parts`], with `len = width * height`, which does not overflow.
     #[inline(always)]
     pub unsafe fn from_raw_parts(ptr: *mut T, width: usize, height: usize) -> Self {
-        // SAFETY: the caller's promise.
-        let ptr = unsafe { not_null(ptr) };
         Self {
             ptr,
             width,
@@ -161,18 +159,6 @@ impl<'a, T> DisjointGrid<'a, T> {
     fn offset(&self, index: ThreadIndex2) -> usize {
         index.y().wrapping_mul(self.width).wrapping_add(index.x())
     }
-}
-
-/// Tells the compiler what a caller of `from_raw_parts` promised, so that `Some(&element)` needs no
-/// second test.
-///
-/// # Safety
-/// `ptr` is not null.
-#[inline(always)]
-unsafe fn not_null<T>(ptr: *mut T) -> *mut T {
-    // SAFETY: the caller's promise.
-    unsafe { core::hint::assert_unchecked(!ptr.is_null()) };
-    ptr
 }
 
 #[cfg(test)]

@@ -39,17 +39,17 @@ fn rebuild(param: &Param) -> TokenStream {
     match &param.kind {
         Kind::ThreadIndex => quote!(::cuda_std::index::ThreadIndex::from_hardware()),
         Kind::ThreadIndex2 => quote!(::cuda_std::index::ThreadIndex2::from_hardware()),
-        Kind::Slice(_) => quote!(::core::slice::from_raw_parts(#ptr, #len)),
+        Kind::Slice(_) => quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len)),
         Kind::Reference(_) => quote!(&*#name),
         Kind::DisjointSlice(_) => {
-            quote!(::cuda_std::disjoint::DisjointSlice::from_raw_parts(#ptr, #len))
+            quote!(::cuda_std::disjoint::DisjointSlice::from_raw_parts(#ptr.as_ptr(), #len))
         }
         Kind::AtomicSlice(_) => {
-            quote!(::cuda_std::atomic::AtomicSlice::from_raw_parts(#ptr, #len))
+            quote!(::cuda_std::atomic::AtomicSlice::from_raw_parts(#ptr.as_ptr(), #len))
         }
         Kind::DisjointGrid(_) => {
             let (width, height) = (part("width"), part("height"));
-            quote!(::cuda_std::disjoint::DisjointGrid::from_raw_parts(#ptr, #width, #height))
+            quote!(::cuda_std::disjoint::DisjointGrid::from_raw_parts(#ptr.as_ptr(), #width, #height))
         }
         Kind::Pointer { .. } | Kind::Value => quote!(#name),
     }

@@ -63,16 +63,11 @@ impl Param {
     pub fn ptx(&self) -> Vec<PtxParam> {
         match &self.kind {
             Kind::ThreadIndex | Kind::ThreadIndex2 => vec![],
-            Kind::Slice(t) => vec![self.pointer(quote!(*const #t)), self.length("len")],
-            Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => {
-                vec![self.pointer(quote!(*mut #t)), self.length("len")]
+            Kind::Slice(t) | Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => {
+                vec![self.pointer(t), self.length("len")]
             }
             Kind::DisjointGrid(t) => {
-                vec![
-                    self.pointer(quote!(*mut #t)),
-                    self.length("width"),
-                    self.length("height"),
-                ]
+                vec![self.pointer(t), self.length("width"), self.length("height")]
             }
             Kind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
             Kind::Pointer {
@@ -94,8 +89,10 @@ impl Param {
         }
     }
 
-    fn pointer(&self, ty: TokenStream) -> PtxParam {
+    /// The pointer of a slice. Since it is known not to be null, `Option<&T>` needs no second test.
+    fn pointer(&self, element: &Type) -> PtxParam {
         let name = format_ident!("{}_ptr", self.name);
+        let ty = quote!(::core::ptr::NonNull<#element>);
         PtxParam {
             name,
             ty,
