@@ -1,1 +1,63 @@
-//! Stub.
+//! Compiles a kernel crate to PTX from a build script, with the stock Rust compiler.
+//!
+//! A build script of three lines serves:
+//!
+//! ```no_run
+//! use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
+//!
+//! fn main() -> Result<(), CudaBuilderError> {
+//!     CudaBuilder::new("kernels").archs([NvvmArch::Compute80, NvvmArch::Compute90a]).embed()?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The interface is rust-cuda's `cuda_builder`; `archs`, `embed` and `compile` stand beside it.
+//! Options that have no meaning without NVIDIA's NVVM make `build` return
+//! [`CudaBuilderError::Unsupported`] when they are set.
+//!
+//! # What is compiled
+//!
+//! The crate's library, for `nvptx64-nvidia-cuda`, together with `core` and `alloc` from the
+//! compiler's own source. The first build compiles those two (about 20 seconds); after that an
+//! edit of a kernel, or another architecture, takes well under a second. The compiler's messages
+//! reach the user unchanged. The crate root needs no attributes: `no_std` and the features that
+//! kernels use are set from outside.
+//!
+//! Every `#[unsafe(no_mangle)] extern "ptx-kernel"` function becomes an entry of the PTX, those of
+//! dependencies included.
+//!
+//! # Conditional compilation
+//!
+//! In the kernel crate itself `cfg(target_feature = "compute_80")` holds where the PTX is for that
+//! architecture or a later one; see [`NvvmArch::all_target_features`]. Dependencies do not see it,
+//! since they are compiled once for all architectures.
+//!
+//! # What is checked and added
+//!
+//! - `// ferrowarp.once TAG`, a comment in an `asm!`: the same tag twice in one function of the
+//!   PTX is an error. It guards collective operations that LLVM must not duplicate.
+//! - `// ferrowarp.bounds KERNEL maxntid=384,1,1 minnctapersm=1`, a comment in a `global_asm!`:
+//!   becomes the launch bounds of that kernel. `reqntid`, `maxnreg`, `reqnctapercluster` and
+//!   `maxclusterrank` are known too.
+//!
+//! # What it leaves alone
+//!
+//! The environment and flags of the host build (`RUSTFLAGS`, wrappers, `CARGO_TARGET_DIR`, …) do
+//! not reach the kernels. Cargo runs the build script again when one of the files changes that the
+//! kernels were made from, and only then.
+
+mod arch;
+mod builder;
+mod cargo;
+mod compile;
+mod embed;
+mod error;
+mod ptx;
+mod sources;
+mod toolchain;
+
+pub use arch::NvvmArch;
+pub use builder::{CudaBuilder, DebugInfo, EmitOption};
+pub use compile::{Compiled, Module};
+pub use error::CudaBuilderError;
+pub use ptx::PtxError;

@@ -1,0 +1,165 @@
+//! The inner cargo: how it is started, and what it says.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{CudaBuilderError, toolchain};
+
+/// What a successful run made.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// The kernel crate's name, with underscores.
+    pub crate_name: String,
+    /// The file in which cargo lists what the kernel crate and its path dependencies read.
+    pub dep_info: PathBuf,
+    /// The crates that had to be compiled.
+    pub compiled_crates: Vec<String>,
+}
+
+/// MIR's jump threading copies barriers into divergent branches on Rust 1.96. Dependencies are
+/// compiled before the kernels, so the flag goes to every crate.
+const FLAGS_FOR_ALL: &str = "-Zmir-enable-passes=-JumpThreading";
+
+/// What the inner cargo keeps of the variables that begin with `CARGO` or `RUST`: where things
+/// are, how the network is reached, how messages look, and the outer cargo's job server.
+const KEPT: [&str; 14] = [
+    "CARGO_HOME",
+    "CARGO_MAKEFLAGS",
+    "CARGO_HTTP_",
+    "CARGO_NET_",
+    "CARGO_REGISTR",
+    "CARGO_SOURCE_",
+    "CARGO_TERM_COLOR",
+    "CARGO_TERM_VERBOSE",
+    "CARGO_LOG",
+    "RUSTUP_",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "RUST_MIN_STACK",
+    "RUST_RECURSION_COUNT",
+];
+
+/// Build-script variables that do not begin with `CARGO` or `RUST`.
+const SCRIPT_ONLY: [&str; 7] =
+    ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG"];
+
+/// Runs cargo in the kernel crate's folder. The compiler's messages go to this process's stderr,
+/// as rustc wrote them.
+pub(crate) fn run(
+    root: &Path,
+    cargo_args: &[String],
+    rustc_args: &[String],
+) -> Result<Outcome, CudaBuilderError> {
+    let program = program();
+    let mut command = Command::new(&program);
+    clean_environment(&mut command);
+    command.current_dir(root).args(cargo_args);
+    command.arg("--message-format=json-render-diagnostics").arg("--").args(rustc_args);
+    command.stdout(Stdio::piped()).stderr(Stdio::inherit()).stdin(Stdio::null());
+    let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
+    let mut child = command.spawn().map_err(not_started)?;
+    let outcome = child.stdout.take().map(|out| listen(BufReader::new(out))).unwrap_or_default();
+    let not_waited = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
+    match child.wait().map_err(not_waited)?.success() {
+        true => Ok(outcome),
+        false => Err(toolchain::reason(root)),
+    }
+}
+
+/// The cargo that runs the build script, or the one on the path.
+fn program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// Nothing that cargo or a wrapper (clippy, say) set for the host build reaches the kernels.
+pub(crate) fn clean_environment(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if is_foreign(&name) {
+            command.env_remove(&name);
+        }
+    }
+    command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", FLAGS_FOR_ALL);
+}
+
+fn is_foreign(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let kept = name == "RUSTC" || KEPT.iter().any(|kept| name.starts_with(kept));
+    let tools = name.starts_with("CARGO") || name.starts_with("RUST") || name.starts_with("DEP_");
+    SCRIPT_ONLY.contains(&name) || (tools || name == "CLIPPY_ARGS") && !kept
+}
+
+/// Reads cargo's messages. Artifacts come in the order in which they were made, so that the last
+/// static library is the kernel crate's.
+fn listen(messages: impl BufRead) -> Outcome {
+    let mut outcome = Outcome::default();
+    for line in messages.lines().map_while(Result::ok) {
+        match serde_json::from_str::<Value>(&line) {
+            Ok(message) if message["reason"] == "compiler-artifact" => {
+                artifact(&message, &mut outcome);
+            }
+            Ok(_) => {}
+            Err(_) => eprintln!("{line}"),
+        }
+    }
+    outcome
+}
+
+fn artifact(message: &Value, outcome: &mut Outcome) {
+    let name = message["target"]["name"].as_str().unwrap_or_default().replace('-', "_");
+    if message["fresh"] == false {
+        outcome.compiled_crates.push(name.clone());
+    }
+    if message["target"]["kind"][0] == "staticlib" {
+        let library = message["filenames"][0].as_str().unwrap_or_default();
+        outcome.dep_info = Path::new(library).with_extension("d");
+        outcome.crate_name = name;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_builds_variables_are_foreign() {
+        let foreign = [
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "RUSTC_WRAPPER",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "CARGO_TARGET_DIR",
+            "CARGO_BUILD_TARGET",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_INCREMENTAL",
+            "CARGO_CFG_TARGET_OS",
+            "CLIPPY_ARGS",
+            "OUT_DIR",
+            "DEP_CUDA_INCLUDE",
+        ];
+        assert_eq!(foreign.map(|name| is_foreign(OsStr::new(name))), [true; 12]);
+    }
+
+    #[test]
+    fn what_says_where_things_are_stays() {
+        let kept = ["CARGO_HOME", "CARGO_MAKEFLAGS", "RUSTUP_TOOLCHAIN", "RUSTC", "PATH", "HOME"];
+        assert_eq!(kept.map(|name| is_foreign(OsStr::new(name))), [false; 6]);
+    }
+
+    #[test]
+    fn the_static_library_is_the_kernel_crate() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"core"},"filenames":["a.rlib"],"fresh":true}
+not a message
+{"reason":"compiler-artifact","target":{"kind":["staticlib"],"name":"my-kernels"},"filenames":["/t/libmy_kernels.a"],"fresh":false}
+{"reason":"build-finished","success":true}"#;
+        let outcome = listen(messages.as_bytes());
+        assert_eq!(outcome.crate_name, "my_kernels");
+        assert_eq!(outcome.dep_info, Path::new("/t/libmy_kernels.d"));
+        assert_eq!(outcome.compiled_crates, ["my_kernels"]);
+    }
+}

@@ -1,0 +1,251 @@
+//! From a kernel crate to finished PTX files: one cargo run for each architecture.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
+use crate::cargo::{self, Outcome};
+use crate::{CudaBuilderError, NvvmArch, ptx, sources};
+
+/// The result of a build.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Compiled {
+    /// One for each architecture, in the order given.
+    pub modules: Vec<Module>,
+    /// Every file that the result depends on: sources, manifests, the lock file.
+    pub sources: Vec<PathBuf>,
+}
+
+/// The PTX for one architecture.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Module {
+    /// Which architecture.
+    pub arch: NvvmArch,
+    /// The PTX file.
+    pub path: PathBuf,
+    /// Its copy, if `copy_to` asked for one.
+    pub copy: Option<PathBuf>,
+    /// The names of its kernels, in the order of the file.
+    pub entries: Vec<String>,
+    /// The names of the crates that cargo compiled for it; empty where nothing had changed.
+    pub compiled_crates: Vec<String>,
+}
+
+/// What the kernel crate's root may use without naming it.
+const CRATE_ATTRIBUTES: [&str; 3] = [
+    "no_std",
+    "feature(abi_ptx,asm_experimental_arch,stdarch_nvptx,link_llvm_intrinsics,f16)",
+    "allow(unused_features,unused_attributes,internal_features)",
+];
+
+/// The folder in the target directory that rustc writes the PTX to.
+const RAW_DIR: &str = "ptx";
+
+pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderError> {
+    let missing = || CudaBuilderError::CratePathDoesntExist(builder.path.clone());
+    let root = builder.path.canonicalize().map_err(|_| missing())?;
+    if !root.join("Cargo.toml").is_file() {
+        return Err(missing());
+    }
+    let target_dir = match &builder.target_dir {
+        Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
+        None => sources::default_target_dir(&root),
+    };
+    let job = Job { builder, root, target_dir };
+    let mut compiled = Compiled { modules: Vec::new(), sources: Vec::new() };
+    let mut read = BTreeSet::new();
+    for arch in &builder.archs {
+        compiled.modules.push(job.compile(*arch, &mut read)?);
+    }
+    compiled.sources = read.into_iter().collect();
+    sources::tell_cargo(&compiled);
+    match compiled.modules.is_empty() {
+        true => Err(CudaBuilderError::NoArch),
+        false => Ok(compiled),
+    }
+}
+
+struct Job<'a> {
+    builder: &'a CudaBuilder,
+    root: PathBuf,
+    target_dir: PathBuf,
+}
+
+impl Job<'_> {
+    fn compile(
+        &self,
+        arch: NvvmArch,
+        read: &mut BTreeSet<PathBuf>,
+    ) -> Result<Module, CudaBuilderError> {
+        let raw = self.raw_path(arch);
+        let raw_dir = self.target_dir.join(RAW_DIR);
+        fs::create_dir_all(&raw_dir).map_err(CudaBuilderError::write(&raw_dir))?;
+        let outcome = cargo::run(&self.root, &self.cargo_args(), &self.rustc_args(arch, &raw))?;
+        read.extend(sources::of(&outcome.dep_info, &self.root)?);
+        let text = fs::read_to_string(&raw).map_err(|_| CudaBuilderError::NoPtx {
+            path: raw.clone(),
+            target_dir: self.target_dir.clone(),
+        })?;
+        if !ptx::is_for(&text, arch) {
+            let made = ptx::target(&text).unwrap_or("no target").to_owned();
+            return Err(CudaBuilderError::UnsupportedArch { arch, made });
+        }
+        self.finish(arch, &raw, &text, outcome)
+    }
+
+    fn finish(
+        &self,
+        arch: NvvmArch,
+        raw: &Path,
+        text: &str,
+        outcome: Outcome,
+    ) -> Result<Module, CudaBuilderError> {
+        let wrong = |source| CudaBuilderError::Ptx { arch, source };
+        let finished = ptx::finish(text, self.builder.ftz).map_err(wrong)?;
+        let path = self.ptx_path(arch, raw, &outcome.crate_name);
+        write_changed(&path, finished.text.as_bytes()).map_err(CudaBuilderError::write(&path))?;
+        self.copy_extras(arch, raw, &path)?;
+        let copy = self.builder.ptx_file_copy_path.as_ref().map(|to| self.with_arch(to, arch));
+        if let Some(copy) = &copy {
+            write_changed(copy, finished.text.as_bytes())
+                .map_err(CudaBuilderError::FailedToCopyPtxFile)?;
+        }
+        let Outcome { compiled_crates, .. } = outcome;
+        Ok(Module { arch, path, copy, entries: finished.entries, compiled_crates })
+    }
+
+    /// Takes the IR and the bitcode to where the options want them.
+    fn copy_extras(&self, arch: NvvmArch, raw: &Path, ptx: &Path) -> Result<(), CudaBuilderError> {
+        let beside =
+            |extension: &str| (raw.with_extension(extension), ptx.with_extension(extension));
+        let emitted = match self.builder.emit {
+            Some(EmitOption::LlvmIr) => Some(beside("ll")),
+            Some(EmitOption::Bitcode) => Some(beside("bc")),
+            None => None,
+        };
+        let last = self.builder.final_module_path.as_ref();
+        let last = last.map(|to| (raw.with_extension("bc"), self.with_arch(to, arch)));
+        for (from, to) in emitted.into_iter().chain(last) {
+            let bytes = fs::read(&from).map_err(CudaBuilderError::read(&from))?;
+            write_changed(&to, &bytes).map_err(CudaBuilderError::write(&to))?;
+        }
+        Ok(())
+    }
+
+    /// `kernels.ptx`, or `kernels.sm_90a.ptx` where there are several architectures.
+    fn with_arch(&self, path: &Path, arch: NvvmArch) -> PathBuf {
+        if self.builder.archs.len() == 1 {
+            return path.to_owned();
+        }
+        match path.extension() {
+            Some(extension) => {
+                path.with_extension(format!("{}.{}", arch.target_cpu(), extension.display()))
+            }
+            None => path.with_extension(arch.target_cpu()),
+        }
+    }
+
+    /// Where rustc writes: a name of its own for every set of options, since cargo runs rustc
+    /// again only for a set that it has not seen.
+    fn raw_path(&self, arch: NvvmArch) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&self.root, self.cargo_args(), self.codegen_args(arch)).hash(&mut hasher);
+        (self.builder.emit, self.builder.final_module_path.is_some()).hash(&mut hasher);
+        self.target_dir.join(format!("ptx/{}-{:016x}.s", arch.target_cpu(), hasher.finish()))
+    }
+
+    /// Where the finished PTX goes: into the build script's `OUT_DIR`, or beside rustc's.
+    fn ptx_path(&self, arch: NvvmArch, raw: &Path, crate_name: &str) -> PathBuf {
+        match std::env::var_os("OUT_DIR") {
+            Some(dir) => Path::new(&dir).join(format!("{crate_name}.{}.ptx", arch.target_cpu())),
+            None => raw.with_extension("ptx"),
+        }
+    }
+
+    fn cargo_args(&self) -> Vec<String> {
+        let builder = self.builder;
+        let lines = match builder.debug {
+            DebugInfo::None => "0",
+            DebugInfo::LineTables => "'line-directives-only'",
+        };
+        let checks = !builder.release;
+        let settings = [
+            "lto='fat'".to_owned(),
+            "panic='abort'".to_owned(),
+            "opt-level=3".to_owned(),
+            "codegen-units=16".to_owned(),
+            format!("debug={lines}"),
+            format!("debug-assertions={checks}"),
+            format!("overflow-checks={checks}"),
+        ];
+        let config =
+            |setting: String| ["--config".to_owned(), format!("profile.release.{setting}")];
+        let mut args: Vec<String> = settings.into_iter().flat_map(config).collect();
+        args.extend(["rustc", "--lib", "--release", "--crate-type=staticlib"].map(str::to_owned));
+        args.extend(["--target=nvptx64-nvidia-cuda", "-Zbuild-std=core,alloc"].map(str::to_owned));
+        args.push(format!("--target-dir={}", self.target_dir.display()));
+        args.extend(builder.build_args.iter().cloned());
+        args
+    }
+
+    fn rustc_args(&self, arch: NvvmArch, raw: &Path) -> Vec<String> {
+        let mut args = self.codegen_args(arch);
+        args.push(format!("--emit=asm={}", raw.display()));
+        if self.builder.emit == Some(EmitOption::LlvmIr) {
+            args.push(format!("--emit=llvm-ir={}", raw.with_extension("ll").display()));
+        }
+        let bitcode = self.builder.emit == Some(EmitOption::Bitcode);
+        if bitcode || self.builder.final_module_path.is_some() {
+            args.push(format!("--emit=llvm-bc={}", raw.with_extension("bc").display()));
+        }
+        args
+    }
+
+    fn codegen_args(&self, arch: NvvmArch) -> Vec<String> {
+        let builder = self.builder;
+        let mut args: Vec<String> =
+            CRATE_ATTRIBUTES.iter().map(|text| format!("-Zcrate-attr={text}")).collect();
+        args.extend(target_features(arch));
+        args.push(format!("-Ctarget-cpu={}", arch.target_cpu()));
+        args.push("-Cpasses=infer-address-spaces".to_owned());
+        args.push(format!("-Cllvm-args=-nvptx-fma-level={}", u8::from(builder.fma_contraction)));
+        if builder.fast_sqrt {
+            args.push("-Cllvm-args=-nvptx-prec-sqrtf32=0".to_owned());
+        }
+        if builder.fast_div {
+            args.push("-Cllvm-args=-nvptx-prec-divf32=1".to_owned());
+        }
+        let lines = builder.generate_line_info || builder.debug == DebugInfo::LineTables;
+        args.push(format!("-Cdebuginfo={}", if lines { "line-directives-only" } else { "none" }));
+        args
+    }
+}
+
+/// `cfg(target_feature = "compute_80")` and its like. rustc denies a hand-set `target_feature`,
+/// since it expects its own names there; these are none of its own.
+fn target_features(arch: NvvmArch) -> Vec<String> {
+    let names = NvvmArch::ALL.iter().map(|arch| format!("{:?}", arch.target_feature()));
+    let known = names.collect::<Vec<_>>().join(",");
+    let mut args = vec![
+        "-Aexplicit_builtin_cfgs_in_flags".to_owned(),
+        format!("--check-cfg=cfg(target_feature,values({known}))"),
+    ];
+    let set = |feature: String| format!("--cfg=target_feature={feature:?}");
+    args.extend(arch.all_target_features().into_iter().map(set));
+    args
+}
+
+/// Writes a file whose content differs, so that an unchanged one keeps its time.
+pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, bytes)
+}

@@ -1,0 +1,123 @@
+//! What can go wrong between a kernel crate and its PTX.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::NvvmArch;
+use crate::ptx::PtxError;
+
+/// Why a kernel crate did not become PTX.
+///
+/// `Debug` prints the same sentence as `Display`, so that a build script whose `main` returns this
+/// error, or unwraps it, shows its user a sentence.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaBuilderError {
+    /// There is no crate at the path given to `CudaBuilder::new`.
+    #[error("there is no kernel crate at `{}`: it has no Cargo.toml", .0.display())]
+    CratePathDoesntExist(PathBuf),
+    /// The PTX could not be copied to the path given to `copy_to`.
+    #[error("the PTX could not be copied: {0}")]
+    FailedToCopyPtxFile(#[source] io::Error),
+    /// The kernel crate did not compile.
+    #[error("the kernel crate did not compile; the compiler's own messages stand above")]
+    BuildFailed,
+    /// `cargo` could not be started.
+    #[error("`{program}` could not be started: {source}; `make toolchain` installs it")]
+    CargoMissing {
+        /// The program that was tried.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The compiler lacks the library's source, which every kernel crate is compiled with.
+    #[error(
+        "the Rust library's source is missing below `{}`: \
+         `make toolchain` or `rustup component add rust-src` installs it", sysroot.display()
+    )]
+    LibrarySourceMissing {
+        /// The compiler's sysroot.
+        sysroot: PathBuf,
+    },
+    /// The compiler is older than the first one that compiles kernels.
+    #[error("kernels need Rust {needed} or later and this is {found}: see `make toolchain`")]
+    CompilerTooOld {
+        /// What `rustc --version` says.
+        found: String,
+        /// The first release that serves.
+        needed: String,
+    },
+    /// An option was set to a value that this compiler cannot honour.
+    #[error("`{option}` cannot be honoured: {reason}")]
+    Unsupported {
+        /// The option and its value, as written in the build script.
+        option: &'static str,
+        /// Why not, and what to do instead.
+        reason: &'static str,
+    },
+    /// The name of an architecture is not one of [`NvvmArch::ALL`].
+    #[error("`{name}` is not a GPU architecture; one is written `compute_90a` or `sm_90a`")]
+    UnknownArch {
+        /// The name given.
+        name: String,
+    },
+    /// The compiler's code generator does not know the architecture.
+    #[error("this compiler does not know {arch}: it made code for `{made}` instead")]
+    UnsupportedArch {
+        /// The architecture asked for.
+        arch: NvvmArch,
+        /// What the PTX's `.target` says.
+        made: String,
+    },
+    /// `archs` was given an empty list.
+    #[error("`archs` was given no architecture")]
+    NoArch,
+    /// `embed` was called outside a build script.
+    #[error("`embed` writes into OUT_DIR, which only a build script has")]
+    NoOutDir,
+    /// A file could not be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    File {
+        /// `read` or `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Cargo reported success, and left no PTX where it was told to.
+    #[error("cargo left no PTX at `{}`: delete `{}` and build again", path.display(), target_dir.display())]
+    NoPtx {
+        /// Where it was expected.
+        path: PathBuf,
+        /// The builder's own target directory.
+        target_dir: PathBuf,
+    },
+    /// The PTX breaks a rule that the builder checks.
+    #[error("the PTX for {arch}: {source}")]
+    Ptx {
+        /// Which architecture's PTX.
+        arch: NvvmArch,
+        /// The rule and the place.
+        source: PtxError,
+    },
+}
+
+impl fmt::Debug for CudaBuilderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl CudaBuilderError {
+    pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| CudaBuilderError::File { action: "read", path, source }
+    }
+
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| CudaBuilderError::File { action: "write", path, source }
+    }
+}

@@ -1,0 +1,84 @@
+//! The PTX that the compiler wrote: what it contains, what is checked, and what is added.
+
+mod bounds;
+mod ftz;
+mod functions;
+mod once;
+
+use crate::NvvmArch;
+
+/// A rule of the builder that a PTX text breaks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PtxError {
+    /// A collective operation that must stand once in a function stands there several times.
+    #[error(
+        "the compiler wrote the collective operation `{tag}` {count} times into `{function}`: \
+         threads of one block could then wait at different places. Move the operation into an \
+         `#[inline(never)]` function, or out of the branch or loop that was duplicated"
+    )]
+    DuplicatedCollective {
+        /// The function's name in the PTX.
+        function: String,
+        /// The text behind `ferrowarp.once`.
+        tag: String,
+        /// How often it stands there.
+        count: usize,
+    },
+    /// A `ferrowarp.bounds` comment cannot be read.
+    #[error("line {line}: launch bounds `{text}`: {expected}")]
+    Bounds {
+        /// The line in the PTX.
+        line: usize,
+        /// The part that cannot be read.
+        text: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A `ferrowarp.bounds` comment names a kernel that the PTX does not have.
+    #[error("line {line}: launch bounds for `{kernel}`, which is not a kernel of this module")]
+    BoundsWithoutKernel {
+        /// The line in the PTX.
+        line: usize,
+        /// The name it gives.
+        kernel: String,
+    },
+    /// Two `ferrowarp.bounds` comments give one kernel different bounds.
+    #[error("line {line}: `{kernel}` was already given other launch bounds")]
+    ConflictingBounds {
+        /// The line of the second comment.
+        line: usize,
+        /// The kernel's name.
+        kernel: String,
+    },
+}
+
+/// A finished PTX module.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub text: String,
+    pub entries: Vec<String>,
+}
+
+/// Checks the compiler's PTX and adds what rustc cannot say.
+pub(crate) fn finish(raw: &str, flush_denormals: bool) -> Result<Finished, PtxError> {
+    let functions = functions::scan(raw);
+    once::check(raw, &functions)?;
+    let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
+    let mut text = bounds::apply(raw, &functions)?;
+    if flush_denormals {
+        text = ftz::apply(&text);
+    }
+    Ok(Finished { text, entries })
+}
+
+/// The processor of the `.target` directive: `sm_90a`.
+pub(crate) fn target(text: &str) -> Option<&str> {
+    let rest = text.lines().find_map(|line| line.trim().strip_prefix(".target "))?;
+    rest.split(',').next().map(str::trim)
+}
+
+/// Whether the PTX was written for `arch`.
+pub(crate) fn is_for(text: &str, arch: NvvmArch) -> bool {
+    target(text) == Some(arch.target_cpu().as_str())
+}

@@ -1,0 +1,66 @@
+//! Why a run of cargo failed: the compiler's setup, or the kernels.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{CudaBuilderError, cargo};
+
+/// The first release that compiles kernels.
+const NEEDED: (u32, u32) = (1, 96);
+
+/// The reason for a failed run: a compiler that cannot work, else the kernel crate itself.
+pub(crate) fn reason(root: &Path) -> CudaBuilderError {
+    let version = rustc(root, &["--version"]).unwrap_or_default();
+    if release(&version).is_some_and(|found| found < NEEDED) {
+        let (major, minor) = NEEDED;
+        let needed = format!("{major}.{minor}");
+        return CudaBuilderError::CompilerTooOld { found: version, needed };
+    }
+    match rustc(root, &["--print", "sysroot"]).map(PathBuf::from) {
+        Some(sysroot) if !has_library_source(&sysroot) => {
+            CudaBuilderError::LibrarySourceMissing { sysroot }
+        }
+        _ => CudaBuilderError::BuildFailed,
+    }
+}
+
+fn has_library_source(sysroot: &Path) -> bool {
+    sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs").is_file()
+}
+
+fn rustc(root: &Path, args: &[&str]) -> Option<String> {
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(program);
+    cargo::clean_environment(&mut command);
+    let output = command.current_dir(root).args(args).output().ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+/// `rustc 1.96.0 (…)` → (1, 96).
+fn release(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split_whitespace().nth(1)?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read() {
+        assert_eq!(release("rustc 1.96.0 (ac68faa20 2026-05-25)"), Some((1, 96)));
+        assert_eq!(release("rustc 1.63.0-nightly (abc 2022-01-01)"), Some((1, 63)));
+        assert_eq!(release(""), None);
+    }
+
+    #[test]
+    fn this_compiler_has_no_fault() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(matches!(reason(here), CudaBuilderError::BuildFailed));
+    }
+
+    #[test]
+    fn an_empty_sysroot_has_no_source() {
+        assert!(!has_library_source(Path::new(env!("CARGO_MANIFEST_DIR"))));
+    }
+}
