@@ -1,1 +1,48 @@
-//! The host crate.
+//! The host side of Ferrowarp: a safe layer over `cust` for memory, streams, modules and launches.
+//!
+//! ```no_run
+//! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
+//! use kernels_gpu::saxpy;
+//!
+//! let gpu = Gpu::new()?; // a GPU, or the emulator where there is none
+//! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;
+//! let mut y = DeviceBuffer::from_slice(&gpu, &[10.0f32; 3])?;
+//! saxpy::launch(&gpu, LaunchConfig::for_num_elems(x.len()), 2.0, &x, &mut y)?;
+//! assert_eq!(y.to_vec()?, [12.0, 14.0, 16.0]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! Safe code cannot race, use memory after its end, or launch a kernel with arguments that it does
+//! not take: lengths and limits are checked, lifetimes and types do the rest, and [`stream`] says
+//! how the uses of a buffer are kept in order.
+
+mod context;
+pub mod demo;
+pub mod device;
+pub mod error;
+pub mod event;
+mod gpu;
+pub mod kernels;
+pub mod launch;
+pub mod memory;
+pub mod module;
+pub mod ops;
+#[path = "../../tests/reference/mod.rs"]
+pub mod reference;
+pub mod stream;
+
+// The driver's functions that `cust` calls come from this crate.
+extern crate cuda_driver as _;
+// What `cuda_builder` writes names this crate, here too.
+extern crate self as ferrowarp;
+
+pub use cuda_driver::Backend;
+pub use cuda_std::launch::{Kernel, Launch, LaunchConfig, Linear, Planar};
+pub use device::{DeviceInfo, backend, devices};
+pub use error::{GpuContext, GpuError, GpuResult};
+pub use event::Event;
+pub use gpu::Gpu;
+pub use memory::{
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, UnifiedBox, UnifiedBuffer,
+};
+pub use stream::{AsStream, Stream};

@@ -1,0 +1,89 @@
+//! A device's primary context, and the one way in which this crate calls the driver.
+
+use std::sync::{Arc, OnceLock};
+
+use cust::context::Context as PrimaryContext;
+use cust::sys;
+
+use crate::device::{self, DeviceInfo, check};
+use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
+
+/// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
+/// the last of them.
+#[derive(Debug)]
+pub(crate) struct Context {
+    primary: PrimaryContext,
+    info: DeviceInfo,
+    lost: OnceLock<Arc<GpuError>>,
+}
+
+impl Context {
+    pub(crate) fn new(ordinal: u32) -> GpuResult<Arc<Self>> {
+        device::init()?;
+        let device = device::get(ordinal)?;
+        let info = DeviceInfo::read(ordinal, device)?;
+        let primary = PrimaryContext::new(device)
+            .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
+        Ok(Arc::new(Self { primary, info, lost: OnceLock::new() }))
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Whether both are the same context of the same device.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.primary.as_raw() == other.primary.as_raw()
+    }
+
+    /// Calls the driver with this context current on this thread. After a fault that ended the
+    /// context it does not call, and answers with that fault.
+    pub(crate) fn call(
+        &self,
+        operation: &'static str,
+        function: impl FnOnce() -> sys::CUresult,
+    ) -> GpuResult<()> {
+        if let Some(cause) = self.lost.get() {
+            return Err(GpuError::DeviceLost { cause: cause.clone() });
+        }
+        self.bind().and_then(|()| check(operation, function())).map_err(|error| self.note(error))
+    }
+
+    /// Calls the driver where an error could not be handled: in `drop`.
+    pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) {
+        let bound = self.bind().is_ok();
+        if bound && function() != sys::CUresult::CUDA_SUCCESS {
+            cuda_driver::take_detail();
+        }
+    }
+
+    pub(crate) fn synchronize(&self) -> GpuResult<()> {
+        // SAFETY: `call` made the context current.
+        self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })
+    }
+
+    /// (free, total) bytes of the device's memory.
+    pub(crate) fn memory_info(&self) -> GpuResult<(usize, usize)> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both are writable.
+        self.call("cuMemGetInfo", || unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok((free, total))
+    }
+
+    fn bind(&self) -> GpuResult<()> {
+        // SAFETY: the primary context is retained until `self` is dropped.
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.primary.as_raw()) })
+    }
+
+    /// Remembers an error that ends the context. The first caller sees it itself, later ones as
+    /// the cause of `DeviceLost`.
+    fn note(&self, error: GpuError) -> GpuError {
+        match error.driver() {
+            Some(driver) if is_sticky(driver.code()) => {
+                let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
+                GpuError::DeviceLost { cause }
+            }
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which devices there are, and what each can do.
+
+use cuda_driver::Backend;
+use cust::CudaFlags;
+use cust::device::Device;
+use cust::sys;
+
+use crate::error::{DriverError, GpuContext, GpuResult};
+
+/// What a device is and where its limits lie.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Its number, from 0.
+    pub ordinal: u32,
+    /// Its name.
+    pub name: String,
+    /// Its compute capability: (9, 0) runs `sm_90` code.
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads in one warp.
+    pub warp_size: u32,
+    /// Most threads in one block.
+    pub max_threads_per_block: u32,
+    /// Most threads in one block, for each dimension.
+    pub max_block_dim: [u32; 3],
+    /// Most blocks in one grid, for each dimension.
+    pub max_grid_dim: [u32; 3],
+    /// Most shared memory of a block.
+    pub shared_mem_per_block_bytes: u32,
+    /// Most shared memory of a block whose kernel asks for more than the ordinary limit.
+    pub shared_mem_per_block_optin_bytes: u32,
+    /// Registers of a block.
+    pub registers_per_block: u32,
+    /// Clock of the multiprocessors in kHz.
+    pub clock_khz: u32,
+    /// Clock of the memory in kHz.
+    pub memory_clock_khz: u32,
+    /// Width of the bus to the memory in bits.
+    pub memory_bus_bits: u32,
+    /// Size of the second-level cache.
+    pub l2_bytes: u32,
+    /// Size of the memory.
+    pub total_memory_bytes: usize,
+    /// Whether host and kernels may use managed memory at the same time.
+    pub concurrent_managed_access: bool,
+}
+
+impl DeviceInfo {
+    /// The memory's bandwidth by its clock and width, in GB/s; 0 if the driver does not say.
+    #[must_use]
+    pub fn peak_bandwidth_gb_per_s(&self) -> f64 {
+        let transfers_per_s = 2.0 * f64::from(self.memory_clock_khz) * 1e3;
+        transfers_per_s * f64::from(self.memory_bus_bits) / 8.0 / 1e9
+    }
+
+    /// Asks the driver about `device`.
+    pub(crate) fn read(ordinal: u32, device: Device) -> GpuResult<Self> {
+        use sys::CUdevice_attribute as A;
+        let get = |attribute| attribute_of(device, attribute);
+        Ok(Self {
+            ordinal,
+            name: device.name().gpu_context("reading the device's name")?,
+            compute_capability: (
+                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            multiprocessors: get(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            warp_size: get(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+            max_threads_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            max_block_dim: [
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ],
+            max_grid_dim: [
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            ],
+            shared_mem_per_block_bytes: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+            shared_mem_per_block_optin_bytes: get(
+                A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+            registers_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+            clock_khz: get(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            memory_clock_khz: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            memory_bus_bits: get(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+            l2_bytes: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
+            concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
+        })
+    }
+}
+
+/// Every device that this process can use, in the driver's order.
+///
+/// # Errors
+/// No driver where one was demanded (`FERROWARP_DEVICE=cuda`), or a driver that does not answer.
+pub fn devices() -> GpuResult<Vec<DeviceInfo>> {
+    init()?;
+    let count = Device::num_devices().gpu_context("counting the devices")?;
+    (0..count).map(|ordinal| DeviceInfo::read(ordinal, get(ordinal)?)).collect()
+}
+
+/// Whether work runs on real GPUs or on the emulator. Decided once in a process, by
+/// `FERROWARP_DEVICE` (`auto`, `cuda` or `emulator`) and by what is there.
+///
+/// # Errors
+/// As [`devices`].
+pub fn backend() -> GpuResult<Backend> {
+    init()?;
+    Ok(cuda_driver::backend().expect("cuInit succeeded, so it has chosen"))
+}
+
+/// Starts the driver; every later time does nothing.
+pub(crate) fn init() -> GpuResult<()> {
+    // cust's `init` goes through its own error type, which names no function.
+    // SAFETY: `cuInit` may be called at any time, from any thread; no flags are defined.
+    check("cuInit", unsafe { sys::cuInit(CudaFlags::empty().bits()) })
+}
+
+/// The device of that number.
+pub(crate) fn get(ordinal: u32) -> GpuResult<Device> {
+    Device::get_device(ordinal).with_gpu_context(|| format!("opening GPU {ordinal}"))
+}
+
+fn attribute_of(device: Device, attribute: sys::CUdevice_attribute) -> GpuResult<u32> {
+    let mut value = 0;
+    // SAFETY: `value` is writable, and `device` came from the driver.
+    let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) };
+    check("cuDeviceGetAttribute", code)?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+/// Success, or the driver's error with what is known about it.
+pub(crate) fn check(operation: &'static str, code: sys::CUresult) -> GpuResult<()> {
+    match code {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        code => Err(DriverError::new(operation, code as u32).into()),
+    }
+}

@@ -1,0 +1,457 @@
+//! Errors: one type, [`GpuError`], and [`GpuContext`] to say what was being done.
+
+mod codes;
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use cust::error::CudaError;
+use thiserror::Error as ThisError;
+
+pub(crate) use codes::is_sticky;
+
+/// The result of an operation on a GPU.
+pub type GpuResult<T> = Result<T, GpuError>;
+
+/// Everything that can go wrong between the host and a GPU.
+///
+/// `Display` is one clear line with all that is known: what was being done, what failed, why, and
+/// what to do about it where that is known.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// Another error, and what was being done when it happened.
+    #[error(transparent)]
+    Context(Box<InContext>),
+
+    /// The driver refused a call, or reports a fault in work that was queued before.
+    #[error(transparent)]
+    Driver(Box<DriverError>),
+
+    /// An earlier fault ended the device's context; nothing more can run on it.
+    #[error("the device is lost since an earlier fault ({cause}); start a new process to use it")]
+    DeviceLost {
+        /// The first fault.
+        cause: Arc<GpuError>,
+    },
+
+    /// This [`Gpu`](crate::Gpu) was made without kernels.
+    #[error("no kernels were embedded, so `{kernel}` cannot run: give `Gpu::with_images` some")]
+    NoKernels {
+        /// The kernel that was to run.
+        kernel: String,
+    },
+
+    /// No embedded image runs on this device.
+    #[error(
+        "no embedded image runs on compute capability {}.{} (embedded: {}); \
+         build the kernels for sm_{}{} or lower",
+        device.0, device.1, available.join(", "), device.0, device.1
+    )]
+    UnsupportedArch {
+        /// The device's compute capability.
+        device: (u32, u32),
+        /// The architectures that were embedded.
+        available: Vec<&'static str>,
+    },
+
+    /// The loaded module has no kernel of that name.
+    #[error("there is no kernel `{kernel}` in the module; it has {}", list(candidates))]
+    NotFound {
+        /// The name that was asked for.
+        kernel: String,
+        /// The kernels of the module, nearest name first; empty if they are not known.
+        candidates: Vec<String>,
+    },
+
+    /// A launch exceeds a limit of the device or of the kernel.
+    #[error("`{kernel}` cannot be launched with {value} {what}: the limit is {limit}")]
+    LaunchTooLarge {
+        /// The kernel.
+        kernel: &'static str,
+        /// What is too large, with its unit.
+        what: LaunchLimit,
+        /// The value asked for.
+        value: u64,
+        /// The limit.
+        limit: u64,
+    },
+
+    /// An argument is not one that the operation takes.
+    #[error("{operation}: {reason}")]
+    InvalidArgument {
+        /// What was being done.
+        operation: &'static str,
+        /// What is wrong with the argument.
+        reason: String,
+    },
+
+    /// Two lengths that must be equal are not.
+    #[error("{operation}: {expected} elements are needed, {found} were given")]
+    SizeMismatch {
+        /// What was being done.
+        operation: &'static str,
+        /// The length that fits.
+        expected: usize,
+        /// The length that was given.
+        found: usize,
+    },
+
+    /// A view of memory as another type does not fit in size or alignment.
+    #[error("{bytes} bytes at {address:#x} are not a whole number of aligned `{target}`")]
+    InvalidCast {
+        /// Address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+        /// Name of the type asked for.
+        target: &'static str,
+    },
+
+    /// The device has not enough free memory.
+    #[error(
+        "out of GPU memory: {} asked for, {} of {} free",
+        bytes(*requested), bytes(*free), bytes(*total)
+    )]
+    OutOfMemory {
+        /// Bytes asked for (`usize::MAX` if more than can be counted).
+        requested: usize,
+        /// Bytes free at that moment.
+        free: usize,
+        /// Bytes that the device has.
+        total: usize,
+    },
+
+    /// Memory of one device was given to another one.
+    #[error("{what} lives on GPU {found}, but the work runs on GPU {expected}")]
+    WrongDevice {
+        /// What was given.
+        what: &'static str,
+        /// The ordinal of the device that does the work.
+        expected: u32,
+        /// The ordinal of the device that holds the memory.
+        found: u32,
+    },
+
+    /// A kernel's argument is ordered by something that is not one of this crate's streams.
+    #[error("an argument of `{kernel}` is ordered by a stream that this runtime does not know")]
+    ForeignStream {
+        /// The kernel.
+        kernel: &'static str,
+    },
+
+    /// The device cannot do this.
+    #[error("this device does not support {what}")]
+    Unsupported {
+        /// What it cannot do, and what to use in its place.
+        what: &'static str,
+    },
+}
+
+/// A limit of a launch. `Display` names it with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchLimit {
+    /// Threads in one block.
+    BlockThreads,
+    /// Threads in one block of this kernel, which its registers limit.
+    KernelThreads,
+    /// The block's extent in one dimension (0, 1, 2).
+    BlockDim(u8),
+    /// The grid's extent in one dimension (0, 1, 2).
+    GridDim(u8),
+    /// Static and dynamic shared memory of one block.
+    SharedMemory,
+}
+
+impl fmt::Display for LaunchLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axis = |dim: u8| char::from(b'x' + dim);
+        match *self {
+            Self::BlockThreads => f.write_str("threads a block"),
+            Self::KernelThreads => f.write_str("threads a block of this kernel"),
+            Self::BlockDim(dim) => write!(f, "threads a block in {}", axis(dim)),
+            Self::GridDim(dim) => write!(f, "blocks in {}", axis(dim)),
+            Self::SharedMemory => f.write_str("bytes of shared memory a block"),
+        }
+    }
+}
+
+impl GpuError {
+    /// The error itself, without what was being done around it.
+    #[must_use]
+    pub fn root(&self) -> &GpuError {
+        match self {
+            Self::Context(context) => context.error.root(),
+            other => other,
+        }
+    }
+
+    /// What was being done, outermost first.
+    pub fn contexts(&self) -> impl Iterator<Item = &str> {
+        let mut next = Some(self);
+        std::iter::from_fn(move || match next.take()? {
+            Self::Context(context) => {
+                next = Some(&context.error);
+                Some(context.what.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// The driver's error, if it is one.
+    #[must_use]
+    pub fn driver(&self) -> Option<&DriverError> {
+        match self.root() {
+            Self::Driver(driver) => Some(driver),
+            Self::DeviceLost { cause } => cause.driver(),
+            _ => None,
+        }
+    }
+
+    /// Wraps the error in what was being done.
+    #[must_use]
+    pub fn context(self, what: impl Into<String>) -> Self {
+        Self::Context(Box::new(InContext { what: what.into(), error: self }))
+    }
+}
+
+/// An error, and what was being done when it happened.
+#[derive(Debug)]
+pub struct InContext {
+    what: String,
+    error: GpuError,
+}
+
+impl InContext {
+    /// What was being done.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The error.
+    #[must_use]
+    pub fn error(&self) -> &GpuError {
+        &self.error
+    }
+}
+
+impl fmt::Display for InContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.error)
+    }
+}
+
+impl Error for InContext {
+    /// The line already holds the inner error, so the chain goes on behind it.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// A call that the driver answered with an error.
+#[derive(Debug)]
+pub struct DriverError {
+    operation: &'static str,
+    code: u32,
+    detail: Option<String>,
+    hint: Option<&'static str>,
+    source: Option<CudaError>,
+}
+
+impl DriverError {
+    /// The driver function.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The driver's code, also one that is newer than this crate.
+    #[must_use]
+    pub fn code(&self) -> u32 {
+        self.code
+    }
+
+    /// The code's name in CUDA's headers, for example `CUDA_ERROR_OUT_OF_MEMORY`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        codes::name(self.code)
+    }
+
+    /// All that the driver or the emulator said: the assembler's log, the faulting thread and line.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// What to do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        self.hint
+    }
+
+    /// Describes `code`, which `operation` returned on this thread just now.
+    pub(crate) fn new(operation: &'static str, code: u32) -> Self {
+        let detail = cuda_driver::take_detail();
+        let true_code = detail.as_ref().map_or(code, |detail| detail.code);
+        Self {
+            operation,
+            code: true_code,
+            hint: codes::hint(true_code, cuda_driver::backend()),
+            detail: detail.map(|detail| detail.text).filter(|text| !text.trim().is_empty()),
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for DriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.detail {
+            Some(detail) => f.write_str(&one_line(detail))?,
+            None => write!(f, "{}: {}", self.operation, codes::meaning(self.code))?,
+        }
+        if self.detail.as_ref().is_none_or(|detail| !detail.contains(self.name())) {
+            write!(f, " ({} {})", self.name(), self.code)?;
+        }
+        self.hint.map_or(Ok(()), |hint| write!(f, "; {hint}"))
+    }
+}
+
+impl Error for DriverError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|error| error as _)
+    }
+}
+
+impl From<DriverError> for GpuError {
+    fn from(error: DriverError) -> Self {
+        Self::Driver(Box::new(error))
+    }
+}
+
+impl From<CudaError> for GpuError {
+    /// Takes over what the driver said on this thread, so convert where the call was made.
+    fn from(error: CudaError) -> Self {
+        DriverError { source: Some(error), ..DriverError::new("a driver call", error as u32) }
+            .into()
+    }
+}
+
+/// Says what was being done when an error happened.
+///
+/// ```
+/// use ferrowarp::{GpuContext, GpuError, GpuResult};
+///
+/// fn check(expected: usize, found: usize) -> GpuResult<()> {
+///     let error = GpuError::SizeMismatch { operation: "comparing", expected, found };
+///     (expected == found).then_some(()).ok_or(error)
+/// }
+/// let error = check(3, 2).gpu_context("reading the weights").unwrap_err();
+/// assert!(error.to_string().starts_with("reading the weights: comparing: 3 elements"));
+/// ```
+pub trait GpuContext<T> {
+    /// Adds `what` in front of the error.
+    ///
+    /// # Errors
+    /// The same error as before, with `what` in front.
+    fn gpu_context(self, what: impl Into<String>) -> GpuResult<T>;
+
+    /// Adds `what()` in front of the error; it is called for an error only.
+    ///
+    /// # Errors
+    /// The same error as before, with `what()` in front.
+    fn with_gpu_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> GpuResult<T>;
+}
+
+impl<T, E: Into<GpuError>> GpuContext<T> for Result<T, E> {
+    fn gpu_context(self, what: impl Into<String>) -> GpuResult<T> {
+        self.map_err(|error| error.into().context(what))
+    }
+
+    fn with_gpu_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> GpuResult<T> {
+        self.map_err(|error| error.into().context(what()))
+    }
+}
+
+/// The lines of `text` that fit in one: a log can have thousands.
+fn one_line(text: &str) -> String {
+    const LINES: usize = 4;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut line = lines.by_ref().take(LINES).collect::<Vec<_>>().join("; ");
+    let rest = lines.count();
+    if rest > 0 {
+        line.push_str(&format!("; and {rest} more lines"));
+    }
+    line
+}
+
+/// Names for a sentence: "`a`, `b`".
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return "none that is known".to_owned();
+    }
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        rest => format!("{} and {rest} more", shown.join(", ")),
+    }
+}
+
+/// A size in bytes with a unit that reads well.
+pub(crate) fn bytes(count: usize) -> String {
+    const UNITS: [(usize, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match UNITS.into_iter().find(|(shift, _)| count >> shift > 0) {
+        Some((shift, unit)) => format!("{:.1} {unit}", count as f64 / (1u64 << shift) as f64),
+        None => format!("{count} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(1023), "1023 bytes");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(3 << 30), "3.0 GiB");
+    }
+
+    #[test]
+    fn a_log_becomes_one_line() {
+        assert_eq!(one_line("a\n\n  b  \n"), "a; b");
+        assert_eq!(one_line("1\n2\n3\n4\n5\n6"), "1; 2; 3; 4; and 2 more lines");
+    }
+
+    #[test]
+    fn contexts_stand_in_front_and_the_root_is_found() {
+        let root = GpuError::OutOfMemory { requested: 2048, free: 1024, total: 4096 };
+        let error = Err::<(), _>(root).gpu_context("inner").gpu_context("outer").unwrap_err();
+        let line = "outer: inner: out of GPU memory: 2.0 KiB asked for, 1.0 KiB of 4.0 KiB free";
+        assert_eq!(error.to_string(), line);
+        assert_eq!(error.contexts().collect::<Vec<_>>(), ["outer", "inner"]);
+        assert!(matches!(error.root(), GpuError::OutOfMemory { requested: 2048, .. }));
+        assert!(error.source().is_none());
+    }
+
+    #[test]
+    fn a_cust_error_keeps_its_code_and_is_the_source() {
+        let error = Err::<(), _>(CudaError::InvalidPtx).gpu_context("loading").unwrap_err();
+        let driver = error.driver().expect("a driver error");
+        assert_eq!((driver.code(), driver.name()), (218, "CUDA_ERROR_INVALID_PTX"));
+        let source = error.source().expect("a source").downcast_ref::<CudaError>();
+        assert_eq!(source, Some(&CudaError::InvalidPtx));
+    }
+
+    #[test]
+    fn a_code_that_nobody_knows_is_kept() {
+        let error = GpuError::from(DriverError::new("cuFutureCall", 4321));
+        let line = error.to_string();
+        assert!(line.starts_with("cuFutureCall: "), "{line}");
+        assert!(line.ends_with("(an unknown code 4321)"), "{line}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Events: marks in a stream that can be waited for and timed.
+
+use std::ptr;
+use std::sync::Arc;
+
+use cust::event::EventFlags;
+use cust::sys;
+
+use crate::context::Context;
+use crate::error::GpuResult;
+
+/// A mark in a stream. It has passed when all work that was queued before it is done.
+#[derive(Debug)]
+pub struct Event {
+    context: Arc<Context>,
+    handle: sys::CUevent,
+}
+
+// SAFETY: the driver's functions for events may be called from any thread; each call binds the
+// context.
+unsafe impl Send for Event {}
+// SAFETY: as above; nothing behind the handle is touched without the driver.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event for order alone, which is cheaper.
+    pub(crate) fn untimed(context: &Arc<Context>) -> GpuResult<Self> {
+        Self::new(context, EventFlags::DISABLE_TIMING)
+    }
+
+    /// An event that keeps the time at which it passed.
+    pub(crate) fn timed(context: &Arc<Context>) -> GpuResult<Self> {
+        Self::new(context, EventFlags::DEFAULT)
+    }
+
+    fn new(context: &Arc<Context>, flags: EventFlags) -> GpuResult<Self> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is writable.
+        let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
+        context.call("cuEventCreate", create)?;
+        Ok(Self { context: context.clone(), handle })
+    }
+
+    pub(crate) fn handle(&self) -> sys::CUevent {
+        self.handle
+    }
+
+    /// Waits until the event has passed.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran before it.
+    pub fn synchronize(&self) -> GpuResult<()> {
+        // SAFETY: the event lives.
+        self.context.call("cuEventSynchronize", || unsafe { sys::cuEventSynchronize(self.handle) })
+    }
+
+    /// Whether the event has passed.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran before it.
+    pub fn has_passed(&self) -> GpuResult<bool> {
+        // SAFETY: the event lives.
+        let query = || unsafe { sys::cuEventQuery(self.handle) };
+        not_ready(self.context.call("cuEventQuery", query))
+    }
+
+    /// The time from `earlier` to this event on the device, in milliseconds. Both come from
+    /// [`Stream::record`](crate::Stream::record); waits for both.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran before either, or events of different devices.
+    pub fn milliseconds_since(&self, earlier: &Event) -> GpuResult<f64> {
+        earlier.synchronize()?;
+        self.synchronize()?;
+        let mut milliseconds = 0f32;
+        self.context.call("cuEventElapsedTime", || {
+            // SAFETY: both events live, and `milliseconds` is writable.
+            unsafe { sys::cuEventElapsedTime(&mut milliseconds, earlier.handle, self.handle) }
+        })?;
+        Ok(f64::from(milliseconds))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this event's own and is not used again; the driver lets waits that
+        // are queued on it finish.
+        self.context.release(|| unsafe { sys::cuEventDestroy_v2(self.handle) });
+    }
+}
+
+/// Turns the driver's "not ready" from an error into `false`.
+fn not_ready(result: GpuResult<()>) -> GpuResult<bool> {
+    const NOT_READY: u32 = 600;
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.driver().is_some_and(|driver| driver.code() == NOT_READY) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,141 @@
+//! A device, ready to work.
+
+use std::sync::Arc;
+
+use cuda_driver::Backend;
+
+use crate::context::Context;
+use crate::device::{DeviceInfo, backend};
+use crate::error::GpuResult;
+use crate::module::{Image, KernelModule};
+use crate::stream::{AsStream, Stream};
+
+/// A device with its kernels and a stream of its own. A clone is the same device, and any thread
+/// may use it; buffers and streams keep what they need of it alive.
+///
+/// Each call makes the device's context the current one of the calling thread and leaves it so,
+/// like CUDA's own runtime does.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    stream: Stream,
+}
+
+impl Gpu {
+    /// The first device, with the kernels of this crate.
+    ///
+    /// # Errors
+    /// No device where `FERROWARP_DEVICE=cuda` demands one, or one that does not answer.
+    pub fn new() -> GpuResult<Self> {
+        Self::on(0)
+    }
+
+    /// The device of that number, with the kernels of this crate.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or no device of that number.
+    pub fn on(ordinal: u32) -> GpuResult<Self> {
+        Self::on_with_images(ordinal, crate::kernels::IMAGES)
+    }
+
+    /// The first device, with your own kernels: `Gpu::with_images(include_kernels!())`.
+    ///
+    /// The driver compiles the best image at the first launch.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_images(images: &[Image]) -> GpuResult<Self> {
+        Self::on_with_images(0, images)
+    }
+
+    /// The device of that number, with your own kernels.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn on_with_images(ordinal: u32, images: &[Image]) -> GpuResult<Self> {
+        let context = Context::new(ordinal)?;
+        let module = KernelModule::new(&context, images);
+        Ok(Self { stream: Stream::new(&context, &module)? })
+    }
+
+    /// The stream that work on this `Gpu` runs on.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Another stream of this device.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn create_stream(&self) -> GpuResult<Stream> {
+        Stream::new(self.context(), self.stream.module())
+    }
+
+    /// Loads the kernels now and not at the first launch, and tells which image was taken.
+    ///
+    /// # Errors
+    /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
+    /// or what the driver's compiler says.
+    pub fn load_kernels(&self) -> GpuResult<Image> {
+        self.stream.module().load("any")
+    }
+
+    /// What the device is.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        self.context().info()
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.info().name
+    }
+
+    /// The device's compute capability.
+    #[must_use]
+    pub fn compute_capability(&self) -> (u32, u32) {
+        self.info().compute_capability
+    }
+
+    /// Whether this is a real GPU or the emulator.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        backend().expect("the driver has started, or there would be no Gpu")
+    }
+
+    /// (free, total) bytes of the device's memory.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn memory_info(&self) -> GpuResult<(usize, usize)> {
+        self.context().memory_info()
+    }
+
+    /// Waits until all work on the device is done, whatever stream it is on.
+    ///
+    /// # Errors
+    /// The fault of a kernel.
+    pub fn synchronize(&self) -> GpuResult<()> {
+        self.context().synchronize()
+    }
+
+    /// Runs `work` and measures how long what it queued on this `Gpu` took there, in milliseconds:
+    /// see [`Stream::time`].
+    ///
+    /// # Errors
+    /// The error of `work`, or the fault of a kernel.
+    pub fn time<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<(R, f64)> {
+        self.stream.time(work)
+    }
+
+    fn context(&self) -> &Arc<Context> {
+        self.stream.inner().context()
+    }
+}
+
+impl AsStream for Gpu {
+    fn as_stream(&self) -> &Stream {
+        &self.stream
+    }
+}

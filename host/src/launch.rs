@@ -1,0 +1,147 @@
+//! Starting kernels: the limits that are checked before the driver, and the order among streams.
+
+use std::ptr;
+
+use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cust::sys;
+
+use crate::device::DeviceInfo;
+use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
+use crate::gpu::Gpu;
+use crate::module::Function;
+use crate::stream::{AsStream, Stream, StreamInner, home_of};
+
+impl Launch for Stream {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        if config.is_empty() {
+            return Ok(());
+        }
+        check_dims(kernel.name, &config, self.inner().context().info())?;
+        // SAFETY: the caller's promise.
+        unsafe { queue(self, kernel, config, args) }
+            .with_gpu_context(|| format!("launching `{}`", kernel.name))
+    }
+}
+
+impl Launch for Gpu {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.as_stream().launch(kernel, config, args) }
+    }
+}
+
+/// Queues the kernel in the order of its arguments' homes.
+///
+/// # Safety
+/// As [`Launch::launch`]; the grid is not empty.
+unsafe fn queue(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: LaunchConfig,
+    args: &Args,
+) -> GpuResult<()> {
+    let homes = homes(stream, kernel, args)?;
+    let function = stream.module().function(kernel.name)?;
+    check_function(kernel.name, &config, function, stream.inner().context().info())?;
+    allow_shared(stream, &config, function)?;
+    stream.inner().ordered(&homes, || {
+        // SAFETY: the caller's promise.
+        unsafe { start(stream.inner(), function, config, args) }
+    })
+}
+
+/// The driver's launch.
+///
+/// # Safety
+/// As [`Launch::launch`].
+unsafe fn start(
+    stream: &StreamInner,
+    function: Function,
+    config: LaunchConfig,
+    args: &Args,
+) -> GpuResult<()> {
+    let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
+    let mut values = args.pointers();
+    let (values, extra) = (values.as_mut_ptr(), ptr::null_mut());
+    stream.context().call("cuLaunchKernel", || {
+        let (f, s) = (function.handle, stream.handle());
+        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+        // (the caller's promise), and the driver copies them before it returns.
+        unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }
+    })
+}
+
+/// The streams that order the arguments.
+fn homes<'a>(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    args: &'a Args,
+) -> GpuResult<Vec<&'a StreamInner>> {
+    let find = |home| {
+        let home = home_of(home).ok_or(GpuError::ForeignStream { kernel: kernel.name })?;
+        home.check_device(stream.inner().context(), "an argument").map(|()| home)
+    };
+    args.homes().iter().map(find).collect()
+}
+
+/// Blocks and threads against the device's limits.
+fn check_dims(kernel: &'static str, config: &LaunchConfig, info: &DeviceInfo) -> GpuResult<()> {
+    let [grid, block] = [config.grid, config.block].map(|(x, y, z)| [x, y, z].map(u64::from));
+    for dim in 0..3u8 {
+        let at = usize::from(dim);
+        let limit = u64::from(info.max_grid_dim[at]);
+        within(kernel, LaunchLimit::GridDim(dim), grid[at], limit)?;
+        let limit = u64::from(info.max_block_dim[at]);
+        within(kernel, LaunchLimit::BlockDim(dim), block[at], limit)?;
+    }
+    let threads = block.iter().product();
+    within(kernel, LaunchLimit::BlockThreads, threads, u64::from(info.max_threads_per_block))
+}
+
+/// Threads and shared memory against the kernel's limits.
+fn check_function(
+    kernel: &'static str,
+    config: &LaunchConfig,
+    function: Function,
+    info: &DeviceInfo,
+) -> GpuResult<()> {
+    let (x, y, z) = config.block;
+    let threads = u64::from(x) * u64::from(y) * u64::from(z);
+    let limit = u64::from(function.max_threads_per_block);
+    within(kernel, LaunchLimit::KernelThreads, threads, limit)?;
+    let shared = u64::from(function.static_shared_bytes) + u64::from(config.shared_mem_bytes);
+    let limit = info.shared_mem_per_block_optin_bytes.max(info.shared_mem_per_block_bytes);
+    within(kernel, LaunchLimit::SharedMemory, shared, u64::from(limit))
+}
+
+/// A block may have more than the ordinary shared memory if its kernel asks for it.
+fn allow_shared(stream: &Stream, config: &LaunchConfig, function: Function) -> GpuResult<()> {
+    let ordinary = stream.inner().context().info().shared_mem_per_block_bytes;
+    let shared = function.static_shared_bytes.saturating_add(config.shared_mem_bytes);
+    if shared <= ordinary {
+        return Ok(());
+    }
+    stream.module().allow_dynamic_shared(function, config.shared_mem_bytes)
+}
+
+/// Also refuses 0, which no launch limit allows: an empty grid is handled before.
+fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> GpuResult<()> {
+    if (1..=limit).contains(&value) || (what == LaunchLimit::SharedMemory && value <= limit) {
+        return Ok(());
+    }
+    Err(GpuError::LaunchTooLarge { kernel, what, value, limit })
+}

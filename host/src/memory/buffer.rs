@@ -1,0 +1,195 @@
+//! Arrays on the device.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
+
+use super::allocation::{Allocation, Kind};
+use super::slice::{DeviceSlice, DeviceSliceMut, GridMut};
+use crate::error::GpuResult;
+use crate::stream::AsStream;
+
+/// An array of `T` in the device's memory.
+///
+/// ```no_run
+/// use ferrowarp::{DeviceBuffer, Gpu};
+///
+/// let gpu = Gpu::new()?;
+/// let mut buffer = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;
+/// buffer.slice_mut(1..).copy_from_host(&[5.0, 6.0])?;
+/// assert_eq!(buffer.to_vec()?, [1.0, 5.0, 6.0]);
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+pub struct DeviceBuffer<T: Pod> {
+    memory: Allocation,
+    len: usize,
+    values: PhantomData<T>,
+}
+
+impl<T: Pod> DeviceBuffer<T> {
+    /// A copy of `values`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or the fault of a kernel before.
+    pub fn from_slice(on: &impl AsStream, values: &[T]) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized(on, values.len())? };
+        buffer.copy_from_host(values)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements, all of them zero.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or the fault of a kernel before.
+    pub fn zeroed(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized(on, len)? };
+        buffer.clear()?;
+        Ok(buffer)
+    }
+
+    /// `len` elements of unknown content.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or the fault of a kernel before.
+    ///
+    /// # Safety
+    /// Each element is written before it is read, on the host or by a kernel.
+    pub unsafe fn uninitialized(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        let memory = Allocation::new::<T>(on.as_stream().inner(), Kind::Device, len)?;
+        Ok(Self { memory, len, values: PhantomData })
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The address, for a kernel that takes a pointer.
+    #[must_use]
+    pub fn as_device_ptr(&self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.memory.address())
+    }
+
+    /// The whole array, to be read.
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: `self` is borrowed for as long as the slice, and holds `len` values.
+        unsafe { DeviceSlice::new(self.memory.home(), self.memory.address(), self.len) }
+    }
+
+    /// The whole array, to be written.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
+        // SAFETY: `self` is borrowed exclusively for as long as the slice, and holds `len` values.
+        unsafe { DeviceSliceMut::new(self.memory.home(), self.memory.address(), self.len) }
+    }
+
+    /// A part, to be read.
+    ///
+    /// # Panics
+    /// If `range` is not inside.
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> DeviceSlice<'_, T> {
+        self.as_slice().slice(range)
+    }
+
+    /// A part, to be written.
+    ///
+    /// # Panics
+    /// If `range` is not inside.
+    #[must_use]
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> DeviceSliceMut<'_, T> {
+        self.as_mut_slice().narrowed(range)
+    }
+
+    /// The array as `height` rows of `width` elements, for a kernel that writes a grid.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
+    pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
+        self.as_mut_slice().into_grid(width, height)
+    }
+
+    /// Copies `source` to the device.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `source` has another length; the fault of
+    /// a kernel before.
+    pub fn copy_from_host(&mut self, source: &[T]) -> GpuResult<()> {
+        self.as_mut_slice().copy_from_host(source)
+    }
+
+    /// Copies another array on the device. Does not wait.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `source` has another length,
+    /// [`WrongDevice`](crate::GpuError::WrongDevice) if it is on another device.
+    pub fn copy_from_device(&mut self, source: &DeviceBuffer<T>) -> GpuResult<()> {
+        self.as_mut_slice().copy_from_device(&source.as_slice())
+    }
+
+    /// Copies the elements to the host.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `destination` has another length; the
+    /// fault of a kernel before.
+    pub fn copy_to_host(&self, destination: &mut [T]) -> GpuResult<()> {
+        self.as_slice().copy_to_host(destination)
+    }
+
+    /// The elements, copied to the host.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn to_vec(&self) -> GpuResult<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// Fills the array with zeros. Does not wait.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn clear(&mut self) -> GpuResult<()> {
+        self.as_mut_slice().clear()
+    }
+}
+
+impl<T: Pod> fmt::Debug for DeviceBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.memory.address();
+        write!(f, "DeviceBuffer({address:#x}, {} elements)", self.len)
+    }
+}
+
+// SAFETY: the buffer holds `len` values; a kernel's uses are ordered with all later ones, the end
+// of the memory included, through the home.
+unsafe impl<T: Pod> DeviceRead<T> for DeviceBuffer<T> {
+    fn raw(&self) -> RawSlice {
+        self.as_slice().raw()
+    }
+}
+
+// SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
+unsafe impl<T: Pod> DeviceWrite<T> for DeviceBuffer<T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.as_mut_slice().raw_mut()
+    }
+}

@@ -1,0 +1,345 @@
+//! Parts of device memory, borrowed.
+
+use std::any::type_name;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, DeviceWriteGrid, RawSlice};
+
+use super::transfer::{check_len, clear, copy, download, download_vec, upload};
+use crate::error::{GpuError, GpuResult};
+use crate::stream::StreamInner;
+
+/// Device memory that is borrowed to be read. A `Copy` of the borrow, not of the memory.
+#[derive(Debug)]
+pub struct DeviceSlice<'a, T: Pod> {
+    home: &'a Arc<StreamInner>,
+    address: u64,
+    len: usize,
+    values: PhantomData<&'a [T]>,
+}
+
+impl<T: Pod> Clone for DeviceSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Pod> Copy for DeviceSlice<'_, T> {}
+
+impl<'a, T: Pod> DeviceSlice<'a, T> {
+    /// # Safety
+    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which
+    /// nobody writes them.
+    pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
+        Self { home, address, len, values: PhantomData }
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address, for a kernel that takes a pointer.
+    #[must_use]
+    pub fn as_device_ptr(&self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.address)
+    }
+
+    /// A part of it.
+    ///
+    /// # Panics
+    /// If `range` is not inside.
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> DeviceSlice<'a, T> {
+        let (address, len) = part::<T>(self.address, self.len, range);
+        Self { address, len, ..*self }
+    }
+
+    /// The same bytes as another type.
+    ///
+    /// # Errors
+    /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
+    pub fn cast<U: Pod>(&self) -> GpuResult<DeviceSlice<'a, U>> {
+        let len = cast_len::<T, U>(self.address, self.len)?;
+        // SAFETY: the same bytes; every bit pattern is a value of `U`.
+        Ok(unsafe { DeviceSlice::new(self.home, self.address, len) })
+    }
+
+    /// Copies the elements to the host.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if `destination` has another length; the fault of a kernel.
+    pub fn copy_to_host(&self, destination: &mut [T]) -> GpuResult<()> {
+        check_len("copying to the host", self.len, destination.len())?;
+        // SAFETY: the borrow keeps writers away, and the lengths are equal.
+        unsafe { download(self.home, self.address, destination.as_mut_ptr(), self.len) }
+    }
+
+    /// The elements, copied to the host.
+    ///
+    /// # Errors
+    /// The fault of a kernel.
+    pub fn to_vec(&self) -> GpuResult<Vec<T>> {
+        // SAFETY: the borrow keeps writers away.
+        unsafe { download_vec(self.home, self.address, self.len) }
+    }
+
+    fn raw_slice(&self) -> RawSlice {
+        RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
+    }
+}
+
+// SAFETY: the constructor's promise, for as long as the borrow; longer for a kernel, since its uses
+// are ordered with later ones through the home.
+unsafe impl<T: Pod> DeviceRead<T> for DeviceSlice<'_, T> {
+    fn raw(&self) -> RawSlice {
+        self.raw_slice()
+    }
+}
+
+/// Device memory that is borrowed to be read and written.
+#[derive(Debug)]
+pub struct DeviceSliceMut<'a, T: Pod> {
+    home: &'a Arc<StreamInner>,
+    address: u64,
+    len: usize,
+    values: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Pod> DeviceSliceMut<'a, T> {
+    /// # Safety
+    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which
+    /// nobody else reaches them.
+    pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
+        Self { home, address, len, values: PhantomData }
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address, for a kernel that takes a pointer.
+    #[must_use]
+    pub fn as_device_ptr(&mut self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.address)
+    }
+
+    /// The same memory, to be read.
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: `self` is borrowed for as long as the result, so nobody writes.
+        unsafe { DeviceSlice::new(self.home, self.address, self.len) }
+    }
+
+    /// A part of it, to be written.
+    ///
+    /// # Panics
+    /// If `range` is not inside.
+    #[must_use]
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> DeviceSliceMut<'_, T> {
+        // SAFETY: the same memory, and `self` is borrowed for as long as the result.
+        let all = unsafe { DeviceSliceMut::new(self.home, self.address, self.len) };
+        all.narrowed(range)
+    }
+
+    /// A part of it, in its place.
+    pub(super) fn narrowed(self, range: impl RangeBounds<usize>) -> Self {
+        let (address, len) = part::<T>(self.address, self.len, range);
+        Self { address, len, ..self }
+    }
+
+    /// Two parts: the elements before `middle`, and the others.
+    ///
+    /// # Panics
+    /// If `middle` is greater than the length.
+    #[must_use]
+    pub fn split_at_mut(self, middle: usize) -> (Self, Self) {
+        let (_, rest) = part::<T>(self.address, self.len, middle..);
+        let behind = self.address + (middle * size_of::<T>()) as u64;
+        // SAFETY: the parts do not overlap, and `self` is gone.
+        unsafe { (Self::new(self.home, self.address, middle), Self::new(self.home, behind, rest)) }
+    }
+
+    /// The same bytes as another type.
+    ///
+    /// # Errors
+    /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
+    pub fn cast_mut<U: Pod>(&mut self) -> GpuResult<DeviceSliceMut<'_, U>> {
+        let len = cast_len::<T, U>(self.address, self.len)?;
+        // SAFETY: the same bytes, `self` is borrowed for as long as the result, and every bit pattern is a value of either type.
+        Ok(unsafe { DeviceSliceMut::new(self.home, self.address, len) })
+    }
+
+    /// Copies `source` to the device.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if `source` has another length; the fault of a kernel.
+    pub fn copy_from_host(&mut self, source: &[T]) -> GpuResult<()> {
+        check_len("copying from the host", self.len, source.len())?;
+        // SAFETY: the borrow is exclusive, and the lengths are equal.
+        unsafe { upload(self.home, self.address, source) }
+    }
+
+    /// Copies `source` on the device. Does not wait.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if `source` has another length, [`GpuError::WrongDevice`] if it
+    /// is on another device.
+    pub fn copy_from_device(&mut self, source: &DeviceSlice<'_, T>) -> GpuResult<()> {
+        check_len("copying on the device", self.len, source.len)?;
+        let bytes = self.len * size_of::<T>();
+        // SAFETY: the borrows keep others away, and the lengths are equal.
+        unsafe { copy(self.home, self.address, source.home, source.address, bytes) }
+    }
+
+    /// Fills the memory with zeros. Does not wait.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn clear(&mut self) -> GpuResult<()> {
+        // SAFETY: the borrow is exclusive, and zero is a value of every `Pod` type.
+        unsafe { clear(self.home, self.address, self.len * size_of::<T>()) }
+    }
+
+    /// Copies the elements to the host.
+    ///
+    /// # Errors
+    /// As [`DeviceSlice::copy_to_host`].
+    pub fn copy_to_host(&self, destination: &mut [T]) -> GpuResult<()> {
+        self.as_slice().copy_to_host(destination)
+    }
+
+    /// The elements, copied to the host.
+    ///
+    /// # Errors
+    /// The fault of a kernel.
+    pub fn to_vec(&self) -> GpuResult<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// The memory as `height` rows of `width` elements.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if that is not its length.
+    pub fn into_grid(self, width: usize, height: usize) -> GpuResult<GridMut<'a, T>> {
+        let expected = width.saturating_mul(height);
+        check_len("viewing memory as a grid", expected, self.len)?;
+        Ok(GridMut { values: self, width, height })
+    }
+}
+
+// SAFETY: the constructor's promise, for as long as the borrow; longer for a kernel, since its uses
+// are ordered with later ones through the home.
+unsafe impl<T: Pod> DeviceRead<T> for DeviceSliceMut<'_, T> {
+    fn raw(&self) -> RawSlice {
+        self.as_slice().raw_slice()
+    }
+}
+
+// SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
+unsafe impl<T: Pod> DeviceWrite<T> for DeviceSliceMut<'_, T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.as_slice().raw_slice()
+    }
+}
+
+/// Device memory as rows of equal width, row after row, borrowed to be written.
+#[derive(Debug)]
+pub struct GridMut<'a, T: Pod> {
+    values: DeviceSliceMut<'a, T>,
+    width: usize,
+    height: usize,
+}
+
+impl<T: Pod> GridMut<'_, T> {
+    /// Elements in a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+}
+
+// SAFETY: `into_grid` checked that the length is width times height; the rest as for the slice.
+unsafe impl<T: Pod> DeviceWriteGrid<T> for GridMut<'_, T> {
+    fn raw_grid(&mut self) -> (RawSlice, usize, usize) {
+        (self.values.raw_mut(), self.width, self.height)
+    }
+}
+
+/// Address and length of the part `range`.
+fn part<T>(address: u64, len: usize, range: impl RangeBounds<usize>) -> (u64, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "{start}..{end} is not inside {len} elements");
+    (address + (start * size_of::<T>()) as u64, end - start)
+}
+
+/// How many `U` the bytes of `len` values of `T` at `address` are.
+fn cast_len<T, U>(address: u64, len: usize) -> GpuResult<usize> {
+    let bytes = len * size_of::<T>();
+    let whole = bytes.checked_rem(size_of::<U>()).map_or(bytes == 0, |rest| rest == 0);
+    if whole && address.is_multiple_of(align_of::<U>() as u64) {
+        return Ok(bytes.checked_div(size_of::<U>()).unwrap_or(0));
+    }
+    Err(GpuError::InvalidCast { address, bytes, target: type_name::<U>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_where_ranges_say() {
+        assert_eq!(part::<u32>(256, 10, ..), (256, 10));
+        assert_eq!(part::<u32>(256, 10, 3..5), (268, 2));
+        assert_eq!(part::<u32>(256, 10, ..=9), (256, 10));
+        assert_eq!(part::<u32>(256, 10, 10..), (296, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "3..11 is not inside 10 elements")]
+    fn a_part_that_is_not_inside_panics() {
+        part::<u32>(256, 10, 3..=10);
+    }
+
+    #[test]
+    fn casts_need_whole_and_aligned_values() {
+        assert_eq!(cast_len::<u8, u32>(256, 8).unwrap(), 2);
+        assert!(cast_len::<u8, u32>(256, 9).is_err());
+        assert!(cast_len::<u8, u32>(257, 8).is_err());
+        assert_eq!(cast_len::<u32, ()>(256, 0).unwrap(), 0);
+        assert!(cast_len::<u32, ()>(256, 1).is_err());
+    }
+}

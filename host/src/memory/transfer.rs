@@ -1,0 +1,115 @@
+//! Copies. Each is queued on the memory's home stream, so it is in order with all other uses, and
+//! waited for, so that the host's side is free (or filled) on return.
+
+use bytemuck::Pod;
+use cust::sys;
+
+use crate::error::{GpuError, GpuResult};
+use crate::stream::StreamInner;
+
+/// Copies `source` to `address`.
+///
+/// # Safety
+/// Device memory of `size_of_val(source)` bytes at `address` has `home` as its home and is
+/// borrowed by nobody else.
+pub(super) unsafe fn upload<T: Pod>(
+    home: &StreamInner,
+    address: u64,
+    source: &[T],
+) -> GpuResult<()> {
+    let bytes = size_of_val(source);
+    if bytes == 0 {
+        return Ok(());
+    }
+    let queued = home.context().call("cuMemcpyHtoDAsync", || {
+        // SAFETY: `source` lives until the wait below; the destination is the caller's promise.
+        unsafe { sys::cuMemcpyHtoDAsync_v2(address, source.as_ptr().cast(), bytes, home.handle()) }
+    });
+    home.synchronize().and(queued)
+}
+
+/// Copies `len` values from `address` to `destination`.
+///
+/// # Safety
+/// Device memory of `len` values at `address` has `home` as its home and is not written meanwhile;
+/// `destination` is writable for as many.
+pub(super) unsafe fn download<T: Pod>(
+    home: &StreamInner,
+    address: u64,
+    destination: *mut T,
+    len: usize,
+) -> GpuResult<()> {
+    let bytes = len * size_of::<T>();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let queued = home.context().call("cuMemcpyDtoHAsync", || {
+        // SAFETY: the destination lives until the wait below, as the caller promises.
+        unsafe { sys::cuMemcpyDtoHAsync_v2(destination.cast(), address, bytes, home.handle()) }
+    });
+    home.synchronize().and(queued)
+}
+
+/// Copies `len` values from `address` into a new vector.
+///
+/// # Safety
+/// As for [`download`].
+pub(super) unsafe fn download_vec<T: Pod>(
+    home: &StreamInner,
+    address: u64,
+    len: usize,
+) -> GpuResult<Vec<T>> {
+    let mut values = Vec::with_capacity(len);
+    // SAFETY: the vector has room for `len` values; the rest is the caller's promise.
+    unsafe { download(home, address, values.as_mut_ptr(), len)? };
+    // SAFETY: `download` has filled `len` values (of size 0, if no byte was copied), and every bit
+    // pattern is a value of `T`.
+    unsafe { values.set_len(len) };
+    Ok(values)
+}
+
+/// Fills `bytes` bytes at `address` with zeros, in the stream's order; does not wait.
+///
+/// # Safety
+/// As for [`upload`].
+pub(super) unsafe fn clear(home: &StreamInner, address: u64, bytes: usize) -> GpuResult<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    home.context().call("cuMemsetD8Async", || {
+        // SAFETY: the caller's promise.
+        unsafe { sys::cuMemsetD8Async(address, 0, bytes, home.handle()) }
+    })
+}
+
+/// Copies `bytes` bytes on the device, in the order of both homes; does not wait.
+///
+/// # Safety
+/// Both addresses hold as many bytes and have these homes; the destination is borrowed by nobody
+/// else, and the source is not written meanwhile.
+pub(super) unsafe fn copy(
+    home: &StreamInner,
+    address: u64,
+    source_home: &StreamInner,
+    source: u64,
+    bytes: usize,
+) -> GpuResult<()> {
+    source_home.check_device(home.context(), "the source of the copy")?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    home.ordered(&[source_home], || {
+        home.context().call("cuMemcpyDtoDAsync", || {
+            // SAFETY: the caller's promise.
+            unsafe { sys::cuMemcpyDtoDAsync_v2(address, source, bytes, home.handle()) }
+        })
+    })
+}
+
+/// An error unless both lengths are equal.
+pub(super) fn check_len(operation: &'static str, expected: usize, found: usize) -> GpuResult<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(GpuError::SizeMismatch { operation, expected, found })
+}

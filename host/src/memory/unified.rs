@@ -1,0 +1,234 @@
+//! Memory that host and device share by one address; the driver moves it to where it is used.
+//!
+//! The host sees it only behind a wait for all kernels that were given it, and no kernel can be
+//! given it to write while the host looks at it, so the two cannot race.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::slice;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
+
+use super::allocation::{Allocation, Kind};
+use super::slice::{DeviceSlice, DeviceSliceMut, GridMut};
+use crate::error::{GpuError, GpuResult};
+use crate::stream::AsStream;
+
+/// An array of `T` that host and kernels use in place.
+///
+/// ```no_run
+/// use ferrowarp::{Gpu, UnifiedBuffer};
+///
+/// let gpu = Gpu::new()?;
+/// let mut buffer = UnifiedBuffer::<u32>::zeroed(&gpu, 4)?;
+/// buffer.as_mut_slice()?[2] = 7;
+/// assert_eq!(buffer.as_slice()?, [0, 0, 7, 0]);
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+pub struct UnifiedBuffer<T: Pod> {
+    memory: Allocation,
+    len: usize,
+    values: PhantomData<T>,
+}
+
+impl<T: Pod> UnifiedBuffer<T> {
+    /// A copy of `values`.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](GpuError::OutOfMemory), or [`Unsupported`](GpuError::Unsupported) on a
+    /// device that does not let host and kernels use such memory at the same time.
+    pub fn from_slice(on: &impl AsStream, values: &[T]) -> GpuResult<Self> {
+        let mut buffer = Self::filled_later(on, values.len())?;
+        // SAFETY: no kernel knows the memory yet, and it has room for `values`.
+        unsafe { buffer.host_mut().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
+        Ok(buffer)
+    }
+
+    /// `len` elements, all of them zero.
+    ///
+    /// # Errors
+    /// As [`from_slice`](Self::from_slice).
+    pub fn zeroed(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        let mut buffer = Self::filled_later(on, len)?;
+        // SAFETY: no kernel knows the memory yet, it has room for `len` elements, and zero is a
+        // value of every `Pod` type.
+        unsafe { buffer.host_mut().write_bytes(0, len) };
+        Ok(buffer)
+    }
+
+    /// The caller fills it before anybody else sees it.
+    fn filled_later(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        let home = on.as_stream().inner();
+        if !home.context().info().concurrent_managed_access {
+            let what = "unified memory that host and kernels use at once: use a DeviceBuffer";
+            return Err(GpuError::Unsupported { what });
+        }
+        let memory = Allocation::new::<T>(home, Kind::Managed, len)?;
+        Ok(Self { memory, len, values: PhantomData })
+    }
+
+    fn host(&self) -> *const T {
+        self.memory.address() as *const T
+    }
+
+    fn host_mut(&mut self) -> *mut T {
+        self.memory.address() as *mut T
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address, for a kernel that takes a pointer.
+    #[must_use]
+    pub fn as_device_ptr(&self) -> DevicePtr<T> {
+        DevicePtr::from_raw(self.memory.address())
+    }
+
+    /// The elements on the host, after all kernels that were given them.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn as_slice(&self) -> GpuResult<&[T]> {
+        self.wait()?;
+        // SAFETY: the address is the host's too and holds `len` values. Kernels that wrote them
+        // are done, and none can be given them to write while `self` is borrowed.
+        Ok(unsafe { slice::from_raw_parts(self.host(), self.len) })
+    }
+
+    /// The elements on the host, to be written, after all kernels that were given them.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn as_mut_slice(&mut self) -> GpuResult<&mut [T]> {
+        self.wait()?;
+        // SAFETY: as above; kernels that read them are done too, and none can be given them at all
+        // while `self` is borrowed exclusively.
+        Ok(unsafe { slice::from_raw_parts_mut(self.host_mut(), self.len) })
+    }
+
+    /// The whole array, to be read by kernels and copies.
+    #[must_use]
+    pub fn as_device_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: `self` is borrowed for as long as the slice, and holds `len` values.
+        unsafe { DeviceSlice::new(self.memory.home(), self.memory.address(), self.len) }
+    }
+
+    /// The whole array, to be written by kernels and copies.
+    #[must_use]
+    pub fn as_device_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        // SAFETY: `self` is borrowed exclusively for as long as the slice, and holds `len` values.
+        unsafe { DeviceSliceMut::new(self.memory.home(), self.memory.address(), self.len) }
+    }
+
+    /// The array as `height` rows of `width` elements, for a kernel that writes a grid.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](GpuError::SizeMismatch) if that is not its length.
+    pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
+        self.as_device_slice_mut().into_grid(width, height)
+    }
+
+    /// All uses are ordered before the home's end (see `stream`).
+    fn wait(&self) -> GpuResult<()> {
+        if self.len * size_of::<T>() == 0 {
+            return Ok(());
+        }
+        self.memory.home().synchronize()
+    }
+}
+
+impl<T: Pod> fmt::Debug for UnifiedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnifiedBuffer({:#x}, {} elements)", self.memory.address(), self.len)
+    }
+}
+
+// SAFETY: the buffer holds `len` values; a kernel's uses are ordered with all later ones, the
+// host's and the end of the memory included, through the home.
+unsafe impl<T: Pod> DeviceRead<T> for UnifiedBuffer<T> {
+    fn raw(&self) -> RawSlice {
+        self.as_device_slice().raw()
+    }
+}
+
+// SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
+unsafe impl<T: Pod> DeviceWrite<T> for UnifiedBuffer<T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.as_device_slice_mut().raw_mut()
+    }
+}
+
+/// One value of `T` that host and kernels use in place.
+pub struct UnifiedBox<T: Pod> {
+    buffer: UnifiedBuffer<T>,
+}
+
+impl<T: Pod> UnifiedBox<T> {
+    /// A copy of `value`.
+    ///
+    /// # Errors
+    /// As [`UnifiedBuffer::from_slice`].
+    pub fn new(on: &impl AsStream, value: &T) -> GpuResult<Self> {
+        let buffer = UnifiedBuffer::from_slice(on, slice::from_ref(value))?;
+        Ok(Self { buffer })
+    }
+
+    /// The value on the host, after all kernels that were given it.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn get(&self) -> GpuResult<&T> {
+        Ok(&self.buffer.as_slice()?[0])
+    }
+
+    /// The value on the host, to be written, after all kernels that were given it.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn get_mut(&mut self) -> GpuResult<&mut T> {
+        Ok(&mut self.buffer.as_mut_slice()?[0])
+    }
+
+    /// The address, for a kernel that takes a pointer.
+    #[must_use]
+    pub fn as_device_ptr(&self) -> DevicePtr<T> {
+        self.buffer.as_device_ptr()
+    }
+}
+
+impl<T: Pod> fmt::Debug for UnifiedBox<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnifiedBox({:#x})", self.as_device_ptr().address())
+    }
+}
+
+// SAFETY: the buffer holds one value; the rest as for the buffer.
+unsafe impl<T: Pod> DeviceReadOne<T> for UnifiedBox<T> {
+    fn raw_one(&self) -> RawSlice {
+        self.buffer.raw()
+    }
+}
+
+// SAFETY: as for the buffer.
+unsafe impl<T: Pod> DeviceRead<T> for UnifiedBox<T> {
+    fn raw(&self) -> RawSlice {
+        self.buffer.raw()
+    }
+}
+
+// SAFETY: as for the buffer.
+unsafe impl<T: Pod> DeviceWrite<T> for UnifiedBox<T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.buffer.raw_mut()
+    }
+}

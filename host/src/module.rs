@@ -1,0 +1,296 @@
+//! Kernel images, the best one for a device, and the functions of the loaded one.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cust::sys;
+
+use crate::context::Context;
+use crate::error::{GpuContext, GpuError, GpuResult};
+
+/// Kernels compiled for one architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The architecture, for example `sm_90a`.
+    pub arch: &'static str,
+    /// The PTX.
+    pub ptx: &'static str,
+}
+
+/// The kernel images that `cuda_builder` wrote for this crate from its build script: an
+/// expression of type `&'static [Image]`.
+#[macro_export]
+macro_rules! include_kernels {
+    () => {
+        include!(concat!(env!("OUT_DIR"), "/kernels.rs"))
+    };
+}
+
+/// An architecture's name, taken apart. The order is the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arch {
+    capability: (u32, u32),
+    reach: Reach,
+}
+
+/// The devices that code for an architecture runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// `sm_90`: that capability and every higher one.
+    Forward,
+    /// `sm_100f`: that capability and higher ones of the same family.
+    Family,
+    /// `sm_90a`: that capability alone.
+    Exact,
+}
+
+impl Arch {
+    fn runs_on(self, device: (u32, u32)) -> bool {
+        match self.reach {
+            Reach::Forward => self.capability <= device,
+            Reach::Family => self.capability.0 == device.0 && self.capability.1 <= device.1,
+            Reach::Exact => self.capability == device,
+        }
+    }
+}
+
+impl FromStr for Arch {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let number = name.strip_prefix("sm_").or_else(|| name.strip_prefix("compute_")).ok_or(())?;
+        let (number, reach) = match number.strip_suffix(['a', 'f']) {
+            Some(rest) if number.ends_with('a') => (rest, Reach::Exact),
+            Some(rest) => (rest, Reach::Family),
+            None => (number, Reach::Forward),
+        };
+        let number: u32 = number.parse().map_err(|_| ())?;
+        Ok(Self { capability: (number / 10, number % 10), reach })
+    }
+}
+
+/// The image to load on a device: the highest architecture that runs there.
+///
+/// ```
+/// use ferrowarp::module::{Image, best_image};
+///
+/// let images = [Image { arch: "sm_80", ptx: "" }, Image { arch: "sm_90a", ptx: "" }];
+/// assert_eq!(best_image(&images, (9, 0)).unwrap().arch, "sm_90a");
+/// assert_eq!(best_image(&images, (12, 0)).unwrap().arch, "sm_80");
+/// assert!(best_image(&images, (7, 5)).is_none());
+/// ```
+#[must_use]
+pub fn best_image(images: &[Image], device: (u32, u32)) -> Option<Image> {
+    let ranked = images.iter().filter_map(|image| Some((image.arch.parse::<Arch>().ok()?, image)));
+    ranked.filter(|(arch, _)| arch.runs_on(device)).max_by_key(|(arch, _)| *arch).map(|(_, i)| *i)
+}
+
+/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles them at the first launch.
+#[derive(Debug)]
+pub(crate) struct KernelModule {
+    context: Arc<Context>,
+    images: Vec<Image>,
+    loaded: Mutex<Option<Loaded>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    handle: sys::CUmodule,
+    image: Image,
+    functions: HashMap<&'static str, Function>,
+}
+
+// SAFETY: the handles are used through the driver alone, which allows any thread.
+unsafe impl Send for Loaded {}
+
+/// A kernel of a loaded module, and its limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    pub(crate) handle: sys::CUfunction,
+    /// Most threads in one block; the registers limit it.
+    pub(crate) max_threads_per_block: u32,
+    /// Shared memory that the kernel declares itself.
+    pub(crate) static_shared_bytes: u32,
+}
+
+impl KernelModule {
+    pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
+        let loaded = Mutex::new(None);
+        Arc::new(Self { context: context.clone(), images: images.to_vec(), loaded })
+    }
+
+    /// Loads the module if it is not.
+    pub(crate) fn load(&self, kernel: &str) -> GpuResult<Image> {
+        let mut guard = self.lock();
+        self.loaded(&mut guard, kernel).map(|loaded| loaded.image)
+    }
+
+    /// Looks a kernel up; the second time without the driver.
+    pub(crate) fn function(&self, name: &'static str) -> GpuResult<Function> {
+        let mut guard = self.lock();
+        let loaded = self.loaded(&mut guard, name)?;
+        if let Some(function) = loaded.functions.get(name) {
+            return Ok(*function);
+        }
+        let function = self.find(loaded, name)?;
+        loaded.functions.insert(name, function);
+        Ok(function)
+    }
+
+    /// Lets `function` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    pub(crate) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function lives as long as its module, which `self` keeps.
+        let set = || unsafe { sys::cuFuncSetAttribute(function.handle, attribute, bytes) };
+        self.context.call("cuFuncSetAttribute", set)
+    }
+
+    /// A panic while the lock is held leaves the map whole, so poison is no reason to stop.
+    fn lock(&self) -> MutexGuard<'_, Option<Loaded>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded<'a>(&self, slot: &'a mut Option<Loaded>, kernel: &str) -> GpuResult<&'a mut Loaded> {
+        if slot.is_none() {
+            let image = self.pick(kernel)?;
+            let context = || format!("loading the kernels for {}", image.arch);
+            *slot = Some(self.load_image(image).with_gpu_context(context)?);
+        }
+        Ok(slot.as_mut().expect("it was filled above"))
+    }
+
+    fn pick(&self, kernel: &str) -> GpuResult<Image> {
+        if self.images.is_empty() {
+            return Err(GpuError::NoKernels { kernel: kernel.to_owned() });
+        }
+        let device = self.context.info().compute_capability;
+        best_image(&self.images, device).ok_or_else(|| GpuError::UnsupportedArch {
+            device,
+            available: self.images.iter().map(|image| image.arch).collect(),
+        })
+    }
+
+    fn load_image(&self, image: Image) -> GpuResult<Loaded> {
+        // PTX ends at its first NUL, which a build writes nowhere.
+        let text = image.ptx.split('\0').next().unwrap_or_default();
+        let ptx = CString::new(text).expect("the text was cut at its first NUL");
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
+        let load = || unsafe { sys::cuModuleLoadData(&mut handle, ptx.as_ptr().cast()) };
+        self.context.call("cuModuleLoadData", load)?;
+        Ok(Loaded { handle, image, functions: HashMap::new() })
+    }
+
+    fn find(&self, loaded: &Loaded, name: &'static str) -> GpuResult<Function> {
+        const NOT_FOUND: u32 = 500;
+        let handle = self.lookup(loaded, name).map_err(|error| match error.driver() {
+            Some(driver) if driver.code() == NOT_FOUND => {
+                let candidates = nearest_first(name, entries(loaded.image.ptx));
+                GpuError::NotFound { kernel: name.to_owned(), candidates }
+            }
+            _ => error,
+        })?;
+        use sys::CUfunction_attribute as A;
+        Ok(Function {
+            handle,
+            max_threads_per_block: self
+                .attribute(handle, A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared_bytes: self.attribute(handle, A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        })
+    }
+
+    fn lookup(&self, loaded: &Loaded, name: &str) -> GpuResult<sys::CUfunction> {
+        let c_name = CString::new(name.split('\0').next().unwrap_or_default());
+        let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
+        let mut handle = ptr::null_mut();
+        self.context.call("cuModuleGetFunction", || {
+            // SAFETY: `handle` is writable, the module is loaded, the name NUL-terminated.
+            unsafe { sys::cuModuleGetFunction(&mut handle, loaded.handle, c_name.as_ptr()) }
+        })?;
+        Ok(handle)
+    }
+
+    fn attribute(
+        &self,
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+    ) -> GpuResult<u32> {
+        let mut value = 0;
+        // SAFETY: `value` is writable, and the function is of a loaded module.
+        let get = || unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) };
+        self.context.call("cuFuncGetAttribute", get)?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+}
+
+impl Drop for KernelModule {
+    fn drop(&mut self) {
+        let slot = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = slot.take() else { return };
+        // Kernels of it may still run.
+        // SAFETY: `release` makes the context current.
+        self.context.release(|| unsafe { sys::cuCtxSynchronize() });
+        // SAFETY: the module is loaded; its functions were in `loaded` alone.
+        self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
+    }
+}
+
+/// The names behind `.entry` in a PTX text.
+fn entries(ptx: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '%');
+    let name = |text: &str| {
+        let text = text.trim_start();
+        text[..text.find(|c| !is_name(c)).unwrap_or(text.len())].to_owned()
+    };
+    let code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.filter_map(|line| Some(name(line.split_once(".entry ")?.1))).collect()
+}
+
+/// `names` with those that begin most like `name` first.
+fn nearest_first(name: &str, mut names: Vec<String>) -> Vec<String> {
+    let shared = |other: &str| name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    names.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn best(archs: &[&'static str], device: (u32, u32)) -> Option<&'static str> {
+        let images: Vec<_> = archs.iter().map(|arch| Image { arch, ptx: "" }).collect();
+        best_image(&images, device).map(|image| image.arch)
+    }
+
+    #[test]
+    fn the_highest_image_that_runs_is_taken() {
+        assert_eq!(best(&["sm_80", "sm_75", "sm_90"], (8, 6)), Some("sm_80"));
+        assert_eq!(best(&["sm_80", "sm_90", "sm_90a"], (9, 0)), Some("sm_90a"));
+        assert_eq!(best(&["compute_70"], (9, 0)), Some("compute_70"));
+    }
+
+    #[test]
+    fn exact_and_family_images_stay_where_they_belong() {
+        assert_eq!(best(&["sm_90a"], (10, 0)), None);
+        assert_eq!(best(&["sm_90", "sm_90a"], (10, 0)), Some("sm_90"));
+        assert_eq!(best(&["sm_90", "sm_100f"], (10, 3)), Some("sm_100f"));
+        assert_eq!(best(&["sm_90", "sm_100f"], (12, 0)), Some("sm_90"));
+        assert_eq!(best(&["sm_100f", "sm_100a"], (10, 0)), Some("sm_100a"));
+    }
+
+    #[test]
+    fn a_name_that_is_no_architecture_is_never_taken() {
+        assert_eq!(best(&["sm_", "sm_x", "90", ""], (9, 0)), None);
+    }
+
+    #[test]
+    fn entries_are_read_from_the_text() {
+        let ptx = ".visible .entry saxpy(\n.entry vecadd (\n// .entry comment(\n.func f()\n";
+        assert_eq!(entries(ptx), ["saxpy", "vecadd"]);
+        assert_eq!(nearest_first("vecad", entries(ptx)), ["vecadd", "saxpy"]);
+    }
+}

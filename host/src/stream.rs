@@ -1,0 +1,217 @@
+//! Streams: queues of work on a device.
+//!
+//! Work on one stream runs in order; work on different streams may overlap. Every buffer has a
+//! *home*, the stream that it was made on. Whoever uses a buffer on another stream waits for its
+//! home first, and its home waits for that use afterwards. So all uses of a buffer are in order,
+//! whatever streams they run on, and safe code cannot race.
+
+use std::any::Any;
+use std::ptr;
+use std::sync::Arc;
+
+use cust::sys;
+
+use crate::context::Context;
+use crate::error::{GpuError, GpuResult};
+use crate::event::Event;
+use crate::module::KernelModule;
+
+/// A queue of work on a device. A clone is the same queue.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+    module: Arc<KernelModule>,
+}
+
+/// What work can be queued on: a [`Stream`], or a [`Gpu`](crate::Gpu), which has one of its own.
+pub trait AsStream {
+    /// The stream.
+    fn as_stream(&self) -> &Stream;
+}
+
+impl AsStream for Stream {
+    fn as_stream(&self) -> &Stream {
+        self
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(context: &Arc<Context>, module: &Arc<KernelModule>) -> GpuResult<Self> {
+        Ok(Self { inner: Arc::new(StreamInner::new(context)?), module: module.clone() })
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<StreamInner> {
+        &self.inner
+    }
+
+    pub(crate) fn module(&self) -> &Arc<KernelModule> {
+        &self.module
+    }
+
+    /// Waits until all work that was queued on this stream is done.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran on the device.
+    pub fn synchronize(&self) -> GpuResult<()> {
+        self.inner.synchronize()
+    }
+
+    /// Whether all work that was queued on this stream is done.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran on the device.
+    pub fn is_idle(&self) -> GpuResult<bool> {
+        self.record()?.has_passed()
+    }
+
+    /// Puts a mark behind the work that is queued now.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn record(&self) -> GpuResult<Event> {
+        let event = Event::timed(&self.inner.context)?;
+        self.inner.record(&event)?;
+        Ok(event)
+    }
+
+    /// Lets the work that is queued from now on wait for `event`.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn wait_for(&self, event: &Event) -> GpuResult<()> {
+        self.inner.wait_for(event)
+    }
+
+    /// Runs `work` and measures how long what it queued on this stream took on the device, in
+    /// milliseconds. Waits for it. On the emulator that is wall time.
+    ///
+    /// # Errors
+    /// The error of `work`, or the fault of a kernel.
+    pub fn time<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<(R, f64)> {
+        let start = self.record()?;
+        let value = work()?;
+        let end = self.record()?;
+        Ok((value, end.milliseconds_since(&start)?))
+    }
+}
+
+/// The driver's stream. Buffers hold it, so it outlives them.
+#[derive(Debug)]
+pub(crate) struct StreamInner {
+    context: Arc<Context>,
+    handle: sys::CUstream,
+    /// Recorded whenever another stream has to wait for this one. One is enough: a wait takes the
+    /// latest record at the moment that it is queued, and a later one only orders more.
+    order: Event,
+}
+
+// SAFETY: the driver's functions for streams may be called from any thread; each call binds the
+// context.
+unsafe impl Send for StreamInner {}
+// SAFETY: as above; nothing behind the handle is touched without the driver.
+unsafe impl Sync for StreamInner {}
+
+impl StreamInner {
+    fn new(context: &Arc<Context>) -> GpuResult<Self> {
+        // cust 0.3.2 strips this flag, so all its streams wait for each other at every copy.
+        const NON_BLOCKING: u32 = 1;
+        let order = Event::untimed(context)?;
+        let mut handle = ptr::null_mut();
+        context.call("cuStreamCreateWithPriority", || {
+            // SAFETY: `handle` is writable.
+            unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, 0) }
+        })?;
+        Ok(Self { context: context.clone(), handle, order })
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn handle(&self) -> sys::CUstream {
+        self.handle
+    }
+
+    pub(crate) fn synchronize(&self) -> GpuResult<()> {
+        let wait = || {
+            // SAFETY: the stream lives.
+            unsafe { sys::cuStreamSynchronize(self.handle) }
+        };
+        self.context.call("cuStreamSynchronize", wait)
+    }
+
+    /// Waits for the stream where an error could not be handled: in `drop`.
+    pub(crate) fn settle(&self) {
+        // SAFETY: the stream lives.
+        self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) });
+    }
+
+    fn record(&self, event: &Event) -> GpuResult<()> {
+        let record = || {
+            // SAFETY: event and stream live and belong to one context.
+            unsafe { sys::cuEventRecord(event.handle(), self.handle) }
+        };
+        self.context.call("cuEventRecord", record)
+    }
+
+    fn wait_for(&self, event: &Event) -> GpuResult<()> {
+        let wait = || {
+            // SAFETY: event and stream live; no flags are defined.
+            unsafe { sys::cuStreamWaitEvent(self.handle, event.handle(), 0) }
+        };
+        self.context.call("cuStreamWaitEvent", wait)
+    }
+
+    /// Lets later work on this stream wait for the work that `other` has now.
+    fn wait_for_stream(&self, other: &Self) -> GpuResult<()> {
+        other.record(&other.order)?;
+        self.wait_for(&other.order)
+    }
+
+    /// Queues `work` on this stream, ordered with all other uses of what lives on `homes`.
+    pub(crate) fn ordered(
+        &self,
+        homes: &[&StreamInner],
+        work: impl FnOnce() -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        let foreign = self.foreign(homes);
+        foreign.iter().try_for_each(|home| self.wait_for_stream(home))?;
+        work()?;
+        let joined = foreign.iter().try_for_each(|home| home.wait_for_stream(self));
+        // If the homes cannot be made to wait, this thread waits in their place.
+        joined.or_else(|error| self.synchronize().and(Err(error)))
+    }
+
+    /// The homes that are other streams than this one, each once.
+    fn foreign<'a>(&self, homes: &[&'a StreamInner]) -> Vec<&'a StreamInner> {
+        let mut foreign: Vec<&StreamInner> = Vec::new();
+        for &home in homes {
+            if home.handle != self.handle && foreign.iter().all(|f| f.handle != home.handle) {
+                foreign.push(home);
+            }
+        }
+        foreign
+    }
+
+    /// Checks that memory whose home this is can be used on a stream of `context`.
+    pub(crate) fn check_device(&self, context: &Context, what: &'static str) -> GpuResult<()> {
+        if self.context.is(context) {
+            return Ok(());
+        }
+        let (expected, found) = (context.info().ordinal, self.context.info().ordinal);
+        Err(GpuError::WrongDevice { what, expected, found })
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        // SAFETY: the handle is this stream's own and is not used again; the driver lets the work
+        // that is queued on it finish.
+        self.context.release(|| unsafe { sys::cuStreamDestroy_v2(self.handle) });
+    }
+}
+
+/// The stream behind an argument's home.
+pub(crate) fn home_of(home: &Arc<dyn Any + Send + Sync>) -> Option<&StreamInner> {
+    (**home).downcast_ref()
+}
