@@ -67,15 +67,24 @@ pub(crate) fn tell_cargo(compiled: &Compiled) {
 /// `cuda-builder` in the target directory that the build script's `OUT_DIR` lies in; outside a
 /// build script, in the target directory of the kernel crate's workspace.
 pub(crate) fn default_target_dir(root: &Path) -> PathBuf {
-    let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
-    let holds = |file: &'static str| move |dir: &&Path| dir.join(file).is_file();
-    let target = match &out_dir {
-        Some(out_dir) => {
-            out_dir.ancestors().find(holds(".rustc_info.json")).unwrap_or(out_dir).to_owned()
-        }
-        None => root.ancestors().find(holds("Cargo.lock")).unwrap_or(root).join("target"),
-    };
+    let triple = std::env::var("TARGET").unwrap_or_default();
+    let outer = std::env::var_os("OUT_DIR").and_then(|dir| target_of(Path::new(&dir), &triple));
+    let target = outer.unwrap_or_else(|| {
+        let workspace = root.ancestors().find(|dir| dir.join("Cargo.lock").is_file());
+        workspace.unwrap_or(root).join("target")
+    });
     target.join("cuda-builder")
+}
+
+/// `OUT_DIR` is `target/debug/build/…/out`, or `target/TRIPLE/debug/build/…/out`. No file marks
+/// the target directory yet when a build script runs for the first time.
+fn target_of(out_dir: &Path, triple: &str) -> Option<PathBuf> {
+    let build = out_dir.ancestors().find(|dir| dir.ends_with("build"))?;
+    let target = build.parent()?.parent()?;
+    match target.ends_with(triple) && !triple.is_empty() {
+        true => target.parent().map(Path::to_owned),
+        false => Some(target.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -92,5 +101,14 @@ mod tests {
     fn a_source_file_has_a_manifest() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(manifest(&here.join("src/sources.rs")), Some(here.join("Cargo.toml")));
+    }
+
+    #[test]
+    fn the_target_directory_is_above_the_profile() {
+        let of = |out_dir: &str| target_of(Path::new(out_dir), "x86_64-unknown-linux-gnu");
+        let target = Some(PathBuf::from("/build/p/target"));
+        assert_eq!(of("/build/p/target/debug/build/p-12/out"), target);
+        assert_eq!(of("/build/p/target/x86_64-unknown-linux-gnu/debug/build/p-12/out"), target);
+        assert_eq!(of("/elsewhere"), None);
     }
 }
