@@ -23,12 +23,7 @@ impl ParseError {
     /// An error at `position`, where `text` stands; an empty `text` is the end.
     pub(super) fn new(position: Position, text: &str, expected: impl Into<String>) -> Self {
         let Position { line, column } = position;
-        Self {
-            line,
-            column,
-            found: quote(text),
-            expected: expected.into(),
-        }
+        Self { line, column, found: quote(text), expected: expected.into() }
     }
 }
 

@@ -42,13 +42,7 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub fn new(source: &'a str) -> Self {
-        Self {
-            source,
-            at: 0,
-            line: 1,
-            line_start: 0,
-            continuations: 0,
-        }
+        Self { source, at: 0, line: 1, line_start: 0, continuations: 0 }
     }
 
     /// The next token; [`Kind::End`] for ever once the text is used up.
@@ -67,11 +61,7 @@ impl<'a> Lexer<'a> {
             }
             Some(_) => return Err(self.error_here("a token of PTX")),
         };
-        Ok(Token {
-            kind,
-            text: &self.source[start..self.at],
-            position,
-        })
+        Ok(Token { kind, text: &self.source[start..self.at], position })
     }
 
     /// The text up to the `}` that closes a brace just read; that `}` is read too.
@@ -99,10 +89,7 @@ impl<'a> Lexer<'a> {
 
     fn position(&self) -> Position {
         let column = self.at - self.line_start - self.continuations + 1;
-        Position {
-            line: self.line,
-            column: u32::try_from(column).unwrap_or(u32::MAX),
-        }
+        Position { line: self.line, column: u32::try_from(column).unwrap_or(u32::MAX) }
     }
 
     /// An error that quotes the one character at `at`.
@@ -133,14 +120,8 @@ impl<'a> Lexer<'a> {
 
     fn skip_line_comment(&mut self) {
         let rest = &self.source.as_bytes()[self.at..];
-        let length = rest
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .unwrap_or(rest.len());
-        self.continuations += rest[..length]
-            .iter()
-            .filter(|&&byte| is_continuation(byte))
-            .count();
+        let length = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+        self.continuations += rest[..length].iter().filter(|&&byte| is_continuation(byte)).count();
         self.at += length;
     }
 
@@ -210,11 +191,7 @@ impl<'a> Lexer<'a> {
         loop {
             match self.peek(0) {
                 None | Some(b'\n') => {
-                    return Err(ParseError::new(
-                        opening,
-                        "\"",
-                        "a string that ends on its line",
-                    ));
+                    return Err(ParseError::new(opening, "\"", "a string that ends on its line"));
                 }
                 Some(b'"') => break,
                 Some(b'\\') if matches!(self.peek(1), Some(b'"' | b'\\')) => self.at += 2,
@@ -234,10 +211,7 @@ fn is_word_start(byte: u8) -> bool {
 }
 
 fn is_word(byte: Option<u8>) -> bool {
-    matches!(
-        byte,
-        Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$')
-    )
+    matches!(byte, Some(b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$'))
 }
 
 fn is_punctuation(byte: u8) -> bool {

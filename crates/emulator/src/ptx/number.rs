@@ -19,28 +19,20 @@ pub(super) fn parse(text: &str) -> Result<Number, &'static str> {
 /// The literal with its sign turned.
 pub(super) fn negate(number: Number) -> Number {
     match number {
-        Number::Int { value, unsigned } => Number::Int {
-            value: value.wrapping_neg(),
-            unsigned,
-        },
+        Number::Int { value, unsigned } => Number::Int { value: value.wrapping_neg(), unsigned },
         Number::F32(bits) => Number::F32(bits ^ 1 << 31),
         Number::F64(bits) => Number::F64(bits ^ 1 << 63),
     }
 }
 
 fn single(digits: &str) -> Result<Number, &'static str> {
-    let bits = u32::from_str_radix(digits, 16)
-        .ok()
-        .filter(|_| digits.len() == 8);
+    let bits = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 8);
     bits.map(Number::F32).ok_or("`0f` and 8 hexadecimal digits")
 }
 
 fn double(digits: &str) -> Result<Number, &'static str> {
-    let bits = u64::from_str_radix(digits, 16)
-        .ok()
-        .filter(|_| digits.len() == 16);
-    bits.map(Number::F64)
-        .ok_or("`0d` and 16 hexadecimal digits")
+    let bits = u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16);
+    bits.map(Number::F64).ok_or("`0d` and 16 hexadecimal digits")
 }
 
 fn decimal(text: &str) -> Result<Number, &'static str> {
@@ -55,8 +47,5 @@ fn integer(text: &str, radix: u32, expected: &'static str) -> Result<Number, &'s
         return Err(expected);
     }
     let value = u64::from_str_radix(digits, radix).map_err(|_| "an integer of at most 64 bits")?;
-    Ok(Number::Int {
-        value: value.into(),
-        unsigned,
-    })
+    Ok(Number::Int { value: value.into(), unsigned })
 }

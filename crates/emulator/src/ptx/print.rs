@@ -78,20 +78,14 @@ impl Display for Pointer {
         if let Some(space) = &self.space {
             write!(f, " .{space}")?;
         }
-        self.align
-            .iter()
-            .try_for_each(|align| write!(f, " .align {align}"))
+        self.align.iter().try_for_each(|align| write!(f, " .align {align}"))
     }
 }
 
 impl Display for Attribute {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, ".{}", self.name)?;
-        if self.values.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "({})", Joined(&self.values))
-        }
+        if self.values.is_empty() { Ok(()) } else { write!(f, "({})", Joined(&self.values)) }
     }
 }
 
@@ -100,12 +94,7 @@ impl Display for Init {
         match self {
             Init::List(values) => write!(f, "{{{}}}", Joined(values)),
             Init::Number(number) => number.fmt(f),
-            Init::Address {
-                symbol,
-                offset,
-                generic,
-                mask,
-            } => {
+            Init::Address { symbol, offset, generic, mask } => {
                 if let Some(mask) = mask {
                     write!(f, "{mask:#X}(")?;
                 }
@@ -122,14 +111,8 @@ impl Display for Init {
 impl Display for Number {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Number::Int {
-                value,
-                unsigned: false,
-            } => write!(f, "{value}"),
-            Number::Int {
-                value,
-                unsigned: true,
-            } => write!(f, "{value}U"),
+            Number::Int { value, unsigned: false } => write!(f, "{value}"),
+            Number::Int { value, unsigned: true } => write!(f, "{value}U"),
             Number::F32(bits) => write!(f, "0f{bits:08X}"),
             Number::F64(bits) => write!(f, "0d{bits:016X}"),
         }
@@ -138,12 +121,7 @@ impl Display for Number {
 
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}{} ",
-            self.linkage,
-            if self.entry { ".entry" } else { ".func" }
-        )?;
+        write!(f, "{}{} ", self.linkage, if self.entry { ".entry" } else { ".func" })?;
         write_attributes(f, &self.attributes)?;
         if !self.returns.is_empty() {
             write!(f, "({}) ", Joined(&self.returns))?;
@@ -187,9 +165,7 @@ impl Display for Instruction {
             write!(f, "{guard} ")?;
         }
         f.write_str(&self.opcode)?;
-        self.modifiers
-            .iter()
-            .try_for_each(|modifier| write!(f, ".{modifier}"))?;
+        self.modifiers.iter().try_for_each(|modifier| write!(f, ".{modifier}"))?;
         let gap = if self.operands.is_empty() { "" } else { " " };
         write!(f, "{gap}{};", Joined(&self.operands))
     }
@@ -197,12 +173,7 @@ impl Display for Instruction {
 
 impl Display for Guard {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "@{}{}",
-            if self.negated { "!" } else { "" },
-            self.predicate
-        )
+        write!(f, "@{}{}", if self.negated { "!" } else { "" }, self.predicate)
     }
 }
 
@@ -213,16 +184,10 @@ impl Display for Operand {
             Operand::Not(name) => write!(f, "!{name}"),
             Operand::Number(number) => number.fmt(f),
             Operand::NameOffset(name, offset) => write!(f, "{name}+{offset}"),
-            Operand::Address {
-                base,
-                offset,
-                extra,
-            } => {
+            Operand::Address { base, offset, extra } => {
                 write!(f, "[{base}")?;
                 write_offset(f, *offset)?;
-                extra
-                    .iter()
-                    .try_for_each(|operand| write!(f, ", {operand}"))?;
+                extra.iter().try_for_each(|operand| write!(f, ", {operand}"))?;
                 f.write_str("]")
             }
             Operand::Vector(elements) => write!(f, "{{{}}}", Joined(elements)),
@@ -250,12 +215,7 @@ fn write_statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -
             write!(f, "{:1$}}}", "", depth * 4)
         }
         Statement::Instruction(instruction) => instruction.fmt(f),
-        Statement::Loc {
-            file,
-            line,
-            column,
-            inlined_at,
-        } => {
+        Statement::Loc { file, line, column, inlined_at } => {
             write!(f, ".loc {file} {line} {column}")?;
             let Some(call) = inlined_at else {
                 return Ok(());
@@ -264,11 +224,7 @@ fn write_statement(f: &mut Formatter<'_>, statement: &Statement, depth: usize) -
                 write!(f, ", function_name {label}")?;
                 write_offset(f, *offset)?;
             }
-            write!(
-                f,
-                ", inlined_at {} {} {}",
-                call.file, call.line, call.column
-            )
+            write!(f, ", inlined_at {} {} {}", call.file, call.line, call.column)
         }
         Statement::BranchTargets { label, targets } => {
             write!(f, "{label}: .branchtargets {};", Joined(targets))
@@ -293,19 +249,11 @@ fn write_directives(
 }
 
 fn write_attributes(f: &mut Formatter<'_>, attributes: &[Attribute]) -> fmt::Result {
-    if attributes.is_empty() {
-        Ok(())
-    } else {
-        write!(f, ".attribute({}) ", Joined(attributes))
-    }
+    if attributes.is_empty() { Ok(()) } else { write!(f, ".attribute({}) ", Joined(attributes)) }
 }
 
 fn write_offset(f: &mut Formatter<'_>, offset: i64) -> fmt::Result {
-    if offset == 0 {
-        Ok(())
-    } else {
-        write!(f, "{offset:+}")
-    }
+    if offset == 0 { Ok(()) } else { write!(f, "{offset:+}") }
 }
 
 /// Items with commas between them.

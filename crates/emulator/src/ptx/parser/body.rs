@@ -9,8 +9,8 @@ use super::{Parser, Result};
 impl<'a> Parser<'a> {
     /// `{ … }`, appended to `statements`.
     pub(super) fn block(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
-        self.take()?;
         self.nested(|parser| {
+            parser.take()?;
             while !parser.at(b'}') {
                 parser.statement(statements)?;
             }
@@ -53,23 +53,17 @@ impl<'a> Parser<'a> {
         statements: &mut Vec<Statement>,
     ) -> Result<()> {
         if label.contains('.') || label == "%" {
-            return Err(super::ParseError::new(
-                position,
-                label,
-                "a label without dots",
-            ));
+            return Err(super::ParseError::new(position, label, "a label without dots"));
         }
         self.take()?;
         let label = label.to_owned();
         statements.push(match self.dot() {
-            Some("branchtargets") => Statement::BranchTargets {
-                label,
-                targets: self.names("a label")?,
-            },
-            Some("calltargets") => Statement::CallTargets {
-                label,
-                targets: self.names("a function")?,
-            },
+            Some("branchtargets") => {
+                Statement::BranchTargets { label, targets: self.names("a label")? }
+            }
+            Some("calltargets") => {
+                Statement::CallTargets { label, targets: self.names("a function")? }
+            }
             Some("callprototype") => Statement::Prototype(self.prototype(label)?),
             _ => Statement::Label(label),
         });
@@ -90,11 +84,8 @@ impl<'a> Parser<'a> {
             Some("pragma") => statements.extend(self.pragmas()?.into_iter().map(Statement::Pragma)),
             Some(word) if super::declaration::is_space(word) => {
                 let variables: Vec<Variable> = self.variables(Linkage::None)?;
-                statements.extend(
-                    variables
-                        .into_iter()
-                        .map(|one| Statement::Variable(Box::new(one))),
-                );
+                statements
+                    .extend(variables.into_iter().map(|one| Statement::Variable(Box::new(one))));
             }
             _ => return self.wrong("a directive that may stand in a function"),
         }
@@ -122,18 +113,9 @@ impl<'a> Parser<'a> {
         if function_name.is_some() && inlined_at.is_none() {
             return self.wrong("`inlined_at`");
         }
-        let inlined_at = inlined_at.map(|(file, line, column)| InlinedAt {
-            function_name,
-            file,
-            line,
-            column,
-        });
-        Ok(Statement::Loc {
-            file,
-            line,
-            column,
-            inlined_at,
-        })
+        let inlined_at =
+            inlined_at.map(|(file, line, column)| InlinedAt { function_name, file, line, column });
+        Ok(Statement::Loc { file, line, column, inlined_at })
     }
 
     /// A label in a debug section, or the section itself: `$L__info_string0`, `.debug_str`.
@@ -183,13 +165,7 @@ impl<'a> Parser<'a> {
         }
         let operands = self.operands()?;
         let opcode = opcode.to_owned();
-        Ok(Statement::Instruction(Instruction {
-            guard,
-            opcode,
-            modifiers,
-            operands,
-            position,
-        }))
+        Ok(Statement::Instruction(Instruction { guard, opcode, modifiers, operands, position }))
     }
 
     fn operands(&mut self) -> Result<Vec<Operand>> {

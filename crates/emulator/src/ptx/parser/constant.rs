@@ -8,13 +8,13 @@ use super::{Parser, Result, wrong_at};
 impl Parser<'_> {
     /// `{a, b}`, a number, or an address.
     pub(super) fn initialiser(&mut self) -> Result<Init> {
-        if !self.accept(b'{')? {
+        if !self.at(b'{') {
             return self.nested(Self::sum);
         }
-        if self.accept(b'}')? {
-            return Ok(Init::List(Vec::new()));
-        }
-        let list = self.nested(|parser| parser.list(Self::initialiser))?;
+        let list = self.nested(|parser| {
+            parser.take()?;
+            if parser.at(b'}') { Ok(Vec::new()) } else { parser.list(Self::initialiser) }
+        })?;
         self.expect(b'}', "`,` or `}`")?;
         Ok(Init::List(list))
     }
@@ -25,7 +25,7 @@ impl Parser<'_> {
         while self.at(b'+') || self.at(b'-') {
             let minus = self.take()?.text == "-";
             let place = self.token;
-            let Init::Number(number) = self.nested(Self::term)? else {
+            let Init::Number(number) = self.term()? else {
                 return wrong_at(place, "a number");
             };
             let number = if minus { negate(number) } else { number };
@@ -47,19 +47,16 @@ impl Parser<'_> {
             Kind::Word if self.is_word("generic") => self.generic(),
             _ => {
                 let symbol = self.name("an initial value")?;
-                Ok(Init::Address {
-                    symbol,
-                    offset: 0,
-                    generic: false,
-                    mask: None,
-                })
+                Ok(Init::Address { symbol, offset: 0, generic: false, mask: None })
             }
         }
     }
 
     fn parenthesised(&mut self) -> Result<Init> {
-        self.expect(b'(', "`(`")?;
-        let inner = self.nested(Self::sum)?;
+        let inner = self.nested(|parser| {
+            parser.expect(b'(', "`(`")?;
+            parser.sum()
+        })?;
         self.expect(b')', "`)`")?;
         Ok(inner)
     }
@@ -80,17 +77,9 @@ impl Parser<'_> {
         };
         let place = self.token;
         match self.parenthesised()? {
-            Init::Address {
-                symbol,
-                offset,
-                generic,
-                mask: None,
-            } => Ok(Init::Address {
-                symbol,
-                offset,
-                generic,
-                mask: Some(bits),
-            }),
+            Init::Address { symbol, offset, generic, mask: None } => {
+                Ok(Init::Address { symbol, offset, generic, mask: Some(bits) })
+            }
             Init::Number(Number::Int { value, unsigned }) => {
                 let value = i128::from((value as u64 & bits) >> bits.trailing_zeros().min(63));
                 Ok(Init::Number(Number::Int { value, unsigned }))
@@ -103,17 +92,9 @@ impl Parser<'_> {
         self.take()?;
         let place = self.token;
         match self.parenthesised()? {
-            Init::Address {
-                symbol,
-                offset,
-                generic: false,
-                mask: None,
-            } => Ok(Init::Address {
-                symbol,
-                offset,
-                generic: true,
-                mask: None,
-            }),
+            Init::Address { symbol, offset, generic: false, mask: None } => {
+                Ok(Init::Address { symbol, offset, generic: true, mask: None })
+            }
             _ => wrong_at(place, "a variable in parentheses"),
         }
     }
@@ -121,37 +102,17 @@ impl Parser<'_> {
 
 /// `value + number`; `None` where a float or a masked byte would be added to.
 fn add(value: Init, number: Number) -> Option<Init> {
-    let Number::Int {
-        value: addend,
-        unsigned: right,
-    } = number
-    else {
+    let Number::Int { value: addend, unsigned: right } = number else {
         return None;
     };
     match value {
-        Init::Number(Number::Int {
-            value,
-            unsigned: left,
-        }) => {
+        Init::Number(Number::Int { value, unsigned: left }) => {
             let value = value.wrapping_add(addend);
-            Some(Init::Number(Number::Int {
-                value,
-                unsigned: left || right,
-            }))
+            Some(Init::Number(Number::Int { value, unsigned: left || right }))
         }
-        Init::Address {
-            symbol,
-            offset,
-            generic,
-            mask: None,
-        } => {
+        Init::Address { symbol, offset, generic, mask: None } => {
             let offset = offset.wrapping_add(addend as i64);
-            Some(Init::Address {
-                symbol,
-                offset,
-                generic,
-                mask: None,
-            })
+            Some(Init::Address { symbol, offset, generic, mask: None })
         }
         _ => None,
     }

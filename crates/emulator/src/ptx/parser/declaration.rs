@@ -3,11 +3,9 @@
 use super::super::ast::{Attribute, Linkage, Pointer, Variable};
 use super::{Parser, Result, wrong_at};
 
-const SPACES: [&str; 8] = [
-    "reg", "sreg", "global", "shared", "local", "const", "param", "tex",
-];
+const SPACES: [&str; 8] = ["reg", "sreg", "global", "shared", "local", "const", "param", "tex"];
 
-const TYPES: [&str; 31] = [
+const TYPES: [&str; 24] = [
     "b8",
     "b16",
     "b32",
@@ -29,17 +27,13 @@ const TYPES: [&str; 31] = [
     "f32",
     "f64",
     "pred",
-    "e4m3",
-    "e5m2",
-    "e4m3x2",
-    "e5m2x2",
-    "u16x2",
-    "s16x2",
     "texref",
     "samplerref",
     "surfref",
-    "u128",
 ];
+
+/// What `.attribute(…)` may list, and how many numbers each takes.
+const ATTRIBUTES: [(&str, usize); 2] = [("managed", 0), ("unified", 2)];
 
 pub(super) fn is_space(word: &str) -> bool {
     SPACES.contains(&word)
@@ -47,10 +41,13 @@ pub(super) fn is_space(word: &str) -> bool {
 
 impl Parser<'_> {
     /// `.space … a, b[4] = {…};`: one variable for each name.
+    ///
+    /// What the names share is copied for each, so it must stay small: types and attributes come
+    /// from short lists.
     pub(super) fn variables(&mut self, linkage: Linkage) -> Result<Vec<Variable>> {
         let mut common = self.variable_head()?;
         common.linkage = linkage;
-        let variables = self.list(|parser| parser.declarator(&common))?;
+        let variables = self.list(|parser| parser.initialised(&common))?;
         self.end_of_statement()?;
         Ok(variables)
     }
@@ -84,18 +81,14 @@ impl Parser<'_> {
         while let Some(word) = self.dot() {
             self.head_word(&mut head, word)?;
         }
-        if head.ty.is_empty() {
-            self.wrong("a type such as `.b32`")
-        } else {
-            Ok(head)
-        }
+        if head.ty.is_empty() { self.wrong("a type such as `.b32`") } else { Ok(head) }
     }
 
     fn head_word(&mut self, head: &mut Variable, word: &str) -> Result<()> {
         match word {
             "align" => head.align = Some(self.alignment()?),
             "ptr" => head.pointer = Some(self.pointer()?),
-            "attribute" => head.attributes.extend(self.attributes()?),
+            "attribute" => self.attributes(&mut head.attributes)?,
             "v2" | "v4" | "v8" => {
                 head.vector = self.take()?.text[2..].parse().unwrap_or(1);
             }
@@ -132,46 +125,57 @@ impl Parser<'_> {
     }
 
     /// `.attribute(.managed, .unified(a, b))`, if it stands here.
-    pub(super) fn attributes(&mut self) -> Result<Vec<Attribute>> {
+    pub(super) fn attributes(&mut self, attributes: &mut Vec<Attribute>) -> Result<()> {
         if !self.accept_dot("attribute")? {
-            return Ok(Vec::new());
+            return Ok(());
         }
         self.expect(b'(', "`(`")?;
-        let attributes = self.list(Self::attribute)?;
-        self.expect(b')', "`)`")?;
-        Ok(attributes)
+        self.list(|parser| {
+            let attribute = parser.attribute(attributes)?;
+            attributes.push(attribute);
+            Ok(())
+        })?;
+        self.expect(b')', "`)`")
     }
 
-    fn attribute(&mut self) -> Result<Attribute> {
-        let Some(name) = self.dot() else {
-            return self.wrong("an attribute such as `.managed`");
+    /// One attribute, which `others` must not list already.
+    fn attribute(&mut self, others: &[Attribute]) -> Result<Attribute> {
+        let word = self.dot().unwrap_or_default();
+        let Some(&(name, count)) = ATTRIBUTES.iter().find(|(name, _)| *name == word) else {
+            return self.wrong("`.managed` or `.unified`");
         };
+        if others.iter().any(|other| other.name == name) {
+            return self.wrong("each attribute once");
+        }
         self.take()?;
         let mut values = Vec::new();
-        if self.accept(b'(')? {
-            values = self.list(|parser| parser.integer("a number"))?;
+        for index in 0..count {
+            self.expect(if index == 0 { b'(' } else { b',' }, "`(` and two numbers")?;
+            values.push(self.integer("a number")?);
+        }
+        if count > 0 {
             self.expect(b')', "`)`")?;
         }
-        Ok(Attribute {
-            name: name.to_owned(),
-            values,
-        })
+        Ok(Attribute { name: name.to_owned(), values })
     }
 
-    /// `name`, `name<n>`, `name[n][m] = init`.
+    /// `name`, `name[n][m]`, and of registers `name<n>`.
     fn declarator(&mut self, head: &Variable) -> Result<Variable> {
-        let mut variable = Variable {
-            position: self.position(),
-            ..head.clone()
-        };
+        let mut variable = Variable { position: self.position(), ..head.clone() };
         variable.name = self.name("a name")?;
-        if self.accept(b'<')? {
+        if head.space == "reg" && self.accept(b'<')? {
             variable.range = Some(self.integer("the number of registers")?);
             self.expect(b'>', "`>`")?;
         }
         while self.accept(b'[')? {
             variable.dims.push(self.dimension()?);
         }
+        Ok(variable)
+    }
+
+    /// A declarator, then `= init` if it stands here.
+    fn initialised(&mut self, head: &Variable) -> Result<Variable> {
+        let mut variable = self.declarator(head)?;
         if self.accept(b'=')? {
             variable.init = Some(self.initialiser()?);
         }

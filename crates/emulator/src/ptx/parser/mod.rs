@@ -40,11 +40,7 @@ impl<'a> Parser<'a> {
     fn new(source: &'a str) -> Result<Self> {
         let mut lexer = Lexer::new(source);
         let token = lexer.next()?;
-        Ok(Self {
-            lexer,
-            token,
-            depth: 0,
-        })
+        Ok(Self { lexer, token, depth: 0 })
     }
 
     /// Takes the token.
@@ -55,11 +51,7 @@ impl<'a> Parser<'a> {
 
     /// The error that something else should stand where the token is.
     fn wrong<T>(&self, expected: impl Into<String>) -> Result<T> {
-        Err(ParseError::new(
-            self.token.position,
-            self.token.text,
-            expected,
-        ))
+        Err(ParseError::new(self.token.position, self.token.text, expected))
     }
 
     fn at(&self, punctuation: u8) -> bool {
@@ -93,11 +85,7 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, punctuation: u8, expected: &str) -> Result<()> {
-        if self.accept(punctuation)? {
-            Ok(())
-        } else {
-            self.wrong(expected)
-        }
+        if self.accept(punctuation)? { Ok(()) } else { self.wrong(expected) }
     }
 
     fn end_of_statement(&mut self) -> Result<()> {
@@ -147,27 +135,19 @@ impl<'a> Parser<'a> {
             negative ^= self.take()?.text == "-";
         }
         let number = self.literal()?;
-        Ok(if negative {
-            number::negate(number)
-        } else {
-            number
-        })
+        Ok(if negative { number::negate(number) } else { number })
     }
 
     /// A non-negative integer literal that fits `T`.
     fn integer<T: TryFrom<i128>>(&mut self, expected: &str) -> Result<T> {
-        let place = self.token;
-        match self.literal() {
+        let value = match number::parse(self.token.text) {
             Ok(Number::Int { value, .. }) => T::try_from(value).ok(),
-            Ok(_) => None,
-            Err(error) => {
-                return Err(ParseError {
-                    expected: expected.into(),
-                    ..error
-                });
-            }
+            _ => None,
+        };
+        match value.filter(|_| self.token.kind == Kind::Number) {
+            Some(value) => self.take().map(|_| value),
+            None => self.wrong(expected),
         }
-        .ok_or_else(|| ParseError::new(place.position, place.text, expected))
     }
 
     /// `+ n`, `- n`, `+ -n`, repeated: their sum, or `None` where no sign stands.

@@ -29,12 +29,7 @@ impl Parser<'_> {
         let version = self.version()?;
         let target = self.target()?;
         let address_size = self.address_size()?;
-        let mut module = Module {
-            version,
-            target,
-            address_size,
-            items: Vec::new(),
-        };
+        let mut module = Module { version, target, address_size, items: Vec::new() };
         while self.token.kind != Kind::End {
             self.item(&mut module.items)?;
         }
@@ -97,11 +92,7 @@ impl Parser<'_> {
         match self.dot() {
             Some(word @ ("entry" | "func")) => {
                 self.take()?;
-                items.push(Item::Function(self.function(
-                    linkage,
-                    word == "entry",
-                    position,
-                )?));
+                items.push(Item::Function(self.function(linkage, word == "entry", position)?));
             }
             Some(word) if super::declaration::is_space(word) => {
                 let variables = self.variables(linkage)?;
@@ -170,12 +161,9 @@ impl Parser<'_> {
     }
 
     fn function(&mut self, linkage: Linkage, entry: bool, position: Position) -> Result<Function> {
-        let attributes = self.attributes()?;
-        let returns = if entry {
-            Vec::new()
-        } else {
-            self.parameters()?
-        };
+        let mut attributes = Vec::new();
+        self.attributes(&mut attributes)?;
+        let returns = if entry { Vec::new() } else { self.parameters()? };
         let name = self.name("the function's name")?;
         let params = self.parameters()?;
         let (mut directives, mut pragmas) = (Vec::new(), Vec::new());
@@ -261,19 +249,10 @@ impl Parser<'_> {
             }
         }
         self.end_of_statement()?;
-        Ok(Prototype {
-            label,
-            returns,
-            params,
-            noreturn,
-            directives,
-        })
+        Ok(Prototype { label, returns, params, noreturn, directives })
     }
 }
 
 fn decimal(digits: &str) -> Option<u32> {
-    digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| digits.parse().ok())?
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }

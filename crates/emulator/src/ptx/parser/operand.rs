@@ -46,19 +46,20 @@ impl Parser<'_> {
 
     /// `{a, b}`
     fn vector(&mut self) -> Result<Operand> {
-        self.take()?;
-        let elements = self.nested(|parser| parser.list(Self::operand))?;
+        let elements = self.nested(|parser| {
+            parser.take()?;
+            parser.list(Self::operand)
+        })?;
         self.expect(b'}', "`,` or `}`")?;
         Ok(Operand::Vector(elements))
     }
 
     /// `(a, b)` or `()`
     fn call_list(&mut self) -> Result<Operand> {
-        self.take()?;
-        if self.accept(b')')? {
-            return Ok(Operand::List(Vec::new()));
-        }
-        let arguments = self.nested(|parser| parser.list(Self::operand))?;
+        let arguments = self.nested(|parser| {
+            parser.take()?;
+            if parser.at(b')') { Ok(Vec::new()) } else { parser.list(Self::operand) }
+        })?;
         self.expect(b')', "`,` or `)`")?;
         Ok(Operand::List(arguments))
     }
@@ -77,10 +78,6 @@ impl Parser<'_> {
             extra = self.nested(|parser| parser.list(Self::operand))?;
         }
         self.expect(b']', "`+`, `,` or `]`")?;
-        Ok(Operand::Address {
-            base: Box::new(base),
-            offset,
-            extra,
-        })
+        Ok(Operand::Address { base: Box::new(base), offset, extra })
     }
 }
