@@ -31,8 +31,14 @@ fn quote(text: &str) -> String {
     if text.is_empty() {
         return "the end of the text".into();
     }
+    let shown = |text: &str| text.chars().map(printable).collect::<String>();
     match text.char_indices().nth(QUOTED_CHARS) {
-        Some((end, _)) => format!("`{}…`", text[..end].escape_debug()),
-        None => format!("`{}`", text.escape_debug()),
+        Some((end, _)) => format!("`{}…`", shown(&text[..end])),
+        None => format!("`{}`", shown(text)),
     }
+}
+
+/// The character, or U+FFFD for one that would disturb the message.
+fn printable(character: char) -> char {
+    if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
 }
