@@ -32,11 +32,7 @@ impl<'a, T> DisjointSlice<'a, T> {
     ///   another thread.
     #[inline(always)]
     pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
-        Self {
-            ptr,
-            len,
-            borrow: PhantomData,
-        }
+        Self { ptr, len, borrow: PhantomData }
     }
 
     /// The number of elements.
@@ -101,12 +97,7 @@ impl<'a, T> DisjointGrid<'a, T> {
     /// As [`DisjointSlice::from_raw_parts`], with `len = width * height`, which does not overflow.
     #[inline(always)]
     pub unsafe fn from_raw_parts(ptr: *mut T, width: usize, height: usize) -> Self {
-        Self {
-            ptr,
-            width,
-            height,
-            borrow: PhantomData,
-        }
+        Self { ptr, width, height, borrow: PhantomData }
     }
 
     /// Elements in a row.

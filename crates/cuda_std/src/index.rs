@@ -39,11 +39,7 @@ impl ThreadIndex {
     ///   one holds an index with the same remainder modulo `total`.
     #[inline(always)]
     pub unsafe fn new(index: usize, total: usize) -> Self {
-        Self {
-            index,
-            total,
-            not_send: PhantomData,
-        }
+        Self { index, total, not_send: PhantomData }
     }
 
     /// The index of this thread in a one-dimensional grid.
@@ -57,12 +53,7 @@ impl ThreadIndex {
         use crate::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
         let wide = |blocks: u32| blocks as usize * block_dim_x() as usize;
         // SAFETY: the hardware gives each thread its own pair of block and thread index.
-        unsafe {
-            Self::new(
-                wide(block_idx_x()) + thread_idx_x() as usize,
-                wide(grid_dim_x()),
-            )
-        }
+        unsafe { Self::new(wide(block_idx_x()) + thread_idx_x() as usize, wide(grid_dim_x())) }
     }
 
     /// The index as a number, for reading.
@@ -89,10 +80,7 @@ impl ThreadIndex {
     /// With it a grid of any size covers a slice of any length.
     #[inline(always)]
     pub fn grid_stride(self, len: usize) -> GridStride {
-        GridStride {
-            next: self,
-            len: len.min(isize::MAX as usize),
-        }
+        GridStride { next: self, len: len.min(isize::MAX as usize) }
     }
 }
 
@@ -139,11 +127,7 @@ impl ThreadIndex2 {
     /// holds the same position.
     #[inline(always)]
     pub unsafe fn new(x: usize, y: usize) -> Self {
-        Self {
-            x,
-            y,
-            not_send: PhantomData,
-        }
+        Self { x, y, not_send: PhantomData }
     }
 
     /// The position of this thread in a two-dimensional grid.
@@ -190,9 +174,7 @@ mod tests {
         for (total, len) in [(1, 0), (1, 5), (4, 3), (4, 4), (4, 17), (32, 31)] {
             let mut seen = vec![0; len];
             for thread in 0..total {
-                index(thread, total)
-                    .grid_stride(len)
-                    .for_each(|i| seen[i.get()] += 1);
+                index(thread, total).grid_stride(len).for_each(|i| seen[i.get()] += 1);
             }
             assert_eq!(seen, vec![1; len], "{total} threads over {len} elements");
         }

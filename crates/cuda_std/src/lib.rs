@@ -10,7 +10,7 @@
 //! #[kernel]
 //! pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
 //!     if let Some(y) = y.get_mut(index) {
-//!         *y = alpha * x[index.get()] + *y;
+//!         *y += alpha * x[index.get()];
 //!     }
 //! }
 //!
@@ -28,6 +28,7 @@
 )]
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
 
+pub mod atomic;
 pub mod disjoint;
 pub mod index;
 #[cfg(not(target_os = "cuda"))]
@@ -35,6 +36,9 @@ pub mod launch;
 #[cfg(all(target_os = "cuda", feature = "panic-handler"))]
 mod panic;
 pub mod prelude;
+pub mod shared;
 pub mod thread;
+pub mod vector;
+pub mod warp;
 
-pub use cuda_std_macros::{gpu_only, kernel};
+pub use cuda_std_macros::{gpu_only, kernel, shared_array};

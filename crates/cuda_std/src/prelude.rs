@@ -1,6 +1,9 @@
 //! What most kernels use: `use cuda_std::prelude::*;`.
 
+pub use crate::atomic::AtomicSlice;
 pub use crate::disjoint::{DisjointGrid, DisjointSlice};
 pub use crate::index::{ThreadIndex, ThreadIndex2};
-pub use crate::kernel;
-pub use crate::thread;
+pub use crate::shared::{SharedArray, SharedAtomics};
+pub use crate::vector::Vec4;
+pub use crate::{kernel, shared_array, thread};
+pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

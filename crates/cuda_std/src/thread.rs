@@ -63,9 +63,7 @@ registers! {
 #[gpu_only]
 #[inline(always)]
 pub fn index_1d() -> u32 {
-    block_idx_x()
-        .wrapping_mul(block_dim_x())
-        .wrapping_add(thread_idx_x())
+    block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
 }
 
 /// The thread's linear index in a grid of up to three dimensions: blocks in row-major order, x
@@ -73,14 +71,9 @@ pub fn index_1d() -> u32 {
 #[gpu_only]
 #[inline(always)]
 pub fn index() -> u32 {
-    let threads_a_block = block_dim_x() * block_dim_y() * block_dim_z();
-    let plane = block_idx_z()
-        .wrapping_mul(grid_dim_y())
-        .wrapping_add(block_idx_y());
+    let plane = block_idx_z().wrapping_mul(grid_dim_y()).wrapping_add(block_idx_y());
     let block = plane.wrapping_mul(grid_dim_x()).wrapping_add(block_idx_x());
-    block
-        .wrapping_mul(threads_a_block)
-        .wrapping_add(index_in_block())
+    block.wrapping_mul(threads_in_block()).wrapping_add(index_in_block())
 }
 
 /// The thread's linear index in its block, x fastest.
@@ -89,6 +82,13 @@ pub fn index() -> u32 {
 pub fn index_in_block() -> u32 {
     let row = thread_idx_z() * block_dim_y() + thread_idx_y();
     row * block_dim_x() + thread_idx_x()
+}
+
+/// The number of threads in a block.
+#[gpu_only]
+#[inline(always)]
+pub fn threads_in_block() -> u32 {
+    block_dim_x() * block_dim_y() * block_dim_z()
 }
 
 /// Whether this is the very first thread of the grid.

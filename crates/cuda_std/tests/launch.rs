@@ -22,27 +22,15 @@ struct Buffer<T> {
 
 impl<T> Buffer<T> {
     fn new(address: u64, len: usize) -> Self {
-        Self {
-            address,
-            len,
-            home: None,
-            element: PhantomData,
-        }
+        Self { address, len, home: None, element: PhantomData }
     }
 
     fn at_home(self, home: &'static str) -> Self {
-        Self {
-            home: Some(Arc::new(home)),
-            ..self
-        }
+        Self { home: Some(Arc::new(home)), ..self }
     }
 
     fn describe(&self) -> RawSlice {
-        RawSlice {
-            address: self.address,
-            len: self.len,
-            home: self.home.clone(),
-        }
+        RawSlice { address: self.address, len: self.len, home: self.home.clone() }
     }
 }
 
@@ -115,11 +103,7 @@ impl Launch for Recorder {
             name: kernel.name,
             config,
             values: pointers.iter().zip(&expected).map(bytes).collect(),
-            homes: args
-                .homes()
-                .iter()
-                .map(|home| *home.downcast_ref().unwrap())
-                .collect(),
+            homes: args.homes().iter().map(|home| *home.downcast_ref().unwrap()).collect(),
         });
         Ok(())
     }
@@ -130,19 +114,16 @@ fn bytes_of(value: impl bytemuck::NoUninit) -> Vec<u8> {
 }
 
 #[kernel]
-pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
+fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
     if let Some(y) = y.get_mut(index) {
-        *y = alpha * x[index.get()] + *y;
+        *y += alpha * x[index.get()];
     }
 }
 
 #[test]
 fn a_launch_passes_scalars_and_slices_in_order() {
     let gpu = Recorder::default();
-    let (x, mut y) = (
-        Buffer::new(0x1000, 5).at_home("x"),
-        Buffer::new(0x2000, 5).at_home("y"),
-    );
+    let (x, mut y) = (Buffer::new(0x1000, 5).at_home("x"), Buffer::new(0x2000, 5).at_home("y"));
     let Ok(()) = saxpy::launch(&gpu, LaunchConfig::for_num_elems(5), 2.0, &x, &mut y);
     let expected = Launched {
         name: "saxpy",
@@ -161,11 +142,8 @@ fn a_launch_passes_scalars_and_slices_in_order() {
 
 #[test]
 fn the_description_names_every_ptx_parameter() {
-    let params: Vec<_> = saxpy::KERNEL
-        .params
-        .iter()
-        .map(|p| (p.name, p.kind, p.size_bytes))
-        .collect();
+    let params: Vec<_> =
+        saxpy::KERNEL.params.iter().map(|p| (p.name, p.kind, p.size_bytes)).collect();
     let expected = [
         ("alpha", ParamKind::Value, 4),
         ("x_ptr", ParamKind::Pointer, 8),
@@ -184,11 +162,7 @@ fn a_kernel_without_parameters_takes_any_shape() {
     let configs = [
         LaunchConfig::from(Linear::new(2, 64)),
         Planar::new((2, 3), (8, 4)).into(),
-        LaunchConfig {
-            grid: (1, 2, 3),
-            block: (4, 5, 6),
-            shared_mem_bytes: 7,
-        },
+        LaunchConfig { grid: (1, 2, 3), block: (4, 5, 6), shared_mem_bytes: 7 },
     ];
     for config in configs {
         let gpu = Recorder::default();
@@ -199,7 +173,7 @@ fn a_kernel_without_parameters_takes_any_shape() {
 }
 
 #[kernel]
-pub fn brighten(mut image: DisjointGrid<u8>, index: ThreadIndex2, by: &u8) {
+fn brighten(mut image: DisjointGrid<u8>, index: ThreadIndex2, by: &u8) {
     if let Some(pixel) = image.get_mut(index) {
         *pixel = pixel.saturating_add(*by);
     }
@@ -212,18 +186,13 @@ fn a_grid_passes_its_width_and_height() {
     let Ok(()) = brighten::launch(&gpu, LaunchConfig::for_grid(6, 2), &mut image, &by);
     let launched = gpu.only();
     assert_eq!(launched.config.block, (32, 8, 1));
-    let expected = [
-        bytes_of(0x100u64),
-        bytes_of(6usize),
-        bytes_of(2usize),
-        bytes_of(0x200u64),
-    ];
+    let expected = [bytes_of(0x100u64), bytes_of(6usize), bytes_of(2usize), bytes_of(0x200u64)];
     assert_eq!(launched.values, expected);
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::NoUninit)]
-pub struct Shape {
+struct Shape {
     rows: u32,
     cols: u32,
     scale: [f32; 3],
@@ -234,27 +203,18 @@ pub struct Shape {
 /// # Safety
 /// `out` holds a value for each row.
 #[kernel]
-pub unsafe fn row_sums(x: *const f32, out: *mut f32, shape: Shape, flag: bool) {
+unsafe fn row_sums(x: *const f32, out: *mut f32, shape: Shape, flag: bool) {
     let _ = (x, out, shape, flag);
 }
 
 #[test]
 fn an_unsafe_kernel_takes_addresses_and_structs() {
     let gpu = Recorder::default();
-    let shape = Shape {
-        rows: 1,
-        cols: 2,
-        scale: [0.5, 0.25, 4.0],
-    };
+    let shape = Shape { rows: 1, cols: 2, scale: [0.5, 0.25, 4.0] };
     let (x, out) = (DevicePtr::from_raw(0xabc0), DevicePtr::null());
     // SAFETY: the mock launcher follows no address.
     let Ok(()) = unsafe { row_sums::launch(&gpu, Linear::new(1, 1), x, out, shape, true) };
-    let expected = [
-        bytes_of(0xabc0u64),
-        bytes_of(0u64),
-        bytes_of(shape),
-        vec![1],
-    ];
+    let expected = [bytes_of(0xabc0u64), bytes_of(0u64), bytes_of(shape), vec![1]];
     assert_eq!(gpu.only().values, expected);
 }
 
@@ -284,7 +244,7 @@ fn the_kernel_is_an_ordinary_function_on_the_host() {
 
 /// The launcher's own names do not clash with the kernel's.
 #[kernel]
-pub fn clash(on: f32, config: u32, args: u8) {
+fn clash(on: f32, config: u32, args: u8) {
     let _ = (on, config, args);
 }
 
@@ -292,8 +252,5 @@ pub fn clash(on: f32, config: u32, args: u8) {
 fn parameter_names_are_the_users() {
     let gpu = Recorder::default();
     let Ok(()) = clash::launch(&gpu, Linear::new(1, 1), 1.0, 2, 3);
-    assert_eq!(
-        gpu.only().values,
-        [bytes_of(1.0f32), bytes_of(2u32), bytes_of(3u8)]
-    );
+    assert_eq!(gpu.only().values, [bytes_of(1.0f32), bytes_of(2u32), bytes_of(3u8)]);
 }

@@ -11,15 +11,10 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
 
 fn try_expand(attributes: TokenStream, item: TokenStream) -> Result<TokenStream> {
     if !attributes.is_empty() {
-        return Err(Error::new_spanned(
-            attributes,
-            "`#[gpu_only]` takes no arguments",
-        ));
+        return Err(Error::new_spanned(attributes, "`#[gpu_only]` takes no arguments"));
     }
     let function: ItemFn = syn::parse2(item)?;
-    let ItemFn {
-        attrs, vis, sig, ..
-    } = &function;
+    let ItemFn { attrs, vis, sig, .. } = &function;
     let message = format!("`{}` runs only on the GPU", sig.ident);
     Ok(quote! {
         #[cfg(target_os = "cuda")]

@@ -2,6 +2,7 @@
 
 mod gpu_only;
 mod kernel;
+mod shared;
 
 use proc_macro::TokenStream;
 
@@ -34,7 +35,7 @@ use proc_macro::TokenStream;
 /// #[kernel]
 /// pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
 ///     if let Some(y) = y.get_mut(index) {
-///         *y = alpha * x[index.get()] + *y;
+///         *y += alpha * x[index.get()];
 ///     }
 /// }
 /// ```
@@ -59,4 +60,17 @@ pub fn kernel(attributes: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn gpu_only(attributes: TokenStream, item: TokenStream) -> TokenStream {
     gpu_only::expand(attributes.into(), item.into()).into()
+}
+
+/// An array in shared memory, one for each block: `shared_array![f32; 256]`.
+///
+/// The expression has type `cuda_std::shared::SharedArray<f32, 256>`; see there for how to use it.
+///
+/// Each place in the source is one array: two places are two arrays, and one place is the same array
+/// however often, and by whichever threads, it is reached. Like a `static`, it cannot depend on the
+/// generic parameters of the function around it; `SharedArray::numbered` can. Type and length name
+/// only what the module around names, no item of a function's body.
+#[proc_macro]
+pub fn shared_array(input: TokenStream) -> TokenStream {
+    shared::expand(input.into()).into()
 }

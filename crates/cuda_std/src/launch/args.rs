@@ -62,14 +62,8 @@ impl Args {
     /// holds does not matter to it; whoever reads the value must not look at the padding.
     pub fn push_copy<T: Copy + 'static>(&mut self, value: T) {
         const {
-            assert!(
-                size_of::<T>() > 0,
-                "a type without a size is not a kernel parameter"
-            );
-            assert!(
-                align_of::<T>() <= 16,
-                "a kernel parameter is aligned to at most 16 bytes"
-            );
+            assert!(size_of::<T>() > 0, "a type without a size is not a kernel parameter");
+            assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes");
         }
         let unit = self.storage.len();
         let units = size_of::<T>().div_ceil(size_of::<Unit>());
@@ -115,11 +109,7 @@ impl Args {
 
     /// A Rust slice is never null, so an empty one gets the smallest aligned address.
     fn push_address<T>(&mut self, raw: RawSlice) {
-        let address = if raw.len == 0 {
-            align_of::<T>() as u64
-        } else {
-            raw.address
-        };
+        let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
         self.push_value(address);
         self.homes.extend(raw.home);
     }

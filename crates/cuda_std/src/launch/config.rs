@@ -28,10 +28,7 @@ impl LaunchConfig {
     /// At least `width * height` threads in two dimensions, 32 × 8 to a block. A `width` or `height`
     /// of 0 gives an empty grid.
     pub fn for_grid(width: usize, height: usize) -> Planar {
-        let grid = (
-            blocks(width, PLANAR_BLOCK.0),
-            blocks(height, PLANAR_BLOCK.1),
-        );
+        let grid = (blocks(width, PLANAR_BLOCK.0), blocks(height, PLANAR_BLOCK.1));
         Planar::new(grid, PLANAR_BLOCK)
     }
 
@@ -59,19 +56,12 @@ pub struct Linear {
 impl Linear {
     /// `grid` blocks of `block` threads.
     pub const fn new(grid: u32, block: u32) -> Self {
-        Self {
-            grid,
-            block,
-            shared_mem_bytes: 0,
-        }
+        Self { grid, block, shared_mem_bytes: 0 }
     }
 
     /// The same grid with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
-        Self {
-            shared_mem_bytes: bytes,
-            ..self
-        }
+        Self { shared_mem_bytes: bytes, ..self }
     }
 }
 
@@ -89,49 +79,26 @@ pub struct Planar {
 impl Planar {
     /// `grid` blocks of `block` threads, each along x and y.
     pub const fn new(grid: (u32, u32), block: (u32, u32)) -> Self {
-        Self {
-            grid,
-            block,
-            shared_mem_bytes: 0,
-        }
+        Self { grid, block, shared_mem_bytes: 0 }
     }
 
     /// The same grid with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
-        Self {
-            shared_mem_bytes: bytes,
-            ..self
-        }
+        Self { shared_mem_bytes: bytes, ..self }
     }
 }
 
 impl From<Linear> for LaunchConfig {
     fn from(linear: Linear) -> Self {
-        let Linear {
-            grid,
-            block,
-            shared_mem_bytes,
-        } = linear;
-        Self {
-            grid: (grid, 1, 1),
-            block: (block, 1, 1),
-            shared_mem_bytes,
-        }
+        let Linear { grid, block, shared_mem_bytes } = linear;
+        Self { grid: (grid, 1, 1), block: (block, 1, 1), shared_mem_bytes }
     }
 }
 
 impl From<Planar> for LaunchConfig {
     fn from(planar: Planar) -> Self {
-        let Planar {
-            grid,
-            block,
-            shared_mem_bytes,
-        } = planar;
-        Self {
-            grid: (grid.0, grid.1, 1),
-            block: (block.0, block.1, 1),
-            shared_mem_bytes,
-        }
+        let Planar { grid, block, shared_mem_bytes } = planar;
+        Self { grid: (grid.0, grid.1, 1), block: (block.0, block.1, 1), shared_mem_bytes }
     }
 }
 
@@ -182,19 +149,8 @@ mod tests {
 
     #[test]
     fn a_linear_grid_covers_the_elements() {
-        for (n, grid) in [
-            (0, 0),
-            (1, 1),
-            (255, 1),
-            (256, 1),
-            (257, 2),
-            (1 << 20, 1 << 12),
-        ] {
-            assert_eq!(
-                LaunchConfig::for_num_elems(n),
-                Linear::new(grid, 256),
-                "{n} elements"
-            );
+        for (n, grid) in [(0, 0), (1, 1), (255, 1), (256, 1), (257, 2), (1 << 20, 1 << 12)] {
+            assert_eq!(LaunchConfig::for_num_elems(n), Linear::new(grid, 256), "{n} elements");
         }
         assert_eq!(LaunchConfig::for_num_elems(usize::MAX).grid, u32::MAX);
     }
@@ -210,18 +166,10 @@ mod tests {
     #[test]
     fn other_dimensions_are_one() {
         let linear = LaunchConfig::from(Linear::new(7, 64).shared_mem(128));
-        let expected = LaunchConfig {
-            grid: (7, 1, 1),
-            block: (64, 1, 1),
-            shared_mem_bytes: 128,
-        };
+        let expected = LaunchConfig { grid: (7, 1, 1), block: (64, 1, 1), shared_mem_bytes: 128 };
         assert_eq!(linear, expected);
         let planar = LaunchConfig::from(Planar::new((7, 5), (64, 2)).shared_mem(16));
-        let expected = LaunchConfig {
-            grid: (7, 5, 1),
-            block: (64, 2, 1),
-            shared_mem_bytes: 16,
-        };
+        let expected = LaunchConfig { grid: (7, 5, 1), block: (64, 2, 1), shared_mem_bytes: 16 };
         assert_eq!(planar, expected);
         assert!(!planar.is_empty());
     }

@@ -92,10 +92,7 @@ pub struct DevicePtr<T> {
 impl<T> DevicePtr<T> {
     /// The pointer to `address`.
     pub const fn from_raw(address: u64) -> Self {
-        Self {
-            address,
-            element: PhantomData,
-        }
+        Self { address, element: PhantomData }
     }
 
     /// The null pointer.

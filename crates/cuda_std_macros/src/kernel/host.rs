@@ -35,20 +35,16 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
 /// `pub static KERNEL`: the name and the PTX parameters.
 fn description(kernel: &Kernel) -> TokenStream {
     let name = kernel.function.sig.ident.to_string();
-    let params = kernel
-        .params
-        .iter()
-        .flat_map(Param::ptx)
-        .map(|PtxParam { name, ty, kind }| {
-            let name = name.to_string();
-            quote! {
-                ::cuda_std::launch::Param {
-                    name: #name,
-                    kind: ::cuda_std::launch::ParamKind::#kind,
-                    size_bytes: ::core::mem::size_of::<#ty>(),
-                }
+    let params = kernel.params.iter().flat_map(Param::ptx).map(|PtxParam { name, ty, kind }| {
+        let name = name.to_string();
+        quote! {
+            ::cuda_std::launch::Param {
+                name: #name,
+                kind: ::cuda_std::launch::ParamKind::#kind,
+                size_bytes: ::core::mem::size_of::<#ty>(),
             }
-        });
+        }
+    });
     quote! {
         /// The kernel's name and the parameters of its PTX entry, in order.
         pub static KERNEL: ::cuda_std::launch::Kernel =
@@ -65,10 +61,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
     let unsafety = &kernel.function.sig.unsafety;
     let (shape, to_config) = shape(kernel, &config);
     let inputs = kernel.params.iter().filter_map(input);
-    let pushes = kernel
-        .params
-        .iter()
-        .filter_map(|param| push(kernel, param, &args));
+    let pushes = kernel.params.iter().filter_map(|param| push(kernel, param, &args));
     quote! {
         #[doc = #doc]
         #safety
@@ -91,10 +84,7 @@ fn launch(kernel: &Kernel) -> TokenStream {
 }
 
 fn safety_doc(kernel: &Kernel) -> TokenStream {
-    let text = format!(
-        " The requirements of [`{0}`](fn@{0}).",
-        kernel.function.sig.ident
-    );
+    let text = format!(" The requirements of [`{0}`](fn@{0}).", kernel.function.sig.ident);
     quote! {
         ///
         /// # Safety

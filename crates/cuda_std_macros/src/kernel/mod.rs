@@ -36,17 +36,13 @@ impl Kernel {
     fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
         let mut errors = Errors::default();
         if !attributes.is_empty() {
-            errors.add(Error::new_spanned(
-                &attributes,
-                "`#[kernel]` takes no arguments",
-            ));
+            errors.add(Error::new_spanned(&attributes, "`#[kernel]` takes no arguments"));
         }
         check_signature(&function.sig, &mut errors);
         let is_unsafe = function.sig.unsafety.is_some();
         let inputs = function.sig.inputs.iter();
-        let params: Vec<Param> = inputs
-            .filter_map(|input| errors.take(Param::parse(input, is_unsafe)))
-            .collect();
+        let params: Vec<Param> =
+            inputs.filter_map(|input| errors.take(Param::parse(input, is_unsafe))).collect();
         check_one_index(&params, &mut errors);
         errors.into_result()?;
         Ok(Self { function, params })
@@ -85,10 +81,7 @@ fn check_signature(signature: &Signature, errors: &mut Errors) {
         errors.add(Error::new_spanned(keyword, "a kernel cannot be `const`"));
     }
     if let Some(abi) = &signature.abi {
-        errors.add(Error::new_spanned(
-            abi,
-            "`#[kernel]` chooses the ABI itself: leave this out",
-        ));
+        errors.add(Error::new_spanned(abi, "`#[kernel]` chooses the ABI itself: leave this out"));
     }
     if let Some(variadic) = &signature.variadic {
         errors.add(Error::new_spanned(variadic, "a kernel cannot be variadic"));

@@ -45,18 +45,11 @@ pub struct PtxParam {
 impl Param {
     pub fn parse(input: &FnArg, in_unsafe_fn: bool) -> Result<Self> {
         let FnArg::Typed(input) = input else {
-            return Err(Error::new_spanned(
-                input,
-                "a kernel cannot be a method: remove `self`",
-            ));
+            return Err(Error::new_spanned(input, "a kernel cannot be a method: remove `self`"));
         };
         let ty = (*input.ty).clone();
         let kind = kind_of(&ty, in_unsafe_fn)?;
-        Ok(Self {
-            name: name_of(&input.pat)?,
-            ty,
-            kind,
-        })
+        Ok(Self { name: name_of(&input.pat)?, ty, kind })
     }
 
     /// The PTX parameters that carry this one, in order.
@@ -70,16 +63,10 @@ impl Param {
                 vec![self.pointer(t), self.length("width"), self.length("height")]
             }
             Kind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
-            Kind::Pointer {
-                element,
-                mutable: false,
-            } => {
+            Kind::Pointer { element, mutable: false } => {
                 vec![self.whole(quote!(*const #element), "Pointer")]
             }
-            Kind::Pointer {
-                element,
-                mutable: true,
-            } => {
+            Kind::Pointer { element, mutable: true } => {
                 vec![self.whole(quote!(*mut #element), "Pointer")]
             }
             Kind::Value => {
@@ -93,28 +80,16 @@ impl Param {
     fn pointer(&self, element: &Type) -> PtxParam {
         let name = format_ident!("{}_ptr", self.name);
         let ty = quote!(::core::ptr::NonNull<#element>);
-        PtxParam {
-            name,
-            ty,
-            kind: format_ident!("Pointer"),
-        }
+        PtxParam { name, ty, kind: format_ident!("Pointer") }
     }
 
     fn length(&self, what: &str) -> PtxParam {
         let name = format_ident!("{}_{}", self.name, what);
-        PtxParam {
-            name,
-            ty: quote!(usize),
-            kind: format_ident!("Length"),
-        }
+        PtxParam { name, ty: quote!(usize), kind: format_ident!("Length") }
     }
 
     fn whole(&self, ty: TokenStream, kind: &str) -> PtxParam {
-        PtxParam {
-            name: self.name.clone(),
-            ty,
-            kind: format_ident!("{kind}"),
-        }
+        PtxParam { name: self.name.clone(), ty, kind: format_ident!("{kind}") }
     }
 }
 
@@ -132,11 +107,9 @@ fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<Kind> {
     match ty {
         Type::Reference(reference) => kind_of_reference(reference),
         Type::Ptr(pointer) => kind_of_pointer(pointer, in_unsafe_fn),
-        Type::Path(path) => path
-            .path
-            .segments
-            .last()
-            .map_or(Ok(Kind::Value), |last| kind_of_name(ty, last)),
+        Type::Path(path) => {
+            path.path.segments.last().map_or(Ok(Kind::Value), |last| kind_of_name(ty, last))
+        }
         Type::ImplTrait(_) => Err(Error::new_spanned(
             ty,
             "`impl Trait` makes a kernel generic: name the type that it takes",
@@ -171,10 +144,7 @@ fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
         ));
     }
     let mutable = pointer.mutability.is_some();
-    Ok(Kind::Pointer {
-        element: (*pointer.elem).clone(),
-        mutable,
-    })
+    Ok(Kind::Pointer { element: (*pointer.elem).clone(), mutable })
 }
 
 fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
