@@ -69,6 +69,8 @@ pub struct CudaBuilder {
     pub build_args: Vec<String>,
     /// Where the final module's bitcode goes. See [`CudaBuilder::final_module_path`].
     pub final_module_path: Option<PathBuf>,
+    pub(crate) report: bool,
+    pub(crate) deny_spills: bool,
     pub(crate) target_dir: Option<PathBuf>,
     pub(crate) image_type: String,
     pub(crate) embed_file: String,
@@ -96,6 +98,8 @@ impl CudaBuilder {
             debug: DebugInfo::None,
             build_args: Vec::new(),
             final_module_path: None,
+            report: false,
+            deny_spills: false,
             target_dir: None,
             image_type: "::ferrowarp::module::Image".to_owned(),
             embed_file: "kernels.rs".to_owned(),
@@ -221,6 +225,21 @@ impl CudaBuilder {
     /// several architectures each has its own in its name, as in [`CudaBuilder::copy_to`].
     pub fn final_module_path(mut self, path: impl AsRef<Path>) -> Self {
         self.final_module_path = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Whether NVIDIA's assembler checks the PTX, where the machine has it. A build script then
+    /// shows the registers, shared memory, stack and spills of each kernel as warnings, or says why
+    /// it cannot. [`Module::report`](crate::Module::report) holds the same as numbers.
+    pub fn report(mut self, report: bool) -> Self {
+        self.report = report;
+        self
+    }
+
+    /// Whether a build fails in which a function spills registers to memory. Only the assembler
+    /// knows: where the machine has none, a warning says that nothing was checked.
+    pub fn deny_spills(mut self, deny_spills: bool) -> Self {
+        self.deny_spills = deny_spills;
         self
     }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
 use crate::cargo::{self, Outcome};
-use crate::{CudaBuilderError, NvvmArch, ptx, sources};
+use crate::ptxas::{self, Report};
+use crate::{CudaBuilderError, NvvmArch, ptx, script, sources};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Module {
     pub entries: Vec<String>,
     /// The names of the crates that cargo compiled for it; empty where nothing had changed.
     pub compiled_crates: Vec<String>,
+    /// What the assembler said, if it was asked.
+    pub report: Option<Report>,
 }
 
 /// What the kernel crate's root may use without naming it.
@@ -62,7 +65,7 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
         compiled.modules.push(job.compile(*arch, &mut read)?);
     }
     compiled.sources = read.into_iter().collect();
-    sources::tell_cargo(&compiled);
+    script::rerun_if_changed(&compiled.sources);
     match compiled.modules.is_empty() {
         true => Err(CudaBuilderError::NoArch),
         false => Ok(compiled),
@@ -114,8 +117,32 @@ impl Job<'_> {
             write_changed(copy, finished.text.as_bytes())
                 .map_err(CudaBuilderError::FailedToCopyPtxFile)?;
         }
+        let report = self.report(arch, &path, &raw.with_extension("cubin"))?;
         let Outcome { compiled_crates, .. } = outcome;
-        Ok(Module { arch, path, copy, entries: finished.entries, compiled_crates })
+        Ok(Module { arch, path, copy, entries: finished.entries, compiled_crates, report })
+    }
+
+    /// Assembles the PTX if an option asks for it.
+    fn report(
+        &self,
+        arch: NvvmArch,
+        ptx: &Path,
+        cubin: &Path,
+    ) -> Result<Option<Report>, CudaBuilderError> {
+        let CudaBuilder { report, deny_spills, .. } = *self.builder;
+        if !report && !deny_spills {
+            return Ok(None);
+        }
+        let said = ptxas::assemble(ptx, cubin, arch)?;
+        if report || matches!(said, Report::NotAssembled(_)) {
+            script::warn(&format!("{arch}: {said}"));
+        }
+        let spilling = said.functions().iter().filter(|usage| usage.spills());
+        let functions: Vec<_> = spilling.filter(|_| deny_spills).cloned().collect();
+        match functions.is_empty() {
+            true => Ok(Some(said)),
+            false => Err(CudaBuilderError::Spills { arch, functions }),
+        }
     }
 
     /// Takes the IR and the bitcode to where the options want them.

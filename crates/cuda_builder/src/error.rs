@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::NvvmArch;
 use crate::ptx::PtxError;
+use crate::{FunctionUsage, NvvmArch};
 
 /// Why a kernel crate did not become PTX.
 ///
@@ -94,6 +94,24 @@ pub enum CudaBuilderError {
         /// The builder's own target directory.
         target_dir: PathBuf,
     },
+    /// NVIDIA's assembler refused the PTX.
+    #[error("`{}` refuses the PTX for {arch}:\n{message}", ptxas.display())]
+    AssemblyFailed {
+        /// Which architecture's PTX.
+        arch: NvvmArch,
+        /// Which assembler.
+        ptxas: PathBuf,
+        /// Its own words.
+        message: String,
+    },
+    /// Functions spill registers, which `deny_spills` forbids.
+    #[error("for {arch}, registers are spilled to memory in {}", list(functions))]
+    Spills {
+        /// Which architecture's PTX.
+        arch: NvvmArch,
+        /// The functions that spill.
+        functions: Vec<FunctionUsage>,
+    },
     /// The PTX breaks a rule that the builder checks.
     #[error("the PTX for {arch}: {source}")]
     Ptx {
@@ -108,6 +126,15 @@ impl fmt::Debug for CudaBuilderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// `gemm` (16 bytes stored, 20 loaded), `conv` (…).
+fn list(functions: &[FunctionUsage]) -> String {
+    let one = |usage: &FunctionUsage| {
+        let FunctionUsage { name, spill_store_bytes, spill_load_bytes, .. } = usage;
+        format!("`{name}` ({spill_store_bytes} bytes stored, {spill_load_bytes} loaded)")
+    };
+    functions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 impl CudaBuilderError {

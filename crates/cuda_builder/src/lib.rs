@@ -40,6 +40,12 @@
 //!   becomes the launch bounds of that kernel. `reqntid`, `maxnreg`, `reqnctapercluster` and
 //!   `maxclusterrank` are known too.
 //!
+//! # What the assembler says
+//!
+//! Nothing here needs NVIDIA's tools. Where the machine has `ptxas` (on `PATH`, in a CUDA toolkit,
+//! or from `pip install nvidia-cuda-nvcc`), [`CudaBuilder::report`] assembles the PTX as a check
+//! and shows what each kernel uses, and [`CudaBuilder::deny_spills`] refuses spilled registers.
+//!
 //! # What it leaves alone
 //!
 //! The environment and flags of the host build (`RUSTFLAGS`, wrappers, `CARGO_TARGET_DIR`, …) do
@@ -53,6 +59,8 @@ mod compile;
 mod embed;
 mod error;
 mod ptx;
+mod ptxas;
+mod script;
 mod sources;
 mod toolchain;
 
@@ -61,3 +69,4 @@ pub use builder::{CudaBuilder, DebugInfo, EmitOption};
 pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
 pub use ptx::PtxError;
+pub use ptxas::{FunctionUsage, NotAssembled, Report};

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::CudaBuilderError;
-use crate::compile::Compiled;
 
 /// Every file behind the kernel crate: the sources that cargo's dep-info lists (its own and those
 /// of path dependencies), their manifests, the workspace's manifest, lock file and configuration.
@@ -52,16 +51,6 @@ fn names(files: &str) -> Vec<String> {
     }
     names.retain(|name| !name.is_empty());
     names
-}
-
-/// Tells the outer cargo when to run the build script again; outside one, does nothing.
-pub(crate) fn tell_cargo(compiled: &Compiled) {
-    if std::env::var_os("OUT_DIR").is_none() {
-        return;
-    }
-    for source in &compiled.sources {
-        println!("cargo::rerun-if-changed={}", source.display());
-    }
 }
 
 /// `cuda-builder` in the target directory that the build script's `OUT_DIR` lies in; outside a
