@@ -1,6 +1,6 @@
 //! Which devices there are, and what each can do.
 
-use cuda_driver::Backend;
+pub use cuda_driver::Backend;
 use cust::CudaFlags;
 use cust::device::Device;
 use cust::sys;

@@ -16,6 +16,7 @@
 //! not take: lengths and limits are checked, lifetimes and types do the rest, and [`stream`] says
 //! how the uses of a buffer are kept in order.
 
+pub mod cli;
 mod context;
 pub mod demo;
 pub mod device;

@@ -12,7 +12,7 @@ use cuda_driver::Backend;
 use crate::Gpu;
 use crate::error::GpuResult;
 
-pub use pictures::Picture;
+pub use pictures::{Picture, Pixels};
 
 /// Problem sizes: large on a GPU, small on the emulator.
 #[derive(Clone, Copy, Debug)]

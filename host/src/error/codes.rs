@@ -17,7 +17,6 @@ pub(super) fn meaning(code: u32) -> &'static str {
 /// What to do about `code`, where that is known.
 pub(super) fn hint(code: u32, backend: Option<Backend>) -> Option<&'static str> {
     match code {
-        3 => Some("a process forked from one that used the GPU cannot use it"),
         36 | 221 | 222 => Some("update the NVIDIA driver, or run with FERROWARP_DEVICE=emulator"),
         46 => Some("`nvidia-smi` shows who holds it"),
         700 | 714..=719 if backend == Some(Backend::Cuda) => {

@@ -1,0 +1,142 @@
+//! `ferrowarp demo`: every demo, timed and checked against the CPU.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::error::CliError;
+use super::pixels::{Pixels as Image, write_image};
+use super::progress::Progress;
+use super::table::{Side, Table};
+use crate::demo::{DEMOS, Demo, Outcome, Picture, Pixels, Scale};
+use crate::error::GpuContext;
+use crate::{Backend, Gpu};
+
+/// Options of `ferrowarp demo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ferrowarp demo
+  ferrowarp demo saxpy transpose_tiled
+  ferrowarp demo blur sobel --pictures out
+
+The time is the median of several runs on the device; GB/s counts each input and output once.")]
+pub(super) struct Args {
+    /// The demos to run [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Only list the demos
+    #[arg(long, conflicts_with_all = ["names", "pictures"])]
+    list: bool,
+    /// Write the pictures that the demos make into this directory, as PNG
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
+    if args.list {
+        return list(out);
+    }
+    let demos = chosen(&args.names)?;
+    let gpu = Gpu::new()?;
+    let outcomes = run_all(&gpu, &demos)?;
+    print(&gpu, &outcomes, out)?;
+    if let Some(dir) = &args.pictures {
+        save(dir, &outcomes, out)?;
+    }
+    let wrong = |(demo, outcome): &(&Demo, Outcome)| (!outcome.check.passed()).then_some(demo.name);
+    let names: Vec<_> = outcomes.iter().filter_map(wrong).collect();
+    if names.is_empty() { Ok(()) } else { Err(CliError::WrongDemos { names }) }
+}
+
+fn list(out: &mut impl Write) -> Result<(), CliError> {
+    let mut table = Table::new([("demo", Side::Left), ("what it shows", Side::Left)]);
+    DEMOS.iter().for_each(|demo| table.add([demo.name.to_owned(), demo.about.to_owned()]));
+    Ok(table.print(out)?)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
+    if names.is_empty() {
+        return Ok(DEMOS.iter().collect());
+    }
+    let find = |name: &String| {
+        DEMOS.iter().find(|demo| demo.name == name).ok_or_else(|| CliError::NoDemo {
+            name: name.clone(),
+            known: DEMOS.iter().map(|demo| demo.name).collect(),
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn run_all(
+    gpu: &Gpu,
+    demos: &[&'static Demo],
+) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
+    let scale = Scale::suited_to(Some(gpu.backend()));
+    let progress = Progress::steps("demos", demos.len());
+    let run = |demo: &&'static Demo| {
+        progress.set_message(demo.name);
+        let outcome = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name))?;
+        progress.advance();
+        Ok((*demo, outcome))
+    };
+    demos.iter().map(run).collect()
+}
+
+fn print(
+    gpu: &Gpu,
+    outcomes: &[(&Demo, Outcome)],
+    out: &mut impl Write,
+) -> Result<(), CliError> {
+    use Side::{Left, Right};
+    let device = match gpu.backend() {
+        Backend::Cuda => "GPU",
+        Backend::Emulator => "emulator",
+    };
+    let (major, minor) = gpu.compute_capability();
+    writeln!(out, "{} (compute capability {major}.{minor}, {device})\n", gpu.name())?;
+    let mut table = Table::new([
+        ("demo", Left),
+        ("device", Left),
+        ("size", Right),
+        ("time", Right),
+        ("GB/s", Right),
+        ("largest error", Right),
+        ("what it shows", Left),
+    ]);
+    for (demo, outcome) in outcomes {
+        table.add([
+            demo.name.to_owned(),
+            device.to_owned(),
+            outcome.size.clone(),
+            format!("{:.3} ms", outcome.time.as_secs_f64() * 1e3),
+            format!("{:.1}", outcome.gigabytes_per_second()),
+            outcome.check.to_string(),
+            demo.about.to_owned(),
+        ]);
+    }
+    table.print(out)?;
+    Ok(())
+}
+
+fn save(dir: &Path, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
+    fs::create_dir_all(dir).map_err(CliError::write(dir))?;
+    for (demo, outcome) in outcomes {
+        let Some(picture) = &outcome.picture else { continue };
+        let path = dir.join(demo.name).with_extension("png");
+        write_image(&path, image_of(picture))?;
+        writeln!(out, "wrote {}", path.display())?;
+    }
+    Ok(())
+}
+
+fn image_of(picture: &Picture) -> Image {
+    let (width, height) = (picture.width, picture.height);
+    let channels = match &picture.pixels {
+        Pixels::Grey(grey) => vec![grey.clone()],
+        Pixels::Rgba(rgba) => {
+            (0..4).map(|channel| rgba.iter().map(|pixel| pixel[channel]).collect()).collect()
+        }
+    };
+    Image { width, height, channels }
+}

@@ -1,0 +1,243 @@
+//! What can go wrong on the command line, each in one clear line.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::error::GpuError;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CliError {
+    /// The device or its driver.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+
+    /// A file could not be read.
+    #[error("cannot read {}: {}", path.display(), why(source))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// A file could not be written.
+    #[error("cannot write {}: {}", path.display(), why(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// A file holds nothing.
+    #[error("{} is empty", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A file is no picture, or none of a kind that is known.
+    #[error("{} is not a PNG or JPEG image", path.display())]
+    NotAnImage {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A file is a damaged picture.
+    #[error("{} is not a valid image: {reason}", path.display())]
+    BadImage {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder says.
+        reason: String,
+    },
+
+    /// The output's name does not say which kind of picture to write.
+    #[error("cannot tell what to write to {}: end its name in .png, .jpg or .jpeg", path.display())]
+    UnknownFormat {
+        /// The output.
+        path: PathBuf,
+    },
+
+    /// The picture could not be encoded.
+    #[error("cannot write {} as an image: {reason}", path.display())]
+    Encode {
+        /// The output.
+        path: PathBuf,
+        /// What the encoder says.
+        reason: String,
+    },
+
+    /// Something other than a number stands in a column of numbers.
+    #[error("{}, row {row}, column {column}: {found} is not a number", path.display())]
+    NotANumber {
+        /// The file.
+        path: PathBuf,
+        /// The row, which is the line in the file, from 1.
+        row: u64,
+        /// The column's name or number.
+        column: String,
+        /// What stands there.
+        found: String,
+    },
+
+    /// A number is too large for the 32-bit floats that are added.
+    #[error("{}, row {row}, column {column}: {found} does not fit into a 32-bit float", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The row, which is the line in the file, from 1.
+        row: u64,
+        /// The column's name or number.
+        column: String,
+        /// What stands there.
+        found: String,
+    },
+
+    /// A row ends before the column.
+    #[error("{}, row {row}: there is no column {column}; the row has {fields}", path.display())]
+    ShortRow {
+        /// The file.
+        path: PathBuf,
+        /// The row, which is the line in the file, from 1.
+        row: u64,
+        /// The column's name or number.
+        column: String,
+        /// How many fields the row has.
+        fields: usize,
+    },
+
+    /// There are several columns, and none was chosen.
+    #[error("{} has {} columns: choose one with --column ({})", path.display(), columns.len(), list(columns))]
+    WhichColumn {
+        /// The file.
+        path: PathBuf,
+        /// The names of the columns, or what stands in the first row.
+        columns: Vec<String>,
+    },
+
+    /// There is no such column.
+    #[error("{} has no column {column}; it has {}", path.display(), list(columns))]
+    NoColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name or number that was asked for.
+        column: String,
+        /// The names of the columns, or what stands in the first row.
+        columns: Vec<String>,
+    },
+
+    /// There is a header and no numbers below it.
+    #[error("{} has no numbers below its header", path.display())]
+    HeaderOnly {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A file is no table.
+    #[error("{}, row {row}: {reason}", path.display())]
+    BadTable {
+        /// The file.
+        path: PathBuf,
+        /// The row, which is the line in the file, from 1.
+        row: u64,
+        /// What the reader says.
+        reason: String,
+    },
+
+    /// A raw file is no whole number of floats.
+    #[error("{} has {bytes} bytes, which is not a multiple of 4: it is no file of 32-bit floats", path.display())]
+    PartialFloat {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: usize,
+    },
+
+    /// A column was chosen of a file that has none.
+    #[error("{} holds raw floats, which have no column {column}", path.display())]
+    RawColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name or number that was asked for.
+        column: String,
+    },
+
+    /// The sum lies outside of what a 32-bit float can hold.
+    #[error("the sum is {sum:e}, which does not fit into a 32-bit float")]
+    SumTooLarge {
+        /// The sum as the CPU found it.
+        sum: f64,
+    },
+
+    /// The GPU's sum is wrong.
+    #[error("the sum is wrong: {found} on {device}, {expected} on the CPU")]
+    WrongSum {
+        /// The device.
+        device: String,
+        /// What it found.
+        found: f32,
+        /// What the CPU found.
+        expected: f64,
+    },
+
+    /// No demo has this name.
+    #[error("there is no demo `{name}`; there are {}", known.join(", "))]
+    NoDemo {
+        /// The name that was asked for.
+        name: String,
+        /// The names of all demos.
+        known: Vec<&'static str>,
+    },
+
+    /// Demos computed something else than the CPU.
+    #[error("{} differ from the CPU: {}", count(names.len(), "demo"), names.join(", "))]
+    WrongDemos {
+        /// Their names.
+        names: Vec<&'static str>,
+    },
+
+    /// Standard output could not be written.
+    #[error("cannot write to standard output: {}", why(.0))]
+    Print(#[from] io::Error),
+}
+
+impl CliError {
+    pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+}
+
+/// The system's reason in words, without its number where the kind says it all.
+fn why(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file or directory".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        ErrorKind::StorageFull => "the disk is full".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The first of `columns`, for a sentence.
+fn list(columns: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut shown = columns.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if columns.len() > SHOWN {
+        shown.push_str(", …");
+    }
+    shown
+}
+
+fn count(n: usize, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
+}

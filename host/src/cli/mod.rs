@@ -1,0 +1,91 @@
+//! The command line: what the program `ferrowarp` does.
+//!
+//! A failure is one line on standard error and the exit status 1; a command line that makes no
+//! sense is 2. Results go to standard output, progress to standard error and only to a terminal.
+
+mod demo;
+mod devices;
+mod error;
+mod numbers;
+mod output;
+mod picture;
+mod pixels;
+pub mod progress;
+mod reduce;
+mod table;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use error::CliError;
+
+/// Runs CUDA kernels written in Rust, on a GPU or on an emulated one.
+#[derive(Debug, Parser)]
+#[command(name = "ferrowarp", version, after_help = ENVIRONMENT, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const ENVIRONMENT: &str = "\
+Environment:
+  FERROWARP_DEVICE=auto      a GPU if there is one, else the emulator (the default)
+  FERROWARP_DEVICE=cuda      a GPU, or an error
+  FERROWARP_DEVICE=emulator  the emulator, also where there is a GPU
+
+Examples:
+  ferrowarp devices
+  ferrowarp demo
+  ferrowarp image blur photo.jpg -o soft.png --sigma 4
+  ferrowarp reduce prices.csv --column price";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what work runs on, and why
+    Devices,
+    /// Run the demos and check each against the CPU
+    Demo(demo::Args),
+    /// Filter a picture: PNG or JPEG in, PNG or JPEG out
+    Image(picture::Args),
+    /// Add up a column of numbers, or a file of raw 32-bit floats
+    Reduce(reduce::Args),
+}
+
+/// Runs the program with the process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = io::stdout().lock();
+    match run(cli, &mut out).and_then(|()| out.flush().map_err(CliError::from)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(CliError::Print(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to do if standard error is closed.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
+    match cli.command {
+        Command::Devices => devices::run(out),
+        Command::Demo(args) => demo::run(&args, out),
+        Command::Image(args) => picture::run(&args, out),
+        Command::Reduce(args) => reduce::run(&args, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

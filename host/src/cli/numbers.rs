@@ -1,0 +1,247 @@
+//! Numbers from files: a column of a table, or raw floats.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use csv::{ByteRecord, ReaderBuilder, Trim};
+
+use super::error::CliError;
+use super::progress::Progress;
+
+/// A column of numbers.
+#[derive(Debug, PartialEq)]
+pub(super) struct Column {
+    /// Its name, or its number from 1 where it has none.
+    pub(super) name: String,
+    /// The numbers, from the top.
+    pub(super) values: Vec<f32>,
+}
+
+/// Reads little-endian 32-bit floats without anything between them.
+pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes).map_err(CliError::read(path))?;
+    let (floats, rest) = bytes.as_chunks::<4>();
+    if bytes.is_empty() {
+        return Err(CliError::Empty { path: path.to_owned() });
+    }
+    if !rest.is_empty() {
+        return Err(CliError::PartialFloat { path: path.to_owned(), bytes: bytes.len() });
+    }
+    Ok(floats.iter().copied().map(f32::from_le_bytes).collect())
+}
+
+/// Reads the column `wanted`, by number from 1 or by name, of a table with commas between fields,
+/// or tabs in a `.tsv` file. With one column there is nothing to choose.
+pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, CliError> {
+    let tabs = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .delimiter(if tabs { b'\t' } else { b',' })
+        .from_reader(open(path)?);
+    let mut record = ByteRecord::new();
+    if !next(&mut reader, &mut record, path)? {
+        return Err(CliError::Empty { path: path.to_owned() });
+    }
+    let chosen = Chosen::among(path, &record, wanted)?;
+    let mut values = Vec::new();
+    let mut more = !chosen.has_header || next(&mut reader, &mut record, path)?;
+    while more {
+        values.push(chosen.number(&record)?);
+        more = next(&mut reader, &mut record, path)?;
+    }
+    if values.is_empty() {
+        return Err(CliError::HeaderOnly { path: path.to_owned() });
+    }
+    Ok(Column { name: chosen.name, values })
+}
+
+/// The file, with a progress bar on its way.
+fn open(path: &Path) -> Result<impl Read + use<>, CliError> {
+    let file = File::open(path).map_err(CliError::read(path))?;
+    let len = file.metadata().map_err(CliError::read(path))?.len();
+    let progress = Progress::bytes(format!("reading {}", path.display()), len);
+    Ok(Watched { reader: progress.reading(file), _progress: progress })
+}
+
+/// A reader that keeps its progress bar.
+struct Watched<R> {
+    reader: R,
+    _progress: Progress,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+fn next(
+    reader: &mut csv::Reader<impl Read>,
+    record: &mut ByteRecord,
+    path: &Path,
+) -> Result<bool, CliError> {
+    reader.read_byte_record(record).map_err(|error| {
+        let row = error.position().map_or(0, csv::Position::line);
+        let reason = error.to_string();
+        match error.into_kind() {
+            csv::ErrorKind::Io(source) => CliError::Read { path: path.to_owned(), source },
+            _ => CliError::BadTable { path: path.to_owned(), row, reason },
+        }
+    })
+}
+
+/// The column that was chosen.
+struct Chosen<'a> {
+    path: &'a Path,
+    name: String,
+    index: usize,
+    has_header: bool,
+}
+
+impl<'a> Chosen<'a> {
+    /// Chooses by the first row.
+    fn among(path: &'a Path, first: &ByteRecord, wanted: Option<&str>) -> Result<Self, CliError> {
+        let columns: Vec<String> = first.iter().map(shown).collect();
+        let found = match wanted.map(|wanted| (wanted, wanted.parse::<usize>())) {
+            None if columns.len() == 1 => Some(0),
+            None => return Err(CliError::WhichColumn { path: path.to_owned(), columns }),
+            Some((_, Ok(number))) => number.checked_sub(1).filter(|at| *at < columns.len()),
+            Some((name, Err(_))) => first.iter().position(|field| field == name.as_bytes()),
+        };
+        let Some(index) = found else {
+            let column = wanted.unwrap_or_default().to_owned();
+            return Err(CliError::NoColumn { path: path.to_owned(), column, columns });
+        };
+        let named = wanted.is_some_and(|wanted| wanted.parse::<usize>().is_err());
+        let has_header = named || is_word(&first[index]);
+        let number = (index + 1).to_string();
+        let name = if has_header { columns[index].clone() } else { number };
+        Ok(Self { path, name, index, has_header })
+    }
+
+    fn number(&self, record: &ByteRecord) -> Result<f32, CliError> {
+        let path = self.path.to_owned();
+        let row = record.position().map_or(0, csv::Position::line);
+        let (column, fields) = (self.name.clone(), record.len());
+        let Some(field) = record.get(self.index) else {
+            return Err(CliError::ShortRow { path, row, column, fields });
+        };
+        match parse(field) {
+            Some(number) if number.is_infinite() && !says_infinity(field) => {
+                Err(CliError::TooLarge { path, row, column, found: shown(field) })
+            }
+            Some(number) => Ok(number),
+            None => Err(CliError::NotANumber { path, row, column, found: shown(field) }),
+        }
+    }
+}
+
+fn parse(field: &[u8]) -> Option<f32> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// Whether a field of the first row can only be a name. A number with a slip in it is none.
+fn is_word(field: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(field);
+    parse(field).is_none() && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+fn says_infinity(field: &[u8]) -> bool {
+    field.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
+}
+
+/// A field for a message: whatever stands in the file, it stays short and on one line.
+fn shown(field: &[u8]) -> String {
+    const LEN: usize = 32;
+    let text = String::from_utf8_lossy(field);
+    let cut: String = text.chars().take(LEN).flat_map(char::escape_debug).collect();
+    let more = if text.chars().count() > LEN { "…" } else { "" };
+    format!("`{cut}{more}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn column(text: &str, wanted: Option<&str>) -> Result<(String, Vec<f32>), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        fs::write(&path, text).unwrap();
+        let here = format!("{}/", dir.path().display());
+        read_column(&path, wanted)
+            .map(|column| (column.name, column.values))
+            .map_err(|error| error.to_string().replace(&here, ""))
+    }
+
+    fn error(text: &str, wanted: Option<&str>) -> String {
+        column(text, wanted).unwrap_err()
+    }
+
+    #[test]
+    fn one_column_needs_no_choice_and_may_have_a_header() {
+        assert_eq!(column("1\n2.5\n-3e2\n", None), Ok(("1".into(), vec![1.0, 2.5, -300.0])));
+        assert_eq!(column("price\n1\n", None), Ok(("`price`".into(), vec![1.0])));
+        assert_eq!(column("\u{feff}1\r\n 2 \r\n\r\n", None), Ok(("1".into(), vec![1.0, 2.0])));
+    }
+
+    #[test]
+    fn a_column_is_chosen_by_name_or_number() {
+        let text = "day,price\nmon,1\ntue,\"2\"\n";
+        assert_eq!(column(text, Some("price")), Ok(("`price`".into(), vec![1.0, 2.0])));
+        assert_eq!(column(text, Some("2")), Ok(("`price`".into(), vec![1.0, 2.0])));
+        assert_eq!(column("a,1\nb,2\n", Some("2")), Ok(("2".into(), vec![1.0, 2.0])));
+    }
+
+    #[test]
+    fn a_choice_that_cannot_be_made_says_what_there_is() {
+        let all = "t.csv has 2 columns: choose one with --column (`day`, `price`)";
+        assert_eq!(error("day,price\nmon,1\n", None), all);
+        let none = "t.csv has no column cost; it has `day`, `price`";
+        assert_eq!(error("day,price\nmon,1\n", Some("cost")), none);
+        assert!(error("1,2\n", Some("3")).starts_with("t.csv has no column 3"));
+        assert!(error("1,2\n", Some("0")).starts_with("t.csv has no column 0"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_named_with_its_row() {
+        let line = "t.csv, row 3, column `price`: `two` is not a number";
+        assert_eq!(error("price\n1\ntwo\n", None), line);
+        assert_eq!(error("1.2.3\n1\n", None), "t.csv, row 1, column 1: `1.2.3` is not a number");
+        assert_eq!(error("1\n\n\nx\n", None), "t.csv, row 4, column 1: `x` is not a number");
+        assert_eq!(error("a,b\n1,\n", Some("b")), "t.csv, row 2, column `b`: `` is not a number");
+        assert_eq!(error("1\n1e40\n", None), "t.csv, row 2, column 1: `1e40` does not fit into a 32-bit float");
+        assert_eq!(error("a,b\n1\n", Some("b")), "t.csv, row 2: there is no column `b`; the row has 1");
+        assert!(error("1\n\u{1}\u{0}\n", None).contains("`\\u{1}\\0`"));
+    }
+
+    #[test]
+    fn infinities_and_nan_are_numbers() {
+        let (_, values) = column("inf\n-Infinity\nNaN\n", None).unwrap();
+        assert_eq!(values[..2], [f32::INFINITY, f32::NEG_INFINITY]);
+        assert!(values[2].is_nan());
+    }
+
+    #[test]
+    fn nothing_is_an_error() {
+        assert_eq!(error("", None), "t.csv is empty");
+        assert_eq!(error("\n\n", None), "t.csv is empty");
+        assert_eq!(error("price\n", None), "t.csv has no numbers below its header");
+    }
+
+    #[test]
+    fn raw_floats_are_little_endian_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.f32");
+        fs::write(&path, [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]).unwrap();
+        assert_eq!(read_raw(&path).unwrap(), [1.0, -2.0]);
+        fs::write(&path, [1, 2, 3, 4, 5]).unwrap();
+        assert!(matches!(read_raw(&path), Err(CliError::PartialFloat { bytes: 5, .. })));
+        fs::write(&path, []).unwrap();
+        assert!(matches!(read_raw(&path), Err(CliError::Empty { .. })));
+    }
+}
