@@ -7,7 +7,7 @@ use super::super::lexer::Kind;
 use super::{Parser, Result, wrong_at};
 
 /// Directives between a function's parameters and its body, and how many numbers each takes.
-const DIRECTIVES: [(&str, usize, usize); 14] = [
+const DIRECTIVES: [(&str, usize, usize); 12] = [
     ("noreturn", 0, 0),
     ("maxntid", 1, 3),
     ("reqntid", 1, 3),
@@ -20,8 +20,6 @@ const DIRECTIVES: [(&str, usize, usize); 14] = [
     ("maxclusterrank", 1, 1),
     ("abi_preserve", 1, 1),
     ("abi_preserve_control", 1, 1),
-    ("local_maxnreg", 1, 1),
-    ("maxsmem", 1, 1),
 ];
 
 impl Parser<'_> {
