@@ -5,12 +5,10 @@
 //! `Ordering::Relaxed`, and among the threads of one device, `core::sync::atomic` is right. For
 //! anything more the functions here write the instruction themselves.
 
-#[cfg(target_os = "cuda")]
 mod rmw;
 mod slice;
 
 pub use core::sync::atomic::Ordering;
-#[cfg(target_os = "cuda")]
 pub use rmw::*;
 pub use slice::{AtomicElement, AtomicInteger, AtomicSlice};
 

@@ -1,9 +1,13 @@
 //! Read-modify-write operations and fences, written as PTX with their order and scope.
 
 use super::{Ordering, Scope};
+use cuda_std_macros::gpu_only;
+
+#[cfg(target_os = "cuda")]
 use core::arch::asm;
 
 /// A fence of the given order and scope. `Relaxed` is no fence.
+#[gpu_only]
 #[inline(always)]
 pub fn fence(order: Ordering, scope: Scope) {
     /// One arm for each scope.
@@ -27,6 +31,7 @@ pub fn fence(order: Ordering, scope: Scope) {
 }
 
 /// One `atom` instruction for each order and scope: `$op` on the bits of `$value` in `$class`.
+#[cfg(target_os = "cuda")]
 macro_rules! atom {
     ($op:literal, $class:ident, $ptr:ident, $value:ident, $order:ident, $scope:ident) => {{
         let before;
@@ -69,12 +74,14 @@ macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident, $trait:ident { $($ty:ty, $class:ident, $op:literal;)* })*) => {$(
         #[doc = concat!("The types that [`", stringify!($name), "`] takes.")]
         pub trait $trait: Copy {
+            #[cfg(target_os = "cuda")]
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc)]
             unsafe fn operate(ptr: *mut Self, value: Self, order: Ordering, scope: Scope) -> Self;
         }
 
         $(impl $trait for $ty {
+            #[cfg(target_os = "cuda")]
             #[inline(always)]
             unsafe fn operate(ptr: *mut Self, value: Self, order: Ordering, scope: Scope) -> Self {
                 // SAFETY: the caller's promise.
@@ -90,6 +97,7 @@ macro_rules! operations {
         /// # Safety
         /// - `ptr` is aligned and valid for reads and writes in global or shared memory.
         /// - Every access by a thread in `scope` at the same time is atomic, of the same size.
+        #[gpu_only]
         #[inline(always)]
         pub unsafe fn $name<T: $trait>(ptr: *mut T, value: T, order: Ordering, scope: Scope) -> T {
             // SAFETY: the caller's promise.
@@ -167,6 +175,7 @@ pub trait FetchSub: FetchAdd {
 ///
 /// # Safety
 /// As [`fetch_add`].
+#[gpu_only]
 #[inline(always)]
 pub unsafe fn fetch_sub<T: FetchSub>(ptr: *mut T, value: T, order: Ordering, scope: Scope) -> T {
     // SAFETY: the caller's promise.
