@@ -164,9 +164,7 @@ impl fmt::Display for Nearest {
         } else {
             write!(f, "{} into", Bytes(self.address - self.base))?;
         }
-        let Self {
-            base, bytes, kind, ..
-        } = self;
+        let Self { base, bytes, kind, .. } = self;
         write!(f, " the {bytes}-byte {kind} at {base:#x}")
     }
 }
@@ -338,21 +336,18 @@ impl TrapKind {
     /// What is known about the cause, as the tail of the sentence.
     pub fn cause(&self) -> Option<String> {
         match self {
-            Self::OutOfBounds {
-                address, nearest, ..
-            } => Some(place(*address, nearest.as_ref())),
+            Self::OutOfBounds { address, nearest, .. } => Some(place(*address, nearest.as_ref())),
             Self::Misaligned { bytes, .. } => {
                 Some(format!("the address has to be a multiple of {bytes}"))
             }
             Self::Deadlock { waiting } => Some(list_waiting(waiting)),
-            Self::DivergentBarrier { other_line, .. } => Some(format!(
-                "other threads of the warp wait at PTX line {other_line}"
-            )),
+            Self::DivergentBarrier { other_line, .. } => {
+                Some(format!("other threads of the warp wait at PTX line {other_line}"))
+            }
             Self::Assertion { place, .. } => Some(place.clone()),
-            Self::StackOverflow { bytes, limit } => Some(format!(
-                "{} of local memory needed, {limit} allowed",
-                Bytes(*bytes)
-            )),
+            Self::StackOverflow { bytes, limit } => {
+                Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
+            }
             _ => None,
         }
     }
@@ -435,23 +430,11 @@ mod tests {
 
     fn trap(kind: TrapKind, source: Option<SourceLocation>) -> Trap {
         let kernel = "vecadd".to_owned();
-        Trap {
-            kernel,
-            block: [0, 1, 2],
-            thread: [5, 0, 0],
-            ptx_line: 77,
-            source,
-            kind,
-        }
+        Trap { kernel, block: [0, 1, 2], thread: [5, 0, 0], ptx_line: 77, source, kind }
     }
 
     fn out_of_bounds(address: u64, kind: RegionKind) -> TrapKind {
-        let nearest = Some(Nearest {
-            base: 0x1000,
-            bytes: 256,
-            kind,
-            address,
-        });
+        let nearest = Some(Nearest { base: 0x1000, bytes: 256, kind, address });
         TrapKind::OutOfBounds {
             access: Access::Store,
             space: Space::Global,
@@ -464,11 +447,7 @@ mod tests {
     #[test]
     fn an_out_of_bounds_store_is_one_sentence() {
         let file = "kernels-gpu/src/grid/vecadd.rs".to_owned();
-        let source = SourceLocation {
-            file,
-            line: 12,
-            column: 3,
-        };
+        let source = SourceLocation { file, line: 12, column: 3 };
         let text = trap(out_of_bounds(0x1100, RegionKind::Allocation), Some(source)).to_string();
         assert_eq!(
             text,
@@ -497,24 +476,10 @@ mod tests {
     #[test]
     fn a_deadlock_names_a_few_waiting_threads() {
         let on = WaitsOn::Barrier(0);
-        let waiting = vec![
-            Waiting {
-                block: [0; 3],
-                thread: [1, 0, 0],
-                ptx_line: 9,
-                on
-            };
-            5
-        ];
+        let waiting = vec![Waiting { block: [0; 3], thread: [1, 0, 0], ptx_line: 9, on }; 5];
         let text = trap(TrapKind::Deadlock { waiting }, None).to_string();
-        assert!(
-            text.starts_with("deadlock of 5 threads in kernel"),
-            "{text}"
-        );
-        assert!(
-            text.ends_with("thread (1,0,0) at PTX line 9 for barrier 0, …"),
-            "{text}"
-        );
+        assert!(text.starts_with("deadlock of 5 threads in kernel"), "{text}");
+        assert!(text.ends_with("thread (1,0,0) at PTX line 9 for barrier 0, …"), "{text}");
     }
 
     #[test]
@@ -525,9 +490,6 @@ mod tests {
             address: 6,
             bytes: 4,
         };
-        assert_eq!(
-            kind.to_string(),
-            "misaligned load of 4 bytes at 0x6 of shared memory"
-        );
+        assert_eq!(kind.to_string(), "misaligned load of 4 bytes at 0x6 of shared memory");
     }
 }

@@ -151,18 +151,10 @@ update! {
 /// Sum on bits; a NaN is the one that PTX makes.
 fn sum_f32(a: u32, b: u32) -> u32 {
     let sum = f32::from_bits(a) + f32::from_bits(b);
-    if sum.is_nan() {
-        0x7fff_ffff
-    } else {
-        sum.to_bits()
-    }
+    if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
 }
 
 /// A subnormal becomes the zero of its sign.
 fn flush(bits: u32) -> u32 {
-    if f32::from_bits(bits).is_subnormal() {
-        bits & 0x8000_0000
-    } else {
-        bits
-    }
+    if f32::from_bits(bits).is_subnormal() { bits & 0x8000_0000 } else { bits }
 }

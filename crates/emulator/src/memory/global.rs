@@ -145,11 +145,7 @@ pub struct GlobalMemory {
 impl GlobalMemory {
     /// Memory of at most `total_bytes`. Nothing is taken from the system until it is needed.
     pub fn new(total_bytes: u64) -> Self {
-        Self {
-            state: RwLock::default(),
-            generation: AtomicU64::new(0),
-            total_bytes,
-        }
+        Self { state: RwLock::default(), generation: AtomicU64::new(0), total_bytes }
     }
 
     /// Allocates device memory, aligned to 256 bytes.
@@ -159,24 +155,13 @@ impl GlobalMemory {
     pub fn alloc(&self, bytes: u64) -> Result<u64, AllocError> {
         let mut state = self.write_state();
         let free = self.total_bytes - state.used_bytes;
-        let error = AllocError {
-            requested: bytes,
-            free,
-            total: self.total_bytes,
-        };
+        let error = AllocError { requested: bytes, free, total: self.total_bytes };
         if bytes == 0 || charge(bytes) > free {
             return Err(error);
         }
         let base = state.take(bytes).ok_or(error)?;
         state.used_bytes += charge(bytes);
-        state.regions.insert(
-            base,
-            Region {
-                bytes,
-                kind: RegionKind::Allocation,
-                owned: true,
-            },
-        );
+        state.regions.insert(base, Region { bytes, kind: RegionKind::Allocation, owned: true });
         Ok(base)
     }
 
@@ -187,20 +172,9 @@ impl GlobalMemory {
     pub fn alloc_host(&self, bytes: u64) -> Result<u64, AllocError> {
         let mut state = self.write_state();
         let (free, total) = (self.total_bytes - state.used_bytes, self.total_bytes);
-        let error = AllocError {
-            requested: bytes,
-            free,
-            total,
-        };
+        let error = AllocError { requested: bytes, free, total };
         let base = if bytes == 0 { None } else { state.take(bytes) }.ok_or(error)?;
-        state.regions.insert(
-            base,
-            Region {
-                bytes,
-                kind: RegionKind::Host,
-                owned: true,
-            },
-        );
+        state.regions.insert(base, Region { bytes, kind: RegionKind::Host, owned: true });
         Ok(base)
     }
 
@@ -239,20 +213,9 @@ impl GlobalMemory {
         if let Some((&other, region)) = state.regions.range(..end).next_back()
             && other + region.bytes > address
         {
-            return Err(RegisterError::Overlap {
-                address,
-                bytes,
-                other,
-            });
+            return Err(RegisterError::Overlap { address, bytes, other });
         }
-        state.regions.insert(
-            address,
-            Region {
-                bytes,
-                kind: RegionKind::Host,
-                owned: false,
-            },
-        );
+        state.regions.insert(address, Region { bytes, kind: RegionKind::Host, owned: false });
         Ok(())
     }
 
@@ -285,11 +248,7 @@ impl GlobalMemory {
         }
         match self.find(address) {
             Some(found) if bytes <= found.len - (address - found.base) => Ok(()),
-            _ => Err(OutOfBounds {
-                address,
-                bytes,
-                nearest: self.nearest(address),
-            }),
+            _ => Err(OutOfBounds { address, bytes, nearest: self.nearest(address) }),
         }
     }
 
@@ -303,41 +262,21 @@ impl GlobalMemory {
                 Some(offset) => offset.saturating_sub(region.bytes),
                 None => base - address,
             };
-            (
-                distance,
-                Nearest {
-                    base,
-                    bytes: region.bytes,
-                    kind: region.kind,
-                    address,
-                },
-            )
+            (distance, Nearest { base, bytes: region.bytes, kind: region.kind, address })
         };
-        let near = before
-            .into_iter()
-            .chain(after)
-            .map(nearest)
-            .min_by_key(|(distance, _)| *distance);
-        near.filter(|(distance, _)| *distance < NEAR_BYTES)
-            .map(|(_, nearest)| nearest)
+        let near =
+            before.into_iter().chain(after).map(nearest).min_by_key(|(distance, _)| *distance);
+        near.filter(|(distance, _)| *distance < NEAR_BYTES).map(|(_, nearest)| nearest)
     }
 
     /// Free and total bytes.
     pub fn info(&self) -> (u64, u64) {
-        (
-            self.total_bytes - self.read_state().used_bytes,
-            self.total_bytes,
-        )
+        (self.total_bytes - self.read_state().used_bytes, self.total_bytes)
     }
 
     /// A cache of look-ups for one thread.
     pub fn cursor(&self) -> Cursor<'_> {
-        Cursor {
-            memory: self,
-            generation: 0,
-            spans: [(0, 0); WAYS],
-            oldest: 0,
-        }
+        Cursor { memory: self, generation: 0, spans: [(0, 0); WAYS], oldest: 0 }
     }
 
     fn release(&self, address: u64, kind: RegionKind) -> Result<(), FreeError> {
@@ -367,19 +306,14 @@ impl GlobalMemory {
 
 /// What an allocation takes of the total: a multiple of the alignment.
 fn charge(bytes: u64) -> u64 {
-    bytes
-        .checked_next_multiple_of(pool::RED_ZONE)
-        .unwrap_or(u64::MAX)
+    bytes.checked_next_multiple_of(pool::RED_ZONE).unwrap_or(u64::MAX)
 }
 
 impl State {
     fn find(&self, address: u64) -> Option<Allocation> {
         let (&base, region) = self.regions.range(..=address).next_back()?;
         let inside = region.is_live() && address - base < region.bytes;
-        inside.then_some(Allocation {
-            base,
-            len: region.bytes,
-        })
+        inside.then_some(Allocation { base, len: region.bytes })
     }
 
     /// An address range; the quarantine is given up when the system has no other.

@@ -63,11 +63,7 @@ impl GlobalMemory {
         let width = common_width(to, from);
         let head = (from.next_multiple_of(width) - from).min(bytes);
         let body = (bytes - head) / width * width;
-        let parts = [
-            (0, head, 1),
-            (head, body, width),
-            (head + body, bytes - head - body, 1),
-        ];
+        let parts = [(0, head, 1), (head, body, width), (head + body, bytes - head - body, 1)];
         let move_part = |&(start, len, width): &(u64, u64, u64)| {
             // SAFETY: both ranges were just checked and stay mapped; each part starts at a multiple
             // of its width in both.
@@ -121,10 +117,7 @@ impl GlobalMemory {
             unsafe { store_u64(address + head + i * WORD, rotated) };
         }
         let done = head + words * WORD;
-        write_bytes(
-            address + done,
-            &rotated.to_le_bytes()[..(bytes - done) as usize],
-        );
+        write_bytes(address + done, &rotated.to_le_bytes()[..(bytes - done) as usize]);
         Ok(())
     }
 }

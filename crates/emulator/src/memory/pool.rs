@@ -46,11 +46,7 @@ impl Pool {
         if let Some(base) = self.free.get_mut(&size).and_then(Vec::pop) {
             return Some(base);
         }
-        if is_large(bytes) {
-            self.map_large(size)
-        } else {
-            self.cut(size)
-        }
+        if is_large(bytes) { self.map_large(size) } else { self.cut(size) }
     }
 
     /// Takes a block back; its address may be handed out again.
@@ -96,11 +92,7 @@ impl Pool {
 /// Zeroed pages that cost nothing until they are touched.
 fn map(bytes: u64) -> Option<MmapMut> {
     let bytes = usize::try_from(bytes).ok()?;
-    MmapOptions::new()
-        .len(bytes)
-        .no_reserve_swap()
-        .map_anon()
-        .ok()
+    MmapOptions::new().len(bytes).no_reserve_swap().map_anon().ok()
 }
 
 /// Page-aligned address; its provenance is exposed, because all accesses start from integers.
@@ -117,14 +109,8 @@ mod tests {
         for bytes in [1, 255, 256, 257, 5000, 1 << 20, (1 << 20) + 1, 1 << 40] {
             let size = block_size(bytes).unwrap();
             let rounded = bytes.next_multiple_of(RED_ZONE);
-            assert!(
-                size >= bytes + RED_ZONE && size.is_multiple_of(RED_ZONE),
-                "{bytes}: {size}"
-            );
-            assert!(
-                size - RED_ZONE <= rounded + rounded / 4 + RED_ZONE,
-                "{bytes}: {size}"
-            );
+            assert!(size >= bytes + RED_ZONE && size.is_multiple_of(RED_ZONE), "{bytes}: {size}");
+            assert!(size - RED_ZONE <= rounded + rounded / 4 + RED_ZONE, "{bytes}: {size}");
         }
         assert_eq!(block_size(1 << 63), None);
         assert_eq!(block_size(u64::MAX), None);
@@ -143,18 +129,13 @@ mod tests {
     fn blocks_are_aligned_and_apart() {
         let mut pool = Pool::default();
         let sizes = [1, 256, 300, 70_000, 3 << 20, 5 << 20];
-        let mut blocks: Vec<(u64, u64)> = (0..60)
-            .map(|i| sizes[i % 6])
-            .map(|bytes| (pool.take(bytes).unwrap(), bytes))
-            .collect();
+        let mut blocks: Vec<(u64, u64)> =
+            (0..60).map(|i| sizes[i % 6]).map(|bytes| (pool.take(bytes).unwrap(), bytes)).collect();
         blocks.sort_unstable();
         for pair in blocks.windows(2) {
             let [(base, bytes), (next, _)] = [pair[0], pair[1]];
             assert!(base.is_multiple_of(RED_ZONE));
-            assert!(
-                next - (base + bytes) >= RED_ZONE,
-                "{base:#x}+{bytes} and {next:#x}"
-            );
+            assert!(next - (base + bytes) >= RED_ZONE, "{base:#x}+{bytes} and {next:#x}");
         }
     }
 }

@@ -22,10 +22,7 @@ fn allocations_are_aligned_and_apart() {
         .to_vec();
     bases.sort_unstable();
     assert!(bases.iter().all(|(base, _)| base.is_multiple_of(256)));
-    assert!(
-        bases.windows(2).all(|w| w[0].0 + w[0].1 + 256 <= w[1].0),
-        "{bases:x?}"
-    );
+    assert!(bases.windows(2).all(|w| w[0].0 + w[0].1 + 256 <= w[1].0), "{bases:x?}");
 }
 
 #[test]
@@ -34,16 +31,9 @@ fn the_red_zone_belongs_to_nobody() {
     for bytes in [1, 255, 256, 257, 5 * MIB] {
         let base = memory.alloc(bytes).unwrap();
         assert_eq!(memory.find(base), Some(Allocation { base, len: bytes }));
-        assert_eq!(
-            memory.find(base + bytes - 1),
-            Some(Allocation { base, len: bytes })
-        );
+        assert_eq!(memory.find(base + bytes - 1), Some(Allocation { base, len: bytes }));
         for offset in [0, 1, 128, 255] {
-            assert_eq!(
-                memory.find(base + bytes + offset),
-                None,
-                "{bytes} + {offset}"
-            );
+            assert_eq!(memory.find(base + bytes + offset), None, "{bytes} + {offset}");
             assert_eq!(memory.find(base - 1 - offset), None, "{bytes}: -{offset}");
         }
     }
@@ -57,26 +47,15 @@ fn an_access_over_an_end_is_out_of_bounds() {
     memory.check(base + 96, 4).unwrap();
     memory.check(base + 100, 0).unwrap();
     memory.check(0, 0).unwrap();
-    for (address, bytes) in [
-        (base + 97, 4),
-        (base + 100, 1),
-        (base - 1, 2),
-        (base, u64::MAX),
-    ] {
+    for (address, bytes) in [(base + 97, 4), (base + 100, 1), (base - 1, 2), (base, u64::MAX)] {
         let error = memory.check(address, bytes).unwrap_err();
         assert_eq!(error.nearest.unwrap().base, base, "{error}");
     }
     let error = memory.check(base + 100, 4).unwrap_err().to_string();
-    assert!(error.ends_with(&format!(
-        "0 bytes past the end of the 100-byte allocation at {base:#x}"
-    )));
     assert!(
-        memory
-            .check(8, 4)
-            .unwrap_err()
-            .to_string()
-            .ends_with("a null pointer")
+        error.ends_with(&format!("0 bytes past the end of the 100-byte allocation at {base:#x}"))
     );
+    assert!(memory.check(8, 4).unwrap_err().to_string().ends_with("a null pointer"));
 }
 
 #[test]
@@ -97,14 +76,7 @@ fn the_limit_counts_live_bytes() {
     let first = memory.alloc(1).unwrap();
     assert_eq!(memory.info(), (768, 1024));
     let error = memory.alloc(769).unwrap_err();
-    assert_eq!(
-        error,
-        AllocError {
-            requested: 769,
-            free: 768,
-            total: 1024
-        }
-    );
+    assert_eq!(error, AllocError { requested: 769, free: 768, total: 1024 });
     memory.alloc(768).unwrap();
     memory.alloc(1).unwrap_err();
     memory.free(first).unwrap();
@@ -182,18 +154,12 @@ fn only_the_base_of_a_live_allocation_can_be_freed() {
     let memory = memory();
     let base = memory.alloc(512).unwrap();
     let address = base + 256;
-    assert_eq!(
-        memory.free(address),
-        Err(FreeError::Interior { address, base })
-    );
+    assert_eq!(memory.free(address), Err(FreeError::Interior { address, base }));
     assert_eq!(memory.free(0), Err(FreeError::Unknown { address: 0 }));
     let address = base + 512;
     assert_eq!(memory.free(address), Err(FreeError::Unknown { address }));
     memory.free(base).unwrap();
-    assert_eq!(
-        memory.free(base),
-        Err(FreeError::AlreadyFreed { address: base })
-    );
+    assert_eq!(memory.free(base), Err(FreeError::AlreadyFreed { address: base }));
     assert_eq!(memory.info().0, 64 * MIB);
 }
 
@@ -202,26 +168,10 @@ fn host_and_device_memory_are_freed_each_by_its_own() {
     let memory = memory();
     let (host, device) = (memory.alloc_host(64).unwrap(), memory.alloc(64).unwrap());
     let found = RegionKind::Host;
-    assert_eq!(
-        memory.free(host),
-        Err(FreeError::OtherKind {
-            address: host,
-            found
-        })
-    );
-    assert!(matches!(
-        memory.free_host(device),
-        Err(FreeError::OtherKind { .. })
-    ));
-    assert!(matches!(
-        memory.unregister(host),
-        Err(FreeError::OtherKind { .. })
-    ));
-    assert_eq!(
-        memory.info().0,
-        64 * MIB - 256,
-        "host memory does not count"
-    );
+    assert_eq!(memory.free(host), Err(FreeError::OtherKind { address: host, found }));
+    assert!(matches!(memory.free_host(device), Err(FreeError::OtherKind { .. })));
+    assert!(matches!(memory.unregister(host), Err(FreeError::OtherKind { .. })));
+    assert_eq!(memory.info().0, 64 * MIB - 256, "host memory does not count");
     memory.free_host(host).unwrap();
     memory.free(device).unwrap();
 }
@@ -235,16 +185,10 @@ fn registered_host_memory_is_reachable_until_it_is_unregistered() {
     unsafe { memory.register(address, 256) }.unwrap();
     memory.fill32(address + 4, 7, 1).unwrap();
     memory.check(address + 252, 8).unwrap_err();
-    assert!(matches!(
-        memory.free(address),
-        Err(FreeError::OtherKind { .. })
-    ));
+    assert!(matches!(memory.free(address), Err(FreeError::OtherKind { .. })));
     memory.unregister(address).unwrap();
     memory.check(address, 4).unwrap_err();
-    assert_eq!(
-        memory.unregister(address),
-        Err(FreeError::Unknown { address })
-    );
+    assert_eq!(memory.unregister(address), Err(FreeError::Unknown { address }));
     assert_eq!(words[0], 7 << 32);
 }
 
@@ -252,22 +196,10 @@ fn registered_host_memory_is_reachable_until_it_is_unregistered() {
 fn ranges_that_overlap_cannot_be_registered() {
     let memory = memory();
     let base = memory.alloc(4096).unwrap();
-    for (address, bytes) in [
-        (base, 1),
-        (base - 8, 16),
-        (base + 4095, 64),
-        (base - 8, 8192),
-    ] {
+    for (address, bytes) in [(base, 1), (base - 8, 16), (base + 4095, 64), (base - 8, 8192)] {
         // SAFETY: the registration is refused.
         let result = unsafe { memory.register(address, bytes) };
-        assert_eq!(
-            result,
-            Err(RegisterError::Overlap {
-                address,
-                bytes,
-                other: base
-            })
-        );
+        assert_eq!(result, Err(RegisterError::Overlap { address, bytes, other: base }));
     }
     for (address, bytes) in [(base, 0), (0, 64), (u64::MAX, 2)] {
         // SAFETY: the registration is refused.
@@ -302,16 +234,10 @@ fn copies_of_any_alignment_behave_like_memmove() {
         for to in 0..20usize {
             for len in [0, 1, 7, 8, 9, 31, 44] {
                 memory.write(base, &start).unwrap();
-                memory
-                    .copy(base + to as u64, base + from as u64, len as u64)
-                    .unwrap();
+                memory.copy(base + to as u64, base + from as u64, len as u64).unwrap();
                 let mut expected = start.clone();
                 expected.copy_within(from..from + len, to);
-                assert_eq!(
-                    read(&memory, base, 64),
-                    expected,
-                    "{from} to {to}, {len} bytes"
-                );
+                assert_eq!(read(&memory, base, 64), expected, "{from} to {to}, {len} bytes");
             }
         }
     }
@@ -438,10 +364,7 @@ fn atomics_of_many_threads_lose_nothing() {
     let bytes = read(&memory, base, 32);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    assert_eq!(
-        (word(0), f32::from_bits(word(4)), f64::from_bits(long(8))),
-        (4000, 4000., 4000.)
-    );
+    assert_eq!((word(0), f32::from_bits(word(4)), f64::from_bits(long(8))), (4000, 4000., 4000.));
     assert_eq!((word(16), word(20), long(24)), (999, 0, 4000 << 32));
 }
 
@@ -460,14 +383,8 @@ fn inc_dec_and_cas_follow_ptx() {
     let dec = |start, limit| after(start, &|| unsafe { atomic::dec_u32(at, limit) });
     // SAFETY: as above.
     let cas = |start, old, new| after(start, &|| unsafe { atomic::cas_u32(at, old, new) });
-    assert_eq!(
-        [inc(0, 2), inc(1, 2), inc(2, 2), inc(3, 2), inc(0, 0)],
-        [1, 2, 0, 0, 0]
-    );
-    assert_eq!(
-        [dec(0, 2), dec(1, 2), dec(2, 2), dec(3, 2), dec(0, 0)],
-        [2, 0, 1, 2, 0]
-    );
+    assert_eq!([inc(0, 2), inc(1, 2), inc(2, 2), inc(3, 2), inc(0, 0)], [1, 2, 0, 0, 0]);
+    assert_eq!([dec(0, 2), dec(1, 2), dec(2, 2), dec(3, 2), dec(0, 0)], [2, 0, 1, 2, 0]);
     assert_eq!([inc(u32::MAX, u32::MAX), dec(0, u32::MAX)], [0, u32::MAX]);
     assert_eq!([cas(5, 5, 9), cas(5, 6, 9)], [9, 5]);
 }

@@ -58,6 +58,7 @@ impl Compare {
     /// Whether the operator holds. Integers, whose signedness their type says, are always ordered;
     /// operands of which one is NaN are not.
     #[inline(always)]
+    #[expect(clippy::double_comparisons, reason = "with a NaN, `!=` holds and `<` and `>` do not")]
     pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
         // Of unordered operands `<`, `==` and `>` are all false.
         match self {

@@ -150,7 +150,8 @@ pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
     let b_part = sum - a;
     let error = (a - (sum - b_part)) + (b - b_part);
     let bits = sum.to_bits();
-    let inexact = error > 0. || error < 0.;
+    // Of an infinite or NaN sum the error is NaN.
+    let inexact = error.abs() > 0.;
     let towards_zero = (error > 0.) != (sum > 0.);
     let truncated = bits - u64::from(inexact && towards_zero);
     f64::from_bits(truncated | u64::from(inexact))

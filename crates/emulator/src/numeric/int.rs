@@ -95,7 +95,7 @@ pub fn mul24_lo_u32(a: u32, b: u32) -> u32 {
 
 /// `mul24.hi.u32`: bits 16 to 47 of the product of two 24-bit numbers.
 pub fn mul24_hi_u32(a: u32, b: u32) -> u32 {
-    (low24_u(a) * low24_u(b) >> 16) as u32
+    ((low24_u(a) * low24_u(b)) >> 16) as u32
 }
 
 /// `mul24.lo.s32`: bits 0 to 31 of the product of two 24-bit numbers.
@@ -105,7 +105,7 @@ pub fn mul24_lo_i32(a: i32, b: i32) -> i32 {
 
 /// `mul24.hi.s32`: bits 16 to 47 of the product of two 24-bit numbers.
 pub fn mul24_hi_i32(a: i32, b: i32) -> i32 {
-    (low24_s(a) * low24_s(b) >> 16) as i32
+    ((low24_s(a) * low24_s(b)) >> 16) as i32
 }
 
 /// `addc.cc` of 32 bits: sum and carry.

@@ -124,15 +124,6 @@ impl Number {
         sign | magnitude
     }
 
-    /// Nearest integer in the direction of `rounding`, if its magnitude fits in 127 bits.
-    pub fn to_integer(self, rounding: Rounding) -> Option<i128> {
-        if self.mantissa != 0 && self.exponent + self.top_bit() > 125 {
-            return None;
-        }
-        let magnitude = self.round_to(0, rounding) as i128;
-        Some(if self.negative { -magnitude } else { magnitude })
-    }
-
     /// Index of the highest bit that is set. The mantissa is not 0.
     fn top_bit(self) -> i32 {
         self.mantissa.ilog2() as i32
@@ -345,13 +336,5 @@ mod tests {
             let packed = Number::unpack(bits.into(), Format::F16).pack(Format::F64, Zero);
             assert_eq!(f64::from_bits(packed), value);
         }
-    }
-
-    #[test]
-    fn integers_round_as_asked() {
-        let half = Number { negative: true, mantissa: 5, exponent: -1, inexact: false };
-        let modes = [NearestEven, NearestAway, Zero, Down, Up];
-        assert_eq!(modes.map(|r| half.to_integer(r).unwrap()), [-2, -3, -2, -3, -2]);
-        assert_eq!(Number::integer(i128::MAX).to_integer(Zero), None);
     }
 }
