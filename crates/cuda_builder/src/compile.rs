@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
 use crate::cargo::{self, Outcome};
 use crate::ptxas::{self, Report};
-use crate::{CudaBuilderError, NvvmArch, ptx, script, sources};
+use crate::{CudaBuilderError, NvvmArch, ptx, script, sources, toolchain};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
@@ -58,6 +58,7 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
         Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
         None => sources::default_target_dir(&root),
     };
+    toolchain::knows(&root, &builder.archs)?;
     let job = Job { builder, root, target_dir };
     let mut compiled = Compiled { modules: Vec::new(), sources: Vec::new() };
     let mut read = BTreeSet::new();
@@ -93,10 +94,6 @@ impl Job<'_> {
             path: raw.clone(),
             target_dir: self.target_dir.clone(),
         })?;
-        if !ptx::is_for(&text, arch) {
-            let made = ptx::target(&text).unwrap_or("no target").to_owned();
-            return Err(CudaBuilderError::UnsupportedArch { arch, made });
-        }
         self.finish(arch, &raw, &text, outcome)
     }
 
@@ -109,6 +106,9 @@ impl Job<'_> {
     ) -> Result<Module, CudaBuilderError> {
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
         let finished = ptx::finish(text, self.builder.ftz).map_err(wrong)?;
+        if finished.entries.is_empty() {
+            script::warn(&format!("`{}` has no kernel for {arch}", self.root.display()));
+        }
         let path = self.ptx_path(arch, raw, &outcome.crate_name);
         write_changed(&path, finished.text.as_bytes()).map_err(CudaBuilderError::write(&path))?;
         self.copy_extras(arch, raw, &path)?;
@@ -135,7 +135,7 @@ impl Job<'_> {
         }
         let said = ptxas::assemble(ptx, cubin, arch)?;
         if report || matches!(said, Report::NotAssembled(_)) {
-            script::warn(&format!("{arch}: {said}"));
+            script::warn(&format!("{arch}:\n{said}"));
         }
         let spilling = said.functions().iter().filter(|usage| usage.spills());
         let functions: Vec<_> = spilling.filter(|_| deny_spills).cloned().collect();

@@ -63,12 +63,12 @@ pub enum CudaBuilderError {
         name: String,
     },
     /// The compiler's code generator does not know the architecture.
-    #[error("this compiler does not know {arch}: it made code for `{made}` instead")]
+    #[error("this compiler does not know {arch}; it knows {known}")]
     UnsupportedArch {
         /// The architecture asked for.
         arch: NvvmArch,
-        /// What the PTX's `.target` says.
-        made: String,
+        /// The processors that it knows, with commas between.
+        known: String,
     },
     /// `archs` was given an empty list.
     #[error("`archs` was given no architecture")]

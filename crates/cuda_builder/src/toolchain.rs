@@ -1,12 +1,33 @@
-//! Why a run of cargo failed: the compiler's setup, or the kernels.
+//! The compiler: what it knows, and why it failed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{CudaBuilderError, cargo};
+use crate::{CudaBuilderError, NvvmArch, cargo};
 
 /// The first release that compiles kernels.
 const NEEDED: (u32, u32) = (1, 96);
+
+/// Refuses an architecture that the code generator lacks. LLVM itself would only print a remark,
+/// and make code for an ancient processor under the new one's name.
+pub(crate) fn knows(root: &Path, archs: &[NvvmArch]) -> Result<(), CudaBuilderError> {
+    let print = ["--print", "target-cpus", "--target", "nvptx64-nvidia-cuda"];
+    let text = rustc(root, &print).unwrap_or_default();
+    let known = processors(&text);
+    let lacks = |arch: &&NvvmArch| !known.contains(&arch.target_cpu().as_str());
+    match archs.iter().find(lacks) {
+        // A compiler that prints nothing fails when it compiles, and that error says more.
+        Some(arch) if !known.is_empty() => {
+            Err(CudaBuilderError::UnsupportedArch { arch: *arch, known: known.join(", ") })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn processors(text: &str) -> Vec<&str> {
+    let words = text.lines().filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| word.starts_with("sm_")).collect()
+}
 
 /// The reason for a failed run: a compiler that cannot work, else the kernel crate itself.
 pub(crate) fn reason(root: &Path) -> CudaBuilderError {

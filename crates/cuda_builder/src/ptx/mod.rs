@@ -5,8 +5,6 @@ mod ftz;
 mod functions;
 mod once;
 
-use crate::NvvmArch;
-
 /// A rule of the builder that a PTX text breaks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -70,15 +68,4 @@ pub(crate) fn finish(raw: &str, flush_denormals: bool) -> Result<Finished, PtxEr
         text = ftz::apply(&text);
     }
     Ok(Finished { text, entries })
-}
-
-/// The processor of the `.target` directive: `sm_90a`.
-pub(crate) fn target(text: &str) -> Option<&str> {
-    let rest = text.lines().find_map(|line| line.trim().strip_prefix(".target "))?;
-    rest.split(',').next().map(str::trim)
-}
-
-/// Whether the PTX was written for `arch`.
-pub(crate) fn is_for(text: &str, arch: NvvmArch) -> bool {
-    target(text) == Some(arch.target_cpu().as_str())
 }

@@ -1,0 +1,136 @@
+//! Kernel crates that compile, change, and fail.
+
+mod common;
+
+use std::fs;
+
+use common::Fixture;
+use cuda_builder::{CudaBuilderError, NvvmArch, PtxError};
+
+const BOTH: [NvvmArch; 2] = [NvvmArch::Compute80, NvvmArch::Compute90a];
+
+#[test]
+fn every_kernel_is_an_entry_those_of_dependencies_too() {
+    let fixture = Fixture::copy("plain", "entries");
+    let compiled = fixture.compile(|b| b).unwrap();
+    let mut entries = compiled.modules[0].entries.clone();
+    entries.sort();
+    assert_eq!(entries, ["arithmetic", "checked", "from_dependency", "which_arch"]);
+}
+
+#[test]
+fn a_second_architecture_compiles_the_kernel_crate_alone() {
+    let fixture = Fixture::copy("plain", "two_architectures");
+    let compiled = fixture.compile(|b| b.archs(BOTH)).unwrap();
+    let [first, second] = &compiled.modules[..] else { panic!("two modules") };
+    assert!(first.compiled_crates.contains(&"two_architectures".to_owned()));
+    assert_eq!(second.compiled_crates, ["two_architectures"]);
+    let text = |at: usize| fs::read_to_string(&compiled.modules[at].path).unwrap();
+    assert!(text(0).contains(".target sm_80\n") && text(1).contains(".target sm_90a\n"));
+}
+
+#[test]
+fn the_kernel_crate_sees_its_architecture() {
+    let fixture = Fixture::copy("plain", "sees_architecture");
+    assert!(fixture.ptx(|b| b.arch(NvvmArch::Compute90a)).contains(", 9090;"));
+    assert!(fixture.ptx(|b| b.arch(NvvmArch::Compute90)).contains(", 8080;"));
+}
+
+#[test]
+fn an_edit_recompiles_the_kernel_crate_alone() {
+    let fixture = Fixture::copy("plain", "edit");
+    let before = fixture.ptx(|b| b);
+    fixture.edit("src/lib.rs", "8080", "8081");
+    let compiled = fixture.compile(|b| b).unwrap();
+    assert_eq!(compiled.modules[0].compiled_crates, ["edit"]);
+    let after = fs::read_to_string(&compiled.modules[0].path).unwrap();
+    assert_eq!(before.replace(", 8080;", ", 8081;"), after);
+}
+
+#[test]
+fn an_edit_of_a_dependency_reaches_the_ptx() {
+    let fixture = Fixture::copy("plain", "edit_dependency");
+    fixture.ptx(|b| b);
+    fixture.edit("helper/src/lib.rs", "*out = 7", "*out = 4242");
+    assert!(fixture.ptx(|b| b).contains(", 4242;"));
+}
+
+#[test]
+fn an_untouched_crate_compiles_nothing_and_writes_nothing() {
+    let fixture = Fixture::copy("plain", "untouched");
+    let first = fixture.compile(|b| b.archs(BOTH)).unwrap();
+    let times = || first.modules.iter().map(|m| m.path.metadata().unwrap().modified().unwrap());
+    let before: Vec<_> = times().collect();
+    let second = fixture.compile(|b| b.archs(BOTH)).unwrap();
+    assert!(second.modules.iter().all(|module| module.compiled_crates.is_empty()));
+    assert_eq!(times().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn what_was_read_is_listed() {
+    let fixture = Fixture::copy("plain", "sources");
+    let compiled = fixture.compile(|b| b).unwrap();
+    let dir = fixture.dir.canonicalize().unwrap();
+    let expected =
+        ["Cargo.lock", "Cargo.toml", "helper/Cargo.toml", "helper/src/lib.rs", "src/lib.rs"];
+    assert_eq!(compiled.sources, expected.map(|file| dir.join(file)));
+}
+
+#[test]
+fn launch_bounds_reach_the_entry() {
+    let fixture = Fixture::copy("plain", "launch_bounds");
+    let ptx = fixture.ptx(|b| b);
+    assert!(ptx.contains(")\n.maxntid 384, 1, 1\n.minnctapersm 1\n{\n"), "{ptx}");
+    assert_eq!(ptx.matches(".maxntid").count(), 1);
+}
+
+#[test]
+fn launch_bounds_for_no_kernel_are_an_error() {
+    let fixture = Fixture::copy("plain", "lost_bounds");
+    fixture.edit("src/lib.rs", "bounds arithmetic", "bounds arithmetics");
+    match fixture.compile(|b| b).unwrap_err() {
+        CudaBuilderError::Ptx { source: PtxError::BoundsWithoutKernel { kernel, .. }, .. } => {
+            assert_eq!(kernel, "arithmetics");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_duplicated_collective_is_an_error() {
+    let fixture = Fixture::copy("duplicated", "duplicated_collective");
+    match fixture.compile(|b| b).unwrap_err() {
+        CudaBuilderError::Ptx { source, .. } => {
+            let text = source.to_string();
+            let says = |part: &str| assert!(text.contains(part), "{text}");
+            says("`barrier of the fixture` 2 times into `branches`");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn an_architecture_that_llvm_lacks_is_an_error() {
+    let fixture = Fixture::copy("plain", "unknown_architecture");
+    match fixture.compile(|b| b.arch(NvvmArch::Compute73)).unwrap_err() {
+        CudaBuilderError::UnsupportedArch { arch, known } => {
+            assert_eq!(arch, NvvmArch::Compute73);
+            assert!(known.contains("sm_72, sm_75"), "{known}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_path_without_a_crate_is_an_error() {
+    let missing = cuda_builder::CudaBuilder::new("no/such/crate").build().unwrap_err();
+    assert!(matches!(missing, CudaBuilderError::CratePathDoesntExist(_)));
+    let no_manifest = cuda_builder::CudaBuilder::new("src").build().unwrap_err();
+    assert!(matches!(no_manifest, CudaBuilderError::CratePathDoesntExist(_)));
+}
+
+#[test]
+fn no_architecture_is_an_error() {
+    let fixture = Fixture::copy("plain", "no_architecture");
+    assert!(matches!(fixture.compile(|b| b.archs([])), Err(CudaBuilderError::NoArch)));
+}
