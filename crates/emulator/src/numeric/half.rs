@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     /// One bit pattern of each kind, both signs.
-    fn samples<H: Half>() -> Vec<u16> {
+    fn samples() -> Vec<u16> {
         (0..=0x7fffu16)
             .step_by(331)
             .chain([1, 2, 0x3ff, 0x400, 0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7f7f, 0x7f80, 0x7fff])
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn finite<H: Half>() -> Vec<u16> {
-        samples::<H>().into_iter().filter(|&b| !H::FORMAT.is_special(b.into())).collect()
+        samples().into_iter().filter(|&b| !H::FORMAT.is_special(b.into())).collect()
     }
 
     /// Exact sums and products, rounded once.

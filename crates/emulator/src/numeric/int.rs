@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn products_of_24_bits_ignore_the_rest() {
         assert_eq!(mul24_lo_u32(0xff00_0003, 5), 15);
-        assert_eq!(mul24_hi_u32(0xff_ffff, 0xff_ffff), (0xff_ffffu64 * 0xff_ffff >> 16) as u32);
+        assert_eq!(mul24_hi_u32(0xff_ffff, 0xff_ffff), ((0xff_ffffu64 * 0xff_ffff) >> 16) as u32);
         assert_eq!(mul24_lo_i32(0x00ff_ffff, 5), -5);
         assert_eq!(mul24_hi_i32(0x00ff_ffff, 1), -1);
         assert_eq!(mul24_hi_i32(0x0080_0000, 0x0080_0000), 1 << 30);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(dp4a(a, true, b, true, 0) as i32, 128 - 2 - 127 * 128 - 1);
         assert_eq!(dp4a(a, false, b, false, 1), 128 * 255 + 255 * 2 + 127 * 128 + 255 + 1);
         assert_eq!(dp4a(a, true, b, false, 0) as i32, -128 * 255 - 2 + 127 * 128 + 255);
-        assert_eq!(dp2a(0xffff_0002, true, b, true, 0, false) as i32, 2 * -1 + 128);
+        assert_eq!(dp2a(0xffff_0002, true, b, true, 0, false) as i32, -2 + 128);
         assert_eq!(dp2a(0xffff_0002, false, b, false, 0, true), 2 * 2 + 65535 * 255);
     }
 
