@@ -77,8 +77,8 @@ pub enum CliError {
     NotANumber {
         /// The file.
         path: PathBuf,
-        /// The row, which is the line in the file, from 1.
-        row: u64,
+        /// The line in the file, from 1.
+        row: usize,
         /// The column's name or number.
         column: String,
         /// What stands there.
@@ -90,8 +90,8 @@ pub enum CliError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The row, which is the line in the file, from 1.
-        row: u64,
+        /// The line in the file, from 1.
+        row: usize,
         /// The column's name or number.
         column: String,
         /// What stands there.
@@ -103,8 +103,8 @@ pub enum CliError {
     ShortRow {
         /// The file.
         path: PathBuf,
-        /// The row, which is the line in the file, from 1.
-        row: u64,
+        /// The line in the file, from 1.
+        row: usize,
         /// The column's name or number.
         column: String,
         /// How many fields the row has.
@@ -143,8 +143,8 @@ pub enum CliError {
     BadTable {
         /// The file.
         path: PathBuf,
-        /// The row, which is the line in the file, from 1.
-        row: u64,
+        /// The line in the file, from 1.
+        row: usize,
         /// What the reader says.
         reason: String,
     },

@@ -1,6 +1,6 @@
 //! Numbers from files: a column of a table, or raw floats.
 
-use std::fs::File;
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -20,12 +20,8 @@ pub(super) struct Column {
 
 /// Reads little-endian 32-bit floats without anything between them.
 pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map_err(CliError::read(path))?;
+    let bytes = read(path)?;
     let (floats, rest) = bytes.as_chunks::<4>();
-    if bytes.is_empty() {
-        return Err(CliError::Empty { path: path.to_owned() });
-    }
     if !rest.is_empty() {
         return Err(CliError::PartialFloat { path: path.to_owned(), bytes: bytes.len() });
     }
@@ -35,23 +31,18 @@ pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
 /// Reads the column `wanted`, by number from 1 or by name, of a table with commas between fields,
 /// or tabs in a `.tsv` file. With one column there is nothing to choose.
 pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, CliError> {
-    let tabs = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .delimiter(if tabs { b'\t' } else { b',' })
-        .from_reader(open(path)?);
-    let mut record = ByteRecord::new();
-    if !next(&mut reader, &mut record, path)? {
+    let bytes = read(path)?;
+    let progress = Progress::bytes(format!("reading {}", path.display()), bytes.len() as u64);
+    let mut rows = Rows::new(path, &bytes, progress.reading(&bytes[..]));
+    if !rows.next()? {
         return Err(CliError::Empty { path: path.to_owned() });
     }
-    let chosen = Chosen::among(path, &record, wanted)?;
+    let chosen = Chosen::among(&rows, wanted)?;
     let mut values = Vec::new();
-    let mut more = !chosen.has_header || next(&mut reader, &mut record, path)?;
+    let mut more = !chosen.has_header || rows.next()?;
     while more {
-        values.push(chosen.number(&record)?);
-        more = next(&mut reader, &mut record, path)?;
+        values.push(chosen.number(&rows)?);
+        more = rows.next()?;
     }
     if values.is_empty() {
         return Err(CliError::HeaderOnly { path: path.to_owned() });
@@ -59,39 +50,53 @@ pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, C
     Ok(Column { name: chosen.name, values })
 }
 
-/// The file, with a progress bar on its way.
-fn open(path: &Path) -> Result<impl Read + use<>, CliError> {
-    let file = File::open(path).map_err(CliError::read(path))?;
-    let len = file.metadata().map_err(CliError::read(path))?.len();
-    let progress = Progress::bytes(format!("reading {}", path.display()), len);
-    Ok(Watched { reader: progress.reading(file), _progress: progress })
-}
-
-/// A reader that keeps its progress bar.
-struct Watched<R> {
-    reader: R,
-    _progress: Progress,
-}
-
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.reader.read(buffer)
+/// The whole file, which is not empty.
+fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    let _progress = Progress::unknown(format!("reading {}", path.display()));
+    let bytes = fs::read(path).map_err(CliError::read(path))?;
+    if bytes.is_empty() {
+        return Err(CliError::Empty { path: path.to_owned() });
     }
+    Ok(bytes)
 }
 
-fn next(
-    reader: &mut csv::Reader<impl Read>,
-    record: &mut ByteRecord,
-    path: &Path,
-) -> Result<bool, CliError> {
-    reader.read_byte_record(record).map_err(|error| {
-        let row = error.position().map_or(0, csv::Position::line);
-        let reason = error.to_string();
-        match error.into_kind() {
-            csv::ErrorKind::Io(source) => CliError::Read { path: path.to_owned(), source },
-            _ => CliError::BadTable { path: path.to_owned(), row, reason },
-        }
-    })
+/// The rows of a table, one at a time.
+struct Rows<'a, R> {
+    path: &'a Path,
+    bytes: &'a [u8],
+    reader: csv::Reader<R>,
+    row: ByteRecord,
+}
+
+impl<'a, R: Read> Rows<'a, R> {
+    /// `reader` reads `bytes`.
+    fn new(path: &'a Path, bytes: &'a [u8], reader: R) -> Self {
+        let tabs = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .trim(Trim::All)
+            .delimiter(if tabs { b'\t' } else { b',' })
+            .from_reader(reader);
+        Self { path, bytes, reader, row: ByteRecord::new() }
+    }
+
+    /// Goes to the next row that is not blank; `false` at the end.
+    fn next(&mut self) -> Result<bool, CliError> {
+        self.reader.read_byte_record(&mut self.row).map_err(|error| CliError::BadTable {
+            path: self.path.to_owned(),
+            row: self.line(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// The line in which the row ends, from 1. The reader's own count is of rows and blank lines
+    /// before them, so it is counted again; that is needed once, for a message.
+    fn line(&self) -> usize {
+        let end = usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX);
+        let read = self.bytes[..end.min(self.bytes.len())].trim_ascii_end();
+        read.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
 }
 
 /// The column that was chosen.
@@ -104,7 +109,8 @@ struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     /// Chooses by the first row.
-    fn among(path: &'a Path, first: &ByteRecord, wanted: Option<&str>) -> Result<Self, CliError> {
+    fn among(rows: &Rows<'a, impl Read>, wanted: Option<&str>) -> Result<Self, CliError> {
+        let (path, first) = (rows.path, &rows.row);
         let columns: Vec<String> = first.iter().map(shown).collect();
         let found = match wanted.map(|wanted| (wanted, wanted.parse::<usize>())) {
             None if columns.len() == 1 => Some(0),
@@ -123,19 +129,24 @@ impl<'a> Chosen<'a> {
         Ok(Self { path, name, index, has_header })
     }
 
-    fn number(&self, record: &ByteRecord) -> Result<f32, CliError> {
-        let path = self.path.to_owned();
-        let row = record.position().map_or(0, csv::Position::line);
-        let (column, fields) = (self.name.clone(), record.len());
-        let Some(field) = record.get(self.index) else {
-            return Err(CliError::ShortRow { path, row, column, fields });
-        };
-        match parse(field) {
-            Some(number) if number.is_infinite() && !says_infinity(field) => {
-                Err(CliError::TooLarge { path, row, column, found: shown(field) })
-            }
-            Some(number) => Ok(number),
-            None => Err(CliError::NotANumber { path, row, column, found: shown(field) }),
+    fn number(&self, rows: &Rows<'_, impl Read>) -> Result<f32, CliError> {
+        match rows.row.get(self.index).map(|field| (field, parse(field))) {
+            Some((field, Some(number))) if number.is_finite() || !has_digits(field) => Ok(number),
+            field => Err(self.refuse(rows, field)),
+        }
+    }
+
+    /// Why the row has no number here.
+    fn refuse(
+        &self,
+        rows: &Rows<'_, impl Read>,
+        field: Option<(&[u8], Option<f32>)>,
+    ) -> CliError {
+        let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
+        match field.map(|(field, number)| (shown(field), number)) {
+            Some((found, Some(_))) => CliError::TooLarge { path, row, column, found },
+            Some((found, None)) => CliError::NotANumber { path, row, column, found },
+            None => CliError::ShortRow { path, row, column, fields: rows.row.len() },
         }
     }
 }
@@ -150,8 +161,9 @@ fn is_word(field: &[u8]) -> bool {
     parse(field).is_none() && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-fn says_infinity(field: &[u8]) -> bool {
-    field.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
+/// Infinity and NaN are words; digits that parse to one are a number that is too large.
+fn has_digits(field: &[u8]) -> bool {
+    field.iter().any(u8::is_ascii_digit)
 }
 
 /// A field for a message: whatever stands in the file, it stays short and on one line.
@@ -166,7 +178,6 @@ fn shown(field: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn column(text: &str, wanted: Option<&str>) -> Result<(String, Vec<f32>), String> {
         let dir = tempfile::tempdir().unwrap();
@@ -213,6 +224,7 @@ mod tests {
         assert_eq!(error("price\n1\ntwo\n", None), line);
         assert_eq!(error("1.2.3\n1\n", None), "t.csv, row 1, column 1: `1.2.3` is not a number");
         assert_eq!(error("1\n\n\nx\n", None), "t.csv, row 4, column 1: `x` is not a number");
+        assert_eq!(error("1\r\n2\r\nx", None), "t.csv, row 3, column 1: `x` is not a number");
         assert_eq!(error("a,b\n1,\n", Some("b")), "t.csv, row 2, column `b`: `` is not a number");
         assert_eq!(error("1\n1e40\n", None), "t.csv, row 2, column 1: `1e40` does not fit into a 32-bit float");
         assert_eq!(error("a,b\n1\n", Some("b")), "t.csv, row 2: there is no column `b`; the row has 1");

@@ -82,7 +82,10 @@ fn open(path: &Path) -> io::Result<Sink> {
 fn beside(target: &Path, permissions: Option<Permissions>) -> io::Result<Sink> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut builder = Builder::new();
-    builder.prefix(".ferrowarp-").permissions(fresh_permissions());
+    builder.prefix(".ferrowarp-");
+    // What a new file gets; the process's umask takes its part away.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.tempfile_in(parent.unwrap_or(Path::new(".")))?;
     if let Some(permissions) = permissions {
         file.as_file().set_permissions(permissions)?;
@@ -90,15 +93,10 @@ fn beside(target: &Path, permissions: Option<Permissions>) -> io::Result<Sink> {
     Ok(Sink::Beside(file, target.to_owned()))
 }
 
-/// What a new file gets; the process's umask takes its part away.
-fn fresh_permissions() -> Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    Permissions::from_mode(0o666)
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn write(path: &Path, text: &str, fail: bool) -> Result<(), CliError> {
         Output::create(path)?.finish(|file| {
@@ -121,7 +119,6 @@ mod tests {
 
     #[test]
     fn a_link_stays_a_link_and_permissions_stay() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("out"), dir.path().join("link"));
         fs::write(&path, "old").unwrap();

@@ -94,7 +94,8 @@ impl Check {
         if sum.is_finite() && magnitude > f64::from(f32::MAX) && !found.is_finite() {
             return Err(CliError::SumTooLarge { sum });
         }
-        if error <= TOLERANCE * magnitude || error == 0.0 {
+        let small = error.is_finite() && error <= TOLERANCE * magnitude;
+        if small || error == 0.0 {
             return Ok(());
         }
         Err(CliError::WrongSum { device: device.to_owned(), found, expected: sum })
