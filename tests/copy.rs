@@ -36,10 +36,10 @@ fn vectors_every_size() {
     let mut rng = rng();
     for n in SIZES {
         let x: Vec<Vec4<f32>> =
-            floats(&mut rng, 4 * n).chunks(4).map(|c| Vec4([c[0], c[1], c[2], c[3]])).collect();
+            floats(&mut rng, 4 * n).chunks(4).map(|c| Vec4::new(c[0], c[1], c[2], c[3])).collect();
         let mut out = poisoned(n);
         copy_vectors::launch(gpu(), Linear::new(7, 64), &upload(&x), &mut out).unwrap();
-        let found: &[f32] = bytemuck::cast_slice(&out.to_vec().unwrap()).to_vec().leak();
-        assert_same_bits(found, bytemuck::cast_slice(&x));
+        let found = out.to_vec().unwrap();
+        assert_same_bits(bytemuck::cast_slice(&found), bytemuck::cast_slice(&x));
     }
 }

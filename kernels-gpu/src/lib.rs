@@ -5,8 +5,19 @@
 //! * [`grid`]: whole kernels, which a host launches.
 //!
 //! On the GPU this crate is `no_std` (the builder says so); on the host it is an ordinary crate, in
-//! which every kernel has a typed launcher of its own name: `kernels_gpu::grid::vecadd::vecadd::launch`.
+//! which every kernel has a typed launcher of its own name: `kernels_gpu::vecadd::launch`.
 
 pub mod block;
 pub mod grid;
 pub mod warp;
+
+pub use grid::blur::{blur_columns, blur_rows};
+pub use grid::copy::{copy_coalesced, copy_strided, copy_vectors};
+pub use grid::equalize::{equalize_apply, equalize_table};
+pub use grid::grayscale::grayscale;
+pub use grid::histogram::histogram;
+pub use grid::reduce::{reduce_sum_f32, reduce_sum_i32, reduce_tree_f32};
+pub use grid::saxpy::saxpy;
+pub use grid::sobel::sobel;
+pub use grid::transpose::{transpose_naive, transpose_tiled};
+pub use grid::vecadd::vecadd;

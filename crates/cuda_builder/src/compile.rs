@@ -38,6 +38,11 @@ pub struct Module {
     pub report: Option<Report>,
 }
 
+/// Turns accesses through generic pointers that are known to be shared into `ld.shared` and `st.shared`.
+/// The knowledge is an assumption in the code; with the dominator tree at hand it holds in all blocks below it,
+/// without in its own block only.
+const SHARED_MEMORY_PASSES: &str = "function(require<domtree>,infer-address-spaces)";
+
 /// What the kernel crate's root may use without naming it.
 const CRATE_ATTRIBUTES: [&str; 3] = [
     "no_std",
@@ -238,7 +243,7 @@ impl Job<'_> {
             CRATE_ATTRIBUTES.iter().map(|text| format!("-Zcrate-attr={text}")).collect();
         args.extend(target_features(arch));
         args.push(format!("-Ctarget-cpu={}", arch.target_cpu()));
-        args.push("-Cpasses=infer-address-spaces".to_owned());
+        args.push(format!("-Cpasses={SHARED_MEMORY_PASSES}"));
         args.push(format!("-Cllvm-args=-nvptx-fma-level={}", u8::from(builder.fma_contraction)));
         if builder.fast_sqrt {
             args.push("-Cllvm-args=-nvptx-prec-sqrtf32=0".to_owned());

@@ -1,7 +1,7 @@
 //! Histogram of bytes into 256 bins, with a private copy of the bins in each block's shared memory.
 
+use cuda_std::atomic::Ordering::Relaxed;
 use cuda_std::prelude::*;
-use cuda_std::shared::SharedAtomics;
 
 /// Bins: one for each byte value.
 pub const BINS: usize = 256;

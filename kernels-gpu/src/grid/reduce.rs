@@ -11,8 +11,7 @@
 use core::ops::Range;
 
 use cuda_std::prelude::*;
-use cuda_std::shared::SharedArray;
-use cuda_std::vector::{Vec4, split_vectors};
+use cuda_std::vector::{Element, split_vectors};
 use cuda_std::warp::WarpShuffleValue;
 
 use crate::block::{self, shape};
@@ -41,7 +40,7 @@ pub const fn blocks(n_elems: usize) -> u32 {
 }
 
 /// What can be summed: addition from zero, and 32 bits to hand over between blocks.
-pub trait Summand: WarpShuffleValue {
+pub trait Summand: WarpShuffleValue + Element {
     /// The neutral element.
     const ZERO: Self;
     /// Addition; integers wrap.
@@ -90,17 +89,20 @@ impl Summand for i32 {
     }
 }
 
-/// Sums one full tile of vectors into `sums`: all loads first, then all additions.
+/// Element-wise sum of two vectors.
 #[inline(always)]
-fn add_tile<T: Summand>(sums: &mut [T; 4], tile: &[Vec4<T>]) {
+fn plus<T: Summand>(a: Vec4<T>, b: Vec4<T>) -> Vec4<T> {
+    Vec4::new(a.x.plus(b.x), a.y.plus(b.y), a.z.plus(b.z), a.w.plus(b.w))
+}
+
+/// Adds this thread's vectors of one full tile to `sums`: all loads first, then all additions.
+#[inline(always)]
+fn add_tile<T: Summand>(sums: Vec4<T>, tile: &[Vec4<T>; TILE]) -> Vec4<T> {
     let thread = thread::thread_idx_x() as usize;
-    let loaded: [Vec4<T>; VECTORS_PER_THREAD] =
-        core::array::from_fn(|k| tile[k * BLOCK as usize + thread]);
-    for vector in loaded {
-        for (sum, value) in sums.iter_mut().zip(vector.0) {
-            *sum = sum.plus(value);
-        }
-    }
+    // SAFETY: `thread < BLOCK`, which the entry requires, and `k < VECTORS_PER_THREAD`.
+    let at = |k| unsafe { *tile.get_unchecked(k * BLOCK as usize + thread) };
+    let [a, b, c, d] = [at(0), at(1), at(2), at(3)];
+    plus(plus(plus(plus(sums, a), b), c), d)
 }
 
 /// What this thread sums of `range` when the block's threads take its elements in turn.
@@ -119,21 +121,21 @@ fn add_ragged<T: Summand>(sum: T, x: &[T], range: Range<usize>) -> T {
 #[inline(always)]
 fn sum_of_thread<T: Summand>(x: &[T]) -> T {
     let (head, body, _) = split_vectors(x);
-    let full_tiles = body.len() / TILE;
+    let (tiles, _) = body.as_chunks::<TILE>();
     let block = thread::block_idx_x() as usize;
 
-    let mut sums = [T::ZERO; 4];
-    let mut tile = block;
-    while tile < full_tiles {
-        add_tile(&mut sums, &body[tile * TILE..(tile + 1) * TILE]);
-        tile += thread::grid_dim_x() as usize;
+    let mut sums = Vec4::splat(T::ZERO);
+    let mut i = block;
+    while i < tiles.len() {
+        sums = add_tile(sums, &tiles[i]);
+        i += thread::grid_dim_x() as usize;
     }
-    let sum = (sums[0].plus(sums[1])).plus(sums[2].plus(sums[3]));
+    let sum = (sums.x.plus(sums.y)).plus(sums.z.plus(sums.w));
     if block != 0 {
         return sum;
     }
     let sum = add_ragged(sum, x, 0..head.len());
-    add_ragged(sum, x, head.len() + full_tiles * TILE * 4..x.len())
+    add_ragged(sum, x, head.len() + tiles.len() * TILE * 4..x.len())
 }
 
 /// Sums `x` over the whole grid into `out[0]`. `partials` has a word a block; `finished[0]` starts and ends at 0.
