@@ -8,9 +8,10 @@ use std::process::{Command, Output};
 
 use cuda_builder::{Compiled, CudaBuilder, CudaBuilderError};
 
-/// Where every test compiles, so that `core` is compiled once for all.
+/// Where every test compiles: where the project's own build script does, so that `core` is
+/// compiled once for all.
 pub fn target_dir() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-builder")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder")
 }
 
 /// A copy of a fixture in a folder of its own.
