@@ -292,16 +292,23 @@ impl<const N: usize> SharedAtomics<N> {
 
 /// Tells the compiler that a pointer leads to shared memory.
 ///
+/// LLVM rewrites the accesses through pointers that are computed from the one it was told about, and
+/// none through that one itself. So the result is computed from it, by an addition of a zero that
+/// LLVM cannot see and the assembler drops.
+///
 /// # Safety
-/// It does.
+/// The pointer leads to shared memory.
 #[inline(always)]
 unsafe fn assume_shared<P>(pointer: *mut P) -> *mut P {
     #[cfg(target_os = "cuda")]
-    // SAFETY: the caller's promise.
-    unsafe {
+    // SAFETY: the caller's promise; zero keeps the pointer where it is.
+    let pointer = unsafe {
         core::hint::assert_unchecked(isspacep_shared(pointer.cast()));
         core::hint::assert_unchecked(!pointer.is_null());
-    }
+        let zero: usize;
+        core::arch::asm!("mov.u64 {0}, 0;", out(reg64) zero, options(pure, nomem, nostack));
+        pointer.byte_add(zero)
+    };
     pointer
 }
 

@@ -30,28 +30,43 @@ pub fn fence(order: Ordering, scope: Scope) {
     }
 }
 
-/// One `atom` instruction for each order and scope: `$op` on the bits of `$value` in `$class`.
+/// One `atom` instruction for each order and scope: `$op` on the bits of `$value` in `$class`. If
+/// `$global`, the address is known to lie in global memory.
 #[cfg(target_os = "cuda")]
 macro_rules! atom {
-    ($op:literal, $class:ident, $ptr:ident, $value:ident, $order:ident, $scope:ident) => {{
+    ($op:literal, $class:ident, $ptr:ident, $value:ident, $order:ident, $scope:ident, $global:ident) => {{
         let before;
-        macro_rules! one {
-                    ($sem:literal, $in_scope:literal) => {
-                        asm!(
-                            concat!("atom.", $sem, $in_scope, $op, " {before}, [{ptr}], {value};"),
-                            before = lateout($class) before,
-                            ptr = in(reg64) $ptr,
-                            value = in($class) $value,
-                            options(nostack),
-                        )
-                    };
-                }
+        macro_rules! generic {
+                ($sem:literal, $in_scope:literal) => {
+                    asm!(
+                        concat!("atom.", $sem, $in_scope, $op, " {before}, [{ptr}], {value};"),
+                        before = out($class) before,
+                        ptr = in(reg64) $ptr,
+                        value = in($class) $value,
+                        options(nostack),
+                    )
+                };
+            }
+        macro_rules! global {
+                ($sem:literal, $in_scope:literal) => {
+                    asm!(
+                        "{{ .reg .b64 global; cvta.to.global.u64 global, {ptr};",
+                        concat!("atom.", $sem, $in_scope, ".global", $op),
+                        "{before}, [global], {value}; }}",
+                        before = out($class) before,
+                        ptr = in(reg64) $ptr,
+                        value = in($class) $value,
+                        options(nostack),
+                    )
+                };
+            }
         macro_rules! scopes {
             ($sem:literal) => {
                 match $scope {
-                    Scope::Block => one!($sem, ".cta"),
-                    Scope::Device => one!($sem, ".gpu"),
-                    Scope::System => one!($sem, ".sys"),
+                    Scope::Device if $global => global!($sem, ".gpu"),
+                    Scope::Block => generic!($sem, ".cta"),
+                    Scope::Device => generic!($sem, ".gpu"),
+                    Scope::System => generic!($sem, ".sys"),
                 }
             };
         }
@@ -77,15 +92,25 @@ macro_rules! operations {
             #[cfg(target_os = "cuda")]
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc)]
-            unsafe fn operate(ptr: *mut Self, value: Self, order: Ordering, scope: Scope) -> Self;
+            unsafe fn operate<const GLOBAL: bool>(
+                ptr: *mut Self,
+                value: Self,
+                order: Ordering,
+                scope: Scope,
+            ) -> Self;
         }
 
         $(impl $trait for $ty {
             #[cfg(target_os = "cuda")]
             #[inline(always)]
-            unsafe fn operate(ptr: *mut Self, value: Self, order: Ordering, scope: Scope) -> Self {
+            unsafe fn operate<const GLOBAL: bool>(
+                ptr: *mut Self,
+                value: Self,
+                order: Ordering,
+                scope: Scope,
+            ) -> Self {
                 // SAFETY: the caller's promise.
-                unsafe { atom!($op, $class, ptr, value, order, scope) }
+                unsafe { atom!($op, $class, ptr, value, order, scope, GLOBAL) }
             }
         })*
 
@@ -101,7 +126,7 @@ macro_rules! operations {
         #[inline(always)]
         pub unsafe fn $name<T: $trait>(ptr: *mut T, value: T, order: Ordering, scope: Scope) -> T {
             // SAFETY: the caller's promise.
-            unsafe { T::operate(ptr, value, order, scope) }
+            unsafe { T::operate::<false>(ptr, value, order, scope) }
         }
     )*};
 }

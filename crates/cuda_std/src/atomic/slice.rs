@@ -217,7 +217,7 @@ macro_rules! forward {
             #[cfg(target_os = "cuda")]
             if order != Relaxed {
                 // SAFETY: the caller's promise.
-                return unsafe { rmw::$rmw(ptr, value, order, Scope::Device) };
+                return unsafe { rmw::$rmw::operate::<true>(ptr, value, order, Scope::Device) };
             }
             // SAFETY: the caller's promise.
             unsafe { $atomic::from_ptr(ptr) }.$name(value, order)
@@ -242,18 +242,23 @@ macro_rules! integers {
                 unsafe { $atomic::from_ptr(ptr) }.store(value, order)
             }
 
-            forward!($atomic: fetch_add as fetch_add swap as exchange);
+            forward!($atomic: fetch_add as FetchAdd swap as Exchange);
         }
 
         impl AtomicInteger for $ty {
             forward!($atomic:
-                fetch_sub as fetch_sub
-                fetch_min as fetch_min
-                fetch_max as fetch_max
-                fetch_and as fetch_and
-                fetch_or as fetch_or
-                fetch_xor as fetch_xor
+                fetch_min as FetchMin
+                fetch_max as FetchMax
+                fetch_and as FetchAnd
+                fetch_or as FetchOr
+                fetch_xor as FetchXor
             );
+
+            #[inline(always)]
+            unsafe fn fetch_sub(ptr: *mut Self, value: Self, order: Ordering) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { Self::fetch_add(ptr, value.wrapping_neg(), order) }
+            }
 
             #[inline(always)]
             unsafe fn compare_exchange(
@@ -295,7 +300,7 @@ impl AtomicElement for f32 {
     #[inline(always)]
     unsafe fn fetch_add(ptr: *mut Self, value: Self, order: Ordering) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { rmw::fetch_add(ptr, value, order, Scope::Device) }
+        unsafe { rmw::FetchAdd::operate::<true>(ptr, value, order, Scope::Device) }
     }
 
     #[cfg(not(target_os = "cuda"))]
