@@ -29,28 +29,71 @@ pub fn transpose_naive(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid
 #[kernel]
 pub fn transpose_tiled(input: &[f32], mut out: DisjointGrid<f32>) {
     shape::require(TILE as u32, ROWS as u32, 1);
+    let (width, height) = (out.width(), out.height());
+    assert!(input.len() == width * height, "`input` and `out` differ in size");
+    let place = Place {
+        left: thread::block_idx_x() as usize * TILE,
+        top: thread::block_idx_y() as usize * TILE,
+        x: thread::thread_idx_x() as usize,
+        y: thread::thread_idx_y() as usize,
+    };
     let tile = shared_array![f32; TILE * PITCH].as_mut_ptr();
-    let (out_width, out_height) = (out.width(), out.height());
-    let out = out.as_mut_ptr();
-    let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
-    let left = thread::block_idx_x() as usize * TILE;
-    let top = thread::block_idx_y() as usize * TILE;
+    let (input, out) = (input.as_ptr(), out.as_mut_ptr());
 
-    for row in (ty..TILE).step_by(ROWS) {
-        let (x, y) = (top + tx, left + row);
-        if x < out_height && y < out_width {
-            // SAFETY: inside the tile, where this thread alone writes (row, tx).
-            unsafe { *tile.add(row * PITCH + tx) = input[y * out_height + x] };
+    // SAFETY: `place` is this thread's alone in a block of that shape; the tile's bounds are known or checked.
+    unsafe {
+        if place.left + TILE <= width && place.top + TILE <= height {
+            carry(place, tile, input, out, width, height, |_, _| true);
+        } else {
+            carry(place, tile, input, out, width, height, |x, y| x < width && y < height);
+        }
+    }
+}
+
+/// A tile of `out`, and a thread's column and first row in it.
+#[derive(Clone, Copy)]
+struct Place {
+    left: usize,
+    top: usize,
+    x: usize,
+    y: usize,
+}
+
+/// Moves a tile through shared memory: `TILE / ROWS` elements a thread in, a barrier, as many out.
+///
+/// `is_inside(x, y)` says which elements of `out: [height, width]` exist; where it is constant, all loads are
+/// under way before the first store.
+///
+/// # Safety
+/// * All threads of a block of [`TILE`] by [`ROWS`] call it, with the same arguments but for `place.x` and
+///   `place.y`, which are the thread's own; no other block has the same tile.
+/// * `tile` is shared memory of `TILE * PITCH` elements; `input` and `out` have `width * height`.
+/// * `is_inside` is false for every element of the tile that is not below `(width, height)`.
+#[inline(always)]
+unsafe fn carry(
+    Place { left, top, x, y }: Place,
+    tile: *mut f32,
+    input: *const f32,
+    out: *mut f32,
+    width: usize,
+    height: usize,
+    is_inside: impl Fn(usize, usize) -> bool,
+) {
+    for step in 0..TILE / ROWS {
+        let row = y + step * ROWS;
+        if is_inside(left + row, top + x) {
+            // SAFETY: inside the input; (row, x) of the tile is this thread's alone until the barrier.
+            unsafe { *tile.add(row * PITCH + x) = *input.add((left + row) * height + top + x) };
         }
     }
     // The tile is read by other threads than wrote it.
     thread::sync_threads();
-    for row in (ty..TILE).step_by(ROWS) {
-        let (x, y) = (left + tx, top + row);
-        if x < out_width && y < out_height {
-            // SAFETY: inside `out`; the tile's place, the block shape and (tx, row) tell this element from any
-            // other thread's. Element (tx, row) of the tile was written above: it is (x, y) in `out`'s terms.
-            unsafe { *out.add(y * out_width + x) = *tile.add(tx * PITCH + row) };
+    for step in 0..TILE / ROWS {
+        let row = y + step * ROWS;
+        if is_inside(left + x, top + row) {
+            // SAFETY: inside `out`, where no other thread writes this element; (x, row) of the tile was written
+            // above, by the thread for which that element was inside.
+            unsafe { *out.add((top + row) * width + left + x) = *tile.add(x * PITCH + row) };
         }
     }
 }
