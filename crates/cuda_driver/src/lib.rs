@@ -1,1 +1,38 @@
-//! Stub.
+//! The CUDA driver API, from the installed NVIDIA driver or from the emulator.
+//!
+//! This crate exports the C functions `cuInit`, `cuMemAlloc_v2`, … that a CUDA program links
+//! against, so that one program runs with a GPU and without. At the first `cuInit` it decides
+//! who answers, and never mixes the two:
+//!
+//! | `FERROWARP_DEVICE` | who answers |
+//! |---|---|
+//! | unset or `auto` | the NVIDIA driver if it opens and has a device, else the emulator |
+//! | `cuda` | the NVIDIA driver; without a usable one `cuInit` fails and says what to do |
+//! | `emulator` | the emulator |
+//!
+//! `FERROWARP_EMULATOR_MEMORY` (bytes, or with a suffix `K`, `M` or `G`) sizes the emulated
+//! device's memory.
+//!
+//! A driver function returns one number. [`take_detail`] has the rest: the log of the PTX
+//! compiler, the kernel and the source line of a fault, the size that did not fit.
+//!
+//! `cust` 0.3.2 reads results into a Rust enum that knows the codes of CUDA 11.4. A code that it
+//! lacks is returned as `CUDA_ERROR_UNKNOWN` (999), and the true one is in the detail.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod abi;
+mod anytime;
+mod backend;
+mod codes;
+mod detail;
+mod emulated;
+mod front;
+mod real;
+mod table;
+
+pub use abi::*;
+pub use backend::{Backend, backend};
+pub use codes::*;
+pub use detail::{Detail, take_detail};
+pub use table::*;

@@ -1,0 +1,307 @@
+//! The types that cross the C interface.
+//!
+//! Pointers that a caller hands in are wrapped, so that the functions behind the interface are
+//! ordinary safe code. The argument, stated once: a wrapper is made only from an argument of an
+//! exported `unsafe extern "C"` function (or from a Rust reference), it is used only until
+//! that call returns, and the function's contract, the CUDA driver API's, says that the pointer
+//! is null or valid for the accesses which the wrapper's type stands for.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUresult};
+use crate::detail::{Answer, Failure};
+
+/// A device's ordinal.
+pub type CUdevice = c_int;
+/// An address in device memory.
+pub type CUdeviceptr = u64;
+/// A context.
+pub type CUcontext = *mut c_void;
+/// A loaded module.
+pub type CUmodule = *mut c_void;
+/// A kernel of a module.
+pub type CUfunction = *mut c_void;
+/// A stream.
+pub type CUstream = *mut c_void;
+/// An event.
+pub type CUevent = *mut c_void;
+/// A linker's state.
+pub type CUlinkState = *mut c_void;
+/// Any other object of the driver, which only the real driver makes: an array, a graph, a pool, …
+pub type CUobject = *mut c_void;
+
+/// A function that the driver calls when a stream reaches it.
+pub type CUhostFn = Option<unsafe extern "C" fn(*mut c_void)>;
+/// A function that the driver calls, with the stream's status, when a stream reaches it.
+pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, CUresult, *mut c_void)>;
+/// The dynamic shared memory that a block of the given size needs.
+pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(c_int) -> usize>;
+
+/// A device's identity.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CUuuid {
+    /// The sixteen bytes.
+    pub bytes: [u8; 16],
+}
+
+/// A copy of a rectangle, `CUDA_MEMCPY2D`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct Copy2D {
+    pub src_x_bytes: usize,
+    pub src_y: usize,
+    pub src_memory_type: c_int,
+    pub src_host: *const c_void,
+    pub src_device: CUdeviceptr,
+    pub src_array: CUobject,
+    pub src_pitch: usize,
+    pub dst_x_bytes: usize,
+    pub dst_y: usize,
+    pub dst_memory_type: c_int,
+    pub dst_host: *mut c_void,
+    pub dst_device: CUdeviceptr,
+    pub dst_array: CUobject,
+    pub dst_pitch: usize,
+    pub width_bytes: usize,
+    pub height: usize,
+}
+
+/// One attribute of a launch, `CUlaunchAttribute`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LaunchAttribute {
+    /// Which attribute.
+    pub id: c_uint,
+    /// Keeps the value at 8 bytes.
+    pub pad: [u8; 4],
+    /// The attribute's value, a union of 64 bytes.
+    pub value: [u32; 16],
+}
+
+/// Everything about a launch but the function and its arguments, `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CUlaunchConfig {
+    /// The grid's size in blocks.
+    pub grid: [c_uint; 3],
+    /// A block's size in threads.
+    pub block: [c_uint; 3],
+    /// Dynamic shared memory of a block.
+    pub shared_mem_bytes: c_uint,
+    /// The stream.
+    pub stream: CUstream,
+    /// Attributes of the launch.
+    pub attributes: In<LaunchAttribute>,
+    /// How many they are.
+    pub n_attributes: c_uint,
+}
+
+/// Where a function writes a result: null, or valid for writing a `T`.
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> From<&mut T> for Out<T> {
+    fn from(place: &mut T) -> Self {
+        Self(place)
+    }
+}
+
+impl<T> From<&mut [T]> for Out<T> {
+    fn from(places: &mut [T]) -> Self {
+        Self(places.as_mut_ptr())
+    }
+}
+
+impl<T> Out<T> {
+    /// The null pointer: no result is wanted.
+    pub const NULL: Self = Self(std::ptr::null_mut());
+
+    /// Writes the result; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
+    pub(crate) fn set(self, value: T) -> Answer {
+        self.check()?;
+        self.set_if_wanted(value);
+        Ok(())
+    }
+
+    /// Writes the result where there is a place for it.
+    pub(crate) fn set_if_wanted(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: by the module's argument the pointer, not null, is valid for a write.
+            unsafe { self.0.write_unaligned(value) }
+        }
+    }
+
+    /// Fails where the pointer is null: for functions that must not begin without it.
+    pub(crate) fn check(self) -> Answer {
+        if self.0.is_null() { Err(null_pointer()) } else { Ok(()) }
+    }
+
+    /// Writes element `index` of the array that begins here.
+    pub(crate) fn set_at(self, index: usize, value: T) {
+        // SAFETY: by the module's argument; callers pass an index below the length that came
+        // with the pointer.
+        unsafe { self.0.add(index).write_unaligned(value) }
+    }
+
+    /// The same place for a value of another type: some functions say the type beside it.
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+
+    /// Element `index` of an array that is read and written.
+    pub(crate) fn get_at(self, index: usize) -> T
+    where
+        T: Copy,
+    {
+        // SAFETY: as for `set_at`.
+        unsafe { self.0.add(index).read_unaligned() }
+    }
+}
+
+/// Where a function reads an argument: null, or valid for reading `T`s.
+#[repr(transparent)]
+pub struct In<T>(*const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T> From<&T> for In<T> {
+    fn from(place: &T) -> Self {
+        Self(place)
+    }
+}
+
+impl<T> From<&[T]> for In<T> {
+    fn from(places: &[T]) -> Self {
+        Self(places.as_ptr())
+    }
+}
+
+impl<T> In<T> {
+    /// The same place for a value of another type.
+    pub fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+}
+
+impl<T: Copy> In<T> {
+    /// The null pointer: nothing is given.
+    pub const NULL: Self = Self(std::ptr::null());
+
+    /// Whether nothing is given.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The value; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
+    pub(crate) fn get(self) -> Answer<T> {
+        if self.is_null() { Err(null_pointer()) } else { Ok(self.at(0)) }
+    }
+
+    /// Element `index` of the array that begins here.
+    pub(crate) fn at(self, index: usize) -> T {
+        // SAFETY: by the module's argument; callers have checked for null and pass an index
+        // below the length that came with the pointer, or below the array's end mark.
+        unsafe { self.0.add(index).read_unaligned() }
+    }
+}
+
+/// A NUL-terminated text; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
+pub(crate) fn text<'a>(from: In<c_char>) -> Answer<&'a CStr> {
+    if from.is_null() {
+        return Err(null_pointer());
+    }
+    // SAFETY: by the module's argument the text ends with a NUL and lives until the call returns;
+    // callers do not keep it longer.
+    Ok(unsafe { CStr::from_ptr(from.0) })
+}
+
+/// Host memory that a copy reads or writes, or that a launch takes arguments from.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct HostPtr(pub *mut c_void);
+
+// SAFETY: a bare address; the copy that carries it to a stream's thread upholds the module's
+// argument, by which the caller keeps the memory valid until the stream reaches it.
+unsafe impl Send for HostPtr {}
+
+impl HostPtr {
+    /// The address.
+    pub(crate) fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The address as another type's.
+    pub(crate) fn as_in<T>(self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// Fails where the pointer is null.
+    pub(crate) fn check(self) -> Answer {
+        if self.0.is_null() { Err(null_pointer()) } else { Ok(()) }
+    }
+
+    /// The place `bytes` further on.
+    pub(crate) fn offset(self, bytes: usize) -> Self {
+        Self(self.0.wrapping_byte_add(bytes))
+    }
+
+    /// `len` bytes to read.
+    ///
+    /// # Safety
+    /// The memory is valid for reads of `len` bytes while the slice lives.
+    pub(crate) unsafe fn bytes<'a>(self, len: usize) -> &'a [u8] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts(self.0.cast(), len) }
+    }
+
+    /// `len` bytes to write.
+    ///
+    /// # Safety
+    /// The memory is valid for writes of `len` bytes, and nothing else uses it, while the slice
+    /// lives.
+    pub(crate) unsafe fn bytes_mut<'a>(self, len: usize) -> &'a mut [u8] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.0.cast(), len) }
+    }
+}
+
+fn null_pointer() -> Failure {
+    Failure::new(CUDA_ERROR_INVALID_VALUE, "a pointer argument is null")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structs_have_the_drivers_layout() {
+        assert_eq!(size_of::<LaunchAttribute>(), 72);
+        assert_eq!(size_of::<CUlaunchConfig>(), 56);
+        assert_eq!(size_of::<Copy2D>(), 128);
+    }
+
+    #[test]
+    fn null_pointers_are_refused() {
+        assert_eq!(Out::<i32>::NULL.set(1).unwrap_err().code, CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(In::<i32>::NULL.get().unwrap_err().code, CUDA_ERROR_INVALID_VALUE);
+        let mut value = 0;
+        Out::from(&mut value).set(7).unwrap();
+        assert_eq!(value, 7);
+    }
+}

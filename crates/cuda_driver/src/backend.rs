@@ -1,0 +1,144 @@
+//! Which driver answers, decided once, at the first `cuInit` that succeeds.
+
+use std::env;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
+use crate::detail::{Answer, Failure};
+use crate::real::Unusable;
+use crate::table::Symbols;
+use crate::{emulated, real};
+
+/// The environment variable that chooses.
+const VARIABLE: &str = "FERROWARP_DEVICE";
+
+/// Who answers the driver calls of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// The installed NVIDIA driver.
+    Cuda,
+    /// The emulator inside this process.
+    Emulator,
+}
+
+/// The chosen driver, ready for calls.
+#[derive(Clone, Copy)]
+pub(crate) enum Served {
+    Cuda(&'static Symbols),
+    Emulator,
+}
+
+struct Chosen {
+    served: Served,
+    /// A child after `fork` has another one, and no driver works there.
+    process: u32,
+}
+
+static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+static CHOOSING: Mutex<()> = Mutex::new(());
+
+/// What the variable asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Auto,
+    Cuda,
+    Emulator,
+}
+
+/// Who answers the driver calls of this process; `None` before a `cuInit` that succeeded.
+pub fn backend() -> Option<Backend> {
+    CHOSEN.get().map(|chosen| match chosen.served {
+        Served::Cuda(_) => Backend::Cuda,
+        Served::Emulator => Backend::Emulator,
+    })
+}
+
+/// The chosen driver, or `CUDA_ERROR_NOT_INITIALIZED`.
+pub(crate) fn served() -> Answer<Served> {
+    let Some(chosen) = CHOSEN.get() else {
+        return Err(Failure::new(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called yet"));
+    };
+    if chosen.process == std::process::id() { Ok(chosen.served) } else { Err(forked()) }
+}
+
+fn forked() -> Failure {
+    Failure::new(
+        CUDA_ERROR_NOT_INITIALIZED,
+        "this process was forked from one that had initialised CUDA; CUDA works only in the \
+         parent, or in a program that the child starts with exec",
+    )
+}
+
+/// Chooses a driver and starts it; does nothing where that is done.
+pub(crate) fn init() -> Answer {
+    let _choosing = CHOOSING.lock().unwrap_or_else(PoisonError::into_inner);
+    if CHOSEN.get().is_some() {
+        return served().map(|_| ());
+    }
+    let served = choose(wish(env::var(VARIABLE).ok().as_deref())?)?;
+    let chosen = Chosen { served, process: std::process::id() };
+    CHOSEN.set(chosen).map_err(|_| Failure::from(CUDA_ERROR_NOT_INITIALIZED))
+}
+
+fn wish(value: Option<&str>) -> Answer<Wish> {
+    match value {
+        None | Some("" | "auto") => Ok(Wish::Auto),
+        Some("cuda") => Ok(Wish::Cuda),
+        Some("emulator") => Ok(Wish::Emulator),
+        Some(other) => Err(Failure::new(
+            CUDA_ERROR_INVALID_VALUE,
+            format!("{VARIABLE} is `{other}`; it may be `auto`, `cuda` or `emulator`"),
+        )),
+    }
+}
+
+fn choose(wish: Wish) -> Answer<Served> {
+    match wish {
+        Wish::Emulator => start_emulator(),
+        Wish::Cuda => real::open().map(Served::Cuda).map_err(|why| no_cuda(&why)),
+        Wish::Auto => match real::open() {
+            Ok(symbols) => Ok(Served::Cuda(symbols)),
+            Err(_) => start_emulator(),
+        },
+    }
+}
+
+fn start_emulator() -> Answer<Served> {
+    emulated::start()?;
+    Ok(Served::Emulator)
+}
+
+fn no_cuda(why: &Unusable) -> Failure {
+    let text = format!(
+        "{VARIABLE} is `cuda`, but {why}; install the NVIDIA driver on a machine with an NVIDIA \
+         GPU, or set {VARIABLE}=emulator, or unset it to take what there is"
+    );
+    Failure::new(CUDA_ERROR_NO_DEVICE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_is_read_strictly() {
+        assert_eq!(wish(None).unwrap(), Wish::Auto);
+        assert_eq!(wish(Some("auto")).unwrap(), Wish::Auto);
+        assert_eq!(wish(Some("cuda")).unwrap(), Wish::Cuda);
+        assert_eq!(wish(Some("emulator")).unwrap(), Wish::Emulator);
+        let failure = wish(Some("CUDA")).unwrap_err();
+        assert_eq!(failure.code, CUDA_ERROR_INVALID_VALUE);
+        for word in ["`CUDA`", "`auto`", "`cuda`", "`emulator`"] {
+            assert!(failure.text.contains(word), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn an_unmet_wish_says_the_way_out() {
+        let failure = no_cuda(&Unusable::NoDevice);
+        assert_eq!(failure.code, CUDA_ERROR_NO_DEVICE);
+        for word in ["no device", "install the NVIDIA driver", "FERROWARP_DEVICE=emulator"] {
+            assert!(failure.text.contains(word), "{}", failure.text);
+        }
+    }
+}

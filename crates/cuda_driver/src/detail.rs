@@ -1,0 +1,96 @@
+//! The words behind a failing call: a driver result is one number, this is the rest.
+
+use std::cell::RefCell;
+
+use crate::codes::{self, CUresult};
+
+/// What lies behind the last failing driver call on this thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    /// The true result code, also where the call returned 999 because `cust` lacks the code.
+    pub code: u32,
+    /// One or more sentences: the JIT log, the kernel's fault, the size that did not fit, …
+    pub text: String,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Detail>> = const { RefCell::new(None) };
+}
+
+/// Takes the detail of the last driver call that failed on this thread, if nobody took it yet.
+///
+/// `CUDA_ERROR_NOT_READY` is an answer and not a fault: it leaves no detail.
+pub fn take_detail() -> Option<Detail> {
+    LAST.take()
+}
+
+/// A call's failure, on its way to the caller: the code, and the words where there are any.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Failure {
+    pub(crate) code: CUresult,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: CUresult, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+}
+
+/// A failure of which nothing is known but the code.
+impl From<CUresult> for Failure {
+    fn from(code: CUresult) -> Self {
+        Self { code, text: String::new() }
+    }
+}
+
+pub(crate) type Answer<T = ()> = Result<T, Failure>;
+
+/// Turns the answer of driver function `name` into the returned code, and keeps its detail.
+pub(crate) fn settle(name: &str, answer: Answer) -> CUresult {
+    match answer {
+        Ok(()) => codes::CUDA_SUCCESS,
+        Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {
+            LAST.set(None);
+            failure.code
+        }
+        Err(failure) => {
+            let returned = codes::returned_as(failure.code);
+            LAST.set(Some(describe(name, failure)));
+            returned
+        }
+    }
+}
+
+fn describe(name: &str, failure: Failure) -> Detail {
+    let known = codes::error_name(failure.code).zip(codes::error_meaning(failure.code));
+    let words = match (failure.text.is_empty(), known) {
+        (false, _) => failure.text,
+        (true, Some((code, meaning))) => {
+            format!("{} ({})", meaning.to_string_lossy(), code.to_string_lossy())
+        }
+        (true, None) => format!("the driver returned {}", failure.code),
+    };
+    Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {words}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_leaves_its_true_code_and_words() {
+        assert_eq!(settle("cuX", Err(Failure::new(912, "cluster of 32"))), 999);
+        let detail = take_detail().unwrap();
+        assert_eq!((detail.code, detail.text.as_str()), (912, "cuX: cluster of 32"));
+        assert_eq!(take_detail(), None);
+    }
+
+    #[test]
+    fn not_ready_leaves_none() {
+        settle("cuX", Err(Failure::from(1)));
+        assert_eq!(settle("cuX", Err(Failure::from(600))), 600);
+        assert_eq!(take_detail(), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! What was allocated, how, and by whom; the emulator's memory knows only where.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use ::emulator::memory::GlobalMemory;
+
+use super::registry::Handle;
+use super::{invalid, lock, the_device};
+use crate::codes::{CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE};
+use crate::detail::{Answer, Failure};
+
+/// How memory came to be the device's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `cuMemAlloc`.
+    Device,
+    /// `cuMemAllocAsync`.
+    Pooled,
+    /// `cuMemAllocManaged`.
+    Managed,
+    /// `cuMemHostAlloc`.
+    Host,
+    /// `cuMemHostRegister`: the program's own memory.
+    Registered,
+}
+
+impl Kind {
+    /// Whether the memory is the host's, which kernels may touch too.
+    pub(super) fn is_host(self) -> bool {
+        matches!(self, Self::Host | Self::Registered)
+    }
+}
+
+/// One live allocation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub(super) base: u64,
+    pub(super) bytes: u64,
+    pub(super) kind: Kind,
+    pub(super) flags: u32,
+    pub(super) context: Handle,
+}
+
+impl Block {
+    /// Gives the memory back. The block is out of the map already, so this happens once.
+    pub(super) fn release(&self) -> Answer {
+        let memory = memory()?;
+        match self.kind {
+            Kind::Device | Kind::Pooled | Kind::Managed => memory.free(self.base)?,
+            Kind::Host => memory.free_host(self.base)?,
+            Kind::Registered => memory.unregister(self.base)?,
+        }
+        Ok(())
+    }
+}
+
+static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
+
+/// The emulated device's memory.
+pub(super) fn memory() -> Answer<&'static GlobalMemory> {
+    Ok(the_device()?.memory())
+}
+
+/// Allocates memory of a kind.
+pub(super) fn allocate(kind: Kind, bytes: usize, flags: u32, context: Handle) -> Answer<u64> {
+    let bytes = bytes as u64;
+    let base = match kind {
+        Kind::Host => memory()?.alloc_host(bytes)?,
+        _ => memory()?.alloc(bytes)?,
+    };
+    add(Block { base, bytes, kind, flags, context });
+    Ok(base)
+}
+
+/// Enters memory into the map.
+pub(super) fn add(block: Block) {
+    lock(&BLOCKS).insert(block.base, block);
+}
+
+/// The live block that `address` lies in.
+pub(super) fn find(address: u64) -> Option<Block> {
+    let blocks = lock(&BLOCKS);
+    let (_, block) = blocks.range(..=address).next_back()?;
+    (address - block.base < block.bytes).then_some(*block)
+}
+
+/// The live block that `address` lies in, or `CUDA_ERROR_INVALID_VALUE`.
+pub(super) fn containing(address: u64) -> Answer<Block> {
+    find(address).ok_or_else(|| invalid(format!("{address:#x} lies in no live allocation")))
+}
+
+/// Takes the block that begins at `address` out of the map; from here on it is the caller's to
+/// release, and nobody else can free it.
+pub(super) fn take(address: u64, kinds: &[Kind]) -> Answer<Block> {
+    let mut blocks = lock(&BLOCKS);
+    match blocks.get(&address).map(|block| block.kind) {
+        Some(kind) if kinds.contains(&kind) => {}
+        Some(kind) => return Err(invalid(format!("{address:#x} is {kind:?} memory"))),
+        None => {
+            drop(blocks);
+            return Err(no_block(address, kinds));
+        }
+    }
+    blocks.remove(&address).ok_or_else(|| no_block(address, kinds))
+}
+
+fn no_block(address: u64, kinds: &[Kind]) -> Failure {
+    let code = match kinds {
+        [Kind::Registered] => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        _ => CUDA_ERROR_INVALID_VALUE,
+    };
+    let text = match find(address) {
+        Some(Block { base, bytes, .. }) => format!(
+            "{address:#x} is {} bytes into the {bytes}-byte allocation at {base:#x}; only its \
+             first address can be freed",
+            address - base
+        ),
+        None => format!("no live allocation begins at {address:#x}; was it freed already?"),
+    };
+    Failure::new(code, text)
+}
+
+/// Frees all that a context has.
+pub(super) fn free_all(context: Handle) -> Answer {
+    let theirs = |block: &Block| block.context == context;
+    let mut blocks = lock(&BLOCKS);
+    let gone: Vec<Block> = blocks.values().copied().filter(theirs).collect();
+    blocks.retain(|_, block| !theirs(block));
+    drop(blocks);
+    gone.iter().try_for_each(Block::release)
+}

@@ -1,0 +1,65 @@
+//! Functions on the host that a stream calls when it comes to them.
+#![allow(non_snake_case)]
+
+use std::cell::Cell;
+
+use super::queue::Work;
+use super::{check_flags, invalid, stream};
+use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
+use crate::detail::Answer;
+
+thread_local! {
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in such a function, from which the driver must not be called.
+pub(crate) fn running_here() -> bool {
+    RUNNING.get()
+}
+
+/// Runs `function` as one that must not call the driver.
+fn guarded(function: impl FnOnce()) {
+    RUNNING.set(true);
+    function();
+    RUNNING.set(false);
+}
+
+/// Once the context is lost the function is not called any more.
+pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
+    let (context, stream) = stream::named(stream)?;
+    let function = function.ok_or_else(|| invalid("the function is null"))?;
+    let work = Work::new(move |_| {
+        let HostPtr(data) = { data };
+        // SAFETY: the program handed both in for this call, from whatever thread it comes.
+        guarded(|| unsafe { function(data) });
+        Ok(())
+    });
+    context.queue.submit(&context, stream.line(), work).map(drop)
+}
+
+/// The stream's handle, to hand back to the program.
+struct Given(CUstream);
+
+// SAFETY: a number that nobody follows.
+unsafe impl Send for Given {}
+
+/// The callback runs also when the context was lost meanwhile, and is told so.
+pub(crate) fn cuStreamAddCallback(
+    stream: CUstream,
+    callback: CUstreamCallback,
+    data: HostPtr,
+    flags: u32,
+) -> Answer {
+    let given = Given(stream);
+    let (context, stream) = stream::named(stream)?;
+    check_flags(flags, 0)?;
+    let callback = callback.ok_or_else(|| invalid("the callback is null"))?;
+    let work = Work::new(move |context| {
+        let (Given(handle), HostPtr(data)) = { (given, data) };
+        let status = context.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
+        // SAFETY: the program handed both in for this call, from whatever thread it comes.
+        guarded(|| unsafe { callback(handle, status, data) });
+        Ok(())
+    });
+    context.queue.submit(&context, stream.line(), work.even_if_lost()).map(drop)
+}

@@ -1,0 +1,266 @@
+//! Contexts: the device's primary one, those that a program makes, and each thread's stack of them.
+#![allow(non_snake_case)]
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use super::current::{Context, current, named, pop, push, replace, top};
+use super::device::check_device;
+use super::queue::Point;
+use super::registry::Handle;
+use super::{check_flags, invalid, lock};
+use crate::abi::{CUcontext, CUdevice, Out};
+use crate::codes::{
+    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_UNSUPPORTED_LIMIT,
+};
+use crate::detail::{Answer, Failure};
+
+/// Scheduling (three bits), mapped host memory, and keeping local memory after a resize.
+const FLAGS: u32 = 0x1f;
+/// The version of the context interface, as NVIDIA's driver reports it for these functions.
+const API_VERSION: u32 = 3020;
+/// Of streams, from the lowest priority to the highest.
+pub(super) const PRIORITIES: (i32, i32) = (0, -5);
+
+struct Primary {
+    context: Option<Arc<Context>>,
+    retained: u32,
+    flags: u32,
+    /// A fault in an earlier primary context: the process cannot have another one.
+    lost: Option<Failure>,
+}
+
+static PRIMARY: Mutex<Primary> =
+    Mutex::new(Primary { context: None, retained: 0, flags: 0, lost: None });
+
+impl Primary {
+    fn retain(&mut self) -> Answer<Handle> {
+        if let Some(fault) = &self.lost {
+            let text = format!("an earlier fault cost this process the device: {}", fault.text);
+            return Err(Failure::new(CUDA_ERROR_LAUNCH_FAILED, text));
+        }
+        let flags = self.flags;
+        let context =
+            self.context.get_or_insert_with(|| Context::create(Handle::fresh(), flags, true));
+        context.check()?;
+        self.retained += 1;
+        Ok(context.handle)
+    }
+
+    fn end(&mut self) -> Answer {
+        let Some(context) = self.context.take() else { return Ok(()) };
+        self.lost = context.fault().cloned();
+        context.destroy()
+    }
+}
+
+pub(crate) fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice) -> Answer {
+    check_device(device)?;
+    context.check()?;
+    context.set(lock(&PRIMARY).retain()?.as_ptr())
+}
+
+pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Answer {
+    check_device(device)?;
+    let mut primary = lock(&PRIMARY);
+    match primary.retained {
+        0 => {
+            let text = "the primary context was released more often than it was retained";
+            Err(Failure::new(CUDA_ERROR_INVALID_CONTEXT, text))
+        }
+        retained => {
+            primary.retained = retained - 1;
+            if retained == 1 { primary.end() } else { Ok(()) }
+        }
+    }
+}
+
+pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Answer {
+    check_device(device)?;
+    lock(&PRIMARY).end()
+}
+
+pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: u32) -> Answer {
+    check_device(device)?;
+    check_flags(flags, FLAGS)?;
+    let mut primary = lock(&PRIMARY);
+    primary.flags = flags;
+    if let Some(context) = &primary.context {
+        context.check()?;
+        context.flags.store(flags, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+pub(crate) fn cuDevicePrimaryCtxGetState(
+    device: CUdevice,
+    flags: Out<u32>,
+    active: Out<i32>,
+) -> Answer {
+    check_device(device)?;
+    let primary = lock(&PRIMARY);
+    flags.set(primary.flags)?;
+    active.set(primary.context.is_some().into())
+}
+
+pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: u32, device: CUdevice) -> Answer {
+    check_device(device)?;
+    check_flags(flags, FLAGS)?;
+    context.check()?;
+    let made = Context::create(Handle::fresh(), flags, false);
+    context.set(made.handle.as_ptr())?;
+    push(made);
+    Ok(())
+}
+
+pub(crate) fn cuCtxDestroy_v2(context: CUcontext) -> Answer {
+    let context = named(context)?;
+    if context.is_primary() {
+        let text = "the primary context is not destroyed but released";
+        return Err(Failure::new(CUDA_ERROR_INVALID_CONTEXT, text));
+    }
+    if top().is_some_and(|top| top.handle == context.handle) {
+        pop()?;
+    }
+    context.destroy()
+}
+
+pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> Answer {
+    push(named(context)?);
+    Ok(())
+}
+
+pub(crate) fn cuCtxPopCurrent_v2(context: Out<CUcontext>) -> Answer {
+    context.set_if_wanted(pop()?.handle.as_ptr());
+    Ok(())
+}
+
+pub(crate) fn cuCtxSetCurrent(context: CUcontext) -> Answer {
+    let context = if context.is_null() { None } else { Some(named(context)?) };
+    replace(context);
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> Answer {
+    context.set(top().map_or(std::ptr::null_mut(), |top| top.handle.as_ptr()))
+}
+
+pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Answer {
+    current()?;
+    device.set(0)
+}
+
+pub(crate) fn cuCtxGetFlags(flags: Out<u32>) -> Answer {
+    flags.set(current()?.flags.load(Ordering::Relaxed))
+}
+
+pub(crate) fn cuCtxGetApiVersion(context: CUcontext, version: Out<u32>) -> Answer {
+    if context.is_null() { current()? } else { named(context)? }.check()?;
+    version.set(API_VERSION)
+}
+
+pub(crate) fn cuCtxGetCacheConfig(config: Out<i32>) -> Answer {
+    let context = current()?;
+    config.set(lock(&context.preferences).cache)
+}
+
+pub(crate) fn cuCtxSetCacheConfig(config: i32) -> Answer {
+    check_cache_config(config)?;
+    lock(&current()?.preferences).cache = config;
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetSharedMemConfig(config: Out<i32>) -> Answer {
+    let context = current()?;
+    config.set(lock(&context.preferences).shared_mem)
+}
+
+pub(crate) fn cuCtxSetSharedMemConfig(config: i32) -> Answer {
+    check_shared_mem_config(config)?;
+    lock(&current()?.preferences).shared_mem = config;
+    Ok(())
+}
+
+/// A preference between shared memory and first-level cache: none, shared, cache, equal.
+pub(super) fn check_cache_config(config: i32) -> Answer {
+    match config {
+        0..=3 => Ok(()),
+        _ => Err(invalid(format!("{config} is no cache configuration; there are 0 to 3"))),
+    }
+}
+
+/// The width of a shared-memory bank: the default, four bytes, eight bytes.
+pub(super) fn check_shared_mem_config(config: i32) -> Answer {
+    match config {
+        0..=2 => Ok(()),
+        _ => Err(invalid(format!("{config} is no shared-memory configuration; there are 0 to 2"))),
+    }
+}
+
+/// The limits of a context, with the defaults of NVIDIA's driver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    stack_bytes: usize,
+    printf_bytes: usize,
+    heap_bytes: usize,
+    fetch_bytes: usize,
+    persisting_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            stack_bytes: 1024,
+            printf_bytes: 1 << 20,
+            heap_bytes: 8 << 20,
+            fetch_bytes: 64,
+            persisting_bytes: 0,
+        }
+    }
+}
+
+impl Limits {
+    fn limit(&mut self, number: i32) -> Answer<&mut usize> {
+        match number {
+            0 => Ok(&mut self.stack_bytes),
+            1 => Ok(&mut self.printf_bytes),
+            2 => Ok(&mut self.heap_bytes),
+            5 => Ok(&mut self.fetch_bytes),
+            6 => Ok(&mut self.persisting_bytes),
+            _ => {
+                let text = format!("limit {number} does not exist on this device");
+                Err(Failure::new(CUDA_ERROR_UNSUPPORTED_LIMIT, text))
+            }
+        }
+    }
+}
+
+pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: i32) -> Answer {
+    let context = current()?;
+    value.set(*lock(&context.preferences).limits.limit(limit)?)
+}
+
+pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> Answer {
+    let context = current()?;
+    *lock(&context.preferences).limits.limit(limit)? = value;
+    Ok(())
+}
+
+pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -> Answer {
+    current()?;
+    least.set_if_wanted(PRIORITIES.0);
+    greatest.set_if_wanted(PRIORITIES.1);
+    Ok(())
+}
+
+pub(crate) fn cuCtxSynchronize() -> Answer {
+    let context = current()?;
+    context.queue.wait_all();
+    context.check()
+}
+
+/// Blocks until all points are reached, then fails where the context was lost.
+pub(super) fn wait(context: &Context, points: &[Point]) -> Answer {
+    points.iter().for_each(Point::wait);
+    context.check()
+}

@@ -1,0 +1,138 @@
+//! Contexts: what they hold, which one a thread uses, and how one is lost.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::queue::Queue;
+use super::registry::{Handle, Registry};
+use super::{allocations, event, function, link, module, stream};
+use crate::codes::{CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_INVALID_CONTEXT};
+use crate::detail::{Answer, Failure};
+
+/// A context.
+pub(super) struct Context {
+    pub(super) handle: Handle,
+    pub(super) flags: AtomicU32,
+    pub(super) preferences: Mutex<Preferences>,
+    pub(super) queue: Queue,
+    primary: bool,
+    /// The first fault of a kernel, which every later call answers.
+    lost: OnceLock<Failure>,
+    destroyed: AtomicBool,
+}
+
+/// What a program may set for a context. None of it changes what the emulator computes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Preferences {
+    pub(super) cache: i32,
+    pub(super) shared_mem: i32,
+    pub(super) limits: super::context::Limits,
+}
+
+static CONTEXTS: Registry<Context> = Registry::new("context");
+
+thread_local! {
+    /// The contexts of this thread; the last one is current.
+    static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Context {
+    /// Makes a context under `handle`.
+    pub(super) fn create(handle: Handle, flags: u32, primary: bool) -> Arc<Self> {
+        let context = Arc::new(Self {
+            handle,
+            flags: AtomicU32::new(flags),
+            preferences: Mutex::default(),
+            queue: Queue::new(),
+            primary,
+            lost: OnceLock::new(),
+            destroyed: AtomicBool::new(false),
+        });
+        CONTEXTS.put(handle, context.clone());
+        context
+    }
+
+    /// Whether this is the device's primary context.
+    pub(super) fn is_primary(&self) -> bool {
+        self.primary
+    }
+
+    /// Ends the context for good, as a fault in a kernel does. The first fault stays.
+    pub(super) fn lose(&self, fault: Failure) {
+        let _ = self.lost.set(fault);
+    }
+
+    /// The fault that ended the context.
+    pub(super) fn fault(&self) -> Option<&Failure> {
+        self.lost.get()
+    }
+
+    /// Fails where the context was lost or destroyed.
+    pub(super) fn check(&self) -> Answer {
+        if self.destroyed.load(Ordering::Acquire) {
+            return Err(destroyed());
+        }
+        self.fault().cloned().map_or(Ok(()), Err)
+    }
+
+    /// Waits for all work, then forgets everything that was made in the context.
+    pub(super) fn destroy(&self) -> Answer {
+        self.destroyed.store(true, Ordering::Release);
+        self.queue.wait_all();
+        // Not there when two threads destroy it at once: the other one did the rest.
+        CONTEXTS.remove(self.handle)?;
+        stream::forget(self.handle);
+        event::forget(self.handle);
+        module::forget(self.handle);
+        function::forget(self.handle);
+        link::forget(self.handle);
+        allocations::free_all(self.handle)
+    }
+}
+
+fn destroyed() -> Failure {
+    Failure::new(CUDA_ERROR_CONTEXT_IS_DESTROYED, "this thread's current context was destroyed")
+}
+
+/// The live context of this handle, or `CUDA_ERROR_INVALID_CONTEXT`.
+pub(super) fn named(handle: impl Into<Handle>) -> Answer<Arc<Context>> {
+    CONTEXTS.find(handle.into()).ok_or_else(|| {
+        Failure::new(CUDA_ERROR_INVALID_CONTEXT, "the handle is that of no live context")
+    })
+}
+
+/// This thread's current context, whatever state it is in.
+pub(super) fn top() -> Option<Arc<Context>> {
+    STACK.with_borrow(|stack| stack.last().cloned())
+}
+
+/// This thread's current context, where it can be used.
+pub(super) fn current() -> Answer<Arc<Context>> {
+    let context = top().ok_or_else(none_current)?;
+    context.check()?;
+    Ok(context)
+}
+
+fn none_current() -> Failure {
+    let text = "no context is current on this thread; each thread makes one current for itself";
+    Failure::new(CUDA_ERROR_INVALID_CONTEXT, text)
+}
+
+/// Makes `context` current above those that the thread has.
+pub(super) fn push(context: Arc<Context>) {
+    STACK.with_borrow_mut(|stack| stack.push(context));
+}
+
+/// Takes the current context off; the one below becomes current.
+pub(super) fn pop() -> Answer<Arc<Context>> {
+    STACK.with_borrow_mut(Vec::pop).ok_or_else(none_current)
+}
+
+/// Puts `context` in the place of the current one; `None` only takes that one off.
+pub(super) fn replace(context: Option<Arc<Context>>) {
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        stack.extend(context);
+    });
+}

@@ -1,0 +1,167 @@
+//! Filling memory with a value.
+#![allow(non_snake_case)]
+
+use std::sync::Arc;
+
+use super::allocations::memory;
+use super::context::wait;
+use super::copy::gone;
+use super::current::{Context, current};
+use super::queue::{Line, Point, Work};
+use super::{invalid, stream};
+use crate::abi::{CUdeviceptr, CUstream};
+use crate::detail::Answer;
+
+/// A value of 8, 16 or 32 bits.
+#[derive(Clone, Copy)]
+enum Value {
+    Bits8(u8),
+    Bits16(u16),
+    Bits32(u32),
+}
+
+impl Value {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Bits8(_) => 1,
+            Self::Bits16(_) => 2,
+            Self::Bits32(_) => 4,
+        }
+    }
+}
+
+/// `rows` rows of `count` values, `pitch` bytes apart.
+#[derive(Clone, Copy)]
+struct Fill {
+    dst: u64,
+    value: Value,
+    count: usize,
+    pitch: usize,
+    rows: usize,
+}
+
+impl Fill {
+    fn row(dst: u64, value: Value, count: usize) -> Self {
+        Self { dst, value, count, pitch: 0, rows: 1 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0 || self.rows == 0
+    }
+
+    fn check(&self) -> Answer {
+        let too_large = || invalid("the memory to fill is larger than the address space");
+        let row = self.count.checked_mul(self.value.bytes()).ok_or_else(too_large)?;
+        if self.rows > 1 && self.pitch < row {
+            return Err(invalid(format!("pitch {} is less than a row of {row}", self.pitch)));
+        }
+        if !self.dst.is_multiple_of(self.value.bytes() as u64) {
+            return Err(invalid(format!("{:#x} is misaligned for the value", self.dst)));
+        }
+        let gaps = self.pitch.checked_mul(self.rows - 1).ok_or_else(too_large)?;
+        let span = gaps.checked_add(row).ok_or_else(too_large)?;
+        Ok(memory()?.check(self.dst, span as u64)?)
+    }
+
+    fn run(&self) -> Answer {
+        let memory = memory()?;
+        for row in 0..self.rows {
+            let (dst, count) = (self.dst + (row * self.pitch) as u64, self.count as u64);
+            match self.value {
+                Value::Bits8(value) => memory.fill8(dst, value, count)?,
+                Value::Bits16(value) => memory.fill16(dst, value, count)?,
+                Value::Bits32(value) => memory.fill32(dst, value, count)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(self, context: &Arc<Context>, line: &Line) -> Answer<Vec<Point>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.check()?;
+        let work = Work::new(move |_| self.run().map_err(gone));
+        Ok(vec![context.queue.submit(context, line, work)?])
+    }
+}
+
+fn now(fill: Fill) -> Answer {
+    let context = current()?;
+    let points = fill.submit(&context, context.queue.null())?;
+    wait(&context, &points)
+}
+
+fn later(fill: Fill, stream: CUstream) -> Answer {
+    let (context, stream) = stream::named(stream)?;
+    fill.submit(&context, stream.line()).map(drop)
+}
+
+pub(crate) fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize) -> Answer {
+    now(Fill::row(dst, Value::Bits8(value), count))
+}
+
+pub(crate) fn cuMemsetD16_v2(dst: CUdeviceptr, value: u16, count: usize) -> Answer {
+    now(Fill::row(dst, Value::Bits16(value), count))
+}
+
+pub(crate) fn cuMemsetD32_v2(dst: CUdeviceptr, value: u32, count: usize) -> Answer {
+    now(Fill::row(dst, Value::Bits32(value), count))
+}
+
+pub(crate) fn cuMemsetD8Async(
+    dst: CUdeviceptr,
+    value: u8,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill::row(dst, Value::Bits8(value), count), stream)
+}
+
+pub(crate) fn cuMemsetD16Async(
+    dst: CUdeviceptr,
+    value: u16,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill::row(dst, Value::Bits16(value), count), stream)
+}
+
+pub(crate) fn cuMemsetD32Async(
+    dst: CUdeviceptr,
+    value: u32,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill::row(dst, Value::Bits32(value), count), stream)
+}
+
+pub(crate) fn cuMemsetD2D8_v2(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u8,
+    width: usize,
+    height: usize,
+) -> Answer {
+    now(Fill { dst, value: Value::Bits8(value), count: width, pitch, rows: height })
+}
+
+pub(crate) fn cuMemsetD2D16_v2(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u16,
+    width: usize,
+    height: usize,
+) -> Answer {
+    now(Fill { dst, value: Value::Bits16(value), count: width, pitch, rows: height })
+}
+
+pub(crate) fn cuMemsetD2D32_v2(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u32,
+    width: usize,
+    height: usize,
+) -> Answer {
+    now(Fill { dst, value: Value::Bits32(value), count: width, pitch, rows: height })
+}

@@ -1,0 +1,154 @@
+//! Kernels of loaded modules.
+#![allow(non_snake_case)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use ::emulator::{Function, Module};
+
+use super::context::{check_cache_config, check_shared_mem_config};
+use super::current::current;
+use super::registry::{Handle, Registry};
+use super::{invalid, the_device};
+use crate::abi::{CUfunction, CUmodule, Out};
+use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
+use crate::detail::{Answer, Failure};
+
+/// The driver's numbers of the attributes that can be set.
+const MAX_DYNAMIC_SHARED: i32 = 8;
+const CARVEOUT: i32 = 9;
+
+/// A kernel that a program has a handle of.
+pub(super) struct Kernel {
+    pub(super) context: Handle,
+    pub(super) module: Handle,
+    pub(super) entry: Arc<Function>,
+    /// Keeps the module's variables while the kernel runs.
+    code: Arc<Module>,
+    max_dynamic_shared: AtomicI32,
+    /// How much of the on-chip memory should be shared memory: a hint.
+    carveout: AtomicI32,
+}
+
+static KERNELS: Registry<Kernel> = Registry::new("function");
+
+/// Forgets a context's functions.
+pub(super) fn forget(context: Handle) {
+    KERNELS.remove_where(|kernel| kernel.context == context);
+}
+
+/// Forgets a module's functions.
+pub(super) fn forget_module(module: Handle) {
+    KERNELS.remove_where(|kernel| kernel.module == module);
+}
+
+/// The kernel of this handle.
+pub(super) fn named(function: CUfunction) -> Answer<Arc<Kernel>> {
+    KERNELS.get(function)
+}
+
+/// A handle for a module's kernel.
+pub(super) fn add(
+    context: Handle,
+    module: Handle,
+    code: &Arc<Module>,
+    entry: Arc<Function>,
+) -> Answer<Handle> {
+    let profile = the_device()?.profile();
+    let left = profile.shared_mem_per_block.saturating_sub(entry.static_shared_bytes);
+    Ok(KERNELS.add(Kernel {
+        context,
+        module,
+        entry,
+        code: code.clone(),
+        max_dynamic_shared: AtomicI32::new(left as i32),
+        carveout: AtomicI32::new(-1),
+    }))
+}
+
+impl Kernel {
+    /// Dynamic shared memory that a launch may ask for.
+    pub(super) fn shared_limit(&self) -> u32 {
+        self.max_dynamic_shared.load(Ordering::Relaxed).unsigned_abs()
+    }
+
+    fn attribute(&self, attribute: i32) -> Answer<i32> {
+        let Function { static_shared_bytes, local_bytes, registers, .. } = &*self.entry;
+        Ok(match attribute {
+            0 => self.entry.max_threads_per_block as i32,
+            1 => *static_shared_bytes as i32,
+            3 => *local_bytes as i32,
+            4 => *registers as i32,
+            5 => version_number(self.code.version()),
+            6 => version_number(the_device()?.profile().compute_capability),
+            MAX_DYNAMIC_SHARED => self.max_dynamic_shared.load(Ordering::Relaxed),
+            CARVEOUT => self.carveout.load(Ordering::Relaxed),
+            // Constant memory of its own, a cache mode, and six about clusters: none.
+            2 | 7 | 10..=15 => 0,
+            _ => return Err(invalid(format!("{attribute} is no attribute of a function"))),
+        })
+    }
+
+    fn set_attribute(&self, attribute: i32, value: i32) -> Answer {
+        match attribute {
+            MAX_DYNAMIC_SHARED => self.set_max_dynamic_shared(value),
+            CARVEOUT if (-1..=100).contains(&value) => {
+                self.carveout.store(value, Ordering::Relaxed);
+                Ok(())
+            }
+            CARVEOUT => Err(invalid(format!("a carve-out of {value}; it may be -1 to 100"))),
+            10..=15 => Err(Failure::new(
+                CUDA_ERROR_NOT_SUPPORTED,
+                "the emulator does not have clusters of blocks",
+            )),
+            _ => Err(invalid(format!("attribute {attribute} of a function cannot be set"))),
+        }
+    }
+
+    fn set_max_dynamic_shared(&self, bytes: i32) -> Answer {
+        let optin = the_device()?.profile().shared_mem_per_block_optin;
+        let left = optin.saturating_sub(self.entry.static_shared_bytes) as i32;
+        if !(0..=left).contains(&bytes) {
+            let name = &self.entry.name;
+            return Err(invalid(format!(
+                "{bytes} bytes of dynamic shared memory; kernel `{name}` may have {left}"
+            )));
+        }
+        self.max_dynamic_shared.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// 8.7 as 87, as the driver writes versions of PTX and of devices.
+fn version_number((major, minor): (u32, u32)) -> i32 {
+    (major * 10 + minor) as i32
+}
+
+pub(crate) fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: CUfunction) -> Answer {
+    current()?;
+    value.set(named(function)?.attribute(attribute)?)
+}
+
+pub(crate) fn cuFuncSetAttribute(function: CUfunction, attribute: i32, value: i32) -> Answer {
+    current()?;
+    named(function)?.set_attribute(attribute, value)
+}
+
+/// A hint about a cache that the emulator does not have: it is checked, and that is all.
+pub(crate) fn cuFuncSetCacheConfig(function: CUfunction, config: i32) -> Answer {
+    current()?;
+    named(function)?;
+    check_cache_config(config)
+}
+
+/// A hint about banks, without effect on devices since 2014 as well: it is checked.
+pub(crate) fn cuFuncSetSharedMemConfig(function: CUfunction, config: i32) -> Answer {
+    current()?;
+    named(function)?;
+    check_shared_mem_config(config)
+}
+
+pub(crate) fn cuFuncGetModule(module: Out<CUmodule>, function: CUfunction) -> Answer {
+    current()?;
+    module.set(named(function)?.module.as_ptr())
+}

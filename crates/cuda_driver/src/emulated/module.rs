@@ -1,0 +1,141 @@
+//! Modules: PTX text becomes kernels and variables.
+#![allow(non_snake_case)]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Arc, Mutex};
+
+use ::emulator::Module;
+
+use super::current::{Context, current};
+use super::jit::Options;
+use super::registry::{Handle, Registry};
+use super::{function, lock, the_device};
+use crate::abi::{CUdeviceptr, CUfunction, CUmodule, HostPtr, In, Out, text};
+use crate::codes::{
+    CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU,
+    CUDA_ERROR_NOT_FOUND,
+};
+use crate::detail::{Answer, Failure};
+
+/// How machine code for a GPU begins: an ELF file, a fat binary, and the wrapper of one.
+const BINARIES: [&[u8]; 3] = [b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"];
+/// Modules are loaded whole, and at once.
+const EAGER_LOADING: i32 = 1;
+
+/// A loaded module.
+struct Loaded {
+    context: Handle,
+    code: Arc<Module>,
+    /// The handles given out: a function has one.
+    functions: Mutex<HashMap<String, Handle>>,
+}
+
+static MODULES: Registry<Loaded> = Registry::new("module");
+
+/// Forgets a context's modules.
+pub(super) fn forget(context: Handle) {
+    MODULES.remove_where(|module| module.context == context);
+}
+
+/// Compiles an image.
+pub(super) fn compile(image: &[u8]) -> Answer<Arc<Module>> {
+    if BINARIES.iter().any(|start| image.starts_with(start)) {
+        let text = "the image is machine code for a GPU; the emulator runs PTX text";
+        return Err(Failure::new(CUDA_ERROR_NO_BINARY_FOR_GPU, text));
+    }
+    let text = str::from_utf8(image).map_err(|error| {
+        Failure::new(CUDA_ERROR_INVALID_PTX, format!("the PTX is not text: {error}"))
+    })?;
+    Ok(the_device()?.load(text)?)
+}
+
+fn keep(module: Out<CUmodule>, context: &Context, code: Arc<Module>) -> Answer {
+    let loaded = Loaded { context: context.handle, code, functions: Mutex::default() };
+    module.set(MODULES.add(loaded).as_ptr())
+}
+
+pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> Answer {
+    let context = current()?;
+    let path = text(path)?.to_string_lossy();
+    let image = std::fs::read(&*path).map_err(|error| {
+        Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
+    })?;
+    module.check()?;
+    keep(module, &context, compile(&image)?)
+}
+
+pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: HostPtr) -> Answer {
+    cuModuleLoadDataEx(module, image, 0, In::NULL, Out::NULL)
+}
+
+pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: HostPtr) -> Answer {
+    cuModuleLoadData(module, image)
+}
+
+pub(crate) fn cuModuleLoadDataEx(
+    module: Out<CUmodule>,
+    image: HostPtr,
+    n_options: u32,
+    options: In<i32>,
+    values: Out<*mut c_void>,
+) -> Answer {
+    let context = current()?;
+    module.check()?;
+    let image: &CStr = text(image.as_in())?;
+    let code = Options::read(n_options, options, values)?.logged(|| compile(image.to_bytes()))?;
+    keep(module, &context, code)
+}
+
+pub(crate) fn cuModuleUnload(module: CUmodule) -> Answer {
+    current()?;
+    MODULES.remove(module)?;
+    function::forget_module(Handle::from(module));
+    Ok(())
+}
+
+pub(crate) fn cuModuleGetFunction(
+    function: Out<CUfunction>,
+    module: CUmodule,
+    name: In<c_char>,
+) -> Answer {
+    current()?;
+    let loaded = MODULES.get(module)?;
+    let name = text(name)?.to_string_lossy();
+    let entry = loaded.code.function(&name).ok_or_else(|| no_function(&loaded.code, &name))?;
+    let mut functions = lock(&loaded.functions);
+    let handle = match functions.get(&*name) {
+        Some(handle) => *handle,
+        None => function::add(loaded.context, module.into(), &loaded.code, entry)?,
+    };
+    functions.insert(name.into_owned(), handle);
+    function.set(handle.as_ptr())
+}
+
+fn no_function(code: &Module, name: &str) -> Failure {
+    let names = code.functions();
+    let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let text = format!("the module has no kernel `{name}`; it has {there}");
+    Failure::new(CUDA_ERROR_NOT_FOUND, text)
+}
+
+pub(crate) fn cuModuleGetGlobal_v2(
+    address: Out<CUdeviceptr>,
+    bytes: Out<usize>,
+    module: CUmodule,
+    name: In<c_char>,
+) -> Answer {
+    current()?;
+    let loaded = MODULES.get(module)?;
+    let name = text(name)?.to_string_lossy();
+    let global = loaded.code.global(&name).ok_or_else(|| {
+        Failure::new(CUDA_ERROR_NOT_FOUND, format!("the module has no variable `{name}`"))
+    })?;
+    address.set_if_wanted(global.address);
+    bytes.set_if_wanted(global.size_bytes as usize);
+    Ok(())
+}
+
+pub(crate) fn cuModuleGetLoadingMode(mode: Out<i32>) -> Answer {
+    mode.set(EAGER_LOADING)
+}

@@ -1,0 +1,80 @@
+//! A kernel's arguments: from the caller's pointers to the bytes that the kernel reads.
+
+use ::emulator::Function;
+
+use super::invalid;
+use crate::abi::{HostPtr, In};
+use crate::detail::{Answer, Failure};
+
+/// Marks in the list `extra` of a launch.
+const END: usize = 0;
+const BUFFER: usize = 1;
+const BUFFER_BYTES: usize = 2;
+/// The alignment to which a caller may round the buffer's size up.
+const ROUNDING: usize = 16;
+
+/// The packed arguments of a launch.
+pub(super) fn pack(
+    function: &Function,
+    params: In<HostPtr>,
+    extra: In<HostPtr>,
+) -> Answer<Vec<u8>> {
+    match (params.is_null(), extra.is_null()) {
+        (false, false) => Err(invalid("arguments were given in two ways; a launch takes one")),
+        (true, false) => from_buffer(function, extra),
+        (false, true) => one_by_one(function, params),
+        (true, true) if function.params.is_empty() => Ok(Vec::new()),
+        (true, true) => {
+            let (name, count) = (&function.name, function.params.len());
+            Err(invalid(format!("kernel `{name}` takes {count} arguments and was given none")))
+        }
+    }
+}
+
+fn one_by_one(function: &Function, params: In<HostPtr>) -> Answer<Vec<u8>> {
+    let mut packed = vec![0; function.param_bytes];
+    for (index, param) in function.params.iter().enumerate() {
+        let from = params.at(index);
+        from.check().map_err(|_| null_argument(function, index))?;
+        let (offset, size) = (param.offset, param.size);
+        // SAFETY: the caller of the launch gave a pointer for each of the kernel's parameters,
+        // each to a value of that parameter's size.
+        packed[offset..offset + size].copy_from_slice(unsafe { from.bytes(size) });
+    }
+    Ok(packed)
+}
+
+fn null_argument(function: &Function, index: usize) -> Failure {
+    let (name, count) = (&function.name, function.params.len());
+    invalid(format!("argument {index} of the {count} of kernel `{name}` is a null pointer"))
+}
+
+fn from_buffer(function: &Function, extra: In<HostPtr>) -> Answer<Vec<u8>> {
+    let (buffer, bytes) = read_list(extra)?;
+    let needed = function.param_bytes;
+    if bytes != needed && bytes != needed.next_multiple_of(ROUNDING) {
+        let name = &function.name;
+        return Err(invalid(format!(
+            "kernel `{name}` takes {needed} bytes of arguments and was given {bytes}"
+        )));
+    }
+    if needed > 0 {
+        buffer.check()?;
+    }
+    // SAFETY: the caller of the launch vouches for a buffer of the size that came with it.
+    Ok(if needed == 0 { Vec::new() } else { unsafe { buffer.bytes(needed) }.to_vec() })
+}
+
+fn read_list(extra: In<HostPtr>) -> Answer<(HostPtr, usize)> {
+    let (mut buffer, mut bytes) = (HostPtr(std::ptr::null_mut()), 0);
+    let mut at = 0;
+    loop {
+        match extra.at(at).0.addr() {
+            END => return Ok((buffer, bytes)),
+            BUFFER => buffer = extra.at(at + 1),
+            BUFFER_BYTES => bytes = extra.at(at + 1).as_in::<usize>().get()?,
+            odd => return Err(invalid(format!("{odd:#x} is no mark of the list `extra`"))),
+        }
+        at += 2;
+    }
+}

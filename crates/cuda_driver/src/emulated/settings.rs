@@ -1,0 +1,66 @@
+//! What the environment says about the emulated device.
+
+use std::env;
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use ::emulator::Profile;
+
+use super::invalid;
+use crate::detail::{Answer, Failure};
+
+/// The environment variable that sizes device memory.
+const MEMORY: &str = "FERROWARP_EMULATOR_MEMORY";
+
+/// The device to emulate.
+pub(super) fn profile() -> Answer<Profile> {
+    let worker_threads = available_parallelism().map_or(1, NonZero::get);
+    let name = "Ferrowarp emulator".to_owned();
+    let mut profile = Profile { name, worker_threads, ..Profile::hopper() }.with_fuel_from_env();
+    if let Some(text) = env::var_os(MEMORY) {
+        profile.total_memory_bytes = memory_bytes(&text.to_string_lossy())?;
+    }
+    Ok(profile)
+}
+
+/// A number of bytes, with a suffix for powers of 1024.
+fn memory_bytes(text: &str) -> Answer<u64> {
+    let (digits, shift) = match text.trim().char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&text.trim()[..at], 10),
+        Some((at, 'M' | 'm')) => (&text.trim()[..at], 20),
+        Some((at, 'G' | 'g')) => (&text.trim()[..at], 30),
+        _ => (text.trim(), 0),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(1 << shift));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| not_a_size(text))
+}
+
+fn not_a_size(text: &str) -> Failure {
+    invalid(format!(
+        "{MEMORY} is `{text}`; it may be a number of bytes such as `268435456`, or one with a \
+         suffix such as `512K`, `256M` or `4G`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes() {
+        for (text, bytes) in
+            [("4096", 4096), ("512K", 512 << 10), ("3m", 3 << 20), (" 2G ", 2 << 30)]
+        {
+            assert_eq!(memory_bytes(text).unwrap(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_by_name() {
+        for text in ["", "G", "0", "-1", "1.5G", "12Q", "99999999999G", "ten"] {
+            let failure = memory_bytes(text).unwrap_err();
+            assert_eq!(failure.code, 1);
+            assert!(failure.text.contains(&format!("{MEMORY} is `{text}`")), "{}", failure.text);
+        }
+    }
+}

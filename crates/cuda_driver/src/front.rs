@@ -1,0 +1,47 @@
+//! What every exported function does: find who answers, ask, and keep the detail of a failure.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::backend::{self, Served};
+use crate::codes::{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_UNKNOWN, CUresult};
+use crate::detail::{Answer, Failure, settle};
+use crate::emulated::callback;
+use crate::table::Symbols;
+
+/// A call that the chosen driver answers.
+pub(crate) fn call(
+    name: &str,
+    real: impl FnOnce(&'static Symbols) -> Answer,
+    emulated: impl FnOnce() -> Answer,
+) -> CUresult {
+    answer(name, || match backend::served()? {
+        Served::Cuda(symbols) => real(symbols),
+        Served::Emulator if callback::running_here() => Err(inside_callback()),
+        Served::Emulator => emulated(),
+    })
+}
+
+/// A call that `respond` answers. A panic in there is a fault of this crate or of the emulator;
+/// it becomes an error and never crosses the C interface.
+pub(crate) fn answer(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
+    let answer = catch_unwind(AssertUnwindSafe(respond))
+        .unwrap_or_else(|panic| Err(Failure::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))));
+    settle(name, answer)
+}
+
+/// The words of a panic.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    format!("internal error of the emulator: {words}")
+}
+
+fn inside_callback() -> Failure {
+    Failure::new(
+        CUDA_ERROR_NOT_PERMITTED,
+        "a function that a stream calls on the host must not call the driver",
+    )
+}

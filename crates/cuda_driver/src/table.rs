@@ -1,0 +1,383 @@
+//! The one list of driver functions.
+//!
+//! A row is a name and its arguments. From it come the exported C function, the real driver's
+//! symbol, and the call of the emulated function of the same name in `emulated/<topic>.rs`;
+//! a row of the topic `unsupported` answers `CUDA_ERROR_NOT_SUPPORTED` on the emulator, and one
+//! of the topic `anytime` is answered by the front itself, also before `cuInit`.
+//! `=> path` names the function that calls the real driver in place of a plain forward.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use crate::abi::*;
+use crate::codes::CUresult;
+use crate::{anytime, emulated, front, real};
+
+macro_rules! driver_functions {
+    ($($topic:ident {
+        $($name:ident($($arg:ident: $type:ty),* $(,)?) $(=> $hook:path)?;)*
+    })*) => {
+        /// The real driver's functions; `None` where the installed driver has no such symbol.
+        #[allow(non_snake_case, dead_code, reason = "a hooked row calls another row's symbol")]
+        pub(crate) struct Symbols {
+            $($(pub(crate) $name: Option<unsafe extern "C" fn($($type),*) -> CUresult>,)*)*
+        }
+
+        impl Symbols {
+            /// Looks every function up in an opened driver library.
+            ///
+            /// # Safety
+            /// `library` is the CUDA driver, and stays open as long as the functions are used.
+            pub(crate) unsafe fn load(library: &libloading::Library) -> Self {
+                Self {
+                    // SAFETY: the driver's function of this name has this row's signature.
+                    $($($name: unsafe { real::symbol(library, concat!(stringify!($name), "\0")) },)*)*
+                }
+            }
+        }
+
+        /// The name of every driver function that this crate exports.
+        pub const FUNCTIONS: &[&str] = &[$($(stringify!($name),)*)*];
+
+        $($(
+            #[doc = concat!("The driver API's `", stringify!($name), "`.")]
+            ///
+            /// # Safety
+            /// The driver API's: each pointer is null where the API allows it, or valid for what
+            /// the function does with it, and handles and addresses are the driver's own.
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> CUresult {
+                serve!($topic, $name, ($($arg),*), ($($hook)?))
+            }
+        )*)*
+    };
+}
+
+macro_rules! serve {
+    (anytime, $name:ident, ($($arg:ident),*), ()) => {
+        front::answer(stringify!($name), || anytime::$name($($arg),*))
+    };
+    ($topic:ident, $name:ident, ($($arg:ident),*), $hook:tt) => {
+        front::call(
+            stringify!($name),
+            |symbols| forward!(symbols, $name, ($($arg),*), $hook),
+            || emulate!($topic, $name, ($($arg),*)),
+        )
+    };
+}
+
+macro_rules! forward {
+    ($symbols:ident, $name:ident, ($($arg:ident),*), ()) => {
+        match $symbols.$name {
+            // SAFETY: the real function of the same signature; its contract is the caller's.
+            Some(function) => real::checked(unsafe { function($($arg),*) }),
+            None => Err(real::missing(stringify!($name))),
+        }
+    };
+    ($symbols:ident, $name:ident, ($($arg:ident),*), ($hook:path)) => {
+        $hook($symbols, $($arg),*)
+    };
+}
+
+macro_rules! emulate {
+    (unsupported, $name:ident, $args:tt) => {
+        Err(emulated::unsupported(stringify!($name)))
+    };
+    ($topic:ident, $name:ident, ($($arg:ident),*)) => {
+        emulated::$topic::$name($($arg),*)
+    };
+}
+
+driver_functions! {
+    anytime {
+        cuInit(flags: c_uint);
+        cuGetErrorName(code: CUresult, name: Out<*const c_char>);
+        cuGetErrorString(code: CUresult, meaning: Out<*const c_char>);
+    }
+    device {
+        cuDriverGetVersion(version: Out<c_int>);
+        cuDeviceGet(device: Out<CUdevice>, ordinal: c_int);
+        cuDeviceGetCount(count: Out<c_int>);
+        cuDeviceGetName(name: Out<c_char>, len: c_int, device: CUdevice);
+        cuDeviceGetUuid(uuid: Out<CUuuid>, device: CUdevice);
+        cuDeviceGetUuid_v2(uuid: Out<CUuuid>, device: CUdevice);
+        cuDeviceTotalMem_v2(bytes: Out<usize>, device: CUdevice);
+        cuDeviceGetAttribute(value: Out<c_int>, attribute: c_int, device: CUdevice);
+        cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, device: CUdevice);
+        cuDeviceGetPCIBusId(text: Out<c_char>, len: c_int, device: CUdevice);
+        cuDeviceGetByPCIBusId(device: Out<CUdevice>, text: In<c_char>);
+        cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
+        cuProfilerStart();
+        cuProfilerStop();
+    }
+    context {
+        cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice);
+        cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+        cuDevicePrimaryCtxReset_v2(device: CUdevice);
+        cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
+        cuDevicePrimaryCtxGetState(device: CUdevice, flags: Out<c_uint>, active: Out<c_int>);
+        cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUdevice);
+        cuCtxDestroy_v2(context: CUcontext);
+        cuCtxPushCurrent_v2(context: CUcontext);
+        cuCtxPopCurrent_v2(context: Out<CUcontext>);
+        cuCtxSetCurrent(context: CUcontext);
+        cuCtxGetCurrent(context: Out<CUcontext>);
+        cuCtxGetDevice(device: Out<CUdevice>);
+        cuCtxGetFlags(flags: Out<c_uint>);
+        cuCtxGetApiVersion(context: CUcontext, version: Out<c_uint>);
+        cuCtxGetCacheConfig(config: Out<c_int>);
+        cuCtxSetCacheConfig(config: c_int);
+        cuCtxGetSharedMemConfig(config: Out<c_int>);
+        cuCtxSetSharedMemConfig(config: c_int);
+        cuCtxGetLimit(value: Out<usize>, limit: c_int);
+        cuCtxSetLimit(limit: c_int, value: usize);
+        cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>);
+        cuCtxSynchronize();
+    }
+    module {
+        cuModuleLoad(module: Out<CUmodule>, path: In<c_char>);
+        cuModuleLoadData(module: Out<CUmodule>, image: HostPtr) => real::module::load_data;
+        cuModuleLoadDataEx(
+            module: Out<CUmodule>,
+            image: HostPtr,
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+        ) => real::module::load_data_ex;
+        cuModuleLoadFatBinary(module: Out<CUmodule>, image: HostPtr);
+        cuModuleUnload(module: CUmodule);
+        cuModuleGetFunction(function: Out<CUfunction>, module: CUmodule, name: In<c_char>);
+        cuModuleGetGlobal_v2(
+            address: Out<CUdeviceptr>,
+            bytes: Out<usize>,
+            module: CUmodule,
+            name: In<c_char>,
+        );
+        cuModuleGetLoadingMode(mode: Out<c_int>);
+    }
+    link {
+        cuLinkCreate_v2(
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+            state: Out<CUlinkState>,
+        );
+        cuLinkAddData_v2(
+            state: CUlinkState,
+            kind: c_int,
+            data: HostPtr,
+            len: usize,
+            name: In<c_char>,
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+        );
+        cuLinkComplete(state: CUlinkState, image: Out<*mut c_void>, len: Out<usize>);
+        cuLinkDestroy(state: CUlinkState);
+    }
+    function {
+        cuFuncGetAttribute(value: Out<c_int>, attribute: c_int, function: CUfunction);
+        cuFuncSetAttribute(function: CUfunction, attribute: c_int, value: c_int);
+        cuFuncSetCacheConfig(function: CUfunction, config: c_int);
+        cuFuncSetSharedMemConfig(function: CUfunction, config: c_int);
+        cuFuncGetModule(module: Out<CUmodule>, function: CUfunction);
+    }
+    occupancy {
+        cuOccupancyAvailableDynamicSMemPerBlock(
+            bytes: Out<usize>,
+            function: CUfunction,
+            n_blocks: c_int,
+            block_size: c_int,
+        );
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            n_blocks: Out<c_int>,
+            function: CUfunction,
+            block_size: c_int,
+            shared_mem_bytes: usize,
+        );
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            n_blocks: Out<c_int>,
+            function: CUfunction,
+            block_size: c_int,
+            shared_mem_bytes: usize,
+            flags: c_uint,
+        );
+        cuOccupancyMaxPotentialBlockSize(
+            min_grid_size: Out<c_int>,
+            block_size: Out<c_int>,
+            function: CUfunction,
+            shared_mem_of: CUoccupancyB2DSize,
+            shared_mem_bytes: usize,
+            block_size_limit: c_int,
+        );
+        cuOccupancyMaxPotentialBlockSizeWithFlags(
+            min_grid_size: Out<c_int>,
+            block_size: Out<c_int>,
+            function: CUfunction,
+            shared_mem_of: CUoccupancyB2DSize,
+            shared_mem_bytes: usize,
+            block_size_limit: c_int,
+            flags: c_uint,
+        );
+    }
+    memory {
+        cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>);
+        cuMemAlloc_v2(address: Out<CUdeviceptr>, bytes: usize);
+        cuMemAllocPitch_v2(
+            address: Out<CUdeviceptr>,
+            pitch: Out<usize>,
+            width_bytes: usize,
+            height: usize,
+            element_bytes: c_uint,
+        );
+        cuMemAllocManaged(address: Out<CUdeviceptr>, bytes: usize, flags: c_uint);
+        cuMemFree_v2(address: CUdeviceptr);
+        cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: CUstream);
+        cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
+        cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize);
+        cuMemFreeHost(pointer: HostPtr);
+        cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_uint);
+        cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: c_uint);
+        cuMemHostUnregister(pointer: HostPtr);
+        cuMemHostGetDevicePointer_v2(address: Out<CUdeviceptr>, pointer: HostPtr, flags: c_uint);
+        cuMemHostGetFlags(flags: Out<c_uint>, pointer: HostPtr);
+        cuMemGetAddressRange_v2(base: Out<CUdeviceptr>, bytes: Out<usize>, address: CUdeviceptr);
+    }
+    managed {
+        cuMemAdvise(address: CUdeviceptr, bytes: usize, advice: c_int, device: CUdevice);
+        cuMemPrefetchAsync(address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream);
+        cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
+    }
+    copy {
+        cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
+        cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpyHtoD_v2(dst: CUdeviceptr, src: HostPtr, bytes: usize);
+        cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: HostPtr, bytes: usize, stream: CUstream);
+        cuMemcpyDtoH_v2(dst: HostPtr, src: CUdeviceptr, bytes: usize);
+        cuMemcpyDtoHAsync_v2(dst: HostPtr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
+        cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpy2D_v2(copy: In<Copy2D>);
+        cuMemcpy2DUnaligned_v2(copy: In<Copy2D>);
+        cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream);
+    }
+    fill {
+        cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
+        cuMemsetD16_v2(dst: CUdeviceptr, value: u16, count: usize);
+        cuMemsetD32_v2(dst: CUdeviceptr, value: u32, count: usize);
+        cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
+        cuMemsetD16Async(dst: CUdeviceptr, value: u16, count: usize, stream: CUstream);
+        cuMemsetD32Async(dst: CUdeviceptr, value: u32, count: usize, stream: CUstream);
+        cuMemsetD2D8_v2(dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize);
+        cuMemsetD2D16_v2(dst: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize);
+        cuMemsetD2D32_v2(dst: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize);
+    }
+    stream {
+        cuStreamCreate(stream: Out<CUstream>, flags: c_uint);
+        cuStreamCreateWithPriority(stream: Out<CUstream>, flags: c_uint, priority: c_int);
+        cuStreamDestroy_v2(stream: CUstream);
+        cuStreamGetFlags(stream: CUstream, flags: Out<c_uint>);
+        cuStreamGetPriority(stream: CUstream, priority: Out<c_int>);
+        cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);
+        cuStreamQuery(stream: CUstream);
+        cuStreamSynchronize(stream: CUstream);
+        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    }
+    callback {
+        cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr);
+        cuStreamAddCallback(
+            stream: CUstream,
+            callback: CUstreamCallback,
+            data: HostPtr,
+            flags: c_uint,
+        );
+    }
+    event {
+        cuEventCreate(event: Out<CUevent>, flags: c_uint);
+        cuEventDestroy_v2(event: CUevent);
+        cuEventRecord(event: CUevent, stream: CUstream);
+        cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+        cuEventQuery(event: CUevent);
+        cuEventSynchronize(event: CUevent);
+        cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent);
+        cuEventElapsedTime_v2(milliseconds: Out<f32>, start: CUevent, end: CUevent);
+    }
+    launch {
+        cuLaunchKernel(
+            function: CUfunction,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            shared_mem_bytes: c_uint,
+            stream: CUstream,
+            params: In<HostPtr>,
+            extra: In<HostPtr>,
+        );
+        cuLaunchCooperativeKernel(
+            function: CUfunction,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            shared_mem_bytes: c_uint,
+            stream: CUstream,
+            params: In<HostPtr>,
+        );
+        cuLaunchKernelEx(
+            config: In<CUlaunchConfig>,
+            function: CUfunction,
+            params: In<HostPtr>,
+            extra: In<HostPtr>,
+        );
+    }
+    unsupported {
+        cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<c_void>);
+        cuArray3DGetDescriptor_v2(descriptor: Out<c_void>, array: CUobject);
+        cuArrayDestroy(array: CUobject);
+        cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+        cuImportExternalMemory(memory: Out<CUobject>, descriptor: In<c_void>);
+        cuExternalMemoryGetMappedBuffer(
+            address: Out<CUdeviceptr>,
+            memory: CUobject,
+            descriptor: In<c_void>,
+        );
+        cuDestroyExternalMemory(memory: CUobject);
+        cuTexObjectCreate(
+            object: Out<c_ulonglong>,
+            resource: In<c_void>,
+            texture: In<c_void>,
+            view: In<c_void>,
+        );
+        cuTexObjectDestroy(object: c_ulonglong);
+        cuTexObjectGetResourceDesc(descriptor: Out<c_void>, object: c_ulonglong);
+        cuTexObjectGetResourceViewDesc(descriptor: Out<c_void>, object: c_ulonglong);
+        cuSurfObjectCreate(object: Out<c_ulonglong>, resource: In<c_void>);
+        cuSurfObjectDestroy(object: c_ulonglong);
+        cuSurfObjectGetResourceDesc(descriptor: Out<c_void>, object: c_ulonglong);
+        cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
+        cuGraphDestroy(graph: CUobject);
+        cuGraphAddKernelNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<c_void>,
+        );
+        cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, n_nodes: Out<usize>);
+        cuGraphGetEdges(
+            graph: CUobject,
+            from: Out<CUobject>,
+            to: Out<CUobject>,
+            n_edges: Out<usize>,
+        );
+        cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
+        cuGraphKernelNodeGetParams(node: CUobject, params: Out<c_void>);
+        cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: c_uint);
+    }
+}

@@ -1,0 +1,326 @@
+//! What NVIDIA's driver 580 answered, case by case: the answers are the same here.
+//!
+//! Each test runs on whichever device there is; where the emulator is stricter, a test says so.
+//! A case that costs the context runs in a process of its own.
+
+mod common;
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::*;
+use cuda_driver::*;
+
+/// What a caller tries after a fault.
+fn later_calls(module: CUmodule, stream: CUstream) -> Vec<CUresult> {
+    let (mut address, mut made) = (0, null_mut());
+    let mut value = [0_u32];
+    vec![
+        code!(cuMemAlloc_v2(Out::from(&mut address), 256)),
+        code!(cuMemsetD8_v2(1 << 20, 0, 16)),
+        code!(cuMemcpyDtoH_v2(host_slice_mut(&mut value), 1 << 20, 4)),
+        code!(cuStreamCreate(Out::from(&mut made), 0)),
+        code!(cuStreamSynchronize(stream)),
+        code!(cuEventCreate(Out::from(&mut made), 0)),
+        code!(cuCtxSynchronize()),
+        code!(cuModuleUnload(module)),
+    ]
+}
+
+/// Launches a kernel that faults and gives what synchronising answers; all later calls must
+/// answer the same.
+fn fault(kernel: &str, params: &[HostPtr]) -> CUresult {
+    let module = load();
+    let stream = stream(0);
+    assert_eq!(launch(function(module, kernel), stream, params), 0, "the launch itself");
+    let code = code!(cuStreamSynchronize(stream));
+    for later in later_calls(module, stream) {
+        assert_eq!(later, code, "a later call");
+    }
+    code
+}
+
+#[test]
+fn a_store_to_null_is_700_and_sticky() {
+    in_child("a_store_to_null_is_700_and_sticky", || {
+        context();
+        let code = fault("store", &[host(&0_u64), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+        if on_emulator() {
+            let detail = take_detail().unwrap();
+            assert_eq!(detail.code, 700);
+            for words in ["store of 4 bytes", "kernel `store`", "block (0,0,0)", "null pointer"] {
+                assert!(detail.text.contains(words), "{}", detail.text);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_store_far_outside_is_700_and_sticky() {
+    in_child("a_store_far_outside_is_700_and_sticky", || {
+        context();
+        let far = alloc(256) + (1 << 40);
+        let code = fault("store", &[host(&far), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    });
+}
+
+/// A GPU lets this pass, and the neighbour is hit.
+#[test]
+fn a_store_one_past_the_end_is_caught_by_the_emulator() {
+    in_child("a_store_one_past_the_end_is_caught_by_the_emulator", || {
+        force_emulator();
+        context();
+        let end = alloc(256) + 256;
+        let code = fault("store", &[host(&end), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+        let text = take_detail().unwrap().text;
+        assert!(text.contains("0 bytes past the end of the 256-byte allocation"), "{text}");
+    });
+}
+
+#[test]
+fn a_misaligned_store_is_716_and_sticky() {
+    in_child("a_misaligned_store_is_716_and_sticky", || {
+        context();
+        let odd = alloc(256) + 1;
+        let code = fault("store", &[host(&odd), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_MISALIGNED_ADDRESS);
+    });
+}
+
+#[test]
+fn a_misaligned_shared_store_is_716_and_sticky() {
+    in_child("a_misaligned_shared_store_is_716_and_sticky", || {
+        context();
+        assert_eq!(fault("store_shared", &[host(&2_u64)]), CUDA_ERROR_MISALIGNED_ADDRESS);
+    });
+}
+
+#[test]
+fn shared_memory_out_of_bounds_is_700_and_sticky() {
+    in_child("shared_memory_out_of_bounds_is_700_and_sticky", || {
+        context();
+        let code = fault("store_shared", &[host(&(1_u64 << 20))]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    });
+}
+
+#[test]
+fn trap_is_719_and_sticky() {
+    in_child("trap_is_719_and_sticky", || {
+        context();
+        assert_eq!(fault("stop", &[]), CUDA_ERROR_LAUNCH_FAILED);
+    });
+}
+
+#[test]
+fn a_breakpoint_is_719_and_sticky() {
+    in_child("a_breakpoint_is_719_and_sticky", || {
+        context();
+        assert_eq!(fault("pause", &[]), CUDA_ERROR_LAUNCH_FAILED);
+    });
+}
+
+#[test]
+fn launches_of_impossible_sizes_are_1_and_not_sticky() {
+    context();
+    let module = load();
+    let kernel = function(module, "nothing");
+    let cases = [
+        ([1, 1, 1], [1025, 1, 1], 0),
+        ([1, 1, 1], [1, 1, 65], 0),
+        ([1, 1, 1], [64, 64, 1], 0),
+        ([1, 65536, 1], [1, 1, 1], 0),
+        ([1, 1, 65536], [1, 1, 1], 0),
+        ([1 << 31, 1, 1], [1, 1, 1], 0),
+        ([0, 1, 1], [1, 1, 1], 0),
+        ([1, 1, 1], [1, 0, 1], 0),
+        ([1, 1, 1], [1, 1, 1], 49_153),
+        ([1, 1, 1], [1, 1, 1], 1 << 20),
+    ];
+    for (grid, block, shared) in cases {
+        let code = launch_sized(kernel, grid, block, shared, NULL, &[]);
+        assert_eq!(code, CUDA_ERROR_INVALID_VALUE, "{grid:?} {block:?} {shared}");
+    }
+    assert_eq!(launch_sized(kernel, [2, 1, 1], [1024, 1, 1], 49_152, NULL, &[]), 0);
+    ok!(cuCtxSynchronize());
+    ok!(cuModuleUnload(module));
+}
+
+#[test]
+fn more_shared_memory_is_there_for_the_asking() {
+    context();
+    let kernel = function(load(), "nothing");
+    ok!(cuFuncSetAttribute(kernel, 8, 100_000));
+    assert_eq!(launch_sized(kernel, [1; 3], [1; 3], 100_000, NULL, &[]), 0);
+    let code = launch_sized(kernel, [1; 3], [1; 3], 100_001, NULL, &[]);
+    assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(code!(cuFuncSetAttribute(kernel, 8, 1 << 20)), CUDA_ERROR_INVALID_VALUE);
+    ok!(cuCtxSynchronize());
+}
+
+#[test]
+fn modules_that_do_not_load_have_the_drivers_codes_and_a_log() {
+    context();
+    let target = KERNELS.replace("sm_70", "sm_999");
+    let version = KERNELS.replace(".version 7.0", ".version 99.0");
+    let corrupt = KERNELS.replace("add.rn.f32 %f3, %f1, %f2;", "add.rn.f32 %f3 %f1 @;");
+    let unresolved = ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func missing;\n\
+         .visible .entry k()\n{\n    call missing;\n    ret;\n}\n";
+    let cases = [
+        ("target", target.as_str(), CUDA_ERROR_INVALID_PTX),
+        ("version", &version, CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+        ("corrupt", &corrupt, CUDA_ERROR_INVALID_PTX),
+        ("unresolved", unresolved, CUDA_ERROR_INVALID_PTX),
+    ];
+    for (case, ptx, expected) in cases {
+        assert_eq!(try_load(ptx).err(), Some(expected), "{case}: {:?}", take_detail());
+        let detail = take_detail().unwrap();
+        assert_eq!(detail.code, expected.unsigned_abs(), "{case}");
+        assert!(detail.text.len() > "cuModuleLoadData: ".len(), "{case}: {detail:?}");
+    }
+    assert_eq!(try_load("").err(), Some(CUDA_ERROR_INVALID_IMAGE));
+}
+
+#[test]
+fn the_log_of_corrupt_ptx_names_the_place() {
+    context();
+    let line = KERNELS.lines().position(|line| line.contains("add.rn.f32")).unwrap() + 1;
+    let corrupt = KERNELS.replace("add.rn.f32 %f3, %f1, %f2;", "add.rn.f32 %f3, @;");
+    assert_eq!(try_load(&corrupt).err(), Some(CUDA_ERROR_INVALID_PTX));
+    let text = take_detail().unwrap().text;
+    assert!(text.contains(&format!("line {line}")), "line {line}: {text}");
+}
+
+#[test]
+fn memory_faults_of_the_host_are_refused_and_not_sticky() {
+    context();
+    let mut address = 0;
+    let code = code!(cuMemAlloc_v2(Out::from(&mut address), 1 << 50));
+    assert_eq!(code, CUDA_ERROR_OUT_OF_MEMORY);
+    let code = code!(cuMemAlloc_v2(Out::from(&mut address), 0));
+    assert_eq!(code, CUDA_ERROR_INVALID_VALUE, "zero bytes");
+    assert_eq!(code!(cuMemFree_v2(0x1234)), CUDA_ERROR_INVALID_VALUE, "garbage");
+    let block = alloc(4096);
+    assert_eq!(code!(cuMemFree_v2(block + 256)), CUDA_ERROR_INVALID_VALUE, "interior");
+    ok!(cuMemFree_v2(block));
+    assert_eq!(code!(cuMemFree_v2(block)), CUDA_ERROR_INVALID_VALUE, "twice");
+    ok!(cuCtxSynchronize());
+}
+
+#[test]
+fn use_after_free_is_700_and_sticky() {
+    in_child("use_after_free_is_700_and_sticky", || {
+        context();
+        let block = alloc(64 << 20);
+        ok!(cuMemFree_v2(block));
+        let code = fault("store", &[host(&block), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    });
+}
+
+#[test]
+fn use_after_a_stream_ordered_free_is_700_and_sticky() {
+    in_child("use_after_a_stream_ordered_free_is_700_and_sticky", || {
+        context();
+        let stream = stream(0);
+        let mut block = 0;
+        ok!(cuMemAllocAsync(Out::from(&mut block), 64 << 20, stream));
+        ok!(cuMemFreeAsync(block, stream));
+        ok!(cuStreamSynchronize(stream));
+        let code = fault("store", &[host(&block), host(&1_u32)]);
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    });
+}
+
+#[test]
+fn a_stream_ordered_allocation_may_be_freed_plainly() {
+    context();
+    let stream = stream(0);
+    let mut block = 0;
+    ok!(cuMemAllocAsync(Out::from(&mut block), 4096, stream));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuMemFree_v2(block));
+}
+
+#[test]
+fn a_function_of_an_unloaded_module_is_400() {
+    in_child("a_function_of_an_unloaded_module_is_400", || {
+        context();
+        let module = load();
+        let kernel = function(module, "nothing");
+        ok!(cuModuleUnload(module));
+        assert_eq!(launch(kernel, NULL, &[]), CUDA_ERROR_INVALID_HANDLE);
+    });
+}
+
+#[test]
+fn a_thread_without_a_context_gets_201() {
+    context();
+    let codes = std::thread::spawn(|| {
+        let mut address = 0;
+        [code!(cuMemAlloc_v2(Out::from(&mut address), 256)), code!(cuCtxSynchronize())]
+    });
+    assert_eq!(codes.join().unwrap(), [CUDA_ERROR_INVALID_CONTEXT; 2]);
+}
+
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn note_call(_: *mut std::ffi::c_void) {
+    CALLED.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn a_host_function_after_a_fault_never_runs() {
+    in_child("a_host_function_after_a_fault_never_runs", || {
+        context();
+        let stream = stream(0);
+        assert_eq!(launch(function(load(), "stop"), stream, &[]), 0);
+        assert_eq!(code!(cuStreamSynchronize(stream)), CUDA_ERROR_LAUNCH_FAILED);
+        let code = code!(cuLaunchHostFunc(stream, Some(note_call), HostPtr(null_mut())));
+        assert_eq!(code, CUDA_ERROR_LAUNCH_FAILED);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!CALLED.load(Ordering::SeqCst));
+    });
+}
+
+#[test]
+fn a_reset_after_a_fault_does_not_bring_the_device_back() {
+    in_child("a_reset_after_a_fault_does_not_bring_the_device_back", || {
+        context();
+        assert_eq!(launch(function(load(), "stop"), NULL, &[]), 0);
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_LAUNCH_FAILED);
+        ok!(cuDevicePrimaryCtxReset_v2(0));
+        let mut context = null_mut();
+        let code = code!(cuDevicePrimaryCtxRetain(Out::from(&mut context), 0));
+        assert_eq!(code, CUDA_ERROR_LAUNCH_FAILED);
+    });
+}
+
+#[test]
+fn a_memset_of_nothing_at_null_succeeds() {
+    context();
+    ok!(cuMemsetD8_v2(0, 0, 0));
+}
+
+#[test]
+fn garbage_handles_are_refused() {
+    in_child("garbage_handles_are_refused", || {
+        // NVIDIA's driver follows them.
+        force_emulator();
+        context();
+        let garbage = 0x55_5555_usize as *mut std::ffi::c_void;
+        let codes = [
+            code!(cuStreamSynchronize(garbage)),
+            code!(cuEventQuery(garbage)),
+            code!(cuModuleUnload(garbage)),
+            code!(cuEventRecord(garbage, NULL)),
+            code!(cuLinkDestroy(garbage)),
+            launch(garbage, NULL, &[]),
+        ];
+        assert_eq!(codes, [CUDA_ERROR_INVALID_HANDLE; 6]);
+        assert_eq!(code!(cuCtxSetCurrent(garbage)), CUDA_ERROR_INVALID_CONTEXT);
+    });
+}
