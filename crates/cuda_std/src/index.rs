@@ -23,6 +23,13 @@ use core::marker::PhantomData;
 ///    reach is its `own`.
 /// 4. The type is neither `Send` nor `Sync`, and not plain data: safe code cannot hand it to another
 ///    thread through a static, through shared memory or through a buffer.
+///
+/// ```compile_fail,E0277
+/// fn share<T: Send>(_: T) {}
+/// fn to_another_thread(index: cuda_std::index::ThreadIndex) {
+///     share(index);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadIndex {
     index: usize,

@@ -29,7 +29,7 @@ use proc_macro::TokenStream;
 ///
 /// # Example
 ///
-/// ```ignore
+/// ```
 /// use cuda_std::prelude::*;
 ///
 /// #[kernel]
@@ -38,6 +38,12 @@ use proc_macro::TokenStream;
 ///         *y += alpha * x[index.get()];
 ///     }
 /// }
+///
+/// # fn main() {
+/// // The host's side: a description, and `saxpy::launch(on, config, alpha, &x, &mut y)`.
+/// let names: Vec<_> = saxpy::KERNEL.params.iter().map(|param| param.name).collect();
+/// assert_eq!(names, ["alpha", "x_ptr", "x_len", "y_ptr", "y_len"]);
+/// # }
 /// ```
 ///
 /// `cuda_std::launch` shows how the host calls it.

@@ -37,29 +37,29 @@ macro_rules! atom {
     ($op:literal, $class:ident, $ptr:ident, $value:ident, $order:ident, $scope:ident, $global:ident) => {{
         let before;
         macro_rules! generic {
-                ($sem:literal, $in_scope:literal) => {
-                    asm!(
-                        concat!("atom.", $sem, $in_scope, $op, " {before}, [{ptr}], {value};"),
-                        before = out($class) before,
-                        ptr = in(reg64) $ptr,
-                        value = in($class) $value,
-                        options(nostack),
-                    )
-                };
-            }
+                    ($sem:literal, $in_scope:literal) => {
+                        asm!(
+                            concat!("atom.", $sem, $in_scope, $op, " {before}, [{ptr}], {value};"),
+                            before = out($class) before,
+                            ptr = in(reg64) $ptr,
+                            value = in($class) $value,
+                            options(nostack),
+                        )
+                    };
+                }
         macro_rules! global {
-                ($sem:literal, $in_scope:literal) => {
-                    asm!(
-                        "{{ .reg .b64 global; cvta.to.global.u64 global, {ptr};",
-                        concat!("atom.", $sem, $in_scope, ".global", $op),
-                        "{before}, [global], {value}; }}",
-                        before = out($class) before,
-                        ptr = in(reg64) $ptr,
-                        value = in($class) $value,
-                        options(nostack),
-                    )
-                };
-            }
+                    ($sem:literal, $in_scope:literal) => {
+                        asm!(
+                            "{{ .reg .b64 global; cvta.to.global.u64 global, {ptr};",
+                            concat!("atom.", $sem, $in_scope, ".global", $op),
+                            "{before}, [global], {value}; }}",
+                            before = out($class) before,
+                            ptr = in(reg64) $ptr,
+                            value = in($class) $value,
+                            options(nostack),
+                        )
+                    };
+                }
         macro_rules! scopes {
             ($sem:literal) => {
                 match $scope {

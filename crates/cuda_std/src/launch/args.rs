@@ -1,7 +1,9 @@
 //! The values of a launch, laid out for the driver.
 
-use super::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, RawSlice};
-use bytemuck::NoUninit;
+use super::{
+    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, KernelValue, RawSlice,
+};
+use crate::atomic::AtomicElement;
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, align_of, size_of};
 use std::any::Any;
@@ -54,7 +56,7 @@ impl Args {
     }
 
     /// Appends a value by copy.
-    pub fn push_value<T: NoUninit>(&mut self, value: T) {
+    pub fn push_value<T: KernelValue>(&mut self, value: T) {
         self.push_copy(value);
     }
 
@@ -90,6 +92,11 @@ impl Args {
 
     /// Appends pointer and length of memory that the kernel writes.
     pub fn push_write<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
+        self.push_slice::<T>(memory.raw_mut());
+    }
+
+    /// Appends pointer and length of memory that the kernel changes atomically.
+    pub fn push_atomic<T: AtomicElement>(&mut self, memory: &mut impl DeviceWrite<T>) {
         self.push_slice::<T>(memory.raw_mut());
     }
 

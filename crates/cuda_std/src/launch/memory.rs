@@ -119,3 +119,14 @@ impl<T> fmt::Debug for DevicePtr<T> {
         write!(f, "DevicePtr({:#x})", self.address)
     }
 }
+
+/// A value that a safe kernel takes by copy: every [`bytemuck::NoUninit`] type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel by value",
+    label = "a kernel argument is copied byte by byte, without padding",
+    note = "derive `bytemuck::NoUninit` on a `#[repr(C)]` struct that has no padding",
+    note = "data in device memory is passed as `&[T]`, `&T` or `DisjointSlice<T>`"
+)]
+pub trait KernelValue: Copy + 'static {}
+
+impl<T: bytemuck::NoUninit> KernelValue for T {}

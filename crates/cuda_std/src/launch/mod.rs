@@ -5,10 +5,45 @@
 //! [`DeviceReadOne`], [`DeviceWrite`] and [`DeviceWriteGrid`] for its buffers. A user sees only
 //! this:
 //!
-//! ```ignore
-//! let x = DeviceBuffer::from_slice(&[1.0f32, 2.0, 3.0])?;
-//! let mut y = DeviceBuffer::from_slice(&[0.0f32; 3])?;
+//! ```
+//! # use cuda_std::launch::{Args, DeviceRead, DeviceWrite, Kernel, Launch, RawSlice};
+//! # struct DeviceBuffer(usize);
+//! # impl DeviceBuffer {
+//! #     fn from_slice(data: &[f32]) -> Result<Self, std::fmt::Error> { Ok(Self(data.len())) }
+//! # }
+//! # unsafe impl DeviceRead<f32> for DeviceBuffer {
+//! #     fn raw(&self) -> RawSlice { RawSlice { address: 256, len: self.0, home: None } }
+//! # }
+//! # unsafe impl DeviceWrite<f32> for DeviceBuffer {
+//! #     fn raw_mut(&mut self) -> RawSlice { self.raw() }
+//! # }
+//! # struct Stream;
+//! # impl Launch for Stream {
+//! #     type Error = std::fmt::Error;
+//! #     unsafe fn launch(
+//! #         &self, _: &'static Kernel, config: LaunchConfig, args: &Args,
+//! #     ) -> Result<(), std::fmt::Error> {
+//! #         assert_eq!((config.grid.0, args.len()), (1, 5));
+//! #         Ok(())
+//! #     }
+//! # }
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::prelude::*;
+//!
+//! #[kernel]
+//! pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32>) {
+//!     if let Some(y) = y.get_mut(index) {
+//!         *y += alpha * x[index.get()];
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), std::fmt::Error> {
+//! # let stream = Stream;
+//! let x = DeviceBuffer::from_slice(&[1.0, 2.0, 3.0])?;
+//! let mut y = DeviceBuffer::from_slice(&[0.0; 3])?;
 //! saxpy::launch(&stream, LaunchConfig::for_num_elems(3), 2.0, &x, &mut y)?;
+//! # Ok(())
+//! # }
 //! ```
 
 mod args;
@@ -17,7 +52,9 @@ mod memory;
 
 pub use args::Args;
 pub use config::{LaunchConfig, Linear, OneDimensional, Planar, TwoDimensional};
-pub use memory::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, RawSlice};
+pub use memory::{
+    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, KernelValue, RawSlice,
+};
 
 /// A kernel as the host knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

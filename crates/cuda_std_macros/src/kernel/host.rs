@@ -3,8 +3,9 @@
 use super::Kernel;
 use super::param::{Kind, Param, PtxParam};
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::Ident;
+use syn::spanned::Spanned;
 
 /// Writes the host's function and, beside it, the module with `KERNEL` and `launch`.
 pub fn launcher(kernel: &Kernel) -> TokenStream {
@@ -138,10 +139,14 @@ fn push(kernel: &Kernel, param: &Param, args: &Ident) -> Option<TokenStream> {
         Kind::ThreadIndex | Kind::ThreadIndex2 => return None,
         Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
-        Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => quote!(#args.push_write::<#t>(#name);),
+        Kind::DisjointSlice(t) => quote!(#args.push_write::<#t>(#name);),
+        Kind::AtomicSlice(t) => quote_spanned!(t.span()=> #args.push_atomic::<#t>(#name);),
         Kind::DisjointGrid(t) => quote!(#args.push_write_grid::<#t>(#name);),
         Kind::Pointer { .. } => quote!(#args.push_pointer(#name);),
         Kind::Value if kernel.is_unsafe() => quote!(#args.push_copy(#name);),
-        Kind::Value => quote!(#args.push_value(#name);),
+        Kind::Value => {
+            let ty = &param.ty;
+            quote_spanned!(ty.span()=> #args.push_value::<#ty>(#name);)
+        }
     })
 }

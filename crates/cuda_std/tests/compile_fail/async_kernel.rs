@@ -1,0 +1,6 @@
+use cuda_std::prelude::*;
+
+#[kernel]
+async fn nothing() {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use cuda_std::prelude::*;
+
+#[kernel]
+fn fill(out: DisjointSlice) {
+    let _ = out;
+}
+
+fn main() {}

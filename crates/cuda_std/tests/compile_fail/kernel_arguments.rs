@@ -1,0 +1,6 @@
+use cuda_std::prelude::*;
+
+#[kernel(fast)]
+fn nothing() {}
+
+fn main() {}
