@@ -1,5 +1,17 @@
 //! An emulated CUDA device: PTX text in, results out.
+//!
+//! [`Device`] loads PTX into a [`Module`] and runs its kernels; its [`memory::GlobalMemory`] is the
+//! device memory that they work on. What goes wrong is a value: [`fault::LoadError`] at load time,
+//! [`fault::Trap`] while a kernel runs.
+
+pub mod device;
+pub mod exec;
 pub mod fault;
+pub mod isa;
 pub mod memory;
 pub mod numeric;
+pub mod program;
 pub mod ptx;
+
+pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};
+pub use fault::{LoadError, Trap, TrapKind};

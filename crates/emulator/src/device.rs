@@ -1,0 +1,378 @@
+//! An emulated device, the modules it has loaded, and launches.
+
+use crate::exec::{LaunchContext, grid};
+use crate::fault::{LoadError, Trap};
+use crate::memory::GlobalMemory;
+use crate::program::{self, Linked, Place, Program};
+use crate::ptx::{self, ast};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use crate::exec::grid::Stats;
+
+/// The newest PTX version that is read.
+pub const NEWEST_PTX: (u32, u32) = (9, 0);
+
+/// What a device is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Name, for people.
+    pub name: String,
+    /// Compute capability: `(9, 0)` runs `sm_90` and what is older.
+    pub compute_capability: (u32, u32),
+    /// Letter of the architecture whose own features it has: `a` of `sm_90a`.
+    pub arch_variant: Option<char>,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads of a block.
+    pub max_threads_per_block: u32,
+    /// Threads of a block in each direction.
+    pub max_block_dim: [u32; 3],
+    /// Blocks of a grid in each direction.
+    pub max_grid_dim: [u32; 3],
+    /// Threads that a multiprocessor holds.
+    pub max_threads_per_multiprocessor: u32,
+    /// Shared memory of a block in bytes.
+    pub shared_mem_per_block: u32,
+    /// The same where a function asks for more.
+    pub shared_mem_per_block_optin: u32,
+    /// Shared memory of a multiprocessor in bytes.
+    pub shared_mem_per_multiprocessor: u32,
+    /// Lanes of a warp.
+    pub warp_size: u32,
+    /// Registers of a block.
+    pub registers_per_block: u32,
+    /// Clock in kHz.
+    pub clock_khz: u32,
+    /// Memory clock in kHz.
+    pub memory_clock_khz: u32,
+    /// Width of the memory bus in bits.
+    pub memory_bus_width: u32,
+    /// Second-level cache in bytes.
+    pub l2_cache_bytes: u32,
+    /// Constant memory in bytes.
+    pub constant_memory_bytes: u32,
+    /// Device memory in bytes.
+    pub total_memory_bytes: u64,
+    /// CPU threads that run the blocks of a launch.
+    pub worker_threads: usize,
+    /// Warp instructions that a launch may execute; `None` for any number.
+    pub fuel: Option<u64>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::hopper()
+    }
+}
+
+impl Profile {
+    /// A device with the limits of an H200, that runs on all CPU threads of this machine.
+    pub fn hopper() -> Self {
+        Self {
+            name: "Ferrowarp emulated sm_90a".to_owned(),
+            compute_capability: (9, 0),
+            arch_variant: Some('a'),
+            multiprocessors: 132,
+            max_threads_per_block: 1024,
+            max_block_dim: [1024, 1024, 64],
+            max_grid_dim: [0x7fff_ffff, 65535, 65535],
+            max_threads_per_multiprocessor: 2048,
+            shared_mem_per_block: 49152,
+            shared_mem_per_block_optin: 232_448,
+            shared_mem_per_multiprocessor: 233_472,
+            warp_size: 32,
+            registers_per_block: 65536,
+            clock_khz: 1_980_000,
+            memory_clock_khz: 3_201_000,
+            memory_bus_width: 6144,
+            l2_cache_bytes: 60 << 20,
+            constant_memory_bytes: 65536,
+            total_memory_bytes: 16 << 30,
+            worker_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            fuel: None,
+        }
+    }
+
+    /// Takes the instruction limit from `FERROWARP_FUEL`, where it is set to a number.
+    #[must_use]
+    pub fn with_fuel_from_env(mut self) -> Self {
+        let fuel = std::env::var("FERROWARP_FUEL").ok().and_then(|text| text.parse().ok());
+        self.fuel = fuel.or(self.fuel);
+        self
+    }
+
+    /// `sm_90a`
+    pub fn architecture(&self) -> String {
+        let (major, minor) = self.compute_capability;
+        let variant = self.arch_variant.map(String::from).unwrap_or_default();
+        format!("sm_{major}{minor}{variant}")
+    }
+
+    /// Whether PTX for `target` runs on it.
+    fn runs(&self, target: &str) -> bool {
+        let Some(rest) = target.strip_prefix("sm_") else { return false };
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let own = self.compute_capability.0 * 10 + self.compute_capability.1;
+        let Ok(wanted) = digits.parse::<u32>() else { return false };
+        match &rest[digits.len()..] {
+            "" => wanted <= own,
+            "f" => wanted <= own && wanted / 10 == own / 10,
+            variant => wanted == own && self.arch_variant.is_some_and(|own| variant == own.to_string()),
+        }
+    }
+}
+
+/// An emulated device.
+pub struct Device {
+    profile: Profile,
+    memory: Arc<GlobalMemory>,
+    launches: AtomicU64,
+}
+
+impl Device {
+    /// A device with empty memory.
+    pub fn new(profile: Profile) -> Arc<Self> {
+        let memory = Arc::new(GlobalMemory::new(profile.total_memory_bytes));
+        Arc::new(Self { profile, memory, launches: AtomicU64::new(0) })
+    }
+
+    /// What it is like.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &GlobalMemory {
+        &self.memory
+    }
+
+    /// Loads a module from PTX text.
+    ///
+    /// # Errors
+    /// The text is not PTX, is for another device, or holds something that cannot be executed, in
+    /// any of its functions.
+    pub fn load(&self, text: &str) -> Result<Arc<Module>, LoadError> {
+        if text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty() {
+            return Err(LoadError::Empty);
+        }
+        let tree = ptx::parse(text)?;
+        self.check(&tree)?;
+        Module::new(&tree, Arc::clone(&self.memory)).map(Arc::new)
+    }
+
+    fn check(&self, tree: &ast::Module) -> Result<(), LoadError> {
+        if tree.version > NEWEST_PTX {
+            return Err(LoadError::UnsupportedVersion { found: tree.version, supported: NEWEST_PTX });
+        }
+        let target = tree.target.first().cloned().unwrap_or_default();
+        if !self.profile.runs(&target) {
+            let device = self.profile.architecture();
+            return Err(LoadError::UnsupportedTarget { found: target, device });
+        }
+        match tree.address_size {
+            64 => Ok(()),
+            other => Err(LoadError::Invalid { what: format!("an address size of {other}"), line: 1 }),
+        }
+    }
+
+    /// Runs a whole grid, on this thread and the device's workers, and comes back when it ends.
+    ///
+    /// The shape is the caller's to check against the profile. Parameter bytes that are missing are
+    /// zero.
+    ///
+    /// # Errors
+    /// The trap that stopped it.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Stats, Trap> {
+        let function = launch.function;
+        let mut bytes = launch.params.to_vec();
+        bytes.resize(function.param_bytes.next_multiple_of(8), 0);
+        let word = |chunk: &[u8]| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+        let params: Vec<AtomicU64> = bytes.chunks_exact(8).map(word).collect();
+        let context = LaunchContext {
+            program: &function.program,
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            params: &params,
+            param_bytes: function.param_bytes as u64,
+            multiprocessors: self.profile.multiprocessors,
+            grid_id: self.launches.fetch_add(1, Ordering::Relaxed) + 1,
+            start: std::time::Instant::now(),
+        };
+        let resident = self.resident_blocks(&context);
+        grid::run(&context, &self.memory, self.profile.worker_threads, resident, self.profile.fuel)
+    }
+
+    /// Blocks that the whole device holds at a time.
+    fn resident_blocks(&self, context: &LaunchContext<'_>) -> usize {
+        let by_threads = self.profile.max_threads_per_multiprocessor / context.threads().next_multiple_of(32).max(1);
+        let shared = context.shared_bytes().max(1);
+        let by_shared = u64::from(self.profile.shared_mem_per_multiprocessor) / shared;
+        let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
+        self.profile.multiprocessors as usize * blocks as usize
+    }
+}
+
+/// A loaded module. Its variables live as long as it and its functions do.
+pub struct Module {
+    functions: HashMap<String, Arc<Function>>,
+    names: Vec<String>,
+    globals: HashMap<String, Global>,
+    version: (u32, u32),
+    target: String,
+    _storage: Arc<Storage>,
+}
+
+/// The allocations of a module.
+struct Storage {
+    memory: Arc<GlobalMemory>,
+    allocations: Vec<u64>,
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        for address in &self.allocations {
+            // A program may have freed it by its address; then there is nothing left to do.
+            let _ = self.memory.free(*address);
+        }
+    }
+}
+
+/// A variable of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// First byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub size_bytes: u64,
+}
+
+impl Module {
+    fn new(tree: &ast::Module, memory: Arc<GlobalMemory>) -> Result<Self, LoadError> {
+        let mut storage = Storage { memory, allocations: Vec::new() };
+        let linked = Linked::new(tree, &storage.memory.clone(), &mut storage.allocations)?;
+        let storage = Arc::new(storage);
+        let mut functions = HashMap::new();
+        let mut names = Vec::new();
+        for function in bodies(tree) {
+            let program = Arc::new(program::decode(&linked, &function.name)?);
+            if function.entry {
+                names.push(function.name.clone());
+                let function = Function::new(function, program, Arc::clone(&storage))?;
+                functions.insert(function.name.clone(), Arc::new(function));
+            }
+        }
+        let global = |place: &Place| Global { address: place.address, size_bytes: place.size_bytes };
+        let globals = linked.globals.iter().map(|(name, place)| (name.clone(), global(place))).collect();
+        let target = tree.target.first().cloned().unwrap_or_default();
+        Ok(Self { functions, names, globals, version: tree.version, target, _storage: storage })
+    }
+
+    /// Names of its kernels, in the order of the text.
+    pub fn functions(&self) -> &[String] {
+        &self.names
+    }
+
+    /// A kernel.
+    pub fn function(&self, name: &str) -> Option<Arc<Function>> {
+        self.functions.get(name).cloned()
+    }
+
+    /// A global or constant variable.
+    pub fn global(&self, name: &str) -> Option<Global> {
+        self.globals.get(name).copied()
+    }
+
+    /// Its `.version`.
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Its `.target`.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+/// The functions of a module that have a body. Kernels come first.
+fn bodies(tree: &ast::Module) -> Vec<&ast::Function> {
+    let mut out: Vec<&ast::Function> = tree
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            ast::Item::Function(function) if function.body.is_some() => Some(function),
+            _ => None,
+        })
+        .collect();
+    out.sort_by_key(|function| !function.entry);
+    out
+}
+
+/// A kernel's parameter in the block of bytes that a launch gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// First byte.
+    pub offset: usize,
+    /// Length in bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+}
+
+/// A kernel.
+pub struct Function {
+    /// Name.
+    pub name: String,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// Length of the block of parameters.
+    pub param_bytes: usize,
+    /// Static shared memory of a block in bytes.
+    pub static_shared_bytes: u32,
+    /// Local memory of a thread in bytes, without that of the functions it calls.
+    pub local_bytes: u64,
+    /// 32-bit registers of a thread, as the PTX declares them.
+    pub registers: u32,
+    /// Threads that a block may have, by `.maxntid` or `.reqntid`; 1024 where they are absent.
+    pub max_threads_per_block: u32,
+    program: Arc<Program>,
+    _storage: Arc<Storage>,
+}
+
+impl Function {
+    fn new(tree: &ast::Function, program: Arc<Program>, storage: Arc<Storage>) -> Result<Self, LoadError> {
+        let (params, param_bytes) = program::param_layout(&tree.params)?;
+        let info = &program.functions[0];
+        let limit = |name: &str| {
+            let (_, numbers) = tree.directives.iter().find(|(own, _)| own == name)?;
+            Some(numbers.iter().map(|number| (*number).max(1) as u32).fold(1, u32::saturating_mul))
+        };
+        Ok(Self {
+            name: tree.name.clone(),
+            params,
+            param_bytes,
+            static_shared_bytes: program.shared_bytes,
+            local_bytes: info.local_bytes,
+            registers: (info.rows32 + 2 * info.rows64).clamp(16, 255),
+            max_threads_per_block: limit("maxntid").or(limit("reqntid")).unwrap_or(1024),
+            program,
+            _storage: storage,
+        })
+    }
+}
+
+/// One launch of a kernel.
+pub struct Launch<'a> {
+    /// Kernel.
+    pub function: &'a Function,
+    /// Blocks in each direction.
+    pub grid: [u32; 3],
+    /// Threads of a block in each direction.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub dynamic_shared_bytes: u32,
+    /// Parameters, each at its offset.
+    pub params: &'a [u8],
+}

@@ -1,0 +1,270 @@
+//! From the addresses of a kernel to those of the host, with every check.
+
+use super::frame::{FULL, Frame, lanes};
+use super::{Cx, Fault, LOCAL_BASE, PARAM_BASE, SHARED_BASE, WINDOW};
+use crate::fault::{Access, Nearest, RegionKind, Space, TrapKind};
+use crate::program::{LANES, Row64};
+
+/// A state space, as a parameter of handlers.
+pub trait Window {
+    /// Which.
+    const SPACE: Space;
+    /// Turns the addresses of a warp into those of the host.
+    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>>;
+}
+
+/// An access of a warp.
+pub struct Request {
+    /// Lanes that take part.
+    pub mask: u32,
+    /// Bytes that each touches; a power of two.
+    pub bytes: u32,
+    /// How.
+    pub access: Access,
+    /// Lowest address.
+    low: u64,
+    /// Highest address.
+    high: u64,
+}
+
+impl Request {
+    /// The highest address that may be touched first, when an access ends at `end`.
+    fn fits(&self, base: u64, end: u64) -> bool {
+        self.low >= base && self.high <= end.wrapping_sub(u64::from(self.bytes)) && end >= u64::from(self.bytes)
+    }
+
+    #[cold]
+    fn out_of_bounds(&self, lane: usize, space: Space, address: u64, nearest: Option<Nearest>) -> Box<Fault> {
+        let Self { access, bytes, .. } = *self;
+        Fault::new(lane, TrapKind::OutOfBounds { access, space, address, bytes, nearest })
+    }
+}
+
+/// Host addresses of the lanes of `mask`, for an access of `bytes` at a row plus an offset.
+#[inline(always)]
+pub fn resolve<W: Window>(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    (slot, offset): (u32, u64),
+    mask: u32,
+    bytes: u32,
+    access: Access,
+) -> Result<Row64, Box<Fault>> {
+    let row = frame.row64(slot);
+    let mut at = [0; LANES];
+    let (mut low, mut high, mut bits) = (u64::MAX, 0, 0);
+    if mask == FULL {
+        for lane in 0..LANES {
+            at[lane] = row[lane].wrapping_add(offset);
+            (low, high, bits) = (low.min(at[lane]), high.max(at[lane]), bits | at[lane]);
+        }
+    } else {
+        for lane in lanes(mask) {
+            at[lane] = row[lane].wrapping_add(offset);
+            (low, high, bits) = (low.min(at[lane]), high.max(at[lane]), bits | at[lane]);
+        }
+    }
+    if bits & u64::from(bytes - 1) != 0 {
+        return Err(misaligned(&at, mask, bytes, access, W::SPACE));
+    }
+    let request = Request { mask, bytes, access, low, high };
+    W::resolve(cx, frame, &request, &mut at)?;
+    Ok(at)
+}
+
+#[cold]
+fn misaligned(at: &Row64, mask: u32, bytes: u32, access: Access, space: Space) -> Box<Fault> {
+    let lane = lanes(mask).find(|lane| at[*lane] & u64::from(bytes - 1) != 0).unwrap_or(0);
+    Fault::new(lane, TrapKind::Misaligned { access, space, address: at[lane], bytes })
+}
+
+/// Device memory: its addresses are those of the host.
+pub struct Global;
+
+impl Window for Global {
+    const SPACE: Space = Space::Global;
+
+    #[inline(always)]
+    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        match cx.cursor.span(request.low) {
+            Some((base, end)) if request.fits(base, end) => Ok(()),
+            _ => global_by_lane(cx, request, at, Space::Global),
+        }
+    }
+}
+
+/// Constants lie in device memory.
+pub struct Const;
+
+impl Window for Const {
+    const SPACE: Space = Space::Const;
+
+    #[inline(always)]
+    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        match cx.cursor.span(request.low) {
+            Some((base, end)) if request.fits(base, end) => Ok(()),
+            _ => global_by_lane(cx, request, at, Space::Const),
+        }
+    }
+}
+
+#[cold]
+fn global_by_lane(cx: &mut Cx<'_>, request: &Request, at: &Row64, space: Space) -> Result<(), Box<Fault>> {
+    lanes(request.mask).try_for_each(|lane| check_global(cx, request, at[lane], lane, space))
+}
+
+fn check_global(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    address: u64,
+    lane: usize,
+    space: Space,
+) -> Result<(), Box<Fault>> {
+    match cx.cursor.span(address) {
+        Some((_, end)) if end - address >= u64::from(request.bytes) => Ok(()),
+        _ => {
+            let nearest = cx.cursor.memory().nearest(address);
+            Err(request.out_of_bounds(lane, space, address, nearest))
+        }
+    }
+}
+
+/// A block's own memory: addresses are offsets.
+pub struct Shared;
+
+impl Window for Shared {
+    const SPACE: Space = Space::Shared;
+
+    #[inline(always)]
+    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        shared(cx, request, at, 0)
+    }
+}
+
+#[inline(always)]
+fn shared(cx: &mut Cx<'_>, request: &Request, at: &mut Row64, window: u64) -> Result<(), Box<Fault>> {
+    let bytes = cx.block.shared_bytes;
+    if !request.fits(window, window + bytes) {
+        return Err(outside(request, at, RegionKind::Shared, Shared::SPACE, (window, bytes)));
+    }
+    let base = cx.block.shared.as_ptr() as u64;
+    for address in at.iter_mut() {
+        *address = address.wrapping_sub(window).wrapping_add(base);
+    }
+    Ok(())
+}
+
+/// The fault of the first lane that is outside a region.
+#[cold]
+fn outside(
+    request: &Request,
+    at: &Row64,
+    kind: RegionKind,
+    space: Space,
+    (base, bytes): (u64, u64),
+) -> Box<Fault> {
+    let end = base + bytes;
+    let fits = |address: u64| {
+        address >= base && address <= end && end - address >= u64::from(request.bytes)
+    };
+    let lane = lanes(request.mask).find(|lane| !fits(at[*lane])).unwrap_or(0);
+    let nearest = Nearest { base, bytes, kind, address: at[lane] };
+    request.out_of_bounds(lane, space, at[lane], Some(nearest))
+}
+
+/// A thread's own memory: addresses are offsets.
+pub struct Local;
+
+impl Window for Local {
+    const SPACE: Space = Space::Local;
+
+    #[inline(always)]
+    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        local(cx, frame, request, at, 0)
+    }
+}
+
+#[inline(always)]
+fn local(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    request: &Request,
+    at: &mut Row64,
+    window: u64,
+) -> Result<(), Box<Fault>> {
+    if !request.fits(window, window + frame.local_end) {
+        return Err(outside(request, at, RegionKind::Local, Local::SPACE, (window, frame.local_end)));
+    }
+    let (base, stride) = (cx.warp.local.as_ptr() as u64, cx.warp.local_stride);
+    for (lane, address) in at.iter_mut().enumerate() {
+        *address = address.wrapping_sub(window).wrapping_add(base + stride * lane as u64);
+    }
+    Ok(())
+}
+
+/// A kernel's parameters: addresses are offsets.
+pub struct Param;
+
+impl Window for Param {
+    const SPACE: Space = Space::Param;
+
+    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        param(cx, request, at, 0)
+    }
+}
+
+fn param(cx: &mut Cx<'_>, request: &Request, at: &mut Row64, window: u64) -> Result<(), Box<Fault>> {
+    let bytes = cx.launch.param_bytes;
+    if !request.fits(window, window + bytes) || request.access != Access::Load {
+        return Err(outside(request, at, RegionKind::Param, Param::SPACE, (window, bytes)));
+    }
+    let base = cx.launch.params.as_ptr() as u64;
+    for address in at.iter_mut() {
+        *address = address.wrapping_sub(window).wrapping_add(base);
+    }
+    Ok(())
+}
+
+/// Any space, told by the address.
+pub struct Generic;
+
+impl Window for Generic {
+    const SPACE: Space = Space::Generic;
+
+    #[inline(always)]
+    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+        if request.high < SHARED_BASE {
+            return match cx.cursor.span(request.low) {
+                Some((base, end)) if request.fits(base, end) => Ok(()),
+                _ => global_by_lane(cx, request, at, Space::Global),
+            };
+        }
+        if request.low >= SHARED_BASE && request.high < SHARED_BASE + WINDOW {
+            return shared(cx, request, at, SHARED_BASE);
+        }
+        generic_by_lane(cx, frame, request, at)
+    }
+}
+
+fn generic_by_lane(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    request: &Request,
+    at: &mut Row64,
+) -> Result<(), Box<Fault>> {
+    for lane in lanes(request.mask) {
+        let Request { bytes, access, .. } = *request;
+        let address = at[lane];
+        let one = Request { mask: 1 << lane, bytes, access, low: address, high: address };
+        let mut row = [0; LANES];
+        row[lane] = address;
+        match address {
+            0..SHARED_BASE => check_global(cx, &one, address, lane, Space::Global)?,
+            SHARED_BASE..LOCAL_BASE => shared(cx, &one, &mut row, SHARED_BASE)?,
+            LOCAL_BASE..PARAM_BASE => local(cx, frame, &one, &mut row, LOCAL_BASE)?,
+            _ => param(cx, &one, &mut row, PARAM_BASE)?,
+        }
+        at[lane] = row[lane];
+    }
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! A block: its warps, its shared memory, its barriers.
+
+use super::warp::{Pause, Stopped, Warp};
+use super::{Arrival, Cx, LaunchContext};
+use crate::exec::frame::{Frame, lanes};
+use crate::fault::{Trap, TrapKind, Waiting, WaitsOn};
+use crate::program::{LANES, Op, Program};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Barriers of a block.
+const BARRIERS: usize = 16;
+/// Instructions that a warp runs before the next one has its turn.
+const SLICE: i64 = 4096;
+
+/// One barrier.
+#[derive(Clone, Copy, Debug, Default)]
+struct Barrier {
+    /// Threads it waits for, when an arrival said so.
+    threads: Option<u32>,
+    /// Threads that arrived and did not wait.
+    passed: u32,
+    /// Whether anyone arrived.
+    used: bool,
+}
+
+/// What operations can see of their block.
+#[derive(Default)]
+pub struct BlockState {
+    /// Index x, y, z.
+    pub index: [u32; 3],
+    /// Shared memory, in words.
+    pub shared: Vec<AtomicU64>,
+    /// Its length in bytes.
+    pub shared_bytes: u64,
+    barriers: [Barrier; BARRIERS],
+}
+
+impl BlockState {
+    /// Lanes of a warp arrive at a barrier.
+    pub fn arrive(&mut self, arrival: Arrival, mask: u32, alive: u32) -> Result<(), TrapKind> {
+        let Arrival { barrier, threads, waits, .. } = arrival;
+        let invalid = TrapKind::InvalidBarrier { barrier, threads: threads.unwrap_or(0) };
+        let Some(own) = self.barriers.get_mut(barrier as usize) else { return Err(invalid) };
+        let fits = threads.is_none_or(|threads| threads > 0 && threads.is_multiple_of(LANES as u32));
+        if !fits || (own.used && own.threads != threads) {
+            return Err(invalid);
+        }
+        (own.used, own.threads) = (true, threads);
+        if !waits {
+            own.passed += weight(mask, alive);
+        }
+        Ok(())
+    }
+}
+
+/// How many threads the lanes of a warp count for: all that are left count for a whole warp.
+fn weight(mask: u32, alive: u32) -> u32 {
+    if mask == alive { LANES as u32 } else { mask.count_ones() }
+}
+
+/// How far a block came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// To its end.
+    Done,
+    /// Not to its end; it can go on.
+    Preempted,
+}
+
+/// A block.
+pub struct Block {
+    state: BlockState,
+    warps: Vec<Warp>,
+    next: usize,
+}
+
+impl Block {
+    /// A block of a launch, which has not begun.
+    pub fn new(launch: &LaunchContext<'_>) -> Self {
+        let warps = launch.threads().div_ceil(LANES as u32);
+        let program: &Arc<Program> = launch.program;
+        Self {
+            state: BlockState::default(),
+            warps: (0..warps).map(|_| Warp::new(program)).collect(),
+            next: 0,
+        }
+    }
+
+    /// Begins the block with that number in the grid.
+    pub fn start(&mut self, launch: &LaunchContext<'_>, number: u64) {
+        let [x, y, _] = launch.grid.map(u64::from);
+        self.state.index = [number % x, number / x % y, number / x / y].map(|index| index as u32);
+        self.state.shared_bytes = launch.shared_bytes();
+        self.state.shared.clear();
+        let words = self.state.shared_bytes.div_ceil(8) as usize;
+        self.state.shared.resize_with(words, AtomicU64::default);
+        self.state.barriers = Default::default();
+        self.next = 0;
+        for (index, warp) in self.warps.iter_mut().enumerate() {
+            warp.start(index as u32, launch.block);
+        }
+    }
+
+    /// Runs until the end, or until `budget` instructions are spent.
+    pub fn run(&mut self, cx: &mut Cx<'_>, mut budget: i64) -> Result<Progress, Box<Trap>> {
+        std::mem::swap(&mut self.state, &mut cx.block);
+        let progress = self.run_warps(cx, &mut budget);
+        std::mem::swap(&mut self.state, &mut cx.block);
+        progress
+    }
+
+    fn run_warps(&mut self, cx: &mut Cx<'_>, budget: &mut i64) -> Result<Progress, Box<Trap>> {
+        let mut idle = 0;
+        while idle < self.warps.len() {
+            if *budget <= 0 {
+                return Ok(Progress::Preempted);
+            }
+            let index = self.next;
+            self.next = (self.next + 1) % self.warps.len();
+            idle += 1;
+            if self.warps[index].is_ready() {
+                self.run_warp(cx, index, budget)?;
+                self.release_barriers(cx, |barrier| barrier.threads.is_some());
+                idle = 0;
+            } else if idle == self.warps.len() && self.release_barriers(cx, |_| true) {
+                idle = 0;
+            }
+        }
+        match self.warps.iter().all(|warp| warp.groups.is_empty()) {
+            true => Ok(Progress::Done),
+            false => Err(Box::new(self.deadlock(cx))),
+        }
+    }
+
+    fn run_warp(&mut self, cx: &mut Cx<'_>, index: usize, budget: &mut i64) -> Result<(), Box<Trap>> {
+        let mut slice = SLICE.min(*budget);
+        let given = slice;
+        let pause = self.warps[index].run(cx, &mut slice);
+        *budget -= given - slice;
+        match pause {
+            Ok(Pause::Done | Pause::Blocked) => Ok(()),
+            Ok(Pause::Preempted) => {
+                *budget -= i64::from(given == slice);
+                Ok(())
+            }
+            Err(stopped) => Err(Box::new(self.trap(cx, index, stopped))),
+        }
+    }
+
+    // ---- barriers
+
+    /// Opens each barrier whose threads have all come. Returns whether any was opened.
+    fn release_barriers(&mut self, cx: &mut Cx<'_>, which: impl Fn(&Barrier) -> bool) -> bool {
+        let mut any = false;
+        for number in 0..BARRIERS as u32 {
+            let barrier = cx.block.barriers[number as usize];
+            if barrier.used && which(&barrier) && self.is_complete(cx, number) {
+                self.open(number);
+                cx.block.barriers[number as usize] = Barrier::default();
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn is_complete(&self, cx: &Cx<'_>, number: u32) -> bool {
+        let barrier = cx.block.barriers[number as usize];
+        let waiting = self.warps.iter().map(|warp| (warp.at_barrier(number).0, warp.state.alive));
+        match barrier.threads {
+            Some(threads) => {
+                let came: u32 = waiting.filter(|(mask, _)| *mask != 0).map(|(mask, alive)| weight(mask, alive)).sum();
+                came + barrier.passed >= threads
+            }
+            None => waiting.into_iter().all(|(mask, alive)| mask == alive),
+        }
+    }
+
+    fn open(&mut self, number: u32) {
+        let all: Vec<(u32, u32)> = self.warps.iter().map(|warp| warp.at_barrier(number)).collect();
+        let came: u32 = all.iter().map(|(mask, _)| mask.count_ones()).sum();
+        let held: u32 = all.iter().map(|(_, votes)| votes.count_ones()).sum();
+        for warp in &mut self.warps {
+            warp.pass_barrier(number, |frame, op, mask| give(frame, op, mask, came, held));
+        }
+    }
+
+    // ---- what went wrong
+
+    fn trap(&self, cx: &Cx<'_>, warp: usize, stopped: Stopped) -> Trap {
+        let program = cx.launch.program;
+        Trap {
+            kernel: program.name.clone(),
+            block: cx.block.index,
+            thread: self.thread(warp, stopped.fault.lane as usize),
+            ptx_line: program.line(stopped.pc),
+            source: program.location(stopped.pc).cloned(),
+            kind: stopped.fault.kind,
+        }
+    }
+
+    /// The trap of a block that is stopped from outside, at whatever it would do next.
+    pub fn out_of_fuel(&self, cx: &Cx<'_>, kind: TrapKind) -> Trap {
+        let program = cx.launch.program;
+        let next = self.warps.iter().enumerate().find_map(|(index, warp)| Some((index, warp.groups.first()?)));
+        let (warp, pc, lane) = next.map_or((0, 0, 0), |(warp, group)| (warp, group.pc, group.mask.trailing_zeros()));
+        Trap {
+            kernel: program.name.clone(),
+            block: self.state.index,
+            thread: self.thread(warp, lane as usize % LANES),
+            ptx_line: program.line(pc),
+            source: program.location(pc).cloned(),
+            kind,
+        }
+    }
+
+    fn thread(&self, warp: usize, lane: usize) -> [u32; 3] {
+        self.warps[warp].state.tid.map(|row| row[lane])
+    }
+
+    fn deadlock(&mut self, cx: &Cx<'_>) -> Trap {
+        let mut waiting = Vec::new();
+        let mut place = None;
+        for index in 0..self.warps.len() {
+            for (lane, pc, on) in self.warps[index].waiting() {
+                place.get_or_insert(pc);
+                let thread = self.thread(index, lane);
+                let ptx_line = cx.launch.program.line(pc);
+                waiting.push(Waiting { block: cx.block.index, thread, ptx_line, on });
+            }
+        }
+        let program = cx.launch.program;
+        let pc = place.unwrap_or(0);
+        Trap {
+            kernel: program.name.clone(),
+            block: cx.block.index,
+            thread: waiting.first().map_or([0; 3], |waiting| waiting.thread),
+            ptx_line: program.line(pc),
+            source: program.location(pc).cloned(),
+            kind: TrapKind::Deadlock { waiting },
+        }
+    }
+}
+
+/// Writes what a barrier's reduction returns: how many threads voted for it, whether all or any.
+fn give(frame: &mut Frame, op: &Op, mask: u32, came: u32, held: u32) {
+    use super::ops::barrier::{REDUCE_ALL, REDUCE_ANY, REDUCE_COUNT};
+    match op.imm {
+        REDUCE_COUNT => {
+            let row = &mut frame.rows32[op.slots[0] as usize];
+            lanes(mask).for_each(|lane| row[lane] = held);
+        }
+        REDUCE_ALL => frame.set_predicate(op.slots[0], u32::from(held == came).wrapping_neg(), mask),
+        REDUCE_ANY => frame.set_predicate(op.slots[0], u32::from(held > 0).wrapping_neg(), mask),
+        _ => {}
+    }
+}
+
+impl Warp {
+    /// The lanes that wait: where, and for what.
+    fn waiting(&mut self) -> Vec<(usize, u32, WaitsOn)> {
+        use super::warp::Wait;
+        let mut out = Vec::new();
+        for group in self.groups.clone() {
+            for lane in lanes(group.mask) {
+                match group.wait {
+                    Wait::Ready => {}
+                    Wait::Barrier(number) => out.push((lane, group.pc - 1, WaitsOn::Barrier(number))),
+                    Wait::Lanes => {
+                        let members = self.members(&group, lane);
+                        out.push((lane, group.pc, WaitsOn::Lanes(members)));
+                    }
+                }
+            }
+        }
+        out
+    }
+}

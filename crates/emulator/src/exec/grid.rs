@@ -1,0 +1,139 @@
+//! A launch: its blocks, in order of ticket, over CPU threads.
+//!
+//! Each thread keeps a window of resident blocks. A block that is not through after a while makes
+//! room for the others of its window, and when a whole round brings no block to its end, the window
+//! grows: so blocks that wait for later ones are served as on a GPU that has them all resident.
+
+use super::block::{Block, Progress};
+use super::{Cx, LaunchContext};
+use crate::fault::{Trap, TrapKind};
+use crate::memory::GlobalMemory;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Instructions that a block runs before another of the window has its turn.
+const TURN: i64 = 1 << 15;
+
+/// What one launch executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instructions, times the lanes that took part in each.
+    pub lane_instructions: u64,
+    /// Instructions of warps.
+    pub warp_instructions: u64,
+}
+
+/// What the CPU threads of a launch share.
+struct Shared<'m> {
+    launch: &'m LaunchContext<'m>,
+    memory: &'m GlobalMemory,
+    blocks: u64,
+    ticket: AtomicU64,
+    stop: AtomicBool,
+    trap: Mutex<Option<Box<Trap>>>,
+    fuel: Option<(u64, AtomicI64)>,
+    window: usize,
+    lane_instructions: AtomicU64,
+    warp_instructions: AtomicU64,
+}
+
+/// Runs all blocks of a launch on this thread and others.
+///
+/// # Errors
+/// The first trap that stopped it.
+pub fn run(
+    launch: &LaunchContext<'_>,
+    memory: &GlobalMemory,
+    workers: usize,
+    resident: usize,
+    fuel: Option<u64>,
+) -> Result<Stats, Trap> {
+    let blocks: u64 = launch.grid.iter().map(|count| u64::from(*count)).product();
+    let workers = workers.clamp(1, blocks.clamp(1, 1 << 16) as usize);
+    let shared = Shared {
+        launch,
+        memory,
+        blocks,
+        ticket: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        trap: Mutex::new(None),
+        fuel: fuel.map(|fuel| (fuel, AtomicI64::new(i64::try_from(fuel).unwrap_or(i64::MAX)))),
+        window: resident.div_ceil(workers).max(2),
+        lane_instructions: AtomicU64::new(0),
+        warp_instructions: AtomicU64::new(0),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(|| work(&shared));
+        }
+        work(&shared);
+    });
+    match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(trap) => Err(*trap),
+        None => Ok(Stats {
+            lane_instructions: shared.lane_instructions.into_inner(),
+            warp_instructions: shared.warp_instructions.into_inner(),
+        }),
+    }
+}
+
+/// One CPU thread: takes blocks until there are none, or until another stops.
+fn work(shared: &Shared<'_>) {
+    let mut cx = Cx::new(shared.launch, shared.memory.cursor());
+    if let Err(trap) = run_blocks(shared, &mut cx) {
+        shared.stop.store(true, Ordering::Release);
+        let mut first = shared.trap.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(trap);
+    }
+    shared.lane_instructions.fetch_add(cx.lane_instructions, Ordering::Relaxed);
+    shared.warp_instructions.fetch_add(cx.warp_instructions, Ordering::Relaxed);
+}
+
+fn run_blocks(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
+    let mut resident: VecDeque<Block> = VecDeque::new();
+    let mut free: Vec<Block> = Vec::new();
+    let mut fruitless = 0;
+    let mut size = 1;
+    while !shared.stop.load(Ordering::Acquire) {
+        while resident.len() < size && let Some(number) = next_block(shared) {
+            let mut block = free.pop().unwrap_or_else(|| Block::new(shared.launch));
+            block.start(shared.launch, number);
+            resident.push_back(block);
+            fruitless = 0;
+        }
+        let Some(mut block) = resident.pop_front() else { break };
+        match turn(shared, cx, &mut block)? {
+            Progress::Done => {
+                free.push(block);
+                (fruitless, size) = (0, resident.len().max(1));
+            }
+            Progress::Preempted => {
+                resident.push_back(block);
+                fruitless += 1;
+            }
+        }
+        if fruitless > resident.len() && size < shared.window {
+            (size, fruitless) = (resident.len() + 1, 0);
+        }
+    }
+    Ok(())
+}
+
+fn next_block(shared: &Shared<'_>) -> Option<u64> {
+    let number = shared.ticket.fetch_add(1, Ordering::AcqRel);
+    (number < shared.blocks).then_some(number)
+}
+
+/// Runs a block for a while.
+fn turn(shared: &Shared<'_>, cx: &mut Cx<'_>, block: &mut Block) -> Result<Progress, Box<Trap>> {
+    let before = cx.warp_instructions;
+    let progress = block.run(cx, TURN)?;
+    if let Some((limit, fuel)) = &shared.fuel {
+        let spent = (cx.warp_instructions - before) as i64;
+        if fuel.fetch_sub(spent, Ordering::Relaxed) < spent {
+            return Err(Box::new(block.out_of_fuel(cx, TrapKind::Fuel { instructions: *limit })));
+        }
+    }
+    Ok(progress)
+}

@@ -1,0 +1,163 @@
+//! Execution: a warp's 32 lanes at once, warps of a block in turn, blocks over CPU threads.
+//!
+//! [`warp`] keeps a program counter for each lane, as groups of lanes that are at the same place;
+//! [`block`] runs the warps of a block and its barriers; [`grid`] spreads the blocks. The
+//! instructions themselves are in [`ops`], by family.
+
+pub mod address;
+pub mod block;
+pub mod frame;
+pub mod grid;
+pub mod ops;
+pub mod warp;
+
+use crate::fault::TrapKind;
+use crate::memory::Cursor;
+use crate::program::{LANES, Op, Program, Row32};
+use block::BlockState;
+use frame::Frame;
+use std::sync::atomic::AtomicU64;
+use warp::WarpState;
+
+/// First address of the generic window of shared memory.
+pub const SHARED_BASE: u64 = 1 << 48;
+/// First address of the generic window of local memory.
+pub const LOCAL_BASE: u64 = 1 << 49;
+/// First address of the generic window of a kernel's parameters.
+pub const PARAM_BASE: u64 = 1 << 50;
+/// Number of bytes in each of these windows.
+pub const WINDOW: u64 = 1 << 48;
+
+/// Executes one operation for the lanes of a mask, which is never empty.
+pub type Handler = fn(&mut Cx<'_>, &mut Frame, &Op, u32) -> Step;
+
+/// What comes after an operation.
+pub type Step = Result<Flow, Box<Fault>>;
+
+/// Where the lanes of an operation go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// At the next operation.
+    Next,
+    /// At another.
+    Jump(u32),
+    /// Each where [`Cx::targets`] says.
+    Scatter,
+    /// In a function, by a call site; the function's index is in [`Cx::targets`].
+    Call(u32),
+    /// At the caller.
+    Return,
+    /// Nowhere.
+    Exit,
+    /// Here, until the lanes that the mask in slot 5 names are here too.
+    AwaitLanes,
+    /// At the next operation, when a barrier of the block lets them; see [`Cx::arrival`].
+    Barrier,
+    /// At the next operation, after others had a chance.
+    Yield,
+}
+
+/// A fault of one lane.
+#[derive(Debug)]
+pub struct Fault {
+    /// The lane.
+    pub lane: u32,
+    /// What happened.
+    pub kind: TrapKind,
+}
+
+impl Fault {
+    /// A fault of a lane.
+    #[cold]
+    pub fn new(lane: usize, kind: TrapKind) -> Box<Self> {
+        Box::new(Self { lane: lane as u32, kind })
+    }
+}
+
+/// An arrival at a barrier of the block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Number of the barrier.
+    pub barrier: u32,
+    /// Threads that it waits for; `None` for all of the block.
+    pub threads: Option<u32>,
+    /// Whether the lanes wait.
+    pub waits: bool,
+    /// Whether all lanes of a warp have to arrive at the same instruction.
+    pub aligned: bool,
+    /// The lanes whose predicate holds, for a reduction.
+    pub votes: u32,
+}
+
+/// What all threads of a launch share.
+pub struct LaunchContext<'m> {
+    /// The kernel.
+    pub program: &'m std::sync::Arc<Program>,
+    /// Blocks in each direction.
+    pub grid: [u32; 3],
+    /// Threads of a block in each direction.
+    pub block: [u32; 3],
+    /// Dynamic shared memory.
+    pub dynamic_shared_bytes: u32,
+    /// The kernel's parameters, padded to words.
+    pub params: &'m [AtomicU64],
+    /// Their length in bytes.
+    pub param_bytes: u64,
+    /// Multiprocessors of the device.
+    pub multiprocessors: u32,
+    /// A number for the launch.
+    pub grid_id: u64,
+    /// When the launch began.
+    pub start: std::time::Instant,
+}
+
+impl LaunchContext<'_> {
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Bytes of shared memory of a block.
+    pub fn shared_bytes(&self) -> u64 {
+        u64::from(self.program.shared_bytes) + u64::from(self.dynamic_shared_bytes)
+    }
+}
+
+/// What an operation can reach beside its registers.
+pub struct Cx<'m> {
+    /// The launch.
+    pub launch: &'m LaunchContext<'m>,
+    /// Device memory.
+    pub cursor: Cursor<'m>,
+    /// The block at hand.
+    pub block: BlockState,
+    /// The warp at hand.
+    pub warp: WarpState,
+    /// Where each lane goes, for [`Flow::Scatter`] and [`Flow::Call`].
+    pub targets: Row32,
+    /// For [`Flow::Barrier`].
+    pub arrival: Arrival,
+    /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
+    pub polled: bool,
+    /// Instructions executed.
+    pub warp_instructions: u64,
+    /// Instructions executed, times the lanes that took part.
+    pub lane_instructions: u64,
+}
+
+impl<'m> Cx<'m> {
+    /// A context for one CPU thread.
+    pub fn new(launch: &'m LaunchContext<'m>, cursor: Cursor<'m>) -> Self {
+        Self {
+            launch,
+            cursor,
+            block: BlockState::default(),
+            warp: WarpState::default(),
+            targets: [0; LANES],
+            arrival: Arrival::default(),
+            polled: false,
+            warp_instructions: 0,
+            lane_instructions: 0,
+        }
+    }
+}

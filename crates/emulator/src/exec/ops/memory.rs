@@ -1,0 +1,290 @@
+//! Loads and stores.
+
+use super::param;
+use crate::exec::address::{Const, Generic, Global, Local, Param, Shared, Window, resolve};
+use crate::exec::frame::{FULL, Frame, lanes};
+use crate::exec::{Cx, Flow, Handler, Step};
+use crate::fault::{Access, LoadError};
+use crate::isa::{Modifiers, Pick, Type};
+use crate::memory::access;
+use crate::program::{Address, Emitter, LANES, Op, ParamHome};
+use crate::ptx::ast::{Instruction, Operand};
+use std::sync::atomic::{Ordering, fence};
+
+/// Slot of the address.
+const BASE: usize = 5;
+
+// ---- handlers
+
+/// The bits of one element in memory.
+trait Element: crate::exec::frame::Lane {
+    const BYTES: u32;
+    /// # Safety
+    /// As for [`access::load_u64`].
+    unsafe fn load(address: u64) -> Self::Bits;
+    /// # Safety
+    /// As for [`access::store_u64`].
+    unsafe fn store(address: u64, bits: Self::Bits);
+}
+
+macro_rules! element {
+    ($($ty:ty, $load:ident, $store:ident;)*) => {$(
+        impl Element for $ty {
+            const BYTES: u32 = size_of::<$ty>() as u32;
+            #[inline(always)]
+            unsafe fn load(address: u64) -> Self::Bits {
+                // SAFETY: the caller vouches for the address.
+                unsafe { access::$load(address) }.into()
+            }
+            #[inline(always)]
+            unsafe fn store(address: u64, bits: Self::Bits) {
+                // SAFETY: the caller vouches for the address.
+                unsafe { access::$store(address, bits as $ty) }
+            }
+        }
+    )*};
+}
+
+element! {
+    u8, load_u8, store_u8;
+    u16, load_u16, store_u16;
+    u32, load_u32, store_u32;
+    u64, load_u64, store_u64;
+}
+
+fn load<W: Window, T: Element, const N: usize>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let bytes = T::BYTES * N as u32;
+    let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Load)?;
+    for part in 0..N {
+        let mut out = [T::Bits::default(); LANES];
+        let offset = part as u64 * u64::from(T::BYTES);
+        if mask == FULL {
+            for lane in 0..LANES {
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                out[lane] = unsafe { T::load(at[lane] + offset) };
+            }
+        } else {
+            for lane in lanes(mask) {
+                // SAFETY: as above.
+                out[lane] = unsafe { T::load(at[lane] + offset) };
+            }
+        }
+        frame.write::<T>(op.slots[part], &out, mask);
+    }
+    Ok(Flow::Next)
+}
+
+fn store<W: Window, T: Element, const N: usize>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let bytes = T::BYTES * N as u32;
+    let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Store)?;
+    for part in 0..N {
+        let row = T::row(frame, op.slots[part]);
+        let offset = part as u64 * u64::from(T::BYTES);
+        if mask == FULL {
+            for lane in 0..LANES {
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                unsafe { T::store(at[lane] + offset, row[lane]) };
+            }
+        } else {
+            for lane in lanes(mask) {
+                // SAFETY: as above.
+                unsafe { T::store(at[lane] + offset, row[lane]) };
+            }
+        }
+    }
+    Ok(Flow::Next)
+}
+
+/// The handler for a space, a width in bytes and a number of elements.
+macro_rules! by_shape {
+    ($f:ident, $space:expr, $bytes:expr, $count:expr) => {
+        match $space {
+            "" => by_shape!(@ $f, Generic, $bytes, $count),
+            "global" => by_shape!(@ $f, Global, $bytes, $count),
+            "const" => by_shape!(@ $f, Const, $bytes, $count),
+            "shared" | "shared::cta" => by_shape!(@ $f, Shared, $bytes, $count),
+            "local" => by_shape!(@ $f, Local, $bytes, $count),
+            "param" | "param::entry" => by_shape!(@ $f, Param, $bytes, $count),
+            _ => None,
+        }
+    };
+    (@ $f:ident, $window:ty, $bytes:expr, $count:expr) => {
+        match ($bytes, $count) {
+            (1, 1) => Some($f::<$window, u8, 1> as Handler),
+            (1, 2) => Some($f::<$window, u8, 2> as Handler),
+            (1, 4) => Some($f::<$window, u8, 4> as Handler),
+            (2, 1) => Some($f::<$window, u16, 1> as Handler),
+            (2, 2) => Some($f::<$window, u16, 2> as Handler),
+            (2, 4) => Some($f::<$window, u16, 4> as Handler),
+            (4, 1) => Some($f::<$window, u32, 1> as Handler),
+            (4, 2) => Some($f::<$window, u32, 2> as Handler),
+            (4, 4) => Some($f::<$window, u32, 4> as Handler),
+            (8, 1) => Some($f::<$window, u64, 1> as Handler),
+            (8, 2) => Some($f::<$window, u64, 2> as Handler),
+            _ => None,
+        }
+    };
+}
+
+const SPACES: [&str; 8] =
+    ["global", "const", "shared", "shared::cta", "local", "param", "param::entry", "param::func"];
+
+// ---- decoding
+
+/// The registers of an operand: one, or those of a vector.
+fn parts<'a>(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>, operand: &'a Operand) -> Result<&'a [Operand], LoadError> {
+    let parts = match operand {
+        Operand::Vector(parts) => parts.as_slice(),
+        single => std::slice::from_ref(single),
+    };
+    let want = match modifiers.one_of(&["v2", "v4"]) {
+        Some("v2") => 2,
+        Some(_) => 4,
+        None => 1,
+    };
+    match parts.len() == want {
+        true => Ok(parts),
+        false => Err(emitter.invalid(format!("{want} registers are needed, {} stand here", parts.len()))),
+    }
+}
+
+/// The element's type, or an error.
+fn element_type(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>) -> Result<Type, LoadError> {
+    modifiers.ty(0).filter(|ty| ty.bits() <= 64).ok_or_else(|| emitter.invalid("128-bit elements are not supported"))
+}
+
+/// `ld`, `ldu`
+pub fn ld(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+    let [to, from, ..] = instruction.operands.as_slice() else {
+        return Err(emitter.invalid("`ld` takes a register and an address"));
+    };
+    let ty = element_type(emitter, modifiers)?;
+    let address = emitter.address(from)?;
+    let parts = parts(emitter, modifiers, to)?;
+    let mut slots = [0; 6];
+    for (slot, part) in slots.iter_mut().zip(parts) {
+        *slot = emitter.destination(part, ty, true)?;
+    }
+    match address {
+        Address::Row(base, offset) => {
+            slots[BASE] = base;
+            let space = modifiers.one_of(&SPACES).unwrap_or("");
+            let run = match (space, emitter.home) {
+                ("param" | "param::func", ParamHome::Frame) => None,
+                _ => by_shape!(load, space, ty.bytes(), parts.len()),
+            };
+            let run = run.ok_or_else(|| emitter.invalid("a load of this shape is not supported"))?;
+            emitter.push(run, &slots, offset as u64);
+        }
+        Address::KernelParam(at, left) => load_param(emitter, param::load_kernel, ty, &slots[..parts.len()], (at, left))?,
+        Address::FrameParam(at, left) => load_param(emitter, param::load_frame, ty, &slots[..parts.len()], (at, left))?,
+    }
+    if modifiers.has("acquire") {
+        emitter.push_after(acquire, &[], 0);
+    }
+    if modifiers.one_of(&["volatile", "relaxed", "acquire", "mmio"]).is_some() {
+        emitter.push_after(note_poll, &[], 0);
+    }
+    Ok(())
+}
+
+fn load_param(
+    emitter: &mut Emitter<'_>,
+    handler: fn(u32) -> Handler,
+    ty: Type,
+    slots: &[u32],
+    place: (u32, u64),
+) -> Result<(), LoadError> {
+    let offsets = param_offsets(emitter, ty, slots.len(), place)?;
+    for (slot, offset) in slots.iter().zip(offsets) {
+        emitter.push(handler(ty.bytes()), &[*slot], offset);
+    }
+    Ok(())
+}
+
+/// The offsets of elements in a parameter.
+fn param_offsets(emitter: &Emitter<'_>, ty: Type, count: usize, (at, left): (u32, u64)) -> Result<Vec<u64>, LoadError> {
+    let bytes = u64::from(ty.bytes());
+    if bytes * count as u64 > left || !u64::from(at).is_multiple_of(bytes) {
+        return Err(emitter.invalid("the access does not lie in the parameter, or is misaligned"));
+    }
+    Ok((0..count as u64).map(|index| u64::from(at) + index * bytes).collect())
+}
+
+/// `st`
+pub fn st(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+    let [to, from, ..] = instruction.operands.as_slice() else {
+        return Err(emitter.invalid("`st` takes an address and a register"));
+    };
+    let ty = element_type(emitter, modifiers)?;
+    let address = emitter.address(to)?;
+    let parts = parts(emitter, modifiers, from)?;
+    let mut slots = [0; 6];
+    for (slot, part) in slots.iter_mut().zip(parts) {
+        *slot = emitter.source(part, ty, true)?;
+    }
+    if modifiers.has("release") {
+        emitter.push_before(release, &[], 0);
+    }
+    match address {
+        Address::Row(base, offset) => {
+            slots[BASE] = base;
+            let space = modifiers.one_of(&SPACES).unwrap_or("");
+            let run = match space {
+                "param" | "param::func" | "param::entry" | "const" => None,
+                _ => by_shape!(store, space, ty.bytes(), parts.len()),
+            };
+            let run = run.ok_or_else(|| emitter.invalid("a store of this shape is not supported"))?;
+            emitter.push(run, &slots, offset as u64);
+        }
+        Address::KernelParam(..) => return Err(emitter.invalid("a kernel's parameters cannot be stored to")),
+        Address::FrameParam(at, left) => {
+            let offsets = param_offsets(emitter, ty, parts.len(), (at, left))?;
+            for (slot, offset) in slots.iter().zip(offsets) {
+                emitter.push(param::store_frame(ty.bytes()), &[*slot], offset);
+            }
+        }
+    }
+    Ok(())
+}
+
+// ---- order
+
+fn acquire(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    fence(Ordering::Acquire);
+    Ok(Flow::Next)
+}
+
+/// What a release operation does first.
+pub fn release(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    fence(Ordering::Release);
+    Ok(Flow::Next)
+}
+
+/// Tells the scheduler that this thread may be waiting for another.
+fn note_poll(cx: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    cx.polled = true;
+    Ok(Flow::Next)
+}
+
+/// `membar`, `fence`
+pub fn full_fence(_: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+        fence(Ordering::SeqCst);
+        Ok(Flow::Next)
+    }
+    Some((run as Handler).into())
+}
+
+/// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left alone.
+pub fn hint(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+    let address = instruction.operands.first().ok_or_else(|| emitter.invalid("an address is needed"))?;
+    emitter.address(address)?;
+    emitter.push(nothing, &[], 0);
+    Ok(())
+}
+
+fn nothing(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    Ok(Flow::Next)
+}
+

@@ -1,0 +1,200 @@
+//! Moves between registers, vectors and addresses.
+
+use crate::exec::frame::{Frame, lanes};
+use crate::exec::{Cx, Flow, Handler, LOCAL_BASE, PARAM_BASE, SHARED_BASE, Step, WINDOW};
+use crate::fault::{LoadError, TrapKind};
+use crate::isa::{Modifiers, Pick, Type};
+use crate::program::{Emitter, LANES, Op};
+use crate::ptx::ast::{Instruction, Operand};
+
+// ---- helpers that decoding adds
+
+/// The low half of a 64-bit register.
+pub fn low_half(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    frame.map1::<u32, u64>(op, mask, |a| a as u32);
+    Ok(Flow::Next)
+}
+
+/// A register of at most 32 bits to one of 64, with zeros; or, of 16 or 8 bits, the rest cleared.
+pub fn zero_extend(bits: u32) -> Handler {
+    match bits {
+        32 => lanes!(u64 = |a: u32| u64::from(a)),
+        16 => lanes!(u32 = |a: u16| u32::from(a)),
+        _ => lanes!(u32 = |a: u8| u32::from(a)),
+    }
+}
+
+/// A value of `from` bits to a register of `to`, by its sign.
+pub fn sign_extend(from: u32, to: u32) -> Handler {
+    match (from, to) {
+        (8, 16) => lanes!(i16 = |a: i8| i16::from(a)),
+        (8, 32) => lanes!(i32 = |a: i8| i32::from(a)),
+        (8, _) => lanes!(i64 = |a: i8| i64::from(a)),
+        (16, 32) => lanes!(i32 = |a: i16| i32::from(a)),
+        (16, _) => lanes!(i64 = |a: i16| i64::from(a)),
+        _ => lanes!(i64 = |a: i32| i64::from(a)),
+    }
+}
+
+/// The address of a byte of the frame's local memory.
+pub fn local_address(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let address = frame.local_base + op.imm;
+    frame.write::<u64>(op.slots[0], &[address; LANES], mask);
+    Ok(Flow::Next)
+}
+
+// ---- mov
+
+/// `mov` between registers.
+pub fn mov(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    Some(copy(modifiers.ty(0)?).into())
+}
+
+fn copy(ty: Type) -> Handler {
+    match ty.bits() {
+        64 => lanes!(u64 = |a: u64| a),
+        _ => lanes!(u32 = |a: u32| a),
+    }
+}
+
+/// `mov.pred`
+pub fn mov_pred(_: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let value = frame.predicate(op.slots[1]);
+        frame.set_predicate(op.slots[0], value, mask);
+        Ok(Flow::Next)
+    }
+    Some((run as Handler).into())
+}
+
+/// `mov.b16`, `.b32`, `.b64` with a vector on one side, or without.
+pub fn mov_bits(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
+    match instruction.operands.as_slice() {
+        [Operand::Vector(parts), whole] => unpack(emitter, ty, parts, whole),
+        [whole, Operand::Vector(parts)] => pack(emitter, ty, whole, parts),
+        [to, from] => {
+            let from = emitter.source(from, ty, false)?;
+            let to = emitter.destination(to, ty, false)?;
+            emitter.push(copy(ty), &[to, from], 0);
+            Ok(())
+        }
+        _ => Err(emitter.invalid("`mov` takes two operands")),
+    }
+}
+
+/// The type of the parts of a vector that fills `ty`.
+fn part(emitter: &Emitter<'_>, ty: Type, parts: &[Operand]) -> Result<Type, LoadError> {
+    match ty.bits() / (parts.len().max(1) as u32) {
+        8 if parts.len() > 1 => Ok(Type::B8),
+        16 if parts.len() > 1 => Ok(Type::B16),
+        32 if parts.len() > 1 => Ok(Type::B32),
+        _ => Err(emitter.invalid("a vector of this length does not fill the type")),
+    }
+}
+
+fn unpack(emitter: &mut Emitter<'_>, ty: Type, parts: &[Operand], whole: &Operand) -> Result<(), LoadError> {
+    let own = part(emitter, ty, parts)?;
+    let from = emitter.source(whole, ty, false)?;
+    let run = match (ty.bits(), own) {
+        (64, Type::B32) => lanes!(op; u32 = |a: u64| (a >> op.imm) as u32),
+        (64, Type::B16) => lanes!(op; u16 = |a: u64| (a >> op.imm) as u16),
+        (64, _) => lanes!(op; u8 = |a: u64| (a >> op.imm) as u8),
+        (_, Type::B16) => lanes!(op; u16 = |a: u32| (a >> op.imm) as u16),
+        _ => lanes!(op; u8 = |a: u32| (a >> op.imm) as u8),
+    };
+    // The whole is read into a fresh register, since a part may be written over it.
+    let held = emitter.register(ty);
+    emitter.push_before(copy(ty), &[held, from], 0);
+    for (index, to) in parts.iter().enumerate() {
+        if !matches!(to, Operand::Name(name) if name == "_") {
+            let to = emitter.destination(to, own, true)?;
+            emitter.push(run, &[to, held], u64::from(own.bits()) * index as u64);
+        }
+    }
+    Ok(())
+}
+
+fn pack(emitter: &mut Emitter<'_>, ty: Type, whole: &Operand, parts: &[Operand]) -> Result<(), LoadError> {
+    let own = part(emitter, ty, parts)?;
+    let sources: Vec<u32> =
+        parts.iter().map(|from| emitter.source(from, own, true)).collect::<Result<_, _>>()?;
+    let to = emitter.destination(whole, ty, false)?;
+    let held = emitter.register(ty);
+    let zero = emitter.constant(ty, 0);
+    emitter.push_before(copy(ty), &[held, zero], 0);
+    let run = match (ty.bits(), own) {
+        (64, Type::B32) => lanes!(op; u64 = |a: u32, b: u64| b | u64::from(a) << op.imm),
+        (64, Type::B16) => lanes!(op; u64 = |a: u16, b: u64| b | u64::from(a) << op.imm),
+        (64, _) => lanes!(op; u64 = |a: u8, b: u64| b | u64::from(a) << op.imm),
+        (_, Type::B16) => lanes!(op; u32 = |a: u16, b: u32| b | u32::from(a) << op.imm),
+        _ => lanes!(op; u32 = |a: u8, b: u32| b | u32::from(a) << op.imm),
+    };
+    for (index, from) in sources.iter().enumerate() {
+        let last = index + 1 == sources.len();
+        let target = if last { to } else { held };
+        emitter.push(run, &[target, *from, held], u64::from(own.bits()) * index as u64);
+    }
+    Ok(())
+}
+
+// ---- addresses
+
+/// First address of a window, and the name of its space.
+fn window(modifiers: &Modifiers<'_>) -> Option<u64> {
+    let spaces = ["global", "const", "shared", "shared::cta", "local", "param", "param::entry"];
+    Some(match modifiers.one_of(&spaces)? {
+        "global" | "const" => 0,
+        "shared" | "shared::cta" => SHARED_BASE,
+        "local" => LOCAL_BASE,
+        _ => PARAM_BASE,
+    })
+}
+
+/// `cvta`: an address of a space to a generic one.
+pub fn cvta(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    let run = lanes!(op; u64 = |a: u64| a.wrapping_add(op.imm));
+    Some(Pick::with(run, window(modifiers)?))
+}
+
+/// `cvta.to`: a generic address to one of a space.
+pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let base = op.imm;
+        let row = *frame.row64(op.slots[1]);
+        let wrong = |lane: &usize| row[*lane] != 0 && row[*lane].wrapping_sub(base) >= WINDOW;
+        if let Some(lane) = lanes(mask).find(wrong) {
+            let kind = TrapKind::WrongSpace { space: space(base), address: row[lane] };
+            return Err(crate::exec::Fault::new(lane, kind));
+        }
+        frame.map1::<u64, u64>(op, mask, |a| a.wrapping_sub(base));
+        Ok(Flow::Next)
+    }
+    Some(Pick::with(run, window(modifiers)?))
+}
+
+fn space(base: u64) -> crate::fault::Space {
+    use crate::fault::Space;
+    match base {
+        SHARED_BASE => Space::Shared,
+        LOCAL_BASE => Space::Local,
+        PARAM_BASE => Space::Param,
+        _ => Space::Global,
+    }
+}
+
+/// `isspacep`: whether a generic address lies in a space.
+pub fn isspacep(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let row = frame.row64(op.slots[1]);
+        let inside = |lane: &usize| row[*lane].wrapping_sub(op.imm) < WINDOW;
+        let value = lanes(mask).filter(inside).map(|lane| 1 << lane).sum();
+        frame.set_predicate(op.slots[0], value, mask);
+        Ok(Flow::Next)
+    }
+    Some(Pick::with(run, window(modifiers)?))
+}

@@ -1,0 +1,116 @@
+//! Special registers.
+
+use crate::exec::frame::Frame;
+use crate::exec::{Cx, Flow, Handler, Step};
+use crate::program::{LANES, Op};
+
+/// How a special register is read.
+#[derive(Clone, Copy)]
+pub struct Special {
+    /// Whether it has 64 bits.
+    pub wide: bool,
+    /// What reads it into slot 0.
+    pub run: Handler,
+    /// Its immediate: a direction, or 0.
+    pub imm: u64,
+}
+
+macro_rules! uniform {
+    (|$cx:ident, $op:ident| $value:expr) => {{
+        fn run($cx: &mut Cx<'_>, frame: &mut Frame, $op: &Op, mask: u32) -> Step {
+            let value: u32 = $value;
+            frame.write::<u32>($op.slots[0], &[value; LANES], mask);
+            Ok(Flow::Next)
+        }
+        Special { wide: false, run, imm: 0 }
+    }};
+    (wide |$cx:ident| $value:expr) => {{
+        fn run($cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+            let value: u64 = $value;
+            frame.write::<u64>(op.slots[0], &[value; LANES], mask);
+            Ok(Flow::Next)
+        }
+        Special { wide: true, run, imm: 0 }
+    }};
+}
+
+macro_rules! by_lane {
+    (|$lane:ident| $value:expr) => {{
+        fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+            let row = std::array::from_fn(|lane| {
+                let $lane = lane as u32;
+                $value
+            });
+            frame.write::<u32>(op.slots[0], &row, mask);
+            Ok(Flow::Next)
+        }
+        Special { wide: false, run, imm: 0 }
+    }};
+}
+
+fn tid(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    match cx.warp.tid.get(op.imm as usize) {
+        Some(row) => frame.write::<u32>(op.slots[0], row, mask),
+        None => frame.write::<u32>(op.slots[0], &[0; LANES], mask),
+    }
+    Ok(Flow::Next)
+}
+
+/// The special register with that name.
+pub fn find(name: &str) -> Option<Special> {
+    if let Some((base, direction)) = name.rsplit_once('.') {
+        let imm = ["x", "y", "z", "w"].iter().position(|own| *own == direction)? as u64;
+        return directed(base).map(|special| Special { imm, ..special });
+    }
+    Some(match name {
+        "%laneid" => by_lane!(|lane| lane),
+        "%lanemask_eq" => by_lane!(|lane| 1 << lane),
+        "%lanemask_lt" => by_lane!(|lane| (1 << lane) - 1),
+        "%lanemask_le" => by_lane!(|lane| u32::MAX >> (31 - lane)),
+        "%lanemask_ge" => by_lane!(|lane| u32::MAX << lane),
+        "%lanemask_gt" => by_lane!(|lane| (u32::MAX << lane) << 1),
+        "%warpid" => uniform!(|cx, _op| cx.warp.index),
+        "%nwarpid" => uniform!(|_cx, _op| 64),
+        "%smid" => uniform!(|cx, _op| block_number(cx) as u32 % cx.launch.multiprocessors.max(1)),
+        "%nsmid" => uniform!(|cx, _op| cx.launch.multiprocessors),
+        "%gridid" => uniform!(wide |cx| cx.launch.grid_id),
+        "%clock" => uniform!(|cx, _op| cx.warp_instructions as u32),
+        "%clock_hi" => uniform!(|cx, _op| (cx.warp_instructions >> 32) as u32),
+        "%clock64" => uniform!(wide |cx| cx.warp_instructions),
+        "%globaltimer" => uniform!(wide |cx| nanoseconds(cx)),
+        "%globaltimer_lo" => uniform!(|cx, _op| nanoseconds(cx) as u32),
+        "%globaltimer_hi" => uniform!(|cx, _op| (nanoseconds(cx) >> 32) as u32),
+        "%dynamic_smem_size" => uniform!(|cx, _op| cx.launch.dynamic_shared_bytes),
+        "%total_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
+        _ => return None,
+    })
+}
+
+/// A special register with a direction.
+fn directed(base: &str) -> Option<Special> {
+    Some(match base {
+        "%tid" => Special { wide: false, run: tid, imm: 0 },
+        "%ntid" => uniform!(|cx, op| cx.launch.block.get(op.imm as usize).copied().unwrap_or(0)),
+        "%ctaid" => uniform!(|cx, op| cx.block.index.get(op.imm as usize).copied().unwrap_or(0)),
+        "%nctaid" => uniform!(|cx, op| cx.launch.grid.get(op.imm as usize).copied().unwrap_or(0)),
+        _ => return None,
+    })
+}
+
+/// True for names of special registers that the emulator lacks.
+pub fn is_reserved(name: &str) -> bool {
+    ["%envreg", "%pm", "%reserved_smem", "%current_graph_exec", "%is_explicit_cluster", "%cluster", "%aggr_smem_size"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+fn block_number(cx: &Cx<'_>) -> u64 {
+    let ([x, y, z], [width, height, _]) = (cx.block.index.map(u64::from), cx.launch.grid.map(u64::from));
+    x + width * (y + height * z)
+}
+
+/// Nanoseconds since 1970, as a GPU's timer counts them.
+fn nanoseconds(cx: &Cx<'_>) -> u64 {
+    let epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    epoch.map_or(cx.launch.start.elapsed(), |since| since).as_nanos() as u64
+}

@@ -1,0 +1,152 @@
+//! From an instruction of the text to its form, and through it to operations.
+
+use super::pattern::{self, Modifiers};
+use super::table::{FORMS, forms_of};
+use super::{Form, Lowering, Type};
+use crate::fault::LoadError;
+use crate::program::Emitter;
+use crate::ptx::ast::{Instruction, Operand};
+
+/// Appends the operations of an instruction.
+pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+    emitter.begin(instruction.position.line, instruction.guard.as_ref())?;
+    let modifiers = Modifiers(&instruction.modifiers);
+    let form = find(instruction).ok_or_else(|| unknown(instruction))?;
+    match form.lowering {
+        Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
+        Lowering::Pick(pick) => {
+            let pick = pick(&modifiers).ok_or_else(|| unknown(instruction))?;
+            let mut slots = Slots::default();
+            let imm = slots.fill(emitter, form, &modifiers, &instruction.operands)?;
+            emitter.push(pick.run, &slots.own[..slots.len], pick.imm | imm);
+        }
+    }
+    emitter.end();
+    Ok(())
+}
+
+/// The form that an instruction has: the first with its modifiers and number of operands.
+fn find(instruction: &Instruction) -> Option<&'static Form> {
+    let fits = |form: &&Form| pattern::matches(form.modifiers, &instruction.modifiers);
+    let all = || forms_of(&instruction.opcode).iter().map(|index| &FORMS[*index]).filter(fits);
+    let count = instruction.operands.len();
+    all().find(|form| takes(form, count)).or_else(|| all().next())
+}
+
+/// True if a form takes so many operands.
+fn takes(form: &Form, count: usize) -> bool {
+    let all = form.operands.split_whitespace().count();
+    let optional = form.operands.split_whitespace().filter(|word| word.ends_with('?')).count();
+    form.operands.is_empty() || (all - optional..=all).contains(&count)
+}
+
+/// The error about an instruction that no form fits.
+pub fn unknown(instruction: &Instruction) -> LoadError {
+    let mut spelled = instruction.opcode.clone();
+    for word in &instruction.modifiers {
+        spelled.push('.');
+        spelled.push_str(word);
+    }
+    LoadError::UnknownInstruction { instruction: spelled, line: instruction.position.line }
+}
+
+/// The slots of an operation as they are found.
+#[derive(Default)]
+struct Slots {
+    own: [u32; 6],
+    len: usize,
+}
+
+impl Slots {
+    fn add(&mut self, slot: u32) {
+        self.own[self.len] = slot;
+        self.len += 1;
+    }
+
+    /// Resolves the operands of a form. Returns the immediate among them, or 0.
+    fn fill(
+        &mut self,
+        emitter: &mut Emitter<'_>,
+        form: &Form,
+        modifiers: &Modifiers<'_>,
+        operands: &[Operand],
+    ) -> Result<u64, LoadError> {
+        if !takes(form, operands.len()) {
+            return Err(emitter.invalid(format!("`{}` does not take {} operands", form.opcode, operands.len())));
+        }
+        let mut imm = 0;
+        for (word, operand) in form.operands.split_whitespace().zip(operands) {
+            imm |= self.resolve(emitter, word.trim_end_matches('?'), modifiers, operand)?;
+        }
+        Ok(imm)
+    }
+
+    fn resolve(
+        &mut self,
+        emitter: &mut Emitter<'_>,
+        word: &str,
+        modifiers: &Modifiers<'_>,
+        operand: &Operand,
+    ) -> Result<u64, LoadError> {
+        let (word, relaxed) = match word.strip_suffix('~') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let lacking = || emitter.invalid("a type is missing");
+        match word {
+            "imm" => return emitter.immediate(operand),
+            "pred" => {
+                let slot = emitter.predicate_source(operand)?;
+                self.add(slot);
+            }
+            "=p|q" | "=t|p" => {
+                let first = if word == "=p|q" { Some(Type::Pred) } else { modifiers.ty(0) };
+                let first = first.ok_or_else(lacking)?;
+                emitter.destination_pair(operand, first)?.into_iter().for_each(|slot| self.add(slot));
+            }
+            _ => {
+                let (name, destination) = match word.strip_prefix('=') {
+                    Some(name) => (name, true),
+                    None => (word, false),
+                };
+                let ty = named_type(name, modifiers).ok_or_else(lacking)?;
+                let slot = match destination {
+                    true => emitter.destination(operand, ty, relaxed)?,
+                    false => emitter.source(operand, ty, relaxed)?,
+                };
+                self.add(slot);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// The type that a word of a form's operands means.
+fn named_type(name: &str, modifiers: &Modifiers<'_>) -> Option<Type> {
+    match name {
+        "t" => modifiers.ty(0),
+        "u" => modifiers.ty(1),
+        "w" => modifiers.ty(0)?.doubled(),
+        fixed => Type::parse(fixed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_written_in_its_own_language() {
+        for form in FORMS {
+            assert!(pattern::is_well_formed(form.modifiers), "{} {}", form.opcode, form.modifiers);
+            assert!(!form.doc.is_empty(), "{} has no doc", form.opcode);
+            for word in form.operands.split_whitespace() {
+                let word = word.trim_end_matches('?').trim_end_matches('~');
+                let fixed = ["imm", "pred", "=p|q", "=t|p"].contains(&word);
+                let name = word.trim_start_matches('=');
+                let typed = ["t", "u", "w"].contains(&name) || Type::parse(name).is_some();
+                assert!(fixed || typed, "{}: operand {word}", form.opcode);
+            }
+        }
+    }
+}

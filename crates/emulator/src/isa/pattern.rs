@@ -1,0 +1,130 @@
+//! The small language in which the table writes the modifiers of a form.
+//!
+//! A pattern is a sequence of slots parted by spaces. A slot is a list of alternatives parted by
+//! `|`; one that begins with `@` names a set of words; a slot that ends in `?` may be absent.
+//! `rn|rz|rm|rp? ftz? sat? f32` is matched by `f32`, `rn.f32`, `rz.ftz.sat.f32`, and so on.
+
+use super::types::Type;
+
+/// Named sets of words.
+const SETS: &[(&str, &[&str])] = &[
+    ("int", &["u16", "s16", "u32", "s32", "u64", "s64"]),
+    ("bits", &["b16", "b32", "b64"]),
+    ("anyint", &["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]),
+    ("round", &["rn", "rz", "rm", "rp"]),
+    ("roundint", &["rni", "rzi", "rmi", "rpi"]),
+    ("bool", &["and", "or", "xor"]),
+    ("scope", &["cta", "cluster", "gpu", "sys"]),
+    ("mem", &[
+        "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64",
+    ]),
+    ("evict", &[
+        "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
+    ]),
+    ("evict2", &["L2::evict_normal", "L2::evict_first", "L2::evict_last"]),
+    ("prefetch", &["L2::64B", "L2::128B", "L2::256B"]),
+    ("compare", &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"]),
+    ("unordered", &["equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]),
+];
+
+/// True if `words` fit `pattern`.
+pub fn matches(pattern: &str, words: &[String]) -> bool {
+    let slots: Vec<&str> = pattern.split_whitespace().collect();
+    fits(&slots, words)
+}
+
+/// Matches the rest of the slots against the rest of the words, trying a present slot first.
+fn fits(slots: &[&str], words: &[String]) -> bool {
+    let Some((slot, rest)) = slots.split_first() else {
+        return words.is_empty();
+    };
+    let (alternatives, optional) = match slot.strip_suffix('?') {
+        Some(alternatives) => (alternatives, true),
+        None => (*slot, false),
+    };
+    let present = words.split_first().is_some_and(|(word, others)| {
+        alternatives.split('|').any(|alternative| admits(alternative, word)) && fits(rest, others)
+    });
+    present || (optional && fits(rest, words))
+}
+
+/// True if an alternative, a word or the name of a set, admits the word.
+fn admits(alternative: &str, word: &str) -> bool {
+    match alternative.strip_prefix('@') {
+        Some(name) => set(name).contains(&word),
+        None => alternative == word,
+    }
+}
+
+/// The words of a named set.
+fn set(name: &str) -> &'static [&'static str] {
+    SETS.iter().find(|(set, _)| *set == name).map_or(&[], |(_, words)| words)
+}
+
+/// True if every set that the pattern names exists.
+pub fn is_well_formed(pattern: &str) -> bool {
+    let alternatives = |slot: &str| -> bool {
+        slot.trim_end_matches('?')
+            .split('|')
+            .all(|word| word.strip_prefix('@').is_none_or(|name| !set(name).is_empty()))
+    };
+    pattern.split_whitespace().all(alternatives)
+}
+
+/// The modifiers of an instruction that fits its form.
+#[derive(Clone, Copy, Debug)]
+pub struct Modifiers<'a>(pub &'a [String]);
+
+impl<'a> Modifiers<'a> {
+    /// True if the word is among them.
+    pub fn has(&self, word: &str) -> bool {
+        self.0.iter().any(|own| own == word)
+    }
+
+    /// The first of `words` that is among them.
+    pub fn one_of(&self, words: &[&'static str]) -> Option<&'static str> {
+        words.iter().copied().find(|word| self.has(word))
+    }
+
+    /// The `index`-th modifier that is a type.
+    pub fn ty(&self, index: usize) -> Option<Type> {
+        self.0.iter().filter_map(|word| Type::parse(word)).nth(index)
+    }
+
+    /// The modifiers in order.
+    pub fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(pattern: &str, dotted: &str) -> bool {
+        let words: Vec<String> = dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        matches(pattern, &words)
+    }
+
+    #[test]
+    fn slots_are_in_order_and_optional_ones_may_be_absent() {
+        let pattern = "@round? ftz? sat? f32|f64";
+        assert!(fit(pattern, "f32"));
+        assert!(fit(pattern, "rn.ftz.sat.f32"));
+        assert!(!fit(pattern, "ftz.rn.f32"));
+        assert!(!fit(pattern, "rn"));
+        assert!(!fit(pattern, "f32.f32"));
+    }
+
+    #[test]
+    fn an_absent_slot_is_tried_when_a_present_one_leads_nowhere() {
+        assert!(fit("@int? u32", "u32"));
+        assert!(fit("@int? u32", "s32.u32"));
+    }
+
+    #[test]
+    fn an_empty_pattern_takes_no_modifier() {
+        assert!(fit("", ""));
+        assert!(!fit("", "u32"));
+    }
+}

@@ -1,0 +1,146 @@
+//! From the tree of a function to its operations.
+
+use super::emitter::{Emitter, ParamHome};
+use super::layout::{self, Linked};
+use super::scope::{Base, Symbol};
+use super::{Program, Span};
+use crate::exec::ops::control;
+use crate::fault::LoadError;
+use crate::isa;
+use crate::ptx::ast::{Function, Statement, Variable};
+
+/// The program of the function `name` and of all that it can reach.
+///
+/// # Errors
+/// The first thing in their bodies that cannot be executed.
+pub fn decode(linked: &Linked<'_>, name: &str) -> Result<Program, LoadError> {
+    let mut emitter = Emitter::new(linked);
+    emitter.program.name = name.to_owned();
+    emitter.function(name)?;
+    for stored in &linked.stored {
+        emitter.function(stored)?;
+    }
+    let mut next = 0;
+    while let Some(name) = emitter.wanted.get(next).cloned() {
+        function(&mut emitter, &name, linked.functions[&name])?;
+        next += 1;
+    }
+    Ok(emitter.finish())
+}
+
+fn function(emitter: &mut Emitter<'_>, name: &str, function: &Function) -> Result<(), LoadError> {
+    let home = if function.entry { ParamHome::Kernel } else { ParamHome::Frame };
+    emitter.line = function.position.line;
+    emitter.enter_function(name, home);
+    declare_params(emitter, function)?;
+    for statement in function.body.iter().flatten() {
+        self::statement(emitter, statement)?;
+    }
+    emitter.begin(emitter.line, None)?;
+    return_from(emitter)?;
+    emitter.leave_function()
+}
+
+/// A body may end without `ret`.
+fn return_from(emitter: &mut Emitter<'_>) -> Result<(), LoadError> {
+    emitter.push_before(control::ret, &[], 0);
+    emitter.end();
+    Ok(())
+}
+
+fn declare_params(emitter: &mut Emitter<'_>, function: &Function) -> Result<(), LoadError> {
+    if function.entry {
+        let (params, _) = layout::param_layout(&function.params)?;
+        for (variable, param) in function.params.iter().zip(params) {
+            let place = Symbol::Place(Base::KernelParam(param.offset as u32), param.size as u64);
+            emitter.scope().declare(&variable.name, place);
+        }
+        return Ok(());
+    }
+    let returns = frame_params(emitter, &function.returns)?;
+    let params = frame_params(emitter, &function.params)?;
+    let info = emitter.info();
+    (info.returns, info.params) = (returns, params);
+    Ok(())
+}
+
+fn frame_params(emitter: &mut Emitter<'_>, variables: &[Variable]) -> Result<Vec<Span>, LoadError> {
+    variables.iter().map(|variable| frame_param(emitter, variable)).collect()
+}
+
+fn frame_param(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<Span, LoadError> {
+    if variable.space == "reg" {
+        return Err(emitter.invalid("parameters in registers are not supported; use `.param`"));
+    }
+    let (bytes, align) = layout::size(variable)?;
+    let span = emitter.place_param(bytes, align);
+    let place = Symbol::Place(Base::FrameParam(span.row * 4), bytes);
+    emitter.scope().declare(&variable.name, place);
+    Ok(span)
+}
+
+fn statement(emitter: &mut Emitter<'_>, statement: &Statement) -> Result<(), LoadError> {
+    match statement {
+        Statement::Label(name) => emitter.define_label(name),
+        Statement::Variable(variable) => declare(emitter, variable),
+        Statement::Block(statements) => {
+            emitter.enter_scope();
+            let result = statements.iter().try_for_each(|inner| self::statement(emitter, inner));
+            emitter.leave_scope();
+            result
+        }
+        Statement::Instruction(instruction) => isa::lower(emitter, instruction),
+        Statement::Loc { .. } => {
+            emitter.note_place(statement);
+            Ok(())
+        }
+        Statement::BranchTargets { label, targets } | Statement::CallTargets { label, targets } => {
+            emitter.scope().declare_list(label, targets);
+            Ok(())
+        }
+        Statement::Prototype(prototype) => {
+            emitter.scope().declare_prototype(&prototype.label);
+            Ok(())
+        }
+        Statement::Pragma(_) => Ok(()),
+    }
+}
+
+fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadError> {
+    emitter.line = variable.position.line;
+    let symbol = match variable.space.as_str() {
+        "reg" => return declare_register(emitter, variable),
+        "param" => return frame_param(emitter, variable).map(|_| ()),
+        "local" => {
+            let (bytes, align) = layout::size(variable)?;
+            Symbol::Place(emitter.place_local(bytes, align), bytes)
+        }
+        "shared" => {
+            let key = format!("{}#{}:{}", variable.name, variable.position.line, variable.position.column);
+            emitter.place_shared(&key, variable)?
+        }
+        space => return Err(emitter.invalid(format!("a `.{space}` variable inside a function"))),
+    };
+    emitter.scope().declare(&variable.name, symbol);
+    Ok(())
+}
+
+fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadError> {
+    let ty = layout::element(variable)?;
+    if ty.bits() > 64 {
+        return Err(emitter.invalid(format!("registers of type `.{}` are not supported", ty.word())));
+    }
+    let count = variable.range.unwrap_or(1);
+    if count > MAX_REGISTERS {
+        return Err(emitter.invalid(format!("{count} registers are too many")));
+    }
+    let first = emitter.registers(ty, count);
+    match variable.range {
+        Some(count) => emitter.scope().declare_range(variable, count, ty, first),
+        None => emitter.scope().declare(&variable.name, Symbol::Register(ty, first)),
+    }
+    Ok(())
+}
+
+/// The most registers that one declaration may ask for.
+const MAX_REGISTERS: u32 = 1 << 20;

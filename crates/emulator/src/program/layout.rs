@@ -1,0 +1,265 @@
+//! Module-scope variables: their sizes, addresses and initial bytes.
+
+use crate::fault::LoadError;
+use crate::isa::Type;
+use crate::memory::GlobalMemory;
+use crate::ptx::ast::{Function, Init, Item, Linkage, Module, Number, Variable};
+use std::collections::{HashMap, HashSet};
+
+/// Alignment of shared memory as a whole.
+pub const SHARED_ALIGN: u32 = 1024;
+/// First address of code; no memory lies there.
+const CODE_BASE: u64 = 1 << 51;
+/// The most that a module's variables may take together.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// A module-scope variable in device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub size_bytes: u64,
+}
+
+/// What a function's body can refer to.
+pub struct Linked<'a> {
+    /// Paths that `.loc` refers to.
+    pub files: HashMap<u32, String>,
+    /// Global and constant variables.
+    pub globals: HashMap<String, Place>,
+    /// Shared variables of the module.
+    pub shared: HashMap<String, &'a Variable>,
+    /// Functions with a body.
+    pub functions: HashMap<String, &'a Function>,
+    /// Their addresses.
+    pub code: HashMap<String, u64>,
+    /// Module-scope prototypes.
+    pub prototypes: HashSet<String>,
+    /// Functions whose addresses lie in initialised memory.
+    pub stored: Vec<String>,
+}
+
+impl<'a> Linked<'a> {
+    /// Places the variables of a module. What it allocates is added to `allocations`.
+    ///
+    /// # Errors
+    /// A variable has no known size, an initialiser refers to nothing, or memory is spent.
+    pub fn new(
+        module: &'a Module,
+        memory: &GlobalMemory,
+        allocations: &mut Vec<u64>,
+    ) -> Result<Self, LoadError> {
+        let mut linked = Self::names(module)?;
+        for variable in variables(module).filter(|variable| is_stored(variable)) {
+            let (size_bytes, _) = size(variable)?;
+            let address = allocate(memory, size_bytes, variable)?;
+            allocations.push(address);
+            linked.globals.insert(variable.name.clone(), Place { address, size_bytes });
+        }
+        for variable in variables(module).filter(|variable| is_stored(variable)) {
+            linked.fill(variable, memory)?;
+        }
+        Ok(linked)
+    }
+
+    fn names(module: &'a Module) -> Result<Self, LoadError> {
+        let mut linked = Self {
+            files: HashMap::new(),
+            globals: HashMap::new(),
+            shared: HashMap::new(),
+            functions: HashMap::new(),
+            code: HashMap::new(),
+            prototypes: HashSet::new(),
+            stored: Vec::new(),
+        };
+        for item in &module.items {
+            linked.name(item)?;
+        }
+        for item in &module.items {
+            linked.alias(item)?;
+        }
+        Ok(linked)
+    }
+
+    fn name(&mut self, item: &'a Item) -> Result<(), LoadError> {
+        match item {
+            Item::File { index, path } => {
+                self.files.insert(*index, path.clone());
+            }
+            Item::Variable(variable) if variable.space == "shared" => {
+                self.shared.insert(variable.name.clone(), variable);
+            }
+            Item::Function(function) if function.body.is_some() => self.define(&function.name, function)?,
+            Item::Prototype(prototype) => {
+                self.prototypes.insert(prototype.label.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, name: &str, function: &'a Function) -> Result<(), LoadError> {
+        let address = CODE_BASE + 16 * self.code.len() as u64;
+        self.code.insert(name.to_owned(), address);
+        match self.functions.insert(name.to_owned(), function) {
+            None => Ok(()),
+            Some(_) => Err(invalid(format!("function `{name}` is defined twice"), function.position.line)),
+        }
+    }
+
+    fn alias(&mut self, item: &Item) -> Result<(), LoadError> {
+        let Item::Alias(name, target) = item else { return Ok(()) };
+        let function = self.functions.get(target).copied();
+        let function = function.ok_or_else(|| LoadError::Unresolved { symbol: target.clone(), line: 0 })?;
+        self.define(name, function)
+    }
+
+    /// Writes a variable's initial bytes; without an initialiser they are zero.
+    fn fill(&mut self, variable: &Variable, memory: &GlobalMemory) -> Result<(), LoadError> {
+        let place = self.globals[&variable.name];
+        let mut bytes = vec![0; place.size_bytes as usize];
+        if let Some(init) = &variable.init {
+            let ty = element(variable)?;
+            let mut at = 0;
+            self.write_init(init, ty, variable, &mut bytes, &mut at)?;
+        }
+        let line = variable.position.line;
+        memory.write(place.address, &bytes).map_err(|error| invalid(error.to_string(), line))
+    }
+
+    fn write_init(
+        &mut self,
+        init: &Init,
+        ty: Type,
+        variable: &Variable,
+        out: &mut [u8],
+        at: &mut usize,
+    ) -> Result<(), LoadError> {
+        let line = variable.position.line;
+        let value = match init {
+            Init::List(list) => {
+                for init in list {
+                    self.write_init(init, ty, variable, out, at)?;
+                }
+                return Ok(());
+            }
+            Init::Number(number) => {
+                number_bits(*number, ty).ok_or_else(|| invalid("an initialiser of another type", line))?
+            }
+            Init::Address { symbol, offset, mask, .. } => {
+                let address = self.address(symbol, line)?.wrapping_add_signed(*offset);
+                match mask {
+                    None => address,
+                    Some(0) => return Err(invalid("an empty byte mask", line)),
+                    Some(mask) => (address & mask) >> (mask.trailing_zeros() & !7),
+                }
+            }
+        };
+        let width = ty.bytes() as usize;
+        let too_many = || invalid(format!("too many initial values for `{}`", variable.name), line);
+        let target = out.get_mut(*at..*at + width).ok_or_else(too_many)?;
+        target.copy_from_slice(&value.to_le_bytes()[..width]);
+        *at += width;
+        Ok(())
+    }
+
+    fn address(&mut self, symbol: &str, line: u32) -> Result<u64, LoadError> {
+        if let Some(place) = self.globals.get(symbol) {
+            return Ok(place.address);
+        }
+        let address = self.code.get(symbol).copied();
+        if address.is_some() {
+            self.stored.push(symbol.to_owned());
+        }
+        address.ok_or_else(|| LoadError::Unresolved { symbol: symbol.to_owned(), line })
+    }
+}
+
+fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
+    module.items.iter().filter_map(|item| match item {
+        Item::Variable(variable) => Some(variable),
+        _ => None,
+    })
+}
+
+/// A variable that this module gives memory to.
+fn is_stored(variable: &Variable) -> bool {
+    matches!(variable.space.as_str(), "global" | "const") && variable.linkage != Linkage::Extern
+}
+
+fn allocate(memory: &GlobalMemory, bytes: u64, variable: &Variable) -> Result<u64, LoadError> {
+    let error = |what: String| invalid(what, variable.position.line);
+    memory.alloc(bytes.max(1)).map_err(|full| error(format!("variable `{}`: {full}", variable.name)))
+}
+
+fn invalid(what: impl Into<String>, line: u32) -> LoadError {
+    LoadError::Invalid { what: what.into(), line }
+}
+
+/// The type of a variable's elements.
+pub fn element(variable: &Variable) -> Result<Type, LoadError> {
+    let unknown = || invalid(format!("`.{}` is not a type", variable.ty), variable.position.line);
+    Type::parse(&variable.ty).ok_or_else(unknown)
+}
+
+/// Size and alignment of a variable in bytes.
+pub fn size(variable: &Variable) -> Result<(u64, u32), LoadError> {
+    let unit = u64::from(element(variable)?.bytes()) * u64::from(variable.vector.max(1));
+    let mut bytes = unit;
+    for dim in &variable.dims {
+        let len = dim.unwrap_or_else(|| open_len(variable, unit));
+        bytes = bytes.checked_mul(len).filter(|bytes| *bytes <= MAX_BYTES).ok_or_else(|| {
+            invalid(format!("variable `{}` is too large", variable.name), variable.position.line)
+        })?;
+    }
+    let align = variable.align.unwrap_or(unit.min(16) as u32).max(1);
+    match align.is_power_of_two() && align <= SHARED_ALIGN {
+        true => Ok((bytes, align)),
+        false => Err(invalid(format!("an alignment of {align}"), variable.position.line)),
+    }
+}
+
+/// Length of a dimension written `[]`: what the initialiser gives.
+fn open_len(variable: &Variable, unit: u64) -> u64 {
+    let Some(init) = &variable.init else { return 0 };
+    let ty_bytes = element(variable).map_or(1, Type::bytes);
+    (count(init) * u64::from(ty_bytes)).div_ceil(unit.max(1))
+}
+
+fn count(init: &Init) -> u64 {
+    match init {
+        Init::List(list) => list.iter().map(count).sum(),
+        _ => 1,
+    }
+}
+
+/// The bits of a literal as a value of `ty`; `None` if it cannot be one.
+pub fn number_bits(number: Number, ty: Type) -> Option<u64> {
+    match (number, ty) {
+        (Number::Int { value, .. }, _) if !ty.is_float() => Some(value as u64),
+        (Number::F32(bits), Type::F32 | Type::B32) => Some(u64::from(bits)),
+        (Number::F64(bits), Type::F64 | Type::B64) => Some(bits),
+        (Number::F64(bits), Type::F32) => Some(u64::from((f64::from_bits(bits) as f32).to_bits())),
+        (Number::F32(bits), Type::F64) => Some(f64::from(f32::from_bits(bits)).to_bits()),
+        (Number::Int { value, .. }, Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2) => Some(value as u64),
+        _ => None,
+    }
+}
+
+/// Offsets of a kernel's parameters in the block that a launch gives, and its size.
+///
+/// # Errors
+/// A parameter has no known size.
+pub fn param_layout(params: &[Variable]) -> Result<(Vec<crate::device::Param>, usize), LoadError> {
+    let mut end = 0usize;
+    let mut out = Vec::new();
+    for param in params {
+        let (size, align) = size(param)?;
+        let (size, align) = (size as usize, align as usize);
+        let offset = end.next_multiple_of(align);
+        out.push(crate::device::Param { offset, size, align });
+        end = offset + size;
+    }
+    Ok((out, end))
+}

@@ -1,0 +1,65 @@
+//! From `.loc` to the line that a user wrote.
+
+use crate::fault::SourceLocation;
+use crate::ptx::ast::Statement;
+use std::collections::HashMap;
+
+/// A file's number, a line and a column.
+type Place = (u32, u32, u32);
+
+/// Parts of a path that mark the source of a library, whose callers are more telling.
+const LIBRARIES: &[&str] = &["/rustc/", "/library/", "/.cargo/", "/rustlib/", "cuda_std/"];
+/// The longest chain of inlined calls that is followed.
+const DEPTH: usize = 64;
+
+/// The place that the operations at hand come from.
+#[derive(Default)]
+pub struct Lines {
+    current: u32,
+    known: HashMap<Place, u32>,
+    callers: HashMap<Place, Place>,
+}
+
+impl Lines {
+    /// Index into the locations plus one; 0 for none.
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// Begins another function.
+    pub fn forget(&mut self) {
+        self.current = 0;
+    }
+
+    /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one stays.
+    pub fn note(&mut self, statement: &Statement, files: &HashMap<u32, String>, out: &mut Vec<SourceLocation>) {
+        let Statement::Loc { file, line, column, inlined_at } = statement else { return };
+        let place = (*file, *line, *column);
+        if let Some(at) = inlined_at {
+            self.callers.insert(place, (at.file, at.line, at.column));
+        }
+        let told = self.telling(place, files);
+        if told.1 == 0 {
+            return;
+        }
+        self.current = *self.known.entry(told).or_insert_with(|| {
+            let file = files.get(&told.0).cloned().unwrap_or_default();
+            out.push(SourceLocation { file, line: told.1, column: told.2 });
+            out.len() as u32
+        });
+    }
+
+    /// The innermost place of a chain of inlined calls that lies in no library.
+    fn telling(&self, start: Place, files: &HashMap<u32, String>) -> Place {
+        let mut place = start;
+        for _ in 0..DEPTH {
+            let path = files.get(&place.0).map_or("", String::as_str);
+            let library = LIBRARIES.iter().any(|part| path.contains(part));
+            match self.callers.get(&place) {
+                Some(caller) if (library || place.1 == 0) && *caller != place => place = *caller,
+                _ => break,
+            }
+        }
+        place
+    }
+}

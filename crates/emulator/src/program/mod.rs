@@ -1,0 +1,135 @@
+//! A module's text decoded once into a compact program.
+//!
+//! Each kernel gets a [`Program`] of its own with every function that it can reach, so shared
+//! variables have fixed offsets and a call is a jump. Names are gone: registers are slots, labels
+//! are indices into one list of operations, immediates are rows of constants.
+
+mod decode;
+mod emitter;
+mod layout;
+mod lines;
+mod operands;
+mod scope;
+
+pub use decode::decode;
+pub use emitter::{Emitter, ParamHome};
+pub use layout::{Linked, Place, param_layout, size};
+pub use operands::Address;
+
+use crate::exec::Handler;
+use crate::fault::SourceLocation;
+use std::collections::HashMap;
+
+/// Lanes of a warp.
+pub const LANES: usize = 32;
+/// A register of up to 32 bits, for each lane.
+pub type Row32 = [u32; LANES];
+/// A register of 64 bits, for each lane.
+pub type Row64 = [u64; LANES];
+
+/// Slots with this bit are rows of constants.
+pub const CONSTANT: u32 = 1 << 31;
+/// Predicate slots with this bit are negated.
+pub const NEGATED: u32 = 1 << 31;
+/// The predicate that holds in every lane.
+pub const ALWAYS: u32 = NEGATED - 1;
+/// A destination that is thrown away.
+pub const SINK: u32 = u32::MAX;
+
+/// One decoded operation.
+#[derive(Clone, Copy)]
+pub struct Op {
+    /// What it does.
+    pub run: Handler,
+    /// An immediate: an offset, a target, a table of bits; the handler knows.
+    pub imm: u64,
+    /// Slots of its operands, destinations first.
+    pub slots: [u32; 6],
+    /// Predicate slot that decides which lanes take part.
+    pub guard: u32,
+    /// 1 for an instruction of the text, 0 for one that decoding added.
+    pub weight: u32,
+}
+
+/// A span of parameter memory, in rows of four bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First row.
+    pub row: u32,
+    /// Rows.
+    pub rows: u32,
+}
+
+/// A decoded function.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionInfo {
+    /// Name.
+    pub name: String,
+    /// Index of its first operation.
+    pub entry: u32,
+    /// Rows of 32-bit registers.
+    pub rows32: u32,
+    /// Rows of 64-bit registers.
+    pub rows64: u32,
+    /// Predicates.
+    pub predicates: u32,
+    /// Bytes of local memory in a frame.
+    pub local_bytes: u64,
+    /// Rows of parameter memory: returned values, parameters, then those of calls.
+    pub param_rows: u32,
+    /// Where its returned values lie.
+    pub returns: Vec<Span>,
+    /// Where its parameters lie.
+    pub params: Vec<Span>,
+}
+
+/// Where a call finds its arguments and puts what returns, in the caller's parameter memory.
+#[derive(Clone, Debug, Default)]
+pub struct CallSite {
+    /// Returned values.
+    pub returns: Vec<Span>,
+    /// Arguments.
+    pub args: Vec<Span>,
+}
+
+/// Everything that a kernel executes.
+#[derive(Default)]
+pub struct Program {
+    /// The kernel's name.
+    pub name: String,
+    /// Operations of all functions.
+    pub ops: Vec<Op>,
+    /// PTX line of each.
+    pub lines: Vec<u32>,
+    /// Index into `locations` of each, plus one; 0 for none.
+    pub places: Vec<u32>,
+    /// Source lines.
+    pub locations: Vec<SourceLocation>,
+    /// Constant rows of 32 bits.
+    pub constants32: Vec<Row32>,
+    /// Constant rows of 64 bits.
+    pub constants64: Vec<Row64>,
+    /// Functions; the kernel is the first.
+    pub functions: Vec<FunctionInfo>,
+    /// Call sites.
+    pub calls: Vec<CallSite>,
+    /// Lists of `brx.idx`.
+    pub tables: Vec<Vec<u32>>,
+    /// Function that an address names.
+    pub code: HashMap<u64, u32>,
+    /// Bytes of static shared memory.
+    pub shared_bytes: u32,
+}
+
+impl Program {
+    /// The source line of an operation.
+    pub fn location(&self, pc: u32) -> Option<&SourceLocation> {
+        let place = *self.places.get(pc as usize)?;
+        self.locations.get((place as usize).checked_sub(1)?)
+    }
+
+    /// The PTX line of an operation.
+    pub fn line(&self, pc: u32) -> u32 {
+        self.lines.get(pc as usize).copied().unwrap_or(0)
+    }
+}
