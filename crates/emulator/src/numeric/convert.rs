@@ -1,7 +1,7 @@
 //! `cvt` between integers and floating point.
 
-use super::float::{NAN_F64, canonical_f32};
-use super::half::{Half, narrow_f64};
+use super::float::{NAN_F32, canonical_f32};
+use super::half::{self, Half};
 use super::soft::{Format, Number, Rounding};
 
 /// An integer type.
@@ -125,46 +125,71 @@ pub fn int_to_half<H: Half>(value: i128, rounding: Rounding) -> u16 {
     Number::integer(value).pack(H::FORMAT, rounding) as u16
 }
 
-/// `cvt.f32.f64`
+/// `cvt.f32.f64`. A NaN keeps its sign and what fits of its payload, and becomes quiet.
 #[inline]
 pub fn f64_to_f32(value: f64, rounding: Rounding) -> f32 {
-    if rounding == Rounding::NearestEven || !value.is_finite() {
-        return canonical_f32(value as f32);
+    if rounding == Rounding::NearestEven && !value.is_nan() {
+        return value as f32;
     }
-    f32::from_bits(Number::unpack(value.to_bits(), Format::F64).pack(Format::F32, rounding) as u32)
+    f32::from_bits(narrow(value, Format::F32, rounding) as u32)
 }
 
-/// `cvt.f64.f32`: exact. A NaN keeps what it can of its payload.
+/// `cvt` from `.f64` to a half. A NaN keeps its sign and what fits of its payload, and becomes quiet.
+#[inline]
+pub fn f64_to_half<H: Half>(value: f64, rounding: Rounding) -> u16 {
+    narrow(value, H::FORMAT, rounding) as u16
+}
+
+/// A double in a narrower format.
+fn narrow(value: f64, format: Format, rounding: Rounding) -> u64 {
+    if value.is_finite() {
+        return Number::unpack(value.to_bits(), Format::F64).pack(format, rounding);
+    }
+    format.narrow_special(value)
+}
+
+/// `cvt.f64.f32`: exact. A NaN keeps its sign and payload, and becomes quiet.
 #[inline]
 pub fn f32_to_f64(value: f32) -> f64 {
     f64::from(value)
 }
 
-/// `cvt` from `.f64` to a half.
-#[inline]
-pub fn f64_to_half<H: Half>(value: f64, rounding: Rounding) -> u16 {
-    narrow_f64::<H>(value, rounding)
-}
-
-/// `cvt` from a half to `.f64`: exact; any NaN becomes the one of PTX.
+/// `cvt` from a half to `.f64`: exact. A NaN keeps its sign and payload, and becomes quiet.
 #[inline]
 pub fn half_to_f64<H: Half>(bits: u16) -> f64 {
-    let value = H::widen(bits);
-    if value.is_nan() { NAN_F64 } else { value.into() }
+    H::widen(bits).into()
+}
+
+/// `cvt.f32.f16`: exact; any NaN becomes the one of PTX.
+#[inline]
+pub fn f16_to_f32(bits: u16) -> f32 {
+    canonical_f32(half::F16::widen(bits))
+}
+
+/// `cvt.f32.bf16`: the upper half of the result, bit for bit.
+#[inline]
+pub fn bf16_to_f32(bits: u16) -> f32 {
+    half::Bf16::widen(bits)
+}
+
+/// `cvt` from `.f32` to a half; any NaN becomes the one of PTX.
+#[inline]
+pub fn f32_to_half<H: Half>(value: f32, rounding: Rounding) -> u16 {
+    half::narrow::<H>(value, rounding)
 }
 
 /// `cvt.tf32.f32`: ten bits of fraction, the low 13 bits of the register zero.
 #[inline]
 pub fn f32_to_tf32(value: f32, rounding: Rounding) -> u32 {
     const SPARE_BITS: u32 = 13;
-    if value.is_nan() {
-        return super::float::NAN_F32.to_bits();
+    const SPARE: u32 = (1 << SPARE_BITS) - 1;
+    if value.is_finite() {
+        let number = Number::unpack(value.to_bits().into(), Format::F32);
+        return (number.pack(Format::TF32, rounding) as u32) << SPARE_BITS;
     }
-    if value.is_infinite() {
-        return value.to_bits();
-    }
-    let number = Number::unpack(value.to_bits().into(), Format::F32);
-    (number.pack(Format::TF32, rounding) as u32) << SPARE_BITS
+    // `.rna` only cuts bits off, which makes an infinity of some NaNs.
+    let canonical = value.is_nan() && rounding != Rounding::NearestAway;
+    (if canonical { NAN_F32 } else { value }).to_bits() & !SPARE
 }
 
 /// `.relu` of `.f32`: a negative number becomes +0.

@@ -98,10 +98,26 @@ fn doubles_narrow() {
     assert_eq!(row(1e300), [0x7f80_0000, 0x7f7f_ffff, 0x7f7f_ffff, 0x7f80_0000]);
     assert_eq!(row(-1e-300), [1 << 31, 1 << 31, 0x8000_0001, 1 << 31]);
     assert_eq!(row(f64::NEG_INFINITY), [0xff80_0000; 4]);
-    assert_eq!(row(-f64::NAN), [0x7fff_ffff; 4]);
+    assert_eq!(row(f64::from_bits(0xfff0_0000_6000_0001)), [0xffc0_0003; 4]);
+    assert_eq!(f64_to_half::<F16>(-f64::NAN, Zero), 0xfe00);
+    assert_eq!(f64_to_half::<Bf16>(f64::NEG_INFINITY, Zero), 0xff80);
     assert_eq!(f64_to_half::<F16>(65519.999, NearestEven), 0x7bff);
     // A rounding to f32 on the way would make this a tie.
     assert_eq!(f64_to_half::<F16>(1. + 2f64.powi(-11) + 2f64.powi(-40), NearestEven), 0x3c01);
+}
+
+#[test]
+fn widening_is_exact_and_treats_nans_as_the_device_does() {
+    assert_eq!([0x7c01, 0xfe12].map(|bits| f16_to_f32(bits).to_bits()), [0x7fff_ffff; 2]);
+    assert_eq!(
+        [0x7f81, 0xffc1].map(|bits| bf16_to_f32(bits).to_bits()),
+        [0x7f81_0000, 0xffc1_0000]
+    );
+    assert_eq!(half_to_f64::<F16>(0x7c01).to_bits(), 0x7ff8_0400_0000_0000);
+    assert_eq!(half_to_f64::<F16>(0xfe12).to_bits(), 0xfff8_4800_0000_0000);
+    assert_eq!(f32_to_f64(f32::from_bits(0xffc0_0123)).to_bits(), 0xfff8_0024_6000_0000);
+    assert_eq!((half_to_f64::<F16>(1), half_to_f64::<Bf16>(0xc000)), (2f64.powi(-24), -2.));
+    assert_eq!(f32_to_half::<Bf16>(f32::NAN, Zero), 0x7fff);
 }
 
 #[test]
@@ -113,7 +129,7 @@ fn tf32_rounds_ties_away() {
     assert_eq!(f(TIE - 1, NearestAway), 0x3f80_0000);
     assert_eq!([NearestEven, Zero].map(|mode| f(TIE, mode)), [0x3f80_0000; 2]);
     assert_eq!(f(0x7f7f_ffff, NearestAway), 0x7f80_0000);
-    assert_eq!(f(0x7f80_0001, NearestAway), 0x7fff_ffff);
+    assert_eq!([NearestAway, Zero].map(|mode| f(0x7f80_0001, mode)), [0x7f80_0000, 0x7fff_e000]);
     assert_eq!(f(0xff80_0000, NearestAway), 0xff80_0000);
 }
 

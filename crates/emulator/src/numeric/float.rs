@@ -1,8 +1,8 @@
 //! Arithmetic of `.f32` and `.f64`.
 //!
 //! Rounding to nearest even is the host's own operation. The other roundings compute exactly in
-//! integers and round once. A NaN result of `.f32` is always [`NAN_F32`]; of `.f64` it is the first
-//! NaN operand made quiet, or [`NAN_F64`] where the operation itself has no result.
+//! integers and round once. A NaN result of `.f32` is always [`NAN_F32`]; of `.f64` it is the last NaN
+//! operand (of `div` the first) made quiet, or [`NAN_F64`] where the operation itself has no result.
 
 use super::soft::{self, Format, Number, Rounding};
 
@@ -52,21 +52,30 @@ fn pack_f64(number: Number, rounding: Rounding) -> f64 {
     f64::from_bits(number.pack(Format::F64, rounding))
 }
 
+/// Bit of an f64 that tells a quiet NaN from a signalling one.
+const QUIET: u64 = 1 << 51;
+
 /// The first NaN among operands, quiet; the result of the operation if there is none.
 #[inline(always)]
-fn propagate<const N: usize>(operands: [f64; N], result: f64) -> f64 {
+fn propagate_first<const N: usize>(operands: [f64; N], result: f64) -> f64 {
     if !result.is_nan() {
         return result;
     }
-    const QUIET: u64 = 1 << 51;
     match operands.into_iter().find(|operand| operand.is_nan()) {
         Some(nan) => f64::from_bits(nan.to_bits() | QUIET),
         None => NAN_F64,
     }
 }
 
+/// The last NaN among operands, quiet; the result of the operation if there is none.
+#[inline(always)]
+fn propagate<const N: usize>(mut operands: [f64; N], result: f64) -> f64 {
+    operands.reverse();
+    propagate_first(operands, result)
+}
+
 macro_rules! arithmetic {
-    ($float:ident, $finish:expr, $number:ident, $pack:ident, $add:ident, $sub:ident, $mul:ident,
+    ($float:ident, $finish:expr, $finish_div:expr, $number:ident, $pack:ident, $add:ident, $sub:ident, $mul:ident,
      $div:ident, $rcp:ident, $sqrt:ident) => {
         /// `add`. A sum of exactly zero is +0, or -0 when rounding down.
         #[inline(always)]
@@ -100,7 +109,7 @@ macro_rules! arithmetic {
         pub fn $div(a: $float, b: $float, rounding: Rounding) -> $float {
             let special = !(a.is_finite() && b.is_finite()) || b == 0.;
             if rounding == Rounding::NearestEven || special {
-                return $finish([a, b], a / b);
+                return $finish_div([a, b], a / b);
             }
             $pack(soft::div($number(a), $number(b)), rounding)
         }
@@ -125,6 +134,7 @@ macro_rules! arithmetic {
 arithmetic!(
     f32,
     |_, result| canonical_f32(result),
+    |_, result| canonical_f32(result),
     number_f32,
     pack_f32,
     add_f32,
@@ -135,7 +145,17 @@ arithmetic!(
     sqrt_f32
 );
 arithmetic!(
-    f64, propagate, number_f64, pack_f64, add_f64, sub_f64, mul_f64, div_f64, rcp_f64, sqrt_f64
+    f64,
+    propagate,
+    propagate_first,
+    number_f64,
+    pack_f64,
+    add_f64,
+    sub_f64,
+    mul_f64,
+    div_f64,
+    rcp_f64,
+    sqrt_f64
 );
 
 /// Sum of two doubles rounded to odd: if it is inexact, its last bit is set.
@@ -182,13 +202,13 @@ pub fn fma_f64(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
 }
 
 macro_rules! sign_and_order {
-    ($float:ident, $sign:expr, $nan:expr, $min:ident, $max:ident, $min_nan:ident,
+    ($float:ident, $sign:expr, $nan:expr, $quiet:expr, $min:ident, $max:ident, $min_nan:ident,
      $max_nan:ident, $xorsign:ident, $abs:ident, $neg:ident, $copysign:ident) => {
         /// `min`: the operand that is no NaN, if one is; -0 is below +0.
         #[inline(always)]
         pub fn $min(a: $float, b: $float) -> $float {
             if a.is_nan() {
-                return if b.is_nan() { $nan } else { b };
+                return if b.is_nan() { $nan(a, b) } else { b };
             }
             let first = a < b || b.is_nan() || (a == b && a.is_sign_negative());
             if first { a } else { b }
@@ -198,7 +218,7 @@ macro_rules! sign_and_order {
         #[inline(always)]
         pub fn $max(a: $float, b: $float) -> $float {
             if a.is_nan() {
-                return if b.is_nan() { $nan } else { b };
+                return if b.is_nan() { $nan(a, b) } else { b };
             }
             let first = a > b || b.is_nan() || (a == b && a.is_sign_positive());
             if first { a } else { b }
@@ -207,13 +227,13 @@ macro_rules! sign_and_order {
         /// `min.NaN`: NaN if an operand is.
         #[inline(always)]
         pub fn $min_nan(a: $float, b: $float) -> $float {
-            if a.is_nan() || b.is_nan() { $nan } else { $min(a, b) }
+            if a.is_nan() || b.is_nan() { $nan(a, b) } else { $min(a, b) }
         }
 
         /// `max.NaN`: NaN if an operand is.
         #[inline(always)]
         pub fn $max_nan(a: $float, b: $float) -> $float {
-            if a.is_nan() || b.is_nan() { $nan } else { $max(a, b) }
+            if a.is_nan() || b.is_nan() { $nan(a, b) } else { $max(a, b) }
         }
 
         /// `.xorsign.abs`: what `pick` (a minimum or maximum) makes of the magnitudes, with the
@@ -229,16 +249,16 @@ macro_rules! sign_and_order {
             }
         }
 
-        /// `abs`: clears the sign.
+        /// `abs`: clears the sign, of a number. A NaN is treated as by arithmetic.
         #[inline(always)]
         pub fn $abs(a: $float) -> $float {
-            $float::from_bits(a.to_bits() & !$sign)
+            if a.is_nan() { $quiet(a) } else { $float::from_bits(a.to_bits() & !$sign) }
         }
 
-        /// `neg`: flips the sign.
+        /// `neg`: flips the sign, of a number. A NaN is treated as by arithmetic.
         #[inline(always)]
         pub fn $neg(a: $float) -> $float {
-            $float::from_bits(a.to_bits() ^ $sign)
+            if a.is_nan() { $quiet(a) } else { $float::from_bits(a.to_bits() ^ $sign) }
         }
 
         /// `copysign d, a, b`: the magnitude of `b` with the sign of `a`.
@@ -252,7 +272,8 @@ macro_rules! sign_and_order {
 sign_and_order!(
     f32,
     1u32 << 31,
-    NAN_F32,
+    |_, _| NAN_F32,
+    canonical_f32,
     min_f32,
     max_f32,
     min_nan_f32,
@@ -265,7 +286,8 @@ sign_and_order!(
 sign_and_order!(
     f64,
     1u64 << 63,
-    NAN_F64,
+    |a, b| propagate([a, b], f64::NAN),
+    |a| propagate([a], a),
     min_f64,
     max_f64,
     min_nan_f64,

@@ -173,6 +173,9 @@ fn doubles_keep_the_payload_of_a_nan() {
     assert_eq!(add_f64(quiet, 1., NearestEven).to_bits(), quiet.to_bits());
     assert_eq!(mul_f64(1., signalling, Down).to_bits(), 0xfff8_0000_0000_5678);
     assert_eq!(sub_f64(1., quiet, Up).to_bits(), quiet.to_bits());
+    let both = [add_f64, mul_f64, div_f64].map(|f| f(quiet, signalling, NearestEven).to_bits());
+    assert_eq!(both, [0xfff8_0000_0000_5678, 0xfff8_0000_0000_5678, quiet.to_bits()]);
+    assert_eq!(min_f64(signalling, quiet).to_bits(), quiet.to_bits());
     assert_eq!(add_f64(f64::INFINITY, -f64::INFINITY, Zero).to_bits(), NAN_F64.to_bits());
     assert_eq!(sqrt_f64(-1., NearestEven).to_bits(), NAN_F64.to_bits());
 }
@@ -218,7 +221,9 @@ fn xorsign_takes_magnitudes_and_multiplies_signs() {
 #[test]
 fn signs_of_everything() {
     let nan = f32::from_bits(0xffc0_1234);
-    assert_eq!(abs_f32(nan).to_bits(), 0x7fc0_1234);
+    assert_eq!([abs_f32(nan), neg_f32(nan)].map(f32::to_bits), [0x7fff_ffff; 2]);
+    let nan = f64::from_bits(0xfff0_0000_0000_1234);
+    assert_eq!([abs_f64(nan), neg_f64(nan)].map(f64::to_bits), [0xfff8_0000_0000_1234; 2]);
     assert_eq!(neg_f32(0.).to_bits(), 1 << 31);
     assert_eq!(copysign_f32(-0., 5.), -5.);
     assert_eq!(copysign_f64(1., -5.), 5.);

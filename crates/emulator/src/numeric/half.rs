@@ -51,7 +51,7 @@ impl Half for Bf16 {
     }
 }
 
-/// Rounds a double to the format; any NaN becomes the one of PTX.
+/// Rounds a double to the format; any NaN becomes the one that instructions make.
 #[inline]
 pub fn narrow_f64<H: Half>(value: f64, rounding: Rounding) -> u16 {
     if value.is_nan() {
@@ -128,14 +128,14 @@ pub fn fma<H: Half>(a: u16, b: u16, c: u16) -> u16 {
 
 /// `abs`: clears the sign.
 #[inline]
-pub fn abs(a: u16) -> u16 {
-    a & 0x7fff
+pub fn abs<H: Half>(a: u16) -> u16 {
+    if H::FORMAT.is_nan(a.into()) { H::NAN } else { a & 0x7fff }
 }
 
 /// `neg`: flips the sign.
 #[inline]
-pub fn neg(a: u16) -> u16 {
-    a ^ 0x8000
+pub fn neg<H: Half>(a: u16) -> u16 {
+    if H::FORMAT.is_nan(a.into()) { H::NAN } else { a ^ 0x8000 }
 }
 
 /// Applies an operation on floats that returns an operand or a NaN: `min` and `max` in their forms.
@@ -195,7 +195,7 @@ mod tests {
             for b in finite::<H>() {
                 let sum = soft::add(unpack(a), unpack(b), rn).pack(H::FORMAT, rn) as u16;
                 assert_eq!(add::<H>(a, b), sum, "{a:#x} + {b:#x}");
-                assert_eq!(sub::<H>(a, neg(b)), sum, "{a:#x} + {b:#x}");
+                assert_eq!(sub::<H>(a, neg::<H>(b)), sum, "{a:#x} + {b:#x}");
                 let product = soft::mul(unpack(a), unpack(b));
                 assert_eq!(mul::<H>(a, b), product.pack(H::FORMAT, rn) as u16, "{a:#x} * {b:#x}");
                 for c in finite::<H>().into_iter().step_by(7) {
@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn infinities_and_nans() {
         const INF: u16 = 0x7c00;
-        assert_eq!(add::<F16>(INF, neg(INF)), 0x7fff);
+        assert_eq!(add::<F16>(INF, neg::<F16>(INF)), 0x7fff);
         assert_eq!(mul::<F16>(0, INF), 0x7fff);
         assert_eq!(add::<F16>(0xfe01, 0), 0x7fff);
-        assert_eq!(fma::<F16>(INF, 0x3c00, neg(INF)), 0x7fff);
+        assert_eq!(fma::<F16>(INF, 0x3c00, neg::<F16>(INF)), 0x7fff);
         assert_eq!(add::<F16>(0x7bff, 0x7bff), INF);
         assert_eq!(add::<Bf16>(0xff7f, 0xff7f), 0xff80);
     }
@@ -290,7 +290,8 @@ mod tests {
         assert_eq!(pick::<F16>(0x7e00, 1, float::max_f32), 1);
         assert_eq!(pick::<F16>(0x7e00, 1, float::max_nan_f32), 0x7fff);
         assert_eq!(both2(0x0001_3c00, 0x0002_bc00, add::<F16>), 0x0003_0000);
-        assert_eq!(both1(0x8001_3c00, neg), 0x0001_bc00);
+        assert_eq!(both1(0x8001_3c00, neg::<F16>), 0x0001_bc00);
+        assert_eq!(both1(0xfc01_fc00, abs::<F16>), 0x7fff_7c00);
         assert_eq!(both3(0x3c00_4000, 0x3c00_4000, 0x3c00_0000, fma::<F16>), 0x4000_4400);
     }
 }

@@ -15,7 +15,7 @@ pub trait Integer: Copy + Ord {
     fn mad_hi(self, b: Self, c: Self) -> Self;
     /// `div`, towards zero. By zero it is all ones; the least number by -1 is itself.
     fn div(self, other: Self) -> Self;
-    /// `rem`, with the sign of the dividend. By zero it is the dividend.
+    /// `rem`, with the sign of the dividend. By zero it is all ones.
     fn rem(self, other: Self) -> Self;
     /// `sad`: `c` plus the distance of the two.
     fn sad(self, b: Self, c: Self) -> Self;
@@ -53,7 +53,7 @@ macro_rules! integer {
 
             #[inline(always)]
             fn rem(self, other: Self) -> Self {
-                if other == 0 { self } else { self.wrapping_rem(other) }
+                if other == 0 { !0 } else { self.wrapping_rem(other) }
             }
 
             #[inline(always)]
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn division_by_zero_and_overflow() {
-        assert_eq!((7u32.div(0), 7u32.rem(0)), (u32::MAX, 7));
-        assert_eq!((7i32.div(0), (-7i32).rem(0)), (-1, -7));
-        assert_eq!((7u64.div(0), 7u64.rem(0)), (u64::MAX, 7));
+        assert_eq!((7u32.div(0), 7u32.rem(0)), (u32::MAX, u32::MAX));
+        assert_eq!((7i32.div(0), (-7i32).rem(0)), (-1, -1));
+        assert_eq!((7u64.div(0), 7u64.rem(0)), (u64::MAX, u64::MAX));
         assert_eq!((i32::MIN.div(-1), i32::MIN.rem(-1)), (i32::MIN, 0));
         assert_eq!((i64::MIN.div(-1), i64::MIN.rem(-1)), (i64::MIN, 0));
         assert_eq!(((-7i32).div(2), (-7i32).rem(2), 7i32.rem(-2)), (-3, -1, 1));

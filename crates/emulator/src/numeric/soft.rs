@@ -63,6 +63,18 @@ impl Format {
         1 - bias - self.fraction_bits as i32
     }
 
+    /// A double's infinity or NaN in this format: the sign, what fits of the payload, and quiet.
+    pub fn narrow_special(self, value: f64) -> u64 {
+        let sign = if value.is_sign_negative() { self.sign_bit() } else { 0 };
+        if value.is_infinite() {
+            return sign | self.infinity();
+        }
+        let fraction = value.to_bits() & ((1 << Self::F64.fraction_bits) - 1);
+        let kept = fraction >> (Self::F64.fraction_bits - self.fraction_bits);
+        let quiet = 1 << (self.fraction_bits - 1);
+        sign | self.infinity() | quiet | kept
+    }
+
     /// Whether the bits are a NaN or an infinity.
     pub fn is_special(self, bits: u64) -> bool {
         bits & self.infinity() == self.infinity()
