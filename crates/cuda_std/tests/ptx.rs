@@ -1,0 +1,176 @@
+//! What the device library compiles to.
+
+use cuda_builder::{CudaBuilder, NvvmArch};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// The PTX of `tests/kernels`, without line numbers and comments.
+static PTX: LazyLock<String> = LazyLock::new(|| {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
+    // Where the other tests compile kernels: `core` is compiled once for all.
+    let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
+    let builder = CudaBuilder::new(kernels).archs([NvvmArch::Compute90a]).target_dir(target_dir);
+    let path = builder.build().unwrap_or_else(|error| panic!("{error}"));
+    let ptx = std::fs::read_to_string(path).unwrap();
+    let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with(".loc");
+    ptx.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
+});
+
+/// The lines of a kernel's body.
+fn kernel(name: &str) -> Vec<&'static str> {
+    let start = format!(".visible .entry {name}(");
+    let mut lines = PTX.lines().skip_while(|line| *line != start);
+    assert!(lines.next().is_some(), "no kernel `{name}`");
+    lines.take_while(|line| *line != "}").collect()
+}
+
+fn count(name: &str, instruction: &str) -> usize {
+    kernel(name).iter().filter(|line| line.contains(instruction)).count()
+}
+
+/// Whether a line reads or writes memory without saying which.
+fn is_generic(line: &str) -> bool {
+    let instruction = line.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("");
+    let mut parts = instruction.trim_end_matches(';').split('.');
+    let accesses = matches!(parts.next(), Some("ld" | "st" | "atom" | "red"));
+    accesses && !parts.any(|part| matches!(part, "global" | "shared" | "param"))
+}
+
+#[test]
+fn slices_are_global_memory_and_arrays_are_shared_memory() {
+    let kernels = [
+        "saxpy",
+        "vector_sums",
+        "brighten",
+        "two_arrays",
+        "one_place",
+        "generic",
+        "dynamic",
+        "histogram",
+        "slices",
+    ];
+    for name in kernels {
+        let generic: Vec<_> = kernel(name).into_iter().filter(|line| is_generic(line)).collect();
+        assert!(generic.is_empty(), "{name}: {generic:#?}");
+    }
+    assert!(is_generic("@%p1 ld.b32 \t%r1, [%rd1];") && is_generic("atom.acq_rel.gpu.add.u32 a;"));
+}
+
+#[test]
+fn an_element_wise_kernel_costs_what_it_must() {
+    assert_eq!(count("saxpy", "setp"), 2, "one comparison for each slice");
+    assert_eq!(count("saxpy", "fma.rn.f32"), 1);
+    assert_eq!((count("saxpy", "ld.global.b32"), count("saxpy", "st.global.b32")), (2, 1));
+    assert_eq!(count("saxpy", "mul.wide.u32"), 1, "the index is 64 bits wide");
+    assert_eq!(count("saxpy", "panic_bounds_check"), 1);
+}
+
+#[test]
+fn a_panic_traps() {
+    let handler = PTX.split(".func").filter(|f| f.contains("trap;") && f.contains("panic_fmt"));
+    assert!(handler.count() >= 1);
+}
+
+#[test]
+fn four_values_are_one_load() {
+    assert!(count("vector_sums", "ld.global.v4.b32") >= 1);
+}
+
+#[test]
+fn values_keep_their_layout() {
+    let lines = kernel("by_value");
+    let params: Vec<_> = lines.iter().filter(|line| line.starts_with(".param")).collect();
+    let expected = [
+        ".param .u8 by_value_param_0,",
+        ".param .u8 by_value_param_1,",
+        ".param .align 4 .b8 by_value_param_2[12],",
+        ".param .align 16 .b8 by_value_param_3[16],",
+        ".param .align 16 .b8 by_value_param_4[16],",
+        ".param .align 4 .b8 by_value_param_5[12],",
+        ".param .u64 .ptr .align 1 by_value_param_6",
+    ];
+    assert_eq!(params.into_iter().copied().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn each_place_is_one_array() {
+    let arrays = |name: &str| {
+        let names =
+            kernel(name).into_iter().filter(|line| line.contains("mov.u64")).filter_map(|line| {
+                line.split_whitespace().find(|word| word.starts_with("shared_array_"))
+            });
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    assert_eq!(arrays("two_arrays").len(), 2);
+    assert_eq!(arrays("one_place").len(), 1);
+    for name in [arrays("two_arrays"), arrays("one_place")].concat() {
+        let name = name.trim_end_matches(';');
+        let declaration = format!(".shared .align 16 .b8 {name}[256];");
+        assert_eq!(PTX.matches(&declaration).count(), 1, "{declaration}");
+    }
+}
+
+#[test]
+fn generic_arrays_are_one_for_each_type() {
+    assert_eq!(count("generic", "7storage"), 2);
+    let storage = PTX.split(".func").filter(|f| f.contains("7storage") && f.contains("numbered["));
+    let sizes: Vec<_> = storage.map(|f| (f.contains("[256]"), f.contains("[512]"))).collect();
+    assert!(sizes.contains(&(true, false)) && sizes.contains(&(false, true)), "{sizes:?}");
+}
+
+#[test]
+fn shared_counters_are_atomic() {
+    assert_eq!(count("histogram", "atom.shared.add.u32"), 1);
+    assert_eq!(count("histogram", "atom.global.add.u32"), 1);
+    assert_eq!(count("histogram", "bar.sync"), 3);
+    assert_eq!(count("histogram", "\tst.shared"), 0, "a plain store would race");
+}
+
+#[test]
+fn atomics_say_order_and_scope() {
+    let expected = [
+        "atom.acq_rel.gpu.add.u32",
+        "atom.relaxed.cta.add.f64",
+        "fence.sc.sys",
+        "atom.acq_rel.sys.exch.b64",
+        "atom.acquire.sys.max.s32",
+        "atom.release.cta.xor.b32",
+        "fence.acq_rel.gpu",
+    ];
+    for instruction in expected {
+        assert!(count("scoped", instruction) >= 1, "{instruction}");
+    }
+    let expected = [
+        "atom.relaxed.gpu.global.add.f32",
+        "atom.global.add.u32",
+        "atom.release.gpu.global.min.s32",
+        "atom.acq_rel.gpu.global.add.s32",
+        "atom.acq_rel.gpu.global.or.b64",
+        "atom.acq_rel.sys.global.cas.b64",
+        "ld.acquire.sys.global.b32",
+        "st.release.sys.global.b32",
+    ];
+    for instruction in expected {
+        assert_eq!(count("slices", instruction), 1, "{instruction}");
+    }
+}
+
+#[test]
+fn collectives_stand_once() {
+    let expected = [
+        ("shuffles", "shfl.sync", 12),
+        ("votes", "vote.sync", 4),
+        ("votes", "match.any.sync", 4),
+        ("votes", "bar.warp.sync", 1),
+        ("reductions", "redux.sync", 9),
+        ("barriers", "bar.red", 3),
+        ("barriers", "membar", 3),
+        ("barriers", "nanosleep", 1),
+    ];
+    for (name, instruction, times) in expected {
+        assert_eq!(count(name, instruction), times, "{instruction} in {name}");
+    }
+}
