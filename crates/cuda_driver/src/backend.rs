@@ -32,6 +32,7 @@ struct Chosen {
     served: Served,
     /// A child after `fork` has another one, and no driver works there.
     process: u32,
+    passed_over: Option<String>,
 }
 
 static CHOSEN: OnceLock<Chosen> = OnceLock::new();
@@ -51,6 +52,12 @@ pub fn backend() -> Option<Backend> {
         Served::Cuda(_) => Backend::Cuda,
         Served::Emulator => Backend::Emulator,
     })
+}
+
+/// Why the emulator was taken where the NVIDIA driver would have been preferred, in a few words:
+/// its library does not open, it has no device, …
+pub fn cuda_passed_over() -> Option<&'static str> {
+    CHOSEN.get()?.passed_over.as_deref()
 }
 
 /// The chosen driver, or `CUDA_ERROR_NOT_INITIALIZED`.
@@ -75,8 +82,9 @@ pub(crate) fn init() -> Answer {
     if CHOSEN.get().is_some() {
         return served().map(|_| ());
     }
-    let served = choose(wish(env::var(VARIABLE).ok().as_deref())?)?;
-    let chosen = Chosen { served, process: std::process::id() };
+    let value = env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let (served, passed_over) = choose(wish(value.as_deref())?)?;
+    let chosen = Chosen { served, process: std::process::id(), passed_over };
     CHOSEN.set(chosen).map_err(|_| Failure::from(CUDA_ERROR_NOT_INITIALIZED))
 }
 
@@ -92,13 +100,14 @@ fn wish(value: Option<&str>) -> Answer<Wish> {
     }
 }
 
-fn choose(wish: Wish) -> Answer<Served> {
+/// The driver, and why it is not the preferred one.
+fn choose(wish: Wish) -> Answer<(Served, Option<String>)> {
     match wish {
-        Wish::Emulator => start_emulator(),
-        Wish::Cuda => real::open().map(Served::Cuda).map_err(|why| no_cuda(&why)),
+        Wish::Emulator => Ok((start_emulator()?, None)),
+        Wish::Cuda => Ok((Served::Cuda(real::open().map_err(|why| no_cuda(&why))?), None)),
         Wish::Auto => match real::open() {
-            Ok(symbols) => Ok(Served::Cuda(symbols)),
-            Err(_) => start_emulator(),
+            Ok(symbols) => Ok((Served::Cuda(symbols), None)),
+            Err(why) => Ok((start_emulator()?, Some(why.to_string()))),
         },
     }
 }

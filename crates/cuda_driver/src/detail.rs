@@ -24,6 +24,11 @@ pub fn take_detail() -> Option<Detail> {
     LAST.take()
 }
 
+/// Keeps the detail; a thread that is ending has no place for it any more.
+fn keep(detail: Option<Detail>) {
+    let _ = LAST.try_with(|last| last.replace(detail));
+}
+
 /// A call's failure, on its way to the caller: the code, and the words where there are any.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
@@ -52,12 +57,12 @@ pub(crate) fn settle(name: &str, answer: Answer) -> CUresult {
     match answer {
         Ok(()) => codes::CUDA_SUCCESS,
         Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {
-            LAST.set(None);
+            keep(None);
             failure.code
         }
         Err(failure) => {
             let returned = codes::returned_as(failure.code);
-            LAST.set(Some(describe(name, failure)));
+            keep(Some(describe(name, failure)));
             returned
         }
     }

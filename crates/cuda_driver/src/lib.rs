@@ -32,7 +32,7 @@ mod real;
 mod table;
 
 pub use abi::*;
-pub use backend::{Backend, backend};
+pub use backend::{Backend, backend, cuda_passed_over};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
 pub use table::*;

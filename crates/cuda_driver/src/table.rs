@@ -316,6 +316,14 @@ driver_functions! {
             params: In<HostPtr>,
             extra: In<HostPtr>,
         );
+        cuLaunchKernelEx(
+            config: In<CUlaunchConfig>,
+            function: CUfunction,
+            params: In<HostPtr>,
+            extra: In<HostPtr>,
+        );
+    }
+    unsupported {
         cuLaunchCooperativeKernel(
             function: CUfunction,
             grid_x: c_uint,
@@ -328,14 +336,6 @@ driver_functions! {
             stream: CUstream,
             params: In<HostPtr>,
         );
-        cuLaunchKernelEx(
-            config: In<CUlaunchConfig>,
-            function: CUfunction,
-            params: In<HostPtr>,
-            extra: In<HostPtr>,
-        );
-    }
-    unsupported {
         cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<c_void>);
         cuArray3DGetDescriptor_v2(descriptor: Out<c_void>, array: CUobject);
         cuArrayDestroy(array: CUobject);

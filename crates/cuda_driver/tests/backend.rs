@@ -34,6 +34,7 @@ fn without_a_wish_something_answers() {
         ok!(cuInit(0));
         let expected = if has_gpu() { Backend::Cuda } else { Backend::Emulator };
         assert_eq!(backend(), Some(expected));
+        assert_eq!(cuda_passed_over().is_some(), !has_gpu());
         let mut count = 0;
         ok!(cuDeviceGetCount(Out::from(&mut count)));
         assert!(count > 0);

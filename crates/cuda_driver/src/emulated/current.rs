@@ -102,9 +102,9 @@ pub(super) fn named(handle: impl Into<Handle>) -> Answer<Arc<Context>> {
     })
 }
 
-/// This thread's current context, whatever state it is in.
+/// This thread's current context, whatever state it is in. A thread that is ending has none.
 pub(super) fn top() -> Option<Arc<Context>> {
-    STACK.with_borrow(|stack| stack.last().cloned())
+    STACK.try_with(|stack| stack.borrow().last().cloned()).ok().flatten()
 }
 
 /// This thread's current context, where it can be used.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use ::emulator::{Function, Module};
+use ::emulator::{Function, Module, Profile};
 
 use super::context::{check_cache_config, check_shared_mem_config};
 use super::current::current;
@@ -79,8 +79,8 @@ impl Kernel {
             1 => *static_shared_bytes as i32,
             3 => *local_bytes as i32,
             4 => *registers as i32,
-            5 => version_number(self.code.version()),
-            6 => version_number(the_device()?.profile().compute_capability),
+            5 => architecture_number(self.code.target()),
+            6 => native_architecture(the_device()?.profile()),
             MAX_DYNAMIC_SHARED => self.max_dynamic_shared.load(Ordering::Relaxed),
             CARVEOUT => self.carveout.load(Ordering::Relaxed),
             // Constant memory of its own, a cache mode, and six about clusters: none.
@@ -119,8 +119,14 @@ impl Kernel {
     }
 }
 
-/// 8.7 as 87, as the driver writes versions of PTX and of devices.
-fn version_number((major, minor): (u32, u32)) -> i32 {
+/// `sm_90a` as 90, the way in which the driver writes architectures.
+fn architecture_number(target: &str) -> i32 {
+    let digits = target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
+    digits.parse().unwrap_or(0)
+}
+
+fn native_architecture(profile: &Profile) -> i32 {
+    let (major, minor) = profile.compute_capability;
     (major * 10 + minor) as i32
 }
 

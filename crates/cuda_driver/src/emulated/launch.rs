@@ -9,7 +9,7 @@ use super::function::{self, Kernel};
 use super::geometry::Geometry;
 use super::params::pack;
 use super::queue::Work;
-use super::{invalid, stream, the_device, unsupported};
+use super::{invalid, stream, the_device};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In, LaunchAttribute};
 use crate::codes::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_SUPPORTED};
 use crate::detail::{Answer, Failure};
@@ -34,22 +34,6 @@ pub(crate) fn cuLaunchKernel(
         dynamic_shared_bytes: shared_mem_bytes,
     };
     launch(function, geometry, stream, params, extra)
-}
-
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn cuLaunchCooperativeKernel(
-    _function: CUfunction,
-    _grid_x: u32,
-    _grid_y: u32,
-    _grid_z: u32,
-    _block_x: u32,
-    _block_y: u32,
-    _block_z: u32,
-    _shared_mem_bytes: u32,
-    _stream: CUstream,
-    _params: In<HostPtr>,
-) -> Answer {
-    Err(unsupported("cuLaunchCooperativeKernel"))
 }
 
 pub(crate) fn cuLaunchKernelEx(
