@@ -47,7 +47,7 @@ const SHARED_MEMORY_PASSES: &str = "function(require<domtree>,infer-address-spac
 const CRATE_ATTRIBUTES: [&str; 3] = [
     "no_std",
     "feature(abi_ptx,asm_experimental_arch,stdarch_nvptx,link_llvm_intrinsics,f16)",
-    "allow(unused_features,unused_attributes,internal_features)",
+    "allow(unused_features,unused_attributes,internal_features,duplicate_features)",
 ];
 
 /// The folder in the target directory that rustc writes the PTX to.

@@ -24,7 +24,11 @@
 //! kernels use are set from outside.
 //!
 //! Every `#[unsafe(no_mangle)] extern "ptx-kernel"` function becomes an entry of the PTX, those of
-//! dependencies included.
+//! dependencies included, if the crate uses the dependency at all (`use its_name as _;` is enough).
+//! The panic handler comes from `cuda_std`, or from whatever the crate uses in its place.
+//!
+//! The very first build looks the library's own dependencies up in the crates.io index, so it needs
+//! the network, as a host crate with dependencies does.
 //!
 //! # Conditional compilation
 //!

@@ -19,6 +19,30 @@ fn every_kernel_is_an_entry_those_of_dependencies_too() {
 }
 
 #[test]
+fn a_crate_written_for_rust_cuda_compiles() {
+    let fixture = Fixture::copy("plain", "rust_cuda_crate");
+    let attribute = "#![cfg_attr(target_os = \"cuda\", no_std, feature(abi_ptx))]\n\ncore::arch";
+    fixture.edit("src/lib.rs", "core::arch", attribute);
+    fixture.edit(
+        "Cargo.toml",
+        "[workspace]",
+        "[workspace]\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]",
+    );
+    assert_eq!(fixture.compile(|b| b).unwrap().modules[0].entries.len(), 4);
+}
+
+#[test]
+fn a_dependency_that_is_not_used_has_no_entries() {
+    let fixture = Fixture::copy("plain", "unused_dependency");
+    let lib = fixture.dir.join("src/lib.rs");
+    fs::write(&lib, "use helper as _;\n").unwrap();
+    assert_eq!(fixture.compile(|b| b).unwrap().modules[0].entries, ["from_dependency"]);
+    let own_handler = "#[panic_handler]\nfn p(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n";
+    fs::write(&lib, own_handler).unwrap();
+    assert_eq!(fixture.compile(|b| b).unwrap().modules[0].entries, [""; 0]);
+}
+
+#[test]
 fn a_second_architecture_compiles_the_kernel_crate_alone() {
     let fixture = Fixture::copy("plain", "two_architectures");
     let compiled = fixture.compile(|b| b.archs(BOTH)).unwrap();
@@ -107,6 +131,17 @@ fn a_duplicated_collective_is_an_error() {
         }
         other => panic!("{other}"),
     }
+}
+
+/// Rust 1.96's jump threading would copy this one into both arms of the branch.
+#[test]
+fn a_barrier_between_divergent_parts_stays_one() {
+    let fixture = Fixture::copy("duplicated", "divergent_barrier");
+    fixture.edit("src/lib.rs", " // ferrowarp.once barrier of the fixture", "");
+    let ptx = fixture.ptx(|b| b);
+    let (_, kernel) = ptx.split_once(".entry divergent(").unwrap();
+    let body = kernel.split_once("\n}\n").unwrap().0;
+    assert_eq!(body.matches("bar.sync").count(), 1, "{body}");
 }
 
 #[test]
