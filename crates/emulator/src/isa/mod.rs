@@ -5,7 +5,7 @@ mod pattern;
 mod table;
 mod types;
 
-pub(crate) use lower::lower;
+pub(crate) use lower::{lower, unknown};
 pub use pattern::Modifiers;
 pub use table::forms;
 pub use types::Type;

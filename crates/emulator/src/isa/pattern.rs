@@ -62,6 +62,7 @@ fn set(name: &str) -> &'static [&'static str] {
 }
 
 /// True if every set that the pattern names exists.
+#[cfg(test)]
 pub fn is_well_formed(pattern: &str) -> bool {
     let alternatives = |slot: &str| -> bool {
         slot.trim_end_matches('?')

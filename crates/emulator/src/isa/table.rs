@@ -1,7 +1,9 @@
 //! The table of forms.
 
 use super::{Form, Lowering};
-use crate::exec::ops::{barrier, compare, control, int, logic, memory, moves};
+use crate::exec::ops::{
+    atomic, barrier, collective, compare, control, convert, float, half, int, logic, memory, moves,
+};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -24,16 +26,70 @@ forms! {
     "integer arithmetic" {
         /// Sum, which wraps.
         "add" "@int" "=t t t" => Pick int::add;
+        /// Sum, clamped.
+        "add" "sat s32" "=t t t" => Pick int::add_sat;
+        /// Sums of pairs.
+        "add" "u16x2|s16x2" "=t t t" => Pick int::add_packed;
         /// Difference, which wraps.
         "sub" "@int" "=t t t" => Pick int::sub;
+        /// Difference, clamped.
+        "sub" "sat s32" "=t t t" => Pick int::sub_sat;
         /// Low half of a product.
         "mul" "lo @int" "=t t t" => Pick int::mul_lo;
+        /// High half of a product.
+        "mul" "hi @int" "=t t t" => Pick int::mul_hi;
         /// Whole product, of twice the width.
         "mul" "wide u16|s16|u32|s32" "=w t t" => Pick int::mul_wide;
         /// Low half of a product, plus a third operand.
         "mad" "lo @int" "=t t t t" => Pick int::mad_lo;
+        /// High half of a product, plus a third operand.
+        "mad" "hi @int" "=t t t t" => Pick int::mad_hi;
+        /// High half of a product, plus a third operand, clamped.
+        "mad" "hi sat s32" "=t t t t" => Pick int::mad_sat;
         /// Whole product plus a third operand of twice the width.
         "mad" "wide u16|s16|u32|s32" "=w t t w" => Pick int::mad_wide;
+        /// 32 bits of a product of 24-bit numbers.
+        "mul24" "lo|hi u32|s32" "=t t t" => Pick int::mul24;
+        /// 32 bits of a product of 24-bit numbers, plus a third operand.
+        "mad24" "lo|hi u32|s32" "=t t t t" => Pick int::mad24;
+        /// Quotient, towards zero.
+        "div" "@int" "=t t t" => Pick int::div;
+        /// Remainder, with the sign of the dividend.
+        "rem" "@int" "=t t t" => Pick int::rem;
+        /// Magnitude.
+        "abs" "s16|s32|s64" "=t t" => Pick int::abs;
+        /// Negative.
+        "neg" "s16|s32|s64" "=t t" => Pick int::neg;
+        /// The smaller.
+        "min" "@int" "=t t t" => Pick int::min;
+        /// The smaller of each pair.
+        "min" "u16x2|s16x2" "=t t t" => Pick int::min_packed;
+        /// The smaller, or 0 if that is negative.
+        "min" "relu s32" "=t t t" => Pick int::min_relu;
+        /// The larger.
+        "max" "@int" "=t t t" => Pick int::max;
+        /// The larger of each pair.
+        "max" "u16x2|s16x2" "=t t t" => Pick int::max_packed;
+        /// The larger, or 0 if that is negative.
+        "max" "relu s32" "=t t t" => Pick int::max_relu;
+        /// Sum of a distance and a third operand.
+        "sad" "@int" "=t t t t" => Pick int::sad;
+        /// Sum of four products of bytes and a third operand.
+        "dp4a" "u32|s32 u32|s32" "=b32 b32 b32 b32" => Pick int::dp4a;
+        /// Sum of two products of halves and bytes and a third operand.
+        "dp2a" "lo|hi u32|s32 u32|s32" "=b32 b32 b32 b32" => Pick int::dp2a;
+        /// Sum; the carry goes to the flag.
+        "add" "cc u32|s32|u64|s64" "" => Emit int::carry;
+        /// Sum with the carry flag.
+        "addc" "cc? u32|s32|u64|s64" "" => Emit int::carry;
+        /// Difference; the borrow goes to the flag.
+        "sub" "cc u32|s32|u64|s64" "" => Emit int::carry;
+        /// Difference with the borrow flag.
+        "subc" "cc? u32|s32|u64|s64" "" => Emit int::carry;
+        /// Half of a product plus a third operand; the carry goes to the flag.
+        "mad" "lo|hi cc u32|s32|u64|s64" "" => Emit int::carry;
+        /// Half of a product plus a third operand and the carry flag.
+        "madc" "lo|hi cc? u32|s32|u64|s64" "" => Emit int::carry;
     }
     "logic and shifts" {
         /// Bitwise and.
@@ -52,18 +108,230 @@ forms! {
         "not" "@bits" "=t t" => Pick logic::not;
         /// Complement of a predicate.
         "not" "pred" "=pred pred" => Pick logic::not_pred;
+        /// 1 for zero, else 0.
+        "cnot" "@bits" "=t t" => Pick logic::cnot;
         /// Shift to the left; a count past the width gives 0.
         "shl" "@bits" "=t t u32" => Pick logic::shl;
         /// Shift to the right, with the sign where the type has one; a count past the width is the width.
         "shr" "@bits|@int" "=t t u32" => Pick logic::shr;
+        /// Shift of two words as one, to the left (the upper word) or to the right (the lower).
+        "shf" "l|r clamp|wrap b32" "=t t t u32" => Pick logic::shf;
+        /// A field of bits.
+        "bfe" "u32|s32|u64|s64" "=t t u32 u32" => Pick logic::bfe;
+        /// A word with a field of bits replaced.
+        "bfi" "b32|b64" "=t t t u32 u32" => Pick logic::bfi;
+        /// Index of the highest bit that is not like the sign, or its distance from the top.
+        "bfind" "shiftamt? u32|s32|u64|s64" "=u32 t" => Pick logic::bfind;
+        /// Number of bits set.
+        "popc" "b32|b64" "=u32 t" => Pick logic::popc;
+        /// Number of leading zeros.
+        "clz" "b32|b64" "=u32 t" => Pick logic::clz;
+        /// Bits in reverse.
+        "brev" "b32|b64" "=t t" => Pick logic::brev;
+        /// Index of the n-th bit set.
+        "fns" "b32" "=b32 b32 b32 s32" => Pick logic::fns;
+        /// Any function of three bits, for each bit.
+        "lop3" "b32" "=t t t t imm" => Pick logic::lop3;
+        /// Four bytes out of eight.
+        "prmt" "b32 f4e|b4e|rc8|ecl|ecr|rc16?" "=t t t b32" => Pick logic::prmt;
+        /// Low bits, extended.
+        "szext" "clamp|wrap u32|s32" "=t t u32" => Pick logic::szext;
+        /// A mask of ones.
+        "bmsk" "clamp|wrap b32" "=t t b32" => Pick logic::bmsk;
+    }
+    "floating point" {
+        /// Sum.
+        "add" "@round? ftz? sat? f32" "=t t t" => Pick float::add;
+        /// Sum.
+        "add" "@round? f64" "=t t t" => Pick float::add;
+        /// Difference.
+        "sub" "@round? ftz? sat? f32" "=t t t" => Pick float::sub;
+        /// Difference.
+        "sub" "@round? f64" "=t t t" => Pick float::sub;
+        /// Product.
+        "mul" "@round? ftz? sat? f32" "=t t t" => Pick float::mul;
+        /// Product.
+        "mul" "@round? f64" "=t t t" => Pick float::mul;
+        /// Product and sum, rounded once.
+        "fma" "@round ftz? sat? f32" "=t t t t" => Pick float::fma;
+        /// Product and sum, rounded once.
+        "fma" "@round f64" "=t t t t" => Pick float::fma;
+        /// Product and sum, rounded once.
+        "mad" "@round ftz? sat? f32" "=t t t t" => Pick float::fma;
+        /// Product and sum, rounded once.
+        "mad" "@round f64" "=t t t t" => Pick float::fma;
+        /// Quotient.
+        "div" "@round ftz? f32" "=t t t" => Pick float::div;
+        /// Quotient.
+        "div" "@round f64" "=t t t" => Pick float::div;
+        /// Quotient, nearly.
+        "div" "approx|full ftz? f32" "=t t t" => Pick float::div_approx;
+        /// Reciprocal.
+        "rcp" "@round ftz? f32" "=t t" => Pick float::rcp;
+        /// Reciprocal.
+        "rcp" "@round f64" "=t t" => Pick float::rcp;
+        /// Reciprocal, nearly.
+        "rcp" "approx ftz? f32" "=t t" => Pick float::rcp_approx;
+        /// Reciprocal, roughly.
+        "rcp" "approx ftz f64" "=t t" => Pick float::rcp_approx_f64;
+        /// Square root.
+        "sqrt" "@round ftz? f32" "=t t" => Pick float::sqrt;
+        /// Square root.
+        "sqrt" "@round f64" "=t t" => Pick float::sqrt;
+        /// Square root, nearly.
+        "sqrt" "approx ftz? f32" "=t t" => Pick float::sqrt_approx;
+        /// Reciprocal of the square root, nearly.
+        "rsqrt" "approx ftz? f32" "=t t" => Pick float::rsqrt;
+        /// Reciprocal of the square root, roughly.
+        "rsqrt" "approx ftz f64" "=t t" => Pick float::rsqrt_approx_f64;
+        /// Magnitude.
+        "abs" "ftz? f32" "=t t" => Pick float::abs;
+        /// Magnitude.
+        "abs" "f64" "=t t" => Pick float::abs;
+        /// Negative.
+        "neg" "ftz? f32" "=t t" => Pick float::neg;
+        /// Negative.
+        "neg" "f64" "=t t" => Pick float::neg;
+        /// The smaller, or the one that is no NaN.
+        "min" "ftz? NaN? f32" "=t t t" => Pick float::min;
+        /// The smaller magnitude, with the product of the signs.
+        "min" "ftz? NaN? xorsign abs f32" "=t t t" => Pick float::min;
+        /// The smaller, or the one that is no NaN.
+        "min" "f64" "=t t t" => Pick float::min;
+        /// The larger, or the one that is no NaN.
+        "max" "ftz? NaN? f32" "=t t t" => Pick float::max;
+        /// The larger magnitude, with the product of the signs.
+        "max" "ftz? NaN? xorsign abs f32" "=t t t" => Pick float::max;
+        /// The larger, or the one that is no NaN.
+        "max" "f64" "=t t t" => Pick float::max;
+        /// The magnitude of the second operand with the sign of the first.
+        "copysign" "f32|f64" "=t t t" => Pick float::copysign;
+        /// Whether a number is of a class.
+        "testp" "finite|infinite|number|notanumber|normal|subnormal f32|f64" "=pred t" => Pick float::testp;
+        /// Power of two, nearly.
+        "ex2" "approx ftz? f32" "=t t" => Pick float::ex2;
+        /// Logarithm to base two, nearly.
+        "lg2" "approx ftz? f32" "=t t" => Pick float::lg2;
+        /// Sine, nearly.
+        "sin" "approx ftz? f32" "=t t" => Pick float::sin;
+        /// Cosine, nearly.
+        "cos" "approx ftz? f32" "=t t" => Pick float::cos;
+        /// Hyperbolic tangent, nearly.
+        "tanh" "approx f32" "=t t" => Pick float::tanh;
+    }
+    "half precision" {
+        /// Sum.
+        "add" "rn? ftz? sat? f16|f16x2" "=t t t" => Pick half::add;
+        /// Sum.
+        "add" "rn? bf16|bf16x2" "=t t t" => Pick half::add;
+        /// Difference.
+        "sub" "rn? ftz? sat? f16|f16x2" "=t t t" => Pick half::sub;
+        /// Difference.
+        "sub" "rn? bf16|bf16x2" "=t t t" => Pick half::sub;
+        /// Product.
+        "mul" "rn? ftz? sat? f16|f16x2" "=t t t" => Pick half::mul;
+        /// Product.
+        "mul" "rn? bf16|bf16x2" "=t t t" => Pick half::mul;
+        /// Product and sum, rounded once.
+        "fma" "rn ftz? sat? f16|f16x2" "=t t t t" => Pick half::fma;
+        /// Product and sum, rounded once; a negative one is 0.
+        "fma" "rn ftz? relu f16|f16x2" "=t t t t" => Pick half::fma;
+        /// Product and sum, rounded once.
+        "fma" "rn relu? bf16|bf16x2" "=t t t t" => Pick half::fma;
+        /// Magnitude.
+        "abs" "ftz? f16|f16x2" "=t t" => Pick half::abs;
+        /// Magnitude.
+        "abs" "bf16|bf16x2" "=t t" => Pick half::abs;
+        /// Negative.
+        "neg" "ftz? f16|f16x2" "=t t" => Pick half::neg;
+        /// Negative.
+        "neg" "bf16|bf16x2" "=t t" => Pick half::neg;
+        /// The smaller, or the one that is no NaN.
+        "min" "ftz? NaN? f16|f16x2" "=t t t" => Pick half::min;
+        /// The smaller magnitude, with the product of the signs.
+        "min" "ftz? NaN? xorsign abs f16|f16x2" "=t t t" => Pick half::min;
+        /// The smaller, or the one that is no NaN.
+        "min" "NaN? bf16|bf16x2" "=t t t" => Pick half::min;
+        /// The smaller magnitude, with the product of the signs.
+        "min" "NaN? xorsign abs bf16|bf16x2" "=t t t" => Pick half::min;
+        /// The larger, or the one that is no NaN.
+        "max" "ftz? NaN? f16|f16x2" "=t t t" => Pick half::max;
+        /// The larger magnitude, with the product of the signs.
+        "max" "ftz? NaN? xorsign abs f16|f16x2" "=t t t" => Pick half::max;
+        /// The larger, or the one that is no NaN.
+        "max" "NaN? bf16|bf16x2" "=t t t" => Pick half::max;
+        /// The larger magnitude, with the product of the signs.
+        "max" "NaN? xorsign abs bf16|bf16x2" "=t t t" => Pick half::max;
+        /// Power of two, nearly.
+        "ex2" "approx f16|f16x2" "=t t" => Pick half::ex2;
+        /// Power of two, nearly.
+        "ex2" "approx ftz bf16|bf16x2" "=t t" => Pick half::ex2;
+        /// Hyperbolic tangent, nearly.
+        "tanh" "approx f16|f16x2|bf16|bf16x2" "=t t" => Pick half::tanh;
+    }
+    "conversion" {
+        /// Integer to integer; with `sat` clamped.
+        "cvt" "sat? @anyint @anyint" "=t~ u~" => Pick convert::int_to_int;
+        /// Integer to floating point.
+        "cvt" "@round ftz? sat? f16|f32|f64 @anyint" "=t~ u~" => Pick convert::int_to_float;
+        /// Integer to bf16.
+        "cvt" "@round bf16 @anyint" "=t~ u~" => Pick convert::int_to_float;
+        /// Floating point to integer; what does not fit becomes the nearest that does.
+        "cvt" "@roundint ftz? sat? @anyint f16|bf16|f32|f64" "=t~ u~" => Pick convert::float_to_int;
+        /// Floating point to an integral value of the same type.
+        "cvt" "@roundint ftz? sat? f32 f32" "=t u" => Pick convert::float_to_float;
+        /// Floating point to an integral value of the same type.
+        "cvt" "@roundint sat? f64 f64" "=t u" => Pick convert::float_to_float;
+        /// Floating point to an integral value of the same type.
+        "cvt" "@roundint sat? f16 f16" "=t u" => Pick convert::float_to_float;
+        /// Floating point to an integral value of the same type.
+        "cvt" "@roundint bf16 bf16" "=t u" => Pick convert::float_to_float;
+        /// Copy, flushed or clamped.
+        "cvt" "ftz? sat? f32 f32" "=t u" => Pick convert::float_to_float;
+        /// Copy, clamped.
+        "cvt" "sat? f64 f64" "=t u" => Pick convert::float_to_float;
+        /// Copy, clamped.
+        "cvt" "sat? f16 f16" "=t u" => Pick convert::float_to_float;
+        /// To a wider format: exact.
+        "cvt" "ftz? sat? f64 f32" "=t u" => Pick convert::float_to_float;
+        /// To a wider format: exact.
+        "cvt" "ftz? sat? f32 f16|bf16" "=t u" => Pick convert::float_to_float;
+        /// To a wider format: exact.
+        "cvt" "sat? f64 f16|bf16" "=t u" => Pick convert::float_to_float;
+        /// To a narrower format.
+        "cvt" "@round ftz? sat? f32 f64" "=t u" => Pick convert::float_to_float;
+        /// To a narrower format.
+        "cvt" "@round ftz? sat? f16 f32" "=t u" => Pick convert::float_to_float;
+        /// To a narrower format.
+        "cvt" "@round sat? f16|bf16 f64" "=t u" => Pick convert::float_to_float;
+        /// To a narrower format.
+        "cvt" "rn|rz relu? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
+        /// Two floats to a pair of halves, the first to the upper.
+        "cvt" "rn|rz relu? f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
+        /// To 10 bits of mantissa.
+        "cvt" "rna tf32 f32" "=b32 f32" => Pick convert::tf32;
+        /// To 10 bits of mantissa.
+        "cvt" "rn|rz relu? tf32 f32" "=b32 f32" => Pick convert::tf32;
+        /// Two floats to a pair of bytes, the first to the upper.
+        "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f32" "=b16 f32 f32" => Pick convert::to_byte_pair;
+        /// Two halves to a pair of bytes.
+        "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f16x2" "=b16 b32" => Pick convert::to_byte_pair;
+        /// A pair of bytes to two halves.
+        "cvt" "rn relu? f16x2 e4m3x2|e5m2x2" "=b32 b16" => Pick convert::from_byte_pair;
     }
     "comparison and selection" {
         /// Comparison to a predicate and its complement.
         "setp" "@compare|@unordered ftz? @bits|@int|f16|bf16|f32|f64" "=p|q t t" => Pick compare::setp;
         /// Comparison combined with a predicate.
         "setp" "@compare|@unordered @bool ftz? @bits|@int|f16|bf16|f32|f64" "=p|q t t pred" => Pick compare::setp;
+        /// Comparison to a number.
+        "set" "@compare|@unordered ftz? u32|s32|f32 @bits|@int|f16|bf16|f32|f64" "=t u u" => Pick compare::set;
+        /// Comparison combined with a predicate, to a number.
+        "set" "@compare|@unordered @bool ftz? u32|s32|f32 @bits|@int|f16|bf16|f32|f64" "=t u u pred" => Pick compare::set;
         /// One of two values, by a predicate.
         "selp" "@bits|@int|f32|f64" "=t t t pred" => Pick compare::selp;
+        /// One of two values, by the sign of a third.
+        "slct" "ftz? @bits|@int|f32|f64 s32|f32" "=t t t u" => Pick compare::slct;
     }
     "moves and addresses" {
         /// Copy of a register, an immediate, an address, or a special register.
@@ -124,6 +392,40 @@ forms! {
         "nanosleep" "u32" "u32" => Pick control::nanosleep;
         /// Event for a profiler.
         "pmevent" "mask?" "imm" => Pick control::nothing;
+    }
+    "atomics" {
+        /// Read-modify-write. Every one is sequentially consistent here.
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Read-modify-write of bits.
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? and|or|xor|exch|cas b16|b32|b64" "" => Emit atomic::atom;
+        /// Sum of halves.
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Update without a result.
+        "red" "relaxed|release? @scope? global|shared|shared::cta? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Update of bits without a result.
+        "red" "relaxed|release? @scope? global|shared|shared::cta? and|or|xor b32|b64" "" => Emit atomic::atom;
+        /// Sum of halves without a result.
+        "red" "relaxed|release? @scope? global|shared|shared::cta? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+    }
+    "warp" {
+        /// Value of another lane.
+        "shfl" "sync up|down|bfly|idx b32" "" => Emit collective::shfl;
+        /// Whether a predicate holds in all lanes, in any, or is the same in all.
+        "vote" "sync all|any|uni pred" "" => Emit collective::vote;
+        /// The lanes in which a predicate holds.
+        "vote" "sync ballot b32" "" => Emit collective::vote;
+        /// The lanes with the same value; or whether all have it.
+        "match" "any|all sync b32|b64" "" => Emit collective::matches;
+        /// Reduction over lanes.
+        "redux" "sync add|min|max u32|s32" "" => Emit collective::redux;
+        /// Reduction over lanes.
+        "redux" "sync and|or|xor b32" "" => Emit collective::redux;
+        /// The lanes that execute this together.
+        "activemask" "b32" "" => Emit collective::activemask;
+        /// Wait for the lanes of a mask.
+        "bar" "warp sync" "" => Emit collective::warp_sync;
+        /// One lane of a mask.
+        "elect" "sync" "" => Emit collective::elect;
     }
     "barriers" {
         /// Wait until the threads of the block, or a number of them, have come.

@@ -75,6 +75,10 @@ types! {
     Bf16 = "bf16", 16;
     /// Two of them.
     Bf16x2 = "bf16x2", 32;
+    /// Two 8-bit floats with 3 bits of mantissa.
+    E4m3x2 = "e4m3x2", 16;
+    /// Two 8-bit floats with 2 bits of mantissa.
+    E5m2x2 = "e5m2x2", 16;
     /// An f32 with 10 bits of mantissa.
     Tf32 = "tf32", 32;
     /// IEEE single precision.
@@ -96,8 +100,8 @@ impl Type {
 
     /// A floating-point type, packed ones included.
     pub fn is_float(self) -> bool {
-        use Type::{Bf16, Bf16x2, F16, F16x2, F32, F64, Tf32};
-        matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | Tf32 | F32 | F64)
+        use Type::{Bf16, Bf16x2, E4m3x2, E5m2x2, F16, F16x2, F32, F64, Tf32};
+        matches!(self, F16 | F16x2 | Bf16 | Bf16x2 | E4m3x2 | E5m2x2 | Tf32 | F32 | F64)
     }
 
     /// The integer type of twice the width.

@@ -51,6 +51,7 @@ pub struct Emitter<'m> {
     fixups: Vec<Fixup>,
     param_row: u32,
     sinks: [Option<u32>; 2],
+    carry: Option<u32>,
     constants32: HashMap<u32, u32>,
     constants64: HashMap<u64, u32>,
     functions: HashMap<String, u32>,
@@ -82,6 +83,7 @@ impl<'m> Emitter<'m> {
             fixups: Vec::new(),
             param_row: 0,
             sinks: [None; 2],
+            carry: None,
             constants32: HashMap::new(),
             constants64: HashMap::new(),
             functions: HashMap::new(),
@@ -190,7 +192,7 @@ impl<'m> Emitter<'m> {
         self.info = FunctionInfo { name: name.to_owned(), entry: self.here(), ..FunctionInfo::default() };
         self.home = home;
         self.param_row = 0;
-        self.sinks = [None; 2];
+        (self.sinks, self.carry) = ([None; 2], None);
         self.lines.forget();
         self.enter_scope();
     }
@@ -371,6 +373,16 @@ impl<'m> Emitter<'m> {
         }
         let slot = self.register(ty);
         self.sinks[bank] = Some(slot);
+        slot
+    }
+
+    /// The predicate that is the function's carry flag.
+    pub fn carry(&mut self) -> u32 {
+        if let Some(slot) = self.carry {
+            return slot;
+        }
+        let slot = self.register(Type::Pred);
+        self.carry = Some(slot);
         slot
     }
 

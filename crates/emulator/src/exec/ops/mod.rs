@@ -76,14 +76,18 @@ macro_rules! by_bits {
     };
 }
 
+pub mod atomic;
 pub mod barrier;
+pub mod collective;
 pub mod compare;
 pub mod control;
+pub mod convert;
 pub mod float;
 pub mod half;
 pub mod int;
 pub mod logic;
 pub mod memory;
+pub mod mode;
 pub mod moves;
 pub mod param;
 pub mod special;

@@ -1,0 +1,233 @@
+//! `atom` and `red`.
+
+use crate::exec::address::{Generic, Global, Shared, Window, resolve};
+use crate::exec::frame::{Frame, Lane, lanes};
+use crate::exec::{Cx, Flow, Handler, Step};
+use crate::fault::{Access, LoadError};
+use crate::isa::{Modifiers, Type};
+use crate::memory::atomic;
+use crate::numeric::half::{self, Bf16, F16};
+use crate::program::{Address, Emitter, LANES, Op};
+use crate::ptx::ast::Instruction;
+
+/// Slot of the address.
+const BASE: usize = 5;
+
+/// A read-modify-write of one cell.
+trait Update {
+    /// Type of the cell.
+    type Cell: Lane;
+    /// Does it, and returns what was there.
+    ///
+    /// # Safety
+    /// `address` is that of an aligned cell that lives, and that only atomics touch.
+    unsafe fn update(
+        address: u64,
+        b: <Self::Cell as Lane>::Bits,
+        c: <Self::Cell as Lane>::Bits,
+    ) -> <Self::Cell as Lane>::Bits;
+}
+
+macro_rules! updates {
+    ($($name:ident($cell:ty) = |$at:ident, $b:ident, $c:ident| $value:expr;)*) => {$(
+        struct $name;
+        impl Update for $name {
+            type Cell = $cell;
+            #[inline(always)]
+            unsafe fn update(
+                $at: u64,
+                $b: <$cell as Lane>::Bits,
+                $c: <$cell as Lane>::Bits,
+            ) -> <$cell as Lane>::Bits {
+                // SAFETY: the caller vouches for the cell.
+                unsafe { $value }
+            }
+        }
+    )*};
+}
+
+updates! {
+    Add32(u32) = |at, b, _c| atomic::add_u32(at, b);
+    Add64(u64) = |at, b, _c| atomic::add_u64(at, b);
+    AddF32(u32) = |at, b, _c| atomic::add_f32(at, b);
+    AddF32Flushed(u32) = |at, b, _c| atomic::add_f32_ftz(at, b);
+    AddF64(u64) = |at, b, _c| atomic::add_f64(at, b);
+    AddF16x2(u32) = |at, b, _c| fold32(at, |old| half::both2(old, b, half::add::<F16>));
+    AddBf16x2(u32) = |at, b, _c| fold32(at, |old| half::both2(old, b, half::add::<Bf16>));
+    AddF16(u16) = |at, b, _c| fold16(at, |old| half::add::<F16>(old, b as u16));
+    AddBf16(u16) = |at, b, _c| fold16(at, |old| half::add::<Bf16>(old, b as u16));
+    MinU32(u32) = |at, b, _c| atomic::min_u32(at, b);
+    MinS32(u32) = |at, b, _c| atomic::min_i32(at, b as i32) as u32;
+    MinU64(u64) = |at, b, _c| atomic::min_u64(at, b);
+    MinS64(u64) = |at, b, _c| atomic::min_i64(at, b as i64) as u64;
+    MaxU32(u32) = |at, b, _c| atomic::max_u32(at, b);
+    MaxS32(u32) = |at, b, _c| atomic::max_i32(at, b as i32) as u32;
+    MaxU64(u64) = |at, b, _c| atomic::max_u64(at, b);
+    MaxS64(u64) = |at, b, _c| atomic::max_i64(at, b as i64) as u64;
+    And32(u32) = |at, b, _c| atomic::and_u32(at, b);
+    And64(u64) = |at, b, _c| atomic::and_u64(at, b);
+    Or32(u32) = |at, b, _c| atomic::or_u32(at, b);
+    Or64(u64) = |at, b, _c| atomic::or_u64(at, b);
+    Xor32(u32) = |at, b, _c| atomic::xor_u32(at, b);
+    Xor64(u64) = |at, b, _c| atomic::xor_u64(at, b);
+    Exchange32(u32) = |at, b, _c| atomic::exch_u32(at, b);
+    Exchange64(u64) = |at, b, _c| atomic::exch_u64(at, b);
+    Inc(u32) = |at, b, _c| atomic::inc_u32(at, b);
+    Dec(u32) = |at, b, _c| atomic::dec_u32(at, b);
+    Cas16(u16) = |at, b, c| atomic::cas_u16(at, b as u16, c as u16).into();
+    Cas32(u32) = |at, b, c| atomic::cas_u32(at, b, c);
+    Cas64(u64) = |at, b, c| atomic::cas_u64(at, b, c);
+}
+
+/// Replaces a cell of 32 bits by a function of it.
+///
+/// # Safety
+/// As for [`Update::update`].
+unsafe fn fold32(at: u64, f: impl Fn(u32) -> u32) -> u32 {
+    // SAFETY: the caller vouches for the cell; comparing with 0 and exchanging for 0 changes nothing.
+    let mut old = unsafe { atomic::cas_u32(at, 0, 0) };
+    loop {
+        // SAFETY: as above.
+        let seen = unsafe { atomic::cas_u32(at, old, f(old)) };
+        if seen == old {
+            return old;
+        }
+        old = seen;
+    }
+}
+
+/// Replaces a cell of 16 bits by a function of it.
+///
+/// # Safety
+/// As for [`Update::update`].
+unsafe fn fold16(at: u64, f: impl Fn(u16) -> u16) -> u32 {
+    // SAFETY: as in `fold32`.
+    let mut old = unsafe { atomic::cas_u16(at, 0, 0) };
+    loop {
+        // SAFETY: as above.
+        let seen = unsafe { atomic::cas_u16(at, old, f(old)) };
+        if seen == old {
+            return old.into();
+        }
+        old = seen;
+    }
+}
+
+/// Slots: 0 what was there, 1 and 2 the operands, 5 the address.
+fn update<W: Window, U: Update>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let bytes = size_of::<U::Cell>() as u32;
+    let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Atomic)?;
+    let (b, c) = (U::Cell::row(frame, op.slots[1]), U::Cell::row(frame, op.slots[2]));
+    let mut out = [Default::default(); LANES];
+    for lane in lanes(mask) {
+        // SAFETY: `resolve` checked that the cell is aligned and lives; all accesses are atomic.
+        out[lane] = unsafe { U::update(at[lane], b[lane], c[lane]) };
+    }
+    frame.write::<U::Cell>(op.slots[0], &out, mask);
+    cx.polled = true;
+    Ok(Flow::Next)
+}
+
+/// The handler of an update for a space.
+macro_rules! by_space {
+    ($space:expr, $update:ty) => {
+        match $space {
+            "global" => update::<Global, $update> as Handler,
+            "shared" | "shared::cta" => update::<Shared, $update>,
+            _ => update::<Generic, $update>,
+        }
+    };
+}
+
+/// The sum of floats: on global memory subnormals are flushed.
+fn add_f32(space: &str) -> Handler {
+    fn generic(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let row = frame.row64(op.slots[BASE]);
+        let own = |lane: &usize| row[*lane].wrapping_add(op.imm) < crate::exec::SHARED_BASE;
+        let global: u32 = lanes(mask).filter(own).map(|lane| 1 << lane).sum();
+        if global != 0 {
+            update::<Generic, AddF32Flushed>(cx, frame, op, global)?;
+        }
+        if mask & !global != 0 {
+            update::<Generic, AddF32>(cx, frame, op, mask & !global)?;
+        }
+        Ok(Flow::Next)
+    }
+    match space {
+        "global" => update::<Global, AddF32Flushed>,
+        "shared" | "shared::cta" => update::<Shared, AddF32>,
+        _ => generic,
+    }
+}
+
+fn select(operation: &str, ty: Type, space: &str) -> Option<Handler> {
+    use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
+    Some(match (operation, ty) {
+        ("add", U32 | S32) => by_space!(space, Add32),
+        ("add", U64 | S64) => by_space!(space, Add64),
+        ("add", F32) => add_f32(space),
+        ("add", F64) => by_space!(space, AddF64),
+        ("add", F16x2) => by_space!(space, AddF16x2),
+        ("add", Bf16x2) => by_space!(space, AddBf16x2),
+        ("add", F16) => by_space!(space, AddF16),
+        ("add", Bf16) => by_space!(space, AddBf16),
+        ("min", U32) => by_space!(space, MinU32),
+        ("min", S32) => by_space!(space, MinS32),
+        ("min", U64) => by_space!(space, MinU64),
+        ("min", S64) => by_space!(space, MinS64),
+        ("max", U32) => by_space!(space, MaxU32),
+        ("max", S32) => by_space!(space, MaxS32),
+        ("max", U64) => by_space!(space, MaxU64),
+        ("max", S64) => by_space!(space, MaxS64),
+        ("and", B32) => by_space!(space, And32),
+        ("and", B64) => by_space!(space, And64),
+        ("or", B32) => by_space!(space, Or32),
+        ("or", B64) => by_space!(space, Or64),
+        ("xor", B32) => by_space!(space, Xor32),
+        ("xor", B64) => by_space!(space, Xor64),
+        ("exch", B32) => by_space!(space, Exchange32),
+        ("exch", B64) => by_space!(space, Exchange64),
+        ("inc", U32) => by_space!(space, Inc),
+        ("dec", U32) => by_space!(space, Dec),
+        ("cas", B16) => by_space!(space, Cas16),
+        ("cas", B32) => by_space!(space, Cas32),
+        ("cas", B64) => by_space!(space, Cas64),
+        _ => return None,
+    })
+}
+
+const OPERATIONS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
+
+/// `atom`, `red`. Every one is sequentially consistent, whatever order it asks for.
+pub fn atom(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let operation = modifiers.one_of(&OPERATIONS).unwrap_or("");
+    let space = modifiers.one_of(&["global", "shared", "shared::cta"]).unwrap_or("");
+    let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
+    let run = select(operation, ty, space).ok_or_else(|| crate::isa::unknown(instruction))?;
+    let (to, rest) = match (instruction.opcode.as_str(), instruction.operands.as_slice()) {
+        ("atom", [to, rest @ ..]) => (Some(to), rest),
+        (_, rest) => (None, rest),
+    };
+    let [address, operands @ ..] = rest else { return Err(emitter.invalid("an address is missing")) };
+    if operands.len() != if operation == "cas" { 2 } else { 1 } {
+        return Err(emitter.invalid("a wrong number of operands"));
+    }
+    let Address::Row(base, offset) = emitter.address(address)? else {
+        return Err(emitter.invalid("a parameter cannot be updated"));
+    };
+    let zero = emitter.constant(ty, 0);
+    let mut slots = [0, zero, zero, 0, 0, base];
+    for (slot, operand) in slots[1..3].iter_mut().zip(operands) {
+        *slot = emitter.source(operand, ty, false)?;
+    }
+    slots[0] = match to {
+        Some(to) => emitter.destination(to, ty, false)?,
+        None => emitter.sink(ty),
+    };
+    emitter.push(run, &slots, offset as u64);
+    Ok(())
+}
