@@ -2,6 +2,9 @@
 //!
 //! All are sequentially consistent, which is at least as strong as any order PTX can ask for.
 
+use crate::numeric::Rounding;
+use crate::numeric::float;
+use crate::numeric::half::{self, Bf16, F16};
 use std::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
@@ -145,16 +148,30 @@ update! {
     /// which is what a GPU does in global memory.
     add_f32_ftz(u32) = cell_u32, |old, b| flush(sum_f32(flush(old), flush(b)));
     /// `atom.add.f64` on bits, rounded to nearest even.
-    add_f64(u64) = cell_u64, |old, b| (f64::from_bits(old) + f64::from_bits(b)).to_bits();
+    add_f64(u64) = cell_u64, |old, b| sum_f64(old, b);
+    /// `atom.add.noftz.f16`
+    add_f16(u16) = cell_u16, |old, b| half::add::<F16>(old, b);
+    /// `atom.add.noftz.bf16`
+    add_bf16(u16) = cell_u16, |old, b| half::add::<Bf16>(old, b);
+    /// `atom.add.noftz.f16x2`: both halves in one step.
+    add_f16x2(u32) = cell_u32, |old, b| half::both2(old, b, half::add::<F16>);
+    /// `atom.add.noftz.bf16x2`: both halves in one step.
+    add_bf16x2(u32) = cell_u32, |old, b| half::both2(old, b, half::add::<Bf16>);
 }
 
-/// Sum on bits; a NaN is the one that PTX makes.
+/// Sum on bits.
 fn sum_f32(a: u32, b: u32) -> u32 {
-    let sum = f32::from_bits(a) + f32::from_bits(b);
-    if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+    let rounding = Rounding::NearestEven;
+    float::add_f32(f32::from_bits(a), f32::from_bits(b), rounding).to_bits()
+}
+
+/// Sum on bits.
+fn sum_f64(a: u64, b: u64) -> u64 {
+    let rounding = Rounding::NearestEven;
+    float::add_f64(f64::from_bits(a), f64::from_bits(b), rounding).to_bits()
 }
 
 /// A subnormal becomes the zero of its sign.
 fn flush(bits: u32) -> u32 {
-    if f32::from_bits(bits).is_subnormal() { bits & 0x8000_0000 } else { bits }
+    float::ftz(f32::from_bits(bits)).to_bits()
 }

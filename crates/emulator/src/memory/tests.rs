@@ -423,3 +423,23 @@ fn float_additions_flush_only_when_told() {
         assert_eq!(access::load_u32(at), 0x7fff_ffff);
     }
 }
+
+#[test]
+fn halves_are_added_alone_and_in_pairs() {
+    let memory = memory();
+    let at = memory.alloc(4).unwrap();
+    // SAFETY: `at` is an aligned word inside a live allocation.
+    unsafe {
+        access::store_u32(at, 0x3c00_4000);
+        assert_eq!(atomic::add_f16x2(at, 0x3c00_3c00), 0x3c00_4000);
+        assert_eq!(access::load_u32(at), 0x4000_4200);
+        assert_eq!(atomic::add_f16(at + 2, 0xc000), 0x4000);
+        assert_eq!(access::load_u32(at), 0x0000_4200);
+        access::store_u32(at, 0x3f80_4000);
+        atomic::add_bf16x2(at, 0x3f80_bf80);
+        atomic::add_bf16(at, 0x3f80);
+        assert_eq!(access::load_u32(at), 0x4000_4000);
+        atomic::add_f16(at, 0x7e01);
+        assert_eq!(access::load_u32(at), 0x4000_7fff);
+    }
+}
