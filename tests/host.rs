@@ -1,1 +1,13 @@
-//! Placeholder until the room lands.
+//! The host crate: memory, streams, launches, errors. With kernels of its own, so that nothing here
+//! depends on the ones that ship. Runs on the device that the machine has.
+
+#[path = "host/faults.rs"]
+mod faults;
+#[path = "host/kernels.rs"]
+mod kernels;
+#[path = "host/launches.rs"]
+mod launches;
+#[path = "host/memory.rs"]
+mod memory;
+#[path = "host/streams.rs"]
+mod streams;

@@ -90,7 +90,7 @@ impl Drop for Event {
 }
 
 /// Turns the driver's "not ready" from an error into `false`.
-fn not_ready(result: GpuResult<()>) -> GpuResult<bool> {
+pub(crate) fn not_ready(result: GpuResult<()>) -> GpuResult<bool> {
     const NOT_READY: u32 = 600;
     match result {
         Ok(()) => Ok(true),

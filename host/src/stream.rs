@@ -13,7 +13,7 @@ use cust::sys;
 
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
-use crate::event::Event;
+use crate::event::{Event, not_ready};
 use crate::module::KernelModule;
 
 /// A queue of work on a device. A clone is the same queue.
@@ -61,7 +61,9 @@ impl Stream {
     /// # Errors
     /// The fault of any kernel that ran on the device.
     pub fn is_idle(&self) -> GpuResult<bool> {
-        self.record()?.has_passed()
+        // SAFETY: the stream lives.
+        let query = || unsafe { sys::cuStreamQuery(self.inner.handle) };
+        not_ready(self.inner.context.call("cuStreamQuery", query))
     }
 
     /// Puts a mark behind the work that is queued now.

@@ -1,0 +1,65 @@
+//! A kernel that faults ends its process's device, so these run in a process of their own.
+
+use std::env;
+use std::process::{Command, Output};
+
+use ferrowarp::{DeviceBuffer, GpuError, GpuResult, Linear};
+
+use crate::kernels::{WILD, fill, gpu, launch};
+
+/// Runs the ignored test `name` of this file alone in another process.
+fn child(name: &str, device: Option<&str>) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", &format!("faults::{name}")]);
+    if let Some(device) = device {
+        command.env("FERROWARP_DEVICE", device);
+    }
+    command.output().unwrap()
+}
+
+/// The child's lines that begin with `prefix`, without it; the child must have passed.
+#[track_caller]
+fn lines(output: &Output, prefix: &str) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+    text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_fault_is_reported_and_the_device_is_lost() {
+    let output = child("fault_and_go_on", None);
+    let causes = lines(&output, "lost: ");
+    assert_eq!(causes.len(), 6, "{causes:?}");
+    assert!(causes.iter().all(|cause| *cause == causes[0]), "the first cause stays: {causes:?}");
+}
+
+#[test]
+fn the_emulator_names_kernel_thread_and_address() {
+    let output = child("fault_and_go_on", Some("emulator"));
+    let cause = &lines(&output, "lost: ")[0];
+    for words in ["`wild`", "block (2,0,0)", "thread (0,0,0)", "store of 4 bytes"] {
+        assert!(cause.contains(words), "{words} in {cause}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the tests above"]
+fn fault_and_go_on() {
+    let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
+    let fault = launch(gpu(), &WILD, Linear::new(3, 1), &mut words, 1).and_then(|()| gpu().synchronize());
+    report(fault);
+    report(gpu().synchronize());
+    report(words.to_vec());
+    report(fill(gpu(), &mut words, 1));
+    report(DeviceBuffer::<u8>::zeroed(gpu(), 1));
+    report(gpu().create_stream());
+    // Drops must neither panic nor hang.
+}
+
+fn report<T>(result: GpuResult<T>) {
+    let error = result.err().expect("the device is lost");
+    let GpuError::DeviceLost { cause } = error.root() else { panic!("{error}") };
+    assert_eq!(cause.driver().expect("a driver error").code(), 700, "{error}");
+    println!("lost: {cause}");
+}

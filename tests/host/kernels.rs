@@ -1,0 +1,105 @@
+//! Kernels of these tests, and their launchers.
+
+use std::sync::OnceLock;
+
+use cuda_std::launch::{
+    Args, DeviceRead, DeviceReadOne, DeviceWrite, Kernel, Launch, LaunchConfig, Param, ParamKind,
+};
+use ferrowarp::module::Image;
+use ferrowarp::{Gpu, GpuError, GpuResult};
+
+pub const IMAGES: &[Image] = &[Image { arch: "sm_70", ptx: include_str!("kernels.ptx") }];
+
+/// The device that all tests share, with these kernels.
+pub fn gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| Gpu::with_images(IMAGES).unwrap_or_else(|error| panic!("{error}")))
+}
+
+const fn pointer(name: &'static str) -> Param {
+    Param { name, kind: ParamKind::Pointer, size_bytes: 8 }
+}
+
+const fn length(name: &'static str) -> Param {
+    Param { name, kind: ParamKind::Length, size_bytes: 8 }
+}
+
+const WORDS_AND_VALUE: &[Param] = &[
+    pointer("p"),
+    length("len"),
+    Param { name: "value", kind: ParamKind::Value, size_bytes: 4 },
+];
+
+pub static FILL: Kernel = Kernel { name: "fill", params: WORDS_AND_VALUE };
+pub static CHURN: Kernel = Kernel { name: "churn", params: WORDS_AND_VALUE };
+pub static LAST_WORD: Kernel = Kernel { name: "last_word", params: WORDS_AND_VALUE };
+pub static WILD: Kernel = Kernel { name: "wild", params: WORDS_AND_VALUE };
+pub static MISSING: Kernel = Kernel { name: "fil", params: WORDS_AND_VALUE };
+pub static ADD: Kernel = Kernel {
+    name: "add",
+    params: &[
+        pointer("one"),
+        pointer("many"),
+        length("many_len"),
+        pointer("out"),
+        length("out_len"),
+    ],
+};
+
+/// Launches one of the kernels that take words and a value.
+pub fn launch(
+    on: &impl Launch<Error = GpuError>,
+    kernel: &'static Kernel,
+    config: impl Into<LaunchConfig>,
+    words: &mut impl DeviceWrite<u32>,
+    value: u32,
+) -> GpuResult<()> {
+    let mut args = Args::new();
+    args.push_write(words);
+    args.push_value(value);
+    // SAFETY: the arguments are those of `WORDS_AND_VALUE`, whose kernels stay inside the words,
+    // but for `WILD`, which faults.
+    unsafe { on.launch(kernel, config.into(), &args) }
+}
+
+/// Sets all words to `value`.
+pub fn fill(
+    on: &impl Launch<Error = GpuError>,
+    words: &mut impl DeviceWrite<u32>,
+    value: u32,
+) -> GpuResult<()> {
+    let len = words.raw_mut().len;
+    launch(on, &FILL, LaunchConfig::for_num_elems(len), words, value)
+}
+
+/// Steps each word `rounds` times, which takes a while.
+pub fn churn(
+    on: &impl Launch<Error = GpuError>,
+    words: &mut impl DeviceWrite<u32>,
+    rounds: u32,
+) -> GpuResult<()> {
+    let len = words.raw_mut().len;
+    launch(on, &CHURN, LaunchConfig::for_num_elems(len), words, rounds)
+}
+
+/// What [`churn`] makes of `word`.
+pub fn churned(word: u32, rounds: u32) -> u32 {
+    (0..rounds).fold(word, |word, _| word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+}
+
+/// `out[i] = one + many[i]`.
+pub fn add(
+    on: &impl Launch<Error = GpuError>,
+    one: &impl DeviceReadOne<u32>,
+    many: &impl DeviceRead<u32>,
+    out: &mut impl DeviceWrite<u32>,
+) -> GpuResult<()> {
+    let len = many.raw().len;
+    assert_eq!(len, out.raw_mut().len);
+    let mut args = Args::new();
+    args.push_read_one(one);
+    args.push_read(many);
+    args.push_write(out);
+    // SAFETY: the arguments are those of `ADD`, and both arrays have one length.
+    unsafe { on.launch(&ADD, LaunchConfig::for_num_elems(len).into(), &args) }
+}

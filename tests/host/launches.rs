@@ -1,0 +1,170 @@
+//! Limits of launches, modules that do not fit, and what the errors say.
+
+use std::any::Any;
+use std::error::Error;
+use std::sync::Arc;
+
+use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
+use ferrowarp::error::LaunchLimit;
+use ferrowarp::module::Image;
+use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuContext, GpuError, GpuResult, Linear};
+
+use crate::kernels::{FILL, LAST_WORD, MISSING, fill, gpu, launch};
+
+fn try_launch(config: LaunchConfig) -> GpuResult<()> {
+    let mut words = DeviceBuffer::zeroed(gpu(), 4)?;
+    launch(gpu(), &FILL, config, &mut words, 1)?;
+    words.to_vec().map(drop)
+}
+
+fn config(grid: (u32, u32, u32), block: (u32, u32, u32), shared_mem_bytes: u32) -> LaunchConfig {
+    LaunchConfig { grid, block, shared_mem_bytes }
+}
+
+#[track_caller]
+fn too_large(config: LaunchConfig, expected: LaunchLimit, expected_value: u64) {
+    match try_launch(config).expect_err("too large").root() {
+        GpuError::LaunchTooLarge { kernel: "fill", what, value, limit } => {
+            assert_eq!((*what, *value), (expected, expected_value));
+            assert!(value > limit || *value == 0);
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_no_device_can_launch_is_refused_before_the_driver() {
+    use LaunchLimit::{BlockDim, BlockThreads, GridDim, SharedMemory};
+    too_large(config((1, 1, 1), (1025, 1, 1), 0), BlockDim(0), 1025);
+    too_large(config((1, 1, 1), (1, 1, 65), 0), BlockDim(2), 65);
+    too_large(config((1, 1, 1), (33, 32, 1), 0), BlockThreads, 1056);
+    too_large(config((1, 1, 1), (1024, 1024, 64), 0), BlockThreads, 1 << 26);
+    too_large(config((1, 65_536, 1), (1, 1, 1), 0), GridDim(1), 65_536);
+    too_large(config((1, 1, 65_536), (1, 1, 1), 0), GridDim(2), 65_536);
+    too_large(config((1 << 31, 1, 1), (1, 1, 1), 0), GridDim(0), 1 << 31);
+    too_large(config((1, 1, 1), (0, 1, 1), 0), BlockDim(0), 0);
+    too_large(config((1, 1, 1), (32, 1, 1), 1 << 20), SharedMemory, 1 << 20);
+    too_large(config((1, 1, 1), (32, 1, 1), u32::MAX), SharedMemory, u32::MAX.into());
+}
+
+#[test]
+fn a_refusal_says_the_limit() {
+    let error = try_launch(config((1, 1, 1), (2000, 1, 1), 0)).unwrap_err();
+    let line = "`fill` cannot be launched with 2000 threads a block in x: the limit is 1024";
+    assert_eq!(error.to_string(), line);
+}
+
+#[test]
+fn the_largest_that_fits_is_launched() -> GpuResult<()> {
+    try_launch(config((1, 1, 1), (1024, 1, 1), 0))?;
+    try_launch(config((1, 1, 1), (4, 4, 64), 0))?;
+    try_launch(config((3, 65_535, 1), (1, 1, 1), 0))
+}
+
+#[test]
+fn a_kernel_gets_more_shared_memory_than_the_ordinary_limit() -> GpuResult<()> {
+    let limit = gpu().info().shared_mem_per_block_optin_bytes;
+    for bytes in [1024, 48 << 10, (48 << 10) + 4, limit] {
+        let mut word = DeviceBuffer::zeroed(gpu(), 1)?;
+        let config = Linear::new(1, 1).shared_mem(bytes);
+        launch(gpu(), &LAST_WORD, config, &mut word, bytes)?;
+        assert_eq!(word.to_vec()?, [77], "{bytes} bytes");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_is_not_there_is_named_with_those_that_are() {
+    let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
+    let error = launch(gpu(), &MISSING, Linear::new(1, 4), &mut words, 1).unwrap_err();
+    let GpuError::NotFound { kernel, candidates } = error.root() else { panic!("{error}") };
+    assert_eq!((kernel.as_str(), candidates[0].as_str(), candidates.len()), ("fil", "fill", 5));
+    let line = "launching `fil`: there is no kernel `fil` in the module; it has `fill`, ";
+    assert!(error.to_string().starts_with(line), "{error}");
+}
+
+fn first_launch(images: &[Image]) -> GpuError {
+    let gpu = Gpu::with_images(images).unwrap();
+    let mut words = DeviceBuffer::zeroed(&gpu, 4).unwrap();
+    fill(&gpu, &mut words, 1).unwrap_err()
+}
+
+#[test]
+fn images_that_do_not_fit_are_refused() {
+    let error = first_launch(&[]);
+    assert!(matches!(error.root(), GpuError::NoKernels { kernel } if kernel == "fill"), "{error}");
+
+    let error = first_launch(&[Image { arch: "sm_999", ptx: "" }]);
+    let (major, minor) = gpu().compute_capability();
+    let line = format!("runs on compute capability {major}.{minor} (embedded: sm_999)");
+    assert!(error.to_string().contains(&line), "{error}");
+}
+
+#[test]
+fn ptx_that_does_not_compile_shows_the_compilers_words() {
+    let ptx = ".version 7.0\n.target sm_70\n.address_size 64\n\
+               .visible .entry fill()\n{\n    frobnicate.u32 %r1, 2;\n    ret;\n}\n";
+    let error = first_launch(&[Image { arch: "sm_70", ptx }]);
+    let driver = error.driver().expect("a driver error");
+    assert_eq!((driver.code(), driver.name()), (218, "CUDA_ERROR_INVALID_PTX"));
+    assert!(driver.detail().is_some_and(|log| log.contains("frobnicate")), "{error}");
+    let contexts: Vec<_> = error.contexts().collect();
+    assert_eq!(contexts, ["launching `fill`", "loading the kernels for sm_70"]);
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+}
+
+#[test]
+fn a_broken_module_breaks_nothing_else() -> GpuResult<()> {
+    first_launch(&[Image { arch: "sm_70", ptx: "nonsense" }]);
+    let mut words = DeviceBuffer::zeroed(gpu(), 4)?;
+    fill(gpu(), &mut words, 6)?;
+    assert_eq!(words.to_vec()?, [6; 4]);
+    Ok(())
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let error = Gpu::on(99).unwrap_err();
+    assert!(error.to_string().starts_with("opening GPU 99: "), "{error}");
+    assert!(error.source().is_some());
+}
+
+/// Memory that something else than this crate's streams keeps in order.
+struct Foreign<'a>(&'a mut DeviceBuffer<u32>);
+
+// SAFETY: the buffer's own description, with a home that nobody knows.
+unsafe impl DeviceWrite<u32> for Foreign<'_> {
+    fn raw_mut(&mut self) -> RawSlice {
+        let home: Arc<dyn Any + Send + Sync> = Arc::new("somewhere");
+        RawSlice { home: Some(home), ..self.0.raw_mut() }
+    }
+}
+
+#[test]
+fn memory_of_another_runtime_is_refused() {
+    let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
+    let error = fill(gpu(), &mut Foreign(&mut words), 1).unwrap_err();
+    assert!(matches!(error.root(), GpuError::ForeignStream { kernel: "fill" }), "{error}");
+}
+
+#[test]
+fn the_device_describes_itself() -> GpuResult<()> {
+    let gpu = gpu();
+    let info = gpu.info();
+    assert!(!gpu.name().is_empty() && info.multiprocessors > 0 && info.warp_size == 32);
+    assert!(gpu.compute_capability() >= (7, 0));
+    let (free, total) = gpu.memory_info()?;
+    assert!(free <= total && total == info.total_memory_bytes, "{free} {total} {info:?}");
+    assert_eq!(gpu.backend(), ferrowarp::backend()?);
+    if std::env::var("FERROWARP_DEVICE").is_ok_and(|device| device == "emulator") {
+        assert_eq!(gpu.backend(), Backend::Emulator);
+    }
+    assert_eq!(gpu.load_kernels()?.arch, "sm_70");
+    Ok(())
+}
+
+#[test]
+fn context_is_added_to_results() {
+    let error = Gpu::on(99).gpu_context("starting").unwrap_err();
+    assert!(error.to_string().starts_with("starting: opening GPU 99: "), "{error}");
+}

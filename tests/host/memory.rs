@@ -1,0 +1,210 @@
+//! Buffers, boxes, slices, grids, unified memory.
+
+use std::fmt::Debug;
+
+use bytemuck::Pod;
+use ferrowarp::{
+    DeviceBox, DeviceBuffer, GpuError, GpuResult, LaunchConfig, UnifiedBox, UnifiedBuffer,
+};
+
+use crate::kernels::{MISSING, add, fill, gpu, launch};
+
+const SIZES: [usize; 7] = [0, 1, 31, 32, 257, 65_537, 1 << 20];
+
+fn round_trip<T: Pod + PartialEq + Debug>(value: impl Fn(usize) -> T) -> GpuResult<()> {
+    for len in SIZES {
+        let values: Vec<T> = (0..len).map(&value).collect();
+        let buffer = DeviceBuffer::from_slice(gpu(), &values)?;
+        assert_eq!((buffer.len(), buffer.is_empty()), (len, len == 0));
+        assert_eq!(buffer.size_bytes(), len * size_of::<T>());
+        assert_eq!(buffer.to_vec()?, values);
+        let mut back = vec![T::zeroed(); len];
+        buffer.copy_to_host(&mut back)?;
+        assert_eq!(back, values);
+    }
+    Ok(())
+}
+
+#[test]
+fn values_come_back_as_they_went() -> GpuResult<()> {
+    round_trip(|i| i as u8)?;
+    round_trip(|i| i as f64 / 3.0)?;
+    round_trip(|i| [i as u8, 1, 2, 3])?;
+    round_trip(|i| (i as u128) << 100)
+}
+
+#[test]
+fn memory_is_aligned_to_256_bytes() -> GpuResult<()> {
+    for len in SIZES {
+        let buffer = DeviceBuffer::<u8>::zeroed(gpu(), len)?;
+        assert_eq!(buffer.as_device_ptr().address() % 256, 0);
+        assert_ne!(buffer.as_device_ptr().address(), 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn zeroed_and_cleared_memory_is_zero() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::<u32>::zeroed(gpu(), 1000)?;
+    assert_eq!(buffer.to_vec()?, [0; 1000]);
+    fill(gpu(), &mut buffer, 7)?;
+    assert_eq!(buffer.to_vec()?, [7; 1000]);
+    buffer.slice_mut(10..20).clear()?;
+    let expected: Vec<u32> = (0..1000).map(|i| if (10..20).contains(&i) { 0 } else { 7 }).collect();
+    assert_eq!(buffer.to_vec()?, expected);
+    buffer.clear()?;
+    assert_eq!(buffer.to_vec()?, [0; 1000]);
+    Ok(())
+}
+
+#[test]
+fn a_type_of_no_size_needs_no_memory() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::from_slice(gpu(), &[(), (), ()])?;
+    assert_eq!((buffer.len(), buffer.size_bytes()), (3, 0));
+    buffer.copy_from_host(&[(); 3])?;
+    assert_eq!(buffer.to_vec()?, [(); 3]);
+    assert_eq!(UnifiedBuffer::from_slice(gpu(), &[(); 2])?.as_slice()?, [(); 2]);
+    DeviceBox::new(gpu(), &())?.get()?;
+    UnifiedBox::new(gpu(), &())?.get()?;
+    Ok(())
+}
+
+#[test]
+fn no_elements_are_no_work() -> GpuResult<()> {
+    let mut empty = DeviceBuffer::<u32>::zeroed(gpu(), 0)?;
+    // An empty grid calls no driver: the kernel does not even exist.
+    launch(gpu(), &MISSING, LaunchConfig::for_num_elems(0), &mut empty, 1)?;
+    empty.clear()?;
+    let other = DeviceBuffer::from_slice(gpu(), &[])?;
+    empty.copy_from_device(&other)?;
+    assert_eq!(empty.slice(..).to_vec()?, []);
+    assert_eq!(UnifiedBuffer::<u32>::zeroed(gpu(), 0)?.as_slice()?, []);
+    // A kernel may have an empty argument beside others.
+    let (mut one, zero) = (DeviceBuffer::zeroed(gpu(), 1)?, DeviceBox::new(gpu(), &3)?);
+    add(gpu(), &zero, &DeviceBuffer::from_slice(gpu(), &[4])?, &mut one)?;
+    assert_eq!(one.to_vec()?, [7]);
+    Ok(())
+}
+
+fn mismatch<T>(result: GpuResult<T>) -> (usize, usize) {
+    match result.err().expect("lengths differ") {
+        GpuError::SizeMismatch { expected, found, .. } => (expected, found),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn lengths_that_differ_are_an_error_and_change_nothing() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::from_slice(gpu(), &[1u32, 2, 3])?;
+    assert_eq!(mismatch(buffer.copy_from_host(&[9; 4])), (3, 4));
+    assert_eq!(mismatch(buffer.copy_from_host(&[])), (3, 0));
+    assert_eq!(mismatch(buffer.copy_to_host(&mut [0; 2])), (3, 2));
+    assert_eq!(mismatch(buffer.slice_mut(1..).copy_from_host(&[9; 3])), (2, 3));
+    let other = DeviceBuffer::from_slice(gpu(), &[9u32; 2])?;
+    assert_eq!(mismatch(buffer.copy_from_device(&other)), (3, 2));
+    assert_eq!(mismatch(buffer.grid_mut(2, 2)), (4, 3));
+    assert_eq!(mismatch(buffer.grid_mut(usize::MAX, 3)), (usize::MAX, 3));
+    assert_eq!(buffer.to_vec()?, [1, 2, 3]);
+    let error = buffer.copy_from_host(&[9; 4]).unwrap_err().to_string();
+    assert_eq!(error, "copying from the host: 3 elements are needed, 4 were given");
+    Ok(())
+}
+
+#[test]
+fn parts_are_read_and_written_in_place() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::from_slice(gpu(), &(0..100u32).collect::<Vec<_>>())?;
+    assert_eq!(buffer.slice(3..6).to_vec()?, [3, 4, 5]);
+    assert_eq!(buffer.slice(3..).slice(..=1).to_vec()?, [3, 4]);
+    buffer.slice_mut(98..).copy_from_host(&[1, 2])?;
+    let (mut low, mut high) = buffer.as_mut_slice().split_at_mut(97);
+    fill(gpu(), &mut low.slice_mut(1..2), 50)?;
+    fill(gpu(), &mut high.slice_mut(..1), 60)?;
+    assert_eq!(high.to_vec()?, [60, 1, 2]);
+    assert_eq!(buffer.slice(..3).to_vec()?, [0, 50, 2]);
+    Ok(())
+}
+
+#[test]
+fn bytes_can_be_seen_as_another_type() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::from_slice(gpu(), &[1u8, 0, 0, 0, 2, 0, 0, 0, 9])?;
+    assert_eq!(buffer.slice(..8).cast::<u32>()?.to_vec()?, [1, 2]);
+    fill(gpu(), &mut buffer.slice_mut(4..8).cast_mut::<u32>()?, 0x0403_0201)?;
+    assert_eq!(buffer.to_vec()?, [1, 0, 0, 0, 1, 2, 3, 4, 9]);
+    for (start, end) in [(0, 9), (1, 5)] {
+        let error = buffer.slice(start..end).cast::<u32>().unwrap_err();
+        assert!(matches!(error, GpuError::InvalidCast { target: "u32", .. }), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn copies_on_the_device() -> GpuResult<()> {
+    let source = DeviceBuffer::from_slice(gpu(), &[1u32, 2, 3, 4])?;
+    let mut target = DeviceBuffer::zeroed(&gpu().create_stream()?, 4)?;
+    target.copy_from_device(&source)?;
+    drop(source);
+    target.slice_mut(..1).copy_from_device(&DeviceBuffer::from_slice(gpu(), &[9])?.as_slice())?;
+    assert_eq!(target.to_vec()?, [9, 2, 3, 4]);
+    Ok(())
+}
+
+#[test]
+fn boxes_hold_one_value() -> GpuResult<()> {
+    let mut value = DeviceBox::new(gpu(), &[1.5f32, 2.5])?;
+    assert_eq!(value.get()?, [1.5, 2.5]);
+    value.set(&[3.5, 4.5])?;
+    assert_eq!(value.get()?, [3.5, 4.5]);
+    let mut word = DeviceBox::<u32>::zeroed(gpu())?;
+    assert_eq!(word.get()?, 0);
+    fill(gpu(), &mut word, 8)?;
+    assert_eq!(word.get()?, 8);
+    Ok(())
+}
+
+#[test]
+fn unified_memory_is_shared_in_place() -> GpuResult<()> {
+    for len in [0, 1, 1000, 65_537] {
+        let mut buffer = UnifiedBuffer::from_slice(gpu(), &vec![1u32; len])?;
+        assert_eq!((buffer.len(), buffer.is_empty()), (len, len == 0));
+        for value in buffer.as_mut_slice()? {
+            *value += 1;
+        }
+        let mut out = UnifiedBuffer::zeroed(gpu(), len)?;
+        let mut five = UnifiedBox::new(gpu(), &4)?;
+        *five.get_mut()? += 1;
+        add(gpu(), &five, &buffer, &mut out)?;
+        assert_eq!(out.as_slice()?, vec![7; len]);
+        assert_eq!(out.as_device_slice().to_vec()?, vec![7; len]);
+        assert_eq!(*five.get()?, 5);
+    }
+    Ok(())
+}
+
+#[test]
+fn too_much_memory_is_an_error_that_counts() -> GpuResult<()> {
+    let (_, total) = gpu().memory_info()?;
+    let error = DeviceBuffer::<u8>::zeroed(gpu(), total + 1).unwrap_err();
+    let GpuError::OutOfMemory { requested, free, total: said } = error else { panic!("{error}") };
+    assert!(requested == total + 1 && free <= total && said == total, "{error}");
+    assert!(error.to_string().starts_with("out of GPU memory: "), "{error}");
+    for len in [usize::MAX, usize::MAX / 8 + 1, isize::MAX as usize / 8 + 1] {
+        let error = DeviceBuffer::<u64>::zeroed(gpu(), len).unwrap_err();
+        assert!(matches!(error, GpuError::OutOfMemory { requested: usize::MAX, .. }), "{error}");
+        let error = UnifiedBuffer::<u64>::zeroed(gpu(), len).unwrap_err();
+        assert!(matches!(error, GpuError::OutOfMemory { .. }), "{error}");
+    }
+    assert_eq!(DeviceBuffer::from_slice(gpu(), &[5u8])?.to_vec()?, [5]);
+    Ok(())
+}
+
+#[test]
+fn memory_comes_back() -> GpuResult<()> {
+    let (_, total) = gpu().memory_info()?;
+    // More in sum than there is.
+    let len = total / 4;
+    for _ in 0..6 {
+        // SAFETY: it is never read.
+        drop(unsafe { DeviceBuffer::<u8>::uninitialized(gpu(), len)? });
+    }
+    Ok(())
+}

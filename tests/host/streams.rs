@@ -1,0 +1,151 @@
+//! Streams, events, threads: whatever overlaps, the uses of a buffer stay in order.
+
+use std::thread;
+
+use ferrowarp::{DeviceBox, DeviceBuffer, Event, Gpu, GpuResult, Stream, UnifiedBuffer};
+
+use crate::kernels::{IMAGES, add, churn, churned, fill, gpu};
+
+const LEN: usize = 512;
+/// Enough that a kernel still runs when the host queues the next ones.
+const ROUNDS: u32 = 20_000;
+
+#[test]
+fn everything_may_go_to_another_thread() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Gpu>();
+    shared::<Stream>();
+    shared::<Event>();
+    shared::<DeviceBuffer<f32>>();
+    shared::<UnifiedBuffer<f32>>();
+}
+
+#[test]
+fn writes_on_other_streams_are_in_order() -> GpuResult<()> {
+    let (a, b, c) = (gpu().create_stream()?, gpu().create_stream()?, gpu().create_stream()?);
+    for i in 0..8 {
+        let mut buffer = DeviceBuffer::from_slice(&a, &[i; LEN])?;
+        churn(&b, &mut buffer, ROUNDS)?;
+        churn(&c, &mut buffer, 3)?;
+        churn(&a, &mut buffer, 5)?;
+        churn(gpu(), &mut buffer, 1)?;
+        assert_eq!(buffer.to_vec()?, [churned(i, ROUNDS + 9); LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_reader_on_one_stream_waits_for_the_writer_on_another() -> GpuResult<()> {
+    let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
+    let one = DeviceBox::new(&a, &1)?;
+    for i in 0..8 {
+        let mut source = DeviceBuffer::from_slice(&a, &[i; LEN])?;
+        let mut target = DeviceBuffer::zeroed(&b, LEN)?;
+        churn(&a, &mut source, ROUNDS)?;
+        add(gpu(), &one, &source, &mut target)?;
+        // The reader has not yet run; this must not overtake it.
+        fill(&a, &mut source, 0)?;
+        let sum = churned(i, ROUNDS).wrapping_add(1);
+        assert_eq!(target.to_vec()?, [sum; LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_host_copy_waits_for_kernels_on_other_streams() -> GpuResult<()> {
+    let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
+    let mut buffer = DeviceBuffer::from_slice(&a, &[1u32; LEN])?;
+    churn(&b, &mut buffer, ROUNDS)?;
+    buffer.copy_from_host(&[2; LEN])?;
+    assert_eq!(buffer.to_vec()?, [2; LEN]);
+    let mut unified = UnifiedBuffer::from_slice(&a, &[1u32; LEN])?;
+    churn(&b, &mut unified, ROUNDS)?;
+    assert_eq!(unified.as_slice()?, [churned(1, ROUNDS); LEN]);
+    churn(&b, &mut unified, ROUNDS)?;
+    unified.as_mut_slice()?.fill(3);
+    assert_eq!(unified.as_slice()?, [3; LEN]);
+    Ok(())
+}
+
+#[test]
+fn a_buffer_may_be_dropped_while_a_kernel_uses_it() -> GpuResult<()> {
+    let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
+    for _ in 0..8 {
+        let mut gone = DeviceBuffer::from_slice(&a, &[1u32; LEN])?;
+        churn(&b, &mut gone, ROUNDS)?;
+        drop(gone);
+        // The same memory again, most likely.
+        let next = DeviceBuffer::from_slice(gpu(), &[5u32; LEN])?;
+        b.synchronize()?;
+        assert_eq!(next.to_vec()?, [5; LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stream_and_its_gpu_may_go_before_their_buffers() -> GpuResult<()> {
+    let own = Gpu::with_images(IMAGES)?;
+    let stream = own.create_stream()?;
+    let mut buffer = DeviceBuffer::from_slice(&stream, &[1u32; LEN])?;
+    churn(&stream, &mut buffer, ROUNDS)?;
+    drop((stream, own));
+    assert_eq!(buffer.to_vec()?, [churned(1, ROUNDS); LEN]);
+    Ok(())
+}
+
+#[test]
+fn events_pass_in_order_and_tell_time() -> GpuResult<()> {
+    let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
+    let mut buffer = DeviceBuffer::from_slice(&a, &[1u32; LEN])?;
+    let start = a.record()?;
+    churn(&a, &mut buffer, 2 * ROUNDS)?;
+    let end = a.record()?;
+    b.wait_for(&end)?;
+    b.synchronize()?;
+    assert!(start.has_passed()? && end.has_passed()? && a.is_idle()?);
+    assert!(end.milliseconds_since(&start)? > 0.0);
+    Ok(())
+}
+
+#[test]
+fn more_work_takes_more_time() -> GpuResult<()> {
+    let mut buffer = DeviceBuffer::from_slice(gpu(), &[1u32; LEN])?;
+    churn(gpu(), &mut buffer, 1)?;
+    let stream = gpu().create_stream()?;
+    let mut time = |rounds| stream.time(|| churn(&stream, &mut buffer, rounds));
+    let ((), short) = time(ROUNDS / 10)?;
+    let ((), long) = time(ROUNDS * 4)?;
+    assert!(0.0 < short && short < long, "{short} ms, {long} ms");
+    Ok(())
+}
+
+#[test]
+fn threads_share_a_gpu() -> GpuResult<()> {
+    let shared = DeviceBuffer::from_slice(gpu(), &[7u32; LEN])?;
+    let one = DeviceBox::new(gpu(), &1)?;
+    let work = |thread: u32| -> GpuResult<()> {
+        let stream = gpu().create_stream()?;
+        for i in 0..20 {
+            let mut own = DeviceBuffer::from_slice(gpu(), &[thread; LEN])?;
+            churn(&stream, &mut own, 100 + i)?;
+            let mut sum = DeviceBuffer::zeroed(&stream, LEN)?;
+            add(gpu(), &one, &shared, &mut sum)?;
+            assert_eq!(own.to_vec()?, [churned(thread, 100 + i); LEN]);
+            assert_eq!(sum.to_vec()?, [8; LEN]);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn a_buffer_made_on_one_thread_ends_on_another() -> GpuResult<()> {
+    let mut buffer = thread::spawn(|| DeviceBuffer::from_slice(gpu(), &[1u32; LEN])).join().unwrap()?;
+    fill(gpu(), &mut buffer, 4)?;
+    let values = thread::spawn(move || buffer.to_vec()).join().unwrap()?;
+    assert_eq!(values, [4; LEN]);
+    Ok(())
+}
