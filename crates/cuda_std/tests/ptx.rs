@@ -1,19 +1,13 @@
 //! What the device library compiles to.
 
-use cuda_builder::{CudaBuilder, NvvmArch};
-use std::path::Path;
+mod compiled;
+
 use std::sync::LazyLock;
 
-/// The PTX of `tests/kernels`, without line numbers and comments.
+/// The PTX without line numbers and comments.
 static PTX: LazyLock<String> = LazyLock::new(|| {
-    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
-    // Where the other tests compile kernels: `core` is compiled once for all.
-    let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
-    let builder = CudaBuilder::new(kernels).archs([NvvmArch::Compute90a]).target_dir(target_dir);
-    let path = builder.build().unwrap_or_else(|error| panic!("{error}"));
-    let ptx = std::fs::read_to_string(path).unwrap();
     let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with(".loc");
-    ptx.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
+    compiled::PTX.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
 });
 
 /// The lines of a kernel's body.

@@ -128,3 +128,34 @@ impl fmt::Debug for Args {
         write!(f, "Args({} values of {sizes:?} bytes)", self.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_aligned_and_stay_in_order() {
+        let mut args = Args::new();
+        args.push_value(1u8);
+        args.push_value([2u64, 3, 4]);
+        args.push_value(5u128);
+        args.push_pointer(DevicePtr::<f32>::from_raw(6));
+        assert_eq!(args.sizes_bytes().collect::<Vec<_>>(), [1, 24, 16, 8]);
+        let pointers = args.pointers();
+        assert!(pointers.iter().all(|pointer| pointer.addr() % 16 == 0), "{pointers:?}");
+        // SAFETY: each pointer leads to the value that was pushed.
+        unsafe {
+            assert_eq!(*pointers[0].cast::<u8>(), 1);
+            assert_eq!(*pointers[1].cast::<[u64; 3]>(), [2, 3, 4]);
+            assert_eq!(*pointers[2].cast::<u128>(), 5);
+            assert_eq!(*pointers[3].cast::<u64>(), 6);
+        }
+    }
+
+    #[test]
+    fn no_values_have_no_pointers() {
+        let args = Args::new();
+        assert!(args.is_empty() && args.pointers().is_empty() && args.homes().is_empty());
+        assert_eq!(format!("{args:?}"), "Args(0 values of [] bytes)");
+    }
+}

@@ -16,7 +16,7 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     let (description, launch) = (description(kernel), launch(kernel));
     quote! {
         #[cfg(not(target_os = "cuda"))]
-        #[allow(dead_code)]
+        #[allow(dead_code, clippy::too_many_arguments)]
         #function
 
         #[cfg(not(target_os = "cuda"))]

@@ -10,6 +10,17 @@ pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32
     }
 }
 
+/// As one writes it for rust-cuda.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn vecadd(a: &[f32], b: &[f32], c: *mut f32) {
+    let idx = thread::index_1d() as usize;
+    if idx < a.len() {
+        let elem = unsafe { &mut *c.add(idx) };
+        *elem = a[idx] + b[idx];
+    }
+}
+
 /// Sums what each thread reaches by 16-byte loads.
 #[kernel]
 pub fn vector_sums(index: ThreadIndex, x: &[f32], mut out: DisjointSlice<f32>) {
@@ -47,7 +58,6 @@ pub struct Mixed {
 /// # Safety
 /// `out` is valid.
 #[kernel]
-#[allow(clippy::too_many_arguments)]
 pub unsafe fn by_value(
     byte: u8,
     flag: bool,

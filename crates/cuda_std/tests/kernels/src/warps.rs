@@ -89,7 +89,7 @@ pub unsafe fn reductions(out: *mut u64) {
         put(i64::from(warp_reduce(ALL, signed as u32, WarpReductionOp::Max)));
         put(i64::from(warp_reduce(ALL, lane | 64, WarpReductionOp::And)));
         put(i64::from(warp_reduce(ALL, lane, WarpReductionOp::Or)));
-        put(i64::from(warp_reduce(ALL, 1 << lane, WarpReductionOp::Xor)));
+        put(i64::from(warp_reduce(ALL, 1u32 << lane, WarpReductionOp::Xor)));
     }
 }
 
