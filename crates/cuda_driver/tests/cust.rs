@@ -159,7 +159,10 @@ fn modules_functions_and_the_linker() -> Tested {
 #[test]
 fn a_module_that_does_not_load_leaves_its_log() -> Tested {
     let (_context, _stream) = start()?;
-    assert_eq!(Module::from_ptx("not PTX", &[]).err(), Some(CudaError::InvalidPtx));
+    assert_eq!(
+        Module::from_ptx(".version 7.0\n.target sm_70\nnot PTX", &[]).err(),
+        Some(CudaError::InvalidPtx)
+    );
     let text = take_detail().ok_or("no detail")?.text;
     assert!(text.starts_with("cuModuleLoadDataEx: ") && text.len() > 30, "{text}");
     let newer = KERNELS.replace(".version 7.0", ".version 99.0");
@@ -189,7 +192,7 @@ fn the_device_and_its_context_answer() -> Tested {
 
 #[test]
 fn legacy_contexts_stack() -> Tested {
-    let _primary = start()?;
+    let (_primary, _stream) = start()?;
     let device = Device::get_device(0)?;
     let flags = ContextFlags::MAP_HOST | ContextFlags::SCHED_AUTO;
     let flags = cust::context::legacy::ContextFlags::from_bits_truncate(flags.bits());
@@ -203,7 +206,7 @@ fn legacy_contexts_stack() -> Tested {
 
 #[test]
 fn errors_have_words() -> Tested {
-    let _primary = start()?;
+    let (_context, _stream) = start()?;
     assert!(CudaError::IllegalAddress.to_string().len() > 5);
     let block = DeviceBuffer::<u8>::from_slice(&[1, 2, 3])?;
     drop(block);

@@ -103,6 +103,8 @@ fn arguments_that_do_not_fit_are_named() {
         assert_eq!(launch_packed(kernel, &packed, 12), CUDA_ERROR_INVALID_VALUE);
         let text = take_detail().unwrap().text;
         assert!(text.contains("kernel `mixed` takes 28 bytes"), "{text}");
+        let code = launch_packed(kernel, &packed, 40);
+        assert_eq!(code, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
         assert_eq!(launch(kernel, NULL, &[]), CUDA_ERROR_INVALID_VALUE);
         let text = take_detail().unwrap().text;
         assert!(text.contains("takes 5 arguments and was given none"), "{text}");

@@ -151,6 +151,8 @@ fn pinned_memory_is_reached_by_kernels() {
     // SAFETY: memory that the driver gave; the kernel is done.
     assert_eq!(unsafe { pinned.cast::<u32>().read() }, 5);
     ok!(cuMemFreeHost(HostPtr(pinned)));
+    ok!(cuMemFreeHost(HostPtr(null_mut())));
+    ok!(cuMemAllocHost_v2(Out::from(&mut null_mut()), 0));
     assert_eq!(code!(cuMemFreeHost(HostPtr(pinned))), CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -46,7 +46,7 @@ fn a_good_load_leaves_an_empty_error_log() {
 #[test]
 fn options_without_logs_still_give_a_detail() {
     context();
-    let text = CString::new("this is no PTX").unwrap();
+    let text = CString::new(".version 7.0\n.target sm_70\nthis is no PTX").unwrap();
     let (mut module, options, mut values) = (null_mut(), [7, 8], [4 as *mut c_void, null_mut()]);
     let code = code!(cuModuleLoadDataEx(
         Out::from(&mut module),
@@ -59,6 +59,12 @@ fn options_without_logs_still_give_a_detail() {
     let detail = take_detail().unwrap();
     assert_eq!(detail.code, 218);
     assert!(detail.text.len() > 30, "{}", detail.text);
+}
+
+#[test]
+fn what_is_not_ptx_at_all_is_200() {
+    context();
+    assert_eq!(try_load("this is no PTX").err(), Some(CUDA_ERROR_INVALID_IMAGE));
 }
 
 #[test]

@@ -207,6 +207,7 @@ fn memory_faults_of_the_host_are_refused_and_not_sticky() {
     assert_eq!(code!(cuMemFree_v2(block + 256)), CUDA_ERROR_INVALID_VALUE, "interior");
     ok!(cuMemFree_v2(block));
     assert_eq!(code!(cuMemFree_v2(block)), CUDA_ERROR_INVALID_VALUE, "twice");
+    ok!(cuMemFree_v2(0));
     ok!(cuCtxSynchronize());
 }
 
@@ -296,6 +297,32 @@ fn a_reset_after_a_fault_does_not_bring_the_device_back() {
         let mut context = null_mut();
         let code = code!(cuDevicePrimaryCtxRetain(Out::from(&mut context), 0));
         assert_eq!(code, CUDA_ERROR_LAUNCH_FAILED);
+    });
+}
+
+#[test]
+fn a_fault_costs_the_whole_process_the_device() {
+    in_child("a_fault_costs_the_whole_process_the_device", || {
+        let primary = context();
+        let (mut other, mut device, mut again) = (null_mut(), 7, null_mut());
+        ok!(cuCtxCreate_v2(Out::from(&mut other), 0, 0));
+        ok!(cuCtxSetCurrent(primary));
+        assert_eq!(launch(function(load(), "store"), NULL, &[host(&0_u64), host(&1_u32)]), 0);
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS);
+        // What does not reach the device still answers.
+        ok!(cuCtxGetDevice(Out::from(&mut device)));
+        ok!(cuDeviceGetCount(Out::from(&mut device)));
+        ok!(cuCtxSetCurrent(other));
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_ILLEGAL_ADDRESS);
+        let code = code!(cuCtxCreate_v2(Out::from(&mut again), 0, 0));
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
+        ok!(cuDevicePrimaryCtxRetain(Out::from(&mut again), 0));
+        assert_eq!(again, primary);
+        ok!(cuCtxSetCurrent(primary));
+        ok!(cuDevicePrimaryCtxReset_v2(0));
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        let code = code!(cuDevicePrimaryCtxRetain(Out::from(&mut again), 0));
+        assert_eq!(code, CUDA_ERROR_ILLEGAL_ADDRESS);
     });
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::*;
 use cuda_driver::*;
@@ -34,9 +34,18 @@ impl Gate {
 
 const NON_BLOCKING: u32 = 1;
 
+/// The context, for one test at a time: NVIDIA's driver runs the host functions of all streams on
+/// one thread, so two gates could wait for each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    context();
+    alone
+}
+
 #[test]
 fn a_stream_keeps_the_order_of_its_work() {
-    context();
+    let _alone = alone();
     let (kernel, stream, cell) = (function(load(), "double_and_add"), stream(0), alloc(4));
     ok!(cuMemsetD32Async(cell, 1, 1, stream));
     let mut expected = 1_u32;
@@ -50,7 +59,7 @@ fn a_stream_keeps_the_order_of_its_work() {
 
 #[test]
 fn a_held_stream_is_not_ready_and_a_released_one_is() {
-    context();
+    let _alone = alone();
     let (stream, event) = (stream(0), event());
     ok!(cuEventQuery(event));
     let gate = Gate::close(stream);
@@ -68,7 +77,7 @@ fn a_held_stream_is_not_ready_and_a_released_one_is() {
 
 #[test]
 fn a_launch_returns_before_the_kernel_runs() {
-    context();
+    let _alone = alone();
     let (kernel, stream, cell) = (function(load(), "store"), stream(NON_BLOCKING), alloc(4));
     ok!(cuMemsetD32_v2(cell, 5, 1));
     let gate = Gate::close(stream);
@@ -81,7 +90,7 @@ fn a_launch_returns_before_the_kernel_runs() {
 
 #[test]
 fn a_stream_waits_for_another_ones_event() {
-    context();
+    let _alone = alone();
     let kernel = function(load(), "store");
     let (first, second) = (stream(NON_BLOCKING), stream(NON_BLOCKING));
     let (cell, event) = (alloc(4), event());
@@ -99,7 +108,7 @@ fn a_stream_waits_for_another_ones_event() {
 
 #[test]
 fn an_event_that_was_never_recorded_holds_nobody() {
-    context();
+    let _alone = alone();
     let (stream, event) = (stream(0), event());
     ok!(cuStreamWaitEvent(stream, event, 0));
     ok!(cuStreamSynchronize(stream));
@@ -110,7 +119,7 @@ fn an_event_that_was_never_recorded_holds_nobody() {
 
 #[test]
 fn events_tell_the_time_between_them() {
-    context();
+    let _alone = alone();
     let (stream, start, end) = (stream(0), event(), event());
     ok!(cuEventRecord(start, stream));
     let gate = Gate::close(stream);
@@ -165,6 +174,7 @@ fn a_non_blocking_stream_and_the_null_stream_ignore_each_other() {
 
 #[test]
 fn streams_have_the_flags_and_priorities_they_were_given() {
+    let _alone = alone();
     let own = context();
     let (mut least, mut greatest) = (1, 1);
     ok!(cuCtxGetStreamPriorityRange(Out::from(&mut least), Out::from(&mut greatest)));
@@ -181,7 +191,7 @@ fn streams_have_the_flags_and_priorities_they_were_given() {
 
 #[test]
 fn a_destroyed_stream_finishes_its_work() {
-    context();
+    let _alone = alone();
     let (kernel, stream, cell) = (function(load(), "store"), stream(NON_BLOCKING), alloc(4));
     let gate = Gate::close(stream);
     assert_eq!(launch(kernel, stream, &[host(&cell), host(&77_u32)]), 0);
@@ -193,7 +203,7 @@ fn a_destroyed_stream_finishes_its_work() {
 
 #[test]
 fn stream_ordered_memory_lives_between_its_calls() {
-    context();
+    let _alone = alone();
     let (kernel, stream) = (function(load(), "store"), stream(0));
     let (mut block, mut value) = (0, [0_u32]);
     ok!(cuMemAllocAsync(Out::from(&mut block), 1 << 16, stream));
@@ -209,7 +219,7 @@ fn stream_ordered_memory_lives_between_its_calls() {
 
 #[test]
 fn an_async_copy_from_pageable_memory_reads_it_before_it_returns() {
-    context();
+    let _alone = alone();
     let (stream, cell) = (stream(NON_BLOCKING), alloc(4));
     let gate = Gate::close(stream);
     let mut value = [21_u32];
@@ -222,7 +232,7 @@ fn an_async_copy_from_pageable_memory_reads_it_before_it_returns() {
 
 #[test]
 fn an_async_copy_of_pinned_memory_waits_its_turn() {
-    context();
+    let _alone = alone();
     let (stream, cell) = (stream(NON_BLOCKING), alloc(4));
     let mut pinned = null_mut();
     ok!(cuMemAllocHost_v2(Out::from(&mut pinned), 4));
@@ -293,6 +303,7 @@ fn a_host_function_must_not_call_the_driver() {
 
 #[test]
 fn threads_have_streams_of_their_own() {
+    let _alone = alone();
     let context = context();
     let threads: Vec<_> = (0..4_u32)
         .map(|index| (index, context as usize))

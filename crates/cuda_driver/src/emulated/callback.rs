@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use super::current::fault;
 use super::queue::Work;
 use super::{check_flags, invalid, stream};
 use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
@@ -24,11 +25,11 @@ fn guarded(function: impl FnOnce()) {
     RUNNING.set(false);
 }
 
-/// Once the context is lost the function is not called any more.
+/// Once the device is lost the function is not called any more.
 pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
     let (context, stream) = stream::named(stream)?;
     let function = function.ok_or_else(|| invalid("the function is null"))?;
-    let work = Work::new(move |_| {
+    let work = Work::new(move || {
         let HostPtr(data) = { data };
         // SAFETY: the program handed both in for this call, from whatever thread it comes.
         guarded(|| unsafe { function(data) });
@@ -43,7 +44,7 @@ struct Given(CUstream);
 // SAFETY: a number that nobody follows.
 unsafe impl Send for Given {}
 
-/// The callback runs also when the context was lost meanwhile, and is told so.
+/// The callback runs also when the device was lost meanwhile, and is told so.
 pub(crate) fn cuStreamAddCallback(
     stream: CUstream,
     callback: CUstreamCallback,
@@ -54,9 +55,9 @@ pub(crate) fn cuStreamAddCallback(
     let (context, stream) = stream::named(stream)?;
     check_flags(flags, 0)?;
     let callback = callback.ok_or_else(|| invalid("the callback is null"))?;
-    let work = Work::new(move |context| {
+    let work = Work::new(move || {
         let (Given(handle), HostPtr(data)) = { (given, data) };
-        let status = context.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
+        let status = fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
         // SAFETY: the program handed both in for this call, from whatever thread it comes.
         guarded(|| unsafe { callback(handle, status, data) });
         Ok(())

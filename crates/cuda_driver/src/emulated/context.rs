@@ -4,15 +4,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::current::{Context, current, named, pop, push, replace, top};
+use super::current::{
+    Context, attached, check_device_is_there, current, named, pop, push, replace, top,
+};
 use super::device::check_device;
 use super::queue::Point;
 use super::registry::Handle;
 use super::{check_flags, invalid, lock};
 use crate::abi::{CUcontext, CUdevice, Out};
-use crate::codes::{
-    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_UNSUPPORTED_LIMIT,
-};
+use crate::codes::{CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_UNSUPPORTED_LIMIT};
 use crate::detail::{Answer, Failure};
 
 /// Scheduling (three bits), mapped host memory, and keeping local memory after a resize.
@@ -26,31 +26,24 @@ struct Primary {
     context: Option<Arc<Context>>,
     retained: u32,
     flags: u32,
-    /// A fault in an earlier primary context: the process cannot have another one.
-    lost: Option<Failure>,
 }
 
-static PRIMARY: Mutex<Primary> =
-    Mutex::new(Primary { context: None, retained: 0, flags: 0, lost: None });
+static PRIMARY: Mutex<Primary> = Mutex::new(Primary { context: None, retained: 0, flags: 0 });
 
 impl Primary {
     fn retain(&mut self) -> Answer<Handle> {
-        if let Some(fault) = &self.lost {
-            let text = format!("an earlier fault cost this process the device: {}", fault.text);
-            return Err(Failure::new(CUDA_ERROR_LAUNCH_FAILED, text));
+        if self.context.is_none() {
+            check_device_is_there()?;
         }
         let flags = self.flags;
         let context =
             self.context.get_or_insert_with(|| Context::create(Handle::fresh(), flags, true));
-        context.check()?;
         self.retained += 1;
         Ok(context.handle)
     }
 
     fn end(&mut self) -> Answer {
-        let Some(context) = self.context.take() else { return Ok(()) };
-        self.lost = context.fault().cloned();
-        context.destroy()
+        self.context.take().map_or(Ok(()), |context| context.destroy())
     }
 }
 
@@ -86,7 +79,6 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: u32) -> Ans
     let mut primary = lock(&PRIMARY);
     primary.flags = flags;
     if let Some(context) = &primary.context {
-        context.check()?;
         context.flags.store(flags, Ordering::Relaxed);
     }
     Ok(())
@@ -106,6 +98,7 @@ pub(crate) fn cuDevicePrimaryCtxGetState(
 pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: u32, device: CUdevice) -> Answer {
     check_device(device)?;
     check_flags(flags, FLAGS)?;
+    check_device_is_there()?;
     context.check()?;
     let made = Context::create(Handle::fresh(), flags, false);
     context.set(made.handle.as_ptr())?;
@@ -146,16 +139,16 @@ pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> Answer {
 }
 
 pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Answer {
-    current()?;
+    attached()?;
     device.set(0)
 }
 
 pub(crate) fn cuCtxGetFlags(flags: Out<u32>) -> Answer {
-    flags.set(current()?.flags.load(Ordering::Relaxed))
+    flags.set(attached()?.flags.load(Ordering::Relaxed))
 }
 
 pub(crate) fn cuCtxGetApiVersion(context: CUcontext, version: Out<u32>) -> Answer {
-    if context.is_null() { current()? } else { named(context)? }.check()?;
+    if context.is_null() { attached()? } else { named(context)? }.check_alive()?;
     version.set(API_VERSION)
 }
 
@@ -203,6 +196,7 @@ pub(super) struct Limits {
     stack_bytes: usize,
     printf_bytes: usize,
     heap_bytes: usize,
+    pending_launches: usize,
     fetch_bytes: usize,
     persisting_bytes: usize,
 }
@@ -213,6 +207,7 @@ impl Default for Limits {
             stack_bytes: 1024,
             printf_bytes: 1 << 20,
             heap_bytes: 8 << 20,
+            pending_launches: 2048,
             fetch_bytes: 64,
             persisting_bytes: 0,
         }
@@ -225,12 +220,15 @@ impl Limits {
             0 => Ok(&mut self.stack_bytes),
             1 => Ok(&mut self.printf_bytes),
             2 => Ok(&mut self.heap_bytes),
+            4 => Ok(&mut self.pending_launches),
             5 => Ok(&mut self.fetch_bytes),
             6 => Ok(&mut self.persisting_bytes),
-            _ => {
-                let text = format!("limit {number} does not exist on this device");
-                Err(Failure::new(CUDA_ERROR_UNSUPPORTED_LIMIT, text))
-            }
+            // How deep kernels may nest launches that they wait for.
+            3 => Err(Failure::new(
+                CUDA_ERROR_UNSUPPORTED_LIMIT,
+                "kernels of this device cannot wait for kernels that they launch",
+            )),
+            _ => Err(invalid(format!("{number} is no limit of a context"))),
         }
     }
 }
@@ -259,7 +257,7 @@ pub(crate) fn cuCtxSynchronize() -> Answer {
     context.check()
 }
 
-/// Blocks until all points are reached, then fails where the context was lost.
+/// Blocks until all points are reached, then fails where the device was lost.
 pub(super) fn wait(context: &Context, points: &[Point]) -> Answer {
     points.iter().for_each(Point::wait);
     context.check()

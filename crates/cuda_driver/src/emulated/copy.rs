@@ -127,7 +127,7 @@ pub(super) fn gone(failure: Failure) -> Failure {
 }
 
 fn work(copy: Copy) -> Work {
-    Work::new(move |_| copy.run().map_err(gone))
+    Work::new(move || copy.run().map_err(gone))
 }
 
 /// Copies in the null stream's order, and waits.
@@ -159,7 +159,7 @@ fn later(copy: Copy, stream: CUstream) -> Answer {
             // SAFETY: the caller vouches for the bytes during the call, in which they are copied.
             let staged = unsafe { src.bytes(copy.bytes) }.to_vec();
             let write = move || Ok(memory()?.write(dst, &staged)?);
-            let work = Work::new(move |_| write().map_err(gone));
+            let work = Work::new(move || write().map_err(gone));
             context.queue.submit(&context, stream.line(), work).map(drop)
         }
         (dst, src) if dst.is_pageable() || src.is_pageable() => {

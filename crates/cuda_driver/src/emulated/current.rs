@@ -1,4 +1,4 @@
-//! Contexts: what they hold, which one a thread uses, and how one is lost.
+//! Contexts: what they hold, which one a thread uses, and how all are lost.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,8 +17,6 @@ pub(super) struct Context {
     pub(super) preferences: Mutex<Preferences>,
     pub(super) queue: Queue,
     primary: bool,
-    /// The first fault of a kernel, which every later call answers.
-    lost: OnceLock<Failure>,
     destroyed: AtomicBool,
 }
 
@@ -28,6 +26,25 @@ pub(super) struct Preferences {
     pub(super) cache: i32,
     pub(super) shared_mem: i32,
     pub(super) limits: super::context::Limits,
+}
+
+/// The first fault of a kernel. It costs the process the device: every later call that has to do
+/// with it, in any context, answers this.
+static LOST: OnceLock<Failure> = OnceLock::new();
+
+/// Ends the device for this process, as a fault in a kernel does. The first fault stays.
+pub(super) fn lose_device(fault: Failure) {
+    let _ = LOST.set(fault);
+}
+
+/// The fault that cost the process the device.
+pub(super) fn fault() -> Option<&'static Failure> {
+    LOST.get()
+}
+
+/// Fails where the device is lost.
+pub(super) fn check_device_is_there() -> Answer {
+    fault().cloned().map_or(Ok(()), Err)
 }
 
 static CONTEXTS: Registry<Context> = Registry::new("context");
@@ -46,7 +63,6 @@ impl Context {
             preferences: Mutex::default(),
             queue: Queue::new(),
             primary,
-            lost: OnceLock::new(),
             destroyed: AtomicBool::new(false),
         });
         CONTEXTS.put(handle, context.clone());
@@ -58,22 +74,15 @@ impl Context {
         self.primary
     }
 
-    /// Ends the context for good, as a fault in a kernel does. The first fault stays.
-    pub(super) fn lose(&self, fault: Failure) {
-        let _ = self.lost.set(fault);
+    /// Fails where the context was destroyed.
+    pub(super) fn check_alive(&self) -> Answer {
+        if self.destroyed.load(Ordering::Acquire) { Err(destroyed()) } else { Ok(()) }
     }
 
-    /// The fault that ended the context.
-    pub(super) fn fault(&self) -> Option<&Failure> {
-        self.lost.get()
-    }
-
-    /// Fails where the context was lost or destroyed.
+    /// Fails where the context was destroyed, or the device is lost.
     pub(super) fn check(&self) -> Answer {
-        if self.destroyed.load(Ordering::Acquire) {
-            return Err(destroyed());
-        }
-        self.fault().cloned().map_or(Ok(()), Err)
+        self.check_alive()?;
+        check_device_is_there()
     }
 
     /// Waits for all work, then forgets everything that was made in the context.
@@ -107,10 +116,17 @@ pub(super) fn top() -> Option<Arc<Context>> {
     STACK.try_with(|stack| stack.borrow().last().cloned()).ok().flatten()
 }
 
+/// This thread's current context, which may have lost the device.
+pub(super) fn attached() -> Answer<Arc<Context>> {
+    let context = top().ok_or_else(none_current)?;
+    context.check_alive()?;
+    Ok(context)
+}
+
 /// This thread's current context, where it can be used.
 pub(super) fn current() -> Answer<Arc<Context>> {
-    let context = top().ok_or_else(none_current)?;
-    context.check()?;
+    let context = attached()?;
+    check_device_is_there()?;
     Ok(context)
 }
 

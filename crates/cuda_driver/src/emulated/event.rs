@@ -8,7 +8,7 @@ use super::context::wait;
 use super::current::current;
 use super::queue::{Point, Work};
 use super::registry::{Handle, Registry};
-use super::{check_flags, lock, stream};
+use super::{check_flags, invalid, lock, stream};
 use crate::abi::{CUevent, CUstream, Out};
 use crate::codes::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY, CUDA_ERROR_NOT_SUPPORTED};
 use crate::detail::{Answer, Failure};
@@ -52,6 +52,9 @@ fn record(event: &Event) -> Option<Record> {
 pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: u32) -> Answer {
     let context = current()?;
     check_flags(flags, BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS)?;
+    if flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0 {
+        return Err(invalid("an event between processes keeps no time; it needs flag 2 too"));
+    }
     if flags & INTERPROCESS != 0 {
         let text = "the emulator's events stay in one process";
         return Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text));
@@ -75,7 +78,7 @@ pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream) -> Answer {
     }
     let time = Arc::new(OnceLock::new());
     let set = time.clone();
-    let work = Work::new(move |_| {
+    let work = Work::new(move || {
         let _ = set.set(Instant::now());
         Ok(())
     });

@@ -81,7 +81,7 @@ impl Fill {
             return Ok(Vec::new());
         }
         self.check()?;
-        let work = Work::new(move |_| self.run().map_err(gone));
+        let work = Work::new(move || self.run().map_err(gone));
         Ok(vec![context.queue.submit(context, line, work)?])
     }
 }

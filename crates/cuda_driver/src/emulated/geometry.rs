@@ -3,7 +3,6 @@
 use ::emulator::{Function, Profile};
 
 use super::invalid;
-use crate::codes::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 use crate::detail::{Answer, Failure};
 
 const AXES: [char; 3] = ['x', 'y', 'z'];
@@ -53,8 +52,9 @@ impl Geometry {
         }
         if threads > u64::from(function.max_threads_per_block) {
             let (name, max) = (&function.name, function.max_threads_per_block);
-            let text = format!("a block of {threads} threads; kernel `{name}` allows {max}");
-            return Err(Failure::new(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, text));
+            return Err(invalid(format!(
+                "a block of {threads} threads; kernel `{name}` allows {max}"
+            )));
         }
         Ok(())
     }

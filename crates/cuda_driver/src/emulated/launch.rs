@@ -89,7 +89,7 @@ fn launch(
     }
     geometry.check(the_device()?.profile(), &kernel.entry, kernel.shared_limit())?;
     let packed = pack(&kernel.entry, params, extra)?;
-    let work = Work::new(move |_| run(&kernel, &geometry, &packed));
+    let work = Work::new(move || run(&kernel, &geometry, &packed));
     context.queue.submit(&context, stream.line(), work).map(drop)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn cuMemPrefetchAsync(
     let (context, stream) = stream::named(stream)?;
     check_managed(address, bytes)?;
     check_place(device)?;
-    context.queue.submit(&context, stream.line(), Work::new(|_| Ok(()))).map(drop)
+    context.queue.submit(&context, stream.line(), Work::new(|| Ok(()))).map(drop)
 }
 
 fn check_managed(address: CUdeviceptr, bytes: usize) -> Answer {

@@ -81,8 +81,11 @@ pub(crate) fn cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: C
 
 pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
     let (context, stream) = stream::named(stream)?;
+    if address == 0 {
+        return Ok(());
+    }
     let block = take(address, &[Kind::Device, Kind::Pooled])?;
-    let work = Work::new(move |_| block.release());
+    let work = Work::new(move || block.release());
     context.queue.submit(&context, stream.line(), work).map(drop)
 }
 
@@ -90,9 +93,13 @@ pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> Answ
     cuMemHostAlloc(pointer, bytes, 0)
 }
 
+/// No bytes are a null pointer here, and not an error as they are for device memory.
 pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Answer {
     let context = current()?;
     check_flags(flags, HOST_FLAGS)?;
+    if bytes == 0 {
+        return pointer.set(std::ptr::null_mut());
+    }
     pointer.check()?;
     let base = allocate(Kind::Host, bytes, flags, context.handle)?;
     pointer.set(std::ptr::with_exposed_provenance_mut(base as usize))
@@ -100,6 +107,9 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32
 
 pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> Answer {
     let context = current()?;
+    if pointer.address() == 0 {
+        return Ok(());
+    }
     let block = take(pointer.address(), &[Kind::Host])?;
     context.queue.wait_all();
     block.release()?;

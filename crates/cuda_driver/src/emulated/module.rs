@@ -13,13 +13,15 @@ use super::registry::{Handle, Registry};
 use super::{function, lock, the_device};
 use crate::abi::{CUdeviceptr, CUfunction, CUmodule, HostPtr, In, Out, text};
 use crate::codes::{
-    CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NO_BINARY_FOR_GPU,
-    CUDA_ERROR_NOT_FOUND,
+    CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
+    CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_NOT_FOUND,
 };
 use crate::detail::{Answer, Failure};
 
 /// How machine code for a GPU begins: an ELF file, a fat binary, and the wrapper of one.
 const BINARIES: [&[u8]; 3] = [b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"];
+/// What every PTX text begins with; without it NVIDIA's driver does not take an image for PTX.
+const VERSION: &str = ".version";
 /// Modules are loaded whole, and at once.
 const EAGER_LOADING: i32 = 1;
 
@@ -47,6 +49,10 @@ pub(super) fn compile(image: &[u8]) -> Answer<Arc<Module>> {
     let text = str::from_utf8(image).map_err(|error| {
         Failure::new(CUDA_ERROR_INVALID_PTX, format!("the PTX is not text: {error}"))
     })?;
+    if !text.trim().is_empty() && !text.contains(VERSION) {
+        let text = format!("the image is not PTX: it has no `{VERSION}`");
+        return Err(Failure::new(CUDA_ERROR_INVALID_IMAGE, text));
+    }
     Ok(the_device()?.load(text)?)
 }
 

@@ -4,14 +4,13 @@ use ::emulator::Function;
 
 use super::invalid;
 use crate::abi::{HostPtr, In};
+use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES};
 use crate::detail::{Answer, Failure};
 
 /// Marks in the list `extra` of a launch.
 const END: usize = 0;
 const BUFFER: usize = 1;
 const BUFFER_BYTES: usize = 2;
-/// The alignment to which a caller may round the buffer's size up.
-const ROUNDING: usize = 16;
 
 /// The packed arguments of a launch.
 pub(super) fn pack(
@@ -52,11 +51,15 @@ fn null_argument(function: &Function, index: usize) -> Failure {
 fn from_buffer(function: &Function, extra: In<HostPtr>) -> Answer<Vec<u8>> {
     let (buffer, bytes) = read_list(extra)?;
     let needed = function.param_bytes;
-    if bytes != needed && bytes != needed.next_multiple_of(ROUNDING) {
+    if bytes != needed {
         let name = &function.name;
-        return Err(invalid(format!(
-            "kernel `{name}` takes {needed} bytes of arguments and was given {bytes}"
-        )));
+        let text =
+            format!("kernel `{name}` takes {needed} bytes of arguments and was given {bytes}");
+        let code = match bytes > needed {
+            true => CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            false => CUDA_ERROR_INVALID_VALUE,
+        };
+        return Err(Failure::new(code, text));
     }
     if needed > 0 {
         buffer.check()?;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 
-use super::current::Context;
+use super::current::{Context, fault, lose_device};
 use super::lock;
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
 use crate::detail::{Answer, Failure};
@@ -68,7 +68,7 @@ impl Point {
     }
 }
 
-type Action = Box<dyn FnOnce(&Context) -> Answer + Send>;
+type Action = Box<dyn FnOnce() -> Answer + Send>;
 
 /// Work for a stream.
 pub(super) struct Work {
@@ -78,12 +78,12 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Work that is left out once the context is lost.
-    pub(super) fn new(action: impl FnOnce(&Context) -> Answer + Send + 'static) -> Self {
+    /// Work that is left out once the device is lost.
+    pub(super) fn new(action: impl FnOnce() -> Answer + Send + 'static) -> Self {
         Self { waits: Vec::new(), action: Box::new(action), even_if_lost: false }
     }
 
-    /// Runs also when the context is lost.
+    /// Runs also when the device is lost.
     pub(super) fn even_if_lost(self) -> Self {
         Self { even_if_lost: true, ..self }
     }
@@ -94,24 +94,24 @@ impl Work {
         self
     }
 
-    fn run(self, context: &Context) {
+    fn run(self) {
         for point in &self.waits {
             point.wait();
         }
-        if context.fault().is_some() && !self.even_if_lost {
+        if fault().is_some() && !self.even_if_lost {
             return;
         }
-        match catch_unwind(AssertUnwindSafe(|| (self.action)(context))) {
+        match catch_unwind(AssertUnwindSafe(|| (self.action)())) {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => context.lose(fault),
+            Ok(Err(fault)) => lose_device(fault),
             Err(panic) => {
-                context.lose(Failure::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
+                lose_device(Failure::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
             }
         }
     }
 }
 
-/// What a stream's thread is handed.
+/// What a stream's thread is handed: work, and the context, which lives as long as its work.
 type Order = (Arc<Context>, Work);
 
 /// A line of work with its thread, which starts with the first work and ends with the line.
@@ -151,8 +151,8 @@ fn start(progress: Arc<Progress>) -> Answer<Sender<Order>> {
 }
 
 fn work_off(work: &Receiver<Order>, progress: &Progress) {
-    for (context, work) in work {
-        work.run(&context);
+    for (_context, work) in work {
+        work.run();
         progress.advance();
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn forget(context: Handle) {
     STREAMS.remove_where(|stream| stream.context.handle == context);
 }
 
-/// The stream of this handle with its context, which is not lost.
+/// The stream of this handle with its context, where the device is there.
 pub(super) fn named(handle: CUstream) -> Answer<(Arc<Context>, Arc<Stream>)> {
     let current = current()?;
     let stream = match handle.addr() {
@@ -139,6 +139,6 @@ pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) ->
     let (context, stream) = named(stream)?;
     check_flags(flags, 0)?;
     let Some(point) = event::point(event)? else { return Ok(()) };
-    let work = Work::new(|_| Ok(())).after(point);
+    let work = Work::new(|| Ok(())).after(point);
     context.queue.submit(&context, stream.line(), work).map(drop)
 }
