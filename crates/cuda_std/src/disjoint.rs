@@ -80,8 +80,16 @@ impl<'a, T> DisjointSlice<'a, T> {
 /// A row-major grid of `width * height` elements that all threads share, of which each reaches only
 /// the element at its own [`ThreadIndex2`].
 ///
-/// The argument for its safety is [`DisjointSlice`]'s, with this step between: a position inside the
-/// width and the height has an element of its own, `y * width + x`.
+/// # Why `get_mut` is safe
+///
+/// 1. The grid is made by the entry that `#[kernel]` writes, from memory that the host borrowed
+///    mutably for the launch: no other parameter of the launch aliases it.
+/// 2. An element is reached only through a [`ThreadIndex2`], and two threads never hold the same one
+///    (see there).
+/// 3. A position inside the width and the height has an element of its own, `y * width + x`; others
+///    have none.
+/// 4. Within a thread, `get_mut` borrows the `DisjointGrid` mutably, and the type is not `Clone`:
+///    one `&mut` at a time.
 #[derive(Debug)]
 pub struct DisjointGrid<'a, T> {
     ptr: *mut T,

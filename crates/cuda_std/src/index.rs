@@ -117,8 +117,14 @@ impl FusedIterator for GridStride {}
 
 /// A position that belongs to one thread of a two-dimensional grid, and to no other.
 ///
-/// The argument is [`ThreadIndex`]'s, along both axes: `x = ctaid.x * ntid.x + tid.x`, `y` likewise,
-/// in a grid that the launcher allows two dimensions and no third.
+/// # Why two threads never hold the same position
+///
+/// 1. A `ThreadIndex2` comes only from the entry that `#[kernel]` writes, through the unsafe
+///    `from_hardware`, as `x = ctaid.x * ntid.x + tid.x` and `y` likewise, in 64 bits.
+/// 2. The launcher of a kernel with a `ThreadIndex2` accepts only a configuration with two
+///    dimensions, so two threads differ in x or in y.
+/// 3. Nothing changes a position.
+/// 4. The type is neither `Send` nor `Sync`, and not plain data, as [`ThreadIndex`] is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadIndex2 {
     x: usize,

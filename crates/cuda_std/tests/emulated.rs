@@ -231,7 +231,7 @@ fn shared_arrays_keep_apart() {
 fn one_place_is_one_array_in_both_arms() {
     let mut y = Buffer::new(&[0u32; 64]);
     run(shared::one_place::launch(&*GPU, Linear::new(1, 64), &mut y));
-    let written = |i: u32| if i % 2 == 0 { 2 * i } else { 3 * i };
+    let written = |i: u32| if i.is_multiple_of(2) { 2 * i } else { 3 * i };
     assert_eq!(y.read(), (0..64).map(|i| written(i ^ 1)).collect::<Vec<_>>());
 }
 

@@ -7,6 +7,7 @@ use cuda_std::prelude::*;
 /// Both are valid.
 #[kernel]
 pub unsafe fn scoped(words: *mut u32, wide: *mut f64) {
+    // SAFETY: the caller's promise.
     unsafe {
         atomic::fetch_add(words, 1, Ordering::AcqRel, Scope::Device);
         atomic::fetch_sub(wide, 1.0, Ordering::Relaxed, Scope::Block);

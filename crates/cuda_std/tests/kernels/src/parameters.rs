@@ -16,6 +16,7 @@ pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32
 pub unsafe fn vecadd(a: &[f32], b: &[f32], c: *mut f32) {
     let idx = thread::index_1d() as usize;
     if idx < a.len() {
+        // SAFETY: the caller's promise.
         let elem = unsafe { &mut *c.add(idx) };
         *elem = a[idx] + b[idx];
     }
@@ -70,5 +71,6 @@ pub unsafe fn by_value(
     let sum = u64::from(byte) + u64::from(flag) + u64::from(mixed.byte);
     let sum = sum + u64::from(mixed.word) + u64::from(mixed.half);
     let sum = sum + vector.y as u64 + wide as u64 + u64::from(array[2]);
+    // SAFETY: the caller's promise.
     unsafe { *out = sum };
 }

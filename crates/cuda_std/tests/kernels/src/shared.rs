@@ -13,13 +13,16 @@ pub fn two_arrays(index: ThreadIndex, rounds: u32, mut y: DisjointSlice<f32>) {
     let mut sum = 0.0;
     for round in 0..rounds {
         let (a, b) = (shared_array![f32; BLOCK], shared_array![f32; BLOCK]);
+        // SAFETY: a thread's own element, or after a barrier.
         unsafe {
             a.as_mut_ptr().add(thread).write((thread as u32 + round) as f32);
             b.set(thread, 0.5);
         }
         thread::sync_threads();
+        // SAFETY: a thread's own element, or after a barrier.
         sum += unsafe { a.as_slice().iter().sum::<f32>() + b.as_slice()[BLOCK - 1 - thread] };
         if thread == 0 {
+            // SAFETY: a thread's own element, or after a barrier.
             sum += unsafe { *a.as_mut_ptr() + *b.as_mut_ptr() };
         }
         thread::sync_threads();
@@ -34,13 +37,16 @@ pub fn two_arrays(index: ThreadIndex, rounds: u32, mut y: DisjointSlice<f32>) {
 pub fn one_place(index: ThreadIndex, mut y: DisjointSlice<u32>) {
     let thread = thread::thread_idx_x() as usize;
     let place = || shared_array![u32; BLOCK].as_mut_ptr();
-    if thread % 2 == 0 {
+    if thread.is_multiple_of(2) {
+        // SAFETY: a thread's own element, or after a barrier.
         unsafe { place().add(thread).write(2 * thread as u32) };
     } else {
+        // SAFETY: a thread's own element, or after a barrier.
         unsafe { place().add(thread).write(3 * thread as u32) };
     }
     thread::sync_threads();
     if let Some(y) = y.get_mut(index) {
+        // SAFETY: a thread's own element, or after a barrier.
         *y = unsafe { *place().add(thread ^ 1) };
     }
 }
@@ -50,8 +56,10 @@ pub fn one_place(index: ThreadIndex, mut y: DisjointSlice<u32>) {
 fn neighbours<T: Copy, const N: usize>(value: T) -> T {
     let array = SharedArray::<T, N>::numbered::<0>();
     let thread = thread::thread_idx_x() as usize;
+    // SAFETY: a thread's own element, or after a barrier.
     unsafe { array.set(thread, value) };
     thread::sync_threads();
+    // SAFETY: a thread's own element, or after a barrier.
     let neighbour = unsafe { array.get(thread ^ 1) };
     thread::sync_threads();
     neighbour
@@ -70,9 +78,11 @@ pub fn generic(index: ThreadIndex, mut y: DisjointSlice<u32>, mut z: DisjointSli
 pub fn dynamic(index: ThreadIndex, mut y: DisjointSlice<u32>) {
     let memory = dynamic_shared_mem::<u32>();
     let thread = thread::thread_idx_x() as usize;
+    // SAFETY: a thread's own element, or after a barrier.
     unsafe { memory.add(thread).write(index.get() as u32) };
     thread::sync_threads();
     if let Some(y) = y.get_mut(index) {
+        // SAFETY: a thread's own element, or after a barrier.
         *y = unsafe { *memory.add(thread ^ 1) };
     }
 }

@@ -13,11 +13,13 @@ const ALL: u32 = !0;
 pub unsafe fn shuffles(out: *mut u64) {
     let lane = lane_id();
     let mut next = out.wrapping_add(lane as usize);
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     let mut put = |value: u64| unsafe {
         next.write(value);
         next = next.wrapping_add(32);
     };
     let joined = |(value, inside): (u32, bool)| u64::from(value) << 1 | u64::from(inside);
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     unsafe {
         put(joined(warp_shuffle_up(ALL, lane, 3, 16)));
         put(joined(warp_shuffle_down(ALL, lane, 5, 32)));
@@ -49,15 +51,17 @@ impl HighHalf for u128 {
 pub unsafe fn votes(out: *mut u64) {
     let lane = lane_id();
     let mut next = out.wrapping_add(lane as usize);
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     let mut put = |value: u64| unsafe {
         next.write(value);
         next = next.wrapping_add(32);
     };
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     unsafe {
         put(u64::from(warp_vote_all(ALL, lane < 32)));
         put(u64::from(warp_vote_all(ALL, lane < 31)));
         put(u64::from(warp_vote_any(ALL, lane == 31)));
-        put(u64::from(warp_vote_ballot(ALL, lane % 3 == 0)));
+        put(u64::from(warp_vote_ballot(ALL, lane.is_multiple_of(3))));
         put(u64::from(warp_match_any(ALL, lane / 4)));
         put(u64::from(warp_match_any(ALL, f64::from(lane / 8) + 0.25)));
         put(u64::from(warp_match_all(ALL, 7i64).unwrap_or(0)));
@@ -75,11 +79,13 @@ pub unsafe fn votes(out: *mut u64) {
 pub unsafe fn reductions(out: *mut u64) {
     let lane = lane_id();
     let mut next = out.wrapping_add(lane as usize);
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     let mut put = |value: i64| unsafe {
         next.write(value as u64);
         next = next.wrapping_add(32);
     };
     let signed = lane as i32 - 16;
+    // SAFETY: one warp, all of whose lanes take part, and room for the results.
     unsafe {
         put(i64::from(warp_reduce(ALL, lane, WarpReductionOp::Add)));
         put(i64::from(warp_reduce(ALL, signed, WarpReductionOp::Add)));
