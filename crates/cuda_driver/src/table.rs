@@ -171,7 +171,7 @@ driver_functions! {
             n_options: c_uint,
             options: In<c_int>,
             values: Out<*mut c_void>,
-        );
+        ) => real::module::link_add_data;
         cuLinkComplete(state: CUlinkState, image: Out<*mut c_void>, len: Out<usize>);
         cuLinkDestroy(state: CUlinkState);
     }

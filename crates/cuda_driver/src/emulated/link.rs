@@ -13,9 +13,7 @@ use super::{invalid, lock};
 use crate::abi::{CUlinkState, HostPtr, In, Out};
 use crate::codes::{CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NOT_SUPPORTED};
 use crate::detail::{Answer, Failure};
-
-/// The API's number of an input of PTX text.
-const PTX: i32 = 1;
+use crate::real::module::PTX;
 
 /// A link in the making. It owns the image that it hands out.
 struct Link {

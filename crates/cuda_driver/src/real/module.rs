@@ -1,8 +1,9 @@
-//! Module loads on the real driver, with the compiler's log kept for the detail.
+//! Module loads and links on the real driver: the compiler's log is kept for the detail, and text
+//! ends where it should.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::abi::{CUmodule, HostPtr, In, Out};
+use crate::abi::{CUlinkState, CUmodule, HostPtr, In, Out};
 use crate::codes::{CUDA_SUCCESS, CUresult};
 use crate::detail::{Answer, Failure};
 use crate::real;
@@ -15,6 +16,9 @@ pub(crate) const ERROR_LOG: c_int = 5;
 pub(crate) const ERROR_LOG_BYTES: c_int = 6;
 /// Compile for the current context's device: the one option that needs no value.
 pub(crate) const TARGET_FROM_CONTEXT: c_int = 8;
+
+/// The API's number of an input of PTX text.
+pub(crate) const PTX: c_int = 1;
 
 const LOG_BYTES: usize = 16 * 1024;
 
@@ -47,6 +51,35 @@ pub(crate) fn load_data_ex(
     let code = unsafe { load(module, image, count, options, all) };
     give_back(&all_values, values_of(n_options, &all_options), values);
     loaded(code, &log)
+}
+
+/// `cuLinkAddData`, with a NUL behind PTX text: the driver needs one, and `cust` 0.3.2 gives none.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn link_add_data(
+    symbols: &Symbols,
+    state: CUlinkState,
+    kind: c_int,
+    data: HostPtr,
+    len: usize,
+    name: In<c_char>,
+    n_options: c_uint,
+    options: In<c_int>,
+    values: Out<*mut c_void>,
+) -> Answer {
+    let add = symbols.cuLinkAddData_v2.ok_or_else(|| real::missing("cuLinkAddData_v2"))?;
+    let mut text = Vec::new();
+    let (mut data, mut len) = (data, len);
+    if kind == PTX && len > 0 && data.check().is_ok() {
+        // SAFETY: the caller vouches for `len` bytes during the call.
+        text.extend_from_slice(unsafe { data.bytes(len) });
+        if text.last() != Some(&0) {
+            text.push(0);
+        }
+        (data, len) = (HostPtr(text.as_mut_ptr().cast()), text.len());
+    }
+    // SAFETY: the caller's own arguments, or in their place a copy of the text that outlives the
+    // call; the driver keeps no reference to it.
+    real::checked(unsafe { add(state, kind, data, len, name, n_options, options, values) })
 }
 
 /// The caller's options and those for the logs.
