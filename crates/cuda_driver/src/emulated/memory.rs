@@ -73,8 +73,12 @@ pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Answer {
     context.check()
 }
 
+/// No bytes are the null address here, and not an error as they are for plain memory.
 pub(crate) fn cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: CUstream) -> Answer {
     let (context, _) = stream::named(stream)?;
+    if bytes == 0 {
+        return address.set(0);
+    }
     address.check()?;
     address.set(allocate(Kind::Pooled, bytes, 0, context.handle)?)
 }
