@@ -121,8 +121,8 @@ fn devices_says_what_and_why() {
 
 #[test]
 fn the_emulator_can_be_forced() {
-    let mut command = Place::new().command(&["devices"]);
-    let assert = command.env("FERROWARP_DEVICE", "emulator").assert().success();
+    let place = Place::new();
+    let assert = place.command(&["devices"]).env("FERROWARP_DEVICE", "emulator").assert().success();
     assert.stdout(contains("Work runs on the emulator: FERROWARP_DEVICE=emulator."));
 }
 
@@ -285,7 +285,7 @@ fn a_column_is_added_and_checked() {
     let place = Place::new().with("prices.csv", format!("day,price\n{rows}"));
     for column in ["price", "2"] {
         let assert = place.run(&["reduce", "prices.csv", "--column", column]).success();
-        let lines = contains("column  `price`\ncount   1000\nsum     5000\n");
+        let lines = contains("column  price\ncount   1000\nsum     5000\n");
         assert.stdout(lines.and(contains("check   5000 in 64 bits"))).stderr(is_empty());
     }
 }
@@ -323,7 +323,7 @@ fn numbers_that_are_none_are_refused_with_their_row() {
 #[test]
 fn a_sum_that_no_float_holds_is_refused() {
     let place = Place::new().with("n.csv", "3e38\n3e38\n");
-    place.refuses(&["reduce", "n.csv"], "the sum is 6e38, which does not fit");
+    place.refuses(&["reduce", "n.csv"], "the sum is 6.000e38, which does not fit");
 }
 
 #[cfg(unix)]

@@ -47,7 +47,8 @@ fn the_emulator_names_kernel_thread_and_address() {
 #[ignore = "run in a process of its own by the tests above"]
 fn fault_and_go_on() {
     let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
-    let fault = launch(gpu(), &WILD, Linear::new(3, 1), &mut words, 1).and_then(|()| gpu().synchronize());
+    let fault =
+        launch(gpu(), &WILD, Linear::new(3, 1), &mut words, 1).and_then(|()| gpu().synchronize());
     report(fault);
     report(gpu().synchronize());
     report(words.to_vec());

@@ -24,11 +24,8 @@ const fn length(name: &'static str) -> Param {
     Param { name, kind: ParamKind::Length, size_bytes: 8 }
 }
 
-const WORDS_AND_VALUE: &[Param] = &[
-    pointer("p"),
-    length("len"),
-    Param { name: "value", kind: ParamKind::Value, size_bytes: 4 },
-];
+const WORDS_AND_VALUE: &[Param] =
+    &[pointer("p"), length("len"), Param { name: "value", kind: ParamKind::Value, size_bytes: 4 }];
 
 pub static FILL: Kernel = Kernel { name: "fill", params: WORDS_AND_VALUE };
 pub static CHURN: Kernel = Kernel { name: "churn", params: WORDS_AND_VALUE };

@@ -143,7 +143,8 @@ fn threads_share_a_gpu() -> GpuResult<()> {
 
 #[test]
 fn a_buffer_made_on_one_thread_ends_on_another() -> GpuResult<()> {
-    let mut buffer = thread::spawn(|| DeviceBuffer::from_slice(gpu(), &[1u32; LEN])).join().unwrap()?;
+    let mut buffer =
+        thread::spawn(|| DeviceBuffer::from_slice(gpu(), &[1u32; LEN])).join().unwrap()?;
     fill(gpu(), &mut buffer, 4)?;
     let values = thread::spawn(move || buffer.to_vec()).join().unwrap()?;
     assert_eq!(values, [4; LEN]);

@@ -68,10 +68,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
     names.iter().map(find).collect()
 }
 
-fn run_all(
-    gpu: &Gpu,
-    demos: &[&'static Demo],
-) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
+fn run_all(gpu: &Gpu, demos: &[&'static Demo]) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
     let scale = Scale::suited_to(Some(gpu.backend()));
     let progress = Progress::steps("demos", demos.len());
     let run = |demo: &&'static Demo| {
@@ -83,11 +80,7 @@ fn run_all(
     demos.iter().map(run).collect()
 }
 
-fn print(
-    gpu: &Gpu,
-    outcomes: &[(&Demo, Outcome)],
-    out: &mut impl Write,
-) -> Result<(), CliError> {
+fn print(gpu: &Gpu, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
     use Side::{Left, Right};
     let device = match gpu.backend() {
         Backend::Cuda => "GPU",
@@ -110,13 +103,19 @@ fn print(
             device.to_owned(),
             outcome.size.clone(),
             format!("{:.3} ms", outcome.time.as_secs_f64() * 1e3),
-            format!("{:.1}", outcome.gigabytes_per_second()),
+            bandwidth(outcome.gigabytes_per_second()),
             outcome.check.to_string(),
             demo.about.to_owned(),
         ]);
     }
     table.print(out)?;
     Ok(())
+}
+
+/// Three digits or more: an emulator moves less than one gigabyte a second, a GPU thousands.
+fn bandwidth(gb_per_s: f64) -> String {
+    let decimals = if gb_per_s < 10.0 { 2 } else { 0 };
+    format!("{gb_per_s:.decimals$}")
 }
 
 fn save(dir: &Path, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {

@@ -20,8 +20,12 @@ fn reason(backend: Backend, wish: Option<&str>) -> String {
     let wished = wish.is_some_and(|wish| matches!(wish, "cuda" | "emulator"));
     match (backend, wished) {
         (Backend::Cuda, false) => "Work runs on the NVIDIA driver, which has a device.".to_owned(),
-        (Backend::Cuda, true) => "Work runs on the NVIDIA driver: FERROWARP_DEVICE=cuda.".to_owned(),
-        (Backend::Emulator, true) => "Work runs on the emulator: FERROWARP_DEVICE=emulator.".to_owned(),
+        (Backend::Cuda, true) => {
+            "Work runs on the NVIDIA driver: FERROWARP_DEVICE=cuda.".to_owned()
+        }
+        (Backend::Emulator, true) => {
+            "Work runs on the emulator: FERROWARP_DEVICE=emulator.".to_owned()
+        }
         (Backend::Emulator, false) => {
             "Work runs on the emulator: no NVIDIA driver with a device was found \
              (FERROWARP_DEVICE=cuda says why)."
@@ -66,7 +70,9 @@ mod tests {
 
     #[test]
     fn the_reason_names_the_variable_when_it_decided() {
-        assert!(reason(Backend::Emulator, Some("emulator")).ends_with("FERROWARP_DEVICE=emulator."));
+        assert!(
+            reason(Backend::Emulator, Some("emulator")).ends_with("FERROWARP_DEVICE=emulator.")
+        );
         assert!(reason(Backend::Emulator, Some("auto")).contains("no NVIDIA driver"));
         assert!(reason(Backend::Emulator, None).contains("no NVIDIA driver"));
         assert!(reason(Backend::Cuda, Some("cuda")).contains("FERROWARP_DEVICE=cuda"));

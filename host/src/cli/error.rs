@@ -168,7 +168,7 @@ pub enum CliError {
     },
 
     /// The sum lies outside of what a 32-bit float can hold.
-    #[error("the sum is {sum:e}, which does not fit into a 32-bit float")]
+    #[error("the sum is {sum:.3e}, which does not fit into a 32-bit float")]
     SumTooLarge {
         /// The sum as the CPU found it.
         sum: f64,

@@ -47,7 +47,7 @@ pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, C
     if values.is_empty() {
         return Err(CliError::HeaderOnly { path: path.to_owned() });
     }
-    Ok(Column { name: chosen.name, values })
+    Ok(Column { name: chosen.name.trim_matches('`').to_owned(), values })
 }
 
 /// The whole file, which is not empty.
@@ -137,11 +137,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// Why the row has no number here.
-    fn refuse(
-        &self,
-        rows: &Rows<'_, impl Read>,
-        field: Option<(&[u8], Option<f32>)>,
-    ) -> CliError {
+    fn refuse(&self, rows: &Rows<'_, impl Read>, field: Option<(&[u8], Option<f32>)>) -> CliError {
         let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
         match field.map(|(field, number)| (shown(field), number)) {
             Some((found, Some(_))) => CliError::TooLarge { path, row, column, found },
@@ -196,15 +192,15 @@ mod tests {
     #[test]
     fn one_column_needs_no_choice_and_may_have_a_header() {
         assert_eq!(column("1\n2.5\n-3e2\n", None), Ok(("1".into(), vec![1.0, 2.5, -300.0])));
-        assert_eq!(column("price\n1\n", None), Ok(("`price`".into(), vec![1.0])));
+        assert_eq!(column("price\n1\n", None), Ok(("price".into(), vec![1.0])));
         assert_eq!(column("\u{feff}1\r\n 2 \r\n\r\n", None), Ok(("1".into(), vec![1.0, 2.0])));
     }
 
     #[test]
     fn a_column_is_chosen_by_name_or_number() {
         let text = "day,price\nmon,1\ntue,\"2\"\n";
-        assert_eq!(column(text, Some("price")), Ok(("`price`".into(), vec![1.0, 2.0])));
-        assert_eq!(column(text, Some("2")), Ok(("`price`".into(), vec![1.0, 2.0])));
+        assert_eq!(column(text, Some("price")), Ok(("price".into(), vec![1.0, 2.0])));
+        assert_eq!(column(text, Some("2")), Ok(("price".into(), vec![1.0, 2.0])));
         assert_eq!(column("a,1\nb,2\n", Some("2")), Ok(("2".into(), vec![1.0, 2.0])));
     }
 
@@ -226,8 +222,14 @@ mod tests {
         assert_eq!(error("1\n\n\nx\n", None), "t.csv, row 4, column 1: `x` is not a number");
         assert_eq!(error("1\r\n2\r\nx", None), "t.csv, row 3, column 1: `x` is not a number");
         assert_eq!(error("a,b\n1,\n", Some("b")), "t.csv, row 2, column `b`: `` is not a number");
-        assert_eq!(error("1\n1e40\n", None), "t.csv, row 2, column 1: `1e40` does not fit into a 32-bit float");
-        assert_eq!(error("a,b\n1\n", Some("b")), "t.csv, row 2: there is no column `b`; the row has 1");
+        assert_eq!(
+            error("1\n1e40\n", None),
+            "t.csv, row 2, column 1: `1e40` does not fit into a 32-bit float"
+        );
+        assert_eq!(
+            error("a,b\n1\n", Some("b")),
+            "t.csv, row 2: there is no column `b`; the row has 1"
+        );
         assert!(error("1\n\u{1}\u{0}\n", None).contains("`\\u{1}\\0`"));
     }
 

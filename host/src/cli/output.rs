@@ -65,9 +65,7 @@ fn write_to(
 fn open(path: &Path) -> io::Result<Sink> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() => {
-            File::options().write(true).open(path).map(Sink::Straight)
-        }
+        Ok(found) if !found.is_file() => File::options().write(true).open(path).map(Sink::Straight),
         Ok(found) if found.permissions().readonly() => {
             Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the file is read-only"))
         }

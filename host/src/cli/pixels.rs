@@ -39,7 +39,8 @@ impl Pixels {
     /// Red, green, blue and alpha of each pixel.
     pub(super) fn rgba(&self) -> Vec<[u8; 4]> {
         let plane = |channel: usize| &self.channels[if self.colours() == 1 { 0 } else { channel }];
-        let alpha = (self.channels.len() % 2 == 0).then(|| &self.channels[self.channels.len() - 1]);
+        let has_alpha = self.channels.len() > self.colours();
+        let alpha = self.channels.last().filter(|_| has_alpha);
         let pixel = |at: usize| {
             let alpha = alpha.map_or(u8::MAX, |alpha| alpha[at]);
             [plane(0)[at], plane(1)[at], plane(2)[at], alpha]

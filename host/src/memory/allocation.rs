@@ -33,7 +33,7 @@ impl Allocation {
     pub(super) fn new<T>(home: &Arc<StreamInner>, kind: Kind, len: usize) -> GpuResult<Self> {
         const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
-        let bytes = bytes.ok_or(()).or_else(|()| Err(out_of_memory(home.context(), usize::MAX)))?;
+        let bytes = bytes.ok_or_else(|| out_of_memory(home.context(), usize::MAX))?;
         let address = if bytes == 0 { DANGLING } else { allocate(home.context(), kind, bytes)? };
         Ok(Self { home: home.clone(), address, bytes })
     }
@@ -61,13 +61,13 @@ impl Drop for Allocation {
 
 fn allocate(context: &Context, kind: Kind, bytes: usize) -> GpuResult<u64> {
     let mut address = 0;
+    let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
     let result = match kind {
-        // SAFETY: `address` is writable.
-        Kind::Device => {
-            context.call("cuMemAlloc", || unsafe { sys::cuMemAlloc_v2(&mut address, bytes) })
-        }
+        Kind::Device => context.call("cuMemAlloc", || {
+            // SAFETY: `address` is writable.
+            unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }
+        }),
         Kind::Managed => context.call("cuMemAllocManaged", || {
-            let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
             // SAFETY: `address` is writable.
             unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }
         }),
