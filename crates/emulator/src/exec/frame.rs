@@ -100,10 +100,8 @@ impl Frame {
             *row = *values;
             return;
         }
-        for (lane, (to, from)) in row.iter_mut().zip(values).enumerate() {
-            if mask >> lane & 1 != 0 {
-                *to = *from;
-            }
+        for lane in lanes(mask) {
+            row[lane] = values[lane];
         }
     }
 }
@@ -170,20 +168,16 @@ lane! {
     f64, u64, row64, rows64, |b| f64::from_bits(b), |v| v.to_bits();
 }
 
+// All lanes are computed, whatever the mask: that is quicker than choosing, and the others' results
+// are dropped.
 impl Frame {
     /// `d = f(a)` in each lane of `mask`.
     #[inline(always)]
     pub fn map1<D: Lane, A: Lane>(&mut self, op: &Op, mask: u32, f: impl Fn(A) -> D) {
         let a = A::row(self, op.slots[1]);
         let mut out = [D::Bits::default(); LANES];
-        if mask == FULL {
-            for lane in 0..LANES {
-                out[lane] = f(A::from_bits(a[lane])).to_bits();
-            }
-        } else {
-            for lane in lanes(mask) {
-                out[lane] = f(A::from_bits(a[lane])).to_bits();
-            }
+        for lane in 0..LANES {
+            out[lane] = f(A::from_bits(a[lane])).to_bits();
         }
         self.write::<D>(op.slots[0], &out, mask);
     }
@@ -193,14 +187,8 @@ impl Frame {
     pub fn map2<D: Lane, A: Lane, B: Lane>(&mut self, op: &Op, mask: u32, f: impl Fn(A, B) -> D) {
         let (a, b) = (A::row(self, op.slots[1]), B::row(self, op.slots[2]));
         let mut out = [D::Bits::default(); LANES];
-        if mask == FULL {
-            for lane in 0..LANES {
-                out[lane] = f(A::from_bits(a[lane]), B::from_bits(b[lane])).to_bits();
-            }
-        } else {
-            for lane in lanes(mask) {
-                out[lane] = f(A::from_bits(a[lane]), B::from_bits(b[lane])).to_bits();
-            }
+        for lane in 0..LANES {
+            out[lane] = f(A::from_bits(a[lane]), B::from_bits(b[lane])).to_bits();
         }
         self.write::<D>(op.slots[0], &out, mask);
     }
@@ -216,15 +204,9 @@ impl Frame {
         let (a, b) = (A::row(self, op.slots[1]), B::row(self, op.slots[2]));
         let c = C::row(self, op.slots[3]);
         let mut out = [D::Bits::default(); LANES];
-        let value = |lane: usize| f(A::from_bits(a[lane]), B::from_bits(b[lane]), C::from_bits(c[lane]));
-        if mask == FULL {
-            for lane in 0..LANES {
-                out[lane] = value(lane).to_bits();
-            }
-        } else {
-            for lane in lanes(mask) {
-                out[lane] = value(lane).to_bits();
-            }
+        for lane in 0..LANES {
+            out[lane] =
+                f(A::from_bits(a[lane]), B::from_bits(b[lane]), C::from_bits(c[lane])).to_bits();
         }
         self.write::<D>(op.slots[0], &out, mask);
     }
@@ -234,15 +216,9 @@ impl Frame {
     pub fn test2<A: Lane>(&self, op: &Op, mask: u32, f: impl Fn(A, A) -> bool) -> u32 {
         let (a, b) = (A::row(self, op.slots[2]), A::row(self, op.slots[3]));
         let mut out = 0;
-        if mask == FULL {
-            for lane in 0..LANES {
-                out |= u32::from(f(A::from_bits(a[lane]), A::from_bits(b[lane]))) << lane;
-            }
-        } else {
-            for lane in lanes(mask) {
-                out |= u32::from(f(A::from_bits(a[lane]), A::from_bits(b[lane]))) << lane;
-            }
+        for lane in 0..LANES {
+            out |= u32::from(f(A::from_bits(a[lane]), A::from_bits(b[lane]))) << lane;
         }
-        out
+        out & mask
     }
 }

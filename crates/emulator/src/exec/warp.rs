@@ -16,6 +16,9 @@ use std::sync::atomic::AtomicU64;
 const QUANTUM_POLLING: u64 = 512;
 /// The same where they do not.
 const QUANTUM: u64 = 1 << 15;
+/// How many instructions one counts for in the budget of a group that polls, since the sooner
+/// others run the sooner it can go on.
+const POLLING_COST: i64 = 8;
 /// Calls that may nest.
 const MAX_DEPTH: u32 = 1024;
 /// Local memory of a thread, in bytes.
@@ -247,9 +250,9 @@ impl Warp {
         self.frames[group.frame as usize] = Some(frame);
         let spent = cx.warp_instructions - before;
         // A group that polls brings the others' turn closer.
-        let polled = std::mem::take(&mut cx.polled) && !self.groups.is_empty();
-        self.tick += if polled { (spent + 1) * (QUANTUM / QUANTUM_POLLING) } else { spent + 1 };
-        *budget -= spent as i64;
+        let polled = std::mem::take(&mut cx.polled);
+        self.tick += if polled && !self.groups.is_empty() { (spent + 1) * (QUANTUM / QUANTUM_POLLING) } else { spent + 1 };
+        *budget -= if polled { spent as i64 * POLLING_COST } else { spent as i64 };
         group.stamp = self.tick;
         match result {
             Ok((Flow::Yield, mask)) => {

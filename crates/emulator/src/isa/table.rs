@@ -52,6 +52,8 @@ forms! {
         "mul24" "lo|hi u32|s32" "=t t t" => Pick int::mul24;
         /// 32 bits of a product of 24-bit numbers, plus a third operand.
         "mad24" "lo|hi u32|s32" "=t t t t" => Pick int::mad24;
+        /// Upper part of a 24-bit product plus a third operand, which stops at the extremes.
+        "mad24" "hi sat s32" "=t t t t" => Pick int::mad24_hi_sat;
         /// Quotient, towards zero.
         "div" "@int" "=t t t" => Pick int::div;
         /// Remainder, with the sign of the dividend.
@@ -82,9 +84,9 @@ forms! {
         "add" "cc u32|s32|u64|s64" "" => Emit int::carry;
         /// Sum with the carry flag.
         "addc" "cc? u32|s32|u64|s64" "" => Emit int::carry;
-        /// Difference; the borrow goes to the flag.
+        /// Difference; the flag is clear if it borrowed.
         "sub" "cc u32|s32|u64|s64" "" => Emit int::carry;
-        /// Difference with the borrow flag.
+        /// Difference, less one if the flag is clear.
         "subc" "cc? u32|s32|u64|s64" "" => Emit int::carry;
         /// Half of a product plus a third operand; the carry goes to the flag.
         "mad" "lo|hi cc u32|s32|u64|s64" "" => Emit int::carry;
@@ -304,6 +306,10 @@ forms! {
         "cvt" "@round ftz? sat? f16 f32" "=t u" => Pick convert::float_to_float;
         /// To a narrower format.
         "cvt" "@round sat? f16|bf16 f64" "=t u" => Pick convert::float_to_float;
+        /// Half to brain half.
+        "cvt" "@round bf16 f16" "=t u" => Pick convert::float_to_float;
+        /// Brain half to half.
+        "cvt" "@round f16 bf16" "=t u" => Pick convert::float_to_float;
         /// To a narrower format.
         "cvt" "rn|rz relu? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
         /// Two floats to a pair of halves, the first to the upper.
@@ -345,7 +351,7 @@ forms! {
         /// Generic address to an address of a space.
         "cvta" "to global|const|shared|shared::cta|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
         /// Whether a generic address lies in a space.
-        "isspacep" "global|const|shared|shared::cta|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
+        "isspacep" "global|shared|shared::cta|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
     }
     "memory" {
         /// Load. Cache hints change nothing here.

@@ -1,6 +1,8 @@
 //! What the tests of execution share: kernels from text, buffers, launches.
 #![allow(dead_code)]
 
+pub mod eval;
+
 use emulator::{Device, Launch, Profile, Stats, Trap};
 use std::sync::Arc;
 

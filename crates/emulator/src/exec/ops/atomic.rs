@@ -6,7 +6,6 @@ use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
 use crate::memory::atomic;
-use crate::numeric::half::{self, Bf16, F16};
 use crate::program::{Address, Emitter, LANES, Op};
 use crate::ptx::ast::Instruction;
 
@@ -52,10 +51,10 @@ updates! {
     AddF32(u32) = |at, b, _c| atomic::add_f32(at, b);
     AddF32Flushed(u32) = |at, b, _c| atomic::add_f32_ftz(at, b);
     AddF64(u64) = |at, b, _c| atomic::add_f64(at, b);
-    AddF16x2(u32) = |at, b, _c| fold32(at, |old| half::both2(old, b, half::add::<F16>));
-    AddBf16x2(u32) = |at, b, _c| fold32(at, |old| half::both2(old, b, half::add::<Bf16>));
-    AddF16(u16) = |at, b, _c| fold16(at, |old| half::add::<F16>(old, b as u16));
-    AddBf16(u16) = |at, b, _c| fold16(at, |old| half::add::<Bf16>(old, b as u16));
+    AddF16x2(u32) = |at, b, _c| atomic::add_f16x2(at, b);
+    AddBf16x2(u32) = |at, b, _c| atomic::add_bf16x2(at, b);
+    AddF16(u16) = |at, b, _c| atomic::add_f16(at, b as u16).into();
+    AddBf16(u16) = |at, b, _c| atomic::add_bf16(at, b as u16).into();
     MinU32(u32) = |at, b, _c| atomic::min_u32(at, b);
     MinS32(u32) = |at, b, _c| atomic::min_i32(at, b as i32) as u32;
     MinU64(u64) = |at, b, _c| atomic::min_u64(at, b);
@@ -77,40 +76,6 @@ updates! {
     Cas16(u16) = |at, b, c| atomic::cas_u16(at, b as u16, c as u16).into();
     Cas32(u32) = |at, b, c| atomic::cas_u32(at, b, c);
     Cas64(u64) = |at, b, c| atomic::cas_u64(at, b, c);
-}
-
-/// Replaces a cell of 32 bits by a function of it.
-///
-/// # Safety
-/// As for [`Update::update`].
-unsafe fn fold32(at: u64, f: impl Fn(u32) -> u32) -> u32 {
-    // SAFETY: the caller vouches for the cell; comparing with 0 and exchanging for 0 changes nothing.
-    let mut old = unsafe { atomic::cas_u32(at, 0, 0) };
-    loop {
-        // SAFETY: as above.
-        let seen = unsafe { atomic::cas_u32(at, old, f(old)) };
-        if seen == old {
-            return old;
-        }
-        old = seen;
-    }
-}
-
-/// Replaces a cell of 16 bits by a function of it.
-///
-/// # Safety
-/// As for [`Update::update`].
-unsafe fn fold16(at: u64, f: impl Fn(u16) -> u16) -> u32 {
-    // SAFETY: as in `fold32`.
-    let mut old = unsafe { atomic::cas_u16(at, 0, 0) };
-    loop {
-        // SAFETY: as above.
-        let seen = unsafe { atomic::cas_u16(at, old, f(old)) };
-        if seen == old {
-            return old.into();
-        }
-        old = seen;
-    }
 }
 
 /// Slots: 0 what was there, 1 and 2 the operands, 5 the address.

@@ -6,7 +6,7 @@ use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::numeric::convert::{self, Int};
 use crate::numeric::half::{self, Bf16, F16, Half};
-use crate::numeric::{Rounding, narrow};
+use crate::numeric::{Rounding, float, narrow};
 use crate::program::Op;
 
 /// The integer type that an expression is to be built with.
@@ -172,13 +172,13 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
         (Type::F32, Type::F32) => lanes!(op; f32 = |a: f32| f32_to_f32(Mode(op.imm), a)),
         (Type::F64, Type::F64) => lanes!(op; f64 = |a: f64| f64_to_f64(Mode(op.imm), a)),
         (Type::F64, Type::F32) => lanes!(op; f64 = |a: f32| {
-            Mode(op.imm).result_f64(convert::f32_to_f64(Mode(op.imm).operand(a)))
+            Mode(op.imm).result_f64(convert::f32_to_f64(flushed(Mode(op.imm), a)))
         }),
         (Type::F32, Type::F64) => lanes!(op; f32 = |a: f64| {
             Mode(op.imm).result(convert::f64_to_f32(a, Mode(op.imm).rounding()))
         }),
-        (Type::F32, Type::F16) => lanes!(op; f32 = |a: u16| widened::<F16>(Mode(op.imm), a)),
-        (Type::F32, Type::Bf16) => lanes!(op; f32 = |a: u16| widened::<Bf16>(Mode(op.imm), a)),
+        (Type::F32, Type::F16) => lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::f16_to_f32(a))),
+        (Type::F32, Type::Bf16) => lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::bf16_to_f32(a))),
         (Type::F64, Type::F16) => lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<F16>(a))),
         (Type::F64, Type::Bf16) => lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<Bf16>(a))),
         (Type::F16, Type::F32) => lanes!(op; u16 = |a: f32| narrowed::<F16>(Mode(op.imm), a)),
@@ -189,6 +189,8 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
         (Type::Bf16, Type::F64) => lanes!(op; u16 = |a: f64| {
             finish_half::<Bf16>(Mode(op.imm), convert::f64_to_half::<Bf16>(a, Mode(op.imm).rounding()))
         }),
+        (Type::Bf16, Type::F16) => lanes!(op; u16 = |a: u16| narrowed::<Bf16>(Mode(op.imm), F16::widen(a))),
+        (Type::F16, Type::Bf16) => lanes!(op; u16 = |a: u16| narrowed::<F16>(Mode(op.imm), Bf16::widen(a))),
         (Type::F16, Type::F16) => lanes!(op; u16 = |a: u16| rounded_half::<F16>(Mode(op.imm), a)),
         (Type::Bf16, Type::Bf16) => lanes!(op; u16 = |a: u16| rounded_half::<Bf16>(Mode(op.imm), a)),
         _ => return None,
@@ -197,7 +199,7 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
 }
 
 fn f32_to_f32(mode: Mode, a: f32) -> f32 {
-    let a = mode.operand(a);
+    let a = flushed(mode, a);
     mode.result(if mode.integral() { convert::round_f32(a, mode.rounding()) } else { a })
 }
 
@@ -205,8 +207,9 @@ fn f64_to_f64(mode: Mode, a: f64) -> f64 {
     mode.result_f64(if mode.integral() { convert::round_f64(a, mode.rounding()) } else { a })
 }
 
-fn widened<H: Half>(mode: Mode, a: u16) -> f32 {
-    mode.result(crate::numeric::float::canonical_f32(H::widen(a)))
+/// An operand; `.ftz` makes any NaN the one of PTX beside flushing subnormals.
+fn flushed(mode: Mode, a: f32) -> f32 {
+    if mode.flush() { float::canonical_f32(mode.operand(a)) } else { a }
 }
 
 fn narrowed<H: Half>(mode: Mode, a: f32) -> u16 {

@@ -152,7 +152,7 @@ one_operand! {
     /// `neg`
     neg: |imm, H, a| result::<H>(Mode(imm), half::neg::<H>(operand(Mode(imm), a)));
     /// `ex2.approx`
-    ex2: |imm, H, a| result::<H>(Mode(imm), approx::half::<H>(operand(Mode(imm), a), |a| approx::ex2(a, false)));
+    ex2: |imm, H, a| result::<H>(Mode(imm), approx::ex2_half::<H>(operand(Mode(imm), a)));
     /// `tanh.approx`
-    tanh: |imm, H, a| result::<H>(Mode(imm), approx::half::<H>(a, approx::tanh));
+    tanh: |imm, H, a| result::<H>(Mode(imm), approx::tanh_half::<H>(a));
 }

@@ -184,6 +184,11 @@ pub fn mad24(modifiers: &Modifiers<'_>) -> Option<Pick> {
     }))
 }
 
+/// `mad24.hi.sat.s32`
+pub fn mad24_hi_sat(_: &Modifiers<'_>) -> Option<Pick> {
+    Some(lanes!(i32 = |a: i32, b: i32, c: i32| int::mul24_hi_i32(a, b).saturating_add(c)).into())
+}
+
 /// Whether the two types among the modifiers are signed.
 fn signs(modifiers: &Modifiers<'_>) -> Option<u64> {
     let signed = |index| Some(u64::from(modifiers.ty(index)?.is_signed()));
@@ -211,6 +216,8 @@ const CARRY: usize = 5;
 
 /// What a step of a carry chain computes.
 trait Chain {
+    /// The carry of a step that takes none, in all lanes.
+    const START: u32;
     /// Result and carry of `a`, `b` and the carry before.
     fn step32(a: u32, b: u32, c: u32, carry: bool) -> (u32, bool);
     /// The same for 64 bits.
@@ -218,9 +225,10 @@ trait Chain {
 }
 
 macro_rules! chain {
-    ($($name:ident: |$a:ident, $b:ident, $c:ident, $carry:ident| $narrow:expr, $wide:expr;)*) => {$(
+    ($($name:ident($start:expr): |$a:ident, $b:ident, $c:ident, $carry:ident| $narrow:expr, $wide:expr;)*) => {$(
         struct $name;
         impl Chain for $name {
+            const START: u32 = $start;
             #[inline(always)]
             fn step32($a: u32, $b: u32, $c: u32, $carry: bool) -> (u32, bool) {
                 $narrow
@@ -234,11 +242,11 @@ macro_rules! chain {
 }
 
 chain! {
-    Sum: |a, b, _c, carry| int::add_carry_u32(a, b, carry), int::add_carry_u64(a, b, carry);
-    Difference: |a, b, _c, carry| int::sub_borrow_u32(a, b, carry), int::sub_borrow_u64(a, b, carry);
-    LowProduct: |a, b, c, carry| int::add_carry_u32(a.wrapping_mul(b), c, carry), int::add_carry_u64(a.wrapping_mul(b), c, carry);
-    HighProduct: |a, b, c, carry| int::add_carry_u32(a.mul_hi(b), c, carry), int::add_carry_u64(a.mul_hi(b), c, carry);
-    HighSigned: |a, b, c, carry|
+    Sum(0): |a, b, _c, carry| int::add_carry_u32(a, b, carry), int::add_carry_u64(a, b, carry);
+    Difference(u32::MAX): |a, b, _c, carry| int::sub_carry_u32(a, b, carry), int::sub_carry_u64(a, b, carry);
+    LowProduct(0): |a, b, c, carry| int::add_carry_u32(a.wrapping_mul(b), c, carry), int::add_carry_u64(a.wrapping_mul(b), c, carry);
+    HighProduct(0): |a, b, c, carry| int::add_carry_u32(a.mul_hi(b), c, carry), int::add_carry_u64(a.mul_hi(b), c, carry);
+    HighSigned(0): |a, b, c, carry|
         int::add_carry_u32((a as i32).mul_hi(b as i32) as u32, c, carry),
         int::add_carry_u64((a as i64).mul_hi(b as i64) as u64, c, carry);
 }
@@ -246,7 +254,7 @@ chain! {
 fn chain32<C: Chain>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let [d, a, b, c, ..] = op.slots;
     let (a, b, c) = (*frame.row32(a), *frame.row32(b), *frame.row32(c));
-    let before = if op.imm & 1 != 0 { frame.predicate(op.slots[CARRY]) } else { 0 };
+    let before = if op.imm & 1 != 0 { frame.predicate(op.slots[CARRY]) } else { C::START };
     let mut after = 0;
     let out = std::array::from_fn(|lane| {
         let (value, carry) = C::step32(a[lane], b[lane], c[lane], before >> lane & 1 != 0);
@@ -263,7 +271,7 @@ fn chain32<C: Chain>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> S
 fn chain64<C: Chain>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let [d, a, b, c, ..] = op.slots;
     let (a, b, c) = (*frame.row64(a), *frame.row64(b), *frame.row64(c));
-    let before = if op.imm & 1 != 0 { frame.predicate(op.slots[CARRY]) } else { 0 };
+    let before = if op.imm & 1 != 0 { frame.predicate(op.slots[CARRY]) } else { C::START };
     let mut after = 0;
     let out = std::array::from_fn(|lane| {
         let (value, carry) = C::step64(a[lane], b[lane], c[lane], before >> lane & 1 != 0);

@@ -2,7 +2,7 @@
 
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Flow, Handler, LOCAL_BASE, PARAM_BASE, SHARED_BASE, Step, WINDOW};
-use crate::fault::{LoadError, TrapKind};
+use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
 use crate::program::{Emitter, LANES, Op};
 use crate::ptx::ast::{Instruction, Operand};
@@ -161,30 +161,11 @@ pub fn cvta(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, window(modifiers)?))
 }
 
-/// `cvta.to`: a generic address to one of a space.
+/// `cvta.to`: a generic address to one of a space. A compiler may move it before the test that the
+/// address lies there, so one that does not is only found when it is used.
 pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
-        let base = op.imm;
-        let row = *frame.row64(op.slots[1]);
-        let wrong = |lane: &usize| row[*lane] != 0 && row[*lane].wrapping_sub(base) >= WINDOW;
-        if let Some(lane) = lanes(mask).find(wrong) {
-            let kind = TrapKind::WrongSpace { space: space(base), address: row[lane] };
-            return Err(crate::exec::Fault::new(lane, kind));
-        }
-        frame.map1::<u64, u64>(op, mask, |a| a.wrapping_sub(base));
-        Ok(Flow::Next)
-    }
+    let run = lanes!(op; u64 = |a: u64| a.wrapping_sub(op.imm));
     Some(Pick::with(run, window(modifiers)?))
-}
-
-fn space(base: u64) -> crate::fault::Space {
-    use crate::fault::Space;
-    match base {
-        SHARED_BASE => Space::Shared,
-        LOCAL_BASE => Space::Local,
-        PARAM_BASE => Space::Param,
-        _ => Space::Global,
-    }
 }
 
 /// `isspacep`: whether a generic address lies in a space.
