@@ -4,9 +4,9 @@
 //! the host's double-precision functions, with the special values that the PTX ISA states. With
 //! `ftz` subnormal operands and results become zeros of their sign.
 
-use super::float::{NAN_F32, canonical_f32, ftz};
+use super::float::{self, NAN_F32, canonical_f32, ftz};
 use super::half::{self, Half};
-use super::soft::Rounding;
+use super::soft::{Format, Rounding};
 
 /// Computes in doubles, with operand and result flushed if `flush`.
 #[inline]
@@ -53,7 +53,8 @@ pub fn rsqrt(a: f32, flush: bool) -> f32 {
 
 /// `sqrt.approx.f32`
 pub fn sqrt(a: f32, flush: bool) -> f32 {
-    unary(a, flush, f64::sqrt)
+    // The root of a normal number is normal.
+    float::sqrt_f32(if flush { ftz(a) } else { a }, Rounding::NearestEven)
 }
 
 /// `div.approx.f32`, computed as `a · (1 / b)`: where the magnitude of `b` is above 2^126 its
@@ -86,20 +87,31 @@ pub fn rsqrt_f64(a: f64) -> f64 {
 
 /// Computes with the upper halves of doubles, and with subnormals flushed.
 fn gross(a: f64, f: impl Fn(f64) -> f64) -> f64 {
+    const NAN: u64 = 0x7fff_ffff_0000_0000;
     let result = f(upper(a));
-    if result.is_nan() { super::float::NAN_F64 } else { upper(result) }
+    f64::from_bits(if result.is_nan() { NAN } else { upper(result).to_bits() })
 }
 
-/// The upper 32 bits of a double; a subnormal becomes the zero of its sign.
+/// The upper 32 bits of a double; a subnormal becomes the zero of its sign, and a NaN whose payload
+/// lies in the lower bits an infinity.
 fn upper(a: f64) -> f64 {
     const UPPER: u64 = 0xffff_ffff_0000_0000;
     let flushed = if a.is_subnormal() { 0f64.copysign(a) } else { a };
-    let nan = u64::from(a.is_nan()) << 51;
-    f64::from_bits((flushed.to_bits() & UPPER) | nan)
+    f64::from_bits(flushed.to_bits() & UPPER)
 }
 
-/// A function of one half: `ex2.approx.f16`, `tanh.approx.bf16`.
-pub fn half<H: Half>(a: u16, f: impl Fn(f32) -> f32) -> u16 {
+/// `ex2.approx.f16`, which keeps subnormals, and `ex2.approx.ftz.bf16`, which does not.
+pub fn ex2_half<H: Half>(a: u16) -> u16 {
+    half::<H>(a, |a| ex2(a, H::FORMAT == Format::BF16))
+}
+
+/// `tanh.approx.f16`, `tanh.approx.bf16`
+pub fn tanh_half<H: Half>(a: u16) -> u16 {
+    half::<H>(a, tanh)
+}
+
+/// A function of one half, rounded to nearest even.
+fn half<H: Half>(a: u16, f: impl Fn(f32) -> f32) -> u16 {
     half::narrow::<H>(f(H::widen(a)), Rounding::NearestEven)
 }
 
@@ -193,13 +205,16 @@ mod tests {
         assert_eq!(rcp_f64(f64::from_bits(1)), f64::INFINITY);
         assert_eq!(rcp_f64(f64::MAX).to_bits(), 0, "a subnormal result is flushed");
         assert_eq!(rsqrt_f64(4.), 0.5);
-        assert!(rsqrt_f64(-1.).is_nan() && rcp_f64(f64::from_bits(0x7ff0_0000_0000_0001)).is_nan());
+        let nans = [rsqrt_f64(-1.), rcp_f64(f64::from_bits(0xfff0_0001_0000_0000))];
+        assert_eq!(nans.map(f64::to_bits), [0x7fff_ffff_0000_0000; 2]);
+        assert_eq!(rcp_f64(f64::from_bits(0x7ff0_0000_0000_0001)).to_bits(), 0);
     }
 
     #[test]
     fn halves_round_the_float() {
-        assert_eq!(half::<F16>(0x4000, |a| ex2(a, false)), 0x4400);
-        assert_eq!(half::<Bf16>(0xff80, tanh), 0xbf80);
-        assert_eq!(half::<F16>(0x7e01, tanh), 0x7fff);
+        assert_eq!([0x4000, 0xcd00].map(ex2_half::<F16>), [0x4400, 0x0010]);
+        assert_eq!([0x4000, 0xc301].map(ex2_half::<Bf16>), [0x4080, 0]);
+        assert_eq!(tanh_half::<Bf16>(0xff80), 0xbf80);
+        assert_eq!(tanh_half::<F16>(0x7e01), 0x7fff);
     }
 }

@@ -1,6 +1,6 @@
 //! `cvt` between integers and floating point.
 
-use super::float::{NAN_F32, canonical_f32};
+use super::float::{self, NAN_F32, canonical_f32};
 use super::half::{self, Half};
 use super::soft::{Format, Number, Rounding};
 
@@ -59,16 +59,16 @@ pub fn round_f32(value: f32, rounding: Rounding) -> f32 {
     })
 }
 
-/// `cvt.rni`, `.rzi`, `.rmi`, `.rpi` of `.f64`: rounds to an integral value.
+/// `cvt.rni`, `.rzi`, `.rmi`, `.rpi` of `.f64`: rounds to an integral value. A NaN becomes quiet.
 #[inline]
 pub fn round_f64(value: f64, rounding: Rounding) -> f64 {
-    match rounding {
+    float::quiet_f64(match rounding {
         Rounding::NearestEven => value.round_ties_even(),
         Rounding::NearestAway => value.round(),
         Rounding::Zero => value.trunc(),
         Rounding::Down => value.floor(),
         Rounding::Up => value.ceil(),
-    }
+    })
 }
 
 /// `cvt` from `.f32` (or a half, widened) to an integer, saturated and extended to 64 bits by the

@@ -138,6 +138,8 @@ fn integral_roundings_keep_the_sign_of_zero() {
     assert_eq!(MODES.map(|mode| round_f32(-0.25, mode).to_bits())[0], 1 << 31);
     assert_eq!(MODES.map(|mode| round_f64(-2.5, mode)), [-2., -2., -3., -2.]);
     assert_eq!(round_f32(f32::from_bits(0xff80_0001), Zero).to_bits(), 0x7fff_ffff);
+    let signalling = std::hint::black_box(f64::from_bits(0x7ff0_0000_0000_0001));
+    assert_eq!(round_f64(signalling, Down).to_bits(), 0x7ff8_0000_0000_0001);
     assert_eq!(round_f32(1e30, Up), 1e30);
     assert_eq!(
         [relu_f32(-1.), relu_f32(-0.), relu_f32(2.)].map(f32::to_bits),

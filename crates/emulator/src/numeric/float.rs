@@ -55,6 +55,12 @@ fn pack_f64(number: Number, rounding: Rounding) -> f64 {
 /// Bit of an f64 that tells a quiet NaN from a signalling one.
 const QUIET: u64 = 1 << 51;
 
+/// A signalling NaN becomes quiet.
+#[inline(always)]
+pub fn quiet_f64(value: f64) -> f64 {
+    f64::from_bits(value.to_bits() | if value.is_nan() { QUIET } else { 0 })
+}
+
 /// The first NaN among operands, quiet; the result of the operation if there is none.
 #[inline(always)]
 fn propagate_first<const N: usize>(operands: [f64; N], result: f64) -> f64 {
@@ -62,7 +68,7 @@ fn propagate_first<const N: usize>(operands: [f64; N], result: f64) -> f64 {
         return result;
     }
     match operands.into_iter().find(|operand| operand.is_nan()) {
-        Some(nan) => f64::from_bits(nan.to_bits() | QUIET),
+        Some(nan) => quiet_f64(nan),
         None => NAN_F64,
     }
 }
@@ -121,10 +127,14 @@ macro_rules! arithmetic {
         }
 
         /// `sqrt`: of a negative number it is NaN, of -0 it is -0.
+        ///
+        /// The root is taken of the magnitude, since LLVM makes `x < 0 ? NaN : sqrt(x)` into
+        /// `sqrt(x)`, whose NaN is another.
         #[inline(always)]
         pub fn $sqrt(a: $float, rounding: Rounding) -> $float {
             if rounding == Rounding::NearestEven || !a.is_finite() || a <= 0. {
-                return $finish([a], a.sqrt());
+                let root = if a == 0. { a } else { a.abs().sqrt() };
+                return if a >= 0. { root } else { $finish([a], $float::NAN) };
             }
             $pack(soft::sqrt($number(a)), rounding)
         }

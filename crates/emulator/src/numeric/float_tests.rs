@@ -166,6 +166,21 @@ fn invalid_operations_make_the_nan_of_ptx() {
     }
 }
 
+/// The compiler cannot compute these ahead, so its own rules about NaNs would show.
+#[test]
+fn roots_of_no_number_are_the_nan_of_ptx_at_run_time() {
+    let operands =
+        std::hint::black_box([-1., -INF, f32::from_bits(0xffc0_0123), -f32::MIN_POSITIVE]);
+    for mode in std::hint::black_box(MODES) {
+        assert_eq!(operands.map(|a| sqrt_f32(a, mode).to_bits()), [0x7fff_ffff; 4]);
+    }
+    let nearest = operands.map(|a| sqrt_f32(a, NearestEven).to_bits());
+    assert_eq!(nearest, [0x7fff_ffff; 4]);
+    let doubles = operands.map(|a| sqrt_f64(a.into(), NearestEven).to_bits());
+    assert_eq!(doubles[..2], [NAN_F64.to_bits(); 2]);
+    assert_eq!(doubles[2], 0xfff8_0024_6000_0000);
+}
+
 #[test]
 fn doubles_keep_the_payload_of_a_nan() {
     let quiet = f64::from_bits(0x7ff8_0000_0000_1234);

@@ -120,16 +120,17 @@ pub fn add_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
     a.carrying_add(b, carry)
 }
 
-/// `subc.cc` of 32 bits: difference and borrow.
+/// `subc.cc` of 32 bits: difference and carry. The carry is that of `a + !b`, so no carry is a
+/// borrow; a chain that subtracts starts with it set.
 #[inline]
-pub fn sub_borrow_u32(a: u32, b: u32, borrow: bool) -> (u32, bool) {
-    a.borrowing_sub(b, borrow)
+pub fn sub_carry_u32(a: u32, b: u32, carry: bool) -> (u32, bool) {
+    a.carrying_add(!b, carry)
 }
 
-/// `subc.cc` of 64 bits: difference and borrow.
+/// `subc.cc` of 64 bits: difference and carry, as of 32 bits.
 #[inline]
-pub fn sub_borrow_u64(a: u64, b: u64, borrow: bool) -> (u64, bool) {
-    a.borrowing_sub(b, borrow)
+pub fn sub_carry_u64(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    a.carrying_add(!b, carry)
 }
 
 /// Byte `index` of a word, extended by its sign or with zeros.
@@ -211,9 +212,9 @@ mod tests {
         assert_eq!(add_carry_u32(u32::MAX, 0, true), (0, true));
         assert_eq!(add_carry_u32(u32::MAX, u32::MAX, true), (u32::MAX, true));
         assert_eq!(add_carry_u64(1, 2, false), (3, false));
-        assert_eq!(sub_borrow_u32(0, 0, true), (u32::MAX, true));
-        assert_eq!(sub_borrow_u64(0, u64::MAX, true), (0, true));
-        assert_eq!(sub_borrow_u64(5, 4, true), (0, false));
+        assert_eq!(sub_carry_u32(0, 0, false), (u32::MAX, false));
+        assert_eq!(sub_carry_u64(0, u64::MAX, false), (0, false));
+        assert_eq!(sub_carry_u64(5, 4, false), (0, true));
     }
 
     #[test]
@@ -243,8 +244,8 @@ mod tests {
             let (low, carry) = add_carry_u64(a as u64, b as u64, false);
             let (high, _) = add_carry_u64((a >> 64) as u64, (b >> 64) as u64, carry);
             prop_assert_eq!(u128::from(high) << 64 | u128::from(low), a.wrapping_add(b));
-            let (low, borrow) = sub_borrow_u64(a as u64, b as u64, false);
-            let (high, _) = sub_borrow_u64((a >> 64) as u64, (b >> 64) as u64, borrow);
+            let (low, carry) = sub_carry_u64(a as u64, b as u64, true);
+            let (high, _) = sub_carry_u64((a >> 64) as u64, (b >> 64) as u64, carry);
             prop_assert_eq!(u128::from(high) << 64 | u128::from(low), a.wrapping_sub(b));
         }
     }

@@ -67,11 +67,13 @@ pub fn int_to_int(modifiers: &Modifiers<'_>) -> Option<Pick> {
             to_each!($from, to, clamped)
         };
     }
-    Some(match modifiers.has("sat") {
-        false => with_int!(from, wrap),
-        true => with_int!(from, clamp),
-    }
-    .into())
+    Some(
+        match modifiers.has("sat") {
+            false => with_int!(from, wrap),
+            true => with_int!(from, clamp),
+        }
+        .into(),
+    )
 }
 
 /// From integer to floating point.
@@ -177,10 +179,18 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
         (Type::F32, Type::F64) => lanes!(op; f32 = |a: f64| {
             Mode(op.imm).result(convert::f64_to_f32(a, Mode(op.imm).rounding()))
         }),
-        (Type::F32, Type::F16) => lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::f16_to_f32(a))),
-        (Type::F32, Type::Bf16) => lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::bf16_to_f32(a))),
-        (Type::F64, Type::F16) => lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<F16>(a))),
-        (Type::F64, Type::Bf16) => lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<Bf16>(a))),
+        (Type::F32, Type::F16) => {
+            lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::f16_to_f32(a)))
+        }
+        (Type::F32, Type::Bf16) => {
+            lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::bf16_to_f32(a)))
+        }
+        (Type::F64, Type::F16) => {
+            lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<F16>(a)))
+        }
+        (Type::F64, Type::Bf16) => {
+            lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<Bf16>(a)))
+        }
         (Type::F16, Type::F32) => lanes!(op; u16 = |a: f32| narrowed::<F16>(Mode(op.imm), a)),
         (Type::Bf16, Type::F32) => lanes!(op; u16 = |a: f32| narrowed::<Bf16>(Mode(op.imm), a)),
         (Type::F16, Type::F64) => lanes!(op; u16 = |a: f64| {
@@ -189,10 +199,16 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
         (Type::Bf16, Type::F64) => lanes!(op; u16 = |a: f64| {
             finish_half::<Bf16>(Mode(op.imm), convert::f64_to_half::<Bf16>(a, Mode(op.imm).rounding()))
         }),
-        (Type::Bf16, Type::F16) => lanes!(op; u16 = |a: u16| narrowed::<Bf16>(Mode(op.imm), F16::widen(a))),
-        (Type::F16, Type::Bf16) => lanes!(op; u16 = |a: u16| narrowed::<F16>(Mode(op.imm), Bf16::widen(a))),
+        (Type::Bf16, Type::F16) => {
+            lanes!(op; u16 = |a: u16| narrowed::<Bf16>(Mode(op.imm), F16::widen(a)))
+        }
+        (Type::F16, Type::Bf16) => {
+            lanes!(op; u16 = |a: u16| narrowed::<F16>(Mode(op.imm), Bf16::widen(a)))
+        }
         (Type::F16, Type::F16) => lanes!(op; u16 = |a: u16| rounded_half::<F16>(Mode(op.imm), a)),
-        (Type::Bf16, Type::Bf16) => lanes!(op; u16 = |a: u16| rounded_half::<Bf16>(Mode(op.imm), a)),
+        (Type::Bf16, Type::Bf16) => {
+            lanes!(op; u16 = |a: u16| rounded_half::<Bf16>(Mode(op.imm), a))
+        }
         _ => return None,
     };
     Some(Pick::with(run, mode.0))
@@ -217,7 +233,11 @@ fn narrowed<H: Half>(mode: Mode, a: f32) -> u16 {
 }
 
 fn rounded_half<H: Half>(mode: Mode, a: u16) -> u16 {
-    let value = if mode.integral() { convert::round_f32(H::widen(a), mode.rounding()) } else { H::widen(a) };
+    let value = if mode.integral() {
+        convert::round_f32(H::widen(a), mode.rounding())
+    } else {
+        H::widen(a)
+    };
     finish_half::<H>(mode, half::narrow::<H>(value, Rounding::NearestEven))
 }
 

@@ -99,7 +99,11 @@ two_operands! {
 }
 
 /// The form of a minimum or maximum that the modifiers ask for.
-fn ordered(imm: u64, plain: fn(f32, f32) -> f32, nan: fn(f32, f32) -> f32) -> impl Fn(f32, f32) -> f32 {
+fn ordered(
+    imm: u64,
+    plain: fn(f32, f32) -> f32,
+    nan: fn(f32, f32) -> f32,
+) -> impl Fn(f32, f32) -> f32 {
     let mode = Mode(imm);
     let pick = if mode.nan() { nan } else { plain };
     move |a, b| if mode.xor_sign() { float::xorsign_abs_f32(a, b, pick) } else { pick(a, b) }

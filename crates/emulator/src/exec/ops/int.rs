@@ -177,9 +177,15 @@ pub fn mul24(modifiers: &Modifiers<'_>) -> Option<Pick> {
 /// `mad24`
 pub fn mad24(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::from(match (modifiers.has("hi"), modifiers.ty(0)?) {
-        (false, Type::U32) => lanes!(u32 = |a: u32, b: u32, c: u32| int::mul24_lo_u32(a, b).wrapping_add(c)),
-        (true, Type::U32) => lanes!(u32 = |a: u32, b: u32, c: u32| int::mul24_hi_u32(a, b).wrapping_add(c)),
-        (false, _) => lanes!(i32 = |a: i32, b: i32, c: i32| int::mul24_lo_i32(a, b).wrapping_add(c)),
+        (false, Type::U32) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| int::mul24_lo_u32(a, b).wrapping_add(c))
+        }
+        (true, Type::U32) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| int::mul24_hi_u32(a, b).wrapping_add(c))
+        }
+        (false, _) => {
+            lanes!(i32 = |a: i32, b: i32, c: i32| int::mul24_lo_i32(a, b).wrapping_add(c))
+        }
         (true, _) => lanes!(i32 = |a: i32, b: i32, c: i32| int::mul24_hi_i32(a, b).wrapping_add(c)),
     }))
 }
@@ -292,7 +298,8 @@ pub fn carry(
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
     let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
-    let run: [Handler; 2] = match (instruction.opcode.as_str(), modifiers.has("hi"), ty.is_signed()) {
+    let run: [Handler; 2] = match (instruction.opcode.as_str(), modifiers.has("hi"), ty.is_signed())
+    {
         ("add" | "addc", ..) => [chain32::<Sum>, chain64::<Sum>],
         ("sub" | "subc", ..) => [chain32::<Difference>, chain64::<Difference>],
         (_, false, _) => [chain32::<LowProduct>, chain64::<LowProduct>],
@@ -304,7 +311,9 @@ pub fn carry(
         return Err(emitter.invalid("operands are missing"));
     };
     if from.len() != count {
-        return Err(emitter.invalid(format!("{count} sources are needed, {} stand here", from.len())));
+        return Err(
+            emitter.invalid(format!("{count} sources are needed, {} stand here", from.len()))
+        );
     }
     let zero = emitter.constant(ty, 0);
     let mut slots = [SINK, zero, zero, zero, 0, emitter.carry()];
