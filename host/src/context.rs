@@ -75,8 +75,7 @@ impl Context {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.primary.as_raw()) })
     }
 
-    /// Remembers an error that ends the context. The first caller sees it itself, later ones as
-    /// the cause of `DeviceLost`.
+    /// Remembers the first error that ended the context, and answers with it ever after.
     fn note(&self, error: GpuError) -> GpuError {
         match error.driver() {
             Some(driver) if is_sticky(driver.code()) => {

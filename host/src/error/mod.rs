@@ -29,8 +29,9 @@ pub enum GpuError {
     #[error(transparent)]
     Driver(Box<DriverError>),
 
-    /// An earlier fault ended the device's context; nothing more can run on it.
-    #[error("the device is lost since an earlier fault ({cause}); start a new process to use it")]
+    /// A fault ended the device's context; nothing more can run on it. Also what the call returns
+    /// that reported the fault.
+    #[error("the device is lost after a fault ({cause}); it takes a new process to use it again")]
     DeviceLost {
         /// The first fault.
         cause: Arc<GpuError>,
