@@ -2,12 +2,11 @@
 
 .PHONY: demo test lint doc bench bundle book toolchain
 
-IMAGE := target/demo/edges.png
+PICTURES := target/demo
 
 demo: toolchain ## Run every demo, checked against the CPU, and filter a picture
-	cargo run --release -- demo
-	@mkdir -p $(dir $(IMAGE))
-	cargo run --release -- image sobel book/src/pictures/harbour.png -o $(IMAGE)
+	cargo run --release -- demo --pictures $(PICTURES)
+	cargo run --release -- image sobel $(PICTURES)/scene.png -o $(PICTURES)/edges.png
 
 test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
 	cargo test --workspace
