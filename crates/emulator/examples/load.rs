@@ -8,7 +8,11 @@ fn main() {
     for path in std::env::args().skip(1) {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         match device.load(&text) {
-            Ok(module) => println!("{path}: {} kernels: {}", module.functions().len(), module.functions().join(" ")),
+            Ok(module) => println!(
+                "{path}: {} kernels: {}",
+                module.functions().len(),
+                module.functions().join(" ")
+            ),
             Err(error) => {
                 failed = true;
                 println!("{path}: {error}");

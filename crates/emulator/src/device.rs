@@ -119,7 +119,9 @@ impl Profile {
         match &rest[digits.len()..] {
             "" => wanted <= own,
             "f" => wanted <= own && wanted / 10 == own / 10,
-            variant => wanted == own && self.arch_variant.is_some_and(|own| variant == own.to_string()),
+            variant => {
+                wanted == own && self.arch_variant.is_some_and(|own| variant == own.to_string())
+            }
         }
     }
 }
@@ -164,7 +166,10 @@ impl Device {
 
     fn check(&self, tree: &ast::Module) -> Result<(), LoadError> {
         if tree.version > NEWEST_PTX {
-            return Err(LoadError::UnsupportedVersion { found: tree.version, supported: NEWEST_PTX });
+            return Err(LoadError::UnsupportedVersion {
+                found: tree.version,
+                supported: NEWEST_PTX,
+            });
         }
         let target = tree.target.first().cloned().unwrap_or_default();
         if !self.profile.runs(&target) {
@@ -173,7 +178,9 @@ impl Device {
         }
         match tree.address_size {
             64 => Ok(()),
-            other => Err(LoadError::Invalid { what: format!("an address size of {other}"), line: 1 }),
+            other => {
+                Err(LoadError::Invalid { what: format!("an address size of {other}"), line: 1 })
+            }
         }
     }
 
@@ -184,11 +191,14 @@ impl Device {
     ///
     /// # Errors
     /// The trap that stopped it.
+    // A launch is rare; the trap need not be small.
+    #[allow(clippy::result_large_err)]
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Stats, Trap> {
         let function = launch.function;
         let mut bytes = launch.params.to_vec();
         bytes.resize(function.param_bytes.next_multiple_of(8), 0);
-        let word = |chunk: &[u8]| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+        let word =
+            |chunk: &[u8]| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
         let params: Vec<AtomicU64> = bytes.chunks_exact(8).map(word).collect();
         let context = LaunchContext {
             program: &function.program,
@@ -203,11 +213,13 @@ impl Device {
         };
         let resident = self.resident_blocks(&context);
         grid::run(&context, &self.memory, self.profile.worker_threads, resident, self.profile.fuel)
+            .map_err(|trap| *trap)
     }
 
     /// Blocks that the whole device holds at a time.
     fn resident_blocks(&self, context: &LaunchContext<'_>) -> usize {
-        let by_threads = self.profile.max_threads_per_multiprocessor / context.threads().next_multiple_of(32).max(1);
+        let by_threads = self.profile.max_threads_per_multiprocessor
+            / context.threads().next_multiple_of(32).max(1);
         let shared = context.shared_bytes().max(1);
         let by_shared = u64::from(self.profile.shared_mem_per_multiprocessor) / shared;
         let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
@@ -264,8 +276,10 @@ impl Module {
                 functions.insert(function.name.clone(), Arc::new(function));
             }
         }
-        let global = |place: &Place| Global { address: place.address, size_bytes: place.size_bytes };
-        let globals = linked.globals.iter().map(|(name, place)| (name.clone(), global(place))).collect();
+        let global =
+            |place: &Place| Global { address: place.address, size_bytes: place.size_bytes };
+        let globals =
+            linked.globals.iter().map(|(name, place)| (name.clone(), global(place))).collect();
         let target = tree.target.first().cloned().unwrap_or_default();
         Ok(Self { functions, names, globals, version: tree.version, target, _storage: storage })
     }
@@ -342,7 +356,11 @@ pub struct Function {
 }
 
 impl Function {
-    fn new(tree: &ast::Function, program: Arc<Program>, storage: Arc<Storage>) -> Result<Self, LoadError> {
+    fn new(
+        tree: &ast::Function,
+        program: Arc<Program>,
+        storage: Arc<Storage>,
+    ) -> Result<Self, LoadError> {
         let (params, param_bytes) = program::param_layout(&tree.params)?;
         let info = &program.functions[0];
         let limit = |name: &str| {

@@ -27,7 +27,8 @@ fn words_with(module: &str, body: &str, n: u32) -> Vec<u32> {
     let device = device();
     let out = Buffer::new(&device, 4 * n as usize);
     let text = kernel(module, body);
-    launch(&device, &text, "k", [1, 1, 1], [n, 1, 1], &[out.address]).unwrap_or_else(|trap| panic!("{trap}"));
+    launch(&device, &text, "k", [1, 1, 1], [n, 1, 1], &[out.address])
+        .unwrap_or_else(|trap| panic!("{trap}"));
     out.u32s()
 }
 
@@ -48,7 +49,10 @@ fn lanes_take_their_own_branches_and_meet_again() {
 fn loops_of_different_lengths_end() {
     let body = "mov.b32 %r2, 0; LOOP: setp.ge.u32 %p1, %r2, %r0; @%p1 bra STORE;
         add.s32 %r1, %r1, %r2; add.s32 %r2, %r2, 1; bra.uni LOOP;";
-    assert_eq!(words(body, 70), (0..70u32).map(|i| i * i.saturating_sub(1) / 2).collect::<Vec<_>>());
+    assert_eq!(
+        words(body, 70),
+        (0..70u32).map(|i| i * i.saturating_sub(1) / 2).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -83,7 +87,10 @@ fn calls_pass_parameters_and_recurse() {
         { .param .b32 p0; .param .b32 q0; st.param.b32 [p0], %r2; call.uni (q0), factorial, (p0); ld.param.b32 %r1, [q0]; }
         { .param .b32 p0; .param .b32 q0; st.param.b32 [p0], %r1; call.uni (q0), twice, (p0); ld.param.b32 %r1, [q0]; }";
     let factorial = |n: u32| (1..=n).product::<u32>();
-    assert_eq!(words_with(FUNCTIONS, body, 32), (0..32).map(|i| 2 * factorial(i & 7)).collect::<Vec<_>>());
+    assert_eq!(
+        words_with(FUNCTIONS, body, 32),
+        (0..32).map(|i| 2 * factorial(i & 7)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -110,8 +117,14 @@ fn aggregates_pass_by_value() {
 #[test]
 fn shuffles_stay_in_their_segment() {
     let shuffle = |what: &str| words(&format!("shfl.sync.{what}, -1;"), 32);
-    assert_eq!(shuffle("down.b32 %r1, %r0, 1, 31"), (0..32).map(|i| (i + 1).min(31)).collect::<Vec<_>>());
-    assert_eq!(shuffle("up.b32 %r1, %r0, 2, 0"), (0..32u32).map(|i| if i < 2 { i } else { i - 2 }).collect::<Vec<_>>());
+    assert_eq!(
+        shuffle("down.b32 %r1, %r0, 1, 31"),
+        (0..32).map(|i| (i + 1).min(31)).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        shuffle("up.b32 %r1, %r0, 2, 0"),
+        (0..32u32).map(|i| if i < 2 { i } else { i - 2 }).collect::<Vec<_>>()
+    );
     assert_eq!(shuffle("bfly.b32 %r1, %r0, 3, 31"), (0..32).map(|i| i ^ 3).collect::<Vec<_>>());
     assert_eq!(shuffle("idx.b32 %r1, %r0, 5, 31"), [5; 32]);
     let segments: Vec<u32> = (0..32).map(|i| i / 8 * 8 + 3).collect();
@@ -124,16 +137,28 @@ fn shuffles_stay_in_their_segment() {
 fn votes_matches_and_reductions() {
     let odd = "and.b32 %r2, %r0, 1; setp.ne.s32 %p1, %r2, 0;";
     assert_eq!(words(&format!("{odd} vote.sync.ballot.b32 %r1, %p1, -1;"), 32), [0xaaaa_aaaa; 32]);
-    assert_eq!(words(&format!("{odd} vote.sync.any.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32), [1; 32]);
-    assert_eq!(words(&format!("{odd} vote.sync.all.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32), [0; 32]);
-    assert_eq!(words(&format!("{odd} vote.sync.uni.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32), [0; 32]);
+    assert_eq!(
+        words(&format!("{odd} vote.sync.any.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32),
+        [1; 32]
+    );
+    assert_eq!(
+        words(&format!("{odd} vote.sync.all.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32),
+        [0; 32]
+    );
+    assert_eq!(
+        words(&format!("{odd} vote.sync.uni.pred %p2, %p1, -1; selp.b32 %r1, 1, 0, %p2;"), 32),
+        [0; 32]
+    );
     let thirds = "rem.u32 %r2, %r0, 3;";
     let any = words(&format!("{thirds} match.any.sync.b32 %r1, %r2, -1;"), 32);
     assert_eq!(any[..3], [0x4924_9249, 0x9249_2492, 0x2492_4924]);
     let all = words("mov.b64 %rd5, 9; match.all.sync.b64 %r1|%p1, %rd5, -1;", 32);
     assert_eq!(all, [u32::MAX; 32]);
     assert_eq!(words("redux.sync.add.u32 %r1, %r0, -1;", 32), [496; 32]);
-    assert_eq!(words("neg.s32 %r2, %r0; redux.sync.min.s32 %r1, %r2, -1;", 32), [-31i32 as u32; 32]);
+    assert_eq!(
+        words("neg.s32 %r2, %r0; redux.sync.min.s32 %r1, %r2, -1;", 32),
+        [-31i32 as u32; 32]
+    );
     assert_eq!(words("redux.sync.xor.b32 %r1, %r0, -1;", 32), [0; 32]);
     let elected = words("elect.sync %r2|%p1, -1; selp.b32 %r1, 1, 0, %p1;", 32);
     assert_eq!((elected[0], elected.iter().sum::<u32>()), (1, 1));
@@ -167,8 +192,14 @@ fn collectives_inside_functions_meet_by_mask() {
 fn barriers_reduce_over_the_block() {
     let odd = "and.b32 %r2, %r0, 1; setp.ne.s32 %p1, %r2, 0;";
     assert_eq!(words(&format!("{odd} bar.red.popc.u32 %r1, 0, %p1;"), 100), [50; 100]);
-    assert_eq!(words(&format!("{odd} bar.red.or.pred %p2, 0, %p1; selp.b32 %r1, 1, 0, %p2;"), 100), [1; 100]);
-    assert_eq!(words(&format!("{odd} barrier.red.and.pred %p2, 0, %p1; selp.b32 %r1, 1, 0, %p2;"), 100), [0; 100]);
+    assert_eq!(
+        words(&format!("{odd} bar.red.or.pred %p2, 0, %p1; selp.b32 %r1, 1, 0, %p2;"), 100),
+        [1; 100]
+    );
+    assert_eq!(
+        words(&format!("{odd} barrier.red.and.pred %p2, 0, %p1; selp.b32 %r1, 1, 0, %p2;"), 100),
+        [0; 100]
+    );
 }
 
 #[test]

@@ -55,9 +55,15 @@ fn accesses_outside_any_space_are_caught() {
         ("ld.b32 %r1, [%rd0+-4];", Space::Global),
         ("atom.global.add.u32 %r1, [%rd0+256], 1;", Space::Global),
         (".shared .align 4 .b8 x[64]; ld.shared.b32 %r1, [x+64];", Space::Shared),
-        (".shared .align 4 .b8 x[64]; mov.b64 %rd1, x; cvta.shared.u64 %rd1, %rd1; st.b32 [%rd1+64], %r0;", Space::Shared),
+        (
+            ".shared .align 4 .b8 x[64]; mov.b64 %rd1, x; cvta.shared.u64 %rd1, %rd1; st.b32 [%rd1+64], %r0;",
+            Space::Shared,
+        ),
         (".local .align 4 .b8 x[64]; st.local.b32 [x+64], %r0;", Space::Local),
-        (".local .align 4 .b8 x[64]; mov.b64 %rd1, x; cvta.local.u64 %rd1, %rd1; ld.b32 %r1, [%rd1+64];", Space::Local),
+        (
+            ".local .align 4 .b8 x[64]; mov.b64 %rd1, x; cvta.local.u64 %rd1, %rd1; ld.b32 %r1, [%rd1+64];",
+            Space::Local,
+        ),
     ] {
         match trap(body, 32).kind {
             TrapKind::OutOfBounds { space: found, .. } => assert_eq!(found, space, "{body}"),
@@ -115,7 +121,8 @@ fn who_waits_in_a_deadlock_is_told() {
         other => panic!("{other:?}"),
     }
     // Lane 0 waits for all lanes at another shuffle than they do.
-    let body = "setp.eq.s32 %p1, %r0, 0; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra END;
+    let body =
+        "setp.eq.s32 %p1, %r0, 0; @%p1 bra A; shfl.sync.idx.b32 %r1, %r0, 0, 31, -1; bra END;
         A: shfl.sync.idx.b32 %r2, %r0, 0, 31, -1; END:";
     match trap(body, 32).kind {
         TrapKind::Deadlock { waiting } => assert_eq!(waiting[0].on, WaitsOn::Lanes(u32::MAX)),
@@ -128,7 +135,10 @@ fn wrong_masks_barriers_calls_and_branches_are_caught() {
     let body = "shfl.sync.idx.b32 %r1, %r0, 0, 31, 0x1;";
     assert_eq!(trap(body, 32).kind, TrapKind::InvalidMask { lane: 1, mask: 1 });
     assert!(matches!(trap("bar.sync 16;", 32).kind, TrapKind::InvalidBarrier { barrier: 16, .. }));
-    assert!(matches!(trap("bar.sync 0, 33;", 32).kind, TrapKind::InvalidBarrier { threads: 33, .. }));
+    assert!(matches!(
+        trap("bar.sync 0, 33;", 32).kind,
+        TrapKind::InvalidBarrier { threads: 33, .. }
+    ));
     let body = "P: .callprototype _ (); mov.b64 %rd1, 64; call %rd1, (), P;";
     assert_eq!(trap(body, 1).kind, TrapKind::InvalidCall { address: 64 });
     let body = "T: .branchtargets A; brx.idx %r0, T; A:";
@@ -147,7 +157,8 @@ fn endless_recursion_and_endless_loops_end() {
     );
     let trap = launch(&device, &text, "k", [1, 1, 1], [32, 1, 1], &[]).unwrap_err();
     assert!(matches!(trap.kind, TrapKind::StackOverflow { .. }), "{trap}");
-    let device = Device::new(Profile { worker_threads: 2, fuel: Some(100_000), ..Profile::hopper() });
+    let device =
+        Device::new(Profile { worker_threads: 2, fuel: Some(100_000), ..Profile::hopper() });
     let text = kernel("LOOP: bra LOOP;");
     let trap = launch(&device, &text, "k", [4, 1, 1], [32, 1, 1], &[0]).unwrap_err();
     assert_eq!(trap.kind, TrapKind::Fuel { instructions: 100_000 });
@@ -162,9 +173,13 @@ fn load_error(text: &str) -> LoadError {
 
 #[test]
 fn unknown_instructions_are_named_even_in_functions_never_called() {
-    let text = format!("{HEAD}.func never() {{\n.reg .b32 %r<2>;\nadd.frob.s32 %r0, %r1, %r1;\nret; }}");
+    let text =
+        format!("{HEAD}.func never() {{\n.reg .b32 %r<2>;\nadd.frob.s32 %r0, %r1, %r1;\nret; }}");
     let error = load_error(&text);
-    assert_eq!(error, LoadError::UnknownInstruction { instruction: "add.frob.s32".into(), line: 6 });
+    assert_eq!(
+        error,
+        LoadError::UnknownInstruction { instruction: "add.frob.s32".into(), line: 6 }
+    );
     for (body, spelled) in [
         ("tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [%rd0, {%r1, %r1}];", "tex.2d.v4.f32.s32"),
         ("add.ftz.s32 %r1, %r1, %r1;", "add.ftz.s32"),
@@ -195,7 +210,9 @@ fn operands_are_checked_when_loading() {
     ] {
         assert!(matches!(load_error(&kernel(body)), LoadError::Invalid { .. }), "{body}");
     }
-    for body in ["bra NOWHERE;", "add.s32 %r1, %q1, %r1;", "call.uni absent, ();", "mov.b64 %rd1, absent;"] {
+    for body in
+        ["bra NOWHERE;", "add.s32 %r1, %q1, %r1;", "call.uni absent, ();", "mov.b64 %rd1, absent;"]
+    {
         assert!(matches!(load_error(&kernel(body)), LoadError::Unresolved { .. }), "{body}");
     }
 }
@@ -210,7 +227,24 @@ fn texts_for_others_are_refused() {
         assert!(matches!(load_error(&text), LoadError::UnsupportedTarget { .. }), "{target}");
     }
     for target in ["sm_50", "sm_80", "sm_90", "sm_90a"] {
-        assert!(device().load(&format!(".version 8.6\n.target {target}\n.address_size 64\n")).is_ok());
+        assert!(
+            device().load(&format!(".version 8.6\n.target {target}\n.address_size 64\n")).is_ok()
+        );
     }
     assert!(matches!(load_error("rubbish"), LoadError::Parse(_)));
+}
+
+#[test]
+fn sizes_past_all_limits_are_refused_when_loading() {
+    for module in [
+        ".global .align 1 .b8 x[99999999999999];\n",
+        ".shared .align 4 .b8 x[300000];\n.func f() { .reg .b64 %rd<2>; mov.b64 %rd1, x; ret; }\n",
+        ".func f() { .local .b8 x[99999999]; ret; }\n",
+        ".func f(.param .b8 x[99999999]) { ret; }\n",
+        ".visible .entry f(.param .b8 x[99999]) { ret; }\n",
+        ".func f() { .reg .b32 %r<99999999>; ret; }\n",
+    ] {
+        let error = load_error(&format!("{HEAD}{module}"));
+        assert!(matches!(error, LoadError::Invalid { .. }), "{module}: {error}");
+    }
 }

@@ -18,7 +18,10 @@ fn sums_round_as_asked() {
     check2("add.f32 d32, a32, b32;", &[(INF, INF | 1 << 31, NAN), (0x7f80_0001, 0, NAN)]);
     check2("add.ftz.f32 d32, a32, b32;", &[(TINY, TINY, 0), (TINY | 1 << 31, 1 << 31, 1 << 31)]);
     check2("add.f32 d32, a32, b32;", &[(TINY, TINY, 2)]);
-    check2("add.sat.f32 d32, a32, b32;", &[(f(0.75), f(0.75), f(1.)), (f(-3.), f(1.), 0), (NAN, 0, 0)]);
+    check2(
+        "add.sat.f32 d32, a32, b32;",
+        &[(f(0.75), f(0.75), f(1.)), (f(-3.), f(1.), 0), (NAN, 0, 0)],
+    );
     check2("sub.rn.f32 d32, a32, b32;", &[(f(3.), f(5.), f(-2.))]);
     check2("mul.rn.f32 d32, a32, b32;", &[(f(3.), f(5.), f(15.)), (0, INF, NAN)]);
     check2("add.rn.f64 d64, a64, b64;", &[(d(0.1), d(0.2), d(0.1 + 0.2))]);
@@ -29,7 +32,10 @@ fn sums_round_as_asked() {
 #[test]
 fn fma_rounds_once() {
     let a = 1. + 2f32.powi(-12);
-    check3("fma.rn.f32 d32, a32, b32, c32;", &[(f(a), f(a), f(-1.), f(a.mul_add(a, -1.))), (f(2.), f(3.), f(4.), f(10.))]);
+    check3(
+        "fma.rn.f32 d32, a32, b32, c32;",
+        &[(f(a), f(a), f(-1.), f(a.mul_add(a, -1.))), (f(2.), f(3.), f(4.), f(10.))],
+    );
     check3("mad.rn.f32 d32, a32, b32, c32;", &[(f(2.), f(3.), f(4.), f(10.))]);
     let a = 1. + 2f64.powi(-30);
     check3("fma.rn.f64 d64, a64, b64, c64;", &[(d(a), d(a), d(-1.), d(a.mul_add(a, -1.)))]);
@@ -37,7 +43,10 @@ fn fma_rounds_once() {
 
 #[test]
 fn quotients_and_roots() {
-    check2("div.rn.f32 d32, a32, b32;", &[(f(1.), f(3.), f(1. / 3.)), (f(1.), 0, INF), (0, 0, NAN)]);
+    check2(
+        "div.rn.f32 d32, a32, b32;",
+        &[(f(1.), f(3.), f(1. / 3.)), (f(1.), 0, INF), (0, 0, NAN)],
+    );
     check2("div.rz.f32 d32, a32, b32;", &[(f(1.), f(3.), f(1. / 3.) - 1)]);
     check2("div.rn.f64 d64, a64, b64;", &[(d(1.), d(3.), d(1. / 3.))]);
     check2("div.full.f32 d32, a32, b32;", &[(f(6.), f(3.), f(2.))]);
@@ -57,11 +66,17 @@ fn quotients_and_roots() {
 
 #[test]
 fn minimum_and_maximum_drop_nan_unless_told() {
-    check2("min.f32 d32, a32, b32;", &[(NAN, f(1.), f(1.)), (f(1.), f(2.), f(1.)), (0, 1 << 31, 1 << 31)]);
+    check2(
+        "min.f32 d32, a32, b32;",
+        &[(NAN, f(1.), f(1.)), (f(1.), f(2.), f(1.)), (0, 1 << 31, 1 << 31)],
+    );
     check2("max.f32 d32, a32, b32;", &[(f(1.), NAN, f(1.)), (1 << 31, 0, 0)]);
     check2("min.NaN.f32 d32, a32, b32;", &[(NAN, f(1.), NAN)]);
     check2("max.ftz.f32 d32, a32, b32;", &[(TINY, 1 << 31, 0)]);
-    check2("max.xorsign.abs.f32 d32, a32, b32;", &[(f(-3.), f(2.), f(-3.)), (f(-3.), f(-2.), f(3.))]);
+    check2(
+        "max.xorsign.abs.f32 d32, a32, b32;",
+        &[(f(-3.), f(2.), f(-3.)), (f(-3.), f(-2.), f(3.))],
+    );
     check2("max.f64 d64, a64, b64;", &[(d(f64::NAN), d(2.), d(2.))]);
 }
 
@@ -94,11 +109,18 @@ fn comparisons_know_the_unordered() {
         ("num", 1, 1, 1, 0),
         ("nan", 0, 0, 0, 1),
     ] {
-        let rows = [(f(1.), f(2.), less), (0, 1 << 31, equal), (f(2.), f(1.), more), (NAN, f(1.), nan)];
+        let rows =
+            [(f(1.), f(2.), less), (0, 1 << 31, equal), (f(2.), f(1.), more), (NAN, f(1.), nan)];
         check2(&format!("setp.{name}.f32 pd, a32, b32;"), &rows);
-        let wide = [(d(1.), d(2.), less), (0, 1 << 63, equal), (d(2.), d(1.), more), (d(f64::NAN), 0, nan)];
+        let wide = [
+            (d(1.), d(2.), less),
+            (0, 1 << 63, equal),
+            (d(2.), d(1.), more),
+            (d(f64::NAN), 0, nan),
+        ];
         check2(&format!("setp.{name}.f64 pd, a64, b64;"), &wide);
-        let half = [(0x3c00, 0x4000, less), (0, 0x8000, equal), (0x4000, 0x3c00, more), (0x7fff, 0, nan)];
+        let half =
+            [(0x3c00, 0x4000, less), (0, 0x8000, equal), (0x4000, 0x3c00, more), (0x7fff, 0, nan)];
         check2(&format!("setp.{name}.f16 pd, a16, b16;"), &half);
     }
     check2("setp.eq.ftz.f32 pd, a32, b32;", &[(TINY, 0, 1)]);
@@ -120,8 +142,14 @@ fn conversions_from_integers() {
 #[test]
 fn conversions_to_integers_clamp() {
     check1("cvt.rzi.s32.f32 d32, a32;", &[(f(-1.9), 0xffff_ffff), (f(3e9), 0x7fff_ffff), (NAN, 0)]);
-    check1("cvt.rzi.u32.f32 d32, a32;", &[(f(-5.), 0), (f(3e9), 3_000_000_000), (INF, 0xffff_ffff)]);
-    check1("cvt.rni.s32.f32 d32, a32;", &[(f(2.5), 2), (f(3.5), 4), (f(-2.5), (-2i32) as u32 as u64)]);
+    check1(
+        "cvt.rzi.u32.f32 d32, a32;",
+        &[(f(-5.), 0), (f(3e9), 3_000_000_000), (INF, 0xffff_ffff)],
+    );
+    check1(
+        "cvt.rni.s32.f32 d32, a32;",
+        &[(f(2.5), 2), (f(3.5), 4), (f(-2.5), (-2i32) as u32 as u64)],
+    );
     check1("cvt.rmi.s32.f32 d32, a32;", &[(f(-0.5), 0xffff_ffff)]);
     check1("cvt.rpi.s64.f64 d64, a64;", &[(d(1.1), 2)]);
     check1("cvt.rzi.u8.f32 d32, a32;", &[(f(300.), 255), (f(7.9), 7)]);
@@ -138,7 +166,10 @@ fn conversions_between_formats() {
     check1("cvt.f32.f16 d32, a16;", &[(0x3c00, f(1.)), (1, f(2f32.powi(-24)))]);
     check1("cvt.rn.f16.f32 d16, a32;", &[(f(1.), 0x3c00), (f(1e6), 0x7c00), (NAN, 0x7fff)]);
     check1("cvt.f32.bf16 d32, a16;", &[(0x3f80, f(1.))]);
-    check1("cvt.rn.bf16.f32 d16, a32;", &[(f(1.), 0x3f80), (0x3f80_8000, 0x3f80), (0x3f81_8000, 0x3f82)]);
+    check1(
+        "cvt.rn.bf16.f32 d16, a32;",
+        &[(f(1.), 0x3f80), (0x3f80_8000, 0x3f80), (0x3f81_8000, 0x3f82)],
+    );
     check1("cvt.rmi.f32.f32 d32, a32;", &[(f(-1.5), f(-2.))]);
     check1("cvt.rzi.f64.f64 d64, a64;", &[(d(-1.5), d(-1.))]);
     check1("cvt.sat.f32.f32 d32, a32;", &[(f(7.), f(1.)), (f(-7.), 0)]);

@@ -36,7 +36,10 @@ fn products_have_two_halves() {
     check2("mul.wide.s32 d64, a32, b32;", &[(M32, 7, (-7i64) as u64)]);
     check3("mad.lo.s32 d32, a32, b32, c32;", &[(3, 4, 5, 17), (M32, 1, 1, 0)]);
     check3("mad.hi.u32 d32, a32, b32, c32;", &[(M32, M32, 2, 0)]);
-    check3("mad.hi.sat.s32 d32, a32, b32, c32;", &[(0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff)]);
+    check3(
+        "mad.hi.sat.s32 d32, a32, b32, c32;",
+        &[(0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff)],
+    );
     check3("mad.wide.s32 d64, a32, b32, c64;", &[(M32, 2, 10, 8)]);
     check3("mad.wide.u16 d32, a16, b16, c32;", &[(0xffff, 2, M32, 0x1_fffd)]);
     check2("mul24.lo.u32 d32, a32, b32;", &[(0xff00_0003, 5, 15)]);
@@ -45,8 +48,14 @@ fn products_have_two_halves() {
 
 #[test]
 fn quotients_go_towards_zero() {
-    check2("div.s32 d32, a32, b32;", &[(-7i32 as u32 as u64, 2, -3i32 as u32 as u64), (MIN32, M32, MIN32)]);
-    check2("rem.s32 d32, a32, b32;", &[(-7i32 as u32 as u64, 2, M32), (7, -2i32 as u32 as u64, 1), (MIN32, M32, 0)]);
+    check2(
+        "div.s32 d32, a32, b32;",
+        &[(-7i32 as u32 as u64, 2, -3i32 as u32 as u64), (MIN32, M32, MIN32)],
+    );
+    check2(
+        "rem.s32 d32, a32, b32;",
+        &[(-7i32 as u32 as u64, 2, M32), (7, -2i32 as u32 as u64, 1), (MIN32, M32, 0)],
+    );
     check2("div.u64 d64, a64, b64;", &[(u64::MAX, 10, u64::MAX / 10)]);
     check2("rem.u64 d64, a64, b64;", &[(u64::MAX, 10, 5)]);
     check2("div.u16 d16, a16, b16;", &[(0xffff, 0x10, 0xfff)]);
@@ -117,7 +126,10 @@ fn shifts_clamp() {
 
 #[test]
 fn fields_and_counts() {
-    check3("bfe.u32 d32, a32, b32, c32;", &[(0xabcd, 4, 8, 0xbc), (M32, 28, 8, 0xf), (M32, 0, 0, 0)]);
+    check3(
+        "bfe.u32 d32, a32, b32, c32;",
+        &[(0xabcd, 4, 8, 0xbc), (M32, 28, 8, 0xf), (M32, 0, 0, 0)],
+    );
     check3("bfe.s32 d32, a32, b32, c32;", &[(0xabcd, 4, 8, 0xffff_ffbc)]);
     check3("bfe.u64 d64, a64, b32, c32;", &[(0xabcd << 32, 36, 8, 0xbc)]);
     check3("bfi.b32 d32, a32, b32, c32, 8;", &[(0xff, 0, 4, 0xff0)]);
@@ -160,7 +172,10 @@ fn comparisons_of_integers() {
     check3("selp.b64 d64, a64, b64, pc;", &[(1 << 40, 9, 1, 1 << 40)]);
     check3("selp.b16 d16, a16, b16, pc;", &[(7, 9, 0, 9)]);
     check3("slct.b32.s32 d32, a32, b32, c32;", &[(7, 9, 0, 7), (7, 9, M32, 9)]);
-    check3("slct.u64.f32 d64, a64, b64, c32;", &[(7, 9, 0x8000_0000, 7), (7, 9, 0xbf80_0000, 9), (7, 9, 0x7fc0_0000, 9)]);
+    check3(
+        "slct.u64.f32 d64, a64, b64, c32;",
+        &[(7, 9, 0x8000_0000, 7), (7, 9, 0xbf80_0000, 9), (7, 9, 0x7fc0_0000, 9)],
+    );
 }
 
 #[test]
@@ -170,12 +185,15 @@ fn moves_pack_and_unpack() {
     check1("mov.b64 {d32, e32}, a64;", &[(7 << 32 | 3, 3)]);
     check2("mov.b32 d32, {a16, b16};", &[(0x1234, 0xabcd, 0xabcd_1234)]);
     check1("mov.b32 {e16, d16}, a32;", &[(0xabcd_1234, 0xabcd)]);
-    check1("{ .reg .b16 x, y, z, w; mov.b64 {x, y, z, w}, a64; mov.b64 d64, {w, z, y, x}; }", &[(
-        0x1111_2222_3333_4444,
-        0x4444_3333_2222_1111,
-    )]);
+    check1(
+        "{ .reg .b16 x, y, z, w; mov.b64 {x, y, z, w}, a64; mov.b64 d64, {w, z, y, x}; }",
+        &[(0x1111_2222_3333_4444, 0x4444_3333_2222_1111)],
+    );
     // A part may be the whole's own register.
-    check1("mov.b64 a64, a64; mov.b64 {a32, e32}, a64; add.s32 d32, a32, e32;", &[(5 << 32 | 6, 11)]);
+    check1(
+        "mov.b64 a64, a64; mov.b64 {a32, e32}, a64; add.s32 d32, a32, e32;",
+        &[(5 << 32 | 6, 11)],
+    );
     check1("mov.b32 d32, 0f3F800000;", &[(0, 0x3f80_0000)]);
     check1("mov.u32 d32, WARP_SZ;", &[(0, 32)]);
     check1("mov.b16 d16, -1;", &[(0, 0xffff)]);
@@ -209,7 +227,9 @@ fn partial_warps_compute_like_full_ones() {
     let rows: Vec<[u64; 3]> = (0..77).map(|i| [i * 0x9e37_79b9, i ^ 0x55, i % 40]).collect();
     let expected: Vec<u64> = rows
         .iter()
-        .map(|[a, b, c]| u64::from((*a as u32).wrapping_mul(*b as u32).checked_shr(*c as u32).unwrap_or(0)))
+        .map(|[a, b, c]| {
+            u64::from((*a as u32).wrapping_mul(*b as u32).checked_shr(*c as u32).unwrap_or(0))
+        })
         .collect();
     assert_eq!(eval("mul.lo.u32 e32, a32, b32; shr.u32 d32, e32, c32;", &rows), expected);
 }

@@ -11,7 +11,8 @@ fn words(body: &str, n: u32) -> Vec<u32> {
     let device = device();
     let out = Buffer::new(&device, 4 * n as usize);
     let text = kernel("", body);
-    launch(&device, &text, "k", [1, 1, 1], [n, 1, 1], &[out.address]).unwrap_or_else(|trap| panic!("{trap}"));
+    launch(&device, &text, "k", [1, 1, 1], [n, 1, 1], &[out.address])
+        .unwrap_or_else(|trap| panic!("{trap}"));
     out.u32s()
 }
 
@@ -33,7 +34,8 @@ fn kernel(module: &str, body: &str) -> String {
 
 #[test]
 fn narrow_loads_extend_to_their_register() {
-    let body = |load: &str| format!("{{ .local .align 8 .b8 x[8]; st.local.b64 [x], a64; {load} }}");
+    let body =
+        |load: &str| format!("{{ .local .align 8 .b8 x[8]; st.local.b64 [x], a64; {load} }}");
     check1(&body("ld.local.s8 d32, [x];"), &[(0x80, 0xffff_ff80), (0x7f, 0x7f)]);
     check1(&body("ld.local.u8 d32, [x+1];"), &[(0x8000, 0x80)]);
     check1(&body("ld.local.s16 d64, [x];"), &[(0x8000, 0xffff_ffff_ffff_8000)]);
@@ -42,7 +44,10 @@ fn narrow_loads_extend_to_their_register() {
     check1(&body("ld.local.s32 d64, [x];"), &[(0x8000_0000, 0xffff_ffff_8000_0000)]);
     check1(&body("ld.local.v2.b32 {e32, d32}, [x];"), &[(7 << 32 | 3, 7)]);
     check1(&body("st.local.b8 [x], 0x1ff; ld.local.b64 d64, [x];"), &[(0, 0xff)]);
-    check1(&body("st.local.v2.b16 [x+4], {a16, a16}; ld.local.b64 d64, [x];"), &[(5, 5 | 5 << 32 | 5 << 48)]);
+    check1(
+        &body("st.local.v2.b16 [x+4], {a16, a16}; ld.local.b64 d64, [x];"),
+        &[(5, 5 | 5 << 32 | 5 << 48)],
+    );
 }
 
 #[test]
@@ -149,15 +154,24 @@ fn atomics_return_what_was_there() {
     assert_eq!(last("red.shared.or.b32 [cell], %r0;"), 63);
     assert_eq!(last("red.shared.inc.u32 [cell], 4;"), 64 % 5);
     assert_eq!(last("red.shared.dec.u32 [cell], 2;"), 2);
-    assert_eq!(last("cvt.rn.f32.u32 %r2, %r0; red.shared.add.f32 [cell], %r2;"), (63f32 * 32.).to_bits());
+    assert_eq!(
+        last("cvt.rn.f32.u32 %r2, %r0; red.shared.add.f32 [cell], %r2;"),
+        (63f32 * 32.).to_bits()
+    );
     assert_eq!(last("atom.shared.exch.b32 %r3, [cell], 77;"), 77);
-    assert_eq!(last("atom.shared.cas.b32 %r3, [cell], 0, 5; atom.shared.cas.b32 %r3, [cell], 5, 6;"), 6);
+    assert_eq!(
+        last("atom.shared.cas.b32 %r3, [cell], 0, 5; atom.shared.cas.b32 %r3, [cell], 5, 6;"),
+        6
+    );
     assert_eq!(last("red.shared.add.noftz.f16x2 [cell], 0x3c003c00;"), 0x5400_5400);
 }
 
 #[test]
 fn global_atomics_meet_across_blocks_and_workers() {
-    let device = emulator::Device::new(emulator::Profile { worker_threads: 4, ..emulator::Profile::hopper() });
+    let device = emulator::Device::new(emulator::Profile {
+        worker_threads: 4,
+        ..emulator::Profile::hopper()
+    });
     let out = Buffer::of_u64(&device, &[0, 0, 0]);
     let text = format!(
         "{HEAD}.visible .entry k(.param .u64 k_out) {{
@@ -207,8 +221,13 @@ fn parameters_may_be_narrow_and_read_by_address() {
     params[4..8].copy_from_slice(&7u32.to_le_bytes());
     params[8..12].copy_from_slice(&9u32.to_le_bytes());
     params[16..].copy_from_slice(&out.address.to_le_bytes());
-    let launch =
-        Launch { function: &function, grid: [1; 3], block: [1; 3], dynamic_shared_bytes: 0, params: &params };
+    let launch = Launch {
+        function: &function,
+        grid: [1; 3],
+        block: [1; 3],
+        dynamic_shared_bytes: 0,
+        params: &params,
+    };
     device.launch(&launch).unwrap();
     assert_eq!(out.u32s(), [200, 60000, 14, 18]);
 }
@@ -232,6 +251,7 @@ fn special_registers_say_where_a_thread_is() {
             ret; }}"
     );
     launch(&device, &text, "k", [2, 3, 1], [2, 3, 4], &[out.address]).unwrap();
-    let expected: Vec<u32> = (0..6).flat_map(|block| (0..24).map(move |lane| lane * 100 + block)).collect();
+    let expected: Vec<u32> =
+        (0..6).flat_map(|block| (0..24).map(move |lane| lane * 100 + block)).collect();
     assert_eq!(out.u32s(), expected);
 }

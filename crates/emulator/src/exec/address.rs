@@ -10,7 +10,12 @@ pub trait Window {
     /// Which.
     const SPACE: Space;
     /// Turns the addresses of a warp into those of the host.
-    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>>;
+    fn resolve(
+        cx: &mut Cx<'_>,
+        frame: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>>;
 }
 
 /// An access of a warp.
@@ -30,11 +35,19 @@ pub struct Request {
 impl Request {
     /// The highest address that may be touched first, when an access ends at `end`.
     fn fits(&self, base: u64, end: u64) -> bool {
-        self.low >= base && self.high <= end.wrapping_sub(u64::from(self.bytes)) && end >= u64::from(self.bytes)
+        self.low >= base
+            && self.high <= end.wrapping_sub(u64::from(self.bytes))
+            && end >= u64::from(self.bytes)
     }
 
     #[cold]
-    fn out_of_bounds(&self, lane: usize, space: Space, address: u64, nearest: Option<Nearest>) -> Box<Fault> {
+    fn out_of_bounds(
+        &self,
+        lane: usize,
+        space: Space,
+        address: u64,
+        nearest: Option<Nearest>,
+    ) -> Box<Fault> {
         let Self { access, bytes, .. } = *self;
         Fault::new(lane, TrapKind::OutOfBounds { access, space, address, bytes, nearest })
     }
@@ -85,7 +98,12 @@ impl Window for Global {
     const SPACE: Space = Space::Global;
 
     #[inline(always)]
-    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         match cx.cursor.span(request.low) {
             Some((base, end)) if request.fits(base, end) => Ok(()),
             _ => global_by_lane(cx, request, at, Space::Global),
@@ -100,7 +118,12 @@ impl Window for Const {
     const SPACE: Space = Space::Const;
 
     #[inline(always)]
-    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         match cx.cursor.span(request.low) {
             Some((base, end)) if request.fits(base, end) => Ok(()),
             _ => global_by_lane(cx, request, at, Space::Const),
@@ -109,7 +132,12 @@ impl Window for Const {
 }
 
 #[cold]
-fn global_by_lane(cx: &mut Cx<'_>, request: &Request, at: &Row64, space: Space) -> Result<(), Box<Fault>> {
+fn global_by_lane(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &Row64,
+    space: Space,
+) -> Result<(), Box<Fault>> {
     lanes(request.mask).try_for_each(|lane| check_global(cx, request, at[lane], lane, space))
 }
 
@@ -136,13 +164,23 @@ impl Window for Shared {
     const SPACE: Space = Space::Shared;
 
     #[inline(always)]
-    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         shared(cx, request, at, 0)
     }
 }
 
 #[inline(always)]
-fn shared(cx: &mut Cx<'_>, request: &Request, at: &mut Row64, window: u64) -> Result<(), Box<Fault>> {
+fn shared(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &mut Row64,
+    window: u64,
+) -> Result<(), Box<Fault>> {
     let bytes = cx.block.shared_bytes;
     if !request.fits(window, window + bytes) {
         return Err(outside(request, at, RegionKind::Shared, Shared::SPACE, (window, bytes)));
@@ -179,7 +217,12 @@ impl Window for Local {
     const SPACE: Space = Space::Local;
 
     #[inline(always)]
-    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        frame: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         local(cx, frame, request, at, 0)
     }
 }
@@ -193,7 +236,13 @@ fn local(
     window: u64,
 ) -> Result<(), Box<Fault>> {
     if !request.fits(window, window + frame.local_end) {
-        return Err(outside(request, at, RegionKind::Local, Local::SPACE, (window, frame.local_end)));
+        return Err(outside(
+            request,
+            at,
+            RegionKind::Local,
+            Local::SPACE,
+            (window, frame.local_end),
+        ));
     }
     let (base, stride) = (cx.warp.local.as_ptr() as u64, cx.warp.local_stride);
     for (lane, address) in at.iter_mut().enumerate() {
@@ -208,12 +257,22 @@ pub struct Param;
 impl Window for Param {
     const SPACE: Space = Space::Param;
 
-    fn resolve(cx: &mut Cx<'_>, _: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         param(cx, request, at, 0)
     }
 }
 
-fn param(cx: &mut Cx<'_>, request: &Request, at: &mut Row64, window: u64) -> Result<(), Box<Fault>> {
+fn param(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &mut Row64,
+    window: u64,
+) -> Result<(), Box<Fault>> {
     let bytes = cx.launch.param_bytes;
     if !request.fits(window, window + bytes) || request.access != Access::Load {
         return Err(outside(request, at, RegionKind::Param, Param::SPACE, (window, bytes)));
@@ -232,7 +291,12 @@ impl Window for Generic {
     const SPACE: Space = Space::Generic;
 
     #[inline(always)]
-    fn resolve(cx: &mut Cx<'_>, frame: &Frame, request: &Request, at: &mut Row64) -> Result<(), Box<Fault>> {
+    fn resolve(
+        cx: &mut Cx<'_>,
+        frame: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
         if request.high < SHARED_BASE {
             return match cx.cursor.span(request.low) {
                 Some((base, end)) if request.fits(base, end) => Ok(()),

@@ -42,7 +42,8 @@ impl BlockState {
         let Arrival { barrier, threads, waits, .. } = arrival;
         let invalid = TrapKind::InvalidBarrier { barrier, threads: threads.unwrap_or(0) };
         let Some(own) = self.barriers.get_mut(barrier as usize) else { return Err(invalid) };
-        let fits = threads.is_none_or(|threads| threads > 0 && threads.is_multiple_of(LANES as u32));
+        let fits =
+            threads.is_none_or(|threads| threads > 0 && threads.is_multiple_of(LANES as u32));
         if !fits || (own.used && own.threads != threads) {
             return Err(invalid);
         }
@@ -133,7 +134,12 @@ impl Block {
         }
     }
 
-    fn run_warp(&mut self, cx: &mut Cx<'_>, index: usize, budget: &mut i64) -> Result<(), Box<Trap>> {
+    fn run_warp(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: usize,
+        budget: &mut i64,
+    ) -> Result<(), Box<Trap>> {
         let mut slice = SLICE.min(*budget);
         let given = slice;
         let pause = self.warps[index].run(cx, &mut slice);
@@ -169,7 +175,10 @@ impl Block {
         let waiting = self.warps.iter().map(|warp| (warp.at_barrier(number).0, warp.state.alive));
         match barrier.threads {
             Some(threads) => {
-                let came: u32 = waiting.filter(|(mask, _)| *mask != 0).map(|(mask, alive)| weight(mask, alive)).sum();
+                let came: u32 = waiting
+                    .filter(|(mask, _)| *mask != 0)
+                    .map(|(mask, alive)| weight(mask, alive))
+                    .sum();
                 came + barrier.passed >= threads
             }
             None => waiting.into_iter().all(|(mask, alive)| mask == alive),
@@ -202,8 +211,13 @@ impl Block {
     /// The trap of a block that is stopped from outside, at whatever it would do next.
     pub fn out_of_fuel(&self, cx: &Cx<'_>, kind: TrapKind) -> Trap {
         let program = cx.launch.program;
-        let next = self.warps.iter().enumerate().find_map(|(index, warp)| Some((index, warp.groups.first()?)));
-        let (warp, pc, lane) = next.map_or((0, 0, 0), |(warp, group)| (warp, group.pc, group.mask.trailing_zeros()));
+        let next = self
+            .warps
+            .iter()
+            .enumerate()
+            .find_map(|(index, warp)| Some((index, warp.groups.first()?)));
+        let (warp, pc, lane) =
+            next.map_or((0, 0, 0), |(warp, group)| (warp, group.pc, group.mask.trailing_zeros()));
         Trap {
             kernel: program.name.clone(),
             block: self.state.index,
@@ -250,7 +264,9 @@ fn give(frame: &mut Frame, op: &Op, mask: u32, came: u32, held: u32) {
             let row = &mut frame.rows32[op.slots[0] as usize];
             lanes(mask).for_each(|lane| row[lane] = held);
         }
-        REDUCE_ALL => frame.set_predicate(op.slots[0], u32::from(held == came).wrapping_neg(), mask),
+        REDUCE_ALL => {
+            frame.set_predicate(op.slots[0], u32::from(held == came).wrapping_neg(), mask)
+        }
         REDUCE_ANY => frame.set_predicate(op.slots[0], u32::from(held > 0).wrapping_neg(), mask),
         _ => {}
     }
@@ -265,7 +281,9 @@ impl Warp {
             for lane in lanes(group.mask) {
                 match group.wait {
                     Wait::Ready => {}
-                    Wait::Barrier(number) => out.push((lane, group.pc - 1, WaitsOn::Barrier(number))),
+                    Wait::Barrier(number) => {
+                        out.push((lane, group.pc - 1, WaitsOn::Barrier(number)))
+                    }
                     Wait::Lanes => {
                         let members = self.members(&group, lane);
                         out.push((lane, group.pc, WaitsOn::Lanes(members)));

@@ -48,7 +48,7 @@ pub fn run(
     workers: usize,
     resident: usize,
     fuel: Option<u64>,
-) -> Result<Stats, Trap> {
+) -> Result<Stats, Box<Trap>> {
     let blocks: u64 = launch.grid.iter().map(|count| u64::from(*count)).product();
     let workers = workers.clamp(1, blocks.clamp(1, 1 << 16) as usize);
     let shared = Shared {
@@ -70,7 +70,7 @@ pub fn run(
         work(&shared);
     });
     match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(trap) => Err(*trap),
+        Some(trap) => Err(trap),
         None => Ok(Stats {
             lane_instructions: shared.lane_instructions.into_inner(),
             warp_instructions: shared.warp_instructions.into_inner(),
@@ -96,7 +96,9 @@ fn run_blocks(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
     let mut fruitless = 0;
     let mut size = 1;
     while !shared.stop.load(Ordering::Acquire) {
-        while resident.len() < size && let Some(number) = next_block(shared) {
+        while resident.len() < size
+            && let Some(number) = next_block(shared)
+        {
             let mut block = free.pop().unwrap_or_else(|| Block::new(shared.launch));
             block.start(shared.launch, number);
             resident.push_back(block);

@@ -72,7 +72,11 @@ impl Slots {
         operands: &[Operand],
     ) -> Result<u64, LoadError> {
         if !takes(form, operands.len()) {
-            return Err(emitter.invalid(format!("`{}` does not take {} operands", form.opcode, operands.len())));
+            return Err(emitter.invalid(format!(
+                "`{}` does not take {} operands",
+                form.opcode,
+                operands.len()
+            )));
         }
         let mut imm = 0;
         for (word, operand) in form.operands.split_whitespace().zip(operands) {
@@ -102,7 +106,10 @@ impl Slots {
             "=p|q" | "=t|p" => {
                 let first = if word == "=p|q" { Some(Type::Pred) } else { modifiers.ty(0) };
                 let first = first.ok_or_else(lacking)?;
-                emitter.destination_pair(operand, first)?.into_iter().for_each(|slot| self.add(slot));
+                emitter
+                    .destination_pair(operand, first)?
+                    .into_iter()
+                    .for_each(|slot| self.add(slot));
             }
             _ => {
                 let (name, destination) = match word.strip_prefix('=') {

@@ -15,12 +15,23 @@ const SETS: &[(&str, &[&str])] = &[
     ("roundint", &["rni", "rzi", "rmi", "rpi"]),
     ("bool", &["and", "or", "xor"]),
     ("scope", &["cta", "cluster", "gpu", "sys"]),
-    ("mem", &[
-        "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64",
-    ]),
-    ("evict", &[
-        "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
-    ]),
+    (
+        "mem",
+        &[
+            "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64", "s8", "s16", "s32",
+            "s64", "f32", "f64",
+        ],
+    ),
+    (
+        "evict",
+        &[
+            "L1::evict_normal",
+            "L1::evict_unchanged",
+            "L1::evict_first",
+            "L1::evict_last",
+            "L1::no_allocate",
+        ],
+    ),
     ("evict2", &["L2::evict_normal", "L2::evict_first", "L2::evict_last"]),
     ("prefetch", &["L2::64B", "L2::128B", "L2::256B"]),
     ("compare", &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"]),
@@ -103,7 +114,8 @@ mod tests {
     use super::*;
 
     fn fit(pattern: &str, dotted: &str) -> bool {
-        let words: Vec<String> = dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let words: Vec<String> =
+            dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         matches(pattern, &words)
     }
 

@@ -73,7 +73,7 @@ fn frame_param(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<Span, L
         return Err(emitter.invalid("parameters in registers are not supported; use `.param`"));
     }
     let (bytes, align) = layout::size(variable)?;
-    let span = emitter.place_param(bytes, align);
+    let span = emitter.place_param(bytes, align)?;
     let place = Symbol::Place(Base::FrameParam(span.row * 4), bytes);
     emitter.scope().declare(&variable.name, place);
     Ok(span)
@@ -113,10 +113,13 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
         "param" => return frame_param(emitter, variable).map(|_| ()),
         "local" => {
             let (bytes, align) = layout::size(variable)?;
-            Symbol::Place(emitter.place_local(bytes, align), bytes)
+            Symbol::Place(emitter.place_local(bytes, align)?, bytes)
         }
         "shared" => {
-            let key = format!("{}#{}:{}", variable.name, variable.position.line, variable.position.column);
+            let key = format!(
+                "{}#{}:{}",
+                variable.name, variable.position.line, variable.position.column
+            );
             emitter.place_shared(&key, variable)?
         }
         space => return Err(emitter.invalid(format!("a `.{space}` variable inside a function"))),
@@ -128,7 +131,9 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
 fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadError> {
     let ty = layout::element(variable)?;
     if ty.bits() > 64 {
-        return Err(emitter.invalid(format!("registers of type `.{}` are not supported", ty.word())));
+        return Err(
+            emitter.invalid(format!("registers of type `.{}` are not supported", ty.word()))
+        );
     }
     let count = variable.range.unwrap_or(1);
     if count > MAX_REGISTERS {
@@ -143,4 +148,4 @@ fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<()
 }
 
 /// The most registers that one declaration may ask for.
-const MAX_REGISTERS: u32 = 1 << 20;
+const MAX_REGISTERS: u32 = 1 << 17;

@@ -1,8 +1,8 @@
 //! Writes the operations of functions, and keeps what is known while doing so.
 
-pub use super::scope::Base;
-use super::layout::Linked;
+use super::layout::{Linked, MAX_LOCAL_BYTES, MAX_PARAM_BYTES, MAX_SHARED_BYTES};
 use super::lines::Lines;
+pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
 use super::{ALWAYS, CONSTANT, FunctionInfo, LANES, Op, Program, SINK, Span};
 use crate::exec::Handler;
@@ -189,7 +189,8 @@ impl<'m> Emitter<'m> {
 
     /// Begins a function.
     pub fn enter_function(&mut self, name: &str, home: ParamHome) {
-        self.info = FunctionInfo { name: name.to_owned(), entry: self.here(), ..FunctionInfo::default() };
+        self.info =
+            FunctionInfo { name: name.to_owned(), entry: self.here(), ..FunctionInfo::default() };
         self.home = home;
         self.param_row = 0;
         (self.sinks, self.carry) = ([None; 2], None);
@@ -202,7 +203,9 @@ impl<'m> Emitter<'m> {
         self.leave_scope();
         for fixup in std::mem::take(&mut self.fixups) {
             let line = fixup.line;
-            let target = self.label(&fixup).ok_or_else(|| LoadError::Unresolved { symbol: fixup.label.clone(), line })?;
+            let target = self
+                .label(&fixup)
+                .ok_or_else(|| LoadError::Unresolved { symbol: fixup.label.clone(), line })?;
             let imm = &mut self.program.ops[fixup.op].imm;
             match fixup.entry {
                 None => *imm = u64::from(target),
@@ -300,7 +303,8 @@ impl<'m> Emitter<'m> {
 
     /// True if `label` names a prototype.
     pub fn is_prototype(&self, label: &str) -> bool {
-        self.scopes.iter().any(|scope| scope.has_prototype(label)) || self.linked.prototypes.contains(label)
+        self.scopes.iter().any(|scope| scope.has_prototype(label))
+            || self.linked.prototypes.contains(label)
     }
 
     /// The targets of a list of branches.
@@ -311,7 +315,11 @@ impl<'m> Emitter<'m> {
     // ---- memory
 
     /// Gives a shared variable its place in the kernel's shared memory.
-    pub fn place_shared(&mut self, key: &str, variable: &ast::Variable) -> Result<Symbol, LoadError> {
+    pub fn place_shared(
+        &mut self,
+        key: &str,
+        variable: &ast::Variable,
+    ) -> Result<Symbol, LoadError> {
         let (bytes, align) = super::layout::size(variable)?;
         if variable.linkage == ast::Linkage::Extern {
             self.dynamic_align = self.dynamic_align.max(align);
@@ -322,25 +330,34 @@ impl<'m> Emitter<'m> {
         }
         let offset = self.shared_end.next_multiple_of(align);
         let end = u64::from(offset) + bytes;
-        self.shared_end = u32::try_from(end).map_err(|_| self.invalid("too much shared memory"))?;
+        if end > MAX_SHARED_BYTES {
+            return Err(self.invalid("too much shared memory"));
+        }
+        self.shared_end = end as u32;
         self.shared.insert(key.to_owned(), offset);
         Ok(Symbol::Place(Base::Shared(offset), bytes))
     }
 
     /// Gives a local variable its place in the frame.
-    pub fn place_local(&mut self, bytes: u64, align: u32) -> Base {
+    pub fn place_local(&mut self, bytes: u64, align: u32) -> Result<Base, LoadError> {
         let offset = self.info.local_bytes.next_multiple_of(u64::from(align));
         self.info.local_bytes = offset + bytes;
-        Base::Local(offset)
+        match self.info.local_bytes > MAX_LOCAL_BYTES {
+            true => Err(self.invalid("too much local memory")),
+            false => Ok(Base::Local(offset)),
+        }
     }
 
     /// Rows of parameter memory, until the scope ends.
-    pub fn place_param(&mut self, bytes: u64, align: u32) -> Span {
+    pub fn place_param(&mut self, bytes: u64, align: u32) -> Result<Span, LoadError> {
+        if bytes > MAX_PARAM_BYTES {
+            return Err(self.invalid("too many parameter bytes"));
+        }
         let row = self.param_row.next_multiple_of(align.div_ceil(4).max(1));
         let rows = bytes.div_ceil(4) as u32;
         self.param_row = row + rows;
         self.info.param_rows = self.info.param_rows.max(self.param_row);
-        Span { row, rows }
+        Ok(Span { row, rows })
     }
 
     // ---- registers and constants

@@ -6,11 +6,17 @@ use crate::memory::GlobalMemory;
 use crate::ptx::ast::{Function, Init, Item, Linkage, Module, Number, Variable};
 use std::collections::{HashMap, HashSet};
 
-/// Alignment of shared memory as a whole.
-pub const SHARED_ALIGN: u32 = 1024;
+/// The largest alignment of a variable.
+pub const MAX_ALIGN: u32 = 1024;
 /// First address of code; no memory lies there.
 const CODE_BASE: u64 = 1 << 51;
-/// The most that a module's variables may take together.
+/// The most that the parameters of a function may take.
+pub const MAX_PARAM_BYTES: u64 = 32764;
+/// The most local memory that a function may declare for each thread.
+pub const MAX_LOCAL_BYTES: u64 = 512 << 10;
+/// The most static shared memory that a kernel may declare.
+pub const MAX_SHARED_BYTES: u64 = 227 << 10;
+/// The most that a variable may take.
 const MAX_BYTES: u64 = 1 << 40;
 
 /// A module-scope variable in device memory.
@@ -90,7 +96,9 @@ impl<'a> Linked<'a> {
             Item::Variable(variable) if variable.space == "shared" => {
                 self.shared.insert(variable.name.clone(), variable);
             }
-            Item::Function(function) if function.body.is_some() => self.define(&function.name, function)?,
+            Item::Function(function) if function.body.is_some() => {
+                self.define(&function.name, function)?
+            }
             Item::Prototype(prototype) => {
                 self.prototypes.insert(prototype.label.clone());
             }
@@ -104,28 +112,32 @@ impl<'a> Linked<'a> {
         self.code.insert(name.to_owned(), address);
         match self.functions.insert(name.to_owned(), function) {
             None => Ok(()),
-            Some(_) => Err(invalid(format!("function `{name}` is defined twice"), function.position.line)),
+            Some(_) => {
+                Err(invalid(format!("function `{name}` is defined twice"), function.position.line))
+            }
         }
     }
 
     fn alias(&mut self, item: &Item) -> Result<(), LoadError> {
         let Item::Alias(name, target) = item else { return Ok(()) };
         let function = self.functions.get(target).copied();
-        let function = function.ok_or_else(|| LoadError::Unresolved { symbol: target.clone(), line: 0 })?;
+        let function =
+            function.ok_or_else(|| LoadError::Unresolved { symbol: target.clone(), line: 0 })?;
         self.define(name, function)
     }
 
     /// Writes a variable's initial bytes; without an initialiser they are zero.
     fn fill(&mut self, variable: &Variable, memory: &GlobalMemory) -> Result<(), LoadError> {
         let place = self.globals[&variable.name];
-        let mut bytes = vec![0; place.size_bytes as usize];
-        if let Some(init) = &variable.init {
-            let ty = element(variable)?;
-            let mut at = 0;
-            self.write_init(init, ty, variable, &mut bytes, &mut at)?;
-        }
         let line = variable.position.line;
-        memory.write(place.address, &bytes).map_err(|error| invalid(error.to_string(), line))
+        let failed = |error: crate::memory::OutOfBounds| invalid(error.to_string(), line);
+        memory.fill8(place.address, 0, place.size_bytes).map_err(failed)?;
+        let Some(init) = &variable.init else { return Ok(()) };
+        let ty = element(variable)?;
+        let given = count(init).saturating_mul(u64::from(ty.bytes()));
+        let mut bytes = vec![0; given.min(place.size_bytes) as usize];
+        self.write_init(init, ty, variable, &mut bytes, &mut 0)?;
+        memory.write(place.address, &bytes).map_err(failed)
     }
 
     fn write_init(
@@ -144,9 +156,8 @@ impl<'a> Linked<'a> {
                 }
                 return Ok(());
             }
-            Init::Number(number) => {
-                number_bits(*number, ty).ok_or_else(|| invalid("an initialiser of another type", line))?
-            }
+            Init::Number(number) => number_bits(*number, ty)
+                .ok_or_else(|| invalid("an initialiser of another type", line))?,
             Init::Address { symbol, offset, mask, .. } => {
                 let address = self.address(symbol, line)?.wrapping_add_signed(*offset);
                 match mask {
@@ -190,7 +201,9 @@ fn is_stored(variable: &Variable) -> bool {
 
 fn allocate(memory: &GlobalMemory, bytes: u64, variable: &Variable) -> Result<u64, LoadError> {
     let error = |what: String| invalid(what, variable.position.line);
-    memory.alloc(bytes.max(1)).map_err(|full| error(format!("variable `{}`: {full}", variable.name)))
+    memory
+        .alloc(bytes.max(1))
+        .map_err(|full| error(format!("variable `{}`: {full}", variable.name)))
 }
 
 fn invalid(what: impl Into<String>, line: u32) -> LoadError {
@@ -214,7 +227,7 @@ pub fn size(variable: &Variable) -> Result<(u64, u32), LoadError> {
         })?;
     }
     let align = variable.align.unwrap_or(unit.min(16) as u32).max(1);
-    match align.is_power_of_two() && align <= SHARED_ALIGN {
+    match align.is_power_of_two() && align <= MAX_ALIGN {
         true => Ok((bytes, align)),
         false => Err(invalid(format!("an alignment of {align}"), variable.position.line)),
     }
@@ -242,7 +255,9 @@ pub fn number_bits(number: Number, ty: Type) -> Option<u64> {
         (Number::F64(bits), Type::F64 | Type::B64) => Some(bits),
         (Number::F64(bits), Type::F32) => Some(u64::from((f64::from_bits(bits) as f32).to_bits())),
         (Number::F32(bits), Type::F64) => Some(f64::from(f32::from_bits(bits)).to_bits()),
-        (Number::Int { value, .. }, Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2) => Some(value as u64),
+        (Number::Int { value, .. }, Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2) => {
+            Some(value as u64)
+        }
         _ => None,
     }
 }
@@ -260,6 +275,9 @@ pub fn param_layout(params: &[Variable]) -> Result<(Vec<crate::device::Param>, u
         let offset = end.next_multiple_of(align);
         out.push(crate::device::Param { offset, size, align });
         end = offset + size;
+        if end as u64 > MAX_PARAM_BYTES {
+            return Err(invalid("too many parameter bytes", param.position.line));
+        }
     }
     Ok((out, end))
 }

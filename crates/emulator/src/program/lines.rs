@@ -32,7 +32,12 @@ impl Lines {
     }
 
     /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one stays.
-    pub fn note(&mut self, statement: &Statement, files: &HashMap<u32, String>, out: &mut Vec<SourceLocation>) {
+    pub fn note(
+        &mut self,
+        statement: &Statement,
+        files: &HashMap<u32, String>,
+        out: &mut Vec<SourceLocation>,
+    ) {
         let Statement::Loc { file, line, column, inlined_at } = statement else { return };
         let place = (*file, *line, *column);
         if let Some(at) = inlined_at {

@@ -42,7 +42,13 @@ impl Emitter<'_> {
         }
     }
 
-    fn named_source(&mut self, name: &str, offset: i64, ty: Type, relaxed: bool) -> Result<u32, LoadError> {
+    fn named_source(
+        &mut self,
+        name: &str,
+        offset: i64,
+        ty: Type,
+        relaxed: bool,
+    ) -> Result<u32, LoadError> {
         if name == "WARP_SZ" {
             return Ok(self.constant(ty, 32));
         }
@@ -51,7 +57,9 @@ impl Emitter<'_> {
         }
         match self.find(name)? {
             Symbol::Register(own, slot) if offset == 0 => self.narrowed(own, slot, ty, relaxed),
-            Symbol::Register(..) => Err(self.invalid(format!("`{name}{offset:+}` is not an operand"))),
+            Symbol::Register(..) => {
+                Err(self.invalid(format!("`{name}{offset:+}` is not an operand")))
+            }
             Symbol::Place(base, _) => self.place_value(base, offset, ty),
         }
     }
@@ -63,7 +71,10 @@ impl Emitter<'_> {
         }
         let Some(special) = special::find(name) else {
             return match name.contains('.') || special::is_reserved(name) {
-                true => Err(LoadError::UnknownInstruction { instruction: name.to_owned(), line: self.line }),
+                true => Err(LoadError::UnknownInstruction {
+                    instruction: name.to_owned(),
+                    line: self.line,
+                }),
                 false => Err(self.unresolved(name)),
             };
         };
@@ -82,7 +93,13 @@ impl Emitter<'_> {
         }
     }
 
-    fn narrowed(&mut self, own: Type, slot: u32, ty: Type, relaxed: bool) -> Result<u32, LoadError> {
+    fn narrowed(
+        &mut self,
+        own: Type,
+        slot: u32,
+        ty: Type,
+        relaxed: bool,
+    ) -> Result<u32, LoadError> {
         let (have, want) = (register_bits(own), register_bits(ty));
         if own == Type::Pred || ty == Type::Pred {
             return Err(self.mismatch(own, ty));
@@ -123,7 +140,12 @@ impl Emitter<'_> {
 
     /// The slot of a destination of type `ty`. With `relaxed` its register may be wider: then the
     /// value is extended to it afterwards, by its sign if the type has one.
-    pub fn destination(&mut self, operand: &Operand, ty: Type, relaxed: bool) -> Result<u32, LoadError> {
+    pub fn destination(
+        &mut self,
+        operand: &Operand,
+        ty: Type,
+        relaxed: bool,
+    ) -> Result<u32, LoadError> {
         let Operand::Name(name) = operand else { return Err(self.not_a(operand, ty)) };
         if name == "_" {
             return Ok(self.sink(ty));
@@ -178,11 +200,16 @@ impl Emitter<'_> {
     }
 
     /// The slots of `p`, or of `p|q`; the second is thrown away where there is none.
-    pub fn destination_pair(&mut self, operand: &Operand, first: Type) -> Result<[u32; 2], LoadError> {
+    pub fn destination_pair(
+        &mut self,
+        operand: &Operand,
+        first: Type,
+    ) -> Result<[u32; 2], LoadError> {
         match operand {
-            Operand::Pair(left, right) => {
-                Ok([self.destination(left, first, false)?, self.destination(right, Type::Pred, false)?])
-            }
+            Operand::Pair(left, right) => Ok([
+                self.destination(left, first, false)?,
+                self.destination(right, Type::Pred, false)?,
+            ]),
             _ => Ok([self.destination(operand, first, false)?, SINK]),
         }
     }
@@ -215,7 +242,9 @@ impl Emitter<'_> {
                 let (at, left) = self.param_offset(at, *offset, bytes)?;
                 Ok(Address::FrameParam(at, left))
             }
-            Symbol::Place(base, _) => Ok(Address::Row(self.place_value(base, *offset, Type::U64)?, 0)),
+            Symbol::Place(base, _) => {
+                Ok(Address::Row(self.place_value(base, *offset, Type::U64)?, 0))
+            }
         }
     }
 
@@ -225,7 +254,9 @@ impl Emitter<'_> {
             return Err(self.invalid("arguments of a call have to be `.param` variables"));
         };
         match self.find(name)? {
-            Symbol::Place(Base::FrameParam(at), bytes) => Ok(Span { row: at / 4, rows: bytes.div_ceil(4) as u32 }),
+            Symbol::Place(Base::FrameParam(at), bytes) => {
+                Ok(Span { row: at / 4, rows: bytes.div_ceil(4) as u32 })
+            }
             _ => Err(self.invalid(format!("`{name}` is not a `.param` variable"))),
         }
     }
@@ -248,12 +279,18 @@ impl Emitter<'_> {
     }
 
     fn mismatch(&self, own: Type, wanted: Type) -> LoadError {
-        self.invalid(format!("a `.{}` register stands where `.{}` is needed", own.word(), wanted.word()))
+        self.invalid(format!(
+            "a `.{}` register stands where `.{}` is needed",
+            own.word(),
+            wanted.word()
+        ))
     }
 
     fn not_a(&self, operand: &Operand, ty: Type) -> LoadError {
         let what = match operand {
-            Operand::Name(name) | Operand::Not(name) | Operand::NameOffset(name, _) => name.as_str(),
+            Operand::Name(name) | Operand::Not(name) | Operand::NameOffset(name, _) => {
+                name.as_str()
+            }
             Operand::Number(_) => "this number",
             Operand::Address { .. } => "an address in brackets",
             Operand::Vector(_) => "a vector",

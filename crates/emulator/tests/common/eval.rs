@@ -45,12 +45,15 @@ pub fn eval(body: &str, rows: &[[u64; 3]]) -> Vec<u64> {
         END: ret; }}"
     );
     // Names of registers may not be those of parameters.
-    let text = text.replace(".param .u64 in", ".param .u64 k_in").replace(".param .u64 out", ".param .u64 k_out");
+    let text = text
+        .replace(".param .u64 in", ".param .u64 k_in")
+        .replace(".param .u64 out", ".param .u64 k_out");
     let text = text.replace(".param .u64 n)", ".param .u64 k_n)");
     let text = text.replace("[in]", "[k_in]").replace("[out]", "[k_out]").replace("[n]", "[k_n]");
     let params = [input.address, output.address, rows.len() as u64];
     let block = [(rows.len() as u32).next_multiple_of(32), 1, 1];
-    launch(&device, &text, "k", [1, 1, 1], block, &params).unwrap_or_else(|trap| panic!("{body}: {trap}"));
+    launch(&device, &text, "k", [1, 1, 1], block, &params)
+        .unwrap_or_else(|trap| panic!("{body}: {trap}"));
     output.u64s()
 }
 

@@ -1,5 +1,5 @@
 //! What the tests of execution share: kernels from text, buffers, launches.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::result_large_err)]
 
 pub mod eval;
 

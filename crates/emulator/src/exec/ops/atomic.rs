@@ -161,7 +161,8 @@ fn select(operation: &str, ty: Type, space: &str) -> Option<Handler> {
     })
 }
 
-const OPERATIONS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
+const OPERATIONS: [&str; 10] =
+    ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
 
 /// `atom`, `red`. Every one is sequentially consistent, whatever order it asks for.
 pub fn atom(
@@ -177,7 +178,9 @@ pub fn atom(
         ("atom", [to, rest @ ..]) => (Some(to), rest),
         (_, rest) => (None, rest),
     };
-    let [address, operands @ ..] = rest else { return Err(emitter.invalid("an address is missing")) };
+    let [address, operands @ ..] = rest else {
+        return Err(emitter.invalid("an address is missing"));
+    };
     if operands.len() != if operation == "cas" { 2 } else { 1 } {
         return Err(emitter.invalid("a wrong number of operands"));
     }

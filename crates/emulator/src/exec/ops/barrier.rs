@@ -15,11 +15,22 @@ pub const REDUCE_ALL: u64 = 2;
 pub const REDUCE_ANY: u64 = 3;
 
 /// Slots: 0 result, 1 barrier, 2 threads or [`SINK`], 3 predicate.
-fn arrive<const WAITS: bool, const ALIGNED: bool>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
-    let barrier = uniform(frame, op.slots[1], mask, |barrier| TrapKind::InvalidBarrier { barrier, threads: 0 })?;
+fn arrive<const WAITS: bool, const ALIGNED: bool>(
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+) -> Step {
+    let barrier = uniform(frame, op.slots[1], mask, |barrier| TrapKind::InvalidBarrier {
+        barrier,
+        threads: 0,
+    })?;
     let threads = match op.slots[2] {
         SINK => None,
-        slot => Some(uniform(frame, slot, mask, |threads| TrapKind::InvalidBarrier { barrier, threads })?),
+        slot => Some(uniform(frame, slot, mask, |threads| TrapKind::InvalidBarrier {
+            barrier,
+            threads,
+        })?),
     };
     let votes = frame.predicate(op.slots[3]);
     cx.arrival = Arrival { barrier, threads, waits: WAITS, aligned: ALIGNED, votes };
@@ -27,7 +38,12 @@ fn arrive<const WAITS: bool, const ALIGNED: bool>(cx: &mut Cx<'_>, frame: &mut F
 }
 
 /// The value that all lanes of the mask have.
-fn uniform(frame: &Frame, slot: u32, mask: u32, error: impl Fn(u32) -> TrapKind) -> Result<u32, Box<Fault>> {
+fn uniform(
+    frame: &Frame,
+    slot: u32,
+    mask: u32,
+    error: impl Fn(u32) -> TrapKind,
+) -> Result<u32, Box<Fault>> {
     let row = frame.row32(slot);
     let value = row[mask.trailing_zeros() as usize];
     match lanes(mask).find(|lane| row[*lane] != value) {
@@ -37,7 +53,11 @@ fn uniform(frame: &Frame, slot: u32, mask: u32, error: impl Fn(u32) -> TrapKind)
 }
 
 /// `bar.sync`, `barrier.sync`, `bar.arrive`, `bar.red` and their like.
-pub fn bar(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn bar(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     let aligned = instruction.opcode == "bar" || modifiers.has("aligned");
     let (imm, result, rest) = reduction(emitter, modifiers, &instruction.operands)?;
     let (predicate, rest) = match (imm, rest) {

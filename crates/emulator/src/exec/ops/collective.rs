@@ -23,12 +23,16 @@ fn gather(
 ) -> Step {
     let members = *frame.row32(op.slots[MASK]);
     if let Some(lane) = lanes(mask).find(|lane| members[*lane] >> lane & 1 == 0) {
-        return Err(Fault::new(lane, TrapKind::InvalidMask { lane: lane as u32, mask: members[lane] }));
+        return Err(Fault::new(
+            lane,
+            TrapKind::InvalidMask { lane: lane as u32, mask: members[lane] },
+        ));
     }
     let mut rest = mask;
     while rest != 0 {
         let own = members[rest.trailing_zeros() as usize];
-        let same: u32 = lanes(rest).filter(|lane| members[*lane] == own).map(|lane| 1 << lane).sum();
+        let same: u32 =
+            lanes(rest).filter(|lane| members[*lane] == own).map(|lane| 1 << lane).sum();
         if own & cx.warp.alive & !same != 0 {
             return Ok(Flow::AwaitLanes);
         }
@@ -173,7 +177,8 @@ pub fn vote(
 fn matching<T: PartialEq + Copy>(row: &[T; LANES], mask: u32) -> Row32 {
     let mut out = [0; LANES];
     for lane in lanes(mask) {
-        out[lane] = lanes(mask).filter(|other| row[*other] == row[lane]).map(|other| 1 << other).sum();
+        out[lane] =
+            lanes(mask).filter(|other| row[*other] == row[lane]).map(|other| 1 << other).sum();
     }
     out
 }

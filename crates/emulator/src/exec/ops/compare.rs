@@ -51,9 +51,20 @@ fn combine(how: u64, holds: u32, frame: &Frame, slot: u32) -> u32 {
 macro_rules! by_operator {
     ($run:ident, $ty:ty, $compare:expr) => {{
         const ALL: [Handler; 14] = [
-            $run::<$ty, 0>, $run::<$ty, 1>, $run::<$ty, 2>, $run::<$ty, 3>, $run::<$ty, 4>,
-            $run::<$ty, 5>, $run::<$ty, 6>, $run::<$ty, 7>, $run::<$ty, 8>, $run::<$ty, 9>,
-            $run::<$ty, 10>, $run::<$ty, 11>, $run::<$ty, 12>, $run::<$ty, 13>,
+            $run::<$ty, 0>,
+            $run::<$ty, 1>,
+            $run::<$ty, 2>,
+            $run::<$ty, 3>,
+            $run::<$ty, 4>,
+            $run::<$ty, 5>,
+            $run::<$ty, 6>,
+            $run::<$ty, 7>,
+            $run::<$ty, 8>,
+            $run::<$ty, 9>,
+            $run::<$ty, 10>,
+            $run::<$ty, 11>,
+            $run::<$ty, 12>,
+            $run::<$ty, 13>,
         ];
         ALL[COMPARES.iter().position(|own| *own == $compare)?]
     }};
@@ -80,7 +91,12 @@ macro_rules! by_compared_type {
     };
 }
 
-fn setp_lanes<T: Lane + PartialOrd, const C: usize>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+fn setp_lanes<T: Lane + PartialOrd, const C: usize>(
+    _: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+) -> Step {
     let holds = frame.test2::<T>(op, mask, |a, b| COMPARES[C].holds(a, b));
     let p = combine(op.imm, holds, frame, op.slots[4]);
     let q = combine(op.imm, !holds, frame, op.slots[4]);
@@ -92,7 +108,8 @@ fn setp_lanes<T: Lane + PartialOrd, const C: usize>(_: &mut Cx<'_>, frame: &mut 
 /// `setp`
 pub fn setp(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let compare = operator(modifiers)?;
-    let run: Handler = by_compared_type!(setp_lanes, modifiers.ty(0)?, modifiers.has("ftz"), compare);
+    let run: Handler =
+        by_compared_type!(setp_lanes, modifiers.ty(0)?, modifiers.has("ftz"), compare);
     Some(Pick::with(run, combination(modifiers)))
 }
 
@@ -101,7 +118,8 @@ pub fn selp(modifiers: &Modifiers<'_>) -> Option<Pick> {
     fn run<T: Lane>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let chosen = frame.predicate(op.slots[3]);
         let (a, b) = (T::row(frame, op.slots[1]), T::row(frame, op.slots[2]));
-        let out = std::array::from_fn(|lane| if chosen >> lane & 1 != 0 { a[lane] } else { b[lane] });
+        let out =
+            std::array::from_fn(|lane| if chosen >> lane & 1 != 0 { a[lane] } else { b[lane] });
         frame.write::<T>(op.slots[0], &out, mask);
         Ok(Flow::Next)
     }
@@ -113,10 +131,20 @@ pub fn selp(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 /// `set`: a comparison as a number, all ones or zeros, or 1.0 or 0.0.
 pub fn set(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    fn int<T: Lane + PartialOrd, const C: usize>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    fn int<T: Lane + PartialOrd, const C: usize>(
+        _: &mut Cx<'_>,
+        frame: &mut Frame,
+        op: &Op,
+        mask: u32,
+    ) -> Step {
         set_lanes::<T, C>(frame, op, mask, u32::MAX)
     }
-    fn float<T: Lane + PartialOrd, const C: usize>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    fn float<T: Lane + PartialOrd, const C: usize>(
+        _: &mut Cx<'_>,
+        frame: &mut Frame,
+        op: &Op,
+        mask: u32,
+    ) -> Step {
         set_lanes::<T, C>(frame, op, mask, 1f32.to_bits())
     }
     let compare = operator(modifiers)?;
@@ -129,7 +157,12 @@ pub fn set(modifiers: &Modifiers<'_>) -> Option<Pick> {
 }
 
 /// Slots: 0 result, 1 and 2 compared, 3 predicate.
-fn set_lanes<T: Lane + PartialOrd, const C: usize>(frame: &mut Frame, op: &Op, mask: u32, one: u32) -> Step {
+fn set_lanes<T: Lane + PartialOrd, const C: usize>(
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+    one: u32,
+) -> Step {
     let [d, a, b, p, ..] = op.slots;
     let shifted = Op { slots: [d, d, a, b, p, 0], ..*op };
     let holds = frame.test2::<T>(&shifted, mask, |a, b| COMPARES[C].holds(a, b));
@@ -145,13 +178,29 @@ pub fn slct(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::from(match (wide, modifiers.ty(1)?, ftz) {
         (false, Type::S32, _) => lanes!(u32 = |a: u32, b: u32, c: i32| if c >= 0 { a } else { b }),
         (true, Type::S32, _) => lanes!(u64 = |a: u64, b: u64, c: i32| if c >= 0 { a } else { b }),
-        (false, Type::F32, false) => lanes!(u32 = |a: u32, b: u32, c: f32| if c >= 0. { a } else { b }),
-        (true, Type::F32, false) => lanes!(u64 = |a: u64, b: u64, c: f32| if c >= 0. { a } else { b }),
+        (false, Type::F32, false) => {
+            lanes!(u32 = |a: u32, b: u32, c: f32| if c >= 0. { a } else { b })
+        }
+        (true, Type::F32, false) => {
+            lanes!(u64 = |a: u64, b: u64, c: f32| if c >= 0. { a } else { b })
+        }
         (false, Type::F32, true) => {
-            lanes!(u32 = |a: u32, b: u32, c: f32| if crate::numeric::float::ftz(c) >= 0. { a } else { b })
+            lanes!(
+                u32 = |a: u32, b: u32, c: f32| if crate::numeric::float::ftz(c) >= 0. {
+                    a
+                } else {
+                    b
+                }
+            )
         }
         (true, Type::F32, true) => {
-            lanes!(u64 = |a: u64, b: u64, c: f32| if crate::numeric::float::ftz(c) >= 0. { a } else { b })
+            lanes!(
+                u64 = |a: u64, b: u64, c: f32| if crate::numeric::float::ftz(c) >= 0. {
+                    a
+                } else {
+                    b
+                }
+            )
         }
         _ => return None,
     }))

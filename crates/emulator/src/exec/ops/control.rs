@@ -8,7 +8,11 @@ use crate::program::{CallSite, Emitter, LANES, Op, Span};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// `bra`
-pub fn bra(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn bra(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     fn run(_: &mut Cx<'_>, _: &mut Frame, op: &Op, _: u32) -> Step {
         Ok(Flow::Jump(op.imm as u32))
     }
@@ -22,7 +26,11 @@ pub fn bra(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instructi
 }
 
 /// `brx.idx`
-pub fn brx(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn brx(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     let [index, Operand::Name(list)] = instruction.operands.as_slice() else {
         return Err(emitter.invalid("`brx.idx` takes an index and a list of labels"));
     };
@@ -57,7 +65,11 @@ fn scatter(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 // ---- calls
 
 /// `call`: direct, or through an address with a prototype.
-pub fn call(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn call(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     let mut operands = instruction.operands.as_slice();
     let mut site = CallSite::default();
     if let [Operand::List(returns), rest @ ..] = operands {
@@ -79,7 +91,9 @@ pub fn call(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruct
     emitter.program.calls.push(site);
     match prototype {
         None => direct(emitter, callee, number),
-        Some(prototype) if emitter.is_prototype(prototype) || emitter.branch_list(prototype).is_some() => {
+        Some(prototype)
+            if emitter.is_prototype(prototype) || emitter.branch_list(prototype).is_some() =>
+        {
             let target = emitter.source(&Operand::Name(callee.clone()), Type::U64, false)?;
             emitter.push(call_indirect, &[target], number);
             Ok(())

@@ -110,7 +110,8 @@ pub fn bfi(modifiers: &Modifiers<'_>) -> Option<Pick> {
         let length = *frame.row32(op.slots[4]);
         let field = *frame.row32(op.slots[1]);
         let (word, position) = (frame.row32(op.slots[2]), frame.row32(op.slots[3]));
-        let out = std::array::from_fn(|lane| word[lane].bfi(field[lane], position[lane], length[lane]));
+        let out =
+            std::array::from_fn(|lane| word[lane].bfi(field[lane], position[lane], length[lane]));
         frame.write::<u32>(op.slots[0], &out, mask);
         Ok(Flow::Next)
     }
@@ -118,7 +119,8 @@ pub fn bfi(modifiers: &Modifiers<'_>) -> Option<Pick> {
         let length = *frame.row32(op.slots[4]);
         let field = *frame.row64(op.slots[1]);
         let (word, position) = (frame.row64(op.slots[2]), frame.row32(op.slots[3]));
-        let out = std::array::from_fn(|lane| word[lane].bfi(field[lane], position[lane], length[lane]));
+        let out =
+            std::array::from_fn(|lane| word[lane].bfi(field[lane], position[lane], length[lane]));
         frame.write::<u64>(op.slots[0], &out, mask);
         Ok(Flow::Next)
     }
@@ -186,11 +188,21 @@ pub fn lop3(_: &Modifiers<'_>) -> Option<Pick> {
 pub fn prmt(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let mode = match modifiers.words().find_map(Mode::parse) {
         None => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Default)),
-        Some(Mode::Forward) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Forward)),
-        Some(Mode::Backward) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Backward)),
-        Some(Mode::Replicate8) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Replicate8)),
-        Some(Mode::ClampLeft) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::ClampLeft)),
-        Some(Mode::ClampRight) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::ClampRight)),
+        Some(Mode::Forward) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Forward))
+        }
+        Some(Mode::Backward) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Backward))
+        }
+        Some(Mode::Replicate8) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Replicate8))
+        }
+        Some(Mode::ClampLeft) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::ClampLeft))
+        }
+        Some(Mode::ClampRight) => {
+            lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::ClampRight))
+        }
         Some(_) => lanes!(u32 = |a: u32, b: u32, c: u32| permute::prmt(a, b, c, Mode::Replicate16)),
     };
     Some(mode.into())

@@ -52,7 +52,12 @@ element! {
     u64, load_u64, store_u64;
 }
 
-fn load<W: Window, T: Element, const N: usize>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+fn load<W: Window, T: Element, const N: usize>(
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+) -> Step {
     let bytes = T::BYTES * N as u32;
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Load)?;
     for part in 0..N {
@@ -74,7 +79,12 @@ fn load<W: Window, T: Element, const N: usize>(cx: &mut Cx<'_>, frame: &mut Fram
     Ok(Flow::Next)
 }
 
-fn store<W: Window, T: Element, const N: usize>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+fn store<W: Window, T: Element, const N: usize>(
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+) -> Step {
     let bytes = T::BYTES * N as u32;
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Store)?;
     for part in 0..N {
@@ -132,7 +142,11 @@ const SPACES: [&str; 8] =
 // ---- decoding
 
 /// The registers of an operand: one, or those of a vector.
-fn parts<'a>(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>, operand: &'a Operand) -> Result<&'a [Operand], LoadError> {
+fn parts<'a>(
+    emitter: &Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    operand: &'a Operand,
+) -> Result<&'a [Operand], LoadError> {
     let parts = match operand {
         Operand::Vector(parts) => parts.as_slice(),
         single => std::slice::from_ref(single),
@@ -144,17 +158,26 @@ fn parts<'a>(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>, operand: &'a Oper
     };
     match parts.len() == want {
         true => Ok(parts),
-        false => Err(emitter.invalid(format!("{want} registers are needed, {} stand here", parts.len()))),
+        false => {
+            Err(emitter.invalid(format!("{want} registers are needed, {} stand here", parts.len())))
+        }
     }
 }
 
 /// The element's type, or an error.
 fn element_type(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>) -> Result<Type, LoadError> {
-    modifiers.ty(0).filter(|ty| ty.bits() <= 64).ok_or_else(|| emitter.invalid("128-bit elements are not supported"))
+    modifiers
+        .ty(0)
+        .filter(|ty| ty.bits() <= 64)
+        .ok_or_else(|| emitter.invalid("128-bit elements are not supported"))
 }
 
 /// `ld`, `ldu`
-pub fn ld(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn ld(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     let [to, from, ..] = instruction.operands.as_slice() else {
         return Err(emitter.invalid("`ld` takes a register and an address"));
     };
@@ -173,11 +196,16 @@ pub fn ld(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &In
                 ("param" | "param::func", ParamHome::Frame) => None,
                 _ => by_shape!(load, space, ty.bytes(), parts.len()),
             };
-            let run = run.ok_or_else(|| emitter.invalid("a load of this shape is not supported"))?;
+            let run =
+                run.ok_or_else(|| emitter.invalid("a load of this shape is not supported"))?;
             emitter.push(run, &slots, offset as u64);
         }
-        Address::KernelParam(at, left) => load_param(emitter, param::load_kernel, ty, &slots[..parts.len()], (at, left))?,
-        Address::FrameParam(at, left) => load_param(emitter, param::load_frame, ty, &slots[..parts.len()], (at, left))?,
+        Address::KernelParam(at, left) => {
+            load_param(emitter, param::load_kernel, ty, &slots[..parts.len()], (at, left))?
+        }
+        Address::FrameParam(at, left) => {
+            load_param(emitter, param::load_frame, ty, &slots[..parts.len()], (at, left))?
+        }
     }
     if modifiers.has("acquire") {
         emitter.push_after(acquire, &[], 0);
@@ -203,7 +231,12 @@ fn load_param(
 }
 
 /// The offsets of elements in a parameter.
-fn param_offsets(emitter: &Emitter<'_>, ty: Type, count: usize, (at, left): (u32, u64)) -> Result<Vec<u64>, LoadError> {
+fn param_offsets(
+    emitter: &Emitter<'_>,
+    ty: Type,
+    count: usize,
+    (at, left): (u32, u64),
+) -> Result<Vec<u64>, LoadError> {
     let bytes = u64::from(ty.bytes());
     if bytes * count as u64 > left || !u64::from(at).is_multiple_of(bytes) {
         return Err(emitter.invalid("the access does not lie in the parameter, or is misaligned"));
@@ -212,7 +245,11 @@ fn param_offsets(emitter: &Emitter<'_>, ty: Type, count: usize, (at, left): (u32
 }
 
 /// `st`
-pub fn st(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+pub fn st(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
     let [to, from, ..] = instruction.operands.as_slice() else {
         return Err(emitter.invalid("`st` takes an address and a register"));
     };
@@ -234,10 +271,13 @@ pub fn st(emitter: &mut Emitter<'_>, modifiers: &Modifiers<'_>, instruction: &In
                 "param" | "param::func" | "param::entry" | "const" => None,
                 _ => by_shape!(store, space, ty.bytes(), parts.len()),
             };
-            let run = run.ok_or_else(|| emitter.invalid("a store of this shape is not supported"))?;
+            let run =
+                run.ok_or_else(|| emitter.invalid("a store of this shape is not supported"))?;
             emitter.push(run, &slots, offset as u64);
         }
-        Address::KernelParam(..) => return Err(emitter.invalid("a kernel's parameters cannot be stored to")),
+        Address::KernelParam(..) => {
+            return Err(emitter.invalid("a kernel's parameters cannot be stored to"));
+        }
         Address::FrameParam(at, left) => {
             let offsets = param_offsets(emitter, ty, parts.len(), (at, left))?;
             for (slot, offset) in slots.iter().zip(offsets) {
@@ -277,8 +317,13 @@ pub fn full_fence(_: &Modifiers<'_>) -> Option<Pick> {
 }
 
 /// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left alone.
-pub fn hint(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruction) -> Result<(), LoadError> {
-    let address = instruction.operands.first().ok_or_else(|| emitter.invalid("an address is needed"))?;
+pub fn hint(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let address =
+        instruction.operands.first().ok_or_else(|| emitter.invalid("an address is needed"))?;
     emitter.address(address)?;
     emitter.push(nothing, &[], 0);
     Ok(())
@@ -287,4 +332,3 @@ pub fn hint(emitter: &mut Emitter<'_>, _: &Modifiers<'_>, instruction: &Instruct
 fn nothing(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
     Ok(Flow::Next)
 }
-

@@ -19,13 +19,14 @@ const XOR_SIGN: u64 = 1 << 8;
 impl Mode {
     /// What the modifiers say.
     pub fn of(modifiers: &Modifiers<'_>) -> Self {
-        let rounding = match modifiers.one_of(&["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"]) {
-            Some("rz" | "rzi") => 1,
-            Some("rm" | "rmi") => 2,
-            Some("rp" | "rpi") => 3,
-            Some("rna") => 4,
-            _ => 0,
-        };
+        let rounding =
+            match modifiers.one_of(&["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi"]) {
+                Some("rz" | "rzi") => 1,
+                Some("rm" | "rmi") => 2,
+                Some("rp" | "rpi") => 3,
+                Some("rna") => 4,
+                _ => 0,
+            };
         let integral = modifiers.one_of(&["rni", "rzi", "rmi", "rpi"]).is_some();
         let flag = |held: bool, bit: u64| if held { bit } else { 0 };
         Self(

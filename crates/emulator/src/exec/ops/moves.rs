@@ -97,7 +97,12 @@ fn part(emitter: &Emitter<'_>, ty: Type, parts: &[Operand]) -> Result<Type, Load
     }
 }
 
-fn unpack(emitter: &mut Emitter<'_>, ty: Type, parts: &[Operand], whole: &Operand) -> Result<(), LoadError> {
+fn unpack(
+    emitter: &mut Emitter<'_>,
+    ty: Type,
+    parts: &[Operand],
+    whole: &Operand,
+) -> Result<(), LoadError> {
     let own = part(emitter, ty, parts)?;
     let from = emitter.source(whole, ty, false)?;
     let run = match (ty.bits(), own) {
@@ -119,7 +124,12 @@ fn unpack(emitter: &mut Emitter<'_>, ty: Type, parts: &[Operand], whole: &Operan
     Ok(())
 }
 
-fn pack(emitter: &mut Emitter<'_>, ty: Type, whole: &Operand, parts: &[Operand]) -> Result<(), LoadError> {
+fn pack(
+    emitter: &mut Emitter<'_>,
+    ty: Type,
+    whole: &Operand,
+    parts: &[Operand],
+) -> Result<(), LoadError> {
     let own = part(emitter, ty, parts)?;
     let sources: Vec<u32> =
         parts.iter().map(|from| emitter.source(from, own, true)).collect::<Result<_, _>>()?;

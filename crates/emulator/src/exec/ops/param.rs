@@ -7,7 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A load of `bytes` from the kernel's parameters, at the immediate.
 pub fn load_kernel(bytes: u32) -> Handler {
-    fn run<T: Lane<Bits: From<u8>>, const BYTES: u32>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step
+    fn run<T: Lane<Bits: From<u8>>, const BYTES: u32>(
+        cx: &mut Cx<'_>,
+        frame: &mut Frame,
+        op: &Op,
+        mask: u32,
+    ) -> Step
     where
         T::Bits: TryFrom<u64>,
     {

@@ -73,11 +73,11 @@ pub fn find(name: &str) -> Option<Special> {
         "%nwarpid" => uniform!(|_cx, _op| 64),
         "%smid" => uniform!(|cx, _op| block_number(cx) as u32 % cx.launch.multiprocessors.max(1)),
         "%nsmid" => uniform!(|cx, _op| cx.launch.multiprocessors),
-        "%gridid" => uniform!(wide |cx| cx.launch.grid_id),
+        "%gridid" => uniform!(wide | cx | cx.launch.grid_id),
         "%clock" => uniform!(|cx, _op| cx.warp_instructions as u32),
         "%clock_hi" => uniform!(|cx, _op| (cx.warp_instructions >> 32) as u32),
-        "%clock64" => uniform!(wide |cx| cx.warp_instructions),
-        "%globaltimer" => uniform!(wide |cx| nanoseconds(cx)),
+        "%clock64" => uniform!(wide | cx | cx.warp_instructions),
+        "%globaltimer" => uniform!(wide | cx | nanoseconds(cx)),
         "%globaltimer_lo" => uniform!(|cx, _op| nanoseconds(cx) as u32),
         "%globaltimer_hi" => uniform!(|cx, _op| (nanoseconds(cx) >> 32) as u32),
         "%dynamic_smem_size" => uniform!(|cx, _op| cx.launch.dynamic_shared_bytes),
@@ -99,13 +99,22 @@ fn directed(base: &str) -> Option<Special> {
 
 /// True for names of special registers that the emulator lacks.
 pub fn is_reserved(name: &str) -> bool {
-    ["%envreg", "%pm", "%reserved_smem", "%current_graph_exec", "%is_explicit_cluster", "%cluster", "%aggr_smem_size"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        "%envreg",
+        "%pm",
+        "%reserved_smem",
+        "%current_graph_exec",
+        "%is_explicit_cluster",
+        "%cluster",
+        "%aggr_smem_size",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }
 
 fn block_number(cx: &Cx<'_>) -> u64 {
-    let ([x, y, z], [width, height, _]) = (cx.block.index.map(u64::from), cx.launch.grid.map(u64::from));
+    let ([x, y, z], [width, height, _]) =
+        (cx.block.index.map(u64::from), cx.launch.grid.map(u64::from));
     x + width * (y + height * z)
 }
 

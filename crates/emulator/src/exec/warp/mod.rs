@@ -4,10 +4,13 @@
 //! lanes together again where their paths meet. A group that is passed over for long gets its turn,
 //! so that a lane which spins on what another lane of its warp will do does not wait for ever.
 
+mod calls;
+mod together;
+
 use super::frame::{Frame, lanes};
-use super::{Cx, Fault, Flow, Step};
+use super::{Cx, Fault, Flow};
 use crate::fault::TrapKind;
-use crate::program::{LANES, Op, Program, Row32, Span};
+use crate::program::{LANES, Op, Program, Row32};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -19,12 +22,6 @@ const QUANTUM: u64 = 1 << 15;
 /// How many instructions one counts for in the budget of a group that polls, since the sooner
 /// others run the sooner it can go on.
 const POLLING_COST: i64 = 8;
-/// Calls that may nest.
-const MAX_DEPTH: u32 = 1024;
-/// Local memory of a thread, in bytes.
-const MAX_LOCAL_BYTES: u64 = 512 << 10;
-/// Local memory of a frame begins at a multiple of this.
-const LOCAL_ALIGN: u64 = 64;
 
 /// What a group of lanes waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +117,8 @@ impl Warp {
         self.state.alive = 0;
         for lane in 0..LANES as u32 {
             let thread = index * LANES as u32 + lane;
-            let tid = [thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]];
+            let tid =
+                [thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]];
             for (row, own) in self.state.tid.iter_mut().zip(tid) {
                 row[lane as usize] = own;
             }
@@ -130,7 +128,7 @@ impl Warp {
         let frame = self.frame(0);
         let pc = frame.program.functions[0].entry;
         let local_end = frame.local_end;
-        self.reserve_local(local_end);
+        calls::reserve_local(&mut self.state, local_end);
         let mask = self.state.alive;
         self.groups.push(Group { pc, frame: 0, mask, wait: Wait::Ready, votes: 0, stamp: 0 });
         (self.tick, self.favoured) = (0, None);
@@ -138,7 +136,8 @@ impl Warp {
 
     /// A frame that is not running.
     pub fn frame(&mut self, index: u32) -> &mut Frame {
-        self.frames[index as usize].get_or_insert_with(|| unreachable!("a frame is lent to one run at a time"))
+        self.frames[index as usize]
+            .get_or_insert_with(|| unreachable!("a frame is lent to one run at a time"))
     }
 
     /// True if some lanes can run.
@@ -184,7 +183,9 @@ impl Warp {
             let group = &self.groups[*index];
             (u32::MAX - self.depth(group.frame), group.pc)
         };
-        (0..self.groups.len()).filter(|index| self.groups[*index].wait == Wait::Ready).min_by_key(order)
+        (0..self.groups.len())
+            .filter(|index| self.groups[*index].wait == Wait::Ready)
+            .min_by_key(order)
     }
 
     fn depth(&self, frame: u32) -> u32 {
@@ -201,7 +202,8 @@ impl Warp {
             }
         }
         let ready = |index: &usize| self.groups[*index].wait == Wait::Ready && *index != best;
-        let oldest = (0..self.groups.len()).filter(ready).min_by_key(|index| self.groups[*index].stamp)?;
+        let oldest =
+            (0..self.groups.len()).filter(ready).min_by_key(|index| self.groups[*index].stamp)?;
         if self.tick - self.groups[oldest].stamp < QUANTUM {
             return None;
         }
@@ -241,7 +243,12 @@ impl Warp {
 
     // ---- running
 
-    fn run_group(&mut self, cx: &mut Cx<'_>, mut group: Group, budget: &mut i64) -> Result<(), Stopped> {
+    fn run_group(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut group: Group,
+        budget: &mut i64,
+    ) -> Result<(), Stopped> {
         let Some(mut frame) = self.frames[group.frame as usize].take() else {
             unreachable!("a frame is lent to one run at a time")
         };
@@ -251,13 +258,18 @@ impl Warp {
         let spent = cx.warp_instructions - before;
         // A group that polls brings the others' turn closer.
         let polled = std::mem::take(&mut cx.polled);
-        self.tick += if polled && !self.groups.is_empty() { (spent + 1) * (QUANTUM / QUANTUM_POLLING) } else { spent + 1 };
+        self.tick += if polled && !self.groups.is_empty() {
+            (spent + 1) * (QUANTUM / QUANTUM_POLLING)
+        } else {
+            spent + 1
+        };
         *budget -= if polled { spent as i64 * POLLING_COST } else { spent as i64 };
         group.stamp = self.tick;
         match result {
             Ok((Flow::Yield, mask)) => {
                 *budget = 0;
-                self.after(cx, group, (Flow::Yield, mask)).map_err(|(pc, fault)| Stopped { pc, fault })
+                self.after(cx, group, (Flow::Yield, mask))
+                    .map_err(|(pc, fault)| Stopped { pc, fault })
             }
             Ok(flow) => self.after(cx, group, flow).map_err(|(pc, fault)| Stopped { pc, fault }),
             Err(fault) => Err(Stopped { pc: group.pc, fault }),
@@ -291,7 +303,9 @@ impl Warp {
                 group.pc = pc;
                 match (op.run)(cx, frame, op, mask)? {
                     Flow::Next => pc += 1,
-                    Flow::Jump(target) if mask == active && alone && (cx.warp_instructions as i64) < end => {
+                    Flow::Jump(target)
+                        if mask == active && alone && (cx.warp_instructions as i64) < end =>
+                    {
                         pc = target;
                     }
                     Flow::Jump(target) if mask == active => {
@@ -367,185 +381,24 @@ impl Warp {
         self.release_lanes(cx)
     }
 
-    // ---- calls
-
-    /// Lanes call functions, each the one in `targets`.
-    fn enter_each(&mut self, cx: &mut Cx<'_>, group: Group, site: u32) -> Result<(), Box<Fault>> {
-        let targets = cx.targets;
-        let mut rest = group.mask;
-        while rest != 0 {
-            let function = targets[rest.trailing_zeros() as usize];
-            let mask = same_lanes(rest, &targets, function);
-            self.enter(cx, Group { mask, ..group }, site, function)?;
-            rest &= !mask;
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, cx: &mut Cx<'_>, group: Group, site: u32, function: u32) -> Result<(), Box<Fault>> {
-        let lane = group.mask.trailing_zeros() as usize;
-        let child = self.child(cx, &group, site, function).map_err(|kind| Fault::new(lane, kind))?;
-        let program = Arc::clone(cx.launch.program);
-        let (args, info) = (&program.calls[site as usize].args, &program.functions[function as usize]);
-        if args.len() != info.params.len() || args.iter().zip(&info.params).any(|(a, p)| a.rows != p.rows) {
-            let address = program.code.iter().find(|(_, own)| **own == function).map_or(0, |(address, _)| *address);
-            return Err(Fault::new(lane, TrapKind::InvalidCall { address }));
-        }
-        self.copy_params(group.frame, args, child, &info.params, group.mask);
-        self.groups.push(Group { pc: info.entry, frame: child, ..group });
-        Ok(())
-    }
-
-    /// The frame for a call, shared with other lanes that made the same calls.
-    fn child(&mut self, cx: &mut Cx<'_>, group: &Group, site: u32, function: u32) -> Result<u32, TrapKind> {
-        let (parent, return_to) = (group.frame, group.pc + 1);
-        let same = |frame: &&Option<Box<Frame>>| {
-            frame.as_ref().is_some_and(|frame| {
-                frame.depth > 0
-                    && (frame.parent, frame.return_to, frame.function) == (parent, return_to, function)
-            })
-        };
-        if let Some(index) = self.frames.iter().position(|frame| same(&frame)) {
-            return Ok(index as u32);
-        }
-        let caller = self.frame(parent);
-        let mut frame = Frame::new(&Arc::clone(&caller.program), function);
-        (frame.parent, frame.return_to, frame.call) = (parent, return_to, site);
-        frame.depth = caller.depth + 1;
-        frame.local_base = caller.local_end.next_multiple_of(LOCAL_ALIGN);
-        frame.local_end += frame.local_base;
-        if frame.depth > MAX_DEPTH || frame.local_end > MAX_LOCAL_BYTES {
-            return Err(TrapKind::StackOverflow { bytes: frame.local_end, limit: MAX_LOCAL_BYTES });
-        }
-        reserve_local(&mut cx.warp, frame.local_end);
-        self.frames.push(Some(Box::new(frame)));
-        Ok(self.frames.len() as u32 - 1)
-    }
-
-    /// Lanes return to their caller.
-    fn leave(&mut self, group: Group) {
-        let frame = self.frame(group.frame);
-        let (parent, return_to) = (frame.parent, frame.return_to);
-        let program = Arc::clone(&frame.program);
-        let (site, function) = (frame.call as usize, frame.function as usize);
-        let (from, to) = (&program.functions[function].returns, &program.calls[site].returns);
-        self.copy_params(group.frame, from, parent, to, group.mask);
-        self.groups.push(Group { pc: return_to, frame: parent, ..group });
-    }
-
-    fn copy_params(&mut self, from: u32, sources: &[Span], to: u32, targets: &[Span], mask: u32) {
-        for (source, target) in sources.iter().zip(targets) {
-            for row in 0..source.rows.min(target.rows) {
-                let values = self.frame(from).params[(source.row + row) as usize];
-                let out = &mut self.frame(to).params[(target.row + row) as usize];
-                lanes(mask).for_each(|lane| out[lane] = values[lane]);
-            }
-        }
-    }
-
-    fn reserve_local(&mut self, bytes: u64) {
-        reserve_local(&mut self.state, bytes);
-    }
-
-    // ---- lanes that wait for lanes
-
-    /// Executes the operations whose lanes have all come.
-    fn release_lanes(&mut self, cx: &mut Cx<'_>) -> Result<(), (u32, Box<Fault>)> {
-        while let Some((pc, mask)) = self.complete_set(cx.warp.alive) {
-            let program = Arc::clone(cx.launch.program);
-            let op = &program.ops[pc as usize];
-            self.execute_together(cx, op, pc, mask).map_err(|fault| (pc, fault))?;
-            self.advance(pc, mask);
-        }
-        Ok(())
-    }
-
-    /// An operation, and the lanes that have come to it and wait for no others.
-    fn complete_set(&mut self, alive: u32) -> Option<(u32, u32)> {
-        for index in 0..self.groups.len() {
-            let group = self.groups[index];
-            if group.wait != Wait::Lanes {
-                continue;
-            }
-            for lane in lanes(group.mask) {
-                let members = self.members(&group, lane);
-                let here = self.waiting_with(group.pc, members);
-                if members & alive & !here == 0 && here >> lane & 1 != 0 {
-                    return Some((group.pc, here & members));
-                }
-            }
-        }
-        None
-    }
-
-    /// The mask that a lane waits with.
-    pub fn members(&mut self, group: &Group, lane: usize) -> u32 {
-        let frame = self.frame(group.frame);
-        let slot = frame.program.ops[group.pc as usize].slots[5];
-        frame.row32(slot)[lane]
-    }
-
-    /// The lanes that wait at `pc` with that mask.
-    fn waiting_with(&mut self, pc: u32, members: u32) -> u32 {
-        let mut out = 0;
-        for index in 0..self.groups.len() {
-            let group = self.groups[index];
-            if group.wait == Wait::Lanes && group.pc == pc {
-                let own = |lane: &usize| self.members(&group, *lane) == members;
-                out |= lanes(group.mask).filter(own).map(|lane| 1 << lane).sum::<u32>();
-            }
-        }
-        out
-    }
-
-    /// Executes an operation for lanes that may be in different frames of one function.
-    fn execute_together(&mut self, cx: &mut Cx<'_>, op: &Op, pc: u32, mask: u32) -> Result<(), Box<Fault>> {
-        let owners: Vec<(u32, u32)> = self
-            .groups
-            .iter()
-            .filter(|group| group.wait == Wait::Lanes && group.pc == pc && group.mask & mask != 0)
-            .map(|group| (group.frame, group.mask & mask))
-            .collect();
-        let program = Arc::clone(cx.launch.program);
-        let function = self.frame(owners[0].0).function;
-        let mut scratch = Frame::new(&program, function);
-        for (frame, lanes) in &owners {
-            copy_slots(self.frame(*frame), &mut scratch, op, *lanes);
-        }
-        let flow: Step = (op.run)(cx, &mut scratch, op, mask);
-        flow?;
-        for (frame, lanes) in &owners {
-            copy_slots(&scratch, self.frame(*frame), op, *lanes);
-        }
-        Ok(())
-    }
-
-    /// Lets lanes that waited at `pc` go on.
-    fn advance(&mut self, pc: u32, mask: u32) {
-        let mut freed = Vec::new();
-        for group in &mut self.groups {
-            if group.wait == Wait::Lanes && group.pc == pc {
-                let lanes = group.mask & mask;
-                group.mask &= !lanes;
-                freed.push(Group { pc: pc + 1, mask: lanes, wait: Wait::Ready, ..*group });
-            }
-        }
-        self.groups.extend(freed);
-        self.groups.retain(|group| group.mask != 0);
-    }
-
     // ---- barriers of the block
 
     fn arrive(&mut self, cx: &mut Cx<'_>, group: &mut Group) -> Result<(), Box<Fault>> {
         let arrival = cx.arrival;
         let lane = group.mask.trailing_zeros() as usize;
         let pc = group.pc;
-        let elsewhere = |other: &&Group| other.wait == Wait::Barrier(arrival.barrier) && other.pc != pc + 1;
+        let elsewhere =
+            |other: &&Group| other.wait == Wait::Barrier(arrival.barrier) && other.pc != pc + 1;
         if let Some(other) = self.groups.iter().find(elsewhere).filter(|_| arrival.aligned) {
             let other_line = cx.launch.program.line(other.pc - 1);
-            return Err(Fault::new(lane, TrapKind::DivergentBarrier { barrier: arrival.barrier, other_line }));
+            return Err(Fault::new(
+                lane,
+                TrapKind::DivergentBarrier { barrier: arrival.barrier, other_line },
+            ));
         }
-        cx.block.arrive(arrival, group.mask, cx.warp.alive).map_err(|kind| Fault::new(lane, kind))?;
+        cx.block
+            .arrive(arrival, group.mask, cx.warp.alive)
+            .map_err(|kind| Fault::new(lane, kind))?;
         group.pc = pc + 1;
         group.votes = arrival.votes & group.mask;
         if arrival.waits {
@@ -577,45 +430,4 @@ impl Warp {
 /// The lanes of `rest` whose value is `value`.
 fn same_lanes(rest: u32, values: &Row32, value: u32) -> u32 {
     lanes(rest).filter(|lane| values[*lane] == value).map(|lane| 1 << lane).sum()
-}
-
-/// Makes each lane's local memory at least so long.
-fn reserve_local(state: &mut WarpState, bytes: u64) {
-    if bytes <= state.local_stride {
-        return;
-    }
-    let stride = bytes.next_multiple_of(LOCAL_ALIGN).max(2 * state.local_stride);
-    let (old, new) = ((state.local_stride / 8) as usize, (stride / 8) as usize);
-    let mut local: Vec<AtomicU64> = Vec::new();
-    local.resize_with(new * LANES, AtomicU64::default);
-    for lane in 0..LANES {
-        for word in 0..old {
-            *local[lane * new + word].get_mut() = *state.local[lane * old + word].get_mut();
-        }
-    }
-    (state.local, state.local_stride) = (local, stride);
-}
-
-/// Copies the registers that an operation may name, in some lanes.
-fn copy_slots(from: &Frame, to: &mut Frame, op: &Op, mask: u32) {
-    for slot in op.slots {
-        let index = slot as usize;
-        if let (Some(source), Some(target)) = (from.rows32.get(index), to.rows32.get_mut(index)) {
-            lanes(mask).for_each(|lane| target[lane] = source[lane]);
-        }
-        if let (Some(source), Some(target)) = (from.rows64.get(index), to.rows64.get_mut(index)) {
-            lanes(mask).for_each(|lane| target[lane] = source[lane]);
-        }
-        if let (Some(source), Some(target)) =
-            (from.predicates.get(index), to.predicates.get_mut(index))
-        {
-            *target = (*target & !mask) | (source & mask);
-        }
-        let index = (slot & !crate::program::NEGATED) as usize;
-        if let (Some(source), Some(target)) =
-            (from.predicates.get(index), to.predicates.get_mut(index))
-        {
-            *target = (*target & !mask) | (source & mask);
-        }
-    }
 }

@@ -1,0 +1,135 @@
+//! Calls: frames that lanes share, and parameters that go in and out.
+
+use super::{Group, Warp, WarpState, same_lanes};
+use crate::exec::frame::{Frame, lanes};
+use crate::exec::{Cx, Fault};
+use crate::fault::TrapKind;
+use crate::program::{LANES, Span};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Calls that may nest.
+const MAX_DEPTH: u32 = 1024;
+/// Local memory of a thread, in bytes.
+const MAX_LOCAL_BYTES: u64 = 512 << 10;
+/// Local memory of a frame begins at a multiple of this.
+const LOCAL_ALIGN: u64 = 64;
+
+impl Warp {
+    /// Lanes call functions, each the one in `targets`.
+    pub(super) fn enter_each(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: Group,
+        site: u32,
+    ) -> Result<(), Box<Fault>> {
+        let targets = cx.targets;
+        let mut rest = group.mask;
+        while rest != 0 {
+            let function = targets[rest.trailing_zeros() as usize];
+            let mask = same_lanes(rest, &targets, function);
+            self.enter(cx, Group { mask, ..group }, site, function)?;
+            rest &= !mask;
+        }
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: Group,
+        site: u32,
+        function: u32,
+    ) -> Result<(), Box<Fault>> {
+        let lane = group.mask.trailing_zeros() as usize;
+        let child =
+            self.child(cx, &group, site, function).map_err(|kind| Fault::new(lane, kind))?;
+        let program = Arc::clone(cx.launch.program);
+        let (args, info) =
+            (&program.calls[site as usize].args, &program.functions[function as usize]);
+        if args.len() != info.params.len()
+            || args.iter().zip(&info.params).any(|(a, p)| a.rows != p.rows)
+        {
+            let address = program
+                .code
+                .iter()
+                .find(|(_, own)| **own == function)
+                .map_or(0, |(address, _)| *address);
+            return Err(Fault::new(lane, TrapKind::InvalidCall { address }));
+        }
+        self.copy_params(group.frame, args, child, &info.params, group.mask);
+        self.groups.push(Group { pc: info.entry, frame: child, ..group });
+        Ok(())
+    }
+
+    /// The frame for a call, shared with other lanes that made the same calls.
+    fn child(
+        &mut self,
+        cx: &mut Cx<'_>,
+        group: &Group,
+        site: u32,
+        function: u32,
+    ) -> Result<u32, TrapKind> {
+        let (parent, return_to) = (group.frame, group.pc + 1);
+        let same = |frame: &&Option<Box<Frame>>| {
+            frame.as_ref().is_some_and(|frame| {
+                frame.depth > 0
+                    && (frame.parent, frame.return_to, frame.function)
+                        == (parent, return_to, function)
+            })
+        };
+        if let Some(index) = self.frames.iter().position(|frame| same(&frame)) {
+            return Ok(index as u32);
+        }
+        let caller = self.frame(parent);
+        let mut frame = Frame::new(&Arc::clone(&caller.program), function);
+        (frame.parent, frame.return_to, frame.call) = (parent, return_to, site);
+        frame.depth = caller.depth + 1;
+        frame.local_base = caller.local_end.next_multiple_of(LOCAL_ALIGN);
+        frame.local_end += frame.local_base;
+        if frame.depth > MAX_DEPTH || frame.local_end > MAX_LOCAL_BYTES {
+            return Err(TrapKind::StackOverflow { bytes: frame.local_end, limit: MAX_LOCAL_BYTES });
+        }
+        reserve_local(&mut cx.warp, frame.local_end);
+        self.frames.push(Some(Box::new(frame)));
+        Ok(self.frames.len() as u32 - 1)
+    }
+
+    /// Lanes return to their caller.
+    pub(super) fn leave(&mut self, group: Group) {
+        let frame = self.frame(group.frame);
+        let (parent, return_to) = (frame.parent, frame.return_to);
+        let program = Arc::clone(&frame.program);
+        let (site, function) = (frame.call as usize, frame.function as usize);
+        let (from, to) = (&program.functions[function].returns, &program.calls[site].returns);
+        self.copy_params(group.frame, from, parent, to, group.mask);
+        self.groups.push(Group { pc: return_to, frame: parent, ..group });
+    }
+
+    fn copy_params(&mut self, from: u32, sources: &[Span], to: u32, targets: &[Span], mask: u32) {
+        for (source, target) in sources.iter().zip(targets) {
+            for row in 0..source.rows.min(target.rows) {
+                let values = self.frame(from).params[(source.row + row) as usize];
+                let out = &mut self.frame(to).params[(target.row + row) as usize];
+                lanes(mask).for_each(|lane| out[lane] = values[lane]);
+            }
+        }
+    }
+}
+
+/// Makes each lane's local memory at least so long.
+pub(super) fn reserve_local(state: &mut WarpState, bytes: u64) {
+    if bytes <= state.local_stride {
+        return;
+    }
+    let stride = bytes.next_multiple_of(LOCAL_ALIGN).max(2 * state.local_stride);
+    let (old, new) = ((state.local_stride / 8) as usize, (stride / 8) as usize);
+    let mut local: Vec<AtomicU64> = Vec::new();
+    local.resize_with(new * LANES, AtomicU64::default);
+    for lane in 0..LANES {
+        for word in 0..old {
+            *local[lane * new + word].get_mut() = *state.local[lane * old + word].get_mut();
+        }
+    }
+    (state.local, state.local_stride) = (local, stride);
+}
