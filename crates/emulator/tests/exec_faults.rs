@@ -248,3 +248,22 @@ fn sizes_past_all_limits_are_refused_when_loading() {
         assert!(matches!(error, LoadError::Invalid { .. }), "{module}: {error}");
     }
 }
+
+#[test]
+fn a_fault_in_a_library_names_the_line_of_its_user() {
+    let files = ".file 1 \"src/kernel.rs\"\n.file 2 \"/rustc/abc/library/core/src/ptr.rs\"\n";
+    let place = |locs: &str| {
+        let text = kernel(&format!("{locs}\nst.global.b32 [%rd0+256], %r0;\n"));
+        let text = text.replace(".visible", &format!("{files}.visible"));
+        let device = device();
+        let out = Buffer::new(&device, 256);
+        let trap = launch(&device, &text, "k", [1, 1, 1], [1, 1, 1], &[out.address]).unwrap_err();
+        let source = trap.source.unwrap();
+        (source.file, source.line)
+    };
+    let own = |line| ("src/kernel.rs".to_owned(), line);
+    assert_eq!(place("\n.loc 1 7 1\n.loc 2 90 5, function_name $info, inlined_at 1 20 9"), own(20));
+    assert_eq!(place("\n.loc 1 7 1\n.loc 2 90 5"), own(7));
+    assert_eq!(place("\n.loc 1 7 1\n.loc 1 0 5"), own(7));
+    assert_eq!(place("\n.loc 2 90 5").1, 90);
+}

@@ -16,6 +16,8 @@ const DEPTH: usize = 64;
 #[derive(Default)]
 pub struct Lines {
     current: u32,
+    /// The last place of the function that lies in no library.
+    own: u32,
     known: HashMap<Place, u32>,
     callers: HashMap<Place, Place>,
 }
@@ -28,7 +30,7 @@ impl Lines {
 
     /// Begins another function.
     pub fn forget(&mut self) {
-        self.current = 0;
+        (self.current, self.own) = (0, 0);
     }
 
     /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one stays.
@@ -47,19 +49,27 @@ impl Lines {
         if told.1 == 0 {
             return;
         }
+        // Where the text does not say what a library's code was inlined into, the nearest line
+        // before it is a better guide than the library's own.
+        if is_library(path(told, files)) && self.own != 0 {
+            self.current = self.own;
+            return;
+        }
         self.current = *self.known.entry(told).or_insert_with(|| {
-            let file = files.get(&told.0).cloned().unwrap_or_default();
+            let file = path(told, files).to_owned();
             out.push(SourceLocation { file, line: told.1, column: told.2 });
             out.len() as u32
         });
+        if !is_library(path(told, files)) {
+            self.own = self.current;
+        }
     }
 
     /// The innermost place of a chain of inlined calls that lies in no library.
     fn telling(&self, start: Place, files: &HashMap<u32, String>) -> Place {
         let mut place = start;
         for _ in 0..DEPTH {
-            let path = files.get(&place.0).map_or("", String::as_str);
-            let library = LIBRARIES.iter().any(|part| path.contains(part));
+            let library = is_library(path(place, files));
             match self.callers.get(&place) {
                 Some(caller) if (library || place.1 == 0) && *caller != place => place = *caller,
                 _ => break,
@@ -67,4 +77,12 @@ impl Lines {
         }
         place
     }
+}
+
+fn path(place: Place, files: &HashMap<u32, String>) -> &str {
+    files.get(&place.0).map_or("", String::as_str)
+}
+
+fn is_library(path: &str) -> bool {
+    LIBRARIES.iter().any(|part| path.contains(part))
 }
