@@ -58,7 +58,8 @@ impl Plan {
             sittings: next(sittings)?,
         };
         let fits = plan.log2 < 40 && plan.side % 32 == 0 && plan.rounds > 0 && plan.sittings > 0;
-        fits.then_some(plan).ok_or_else(|| format!("SIDE is a multiple of 32, the others above 0; {USAGE}"))
+        fits.then_some(plan)
+            .ok_or_else(|| format!("SIDE is a multiple of 32, the others above 0; {USAGE}"))
     }
 }
 
@@ -84,9 +85,7 @@ fn measure(
     for _ in 0..3 {
         run()?;
     }
-    let ms = (0..rounds)
-        .map(|_| Ok(gpu.stream().time(&mut run)?.1))
-        .collect::<GpuResult<_>>()?;
+    let ms = (0..rounds).map(|_| Ok(gpu.stream().time(&mut run)?.1)).collect::<GpuResult<_>>()?;
     Ok(Case { name: name.into(), n, bytes, ms })
 }
 
@@ -189,7 +188,10 @@ fn bandwidth(case: &Case) -> [f64; 3] {
 }
 
 fn print(ours: &Results, peers: &Results) {
-    println!("{:<16} {:>12} {:>10} {:>17} {:>10} {:>7}", "case", "n", "ours GB/s", "10%..90%", "peer GB/s", "ratio");
+    println!(
+        "{:<16} {:>12} {:>10} {:>17} {:>10} {:>7}",
+        "case", "n", "ours GB/s", "10%..90%", "peer GB/s", "ratio"
+    );
     for (name, case) in &ours.0 {
         let [median, low, high] = bandwidth(case);
         let spread = format!("{low:.0}..{high:.0}");
@@ -197,7 +199,10 @@ fn print(ours: &Results, peers: &Results) {
         let [peer_text, ratio] = peer.map_or(["-".into(), "-".into()], |peer| {
             [format!("{peer:.0}"), format!("{:.3}", median / peer)]
         });
-        println!("{name:<16} {:>12} {median:>10.0} {spread:>17} {peer_text:>10} {ratio:>7}", case.n);
+        println!(
+            "{name:<16} {:>12} {median:>10.0} {spread:>17} {peer_text:>10} {ratio:>7}",
+            case.n
+        );
     }
 }
 

@@ -14,14 +14,19 @@ fn assert_blurred(image: &[u8], width: usize, height: usize, sigma: f32) {
     let exact = reference::blur::blur(image, width, height, f64::from(sigma), radius);
     for (i, (found, exact)) in out.to_vec().unwrap().into_iter().zip(exact).enumerate() {
         let error = (f64::from(found) - exact).abs();
-        assert!(error <= 0.5 + 0.002, "pixel {i} of {width}×{height}, sigma {sigma}: {found}, exactly {exact}");
+        assert!(
+            error <= 0.5 + 0.002,
+            "pixel {i} of {width}×{height}, sigma {sigma}: {found}, exactly {exact}"
+        );
     }
 }
 
 #[test]
 fn every_shape() {
     let mut rng = rng();
-    for (width, height) in [(0, 0), (1, 1), (1, 40), (129, 1), (128, 32), (127, 33), (8, 65), (150, 61)] {
+    for (width, height) in
+        [(0, 0), (1, 1), (1, 40), (129, 1), (128, 32), (127, 33), (8, 65), (150, 61)]
+    {
         assert_blurred(&bytes(&mut rng, width * height), width, height, 1.5);
     }
 }
@@ -38,7 +43,8 @@ fn every_radius_up_to_the_largest() {
 #[test]
 fn a_sigma_out_of_range_is_an_error() {
     for sigma in [0.0, -1.0, f32::NAN, f32::INFINITY, ops::image::MAX_SIGMA * 1.01] {
-        let error = ops::image::blur(gpu(), &upload(&[0]), &mut poisoned(1), 1, 1, sigma).unwrap_err();
+        let error =
+            ops::image::blur(gpu(), &upload(&[0]), &mut poisoned(1), 1, 1, sigma).unwrap_err();
         assert!(error.to_string().contains("sigma"), "{error}");
     }
 }

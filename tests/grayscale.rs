@@ -18,7 +18,11 @@ fn every_size() {
             let [r, g, b, _] = rgba[i].map(f64::from);
             let to_half = ((0.299 * r + 0.587 * g + 0.114 * b).fract() - 0.5).abs();
             let allowed = u8::from(to_half < 1.0 / 128.0);
-            assert!(found.abs_diff(*expected) <= allowed, "pixel {i} {:?}: {found}, not {expected}", rgba[i]);
+            assert!(
+                found.abs_diff(*expected) <= allowed,
+                "pixel {i} {:?}: {found}, not {expected}",
+                rgba[i]
+            );
         }
     }
 }

@@ -32,7 +32,8 @@ fn the_product_is_not_rounded_by_itself() {
 #[test]
 fn nan_and_infinity_go_through() {
     let mut y = upload(&[f32::NAN, f32::INFINITY, 1.0, 1.0]);
-    ops::saxpy(gpu(), 2.0, &upload(&[1.0, f32::NEG_INFINITY, f32::NAN, f32::INFINITY]), &mut y).unwrap();
+    ops::saxpy(gpu(), 2.0, &upload(&[1.0, f32::NEG_INFINITY, f32::NAN, f32::INFINITY]), &mut y)
+        .unwrap();
     let y = y.to_vec().unwrap();
     assert!(y[0].is_nan() && y[1].is_nan() && y[2].is_nan() && y[3] == f32::INFINITY);
 }

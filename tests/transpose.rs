@@ -4,8 +4,18 @@ use ferrowarp::{ops, reference};
 
 use crate::support::{assert_same_bits, floats, gpu, poisoned, rng, upload};
 
-const SHAPES: [(usize, usize); 10] =
-    [(0, 0), (1, 1), (1, 300), (300, 1), (32, 32), (33, 31), (31, 65), (64, 96), (257, 129), (127, 512)];
+const SHAPES: [(usize, usize); 10] = [
+    (0, 0),
+    (1, 1),
+    (1, 300),
+    (300, 1),
+    (32, 32),
+    (33, 31),
+    (31, 65),
+    (64, 96),
+    (257, 129),
+    (127, 512),
+];
 
 #[test]
 fn tiled_every_shape() {
@@ -14,7 +24,10 @@ fn tiled_every_shape() {
         let input = floats(&mut rng, width * height);
         let mut out = poisoned(input.len());
         ops::transpose(gpu(), &upload(&input), &mut out, width, height).unwrap();
-        assert_same_bits(&out.to_vec().unwrap(), &reference::transpose::transpose(&input, width, height));
+        assert_same_bits(
+            &out.to_vec().unwrap(),
+            &reference::transpose::transpose(&input, width, height),
+        );
     }
 }
 
@@ -25,7 +38,10 @@ fn naive_every_shape() {
         let input = floats(&mut rng, width * height);
         let mut out = poisoned(input.len());
         ops::transpose::transpose_naive(gpu(), &upload(&input), &mut out, width, height).unwrap();
-        assert_same_bits(&out.to_vec().unwrap(), &reference::transpose::transpose(&input, width, height));
+        assert_same_bits(
+            &out.to_vec().unwrap(),
+            &reference::transpose::transpose(&input, width, height),
+        );
     }
 }
 

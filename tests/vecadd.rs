@@ -21,7 +21,8 @@ fn every_size() {
 
 #[test]
 fn values_that_hurt() {
-    let odd = [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE, 1e-45];
+    let odd =
+        [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE, 1e-45];
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for x in odd {
         for y in odd {

@@ -7,7 +7,8 @@ pub fn sum_f32(x: &[f32]) -> f64 {
         let value = f64::from(value);
         let next = sum + value;
         if next.is_finite() {
-            lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+            lost +=
+                if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
         }
         sum = next;
     }

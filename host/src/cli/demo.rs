@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Only list the demos
     #[arg(long, conflicts_with_all = ["names", "pictures"])]
     list: bool,
-    /// Write the pictures that the demos make into this directory, as PNG
+    /// Write the pictures that the demos make, and the scene they start from, into this directory as PNG
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
 }
@@ -120,11 +120,17 @@ fn bandwidth(gb_per_s: f64) -> String {
 
 fn save(dir: &Path, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
     fs::create_dir_all(dir).map_err(CliError::write(dir))?;
-    for (demo, outcome) in outcomes {
-        let Some(picture) = &outcome.picture else { continue };
-        let path = dir.join(demo.name).with_extension("png");
+    let mut save = |name: &str, picture: &Picture| {
+        let path = dir.join(name).with_extension("png");
         write_image(&path, image_of(picture))?;
-        writeln!(out, "wrote {}", path.display())?;
+        Ok(writeln!(out, "wrote {}", path.display())?)
+    };
+    let made = |outcome: &Outcome| outcome.picture.clone();
+    if let Some(picture) = outcomes.iter().find_map(|(_, outcome)| made(outcome)) {
+        save("scene", &Picture::scene((picture.width, picture.height)))?;
+    }
+    for (demo, outcome) in outcomes {
+        made(outcome).map_or(Ok(()), |picture| save(demo.name, &picture))?;
     }
     Ok(())
 }

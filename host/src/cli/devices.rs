@@ -27,9 +27,8 @@ fn reason(backend: Backend, wish: Option<&str>) -> String {
             "Work runs on the emulator: FERROWARP_DEVICE=emulator.".to_owned()
         }
         (Backend::Emulator, false) => {
-            "Work runs on the emulator: no NVIDIA driver with a device was found \
-             (FERROWARP_DEVICE=cuda says why)."
-                .to_owned()
+            let why = cuda_driver::cuda_passed_over().unwrap_or("there is no NVIDIA driver");
+            format!("Work runs on the emulator: {why}.")
         }
     }
 }

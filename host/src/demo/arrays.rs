@@ -43,8 +43,10 @@ pub(super) fn saxpy(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
     let (on_x, mut on_y) = (DeviceBuffer::from_slice(gpu, &x)?, DeviceBuffer::from_slice(gpu, &y)?);
     ops::saxpy(gpu, 0.5, &on_x, &mut on_y)?;
     // One rounding of at most 1.5, and the reference's own.
-    let check =
-        Check::within(3.0 * HALF_ULP, widened(&on_y.to_vec()?, &reference::saxpy::saxpy(0.5, &x, &y)));
+    let check = Check::within(
+        3.0 * HALF_ULP,
+        widened(&on_y.to_vec()?, &reference::saxpy::saxpy(0.5, &x, &y)),
+    );
     let time = timed(gpu, || ops::saxpy(gpu, 0.5, &on_x, &mut on_y))?;
     Ok(Outcome { size: elements(n), time, bytes: 12 * n, check, picture: None })
 }

@@ -54,7 +54,8 @@ impl Check {
     /// Of the largest difference among pairs.
     fn within(allowed: f64, pairs: impl Iterator<Item = (f64, f64)>) -> Self {
         let differences = pairs.map(|(found, expected)| (found - expected).abs());
-        let largest = differences.fold(0.0, |a: f64, b| if b.is_nan() { f64::INFINITY } else { a.max(b) });
+        let largest =
+            differences.fold(0.0, |a: f64, b| if b.is_nan() { f64::INFINITY } else { a.max(b) });
         Self { largest, allowed }
     }
 
@@ -93,14 +94,34 @@ pub struct Demo {
 pub const DEMOS: &[Demo] = &[
     Demo { name: "vecadd", about: "one thread an element, no unsafe", run: arrays::vecadd },
     Demo { name: "saxpy", about: "a fused multiply-add, in place", run: arrays::saxpy },
-    Demo { name: "copy_strided", about: "lanes 32 elements apart: slow", run: arrays::copy_strided },
+    Demo {
+        name: "copy_strided",
+        about: "lanes 32 elements apart: slow",
+        run: arrays::copy_strided,
+    },
     Demo { name: "copy_coalesced", about: "lanes side by side: fast", run: arrays::copy_coalesced },
-    Demo { name: "reduce_tree", about: "a sum by trees in shared memory", run: arrays::reduce_tree },
-    Demo { name: "reduce_sum_f32", about: "a sum by shuffles, one launch", run: arrays::reduce_f32 },
+    Demo {
+        name: "reduce_tree",
+        about: "a sum by trees in shared memory",
+        run: arrays::reduce_tree,
+    },
+    Demo {
+        name: "reduce_sum_f32",
+        about: "a sum by shuffles, one launch",
+        run: arrays::reduce_f32,
+    },
     Demo { name: "reduce_sum_i32", about: "the same, on integers", run: arrays::reduce_i32 },
     Demo { name: "unified", about: "memory that host and device share", run: arrays::unified },
-    Demo { name: "transpose_naive", about: "reads along columns: slow", run: arrays::transpose_naive },
-    Demo { name: "transpose_tiled", about: "through shared memory: fast", run: arrays::transpose_tiled },
+    Demo {
+        name: "transpose_naive",
+        about: "reads along columns: slow",
+        run: arrays::transpose_naive,
+    },
+    Demo {
+        name: "transpose_tiled",
+        about: "through shared memory: fast",
+        run: arrays::transpose_tiled,
+    },
     Demo { name: "grayscale", about: "colour to grey", run: pictures::grayscale },
     Demo { name: "histogram", about: "256 bins, private to each block", run: pictures::histogram },
     Demo { name: "equalize", about: "grey levels spread evenly", run: pictures::equalize },
@@ -129,7 +150,9 @@ impl Outcome {
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            check if !check.passed() => write!(f, "WRONG: {:.3e} > {:.3e}", self.largest, self.allowed),
+            check if !check.passed() => {
+                write!(f, "WRONG: {:.3e} > {:.3e}", self.largest, self.allowed)
+            }
             Self { allowed: 0.0, .. } => f.write_str("exact"),
             Self { largest, .. } => write!(f, "{largest:.2e}"),
         }

@@ -79,9 +79,12 @@ pub(super) fn histogram(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outc
 }
 
 pub(super) fn equalize(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outcome> {
-    filtered(gpu, image, |grey, out| ops::image::equalize(gpu, grey, out), |grey| {
-        reference::equalize::equalize(grey).into_iter().map(f64::from).collect()
-    })
+    filtered(
+        gpu,
+        image,
+        |grey, out| ops::image::equalize(gpu, grey, out),
+        |grey| reference::equalize::equalize(grey).into_iter().map(f64::from).collect(),
+    )
 }
 
 pub(super) fn blur(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outcome> {
@@ -104,9 +107,7 @@ pub(super) fn sobel(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outcome>
         gpu,
         image,
         |grey, out| ops::image::sobel(gpu, grey, out, width, height),
-        |grey| {
-            reference::sobel::sobel(grey, width, height).into_iter().map(f64::from).collect()
-        },
+        |grey| reference::sobel::sobel(grey, width, height).into_iter().map(f64::from).collect(),
     )
 }
 

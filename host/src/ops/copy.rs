@@ -4,8 +4,8 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Linear};
 use kernels_gpu::grid::copy::{copy_coalesced, copy_strided as strided};
 
 use super::same_len;
-use crate::error::GpuResult;
 use crate::Gpu;
+use crate::error::GpuResult;
 
 const BLOCK: u32 = 256;
 /// Enough blocks to fill any device; each thread steps on from there.

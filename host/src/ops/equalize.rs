@@ -5,9 +5,9 @@ use kernels_gpu::grid::equalize::{equalize_apply, equalize_table};
 use kernels_gpu::grid::histogram::BINS;
 
 use super::{histogram, same_len};
+use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
-use crate::Gpu;
 
 /// `out` becomes `image` with its grey levels spread evenly; both `[n]` bytes, `n < 2^32`.
 ///

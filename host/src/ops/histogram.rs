@@ -3,9 +3,9 @@
 use cuda_std::launch::{DeviceRead, Linear};
 use kernels_gpu::grid::histogram::{BINS, BLOCK, MAX_BLOCKS, histogram as kernel};
 
+use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
-use crate::Gpu;
 
 /// How often each of the 256 values occurs in `bytes: [n]`, `n < 2^32`: a buffer of 256 counts.
 ///

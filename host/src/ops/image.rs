@@ -7,9 +7,9 @@ use kernels_gpu::grid::sobel::{BLOCK_X, BLOCK_Y, sobel as sobel_kernel};
 
 pub use super::equalize::equalize;
 use super::same_len;
+use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
-use crate::Gpu;
 
 /// Largest blur, in pixels of standard deviation: three of it must fit in the kernel's halo.
 pub const MAX_SIGMA: f32 = MAX_RADIUS as f32 / 3.0;
@@ -57,7 +57,9 @@ pub fn blur(
     if !(sigma > 0.0 && sigma <= MAX_SIGMA) {
         return Err(GpuError::InvalidArgument {
             operation: "blurring an image",
-            reason: format!("sigma is {sigma}, and must be above 0 and at most {MAX_SIGMA:.2} pixels"),
+            reason: format!(
+                "sigma is {sigma}, and must be above 0 and at most {MAX_SIGMA:.2} pixels"
+            ),
         });
     }
     same_len("blurring an image", width * height, image.raw().len)?;

@@ -6,9 +6,9 @@ use kernels_gpu::grid::reduce::{
     BLOCK, MAX_BLOCKS, blocks, reduce_sum_f32, reduce_sum_i32, reduce_tree_f32,
 };
 
+use crate::Gpu;
 use crate::error::{GpuContext, GpuResult};
 use crate::memory::DeviceBuffer;
-use crate::Gpu;
 
 /// Scratch memory of a sum, for use again and again.
 ///

@@ -4,8 +4,8 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
 use kernels_gpu::grid::saxpy::saxpy as kernel;
 
 use super::same_len;
-use crate::error::GpuResult;
 use crate::Gpu;
+use crate::error::GpuResult;
 
 /// `y = alpha * x + y` for two arrays of one length; one rounding an element (fused) on every device.
 ///

@@ -4,9 +4,9 @@ use cuda_std::launch::{DeviceRead, LaunchConfig, Planar};
 use kernels_gpu::grid::transpose::{ROWS, TILE, transpose_naive as naive, transpose_tiled};
 
 use super::same_len;
+use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
-use crate::Gpu;
 
 /// `out: [width, height]` becomes the transpose of the row-major `input: [height, width]`.
 ///

@@ -4,8 +4,8 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
 use kernels_gpu::grid::vecadd::vecadd as kernel;
 
 use super::same_len;
-use crate::error::GpuResult;
 use crate::Gpu;
+use crate::error::GpuResult;
 
 /// `out = a + b` for three arrays of one length.
 ///

@@ -62,12 +62,7 @@ pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice
 
 /// `out[i] = table[image[i]]` for `image: [n]`, `out: [n]`, `table: [256]`. Threads past the end do nothing.
 #[kernel]
-pub fn equalize_apply(
-    index: ThreadIndex,
-    image: &[u8],
-    table: &[u8],
-    mut out: DisjointSlice<u8>,
-) {
+pub fn equalize_apply(index: ThreadIndex, image: &[u8], table: &[u8], mut out: DisjointSlice<u8>) {
     if let Some(out) = out.get_mut(index) {
         *out = table[image[index.get()] as usize];
     }

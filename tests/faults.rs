@@ -1,0 +1,83 @@
+//! Planted faults in the kernels that ship: the emulator names the thread and the line of Rust.
+//!
+//! A fault ends the process's device, so each planted one runs in a process of its own, on the emulator.
+
+use std::env;
+use std::process::Command;
+
+use cuda_std::launch::{Args, DeviceWrite, Launch, LaunchConfig, RawSlice};
+use ferrowarp::memory::DeviceBuffer;
+use ferrowarp::{Gpu, Linear};
+use kernels_gpu::grid::reduce::BLOCK;
+use kernels_gpu::{reduce_tree_f32, vecadd};
+
+/// A buffer that says it is longer than it is.
+struct Overstated<'a> {
+    buffer: &'a mut DeviceBuffer<f32>,
+    len: usize,
+}
+
+// SAFETY: deliberately false; the emulator has to catch what comes of it.
+unsafe impl DeviceWrite<f32> for Overstated<'_> {
+    fn raw_mut(&mut self) -> RawSlice {
+        RawSlice { len: self.len, ..self.buffer.raw_mut() }
+    }
+}
+
+/// What the ignored test `name` prints behind `error: ` when it runs alone on the emulator.
+fn error_of(name: &str) -> String {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", &format!("faults::{name}")])
+        .env("FERROWARP_DEVICE", "emulator")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text.lines().find_map(|line| line.strip_prefix("error: ")).expect("no error").to_owned()
+}
+
+#[test]
+fn a_store_past_the_end_names_kernel_block_thread_and_line() {
+    let error = error_of("store_past_the_end");
+    for words in
+        ["`vecadd`", "block (1,0,0)", "thread (44,0,0)", "store of 4 bytes", "vecadd.rs:11"]
+    {
+        assert!(error.contains(words), "{words} is not in: {error}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn store_past_the_end() {
+    let gpu = Gpu::new().unwrap();
+    let n = 301;
+    let x = DeviceBuffer::from_slice(&gpu, &vec![1.0; n]).unwrap();
+    let mut out = DeviceBuffer::zeroed(&gpu, n - 1).unwrap();
+    let mut args = Args::new();
+    args.push_read(&x);
+    args.push_read(&x);
+    args.push_write(&mut Overstated { buffer: &mut out, len: n });
+    // SAFETY: deliberately broken: `out` has one element less than the arguments say.
+    let launched = unsafe {
+        gpu.launch(&vecadd::KERNEL, LaunchConfig::from(LaunchConfig::for_num_elems(n)), &args)
+    };
+    println!("error: {}", launched.and_then(|()| gpu.synchronize()).unwrap_err());
+}
+
+#[test]
+fn a_panic_names_kernel_and_thread() {
+    let error = error_of("block_of_a_wrong_shape");
+    for words in ["`reduce_tree_f32`", "block (0,0,0)", "thread (0,0,0)"] {
+        assert!(error.contains(words), "{words} is not in: {error}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn block_of_a_wrong_shape() {
+    let gpu = Gpu::new().unwrap();
+    let x = DeviceBuffer::from_slice(&gpu, &[1.0; 64]).unwrap();
+    let mut partials = DeviceBuffer::<u32>::zeroed(&gpu, 1).unwrap();
+    let launched = reduce_tree_f32::launch(&gpu, Linear::new(1, BLOCK / 2), &x, &mut partials);
+    println!("error: {}", launched.and_then(|()| gpu.synchronize()).unwrap_err());
+}
