@@ -57,7 +57,8 @@ impl Plan {
             rounds: next(rounds)?,
             sittings: next(sittings)?,
         };
-        let fits = plan.log2 < 40 && plan.side % 32 == 0 && plan.rounds > 0 && plan.sittings > 0;
+        let fits =
+            plan.log2 < 40 && plan.side.is_multiple_of(32) && plan.rounds > 0 && plan.sittings > 0;
         fits.then_some(plan)
             .ok_or_else(|| format!("SIDE is a multiple of 32, the others above 0; {USAGE}"))
     }

@@ -118,19 +118,19 @@ fn bandwidth(gb_per_s: f64) -> String {
     format!("{gb_per_s:.decimals$}")
 }
 
+/// Writes what the demos made, and the scene that they started from.
 fn save(dir: &Path, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
     fs::create_dir_all(dir).map_err(CliError::write(dir))?;
-    let mut save = |name: &str, picture: &Picture| {
+    let made =
+        outcomes.iter().filter_map(|(demo, outcome)| Some((demo.name, outcome.picture.clone()?)));
+    let mut pictures: Vec<_> = made.collect();
+    if let Some((_, Picture { width, height, .. })) = pictures.first() {
+        pictures.insert(0, ("scene", Picture::scene((*width, *height))));
+    }
+    for (name, picture) in &pictures {
         let path = dir.join(name).with_extension("png");
         write_image(&path, image_of(picture))?;
-        Ok(writeln!(out, "wrote {}", path.display())?)
-    };
-    let made = |outcome: &Outcome| outcome.picture.clone();
-    if let Some(picture) = outcomes.iter().find_map(|(_, outcome)| made(outcome)) {
-        save("scene", &Picture::scene((picture.width, picture.height)))?;
-    }
-    for (demo, outcome) in outcomes {
-        made(outcome).map_or(Ok(()), |picture| save(demo.name, &picture))?;
+        writeln!(out, "wrote {}", path.display())?;
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ pub fn blur_rows(index: ThreadIndex2, image: &[u8], weights: &[f32], mut out: Di
 
 /// Blurs the columns of `rows: [height, width]` f32 into `out: [height, width]` bytes.
 ///
-/// `weights` as for [`blur_rows`]. Blocks of [`LINES`] by [`COLUMN_SPAN`] threads, one thread a pixel.
+/// `weights` as for [`blur_rows`](fn@blur_rows). Blocks of [`LINES`] by [`COLUMN_SPAN`] threads, one thread a pixel.
 #[kernel]
 pub fn blur_columns(index: ThreadIndex2, rows: &[f32], weights: &[f32], mut out: DisjointGrid<u8>) {
     shape::require(LINES as u32, COLUMN_SPAN as u32, 1);

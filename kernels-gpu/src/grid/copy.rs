@@ -12,10 +12,12 @@ pub fn copy_strided(index: ThreadIndex, per_thread: u32, x: &[f32], mut out: Dis
     let per_thread = per_thread as usize;
     let first = index.get() * per_thread;
     let end = x.len().min(out.len()).min(first + per_thread);
+    let Some(run) = x.get(first..end) else { return };
     let out = out.as_mut_ptr();
-    for i in first..end {
-        // SAFETY: `i < out.len()`, and the ranges of two threads are disjoint: `per_thread` is the same in all.
-        unsafe { *out.add(i) = x[i] };
+    for (offset, value) in run.iter().enumerate() {
+        // SAFETY: below `end`, so inside `out`; two threads' runs are disjoint, since `per_thread` is
+        // the same in all.
+        unsafe { *out.add(first + offset) = *value };
     }
 }
 

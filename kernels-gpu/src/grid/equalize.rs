@@ -1,7 +1,7 @@
 //! Histogram equalisation: spread the grey levels so that each is about equally common.
 //!
-//! Three launches: [`super::histogram`], then [`equalize_table`] (a scan of the 256 bins by one block),
-//! then [`equalize_apply`] (a table look-up a pixel). The method is the textbook one (Gonzalez & Woods,
+//! Three launches: [`super::histogram`], then [`equalize_table`](fn@equalize_table) (a scan of the 256 bins by one block),
+//! then [`equalize_apply`](fn@equalize_apply) (a table look-up a pixel). The method is the textbook one (Gonzalez & Woods,
 //! *Digital Image Processing*, "Histogram Equalization").
 
 use cuda_std::prelude::*;
@@ -29,14 +29,14 @@ pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice
     let counts = shared_array![u32; 2 * BINS].as_mut_ptr();
     let thread = index.get();
     let (mut from, mut to) = (0, BINS);
-    // SAFETY (all accesses of `counts`): the block has `BINS` threads; a step reads the half `from`, which the
-    // step before wrote, and writes this thread's element of the half `to`; a barrier parts the steps.
+    // SAFETY: the block has `BINS` threads, and this element is this thread's.
     unsafe { *counts.add(thread) = bins[thread] };
     let mut distance = 1;
     while distance < BINS {
         // The half `from` is complete, and nobody reads the half `to` any more.
         thread::sync_threads();
-        // SAFETY: as above.
+        // SAFETY: a step reads the half `from`, written before the barrier, and writes this thread's
+        // element of the half `to`; the next barrier comes before anybody reads that.
         unsafe {
             let below = if thread >= distance { *counts.add(from + thread - distance) } else { 0 };
             *counts.add(to + thread) = *counts.add(from + thread) + below;
@@ -52,7 +52,7 @@ pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice
         darkest += 1;
     }
     if let Some(entry) = table.get_mut(index) {
-        // SAFETY: as above; `darkest < BINS`.
+        // SAFETY: nobody writes any more, and `darkest < BINS`.
         let (cumulative, least, total) = unsafe {
             (*counts.add(from + thread), *counts.add(from + darkest), *counts.add(from + BINS - 1))
         };

@@ -1,8 +1,8 @@
 //! Sum of an array, from the textbook form to one that reads at the memory's full speed.
 //!
-//! * [`reduce_tree_f32`]: each thread loads one element into shared memory, the block halves it step by step;
+//! * [`reduce_tree_f32`](fn@reduce_tree_f32): each thread loads one element into shared memory, the block halves it step by step;
 //!   one partial sum a block, which a second launch (or the host) adds up.
-//! * [`reduce_sum_f32`], [`reduce_sum_i32`]: 16-byte loads, four in flight a thread; sums in registers;
+//! * [`reduce_sum_f32`](fn@reduce_sum_f32), [`reduce_sum_i32`](fn@reduce_sum_i32): 16-byte loads, four in flight a thread; sums in registers;
 //!   shuffles instead of shared memory; the last block to finish adds the partials, so one launch does it all.
 //!
 //! The order of additions depends on the length and the alignment of the input alone, never on the
@@ -194,7 +194,7 @@ pub fn reduce_sum_f32(
     sum_of_grid(x, partials, finished, out, scratch, is_last);
 }
 
-/// Wrapping sum of `x: [n]`, i32, into the bits of `out[0]`. Launch and scratch as for [`reduce_sum_f32`].
+/// Wrapping sum of `x: [n]`, i32, into the bits of `out[0]`. Launch and scratch as for [`reduce_sum_f32`](fn@reduce_sum_f32).
 #[kernel]
 pub fn reduce_sum_i32(
     x: &[i32],

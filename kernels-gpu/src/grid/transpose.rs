@@ -1,7 +1,7 @@
 //! Transpose of a row-major f32 matrix: `out[x][y] = input[y][x]`.
 //!
-//! * [`transpose_naive`]: writes along rows and reads along columns, so each warp's read touches 32 sectors.
-//! * [`transpose_tiled`]: a block carries a square tile through shared memory and reads and writes along rows.
+//! * [`transpose_naive`](fn@transpose_naive): writes along rows and reads along columns, so each warp's read touches 32 sectors.
+//! * [`transpose_tiled`](fn@transpose_tiled): a block carries a square tile through shared memory and reads and writes along rows.
 //!   Rows of the tile are padded by one word, so that a column of it lies in 32 different banks.
 
 use cuda_std::prelude::*;
