@@ -1,7 +1,7 @@
 //! What the instructions do, by family.
 //!
-//! A handler executes one operation for the lanes of a mask. Most are written with [`lanes!`]
-//! (one value for each lane) or [`tests!`] (one bit for each lane); the functions that the table of
+//! A handler executes one operation for the lanes of a mask. Most are written with `lanes!`
+//! (one value for each lane) or `tests!` (one bit for each lane); the functions that the table of
 //! forms names select among them by the modifiers.
 
 macro_rules! lanes {
