@@ -20,7 +20,8 @@ fn vecadd_from_text_to_sums() {
         ok!(cuMemcpyHtoD_v2(db, host_slice(&b), 4 * n));
         ok!(cuMemsetD8_v2(dc, 0xff, 4 * n));
         let grid = [n.div_ceil(256) as u32, 1, 1];
-        let params = [host(&da), host(&db), host(&dc), host(&(n as u32))];
+        let count = n as u32;
+        let params = [host(&da), host(&db), host(&dc), host(&count)];
         assert_eq!(launch_sized(kernel, grid, [256, 1, 1], 0, NULL, &params), 0);
         let mut c = vec![0_f32; n];
         ok!(cuMemcpyDtoH_v2(host_slice_mut(&mut c), dc, 4 * n));
@@ -54,13 +55,8 @@ fn read_mixed(address: CUdeviceptr) -> Mixed {
 fn arguments_of_all_sizes_arrive() {
     context();
     let (kernel, out) = (function(load(), "mixed"), alloc(24));
-    let params = [
-        host(&(MIXED.a as u8)),
-        host(&(MIXED.b as u16)),
-        host(&out),
-        host(&MIXED.c),
-        host(&MIXED.d),
-    ];
+    let (a, b) = (MIXED.a as u8, MIXED.b as u16);
+    let params = [host(&a), host(&b), host(&out), host(&MIXED.c), host(&MIXED.d)];
     assert_eq!(launch(kernel, NULL, &params), 0);
     assert_eq!(read_mixed(out), MIXED);
 }

@@ -151,13 +151,19 @@ fn narrow(value: f64, format: Format, rounding: Rounding) -> u64 {
 /// `cvt.f64.f32`: exact. A NaN keeps its sign and payload, and becomes quiet.
 #[inline]
 pub fn f32_to_f64(value: f32) -> f64 {
-    f64::from(value)
+    const QUIET_NAN: u64 = 0x7ff8 << 48;
+    if !value.is_nan() {
+        return f64::from(value);
+    }
+    // Rust leaves a NaN's bits open; PTX does not.
+    let bits = u64::from(value.to_bits());
+    f64::from_bits(bits >> 31 << 63 | QUIET_NAN | (bits & 0x7f_ffff) << 29)
 }
 
 /// `cvt` from a half to `.f64`: exact. A NaN keeps its sign and payload, and becomes quiet.
 #[inline]
 pub fn half_to_f64<H: Half>(bits: u16) -> f64 {
-    H::widen(bits).into()
+    f32_to_f64(H::widen(bits))
 }
 
 /// `cvt.f32.f16`: exact; any NaN becomes the one of PTX.
