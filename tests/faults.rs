@@ -69,9 +69,10 @@ fn store_past_the_end() {
 }
 
 #[test]
-fn a_panic_names_kernel_and_thread() {
+fn a_panic_names_kernel_thread_and_line() {
     let error = error_of("block_of_a_wrong_shape");
-    for words in ["`reduce_tree_f32`", "block (0,0,0)", "thread (0,0,0)"] {
+    let place = "at kernels-gpu/src/block/shape.rs:13";
+    for words in ["`reduce_tree_f32`", "block (0,0,0)", "thread (0,0,0)", place] {
         assert!(error.contains(words), "{words} is not in: {error}");
     }
 }

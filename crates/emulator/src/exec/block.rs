@@ -203,7 +203,7 @@ impl Block {
             block: cx.block.index,
             thread: self.thread(warp, stopped.fault.lane as usize),
             ptx_line: program.line(stopped.pc),
-            source: program.location(stopped.pc).cloned(),
+            source: self.warps[warp].source(program, (stopped.frame, stopped.pc)).cloned(),
             kind: stopped.fault.kind,
         }
     }

@@ -83,6 +83,7 @@ fn path(place: Place, files: &HashMap<u32, String>) -> &str {
     files.get(&place.0).map_or("", String::as_str)
 }
 
-fn is_library(path: &str) -> bool {
+/// Whether a file belongs to a library, so that a user cares more for who called it.
+pub fn is_library(path: &str) -> bool {
     LIBRARIES.iter().any(|part| path.contains(part))
 }

@@ -14,6 +14,7 @@ mod scope;
 pub use decode::decode;
 pub use emitter::{Emitter, ParamHome};
 pub use layout::{Linked, Place, param_layout, size};
+pub use lines::is_library;
 pub use operands::Address;
 
 use crate::exec::Handler;

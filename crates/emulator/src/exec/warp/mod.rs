@@ -9,8 +9,8 @@ mod together;
 
 use super::frame::{Frame, lanes};
 use super::{Cx, Fault, Flow};
-use crate::fault::TrapKind;
-use crate::program::{LANES, Op, Program, Row32};
+use crate::fault::{SourceLocation, TrapKind};
+use crate::program::{LANES, Op, Program, Row32, is_library};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -82,6 +82,8 @@ pub enum Pause {
 pub struct Stopped {
     /// Operation.
     pub pc: u32,
+    /// Frame that it ran in.
+    pub frame: u32,
     /// Fault.
     pub fault: Box<Fault>,
 }
@@ -138,6 +140,24 @@ impl Warp {
     pub fn frame(&mut self, index: u32) -> &mut Frame {
         self.frames[index as usize]
             .get_or_insert_with(|| unreachable!("a frame is lent to one run at a time"))
+    }
+
+    /// The source line of an operation: the innermost on the way of calls to it that lies in no library,
+    /// or else its own.
+    pub fn source<'a>(&self, program: &'a Program, at: (u32, u32)) -> Option<&'a SourceLocation> {
+        let (mut frame, mut pc) = at;
+        loop {
+            match program.location(pc) {
+                Some(own) if !is_library(&own.file) => return Some(own),
+                _ => {}
+            }
+            match self.frames[frame as usize].as_ref() {
+                Some(called) if called.depth > 0 => {
+                    (frame, pc) = (called.parent, called.return_to - 1);
+                }
+                _ => return program.location(at.1),
+            }
+        }
     }
 
     /// True if some lanes can run.
@@ -265,14 +285,14 @@ impl Warp {
         };
         *budget -= if polled { spent as i64 * POLLING_COST } else { spent as i64 };
         group.stamp = self.tick;
+        let stopped = |(pc, fault)| Stopped { pc, frame: group.frame, fault };
         match result {
             Ok((Flow::Yield, mask)) => {
                 *budget = 0;
-                self.after(cx, group, (Flow::Yield, mask))
-                    .map_err(|(pc, fault)| Stopped { pc, fault })
+                self.after(cx, group, (Flow::Yield, mask)).map_err(stopped)
             }
-            Ok(flow) => self.after(cx, group, flow).map_err(|(pc, fault)| Stopped { pc, fault }),
-            Err(fault) => Err(Stopped { pc: group.pc, fault }),
+            Ok(flow) => self.after(cx, group, flow).map_err(stopped),
+            Err(fault) => Err(stopped((group.pc, fault))),
         }
     }
 
