@@ -110,7 +110,7 @@ impl Job<'_> {
         outcome: Outcome,
     ) -> Result<Module, CudaBuilderError> {
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
-        let finished = ptx::finish(text, self.builder.ftz).map_err(wrong)?;
+        let finished = ptx::finish(text, self.builder.ftz, self.root.parent()).map_err(wrong)?;
         if finished.entries.is_empty() {
             script::warn(&format!("`{}` has no kernel for {arch}", self.root.display()));
         }
@@ -237,13 +237,6 @@ impl Job<'_> {
         args
     }
 
-    /// Source lines name files from the crate's folder on, wherever that lies: a fault reads better, and the PTX
-    /// of two machines is the same.
-    fn relative_paths(&self) -> Option<String> {
-        let parent = self.root.parent()?.to_str()?;
-        Some(format!("--remap-path-prefix={parent}="))
-    }
-
     fn codegen_args(&self, arch: NvvmArch) -> Vec<String> {
         let builder = self.builder;
         let mut args: Vec<String> =
@@ -260,7 +253,6 @@ impl Job<'_> {
         }
         let lines = builder.generate_line_info || builder.debug == DebugInfo::LineTables;
         args.push(format!("-Cdebuginfo={}", if lines { "line-directives-only" } else { "none" }));
-        args.extend(self.relative_paths());
         args
     }
 }

@@ -1,9 +1,12 @@
 //! The PTX that the compiler wrote: what it contains, what is checked, and what is added.
 
 mod bounds;
+mod files;
 mod ftz;
 mod functions;
 mod once;
+
+use std::path::Path;
 
 /// A rule of the builder that a PTX text breaks.
 #[derive(Debug, thiserror::Error)]
@@ -58,14 +61,21 @@ pub(crate) struct Finished {
     pub entries: Vec<String>,
 }
 
-/// Checks the compiler's PTX and adds what rustc cannot say.
-pub(crate) fn finish(raw: &str, flush_denormals: bool) -> Result<Finished, PtxError> {
+/// Checks the compiler's PTX and adds what rustc cannot say. Source files below `base` are named from there on.
+pub(crate) fn finish(
+    raw: &str,
+    flush_denormals: bool,
+    base: Option<&Path>,
+) -> Result<Finished, PtxError> {
     let functions = functions::scan(raw);
     once::check(raw, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
     let mut text = bounds::apply(raw, &functions)?;
     if flush_denormals {
         text = ftz::apply(&text);
+    }
+    if let Some(base) = base {
+        text = files::relative(&text, base);
     }
     Ok(Finished { text, entries })
 }
