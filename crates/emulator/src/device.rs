@@ -95,14 +95,6 @@ impl Profile {
         }
     }
 
-    /// Takes the instruction limit from `FERROWARP_FUEL`, where it is set to a number.
-    #[must_use]
-    pub fn with_fuel_from_env(mut self) -> Self {
-        let fuel = std::env::var("FERROWARP_FUEL").ok().and_then(|text| text.parse().ok());
-        self.fuel = fuel.or(self.fuel);
-        self
-    }
-
     /// `sm_90a`
     pub fn architecture(&self) -> String {
         let (major, minor) = self.compute_capability;

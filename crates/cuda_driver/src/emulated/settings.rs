@@ -12,13 +12,19 @@ use crate::detail::{Answer, Failure};
 /// The environment variable that sizes device memory.
 const MEMORY: &str = "FERROWARP_EMULATOR_MEMORY";
 
+/// The environment variable that limits the warp instructions of a launch.
+const FUEL: &str = "FERROWARP_FUEL";
+
 /// The device to emulate.
 pub(super) fn profile() -> Answer<Profile> {
     let worker_threads = available_parallelism().map_or(1, NonZero::get);
     let name = "Ferrowarp emulator".to_owned();
-    let mut profile = Profile { name, worker_threads, ..Profile::hopper() }.with_fuel_from_env();
+    let mut profile = Profile { name, worker_threads, ..Profile::hopper() };
     if let Some(text) = env::var_os(MEMORY) {
         profile.total_memory_bytes = memory_bytes(&text.to_string_lossy())?;
+    }
+    if let Some(text) = env::var_os(FUEL) {
+        profile.fuel = Some(warp_instructions(&text.to_string_lossy())?);
     }
     Ok(profile)
 }
@@ -33,6 +39,12 @@ fn memory_bytes(text: &str) -> Answer<u64> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(1 << shift));
     bytes.filter(|&bytes| bytes > 0).ok_or_else(|| not_a_size(text))
+}
+
+fn warp_instructions(text: &str) -> Answer<u64> {
+    text.trim().parse().ok().filter(|&limit| limit > 0).ok_or_else(|| {
+        invalid(format!("{FUEL} is `{text}`; it may be a number of warp instructions above 0"))
+    })
 }
 
 fn not_a_size(text: &str) -> Failure {
@@ -61,6 +73,15 @@ mod tests {
             let failure = memory_bytes(text).unwrap_err();
             assert_eq!(failure.code, 1);
             assert!(failure.text.contains(&format!("{MEMORY} is `{text}`")), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn fuel_is_a_number_above_zero() {
+        assert_eq!(warp_instructions(" 1000000 ").unwrap(), 1_000_000);
+        for text in ["", "0", "-5", "1e6", "lots"] {
+            let failure = warp_instructions(text).unwrap_err();
+            assert!(failure.text.contains(&format!("{FUEL} is `{text}`")), "{}", failure.text);
         }
     }
 }
