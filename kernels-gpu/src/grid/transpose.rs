@@ -26,17 +26,15 @@ pub fn transpose_naive(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid
 }
 
 /// The fast form, with the same arguments. Launch one block of [`TILE`] by [`ROWS`] threads a tile of `out`.
+///
+/// The index is there for the launch that it asks for: in two dimensions no two blocks have the same tile.
 #[kernel]
-pub fn transpose_tiled(input: &[f32], mut out: DisjointGrid<f32>) {
+pub fn transpose_tiled(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid<f32>) {
     shape::require(TILE as u32, ROWS as u32, 1);
     let (width, height) = (out.width(), out.height());
     assert!(input.len() == width * height, "`input` and `out` differ in size");
-    let place = Place {
-        left: thread::block_idx_x() as usize * TILE,
-        top: thread::block_idx_y() as usize * TILE,
-        x: thread::thread_idx_x() as usize,
-        y: thread::thread_idx_y() as usize,
-    };
+    let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
+    let place = Place { left: index.x() - x, top: thread::block_idx_y() as usize * TILE, x, y };
     let tile = shared_array![f32; TILE * PITCH].as_mut_ptr();
     let (input, out) = (input.as_ptr(), out.as_mut_ptr());
 
