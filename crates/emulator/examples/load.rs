@@ -6,7 +6,14 @@ fn main() {
     let device = Device::new(Profile::hopper());
     let mut failed = false;
     for path in std::env::args().skip(1) {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                failed = true;
+                println!("{path}: {error}");
+                continue;
+            }
+        };
         match device.load(&text) {
             Ok(module) => println!(
                 "{path}: {} kernels: {}",

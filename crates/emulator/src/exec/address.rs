@@ -104,10 +104,7 @@ impl Window for Global {
         request: &Request,
         at: &mut Row64,
     ) -> Result<(), Box<Fault>> {
-        match cx.cursor.span(request.low) {
-            Some((base, end)) if request.fits(base, end) => Ok(()),
-            _ => global_by_lane(cx, request, at, Space::Global),
-        }
+        in_device_memory(cx, request, at, Self::SPACE)
     }
 }
 
@@ -124,10 +121,21 @@ impl Window for Const {
         request: &Request,
         at: &mut Row64,
     ) -> Result<(), Box<Fault>> {
-        match cx.cursor.span(request.low) {
-            Some((base, end)) if request.fits(base, end) => Ok(()),
-            _ => global_by_lane(cx, request, at, Space::Const),
-        }
+        in_device_memory(cx, request, at, Self::SPACE)
+    }
+}
+
+/// One check for all lanes where they lie in one allocation, else one a lane.
+#[inline(always)]
+fn in_device_memory(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &mut Row64,
+    space: Space,
+) -> Result<(), Box<Fault>> {
+    match cx.cursor.span(request.low) {
+        Some((base, end)) if request.fits(base, end) => Ok(()),
+        _ => global_by_lane(cx, request, at, space),
     }
 }
 
