@@ -1,5 +1,6 @@
 //! An emulated device, the modules it has loaded, and launches.
 
+use crate::exec::watch::{Check, Checks};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{LoadError, Trap};
 use crate::memory::GlobalMemory;
@@ -59,6 +60,8 @@ pub struct Profile {
     pub worker_threads: usize,
     /// Warp instructions that a launch may execute; `None` for any number.
     pub fuel: Option<u64>,
+    /// The checks of its launches.
+    pub checks: Checks,
 }
 
 impl Default for Profile {
@@ -92,6 +95,7 @@ impl Profile {
             total_memory_bytes: 16 << 30,
             worker_threads: std::thread::available_parallelism().map_or(1, usize::from),
             fuel: None,
+            checks: Checks::NONE,
         }
     }
 
@@ -204,8 +208,15 @@ impl Device {
             start: std::time::Instant::now(),
         };
         let resident = self.resident_blocks(&context);
-        grid::run(&context, &self.memory, self.profile.worker_threads, resident, self.profile.fuel)
+        let checks = self.checks();
+        let Profile { worker_threads, fuel, .. } = self.profile;
+        grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
             .map_err(|trap| *trap)
+    }
+
+    /// The checks and counters of a launch.
+    fn checks(&self) -> Vec<Box<dyn Check + '_>> {
+        Vec::new()
     }
 
     /// Blocks that the whole device holds at a time.

@@ -27,6 +27,8 @@ struct Barrier {
 /// What operations can see of their block.
 #[derive(Default)]
 pub struct BlockState {
+    /// Number in the grid.
+    pub number: u64,
     /// Index x, y, z.
     pub index: [u32; 3],
     /// Shared memory, in words.
@@ -74,6 +76,7 @@ pub struct Block {
     state: BlockState,
     warps: Vec<Warp>,
     next: usize,
+    begun: bool,
 }
 
 impl Block {
@@ -85,19 +88,21 @@ impl Block {
             state: BlockState::default(),
             warps: (0..warps).map(|_| Warp::new(program)).collect(),
             next: 0,
+            begun: false,
         }
     }
 
     /// Begins the block with that number in the grid.
     pub fn start(&mut self, launch: &LaunchContext<'_>, number: u64) {
         let [x, y, _] = launch.grid.map(u64::from);
+        self.state.number = number;
         self.state.index = [number % x, number / x % y, number / x / y].map(|index| index as u32);
         self.state.shared_bytes = launch.shared_bytes();
         self.state.shared.clear();
         let words = self.state.shared_bytes.div_ceil(8) as usize;
         self.state.shared.resize_with(words, AtomicU64::default);
         self.state.barriers = Default::default();
-        self.next = 0;
+        (self.next, self.begun) = (0, false);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             warp.start(index as u32, launch.block);
         }
@@ -106,7 +111,13 @@ impl Block {
     /// Runs until the end, or until `budget` instructions are spent.
     pub fn run(&mut self, cx: &mut Cx<'_>, mut budget: i64) -> Result<Progress, Box<Trap>> {
         std::mem::swap(&mut self.state, &mut cx.block);
+        if !std::mem::replace(&mut self.begun, true) {
+            cx.block_begins();
+        }
         let progress = self.run_warps(cx, &mut budget);
+        if matches!(progress, Ok(Progress::Done)) {
+            cx.block_ends();
+        }
         std::mem::swap(&mut self.state, &mut cx.block);
         progress
     }
@@ -162,7 +173,7 @@ impl Block {
         for number in 0..BARRIERS as u32 {
             let barrier = cx.block.barriers[number as usize];
             if barrier.used && which(&barrier) && self.is_complete(cx, number) {
-                self.open(number);
+                self.open(cx, number);
                 cx.block.barriers[number as usize] = Barrier::default();
                 any = true;
             }
@@ -185,12 +196,16 @@ impl Block {
         }
     }
 
-    fn open(&mut self, number: u32) {
+    fn open(&mut self, cx: &mut Cx<'_>, number: u32) {
         let all: Vec<(u32, u32)> = self.warps.iter().map(|warp| warp.at_barrier(number)).collect();
         let came: u32 = all.iter().map(|(mask, _)| mask.count_ones()).sum();
         let held: u32 = all.iter().map(|(_, votes)| votes.count_ones()).sum();
+        if cx.watch.is_some() {
+            let waiting: Vec<u32> = all.iter().map(|(mask, _)| *mask).collect();
+            cx.opens(number, &waiting);
+        }
         for warp in &mut self.warps {
-            warp.pass_barrier(number, |frame, op, mask| give(frame, op, mask, came, held));
+            warp.pass_barrier(cx, number, |frame, op, mask| give(frame, op, mask, came, held));
         }
     }
 

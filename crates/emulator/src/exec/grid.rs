@@ -5,6 +5,7 @@
 //! grows: so blocks that wait for later ones are served as on a GPU that has them all resident.
 
 use super::block::{Block, Progress};
+use super::watch::{Check, Watch};
 use super::{Cx, LaunchContext};
 use crate::fault::{Trap, TrapKind};
 use crate::memory::GlobalMemory;
@@ -28,6 +29,7 @@ pub struct Stats {
 struct Shared<'m> {
     launch: &'m LaunchContext<'m>,
     memory: &'m GlobalMemory,
+    checks: &'m [Box<dyn Check + 'm>],
     blocks: u64,
     ticket: AtomicU64,
     stop: AtomicBool,
@@ -45,6 +47,7 @@ struct Shared<'m> {
 pub fn run(
     launch: &LaunchContext<'_>,
     memory: &GlobalMemory,
+    checks: &[Box<dyn Check + '_>],
     workers: usize,
     resident: usize,
     fuel: Option<u64>,
@@ -54,6 +57,7 @@ pub fn run(
     let shared = Shared {
         launch,
         memory,
+        checks,
         blocks,
         ticket: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -80,7 +84,7 @@ pub fn run(
 
 /// One CPU thread: takes blocks until there are none, or until another stops.
 fn work(shared: &Shared<'_>) {
-    let mut cx = Cx::new(shared.launch, shared.memory.cursor());
+    let mut cx = Cx::new(shared.launch, shared.memory.cursor(), Watch::new(shared.checks));
     if let Err(trap) = run_blocks(shared, &mut cx) {
         shared.stop.store(true, Ordering::Release);
         let mut first = shared.trap.lock().unwrap_or_else(PoisonError::into_inner);

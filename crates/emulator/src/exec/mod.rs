@@ -10,6 +10,7 @@ pub mod frame;
 pub mod grid;
 pub mod ops;
 pub mod warp;
+pub mod watch;
 
 use crate::fault::TrapKind;
 use crate::memory::Cursor;
@@ -18,6 +19,7 @@ use block::BlockState;
 use frame::Frame;
 use std::sync::atomic::AtomicU64;
 use warp::WarpState;
+use watch::Watch;
 
 /// First address of the generic window of shared memory.
 pub const SHARED_BASE: u64 = 1 << 48;
@@ -137,6 +139,10 @@ pub struct Cx<'m> {
     pub targets: Row32,
     /// For [`Flow::Barrier`].
     pub arrival: Arrival,
+    /// The operation at hand, where a watch is kept.
+    pub pc: u32,
+    /// What checks and counters see by.
+    pub watch: Option<Box<Watch<'m>>>,
     /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
     pub polled: bool,
     /// Instructions executed.
@@ -147,7 +153,11 @@ pub struct Cx<'m> {
 
 impl<'m> Cx<'m> {
     /// A context for one CPU thread.
-    pub fn new(launch: &'m LaunchContext<'m>, cursor: Cursor<'m>) -> Self {
+    pub fn new(
+        launch: &'m LaunchContext<'m>,
+        cursor: Cursor<'m>,
+        watch: Option<Box<Watch<'m>>>,
+    ) -> Self {
         Self {
             launch,
             cursor,
@@ -155,6 +165,8 @@ impl<'m> Cx<'m> {
             warp: WarpState::default(),
             targets: [0; LANES],
             arrival: Arrival::default(),
+            pc: 0,
+            watch,
             polled: false,
             warp_instructions: 0,
             lane_instructions: 0,

@@ -2,7 +2,7 @@
 
 use super::pattern::{self, Modifiers};
 use super::table::{FORMS, forms_of};
-use super::{Form, Lowering, Type};
+use super::{Form, Lowering, Order, Type};
 use crate::fault::LoadError;
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
@@ -11,7 +11,8 @@ use crate::ptx::ast::{Instruction, Operand};
 pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(), LoadError> {
     emitter.begin(instruction.position.line, instruction.guard.as_ref())?;
     let modifiers = Modifiers(&instruction.modifiers);
-    let form = find(instruction).ok_or_else(|| unknown(instruction))?;
+    let (index, form) = find(instruction).ok_or_else(|| unknown(instruction))?;
+    emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
     match form.lowering {
         Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
         Lowering::Pick(pick) => {
@@ -26,11 +27,13 @@ pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(),
 }
 
 /// The form that an instruction has: the first with its modifiers and number of operands.
-fn find(instruction: &Instruction) -> Option<&'static Form> {
-    let fits = |form: &&Form| pattern::matches(form.modifiers, &instruction.modifiers);
-    let all = || forms_of(&instruction.opcode).iter().map(|index| &FORMS[*index]).filter(fits);
+fn find(instruction: &Instruction) -> Option<(usize, &'static Form)> {
+    let fits =
+        |(_, form): &(usize, &Form)| pattern::matches(form.modifiers, &instruction.modifiers);
+    let own = forms_of(&instruction.opcode);
+    let all = || own.iter().map(|index| (*index, &FORMS[*index])).filter(fits);
     let count = instruction.operands.len();
-    all().find(|form| takes(form, count)).or_else(|| all().next())
+    all().find(|(_, form)| takes(form, count)).or_else(|| all().next())
 }
 
 /// True if a form takes so many operands.

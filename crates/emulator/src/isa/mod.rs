@@ -1,11 +1,13 @@
 //! The instructions: one table of forms, from which decoding and dispatch come.
 
 mod lower;
+mod order;
 mod pattern;
 mod table;
 mod types;
 
 pub(crate) use lower::{lower, unknown};
+pub use order::{Order, Scope, Semantics};
 pub use pattern::Modifiers;
 pub use table::forms;
 pub use types::Type;

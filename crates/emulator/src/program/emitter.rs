@@ -1,13 +1,14 @@
 //! Writes the operations of functions, and keeps what is known while doing so.
 
+pub use super::effect::Register;
 use super::layout::{Linked, MAX_LOCAL_BYTES, MAX_PARAM_BYTES, MAX_SHARED_BYTES};
 use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
-use super::{ALWAYS, CONSTANT, FunctionInfo, LANES, Op, Program, SINK, Span};
+use super::{ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Program, SINK, Span};
 use crate::exec::Handler;
 use crate::fault::LoadError;
-use crate::isa::Type;
+use crate::isa::{Order, Type};
 use crate::ptx::ast;
 use std::collections::HashMap;
 
@@ -42,7 +43,10 @@ pub struct Emitter<'m> {
     pub home: ParamHome,
     lines: Lines,
     guard: u32,
-    weight: u32,
+    weight: u8,
+    form: u16,
+    order: Order,
+    effect: Effect,
     after: Vec<Op>,
     info: FunctionInfo,
     scopes: Vec<Scope>,
@@ -75,6 +79,9 @@ impl<'m> Emitter<'m> {
             lines: Lines::default(),
             guard: ALWAYS,
             weight: 1,
+            form: 0,
+            order: Order::WEAK,
+            effect: Effect::default(),
             after: Vec::new(),
             info: FunctionInfo::default(),
             scopes: Vec::new(),
@@ -127,22 +134,29 @@ impl<'m> Emitter<'m> {
         self.after.push(op);
     }
 
-    fn op(&self, run: Handler, slots: &[u32], imm: u64, weight: u32) -> Op {
+    fn op(&self, run: Handler, slots: &[u32], imm: u64, weight: u8) -> Op {
         let mut own = [0; 6];
         own[..slots.len()].copy_from_slice(slots);
-        Op { run, imm, slots: own, guard: self.guard, weight }
+        Op { run, imm, slots: own, guard: self.guard, form: self.form, weight, order: self.order }
     }
 
     fn append(&mut self, op: Op) {
         self.program.ops.push(op);
         self.program.lines.push(self.line);
         self.program.places.push(self.lines.current());
+        self.program.effect_of.push(0);
+    }
+
+    /// Says which form the instruction at hand has, and how strong it is.
+    pub fn classify(&mut self, form: usize, order: Order) {
+        (self.form, self.order) = (form as u16, order);
     }
 
     /// Begins an instruction.
     pub fn begin(&mut self, line: u32, guard: Option<&ast::Guard>) -> Result<(), LoadError> {
         self.line = line;
         self.weight = 1;
+        self.effect = Effect::default();
         self.guard = match guard {
             None => ALWAYS,
             Some(guard) => self.predicate(&guard.predicate, guard.negated)?,
@@ -156,6 +170,41 @@ impl<'m> Emitter<'m> {
             self.append(op);
         }
         self.guard = ALWAYS;
+        self.note_effect();
+    }
+
+    /// Gives the instruction's own operation its effect.
+    fn note_effect(&mut self) {
+        let effect = std::mem::take(&mut self.effect);
+        let ops = &self.program.ops;
+        let Some(own) = ops.iter().rposition(|op| op.weight > 0) else { return };
+        let place = &mut self.program.effect_of[own];
+        if *place == 0 {
+            self.program.effects.push(effect);
+            *place = self.program.effects.len() as u32;
+        }
+    }
+
+    /// Notes that the instruction at hand reads a register.
+    pub fn note_read(&mut self, register: Register) {
+        self.effect.reads.push(register);
+    }
+
+    /// Notes that the instruction at hand makes an address of a register.
+    pub fn note_address(&mut self, register: Register) {
+        self.effect.reads.push(register);
+        self.effect.addresses.push(register);
+    }
+
+    /// Notes that the instruction at hand writes a register.
+    pub fn note_write(&mut self, register: Register) {
+        self.effect.writes.push(register);
+    }
+
+    /// Keeps a list of registers, and returns its index in [`Program::lists`].
+    pub fn list(&mut self, slots: Vec<u32>) -> u64 {
+        self.program.lists.push(slots.into_boxed_slice());
+        self.program.lists.len() as u64 - 1
     }
 
     /// Notes a `.loc`.

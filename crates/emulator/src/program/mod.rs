@@ -5,6 +5,7 @@
 //! are indices into one list of operations, immediates are rows of constants.
 
 mod decode;
+mod effect;
 mod emitter;
 mod layout;
 mod lines;
@@ -12,6 +13,7 @@ mod operands;
 mod scope;
 
 pub use decode::decode;
+pub use effect::{Effect, Register};
 pub use emitter::{Emitter, ParamHome};
 pub use layout::{Linked, Place, param_layout, size};
 pub use lines::is_library;
@@ -19,6 +21,7 @@ pub use operands::Address;
 
 use crate::exec::Handler;
 use crate::fault::SourceLocation;
+use crate::isa::Order;
 use std::collections::HashMap;
 
 /// Lanes of a warp.
@@ -48,8 +51,12 @@ pub struct Op {
     pub slots: [u32; 6],
     /// Predicate slot that decides which lanes take part.
     pub guard: u32,
-    /// 1 for an instruction of the text, 0 for one that decoding added.
-    pub weight: u32,
+    /// Index of the form among [`crate::isa::forms`] that the instruction has.
+    pub form: u16,
+    /// 1 for an instruction of the text, 0 for an operation that decoding added.
+    pub weight: u8,
+    /// Its strength, for an access or a fence.
+    pub order: Order,
 }
 
 /// A span of parameter memory, in rows of four bytes.
@@ -104,6 +111,12 @@ pub struct Program {
     pub lines: Vec<u32>,
     /// Index into `locations` of each, plus one; 0 for none.
     pub places: Vec<u32>,
+    /// Index into `effects` of each, plus one; 0 for an operation that decoding added.
+    pub effect_of: Vec<u32>,
+    /// What instructions do to registers.
+    pub effects: Vec<Effect>,
+    /// Registers of operations that have more of them than slots.
+    pub lists: Vec<Box<[u32]>>,
     /// Source lines.
     pub locations: Vec<SourceLocation>,
     /// Constant rows of 32 bits.
@@ -127,6 +140,12 @@ impl Program {
     pub fn location(&self, pc: u32) -> Option<&SourceLocation> {
         let place = *self.places.get(pc as usize)?;
         self.locations.get((place as usize).checked_sub(1)?)
+    }
+
+    /// What an instruction does to registers; `None` for an operation that decoding added.
+    pub fn effect(&self, pc: u32) -> Option<&Effect> {
+        let effect = *self.effect_of.get(pc as usize)?;
+        self.effects.get((effect as usize).checked_sub(1)?)
     }
 
     /// The PTX line of an operation.

@@ -1,6 +1,6 @@
 //! From the operands of the text to slots.
 
-use super::emitter::{Base, Emitter};
+use super::emitter::{Base, Emitter, Register};
 use super::layout::number_bits;
 use super::scope::Symbol;
 use super::{ALWAYS, NEGATED, SINK, Span};
@@ -56,7 +56,10 @@ impl Emitter<'_> {
             return Ok(slot);
         }
         match self.find(name)? {
-            Symbol::Register(own, slot) if offset == 0 => self.narrowed(own, slot, ty, relaxed),
+            Symbol::Register(own, slot) if offset == 0 => {
+                self.note_read(Register::of(own, slot));
+                self.narrowed(own, slot, ty, relaxed)
+            }
             Symbol::Register(..) => {
                 Err(self.invalid(format!("`{name}{offset:+}` is not an operand")))
             }
@@ -154,6 +157,7 @@ impl Emitter<'_> {
             Symbol::Register(own, slot) => (own, slot),
             Symbol::Place(..) => return Err(self.invalid(format!("`{name}` is not a register"))),
         };
+        self.note_write(Register::of(own, slot));
         let (have, want) = (own.bits(), ty.bits());
         if (own == Type::Pred) != (ty == Type::Pred) || (have < want && want > 8) {
             return Err(self.mismatch(own, ty));
@@ -180,7 +184,10 @@ impl Emitter<'_> {
     /// The slot of a predicate that is read.
     pub fn predicate(&mut self, name: &str, negated: bool) -> Result<u32, LoadError> {
         match self.find(name)? {
-            Symbol::Register(Type::Pred, slot) => Ok(if negated { slot | NEGATED } else { slot }),
+            Symbol::Register(Type::Pred, slot) => {
+                self.note_read(Register::Predicate(slot));
+                Ok(if negated { slot | NEGATED } else { slot })
+            }
             _ => Err(self.invalid(format!("`{name}` is not a predicate"))),
         }
     }
@@ -227,8 +234,12 @@ impl Emitter<'_> {
         };
         match self.find(name)? {
             Symbol::Register(Type::Pred, _) => Err(self.invalid("a predicate is not an address")),
-            Symbol::Register(own, slot) if own.bits() == 64 => Ok(Address::Row(slot, *offset)),
+            Symbol::Register(own, slot) if own.bits() == 64 => {
+                self.note_address(Register::of(own, slot));
+                Ok(Address::Row(slot, *offset))
+            }
             Symbol::Register(own, slot) if own.bits() == 32 => {
+                self.note_address(Register::of(own, slot));
                 let wide = self.register(Type::U64);
                 self.push_before(moves::zero_extend(32), &[wide, slot], 0);
                 Ok(Address::Row(wide, *offset))

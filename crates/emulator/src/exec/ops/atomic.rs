@@ -2,6 +2,7 @@
 
 use crate::exec::address::{Generic, Global, Shared, Window, resolve};
 use crate::exec::frame::{Frame, Lane, lanes};
+use crate::exec::watch::Touch;
 use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
@@ -82,6 +83,9 @@ updates! {
 fn update<W: Window, U: Update>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let bytes = size_of::<U::Cell>() as u32;
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Atomic)?;
+    if cx.watch.is_some() {
+        cx.touch(frame, &Touch { op, mask, at: &at, bytes, elements: 1, access: Access::Atomic })?;
+    }
     let (b, c) = (U::Cell::row(frame, op.slots[1]), U::Cell::row(frame, op.slots[2]));
     let mut out = [Default::default(); LANES];
     for lane in lanes(mask) {

@@ -3,6 +3,7 @@
 use super::param;
 use crate::exec::address::{Const, Generic, Global, Local, Param, Shared, Window, resolve};
 use crate::exec::frame::{FULL, Frame, lanes};
+use crate::exec::watch::Touch;
 use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
@@ -60,6 +61,10 @@ fn load<W: Window, T: Element, const N: usize>(
 ) -> Step {
     let bytes = T::BYTES * N as u32;
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Load)?;
+    if cx.watch.is_some() {
+        let (bytes, elements) = (T::BYTES, N as u32);
+        cx.touch(frame, &Touch { op, mask, at: &at, bytes, elements, access: Access::Load })?;
+    }
     for part in 0..N {
         let mut out = [T::Bits::default(); LANES];
         let offset = part as u64 * u64::from(T::BYTES);
@@ -87,6 +92,10 @@ fn store<W: Window, T: Element, const N: usize>(
 ) -> Step {
     let bytes = T::BYTES * N as u32;
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, bytes, Access::Store)?;
+    if cx.watch.is_some() {
+        let (bytes, elements) = (T::BYTES, N as u32);
+        cx.touch(frame, &Touch { op, mask, at: &at, bytes, elements, access: Access::Store })?;
+    }
     for part in 0..N {
         let row = T::row(frame, op.slots[part]);
         let offset = part as u64 * u64::from(T::BYTES);

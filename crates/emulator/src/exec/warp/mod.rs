@@ -273,7 +273,10 @@ impl Warp {
             unreachable!("a frame is lent to one run at a time")
         };
         let before = cx.warp_instructions;
-        let result = self.run_lanes(cx, &mut frame, &mut group, budget);
+        let result = match cx.watch {
+            None => self.run_lanes::<false>(cx, &mut frame, &mut group, budget),
+            Some(_) => self.run_lanes::<true>(cx, &mut frame, &mut group, budget),
+        };
         self.frames[group.frame as usize] = Some(frame);
         let spent = cx.warp_instructions - before;
         // A group that polls brings the others' turn closer.
@@ -298,7 +301,7 @@ impl Warp {
 
     /// Runs a group until something beyond it has to be decided. The flow comes with the lanes that
     /// it is about; `group.pc` is then at the operation.
-    fn run_lanes(
+    fn run_lanes<const WATCHED: bool>(
         &mut self,
         cx: &mut Cx<'_>,
         frame: &mut Frame,
@@ -319,9 +322,17 @@ impl Warp {
             if mask == 0 {
                 pc += 1;
             } else {
-                cx.lane_instructions += u64::from(mask.count_ones() * op.weight);
+                cx.lane_instructions += u64::from(mask.count_ones() * u32::from(op.weight));
                 group.pc = pc;
-                match (op.run)(cx, frame, op, mask)? {
+                if WATCHED {
+                    cx.pc = pc;
+                    cx.step(frame, op, mask)?;
+                }
+                let flow = (op.run)(cx, frame, op, mask)?;
+                if WATCHED && !matches!(flow, Flow::AwaitLanes | Flow::Barrier) {
+                    cx.done(frame, op, mask);
+                }
+                match flow {
                     Flow::Next => pc += 1,
                     Flow::Jump(target)
                         if mask == active && alone && (cx.warp_instructions as i64) < end =>
@@ -398,6 +409,7 @@ impl Warp {
     /// Lanes end.
     fn exit(&mut self, cx: &mut Cx<'_>, mask: u32) -> Result<(), (u32, Box<Fault>)> {
         cx.warp.alive &= !mask;
+        cx.exits(mask);
         self.release_lanes(cx)
     }
 
@@ -416,6 +428,8 @@ impl Warp {
                 TrapKind::DivergentBarrier { barrier: arrival.barrier, other_line },
             ));
         }
+        cx.pc = pc;
+        cx.arrives(group.mask);
         cx.block
             .arrive(arrival, group.mask, cx.warp.alive)
             .map_err(|kind| Fault::new(lane, kind))?;
@@ -434,16 +448,25 @@ impl Warp {
     }
 
     /// Lets the lanes at a barrier go on. `give` writes what a reduction returns.
-    pub fn pass_barrier(&mut self, barrier: u32, give: impl Fn(&mut Frame, &Op, u32)) {
+    pub fn pass_barrier(
+        &mut self,
+        cx: &mut Cx<'_>,
+        barrier: u32,
+        give: impl Fn(&mut Frame, &Op, u32),
+    ) {
+        std::mem::swap(&mut self.state, &mut cx.warp);
         for index in 0..self.groups.len() {
             let group = self.groups[index];
             if group.wait == Wait::Barrier(barrier) {
                 let frame = self.frame(group.frame);
                 let op = frame.program.ops[group.pc as usize - 1];
                 give(frame, &op, group.mask);
+                cx.pc = group.pc - 1;
+                cx.done(frame, &op, group.mask);
                 self.groups[index].wait = Wait::Ready;
             }
         }
+        std::mem::swap(&mut self.state, &mut cx.warp);
     }
 }
 

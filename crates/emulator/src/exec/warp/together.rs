@@ -78,6 +78,8 @@ impl Warp {
         }
         let flow: Step = (op.run)(cx, &mut scratch, op, mask);
         flow?;
+        cx.pc = pc;
+        cx.done(&mut scratch, op, mask);
         for (frame, lanes) in &owners {
             copy_slots(&scratch, self.frame(*frame), op, *lanes);
         }

@@ -1,0 +1,208 @@
+//! What checks and counters see of a launch.
+//!
+//! A launch without checks has no [`Watch`], and runs a loop that knows nothing of one. With checks,
+//! each CPU thread of the launch has a watch of its own, with an [`Observer`] for each check that is
+//! on; what observers of several threads share, they reach through the [`Check`] that made them.
+//!
+//! An observer that finds something returns a [`Fault`](super::Fault), which ends the launch as a trap does.
+
+mod checks;
+
+pub use checks::Checks;
+
+use super::frame::Frame;
+use super::{Cx, Fault};
+use crate::fault::Access;
+use crate::program::{Op, Row64};
+
+/// What observers return.
+pub type Verdict = Result<(), Box<Fault>>;
+
+/// A check of one launch, or a set of counters: makes the observers of its CPU threads.
+pub trait Check: Sync {
+    /// The observer of one more thread.
+    fn observer(&self) -> Box<dyn Observer + '_>;
+}
+
+/// An access of the lanes of a warp, whose addresses have been found valid and that is not done yet.
+pub struct Touch<'a> {
+    /// The operation. Its slots hold what is stored.
+    pub op: &'a Op,
+    /// The lanes.
+    pub mask: u32,
+    /// Address of each lane's first byte, in this process. [`Cx::place`] says what is there.
+    pub at: &'a Row64,
+    /// Bytes of an element.
+    pub bytes: u32,
+    /// Elements, one after the other.
+    pub elements: u32,
+    /// Load, store or atomic.
+    pub access: Access,
+}
+
+/// A contiguous range that one instruction of one lane touches: a bulk copy, a tensor copy.
+pub struct TouchRange {
+    /// The lane that asked for it.
+    pub lane: usize,
+    /// Address of the first byte, in this process.
+    pub at: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Load, store or atomic.
+    pub access: Access,
+}
+
+/// What an address of this process is to the kernel that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Device memory, or host memory that the device may touch.
+    Global,
+    /// The shared memory of a block with that number in the grid, at an offset.
+    Shared(u64, u64),
+    /// The local memory of a lane of the warp at hand, at an offset.
+    Local(usize, u64),
+    /// The kernel's parameters, at an offset.
+    Param(u64),
+}
+
+/// Sees what the warps of one CPU thread do.
+///
+/// Blocks of a window take turns on a thread: `cx.block.number` tells them apart. `cx.pc` is the
+/// operation at hand.
+pub trait Observer {
+    /// A block begins; its shared memory is fresh.
+    fn block_begins(&mut self, _cx: &Cx<'_>) {}
+
+    /// All threads of a block have ended.
+    fn block_ends(&mut self, _cx: &Cx<'_>) {}
+
+    /// An operation will be executed by some lanes, or has just been reached by lanes that may have
+    /// to wait for others there.
+    fn step(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _mask: u32) -> Verdict {
+        Ok(())
+    }
+
+    /// An operation was executed by some lanes: those of a `.sync` instruction all at once, and those of
+    /// a barrier when they may go on.
+    fn done(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _mask: u32) {}
+
+    /// Lanes touch memory.
+    fn touch(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _touch: &Touch<'_>) -> Verdict {
+        Ok(())
+    }
+
+    /// A lane has a range copied.
+    fn touch_range(&mut self, _cx: &Cx<'_>, _touch: &TouchRange) -> Verdict {
+        Ok(())
+    }
+
+    /// Lanes of a warp arrive at a barrier of their block, perhaps to wait there.
+    fn arrives(&mut self, _cx: &Cx<'_>, _mask: u32) {}
+
+    /// A barrier of the block opens, for the lanes of each warp that wait there.
+    fn opens(&mut self, _cx: &Cx<'_>, _barrier: u32, _waiting: &[u32]) {}
+
+    /// Lanes end.
+    fn exits(&mut self, _cx: &Cx<'_>, _mask: u32) {}
+}
+
+/// The observers of one CPU thread.
+pub struct Watch<'m> {
+    observers: Vec<Box<dyn Observer + 'm>>,
+}
+
+impl<'m> Watch<'m> {
+    /// A watch with an observer of each check; `None` for no checks.
+    pub fn new(checks: &'m [Box<dyn Check + 'm>]) -> Option<Box<Self>> {
+        let observers: Vec<_> = checks.iter().map(|check| check.observer()).collect();
+        (!observers.is_empty()).then(|| Box::new(Self { observers }))
+    }
+}
+
+impl<'m> Cx<'m> {
+    /// Lets all observers see something.
+    fn observe(&mut self, see: impl FnMut(&mut dyn Observer, &Self) -> Verdict) -> Verdict {
+        let Some(mut watch) = self.watch.take() else { return Ok(()) };
+        let mut see = see;
+        let verdict = watch.observers.iter_mut().try_for_each(|own| see(own.as_mut(), self));
+        self.watch = Some(watch);
+        verdict
+    }
+
+    /// The same for what cannot fail.
+    fn tell(&mut self, mut see: impl FnMut(&mut dyn Observer, &Self)) {
+        let verdict = self.observe(|own, cx| {
+            see(own, cx);
+            Ok(())
+        });
+        debug_assert!(verdict.is_ok(), "nothing was asked that can fail");
+    }
+
+    /// See [`Observer::block_begins`].
+    pub fn block_begins(&mut self) {
+        self.tell(|own, cx| own.block_begins(cx));
+    }
+
+    /// See [`Observer::block_ends`].
+    pub fn block_ends(&mut self) {
+        self.tell(|own, cx| own.block_ends(cx));
+    }
+
+    /// See [`Observer::step`].
+    pub fn step(&mut self, frame: &mut Frame, op: &Op, mask: u32) -> Verdict {
+        self.observe(|own, cx| own.step(cx, frame, op, mask))
+    }
+
+    /// See [`Observer::done`].
+    pub fn done(&mut self, frame: &mut Frame, op: &Op, mask: u32) {
+        self.tell(|own, cx| own.done(cx, frame, op, mask));
+    }
+
+    /// See [`Observer::touch`].
+    #[cold]
+    pub fn touch(&mut self, frame: &mut Frame, touch: &Touch<'_>) -> Verdict {
+        self.observe(|own, cx| own.touch(cx, frame, touch))
+    }
+
+    /// See [`Observer::touch_range`].
+    #[cold]
+    pub fn touch_range(&mut self, touch: &TouchRange) -> Verdict {
+        self.observe(|own, cx| own.touch_range(cx, touch))
+    }
+
+    /// See [`Observer::arrives`].
+    pub fn arrives(&mut self, mask: u32) {
+        self.tell(|own, cx| own.arrives(cx, mask));
+    }
+
+    /// See [`Observer::opens`].
+    pub fn opens(&mut self, barrier: u32, waiting: &[u32]) {
+        self.tell(|own, cx| own.opens(cx, barrier, waiting));
+    }
+
+    /// See [`Observer::exits`].
+    pub fn exits(&mut self, mask: u32) {
+        self.tell(|own, cx| own.exits(cx, mask));
+    }
+
+    /// What an address of this process is to the warp at hand.
+    pub fn place(&self, address: u64) -> Place {
+        let within = |base: u64, bytes: u64| {
+            let offset = address.wrapping_sub(base);
+            (offset < bytes).then_some(offset)
+        };
+        if let Some(offset) = within(self.block.shared.as_ptr() as u64, self.block.shared_bytes) {
+            return Place::Shared(self.block.number, offset);
+        }
+        if let Some(offset) =
+            within(self.warp.local.as_ptr() as u64, 8 * self.warp.local.len() as u64)
+        {
+            let stride = self.warp.local_stride.max(1);
+            return Place::Local((offset / stride) as usize, offset % stride);
+        }
+        match within(self.launch.params.as_ptr() as u64, self.launch.param_bytes) {
+            Some(offset) => Place::Param(offset),
+            None => Place::Global,
+        }
+    }
+}
