@@ -25,6 +25,10 @@ pub type CUfunction = *mut c_void;
 pub type CUstream = *mut c_void;
 /// An event.
 pub type CUevent = *mut c_void;
+/// A library: a module that belongs to no context.
+pub type CUlibrary = *mut c_void;
+/// A kernel of a library; it may stand where a `CUfunction` is asked for.
+pub type CUkernel = *mut c_void;
 /// A linker's state.
 pub type CUlinkState = *mut c_void;
 /// Any other object of the driver, which only the real driver makes: an array, a graph, a pool, …
@@ -66,6 +70,28 @@ pub struct Copy2D {
     pub dst_pitch: usize,
     pub width_bytes: usize,
     pub height: usize,
+}
+
+/// Where memory is, or should be, `CUmemLocation`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemLocation {
+    /// 1 on a device, 2 on the host, 3 on a memory node of the host, 4 on the one nearest.
+    pub kind: c_int,
+    /// The device's ordinal, or the node's number.
+    pub id: c_int,
+}
+
+/// How a context is made, `CUctxCreateParams`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ContextParams {
+    /// Parts of the device that the context is limited to.
+    pub affinities: In<c_void>,
+    /// How many they are.
+    pub n_affinities: c_int,
+    /// Sharing with a graphics interface.
+    pub graphics: In<c_void>,
 }
 
 /// One attribute of a launch, `CUlaunchAttribute`.
@@ -294,6 +320,7 @@ mod tests {
         assert_eq!(size_of::<LaunchAttribute>(), 72);
         assert_eq!(size_of::<CUlaunchConfig>(), 56);
         assert_eq!(size_of::<Copy2D>(), 128);
+        assert_eq!((size_of::<MemLocation>(), size_of::<ContextParams>()), (8, 24));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::real::Unusable;
 use crate::table::Symbols;
 use crate::{emulated, real};
 
+/// The CUDA version whose interface the front has, and the emulator says it is: 13.0.
+pub(crate) const DRIVER_VERSION: i32 = 13000;
+
 /// The environment variable that chooses.
 const VARIABLE: &str = "FERROWARP_DEVICE";
 
@@ -68,6 +71,14 @@ pub(crate) fn served() -> Answer<Served> {
     if chosen.process == std::process::id() { Ok(chosen.served) } else { Err(forked()) }
 }
 
+/// The chosen driver; before `cuInit` the one that it would choose.
+pub(crate) fn likely() -> Answer<Served> {
+    match CHOSEN.get() {
+        Some(_) => served(),
+        None => Ok(choose(wish_of_environment()?, || Ok(Served::Emulator))?.0),
+    }
+}
+
 fn forked() -> Failure {
     Failure::new(
         CUDA_ERROR_NOT_INITIALIZED,
@@ -82,10 +93,14 @@ pub(crate) fn init() -> Answer {
     if CHOSEN.get().is_some() {
         return served().map(|_| ());
     }
-    let value = env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
-    let (served, passed_over) = choose(wish(value.as_deref())?)?;
+    let (served, passed_over) = choose(wish_of_environment()?, start_emulator)?;
     let chosen = Chosen { served, process: std::process::id(), passed_over };
     CHOSEN.set(chosen).map_err(|_| Failure::from(CUDA_ERROR_NOT_INITIALIZED))
+}
+
+fn wish_of_environment() -> Answer<Wish> {
+    let value = env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    wish(value.as_deref())
 }
 
 fn wish(value: Option<&str>) -> Answer<Wish> {
@@ -101,13 +116,13 @@ fn wish(value: Option<&str>) -> Answer<Wish> {
 }
 
 /// The driver, and why it is not the preferred one.
-fn choose(wish: Wish) -> Answer<(Served, Option<String>)> {
+fn choose(wish: Wish, emulator: impl Fn() -> Answer<Served>) -> Answer<(Served, Option<String>)> {
     match wish {
-        Wish::Emulator => Ok((start_emulator()?, None)),
+        Wish::Emulator => Ok((emulator()?, None)),
         Wish::Cuda => Ok((Served::Cuda(real::open().map_err(|why| no_cuda(&why))?), None)),
         Wish::Auto => match real::open() {
             Ok(symbols) => Ok((Served::Cuda(symbols), None)),
-            Err(why) => Ok((start_emulator()?, Some(why.to_string()))),
+            Err(why) => Ok((emulator()?, Some(why.to_string()))),
         },
     }
 }

@@ -10,6 +10,10 @@
 //! | `cuda` | the NVIDIA driver; without a usable one `cuInit` fails and says what to do |
 //! | `emulator` | the emulator |
 //!
+//! The NVIDIA driver is opened as `libcuda.so.1`, or under the name that `FERROWARP_CUDA_LIBRARY`
+//! gives. Where that is this front itself as a shared library (see `crates/libcuda`), it is passed
+//! over.
+//!
 //! `FERROWARP_EMULATOR_MEMORY` (bytes, or with a suffix `K`, `M` or `G`) sizes the emulated
 //! device's memory.
 //!
@@ -27,12 +31,16 @@ mod backend;
 mod codes;
 mod detail;
 mod emulated;
+mod entry;
 mod front;
+mod per_thread;
 mod real;
 mod table;
+mod versions;
 
 pub use abi::*;
 pub use backend::{Backend, backend, cuda_passed_over};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
+pub use per_thread::*;
 pub use table::*;

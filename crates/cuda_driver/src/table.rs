@@ -3,14 +3,14 @@
 //! A row is a name and its arguments. From it come the exported C function, the real driver's
 //! symbol, and the call of the emulated function of the same name in `emulated/<topic>.rs`;
 //! a row of the topic `unsupported` answers `CUDA_ERROR_NOT_SUPPORTED` on the emulator, and one
-//! of the topic `anytime` is answered by the front itself, also before `cuInit`.
+//! of the topics `anytime` and `entry` is answered by the front itself, also before `cuInit`.
 //! `=> path` names the function that calls the real driver in place of a plain forward.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::abi::*;
 use crate::codes::CUresult;
-use crate::{anytime, emulated, front, real};
+use crate::{anytime, emulated, entry, front, real};
 
 macro_rules! driver_functions {
     ($($topic:ident {
@@ -38,6 +38,14 @@ macro_rules! driver_functions {
         /// The name of every driver function that this crate exports.
         pub const FUNCTIONS: &[&str] = &[$($(stringify!($name),)*)*];
 
+        /// The address of an exported function.
+        pub(crate) fn address(name: &str) -> Option<*const c_void> {
+            match name {
+                $($(stringify!($name) => Some($name as *const c_void),)*)*
+                _ => None,
+            }
+        }
+
         $($(
             #[doc = concat!("The driver API's `", stringify!($name), "`.")]
             ///
@@ -56,6 +64,9 @@ macro_rules! driver_functions {
 macro_rules! serve {
     (anytime, $name:ident, ($($arg:ident),*), ()) => {
         front::answer(stringify!($name), || anytime::$name($($arg),*))
+    };
+    (entry, $name:ident, ($($arg:ident),*), ()) => {
+        front::answer(stringify!($name), || entry::$name($($arg),*))
     };
     ($topic:ident, $name:ident, ($($arg:ident),*), $hook:tt) => {
         front::call(
@@ -94,8 +105,24 @@ driver_functions! {
         cuGetErrorName(code: CUresult, name: Out<*const c_char>);
         cuGetErrorString(code: CUresult, meaning: Out<*const c_char>);
     }
-    device {
+    entry {
         cuDriverGetVersion(version: Out<c_int>);
+        cuGetProcAddress(
+            symbol: In<c_char>,
+            function: Out<*mut c_void>,
+            version: c_int,
+            flags: c_ulonglong,
+        );
+        cuGetProcAddress_v2(
+            symbol: In<c_char>,
+            function: Out<*mut c_void>,
+            version: c_int,
+            flags: c_ulonglong,
+            status: Out<c_int>,
+        );
+        cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>);
+    }
+    device {
         cuDeviceGet(device: Out<CUdevice>, ordinal: c_int);
         cuDeviceGetCount(count: Out<c_int>);
         cuDeviceGetName(name: Out<c_char>, len: c_int, device: CUdevice);
@@ -117,6 +144,19 @@ driver_functions! {
         cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
         cuDevicePrimaryCtxGetState(device: CUdevice, flags: Out<c_uint>, active: Out<c_int>);
         cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUdevice);
+        cuCtxCreate_v3(
+            context: Out<CUcontext>,
+            affinity: In<c_void>,
+            n_affinities: c_int,
+            flags: c_uint,
+            device: CUdevice,
+        );
+        cuCtxCreate_v4(
+            context: Out<CUcontext>,
+            params: In<ContextParams>,
+            flags: c_uint,
+            device: CUdevice,
+        );
         cuCtxDestroy_v2(context: CUcontext);
         cuCtxPushCurrent_v2(context: CUcontext);
         cuCtxPopCurrent_v2(context: Out<CUcontext>);
@@ -154,6 +194,69 @@ driver_functions! {
             name: In<c_char>,
         );
         cuModuleGetLoadingMode(mode: Out<c_int>);
+        cuModuleGetFunctionCount(count: Out<c_uint>, module: CUmodule);
+        cuModuleEnumerateFunctions(functions: Out<CUfunction>, room: c_uint, module: CUmodule);
+    }
+    library {
+        cuLibraryLoadData(
+            library: Out<CUlibrary>,
+            image: HostPtr,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+            n_options: c_uint,
+            library_options: In<c_int>,
+            library_values: In<*mut c_void>,
+            n_library_options: c_uint,
+        );
+        cuLibraryLoadFromFile(
+            library: Out<CUlibrary>,
+            path: In<c_char>,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+            n_options: c_uint,
+            library_options: In<c_int>,
+            library_values: In<*mut c_void>,
+            n_library_options: c_uint,
+        );
+        cuLibraryUnload(library: CUlibrary);
+        cuLibraryGetKernel(kernel: Out<CUkernel>, library: CUlibrary, name: In<c_char>);
+        cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary);
+        cuLibraryEnumerateKernels(kernels: Out<CUkernel>, room: c_uint, library: CUlibrary);
+        cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary);
+        cuLibraryGetGlobal(
+            address: Out<CUdeviceptr>,
+            bytes: Out<usize>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuLibraryGetManaged(
+            address: Out<CUdeviceptr>,
+            bytes: Out<usize>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuLibraryGetUnifiedFunction(
+            function: Out<*mut c_void>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel);
+        cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel);
+        cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel);
+        cuKernelGetParamInfo(
+            kernel: CUkernel,
+            index: usize,
+            offset: Out<usize>,
+            bytes: Out<usize>,
+        );
+        cuKernelGetAttribute(
+            value: Out<c_int>,
+            attribute: c_int,
+            kernel: CUkernel,
+            device: CUdevice,
+        );
+        cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: CUkernel, device: CUdevice);
+        cuKernelSetCacheConfig(kernel: CUkernel, config: c_int, device: CUdevice);
     }
     link {
         cuLinkCreate_v2(
@@ -181,6 +284,15 @@ driver_functions! {
         cuFuncSetCacheConfig(function: CUfunction, config: c_int);
         cuFuncSetSharedMemConfig(function: CUfunction, config: c_int);
         cuFuncGetModule(module: Out<CUmodule>, function: CUfunction);
+        cuFuncGetName(name: Out<*const c_char>, function: CUfunction);
+        cuFuncGetParamInfo(
+            function: CUfunction,
+            index: usize,
+            offset: Out<usize>,
+            bytes: Out<usize>,
+        );
+        cuFuncIsLoaded(state: Out<c_int>, function: CUfunction);
+        cuFuncLoad(function: CUfunction);
     }
     occupancy {
         cuOccupancyAvailableDynamicSMemPerBlock(
@@ -245,6 +357,14 @@ driver_functions! {
     }
     managed {
         cuMemAdvise(address: CUdeviceptr, bytes: usize, advice: c_int, device: CUdevice);
+        cuMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: c_int, place: MemLocation);
+        cuMemPrefetchAsync_v2(
+            address: CUdeviceptr,
+            bytes: usize,
+            place: MemLocation,
+            flags: c_uint,
+            stream: CUstream,
+        );
         cuMemPrefetchAsync(address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream);
         cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
     }
@@ -271,6 +391,30 @@ driver_functions! {
         cuMemsetD2D8_v2(dst: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize);
         cuMemsetD2D16_v2(dst: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize);
         cuMemsetD2D32_v2(dst: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize);
+        cuMemsetD2D8Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: u8,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
+        cuMemsetD2D16Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: u16,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
+        cuMemsetD2D32Async(
+            dst: CUdeviceptr,
+            pitch: usize,
+            value: u32,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+        );
     }
     stream {
         cuStreamCreate(stream: Out<CUstream>, flags: c_uint);

@@ -1,6 +1,7 @@
 //! Contexts: the device's primary one, those that a program makes, and each thread's stack of them.
 #![allow(non_snake_case)]
 
+use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +12,11 @@ use super::device::check_device;
 use super::queue::Point;
 use super::registry::Handle;
 use super::{check_flags, invalid, lock};
-use crate::abi::{CUcontext, CUdevice, Out};
-use crate::codes::{CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_UNSUPPORTED_LIMIT};
+use crate::abi::{CUcontext, CUdevice, ContextParams, In, Out};
+use crate::codes::{
+    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
+    CUDA_ERROR_UNSUPPORTED_LIMIT,
+};
 use crate::detail::{Answer, Failure};
 
 /// Scheduling (three bits), mapped host memory, and keeping local memory after a resize.
@@ -104,6 +108,38 @@ pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: u32, device: CUdevi
     context.set(made.handle.as_ptr())?;
     push(made);
     Ok(())
+}
+
+pub(crate) fn cuCtxCreate_v3(
+    context: Out<CUcontext>,
+    _affinity: In<c_void>,
+    n_affinities: i32,
+    flags: u32,
+    device: CUdevice,
+) -> Answer {
+    if n_affinities != 0 {
+        let text = "the emulator does not limit a context to a part of the device";
+        return Err(Failure::new(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, text));
+    }
+    cuCtxCreate_v2(context, flags, device)
+}
+
+/// Parameters may be a null pointer: a plain context.
+pub(crate) fn cuCtxCreate_v4(
+    context: Out<CUcontext>,
+    params: In<ContextParams>,
+    flags: u32,
+    device: CUdevice,
+) -> Answer {
+    if params.is_null() {
+        return cuCtxCreate_v2(context, flags, device);
+    }
+    let params = params.get()?;
+    if !params.graphics.cast::<u8>().is_null() {
+        let text = "the emulator shares no context with a graphics interface";
+        return Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text));
+    }
+    cuCtxCreate_v3(context, params.affinities, params.n_affinities, flags, device)
 }
 
 pub(crate) fn cuCtxDestroy_v2(context: CUcontext) -> Answer {

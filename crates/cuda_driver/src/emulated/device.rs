@@ -9,8 +9,6 @@ use crate::abi::{CUdevice, CUuuid, In, Out, text};
 use crate::codes::CUDA_ERROR_INVALID_DEVICE;
 use crate::detail::{Answer, Failure};
 
-/// The CUDA version whose interface this is: 12.8.
-const DRIVER_VERSION: i32 = 12080;
 /// No machine has a PCI domain of this number.
 const PCI_BUS_ID: &str = "FE00:00:00.0";
 const UUID: CUuuid = CUuuid { bytes: *b"ferrowarp-emu-00" };
@@ -24,10 +22,6 @@ pub(super) fn check_device(device: CUdevice) -> Answer {
             format!("there is no device {device}; the emulator has one, device 0"),
         )),
     }
-}
-
-pub(crate) fn cuDriverGetVersion(version: Out<i32>) -> Answer {
-    version.set(DRIVER_VERSION)
 }
 
 pub(crate) fn cuDeviceGet(device: Out<CUdevice>, ordinal: i32) -> Answer {

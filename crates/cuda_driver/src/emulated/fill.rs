@@ -165,3 +165,36 @@ pub(crate) fn cuMemsetD2D32_v2(
 ) -> Answer {
     now(Fill { dst, value: Value::Bits32(value), count: width, pitch, rows: height })
 }
+
+pub(crate) fn cuMemsetD2D8Async(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u8,
+    width: usize,
+    height: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill { dst, value: Value::Bits8(value), count: width, pitch, rows: height }, stream)
+}
+
+pub(crate) fn cuMemsetD2D16Async(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u16,
+    width: usize,
+    height: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill { dst, value: Value::Bits16(value), count: width, pitch, rows: height }, stream)
+}
+
+pub(crate) fn cuMemsetD2D32Async(
+    dst: CUdeviceptr,
+    pitch: usize,
+    value: u32,
+    width: usize,
+    height: usize,
+    stream: CUstream,
+) -> Answer {
+    later(Fill { dst, value: Value::Bits32(value), count: width, pitch, rows: height }, stream)
+}

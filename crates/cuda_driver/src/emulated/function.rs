@@ -1,6 +1,7 @@
 //! Kernels of loaded modules.
 #![allow(non_snake_case)]
 
+use std::ffi::{CString, c_char};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -9,7 +10,7 @@ use ::emulator::{Function, Module, Profile};
 use super::context::{check_cache_config, check_shared_mem_config};
 use super::current::current;
 use super::registry::{Handle, Registry};
-use super::{invalid, the_device};
+use super::{invalid, library, the_device};
 use crate::abi::{CUfunction, CUmodule, Out};
 use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
 use crate::detail::{Answer, Failure};
@@ -17,6 +18,8 @@ use crate::detail::{Answer, Failure};
 /// The driver's numbers of the attributes that can be set.
 const MAX_DYNAMIC_SHARED: i32 = 8;
 const CARVEOUT: i32 = 9;
+/// The state of a function that can run at once.
+const LOADED: i32 = 1;
 
 /// A kernel that a program has a handle of.
 pub(super) struct Kernel {
@@ -25,9 +28,24 @@ pub(super) struct Kernel {
     pub(super) entry: Arc<Function>,
     /// Keeps the module's variables while the kernel runs.
     code: Arc<Module>,
+    settings: Arc<Settings>,
+    name: CString,
+}
+
+/// What a program may set for a kernel.
+pub(super) struct Settings {
     max_dynamic_shared: AtomicI32,
     /// How much of the on-chip memory should be shared memory: a hint.
     carveout: AtomicI32,
+}
+
+impl Settings {
+    /// What a kernel has where nothing is set.
+    pub(super) fn of(entry: &Function) -> Answer<Self> {
+        let profile = the_device()?.profile();
+        let left = profile.shared_mem_per_block.saturating_sub(entry.static_shared_bytes);
+        Ok(Self { max_dynamic_shared: AtomicI32::new(left as i32), carveout: AtomicI32::new(-1) })
+    }
 }
 
 static KERNELS: Registry<Kernel> = Registry::new("function");
@@ -42,9 +60,12 @@ pub(super) fn forget_module(module: Handle) {
     KERNELS.remove_where(|kernel| kernel.module == module);
 }
 
-/// The kernel of this handle.
+/// The kernel of this handle, which may be that of a library's kernel as well.
 pub(super) fn named(function: CUfunction) -> Answer<Arc<Kernel>> {
-    KERNELS.get(function)
+    match library::function_of(function)? {
+        Some(handle) => KERNELS.get(handle.as_ptr()),
+        None => KERNELS.get(function),
+    }
 }
 
 /// A handle for a module's kernel.
@@ -53,26 +74,19 @@ pub(super) fn add(
     module: Handle,
     code: &Arc<Module>,
     entry: Arc<Function>,
+    settings: Arc<Settings>,
 ) -> Answer<Handle> {
-    let profile = the_device()?.profile();
-    let left = profile.shared_mem_per_block.saturating_sub(entry.static_shared_bytes);
-    Ok(KERNELS.add(Kernel {
-        context,
-        module,
-        entry,
-        code: code.clone(),
-        max_dynamic_shared: AtomicI32::new(left as i32),
-        carveout: AtomicI32::new(-1),
-    }))
+    let name = CString::new(&*entry.name).map_err(|_| invalid("a kernel's name holds a NUL"))?;
+    Ok(KERNELS.add(Kernel { context, module, entry, code: code.clone(), settings, name }))
 }
 
 impl Kernel {
     /// Dynamic shared memory that a launch may ask for.
     pub(super) fn shared_limit(&self) -> u32 {
-        self.max_dynamic_shared.load(Ordering::Relaxed).unsigned_abs()
+        self.settings.max_dynamic_shared.load(Ordering::Relaxed).unsigned_abs()
     }
 
-    fn attribute(&self, attribute: i32) -> Answer<i32> {
+    pub(super) fn attribute(&self, attribute: i32) -> Answer<i32> {
         let Function { static_shared_bytes, local_bytes, registers, .. } = &*self.entry;
         Ok(match attribute {
             0 => self.entry.max_threads_per_block as i32,
@@ -81,19 +95,19 @@ impl Kernel {
             4 => *registers as i32,
             5 => architecture_number(self.code.target()),
             6 => native_architecture(the_device()?.profile()),
-            MAX_DYNAMIC_SHARED => self.max_dynamic_shared.load(Ordering::Relaxed),
-            CARVEOUT => self.carveout.load(Ordering::Relaxed),
+            MAX_DYNAMIC_SHARED => self.settings.max_dynamic_shared.load(Ordering::Relaxed),
+            CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
             // Constant memory of its own, a cache mode, and six about clusters: none.
             2 | 7 | 10..=15 => 0,
             _ => return Err(invalid(format!("{attribute} is no attribute of a function"))),
         })
     }
 
-    fn set_attribute(&self, attribute: i32, value: i32) -> Answer {
+    pub(super) fn set_attribute(&self, attribute: i32, value: i32) -> Answer {
         match attribute {
             MAX_DYNAMIC_SHARED => self.set_max_dynamic_shared(value),
             CARVEOUT if (-1..=100).contains(&value) => {
-                self.carveout.store(value, Ordering::Relaxed);
+                self.settings.carveout.store(value, Ordering::Relaxed);
                 Ok(())
             }
             CARVEOUT => Err(invalid(format!("a carve-out of {value}; it may be -1 to 100"))),
@@ -105,6 +119,16 @@ impl Kernel {
         }
     }
 
+    /// Where a parameter stands among the packed arguments, and its size; past the last there is
+    /// none, which ends a program's search.
+    pub(super) fn param(&self, index: usize) -> Answer<(usize, usize)> {
+        let count = self.entry.params.len();
+        let param = self.entry.params.get(index).ok_or_else(|| {
+            invalid(format!("parameter {index} of kernel `{}`; it has {count}", self.entry.name))
+        })?;
+        Ok((param.offset, param.size))
+    }
+
     fn set_max_dynamic_shared(&self, bytes: i32) -> Answer {
         let optin = the_device()?.profile().shared_mem_per_block_optin;
         let left = optin.saturating_sub(self.entry.static_shared_bytes) as i32;
@@ -114,7 +138,7 @@ impl Kernel {
                 "{bytes} bytes of dynamic shared memory; kernel `{name}` may have {left}"
             )));
         }
-        self.max_dynamic_shared.store(bytes, Ordering::Relaxed);
+        self.settings.max_dynamic_shared.store(bytes, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -157,4 +181,34 @@ pub(crate) fn cuFuncSetSharedMemConfig(function: CUfunction, config: i32) -> Ans
 pub(crate) fn cuFuncGetModule(module: Out<CUmodule>, function: CUfunction) -> Answer {
     current()?;
     module.set(named(function)?.module.as_ptr())
+}
+
+pub(crate) fn cuFuncGetName(name: Out<*const c_char>, function: CUfunction) -> Answer {
+    current()?;
+    name.set(named(function)?.name.as_ptr())
+}
+
+pub(crate) fn cuFuncGetParamInfo(
+    function: CUfunction,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Answer {
+    current()?;
+    let param = named(function)?.param(index)?;
+    offset.set(param.0)?;
+    bytes.set_if_wanted(param.1);
+    Ok(())
+}
+
+/// A function is loaded with its module.
+pub(crate) fn cuFuncIsLoaded(state: Out<i32>, function: CUfunction) -> Answer {
+    current()?;
+    named(function)?;
+    state.set(LOADED)
+}
+
+pub(crate) fn cuFuncLoad(function: CUfunction) -> Answer {
+    current()?;
+    named(function).map(drop)
 }

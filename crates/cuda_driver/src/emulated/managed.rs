@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use super::allocations::{Block, Kind, containing, memory};
 use super::current::current;
 use super::queue::Work;
-use super::{invalid, stream};
-use crate::abi::{CUcontext, CUdevice, CUdeviceptr, CUstream, Out};
+use super::{check_flags, invalid, stream};
+use crate::abi::{CUcontext, CUdevice, CUdeviceptr, CUstream, MemLocation, Out};
 use crate::codes::{CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_NOT_SUPPORTED};
 use crate::detail::{Answer, Failure};
 
@@ -41,6 +41,37 @@ pub(crate) fn cuMemPrefetchAsync(
     check_managed(address, bytes)?;
     check_place(device)?;
     context.queue.submit(&context, stream.line(), Work::new(|| Ok(()))).map(drop)
+}
+
+pub(crate) fn cuMemAdvise_v2(
+    address: CUdeviceptr,
+    bytes: usize,
+    advice: i32,
+    place: MemLocation,
+) -> Answer {
+    // Three kinds of advice name no place, and may come with any.
+    let device = if matches!(advice, 1 | 2 | 4) { HOST } else { device_of(place)? };
+    cuMemAdvise(address, bytes, advice, device)
+}
+
+pub(crate) fn cuMemPrefetchAsync_v2(
+    address: CUdeviceptr,
+    bytes: usize,
+    place: MemLocation,
+    flags: u32,
+    stream: CUstream,
+) -> Answer {
+    check_flags(flags, 0)?;
+    cuMemPrefetchAsync(address, bytes, device_of(place)?, stream)
+}
+
+/// The device, or the host: all of its memory nodes are one here.
+fn device_of(place: MemLocation) -> Answer<CUdevice> {
+    match place.kind {
+        1 => Ok(place.id),
+        2..=4 => Ok(HOST),
+        kind => Err(invalid(format!("{kind} is no kind of place; there are 1 to 4"))),
+    }
 }
 
 fn check_managed(address: CUdeviceptr, bytes: usize) -> Answer {

@@ -11,6 +11,7 @@ pub(crate) mod event;
 pub(crate) mod fill;
 pub(crate) mod function;
 pub(crate) mod launch;
+pub(crate) mod library;
 pub(crate) mod link;
 pub(crate) mod managed;
 pub(crate) mod memory;

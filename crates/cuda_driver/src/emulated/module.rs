@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use ::emulator::Module;
 
 use super::current::{Context, current};
+use super::function::Settings;
 use super::jit::Options;
 use super::registry::{Handle, Registry};
 use super::{function, lock, the_device};
@@ -29,6 +30,7 @@ const EAGER_LOADING: i32 = 1;
 struct Loaded {
     context: Handle,
     code: Arc<Module>,
+    settings: HashMap<String, Arc<Settings>>,
     /// The handles given out: a function has one.
     functions: Mutex<HashMap<String, Handle>>,
 }
@@ -57,8 +59,24 @@ pub(super) fn compile(image: &[u8]) -> Answer<Arc<Module>> {
 }
 
 fn keep(module: Out<CUmodule>, context: &Context, code: Arc<Module>) -> Answer {
-    let loaded = Loaded { context: context.handle, code, functions: Mutex::default() };
-    module.set(MODULES.add(loaded).as_ptr())
+    module.set(add(context.handle, code, HashMap::new()).as_ptr())
+}
+
+/// A handle for compiled code, loaded into a context. Its kernels have settings of their own, but
+/// for those that `settings` names.
+pub(super) fn add(
+    context: Handle,
+    code: Arc<Module>,
+    settings: HashMap<String, Arc<Settings>>,
+) -> Handle {
+    MODULES.add(Loaded { context, code, settings, functions: Mutex::default() })
+}
+
+/// Unloads a module, where it is still there.
+pub(super) fn drop_module(module: Handle) {
+    if MODULES.remove(module).is_ok() {
+        function::forget_module(module);
+    }
 }
 
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> Answer {
@@ -106,19 +124,28 @@ pub(crate) fn cuModuleGetFunction(
     name: In<c_char>,
 ) -> Answer {
     current()?;
-    let loaded = MODULES.get(module)?;
     let name = text(name)?.to_string_lossy();
-    let entry = loaded.code.function(&name).ok_or_else(|| no_function(&loaded.code, &name))?;
-    let mut functions = lock(&loaded.functions);
-    let handle = match functions.get(&*name) {
-        Some(handle) => *handle,
-        None => function::add(loaded.context, module.into(), &loaded.code, entry)?,
-    };
-    functions.insert(name.into_owned(), handle);
-    function.set(handle.as_ptr())
+    function.set(function_of(module.into(), &name)?.as_ptr())
 }
 
-fn no_function(code: &Module, name: &str) -> Failure {
+/// The handle of a module's kernel: there is one for each.
+pub(super) fn function_of(module: Handle, name: &str) -> Answer<Handle> {
+    let loaded = MODULES.get(module)?;
+    let entry = loaded.code.function(name).ok_or_else(|| no_function(&loaded.code, name))?;
+    let mut functions = lock(&loaded.functions);
+    if let Some(handle) = functions.get(name) {
+        return Ok(*handle);
+    }
+    let settings = match loaded.settings.get(name) {
+        Some(settings) => settings.clone(),
+        None => Arc::new(Settings::of(&entry)?),
+    };
+    let handle = function::add(loaded.context, module, &loaded.code, entry, settings)?;
+    functions.insert(name.to_owned(), handle);
+    Ok(handle)
+}
+
+pub(super) fn no_function(code: &Module, name: &str) -> Failure {
     let names = code.functions();
     let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let text = format!("the module has no kernel `{name}`; it has {there}");
@@ -132,13 +159,39 @@ pub(crate) fn cuModuleGetGlobal_v2(
     name: In<c_char>,
 ) -> Answer {
     current()?;
-    let loaded = MODULES.get(module)?;
     let name = text(name)?.to_string_lossy();
-    let global = loaded.code.global(&name).ok_or_else(|| {
+    let (at, size) = global_of(module.into(), &name)?;
+    address.set_if_wanted(at);
+    bytes.set_if_wanted(size);
+    Ok(())
+}
+
+/// Where a module's variable is, and its size.
+pub(super) fn global_of(module: Handle, name: &str) -> Answer<(CUdeviceptr, usize)> {
+    let loaded = MODULES.get(module)?;
+    let global = loaded.code.global(name).ok_or_else(|| {
         Failure::new(CUDA_ERROR_NOT_FOUND, format!("the module has no variable `{name}`"))
     })?;
-    address.set_if_wanted(global.address);
-    bytes.set_if_wanted(global.size_bytes as usize);
+    Ok((global.address, global.size_bytes as usize))
+}
+
+pub(crate) fn cuModuleGetFunctionCount(count: Out<u32>, module: CUmodule) -> Answer {
+    current()?;
+    count.set(MODULES.get(module)?.code.functions().len() as u32)
+}
+
+/// As many functions as there is room for.
+pub(crate) fn cuModuleEnumerateFunctions(
+    functions: Out<CUfunction>,
+    room: u32,
+    module: CUmodule,
+) -> Answer {
+    current()?;
+    functions.check()?;
+    let loaded = MODULES.get(module)?;
+    for (at, name) in loaded.code.functions().iter().take(room as usize).enumerate() {
+        functions.set_at(at, function_of(module.into(), name)?.as_ptr());
+    }
     Ok(())
 }
 

@@ -14,11 +14,22 @@ use crate::table::Symbols;
 /// The name under which every NVIDIA driver installs its library.
 const LIBRARY: &str = "libcuda.so.1";
 
+/// The environment variable that names the driver's library where another one has that name.
+const VARIABLE: &str = "FERROWARP_CUDA_LIBRARY";
+
+/// What the shared library of this front exports beside the driver API, and NVIDIA's does not.
+pub(crate) const MARK: &str = "FERROWARP_LIBCUDA";
+
 /// Why the installed driver cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
     #[error("the driver's library does not open ({0})")]
     NotOpened(#[from] libloading::Error),
+    #[error(
+        "`{0}` is Ferrowarp's own library and not NVIDIA's; {VARIABLE} may name the file of \
+         NVIDIA's"
+    )]
+    Front(String),
     #[error("the driver's library has no `{0}`")]
     Incomplete(&'static str),
     #[error("the driver's {function} returned {code} ({name})")]
@@ -38,8 +49,7 @@ static DRIVER: OnceLock<Driver> = OnceLock::new();
 /// Opens the driver, initialises it, and sees that it has a device.
 pub(crate) fn open() -> Result<&'static Symbols, Unusable> {
     if DRIVER.get().is_none() {
-        // SAFETY: the library's initialisers are NVIDIA's own; every CUDA program runs them.
-        let library = unsafe { Library::new(LIBRARY) }?;
+        let library = open_library()?;
         // SAFETY: it is the CUDA driver, and stands beside its symbols in a static.
         let symbols = unsafe { Symbols::load(&library) };
         let _ = DRIVER.set(Driver { symbols, _library: library });
@@ -47,6 +57,19 @@ pub(crate) fn open() -> Result<&'static Symbols, Unusable> {
     let symbols = &DRIVER.get().ok_or(Unusable::NoDevice)?.symbols;
     init(symbols)?;
     if device_count(symbols)? > 0 { Ok(symbols) } else { Err(Unusable::NoDevice) }
+}
+
+/// The driver's library, which this crate may be a part of under the same name: then it would call
+/// itself.
+fn open_library() -> Result<Library, Unusable> {
+    let name = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| LIBRARY.into());
+    // SAFETY: the library's initialisers are NVIDIA's own, which every CUDA program runs, or this
+    // front's, of which there are none.
+    let library = unsafe { Library::new(&name) }?;
+    // SAFETY: only its presence is asked; a pointer to a value may be to any one.
+    let is_front = unsafe { library.get::<*const u8>(MARK.as_bytes()) }.is_ok();
+    if is_front { Err(Unusable::Front(name.to_string_lossy().into_owned())) } else { Ok(library) }
 }
 
 fn init(symbols: &Symbols) -> Result<(), Unusable> {
