@@ -52,11 +52,11 @@ impl Launch for Gpu {
             unsafe { to.copy_from_nonoverlapping(value.cast(), bytes) };
         }
         let launch = emulator::Launch {
-            function: &function,
             grid: [config.grid.0, config.grid.1, config.grid.2],
             block: [config.block.0, config.block.1, config.block.2],
             dynamic_shared_bytes: config.shared_mem_bytes,
             params: &params,
+            ..emulator::Launch::new(&function)
         };
         self.device.launch(&launch).map(drop).map_err(Box::new)
     }

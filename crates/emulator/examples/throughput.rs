@@ -142,11 +142,10 @@ fn measure(device: &Device, name: &str, text: &str, grid: u32, block: u32, param
     let function = module.function(name).expect("the kernel is there");
     let bytes: Vec<u8> = params.iter().flat_map(|param| param.to_le_bytes()).collect();
     let launch = Launch {
-        function: &function,
         grid: [grid, 1, 1],
         block: [block, 1, 1],
-        dynamic_shared_bytes: 0,
         params: &bytes,
+        ..Launch::new(&function)
     };
     let mut best = f64::INFINITY;
     let mut stats = emulator::Stats::default();

@@ -396,4 +396,24 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// Parameters, each at its offset.
     pub params: &'a [u8],
+    /// Blocks of a cluster in each direction; all zero where the launch says nothing, and the kernel's
+    /// own `.reqnctapercluster` holds, or each block is a cluster by itself.
+    pub cluster: [u32; 3],
+    /// Whether all blocks are resident together, so that they may wait for each other.
+    pub cooperative: bool,
+}
+
+impl<'a> Launch<'a> {
+    /// A launch of one block of one thread without parameters, to be changed.
+    pub fn new(function: &'a Function) -> Self {
+        Self {
+            function,
+            grid: [1; 3],
+            block: [1; 3],
+            dynamic_shared_bytes: 0,
+            params: &[],
+            cluster: [0; 3],
+            cooperative: false,
+        }
+    }
 }

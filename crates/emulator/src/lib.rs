@@ -12,6 +12,11 @@ pub mod memory;
 pub mod numeric;
 pub mod program;
 pub mod ptx;
+mod tensor_map;
 
 pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};
 pub use fault::{LoadError, Trap, TrapKind};
+pub use tensor_map::{
+    ElementType, Im2col, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TENSOR_MAP_ALIGN,
+    TENSOR_MAP_BYTES, TensorMap, TensorMapError,
+};

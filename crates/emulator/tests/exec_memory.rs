@@ -128,11 +128,11 @@ fn dynamic_shared_memory_follows_the_static() {
     assert_eq!(function.static_shared_bytes, 32);
     let params = out.address.to_le_bytes();
     let mut launch = Launch {
-        function: &function,
         grid: [1, 1, 1],
         block: [32, 1, 1],
         dynamic_shared_bytes: 128,
         params: &params,
+        ..Launch::new(&function)
     };
     device.launch(&launch).unwrap();
     assert_eq!(out.u32s(), [32 + 128; 32]);
@@ -221,13 +221,7 @@ fn parameters_may_be_narrow_and_read_by_address() {
     params[4..8].copy_from_slice(&7u32.to_le_bytes());
     params[8..12].copy_from_slice(&9u32.to_le_bytes());
     params[16..].copy_from_slice(&out.address.to_le_bytes());
-    let launch = Launch {
-        function: &function,
-        grid: [1; 3],
-        block: [1; 3],
-        dynamic_shared_bytes: 0,
-        params: &params,
-    };
+    let launch = Launch { grid: [1; 3], block: [1; 3], params: &params, ..Launch::new(&function) };
     device.launch(&launch).unwrap();
     assert_eq!(out.u32s(), [200, 60000, 14, 18]);
 }

@@ -119,13 +119,7 @@ impl Case<'_> {
         let addresses: Vec<u64> = std::iter::once(out).chain(columns).collect();
         let params: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
         let block = [rows.len() as u32, 1, 1];
-        let launch = Launch {
-            function: &function,
-            grid: [1; 3],
-            block,
-            dynamic_shared_bytes: 0,
-            params: &params,
-        };
+        let launch = Launch { grid: [1; 3], block, params: &params, ..Launch::new(&function) };
         device.launch(&launch).unwrap_or_else(|trap| panic!("{}: {trap}", self.text));
         let mut bytes = vec![0; rows.len() * width];
         device.memory().read(out, &mut bytes).unwrap();

@@ -95,11 +95,11 @@ fn launch(
 
 fn run(kernel: &Arc<Kernel>, geometry: &Geometry, params: &[u8]) -> Answer {
     let launch = Launch {
-        function: &kernel.entry,
         grid: geometry.grid,
         block: geometry.block,
         dynamic_shared_bytes: geometry.dynamic_shared_bytes,
         params,
+        ..Launch::new(&kernel.entry)
     };
     the_device()?.launch(&launch).map_err(|trap| Failure::from(&trap))?;
     Ok(())

@@ -78,11 +78,5 @@ pub fn launch(
     let module = device.load(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let function = module.function(name).unwrap();
     let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
-    device.launch(&Launch {
-        function: &function,
-        grid,
-        block,
-        dynamic_shared_bytes: 0,
-        params: &bytes,
-    })
+    device.launch(&Launch { grid, block, params: &bytes, ..Launch::new(&function) })
 }
