@@ -15,7 +15,15 @@
 //! over.
 //!
 //! `FERROWARP_EMULATOR_MEMORY` (bytes, or with a suffix `K`, `M` or `G`) sizes the emulated
-//! device's memory.
+//! device's memory. What its kernels are checked for, and in which order their blocks and warps run:
+//!
+//! | variable | values |
+//! |---|---|
+//! | `FERROWARP_CHECK` | `all`, `none`, or some of `memory,init,race,sync`; unset: `all` in builds with debug assertions, else `memory,sync` |
+//! | `FERROWARP_SCHEDULE` | `window` (the default), `sequential`, `reversed`, `random:SEED` |
+//! | `FERROWARP_FUEL` | warp instructions after which a launch is stopped; unset: never |
+//!
+//! A value that is none of these is an error of `cuInit`.
 //!
 //! A driver function returns one number. [`take_detail`] has the rest: the log of the PTX
 //! compiler, the kernel and the source line of a fault, the size that did not fit.

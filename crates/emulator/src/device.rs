@@ -1,5 +1,6 @@
 //! An emulated device, the modules it has loaded, and launches.
 
+use crate::exec::schedule::Schedule;
 use crate::exec::watch::{Check, Checks};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{LoadError, Trap};
@@ -62,6 +63,8 @@ pub struct Profile {
     pub fuel: Option<u64>,
     /// The checks of its launches.
     pub checks: Checks,
+    /// In which order the blocks and warps of a launch run.
+    pub schedule: Schedule,
 }
 
 impl Default for Profile {
@@ -96,6 +99,7 @@ impl Profile {
             worker_threads: std::thread::available_parallelism().map_or(1, usize::from),
             fuel: None,
             checks: Checks::NONE,
+            schedule: Schedule::default(),
         }
     }
 
@@ -205,6 +209,8 @@ impl Device {
             param_bytes: function.param_bytes as u64,
             multiprocessors: self.profile.multiprocessors,
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed) + 1,
+            schedule: self.profile.schedule,
+            checks: self.profile.checks,
             start: std::time::Instant::now(),
         };
         let resident = self.resident_blocks(&context);

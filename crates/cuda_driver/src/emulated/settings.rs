@@ -4,7 +4,7 @@ use std::env;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use ::emulator::Profile;
+use ::emulator::{Checks, Profile, Schedule};
 
 use super::invalid;
 use crate::detail::{Answer, Failure};
@@ -15,16 +15,34 @@ const MEMORY: &str = "FERROWARP_EMULATOR_MEMORY";
 /// The environment variable that limits the warp instructions of a launch.
 const FUEL: &str = "FERROWARP_FUEL";
 
+/// The environment variable that names the checks of a launch.
+const CHECK: &str = "FERROWARP_CHECK";
+
+/// The environment variable that names the order of blocks and warps.
+const SCHEDULE: &str = "FERROWARP_SCHEDULE";
+
+/// The checks where nothing is said: all while one develops, else those that cost little.
+const CHECKS: Checks = match cfg!(debug_assertions) {
+    true => Checks::ALL,
+    false => Checks { memory: true, sync: true, ..Checks::NONE },
+};
+
 /// The device to emulate.
 pub(super) fn profile() -> Answer<Profile> {
     let worker_threads = available_parallelism().map_or(1, NonZero::get);
     let name = "Ferrowarp emulator".to_owned();
-    let mut profile = Profile { name, worker_threads, ..Profile::hopper() };
+    let mut profile = Profile { name, worker_threads, checks: CHECKS, ..Profile::hopper() };
     if let Some(text) = env::var_os(MEMORY) {
         profile.total_memory_bytes = memory_bytes(&text.to_string_lossy())?;
     }
     if let Some(text) = env::var_os(FUEL) {
         profile.fuel = Some(warp_instructions(&text.to_string_lossy())?);
+    }
+    if let Some(text) = env::var_os(CHECK) {
+        profile.checks = checks(&text.to_string_lossy())?;
+    }
+    if let Some(text) = env::var_os(SCHEDULE) {
+        profile.schedule = schedule(&text.to_string_lossy())?;
     }
     Ok(profile)
 }
@@ -45,6 +63,14 @@ fn warp_instructions(text: &str) -> Answer<u64> {
     text.trim().parse().ok().filter(|&limit| limit > 0).ok_or_else(|| {
         invalid(format!("{FUEL} is `{text}`; it may be a number of warp instructions above 0"))
     })
+}
+
+fn checks(text: &str) -> Answer<Checks> {
+    text.parse().map_err(|error| invalid(format!("{CHECK} is `{text}`: {error}")))
+}
+
+fn schedule(text: &str) -> Answer<Schedule> {
+    text.parse().map_err(|error| invalid(format!("{SCHEDULE} is `{text}`: {error}")))
 }
 
 fn not_a_size(text: &str) -> Failure {
@@ -83,5 +109,18 @@ mod tests {
             let failure = warp_instructions(text).unwrap_err();
             assert!(failure.text.contains(&format!("{FUEL} is `{text}`")), "{}", failure.text);
         }
+    }
+
+    #[test]
+    fn checks_and_schedules_are_named() {
+        assert_eq!(checks("all").unwrap(), Checks::ALL);
+        assert_eq!(checks("race,sync").unwrap(), Checks { race: true, sync: true, ..Checks::NONE });
+        let failure = checks("races").unwrap_err();
+        assert_eq!(failure.code, 1);
+        assert!(failure.text.contains("FERROWARP_CHECK is `races`: `races` is no check"));
+        assert_eq!(schedule("random:7").unwrap(), Schedule::Random(7));
+        let failure = schedule("random").unwrap_err();
+        assert_eq!(failure.code, 1);
+        assert!(failure.text.contains("FERROWARP_SCHEDULE is `random`: "), "{}", failure.text);
     }
 }

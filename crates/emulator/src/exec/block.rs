@@ -1,5 +1,6 @@
 //! A block: its warps, its shared memory, its barriers.
 
+use super::schedule::Schedule;
 use super::warp::{Pause, Stopped, Warp};
 use super::{Arrival, Cx, LaunchContext};
 use crate::exec::frame::{Frame, lanes};
@@ -102,7 +103,11 @@ impl Block {
         let words = self.state.shared_bytes.div_ceil(8) as usize;
         self.state.shared.resize_with(words, AtomicU64::default);
         self.state.barriers = Default::default();
-        (self.next, self.begun) = (0, false);
+        let first = match launch.schedule {
+            Schedule::Reversed => self.warps.len() - 1,
+            _ => 0,
+        };
+        (self.next, self.begun) = (first, false);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             warp.start(index as u32, launch.block);
         }
@@ -129,12 +134,13 @@ impl Block {
                 return Ok(Progress::Preempted);
             }
             let index = self.next;
-            self.next = (self.next + 1) % self.warps.len();
+            self.next = self.following(cx, index);
             idle += 1;
             if self.warps[index].is_ready() {
                 self.run_warp(cx, index, budget)?;
                 self.release_barriers(cx, |barrier| barrier.threads.is_some());
                 idle = 0;
+                self.throw(cx);
             } else if idle == self.warps.len() && self.release_barriers(cx, |_| true) {
                 idle = 0;
             }
@@ -145,13 +151,29 @@ impl Block {
         }
     }
 
+    /// The warp after one, in the order of the schedule.
+    fn following(&self, cx: &Cx<'_>, index: usize) -> usize {
+        match cx.launch.schedule {
+            Schedule::Reversed => (index + self.warps.len() - 1) % self.warps.len(),
+            _ => (index + 1) % self.warps.len(),
+        }
+    }
+
+    /// Lets the dice, if there are any, say which warp has the next turn.
+    fn throw(&mut self, cx: &mut Cx<'_>) {
+        if let Some(dice) = &mut cx.dice {
+            self.next = dice.below(self.warps.len() as u64) as usize;
+        }
+    }
+
     fn run_warp(
         &mut self,
         cx: &mut Cx<'_>,
         index: usize,
         budget: &mut i64,
     ) -> Result<(), Box<Trap>> {
-        let mut slice = SLICE.min(*budget);
+        let longest = cx.dice.as_mut().map_or(SLICE, |dice| dice.slice(SLICE));
+        let mut slice = longest.min(*budget);
         let given = slice;
         let pause = self.warps[index].run(cx, &mut slice);
         *budget -= given - slice;

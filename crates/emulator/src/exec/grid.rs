@@ -1,10 +1,11 @@
-//! A launch: its blocks, in order of ticket, over CPU threads.
+//! A launch: its blocks, in the order of the schedule, over CPU threads.
 //!
 //! Each thread keeps a window of resident blocks. A block that is not through after a while makes
 //! room for the others of its window, and when a whole round brings no block to its end, the window
 //! grows: so blocks that wait for later ones are served as on a GPU that has them all resident.
 
 use super::block::{Block, Progress};
+use super::schedule::Schedule;
 use super::watch::{Check, Watch};
 use super::{Cx, LaunchContext};
 use crate::fault::{Trap, TrapKind};
@@ -15,6 +16,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Instructions that a block runs before another of the window has its turn.
 const TURN: i64 = 1 << 15;
+/// Blocks that a random schedule lets run side by side from the start.
+const RANDOM_WINDOW: usize = 8;
 
 /// What one launch executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,7 @@ struct Shared<'m> {
     checks: &'m [Box<dyn Check + 'm>],
     blocks: u64,
     ticket: AtomicU64,
+    worker: AtomicU64,
     stop: AtomicBool,
     trap: Mutex<Option<Box<Trap>>>,
     fuel: Option<(u64, AtomicI64)>,
@@ -60,10 +64,14 @@ pub fn run(
         checks,
         blocks,
         ticket: AtomicU64::new(0),
+        worker: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         trap: Mutex::new(None),
         fuel: fuel.map(|fuel| (fuel, AtomicI64::new(i64::try_from(fuel).unwrap_or(i64::MAX)))),
-        window: resident.div_ceil(workers).max(2),
+        window: match launch.schedule {
+            Schedule::Sequential => 1,
+            _ => resident.div_ceil(workers).max(2),
+        },
         lane_instructions: AtomicU64::new(0),
         warp_instructions: AtomicU64::new(0),
     };
@@ -85,6 +93,7 @@ pub fn run(
 /// One CPU thread: takes blocks until there are none, or until another stops.
 fn work(shared: &Shared<'_>) {
     let mut cx = Cx::new(shared.launch, shared.memory.cursor(), Watch::new(shared.checks));
+    cx.dice = shared.launch.schedule.dice(shared.worker.fetch_add(1, Ordering::Relaxed));
     if let Err(trap) = run_blocks(shared, &mut cx) {
         shared.stop.store(true, Ordering::Release);
         let mut first = shared.trap.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +107,8 @@ fn run_blocks(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut free: Vec<Block> = Vec::new();
     let mut fruitless = 0;
-    let mut size = 1;
+    let least = if cx.dice.is_some() { RANDOM_WINDOW.min(shared.window) } else { 1 };
+    let mut size = least;
     while !shared.stop.load(Ordering::Acquire) {
         while resident.len() < size
             && let Some(number) = next_block(shared)
@@ -108,11 +118,11 @@ fn run_blocks(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
             resident.push_back(block);
             fruitless = 0;
         }
-        let Some(mut block) = resident.pop_front() else { break };
+        let Some(mut block) = pick(&mut resident, cx) else { break };
         match turn(shared, cx, &mut block)? {
             Progress::Done => {
                 free.push(block);
-                (fruitless, size) = (0, resident.len().max(1));
+                (fruitless, size) = (0, resident.len().max(least));
             }
             Progress::Preempted => {
                 resident.push_back(block);
@@ -126,15 +136,25 @@ fn run_blocks(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
     Ok(())
 }
 
+/// The block that has its turn.
+fn pick(resident: &mut VecDeque<Block>, cx: &mut Cx<'_>) -> Option<Block> {
+    let index = match &mut cx.dice {
+        Some(dice) if !resident.is_empty() => dice.below(resident.len() as u64) as usize,
+        _ => 0,
+    };
+    resident.remove(index)
+}
+
 fn next_block(shared: &Shared<'_>) -> Option<u64> {
     let number = shared.ticket.fetch_add(1, Ordering::AcqRel);
-    (number < shared.blocks).then_some(number)
+    (number < shared.blocks).then(|| shared.launch.schedule.block(number, shared.blocks))
 }
 
 /// Runs a block for a while.
 fn turn(shared: &Shared<'_>, cx: &mut Cx<'_>, block: &mut Block) -> Result<Progress, Box<Trap>> {
     let before = cx.warp_instructions;
-    let progress = block.run(cx, TURN)?;
+    let turn = cx.dice.as_mut().map_or(TURN, |dice| dice.slice(TURN));
+    let progress = block.run(cx, turn)?;
     if let Some((limit, fuel)) = &shared.fuel {
         let spent = (cx.warp_instructions - before) as i64;
         if fuel.fetch_sub(spent, Ordering::Relaxed) < spent {

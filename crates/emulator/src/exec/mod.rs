@@ -9,6 +9,7 @@ pub mod block;
 pub mod frame;
 pub mod grid;
 pub mod ops;
+pub mod schedule;
 pub mod warp;
 pub mod watch;
 
@@ -17,9 +18,10 @@ use crate::memory::Cursor;
 use crate::program::{LANES, Op, Program, Row32};
 use block::BlockState;
 use frame::Frame;
+use schedule::{Dice, Schedule};
 use std::sync::atomic::AtomicU64;
 use warp::WarpState;
-use watch::Watch;
+use watch::{Checks, Watch};
 
 /// First address of the generic window of shared memory.
 pub const SHARED_BASE: u64 = 1 << 48;
@@ -109,6 +111,10 @@ pub struct LaunchContext<'m> {
     pub multiprocessors: u32,
     /// A number for the launch.
     pub grid_id: u64,
+    /// In which order its blocks and warps run.
+    pub schedule: Schedule,
+    /// Which checks are on.
+    pub checks: Checks,
     /// When the launch began.
     pub start: std::time::Instant,
 }
@@ -141,6 +147,8 @@ pub struct Cx<'m> {
     pub arrival: Arrival,
     /// The operation at hand, where a watch is kept.
     pub pc: u32,
+    /// What a random schedule is thrown with.
+    pub dice: Option<Dice>,
     /// What checks and counters see by.
     pub watch: Option<Box<Watch<'m>>>,
     /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
@@ -166,6 +174,7 @@ impl<'m> Cx<'m> {
             targets: [0; LANES],
             arrival: Arrival::default(),
             pc: 0,
+            dice: None,
             watch,
             polled: false,
             warp_instructions: 0,
