@@ -27,6 +27,9 @@ pub struct Frame {
     pub return_to: u32,
     /// Call site that made it.
     pub call: u32,
+    /// The call on the way to this function that lies in no library, nearest first, as the index of its
+    /// operation plus one; 0 for none.
+    pub called_at: u32,
     /// Number of callers.
     pub depth: u32,
     /// First byte of its local memory.
@@ -49,6 +52,7 @@ impl Frame {
             parent: 0,
             return_to: 0,
             call: 0,
+            called_at: 0,
             depth: 0,
             local_base: 0,
             local_end: info.local_bytes,

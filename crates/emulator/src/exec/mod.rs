@@ -149,6 +149,8 @@ pub struct Cx<'m> {
     pub pc: u32,
     /// What a random schedule is thrown with.
     pub dice: Option<Dice>,
+    /// The lanes that are at that operation, its guard left aside, where a watch is kept.
+    pub active: u32,
     /// What checks and counters see by.
     pub watch: Option<Box<Watch<'m>>>,
     /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
@@ -175,6 +177,7 @@ impl<'m> Cx<'m> {
             arrival: Arrival::default(),
             pc: 0,
             dice: None,
+            active: 0,
             watch,
             polled: false,
             warp_instructions: 0,

@@ -13,6 +13,7 @@ pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(),
     let modifiers = Modifiers(&instruction.modifiers);
     let (index, form) = find(instruction).ok_or_else(|| unknown(instruction))?;
     emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
+    emitter.spell(instruction);
     match form.lowering {
         Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
         Lowering::Pick(pick) => {

@@ -46,6 +46,8 @@ pub struct Emitter<'m> {
     weight: u8,
     form: u16,
     order: Order,
+    spelling: u32,
+    spellings: HashMap<String, u32>,
     effect: Effect,
     after: Vec<Op>,
     info: FunctionInfo,
@@ -72,7 +74,7 @@ impl<'m> Emitter<'m> {
     /// An empty program.
     pub fn new(linked: &'m Linked<'m>) -> Self {
         Self {
-            program: Program::default(),
+            program: Program { spellings: vec![String::new()], ..Program::default() },
             linked,
             line: 0,
             home: ParamHome::Frame,
@@ -81,6 +83,8 @@ impl<'m> Emitter<'m> {
             weight: 1,
             form: 0,
             order: Order::WEAK,
+            spelling: 0,
+            spellings: HashMap::new(),
             effect: Effect::default(),
             after: Vec::new(),
             info: FunctionInfo::default(),
@@ -145,6 +149,7 @@ impl<'m> Emitter<'m> {
         self.program.lines.push(self.line);
         self.program.places.push(self.lines.current());
         self.program.effect_of.push(0);
+        self.program.spelled.push(self.spelling);
     }
 
     /// Says which form the instruction at hand has, and how strong it is.
@@ -152,10 +157,21 @@ impl<'m> Emitter<'m> {
         (self.form, self.order) = (form as u16, order);
     }
 
+    /// Keeps the opcode and the modifiers of the instruction at hand.
+    pub fn spell(&mut self, instruction: &ast::Instruction) {
+        let words = std::iter::once(&instruction.opcode).chain(&instruction.modifiers);
+        let text = words.map(String::as_str).collect::<Vec<_>>().join(".");
+        let known = &mut self.program.spellings;
+        self.spelling = *self.spellings.entry(text).or_insert_with_key(|text| {
+            known.push(text.clone());
+            known.len() as u32 - 1
+        });
+    }
+
     /// Begins an instruction.
     pub fn begin(&mut self, line: u32, guard: Option<&ast::Guard>) -> Result<(), LoadError> {
         self.line = line;
-        self.weight = 1;
+        (self.weight, self.spelling) = (1, 0);
         self.effect = Effect::default();
         self.guard = match guard {
             None => ALWAYS,

@@ -113,6 +113,10 @@ pub struct Program {
     pub places: Vec<u32>,
     /// Index into `effects` of each, plus one; 0 for an operation that decoding added.
     pub effect_of: Vec<u32>,
+    /// Index into `spellings` of each.
+    pub spelled: Vec<u32>,
+    /// Opcodes with their modifiers, as the text has them; the first is empty.
+    pub spellings: Vec<String>,
     /// What instructions do to registers.
     pub effects: Vec<Effect>,
     /// Registers of operations that have more of them than slots.
@@ -146,6 +150,12 @@ impl Program {
     pub fn effect(&self, pc: u32) -> Option<&Effect> {
         let effect = *self.effect_of.get(pc as usize)?;
         self.effects.get((effect as usize).checked_sub(1)?)
+    }
+
+    /// Opcode and modifiers of an operation's instruction, as the text has them: `ld.global.v2.f32`.
+    pub fn spelling(&self, pc: u32) -> &str {
+        let index = self.spelled.get(pc as usize).map_or(0, |index| *index as usize);
+        self.spellings.get(index).map_or("", String::as_str)
     }
 
     /// The PTX line of an operation.

@@ -4,7 +4,7 @@ use super::{Group, Warp, WarpState, same_lanes};
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Fault};
 use crate::fault::TrapKind;
-use crate::program::{LANES, Span};
+use crate::program::{LANES, Span, is_library};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -84,6 +84,10 @@ impl Warp {
         let caller = self.frame(parent);
         let mut frame = Frame::new(&Arc::clone(&caller.program), function);
         (frame.parent, frame.return_to, frame.call) = (parent, return_to, site);
+        frame.called_at = match caller.program.location(group.pc) {
+            Some(own) if is_library(&own.file) => caller.called_at,
+            _ => group.pc + 1,
+        };
         frame.depth = caller.depth + 1;
         frame.local_base = caller.local_end.next_multiple_of(LOCAL_ALIGN);
         frame.local_end += frame.local_base;

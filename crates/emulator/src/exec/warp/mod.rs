@@ -320,12 +320,16 @@ impl Warp {
             let mask = active & frame.predicate(op.guard);
             cx.warp_instructions += u64::from(op.weight);
             if mask == 0 {
+                if WATCHED {
+                    (cx.pc, cx.active) = (pc, active);
+                    cx.skips(frame, op);
+                }
                 pc += 1;
             } else {
                 cx.lane_instructions += u64::from(mask.count_ones() * u32::from(op.weight));
                 group.pc = pc;
                 if WATCHED {
-                    cx.pc = pc;
+                    (cx.pc, cx.active) = (pc, active);
                     cx.step(frame, op, mask)?;
                 }
                 let flow = (op.run)(cx, frame, op, mask)?;
@@ -461,7 +465,7 @@ impl Warp {
                 let frame = self.frame(group.frame);
                 let op = frame.program.ops[group.pc as usize - 1];
                 give(frame, &op, group.mask);
-                cx.pc = group.pc - 1;
+                (cx.pc, cx.active) = (group.pc - 1, group.mask);
                 cx.done(frame, &op, group.mask);
                 self.groups[index].wait = Wait::Ready;
             }

@@ -78,7 +78,7 @@ impl Warp {
         }
         let flow: Step = (op.run)(cx, &mut scratch, op, mask);
         flow?;
-        cx.pc = pc;
+        (cx.pc, cx.active) = (pc, mask);
         cx.done(&mut scratch, op, mask);
         for (frame, lanes) in &owners {
             copy_slots(&scratch, self.frame(*frame), op, *lanes);

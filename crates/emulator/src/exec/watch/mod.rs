@@ -82,6 +82,9 @@ pub trait Observer {
         Ok(())
     }
 
+    /// Lanes pass an operation over, since its guard holds in none of them.
+    fn skips(&mut self, _cx: &Cx<'_>, _frame: &Frame, _op: &Op) {}
+
     /// An operation was executed by some lanes: those of a `.sync` instruction all at once, and those of
     /// a barrier when they may go on.
     fn done(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _mask: u32) {}
@@ -151,6 +154,11 @@ impl<'m> Cx<'m> {
     /// See [`Observer::step`].
     pub fn step(&mut self, frame: &mut Frame, op: &Op, mask: u32) -> Verdict {
         self.observe(|own, cx| own.step(cx, frame, op, mask))
+    }
+
+    /// See [`Observer::skips`].
+    pub fn skips(&mut self, frame: &Frame, op: &Op) {
+        self.tell(|own, cx| own.skips(cx, frame, op));
     }
 
     /// See [`Observer::done`].
