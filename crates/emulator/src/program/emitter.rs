@@ -5,7 +5,9 @@ use super::layout::{Linked, MAX_LOCAL_BYTES, MAX_PARAM_BYTES, MAX_SHARED_BYTES};
 use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
-use super::{ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Program, SINK, Span};
+use super::{
+    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Program, SINK, SharedVariable, Span,
+};
 use crate::exec::Handler;
 use crate::fault::LoadError;
 use crate::isa::{Order, Type};
@@ -400,6 +402,8 @@ impl<'m> Emitter<'m> {
         }
         self.shared_end = end as u32;
         self.shared.insert(key.to_owned(), offset);
+        let name = variable.name.clone();
+        self.program.shared_variables.push(SharedVariable { name, offset, bytes: bytes as u32 });
         Ok(Symbol::Place(Base::Shared(offset), bytes))
     }
 

@@ -137,6 +137,19 @@ pub struct Program {
     pub code: HashMap<u64, u32>,
     /// Bytes of static shared memory.
     pub shared_bytes: u32,
+    /// The variables that lie in it, in ascending order.
+    pub shared_variables: Vec<SharedVariable>,
+}
+
+/// A variable of static shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedVariable {
+    /// Its name in the PTX.
+    pub name: String,
+    /// First byte in the block's shared memory.
+    pub offset: u32,
+    /// Length in bytes.
+    pub bytes: u32,
 }
 
 impl Program {
@@ -156,6 +169,14 @@ impl Program {
     pub fn spelling(&self, pc: u32) -> &str {
         let index = self.spelled.get(pc as usize).map_or(0, |index| *index as usize);
         self.spellings.get(index).map_or("", String::as_str)
+    }
+
+    /// The variable of static shared memory that a byte of it belongs to.
+    pub fn shared_variable(&self, offset: u64) -> Option<&SharedVariable> {
+        let holds = |own: &&SharedVariable| {
+            (u64::from(own.offset)..u64::from(own.offset) + u64::from(own.bytes)).contains(&offset)
+        };
+        self.shared_variables.iter().find(holds)
     }
 
     /// The PTX line of an operation.
