@@ -1,8 +1,10 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench bundle book toolchain
+.PHONY: demo test lint doc bench bundle book libcuda libcuda-test toolchain
 
 PICTURES := target/demo
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+LIBCUDA := target/libcuda
 
 demo: toolchain ## Run every demo, checked against the CPU, and filter a picture
 	cargo run --release -- demo --pictures $(PICTURES)
@@ -25,6 +27,17 @@ bundle: toolchain ## Program, tests and benchmark in bundle/, to run on a machin
 book: toolchain ## The book, as web pages in book/book
 	@command -v mdbook >/dev/null || cargo install --locked mdbook
 	mdbook build book
+
+libcuda: toolchain ## The driver as target/libcuda/libcuda.so.1, for programs in other languages
+	cargo build --release -p libcuda
+	mkdir -p $(LIBCUDA)
+	cp $(BUILT)/release/libferrowarp_libcuda.so $(LIBCUDA)/libcuda.so.1
+	ln -sf libcuda.so.1 $(LIBCUDA)/libcuda.so
+
+libcuda-test: libcuda ## Python programs on that library, with packages from PyPI
+	python3 -m venv $(LIBCUDA)/venv
+	$(LIBCUDA)/venv/bin/pip install --quiet -r crates/libcuda/tests/python/requirements.txt
+	LD_LIBRARY_PATH=$(LIBCUDA) $(LIBCUDA)/venv/bin/pytest crates/libcuda/tests/python
 
 toolchain:
 	@scripts/toolchain

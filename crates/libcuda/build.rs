@@ -1,8 +1,22 @@
-//! Names the shared library as programs look for it.
+//! Names the shared library as programs look for it, and sees whether the tests have a C compiler.
+
+use std::env::var;
+use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+    println!("cargo::rerun-if-env-changed=CC");
+    println!("cargo::rustc-check-cfg=cfg(no_cc)");
+    if var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     }
+    if !has_cc() {
+        println!("cargo::rustc-cfg=no_cc");
+    }
+}
+
+fn has_cc() -> bool {
+    let cc = var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(cc).arg("--version").stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }

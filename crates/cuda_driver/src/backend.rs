@@ -7,7 +7,7 @@ use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO
 use crate::detail::{Answer, Failure};
 use crate::real::Unusable;
 use crate::table::Symbols;
-use crate::{emulated, real};
+use crate::{detail, emulated, real};
 
 /// The CUDA version whose interface the front has, and the emulator says it is: 13.0.
 pub(crate) const DRIVER_VERSION: i32 = 13000;
@@ -93,6 +93,7 @@ pub(crate) fn init() -> Answer {
     if CHOSEN.get().is_some() {
         return served().map(|_| ());
     }
+    detail::verbose()?;
     let (served, passed_over) = choose(wish_of_environment()?, start_emulator)?;
     let chosen = Chosen { served, process: std::process::id(), passed_over };
     CHOSEN.set(chosen).map_err(|_| Failure::from(CUDA_ERROR_NOT_INITIALIZED))

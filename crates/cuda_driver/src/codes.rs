@@ -1,6 +1,7 @@
 //! The driver's result codes: one row each, with the name and what it means.
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What every driver function returns: 0, or one of the codes of this module.
 pub type CUresult = i32;
@@ -158,7 +159,16 @@ pub fn error_meaning(code: CUresult) -> Option<&'static CStr> {
 
 /// `code` itself where CUDA 11.4's enum has it, else `CUDA_ERROR_UNKNOWN`.
 pub(crate) fn returned_as(code: CUresult) -> CUresult {
-    if row(code).is_some_and(|row| row.in_cust) { code } else { CUDA_ERROR_UNKNOWN }
+    let all = EVERY_CODE.load(Ordering::Relaxed);
+    if all || row(code).is_some_and(|row| row.in_cust) { code } else { CUDA_ERROR_UNKNOWN }
+}
+
+static EVERY_CODE: AtomicBool = AtomicBool::new(false);
+
+/// From here on calls return the true code also where `cust` lacks it. For programs that do not
+/// use `cust`, such as all those of the shared library.
+pub fn return_every_code() {
+    EVERY_CODE.store(true, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -1,8 +1,14 @@
 //! The words behind a failing call: a driver result is one number, this is the rest.
 
 use std::cell::RefCell;
+use std::env;
+use std::sync::OnceLock;
 
-use crate::codes::{self, CUresult};
+use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, CUresult};
+
+/// The environment variable that has the details written to standard error: for programs that
+/// cannot call [`take_detail`].
+const VERBOSE: &str = "FERROWARP_VERBOSE";
 
 /// What lies behind the last failing driver call on this thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +28,24 @@ thread_local! {
 /// `CUDA_ERROR_NOT_READY` is an answer and not a fault: it leaves no detail.
 pub fn take_detail() -> Option<Detail> {
     LAST.take()
+}
+
+/// Whether details are written out; an error where the variable says neither.
+pub(crate) fn verbose() -> Answer<bool> {
+    static READ: OnceLock<Answer<bool>> = OnceLock::new();
+    READ.get_or_init(|| wish(env::var_os(VERBOSE).map(|value| value.to_string_lossy().into())))
+        .clone()
+}
+
+fn wish(value: Option<String>) -> Answer<bool> {
+    match value.as_deref() {
+        None | Some("" | "0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => {
+            let text = format!("{VERBOSE} is `{other}`; it may be `0` or `1`");
+            Err(Failure::new(CUDA_ERROR_INVALID_VALUE, text))
+        }
+    }
 }
 
 /// Keeps the detail; a thread that is ending has no place for it any more.
@@ -62,7 +86,11 @@ pub(crate) fn settle(name: &str, answer: Answer) -> CUresult {
         }
         Err(failure) => {
             let returned = codes::returned_as(failure.code);
-            keep(Some(describe(name, failure)));
+            let detail = describe(name, failure);
+            if verbose().unwrap_or(false) {
+                eprintln!("ferrowarp: {}", detail.text);
+            }
+            keep(Some(detail));
             returned
         }
     }
@@ -90,6 +118,14 @@ mod tests {
         let detail = take_detail().unwrap();
         assert_eq!((detail.code, detail.text.as_str()), (912, "cuX: cluster of 32"));
         assert_eq!(take_detail(), None);
+    }
+
+    #[test]
+    fn the_variable_is_read_strictly() {
+        let said = |value: &str| wish(Some(value.to_owned()));
+        assert!(!wish(None).unwrap() && !said("0").unwrap() && said("1").unwrap());
+        let failure = said("yes").unwrap_err();
+        assert!(failure.text.contains("FERROWARP_VERBOSE is `yes`"), "{}", failure.text);
     }
 
     #[test]

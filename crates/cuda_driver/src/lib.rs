@@ -26,7 +26,8 @@
 //! A value that is none of these is an error of `cuInit`.
 //!
 //! A driver function returns one number. [`take_detail`] has the rest: the log of the PTX
-//! compiler, the kernel and the source line of a fault, the size that did not fit.
+//! compiler, the kernel and the source line of a fault, the size that did not fit. With
+//! `FERROWARP_VERBOSE=1` each is also written to standard error.
 //!
 //! `cust` 0.3.2 reads results into a Rust enum that knows the codes of CUDA 11.4. A code that it
 //! lacks is returned as `CUDA_ERROR_UNKNOWN` (999), and the true one is in the detail.

@@ -67,8 +67,9 @@ fn value(profile: &Profile, number: i32) -> i32 {
         101 => 1,
         106 => signed(MAX_BLOCKS_PER_MULTIPROCESSOR),
         111 => signed(RESERVED_SHARED_PER_BLOCK),
-        // Stream-ordered allocation.
-        115 => 1,
+        // Memory pools: none but the one that stream-ordered allocations come from, and programs
+        // that read 1 here ask for its handle.
+        115 => 0,
         _ => 0,
     }
 }
