@@ -37,7 +37,8 @@ libcuda: toolchain ## The driver as target/libcuda/libcuda.so.1, for programs in
 libcuda-test: libcuda ## Python programs on that library, with packages from PyPI
 	python3 -m venv $(LIBCUDA)/venv
 	$(LIBCUDA)/venv/bin/pip install --quiet -r crates/libcuda/tests/python/requirements.txt
-	LD_LIBRARY_PATH=$(LIBCUDA) $(LIBCUDA)/venv/bin/pytest crates/libcuda/tests/python
+	LD_LIBRARY_PATH=$(LIBCUDA) PYTHONDONTWRITEBYTECODE=1 $(LIBCUDA)/venv/bin/pytest \
+		-p no:cacheprovider crates/libcuda/tests/python
 
 toolchain:
 	@scripts/toolchain

@@ -76,22 +76,33 @@ impl From<CUresult> for Failure {
 
 pub(crate) type Answer<T = ()> = Result<T, Failure>;
 
-/// Turns the answer of driver function `name` into the returned code, and keeps its detail.
+/// Turns the answer of driver function `name` into the returned code, keeps its detail, and writes
+/// it out where that is wished.
 pub(crate) fn settle(name: &str, answer: Answer) -> CUresult {
+    let (code, detail) = keep_detail(name, answer);
+    if let (Some(detail), Ok(true)) = (detail, verbose()) {
+        eprintln!("ferrowarp: {}", detail.text);
+    }
+    code
+}
+
+/// The same for a function by which programs only look what there is: nothing is written.
+pub(crate) fn settle_quietly(name: &str, answer: Answer) -> CUresult {
+    keep_detail(name, answer).0
+}
+
+fn keep_detail(name: &str, answer: Answer) -> (CUresult, Option<Detail>) {
     match answer {
-        Ok(()) => codes::CUDA_SUCCESS,
+        Ok(()) => (codes::CUDA_SUCCESS, None),
         Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {
             keep(None);
-            failure.code
+            (failure.code, None)
         }
         Err(failure) => {
             let returned = codes::returned_as(failure.code);
             let detail = describe(name, failure);
-            if verbose().unwrap_or(false) {
-                eprintln!("ferrowarp: {}", detail.text);
-            }
-            keep(Some(detail));
-            returned
+            keep(Some(detail.clone()));
+            (returned, Some(detail))
         }
     }
 }

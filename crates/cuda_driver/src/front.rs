@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::{self, Served};
 use crate::codes::{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_UNKNOWN, CUresult};
-use crate::detail::{Answer, Failure, settle};
+use crate::detail::{Answer, Failure, settle, settle_quietly};
 use crate::emulated::callback;
 use crate::table::Symbols;
 
@@ -21,12 +21,21 @@ pub(crate) fn call(
     })
 }
 
-/// A call that `respond` answers. A panic in there is a fault of this crate or of the emulator;
-/// it becomes an error and never crosses the C interface.
+/// A call that `respond` answers.
 pub(crate) fn answer(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
-    let answer = catch_unwind(AssertUnwindSafe(respond))
-        .unwrap_or_else(|panic| Err(Failure::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))));
-    settle(name, answer)
+    settle(name, unpanicked(respond))
+}
+
+/// A call by which a program looks what there is: that something is not there is no news.
+pub(crate) fn look(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
+    settle_quietly(name, unpanicked(respond))
+}
+
+/// A panic in there is a fault of this crate or of the emulator; it becomes an error and never
+/// crosses the C interface.
+fn unpanicked(respond: impl FnOnce() -> Answer) -> Answer {
+    catch_unwind(AssertUnwindSafe(respond))
+        .unwrap_or_else(|panic| Err(Failure::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))))
 }
 
 /// The words of a panic.

@@ -66,7 +66,7 @@ macro_rules! serve {
         front::answer(stringify!($name), || anytime::$name($($arg),*))
     };
     (entry, $name:ident, ($($arg:ident),*), ()) => {
-        front::answer(stringify!($name), || entry::$name($($arg),*))
+        front::look(stringify!($name), || entry::$name($($arg),*))
     };
     ($topic:ident, $name:ident, ($($arg:ident),*), $hook:tt) => {
         front::call(
