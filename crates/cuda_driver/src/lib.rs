@@ -44,6 +44,7 @@ mod entry;
 mod front;
 mod per_thread;
 mod real;
+mod structs;
 mod table;
 mod versions;
 
@@ -52,4 +53,5 @@ pub use backend::{Backend, backend, cuda_passed_over};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
 pub use per_thread::*;
+pub use structs::*;
 pub use table::*;

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::*;
 use crate::codes::{CUDA_SUCCESS, CUresult};
+use crate::structs::*;
 use crate::table::*;
 
 /// The handle of the calling thread's own stream.
@@ -90,6 +91,7 @@ per_thread! {
             cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
         cuMemcpy2D_v2_ptds = cuMemcpy2DAsync_v2(copy: In<Copy2D>);
         cuMemcpy2DUnaligned_v2_ptds = cuMemcpy2DAsync_v2(copy: In<Copy2D>);
+        cuMemcpy3D_v2_ptds = cuMemcpy3DAsync_v2(copy: In<Copy3D>);
         cuMemsetD8_v2_ptds = cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize);
         cuMemsetD16_v2_ptds = cuMemsetD16Async(dst: CUdeviceptr, value: u16, count: usize);
         cuMemsetD32_v2_ptds = cuMemsetD32Async(dst: CUdeviceptr, value: u32, count: usize);
@@ -104,6 +106,18 @@ per_thread! {
         );
     }
     stricter {
+        cuMemcpyPeer_ptds = cuMemcpyPeer(
+            dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
+            bytes: usize,
+        );
+        cuMemcpy3DPeer_ptds = cuMemcpy3DPeer(copy: In<Copy3D>);
+        cuMemcpyAtoD_v2_ptds =
+            cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyDtoA_v2_ptds =
+            cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
+        cuMemcpyAtoA_v2_ptds = cuMemcpyAtoA_v2(
+            dst: CUobject, dst_offset: usize, src: CUobject, src_offset: usize, bytes: usize,
+        );
         cuMemcpyAtoH_v2_ptds =
             cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
         cuMemcpyHtoA_v2_ptds =
@@ -120,6 +134,18 @@ per_thread! {
             dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream,
         );
         cuMemcpy2DAsync_v2_ptsz = cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream);
+        cuMemcpy3DAsync_v2_ptsz = cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream);
+        cuMemcpy3DPeerAsync_ptsz = cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream);
+        cuMemcpyPeerAsync_ptsz = cuMemcpyPeerAsync(
+            dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
+            bytes: usize, stream: CUstream,
+        );
+        cuMemcpyHtoAAsync_v2_ptsz = cuMemcpyHtoAAsync_v2(
+            dst: CUobject, offset: usize, src: HostPtr, bytes: usize, stream: CUstream,
+        );
+        cuMemcpyAtoHAsync_v2_ptsz = cuMemcpyAtoHAsync_v2(
+            dst: HostPtr, src: CUobject, offset: usize, bytes: usize, stream: CUstream,
+        );
         cuMemsetD8Async_ptsz =
             cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
         cuMemsetD16Async_ptsz =
@@ -148,6 +174,67 @@ per_thread! {
             address: CUdeviceptr, bytes: usize, place: MemLocation, flags: c_uint,
             stream: CUstream,
         );
+        cuMemAllocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync(
+            address: Out<CUdeviceptr>, bytes: usize, pool: CUobject, stream: CUstream,
+        );
+        cuStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync(
+            stream: CUstream, address: CUdeviceptr, bytes: usize, flags: c_uint,
+        );
+        cuStreamWaitValue32_v2_ptsz = cuStreamWaitValue32_v2(
+            stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint,
+        );
+        cuStreamWaitValue64_v2_ptsz = cuStreamWaitValue64_v2(
+            stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint,
+        );
+        cuStreamWriteValue32_v2_ptsz = cuStreamWriteValue32_v2(
+            stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint,
+        );
+        cuStreamWriteValue64_v2_ptsz = cuStreamWriteValue64_v2(
+            stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint,
+        );
+        cuStreamBatchMemOp_v2_ptsz = cuStreamBatchMemOp_v2(
+            stream: CUstream, count: c_uint, ops: In<StreamMemOp>, flags: c_uint,
+        );
+        cuStreamGetAttribute_ptsz =
+            cuStreamGetAttribute(stream: CUstream, id: c_int, value: Out<AttributeValue>);
+        cuStreamSetAttribute_ptsz =
+            cuStreamSetAttribute(stream: CUstream, id: c_int, value: In<AttributeValue>);
+        cuStreamCopyAttributes_ptsz = cuStreamCopyAttributes(stream: CUstream, from: CUstream);
+        cuStreamGetId_ptsz = cuStreamGetId(stream: CUstream, id: Out<u64>);
+        cuStreamGetDevice_ptsz = cuStreamGetDevice(stream: CUstream, device: Out<CUdevice>);
+        cuStreamGetCtx_v2_ptsz =
+            cuStreamGetCtx_v2(stream: CUstream, context: Out<CUcontext>, green: Out<CUobject>);
+        cuStreamBeginCapture_ptsz = cuStreamBeginCapture(stream: CUstream);
+        cuStreamBeginCapture_v2_ptsz = cuStreamBeginCapture_v2(stream: CUstream, mode: c_int);
+        cuStreamBeginCaptureToGraph_ptsz = cuStreamBeginCaptureToGraph(
+            stream: CUstream, graph: CUobject, dependencies: In<CUobject>, edges: In<u64>,
+            n_dependencies: usize, mode: c_int,
+        );
+        cuStreamEndCapture_ptsz = cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>);
+        cuStreamIsCapturing_ptsz = cuStreamIsCapturing(stream: CUstream, answer: Out<c_int>);
+        cuStreamGetCaptureInfo_ptsz =
+            cuStreamGetCaptureInfo(stream: CUstream, answer: Out<c_int>, id: Out<u64>);
+        cuStreamGetCaptureInfo_v2_ptsz = cuStreamGetCaptureInfo_v2(
+            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUobject>,
+            dependencies: Out<*const CUobject>, n_dependencies: Out<usize>,
+        );
+        cuStreamGetCaptureInfo_v3_ptsz = cuStreamGetCaptureInfo_v3(
+            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUobject>,
+            dependencies: Out<*const CUobject>, edges: Out<*const u64>,
+            n_dependencies: Out<usize>,
+        );
+        cuStreamUpdateCaptureDependencies_ptsz = cuStreamUpdateCaptureDependencies(
+            stream: CUstream, dependencies: In<CUobject>, n_dependencies: usize, flags: c_uint,
+        );
+        cuStreamUpdateCaptureDependencies_v2_ptsz = cuStreamUpdateCaptureDependencies_v2(
+            stream: CUstream, dependencies: In<CUobject>, edges: In<u64>, n_dependencies: usize,
+            flags: c_uint,
+        );
+        cuGraphInstantiateWithParams_ptsz = cuGraphInstantiateWithParams(
+            exec: Out<CUobject>, graph: CUobject, params: Out<InstantiateParams>,
+        );
+        cuGraphUpload_ptsz = cuGraphUpload(exec: CUobject, stream: CUstream);
+        cuGraphLaunch_ptsz = cuGraphLaunch(exec: CUobject, stream: CUstream);
         cuStreamGetFlags_ptsz = cuStreamGetFlags(stream: CUstream, flags: Out<c_uint>);
         cuStreamGetPriority_ptsz = cuStreamGetPriority(stream: CUstream, priority: Out<c_int>);
         cuStreamGetCtx_ptsz = cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);

@@ -10,6 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::abi::*;
 use crate::codes::CUresult;
+use crate::structs::*;
 use crate::{anytime, emulated, entry, front, real};
 
 macro_rules! driver_functions {
@@ -133,7 +134,14 @@ driver_functions! {
         cuDeviceComputeCapability(major: Out<c_int>, minor: Out<c_int>, device: CUdevice);
         cuDeviceGetPCIBusId(text: Out<c_char>, len: c_int, device: CUdevice);
         cuDeviceGetByPCIBusId(device: Out<CUdevice>, text: In<c_char>);
-        cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
+        cuDeviceGetTexture1DLinearMaxWidth(
+            width: Out<usize>,
+            format: c_uint,
+            channels: c_uint,
+            device: CUdevice,
+        );
+        cuDeviceGetExecAffinitySupport(answer: Out<c_int>, kind: c_int, device: CUdevice);
+        cuDeviceGetProperties(place: Out<[c_int; 14]>, device: CUdevice);
         cuProfilerStart();
         cuProfilerStop();
     }
@@ -173,6 +181,21 @@ driver_functions! {
         cuCtxSetLimit(limit: c_int, value: usize);
         cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>);
         cuCtxSynchronize();
+        cuCtxGetId(context: CUcontext, id: Out<u64>);
+        cuCtxSetFlags(flags: c_uint);
+        cuCtxResetPersistingL2Cache();
+        cuCtxGetExecAffinity(affinity: Out<c_void>, kind: c_int);
+    }
+    peer {
+        cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
+        cuDeviceGetP2PAttribute(
+            value: Out<c_int>,
+            attribute: c_int,
+            from: CUdevice,
+            to: CUdevice,
+        );
+        cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
+        cuCtxDisablePeerAccess(peer: CUcontext);
     }
     module {
         cuModuleLoad(module: Out<CUmodule>, path: In<c_char>);
@@ -295,6 +318,16 @@ driver_functions! {
         cuFuncLoad(function: CUfunction);
     }
     occupancy {
+        cuOccupancyMaxActiveClusters(
+            n_clusters: Out<c_int>,
+            function: CUfunction,
+            config: In<CUlaunchConfig>,
+        );
+        cuOccupancyMaxPotentialClusterSize(
+            n_blocks: Out<c_int>,
+            function: CUfunction,
+            config: In<CUlaunchConfig>,
+        );
         cuOccupancyAvailableDynamicSMemPerBlock(
             bytes: Out<usize>,
             function: CUfunction,
@@ -346,6 +379,12 @@ driver_functions! {
         cuMemFree_v2(address: CUdeviceptr);
         cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: CUstream);
         cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
+        cuMemAllocFromPoolAsync(
+            address: Out<CUdeviceptr>,
+            bytes: usize,
+            pool: CUobject,
+            stream: CUstream,
+        );
         cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize);
         cuMemFreeHost(pointer: HostPtr);
         cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_uint);
@@ -355,7 +394,105 @@ driver_functions! {
         cuMemHostGetFlags(flags: Out<c_uint>, pointer: HostPtr);
         cuMemGetAddressRange_v2(base: Out<CUdeviceptr>, bytes: Out<usize>, address: CUdeviceptr);
     }
+    pool {
+        cuDeviceGetDefaultMemPool(pool: Out<CUobject>, device: CUdevice);
+        cuDeviceGetMemPool(pool: Out<CUobject>, device: CUdevice);
+        cuDeviceSetMemPool(device: CUdevice, pool: CUobject);
+        cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>);
+        cuMemPoolDestroy(pool: CUobject);
+        cuMemPoolTrimTo(pool: CUobject, keep_bytes: usize);
+        cuMemPoolGetAttribute(pool: CUobject, id: c_int, value: Out<c_void>);
+        cuMemPoolSetAttribute(pool: CUobject, id: c_int, value: In<c_void>);
+        cuMemPoolSetAccess(pool: CUobject, list: In<MemAccess>, count: usize);
+        cuMemPoolGetAccess(flags: Out<c_int>, pool: CUobject, location: In<MemLocation>);
+        cuDeviceGetGraphMemAttribute(device: CUdevice, id: c_int, value: Out<c_void>);
+        cuDeviceSetGraphMemAttribute(device: CUdevice, id: c_int, value: In<c_void>);
+        cuDeviceGraphMemTrim(device: CUdevice);
+    }
+    pointer {
+        cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
+        cuPointerGetAttributes(
+            count: c_uint,
+            attributes: In<c_int>,
+            values: In<Out<c_void>>,
+            address: CUdeviceptr,
+        );
+        cuPointerSetAttribute(value: In<c_void>, attribute: c_int, address: CUdeviceptr);
+    }
+    tensor {
+        cuTensorMapEncodeTiled(
+            map: Out<CUtensorMap>,
+            element: c_uint,
+            rank: c_uint,
+            address: HostPtr,
+            dims: In<u64>,
+            strides: In<u64>,
+            box_dims: In<u32>,
+            element_strides: In<u32>,
+            interleave: c_uint,
+            swizzle: c_uint,
+            promotion: c_uint,
+            fill: c_uint,
+        );
+        cuTensorMapEncodeIm2col(
+            map: Out<CUtensorMap>,
+            element: c_uint,
+            rank: c_uint,
+            address: HostPtr,
+            dims: In<u64>,
+            strides: In<u64>,
+            lower_corner: In<c_int>,
+            upper_corner: In<c_int>,
+            channels_per_pixel: c_uint,
+            pixels_per_column: c_uint,
+            element_strides: In<u32>,
+            interleave: c_uint,
+            swizzle: c_uint,
+            promotion: c_uint,
+            fill: c_uint,
+        );
+        cuTensorMapEncodeIm2colWide(
+            map: Out<CUtensorMap>,
+            element: c_uint,
+            rank: c_uint,
+            address: HostPtr,
+            dims: In<u64>,
+            strides: In<u64>,
+            lower_corner_width: c_int,
+            upper_corner_width: c_int,
+            channels_per_pixel: c_uint,
+            pixels_per_column: c_uint,
+            element_strides: In<u32>,
+            interleave: c_uint,
+            mode: c_uint,
+            swizzle: c_uint,
+            promotion: c_uint,
+            fill: c_uint,
+        );
+        cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: HostPtr);
+    }
     managed {
+        cuMemRangeGetAttribute(
+            value: Out<c_void>,
+            value_bytes: usize,
+            attribute: c_int,
+            address: CUdeviceptr,
+            bytes: usize,
+        );
+        cuMemRangeGetAttributes(
+            values: In<Out<c_void>>,
+            sizes: In<usize>,
+            attributes: In<c_int>,
+            count: usize,
+            address: CUdeviceptr,
+            bytes: usize,
+        );
+        cuStreamAttachMemAsync(
+            stream: CUstream,
+            address: CUdeviceptr,
+            bytes: usize,
+            flags: c_uint,
+        );
         cuMemAdvise(address: CUdeviceptr, bytes: usize, advice: c_int, device: CUdevice);
         cuMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: c_int, place: MemLocation);
         cuMemPrefetchAsync_v2(
@@ -366,7 +503,6 @@ driver_functions! {
             stream: CUstream,
         );
         cuMemPrefetchAsync(address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream);
-        cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
     }
     copy {
         cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
@@ -377,9 +513,62 @@ driver_functions! {
         cuMemcpyDtoHAsync_v2(dst: HostPtr, src: CUdeviceptr, bytes: usize, stream: CUstream);
         cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize);
         cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
+        cuMemcpyPeer(
+            dst: CUdeviceptr,
+            dst_context: CUcontext,
+            src: CUdeviceptr,
+            src_context: CUcontext,
+            bytes: usize,
+        );
+        cuMemcpyPeerAsync(
+            dst: CUdeviceptr,
+            dst_context: CUcontext,
+            src: CUdeviceptr,
+            src_context: CUcontext,
+            bytes: usize,
+            stream: CUstream,
+        );
+    }
+    boxes {
         cuMemcpy2D_v2(copy: In<Copy2D>);
         cuMemcpy2DUnaligned_v2(copy: In<Copy2D>);
         cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream);
+        cuMemcpy3D_v2(copy: In<Copy3D>);
+        cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream);
+        cuMemcpy3DPeer(copy: In<Copy3D>);
+        cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream);
+    }
+    array {
+        cuArrayCreate_v2(array: Out<CUobject>, descriptor: In<ArrayDescriptor>);
+        cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<Array3DDescriptor>);
+        cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: CUobject);
+        cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: CUobject);
+        cuArrayDestroy(array: CUobject);
+        cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+        cuMemcpyAtoHAsync_v2(
+            dst: HostPtr,
+            src: CUobject,
+            offset: usize,
+            bytes: usize,
+            stream: CUstream,
+        );
+        cuMemcpyHtoAAsync_v2(
+            dst: CUobject,
+            offset: usize,
+            src: HostPtr,
+            bytes: usize,
+            stream: CUstream,
+        );
+        cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
+        cuMemcpyAtoA_v2(
+            dst: CUobject,
+            dst_offset: usize,
+            src: CUobject,
+            src_offset: usize,
+            bytes: usize,
+        );
     }
     fill {
         cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
@@ -423,9 +612,75 @@ driver_functions! {
         cuStreamGetFlags(stream: CUstream, flags: Out<c_uint>);
         cuStreamGetPriority(stream: CUstream, priority: Out<c_int>);
         cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);
+        cuStreamGetCtx_v2(stream: CUstream, context: Out<CUcontext>, green: Out<CUobject>);
+        cuStreamGetId(stream: CUstream, id: Out<u64>);
+        cuStreamGetDevice(stream: CUstream, device: Out<CUdevice>);
         cuStreamQuery(stream: CUstream);
         cuStreamSynchronize(stream: CUstream);
         cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    }
+    stream_attributes {
+        cuStreamGetAttribute(stream: CUstream, id: c_int, value: Out<AttributeValue>);
+        cuStreamSetAttribute(stream: CUstream, id: c_int, value: In<AttributeValue>);
+        cuStreamCopyAttributes(to: CUstream, from: CUstream);
+    }
+    stream_values {
+        cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint);
+        cuStreamWaitValue64_v2(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint);
+        cuStreamWriteValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint);
+        cuStreamWriteValue64_v2(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint);
+        cuStreamBatchMemOp_v2(
+            stream: CUstream,
+            count: c_uint,
+            ops: In<StreamMemOp>,
+            flags: c_uint,
+        );
+    }
+    capturing {
+        cuStreamBeginCapture(stream: CUstream);
+        cuStreamBeginCapture_v2(stream: CUstream, mode: c_int);
+        cuStreamBeginCaptureToGraph(
+            stream: CUstream,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            edges: In<u64>,
+            n_dependencies: usize,
+            mode: c_int,
+        );
+        cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>);
+        cuStreamIsCapturing(stream: CUstream, answer: Out<c_int>);
+        cuStreamGetCaptureInfo(stream: CUstream, answer: Out<c_int>, id: Out<u64>);
+        cuStreamGetCaptureInfo_v2(
+            stream: CUstream,
+            answer: Out<c_int>,
+            id: Out<u64>,
+            graph: Out<CUobject>,
+            dependencies: Out<*const CUobject>,
+            n_dependencies: Out<usize>,
+        );
+        cuStreamGetCaptureInfo_v3(
+            stream: CUstream,
+            answer: Out<c_int>,
+            id: Out<u64>,
+            graph: Out<CUobject>,
+            dependencies: Out<*const CUobject>,
+            edges: Out<*const u64>,
+            n_dependencies: Out<usize>,
+        );
+        cuStreamUpdateCaptureDependencies(
+            stream: CUstream,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            flags: c_uint,
+        );
+        cuStreamUpdateCaptureDependencies_v2(
+            stream: CUstream,
+            dependencies: In<CUobject>,
+            edges: In<u64>,
+            n_dependencies: usize,
+            flags: c_uint,
+        );
+        cuThreadExchangeStreamCaptureMode(mode: Out<c_int>);
     }
     callback {
         cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr);
@@ -445,6 +700,8 @@ driver_functions! {
         cuEventSynchronize(event: CUevent);
         cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent);
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: CUevent, end: CUevent);
+        cuCtxRecordEvent(context: CUcontext, event: CUevent);
+        cuCtxWaitEvent(context: CUcontext, event: CUevent);
     }
     launch {
         cuLaunchKernel(
@@ -460,14 +717,6 @@ driver_functions! {
             params: In<HostPtr>,
             extra: In<HostPtr>,
         );
-        cuLaunchKernelEx(
-            config: In<CUlaunchConfig>,
-            function: CUfunction,
-            params: In<HostPtr>,
-            extra: In<HostPtr>,
-        );
-    }
-    unsupported {
         cuLaunchCooperativeKernel(
             function: CUfunction,
             grid_x: c_uint,
@@ -480,11 +729,268 @@ driver_functions! {
             stream: CUstream,
             params: In<HostPtr>,
         );
-        cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<c_void>);
-        cuArray3DGetDescriptor_v2(descriptor: Out<c_void>, array: CUobject);
-        cuArrayDestroy(array: CUobject);
-        cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
-        cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+        cuLaunchKernelEx(
+            config: In<CUlaunchConfig>,
+            function: CUfunction,
+            params: In<HostPtr>,
+            extra: In<HostPtr>,
+        );
+    }
+    graph_parts {
+        cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
+        cuGraphDestroy(graph: CUobject);
+        cuGraphClone(clone: Out<CUobject>, original: CUobject);
+        cuGraphNodeFindInClone(node: Out<CUobject>, original: CUobject, clone: CUobject);
+        cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
+        cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+        cuGraphGetRootNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+        cuGraphGetEdges(graph: CUobject, from: Out<CUobject>, to: Out<CUobject>, count: Out<usize>);
+        cuGraphGetEdges_v2(
+            graph: CUobject,
+            from: Out<CUobject>,
+            to: Out<CUobject>,
+            data: Out<u64>,
+            count: Out<usize>,
+        );
+        cuGraphNodeGetDependencies(node: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+        cuGraphNodeGetDependencies_v2(
+            node: CUobject,
+            nodes: Out<CUobject>,
+            data: Out<u64>,
+            count: Out<usize>,
+        );
+        cuGraphNodeGetDependentNodes(node: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+        cuGraphNodeGetDependentNodes_v2(
+            node: CUobject,
+            nodes: Out<CUobject>,
+            data: Out<u64>,
+            count: Out<usize>,
+        );
+        cuGraphAddDependencies(graph: CUobject, from: In<CUobject>, to: In<CUobject>, count: usize);
+        cuGraphAddDependencies_v2(
+            graph: CUobject,
+            from: In<CUobject>,
+            to: In<CUobject>,
+            data: In<u64>,
+            count: usize,
+        );
+        cuGraphRemoveDependencies(
+            graph: CUobject,
+            from: In<CUobject>,
+            to: In<CUobject>,
+            count: usize,
+        );
+        cuGraphRemoveDependencies_v2(
+            graph: CUobject,
+            from: In<CUobject>,
+            to: In<CUobject>,
+            data: In<u64>,
+            count: usize,
+        );
+        cuGraphDestroyNode(node: CUobject);
+        cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: c_uint);
+    }
+    graph_nodes {
+        cuGraphAddKernelNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<KernelNodeParams>,
+        );
+        cuGraphAddKernelNode_v2(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<KernelNodeParams2>,
+        );
+        cuGraphAddMemcpyNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<Copy3D>,
+            context: CUcontext,
+        );
+        cuGraphAddMemsetNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<MemsetNodeParams>,
+            context: CUcontext,
+        );
+        cuGraphAddHostNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<HostNodeParams>,
+        );
+        cuGraphAddChildGraphNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            inner: CUobject,
+        );
+        cuGraphAddEventRecordNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            event: CUevent,
+        );
+        cuGraphAddEventWaitNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            event: CUevent,
+        );
+        cuGraphAddMemAllocNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: Out<MemAllocNodeParams>,
+        );
+        cuGraphAddMemFreeNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            address: CUdeviceptr,
+        );
+        cuGraphAddBatchMemOpNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<BatchMemOpNodeParams>,
+        );
+        cuGraphAddEmptyNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+        );
+        cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>);
+        cuGraphKernelNodeGetParams_v2(node: CUobject, params: Out<KernelNodeParams2>);
+        cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>);
+        cuGraphKernelNodeSetParams_v2(node: CUobject, params: In<KernelNodeParams2>);
+        cuGraphKernelNodeGetAttribute(node: CUobject, id: c_uint, value: Out<AttributeValue>);
+        cuGraphKernelNodeSetAttribute(node: CUobject, id: c_uint, value: In<AttributeValue>);
+        cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject);
+        cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>);
+        cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>);
+        cuGraphMemsetNodeGetParams(node: CUobject, params: Out<MemsetNodeParams>);
+        cuGraphMemsetNodeSetParams(node: CUobject, params: In<MemsetNodeParams>);
+        cuGraphHostNodeGetParams(node: CUobject, params: Out<HostNodeParams>);
+        cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>);
+        cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>);
+        cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>);
+        cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent);
+        cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>);
+        cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent);
+        cuGraphMemAllocNodeGetParams(node: CUobject, params: Out<MemAllocNodeParams>);
+        cuGraphMemFreeNodeGetParams(node: CUobject, address: Out<CUdeviceptr>);
+        cuGraphBatchMemOpNodeGetParams(node: CUobject, params: Out<BatchMemOpNodeParams>);
+        cuGraphBatchMemOpNodeSetParams(node: CUobject, params: In<BatchMemOpNodeParams>);
+    }
+    graph_exec {
+        cuGraphInstantiateWithFlags(exec: Out<CUobject>, graph: CUobject, flags: c_ulonglong);
+        cuGraphInstantiate_v2(
+            exec: Out<CUobject>,
+            graph: CUobject,
+            error_node: Out<CUobject>,
+            log: Out<c_char>,
+            log_bytes: usize,
+        );
+        cuGraphInstantiateWithParams(
+            exec: Out<CUobject>,
+            graph: CUobject,
+            params: Out<InstantiateParams>,
+        );
+        cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>);
+        cuGraphExecDestroy(exec: CUobject);
+        cuGraphUpload(exec: CUobject, stream: CUstream);
+        cuGraphLaunch(exec: CUobject, stream: CUstream);
+        cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: c_uint);
+        cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<c_uint>);
+        cuGraphExecUpdate(
+            exec: CUobject,
+            graph: CUobject,
+            error_node: Out<CUobject>,
+            result: Out<c_int>,
+        );
+        cuGraphExecUpdate_v2(exec: CUobject, graph: CUobject, result: Out<UpdateResult>);
+    }
+    graph_exec_nodes {
+        cuGraphExecKernelNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<KernelNodeParams>,
+        );
+        cuGraphExecKernelNodeSetParams_v2(
+            exec: CUobject,
+            node: CUobject,
+            params: In<KernelNodeParams2>,
+        );
+        cuGraphExecMemcpyNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<Copy3D>,
+            context: CUcontext,
+        );
+        cuGraphExecMemsetNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<MemsetNodeParams>,
+            context: CUcontext,
+        );
+        cuGraphExecHostNodeSetParams(exec: CUobject, node: CUobject, params: In<HostNodeParams>);
+        cuGraphExecChildGraphNodeSetParams(exec: CUobject, node: CUobject, inner: CUobject);
+        cuGraphExecEventRecordNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
+        cuGraphExecEventWaitNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
+        cuGraphExecBatchMemOpNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<BatchMemOpNodeParams>,
+        );
+        cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>);
+        cuGraphExecNodeSetParams(exec: CUobject, node: CUobject, params: In<NodeParams>);
+        cuGraphAddNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: Out<NodeParams>,
+        );
+        cuGraphAddNode_v2(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            edges: In<u64>,
+            n_dependencies: usize,
+            params: Out<NodeParams>,
+        );
+    }
+    user_object {
+        cuUserObjectCreate(
+            object: Out<CUobject>,
+            data: HostPtr,
+            destroy: CUhostFn,
+            count: c_uint,
+            flags: c_uint,
+        );
+        cuUserObjectRetain(object: CUobject, count: c_uint);
+        cuUserObjectRelease(object: CUobject, count: c_uint);
+        cuGraphRetainUserObject(graph: CUobject, object: CUobject, count: c_uint, flags: c_uint);
+        cuGraphReleaseUserObject(graph: CUobject, object: CUobject, count: c_uint);
+    }
+    unsupported {
         cuImportExternalMemory(memory: Out<CUobject>, descriptor: In<c_void>);
         cuExternalMemoryGetMappedBuffer(
             address: Out<CUdeviceptr>,
@@ -504,24 +1010,5 @@ driver_functions! {
         cuSurfObjectCreate(object: Out<c_ulonglong>, resource: In<c_void>);
         cuSurfObjectDestroy(object: c_ulonglong);
         cuSurfObjectGetResourceDesc(descriptor: Out<c_void>, object: c_ulonglong);
-        cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
-        cuGraphDestroy(graph: CUobject);
-        cuGraphAddKernelNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            params: In<c_void>,
-        );
-        cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, n_nodes: Out<usize>);
-        cuGraphGetEdges(
-            graph: CUobject,
-            from: Out<CUobject>,
-            to: Out<CUobject>,
-            n_edges: Out<usize>,
-        );
-        cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
-        cuGraphKernelNodeGetParams(node: CUobject, params: Out<c_void>);
-        cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: c_uint);
     }
 }

@@ -148,31 +148,6 @@ fn a_launch_from_a_config_runs() {
 }
 
 #[test]
-fn what_a_launch_cannot_have_is_refused() {
-    in_child("what_a_launch_cannot_have_is_refused", || {
-        force_emulator();
-        context();
-        let kernel = function(load(), "nothing");
-        let cooperative =
-            code!(cuLaunchCooperativeKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, In::NULL));
-        assert_eq!(cooperative, CUDA_ERROR_NOT_SUPPORTED);
-        let mut value = [0; 16];
-        value[..3].copy_from_slice(&[2, 1, 1]);
-        let clusters = [LaunchAttribute { id: 4, pad: [0; 4], value }];
-        let config = CUlaunchConfig {
-            grid: [2, 1, 1],
-            block: [1; 3],
-            shared_mem_bytes: 0,
-            stream: NULL,
-            attributes: In::from(&clusters[..]),
-            n_attributes: 1,
-        };
-        let code = code!(cuLaunchKernelEx(In::from(&config), kernel, In::NULL, In::NULL));
-        assert_eq!(code, CUDA_ERROR_NOT_SUPPORTED);
-    });
-}
-
-#[test]
 fn functions_know_their_sizes() {
     context();
     let module = load();

@@ -137,8 +137,19 @@ pub struct Device {
 impl Device {
     /// A device with empty memory.
     pub fn new(profile: Profile) -> Arc<Self> {
-        let memory = Arc::new(GlobalMemory::new(profile.total_memory_bytes));
-        Arc::new(Self { profile, memory, launches: AtomicU64::new(0) })
+        let memory = GlobalMemory::new(profile.total_memory_bytes);
+        Self::over(profile, memory)
+    }
+
+    /// Several equal devices, at most [`MAX_DEVICES`](crate::memory::MAX_DEVICES), that share the
+    /// host's memory and may be opened to one another.
+    pub fn several(profile: &Profile, devices: usize) -> Vec<Arc<Self>> {
+        let memories = GlobalMemory::several(profile.total_memory_bytes, devices);
+        memories.into_iter().map(|memory| Self::over(profile.clone(), memory)).collect()
+    }
+
+    fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
+        Arc::new(Self { profile, memory: Arc::new(memory), launches: AtomicU64::new(0) })
     }
 
     /// What it is like.
@@ -361,6 +372,10 @@ pub struct Function {
     pub registers: u32,
     /// Threads that a block may have, by `.maxntid` or `.reqntid`; 1024 where they are absent.
     pub max_threads_per_block: u32,
+    /// `.reqnctapercluster`: blocks of a cluster in each direction.
+    pub required_cluster: Option<[u32; 3]>,
+    /// `.explicitcluster`: every launch has clusters.
+    pub explicit_cluster: bool,
     program: Arc<Program>,
     _storage: Arc<Storage>,
 }
@@ -377,7 +392,12 @@ impl Function {
             let (_, numbers) = tree.directives.iter().find(|(own, _)| own == name)?;
             Some(numbers.iter().map(|number| (*number).max(1) as u32).fold(1, u32::saturating_mul))
         };
+        let required = tree.directives.iter().find(|(own, _)| own == "reqnctapercluster");
+        let along = |numbers: &[i64], axis| numbers.get(axis).map_or(1, |size| *size as u32);
         Ok(Self {
+            required_cluster: required
+                .map(|(_, numbers)| [0, 1, 2].map(|axis| along(numbers, axis))),
+            explicit_cluster: tree.directives.iter().any(|(own, _)| own == "explicitcluster"),
             name: tree.name.clone(),
             params,
             param_bytes,

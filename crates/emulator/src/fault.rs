@@ -115,6 +115,8 @@ pub enum RegionKind {
     Allocation,
     /// One that has been freed.
     Freed,
+    /// A live allocation of another device, which is not open to this one.
+    Peer,
     /// Host memory that the device may touch.
     Host,
     /// The shared memory of a block.
@@ -132,6 +134,7 @@ impl fmt::Display for RegionKind {
         f.write_str(match self {
             Self::Allocation => "allocation",
             Self::Freed => "freed allocation",
+            Self::Peer => "allocation of another device",
             Self::Host => "host range",
             Self::Shared => "shared memory of the block",
             Self::Local => "local memory of the thread",

@@ -5,8 +5,10 @@ use std::sync::Mutex;
 
 use ::emulator::memory::GlobalMemory;
 
+use super::current::Context;
+use super::gpu::{Gpu, all};
 use super::registry::Handle;
-use super::{invalid, lock, the_device};
+use super::{invalid, lock, pool};
 use crate::codes::{CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE};
 use crate::detail::{Answer, Failure};
 
@@ -23,6 +25,10 @@ pub(super) enum Kind {
     Host,
     /// `cuMemHostRegister`: the program's own memory.
     Registered,
+    /// A node of a graph; it goes with the graph.
+    Graph,
+    /// `cuArrayCreate`: not reached by address.
+    Array,
 }
 
 impl Kind {
@@ -33,43 +39,56 @@ impl Kind {
 }
 
 /// One live allocation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Block {
     pub(super) base: u64,
     pub(super) bytes: u64,
     pub(super) kind: Kind,
     pub(super) flags: u32,
     pub(super) context: Handle,
+    pub(super) gpu: &'static Gpu,
+    /// The pool it comes from.
+    pub(super) pool: Option<Handle>,
+    /// Whether copies of it always wait; see `cuPointerSetAttribute`.
+    pub(super) sync_memops: bool,
 }
 
 impl Block {
+    /// A block of a context's device.
+    pub(super) fn new(base: u64, bytes: u64, kind: Kind, flags: u32, context: &Context) -> Self {
+        let (handle, gpu) = (context.handle, context.gpu);
+        Self { base, bytes, kind, flags, context: handle, gpu, pool: None, sync_memops: false }
+    }
+
     /// Gives the memory back. The block is out of the map already, so this happens once.
     pub(super) fn release(&self) -> Answer {
-        let memory = memory()?;
+        let memory = self.gpu.memory();
         match self.kind {
-            Kind::Device | Kind::Pooled | Kind::Managed => memory.free(self.base)?,
             Kind::Host => memory.free_host(self.base)?,
             Kind::Registered => memory.unregister(self.base)?,
+            _ => memory.free(self.base)?,
         }
+        self.pool.into_iter().for_each(|pool| pool::shrink(pool, self.bytes));
         Ok(())
     }
 }
 
 static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
 
-/// The emulated device's memory.
+/// The memory as the host sees it: that of all devices.
 pub(super) fn memory() -> Answer<&'static GlobalMemory> {
-    Ok(the_device()?.memory())
+    Ok(all()?[0].memory())
 }
 
 /// Allocates memory of a kind.
-pub(super) fn allocate(kind: Kind, bytes: usize, flags: u32, context: Handle) -> Answer<u64> {
-    let bytes = bytes as u64;
+pub(super) fn allocate(kind: Kind, bytes: usize, flags: u32, context: &Context) -> Answer<u64> {
+    let (bytes, memory) = (bytes as u64, context.gpu.memory());
     let base = match kind {
-        Kind::Host => memory()?.alloc_host(bytes)?,
-        _ => memory()?.alloc(bytes)?,
+        Kind::Host => memory.alloc_host(bytes)?,
+        Kind::Managed => memory.alloc_shared(bytes)?,
+        _ => memory.alloc(bytes)?,
     };
-    add(Block { base, bytes, kind, flags, context });
+    add(Block::new(base, bytes, kind, flags, context));
     Ok(base)
 }
 
@@ -85,9 +104,25 @@ pub(super) fn find(address: u64) -> Option<Block> {
     (address - block.base < block.bytes).then_some(*block)
 }
 
+/// Changes the live block that `address` lies in.
+pub(super) fn change(address: u64, change: impl FnOnce(&mut Block)) -> Answer {
+    let mut blocks = lock(&BLOCKS);
+    let block = blocks.range_mut(..=address).next_back().map(|(_, block)| block);
+    match block.filter(|block| address - block.base < block.bytes) {
+        Some(block) => change(block),
+        None => return Err(invalid(format!("{address:#x} lies in no live allocation"))),
+    }
+    Ok(())
+}
+
 /// The live block that `address` lies in, or `CUDA_ERROR_INVALID_VALUE`.
 pub(super) fn containing(address: u64) -> Answer<Block> {
     find(address).ok_or_else(|| invalid(format!("{address:#x} lies in no live allocation")))
+}
+
+/// The live blocks of which `wanted` says so.
+pub(super) fn blocks_where(wanted: impl Fn(&Block) -> bool) -> Vec<Block> {
+    lock(&BLOCKS).values().filter(|block| wanted(block)).copied().collect()
 }
 
 /// Takes the block that begins at `address` out of the map; from here on it is the caller's to
@@ -121,9 +156,9 @@ fn no_block(address: u64, kinds: &[Kind]) -> Failure {
     Failure::new(code, text)
 }
 
-/// Frees all that a context has.
+/// Frees all that a context has, but for what belongs to a graph, which outlives it.
 pub(super) fn free_all(context: Handle) -> Answer {
-    let theirs = |block: &Block| block.context == context;
+    let theirs = |block: &Block| block.context == context && block.kind != Kind::Graph;
     let mut blocks = lock(&BLOCKS);
     let gone: Vec<Block> = blocks.values().copied().filter(theirs).collect();
     blocks.retain(|_, block| !theirs(block));

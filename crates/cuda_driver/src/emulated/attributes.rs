@@ -1,4 +1,4 @@
-//! What the emulated device says of itself: a Hopper's sizes, and what the emulator can do.
+//! What the emulated device says of itself: an H200's sizes, and what the emulator can do.
 
 use ::emulator::Profile;
 
@@ -6,17 +6,31 @@ use ::emulator::Profile;
 pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
 /// Bytes of shared memory that the device takes for itself with each block.
 pub(super) const RESERVED_SHARED_PER_BLOCK: u32 = 1024;
+/// The most that a window of cached addresses may span.
+pub(super) const MAX_WINDOW_BYTES: i32 = 134_213_632;
+/// Domains of memory order.
+pub(super) const SYNC_DOMAINS: u32 = 4;
 /// Registers of a multiprocessor.
 const REGISTERS_PER_MULTIPROCESSOR: i32 = 65536;
+/// Memory of the second-level cache that can be set aside.
+const PERSISTING_BYTES: i32 = 39_321_600;
 /// The last number of the driver API that has a meaning here.
 const LAST: i32 = 143;
 
 /// The value of a device attribute by the driver API's number; `None` where there is no such one.
 ///
-/// Textures, surfaces, arrays, peers, graphics and what moves data between machines are not there:
-/// their sizes and abilities are 0.
-pub(super) fn attribute(profile: &Profile, number: i32) -> Option<i32> {
-    (1..=LAST).contains(&number).then(|| value(profile, number))
+/// What reaches other processes, other machines, graphics or files is not there: those abilities
+/// are 0. Sizes of textures and surfaces are a GPU's; only arrays of these sizes can be made.
+pub(super) fn attribute(profile: &Profile, ordinal: i32, number: i32) -> Option<i32> {
+    if !(1..=LAST).contains(&number) {
+        return None;
+    }
+    Some(match number {
+        21..=29 | 42..=49 | 52..=74 | 77 => texture_size(number),
+        // PCI bus: one for each device.
+        33 => ordinal,
+        _ => value(profile, number),
+    })
 }
 
 fn value(profile: &Profile, number: i32) -> i32 {
@@ -32,7 +46,8 @@ fn value(profile: &Profile, number: i32) -> i32 {
         12 => signed(profile.registers_per_block),
         13 => signed(profile.clock_khz),
         // Alignment of textures, surfaces, and pitched textures.
-        14 | 30 | 51 => 512,
+        14 | 30 => 512,
+        51 => 32,
         // Copies while computing, mapped host memory, several kernels at once.
         15 | 19 | 31 => 1,
         16 => signed(profile.multiprocessors),
@@ -60,16 +75,71 @@ fn value(profile: &Profile, number: i32) -> i32 {
         87 => 2,
         // Managed access at the same time, pre-emption, host pointers in kernels.
         89..=91 => 1,
+        // Waits and writes of streams, by their first and their second interface.
+        92..=94 | 122 | 123 => 1,
+        // Cooperative launches.
+        95 => 1,
         97 => signed(profile.shared_mem_per_block_optin),
         // Registering host memory.
         99 => 1,
         // The host reaches managed memory on the device.
         101 => 1,
         106 => signed(MAX_BLOCKS_PER_MULTIPROCESSOR),
+        108 => PERSISTING_BYTES,
+        109 => MAX_WINDOW_BYTES,
         111 => signed(RESERVED_SHARED_PER_BLOCK),
-        // Memory pools: none but the one that stream-ordered allocations come from, and programs
-        // that read 1 here ask for its handle.
-        115 => 0,
+        // Host memory that is only read; stream-ordered allocation.
+        113 | 115 => 1,
+        // Clusters.
+        120 => 1,
+        126 => signed(SYNC_DOMAINS),
+        // Tensor maps.
+        127 => 1,
+        // Memory nodes of the host: that of the device, and the host's own.
+        131 => -1,
+        134 => 0,
+        _ => 0,
+    }
+}
+
+/// The largest texture and surface of each kind, along each direction.
+fn texture_size(number: i32) -> i32 {
+    match number {
+        // One dimension; two; three.
+        21 => 131_072,
+        22 => 131_072,
+        23 => 65536,
+        24..=26 => 16384,
+        // Layers of two dimensions, and of one.
+        27 | 28 | 42 => 32768,
+        29 | 43 => 2048,
+        // Gathers: whether, and how large.
+        44 => 1,
+        45 | 46 => 32768,
+        // Three dimensions that trade one for another.
+        47 | 48 => 8192,
+        49 => 32768,
+        // Cubes, and layers of them.
+        52 | 53 => 32768,
+        54 => 2046,
+        // Surfaces of one dimension, two, three.
+        55 => 32768,
+        56 => 131_072,
+        57 => 65536,
+        58..=60 => 16384,
+        // Layers of surfaces: of one dimension, of two.
+        61 | 63 | 64 => 32768,
+        62 | 65 => 2048,
+        // Surfaces of cubes, and layers of them.
+        66 | 67 => 32768,
+        68 => 2046,
+        // Textures of linear memory: width; width, height and pitch.
+        69 => 268_435_456,
+        70 => 131_072,
+        71 => 65000,
+        72 => 2_097_120,
+        // With levels of detail: of two dimensions, of one.
+        73 | 74 | 77 => 32768,
         _ => 0,
     }
 }

@@ -3,11 +3,13 @@
 
 use std::cell::Cell;
 
-use super::current::fault;
+use super::operation::Operation;
 use super::queue::Work;
-use super::{check_flags, invalid, stream};
+use super::{capture, check_flags, invalid, stream};
 use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
+use crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 use crate::detail::Answer;
+use crate::structs::HostNodeParams;
 
 thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
@@ -25,17 +27,39 @@ fn guarded(function: impl FnOnce()) {
     RUNNING.set(false);
 }
 
+/// A function of the program, with what it is called with.
+#[derive(Clone, Copy)]
+pub(super) struct HostCall {
+    pub(super) params: HostNodeParams,
+}
+
+// SAFETY: two bare addresses; by the API's contract the function may be called on any thread.
+unsafe impl Send for HostCall {}
+// SAFETY: as for `Send`; a shared one is only copied.
+unsafe impl Sync for HostCall {}
+
+impl HostCall {
+    pub(super) fn new(params: HostNodeParams) -> Answer<Self> {
+        match params.function {
+            Some(_) => Ok(Self { params }),
+            None => Err(invalid("the function is null")),
+        }
+    }
+
+    pub(super) fn run(self) -> Answer {
+        if let Some(function) = self.params.function {
+            // SAFETY: the program handed both in for this call, from whatever thread it comes.
+            guarded(|| unsafe { function(self.params.data.0) });
+        }
+        Ok(())
+    }
+}
+
 /// Once the device is lost the function is not called any more.
 pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
     let (context, stream) = stream::named(stream)?;
-    let function = function.ok_or_else(|| invalid("the function is null"))?;
-    let work = Work::new(move || {
-        let HostPtr(data) = { data };
-        // SAFETY: the program handed both in for this call, from whatever thread it comes.
-        guarded(|| unsafe { function(data) });
-        Ok(())
-    });
-    context.queue.submit(&context, stream.line(), work).map(drop)
+    let call = HostCall::new(HostNodeParams { function, data })?;
+    stream::enqueue(&context, &stream, Operation::Host(call))
 }
 
 /// The stream's handle, to hand back to the program.
@@ -55,9 +79,11 @@ pub(crate) fn cuStreamAddCallback(
     let (context, stream) = stream::named(stream)?;
     check_flags(flags, 0)?;
     let callback = callback.ok_or_else(|| invalid("the callback is null"))?;
+    capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    let gpu = context.gpu;
     let work = Work::new(move || {
         let (Given(handle), HostPtr(data)) = { (given, data) };
-        let status = fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
+        let status = gpu.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
         // SAFETY: the program handed both in for this call, from whatever thread it comes.
         guarded(|| unsafe { callback(handle, status, data) });
         Ok(())

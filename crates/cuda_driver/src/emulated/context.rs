@@ -3,15 +3,15 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::current::{
-    Context, attached, check_device_is_there, current, named, pop, push, replace, top,
-};
-use super::device::check_device;
+use ::emulator::memory::MAX_DEVICES;
+
+use super::current::{Context, attached, current, named, pop, push, replace, top};
+use super::gpu::{Gpu, gpu};
 use super::queue::Point;
 use super::registry::Handle;
-use super::{check_flags, invalid, lock};
+use super::{capture, check_flags, invalid, lock};
 use crate::abi::{CUcontext, CUdevice, ContextParams, In, Out};
 use crate::codes::{
     CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
@@ -32,16 +32,23 @@ struct Primary {
     flags: u32,
 }
 
-static PRIMARY: Mutex<Primary> = Mutex::new(Primary { context: None, retained: 0, flags: 0 });
+/// By device.
+static PRIMARIES: [Mutex<Primary>; MAX_DEVICES] =
+    [const { Mutex::new(Primary { context: None, retained: 0, flags: 0 }) }; MAX_DEVICES];
+
+/// The primary context of a device.
+fn primary(device: CUdevice) -> Answer<(&'static Gpu, MutexGuard<'static, Primary>)> {
+    let gpu = gpu(device)?;
+    Ok((gpu, lock(&PRIMARIES[gpu.ordinal as usize])))
+}
 
 impl Primary {
-    fn retain(&mut self) -> Answer<Handle> {
+    fn retain(&mut self, gpu: &'static Gpu) -> Answer<Handle> {
         if self.context.is_none() {
-            check_device_is_there()?;
+            gpu.check()?;
         }
         let flags = self.flags;
-        let context =
-            self.context.get_or_insert_with(|| Context::create(Handle::fresh(), flags, true));
+        let context = self.context.get_or_insert_with(|| Context::create(gpu, flags, true));
         self.retained += 1;
         Ok(context.handle)
     }
@@ -52,14 +59,13 @@ impl Primary {
 }
 
 pub(crate) fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice) -> Answer {
-    check_device(device)?;
+    let (gpu, mut primary) = primary(device)?;
     context.check()?;
-    context.set(lock(&PRIMARY).retain()?.as_ptr())
+    context.set(primary.retain(gpu)?.as_ptr())
 }
 
 pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Answer {
-    check_device(device)?;
-    let mut primary = lock(&PRIMARY);
+    let (_, mut primary) = primary(device)?;
     match primary.retained {
         0 => {
             let text = "the primary context was released more often than it was retained";
@@ -73,14 +79,12 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Answer {
 }
 
 pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Answer {
-    check_device(device)?;
-    lock(&PRIMARY).end()
+    primary(device)?.1.end()
 }
 
 pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: u32) -> Answer {
-    check_device(device)?;
+    let (_, mut primary) = primary(device)?;
     check_flags(flags, FLAGS)?;
-    let mut primary = lock(&PRIMARY);
     primary.flags = flags;
     if let Some(context) = &primary.context {
         context.flags.store(flags, Ordering::Relaxed);
@@ -93,18 +97,17 @@ pub(crate) fn cuDevicePrimaryCtxGetState(
     flags: Out<u32>,
     active: Out<i32>,
 ) -> Answer {
-    check_device(device)?;
-    let primary = lock(&PRIMARY);
+    let (_, primary) = primary(device)?;
     flags.set(primary.flags)?;
     active.set(primary.context.is_some().into())
 }
 
 pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: u32, device: CUdevice) -> Answer {
-    check_device(device)?;
+    let gpu = gpu(device)?;
     check_flags(flags, FLAGS)?;
-    check_device_is_there()?;
+    gpu.check()?;
     context.check()?;
-    let made = Context::create(Handle::fresh(), flags, false);
+    let made = Context::create(gpu, flags, false);
     context.set(made.handle.as_ptr())?;
     push(made);
     Ok(())
@@ -175,8 +178,7 @@ pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> Answer {
 }
 
 pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> Answer {
-    attached()?;
-    device.set(0)
+    device.set(attached()?.gpu.ordinal)
 }
 
 pub(crate) fn cuCtxGetFlags(flags: Out<u32>) -> Answer {
@@ -289,6 +291,7 @@ pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -
 
 pub(crate) fn cuCtxSynchronize() -> Answer {
     let context = current()?;
+    capture::check_context(&context)?;
     context.queue.wait_all();
     context.check()
 }
@@ -297,4 +300,29 @@ pub(crate) fn cuCtxSynchronize() -> Answer {
 pub(super) fn wait(context: &Context, points: &[Point]) -> Answer {
     points.iter().for_each(Point::wait);
     context.check()
+}
+
+/// A number that no other context of the process has.
+pub(crate) fn cuCtxGetId(context: CUcontext, id: Out<u64>) -> Answer {
+    let context = if context.is_null() { attached()? } else { named(context)? };
+    id.set(context.handle.as_ptr().addr() as u64)
+}
+
+pub(crate) fn cuCtxSetFlags(flags: u32) -> Answer {
+    check_flags(flags, FLAGS)?;
+    attached()?.flags.store(flags, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The cache that a GPU would empty is not there.
+pub(crate) fn cuCtxResetPersistingL2Cache() -> Answer {
+    current().map(drop)
+}
+
+/// No context is limited to a part of the device.
+pub(crate) fn cuCtxGetExecAffinity(affinity: Out<c_void>, kind: i32) -> Answer {
+    current()?;
+    affinity.check()?;
+    let text = format!("the emulator's contexts have no affinity of kind {kind}");
+    Err(Failure::new(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, text))
 }

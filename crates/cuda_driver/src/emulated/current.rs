@@ -2,17 +2,19 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
+use super::gpu::Gpu;
 use super::queue::Queue;
 use super::registry::{Handle, Registry};
-use super::{allocations, event, function, link, module, stream};
+use super::{allocations, array, event, function, link, module, peer, stream};
 use crate::codes::{CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_INVALID_CONTEXT};
 use crate::detail::{Answer, Failure};
 
 /// A context.
 pub(super) struct Context {
     pub(super) handle: Handle,
+    pub(super) gpu: &'static Gpu,
     pub(super) flags: AtomicU32,
     pub(super) preferences: Mutex<Preferences>,
     pub(super) queue: Queue,
@@ -28,25 +30,6 @@ pub(super) struct Preferences {
     pub(super) limits: super::context::Limits,
 }
 
-/// The first fault of a kernel. It costs the process the device: every later call that has to do
-/// with it, in any context, answers this.
-static LOST: OnceLock<Failure> = OnceLock::new();
-
-/// Ends the device for this process, as a fault in a kernel does. The first fault stays.
-pub(super) fn lose_device(fault: Failure) {
-    let _ = LOST.set(fault);
-}
-
-/// The fault that cost the process the device.
-pub(super) fn fault() -> Option<&'static Failure> {
-    LOST.get()
-}
-
-/// Fails where the device is lost.
-pub(super) fn check_device_is_there() -> Answer {
-    fault().cloned().map_or(Ok(()), Err)
-}
-
 static CONTEXTS: Registry<Context> = Registry::new("context");
 
 thread_local! {
@@ -55,10 +38,12 @@ thread_local! {
 }
 
 impl Context {
-    /// Makes a context under `handle`.
-    pub(super) fn create(handle: Handle, flags: u32, primary: bool) -> Arc<Self> {
+    /// Makes a context of a device.
+    pub(super) fn create(gpu: &'static Gpu, flags: u32, primary: bool) -> Arc<Self> {
+        let handle = Handle::fresh();
         let context = Arc::new(Self {
             handle,
+            gpu,
             flags: AtomicU32::new(flags),
             preferences: Mutex::default(),
             queue: Queue::new(),
@@ -82,7 +67,7 @@ impl Context {
     /// Fails where the context was destroyed, or the device is lost.
     pub(super) fn check(&self) -> Answer {
         self.check_alive()?;
-        check_device_is_there()
+        self.gpu.check()
     }
 
     /// Waits for all work, then forgets everything that was made in the context.
@@ -96,6 +81,8 @@ impl Context {
         module::forget(self.handle);
         function::forget(self.handle);
         link::forget(self.handle);
+        array::forget(self.handle);
+        peer::forget(self.handle)?;
         allocations::free_all(self.handle)
     }
 }
@@ -126,7 +113,7 @@ pub(super) fn attached() -> Answer<Arc<Context>> {
 /// This thread's current context, where it can be used.
 pub(super) fn current() -> Answer<Arc<Context>> {
     let context = attached()?;
-    check_device_is_there()?;
+    context.gpu.check()?;
     Ok(context)
 }
 

@@ -1,41 +1,37 @@
-//! The device: there is one, with ordinal 0.
+//! The devices, as the API sees them.
 #![allow(non_snake_case)]
 
 use std::ffi::c_char;
 
 use super::attributes::attribute;
-use super::{invalid, the_device};
+use super::gpu::{all, gpu};
+use super::{invalid, lacking};
 use crate::abi::{CUdevice, CUuuid, In, Out, text};
 use crate::codes::CUDA_ERROR_INVALID_DEVICE;
 use crate::detail::{Answer, Failure};
 
-/// No machine has a PCI domain of this number.
-const PCI_BUS_ID: &str = "FE00:00:00.0";
-const UUID: CUuuid = CUuuid { bytes: *b"ferrowarp-emu-00" };
+/// Where a device would be among the machine's. No machine has a PCI domain of this number.
+fn pci_bus_id(ordinal: CUdevice) -> String {
+    format!("FE00:{ordinal:02X}:00.0")
+}
 
-/// Fails unless there is such a device.
-pub(super) fn check_device(device: CUdevice) -> Answer {
-    match device {
-        0 => Ok(()),
-        _ => Err(Failure::new(
-            CUDA_ERROR_INVALID_DEVICE,
-            format!("there is no device {device}; the emulator has one, device 0"),
-        )),
-    }
+fn uuid(ordinal: CUdevice) -> CUuuid {
+    let mut bytes = *b"ferrowarp-emu-00";
+    bytes[14] += (ordinal / 10) as u8;
+    bytes[15] += (ordinal % 10) as u8;
+    CUuuid { bytes }
 }
 
 pub(crate) fn cuDeviceGet(device: Out<CUdevice>, ordinal: i32) -> Answer {
-    check_device(ordinal)?;
-    device.set(ordinal)
+    device.set(gpu(ordinal)?.ordinal)
 }
 
 pub(crate) fn cuDeviceGetCount(count: Out<i32>) -> Answer {
-    count.set(1)
+    count.set(all()?.len() as i32)
 }
 
 pub(crate) fn cuDeviceGetName(name: Out<c_char>, len: i32, device: CUdevice) -> Answer {
-    check_device(device)?;
-    write_text(name, len, &the_device()?.profile().name)
+    write_text(name, len, &gpu(device)?.profile().name)
 }
 
 /// As much of the text as fits, with a NUL behind it.
@@ -49,9 +45,8 @@ fn write_text(place: Out<c_char>, len: i32, text: &str) -> Answer {
     Ok(())
 }
 
-pub(crate) fn cuDeviceGetUuid(uuid: Out<CUuuid>, device: CUdevice) -> Answer {
-    check_device(device)?;
-    uuid.set(UUID)
+pub(crate) fn cuDeviceGetUuid(place: Out<CUuuid>, device: CUdevice) -> Answer {
+    place.set(uuid(gpu(device)?.ordinal))
 }
 
 pub(crate) fn cuDeviceGetUuid_v2(uuid: Out<CUuuid>, device: CUdevice) -> Answer {
@@ -59,13 +54,12 @@ pub(crate) fn cuDeviceGetUuid_v2(uuid: Out<CUuuid>, device: CUdevice) -> Answer 
 }
 
 pub(crate) fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: CUdevice) -> Answer {
-    check_device(device)?;
-    bytes.set(the_device()?.profile().total_memory_bytes as usize)
+    bytes.set(gpu(device)?.profile().total_memory_bytes as usize)
 }
 
 pub(crate) fn cuDeviceGetAttribute(value: Out<i32>, number: i32, device: CUdevice) -> Answer {
-    check_device(device)?;
-    let answer = attribute(the_device()?.profile(), number);
+    let gpu = gpu(device)?;
+    let answer = attribute(gpu.profile(), gpu.ordinal, number);
     value.set(answer.ok_or_else(|| invalid(format!("{number} is no attribute of a device")))?)
 }
 
@@ -74,30 +68,25 @@ pub(crate) fn cuDeviceComputeCapability(
     minor: Out<i32>,
     device: CUdevice,
 ) -> Answer {
-    check_device(device)?;
-    let capability = the_device()?.profile().compute_capability;
+    let capability = gpu(device)?.profile().compute_capability;
     major.set(capability.0 as i32)?;
     minor.set(capability.1 as i32)
 }
 
 pub(crate) fn cuDeviceGetPCIBusId(place: Out<c_char>, len: i32, device: CUdevice) -> Answer {
-    check_device(device)?;
-    write_text(place, len, PCI_BUS_ID)
+    write_text(place, len, &pci_bus_id(gpu(device)?.ordinal))
 }
 
 pub(crate) fn cuDeviceGetByPCIBusId(device: Out<CUdevice>, id: In<c_char>) -> Answer {
     let id = text(id)?.to_string_lossy();
-    if id.eq_ignore_ascii_case(PCI_BUS_ID) {
-        return device.set(0);
+    for gpu in all()? {
+        if id.eq_ignore_ascii_case(&pci_bus_id(gpu.ordinal)) {
+            return device.set(gpu.ordinal);
+        }
     }
-    let text = format!("there is no device at `{id}`; the emulator's is at {PCI_BUS_ID}");
+    let first = pci_bus_id(0);
+    let text = format!("there is no device at `{id}`; the emulator's first is at {first}");
     Err(Failure::new(CUDA_ERROR_INVALID_DEVICE, text))
-}
-
-pub(crate) fn cuDeviceCanAccessPeer(can: Out<i32>, device: CUdevice, peer: CUdevice) -> Answer {
-    check_device(device)?;
-    check_device(peer)?;
-    can.set(0)
 }
 
 /// There is no profiler to start.
@@ -108,4 +97,38 @@ pub(crate) fn cuProfilerStart() -> Answer {
 /// There is no profiler to stop.
 pub(crate) fn cuProfilerStop() -> Answer {
     super::current::current().map(drop)
+}
+
+/// There are no linear textures, so none has a width.
+pub(crate) fn cuDeviceGetTexture1DLinearMaxWidth(
+    width: Out<usize>,
+    _format: u32,
+    _channels: u32,
+    device: CUdevice,
+) -> Answer {
+    gpu(device)?;
+    width.check()?;
+    Err(lacking("the emulator does not have textures"))
+}
+
+/// A context cannot be limited to some multiprocessors.
+pub(crate) fn cuDeviceGetExecAffinitySupport(
+    answer: Out<i32>,
+    kind: i32,
+    device: CUdevice,
+) -> Answer {
+    gpu(device)?;
+    match kind {
+        0 => answer.set(0),
+        _ => Err(invalid(format!("{kind} is no kind of affinity"))),
+    }
+}
+
+/// The sizes that the first interface knew.
+pub(crate) fn cuDeviceGetProperties(place: Out<[i32; 14]>, device: CUdevice) -> Answer {
+    let gpu = gpu(device)?;
+    // Threads of a block, its directions, the grid's, shared and constant memory, lanes, pitch,
+    // registers, clock, alignment of textures: by the numbers of the attributes.
+    let numbers = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    place.set(numbers.map(|number| attribute(gpu.profile(), gpu.ordinal, number).unwrap_or(0)))
 }

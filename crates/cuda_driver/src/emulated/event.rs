@@ -4,30 +4,45 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+use super::capture::{self, Capture};
 use super::context::wait;
-use super::current::current;
-use super::queue::{Point, Work};
+use super::current::{Context, current, named};
+use super::operation::Operation;
+use super::queue::{Line, Point, Work};
 use super::registry::{Handle, Registry};
-use super::{check_flags, invalid, lock, stream};
-use crate::abi::{CUevent, CUstream, Out};
-use crate::codes::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY, CUDA_ERROR_NOT_SUPPORTED};
+use super::{check_flags, invalid, lacking, lock, stream};
+use crate::abi::{CUcontext, CUevent, CUstream, Out};
+use crate::codes::{CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY};
 use crate::detail::{Answer, Failure};
 
 /// A waiting thread sleeps; it always does here.
 const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
+/// The record becomes a node of a graph instead of a dependency.
+const RECORD_EXTERNAL: u32 = 1;
 
 /// An event.
 struct Event {
     context: Handle,
     flags: u32,
     /// Where it was recorded last.
-    record: Mutex<Option<Record>>,
+    last: Mutex<Last>,
 }
 
+/// Where an event was recorded last.
+#[derive(Clone, Default)]
+pub(super) enum Last {
+    #[default]
+    Never,
+    At(Record),
+    /// In a stream whose work goes to a graph, behind these nodes.
+    Captured(Arc<Capture>, Vec<Handle>),
+}
+
+/// A place in a stream.
 #[derive(Clone)]
-struct Record {
+pub(super) struct Record {
     point: Point,
     /// Set when the stream came there.
     time: Arc<OnceLock<Instant>>,
@@ -40,13 +55,30 @@ pub(super) fn forget(context: Handle) {
     EVENTS.remove_where(|event| event.context == context);
 }
 
-/// Where the event was recorded last, if ever.
-pub(super) fn point(event: CUevent) -> Answer<Option<Point>> {
-    Ok(record(&*EVENTS.get(event)?).map(|record| record.point))
+/// Where the event was recorded last.
+pub(super) fn last(event: CUevent) -> Answer<Last> {
+    Ok(lock(&EVENTS.get(event)?.last).clone())
 }
 
-fn record(event: &Event) -> Option<Record> {
-    lock(&event.record).clone()
+/// Fails unless there is such an event.
+pub(super) fn check(event: CUevent) -> Answer<Handle> {
+    EVENTS.get(event).map(|_| event.into())
+}
+
+/// Where a stream of the host's program recorded it, if ever.
+fn point(event: CUevent) -> Answer<Option<Point>> {
+    match last(event)? {
+        Last::Never => Ok(None),
+        Last::At(record) => Ok(Some(record.point)),
+        Last::Captured(capture, _) => {
+            capture.invalidate();
+            Err(captured())
+        }
+    }
+}
+
+fn captured() -> Failure {
+    Failure::new(CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capture")
 }
 
 pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: u32) -> Answer {
@@ -56,11 +88,10 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: u32) -> Answer {
         return Err(invalid("an event between processes keeps no time; it needs flag 2 too"));
     }
     if flags & INTERPROCESS != 0 {
-        let text = "the emulator's events stay in one process";
-        return Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text));
+        return Err(lacking("the emulator's events stay in one process"));
     }
     event.check()?;
-    let made = Event { context: context.handle, flags, record: Mutex::default() };
+    let made = Event { context: context.handle, flags, last: Mutex::default() };
     event.set(EVENTS.add(made).as_ptr())
 }
 
@@ -70,42 +101,85 @@ pub(crate) fn cuEventDestroy_v2(event: CUevent) -> Answer {
 }
 
 pub(crate) fn cuEventRecord(event: CUevent, stream: CUstream) -> Answer {
+    cuEventRecordWithFlags(event, stream, 0)
+}
+
+pub(crate) fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u32) -> Answer {
     let (context, stream) = stream::named(stream)?;
-    let event = EVENTS.get(event)?;
-    if event.context != context.handle {
+    check_flags(flags, RECORD_EXTERNAL)?;
+    let found = EVENTS.get(event)?;
+    if found.context != context.handle {
         let text = "the event and the stream belong to different contexts";
         return Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
+    let capture = lock(&stream.capture).clone();
+    match capture {
+        Some(capture) if flags == 0 => {
+            let nodes = capture.tips(&stream)?;
+            *lock(&found.last) = Last::Captured(capture, nodes);
+            Ok(())
+        }
+        Some(_) => stream::enqueue(&context, &stream, Operation::Record(event.into())),
+        None if flags == RECORD_EXTERNAL => {
+            Err(invalid("flag 1 is for a stream whose work goes to a graph"))
+        }
+        None => {
+            capture::check_implicit(&context, &stream)?;
+            record_on(event.into(), &context, stream.line()).map(drop)
+        }
+    }
+}
+
+/// Records the event behind what a line has to do.
+pub(super) fn record_on(event: Handle, context: &Arc<Context>, line: &Line) -> Answer<Point> {
+    record_behind(event, context, line, Vec::new())
+}
+
+fn record_behind(
+    event: Handle,
+    context: &Arc<Context>,
+    line: &Line,
+    points: Vec<Point>,
+) -> Answer<Point> {
+    let event = EVENTS.get(event)?;
     let time = Arc::new(OnceLock::new());
     let set = time.clone();
     let work = Work::new(move || {
         let _ = set.set(Instant::now());
         Ok(())
     });
+    let work = points.into_iter().fold(work, Work::after);
     // Locked until the record is there, so that two threads that record at once agree on the last.
-    let mut record = lock(&event.record);
-    let point = context.queue.submit(&context, stream.line(), work)?;
-    *record = Some(Record { point, time });
-    Ok(())
+    let mut last = lock(&event.last);
+    let point = context.queue.submit(context, line, work)?;
+    *last = Last::At(Record { point: point.clone(), time });
+    Ok(point)
 }
 
-/// The one flag is for records that a graph captures.
-pub(crate) fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u32) -> Answer {
-    check_flags(flags, 0)?;
-    cuEventRecord(event, stream)
+/// Work that does nothing but wait for the event as it stands now.
+pub(super) fn wait_for(event: Handle) -> Answer<Work> {
+    let last = lock(&EVENTS.get(event)?.last).clone();
+    let work = Work::new(|| Ok(()));
+    Ok(match last {
+        Last::At(record) => work.after(record.point),
+        _ => work,
+    })
 }
 
 /// An event that was never recorded counts as reached.
 pub(crate) fn cuEventQuery(event: CUevent) -> Answer {
     let context = current()?;
     let reached = point(event)?.is_none_or(|point| point.reached());
+    capture::check_unsafe()?;
     context.check()?;
     if reached { Ok(()) } else { Err(Failure::from(CUDA_ERROR_NOT_READY)) }
 }
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> Answer {
     let context = current()?;
-    wait(&context, &Vec::from_iter(point(event)?))
+    let point = point(event)?;
+    capture::check_unsafe()?;
+    wait(&context, &Vec::from_iter(point))
 }
 
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
@@ -127,15 +201,36 @@ pub(crate) fn cuEventElapsedTime_v2(
     cuEventElapsedTime(milliseconds, start, end)
 }
 
+/// Records an event behind all that a context has to do.
+pub(crate) fn cuCtxRecordEvent(context: CUcontext, event: CUevent) -> Answer {
+    let context = named(context)?;
+    context.check()?;
+    capture::check_context(&context)?;
+    let points = context.queue.all();
+    record_behind(event.into(), &context, context.queue.null(), points).map(drop)
+}
+
+/// Makes all that a context is given from here on wait for an event.
+pub(crate) fn cuCtxWaitEvent(context: CUcontext, event: CUevent) -> Answer {
+    let context = named(context)?;
+    context.check()?;
+    capture::check_context(&context)?;
+    context.queue.hold(point(event)?);
+    Ok(())
+}
+
 /// The record of an event that keeps time.
 fn timed(event: CUevent) -> Answer<Record> {
-    let event = EVENTS.get(event)?;
-    if event.flags & DISABLE_TIMING != 0 {
+    let found = EVENTS.get(event)?;
+    if found.flags & DISABLE_TIMING != 0 {
         let text = "the event was made without timing";
         return Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
-    record(&event)
-        .ok_or_else(|| Failure::new(CUDA_ERROR_INVALID_HANDLE, "the event was never recorded"))
+    match last(event)? {
+        Last::At(record) => Ok(record),
+        Last::Captured(..) => Err(captured()),
+        Last::Never => Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, "the event was never recorded")),
+    }
 }
 
 /// Milliseconds; negative where the second event came first.

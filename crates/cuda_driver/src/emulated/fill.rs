@@ -1,20 +1,19 @@
 //! Filling memory with a value.
 #![allow(non_snake_case)]
 
-use std::sync::Arc;
-
 use super::allocations::memory;
 use super::context::wait;
-use super::copy::gone;
-use super::current::{Context, current};
-use super::queue::{Line, Point, Work};
-use super::{invalid, stream};
+use super::current::current;
+use super::operation::Operation;
+use super::transfer::gone;
+use super::{capture, invalid, stream};
 use crate::abi::{CUdeviceptr, CUstream};
 use crate::detail::Answer;
+use crate::structs::MemsetNodeParams;
 
 /// A value of 8, 16 or 32 bits.
 #[derive(Clone, Copy)]
-enum Value {
+pub(super) enum Value {
     Bits8(u8),
     Bits16(u16),
     Bits32(u32),
@@ -32,7 +31,7 @@ impl Value {
 
 /// `rows` rows of `count` values, `pitch` bytes apart.
 #[derive(Clone, Copy)]
-struct Fill {
+pub(super) struct Fill {
     dst: u64,
     value: Value,
     count: usize,
@@ -58,43 +57,80 @@ impl Fill {
         if !self.dst.is_multiple_of(self.value.bytes() as u64) {
             return Err(invalid(format!("{:#x} is misaligned for the value", self.dst)));
         }
+        if self.rows > 1 && !self.pitch.is_multiple_of(self.value.bytes()) {
+            return Err(invalid(format!("pitch {} is misaligned for the value", self.pitch)));
+        }
         let gaps = self.pitch.checked_mul(self.rows - 1).ok_or_else(too_large)?;
         let span = gaps.checked_add(row).ok_or_else(too_large)?;
         Ok(memory()?.check(self.dst, span as u64)?)
     }
 
-    fn run(&self) -> Answer {
+    pub(super) fn run(&self) -> Answer {
+        if self.is_empty() {
+            return Ok(());
+        }
         let memory = memory()?;
         for row in 0..self.rows {
             let (dst, count) = (self.dst + (row * self.pitch) as u64, self.count as u64);
             match self.value {
-                Value::Bits8(value) => memory.fill8(dst, value, count)?,
-                Value::Bits16(value) => memory.fill16(dst, value, count)?,
-                Value::Bits32(value) => memory.fill32(dst, value, count)?,
+                Value::Bits8(value) => memory.fill8(dst, value, count),
+                Value::Bits16(value) => memory.fill16(dst, value, count),
+                Value::Bits32(value) => memory.fill32(dst, value, count),
             }
+            .map_err(|error| gone(error.into()))?;
         }
         Ok(())
     }
 
-    fn submit(self, context: &Arc<Context>, line: &Line) -> Answer<Vec<Point>> {
-        if self.is_empty() {
-            return Ok(Vec::new());
+    /// As a graph's node describes it.
+    pub(super) fn describe(&self) -> MemsetNodeParams {
+        let (value, element_bytes) = match self.value {
+            Value::Bits8(value) => (value.into(), 1),
+            Value::Bits16(value) => (value.into(), 2),
+            Value::Bits32(value) => (value, 4),
+        };
+        let (width, height) = (self.count, self.rows);
+        MemsetNodeParams { dst: self.dst, pitch: self.pitch, value, element_bytes, width, height }
+    }
+
+    /// What a graph's node describes, checked.
+    pub(super) fn from_node(params: &MemsetNodeParams) -> Answer<Self> {
+        let value = match params.element_bytes {
+            1 => Value::Bits8(params.value as u8),
+            2 => Value::Bits16(params.value as u16),
+            4 => Value::Bits32(params.value),
+            odd => {
+                return Err(invalid(format!("an element of {odd} bytes; it may have 1, 2 or 4")));
+            }
+        };
+        let MemsetNodeParams { dst, pitch, width: count, height: rows, .. } = *params;
+        let fill = Self { dst, value, count, pitch, rows };
+        if fill.is_empty() {
+            return Err(invalid("a node that fills nothing"));
         }
-        self.check()?;
-        let work = Work::new(move || self.run().map_err(gone));
-        Ok(vec![context.queue.submit(context, line, work)?])
+        fill.check()?;
+        Ok(fill)
     }
 }
 
 fn now(fill: Fill) -> Answer {
     let context = current()?;
-    let points = fill.submit(&context, context.queue.null())?;
-    wait(&context, &points)
+    capture::check_null_stream(&context)?;
+    if fill.is_empty() {
+        return Ok(());
+    }
+    fill.check()?;
+    let point = Operation::Fill(fill).submit(&context, context.queue.null())?;
+    wait(&context, &[point])
 }
 
 fn later(fill: Fill, stream: CUstream) -> Answer {
     let (context, stream) = stream::named(stream)?;
-    fill.submit(&context, stream.line()).map(drop)
+    if fill.is_empty() {
+        return Ok(());
+    }
+    fill.check()?;
+    stream::enqueue(&context, &stream, Operation::Fill(fill))
 }
 
 pub(crate) fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize) -> Answer {
@@ -174,7 +210,8 @@ pub(crate) fn cuMemsetD2D8Async(
     height: usize,
     stream: CUstream,
 ) -> Answer {
-    later(Fill { dst, value: Value::Bits8(value), count: width, pitch, rows: height }, stream)
+    let value = Value::Bits8(value);
+    later(Fill { dst, value, count: width, pitch, rows: height }, stream)
 }
 
 pub(crate) fn cuMemsetD2D16Async(
@@ -185,7 +222,8 @@ pub(crate) fn cuMemsetD2D16Async(
     height: usize,
     stream: CUstream,
 ) -> Answer {
-    later(Fill { dst, value: Value::Bits16(value), count: width, pitch, rows: height }, stream)
+    let value = Value::Bits16(value);
+    later(Fill { dst, value, count: width, pitch, rows: height }, stream)
 }
 
 pub(crate) fn cuMemsetD2D32Async(
@@ -196,5 +234,6 @@ pub(crate) fn cuMemsetD2D32Async(
     height: usize,
     stream: CUstream,
 ) -> Answer {
-    later(Fill { dst, value: Value::Bits32(value), count: width, pitch, rows: height }, stream)
+    let value = Value::Bits32(value);
+    later(Fill { dst, value, count: width, pitch, rows: height }, stream)
 }

@@ -3,26 +3,35 @@
 
 use std::ffi::{CString, c_char};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use ::emulator::{Function, Module, Profile};
+use ::emulator::{Function, Module};
 
 use super::context::{check_cache_config, check_shared_mem_config};
 use super::current::current;
+use super::gpu::{self, Gpu};
+use super::launch_attributes::LARGEST_CLUSTER;
 use super::registry::{Handle, Registry};
-use super::{invalid, library, the_device};
+use super::{invalid, library};
 use crate::abi::{CUfunction, CUmodule, Out};
-use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
-use crate::detail::{Answer, Failure};
+use crate::detail::Answer;
 
 /// The driver's numbers of the attributes that can be set.
 const MAX_DYNAMIC_SHARED: i32 = 8;
 const CARVEOUT: i32 = 9;
+const MUST_HAVE_CLUSTER: i32 = 10;
+/// Three numbers: along x, y and z.
+const CLUSTER_WIDTH: i32 = 11;
+const CLUSTER_DEPTH: i32 = 13;
+const LARGE_CLUSTER: i32 = 14;
+const CLUSTER_SCHEDULING: i32 = 15;
 /// The state of a function that can run at once.
 const LOADED: i32 = 1;
 
 /// A kernel that a program has a handle of.
 pub(super) struct Kernel {
+    pub(super) handle: Handle,
+    pub(super) gpu: &'static Gpu,
     pub(super) context: Handle,
     pub(super) module: Handle,
     pub(super) entry: Arc<Function>,
@@ -37,14 +46,27 @@ pub(super) struct Settings {
     max_dynamic_shared: AtomicI32,
     /// How much of the on-chip memory should be shared memory: a hint.
     carveout: AtomicI32,
+    /// What a launch has to have as its clusters; zeros where the kernel does not say.
+    cluster: [AtomicU32; 3],
+    /// Clusters of more blocks than every device has.
+    large_cluster: AtomicBool,
+    /// How clusters should be spread: a hint.
+    cluster_scheduling: AtomicI32,
 }
 
 impl Settings {
     /// What a kernel has where nothing is set.
     pub(super) fn of(entry: &Function) -> Answer<Self> {
-        let profile = the_device()?.profile();
+        // All devices are alike.
+        let profile = gpu::gpu(0)?.profile();
         let left = profile.shared_mem_per_block.saturating_sub(entry.static_shared_bytes);
-        Ok(Self { max_dynamic_shared: AtomicI32::new(left as i32), carveout: AtomicI32::new(-1) })
+        Ok(Self {
+            max_dynamic_shared: AtomicI32::new(left as i32),
+            carveout: AtomicI32::new(-1),
+            cluster: entry.required_cluster.unwrap_or_default().map(AtomicU32::new),
+            large_cluster: AtomicBool::new(false),
+            cluster_scheduling: AtomicI32::new(0),
+        })
     }
 }
 
@@ -70,14 +92,17 @@ pub(super) fn named(function: CUfunction) -> Answer<Arc<Kernel>> {
 
 /// A handle for a module's kernel.
 pub(super) fn add(
-    context: Handle,
+    (gpu, context): (&'static Gpu, Handle),
     module: Handle,
     code: &Arc<Module>,
     entry: Arc<Function>,
     settings: Arc<Settings>,
 ) -> Answer<Handle> {
     let name = CString::new(&*entry.name).map_err(|_| invalid("a kernel's name holds a NUL"))?;
-    Ok(KERNELS.add(Kernel { context, module, entry, code: code.clone(), settings, name }))
+    let (handle, code) = (Handle::fresh(), code.clone());
+    let kernel = Kernel { handle, gpu, context, module, entry, code, settings, name };
+    KERNELS.put(handle, Arc::new(kernel));
+    Ok(handle)
 }
 
 impl Kernel {
@@ -94,11 +119,18 @@ impl Kernel {
             3 => *local_bytes as i32,
             4 => *registers as i32,
             5 => architecture_number(self.code.target()),
-            6 => native_architecture(the_device()?.profile()),
+            6 => native_architecture(self.gpu.profile().compute_capability),
             MAX_DYNAMIC_SHARED => self.settings.max_dynamic_shared.load(Ordering::Relaxed),
             CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
-            // Constant memory of its own, a cache mode, and six about clusters: none.
-            2 | 7 | 10..=15 => 0,
+            // Constant memory of its own, and a cache mode: none.
+            2 | 7 => 0,
+            MUST_HAVE_CLUSTER => self.must_have_cluster().into(),
+            CLUSTER_WIDTH..=CLUSTER_DEPTH => {
+                let axis = (attribute - CLUSTER_WIDTH) as usize;
+                self.settings.cluster[axis].load(Ordering::Relaxed) as i32
+            }
+            LARGE_CLUSTER => self.allows_large_cluster().into(),
+            CLUSTER_SCHEDULING => self.settings.cluster_scheduling.load(Ordering::Relaxed),
             _ => return Err(invalid(format!("{attribute} is no attribute of a function"))),
         })
     }
@@ -111,10 +143,15 @@ impl Kernel {
                 Ok(())
             }
             CARVEOUT => Err(invalid(format!("a carve-out of {value}; it may be -1 to 100"))),
-            10..=15 => Err(Failure::new(
-                CUDA_ERROR_NOT_SUPPORTED,
-                "the emulator does not have clusters of blocks",
-            )),
+            CLUSTER_WIDTH..=CLUSTER_DEPTH => self.set_cluster(attribute - CLUSTER_WIDTH, value),
+            LARGE_CLUSTER if matches!(value, 0 | 1) => {
+                self.settings.large_cluster.store(value == 1, Ordering::Relaxed);
+                Ok(())
+            }
+            CLUSTER_SCHEDULING if (0..=2).contains(&value) => {
+                self.settings.cluster_scheduling.store(value, Ordering::Relaxed);
+                Ok(())
+            }
             _ => Err(invalid(format!("attribute {attribute} of a function cannot be set"))),
         }
     }
@@ -129,8 +166,35 @@ impl Kernel {
         Ok((param.offset, param.size))
     }
 
+    /// The clusters that every launch has, where the kernel says so.
+    pub(super) fn required_cluster(&self) -> Option<[u32; 3]> {
+        let cluster = [0, 1, 2].map(|axis| self.settings.cluster[axis].load(Ordering::Relaxed));
+        (cluster[0] > 0).then(|| cluster.map(|size| size.max(1)))
+    }
+
+    /// Whether a launch has to say how large its clusters are.
+    pub(super) fn must_have_cluster(&self) -> bool {
+        self.entry.explicit_cluster && self.required_cluster().is_none()
+    }
+
+    pub(super) fn allows_large_cluster(&self) -> bool {
+        self.settings.large_cluster.load(Ordering::Relaxed)
+    }
+
+    /// A kernel that says its clusters in the PTX keeps them.
+    fn set_cluster(&self, axis: i32, size: i32) -> Answer {
+        if self.entry.required_cluster.is_some() {
+            return Err(invalid("the kernel was compiled for clusters of one size"));
+        }
+        if !(0..=LARGEST_CLUSTER as i32).contains(&size) {
+            return Err(invalid(format!("clusters of {size} blocks along an axis")));
+        }
+        self.settings.cluster[axis as usize].store(size as u32, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn set_max_dynamic_shared(&self, bytes: i32) -> Answer {
-        let optin = the_device()?.profile().shared_mem_per_block_optin;
+        let optin = self.gpu.profile().shared_mem_per_block_optin;
         let left = optin.saturating_sub(self.entry.static_shared_bytes) as i32;
         if !(0..=left).contains(&bytes) {
             let name = &self.entry.name;
@@ -149,8 +213,7 @@ fn architecture_number(target: &str) -> i32 {
     digits.parse().unwrap_or(0)
 }
 
-fn native_architecture(profile: &Profile) -> i32 {
-    let (major, minor) = profile.compute_capability;
+fn native_architecture((major, minor): (u32, u32)) -> i32 {
     (major * 10 + minor) as i32
 }
 

@@ -40,7 +40,7 @@ impl Geometry {
     }
 
     /// Threads of a block.
-    fn threads(&self) -> u64 {
+    pub(super) fn threads(&self) -> u64 {
         self.block.iter().map(|&size| u64::from(size)).product()
     }
 

@@ -10,8 +10,8 @@ use ::emulator::Module;
 
 use super::context::check_cache_config;
 use super::current::current;
-use super::device::check_device;
 use super::function::Settings;
+use super::gpu::gpu;
 use super::jit::Options;
 use super::module::{compile, no_function};
 use super::registry::{Handle, Registry};
@@ -56,17 +56,17 @@ impl Library {
 
     /// The copy of the current context.
     fn module(&self) -> Answer<Handle> {
-        let context = current()?.handle;
+        let context = current()?;
         let mut modules = lock(&self.modules);
-        if let Some(module) = modules.get(&context) {
+        if let Some(module) = modules.get(&context.handle) {
             return Ok(*module);
         }
-        let code = match modules.is_empty() {
+        let code = match modules.is_empty() && context.gpu.ordinal == 0 {
             true => self.code.clone(),
-            false => compile(self.image.as_bytes())?,
+            false => compile(self.image.as_bytes(), context.gpu)?,
         };
-        let module = module::add(context, code, self.settings.clone());
-        modules.insert(context, module);
+        let module = module::add(&context, code, self.settings.clone());
+        modules.insert(context.handle, module);
         Ok(module)
     }
 
@@ -112,7 +112,7 @@ fn load(
     if let Some(odd) = unknown.find(|option| !LIBRARY_OPTIONS.contains(option)) {
         return Err(invalid(format!("{odd} is no option of a library")));
     }
-    let code = options.logged(|| compile(image.as_bytes()))?;
+    let code = options.logged(|| compile(image.as_bytes(), gpu(0)?))?;
     library.set(LIBRARIES.add(Library::new(image, code)?).as_ptr())
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn cuKernelGetAttribute(
     kernel: CUkernel,
     device: CUdevice,
 ) -> Answer {
-    check_device(device)?;
+    gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
     value.set(super::function::named(function.as_ptr())?.attribute(attribute)?)
 }
@@ -266,14 +266,14 @@ pub(crate) fn cuKernelSetAttribute(
     kernel: CUkernel,
     device: CUdevice,
 ) -> Answer {
-    check_device(device)?;
+    gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
     super::function::named(function.as_ptr())?.set_attribute(attribute, value)
 }
 
 /// A hint about a cache that the emulator does not have: it is checked, and that is all.
 pub(crate) fn cuKernelSetCacheConfig(kernel: CUkernel, config: i32, device: CUdevice) -> Answer {
-    check_device(device)?;
+    gpu(device)?;
     KERNELS.get(kernel)?;
     check_cache_config(config)
 }

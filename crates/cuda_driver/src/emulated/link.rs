@@ -52,7 +52,7 @@ pub(crate) fn cuLinkAddData_v2(
     options: In<i32>,
     values: Out<*mut c_void>,
 ) -> Answer {
-    current()?;
+    let context = current()?;
     let link = LINKS.get(state)?;
     if kind != PTX {
         return Err(unsupported(format!("input of kind {kind}; it links PTX text, kind {PTX}")));
@@ -61,7 +61,7 @@ pub(crate) fn cuLinkAddData_v2(
     // SAFETY: the caller vouches for `len` bytes during the call.
     let text = unsafe { data.bytes(len) };
     let text = text.strip_suffix(b"\0").unwrap_or(text);
-    Options::read(n_options, options, values)?.logged(|| compile(text))?;
+    Options::read(n_options, options, values)?.logged(|| compile(text, context.gpu))?;
     let mut place = lock(&link.text);
     if place.is_some() {
         return Err(unsupported("linking two texts"));

@@ -3,11 +3,14 @@
 
 use std::ffi::c_void;
 
-use super::allocations::{self, Block, Kind, add, allocate, containing, memory, take};
+use super::allocations::{self, Block, Kind, add, allocate, containing, take};
 use super::current::current;
+use super::graph_memory::{self, GraphMemory};
+use super::operation::Operation;
 use super::queue::Work;
-use super::{check_flags, invalid, stream};
-use crate::abi::{CUdeviceptr, CUstream, HostPtr, Out};
+use super::registry::Handle;
+use super::{capture, check_flags, invalid, managed, pool, stream};
+use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, Out};
 use crate::detail::Answer;
 
 /// Portable, mapped, write-combined.
@@ -18,16 +21,17 @@ const REGISTER_FLAGS: u32 = 0xf;
 const PITCH_BYTES: usize = 512;
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Answer {
-    current()?;
-    let (free_bytes, total_bytes) = memory()?.info();
+    let context = current()?;
+    let (free_bytes, total_bytes) = context.gpu.memory().info();
     free.set(free_bytes as usize)?;
     total.set(total_bytes as usize)
 }
 
 pub(crate) fn cuMemAlloc_v2(address: Out<CUdeviceptr>, bytes: usize) -> Answer {
     let context = current()?;
+    capture::check_unsafe()?;
     address.check()?;
-    address.set(allocate(Kind::Device, bytes, 0, context.handle)?)
+    address.set(allocate(Kind::Device, bytes, 0, &context)?)
 }
 
 pub(crate) fn cuMemAllocPitch_v2(
@@ -57,8 +61,9 @@ pub(crate) fn cuMemAllocManaged(address: Out<CUdeviceptr>, bytes: usize, flags: 
             "flags {flags:#x}; managed memory is attached globally (1) or to the host (2)"
         )));
     }
+    capture::check_unsafe()?;
     address.check()?;
-    address.set(allocate(Kind::Managed, bytes, flags, context.handle)?)
+    address.set(allocate(Kind::Managed, bytes, flags, &context)?)
 }
 
 /// Waits for all work of the context first, so that no kernel loses memory under its feet.
@@ -67,20 +72,53 @@ pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Answer {
     if address == 0 {
         return Ok(());
     }
+    capture::check_unsafe()?;
+    if let Some(memory) = graph_memory::at(address) {
+        context.queue.wait_all();
+        return memory.end();
+    }
     let block = take(address, &[Kind::Device, Kind::Pooled, Kind::Managed])?;
     context.queue.wait_all();
+    if block.kind == Kind::Managed {
+        managed::forget(block.base, block.bytes);
+    }
     block.release()?;
     context.check()
 }
 
-/// No bytes are the null address here, and not an error as they are for plain memory.
 pub(crate) fn cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: CUstream) -> Answer {
     let (context, _) = stream::named(stream)?;
+    allocate_in_order(address, bytes, pool::current_of(context.gpu), stream)
+}
+
+pub(crate) fn cuMemAllocFromPoolAsync(
+    address: Out<CUdeviceptr>,
+    bytes: usize,
+    pool: CUobject,
+    stream: CUstream,
+) -> Answer {
+    allocate_in_order(address, bytes, pool.into(), stream)
+}
+
+/// No bytes are the null address here, and not an error as they are for plain memory. In a stream
+/// whose work goes to a graph, the graph gets the memory.
+fn allocate_in_order(
+    address: Out<CUdeviceptr>,
+    bytes: usize,
+    pool: Handle,
+    stream: CUstream,
+) -> Answer {
+    let (context, stream) = stream::named(stream)?;
     if bytes == 0 {
         return address.set(0);
     }
     address.check()?;
-    address.set(allocate(Kind::Pooled, bytes, 0, context.handle)?)
+    if !stream.is_capturing() {
+        return address.set(pool::allocate(pool, bytes, &context)?);
+    }
+    let memory = GraphMemory::new(bytes, &context)?;
+    stream::enqueue(&context, &stream, Operation::Alloc(memory.clone()))?;
+    address.set(memory.address)
 }
 
 pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
@@ -88,6 +126,14 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
     if address == 0 {
         return Ok(());
     }
+    if stream.is_capturing() {
+        containing(address)?;
+        return stream::enqueue(&context, &stream, Operation::Free(address));
+    }
+    if let Some(memory) = graph_memory::at(address) {
+        return memory.end();
+    }
+    capture::check_implicit(&context, &stream)?;
     let block = take(address, &[Kind::Device, Kind::Pooled])?;
     let work = Work::new(move || block.release());
     context.queue.submit(&context, stream.line(), work).map(drop)
@@ -104,8 +150,9 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32
     if bytes == 0 {
         return pointer.set(std::ptr::null_mut());
     }
+    capture::check_unsafe()?;
     pointer.check()?;
-    let base = allocate(Kind::Host, bytes, flags, context.handle)?;
+    let base = allocate(Kind::Host, bytes, flags, &context)?;
     pointer.set(std::ptr::with_exposed_provenance_mut(base as usize))
 }
 
@@ -114,6 +161,7 @@ pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> Answer {
     if pointer.address() == 0 {
         return Ok(());
     }
+    capture::check_unsafe()?;
     let block = take(pointer.address(), &[Kind::Host])?;
     context.queue.wait_all();
     block.release()?;
@@ -126,8 +174,8 @@ pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -
     let (base, bytes) = (pointer.0.expose_provenance() as u64, bytes as u64);
     // SAFETY: by the API's contract the caller keeps the memory until it unregisters it, and
     // orders its own uses with those of kernels and copies.
-    unsafe { memory()?.register(base, bytes) }?;
-    add(Block { base, bytes, kind: Kind::Registered, flags, context: context.handle });
+    unsafe { context.gpu.memory().register(base, bytes) }?;
+    add(Block::new(base, bytes, Kind::Registered, flags, &context));
     Ok(())
 }
 

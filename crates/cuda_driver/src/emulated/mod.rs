@@ -3,13 +3,20 @@
 //! Errors, their codes and what stays possible after them follow NVIDIA's driver; what differs is
 //! that each failure has words.
 
+pub(crate) mod array;
+pub(crate) mod boxes;
 pub(crate) mod callback;
+pub(crate) mod capturing;
 pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod fill;
 pub(crate) mod function;
+pub(crate) mod graph_exec;
+pub(crate) mod graph_exec_nodes;
+pub(crate) mod graph_nodes;
+pub(crate) mod graph_parts;
 pub(crate) mod launch;
 pub(crate) mod library;
 pub(crate) mod link;
@@ -17,42 +24,39 @@ pub(crate) mod managed;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod occupancy;
+pub(crate) mod peer;
+pub(crate) mod pointer;
+pub(crate) mod pool;
 pub(crate) mod stream;
+pub(crate) mod stream_attributes;
+pub(crate) mod stream_values;
+pub(crate) mod tensor;
+pub(crate) mod user_object;
 
 mod allocations;
 mod attributes;
+mod capture;
 mod current;
 mod faults;
 mod geometry;
+mod gpu;
+mod graph;
+mod graph_memory;
 mod jit;
+mod launch_attributes;
+mod operation;
 mod params;
 mod queue;
 mod registry;
 mod settings;
+mod transfer;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::emulator::Device;
-
-use crate::codes::{CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_NOT_SUPPORTED};
+use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
 use crate::detail::{Answer, Failure};
 
-static DEVICE: OnceLock<Arc<Device>> = OnceLock::new();
-
-/// Makes the emulated device; does nothing where it is made.
-pub(crate) fn start() -> Answer {
-    if DEVICE.get().is_none() {
-        let device = Device::new(settings::profile()?);
-        // A second start at the same time made an equal one; the first stays.
-        let _ = DEVICE.set(device);
-    }
-    Ok(())
-}
-
-/// The device; there is one.
-fn the_device() -> Answer<&'static Arc<Device>> {
-    DEVICE.get().ok_or_else(|| Failure::from(CUDA_ERROR_NOT_INITIALIZED))
-}
+pub(crate) use gpu::start;
 
 /// A driver function that the emulator does not have.
 pub(crate) fn unsupported(name: &str) -> Failure {
@@ -64,6 +68,11 @@ pub(crate) fn unsupported(name: &str) -> Failure {
 /// that held the lock does no harm.
 fn lock<T>(data: &Mutex<T>) -> MutexGuard<'_, T> {
     data.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `CUDA_ERROR_NOT_SUPPORTED` with its words.
+fn lacking(text: impl Into<String>) -> Failure {
+    Failure::new(CUDA_ERROR_NOT_SUPPORTED, text)
 }
 
 /// `CUDA_ERROR_INVALID_VALUE` with its words.

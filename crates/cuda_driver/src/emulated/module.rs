@@ -9,9 +9,10 @@ use ::emulator::Module;
 
 use super::current::{Context, current};
 use super::function::Settings;
+use super::gpu::Gpu;
 use super::jit::Options;
 use super::registry::{Handle, Registry};
-use super::{function, lock, the_device};
+use super::{capture, function, lock};
 use crate::abi::{CUdeviceptr, CUfunction, CUmodule, HostPtr, In, Out, text};
 use crate::codes::{
     CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
@@ -28,6 +29,7 @@ const EAGER_LOADING: i32 = 1;
 
 /// A loaded module.
 struct Loaded {
+    gpu: &'static Gpu,
     context: Handle,
     code: Arc<Module>,
     settings: HashMap<String, Arc<Settings>>,
@@ -42,8 +44,8 @@ pub(super) fn forget(context: Handle) {
     MODULES.remove_where(|module| module.context == context);
 }
 
-/// Compiles an image.
-pub(super) fn compile(image: &[u8]) -> Answer<Arc<Module>> {
+/// Compiles an image for a device.
+pub(super) fn compile(image: &[u8], gpu: &Gpu) -> Answer<Arc<Module>> {
     if BINARIES.iter().any(|start| image.starts_with(start)) {
         let text = "the image is machine code for a GPU; the emulator runs PTX text";
         return Err(Failure::new(CUDA_ERROR_NO_BINARY_FOR_GPU, text));
@@ -55,21 +57,22 @@ pub(super) fn compile(image: &[u8]) -> Answer<Arc<Module>> {
         let text = format!("the image is not PTX: it has no `{VERSION}`");
         return Err(Failure::new(CUDA_ERROR_INVALID_IMAGE, text));
     }
-    Ok(the_device()?.load(text)?)
+    Ok(gpu.device.load(text)?)
 }
 
 fn keep(module: Out<CUmodule>, context: &Context, code: Arc<Module>) -> Answer {
-    module.set(add(context.handle, code, HashMap::new()).as_ptr())
+    module.set(add(context, code, HashMap::new()).as_ptr())
 }
 
 /// A handle for compiled code, loaded into a context. Its kernels have settings of their own, but
 /// for those that `settings` names.
 pub(super) fn add(
-    context: Handle,
+    context: &Context,
     code: Arc<Module>,
     settings: HashMap<String, Arc<Settings>>,
 ) -> Handle {
-    MODULES.add(Loaded { context, code, settings, functions: Mutex::default() })
+    let (gpu, context) = (context.gpu, context.handle);
+    MODULES.add(Loaded { gpu, context, code, settings, functions: Mutex::default() })
 }
 
 /// Unloads a module, where it is still there.
@@ -86,7 +89,8 @@ pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> Answer {
         Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
     })?;
     module.check()?;
-    keep(module, &context, compile(&image)?)
+    capture::check_unsafe()?;
+    keep(module, &context, compile(&image, context.gpu)?)
 }
 
 pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: HostPtr) -> Answer {
@@ -107,7 +111,9 @@ pub(crate) fn cuModuleLoadDataEx(
     let context = current()?;
     module.check()?;
     let image: &CStr = text(image.as_in())?;
-    let code = Options::read(n_options, options, values)?.logged(|| compile(image.to_bytes()))?;
+    capture::check_unsafe()?;
+    let compiled = || compile(image.to_bytes(), context.gpu);
+    let code = Options::read(n_options, options, values)?.logged(compiled)?;
     keep(module, &context, code)
 }
 
@@ -140,7 +146,8 @@ pub(super) fn function_of(module: Handle, name: &str) -> Answer<Handle> {
         Some(settings) => settings.clone(),
         None => Arc::new(Settings::of(&entry)?),
     };
-    let handle = function::add(loaded.context, module, &loaded.code, entry, settings)?;
+    let handle =
+        function::add((loaded.gpu, loaded.context), module, &loaded.code, entry, settings)?;
     functions.insert(name.to_owned(), handle);
     Ok(handle)
 }

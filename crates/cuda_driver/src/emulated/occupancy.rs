@@ -5,9 +5,11 @@ use ::emulator::{Function, Profile};
 
 use super::attributes::{MAX_BLOCKS_PER_MULTIPROCESSOR, RESERVED_SHARED_PER_BLOCK};
 use super::current::current;
+use super::function::Kernel;
 use super::function::named;
-use super::{check_flags, invalid, the_device};
-use crate::abi::{CUfunction, CUoccupancyB2DSize, Out};
+use super::launch_attributes::{Attributes, LARGEST_CLUSTER, PORTABLE_CLUSTER, check_size};
+use super::{check_flags, invalid};
+use crate::abi::{CUfunction, CUlaunchConfig, CUoccupancyB2DSize, In, Out};
 use crate::detail::Answer;
 
 /// Shared memory is handed out in units of so many bytes,
@@ -51,7 +53,7 @@ pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     let threads = threads(&kernel.entry, block_size)?;
     let fits = threads <= kernel.entry.max_threads_per_block.into()
         && shared_mem_bytes <= kernel.shared_limit() as usize;
-    let profile = the_device()?.profile();
+    let profile = kernel.gpu.profile();
     let blocks = || resident_blocks(profile, &kernel.entry, threads, shared_mem_bytes as u64);
     n_blocks.set(if fits { blocks() as i32 } else { 0 })
 }
@@ -76,7 +78,7 @@ pub(crate) fn cuOccupancyAvailableDynamicSMemPerBlock(
     current()?;
     let kernel = named(function)?;
     let all_lanes = threads(&kernel.entry, block_size)?.next_multiple_of(32) * blocks(n_blocks)?;
-    let profile = the_device()?.profile();
+    let profile = kernel.gpu.profile();
     if all_lanes > profile.max_threads_per_multiprocessor.into() {
         return Err(invalid(format!(
             "{n_blocks} blocks of {block_size} threads do not fit a multiprocessor"
@@ -105,7 +107,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
 ) -> Answer {
     current()?;
     let kernel = named(function)?;
-    let profile = the_device()?.profile();
+    let profile = kernel.gpu.profile();
     let limit = match block_size_limit {
         ..=0 => kernel.entry.max_threads_per_block,
         limit => limit.unsigned_abs().min(kernel.entry.max_threads_per_block),
@@ -153,4 +155,72 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         shared_mem_bytes,
         block_size_limit,
     )
+}
+
+/// Blocks of a kernel that the whole device holds at once.
+pub(super) fn resident_on_device(kernel: &Kernel, threads: u64, shared_bytes: u32) -> u64 {
+    let profile = kernel.gpu.profile();
+    let blocks = resident_blocks(profile, &kernel.entry, threads, shared_bytes.into());
+    blocks * u64::from(profile.multiprocessors)
+}
+
+/// Multiprocessors of a group that shares a cluster's work: as many as its largest cluster has
+/// blocks.
+const GROUP: u32 = LARGEST_CLUSTER;
+
+/// The clusters of a size that the device holds at once: each lies within one group.
+fn resident_clusters(kernel: &Kernel, threads: u64, shared_bytes: u32, blocks: u32) -> u64 {
+    let profile = kernel.gpu.profile();
+    let each = resident_blocks(profile, &kernel.entry, threads, shared_bytes.into());
+    let groups = u64::from(profile.multiprocessors / GROUP);
+    let rest = u64::from(profile.multiprocessors % GROUP);
+    let blocks = u64::from(blocks.max(1));
+    groups * (u64::from(GROUP) * each / blocks) + rest * each / blocks
+}
+
+/// The block's threads and the clusters of a launch that is only asked about.
+fn asked(kernel: &Kernel, config: &CUlaunchConfig) -> Answer<(u64, [u32; 3])> {
+    let threads: u64 = config.block.iter().map(|&size| u64::from(size)).product();
+    if threads == 0 || threads > kernel.entry.max_threads_per_block.into() {
+        return Err(invalid(format!("a block of {threads} threads")));
+    }
+    if config.shared_mem_bytes > kernel.shared_limit() {
+        let bytes = config.shared_mem_bytes;
+        return Err(invalid(format!("{bytes} bytes of dynamic shared memory are too many")));
+    }
+    let cluster = match (Attributes::read(config)?.cluster(), kernel.required_cluster()) {
+        ([0, 0, 0], required) => required.unwrap_or([1; 3]),
+        (given, _) => given,
+    };
+    Ok((threads, cluster))
+}
+
+pub(crate) fn cuOccupancyMaxActiveClusters(
+    n_clusters: Out<i32>,
+    function: CUfunction,
+    config: In<CUlaunchConfig>,
+) -> Answer {
+    current()?;
+    let (kernel, config) = (named(function)?, config.get()?);
+    let (threads, cluster) = asked(&kernel, &config)?;
+    check_size(&kernel, cluster)?;
+    let blocks = cluster.iter().product();
+    let found = resident_clusters(&kernel, threads, config.shared_mem_bytes, blocks);
+    n_clusters.set(found as i32)
+}
+
+/// The largest power of two that the device holds one of.
+pub(crate) fn cuOccupancyMaxPotentialClusterSize(
+    n_blocks: Out<i32>,
+    function: CUfunction,
+    config: In<CUlaunchConfig>,
+) -> Answer {
+    current()?;
+    let (kernel, config) = (named(function)?, config.get()?);
+    let (threads, _) = asked(&kernel, &config)?;
+    let most = if kernel.allows_large_cluster() { LARGEST_CLUSTER } else { PORTABLE_CLUSTER };
+    let fits =
+        |blocks: &u32| resident_clusters(&kernel, threads, config.shared_mem_bytes, *blocks) > 0;
+    let sizes = (0..=most.ilog2()).map(|power| 1 << power);
+    n_blocks.set(sizes.filter(fits).max().unwrap_or(0) as i32)
 }

@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 
-use super::current::{Context, fault, lose_device};
+use super::current::Context;
+use super::gpu::Gpu;
 use super::lock;
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
 use crate::detail::{Answer, Failure};
@@ -94,18 +95,18 @@ impl Work {
         self
     }
 
-    fn run(self) {
+    fn run(self, gpu: &Gpu) {
         for point in &self.waits {
             point.wait();
         }
-        if fault().is_some() && !self.even_if_lost {
+        if gpu.fault().is_some() && !self.even_if_lost {
             return;
         }
         match catch_unwind(AssertUnwindSafe(|| (self.action)())) {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => lose_device(fault),
+            Ok(Err(fault)) => gpu.lose(fault),
             Err(panic) => {
-                lose_device(Failure::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
+                gpu.lose(Failure::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
             }
         }
     }
@@ -151,8 +152,8 @@ fn start(progress: Arc<Progress>) -> Answer<Sender<Order>> {
 }
 
 fn work_off(work: &Receiver<Order>, progress: &Progress) {
-    for (_context, work) in work {
-        work.run();
+    for (context, work) in work {
+        work.run(context.gpu);
         progress.advance();
     }
 }
@@ -163,6 +164,8 @@ pub(super) struct Queue {
     /// The others that may have work. Locked while work is handed in, which gives all of a
     /// context's work one order.
     others: Mutex<Vec<Other>>,
+    /// What all later work waits for.
+    held: Mutex<Vec<Point>>,
 }
 
 struct Other {
@@ -172,7 +175,7 @@ struct Other {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { null: Arc::new(Line::new(false)), others: Mutex::default() }
+        Self { null: Arc::new(Line::new(false)), others: Mutex::default(), held: Mutex::default() }
     }
 
     /// The null stream.
@@ -202,6 +205,10 @@ impl Queue {
         } else if line.blocking {
             work.waits.push(self.null.progress.last());
         }
+        let mut held = lock(&self.held);
+        held.retain(|point| !point.reached());
+        work.waits.extend(held.iter().cloned());
+        drop(held);
         work.waits.retain(|point| !point.reached());
         line.send(context, work)
     }
@@ -215,11 +222,21 @@ impl Queue {
         points
     }
 
+    /// Where all streams stand now.
+    pub(super) fn all(&self) -> Vec<Point> {
+        let others = lock(&self.others);
+        let others = others.iter().filter_map(Other::last);
+        others.chain([self.null.progress.last()]).collect()
+    }
+
     /// Blocks until all work handed in so far is done.
     pub(super) fn wait_all(&self) {
-        let others: Vec<_> = lock(&self.others).iter().filter_map(Other::last).collect();
-        self.null.progress.last().wait();
-        others.iter().for_each(Point::wait);
+        self.all().iter().for_each(Point::wait);
+    }
+
+    /// Makes all work that is handed in from here on wait for a point.
+    pub(super) fn hold(&self, point: Option<Point>) {
+        lock(&self.held).extend(point);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::codes::CUDA_ERROR_INVALID_HANDLE;
 use crate::detail::{Answer, Failure};
 
 /// A handle, as the C interface's pointer types carry it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Handle(usize);
 
 impl Handle {

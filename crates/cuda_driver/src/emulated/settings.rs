@@ -4,6 +4,7 @@ use std::env;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
+use ::emulator::memory::MAX_DEVICES;
 use ::emulator::{Checks, Profile, Schedule};
 
 use super::invalid;
@@ -11,6 +12,9 @@ use crate::detail::{Answer, Failure};
 
 /// The environment variable that sizes device memory.
 const MEMORY: &str = "FERROWARP_EMULATOR_MEMORY";
+
+/// The environment variable that says how many devices there are.
+const DEVICES: &str = "FERROWARP_EMULATOR_DEVICES";
 
 /// The environment variable that limits the warp instructions of a launch.
 const FUEL: &str = "FERROWARP_FUEL";
@@ -45,6 +49,16 @@ pub(super) fn profile() -> Answer<Profile> {
         profile.schedule = schedule(&text.to_string_lossy())?;
     }
     Ok(profile)
+}
+
+/// How many devices there are.
+pub(super) fn devices() -> Answer<usize> {
+    env::var_os(DEVICES).map_or(Ok(1), |text| device_count(&text.to_string_lossy()))
+}
+
+fn device_count(text: &str) -> Answer<usize> {
+    let count = text.trim().parse().ok().filter(|count| (1..=MAX_DEVICES).contains(count));
+    count.ok_or_else(|| invalid(format!("{DEVICES} is `{text}`; it may be 1 to {MAX_DEVICES}")))
 }
 
 /// A number of bytes, with a suffix for powers of 1024.
@@ -99,6 +113,15 @@ mod tests {
             let failure = memory_bytes(text).unwrap_err();
             assert_eq!(failure.code, 1);
             assert!(failure.text.contains(&format!("{MEMORY} is `{text}`")), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn there_are_one_to_sixteen_devices() {
+        assert_eq!((device_count("1").unwrap(), device_count(" 16 ").unwrap()), (1, 16));
+        for text in ["", "0", "17", "-1", "two", "1.0"] {
+            let failure = device_count(text).unwrap_err();
+            assert!(failure.text.contains(&format!("{DEVICES} is `{text}`")), "{}", failure.text);
         }
     }
 

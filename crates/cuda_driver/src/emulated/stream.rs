@@ -2,39 +2,77 @@
 #![allow(non_snake_case)]
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use super::capture::{self, Capture};
 use super::check_flags;
 use super::context::{PRIORITIES, wait};
 use super::current::{Context, current};
-use super::event;
-use super::queue::{Line, Point, Work};
+use super::operation::Operation;
+use super::queue::{Line, Point};
 use super::registry::{Handle, Registry};
-use crate::abi::{CUcontext, CUevent, CUstream, Out};
-use crate::codes::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY};
+use super::stream_attributes::Attributes;
+use super::{event, lock};
+use crate::abi::{CUcontext, CUdevice, CUevent, CUobject, CUstream, Out};
+use crate::codes::{
+    CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+};
 use crate::detail::{Answer, Failure};
 
 /// The one flag of a stream: it keeps no order with the null stream.
 const NON_BLOCKING: u32 = 1;
+/// The wait becomes a node of a graph instead of a dependency.
+const WAIT_EXTERNAL: u32 = 1;
 
 /// A stream.
 pub(super) struct Stream {
     context: Arc<Context>,
     line: Arc<Line>,
     flags: u32,
-    /// Streams run on threads of the host here, which have no priorities among them.
-    priority: i32,
+    /// A number that no other stream of the process has.
+    pub(super) id: u64,
+    pub(super) attributes: Mutex<Attributes>,
+    pub(super) capture: Mutex<Option<Arc<Capture>>>,
+    is_null: bool,
 }
 
 impl Stream {
     fn open(context: Arc<Context>, flags: u32, priority: i32) -> Self {
         let line = context.queue.open(flags & NON_BLOCKING == 0);
-        Self { context, line, flags, priority }
+        Self::over(context, line, flags, priority)
+    }
+
+    fn over(context: Arc<Context>, line: Arc<Line>, flags: u32, priority: i32) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 16);
+        Self {
+            context,
+            line,
+            flags,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            attributes: Mutex::new(Attributes::new(priority)),
+            capture: Mutex::default(),
+            is_null: false,
+        }
     }
 
     /// What the work goes to.
     pub(super) fn line(&self) -> &Line {
         &self.line
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        self.is_null
+    }
+
+    /// Whether it keeps order with the null stream.
+    pub(super) fn is_blocking(&self) -> bool {
+        self.flags & NON_BLOCKING == 0
+    }
+
+    /// Whether its work goes to a graph.
+    pub(super) fn is_capturing(&self) -> bool {
+        lock(&self.capture).is_some()
     }
 
     fn tail(&self) -> Vec<Point> {
@@ -69,7 +107,8 @@ pub(super) fn named(handle: CUstream) -> Answer<(Arc<Context>, Arc<Stream>)> {
 
 fn null(context: Arc<Context>) -> Stream {
     let line = context.queue.null().clone();
-    Stream { context, line, flags: 0, priority: PRIORITIES.0 }
+    let stream = Stream::over(context, line, 0, PRIORITIES.0);
+    Stream { id: 1, is_null: true, ..stream }
 }
 
 fn per_thread(context: &Arc<Context>) -> Arc<Stream> {
@@ -81,6 +120,22 @@ fn per_thread(context: &Arc<Context>) -> Arc<Stream> {
             stream
         })
     })
+}
+
+/// Gives a stream something to do, or the graph that captures it.
+pub(super) fn enqueue(
+    context: &Arc<Context>,
+    stream: &Arc<Stream>,
+    operation: Operation,
+) -> Answer {
+    let capture = lock(&stream.capture).clone();
+    match capture {
+        Some(capture) => capture.add(stream, operation).map(drop),
+        None => {
+            capture::check_implicit(context, stream)?;
+            operation.submit(context, stream.line()).map(drop)
+        }
+    }
 }
 
 pub(crate) fn cuStreamCreate(stream: Out<CUstream>, flags: u32) -> Answer {
@@ -107,23 +162,49 @@ pub(crate) fn cuStreamDestroy_v2(stream: CUstream) -> Answer {
         let text = "the null stream and a thread's own one are not destroyed";
         return Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
-    STREAMS.remove(stream).map(drop)
+    let stream = STREAMS.remove(stream)?;
+    capture::abandon(&stream);
+    Ok(())
 }
 
 pub(crate) fn cuStreamGetFlags(stream: CUstream, flags: Out<u32>) -> Answer {
     flags.set(named(stream)?.1.flags)
 }
 
+/// Streams run on threads of the host here, which have no priorities among them.
 pub(crate) fn cuStreamGetPriority(stream: CUstream, priority: Out<i32>) -> Answer {
-    priority.set(named(stream)?.1.priority)
+    let (_, stream) = named(stream)?;
+    priority.set(lock(&stream.attributes).priority)
+}
+
+pub(crate) fn cuStreamGetId(stream: CUstream, id: Out<u64>) -> Answer {
+    id.set(named(stream)?.1.id)
+}
+
+pub(crate) fn cuStreamGetDevice(stream: CUstream, device: Out<CUdevice>) -> Answer {
+    device.set(named(stream)?.0.gpu.ordinal)
 }
 
 pub(crate) fn cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>) -> Answer {
     context.set(named(stream)?.0.handle.as_ptr())
 }
 
+/// There are no green contexts, so it belongs to none.
+pub(crate) fn cuStreamGetCtx_v2(
+    stream: CUstream,
+    context: Out<CUcontext>,
+    green: Out<CUobject>,
+) -> Answer {
+    let (owner, _) = named(stream)?;
+    context.set_if_wanted(owner.handle.as_ptr());
+    green.set_if_wanted(std::ptr::null_mut());
+    Ok(())
+}
+
 pub(crate) fn cuStreamQuery(stream: CUstream) -> Answer {
     let (context, stream) = named(stream)?;
+    capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    capture::check_implicit(&context, &stream)?;
     let done = stream.tail().iter().all(Point::reached);
     context.check()?;
     if done { Ok(()) } else { Err(Failure::from(CUDA_ERROR_NOT_READY)) }
@@ -131,14 +212,24 @@ pub(crate) fn cuStreamQuery(stream: CUstream) -> Answer {
 
 pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Answer {
     let (context, stream) = named(stream)?;
+    capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    capture::check_implicit(&context, &stream)?;
     wait(&context, &stream.tail())
 }
 
 /// An event that was never recorded makes nothing wait.
 pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) -> Answer {
     let (context, stream) = named(stream)?;
-    check_flags(flags, 0)?;
-    let Some(point) = event::point(event)? else { return Ok(()) };
-    let work = Work::new(|| Ok(())).after(point);
-    context.queue.submit(&context, stream.line(), work).map(drop)
+    check_flags(flags, WAIT_EXTERNAL)?;
+    match event::last(event)? {
+        event::Last::Captured(capture, nodes) => capture.join(&stream, &nodes),
+        _ if stream.is_capturing() && flags == WAIT_EXTERNAL => {
+            enqueue(&context, &stream, Operation::Wait(event.into()))
+        }
+        event::Last::Never => Ok(()),
+        event::Last::At(_) => {
+            capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_ISOLATION)?;
+            enqueue(&context, &stream, Operation::Wait(event.into()))
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use super::pool::{self, Pool};
 use crate::fault::{self, Nearest, RegionKind};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Freed blocks whose addresses are not handed out again yet: so many of them,
 const QUARANTINE_BLOCKS: usize = 4096;
@@ -12,6 +12,8 @@ const QUARANTINE_BLOCKS: usize = 4096;
 const QUARANTINE_SMALL_BYTES: u64 = 64 << 20;
 /// and so many addresses in large ones, whose pages are already given back.
 const QUARANTINE_LARGE_BYTES: u64 = 4 << 40;
+/// The most devices that share a process.
+pub const MAX_DEVICES: usize = 16;
 /// A region further away than this says nothing about a wrong address.
 const NEAR_BYTES: u64 = 1 << 32;
 
@@ -104,6 +106,13 @@ pub struct OutOfBounds {
     pub nearest: Option<Nearest>,
 }
 
+/// Which device looks, and which ones' memory it reaches: bit by bit.
+#[derive(Clone, Copy)]
+struct Viewer {
+    own: u32,
+    reach: u32,
+}
+
 /// One range in the map.
 #[derive(Clone, Copy)]
 struct Region {
@@ -111,11 +120,20 @@ struct Region {
     kind: RegionKind,
     /// From the pool, rather than registered.
     owned: bool,
+    /// The device whose memory it takes.
+    device: u32,
+    /// Bit by bit the devices that were given it, beside those that reach all of its device's.
+    given: u32,
 }
 
 impl Region {
     fn is_live(&self) -> bool {
         self.kind != RegionKind::Freed
+    }
+
+    /// Whether kernels of this device may touch it.
+    fn is_visible(&self, to: Viewer) -> bool {
+        self.is_live() && (self.given & to.own != 0 || to.reach >> self.device & 1 != 0)
     }
 }
 
@@ -123,7 +141,8 @@ impl Region {
 struct State {
     /// By base. Ranges do not overlap.
     regions: BTreeMap<u64, Region>,
-    used_bytes: u64,
+    /// By device.
+    used_bytes: [u64; MAX_DEVICES],
     pool: Pool,
     quarantine: VecDeque<u64>,
     quarantined_small_bytes: u64,
@@ -135,17 +154,64 @@ struct State {
 /// Bytes that were never written hold no defined value. Around each allocation lie at least 256
 /// bytes that belong to none, and a freed address is not handed out again for a while; so an
 /// access past an end or after a free is found to be out of bounds.
+///
+/// Several devices have one map: the host sees all of it, and a device's kernels see their own
+/// memory, the host's, and that of the peers that were opened to them.
 pub struct GlobalMemory {
+    map: Arc<Map>,
+    device: u32,
+    /// Bit by bit the devices whose memory this one's kernels may touch.
+    reach: AtomicU32,
+    total_bytes: u64,
+}
+
+/// What the devices of a process share.
+#[derive(Default)]
+struct Map {
     state: RwLock<State>,
     /// Counts the ranges that ceased to be live, which makes every cached answer stale.
     generation: AtomicU64,
-    total_bytes: u64,
 }
 
 impl GlobalMemory {
     /// Memory of at most `total_bytes`. Nothing is taken from the system until it is needed.
     pub fn new(total_bytes: u64) -> Self {
-        Self { state: RwLock::default(), generation: AtomicU64::new(0), total_bytes }
+        Self::on(Arc::default(), 0, total_bytes)
+    }
+
+    /// The memories of several devices, at most [`MAX_DEVICES`], each of `total_bytes`.
+    pub fn several(total_bytes: u64, devices: usize) -> Vec<Self> {
+        let map: Arc<Map> = Arc::default();
+        let devices = devices.min(MAX_DEVICES) as u32;
+        (0..devices).map(|device| Self::on(map.clone(), device, total_bytes)).collect()
+    }
+
+    fn viewer(&self) -> Viewer {
+        Viewer { own: 1 << self.device, reach: self.reach.load(Ordering::Acquire) }
+    }
+
+    /// Lets another device's kernels touch one allocation, or no longer; `address` is its base.
+    pub fn give(&self, address: u64, other: &Self, open: bool) {
+        if let Some(region) = self.write_state().regions.get_mut(&address) {
+            match open {
+                true => region.given |= 1 << other.device,
+                false => region.given &= !(1 << other.device),
+            }
+        }
+        self.map.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn on(map: Arc<Map>, device: u32, total_bytes: u64) -> Self {
+        Self { map, device, reach: AtomicU32::new(1 << device), total_bytes }
+    }
+
+    /// Lets this device's kernels touch another one's memory, or no longer.
+    pub fn reach(&self, other: &Self, open: bool) {
+        match open {
+            true => self.reach.fetch_or(1 << other.device, Ordering::SeqCst),
+            false => self.reach.fetch_and(!(1 << other.device), Ordering::SeqCst),
+        };
+        self.map.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Allocates device memory, aligned to 256 bytes.
@@ -153,16 +219,33 @@ impl GlobalMemory {
     /// # Errors
     /// More than is free was asked for, or nothing.
     pub fn alloc(&self, bytes: u64) -> Result<u64, AllocError> {
+        self.allocate(bytes, 0)
+    }
+
+    /// Allocates memory of this device that kernels of every device may touch.
+    ///
+    /// # Errors
+    /// More than is free was asked for, or nothing.
+    pub fn alloc_shared(&self, bytes: u64) -> Result<u64, AllocError> {
+        self.allocate(bytes, u32::MAX)
+    }
+
+    fn allocate(&self, bytes: u64, given: u32) -> Result<u64, AllocError> {
         let mut state = self.write_state();
-        let free = self.total_bytes - state.used_bytes;
-        let error = AllocError { requested: bytes, free, total: self.total_bytes };
-        if bytes == 0 || charge(bytes) > free {
+        let error = self.full(&state, bytes);
+        if bytes == 0 || charge(bytes) > error.free {
             return Err(error);
         }
         let base = state.take(bytes).ok_or(error)?;
-        state.used_bytes += charge(bytes);
-        state.regions.insert(base, Region { bytes, kind: RegionKind::Allocation, owned: true });
+        state.used_bytes[self.device as usize] += charge(bytes);
+        let (kind, device) = (RegionKind::Allocation, self.device);
+        state.regions.insert(base, Region { bytes, kind, owned: true, device, given });
         Ok(base)
+    }
+
+    fn full(&self, state: &State, requested: u64) -> AllocError {
+        let free = self.total_bytes - state.used_bytes[self.device as usize];
+        AllocError { requested, free, total: self.total_bytes }
     }
 
     /// Allocates host memory that the device may touch; it does not count as device memory.
@@ -171,10 +254,9 @@ impl GlobalMemory {
     /// The system has no memory left, or nothing was asked for.
     pub fn alloc_host(&self, bytes: u64) -> Result<u64, AllocError> {
         let mut state = self.write_state();
-        let (free, total) = (self.total_bytes - state.used_bytes, self.total_bytes);
-        let error = AllocError { requested: bytes, free, total };
+        let error = self.full(&state, bytes);
         let base = if bytes == 0 { None } else { state.take(bytes) }.ok_or(error)?;
-        state.regions.insert(base, Region { bytes, kind: RegionKind::Host, owned: true });
+        state.regions.insert(base, self.host_region(bytes, true));
         Ok(base)
     }
 
@@ -215,8 +297,12 @@ impl GlobalMemory {
         {
             return Err(RegisterError::Overlap { address, bytes, other });
         }
-        state.regions.insert(address, Region { bytes, kind: RegionKind::Host, owned: false });
+        state.regions.insert(address, self.host_region(bytes, false));
         Ok(())
+    }
+
+    fn host_region(&self, bytes: u64, owned: bool) -> Region {
+        Region { bytes, kind: RegionKind::Host, owned, device: self.device, given: u32::MAX }
     }
 
     /// Ends [`GlobalMemory::register`]; `address` is the one that was registered.
@@ -229,7 +315,7 @@ impl GlobalMemory {
             Some(Region { owned: false, .. }) => state.regions.remove(&address),
             _ => return Err(state.why_not_free(address)),
         };
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.map.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
@@ -255,6 +341,7 @@ impl GlobalMemory {
     /// The range next to an address, live or freed, for a message. `None` when none is near.
     pub fn nearest(&self, address: u64) -> Option<Nearest> {
         let state = self.read_state();
+        let viewer = self.viewer();
         let before = state.regions.range(..=address).next_back();
         let after = state.regions.range(address..).next();
         let nearest = |(&base, region): (&u64, &Region)| {
@@ -262,7 +349,11 @@ impl GlobalMemory {
                 Some(offset) => offset.saturating_sub(region.bytes),
                 None => base - address,
             };
-            (distance, Nearest { base, bytes: region.bytes, kind: region.kind, address })
+            let kind = match region.is_live() && !region.is_visible(viewer) {
+                true => RegionKind::Peer,
+                false => region.kind,
+            };
+            (distance, Nearest { base, bytes: region.bytes, kind, address })
         };
         let near =
             before.into_iter().chain(after).map(nearest).min_by_key(|(distance, _)| *distance);
@@ -271,12 +362,13 @@ impl GlobalMemory {
 
     /// Free and total bytes.
     pub fn info(&self) -> (u64, u64) {
-        (self.total_bytes - self.read_state().used_bytes, self.total_bytes)
+        (self.full(&self.read_state(), 0).free, self.total_bytes)
     }
 
     /// A cache of look-ups for one thread.
     pub fn cursor(&self) -> Cursor<'_> {
-        Cursor { memory: self, generation: 0, spans: [(0, 0); WAYS], oldest: 0 }
+        let generation = &self.map.generation;
+        Cursor { memory: self, live: generation, generation: 0, spans: [(0, 0); WAYS], oldest: 0 }
     }
 
     fn release(&self, address: u64, kind: RegionKind) -> Result<(), FreeError> {
@@ -286,21 +378,22 @@ impl GlobalMemory {
             _ => return Err(state.why_not_free(address)),
         }
         if kind == RegionKind::Allocation {
-            state.used_bytes -= charge(state.regions[&address].bytes);
+            let Region { bytes, device, .. } = state.regions[&address];
+            state.used_bytes[device as usize] -= charge(bytes);
         }
         state.quarantine(address);
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.map.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     /// The map is right between any two statements of this module, so a panic elsewhere in a
     /// thread that held the lock does no harm.
     fn read_state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.map.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.map.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -313,6 +406,13 @@ impl State {
     fn find(&self, address: u64) -> Option<Allocation> {
         let (&base, region) = self.regions.range(..=address).next_back()?;
         let inside = region.is_live() && address - base < region.bytes;
+        inside.then_some(Allocation { base, len: region.bytes })
+    }
+
+    /// The same, for kernels of a device.
+    fn find_for(&self, viewer: Viewer, address: u64) -> Option<Allocation> {
+        let (&base, region) = self.regions.range(..=address).next_back()?;
+        let inside = region.is_visible(viewer) && address - base < region.bytes;
         inside.then_some(Allocation { base, len: region.bytes })
     }
 
@@ -378,6 +478,7 @@ const WAYS: usize = 4;
 /// A range that is freed is forgotten at the next look-up.
 pub struct Cursor<'m> {
     memory: &'m GlobalMemory,
+    live: &'m AtomicU64,
     generation: u64,
     /// First byte and length; length 0 for none.
     spans: [(u64, u64); WAYS],
@@ -390,7 +491,7 @@ impl Cursor<'_> {
     /// A warp whose lowest and highest addresses lie in the span needs no further check.
     #[inline]
     pub fn span(&mut self, address: u64) -> Option<(u64, u64)> {
-        if self.memory.generation.load(Ordering::Acquire) == self.generation {
+        if self.live.load(Ordering::Acquire) == self.generation {
             for (base, bytes) in self.spans {
                 if address.wrapping_sub(base) < bytes {
                     return Some((base, base + bytes));
@@ -408,12 +509,12 @@ impl Cursor<'_> {
     #[cold]
     fn look_up(&mut self, address: u64) -> Option<(u64, u64)> {
         let state = self.memory.read_state();
-        let generation = self.memory.generation.load(Ordering::Acquire);
+        let generation = self.live.load(Ordering::Acquire);
         if generation != self.generation {
             self.generation = generation;
             self.spans = [(0, 0); WAYS];
         }
-        let found = state.find(address)?;
+        let found = state.find_for(self.memory.viewer(), address)?;
         self.spans[self.oldest] = (found.base, found.len);
         self.oldest = (self.oldest + 1) % WAYS;
         Some((found.base, found.base + found.len))

@@ -1,7 +1,7 @@
 //! What the host does with device memory: copies and fills.
 //!
 //! All accesses are relaxed atomics, so a kernel that runs meanwhile sees old or new bytes, never
-//! a torn word of eight aligned bytes. A range that was checked stays mapped: the pool never unmaps,
+//! a torn word of four or eight aligned bytes. A range that was checked stays mapped: the pool never unmaps,
 //! and whoever registered host memory vouched for it.
 
 use super::access::{
@@ -10,6 +10,7 @@ use super::access::{
 use super::global::{GlobalMemory, OutOfBounds};
 
 const WORD: u64 = 8;
+const HALF: u64 = 4;
 
 impl GlobalMemory {
     /// Copies device memory at `address` to the host.
@@ -132,19 +133,40 @@ fn common_width(a: u64, b: u64) -> u64 {
     1 << (a ^ b).trailing_zeros().min(WORD.trailing_zeros())
 }
 
-/// Reads byte by byte from checked device memory.
+/// Reads a few bytes from checked device memory; four at once where they are aligned.
 fn read_bytes(address: u64, out: &mut [u8]) {
-    for (at, byte) in (address..).zip(out) {
-        // SAFETY: the callers checked the range; it stays mapped and only atomics touch it.
-        *byte = unsafe { load_u8(at) };
+    let (mut at, mut rest) = (address, out);
+    while !rest.is_empty() {
+        let step = if at.is_multiple_of(HALF) && rest.len() >= HALF as usize { HALF } else { 1 };
+        let (now, later) = rest.split_at_mut(step as usize);
+        // SAFETY: the callers checked the range; it stays mapped and only atomics touch it; a word
+        // is aligned.
+        unsafe {
+            match step {
+                HALF => now.copy_from_slice(&load_u32(at).to_ne_bytes()),
+                _ => now[0] = load_u8(at),
+            }
+        }
+        (at, rest) = (at + step, later);
     }
 }
 
-/// Writes byte by byte to checked device memory.
+/// Writes a few bytes to checked device memory; four at once where they are aligned.
 fn write_bytes(address: u64, bytes: &[u8]) {
-    for (at, &byte) in (address..).zip(bytes) {
-        // SAFETY: the callers checked the range; it stays mapped and only atomics touch it.
-        unsafe { store_u8(at, byte) };
+    let (mut at, mut rest) = (address, bytes);
+    while let Some((&first, tail)) = rest.split_first() {
+        let word = rest.first_chunk::<{ HALF as usize }>().filter(|_| at.is_multiple_of(HALF));
+        // SAFETY: the callers checked the range; it stays mapped and only atomics touch it; a word
+        // is aligned.
+        unsafe {
+            match word {
+                Some(word) => store_u32(at, u32::from_ne_bytes(*word)),
+                None => store_u8(at, first),
+            }
+        }
+        let step = if word.is_some() { HALF } else { 1 };
+        rest = if word.is_some() { &rest[HALF as usize..] } else { tail };
+        at += step;
     }
 }
 

@@ -14,5 +14,6 @@ mod pool;
 mod tests;
 
 pub use global::{
-    AllocError, Allocation, Cursor, FreeError, GlobalMemory, OutOfBounds, RegisterError,
+    AllocError, Allocation, Cursor, FreeError, GlobalMemory, MAX_DEVICES, OutOfBounds,
+    RegisterError,
 };

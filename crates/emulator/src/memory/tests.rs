@@ -443,3 +443,27 @@ fn halves_are_added_alone_and_in_pairs() {
         assert_eq!(access::load_u32(at), 0x4000_7fff);
     }
 }
+
+#[test]
+fn kernels_see_their_own_device_the_host_and_open_peers() {
+    let [first, second] = &GlobalMemory::several(1 << 20, 2)[..] else { panic!("two memories") };
+    let (own, other) = (first.alloc(256).unwrap(), second.alloc(512).unwrap());
+    let (host, shared) = (second.alloc_host(64).unwrap(), second.alloc_shared(256).unwrap());
+    let sees = |memory: &GlobalMemory, address| memory.cursor().span(address).is_some();
+    assert!(sees(first, own) && sees(first, host) && sees(first, shared));
+    assert!(!sees(first, other) && !sees(second, own));
+    assert_eq!(first.nearest(other).unwrap().kind, RegionKind::Peer);
+    // The host sees everything, and each device pays for its own.
+    assert!(first.check(other, 512).is_ok());
+    assert_eq!((first.info().0, second.info().0), ((1 << 20) - 256, (1 << 20) - 768));
+
+    let mut cursor = first.cursor();
+    first.reach(second, true);
+    assert!(cursor.span(other).is_some() && !sees(second, own));
+    first.reach(second, false);
+    assert!(cursor.span(other).is_none());
+    first.give(other, first, true);
+    assert!(cursor.span(other).is_some());
+    first.free(other).unwrap();
+    assert_eq!(second.info().0, (1 << 20) - 256);
+}

@@ -1,0 +1,333 @@
+//! Graphs made ready, and launched.
+#![allow(non_snake_case)]
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex};
+
+use super::current::Context;
+use super::graph::{self, Graph};
+use super::operation::Operation;
+use super::queue::Work;
+use super::registry::{Handle, Registry};
+use super::stream::{self, Stream};
+use super::{graph_memory, invalid, lacking, lock};
+use crate::abi::{CUobject, CUstream, Out};
+use crate::codes::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+use crate::detail::{Answer, Failure};
+use crate::structs::{InstantiateParams, UpdateResult};
+
+/// Memory that the last launch left is freed by the next.
+const FREE_ON_LAUNCH: u64 = 1;
+/// The graph goes to the device at once: it is there.
+const UPLOAD: u64 = 2;
+/// Kernels launch the graph.
+const DEVICE_LAUNCH: u64 = 4;
+/// Kernels have the priorities of their nodes: streams have none here.
+const NODE_PRIORITY: u64 = 8;
+
+/// A graph made ready: a copy of what it was.
+pub(super) struct Ready {
+    flags: u64,
+    plan: Mutex<Plan>,
+}
+
+/// The nodes in an order in which they can be done, and the edges by places in it.
+#[derive(Clone)]
+struct Plan {
+    steps: Vec<Step>,
+    edges: Vec<(usize, usize)>,
+}
+
+#[derive(Clone)]
+struct Step {
+    /// The node that it was made from.
+    node: Handle,
+    operation: Operation,
+    enabled: bool,
+    /// The steps of a node that is a graph.
+    child: Option<Plan>,
+}
+
+static READY: Registry<Ready> = Registry::new("executable graph");
+
+impl Plan {
+    fn new(graph: &Graph) -> Answer<Self> {
+        let order = graph.ordered()?;
+        let place = |handle| order.iter().position(|node| node.handle == handle);
+        let (_, edges) = graph.parts();
+        let edges = edges.iter().filter_map(|(from, to)| place(*from).zip(place(*to))).collect();
+        let step = |node: &Arc<graph::Node>| {
+            let operation = node.operation();
+            let child = match &operation {
+                Operation::Child(child) => Some(Self::new(child)?),
+                _ => None,
+            };
+            Ok(Step { node: node.handle, operation, enabled: true, child })
+        };
+        Ok(Self { steps: order.iter().map(step).collect::<Answer<_>>()?, edges })
+    }
+
+    /// The step that was made from a node, in graphs that are nodes too.
+    fn step(&mut self, node: Handle) -> Option<&mut Step> {
+        let mut children = Vec::new();
+        for step in &mut self.steps {
+            if step.node == node {
+                return Some(step);
+            }
+            children.extend(step.child.as_mut());
+        }
+        children.into_iter().find_map(|child| child.step(node))
+    }
+
+    /// All operations of enabled nodes, those of graphs that are nodes in their place.
+    fn operations(&self, out: &mut Vec<Operation>) {
+        for step in self.steps.iter().filter(|step| step.enabled) {
+            match &step.child {
+                Some(child) => child.operations(out),
+                None => out.push(step.operation.clone()),
+            }
+        }
+    }
+
+    /// Where another graph of the same shape differs from this one.
+    fn difference(&self, other: &Self) -> Option<(i32, Option<Handle>)> {
+        const TOPOLOGY: i32 = 2;
+        const NODE_TYPE: i32 = 3;
+        if self.steps.len() != other.steps.len() || self.edges != other.edges {
+            return Some((TOPOLOGY, None));
+        }
+        self.steps.iter().zip(&other.steps).find_map(|(own, other)| {
+            if own.operation.node_type() != other.operation.node_type() {
+                return Some((NODE_TYPE, Some(other.node)));
+            }
+            own.child.as_ref().zip(other.child.as_ref())?.0.difference(other.child.as_ref()?)
+        })
+    }
+
+    /// Takes over the operations of another graph of the same shape.
+    fn update(&mut self, other: Self) {
+        for (own, other) in self.steps.iter_mut().zip(other.steps) {
+            match (&mut own.child, other.child) {
+                (Some(own), Some(other)) => own.update(other),
+                _ => own.operation = other.operation,
+            }
+        }
+    }
+}
+
+/// A graph made ready.
+fn ready(graph: CUobject, flags: u64) -> Answer<Ready> {
+    let graph = graph::named(graph)?;
+    let odd = flags & !(FREE_ON_LAUNCH | UPLOAD | DEVICE_LAUNCH | NODE_PRIORITY);
+    if odd != 0 {
+        return Err(invalid(format!("flags {flags:#x} have the unknown bits {odd:#x}")));
+    }
+    if flags & DEVICE_LAUNCH != 0 {
+        return Err(lacking("the emulator's kernels do not launch graphs"));
+    }
+    Ok(Ready { flags, plan: Mutex::new(Plan::new(&graph)?) })
+}
+
+pub(crate) fn cuGraphInstantiateWithFlags(
+    exec: Out<CUobject>,
+    graph: CUobject,
+    flags: u64,
+) -> Answer {
+    exec.check()?;
+    exec.set(READY.add(ready(graph, flags)?).as_ptr())
+}
+
+/// The log says what is wrong, where there is room for it.
+pub(crate) fn cuGraphInstantiate_v2(
+    exec: Out<CUobject>,
+    graph: CUobject,
+    error_node: Out<CUobject>,
+    log: Out<c_char>,
+    log_bytes: usize,
+) -> Answer {
+    error_node.set_if_wanted(std::ptr::null_mut());
+    let answer = cuGraphInstantiateWithFlags(exec, graph, 0);
+    if log.check().is_ok() && log_bytes > 0 {
+        let words = answer.as_ref().err().map_or("", |failure| &failure.text);
+        let len = words.len().min(log_bytes - 1);
+        let bytes = words.as_bytes()[..len].iter().chain([&0]);
+        bytes.enumerate().for_each(|(at, byte)| log.set_at(at, *byte as c_char));
+    }
+    answer
+}
+
+pub(crate) fn cuGraphInstantiateWithParams(
+    exec: Out<CUobject>,
+    graph: CUobject,
+    params: Out<InstantiateParams>,
+) -> Answer {
+    params.check()?;
+    let asked = params.get_at(0);
+    let answer = cuGraphInstantiateWithFlags(exec, graph, asked.flags);
+    // Success, or a structure that is not valid.
+    let result = if answer.is_ok() { 0 } else { 2 };
+    params.set(InstantiateParams { error_node: std::ptr::null_mut(), result, ..asked })?;
+    answer
+}
+
+pub(crate) fn cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>) -> Answer {
+    flags.set(READY.get(exec)?.flags)
+}
+
+pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> Answer {
+    READY.remove(exec).map(drop)
+}
+
+/// There is nothing to bring to the device; it keeps its place in the stream.
+pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
+    READY.get(exec)?;
+    let (context, stream) = stream::named(stream)?;
+    super::capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    stream::enqueue(&context, &stream, Operation::Empty)
+}
+
+/// In a stream whose work goes to a graph, the launched graph becomes a node of it.
+pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> Answer {
+    let ready = READY.get(exec)?;
+    let (context, stream) = stream::named(stream)?;
+    if stream.is_capturing() {
+        let graph = lock(&ready.plan).graph()?;
+        return stream::enqueue(&context, &stream, Operation::Child(graph));
+    }
+    super::capture::check_implicit(&context, &stream)?;
+    launch(&ready, &context, &stream)
+}
+
+fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer {
+    let mut operations = Vec::new();
+    lock(&ready.plan).operations(&mut operations);
+    let free_first = ready.flags & FREE_ON_LAUNCH != 0;
+    for operation in &operations {
+        match operation {
+            Operation::Alloc(memory) => memory.begin(free_first)?,
+            Operation::Free(address) => {
+                graph_memory::at(*address).map_or(Ok(()), |memory| memory.end())?;
+            }
+            _ => {}
+        }
+    }
+    for operation in operations {
+        operation.submit(context, stream.line())?;
+    }
+    // Keeps the graph's memory until all of it is done.
+    let kept = lock(&ready.plan).clone();
+    let done = Work::new(move || {
+        drop(kept);
+        Ok(())
+    });
+    context.queue.submit(context, stream.line(), done).map(drop)
+}
+
+impl Plan {
+    /// A graph that does the same.
+    fn graph(&self) -> Answer<Arc<Graph>> {
+        let graph = Graph::create();
+        let mut nodes = Vec::new();
+        for step in &self.steps {
+            let operation = match &step.child {
+                _ if !step.enabled => Operation::Empty,
+                Some(child) => Operation::Child(child.graph()?),
+                None => step.operation.clone(),
+            };
+            nodes.push(graph.add(operation, &[])?);
+        }
+        let edges = self.edges.iter().map(|(from, to)| (nodes[*from], nodes[*to]));
+        graph.connect(&Vec::from_iter(edges))?;
+        Ok(graph)
+    }
+}
+
+/// Puts another operation of the same kind into a step.
+pub(super) fn put(exec: CUobject, node: CUobject, operation: Operation) -> Answer {
+    let ready = READY.get(exec)?;
+    let mut plan = lock(&ready.plan);
+    let step = plan.step(node.into()).ok_or_else(|| invalid("the graph has no such node"))?;
+    if step.operation.node_type() != operation.node_type() {
+        return Err(invalid("the node is of another kind"));
+    }
+    let child = match &operation {
+        Operation::Child(graph) => Some(Plan::new(graph)?),
+        _ => None,
+    };
+    if let (Some(own), Some(new)) = (&step.child, &child)
+        && own.difference(new).is_some()
+    {
+        return Err(invalid("the graph has another shape than the node's"));
+    }
+    (step.operation, step.child) = (operation, child);
+    Ok(())
+}
+
+/// Nodes that do kernels, copies and fills can be left out.
+pub(crate) fn cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: u32) -> Answer {
+    with_switch(exec, node, |place| *place = enabled != 0)
+}
+
+pub(crate) fn cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<u32>) -> Answer {
+    enabled.check()?;
+    with_switch(exec, node, |place| enabled.set_if_wanted((*place).into()))
+}
+
+fn with_switch(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)) -> Answer {
+    let ready = READY.get(exec)?;
+    let mut plan = lock(&ready.plan);
+    let step = plan.step(node.into()).ok_or_else(|| invalid("the graph has no such node"))?;
+    if step.operation.node_type() > 2 {
+        return Err(invalid("only kernels, copies and fills can be left out"));
+    }
+    act(&mut step.enabled);
+    Ok(())
+}
+
+fn update(exec: CUobject, graph: CUobject) -> Answer<Result<(), (i32, Option<Handle>)>> {
+    let ready = READY.get(exec)?;
+    let graph = graph::named(graph)?;
+    let new = Plan::new(&graph)?;
+    let mut plan = lock(&ready.plan);
+    if let Some(difference) = plan.difference(&new) {
+        return Ok(Err(difference));
+    }
+    plan.update(new);
+    Ok(Ok(()))
+}
+
+fn not_updated() -> Failure {
+    let text = "the graph has another shape than the one that was made ready";
+    Failure::new(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, text)
+}
+
+fn pointer(node: Option<Handle>) -> CUobject {
+    node.map_or(std::ptr::null_mut(), Handle::as_ptr)
+}
+
+pub(crate) fn cuGraphExecUpdate(
+    exec: CUobject,
+    graph: CUobject,
+    error_node: Out<CUobject>,
+    result: Out<i32>,
+) -> Answer {
+    result.check()?;
+    let answer = update(exec, graph)?;
+    let (code, node) = answer.err().unwrap_or((0, None));
+    result.set(code)?;
+    error_node.set_if_wanted(pointer(node));
+    answer.map_err(|_| not_updated())
+}
+
+pub(crate) fn cuGraphExecUpdate_v2(
+    exec: CUobject,
+    graph: CUobject,
+    result: Out<UpdateResult>,
+) -> Answer {
+    result.check()?;
+    let answer = update(exec, graph)?;
+    let (code, node) = answer.err().unwrap_or((0, None));
+    let error_from_node = std::ptr::null_mut();
+    result.set(UpdateResult { result: code, error_node: pointer(node), error_from_node })?;
+    answer.map_err(|_| not_updated())
+}

@@ -1,0 +1,116 @@
+//! What an address is.
+#![allow(non_snake_case)]
+
+use std::ffi::c_void;
+
+use super::allocations::{Block, Kind, change, containing, find};
+use super::current::top;
+use super::{invalid, lacking, peer, pool};
+use crate::abi::{CUcontext, CUdeviceptr, CUobject, In, Out};
+use crate::detail::Answer;
+
+/// The one attribute that can be set: copies of the memory always wait.
+const SYNC_MEMOPS: i32 = 6;
+
+pub(crate) fn cuPointerGetAttribute(
+    value: Out<c_void>,
+    attribute: i32,
+    address: CUdeviceptr,
+) -> Answer {
+    value.check()?;
+    let block = containing(address)?;
+    write(value, attribute, address, &block)
+}
+
+fn write(value: Out<c_void>, attribute: i32, address: CUdeviceptr, block: &Block) -> Answer {
+    let number = value.cast::<i32>();
+    match attribute {
+        1 => value.cast::<CUcontext>().set(block.context.as_ptr()),
+        2 => number.set(memory_type(block)),
+        3 => value.cast::<CUdeviceptr>().set(address),
+        4 => host_pointer(value, block, address),
+        SYNC_MEMOPS => number.set(block.sync_memops.into()),
+        7 => value.cast::<u64>().set(block.base),
+        8 => number.set((block.kind == Kind::Managed).into()),
+        9 => number.set(block.gpu.ordinal),
+        // Neither other processes nor other machines reach it.
+        10 | 15 | 21 => number.set(0),
+        11 | 19 => value.cast::<CUdeviceptr>().set(block.base),
+        12 | 18 => value.cast::<usize>().set(block.bytes as usize),
+        13 => number.set(1),
+        14 => value.cast::<u64>().set(0),
+        16 => number.set(access(block)),
+        17 => value.cast::<CUobject>().set(pool::handle_of(block)),
+        20 => value.cast::<u64>().set(block.base),
+        5 => Err(lacking("the emulator's memory has no tokens for other devices of the machine")),
+        _ => Err(invalid(format!("{attribute} is no attribute of a pointer"))),
+    }
+}
+
+/// The API's numbers: 1 host, 2 device, which managed memory counts as.
+fn memory_type(block: &Block) -> i32 {
+    if block.kind.is_host() { 1 } else { 2 }
+}
+
+fn host_pointer(value: Out<c_void>, block: &Block, address: CUdeviceptr) -> Answer {
+    match block.kind {
+        Kind::Host | Kind::Registered | Kind::Managed => value.cast::<u64>().set(address),
+        _ => Err(invalid(format!("{address:#x} is device memory; the host has no pointer to it"))),
+    }
+}
+
+/// What the current context's device may do with the memory.
+fn access(block: &Block) -> i32 {
+    let shared = block.kind.is_host() || block.kind == Kind::Managed;
+    let reaches = top().is_none_or(|context| peer::is_open(context.gpu, block.gpu));
+    if shared || reaches { pool::READ_WRITE } else { pool::NO_ACCESS }
+}
+
+/// Several attributes at once. An address that the device does not know is no error: what can
+/// be said of it is 0.
+pub(crate) fn cuPointerGetAttributes(
+    count: u32,
+    attributes: In<i32>,
+    values: In<Out<c_void>>,
+    address: CUdeviceptr,
+) -> Answer {
+    if count == 0 || attributes.is_null() || values.is_null() {
+        return Err(invalid("no attributes are asked for"));
+    }
+    for at in 0..count as usize {
+        let (attribute, value) = (attributes.at(at), values.at(at));
+        value.check()?;
+        match find(address) {
+            Some(block) if attribute == 4 && write(value, 4, address, &block).is_err() => {
+                value.cast::<u64>().set(0)?;
+            }
+            Some(block) => write(value, attribute, address, &block)?,
+            None => write_unknown(value, attribute, address)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_unknown(value: Out<c_void>, attribute: i32, address: CUdeviceptr) -> Answer {
+    match attribute {
+        1 | 3 | 7 | 11 | 12 | 14 | 17..=20 => value.cast::<u64>().set(0),
+        // The host's own memory has the address that it has.
+        4 => value.cast::<u64>().set(address),
+        // No device.
+        9 => value.cast::<i32>().set(-2),
+        2 | 6 | 8 | 10 | 13 | 15 | 16 | 21 => value.cast::<i32>().set(0),
+        _ => Err(invalid(format!("{attribute} is no attribute of a pointer"))),
+    }
+}
+
+pub(crate) fn cuPointerSetAttribute(
+    value: In<c_void>,
+    attribute: i32,
+    address: CUdeviceptr,
+) -> Answer {
+    if attribute != SYNC_MEMOPS {
+        return Err(invalid(format!("attribute {attribute} of a pointer cannot be set")));
+    }
+    let sync = value.cast::<i32>().get()? != 0;
+    change(address, |block| block.sync_memops = sync)
+}
