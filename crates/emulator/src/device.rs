@@ -1,9 +1,10 @@
 //! An emulated device, the modules it has loaded, and launches.
 
+use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
 use crate::exec::watch::{Check, Checks};
 use crate::exec::{LaunchContext, grid};
-use crate::fault::{LoadError, Trap};
+use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
 use crate::memory::GlobalMemory;
 use crate::program::{self, Linked, Place, Program};
 use crate::ptx::{self, ast};
@@ -212,10 +213,15 @@ impl Device {
         let word =
             |chunk: &[u8]| AtomicU64::new(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
         let params: Vec<AtomicU64> = bytes.chunks_exact(8).map(word).collect();
+        let clusters = Shape::new(launch.grid, launch.cluster, function.required_cluster)
+            .map_err(|fault| function.not_launched(fault))?;
+        let workspace = Workspace::new(self, launch.cooperative);
         let context = LaunchContext {
             program: &function.program,
             grid: launch.grid,
             block: launch.block,
+            clusters,
+            workspace: workspace.address,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             params: &params,
             param_bytes: function.param_bytes as u64,
@@ -225,7 +231,13 @@ impl Device {
             checks: self.profile.checks,
             start: std::time::Instant::now(),
         };
-        let resident = self.resident_blocks(&context);
+        let resident = match launch.cooperative {
+            true => launch
+                .grid
+                .iter()
+                .fold(1, |blocks: usize, own| blocks.saturating_mul(*own as usize)),
+            false => self.resident_blocks(&context),
+        };
         let checks = self.checks();
         let Profile { worker_threads, fuel, .. } = self.profile;
         grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
@@ -245,6 +257,39 @@ impl Device {
         let by_shared = u64::from(self.profile.shared_mem_per_multiprocessor) / shared;
         let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
         self.profile.multiprocessors as usize * blocks as usize
+    }
+}
+
+/// What a cooperative launch's barrier of the grid works on, for as long as the launch runs: a word
+/// for its size, and one that counts the blocks that have come.
+struct Workspace<'d> {
+    memory: &'d GlobalMemory,
+    address: u64,
+}
+
+impl<'d> Workspace<'d> {
+    const BYTES: u64 = 16;
+
+    fn new(device: &'d Device, cooperative: bool) -> Self {
+        let memory = device.memory();
+        let address = match cooperative {
+            true => memory.alloc(Self::BYTES).unwrap_or(0),
+            false => 0,
+        };
+        if address != 0 {
+            // It has just been allocated; nobody else can have freed it.
+            let _ = memory.fill8(address, 0, Self::BYTES);
+        }
+        Self { memory, address }
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        if self.address != 0 {
+            // A kernel cannot free it; if it is gone all the same, there is nothing left to do.
+            let _ = self.memory.free(self.address);
+        }
     }
 }
 
@@ -374,6 +419,8 @@ pub struct Function {
     pub max_threads_per_block: u32,
     /// `.reqnctapercluster`: blocks of a cluster in each direction.
     pub required_cluster: Option<[u32; 3]>,
+    /// `.maxclusterrank`: blocks that a cluster may have.
+    pub max_cluster_rank: Option<u32>,
     /// `.explicitcluster`: every launch has clusters.
     pub explicit_cluster: bool,
     program: Arc<Program>,
@@ -405,9 +452,22 @@ impl Function {
             local_bytes: info.local_bytes,
             registers: (info.rows32 + 2 * info.rows64).clamp(16, 255),
             max_threads_per_block: limit("maxntid").or(limit("reqntid")).unwrap_or(1024),
+            max_cluster_rank: limit("maxclusterrank"),
             program,
             _storage: storage,
         })
+    }
+
+    /// The trap of a launch that cannot begin.
+    fn not_launched(&self, fault: ClusterFault) -> Trap {
+        Trap {
+            kernel: self.name.clone(),
+            block: [0; 3],
+            thread: [0; 3],
+            ptx_line: self.program.ops.first().map_or(0, |_| self.program.line(0)),
+            source: None,
+            kind: TrapKind::Cluster(fault),
+        }
     }
 }
 

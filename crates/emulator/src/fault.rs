@@ -1,5 +1,7 @@
 //! What can go wrong: errors while loading PTX, and traps while a kernel runs.
 
+pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
+
 use std::fmt;
 
 /// A line of the program that was compiled to PTX, from `.loc`.
@@ -211,6 +213,21 @@ pub enum WaitsOn {
     Barrier(u32),
     /// The lanes of its warp that this mask names.
     Lanes(u32),
+    /// The barrier of the cluster.
+    Cluster,
+    /// The end of a phase of an mbarrier.
+    Phase {
+        /// Rank in the cluster of the block whose shared memory it lies in.
+        rank: u32,
+        /// Where it lies there.
+        offset: u64,
+        /// Parity of the phase.
+        parity: bool,
+        /// Arrivals that are missing.
+        pending: u32,
+        /// Bytes that are missing.
+        bytes: i32,
+    },
 }
 
 impl fmt::Display for Waiting {
@@ -220,6 +237,13 @@ impl fmt::Display for Waiting {
         match self.on {
             WaitsOn::Barrier(number) => write!(f, "barrier {number}"),
             WaitsOn::Lanes(mask) => write!(f, "the lanes of mask {mask:#010x}"),
+            WaitsOn::Cluster => write!(f, "the barrier of the cluster"),
+            WaitsOn::Phase { rank, offset, parity, pending, bytes } => write!(
+                f,
+                "the end of phase {} of the mbarrier at {offset:#x} of the cluster's block {rank} \
+                 ({pending} arrivals and {bytes} bytes are missing)",
+                u8::from(parity)
+            ),
         }
     }
 }
@@ -327,6 +351,20 @@ pub enum TrapKind {
         /// Bytes that a thread has.
         limit: u64,
     },
+    /// A cluster is misused.
+    #[error("{0}")]
+    Cluster(ClusterFault),
+    /// An mbarrier is misused.
+    #[error("mbarrier at {offset:#x} of shared memory: {fault}")]
+    Mbarrier {
+        /// Where it lies in the shared memory of its block.
+        offset: u64,
+        /// How.
+        fault: MbarrierFault,
+    },
+    /// An asynchronous copy is not valid.
+    #[error("{0}")]
+    Copy(CopyFault),
     /// The kernel executed more instructions than it was allowed.
     #[error("the limit of {instructions} instructions is spent")]
     Fuel {

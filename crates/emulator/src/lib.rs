@@ -7,6 +7,7 @@
 pub mod device;
 pub mod exec;
 pub mod fault;
+mod fault_async;
 pub mod isa;
 pub mod memory;
 pub mod numeric;

@@ -2,7 +2,7 @@
 
 use super::frame::{FULL, Frame, lanes};
 use super::{Cx, Fault, LOCAL_BASE, PARAM_BASE, SHARED_BASE, WINDOW};
-use crate::fault::{Access, Nearest, RegionKind, Space, TrapKind};
+use crate::fault::{Access, ClusterFault, Nearest, RegionKind, Space, TrapKind};
 use crate::program::{LANES, Row64};
 
 /// A state space, as a parameter of handlers.
@@ -200,6 +200,82 @@ fn shared(
     Ok(())
 }
 
+/// The shared memory of any block of the cluster.
+pub struct SharedCluster;
+
+impl Window for SharedCluster {
+    const SPACE: Space = Space::Shared;
+
+    #[inline(always)]
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
+        cluster(cx, request, at, 0)
+    }
+}
+
+/// Generic addresses of which all have to lie in shared memory.
+pub struct SharedGeneric;
+
+impl Window for SharedGeneric {
+    const SPACE: Space = Space::Shared;
+
+    fn resolve(
+        cx: &mut Cx<'_>,
+        _: &Frame,
+        request: &Request,
+        at: &mut Row64,
+    ) -> Result<(), Box<Fault>> {
+        let outside = |lane: &usize| at[*lane].wrapping_sub(SHARED_BASE) >= WINDOW;
+        match lanes(request.mask).find(outside) {
+            None => cluster(cx, request, at, SHARED_BASE),
+            Some(lane) => {
+                let (space, address) = (Space::Shared, at[lane]);
+                Err(Fault::new(lane, TrapKind::WrongSpace { space, address }))
+            }
+        }
+    }
+}
+
+/// Most accesses are to the block's own memory at the window's start.
+#[inline(always)]
+fn cluster(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &mut Row64,
+    window: u64,
+) -> Result<(), Box<Fault>> {
+    if request.fits(window, window + cx.block.shared_bytes) {
+        return shared(cx, request, at, window);
+    }
+    cluster_by_lane(cx, request, at, window)
+}
+
+#[cold]
+fn cluster_by_lane(
+    cx: &mut Cx<'_>,
+    request: &Request,
+    at: &mut Row64,
+    window: u64,
+) -> Result<(), Box<Fault>> {
+    for lane in lanes(request.mask) {
+        let fault = |fault: ClusterFault| Fault::new(lane, TrapKind::Cluster(fault));
+        let address = at[lane].wrapping_sub(window);
+        let (rank, offset) = cx.cluster.split(address).map_err(fault)?;
+        let bytes = cx.block.shared_bytes;
+        if offset + u64::from(request.bytes) > bytes {
+            let base = at[lane] - offset;
+            let nearest = Nearest { base, bytes, kind: RegionKind::Shared, address: at[lane] };
+            return Err(request.out_of_bounds(lane, Space::Shared, at[lane], Some(nearest)));
+        }
+        at[lane] = cx.cluster.peer(rank).map_err(fault)?.base + offset;
+    }
+    Ok(())
+}
+
 /// The fault of the first lane that is outside a region.
 #[cold]
 fn outside(
@@ -312,7 +388,7 @@ impl Window for Generic {
             };
         }
         if request.low >= SHARED_BASE && request.high < SHARED_BASE + WINDOW {
-            return shared(cx, request, at, SHARED_BASE);
+            return cluster(cx, request, at, SHARED_BASE);
         }
         generic_by_lane(cx, frame, request, at)
     }
@@ -332,7 +408,7 @@ fn generic_by_lane(
         row[lane] = address;
         match address {
             0..SHARED_BASE => check_global(cx, &one, address, lane, Space::Global)?,
-            SHARED_BASE..LOCAL_BASE => shared(cx, &one, &mut row, SHARED_BASE)?,
+            SHARED_BASE..LOCAL_BASE => cluster(cx, &one, &mut row, SHARED_BASE)?,
             LOCAL_BASE..PARAM_BASE => local(cx, frame, &one, &mut row, LOCAL_BASE)?,
             _ => param(cx, &one, &mut row, PARAM_BASE)?,
         }

@@ -1,7 +1,9 @@
 //! A block: its warps, its shared memory, its barriers.
 
+use super::cluster::Life;
+use super::copies::WarpCopies;
 use super::schedule::Schedule;
-use super::warp::{Pause, Stopped, Warp};
+use super::warp::{Pause, Stopped, Wait, Warp};
 use super::{Arrival, Cx, LaunchContext};
 use crate::exec::frame::{Frame, lanes};
 use crate::fault::{Trap, TrapKind, Waiting, WaitsOn};
@@ -36,6 +38,8 @@ pub struct BlockState {
     pub shared: Vec<AtomicU64>,
     /// Its length in bytes.
     pub shared_bytes: u64,
+    /// Copies of each warp that are not done.
+    pub copies: Vec<WarpCopies>,
     barriers: [Barrier; BARRIERS],
 }
 
@@ -70,6 +74,8 @@ pub enum Progress {
     Done,
     /// Not to its end; it can go on.
     Preempted,
+    /// Not to its end; it waits for others of its cluster, or for ever.
+    Blocked,
 }
 
 /// A block.
@@ -78,6 +84,11 @@ pub struct Block {
     warps: Vec<Warp>,
     next: usize,
     begun: bool,
+    /// Phases of the cluster's barrier, and of mbarriers, when its warps last looked.
+    phase: u64,
+    completions: u64,
+    /// Whether who waits for an mbarrier is to look at it again, ready or not.
+    expired: bool,
 }
 
 impl Block {
@@ -90,41 +101,70 @@ impl Block {
             warps: (0..warps).map(|_| Warp::new(program)).collect(),
             next: 0,
             begun: false,
+            phase: 0,
+            completions: 0,
+            expired: false,
         }
     }
 
-    /// Begins the block with that number in the grid.
-    pub fn start(&mut self, launch: &LaunchContext<'_>, number: u64) {
-        let [x, y, _] = launch.grid.map(u64::from);
-        self.state.number = number;
-        self.state.index = [number % x, number / x % y, number / x / y].map(|index| index as u32);
+    /// Begins the block with that index in the grid.
+    pub fn start(&mut self, launch: &LaunchContext<'_>, index: [u32; 3]) {
+        let ([width, height, _], [x, y, z]) = (launch.grid.map(u64::from), index.map(u64::from));
+        self.state.number = x + width * (y + height * z);
+        self.state.index = index;
         self.state.shared_bytes = launch.shared_bytes();
         self.state.shared.clear();
         let words = self.state.shared_bytes.div_ceil(8) as usize;
         self.state.shared.resize_with(words, AtomicU64::default);
         self.state.barriers = Default::default();
-        let first = match launch.schedule {
+        self.state.copies.clear();
+        self.state.copies.resize_with(self.warps.len(), WarpCopies::default);
+        self.next = match launch.schedule {
             Schedule::Reversed => self.warps.len() - 1,
             _ => 0,
         };
-        (self.next, self.begun) = (first, false);
+        (self.begun, self.expired) = (false, false);
+        (self.phase, self.completions) = (0, 0);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             warp.start(index as u32, launch.block);
         }
     }
 
-    /// Runs until the end, or until `budget` instructions are spent.
-    pub fn run(&mut self, cx: &mut Cx<'_>, mut budget: i64) -> Result<Progress, Box<Trap>> {
+    /// Its number in the grid, and the address of its shared memory in this process.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.state.number, self.state.shared.as_ptr() as u64)
+    }
+
+    /// True once all of its threads have ended.
+    pub fn has_ended(&self) -> bool {
+        self.warps.iter().all(|warp| warp.groups.is_empty())
+    }
+
+    /// Runs until the end, until nothing can run, or until `budget` instructions are spent.
+    pub fn run(&mut self, cx: &mut Cx<'_>, budget: &mut i64) -> Result<Progress, Box<Trap>> {
         std::mem::swap(&mut self.state, &mut cx.block);
         if !std::mem::replace(&mut self.begun, true) {
+            cx.cluster.peers[cx.cluster.rank as usize].life = Life::Runs;
             cx.block_begins();
         }
-        let progress = self.run_warps(cx, &mut budget);
-        if matches!(progress, Ok(Progress::Done)) {
-            cx.block_ends();
-        }
+        let progress = self.wake(cx).and_then(|()| self.run_warps(cx, budget));
+        let progress = progress.and_then(|progress| match progress {
+            Progress::Done => self.end(cx).map(|()| progress),
+            _ => Ok(progress),
+        });
         std::mem::swap(&mut self.state, &mut cx.block);
         progress
+    }
+
+    /// All threads have ended: what they have copied arrives, but for what only they could see.
+    fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
+        cx.finish_copies().map_err(|fault| {
+            let stopped = Stopped { pc: cx.pc, frame: 0, fault };
+            Box::new(self.trap(cx, 0, stopped))
+        })?;
+        cx.block_ends();
+        cx.cluster.peers[cx.cluster.rank as usize].life = Life::Ended;
+        Ok(())
     }
 
     fn run_warps(&mut self, cx: &mut Cx<'_>, budget: &mut i64) -> Result<Progress, Box<Trap>> {
@@ -139,16 +179,40 @@ impl Block {
             if self.warps[index].is_ready() {
                 self.run_warp(cx, index, budget)?;
                 self.release_barriers(cx, |barrier| barrier.threads.is_some());
+                self.wake(cx)?;
                 idle = 0;
                 self.throw(cx);
             } else if idle == self.warps.len() && self.release_barriers(cx, |_| true) {
                 idle = 0;
             }
         }
-        match self.warps.iter().all(|warp| warp.groups.is_empty()) {
-            true => Ok(Progress::Done),
-            false => Err(Box::new(self.deadlock(cx))),
+        Ok(if self.has_ended() { Progress::Done } else { Progress::Blocked })
+    }
+
+    // ---- waits for the cluster
+
+    /// Lets lanes go on that wait for something of the cluster which has happened.
+    fn wake(&mut self, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
+        if std::mem::replace(&mut self.phase, cx.cluster.phase) != cx.cluster.phase {
+            self.warps.iter_mut().for_each(|warp| warp.pass_cluster(cx));
         }
+        let expired = std::mem::take(&mut self.expired);
+        let seen = std::mem::replace(&mut self.completions, cx.cluster.completions);
+        if !expired && seen == cx.cluster.completions {
+            return Ok(());
+        }
+        for index in 0..self.warps.len() {
+            let looked = self.warps[index].look_again(cx, expired);
+            looked.map_err(|stopped| Box::new(self.trap(cx, index, stopped)))?;
+        }
+        Ok(())
+    }
+
+    /// Has lanes that wait for mbarriers look at them again. Returns whether there are any.
+    pub fn expire(&mut self) -> bool {
+        let waits = |warp: &Warp| warp.groups.iter().any(|group| group.wait == Wait::Phase);
+        self.expired = self.warps.iter().any(waits);
+        self.expired
     }
 
     /// The warp after one, in the order of the schedule.
@@ -269,27 +333,17 @@ impl Block {
         self.warps[warp].state.tid.map(|row| row[lane])
     }
 
-    fn deadlock(&mut self, cx: &Cx<'_>) -> Trap {
+    /// The threads that wait, each with the operation it waits at.
+    pub fn waiting(&mut self, cx: &Cx<'_>) -> Vec<(u32, Waiting)> {
         let mut waiting = Vec::new();
-        let mut place = None;
         for index in 0..self.warps.len() {
-            for (lane, pc, on) in self.warps[index].waiting() {
-                place.get_or_insert(pc);
-                let thread = self.thread(index, lane);
+            for (lane, pc, on) in self.warps[index].waiting(cx) {
+                let (block, thread) = (self.state.index, self.thread(index, lane));
                 let ptx_line = cx.launch.program.line(pc);
-                waiting.push(Waiting { block: cx.block.index, thread, ptx_line, on });
+                waiting.push((pc, Waiting { block, thread, ptx_line, on }));
             }
         }
-        let program = cx.launch.program;
-        let pc = place.unwrap_or(0);
-        Trap {
-            kernel: program.name.clone(),
-            block: cx.block.index,
-            thread: waiting.first().map_or([0; 3], |waiting| waiting.thread),
-            ptx_line: program.line(pc),
-            source: program.location(pc).cloned(),
-            kind: TrapKind::Deadlock { waiting },
-        }
+        waiting
     }
 }
 
@@ -311,8 +365,7 @@ fn give(frame: &mut Frame, op: &Op, mask: u32, came: u32, held: u32) {
 
 impl Warp {
     /// The lanes that wait: where, and for what.
-    fn waiting(&mut self) -> Vec<(usize, u32, WaitsOn)> {
-        use super::warp::Wait;
+    fn waiting(&mut self, cx: &Cx<'_>) -> Vec<(usize, u32, WaitsOn)> {
         let mut out = Vec::new();
         for group in self.groups.clone() {
             for lane in lanes(group.mask) {
@@ -324,6 +377,10 @@ impl Warp {
                     Wait::Lanes => {
                         let members = self.members(&group, lane);
                         out.push((lane, group.pc, WaitsOn::Lanes(members)));
+                    }
+                    Wait::Cluster => out.push((lane, group.pc, WaitsOn::Cluster)),
+                    Wait::Phase => {
+                        out.push((lane, group.pc, self.state.awaited.describe(cx, lane)));
                     }
                 }
             }

@@ -1,13 +1,16 @@
 //! Execution: a warp's 32 lanes at once, warps of a block in turn, blocks over CPU threads.
 //!
 //! [`warp`] keeps a program counter for each lane, as groups of lanes that are at the same place;
-//! [`block`] runs the warps of a block and its barriers; [`grid`] spreads the blocks. The
-//! instructions themselves are in [`ops`], by family.
+//! [`block`] runs the warps of a block and its barriers; [`cluster`] runs the blocks that share
+//! theirs; [`grid`] spreads the clusters. The instructions themselves are in [`ops`], by family.
 
 pub mod address;
 pub mod block;
+pub mod cluster;
+pub mod copies;
 pub mod frame;
 pub mod grid;
+pub mod mbarrier;
 pub mod ops;
 pub mod schedule;
 pub mod warp;
@@ -17,6 +20,7 @@ use crate::fault::TrapKind;
 use crate::memory::Cursor;
 use crate::program::{LANES, Op, Program, Row32};
 use block::BlockState;
+use cluster::{ClusterState, Shape};
 use frame::Frame;
 use schedule::{Dice, Schedule};
 use std::sync::atomic::AtomicU64;
@@ -57,8 +61,19 @@ pub enum Flow {
     AwaitLanes,
     /// At the next operation, when a barrier of the block lets them; see [`Cx::arrival`].
     Barrier,
+    /// At the next operation, when the barrier of the cluster lets them.
+    AwaitCluster,
+    /// At the next operation, when an mbarrier that they test is ready, or after a while.
+    AwaitPhase,
     /// At the next operation, after others had a chance.
     Yield,
+}
+
+impl Flow {
+    /// True if the operation is not done yet.
+    pub fn waits(self) -> bool {
+        matches!(self, Self::AwaitLanes | Self::Barrier | Self::AwaitCluster | Self::AwaitPhase)
+    }
 }
 
 /// A fault of one lane.
@@ -101,6 +116,10 @@ pub struct LaunchContext<'m> {
     pub grid: [u32; 3],
     /// Threads of a block in each direction.
     pub block: [u32; 3],
+    /// How the blocks form clusters.
+    pub clusters: Shape,
+    /// Memory for the barrier of a cooperative launch's grid; 0 where there is none.
+    pub workspace: u64,
     /// Dynamic shared memory.
     pub dynamic_shared_bytes: u32,
     /// The kernel's parameters, padded to words.
@@ -137,6 +156,8 @@ pub struct Cx<'m> {
     pub launch: &'m LaunchContext<'m>,
     /// Device memory.
     pub cursor: Cursor<'m>,
+    /// The cluster at hand.
+    pub cluster: ClusterState,
     /// The block at hand.
     pub block: BlockState,
     /// The warp at hand.
@@ -171,6 +192,7 @@ impl<'m> Cx<'m> {
         Self {
             launch,
             cursor,
+            cluster: ClusterState::default(),
             block: BlockState::default(),
             warp: WarpState::default(),
             targets: [0; LANES],

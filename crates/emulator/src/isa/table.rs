@@ -2,7 +2,8 @@
 
 use super::{Form, Lowering};
 use crate::exec::ops::{
-    atomic, barrier, collective, compare, control, convert, float, half, int, logic, memory, moves,
+    atomic, barrier, cluster, collective, compare, control, convert, float, half, int, logic,
+    memory, moves,
 };
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -347,29 +348,29 @@ forms! {
         /// Copy of bits; a vector is put together or taken apart.
         "mov" "@bits" "" => Emit moves::mov_bits;
         /// Address of a space to a generic address.
-        "cvta" "global|const|shared|shared::cta|local|param|param::entry u64" "=t t" => Pick moves::cvta;
+        "cvta" "global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta;
         /// Generic address to an address of a space.
-        "cvta" "to global|const|shared|shared::cta|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
+        "cvta" "to global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
         /// Whether a generic address lies in a space.
-        "isspacep" "global|shared|shared::cta|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
+        "isspacep" "global|shared|shared::cta|shared::cluster|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
     }
     "memory" {
         /// Load. Cache hints change nothing here.
-        "ld" "weak? global|const|shared|shared::cta|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load of data that nobody writes.
         "ld" "global ca|cg|cs? nc @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that is never left out.
-        "ld" "volatile global|const|shared|shared::cta|local|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "volatile global|const|shared|shared::cta|shared::cluster|local|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that other threads may race with; `acquire` orders what follows.
-        "ld" "relaxed|acquire @scope global|shared|shared::cta? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load of data that is the same for the warp.
         "ldu" "global? v2|v4? @mem" "" => Emit memory::ld;
         /// Store. Cache hints change nothing here.
-        "st" "weak? global|shared|shared::cta|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
+        "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
         /// Store that is never left out.
-        "st" "volatile global|shared|shared::cta|local? v2|v4? @mem" "" => Emit memory::st;
+        "st" "volatile global|shared|shared::cta|shared::cluster|local? v2|v4? @mem" "" => Emit memory::st;
         /// Store that other threads may race with; `release` orders what came before.
-        "st" "relaxed|release @scope global|shared|shared::cta? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
+        "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
         /// Hint to fetch a cache line.
         "prefetch" "global|local? L1|L2|L2::evict_last|L2::evict_normal" "" => Emit memory::hint;
         /// Hint to fetch a cache line through the uniform cache.
@@ -401,17 +402,21 @@ forms! {
     }
     "atomics" {
         /// Read-modify-write. Every one is sequentially consistent here.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Read-modify-write, spelled as in the CUDA headers.
+        "atom" "add relaxed|acquire|release|acq_rel @scope u32|s32|u64|s64" "" => Emit atomic::atom;
+        /// Read-modify-write of bits, spelled as in the CUDA headers.
+        "atom" "and|or|xor|exch|cas relaxed|acquire|release|acq_rel @scope b32|b64" "" => Emit atomic::atom;
         /// Read-modify-write of bits.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? and|or|xor|exch|cas b16|b32|b64" "" => Emit atomic::atom;
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? and|or|xor|exch|cas b16|b32|b64" "" => Emit atomic::atom;
         /// Sum of halves.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
         /// Update without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Update of bits without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta? and|or|xor b32|b64" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? and|or|xor b32|b64" "" => Emit atomic::atom;
         /// Sum of halves without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
     }
     "warp" {
         /// Value of another lane.
@@ -446,6 +451,18 @@ forms! {
         "barrier" "cta? red popc aligned? u32" "" => Emit barrier::bar;
         /// Wait, and learn whether a predicate holds in all threads or in any.
         "barrier" "cta? red and|or aligned? pred" "" => Emit barrier::bar;
+    }
+    "clusters" {
+        /// Arrival at the barrier of the cluster.
+        "barrier" "cluster arrive release|relaxed? aligned?" "" => Pick cluster::arrive;
+        /// Wait until all threads of the cluster have arrived at its barrier.
+        "barrier" "cluster wait acquire? aligned?" "" => Pick cluster::wait;
+        /// Address of the same thing in the shared memory of another block of the cluster.
+        "mapa" "shared::cluster? u32|u64" "=t t u32" => Pick cluster::mapa;
+        /// Rank of the block whose shared memory an address lies in.
+        "getctarank" "shared::cluster? u32|u64" "=u32 t" => Pick cluster::getctarank;
+        /// Order between launches that depend on each other.
+        "griddepcontrol" "launch_dependents|wait" "" => Pick cluster::griddepcontrol;
     }
 }
 

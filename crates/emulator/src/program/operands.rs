@@ -183,6 +183,11 @@ impl Emitter<'_> {
 
     /// The slot of a predicate that is read.
     pub fn predicate(&mut self, name: &str, negated: bool) -> Result<u32, LoadError> {
+        if let Some(run) = special::find_predicate(name) {
+            let slot = self.register(Type::Pred);
+            self.push_before(run, &[slot], 0);
+            return Ok(if negated { slot | NEGATED } else { slot });
+        }
         match self.find(name)? {
             Symbol::Register(Type::Pred, slot) => {
                 self.note_read(Register::Predicate(slot));

@@ -1,6 +1,6 @@
 //! `atom` and `red`.
 
-use crate::exec::address::{Generic, Global, Shared, Window, resolve};
+use crate::exec::address::{Generic, Global, Shared, SharedCluster, Window, resolve};
 use crate::exec::frame::{Frame, Lane, lanes};
 use crate::exec::watch::Touch;
 use crate::exec::{Cx, Flow, Handler, Step};
@@ -103,6 +103,7 @@ macro_rules! by_space {
         match $space {
             "global" => update::<Global, $update> as Handler,
             "shared" | "shared::cta" => update::<Shared, $update>,
+            "shared::cluster" => update::<SharedCluster, $update>,
             _ => update::<Generic, $update>,
         }
     };
@@ -125,6 +126,7 @@ fn add_f32(space: &str) -> Handler {
     match space {
         "global" => update::<Global, AddF32Flushed>,
         "shared" | "shared::cta" => update::<Shared, AddF32>,
+        "shared::cluster" => update::<SharedCluster, AddF32>,
         _ => generic,
     }
 }
@@ -175,7 +177,8 @@ pub fn atom(
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
     let operation = modifiers.one_of(&OPERATIONS).unwrap_or("");
-    let space = modifiers.one_of(&["global", "shared", "shared::cta"]).unwrap_or("");
+    let space =
+        modifiers.one_of(&["global", "shared", "shared::cta", "shared::cluster"]).unwrap_or("");
     let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
     let run = select(operation, ty, space).ok_or_else(|| crate::isa::unknown(instruction))?;
     let (to, rest) = match (instruction.opcode.as_str(), instruction.operands.as_slice()) {

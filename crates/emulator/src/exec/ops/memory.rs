@@ -1,7 +1,9 @@
 //! Loads and stores.
 
 use super::param;
-use crate::exec::address::{Const, Generic, Global, Local, Param, Shared, Window, resolve};
+use crate::exec::address::{
+    Const, Generic, Global, Local, Param, Shared, SharedCluster, Window, resolve,
+};
 use crate::exec::frame::{FULL, Frame, lanes};
 use crate::exec::watch::Touch;
 use crate::exec::{Cx, Flow, Handler, Step};
@@ -122,6 +124,7 @@ macro_rules! by_shape {
             "global" => by_shape!(@ $f, Global, $bytes, $count),
             "const" => by_shape!(@ $f, Const, $bytes, $count),
             "shared" | "shared::cta" => by_shape!(@ $f, Shared, $bytes, $count),
+            "shared::cluster" => by_shape!(@ $f, SharedCluster, $bytes, $count),
             "local" => by_shape!(@ $f, Local, $bytes, $count),
             "param" | "param::entry" => by_shape!(@ $f, Param, $bytes, $count),
             _ => None,
@@ -145,8 +148,17 @@ macro_rules! by_shape {
     };
 }
 
-const SPACES: [&str; 8] =
-    ["global", "const", "shared", "shared::cta", "local", "param", "param::entry", "param::func"];
+const SPACES: [&str; 9] = [
+    "global",
+    "const",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "param",
+    "param::entry",
+    "param::func",
+];
 
 // ---- decoding
 

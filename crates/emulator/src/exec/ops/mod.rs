@@ -78,6 +78,7 @@ macro_rules! by_bits {
 
 pub mod atomic;
 pub mod barrier;
+pub mod cluster;
 pub mod collective;
 pub mod compare;
 pub mod control;

@@ -1,5 +1,6 @@
 //! Moves between registers, vectors and addresses.
 
+use crate::exec::cluster::RANK_SHIFT;
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Flow, Handler, LOCAL_BASE, PARAM_BASE, SHARED_BASE, Step, WINDOW};
 use crate::fault::LoadError;
@@ -156,10 +157,19 @@ fn pack(
 
 /// First address of a window, and the name of its space.
 fn window(modifiers: &Modifiers<'_>) -> Option<u64> {
-    let spaces = ["global", "const", "shared", "shared::cta", "local", "param", "param::entry"];
+    let spaces = [
+        "global",
+        "const",
+        "shared",
+        "shared::cta",
+        "shared::cluster",
+        "local",
+        "param",
+        "param::entry",
+    ];
     Some(match modifiers.one_of(&spaces)? {
         "global" | "const" => 0,
-        "shared" | "shared::cta" => SHARED_BASE,
+        "shared" | "shared::cta" | "shared::cluster" => SHARED_BASE,
         "local" => LOCAL_BASE,
         _ => PARAM_BASE,
     })
@@ -180,12 +190,16 @@ pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 /// `isspacep`: whether a generic address lies in a space.
 pub fn isspacep(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    fn run<const BYTES: u64>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let row = frame.row64(op.slots[1]);
-        let inside = |lane: &usize| row[*lane].wrapping_sub(op.imm) < WINDOW;
+        let inside = |lane: &usize| row[*lane].wrapping_sub(op.imm) < BYTES;
         let value = lanes(mask).filter(inside).map(|lane| 1 << lane).sum();
         frame.set_predicate(op.slots[0], value, mask);
         Ok(Flow::Next)
     }
+    let run = match modifiers.one_of(&["shared", "shared::cta"]) {
+        Some(_) => run::<{ 1 << RANK_SHIFT }> as Handler,
+        None => run::<WINDOW>,
+    };
     Some(Pick::with(run, window(modifiers)?))
 }

@@ -80,6 +80,10 @@ pub fn find(name: &str) -> Option<Special> {
         "%globaltimer" => uniform!(wide | cx | nanoseconds(cx)),
         "%globaltimer_lo" => uniform!(|cx, _op| nanoseconds(cx) as u32),
         "%globaltimer_hi" => uniform!(|cx, _op| (nanoseconds(cx) >> 32) as u32),
+        "%cluster_ctarank" => uniform!(|cx, _op| cx.cluster.rank),
+        "%cluster_nctarank" => uniform!(|cx, _op| cx.launch.clusters.size()),
+        "%envreg1" => uniform!(|cx, _op| (cx.launch.workspace >> 32) as u32),
+        "%envreg2" => uniform!(|cx, _op| cx.launch.workspace as u32),
         "%dynamic_smem_size" => uniform!(|cx, _op| cx.launch.dynamic_shared_bytes),
         "%total_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
         _ => return None,
@@ -93,23 +97,39 @@ fn directed(base: &str) -> Option<Special> {
         "%ntid" => uniform!(|cx, op| cx.launch.block.get(op.imm as usize).copied().unwrap_or(0)),
         "%ctaid" => uniform!(|cx, op| cx.block.index.get(op.imm as usize).copied().unwrap_or(0)),
         "%nctaid" => uniform!(|cx, op| cx.launch.grid.get(op.imm as usize).copied().unwrap_or(0)),
+        "%clusterid" => uniform!(|cx, op| direction(cx.cluster.index, op)),
+        "%nclusterid" => uniform!(|cx, op| direction(cx.launch.clusters.clusters, op)),
+        "%cluster_ctaid" => uniform!(|cx, op| direction(index_in_cluster(cx), op)),
+        "%cluster_nctaid" => uniform!(|cx, op| direction(cx.launch.clusters.blocks, op)),
         _ => return None,
     })
 }
 
+/// One of three numbers, by the immediate; 0 for a fourth.
+fn direction(numbers: [u32; 3], op: &Op) -> u32 {
+    numbers.get(op.imm as usize).copied().unwrap_or(0)
+}
+
+/// The index of the block at hand in its cluster.
+fn index_in_cluster(cx: &Cx<'_>) -> [u32; 3] {
+    crate::exec::cluster::index_of(cx.cluster.rank.into(), cx.launch.clusters.blocks)
+}
+
+/// A special register that is a predicate: what reads it into slot 0.
+pub fn find_predicate(name: &str) -> Option<Handler> {
+    fn is_explicit_cluster(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let value = u32::from(cx.launch.clusters.explicit).wrapping_neg();
+        frame.set_predicate(op.slots[0], value, mask);
+        Ok(Flow::Next)
+    }
+    (name == "%is_explicit_cluster").then_some(is_explicit_cluster as Handler)
+}
+
 /// True for names of special registers that the emulator lacks.
 pub fn is_reserved(name: &str) -> bool {
-    [
-        "%envreg",
-        "%pm",
-        "%reserved_smem",
-        "%current_graph_exec",
-        "%is_explicit_cluster",
-        "%cluster",
-        "%aggr_smem_size",
-    ]
-    .iter()
-    .any(|prefix| name.starts_with(prefix))
+    ["%envreg", "%pm", "%reserved_smem", "%current_graph_exec", "%aggr_smem_size"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 fn block_number(cx: &Cx<'_>) -> u64 {

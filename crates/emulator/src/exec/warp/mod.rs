@@ -5,9 +5,12 @@
 //! so that a lane which spins on what another lane of its warp will do does not wait for ever.
 
 mod calls;
+mod cluster;
 mod together;
 
+use super::cluster::ClusterLanes;
 use super::frame::{Frame, lanes};
+use super::mbarrier::Awaited;
 use super::{Cx, Fault, Flow};
 use crate::fault::{SourceLocation, TrapKind};
 use crate::program::{LANES, Op, Program, Row32, is_library};
@@ -32,6 +35,10 @@ pub enum Wait {
     Lanes,
     /// A barrier of the block, whose instruction is the one before.
     Barrier(u32),
+    /// The barrier of the cluster, at an operation that is done once it opens.
+    Cluster,
+    /// An mbarrier, at an operation that looks at it.
+    Phase,
 }
 
 /// Lanes at the same place, by the same calls.
@@ -64,6 +71,10 @@ pub struct WarpState {
     pub local: Vec<AtomicU64>,
     /// Bytes of each lane's.
     pub local_stride: u64,
+    /// Its lanes at the barrier of the cluster.
+    pub cluster: ClusterLanes,
+    /// The mbarriers that its lanes wait for.
+    pub awaited: Awaited,
 }
 
 /// Why a warp stopped running.
@@ -127,6 +138,7 @@ impl Warp {
             self.state.alive |= u32::from(thread < threads) << lane;
         }
         self.groups.clear();
+        (self.state.cluster, self.state.awaited.expired) = (ClusterLanes::default(), 0);
         let frame = self.frame(0);
         let pc = frame.program.functions[0].entry;
         let local_end = frame.local_end;
@@ -281,6 +293,7 @@ impl Warp {
         let spent = cx.warp_instructions - before;
         // A group that polls brings the others' turn closer.
         let polled = std::mem::take(&mut cx.polled);
+        cx.cluster.changes += u64::from(polled);
         self.tick += if polled && !self.groups.is_empty() {
             (spent + 1) * (QUANTUM / QUANTUM_POLLING)
         } else {
@@ -333,7 +346,7 @@ impl Warp {
                     cx.step(frame, op, mask)?;
                 }
                 let flow = (op.run)(cx, frame, op, mask)?;
-                if WATCHED && !matches!(flow, Flow::AwaitLanes | Flow::Barrier) {
+                if WATCHED && !flow.waits() {
                     cx.done(frame, op, mask);
                 }
                 match flow {
@@ -395,6 +408,11 @@ impl Warp {
                 self.arrive(cx, &mut group).map_err(|fault| (pc, fault))?;
                 self.groups.push(group);
             }
+            Flow::AwaitCluster => self.await_cluster(cx, group).map_err(|fault| (pc, fault))?,
+            Flow::AwaitPhase => {
+                cx.await_phases(mask);
+                self.groups.push(Group { wait: Wait::Phase, ..group });
+            }
         }
         Ok(())
     }
@@ -413,6 +431,7 @@ impl Warp {
     /// Lanes end.
     fn exit(&mut self, cx: &mut Cx<'_>, mask: u32) -> Result<(), (u32, Box<Fault>)> {
         cx.warp.alive &= !mask;
+        cx.leave_cluster(mask);
         cx.exits(mask);
         self.release_lanes(cx)
     }

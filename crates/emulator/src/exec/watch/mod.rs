@@ -105,6 +105,13 @@ pub trait Observer {
     /// A barrier of the block opens, for the lanes of each warp that wait there.
     fn opens(&mut self, _cx: &Cx<'_>, _barrier: u32, _waiting: &[u32]) {}
 
+    /// Lanes of a warp arrive at the barrier of their cluster, in the phase `cx.cluster.phase`.
+    fn cluster_arrives(&mut self, _cx: &Cx<'_>, _mask: u32) {}
+
+    /// Lanes of a warp go on, past their wait at the barrier of their cluster: all threads of the
+    /// cluster have arrived in the phase before `cx.cluster.phase`.
+    fn cluster_passes(&mut self, _cx: &Cx<'_>, _mask: u32) {}
+
     /// Lanes end.
     fn exits(&mut self, _cx: &Cx<'_>, _mask: u32) {}
 }
@@ -188,6 +195,16 @@ impl<'m> Cx<'m> {
         self.tell(|own, cx| own.opens(cx, barrier, waiting));
     }
 
+    /// See [`Observer::cluster_arrives`].
+    pub fn cluster_arrives(&mut self, mask: u32) {
+        self.tell(|own, cx| own.cluster_arrives(cx, mask));
+    }
+
+    /// See [`Observer::cluster_passes`].
+    pub fn cluster_passes(&mut self, mask: u32) {
+        self.tell(|own, cx| own.cluster_passes(cx, mask));
+    }
+
     /// See [`Observer::exits`].
     pub fn exits(&mut self, mask: u32) {
         self.tell(|own, cx| own.exits(cx, mask));
@@ -201,6 +218,9 @@ impl<'m> Cx<'m> {
         };
         if let Some(offset) = within(self.block.shared.as_ptr() as u64, self.block.shared_bytes) {
             return Place::Shared(self.block.number, offset);
+        }
+        if let Some((rank, offset)) = self.cluster.owner(address, self.block.shared_bytes) {
+            return Place::Shared(self.cluster.peers[rank as usize].number, offset);
         }
         if let Some(offset) =
             within(self.warp.local.as_ptr() as u64, 8 * self.warp.local.len() as u64)
