@@ -8,6 +8,7 @@ use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
 use crate::memory::GlobalMemory;
 use crate::program::{self, Linked, Place, Program};
 use crate::ptx::{self, ast};
+use crate::system::System;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,6 +133,7 @@ impl Profile {
 pub struct Device {
     profile: Profile,
     memory: Arc<GlobalMemory>,
+    system: System,
     launches: AtomicU64,
 }
 
@@ -150,7 +152,8 @@ impl Device {
     }
 
     fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
-        Arc::new(Self { profile, memory: Arc::new(memory), launches: AtomicU64::new(0) })
+        let (memory, system) = (Arc::new(memory), System::default());
+        Arc::new(Self { profile, memory, system, launches: AtomicU64::new(0) })
     }
 
     /// What it is like.
@@ -161,6 +164,11 @@ impl Device {
     /// Its memory.
     pub fn memory(&self) -> &GlobalMemory {
         &self.memory
+    }
+
+    /// What its kernels print to, and the heap that they allocate from.
+    pub fn system(&self) -> &System {
+        &self.system
     }
 
     /// Loads a module from PTX text.
@@ -229,6 +237,7 @@ impl Device {
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed) + 1,
             schedule: self.profile.schedule,
             checks: self.profile.checks,
+            system: &self.system,
             start: std::time::Instant::now(),
         };
         let resident = match launch.cooperative {

@@ -121,6 +121,10 @@ pub enum RegionKind {
     Peer,
     /// Host memory that the device may touch.
     Host,
+    /// What a kernel allocated.
+    Heap,
+    /// What a kernel allocated and one freed.
+    FreedHeap,
     /// The shared memory of a block.
     Shared,
     /// The local memory of a thread.
@@ -131,6 +135,16 @@ pub enum RegionKind {
     Param,
 }
 
+impl RegionKind {
+    /// What it is once it has been freed.
+    pub fn freed(self) -> Self {
+        match self {
+            Self::Heap | Self::FreedHeap => Self::FreedHeap,
+            _ => Self::Freed,
+        }
+    }
+}
+
 impl fmt::Display for RegionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -138,6 +152,8 @@ impl fmt::Display for RegionKind {
             Self::Freed => "freed allocation",
             Self::Peer => "allocation of another device",
             Self::Host => "host range",
+            Self::Heap => "device-heap allocation",
+            Self::FreedHeap => "freed device-heap allocation",
             Self::Shared => "shared memory of the block",
             Self::Local => "local memory of the thread",
             Self::Const => "constant memory of the module",
@@ -299,6 +315,14 @@ pub enum TrapKind {
         /// The place it names: file, line, function.
         place: String,
     },
+    /// A kernel freed what is no live allocation of the device's heap.
+    #[error("invalid `free` of {address:#x}")]
+    InvalidFree {
+        /// What was to be freed.
+        address: u64,
+        /// Why it cannot be.
+        why: crate::memory::FreeError,
+    },
     /// No thread can run, and some have not ended.
     #[error("deadlock of {} thread{}", waiting.len(), if waiting.len() == 1 { "" } else { "s" })]
     Deadlock {
@@ -386,6 +410,7 @@ impl TrapKind {
                 Some(format!("other threads of the warp wait at PTX line {other_line}"))
             }
             Self::Assertion { place, .. } => Some(place.clone()),
+            Self::InvalidFree { why, .. } => Some(why.to_string()),
             Self::StackOverflow { bytes, limit } => {
                 Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
             }

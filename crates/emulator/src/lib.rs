@@ -13,6 +13,7 @@ pub mod memory;
 pub mod numeric;
 pub mod program;
 pub mod ptx;
+pub mod system;
 mod tensor_map;
 
 pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};

@@ -3,6 +3,7 @@
 use super::frame::{FULL, Frame, lanes};
 use super::{Cx, Fault, LOCAL_BASE, PARAM_BASE, SHARED_BASE, WINDOW};
 use crate::fault::{Access, ClusterFault, Nearest, RegionKind, Space, TrapKind};
+use crate::memory::access;
 use crate::program::{LANES, Row64};
 
 /// A state space, as a parameter of handlers.
@@ -392,6 +393,32 @@ impl Window for Generic {
         }
         generic_by_lane(cx, frame, request, at)
     }
+}
+
+/// The value of `bytes` at a generic address of one lane.
+pub fn read(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+) -> Result<u64, Box<Fault>> {
+    let load = Access::Load;
+    let request = Request { mask: 1 << lane, bytes, access: load, low: address, high: address };
+    let mut at = [0; LANES];
+    at[lane] = address;
+    if !address.is_multiple_of(u64::from(bytes)) {
+        return Err(misaligned(&at, request.mask, bytes, load, Space::Generic));
+    }
+    Generic::resolve(cx, frame, &request, &mut at)?;
+    // SAFETY: the address is aligned, and so many bytes from there live.
+    Ok(unsafe {
+        match bytes {
+            1 => u64::from(access::load_u8(at[lane])),
+            4 => u64::from(access::load_u32(at[lane])),
+            _ => access::load_u64(at[lane]),
+        }
+    })
 }
 
 fn generic_by_lane(

@@ -36,6 +36,8 @@ pub struct Frame {
     pub local_base: u64,
     /// Byte after its local memory.
     pub local_end: u64,
+    /// For each lane, the byte after what it has on the stack; `None` where nothing was put there.
+    pub stack: Option<Box<Row64>>,
 }
 
 impl Frame {
@@ -56,7 +58,14 @@ impl Frame {
             depth: 0,
             local_base: 0,
             local_end: info.local_bytes,
+            stack: None,
         }
+    }
+
+    /// The tops of the lanes' stacks.
+    pub fn stack(&mut self) -> &mut Row64 {
+        let empty = self.local_base + self.program.functions[self.function as usize].local_bytes;
+        self.stack.get_or_insert_with(|| Box::new([empty; LANES]))
     }
 
     /// A 32-bit row.

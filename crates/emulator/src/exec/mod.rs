@@ -134,6 +134,8 @@ pub struct LaunchContext<'m> {
     pub schedule: Schedule,
     /// Which checks are on.
     pub checks: Checks,
+    /// What kernels ask of the system.
+    pub system: &'m crate::system::System,
     /// When the launch began.
     pub start: std::time::Instant,
 }

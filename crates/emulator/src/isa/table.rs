@@ -3,7 +3,7 @@
 use super::{Form, Lowering};
 use crate::exec::ops::{
     atomic, barrier, cluster, collective, compare, control, convert, float, half, int, logic,
-    memory, moves,
+    memory, moves, stack, video,
 };
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -67,12 +67,16 @@ forms! {
         "min" "@int" "=t t t" => Pick int::min;
         /// The smaller of each pair.
         "min" "u16x2|s16x2" "=t t t" => Pick int::min_packed;
+        /// The smaller of each pair, or 0 if that is negative.
+        "min" "relu s16x2" "=t t t" => Pick int::min_packed_relu;
         /// The smaller, or 0 if that is negative.
         "min" "relu s32" "=t t t" => Pick int::min_relu;
         /// The larger.
         "max" "@int" "=t t t" => Pick int::max;
         /// The larger of each pair.
         "max" "u16x2|s16x2" "=t t t" => Pick int::max_packed;
+        /// The larger of each pair, or 0 if that is negative.
+        "max" "relu s16x2" "=t t t" => Pick int::max_packed_relu;
         /// The larger, or 0 if that is negative.
         "max" "relu s32" "=t t t" => Pick int::max_relu;
         /// Sum of a distance and a third operand.
@@ -93,6 +97,54 @@ forms! {
         "mad" "lo|hi cc u32|s32|u64|s64" "" => Emit int::carry;
         /// Half of a product plus a third operand and the carry flag.
         "madc" "lo|hi cc? u32|s32|u64|s64" "" => Emit int::carry;
+    }
+    "video" {
+        /// Sum of parts of words; a third word is combined with it, or it is put into that word.
+        "vadd" "u32|s32 u32|s32 u32|s32 sat? add|min|max?" "" => Emit video::scalar;
+        /// Difference of parts of words; a third word is combined with it, or it is put into that word.
+        "vsub" "u32|s32 u32|s32 u32|s32 sat? add|min|max?" "" => Emit video::scalar;
+        /// Distance of parts of words; a third word is combined with it, or it is put into that word.
+        "vabsdiff" "u32|s32 u32|s32 u32|s32 sat? add|min|max?" "" => Emit video::scalar;
+        /// The smaller of parts of words; a third word is combined with it, or it is put into that word.
+        "vmin" "u32|s32 u32|s32 u32|s32 sat? add|min|max?" "" => Emit video::scalar;
+        /// The larger of parts of words; a third word is combined with it, or it is put into that word.
+        "vmax" "u32|s32 u32|s32 u32|s32 sat? add|min|max?" "" => Emit video::scalar;
+        /// Shift of a part of a word to the left.
+        "vshl" "u32|s32 u32|s32 u32 sat? clamp|wrap add|min|max?" "" => Emit video::scalar;
+        /// Shift of a part of a word to the right.
+        "vshr" "u32|s32 u32|s32 u32 sat? clamp|wrap add|min|max?" "" => Emit video::scalar;
+        /// Comparison of parts of words.
+        "vset" "u32|s32 u32|s32 eq|ne|lt|le|gt|ge add|min|max?" "" => Emit video::scalar;
+        /// Product of parts of words and a third operand, scaled.
+        "vmad" "u32|s32 u32|s32 u32|s32 po? sat? shr7|shr15?" "" => Emit video::scalar;
+        /// Sums of halves side by side, or their sum.
+        "vadd2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Differences of halves side by side, or their sum.
+        "vsub2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Averages of halves side by side, or their sum.
+        "vavrg2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Distances of halves side by side, or their sum.
+        "vabsdiff2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// The smaller of halves side by side, or their sum.
+        "vmin2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// The larger of halves side by side, or their sum.
+        "vmax2" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Comparisons of halves side by side, or how many hold.
+        "vset2" "u32|s32 u32|s32 eq|ne|lt|le|gt|ge add?" "" => Emit video::simd;
+        /// Sums of bytes side by side, or their sum.
+        "vadd4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Differences of bytes side by side, or their sum.
+        "vsub4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Averages of bytes side by side, or their sum.
+        "vavrg4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Distances of bytes side by side, or their sum.
+        "vabsdiff4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// The smaller of bytes side by side, or their sum.
+        "vmin4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// The larger of bytes side by side, or their sum.
+        "vmax4" "u32|s32 u32|s32 u32|s32 sat|add?" "" => Emit video::simd;
+        /// Comparisons of bytes side by side, or how many hold.
+        "vset4" "u32|s32 u32|s32 eq|ne|lt|le|gt|ge add?" "" => Emit video::simd;
     }
     "logic and shifts" {
         /// Bitwise and.
@@ -135,6 +187,8 @@ forms! {
         "fns" "b32" "=b32 b32 b32 s32" => Pick logic::fns;
         /// Any function of three bits, for each bit.
         "lop3" "b32" "=t t t t imm" => Pick logic::lop3;
+        /// Any function of three bits, and whether any bit is set, combined with a predicate.
+        "lop3" "and|or b32" "=t|p t t t imm pred" => Pick logic::lop3_pred;
         /// Four bytes out of eight.
         "prmt" "b32 f4e|b4e|rc8|ecl|ecr|rc16?" "=t t t b32" => Pick logic::prmt;
         /// Low bits, extended.
@@ -266,7 +320,7 @@ forms! {
         /// The larger magnitude, with the product of the signs.
         "max" "NaN? xorsign abs bf16|bf16x2" "=t t t" => Pick half::max;
         /// Power of two, nearly.
-        "ex2" "approx f16|f16x2" "=t t" => Pick half::ex2;
+        "ex2" "approx ftz? f16|f16x2" "=t t" => Pick half::ex2;
         /// Power of two, nearly.
         "ex2" "approx ftz bf16|bf16x2" "=t t" => Pick half::ex2;
         /// Hyperbolic tangent, nearly.
@@ -312,17 +366,21 @@ forms! {
         /// Brain half to half.
         "cvt" "@round f16 bf16" "=t u" => Pick convert::float_to_float;
         /// To a narrower format.
-        "cvt" "rn|rz relu? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
+        "cvt" "rn|rz relu? satfinite? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
         /// Two floats to a pair of halves, the first to the upper.
-        "cvt" "rn|rz relu? f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
+        "cvt" "rn|rz relu? satfinite? f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
         /// To 10 bits of mantissa.
-        "cvt" "rna tf32 f32" "=b32 f32" => Pick convert::tf32;
+        "cvt" "rna satfinite? tf32 f32" "=b32 f32" => Pick convert::tf32;
         /// To 10 bits of mantissa.
-        "cvt" "rn|rz relu? tf32 f32" "=b32 f32" => Pick convert::tf32;
+        "cvt" "rn|rz satfinite? relu? tf32 f32" "=b32 f32" => Pick convert::tf32;
         /// Two floats to a pair of bytes, the first to the upper.
         "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f32" "=b16 f32 f32" => Pick convert::to_byte_pair;
         /// Two halves to a pair of bytes.
         "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f16x2" "=b16 b32" => Pick convert::to_byte_pair;
+        /// Two numbers, clamped, side by side.
+        "cvt" "pack sat u16|s16 s32" "=b32 s32 s32" => Pick convert::pack_halves;
+        /// Two numbers, clamped, side by side below what a third holds.
+        "cvt" "pack sat u8|s8|u4|s4|u2|s2 s32 b32" "=b32 s32 s32 b32" => Pick convert::pack_small;
         /// A pair of bytes to two halves.
         "cvt" "rn relu? f16x2 e4m3x2|e5m2x2" "=b32 b16" => Pick convert::from_byte_pair;
     }
@@ -331,10 +389,22 @@ forms! {
         "setp" "@compare|@unordered ftz? @bits|@int|f16|bf16|f32|f64" "=p|q t t" => Pick compare::setp;
         /// Comparison combined with a predicate.
         "setp" "@compare|@unordered @bool ftz? @bits|@int|f16|bf16|f32|f64" "=p|q t t pred" => Pick compare::setp;
+        /// Comparisons of pairs to two predicates, the first for the lower halves.
+        "setp" "@compare|@unordered ftz? f16x2|bf16x2" "=p|q t t" => Pick compare::setp_pair;
+        /// Comparisons of pairs, each combined with a predicate.
+        "setp" "@compare|@unordered @bool ftz? f16x2|bf16x2" "=p|q t t pred" => Pick compare::setp_pair;
         /// Comparison to a number.
-        "set" "@compare|@unordered ftz? u32|s32|f32 @bits|@int|f16|bf16|f32|f64" "=t u u" => Pick compare::set;
+        "set" "@compare|@unordered ftz? u32|s32|f32|f16|bf16 @bits|@int|f16|bf16|f32|f64" "=t u u" => Pick compare::set;
         /// Comparison combined with a predicate, to a number.
-        "set" "@compare|@unordered @bool ftz? u32|s32|f32 @bits|@int|f16|bf16|f32|f64" "=t u u pred" => Pick compare::set;
+        "set" "@compare|@unordered @bool ftz? u32|s32|f32|f16|bf16 @bits|@int|f16|bf16|f32|f64" "=t u u pred" => Pick compare::set;
+        /// Comparison to a number of 16 bits.
+        "set" "@compare|@unordered ftz? u16|s16 f16|bf16" "=t u u" => Pick compare::set;
+        /// Comparison combined with a predicate, to a number of 16 bits.
+        "set" "@compare|@unordered @bool ftz? u16|s16 f16|bf16" "=t u u pred" => Pick compare::set;
+        /// Comparisons of pairs to pairs of numbers.
+        "set" "@compare|@unordered ftz? f16x2|bf16x2|u32|s32 f16x2|bf16x2" "=t u u" => Pick compare::set_pair;
+        /// Comparisons of pairs, each combined with a predicate, to pairs of numbers.
+        "set" "@compare|@unordered @bool ftz? f16x2|bf16x2|u32|s32 f16x2|bf16x2" "=t u u pred" => Pick compare::set_pair;
         /// One of two values, by a predicate.
         "selp" "@bits|@int|f32|f64" "=t t t pred" => Pick compare::selp;
         /// One of two values, by the sign of a third.
@@ -346,39 +416,71 @@ forms! {
         /// Copy of a predicate.
         "mov" "pred" "=pred pred" => Pick moves::mov_pred;
         /// Copy of bits; a vector is put together or taken apart.
-        "mov" "@bits" "" => Emit moves::mov_bits;
+        "mov" "@bits|b128" "" => Emit moves::mov_bits;
         /// Address of a space to a generic address.
         "cvta" "global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta;
         /// Generic address to an address of a space.
         "cvta" "to global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
+        /// Memory on the thread's stack.
+        "alloca" "u32|u64" "" => Emit stack::alloca;
+        /// The top of the thread's stack.
+        "stacksave" "u32|u64" "=t" => Pick stack::save;
+        /// Back to a top of the thread's stack.
+        "stackrestore" "u32|u64" "t" => Pick stack::restore;
         /// Whether a generic address lies in a space.
         "isspacep" "global|shared|shared::cta|shared::cluster|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
     }
     "memory" {
         /// Load. Cache hints change nothing here.
-        "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load of data that nobody writes.
-        "ld" "global ca|cg|cs? nc @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "global ca|cg|cs? nc @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that is never left out.
         "ld" "volatile global|const|shared|shared::cta|shared::cluster|local|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that other threads may race with; `acquire` orders what follows.
-        "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        /// Load from a device's registers.
+        "ld" "mmio relaxed? sys global? @mem" "" => Emit memory::ld;
         /// Load of data that is the same for the warp.
         "ldu" "global? v2|v4? @mem" "" => Emit memory::ld;
         /// Store. Cache hints change nothing here.
-        "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
+        "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store that is never left out.
         "st" "volatile global|shared|shared::cta|shared::cluster|local? v2|v4? @mem" "" => Emit memory::st;
         /// Store that other threads may race with; `release` orders what came before.
-        "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? v2|v4? @mem" "" => Emit memory::st;
+        "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
+        /// Store to a device's registers.
+        "st" "mmio relaxed? sys global? @mem" "" => Emit memory::st;
         /// Hint to fetch a cache line.
         "prefetch" "global|local? L1|L2|L2::evict_last|L2::evict_normal" "" => Emit memory::hint;
+        /// Hint to fetch a tensor map.
+        "prefetch" "const|param? tensormap" "" => Emit memory::hint;
+        /// Hint to keep a range in the cache.
+        "applypriority" "global? L2::evict_normal" "" => Emit memory::hint;
+        /// Hint that a range need not be written back. Its bytes stay as they are.
+        "discard" "global? L2" "" => Emit memory::hint;
+        /// A policy of the cache, for a part of all accesses.
+        "createpolicy" "fractional @policy @policy? b64" "=b64 f32?" => Pick memory::policy;
+        /// A policy of the cache, for a range.
+        "createpolicy" "range global? @policy @policy? b64" "" => Emit memory::range_policy;
+        /// A policy of the cache, from a property.
+        "createpolicy" "cvt L2 b64" "=b64 b64" => Pick moves::mov;
         /// Hint to fetch a cache line through the uniform cache.
         "prefetchu" "L1" "" => Emit memory::hint;
         /// Fence.
         "membar" "cta|gl|sys" "" => Pick memory::full_fence;
+        /// Fence between ways to the same memory.
+        "membar" "proxy alias|async global|shared::cta|shared::cluster?" "" => Pick memory::full_fence;
         /// Fence.
         "fence" "sc|acq_rel|acquire|release? @scope" "" => Pick memory::full_fence;
+        /// Fence between ways to the same memory.
+        "fence" "proxy alias|async" "" => Pick memory::full_fence;
+        /// Fence between ways to the same memory.
+        "fence" "proxy async global|shared::cta|shared::cluster" "" => Pick memory::full_fence;
+        /// Fence behind which a tensor map may be used that was written before it.
+        "fence" "proxy tensormap::generic release @scope" "" => Pick memory::full_fence;
+        /// Fence behind which a tensor map may be used that was written before a release.
+        "fence" "proxy tensormap::generic acquire @scope" "" => Emit memory::map_fence;
     }
     "control" {
         /// Jump.
@@ -388,7 +490,7 @@ forms! {
         /// Call.
         "call" "uni?" "" => Emit control::call;
         /// Return; from a kernel, the end of the thread.
-        "ret" "uni?" "" => Pick control::select_ret;
+        "ret" "uni?" "" => Emit control::lower_ret;
         /// End of the thread.
         "exit" "" "" => Pick control::exit;
         /// End of the kernel, as an error.
@@ -402,21 +504,45 @@ forms! {
     }
     "atomics" {
         /// Read-modify-write. Every one is sequentially consistent here.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
-        /// Read-modify-write, spelled as in the CUDA headers.
-        "atom" "add relaxed|acquire|release|acq_rel @scope u32|s32|u64|s64" "" => Emit atomic::atom;
-        /// Read-modify-write of bits, spelled as in the CUDA headers.
-        "atom" "and|or|xor|exch|cas relaxed|acquire|release|acq_rel @scope b32|b64" "" => Emit atomic::atom;
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Read-modify-write. Every one is sequentially consistent here. The operation stands first.
+        "atom" "add|min|max|inc|dec @order? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Read-modify-write of bits.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? and|or|xor|exch|cas b16|b32|b64" "" => Emit atomic::atom;
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
+        /// Read-modify-write of bits. The operation stands first.
+        "atom" "and|or|xor @order? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
+        /// Exchange, perhaps only where what is expected is there.
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? exch|cas @hint? b16|b32|b64|b128" "" => Emit atomic::atom;
+        /// Exchange, perhaps only where what is expected is there. The operation stands first.
+        "atom" "exch|cas @order? @scope? global|shared|shared::cta|shared::cluster? b16|b32|b64|b128" "" => Emit atomic::atom;
         /// Sum of halves.
-        "atom" "relaxed|acquire|release|acq_rel? @scope? global|shared|shared::cta|shared::cluster? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sum of halves. The operation stands first.
+        "atom" "add noftz @order? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sums of floats side by side.
+        "atom" "@order? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
+        /// Sums and the like of halves side by side.
+        "atom" "@order? @scope? global? add|min|max noftz @hint? v2|v4|v8 f16|bf16" "" => Emit atomic::atom;
+        /// Sums and the like of pairs of halves side by side.
+        "atom" "@order? @scope? global? add|min|max noftz @hint? v2|v4 f16x2|bf16x2" "" => Emit atomic::atom;
         /// Update without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Update without a result. The operation stands first.
+        "red" "add|min|max|inc|dec relaxed|release? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Update of bits without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? and|or|xor b32|b64" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
+        /// Update of bits without a result. The operation stands first.
+        "red" "and|or|xor relaxed|release? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
         /// Sum of halves without a result.
-        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add noftz f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sum of halves without a result. The operation stands first.
+        "red" "add noftz relaxed|release? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sums of floats side by side.
+        "red" "relaxed|release? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
+        /// Sums and the like of halves side by side.
+        "red" "relaxed|release? @scope? global? add|min|max noftz @hint? v2|v4|v8 f16|bf16" "" => Emit atomic::atom;
+        /// Sums and the like of pairs of halves side by side.
+        "red" "relaxed|release? @scope? global? add|min|max noftz @hint? v2|v4 f16x2|bf16x2" "" => Emit atomic::atom;
     }
     "warp" {
         /// Value of another lane.

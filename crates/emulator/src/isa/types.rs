@@ -93,6 +93,11 @@ impl Type {
         self.bits().div_ceil(8)
     }
 
+    /// Rows of a frame that hold a value.
+    pub fn rows(self) -> u32 {
+        if self == Self::B128 { 2 } else { 1 }
+    }
+
     /// `.s8` to `.s64`.
     pub fn is_signed(self) -> bool {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)

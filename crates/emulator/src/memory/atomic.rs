@@ -9,6 +9,7 @@ use std::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Mutex, PoisonError};
 
 macro_rules! cell {
     ($name:ident, $int:ty, $atomic:ty) => {
@@ -159,6 +160,40 @@ update! {
     add_bf16x2(u32) = cell_u32, |old, b| half::both2(old, b, half::add::<Bf16>);
 }
 
+macro_rules! ordered_halves {
+    ($($(#[$doc:meta])* $name:ident($int:ty) = $cell:ident, $format:ty, $pick:ident, $both:tt;)*) => {
+        update! {$(
+            $(#[$doc])*
+            $name($int) = $cell, |old, b| ordered_halves!(@ $both, old, b, $format, $pick);
+        )*}
+    };
+    (@ one, $old:ident, $b:ident, $format:ty, $pick:ident) => {
+        half::pick::<$format>($old, $b, float::$pick)
+    };
+    (@ two, $old:ident, $b:ident, $format:ty, $pick:ident) => {
+        half::both2($old, $b, |old, b| half::pick::<$format>(old, b, float::$pick))
+    };
+}
+
+ordered_halves! {
+    /// `atom.min.noftz.f16`
+    min_f16(u16) = cell_u16, F16, min_f32, one;
+    /// `atom.max.noftz.f16`
+    max_f16(u16) = cell_u16, F16, max_f32, one;
+    /// `atom.min.noftz.bf16`
+    min_bf16(u16) = cell_u16, Bf16, min_f32, one;
+    /// `atom.max.noftz.bf16`
+    max_bf16(u16) = cell_u16, Bf16, max_f32, one;
+    /// `atom.min.noftz.f16x2`
+    min_f16x2(u32) = cell_u32, F16, min_f32, two;
+    /// `atom.max.noftz.f16x2`
+    max_f16x2(u32) = cell_u32, F16, max_f32, two;
+    /// `atom.min.noftz.bf16x2`
+    min_bf16x2(u32) = cell_u32, Bf16, min_f32, two;
+    /// `atom.max.noftz.bf16x2`
+    max_bf16x2(u32) = cell_u32, Bf16, max_f32, two;
+}
+
 /// Sum on bits.
 fn sum_f32(a: u32, b: u32) -> u32 {
     let rounding = Rounding::NearestEven;
@@ -174,4 +209,56 @@ fn sum_f64(a: u64, b: u64) -> u64 {
 /// A subnormal becomes the zero of its sign.
 fn flush(bits: u32) -> u32 {
     float::ftz(f32::from_bits(bits)).to_bits()
+}
+
+// ---- 128 bits
+
+/// Locks that make accesses of 128 bits one step, by address.
+static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+
+/// What was there, after `update` said what is to be there; `None` leaves it.
+///
+/// # Safety
+/// `address` is a multiple of 16; its bytes are mapped for writing and only touched by atomic
+/// accesses while this runs.
+unsafe fn update_u128(address: u64, update: impl Fn(u128) -> Option<u128>) -> u128 {
+    let lock = &LOCKS[(address / 16) as usize % LOCKS.len()];
+    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the caller vouches for both halves.
+    let (low, high) = unsafe { (cell_u64(address), cell_u64(address + 8)) };
+    let old = u128::from(low.load(SeqCst)) | u128::from(high.load(SeqCst)) << 64;
+    if let Some(new) = update(old) {
+        low.store(new as u64, SeqCst);
+        high.store((new >> 64) as u64, SeqCst);
+    }
+    old
+}
+
+/// A load of 128 bits that sees no half of a store.
+///
+/// # Safety
+/// `address` is a multiple of 16; its bytes are mapped and only touched by atomic accesses while
+/// this runs.
+pub unsafe fn load_u128(address: u64) -> u128 {
+    // SAFETY: the caller vouches for the address, and nothing is written.
+    unsafe { update_u128(address, |_| None) }
+}
+
+/// `atom.exch.b128`
+///
+/// # Safety
+/// `address` is a multiple of 16; its bytes are mapped for writing and only touched by atomic
+/// accesses while this runs.
+pub unsafe fn exch_u128(address: u64, operand: u128) -> u128 {
+    // SAFETY: the caller vouches for the address.
+    unsafe { update_u128(address, |_| Some(operand)) }
+}
+
+/// `atom.cas.b128`
+///
+/// # Safety
+/// As for [`exch_u128`].
+pub unsafe fn cas_u128(address: u64, expected: u128, new: u128) -> u128 {
+    // SAFETY: the caller vouches for the address.
+    unsafe { update_u128(address, |old| (old == expected).then_some(new)) }
 }

@@ -128,7 +128,7 @@ struct Region {
 
 impl Region {
     fn is_live(&self) -> bool {
-        self.kind != RegionKind::Freed
+        !matches!(self.kind, RegionKind::Freed | RegionKind::FreedHeap)
     }
 
     /// Whether kernels of this device may touch it.
@@ -253,10 +253,35 @@ impl GlobalMemory {
     /// # Errors
     /// The system has no memory left, or nothing was asked for.
     pub fn alloc_host(&self, bytes: u64) -> Result<u64, AllocError> {
+        self.take_uncharged(bytes, RegionKind::Host)
+    }
+
+    /// Allocates device memory of the heap that kernels have; it does not count as the host's.
+    ///
+    /// # Errors
+    /// The system has no memory left, or nothing was asked for.
+    pub fn alloc_heap(&self, bytes: u64) -> Result<u64, AllocError> {
+        self.take_uncharged(bytes, RegionKind::Heap)
+    }
+
+    /// Frees an allocation of [`GlobalMemory::alloc_heap`]. Returns its length.
+    ///
+    /// # Errors
+    /// `address` is not the base of a live one.
+    pub fn free_heap(&self, address: u64) -> Result<u64, FreeError> {
+        let bytes = self.find(address).map_or(0, |found| found.len);
+        self.release(address, RegionKind::Heap).map(|()| bytes)
+    }
+
+    fn take_uncharged(&self, bytes: u64, kind: RegionKind) -> Result<u64, AllocError> {
         let mut state = self.write_state();
         let error = self.full(&state, bytes);
         let base = if bytes == 0 { None } else { state.take(bytes) }.ok_or(error)?;
-        state.regions.insert(base, self.host_region(bytes, true));
+        let region = match kind {
+            RegionKind::Host => self.host_region(bytes, true),
+            _ => Region { bytes, kind, owned: true, device: self.device, given: 0 },
+        };
+        state.regions.insert(base, region);
         Ok(base)
     }
 
@@ -374,7 +399,7 @@ impl GlobalMemory {
     fn release(&self, address: u64, kind: RegionKind) -> Result<(), FreeError> {
         let mut state = self.write_state();
         match state.regions.get_mut(&address) {
-            Some(region) if region.owned && region.kind == kind => region.kind = RegionKind::Freed,
+            Some(region) if region.owned && region.kind == kind => region.kind = kind.freed(),
             _ => return Err(state.why_not_free(address)),
         }
         if kind == RegionKind::Allocation {
@@ -461,7 +486,7 @@ impl State {
     fn why_not_free(&self, address: u64) -> FreeError {
         match self.regions.range(..=address).next_back() {
             Some((&base, region)) if address - base < region.bytes => match region.kind {
-                RegionKind::Freed => FreeError::AlreadyFreed { address },
+                RegionKind::Freed | RegionKind::FreedHeap => FreeError::AlreadyFreed { address },
                 _ if address != base => FreeError::Interior { address, base },
                 found => FreeError::OtherKind { address, found },
             },

@@ -100,6 +100,15 @@ pub fn relu<H: Half>(bits: u16) -> u16 {
     }
 }
 
+/// `.satfinite`: an infinity becomes the largest number.
+#[inline]
+pub fn finite<H: Half>(bits: u16) -> u16 {
+    match H::widen(bits).is_infinite() {
+        true => bits - 1,
+        false => bits,
+    }
+}
+
 /// `add`
 #[inline]
 pub fn add<H: Half>(a: u16, b: u16) -> u16 {

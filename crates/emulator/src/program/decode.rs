@@ -3,10 +3,10 @@
 use super::emitter::{Emitter, ParamHome};
 use super::layout::{self, Linked};
 use super::scope::{Base, Symbol};
-use super::{Program, Span};
+use super::{Passed, Program, Span};
 use crate::exec::ops::control;
 use crate::fault::LoadError;
-use crate::isa;
+use crate::isa::{self, Type};
 use crate::ptx::ast::{Function, Statement, Variable};
 
 /// The program of the function `name` and of all that it can reach.
@@ -43,6 +43,7 @@ fn function(emitter: &mut Emitter<'_>, name: &str, function: &Function) -> Resul
 
 /// A body may end without `ret`.
 fn return_from(emitter: &mut Emitter<'_>) -> Result<(), LoadError> {
+    control::give_back(emitter);
     emitter.push_before(control::ret, &[], 0);
     emitter.end();
     Ok(())
@@ -57,21 +58,50 @@ fn declare_params(emitter: &mut Emitter<'_>, function: &Function) -> Result<(), 
         }
         return Ok(());
     }
-    let returns = frame_params(emitter, &function.returns)?;
-    let params = frame_params(emitter, &function.params)?;
+    let returns = frame_params(emitter, &function.returns, |emitter, passed| {
+        emitter.returned.push(passed);
+    })?;
+    let params = frame_params(emitter, &function.params, control::take_over)?;
+    emitter.end();
     let info = emitter.info();
     (info.returns, info.params) = (returns, params);
     Ok(())
 }
 
-fn frame_params(emitter: &mut Emitter<'_>, variables: &[Variable]) -> Result<Vec<Span>, LoadError> {
-    variables.iter().map(|variable| frame_param(emitter, variable)).collect()
+/// Gives parameters their places. `pass` is told those that are registers.
+fn frame_params(
+    emitter: &mut Emitter<'_>,
+    variables: &[Variable],
+    pass: fn(&mut Emitter<'_>, Passed),
+) -> Result<Vec<Span>, LoadError> {
+    let mut spans = Vec::new();
+    for variable in variables {
+        let span = match variable.space.as_str() {
+            "reg" => register_param(emitter, variable, pass)?,
+            _ => frame_param(emitter, variable)?,
+        };
+        spans.push(span);
+    }
+    Ok(spans)
+}
+
+fn register_param(
+    emitter: &mut Emitter<'_>,
+    variable: &Variable,
+    pass: fn(&mut Emitter<'_>, Passed),
+) -> Result<Span, LoadError> {
+    let ty = layout::element(variable)?;
+    if ty == Type::Pred {
+        return Err(emitter.invalid("a predicate cannot be passed"));
+    }
+    let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
+    let slot = emitter.register(ty);
+    emitter.scope().declare(&variable.name, Symbol::Register(ty, slot));
+    pass(emitter, Passed { ty, slot, span });
+    Ok(span)
 }
 
 fn frame_param(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<Span, LoadError> {
-    if variable.space == "reg" {
-        return Err(emitter.invalid("parameters in registers are not supported; use `.param`"));
-    }
     let (bytes, align) = layout::size(variable)?;
     let span = emitter.place_param(bytes, align)?;
     let place = Symbol::Place(Base::FrameParam(span.row * 4), bytes);
@@ -130,11 +160,6 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
 
 fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadError> {
     let ty = layout::element(variable)?;
-    if ty.bits() > 64 {
-        return Err(
-            emitter.invalid(format!("registers of type `.{}` are not supported", ty.word()))
-        );
-    }
     let count = variable.range.unwrap_or(1);
     if count > MAX_REGISTERS {
         return Err(emitter.invalid(format!("{count} registers are too many")));

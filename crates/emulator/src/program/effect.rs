@@ -19,7 +19,7 @@ impl Register {
     pub fn of(ty: Type, slot: u32) -> Self {
         match ty {
             Type::Pred => Self::Predicate(slot & !NEGATED),
-            _ if ty.bits() == 64 => Self::Wide(slot),
+            _ if ty.bits() >= 64 => Self::Wide(slot),
             _ => Self::Narrow(slot),
         }
     }

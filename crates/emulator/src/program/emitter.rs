@@ -6,7 +6,7 @@ use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
 use super::{
-    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Program, SINK, SharedVariable, Span,
+    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Passed, Program, SINK, SharedVariable, Span,
 };
 use crate::exec::Handler;
 use crate::fault::LoadError;
@@ -53,6 +53,8 @@ pub struct Emitter<'m> {
     effect: Effect,
     after: Vec<Op>,
     info: FunctionInfo,
+    /// Registers that the function at hand returns.
+    pub returned: Vec<Passed>,
     scopes: Vec<Scope>,
     parents: Vec<usize>,
     labels: HashMap<(usize, String), u32>,
@@ -90,6 +92,7 @@ impl<'m> Emitter<'m> {
             effect: Effect::default(),
             after: Vec::new(),
             info: FunctionInfo::default(),
+            returned: Vec::new(),
             scopes: Vec::new(),
             parents: Vec::new(),
             labels: HashMap::new(),
@@ -203,6 +206,16 @@ impl<'m> Emitter<'m> {
         }
     }
 
+    /// Notes that the instruction at hand reads the registers that hold a value of a type.
+    pub fn note_reads(&mut self, ty: Type, slot: u32) {
+        (0..ty.rows()).for_each(|row| self.note_read(Register::of(ty, slot + row)));
+    }
+
+    /// Notes that the instruction at hand writes the registers that hold a value of a type.
+    pub fn note_writes(&mut self, ty: Type, slot: u32) {
+        (0..ty.rows()).for_each(|row| self.note_write(Register::of(ty, slot + row)));
+    }
+
     /// Notes that the instruction at hand reads a register.
     pub fn note_read(&mut self, register: Register) {
         self.effect.reads.push(register);
@@ -260,6 +273,7 @@ impl<'m> Emitter<'m> {
             FunctionInfo { name: name.to_owned(), entry: self.here(), ..FunctionInfo::default() };
         self.home = home;
         self.param_row = 0;
+        self.returned.clear();
         (self.sinks, self.carry) = ([None; 2], None);
         self.lines.forget();
         self.enter_scope();
@@ -429,6 +443,16 @@ impl<'m> Emitter<'m> {
         Ok(Span { row, rows })
     }
 
+    /// The first free row of parameter memory, for [`Emitter::reset_params`].
+    pub fn param_mark(&self) -> u32 {
+        self.param_row
+    }
+
+    /// Frees the rows of parameter memory from a mark on.
+    pub fn reset_params(&mut self, mark: u32) {
+        self.param_row = mark;
+    }
+
     // ---- registers and constants
 
     /// A fresh register of the bank that holds `ty`.
@@ -440,11 +464,11 @@ impl<'m> Emitter<'m> {
     pub fn registers(&mut self, ty: Type, count: u32) -> u32 {
         let counter = match ty {
             Type::Pred => &mut self.info.predicates,
-            _ if ty.bits() == 64 => &mut self.info.rows64,
+            _ if ty.bits() >= 64 => &mut self.info.rows64,
             _ => &mut self.info.rows32,
         };
         let first = *counter;
-        *counter += count;
+        *counter += count * ty.rows();
         first
     }
 
@@ -452,6 +476,9 @@ impl<'m> Emitter<'m> {
     pub fn sink(&mut self, ty: Type) -> u32 {
         if ty == Type::Pred {
             return SINK;
+        }
+        if ty == Type::B128 {
+            return self.register(ty);
         }
         let bank = usize::from(ty.bits() == 64);
         if let Some(slot) = self.sinks[bank] {

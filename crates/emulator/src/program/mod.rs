@@ -15,13 +15,13 @@ mod scope;
 pub use decode::decode;
 pub use effect::{Effect, Register};
 pub use emitter::{Emitter, ParamHome};
-pub use layout::{Linked, Place, param_layout, size};
+pub use layout::{Linked, Place, element, param_layout, size};
 pub use lines::is_library;
 pub use operands::Address;
 
 use crate::exec::Handler;
 use crate::fault::SourceLocation;
-use crate::isa::Order;
+use crate::isa::{Order, Type};
 use std::collections::HashMap;
 
 /// Lanes of a warp.
@@ -66,6 +66,17 @@ pub struct Span {
     pub row: u32,
     /// Rows.
     pub rows: u32,
+}
+
+/// A register that is a parameter of a function, or that one returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Its type.
+    pub ty: Type,
+    /// Its slot.
+    pub slot: u32,
+    /// Where its value lies during a call.
+    pub span: Span,
 }
 
 /// A decoded function.

@@ -34,6 +34,7 @@ impl Emitter<'_> {
         match operand {
             Operand::Name(name) => self.named_source(name, 0, ty, relaxed),
             Operand::NameOffset(name, offset) => self.named_source(name, *offset, ty, relaxed),
+            Operand::Number(_) if ty == Type::B128 => Err(self.not_a(operand, ty)),
             Operand::Number(number) => {
                 let bits = number_bits(*number, ty).ok_or_else(|| self.not_a(operand, ty))?;
                 Ok(self.constant(ty, truncate(bits, ty)))
@@ -57,7 +58,7 @@ impl Emitter<'_> {
         }
         match self.find(name)? {
             Symbol::Register(own, slot) if offset == 0 => {
-                self.note_read(Register::of(own, slot));
+                self.note_reads(own, slot);
                 self.narrowed(own, slot, ty, relaxed)
             }
             Symbol::Register(..) => {
@@ -157,7 +158,7 @@ impl Emitter<'_> {
             Symbol::Register(own, slot) => (own, slot),
             Symbol::Place(..) => return Err(self.invalid(format!("`{name}` is not a register"))),
         };
-        self.note_write(Register::of(own, slot));
+        self.note_writes(own, slot);
         let (have, want) = (own.bits(), ty.bits());
         if (own == Type::Pred) != (ty == Type::Pred) || (have < want && want > 8) {
             return Err(self.mismatch(own, ty));
@@ -165,7 +166,7 @@ impl Emitter<'_> {
         if have == want || (want == 8 && have < 16) {
             return Ok(slot);
         }
-        if !relaxed {
+        if !relaxed || have > 64 {
             return Err(self.mismatch(own, ty));
         }
         self.extended(slot, have, ty)
@@ -261,6 +262,17 @@ impl Emitter<'_> {
             Symbol::Place(base, _) => {
                 Ok(Address::Row(self.place_value(base, *offset, Type::U64)?, 0))
             }
+        }
+    }
+
+    /// The type of a register; `None` for what is none.
+    pub fn register_type(&mut self, operand: &Operand) -> Option<Type> {
+        match operand {
+            Operand::Name(name) => match self.find(name) {
+                Ok(Symbol::Register(ty, _)) => Some(ty),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

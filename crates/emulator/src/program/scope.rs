@@ -89,7 +89,7 @@ impl Scope {
             let digits = name.strip_prefix(range.prefix.as_str())?;
             let plain = digits == "0" || !digits.starts_with('0');
             let index: u32 = digits.parse().ok().filter(|index| plain && *index < range.count)?;
-            Some(Symbol::Register(range.ty, range.first + index))
+            Some(Symbol::Register(range.ty, range.first + index * range.ty.rows()))
         })
     }
 

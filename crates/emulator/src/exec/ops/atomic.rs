@@ -8,7 +8,7 @@ use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
 use crate::memory::atomic;
 use crate::program::{Address, Emitter, LANES, Op};
-use crate::ptx::ast::Instruction;
+use crate::ptx::ast::{Instruction, Operand};
 
 /// Slot of the address.
 const BASE: usize = 5;
@@ -56,6 +56,14 @@ updates! {
     AddBf16x2(u32) = |at, b, _c| atomic::add_bf16x2(at, b);
     AddF16(u16) = |at, b, _c| atomic::add_f16(at, b as u16).into();
     AddBf16(u16) = |at, b, _c| atomic::add_bf16(at, b as u16).into();
+    MinF16(u16) = |at, b, _c| atomic::min_f16(at, b as u16).into();
+    MaxF16(u16) = |at, b, _c| atomic::max_f16(at, b as u16).into();
+    MinBf16(u16) = |at, b, _c| atomic::min_bf16(at, b as u16).into();
+    MaxBf16(u16) = |at, b, _c| atomic::max_bf16(at, b as u16).into();
+    MinF16x2(u32) = |at, b, _c| atomic::min_f16x2(at, b);
+    MaxF16x2(u32) = |at, b, _c| atomic::max_f16x2(at, b);
+    MinBf16x2(u32) = |at, b, _c| atomic::min_bf16x2(at, b);
+    MaxBf16x2(u32) = |at, b, _c| atomic::max_bf16x2(at, b);
     MinU32(u32) = |at, b, _c| atomic::min_u32(at, b);
     MinS32(u32) = |at, b, _c| atomic::min_i32(at, b as i32) as u32;
     MinU64(u64) = |at, b, _c| atomic::min_u64(at, b);
@@ -142,6 +150,14 @@ fn select(operation: &str, ty: Type, space: &str) -> Option<Handler> {
         ("add", Bf16x2) => by_space!(space, AddBf16x2),
         ("add", F16) => by_space!(space, AddF16),
         ("add", Bf16) => by_space!(space, AddBf16),
+        ("min", F16) => by_space!(space, MinF16),
+        ("max", F16) => by_space!(space, MaxF16),
+        ("min", Bf16) => by_space!(space, MinBf16),
+        ("max", Bf16) => by_space!(space, MaxBf16),
+        ("min", F16x2) => by_space!(space, MinF16x2),
+        ("max", F16x2) => by_space!(space, MaxF16x2),
+        ("min", Bf16x2) => by_space!(space, MinBf16x2),
+        ("max", Bf16x2) => by_space!(space, MaxBf16x2),
         ("min", U32) => by_space!(space, MinU32),
         ("min", S32) => by_space!(space, MinS32),
         ("min", U64) => by_space!(space, MinU64),
@@ -170,17 +186,26 @@ fn select(operation: &str, ty: Type, space: &str) -> Option<Handler> {
 const OPERATIONS: [&str; 10] =
     ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
 
-/// `atom`, `red`. Every one is sequentially consistent, whatever order it asks for.
-pub fn atom(
+const SPACES: [&str; 4] = ["global", "shared", "shared::cta", "shared::cluster"];
+
+/// What an `atom` or `red` consists of.
+struct Parts<'a> {
+    operation: &'static str,
+    space: &'static str,
+    ty: Type,
+    /// Elements of a vector; 1 without one.
+    count: usize,
+    /// Where what was there goes; nowhere for `red`.
+    to: Option<&'a Operand>,
+    address: &'a Operand,
+    operands: &'a [Operand],
+}
+
+fn parts<'a>(
     emitter: &mut Emitter<'_>,
     modifiers: &Modifiers<'_>,
-    instruction: &Instruction,
-) -> Result<(), LoadError> {
-    let operation = modifiers.one_of(&OPERATIONS).unwrap_or("");
-    let space =
-        modifiers.one_of(&["global", "shared", "shared::cta", "shared::cluster"]).unwrap_or("");
-    let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
-    let run = select(operation, ty, space).ok_or_else(|| crate::isa::unknown(instruction))?;
+    instruction: &'a Instruction,
+) -> Result<Parts<'a>, LoadError> {
     let (to, rest) = match (instruction.opcode.as_str(), instruction.operands.as_slice()) {
         ("atom", [to, rest @ ..]) => (Some(to), rest),
         (_, rest) => (None, rest),
@@ -188,21 +213,122 @@ pub fn atom(
     let [address, operands @ ..] = rest else {
         return Err(emitter.invalid("an address is missing"));
     };
+    let operands = super::memory::without_policy(emitter, modifiers, operands)?;
+    let operation = modifiers.one_of(&OPERATIONS).unwrap_or("");
     if operands.len() != if operation == "cas" { 2 } else { 1 } {
         return Err(emitter.invalid("a wrong number of operands"));
     }
-    let Address::Row(base, offset) = emitter.address(address)? else {
+    let count = modifiers.one_of(&["v2", "v4", "v8"]);
+    Ok(Parts {
+        operation,
+        space: modifiers.one_of(&SPACES).unwrap_or(""),
+        ty: modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?,
+        count: count.and_then(|word| word[1..].parse().ok()).unwrap_or(1),
+        to,
+        address,
+        operands,
+    })
+}
+
+/// `atom`, `red`. Every one is sequentially consistent, whatever order it asks for.
+pub fn atom(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let parts = parts(emitter, modifiers, instruction)?;
+    let Parts { operation, space, ty, .. } = parts;
+    let run = match ty {
+        Type::B128 => super::wide::atom(operation, space),
+        _ => select(operation, ty, space),
+    };
+    let run = run.ok_or_else(|| crate::isa::unknown(instruction))?;
+    let Address::Row(base, offset) = emitter.address(parts.address)? else {
         return Err(emitter.invalid("a parameter cannot be updated"));
     };
-    let zero = emitter.constant(ty, 0);
-    let mut slots = [0, zero, zero, 0, 0, base];
-    for (slot, operand) in slots[1..3].iter_mut().zip(operands) {
-        *slot = emitter.source(operand, ty, false)?;
+    match parts.count {
+        1 => one(emitter, run, &parts, (base, offset)),
+        _ => vector(emitter, run, &parts, (base, offset)),
     }
-    slots[0] = match to {
-        Some(to) => emitter.destination(to, ty, false)?,
-        None => emitter.sink(ty),
+}
+
+fn one(
+    emitter: &mut Emitter<'_>,
+    run: Handler,
+    parts: &Parts<'_>,
+    (base, offset): (u32, i64),
+) -> Result<(), LoadError> {
+    let zero = emitter.constant(parts.ty, 0);
+    let mut slots = [0, zero, zero, 0, 0, base];
+    for (slot, operand) in slots[1..3].iter_mut().zip(parts.operands) {
+        *slot = emitter.source(operand, parts.ty, false)?;
+    }
+    slots[0] = match parts.to {
+        Some(to) => emitter.destination(to, parts.ty, false)?,
+        None => emitter.sink(parts.ty),
     };
     emitter.push(run, &slots, offset as u64);
     Ok(())
+}
+
+/// Each element is updated by itself; the vector as a whole has to be aligned.
+fn vector(
+    emitter: &mut Emitter<'_>,
+    run: Handler,
+    parts: &Parts<'_>,
+    (base, offset): (u32, i64),
+) -> Result<(), LoadError> {
+    let bytes = parts.ty.bytes() * parts.count as u32;
+    let check = match (bytes, parts.space) {
+        (4, "global") => aligned::<Global, 4> as Handler,
+        (8, "global") => aligned::<Global, 8>,
+        (16, "global") => aligned::<Global, 16>,
+        (4, "") => aligned::<Generic, 4>,
+        (8, "") => aligned::<Generic, 8>,
+        (16, "") => aligned::<Generic, 16>,
+        _ => return Err(emitter.invalid("a vector of this shape is not supported")),
+    };
+    let sources = elements(emitter, &parts.operands[0], parts.count)?;
+    let targets = parts.to.map(|to| elements(emitter, to, parts.count)).transpose()?;
+    emitter.push_before(check, &[0, 0, 0, 0, 0, base], offset as u64);
+    // Targets are written one by one, and may be sources too.
+    let mut held = Vec::new();
+    for source in sources {
+        let source = emitter.source(source, parts.ty, false)?;
+        let own = emitter.register(parts.ty);
+        emitter.push_before(super::moves::copy(parts.ty), &[own, source], 0);
+        held.push(own);
+    }
+    let zero = emitter.constant(parts.ty, 0);
+    for (index, source) in held.into_iter().enumerate() {
+        let to = match targets {
+            Some(targets) => emitter.destination(&targets[index], parts.ty, false)?,
+            None => emitter.sink(parts.ty),
+        };
+        let at = offset + index as i64 * i64::from(parts.ty.bytes());
+        emitter.push(run, &[to, source, zero, 0, 0, base], at as u64);
+    }
+    Ok(())
+}
+
+fn elements<'a>(
+    emitter: &Emitter<'_>,
+    operand: &'a Operand,
+    count: usize,
+) -> Result<&'a [Operand], LoadError> {
+    match operand {
+        Operand::Vector(parts) if parts.len() == count => Ok(parts),
+        _ => Err(emitter.invalid(format!("a vector of {count} registers is needed"))),
+    }
+}
+
+/// Checks the place of a whole vector.
+fn aligned<W: Window, const BYTES: u32>(
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+) -> Step {
+    resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, BYTES, Access::Atomic)?;
+    Ok(Flow::Next)
 }

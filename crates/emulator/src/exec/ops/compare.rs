@@ -4,7 +4,8 @@ use crate::exec::frame::{Frame, Lane};
 use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::numeric::compare::Compare;
-use crate::program::Op;
+use crate::numeric::half::{self, Half};
+use crate::program::{LANES, Op};
 
 const COMPARES: [Compare; 14] = [
     Compare::Eq,
@@ -131,45 +132,105 @@ pub fn selp(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 /// `set`: a comparison as a number, all ones or zeros, or 1.0 or 0.0.
 pub fn set(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    fn int<T: Lane + PartialOrd, const C: usize>(
-        _: &mut Cx<'_>,
-        frame: &mut Frame,
-        op: &Op,
-        mask: u32,
-    ) -> Step {
-        set_lanes::<T, C>(frame, op, mask, u32::MAX)
-    }
-    fn float<T: Lane + PartialOrd, const C: usize>(
-        _: &mut Cx<'_>,
-        frame: &mut Frame,
-        op: &Op,
-        mask: u32,
-    ) -> Step {
-        set_lanes::<T, C>(frame, op, mask, 1f32.to_bits())
-    }
     let compare = operator(modifiers)?;
     let (to, from, ftz) = (modifiers.ty(0)?, modifiers.ty(1)?, modifiers.has("ftz"));
-    let run: Handler = match to {
-        Type::F32 => by_compared_type!(float, from, ftz, compare),
-        _ => by_compared_type!(int, from, ftz, compare),
-    };
-    Some(Pick::with(run, combination(modifiers)))
+    let run: Handler = by_compared_type!(set_lanes, from, ftz, compare);
+    Some(Pick::with(run, combination(modifiers) | one(to) << 32))
+}
+
+/// What `set` writes where its comparison holds.
+fn one(ty: Type) -> u64 {
+    match ty {
+        Type::F32 => 0x3f80_0000,
+        Type::F16 => 0x3c00,
+        Type::F16x2 => 0x3c00_3c00,
+        Type::Bf16 => 0x3f80,
+        Type::Bf16x2 => 0x3f80_3f80,
+        Type::U16 | Type::S16 => 0xffff,
+        _ => 0xffff_ffff,
+    }
 }
 
 /// Slots: 0 result, 1 and 2 compared, 3 predicate.
 fn set_lanes<T: Lane + PartialOrd, const C: usize>(
+    _: &mut Cx<'_>,
     frame: &mut Frame,
     op: &Op,
     mask: u32,
-    one: u32,
 ) -> Step {
     let [d, a, b, p, ..] = op.slots;
     let shifted = Op { slots: [d, d, a, b, p, 0], ..*op };
     let holds = frame.test2::<T>(&shifted, mask, |a, b| COMPARES[C].holds(a, b));
-    let holds = combine(op.imm, holds, frame, p);
+    let holds = combine(op.imm & 3, holds, frame, p);
+    let one = (op.imm >> 32) as u32;
     let out = std::array::from_fn(|lane| if holds >> lane & 1 != 0 { one } else { 0 });
     frame.write::<u32>(d, &out, mask);
     Ok(Flow::Next)
+}
+
+// ---- pairs of halves
+
+const PAIR_FLUSH: u64 = 1 << 8;
+const PAIR_BRAIN: u64 = 1 << 9;
+
+/// The immediate of a comparison of pairs.
+fn pair_imm(modifiers: &Modifiers<'_>, from: Type) -> Option<u64> {
+    let compare = operator(modifiers)?;
+    let index = COMPARES.iter().position(|own| *own == compare)? as u64;
+    let flush = if modifiers.has("ftz") { PAIR_FLUSH } else { 0 };
+    let brain = if from == Type::Bf16x2 { PAIR_BRAIN } else { 0 };
+    Some(combination(modifiers) | index << 4 | flush | brain)
+}
+
+/// The lanes in which a comparison holds for the lower halves, and for the upper.
+fn compare_pairs(frame: &Frame, imm: u64, a: u32, b: u32) -> [u32; 2] {
+    let compare = COMPARES[(imm >> 4 & 15) as usize % COMPARES.len()];
+    let value = |bits: u32| {
+        let bits = bits as u16;
+        match (imm & PAIR_BRAIN != 0, imm & PAIR_FLUSH != 0) {
+            (true, _) => half::Bf16::widen(bits),
+            (false, true) => half::F16::widen(half::ftz_f16(bits)),
+            (false, false) => half::F16::widen(bits),
+        }
+    };
+    let (a, b) = (frame.row32(a), frame.row32(b));
+    [0, 16].map(|shift| {
+        let holds =
+            |lane: &usize| compare.holds(value(a[*lane] >> shift), value(b[*lane] >> shift));
+        (0..LANES).filter(holds).map(|lane| 1 << lane).sum()
+    })
+}
+
+/// `setp` of pairs: the first predicate is that of the lower halves.
+pub fn setp_pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let [p, q, a, b, c, _] = op.slots;
+        let holds = compare_pairs(frame, op.imm, a, b);
+        let [low, high] = holds.map(|holds| combine(op.imm & 3, holds, frame, c));
+        frame.set_predicate(p, low, mask);
+        frame.set_predicate(q, high, mask);
+        Ok(Flow::Next)
+    }
+    Some(Pick::with(run, pair_imm(modifiers, modifiers.ty(0)?)?))
+}
+
+/// `set` of pairs.
+pub fn set_pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let [d, a, b, c, ..] = op.slots;
+        let holds = compare_pairs(frame, op.imm, a, b);
+        let [low, high] = holds.map(|holds| combine(op.imm & 3, holds, frame, c));
+        let one = (op.imm >> 32) as u32;
+        let half =
+            |holds: u32, lane: usize, bits: u32| if holds >> lane & 1 != 0 { bits } else { 0 };
+        let out = std::array::from_fn(|lane| {
+            half(low, lane, one & 0xffff) | half(high, lane, one & 0xffff_0000)
+        });
+        frame.write::<u32>(d, &out, mask);
+        Ok(Flow::Next)
+    }
+    let (to, from) = (modifiers.ty(0)?, modifiers.ty(1)?);
+    Some(Pick::with(run, pair_imm(modifiers, from)? | one(to) << 32))
 }
 
 /// `slct`: one of two values, by the sign of a third.

@@ -4,8 +4,10 @@ use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{CallSite, Emitter, LANES, Op, Span};
-use crate::ptx::ast::{Instruction, Operand};
+use crate::program::{CallSite, Emitter, LANES, Op, Passed, Span};
+use crate::ptx::ast::{Instruction, Operand, Variable};
+
+use super::param;
 
 /// `bra`
 pub fn bra(
@@ -70,10 +72,11 @@ pub fn call(
     _: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
+    let mark = emitter.param_mark();
     let mut operands = instruction.operands.as_slice();
-    let mut site = CallSite::default();
-    if let [Operand::List(returns), rest @ ..] = operands {
-        site.returns = spans(emitter, returns)?;
+    let mut returns = &[][..];
+    if let [Operand::List(own), rest @ ..] = operands {
+        returns = own.as_slice();
         operands = rest;
     }
     let [Operand::Name(callee), rest @ ..] = operands else {
@@ -86,7 +89,21 @@ pub fn call(
         [Operand::Name(prototype)] => (&[][..], Some(prototype)),
         _ => return Err(emitter.invalid("these are not the operands of a `call`")),
     };
-    site.args = spans(emitter, args)?;
+    let function = emitter.linked.functions.get(callee).copied();
+    let formals = function.map_or(&[][..], |function| function.params.as_slice());
+    let args =
+        args.iter().enumerate().map(|(index, arg)| argument(emitter, arg, formals.get(index)));
+    let args = args.collect::<Result<_, _>>()?;
+    let returns = returns.iter().map(|operand| returned(emitter, operand));
+    let site = CallSite { returns: returns.collect::<Result<_, _>>()?, args };
+    emitter.reset_params(mark);
+    let defined = function.is_some();
+    if prototype.is_none()
+        && !defined
+        && super::system::call(emitter, callee, &site.returns, &site.args)?
+    {
+        return Ok(());
+    }
     let number = emitter.program.calls.len() as u64;
     emitter.program.calls.push(site);
     match prototype {
@@ -125,9 +142,40 @@ fn call_indirect(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step
     Ok(Flow::Call(op.imm as u32))
 }
 
-/// Where the arguments of a call lie.
-fn spans(emitter: &mut Emitter<'_>, operands: &[Operand]) -> Result<Vec<Span>, LoadError> {
-    operands.iter().map(|operand| emitter.param_span(operand)).collect()
+/// Where an argument of a call lies. One in a register, or a number, is stored for it.
+fn argument(
+    emitter: &mut Emitter<'_>,
+    operand: &Operand,
+    formal: Option<&Variable>,
+) -> Result<Span, LoadError> {
+    let own = emitter.register_type(operand);
+    if own.is_none() && !matches!(operand, Operand::Number(_)) {
+        return emitter.param_span(operand);
+    }
+    let ty = match (formal, own) {
+        (Some(formal), _) => crate::program::element(formal)?,
+        (None, Some(own)) => own,
+        (None, None) => {
+            return Err(emitter.invalid("a number cannot be passed to what is not known"));
+        }
+    };
+    let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
+    let slot = emitter.source(operand, ty, false)?;
+    for (slot, at, bytes) in pieces(ty, slot, span) {
+        emitter.push_before(param::store_frame(bytes), &[slot], at);
+    }
+    Ok(span)
+}
+
+/// Where a call puts what it returns. A register is loaded from there.
+fn returned(emitter: &mut Emitter<'_>, operand: &Operand) -> Result<Span, LoadError> {
+    let Some(ty) = emitter.register_type(operand) else { return emitter.param_span(operand) };
+    let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
+    let slot = emitter.destination(operand, ty, false)?;
+    for (slot, at, bytes) in pieces(ty, slot, span) {
+        emitter.push_after(param::load_frame(bytes), &[slot], at);
+    }
+    Ok(span)
 }
 
 /// `ret`, also as a handler that decoding puts behind a body.
@@ -135,9 +183,37 @@ pub fn ret(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
     Ok(Flow::Return)
 }
 
-/// `ret`
-pub fn select_ret(_: &Modifiers<'_>) -> Option<Pick> {
-    Some((ret as Handler).into())
+/// `ret`: what is returned in registers goes to parameter memory first.
+pub fn lower_ret(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    _: &Instruction,
+) -> Result<(), LoadError> {
+    give_back(emitter);
+    emitter.push(ret, &[], 0);
+    Ok(())
+}
+
+/// Stores the registers that a function returns.
+pub fn give_back(emitter: &mut Emitter<'_>) {
+    for Passed { ty, slot, span } in emitter.returned.clone() {
+        for (slot, at, bytes) in pieces(ty, slot, span) {
+            emitter.push_before(param::store_frame(bytes), &[slot], at);
+        }
+    }
+}
+
+/// Loads a register from parameter memory.
+pub fn take_over(emitter: &mut Emitter<'_>, Passed { ty, slot, span }: Passed) {
+    for (slot, at, bytes) in pieces(ty, slot, span) {
+        emitter.push_before(param::load_frame(bytes), &[slot], at);
+    }
+}
+
+/// The slots of a register, with their places in parameter memory and sizes in bytes.
+fn pieces(ty: Type, slot: u32, span: Span) -> impl Iterator<Item = (u32, u64, u32)> {
+    let bytes = ty.bytes() / ty.rows();
+    (0..ty.rows()).map(move |row| (slot + row, u64::from(4 * span.row + 8 * row), bytes))
 }
 
 /// `exit`

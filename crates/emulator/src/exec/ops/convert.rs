@@ -125,6 +125,7 @@ pub fn int_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 fn finish_half<H: Half>(mode: Mode, bits: u16) -> u16 {
     let bits = if mode.saturate() { half::sat::<H>(bits) } else { bits };
+    let bits = if mode.finite() { half::finite::<H>(bits) } else { bits };
     if mode.relu() { half::relu::<H>(bits) } else { bits }
 }
 
@@ -259,7 +260,10 @@ pub fn pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
 pub fn tf32(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let run = lanes!(op; u32 = |a: f32| {
         let mode = Mode(op.imm);
-        convert::f32_to_tf32(if mode.relu() { convert::relu_f32(a) } else { a }, mode.rounding())
+        let a = if mode.relu() { convert::relu_f32(a) } else { a };
+        let bits = convert::f32_to_tf32(a, mode.rounding());
+        // The number before infinity has a fraction of ten ones.
+        if mode.finite() && f32::from_bits(bits).is_infinite() { bits - (1 << 13) } else { bits }
     });
     Some(Pick::with(run, Mode::of(modifiers).0))
 }
@@ -309,4 +313,43 @@ pub fn from_byte_pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
         _ => return None,
     };
     Some(Pick::with(run, Mode::of(modifiers).0))
+}
+
+/// `cvt.pack` to halves: the first operand is the upper.
+pub fn pack_halves(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    Some(Pick::from(match modifiers.ty(0)? {
+        Type::U16 => lanes!(
+            u32 = |a: i32, b: i32| {
+                half::pack(b.clamp(0, 0xffff) as u16, a.clamp(0, 0xffff) as u16)
+            }
+        ),
+        _ => lanes!(
+            u32 = |a: i32, b: i32| {
+                half::pack(b.clamp(-0x8000, 0x7fff) as u16, a.clamp(-0x8000, 0x7fff) as u16)
+            }
+        ),
+    }))
+}
+
+/// `cvt.pack` to less than halves: the results are below what the third operand holds.
+pub fn pack_small(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    let (width, signed) = modifiers.words().find_map(|word| match word {
+        "u8" => Some((8, false)),
+        "s8" => Some((8, true)),
+        "u4" => Some((4, false)),
+        "s4" => Some((4, true)),
+        "u2" => Some((2, false)),
+        "s2" => Some((2, true)),
+        _ => None,
+    })?;
+    let run = lanes!(op; u32 = |a: i32, b: i32, c: u32| {
+        let (width, signed) = (op.imm as u32 & 15, op.imm >> 4 != 0);
+        let (least, most) = match signed {
+            true => (-1 << (width - 1), (1 << (width - 1)) - 1),
+            false => (0, (1 << width) - 1),
+        };
+        let field = |value: i32| value.clamp(least, most) as u32 & ((1 << width) - 1);
+        c << (2 * width) | field(a) << width | field(b)
+    });
+    Some(Pick::with(run, width | u64::from(signed) << 4))
 }

@@ -118,6 +118,22 @@ packed! {
     max_packed: max;
 }
 
+/// `min.relu.s16x2`
+pub fn min_packed_relu(_: &Modifiers<'_>) -> Option<Pick> {
+    Some(
+        lanes!(u32 = |a: u32, b: u32| halves(a, b, |a, b| (a as i16).min(b as i16).max(0) as u16))
+            .into(),
+    )
+}
+
+/// `max.relu.s16x2`
+pub fn max_packed_relu(_: &Modifiers<'_>) -> Option<Pick> {
+    Some(
+        lanes!(u32 = |a: u32, b: u32| halves(a, b, |a, b| (a as i16).max(b as i16).max(0) as u16))
+            .into(),
+    )
+}
+
 fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     crate::numeric::half::both2(a, b, f)
 }

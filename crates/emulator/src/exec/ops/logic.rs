@@ -5,7 +5,7 @@ use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick};
 use crate::numeric::bits::{self, Word};
 use crate::numeric::permute::{self, Mode};
-use crate::program::Op;
+use crate::program::{LANES, Op};
 
 macro_rules! logic {
     ($($(#[$doc:meta])* $name:ident, $pred:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(
@@ -182,6 +182,22 @@ pub fn fns(_: &Modifiers<'_>) -> Option<Pick> {
 /// `lop3`
 pub fn lop3(_: &Modifiers<'_>) -> Option<Pick> {
     Some(lanes!(op; u32 = |a: u32, b: u32, c: u32| bits::lop3(a, b, c, op.imm as u8)).into())
+}
+
+/// `lop3.and`, `lop3.or`. Slots: 0 and 1 the results, 2 to 4 the words, 5 a predicate.
+pub fn lop3_pred(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn run<const OR: bool>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let [d, p, a, b, c, q] = op.slots;
+        let [a, b, c] = [a, b, c].map(|slot| frame.row32(slot));
+        let out: [u32; LANES] =
+            std::array::from_fn(|lane| bits::lop3(a[lane], b[lane], c[lane], op.imm as u8));
+        let any: u32 = (0..LANES).filter(|lane| out[*lane] != 0).map(|lane| 1 << lane).sum();
+        let other = frame.predicate(q);
+        frame.set_predicate(p, if OR { any | other } else { any & other }, mask);
+        frame.write::<u32>(d, &out, mask);
+        Ok(Flow::Next)
+    }
+    Some(Pick::from(if modifiers.has("or") { run::<true> as Handler } else { run::<false> }))
 }
 
 /// `prmt`

@@ -1,6 +1,6 @@
 //! Loads and stores.
 
-use super::param;
+use super::{param, wide};
 use crate::exec::address::{
     Const, Generic, Global, Local, Param, Shared, SharedCluster, Window, resolve,
 };
@@ -187,10 +187,42 @@ fn parts<'a>(
 
 /// The element's type, or an error.
 fn element_type(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>) -> Result<Type, LoadError> {
-    modifiers
-        .ty(0)
-        .filter(|ty| ty.bits() <= 64)
-        .ok_or_else(|| emitter.invalid("128-bit elements are not supported"))
+    let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
+    match ty.bits() == 128 && modifiers.one_of(&["v2", "v4"]).is_some() {
+        true => Err(emitter.invalid("vectors of 256 bits need `sm_100`")),
+        false => Ok(ty),
+    }
+}
+
+/// The operands without the cache policy that `.L2::cache_hint` puts at the end. Caches are not
+/// emulated; the policy has to be a register that exists.
+pub fn without_policy<'a>(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    operands: &'a [Operand],
+) -> Result<&'a [Operand], LoadError> {
+    if !modifiers.has("L2::cache_hint") {
+        return Ok(operands);
+    }
+    let [rest @ .., policy] = operands else {
+        return Err(emitter.invalid("a cache policy is missing"));
+    };
+    emitter.source(policy, Type::B64, false)?;
+    Ok(rest)
+}
+
+/// The registers of an operand as slots of 64 bits at most: 128 bits are two of 64.
+fn halves(ty: Type, slots: &mut [u32; 6], count: usize) -> (Type, usize) {
+    if ty != Type::B128 {
+        return (ty, count);
+    }
+    slots[1] = slots[0] + 1;
+    (Type::B64, 2)
+}
+
+/// Whether an access has to be seen as a whole.
+fn is_strong(modifiers: &Modifiers<'_>) -> bool {
+    modifiers.one_of(&["volatile", "relaxed", "acquire", "release", "mmio"]).is_some()
 }
 
 /// `ld`, `ldu`
@@ -199,7 +231,7 @@ pub fn ld(
     modifiers: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
-    let [to, from, ..] = instruction.operands.as_slice() else {
+    let [to, from] = without_policy(emitter, modifiers, &instruction.operands)? else {
         return Err(emitter.invalid("`ld` takes a register and an address"));
     };
     let ty = element_type(emitter, modifiers)?;
@@ -209,23 +241,26 @@ pub fn ld(
     for (slot, part) in slots.iter_mut().zip(parts) {
         *slot = emitter.destination(part, ty, true)?;
     }
+    let whole = ty;
+    let (ty, count) = halves(ty, &mut slots, parts.len());
     match address {
         Address::Row(base, offset) => {
             slots[BASE] = base;
             let space = modifiers.one_of(&SPACES).unwrap_or("");
             let run = match (space, emitter.home) {
                 ("param" | "param::func", ParamHome::Frame) => None,
-                _ => by_shape!(load, space, ty.bytes(), parts.len()),
+                _ if whole == Type::B128 && is_strong(modifiers) => wide::strong_load(space),
+                _ => by_shape!(load, space, ty.bytes(), count),
             };
             let run =
                 run.ok_or_else(|| emitter.invalid("a load of this shape is not supported"))?;
             emitter.push(run, &slots, offset as u64);
         }
         Address::KernelParam(at, left) => {
-            load_param(emitter, param::load_kernel, ty, &slots[..parts.len()], (at, left))?
+            load_param(emitter, param::load_kernel, ty, &slots[..count], (at, left))?
         }
         Address::FrameParam(at, left) => {
-            load_param(emitter, param::load_frame, ty, &slots[..parts.len()], (at, left))?
+            load_param(emitter, param::load_frame, ty, &slots[..count], (at, left))?
         }
     }
     if modifiers.has("acquire") {
@@ -271,7 +306,7 @@ pub fn st(
     modifiers: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
-    let [to, from, ..] = instruction.operands.as_slice() else {
+    let [to, from] = without_policy(emitter, modifiers, &instruction.operands)? else {
         return Err(emitter.invalid("`st` takes an address and a register"));
     };
     let ty = element_type(emitter, modifiers)?;
@@ -281,6 +316,8 @@ pub fn st(
     for (slot, part) in slots.iter_mut().zip(parts) {
         *slot = emitter.source(part, ty, true)?;
     }
+    let whole = ty;
+    let (ty, count) = halves(ty, &mut slots, parts.len());
     if modifiers.has("release") {
         emitter.push_before(release, &[], 0);
     }
@@ -290,7 +327,8 @@ pub fn st(
             let space = modifiers.one_of(&SPACES).unwrap_or("");
             let run = match space {
                 "param" | "param::func" | "param::entry" | "const" => None,
-                _ => by_shape!(store, space, ty.bytes(), parts.len()),
+                _ if whole == Type::B128 && is_strong(modifiers) => wide::strong_store(space),
+                _ => by_shape!(store, space, ty.bytes(), count),
             };
             let run =
                 run.ok_or_else(|| emitter.invalid("a store of this shape is not supported"))?;
@@ -300,7 +338,7 @@ pub fn st(
             return Err(emitter.invalid("a kernel's parameters cannot be stored to"));
         }
         Address::FrameParam(at, left) => {
-            let offsets = param_offsets(emitter, ty, parts.len(), (at, left))?;
+            let offsets = param_offsets(emitter, ty, count, (at, left))?;
             for (slot, offset) in slots.iter().zip(offsets) {
                 emitter.push(param::store_frame(ty.bytes()), &[*slot], offset);
             }
@@ -351,5 +389,54 @@ pub fn hint(
 }
 
 fn nothing(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    Ok(Flow::Next)
+}
+
+/// `createpolicy.fractional`: a policy is a number that only caches read, and none are emulated.
+pub fn policy(_: &Modifiers<'_>) -> Option<Pick> {
+    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        frame.write::<u64>(op.slots[0], &[0; LANES], mask);
+        Ok(Flow::Next)
+    }
+    Some((run as Handler).into())
+}
+
+/// `createpolicy.range`: the same, of an address and two sizes.
+pub fn range_policy(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let [to, address, primary, total] = instruction.operands.as_slice() else {
+        return Err(emitter.invalid("a register, an address and two sizes are needed"));
+    };
+    emitter.address(address)?;
+    emitter.source(primary, Type::B32, false)?;
+    emitter.source(total, Type::B32, false)?;
+    let to = emitter.destination(to, Type::B64, false)?;
+    let zero = emitter.constant(Type::B64, 0);
+    emitter.push(super::moves::copy(Type::B64), &[to, zero], 0);
+    Ok(())
+}
+
+/// `fence.proxy.tensormap::generic.acquire` takes the map's address and size.
+pub fn map_fence(
+    emitter: &mut Emitter<'_>,
+    _: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let [address, size] = instruction.operands.as_slice() else {
+        return Err(emitter.invalid("an address and a size are needed"));
+    };
+    emitter.address(address)?;
+    if emitter.immediate(size)? != 128 {
+        return Err(emitter.invalid("a tensor map has 128 bytes"));
+    }
+    emitter.push(acquire_all, &[], 0);
+    Ok(())
+}
+
+fn acquire_all(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    fence(Ordering::SeqCst);
     Ok(Flow::Next)
 }

@@ -92,3 +92,7 @@ pub mod mode;
 pub mod moves;
 pub mod param;
 pub mod special;
+pub mod stack;
+pub mod system;
+pub mod video;
+pub mod wide;

@@ -15,6 +15,7 @@ const RELU: u64 = 1 << 5;
 const INTEGRAL: u64 = 1 << 6;
 const NAN: u64 = 1 << 7;
 const XOR_SIGN: u64 = 1 << 8;
+const FINITE: u64 = 1 << 9;
 
 impl Mode {
     /// What the modifiers say.
@@ -36,7 +37,8 @@ impl Mode {
                 | flag(modifiers.has("relu"), RELU)
                 | flag(integral, INTEGRAL)
                 | flag(modifiers.has("NaN"), NAN)
-                | flag(modifiers.has("xorsign"), XOR_SIGN),
+                | flag(modifiers.has("xorsign"), XOR_SIGN)
+                | flag(modifiers.has("satfinite"), FINITE),
         )
     }
 
@@ -67,6 +69,12 @@ impl Mode {
     #[inline(always)]
     pub fn saturate(self) -> bool {
         self.0 & SATURATE != 0
+    }
+
+    /// `.satfinite`
+    #[inline(always)]
+    pub fn finite(self) -> bool {
+        self.0 & FINITE != 0
     }
 
     /// `.relu`

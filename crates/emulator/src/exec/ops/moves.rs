@@ -51,7 +51,8 @@ pub fn mov(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(copy(modifiers.ty(0)?).into())
 }
 
-fn copy(ty: Type) -> Handler {
+/// A copy of a register of that type, which has 64 bits at most.
+pub fn copy(ty: Type) -> Handler {
     match ty.bits() {
         64 => lanes!(u64 = |a: u64| a),
         _ => lanes!(u32 = |a: u32| a),
@@ -76,6 +77,7 @@ pub fn mov_bits(
 ) -> Result<(), LoadError> {
     let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
     match instruction.operands.as_slice() {
+        [to, from] if ty == Type::B128 => super::wide::mov(emitter, to, from),
         [Operand::Vector(parts), whole] => unpack(emitter, ty, parts, whole),
         [whole, Operand::Vector(parts)] => pack(emitter, ty, whole, parts),
         [to, from] => {

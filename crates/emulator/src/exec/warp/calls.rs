@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 /// Calls that may nest.
 const MAX_DEPTH: u32 = 1024;
 /// Local memory of a thread, in bytes.
-const MAX_LOCAL_BYTES: u64 = 512 << 10;
+pub const MAX_LOCAL_BYTES: u64 = 512 << 10;
 /// Local memory of a frame begins at a multiple of this.
 const LOCAL_ALIGN: u64 = 64;
 
@@ -71,9 +71,12 @@ impl Warp {
         function: u32,
     ) -> Result<u32, TrapKind> {
         let (parent, return_to) = (group.frame, group.pc + 1);
+        // What the caller has put on the stack meanwhile must not lie in the frame.
+        let free = self.frame(parent).local_end;
         let same = |frame: &&Option<Box<Frame>>| {
             frame.as_ref().is_some_and(|frame| {
                 frame.depth > 0
+                    && frame.local_base >= free
                     && (frame.parent, frame.return_to, frame.function)
                         == (parent, return_to, function)
             })
@@ -122,7 +125,7 @@ impl Warp {
 }
 
 /// Makes each lane's local memory at least so long.
-pub(super) fn reserve_local(state: &mut WarpState, bytes: u64) {
+pub fn reserve_local(state: &mut WarpState, bytes: u64) {
     if bytes <= state.local_stride {
         return;
     }

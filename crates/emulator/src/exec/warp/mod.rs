@@ -8,6 +8,8 @@ mod calls;
 mod cluster;
 mod together;
 
+pub use calls::{MAX_LOCAL_BYTES, reserve_local};
+
 use super::cluster::ClusterLanes;
 use super::frame::{Frame, lanes};
 use super::mbarrier::Awaited;

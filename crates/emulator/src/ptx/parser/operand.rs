@@ -78,6 +78,8 @@ impl Parser<'_> {
             extra = self.nested(|parser| parser.list(Self::operand))?;
         }
         self.expect(b']', "`+`, `,` or `]`")?;
+        // A promise that the address has the attribute `.unified`, which changes nothing here.
+        self.accept_dot("unified")?;
         Ok(Operand::Address { base: Box::new(base), offset, extra })
     }
 }

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Compiles the CUDA C++ files of this folder to PTX. See README.md.
+set -e
+cd "$(dirname "$0")"
+NVCC=${NVCC:-nvcc}
+for file in ${*:-*.cu}; do
+    case $file in
+    atomics.cu | hopper.cu) arch=sm_90a ;;
+    *) arch=sm_80 ;;
+    esac
+    out=${file%.cu}.ptx
+    $NVCC -std=c++17 -arch=$arch -ptx -o "$out" "$file"
+    sed -i '/^\/\//d' "$out"
+done
