@@ -36,6 +36,14 @@ pub struct Form {
     pub(crate) lowering: Lowering,
 }
 
+impl Form {
+    /// Every sequence of modifiers that the form's pattern admits. Not all of them are instructions:
+    /// loading one that is none is an error.
+    pub fn spellings(&self) -> Vec<Vec<&'static str>> {
+        pattern::spellings(self.modifiers)
+    }
+}
+
 /// How a form becomes operations.
 #[derive(Clone, Copy)]
 pub(crate) enum Lowering {

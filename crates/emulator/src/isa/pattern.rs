@@ -47,6 +47,27 @@ pub fn matches(pattern: &str, words: &[String]) -> bool {
     fits(&slots, words)
 }
 
+/// Every sequence of words that fits `pattern`.
+pub fn spellings(pattern: &'static str) -> Vec<Vec<&'static str>> {
+    pattern.split_whitespace().fold(vec![vec![]], |heads, slot| {
+        let words = choices(slot);
+        let extend = |head: &Vec<&'static str>, word: &Option<&'static str>| {
+            head.iter().copied().chain(*word).collect()
+        };
+        heads.iter().flat_map(|head| words.iter().map(|word| extend(head, word))).collect()
+    })
+}
+
+/// What may stand in a slot; `None` for nothing.
+fn choices(slot: &'static str) -> Vec<Option<&'static str>> {
+    let absent = slot.ends_with('?').then_some(None);
+    let words = slot.trim_end_matches('?').split('|').flat_map(|word| match word.strip_prefix('@') {
+        Some(name) => set(name).to_vec(),
+        None => vec![word],
+    });
+    absent.into_iter().chain(words.map(Some)).collect()
+}
+
 /// Matches the rest of the slots against the rest of the words, trying a present slot first.
 fn fits(slots: &[&str], words: &[String]) -> bool {
     let Some((slot, rest)) = slots.split_first() else {
@@ -136,6 +157,15 @@ mod tests {
     fn an_absent_slot_is_tried_when_a_present_one_leads_nowhere() {
         assert!(fit("@int? u32", "u32"));
         assert!(fit("@int? u32", "s32.u32"));
+    }
+
+    #[test]
+    fn all_spellings_of_a_pattern_fit_it() {
+        let pattern = "@round? ftz? f32|f64";
+        let all = spellings(pattern);
+        assert_eq!(all.len(), 5 * 2 * 2);
+        assert!(all.iter().all(|words| fit(pattern, &words.join("."))));
+        assert_eq!(spellings(""), [Vec::<&str>::new()]);
     }
 
     #[test]

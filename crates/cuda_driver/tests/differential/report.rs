@@ -1,0 +1,154 @@
+//! The table of forms and mismatches.
+
+use std::collections::BTreeMap;
+
+use crate::approximate;
+use crate::case::{self, Case};
+use crate::sides::{Emulated, Gpu, Refused, Results};
+
+/// Mismatches whose rows are printed.
+const SHOWN: usize = 40;
+
+#[derive(Default)]
+struct Line {
+    forms: std::collections::BTreeSet<usize>,
+    spellings: usize,
+    rows: usize,
+    mismatches: usize,
+    only_one_side: usize,
+    worst: f64,
+}
+
+/// What has been compared so far.
+pub struct Report {
+    seed: u64,
+    lines: BTreeMap<&'static str, Line>,
+    shown: Vec<String>,
+}
+
+impl Report {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, lines: BTreeMap::new(), shown: Vec::new() }
+    }
+
+    /// Runs cases on both sides. Those that the emulator takes are compiled together for the GPU.
+    pub fn compare(&mut self, cases: &[Case], emulated: &Emulated, gpu: &Gpu) {
+        let mut together = Vec::new();
+        for case in cases {
+            let rows = case.rows(self.seed);
+            match emulated.run(case, &rows) {
+                Ok(results) => together.push((case, rows, results)),
+                refused => {
+                    let real = gpu.run_all(&[(case, &rows)]).remove(0);
+                    self.note(case, &rows, &refused, &real);
+                }
+            }
+        }
+        let both: Vec<(&Case, &[[u64; 4]])> =
+            together.iter().map(|(case, rows, _)| (*case, rows.as_slice())).collect();
+        let real = gpu.run_all(&both);
+        for ((case, rows, results), real) in together.into_iter().zip(real) {
+            self.note(case, &rows, &Ok(results), &real);
+        }
+    }
+
+    /// Takes one case in.
+    pub fn note(
+        &mut self,
+        case: &Case,
+        rows: &[[u64; 4]],
+        emulated: &Result<Results, Refused>,
+        gpu: &Result<Results, Refused>,
+    ) {
+        let line = self.lines.entry(case.form.family).or_default();
+        let found = match (emulated, gpu) {
+            (Ok(emulated), Ok(gpu)) => {
+                line.forms.insert(std::ptr::from_ref(case.form).addr());
+                line.spellings += 1;
+                line.rows += rows.len();
+                let wrong = differences(case, rows, emulated, gpu, &mut line.worst);
+                line.mismatches += usize::from(!wrong.is_empty());
+                wrong.first().map(|first| format!("{} rows: {first}", wrong.len()))
+            }
+            (Err(_), Err(_)) => None,
+            (Ok(_), Err(Refused(why))) => {
+                line.only_one_side += 1;
+                Some(format!("{}: only the emulator takes it; the GPU: {why}", case.text))
+            }
+            (Err(Refused(why)), Ok(_)) => {
+                line.only_one_side += 1;
+                line.mismatches += 1;
+                Some(format!("{}: only the GPU takes it; the emulator: {why}", case.text))
+            }
+        };
+        self.shown.extend(found);
+    }
+
+    pub fn mismatches(&self) -> usize {
+        self.lines.values().map(|line| line.mismatches).sum()
+    }
+
+    /// Prints the differences and the table.
+    pub fn print(&self) {
+        let (lax, wrong): (Vec<&String>, Vec<&String>) =
+            self.shown.iter().partition(|text| text.contains("only the emulator"));
+        wrong.iter().take(SHOWN).for_each(|text| println!("{text}"));
+        println!("taken by the emulator alone: {}", lax.len());
+        lax.iter().step_by(lax.len() / SHOWN + 1).for_each(|text| println!("  {text}"));
+        for form in emulator::isa::forms() {
+            if let Some(why) = case::left_out(form) {
+                println!("not compared: {} {}: {why}", form.opcode, form.modifiers);
+            }
+        }
+        println!("\nseed {}", self.seed);
+        println!(
+            "{:28} {:>6} {:>10} {:>12} {:>11} {:>12}",
+            "family", "forms", "spellings", "rows", "mismatches", "worst approx"
+        );
+        for (family, line) in &self.lines {
+            println!(
+                "{family:28} {:6} {:10} {:12} {:11} {:12.2}",
+                line.forms.len(),
+                line.spellings,
+                line.rows,
+                line.mismatches,
+                line.worst
+            );
+        }
+        let total = |count: fn(&Line) -> usize| self.lines.values().map(count).sum::<usize>();
+        println!(
+            "{:28} {:6} {:10} {:12} {:11}",
+            "all",
+            total(|line| line.forms.len()),
+            total(|line| line.spellings),
+            total(|line| line.rows),
+            self.mismatches()
+        );
+    }
+}
+
+/// The rows whose results differ, as text. `worst` grows to the largest error of an approximation,
+/// in units of what is allowed.
+fn differences(
+    case: &Case,
+    rows: &[[u64; 4]],
+    emulated: &Results,
+    gpu: &Results,
+    worst: &mut f64,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (row, (got, expected)) in rows.iter().zip(emulated.iter().zip(gpu)) {
+        if got == expected {
+            continue;
+        }
+        match approximate::error(&case.text, row, got[0], expected[0]).filter(|_| !case.exact) {
+            Some(error) => *worst = worst.max(error),
+            None => wrong.push(format!(
+                "{} of {:x?}: {got:x?}, on the GPU {expected:x?}",
+                case.text,
+                &row[..case.operands.len()]
+            )),
+        }
+    }
+    wrong
+}
