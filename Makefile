@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench bundle book libcuda libcuda-test toolchain
+.PHONY: demo test lint doc bench diff bundle book libcuda libcuda-test toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -20,6 +20,9 @@ lint: toolchain ## Format, clippy and documentation, all without warnings
 
 bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine
 	cargo bench --bench bandwidth
+
+diff: toolchain ## Every instruction form on the emulator and on this machine's GPU, bit for bit
+	FERROWARP_DEVICE=cuda cargo test --release -p cuda_driver --test differential -- --ignored --nocapture
 
 bundle: toolchain ## Program, tests and benchmark in bundle/, to run on a machine with no Rust
 	scripts/bundle bundle

@@ -71,11 +71,7 @@ impl Maker<'_> {
         // Scopes and orders change no result of one thread.
         let dull =
             |word: &&str| ["acquire", "release", "acq_rel", "cta", "cluster", "sys"].contains(word);
-        if self.words.iter().any(dull)
-            || self.has("v2")
-            || self.has("v4")
-            || self.has("v8")
-        {
+        if self.words.iter().any(dull) || self.has("v2") || self.has("v4") || self.has("v8") {
             return Vec::new();
         }
         let (place, space) = match self.words {
@@ -91,7 +87,8 @@ impl Maker<'_> {
             "st{space}.b64 [{place}], 0; st{space}.b{bits} [{place}], %a; {} {result}[{place}], {operands}; ld{space}.b{bits} %e, [{place}];",
             self.text
         );
-        self.case(text, &[slot(ty), slot(ty)], &[own, own, own])
+        let operands = if self.has("cas") { 3 } else { 2 };
+        self.case(text, &[slot(ty), slot(ty)], &[own; 3][..operands])
     }
 
     fn lanes(&self, opcode: &str) -> Vec<Case> {

@@ -113,7 +113,9 @@ impl Pool {
                 let high = low.iter().cycle().skip(5);
                 low.iter().zip(high).map(|(low, high)| low | high << width).collect()
             }
-            Self::Count => vec![0, 1, 31, 32, 33, 16, 63, 64, 65, 5, 255, 256, 0xffff_ffff, 8, 17],
+            Self::Count => {
+                vec![0, 1, 31, 32, 63, 64, 256, u32::MAX.into(), 33, 16, 65, 5, 255, 8, 17]
+            }
             Self::Few => vec![0, 1, 7, 0xffff_ffff],
         }
     }
@@ -160,6 +162,34 @@ pub fn pool(opcode: &str, position: usize, ty: Type) -> Pool {
     }
 }
 
+/// Factors whose product, or quotient, lies about the smallest normal number of their format.
+fn at_the_bottom(format: Format, divides: bool, random: &mut Random) -> [u64; 2] {
+    let (bias, ones) = ((1u64 << (format.exponent - 1)) - 1, (1u64 << format.mantissa) - 1);
+    let mut mantissa = || match random.next() % 5 {
+        0 => 0,
+        1 => ones,
+        2 => 1 << (random.next() % u64::from(format.mantissa)),
+        3 => ones ^ (ones >> (random.next() % u64::from(format.mantissa))),
+        _ => random.next() & ones,
+    };
+    let (mut first, mut second) = (mantissa(), mantissa());
+    if random.next() % 4 == 0 {
+        // (2 - 2^-part) (1 + 2^-(part + 1)) is less than 2 by less than any result shows.
+        let part = random.next() % u64::from(format.mantissa - 1) + 1;
+        (first, second) = (ones ^ (ones >> part), 1 << (u64::from(format.mantissa) - part - 1));
+    }
+    let target = random.next() % 3;
+    let one = bias / 2 + random.next() % (bias / 4);
+    let other = if divides {
+        (one + bias).saturating_sub(target)
+    } else {
+        (bias + target).saturating_sub(one)
+    };
+    let top = (1 << format.exponent) - 2;
+    let sign = random.next();
+    [format.pack(sign & 1 != 0, one, first), format.pack(sign & 2 != 0, other.min(top), second)]
+}
+
 /// Rows of operands: combinations of edges, as many as random ones at most, then random ones.
 pub fn rows(pools: &[Pool], random_rows: usize, seed: u64) -> Vec<[u64; 4]> {
     let limit = [0, 99, 64, 16, 8][pools.len()];
@@ -185,6 +215,17 @@ pub fn rows(pools: &[Pool], random_rows: usize, seed: u64) -> Vec<[u64; 4]> {
         row.iter_mut().zip(pools).for_each(|(place, pool)| *place = pool.random(&mut random));
         row
     }));
+    if let [Pool::Float(format, count), Pool::Float(..), ..] = *pools {
+        rows.extend((0..1024).map(|number| {
+            let mut pair = || at_the_bottom(format, number % 2 == 1, &mut random);
+            let (low, high) = (pair(), if count == 2 { pair() } else { [0; 2] });
+            let word = |index: usize| match count {
+                1 => low[index],
+                _ => low[index] | high[index] << format.bits(),
+            };
+            [word(0), word(1), 0, 0]
+        }));
+    }
     rows.truncate(rows.len() / 256 * 256);
     rows
 }

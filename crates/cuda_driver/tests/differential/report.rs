@@ -7,7 +7,7 @@ use crate::case::{self, Case};
 use crate::sides::{Emulated, Gpu, Refused, Results};
 
 /// Mismatches whose rows are printed.
-const SHOWN: usize = 40;
+const SHOWN: usize = 120;
 
 #[derive(Default)]
 struct Line {
@@ -16,6 +16,7 @@ struct Line {
     rows: usize,
     mismatches: usize,
     only_one_side: usize,
+    device_faults: usize,
     worst: f64,
 }
 
@@ -66,9 +67,18 @@ impl Report {
                 line.forms.insert(std::ptr::from_ref(case.form).addr());
                 line.spellings += 1;
                 line.rows += rows.len();
+                let excused = |(row, (got, expected)): (&[u64; 4], (&[u64; 2], &[u64; 2]))| {
+                    got != expected && is_device_fault(case, row, *got, *expected)
+                };
+                let mut pairs = rows.iter().zip(emulated.iter().zip(gpu));
+                line.device_faults += usize::from(pairs.any(excused));
                 let wrong = differences(case, rows, emulated, gpu, &mut line.worst);
                 line.mismatches += usize::from(!wrong.is_empty());
-                wrong.first().map(|first| format!("{} rows: {first}", wrong.len()))
+                (!wrong.is_empty()).then(|| {
+                    let some: Vec<_> =
+                        wrong.iter().step_by(wrong.len().div_ceil(4)).cloned().collect();
+                    format!("{} rows: {}", wrong.len(), some.join("\n    "))
+                })
             }
             (Err(_), Err(_)) => None,
             (Ok(_), Err(Refused(why))) => {
@@ -94,7 +104,7 @@ impl Report {
             self.shown.iter().partition(|text| text.contains("only the emulator"));
         wrong.iter().take(SHOWN).for_each(|text| println!("{text}"));
         println!("taken by the emulator alone: {}", lax.len());
-        lax.iter().step_by(lax.len() / SHOWN + 1).for_each(|text| println!("  {text}"));
+        lax.iter().for_each(|text| println!("  {}", text.lines().next().unwrap_or_default()));
         for form in emulator::isa::forms() {
             if let Some(why) = case::left_out(form) {
                 println!("not compared: {} {}: {why}", form.opcode, form.modifiers);
@@ -102,16 +112,17 @@ impl Report {
         }
         println!("\nseed {}", self.seed);
         println!(
-            "{:28} {:>6} {:>10} {:>12} {:>11} {:>12}",
-            "family", "forms", "spellings", "rows", "mismatches", "worst approx"
+            "{:28} {:>6} {:>10} {:>12} {:>11} {:>14} {:>12}",
+            "family", "forms", "spellings", "rows", "mismatches", "driver's fault", "worst approx"
         );
         for (family, line) in &self.lines {
             println!(
-                "{family:28} {:6} {:10} {:12} {:11} {:12.2}",
+                "{family:28} {:6} {:10} {:12} {:11} {:14} {:12.2}",
                 line.forms.len(),
                 line.spellings,
                 line.rows,
                 line.mismatches,
+                line.device_faults,
                 line.worst
             );
         }
@@ -127,6 +138,14 @@ impl Report {
     }
 }
 
+/// What driver 580 gets wrong: of `atom.shared.add.noftz` of a pair it adds the lower half only. The manual
+/// says both, global memory does both, and the assembler of CUDA 13.5 writes code that does both.
+fn is_device_fault(case: &Case, row: &[u64; 4], got: [u64; 2], expected: [u64; 2]) -> bool {
+    let pair = case.text.contains("add.noftz.f16x2") || case.text.contains("add.noftz.bf16x2");
+    let upper_left_alone = (row[0] & 0xffff_0000) | (got[1] & 0xffff);
+    pair && case.text.contains("[%shared]") && expected == [got[0], upper_left_alone]
+}
+
 /// The rows whose results differ, as text. `worst` grows to the largest error of an approximation,
 /// in units of what is allowed.
 fn differences(
@@ -138,7 +157,7 @@ fn differences(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for (row, (got, expected)) in rows.iter().zip(emulated.iter().zip(gpu)) {
-        if got == expected {
+        if got == expected || is_device_fault(case, row, *got, *expected) {
             continue;
         }
         match approximate::error(&case.text, row, got[0], expected[0]).filter(|_| !case.exact) {

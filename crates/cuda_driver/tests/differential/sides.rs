@@ -59,13 +59,8 @@ impl Emulated {
 }
 
 fn launch<'a>(function: &'a emulator::Function, rows: usize, params: &'a [u8]) -> Launch<'a> {
-    Launch {
-        function,
-        grid: [(rows / BLOCK) as u32, 1, 1],
-        block: [BLOCK as u32, 1, 1],
-        dynamic_shared_bytes: 0,
-        params,
-    }
+    let (grid, block) = ([(rows / BLOCK) as u32, 1, 1], [BLOCK as u32, 1, 1]);
+    Launch { grid, block, params, ..Launch::new(function) }
 }
 
 /// Runs a driver call that must succeed.

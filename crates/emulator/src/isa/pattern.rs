@@ -61,10 +61,11 @@ pub fn spellings(pattern: &'static str) -> Vec<Vec<&'static str>> {
 /// What may stand in a slot; `None` for nothing.
 fn choices(slot: &'static str) -> Vec<Option<&'static str>> {
     let absent = slot.ends_with('?').then_some(None);
-    let words = slot.trim_end_matches('?').split('|').flat_map(|word| match word.strip_prefix('@') {
-        Some(name) => set(name).to_vec(),
-        None => vec![word],
-    });
+    let words =
+        slot.trim_end_matches('?').split('|').flat_map(|word| match word.strip_prefix('@') {
+            Some(name) => set(name).to_vec(),
+            None => vec![word],
+        });
     absent.into_iter().chain(words.map(Some)).collect()
 }
 

@@ -436,7 +436,7 @@ forms! {
         /// Load of data that nobody writes.
         "ld" "global ca|cg|cs? nc @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that is never left out.
-        "ld" "volatile global|const|shared|shared::cta|shared::cluster|local|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "volatile global|const|shared|shared::cta|shared::cluster|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that other threads may race with; `acquire` orders what follows.
         "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load from a device's registers.
@@ -446,7 +446,7 @@ forms! {
         /// Store. Cache hints change nothing here.
         "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store that is never left out.
-        "st" "volatile global|shared|shared::cta|shared::cluster|local? v2|v4? @mem" "" => Emit memory::st;
+        "st" "volatile global|shared|shared::cta|shared::cluster? v2|v4? @mem" "" => Emit memory::st;
         /// Store that other threads may race with; `release` orders what came before.
         "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store to a device's registers.

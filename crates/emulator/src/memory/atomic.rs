@@ -148,8 +148,14 @@ update! {
     /// `atom.add.f32` on bits, with subnormal operands and results flushed to zeros of their sign,
     /// which is what a GPU does in global memory.
     add_f32_ftz(u32) = cell_u32, |old, b| flush(sum_f32(flush(old), flush(b)));
-    /// `atom.add.f64` on bits, rounded to nearest even.
-    add_f64(u64) = cell_u64, |old, b| sum_f64(old, b);
+    /// `atom.add.f64` on bits, rounded to nearest even, as in shared memory: what was there is the
+    /// second summand, whose NaN counts first.
+    add_f64(u64) = cell_u64, |old, b| sum_f64(b, old);
+    /// `atom.add.f64` on bits as a GPU does in global memory: a NaN operand stays as it is.
+    add_f64_raw(u64) = cell_u64, |old, b| match [b, old].into_iter().find(|bits| f64::from_bits(*bits).is_nan()) {
+        Some(nan) => nan,
+        None => sum_f64(old, b),
+    };
     /// `atom.add.noftz.f16`
     add_f16(u16) = cell_u16, |old, b| half::add::<F16>(old, b);
     /// `atom.add.noftz.bf16`

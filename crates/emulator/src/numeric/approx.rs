@@ -4,7 +4,7 @@
 //! the host's double-precision functions, with the special values that the PTX ISA states. With
 //! `ftz` subnormal operands and results become zeros of their sign.
 
-use super::float::{self, NAN_F32, canonical_f32, ftz};
+use super::float::{self, NAN_F32, canonical_f32, ftz, ftz_rounded};
 use super::half::{self, Half};
 use super::soft::{Format, Rounding};
 
@@ -12,8 +12,9 @@ use super::soft::{Format, Rounding};
 #[inline]
 fn unary(a: f32, flush: bool, f: impl Fn(f64) -> f64) -> f32 {
     let a = if flush { ftz(a) } else { a };
-    let result = canonical_f32(f(a.into()) as f32);
-    if flush { ftz(result) } else { result }
+    let exact = f(a.into());
+    let result = canonical_f32(exact as f32);
+    if flush { ftz_rounded(result, || exact, Rounding::NearestEven) } else { result }
 }
 
 /// `ex2.approx.f32`: 2 to the power `a`.

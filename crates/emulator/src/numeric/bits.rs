@@ -10,17 +10,25 @@ pub trait Word: Copy {
     fn shr(self, amount: u32) -> Self;
     /// `shr.s`: an amount past the width gives the sign in every bit.
     fn shr_signed(self, amount: u32) -> Self;
-    /// `bfe.u`: `len` bits from `pos` on, both taken modulo 256; there are zeros past the top.
+    /// `bfe.u`: `len` bits from `pos` on; there are zeros past the top. Of a 32-bit word both are taken
+    /// modulo 256.
     fn bfe(self, pos: u32, len: u32) -> Self;
     /// `bfe.s`: the same, extended by the highest bit of the field that exists.
     fn bfe_signed(self, pos: u32, len: u32) -> Self;
-    /// `bfi`: this word with `len` bits from `pos` on replaced by the lowest of `field`, both taken
-    /// modulo 256; what does not fit is dropped.
+    /// `bfi`: this word with `len` bits from `pos` on replaced by the lowest of `field`; what does not
+    /// fit is dropped.
     fn bfi(self, field: Self, pos: u32, len: u32) -> Self;
     /// `bfind.u`: index of the highest bit set; all ones if there is none.
     fn bfind(self) -> u32;
     /// `bfind.s`: index of the highest bit that differs from the sign; all ones if there is none.
     fn bfind_signed(self) -> u32;
+}
+
+/// A position or length of a field. The device's instruction for 32 bits takes its lowest byte; for 64 bits
+/// there is none, and what stands for it takes all of it.
+#[inline(always)]
+fn place<W: Word>(of: u32) -> u32 {
+    if W::BITS == 32 { of & 0xff } else { of }
 }
 
 macro_rules! word {
@@ -45,16 +53,16 @@ macro_rules! word {
 
             #[inline]
             fn bfe(self, pos: u32, len: u32) -> Self {
-                self.shr(pos & 0xff) & !Self::MAX.shl(len & 0xff)
+                self.shr(place::<$word>(pos)) & !Self::MAX.shl(place::<$word>(len))
             }
 
             #[inline]
             fn bfe_signed(self, pos: u32, len: u32) -> Self {
-                let (pos, len) = (pos & 0xff, len & 0xff);
+                let (pos, len) = (place::<$word>(pos), place::<$word>(len));
                 if len == 0 {
                     return 0;
                 }
-                let top = (pos + len - 1).min($word::BITS - 1);
+                let top = (pos.saturating_add(len) - 1).min($word::BITS - 1);
                 let sign = Self::MAX * (self >> top & 1);
                 let inside = len.min($word::BITS.saturating_sub(pos));
                 self.bfe(pos, inside) | (sign & Self::MAX.shl(inside))
@@ -62,8 +70,9 @@ macro_rules! word {
 
             #[inline]
             fn bfi(self, field: Self, pos: u32, len: u32) -> Self {
-                let mask = (!Self::MAX.shl(len & 0xff)).shl(pos & 0xff);
-                (self & !mask) | (field.shl(pos & 0xff) & mask)
+                let (pos, len) = (place::<$word>(pos), place::<$word>(len));
+                let mask = (!Self::MAX.shl(len)).shl(pos);
+                (self & !mask) | (field.shl(pos) & mask)
             }
 
             #[inline]
@@ -150,7 +159,8 @@ pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let found = match offset {
         0 => Some(base).filter(is_set),
         1.. => (base..32).filter(is_set).nth(skipped),
-        _ => (0..=base.min(31)).rev().filter(is_set).nth(skipped),
+        _ if base < 32 => (0..=base).rev().filter(is_set).nth(skipped),
+        _ => None,
     };
     found.unwrap_or(u32::MAX)
 }
@@ -160,18 +170,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The part of a position and a length that counts.
+    fn taken(pos: u32, len: u32, bits: u32) -> (u32, u32) {
+        if bits == 32 { (pos & 0xff, len & 0xff) } else { (pos, len) }
+    }
+
     /// Bit by bit, as the PTX ISA writes `bfe` down.
     fn slow_bfe(a: u64, pos: u32, len: u32, bits: u32, signed: bool) -> u64 {
-        let (pos, len) = (pos & 0xff, len & 0xff);
+        let (pos, len) = taken(pos, len, bits);
         let bit = |at: u32| a >> at & 1;
-        let sign = if !signed || len == 0 { 0 } else { bit((pos + len - 1).min(bits - 1)) };
-        let inside = |i: u32| i < len && pos + i < bits;
+        let top = pos.saturating_add(len).saturating_sub(1).min(bits - 1);
+        let sign = if !signed || len == 0 { 0 } else { bit(top) };
+        let inside = |i: u32| i < len && pos.saturating_add(i) < bits;
         (0..bits).map(|i| (if inside(i) { bit(pos + i) } else { sign }) << i).sum()
     }
 
     /// Bit by bit, as the PTX ISA writes `bfi` down.
     fn slow_bfi(field: u64, word: u64, pos: u32, len: u32, bits: u32) -> u64 {
-        let (pos, len) = (pos & 0xff, len & 0xff);
+        let (pos, len) = taken(pos, len, bits);
         let replaced = |i: u32| i >= pos && i - pos < len;
         let bit = |i: u32| if replaced(i) { field >> (i - pos) & 1 } else { word >> i & 1 };
         (0..bits).map(|i| bit(i) << i).sum()

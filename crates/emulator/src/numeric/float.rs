@@ -2,7 +2,7 @@
 //!
 //! Rounding to nearest even is the host's own operation. The other roundings compute exactly in
 //! integers and round once. A NaN result of `.f32` is always [`NAN_F32`]; of `.f64` it is the last NaN
-//! operand (of `div` the first) made quiet, or [`NAN_F64`] where the operation itself has no result.
+//! operand (of `div` the first, of `fma` the second factor before the summand) made quiet, or [`NAN_F64`] where the operation itself has no result.
 
 use super::soft::{self, Format, Number, Rounding};
 
@@ -22,6 +22,27 @@ pub fn canonical_f32(value: f32) -> f32 {
 pub fn ftz(value: f32) -> f32 {
     let bits = value.to_bits();
     if bits & 0x7f80_0000 == 0 { f32::from_bits(bits & 0x8000_0000) } else { value }
+}
+
+/// Whether a result is flushed although rounding makes it the smallest normal number: `exact`, rounded to
+/// as many bits whatever its exponent, lies below that. So does the hardware decide.
+#[inline(always)]
+pub fn is_tiny(exact: f64, smallest: f64, bits: i32, rounding: Rounding) -> bool {
+    let below = |part: i32| smallest * (1. - 2f64.powi(-part));
+    match rounding {
+        Rounding::NearestEven | Rounding::NearestAway => exact.abs() < below(bits + 1),
+        _ => exact.abs() <= below(bits),
+    }
+}
+
+/// `.ftz` of a result, whose exact value is that.
+#[inline(always)]
+pub fn ftz_rounded(result: f32, exact: impl FnOnce() -> f64, rounding: Rounding) -> f32 {
+    const SMALLEST: f32 = f32::MIN_POSITIVE;
+    if result.abs() == SMALLEST && is_tiny(exact(), SMALLEST.into(), 24, rounding) {
+        return if result > 0. { 0. } else { -0. };
+    }
+    ftz(result)
 }
 
 /// `.sat` of `.f32`: to [+0, 1]; a NaN becomes +0.
@@ -205,7 +226,7 @@ pub fn fma_f32(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
 pub fn fma_f64(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
     let finite = a.is_finite() && b.is_finite() && c.is_finite();
     if rounding == Rounding::NearestEven || !finite {
-        return propagate([a, b, c], a.mul_add(b, c));
+        return propagate([a, c, b], a.mul_add(b, c));
     }
     let product = soft::mul(number_f64(a), number_f64(b));
     pack_f64(soft::add(product, number_f64(c), rounding), rounding)

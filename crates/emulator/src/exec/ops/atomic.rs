@@ -52,6 +52,7 @@ updates! {
     AddF32(u32) = |at, b, _c| atomic::add_f32(at, b);
     AddF32Flushed(u32) = |at, b, _c| atomic::add_f32_ftz(at, b);
     AddF64(u64) = |at, b, _c| atomic::add_f64(at, b);
+    AddF64Raw(u64) = |at, b, _c| atomic::add_f64_raw(at, b);
     AddF16x2(u32) = |at, b, _c| atomic::add_f16x2(at, b);
     AddBf16x2(u32) = |at, b, _c| atomic::add_bf16x2(at, b);
     AddF16(u16) = |at, b, _c| atomic::add_f16(at, b as u16).into();
@@ -117,12 +118,36 @@ macro_rules! by_space {
     };
 }
 
+/// The lanes whose generic address lies in device memory.
+fn in_global(frame: &Frame, op: &Op, mask: u32) -> u32 {
+    let row = frame.row64(op.slots[BASE]);
+    let own = |lane: &usize| row[*lane].wrapping_add(op.imm) < crate::exec::SHARED_BASE;
+    lanes(mask).filter(own).map(|lane| 1 << lane).sum()
+}
+
+/// The sum of doubles: device memory adds by itself, and treats NaNs in its own way.
+fn add_f64(space: &str) -> Handler {
+    fn generic(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let global = in_global(frame, op, mask);
+        if global != 0 {
+            update::<Generic, AddF64Raw>(cx, frame, op, global)?;
+        }
+        if mask & !global != 0 {
+            update::<Generic, AddF64>(cx, frame, op, mask & !global)?;
+        }
+        Ok(Flow::Next)
+    }
+    match space {
+        "global" => update::<Global, AddF64Raw>,
+        "shared" | "shared::cta" => update::<Shared, AddF64>,
+        _ => generic,
+    }
+}
+
 /// The sum of floats: on global memory subnormals are flushed.
 fn add_f32(space: &str) -> Handler {
     fn generic(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
-        let row = frame.row64(op.slots[BASE]);
-        let own = |lane: &usize| row[*lane].wrapping_add(op.imm) < crate::exec::SHARED_BASE;
-        let global: u32 = lanes(mask).filter(own).map(|lane| 1 << lane).sum();
+        let global = in_global(frame, op, mask);
         if global != 0 {
             update::<Generic, AddF32Flushed>(cx, frame, op, global)?;
         }
@@ -143,9 +168,9 @@ fn select(operation: &str, ty: Type, space: &str) -> Option<Handler> {
     use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
     Some(match (operation, ty) {
         ("add", U32 | S32) => by_space!(space, Add32),
-        ("add", U64 | S64) => by_space!(space, Add64),
+        ("add", U64) => by_space!(space, Add64),
         ("add", F32) => add_f32(space),
-        ("add", F64) => by_space!(space, AddF64),
+        ("add", F64) => add_f64(space),
         ("add", F16x2) => by_space!(space, AddF16x2),
         ("add", Bf16x2) => by_space!(space, AddBf16x2),
         ("add", F16) => by_space!(space, AddF16),

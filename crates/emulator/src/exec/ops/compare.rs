@@ -29,6 +29,20 @@ fn operator(modifiers: &Modifiers<'_>) -> Option<Compare> {
     modifiers.words().find_map(Compare::parse)
 }
 
+/// Whether a type has the operator that the modifiers name: bits are equal or not, signed numbers have
+/// the six relations, unsigned ones their own names for four of them, floats the unordered ones.
+fn has_operator(modifiers: &Modifiers<'_>, ty: Type) -> bool {
+    let unsigned = modifiers.one_of(&["lo", "ls", "hi", "hs"]).is_some();
+    let equality = modifiers.one_of(&["eq", "ne"]).is_some();
+    let signed = equality || modifiers.one_of(&["lt", "le", "gt", "ge"]).is_some();
+    match ty {
+        Type::B16 | Type::B32 | Type::B64 => equality,
+        _ if ty.is_float() => !unsigned,
+        _ if ty.is_signed() => signed,
+        _ => signed || unsigned,
+    }
+}
+
 /// How `setp` and `set` combine a comparison with a predicate.
 fn combination(modifiers: &Modifiers<'_>) -> u64 {
     match modifiers.one_of(&["and", "or", "xor"]) {
@@ -108,7 +122,8 @@ fn setp_lanes<T: Lane + PartialOrd, const C: usize>(
 
 /// `setp`
 pub fn setp(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    let compare = operator(modifiers)?;
+    let compare = operator(modifiers)
+        .filter(|_| modifiers.ty(0).is_some_and(|ty| has_operator(modifiers, ty)))?;
     let run: Handler =
         by_compared_type!(setp_lanes, modifiers.ty(0)?, modifiers.has("ftz"), compare);
     Some(Pick::with(run, combination(modifiers)))
@@ -132,8 +147,12 @@ pub fn selp(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 /// `set`: a comparison as a number, all ones or zeros, or 1.0 or 0.0.
 pub fn set(modifiers: &Modifiers<'_>) -> Option<Pick> {
-    let compare = operator(modifiers)?;
     let (to, from, ftz) = (modifiers.ty(0)?, modifiers.ty(1)?, modifiers.has("ftz"));
+    let halves = matches!(from, Type::F16 | Type::Bf16);
+    if !has_operator(modifiers, from) || (to == Type::F32 && halves) {
+        return None;
+    }
+    let compare = operator(modifiers)?;
     let run: Handler = by_compared_type!(set_lanes, from, ftz, compare);
     Some(Pick::with(run, combination(modifiers) | one(to) << 32))
 }
@@ -237,8 +256,12 @@ pub fn set_pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
 pub fn slct(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let (wide, ftz) = (modifiers.ty(0)?.bits() == 64, modifiers.has("ftz"));
     Some(Pick::from(match (wide, modifiers.ty(1)?, ftz) {
-        (false, Type::S32, _) => lanes!(u32 = |a: u32, b: u32, c: i32| if c >= 0 { a } else { b }),
-        (true, Type::S32, _) => lanes!(u64 = |a: u64, b: u64, c: i32| if c >= 0 { a } else { b }),
+        (false, Type::S32, false) => {
+            lanes!(u32 = |a: u32, b: u32, c: i32| if c >= 0 { a } else { b })
+        }
+        (true, Type::S32, false) => {
+            lanes!(u64 = |a: u64, b: u64, c: i32| if c >= 0 { a } else { b })
+        }
         (false, Type::F32, false) => {
             lanes!(u32 = |a: u32, b: u32, c: f32| if c >= 0. { a } else { b })
         }

@@ -54,9 +54,21 @@ macro_rules! to_each {
     };
 }
 
+/// Whether every value of one integer type is one of another.
+fn holds(to: Type, from: Type) -> bool {
+    match (to.is_signed(), from.is_signed()) {
+        (true, false) => to.bits() > from.bits(),
+        (false, true) => false,
+        _ => to.bits() >= from.bits(),
+    }
+}
+
 /// From integer to integer.
 pub fn int_to_int(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let (to, from) = (modifiers.ty(0)?, modifiers.ty(1)?);
+    if modifiers.has("sat") && holds(to, from) {
+        return None;
+    }
     macro_rules! wrap {
         ($from:ty) => {
             to_each!($from, to, wrapped)
@@ -78,6 +90,9 @@ pub fn int_to_int(modifiers: &Modifiers<'_>) -> Option<Pick> {
 
 /// From integer to floating point.
 pub fn int_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    if !is_legal(modifiers, modifiers.ty(0)?, modifiers.ty(1)?) {
+        return None;
+    }
     macro_rules! to_f32 {
         ($from:ty) => {
             lanes!(f32 = |a: $from| convert::int_to_f32(a.into(), Rounding::NearestEven))
@@ -123,6 +138,15 @@ pub fn int_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, mode.0))
 }
 
+/// Whether the modifiers belong to a conversion of these types: `.ftz` needs an f32 among them, and
+/// bf16 knows neither bytes nor `.sat`.
+fn is_legal(modifiers: &Modifiers<'_>, to: Type, from: Type) -> bool {
+    let has = |ty: Type| to == ty || from == ty;
+    let bytes = has(Type::U8) || has(Type::S8);
+    (!modifiers.has("ftz") || has(Type::F32))
+        && (!has(Type::Bf16) || !(bytes || modifiers.has("sat")))
+}
+
 fn finish_half<H: Half>(mode: Mode, bits: u16) -> u16 {
     let bits = if mode.saturate() { half::sat::<H>(bits) } else { bits };
     let bits = if mode.finite() { half::finite::<H>(bits) } else { bits };
@@ -158,6 +182,9 @@ pub fn float_to_int(modifiers: &Modifiers<'_>) -> Option<Pick> {
         };
     }
     let to = modifiers.ty(0)?;
+    if !is_legal(modifiers, to, modifiers.ty(1)?) {
+        return None;
+    }
     let run = match modifiers.ty(1)? {
         Type::F32 => with_int!(to, from_f32),
         Type::F64 => with_int!(to, from_f64),
@@ -171,6 +198,9 @@ pub fn float_to_int(modifiers: &Modifiers<'_>) -> Option<Pick> {
 /// From floating point to floating point.
 pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let mode = Mode::of(modifiers);
+    if !is_legal(modifiers, modifiers.ty(0)?, modifiers.ty(1)?) {
+        return None;
+    }
     let run = match (modifiers.ty(0)?, modifiers.ty(1)?) {
         (Type::F32, Type::F32) => lanes!(op; f32 = |a: f32| f32_to_f32(Mode(op.imm), a)),
         (Type::F64, Type::F64) => lanes!(op; f64 = |a: f64| f64_to_f64(Mode(op.imm), a)),
@@ -184,7 +214,9 @@ pub fn float_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
             lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::f16_to_f32(a)))
         }
         (Type::F32, Type::Bf16) => {
-            lanes!(op; f32 = |a: u16| Mode(op.imm).result(convert::bf16_to_f32(a)))
+            lanes!(op; f32 = |a: u16| {
+                Mode(op.imm).result(flushed(Mode(op.imm), convert::bf16_to_f32(a)))
+            })
         }
         (Type::F64, Type::F16) => {
             lanes!(op; f64 = |a: u16| Mode(op.imm).result_f64(convert::half_to_f64::<F16>(a)))
@@ -229,8 +261,10 @@ fn flushed(mode: Mode, a: f32) -> f32 {
     if mode.flush() { float::canonical_f32(mode.operand(a)) } else { a }
 }
 
+/// `.ftz` shows in no result here: a subnormal f32 is below half of the smallest half, and the device
+/// rounds it up or down where the rounding says so.
 fn narrowed<H: Half>(mode: Mode, a: f32) -> u16 {
-    finish_half::<H>(mode, half::narrow::<H>(mode.operand(a), mode.rounding()))
+    finish_half::<H>(mode, half::narrow::<H>(a, mode.rounding()))
 }
 
 fn rounded_half<H: Half>(mode: Mode, a: u16) -> u16 {

@@ -33,7 +33,7 @@ impl Lane for Flushed {
 }
 
 macro_rules! arithmetic {
-    ($($(#[$doc:meta])* $name:ident: $narrow:ident, $wide:ident, |$a:ident $(, $b:ident $(, $c:ident)?)?|;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $narrow:ident, $wide:ident, |$a:ident $(, $b:ident $(, $c:ident)?)?| $exact:expr;)*) => {$(
         $(#[$doc])*
         pub fn $name(modifiers: &Modifiers<'_>) -> Option<Pick> {
             let mode = Mode::of(modifiers);
@@ -43,9 +43,12 @@ macro_rules! arithmetic {
                 }),
                 (Type::F32, false) => lanes!(op; f32 = |$a: f32 $(, $b: f32 $(, $c: f32)?)?| {
                     let mode = Mode(op.imm);
-                    mode.result(float::$narrow(
-                        mode.operand($a) $(, mode.operand($b) $(, mode.operand($c))?)?, mode.rounding(),
-                    ))
+                    let $a = mode.operand($a);
+                    $(let $b = mode.operand($b); $(let $c = mode.operand($c);)?)?
+                    let rounded = float::$narrow($a $(, $b $(, $c)?)?, mode.rounding());
+                    $(let $b = f64::from($b); $(let $c = f64::from($c);)?)?
+                    let $a = f64::from($a);
+                    mode.rounded(rounded, || $exact)
                 }),
                 (Type::F64, true) => lanes!(f64 = |$a: f64 $(, $b: f64 $(, $c: f64)?)?| {
                     float::$wide($a $(, $b $(, $c)?)?, Rounding::NearestEven)
@@ -60,21 +63,23 @@ macro_rules! arithmetic {
     )*};
 }
 
+// The last expression is the exact result, of f64; it counts only where it is near the smallest
+// normal f32, and there it is exact or as good.
 arithmetic! {
     /// `add`
-    add: add_f32, add_f64, |a, b|;
+    add: add_f32, add_f64, |a, b| a + b;
     /// `sub`
-    sub: sub_f32, sub_f64, |a, b|;
+    sub: sub_f32, sub_f64, |a, b| a - b;
     /// `mul`
-    mul: mul_f32, mul_f64, |a, b|;
+    mul: mul_f32, mul_f64, |a, b| a * b;
     /// `fma`, `mad`
-    fma: fma_f32, fma_f64, |a, b, c|;
+    fma: fma_f32, fma_f64, |a, b, c| a * b + c;
     /// `div.rn` and its like
-    div: div_f32, div_f64, |a, b|;
+    div: div_f32, div_f64, |a, b| a / b;
     /// `rcp.rn` and its like
-    rcp: rcp_f32, rcp_f64, |a|;
+    rcp: rcp_f32, rcp_f64, |a| 1. / a;
     /// `sqrt.rn` and its like
-    sqrt: sqrt_f32, sqrt_f64, |a|;
+    sqrt: sqrt_f32, sqrt_f64, |a| a.sqrt();
 }
 
 /// One of the four forms of a minimum or maximum.

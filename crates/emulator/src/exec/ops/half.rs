@@ -5,7 +5,7 @@ use crate::exec::frame::{Frame, Lane};
 use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::numeric::half::{self, Bf16, F16, Half};
-use crate::numeric::{approx, float};
+use crate::numeric::{Rounding, approx, float};
 use crate::program::{LANES, Op, Row32};
 
 macro_rules! compared {
@@ -60,6 +60,18 @@ fn result<H: Half>(mode: Mode, bits: u16) -> u16 {
     if mode.relu() { half::relu::<H>(bits) } else { bits }
 }
 
+/// A product or sum, with `.ftz`, which only `.f16` has.
+#[inline(always)]
+fn flushed(mode: Mode, bits: u16, exact: f64) -> u16 {
+    const SMALLEST_BITS: u16 = 0x0400;
+    const SMALLEST: f64 = 1. / 16384.;
+    let tiny = || float::is_tiny(exact, SMALLEST, 11, Rounding::NearestEven);
+    match mode.flush() && bits & 0x7fff == SMALLEST_BITS && tiny() {
+        true => bits & 0x8000,
+        false => bits,
+    }
+}
+
 #[inline(always)]
 fn two<H: Half>(imm: u64, a: u16, b: u16, f: impl Fn(u16, u16) -> u16) -> u16 {
     let mode = Mode(imm);
@@ -91,7 +103,10 @@ two_operands! {
     /// `sub`
     sub: |imm, H, a, b| two::<H>(imm, a, b, half::sub::<H>);
     /// `mul`
-    mul: |imm, H, a, b| two::<H>(imm, a, b, half::mul::<H>);
+    mul: |imm, H, a, b| {
+        let exact = |a, b| f64::from(H::widen(a)) * f64::from(H::widen(b));
+        two::<H>(imm, a, b, |a, b| flushed(Mode(imm), half::mul::<H>(a, b), exact(a, b)))
+    };
     /// `min`
     min: |imm, H, a, b| two::<H>(imm, a, b, |a, b| half::pick::<H>(a, b, ordered(imm, float::min_f32, float::min_nan_f32)));
     /// `max`
@@ -113,7 +128,10 @@ fn ordered(
 pub fn fma(modifiers: &Modifiers<'_>) -> Option<Pick> {
     fn one<H: Half>(imm: u64, a: u16, b: u16, c: u16) -> u16 {
         let mode = Mode(imm);
-        result::<H>(mode, half::fma::<H>(operand(mode, a), operand(mode, b), operand(mode, c)))
+        let (a, b, c) = (operand(mode, a), operand(mode, b), operand(mode, c));
+        let wide = |bits: u16| f64::from(H::widen(bits));
+        let exact = wide(a) * wide(b) + wide(c);
+        result::<H>(mode, flushed(mode, half::fma::<H>(a, b, c), exact))
     }
     let run = match modifiers.ty(0)? {
         Type::F16 => lanes!(op; u16 = |a: u16, b: u16, c: u16| one::<F16>(op.imm, a, b, c)),

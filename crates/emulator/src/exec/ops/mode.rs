@@ -108,6 +108,16 @@ impl Mode {
         if self.saturate() { float::sat_f32(value) } else { value }
     }
 
+    /// A rounded result of `.f32`, whose exact value is that.
+    #[inline(always)]
+    pub fn rounded(self, value: f32, exact: impl FnOnce() -> f64) -> f32 {
+        let value = match self.flush() {
+            true => float::ftz_rounded(value, exact, self.rounding()),
+            false => value,
+        };
+        if self.saturate() { float::sat_f32(value) } else { value }
+    }
+
     /// A result of `.f64`.
     #[inline(always)]
     pub fn result_f64(self, value: f64) -> f64 {
