@@ -173,7 +173,7 @@ fn at_the_bottom(format: Format, divides: bool, random: &mut Random) -> [u64; 2]
         _ => random.next() & ones,
     };
     let (mut first, mut second) = (mantissa(), mantissa());
-    if random.next() % 4 == 0 {
+    if random.next().is_multiple_of(4) {
         // (2 - 2^-part) (1 + 2^-(part + 1)) is less than 2 by less than any result shows.
         let part = random.next() % u64::from(format.mantissa - 1) + 1;
         (first, second) = (ones ^ (ones >> part), 1 << (u64::from(format.mantissa) - part - 1));
