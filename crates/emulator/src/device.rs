@@ -2,6 +2,7 @@
 
 use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
+use crate::exec::watch::race::RaceState;
 use crate::exec::watch::{Check, Checks};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
@@ -135,6 +136,7 @@ pub struct Device {
     memory: Arc<GlobalMemory>,
     system: System,
     launches: AtomicU64,
+    races: RaceState,
 }
 
 impl Device {
@@ -153,7 +155,8 @@ impl Device {
 
     fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
         let (memory, system) = (Arc::new(memory), System::default());
-        Arc::new(Self { profile, memory, system, launches: AtomicU64::new(0) })
+        let races = RaceState::default();
+        Arc::new(Self { profile, memory, system, launches: AtomicU64::new(0), races })
     }
 
     /// What it is like.
@@ -247,15 +250,19 @@ impl Device {
                 .fold(1, |blocks: usize, own| blocks.saturating_mul(*own as usize)),
             false => self.resident_blocks(&context),
         };
-        let checks = self.checks();
+        let checks = self.checks(&context);
         let Profile { worker_threads, fuel, .. } = self.profile;
         grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
             .map_err(|trap| *trap)
     }
 
     /// The checks and counters of a launch.
-    fn checks(&self) -> Vec<Box<dyn Check + '_>> {
-        Vec::new()
+    fn checks(&self, context: &LaunchContext<'_>) -> Vec<Box<dyn Check + '_>> {
+        let mut checks: Vec<Box<dyn Check + '_>> = Vec::new();
+        if self.profile.checks.race {
+            checks.push(Box::new(self.races.check(context)));
+        }
+        checks
     }
 
     /// Blocks that the whole device holds at a time.

@@ -1,6 +1,7 @@
 //! What can go wrong: errors while loading PTX, and traps while a kernel runs.
 
 pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
+pub use crate::fault_race::{Kinship, Race, RacePlace, RacingAccess};
 
 use std::fmt;
 
@@ -389,6 +390,9 @@ pub enum TrapKind {
     /// An asynchronous copy is not valid.
     #[error("{0}")]
     Copy(CopyFault),
+    /// Two accesses that nothing orders.
+    #[error("{0}")]
+    Race(Box<Race>),
     /// The kernel executed more instructions than it was allowed.
     #[error("the limit of {instructions} instructions is spent")]
     Fuel {
@@ -411,6 +415,7 @@ impl TrapKind {
             }
             Self::Assertion { place, .. } => Some(place.clone()),
             Self::InvalidFree { why, .. } => Some(why.to_string()),
+            Self::Race(race) => Some(race.cause()),
             Self::StackOverflow { bytes, limit } => {
                 Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
             }

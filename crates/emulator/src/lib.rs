@@ -8,6 +8,7 @@ pub mod device;
 pub mod exec;
 pub mod fault;
 mod fault_async;
+mod fault_race;
 pub mod isa;
 pub mod memory;
 pub mod numeric;

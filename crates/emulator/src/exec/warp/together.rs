@@ -76,9 +76,9 @@ impl Warp {
         for (frame, lanes) in &owners {
             copy_slots(self.frame(*frame), &mut scratch, op, *lanes);
         }
+        (cx.pc, cx.active) = (pc, mask);
         let flow: Step = (op.run)(cx, &mut scratch, op, mask);
         flow?;
-        (cx.pc, cx.active) = (pc, mask);
         cx.done(&mut scratch, op, mask);
         for (frame, lanes) in &owners {
             copy_slots(&scratch, self.frame(*frame), op, *lanes);

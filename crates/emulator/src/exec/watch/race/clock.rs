@@ -1,0 +1,343 @@
+//! What a thread knows of the others: up to which tick of a block the accesses of its threads are ordered
+//! before what the thread does now.
+//!
+//! Ticks count the synchronisations of a block. After a barrier of the whole block all is known up to one
+//! tick; only what is known beyond it, of some warps or lanes, is written down.
+
+use std::sync::Arc;
+
+/// Lanes of a warp.
+const LANES: usize = 32;
+
+/// What is known of a warp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WarpKnow {
+    warp: u32,
+    /// Of all its lanes.
+    floor: u32,
+    /// Of some lanes, more.
+    lanes: Option<Box<[u32; LANES]>>,
+}
+
+impl WarpKnow {
+    fn of_lane(&self, lane: usize) -> u32 {
+        self.lanes.as_ref().map_or(self.floor, |lanes| lanes[lane].max(self.floor))
+    }
+
+    fn raise(&mut self, mask: u32, tick: u32) {
+        if mask == u32::MAX {
+            self.floor = self.floor.max(tick);
+        } else {
+            let own = self.lanes.get_or_insert_with(|| Box::new([0; LANES]));
+            let raised = own.iter_mut().enumerate().filter(|(lane, _)| mask >> lane & 1 != 0);
+            raised.for_each(|(_, own)| *own = (*own).max(tick));
+        }
+        self.tidy();
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.floor = self.floor.max(other.floor);
+        if let Some(theirs) = &other.lanes {
+            let own = self.lanes.get_or_insert_with(|| Box::new([0; LANES]));
+            own.iter_mut().zip(theirs.iter()).for_each(|(own, their)| *own = (*own).max(*their));
+        }
+        self.tidy();
+    }
+
+    /// Forgets lanes of which no more is known than of all.
+    fn tidy(&mut self) {
+        let floor = self.floor;
+        if self.lanes.as_ref().is_some_and(|lanes| lanes.iter().all(|lane| *lane <= floor)) {
+            self.lanes = None;
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.floor >= other.floor
+            && (other.lanes.is_none()
+                || (0..LANES).all(|lane| self.of_lane(lane) >= other.of_lane(lane)))
+    }
+}
+
+/// What is known of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockKnow {
+    /// Of all its threads.
+    pub floor: u32,
+    /// Of some warps, more; in ascending order.
+    warps: Vec<WarpKnow>,
+}
+
+impl BlockKnow {
+    /// Of all threads, up to a tick.
+    pub fn all(tick: u32) -> Self {
+        Self { floor: tick, warps: Vec::new() }
+    }
+
+    /// Whether a lane's accesses at a tick are known.
+    pub fn knows(&self, warp: u32, lane: usize, tick: u32) -> bool {
+        tick <= self.floor
+            || self
+                .warps
+                .iter()
+                .find(|own| own.warp == warp)
+                .is_some_and(|own| tick <= own.of_lane(lane))
+    }
+
+    /// Lanes of a warp are known up to a tick.
+    pub fn raise(&mut self, warp: u32, mask: u32, tick: u32) {
+        if tick > self.floor {
+            self.warp(warp).raise(mask, tick);
+        }
+    }
+
+    fn warp(&mut self, warp: u32) -> &mut WarpKnow {
+        let index = match self.warps.binary_search_by_key(&warp, |own| own.warp) {
+            Ok(index) => index,
+            Err(index) => {
+                let fresh = WarpKnow { warp, floor: self.floor, lanes: None };
+                self.warps.insert(index, fresh);
+                index
+            }
+        };
+        &mut self.warps[index]
+    }
+
+    /// Learns what another knows.
+    pub fn join(&mut self, other: &Self) {
+        if other.floor > self.floor {
+            let floor = other.floor;
+            self.floor = floor;
+            self.warps.retain_mut(|own| {
+                own.floor = own.floor.max(floor);
+                own.tidy();
+                own.floor > floor || own.lanes.is_some()
+            });
+        }
+        for theirs in &other.warps {
+            if theirs.floor > self.floor || theirs.lanes.is_some() {
+                self.warp(theirs.warp).join(theirs);
+            }
+        }
+    }
+
+    /// Whether it knows all that another does.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.floor >= other.floor
+            && other.warps.iter().all(|theirs| {
+                match self.warps.iter().find(|own| own.warp == theirs.warp) {
+                    Some(own) => own.covers(theirs),
+                    None => (0..LANES).all(|lane| theirs.of_lane(lane) <= self.floor),
+                }
+            })
+    }
+}
+
+/// Children of an inner node.
+const FAN: u32 = 16;
+/// Bits of a block's number that a level of the tree decides.
+const BITS: u32 = FAN.trailing_zeros();
+
+#[derive(Debug)]
+enum Node {
+    Leaf(BlockKnow),
+    Inner([Option<Arc<Node>>; FAN as usize]),
+}
+
+/// What is known of many blocks. Never changed once made: trees that know nearly the same share what they
+/// have in common, so a chain of blocks that each learn from the one before costs little.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// Levels of inner nodes.
+    height: u32,
+    root: Option<Arc<Node>>,
+}
+
+impl Tree {
+    /// What is known of a block.
+    pub fn get(&self, block: u32) -> Option<&BlockKnow> {
+        if !self.reaches(block) {
+            return None;
+        }
+        let mut node = self.root.as_deref()?;
+        let mut level = self.height;
+        loop {
+            match node {
+                Node::Leaf(know) => return Some(know),
+                Node::Inner(children) => {
+                    level -= 1;
+                    node = children[child(block, level)].as_deref()?;
+                }
+            }
+        }
+    }
+
+    fn reaches(&self, block: u32) -> bool {
+        self.height * BITS >= u32::BITS || block >> (self.height * BITS) == 0
+    }
+
+    /// True if it is the very same tree, not only an equal one.
+    pub fn is(&self, other: &Self) -> bool {
+        match (&self.root, &other.root) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+
+    /// A tree that knows only of one block.
+    pub fn of(block: u32, know: BlockKnow) -> Self {
+        let mut height = 0;
+        let mut node = Arc::new(Node::Leaf(know));
+        while height * BITS < u32::BITS && block >> (height * BITS) != 0 {
+            node = inner(child(block, height), node);
+            height += 1;
+        }
+        Self { height, root: Some(node) }
+    }
+
+    /// This and one block more.
+    pub fn with(&self, block: u32, know: BlockKnow) -> Self {
+        self.join(&Self::of(block, know))
+    }
+
+    /// All that two trees know.
+    pub fn join(&self, other: &Self) -> Self {
+        let (Some(own), Some(theirs)) = (&self.root, &other.root) else {
+            return if self.root.is_some() { self.clone() } else { other.clone() };
+        };
+        let height = self.height.max(other.height);
+        let root = joined(&lifted(own, self.height, height), &lifted(theirs, other.height, height));
+        Self { height, root: Some(root) }
+    }
+}
+
+fn child(block: u32, level: u32) -> usize {
+    (block >> (level * BITS) & (FAN - 1)) as usize
+}
+
+fn inner(index: usize, node: Arc<Node>) -> Arc<Node> {
+    let mut children = [const { None }; FAN as usize];
+    children[index] = Some(node);
+    Arc::new(Node::Inner(children))
+}
+
+/// The same knowledge under more levels.
+fn lifted(node: &Arc<Node>, from: u32, to: u32) -> Arc<Node> {
+    (from..to).fold(Arc::clone(node), |node, _| inner(0, node))
+}
+
+/// What two nodes of one level know; one of them where it knows all that the other does.
+fn joined(a: &Arc<Node>, b: &Arc<Node>) -> Arc<Node> {
+    if Arc::ptr_eq(a, b) {
+        return Arc::clone(a);
+    }
+    match (&**a, &**b) {
+        (Node::Leaf(own), Node::Leaf(theirs)) if own.covers(theirs) => Arc::clone(a),
+        (Node::Leaf(own), Node::Leaf(theirs)) if theirs.covers(own) => Arc::clone(b),
+        (Node::Leaf(own), Node::Leaf(theirs)) => {
+            let mut both = own.clone();
+            both.join(theirs);
+            Arc::new(Node::Leaf(both))
+        }
+        (Node::Inner(own), Node::Inner(theirs)) => joined_inner((a, own), (b, theirs)),
+        // Nodes of one level are of one kind.
+        _ => Arc::clone(a),
+    }
+}
+
+type Children = [Option<Arc<Node>>; FAN as usize];
+
+fn joined_inner(
+    (a, own): (&Arc<Node>, &Children),
+    (b, theirs): (&Arc<Node>, &Children),
+) -> Arc<Node> {
+    let children: Children = std::array::from_fn(|index| match (&own[index], &theirs[index]) {
+        (Some(own), Some(theirs)) => Some(joined(own, theirs)),
+        (own, theirs) => own.as_ref().or(theirs.as_ref()).cloned(),
+    });
+    let same = |other: &Children| {
+        children.iter().zip(other).all(|(own, other)| match (own, other) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (own, other) => own.is_none() && other.is_none(),
+        })
+    };
+    if same(own) {
+        return Arc::clone(a);
+    }
+    if same(theirs) {
+        return Arc::clone(b);
+    }
+    Arc::new(Node::Inner(children))
+}
+
+/// What a thread knows.
+#[derive(Clone, Debug, Default)]
+pub struct Know {
+    /// Of its own block.
+    pub own: BlockKnow,
+    /// Of others.
+    pub others: Tree,
+}
+
+impl Know {
+    /// Learns what another thread of the block knows.
+    pub fn join(&mut self, other: &Self) {
+        self.own.join(&other.own);
+        self.others = self.others.join(&other.others);
+    }
+
+    /// Learns what a tree knows.
+    pub fn learn(&mut self, tree: &Tree, block: u32) {
+        if let Some(own) = tree.get(block) {
+            self.own.join(own);
+        }
+        self.others = self.others.join(tree);
+    }
+
+    /// What a lane publishes when it releases at a tick.
+    pub fn published(&self, block: u32, (warp, lane): (u32, usize), tick: u32) -> Tree {
+        let mut own = self.own.clone();
+        own.raise(warp, 1 << lane, tick);
+        self.others.with(block, own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_known_by_floor_warp_and_lane() {
+        let mut know = BlockKnow::all(3);
+        assert!(know.knows(7, 31, 3) && !know.knows(7, 31, 4));
+        know.raise(2, 1 << 5, 6);
+        know.raise(4, u32::MAX, 5);
+        assert!(know.knows(2, 5, 6) && !know.knows(2, 4, 4) && know.knows(2, 4, 3));
+        assert!(know.knows(4, 0, 5) && !know.knows(4, 0, 6));
+        let mut all = BlockKnow::all(5);
+        assert!(!all.covers(&know) && !know.covers(&all));
+        all.join(&know);
+        assert!(all.covers(&know) && all.knows(2, 5, 6) && all.knows(9, 9, 5));
+        know.join(&BlockKnow::all(6));
+        assert_eq!(know, BlockKnow::all(6));
+    }
+
+    #[test]
+    fn trees_hold_what_was_put_in_and_share_what_they_can() {
+        let blocks = [0, 1, 15, 16, 17, 255, 256, 70_000, u32::MAX];
+        let tree = blocks.iter().fold(Tree::default(), |tree, block| {
+            tree.with(*block, BlockKnow::all(block % 1000 + 1))
+        });
+        for block in blocks {
+            assert_eq!(tree.get(block).map(|know| know.floor), Some(block % 1000 + 1));
+        }
+        assert!(tree.get(2).is_none() && tree.get(1 << 31).is_none());
+        assert!(tree.join(&Tree::of(16, BlockKnow::all(5))).is(&tree), "it knew more");
+        assert!(Tree::default().join(&tree).is(&tree) && tree.join(&Tree::default()).is(&tree));
+        let more = tree.join(&Tree::of(16, BlockKnow::all(50)));
+        assert_eq!(more.get(16).map(|know| know.floor), Some(50));
+        assert_eq!(tree.get(16).map(|know| know.floor), Some(17));
+        assert_eq!(more.get(u32::MAX), tree.get(u32::MAX));
+    }
+}

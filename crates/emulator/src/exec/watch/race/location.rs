@@ -1,0 +1,164 @@
+//! Cells that threads synchronise through: what was published by writes to them.
+
+use super::clock::{BlockKnow, Tree};
+use crate::isa::Scope;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Which threads a scope takes in.
+pub trait Reach {
+    /// Whether a thread of one block, with that scope, means threads of another.
+    fn reaches(&self, scope: Scope, from: u32, to: u32) -> bool;
+}
+
+/// What was published for some scope.
+#[derive(Clone, Debug)]
+struct News {
+    /// Block that published it; `None` for several.
+    by: Option<u32>,
+    scope: Scope,
+    tree: Tree,
+}
+
+/// What the value of a cell carries: since the last plain write, all that updates of it have added.
+#[derive(Clone, Debug, Default)]
+pub struct Location {
+    news: Vec<News>,
+}
+
+impl Location {
+    /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is kept
+    /// for each block.
+    pub fn add(&mut self, block: u32, scope: Scope, tree: &Tree) {
+        let wide = scope >= Scope::Device;
+        let same = |own: &&mut News| match wide {
+            true => own.scope >= Scope::Device,
+            false => own.by == Some(block) && own.scope == scope,
+        };
+        match self.news.iter_mut().find(same) {
+            Some(own) => {
+                own.tree = own.tree.join(tree);
+                if own.by != Some(block) {
+                    own.by = None;
+                }
+            }
+            None => self.news.push(News { by: Some(block), scope, tree: tree.clone() }),
+        }
+    }
+
+    /// What a read with that scope finds, with its publisher.
+    pub fn read(&self, reach: &impl Reach, block: u32, scope: Scope) -> Vec<(Option<u32>, Tree)> {
+        let mut out = Vec::new();
+        for news in &self.news {
+            match news.by {
+                Some(by) => {
+                    if reach.reaches(scope, block, by) && reach.reaches(news.scope, by, block) {
+                        out.push((news.by, news.tree.clone()));
+                    }
+                }
+                None if scope >= Scope::Device => out.push((None, news.tree.clone())),
+                // Several blocks have published, and the read only means its own.
+                None => {
+                    let own: Option<BlockKnow> = news.tree.get(block).cloned();
+                    out.extend(own.map(|own| (Some(block), Tree::of(block, own))));
+                }
+            }
+        }
+        out
+    }
+
+    /// True if it carries nothing.
+    pub fn is_empty(&self) -> bool {
+        self.news.is_empty()
+    }
+}
+
+const SHARDS: usize = 64;
+
+/// The cells of device memory that something was published through.
+pub struct Locations {
+    shards: [Mutex<HashMap<u64, Location>>; SHARDS],
+    /// Whether there has been any, so that who synchronises by barriers alone pays nothing.
+    used: AtomicBool,
+}
+
+impl Default for Locations {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()), used: AtomicBool::new(false) }
+    }
+}
+
+impl Locations {
+    /// Whether anything was ever published.
+    pub fn any(&self) -> bool {
+        self.used.load(Ordering::Acquire)
+    }
+
+    fn shard(&self, address: u64) -> MutexGuard<'_, HashMap<u64, Location>> {
+        let index = (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        self.shards[index as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what a cell carries.
+    pub fn change(&self, address: u64, change: impl FnOnce(&mut Location)) {
+        self.used.store(true, Ordering::Release);
+        let mut shard = self.shard(address);
+        let location = shard.entry(address).or_default();
+        change(location);
+        if location.is_empty() {
+            shard.remove(&address);
+        }
+    }
+
+    /// Looks at what a cell carries.
+    pub fn look<T: Default>(&self, address: u64, look: impl FnOnce(&Location) -> T) -> T {
+        self.shard(address).get(&address).map(look).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks reach each other from `Device` on.
+    struct Plain;
+
+    impl Reach for Plain {
+        fn reaches(&self, scope: Scope, from: u32, to: u32) -> bool {
+            scope >= Scope::Device || from == to
+        }
+    }
+
+    fn tree(block: u32) -> Tree {
+        Tree::of(block, BlockKnow::all(9))
+    }
+
+    #[test]
+    fn news_reach_those_that_both_scopes_take_in() {
+        let mut location = Location::default();
+        location.add(3, Scope::Block, &tree(3));
+        let found = |location: &Location, block, scope| location.read(&Plain, block, scope).len();
+        assert_eq!(found(&location, 3, Scope::Block), 1);
+        assert_eq!(found(&location, 3, Scope::Device), 1);
+        assert_eq!(found(&location, 4, Scope::Device), 0);
+        location.add(4, Scope::Device, &tree(4));
+        assert_eq!(found(&location, 5, Scope::Device), 1);
+        assert_eq!(found(&location, 5, Scope::Block), 0);
+        location.add(6, Scope::System, &tree(6));
+        let both = &location.read(&Plain, 5, Scope::Device)[0];
+        assert!(both.0.is_none() && both.1.get(4).is_some() && both.1.get(6).is_some());
+        let narrow = &location.read(&Plain, 6, Scope::Block)[0];
+        assert!(narrow.1.get(6).is_some() && narrow.1.get(4).is_none());
+    }
+
+    #[test]
+    fn an_empty_location_is_forgotten() {
+        let locations = Locations::default();
+        assert!(!locations.any());
+        locations.change(64, |own| own.add(1, Scope::Device, &tree(1)));
+        assert!(locations.any() && locations.look(64, |own| !own.is_empty()));
+        locations.change(64, |own| *own = Location::default());
+        assert!(!locations.look(64, |own| !own.is_empty()));
+    }
+}

@@ -1,0 +1,457 @@
+//! Who touched which bytes: for each line of 128 bytes the accesses that may still matter.
+//!
+//! An access of a warp to bytes that lie side by side is one stripe, whatever its lanes are; only what is
+//! scattered takes one for each lane. A stripe goes when a later one of the same bytes is ordered
+//! behind it, since whoever races with the earlier races with the later too.
+
+use super::team::Lanes;
+use crate::fault::Access;
+use crate::isa::{Order, Scope, Semantics};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a line.
+pub const LINE: u64 = 128;
+/// Bytes of device memory in a page.
+const PAGE: u64 = 64 << 10;
+/// Reads, and writes, of a line that are kept; more, and the oldest are forgotten.
+const MOST: usize = 64;
+/// Pages that are kept: those of 1 GiB of device memory.
+const MOST_PAGES: usize = 1 << 14;
+
+/// An access to part of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stripe {
+    /// Number of the block among all launches.
+    pub block: u32,
+    /// Tick of the block.
+    pub tick: u32,
+    /// Lanes that took part.
+    pub lanes: u32,
+    /// Operation.
+    pub pc: u32,
+    /// Warp of the block.
+    pub warp: u8,
+    /// First byte in the line.
+    pub start: u8,
+    /// Byte after the last.
+    pub end: u8,
+    /// Bytes of each lane, one lane after the other; 0 where every lane touched all.
+    pub width: u8,
+    /// The lane at `start`, where `width` is not 0.
+    pub first: u8,
+    /// What was done, and how strongly.
+    pub kind: Kind,
+}
+
+/// What an access is, in a byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// An access of some order; atomics are never weak.
+    pub fn new(access: Access, order: Order) -> Self {
+        let strong = order.semantics() != Semantics::Weak;
+        Self(access as u8 | u8::from(strong) << 2 | (order.scope() as u8) << 3)
+    }
+
+    /// Load, store or atomic.
+    pub fn access(self) -> Access {
+        match self.0 & 3 {
+            0 => Access::Load,
+            1 => Access::Store,
+            _ => Access::Atomic,
+        }
+    }
+
+    /// Its scope; `None` for a weak access.
+    pub fn strength(self) -> Option<Scope> {
+        let scope = match self.0 >> 3 {
+            0 => Scope::Block,
+            1 => Scope::Cluster,
+            2 => Scope::Device,
+            _ => Scope::System,
+        };
+        (self.0 >> 2 & 1 != 0).then_some(scope)
+    }
+}
+
+impl Stripe {
+    /// The lanes that touched a byte of it.
+    fn lanes_at(&self, offset: u8) -> u32 {
+        match self.width {
+            0 => self.lanes,
+            width => 1 << (self.first + (offset - self.start) / width),
+        }
+    }
+
+    /// The end of the element that a byte belongs to.
+    fn element_end(&self, offset: u8) -> u8 {
+        match self.width {
+            0 => self.end,
+            width => offset - (offset - self.start) % width + width,
+        }
+    }
+
+    /// Whether each byte that two stripes share was touched by the same thread in both.
+    fn is_by_same(&self, other: &Self) -> bool {
+        if (self.block, self.warp) != (other.block, other.warp) || self.width != other.width {
+            return false;
+        }
+        let place = |own: &Self| i32::from(own.start) - i32::from(own.first) * i32::from(own.width);
+        match self.width {
+            0 => self.lanes == other.lanes && self.lanes.is_power_of_two(),
+            _ => place(self) == place(other),
+        }
+    }
+
+    fn contains(&self, other: &Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+}
+
+/// Two accesses of different threads that nothing orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// The earlier one.
+    pub old: Stripe,
+    /// Its lane.
+    pub old_lane: usize,
+    /// Lane of the later one.
+    pub lane: usize,
+    /// First byte in the line that both touch.
+    pub offset: u8,
+}
+
+/// The warp that touches memory, and what it knows.
+pub trait View {
+    /// Its lanes.
+    fn lanes(&self) -> &Lanes;
+    /// The tick up to which the whole block knows itself.
+    fn floor(&self) -> u32;
+    /// Whether a block ended before this launch began.
+    fn is_past(&self, block: u32) -> bool;
+    /// Whether two strong accesses mean each other's threads.
+    fn agree(&self, own: Scope, other: Scope, block: u32) -> bool;
+    /// Whether a store leaves the bytes from one offset of the line to another as they are.
+    fn stores_same(&self, lane: usize, offset: u8, end: u8) -> bool;
+}
+
+/// How a stripe stands to an earlier one.
+enum Relation {
+    /// They share no byte.
+    Apart,
+    /// The earlier is ordered before it.
+    Ordered,
+    /// Nothing orders them, and nothing has to.
+    Allowed,
+    /// They race.
+    Race(Clash),
+}
+
+fn relation(view: &impl View, new: &Stripe, old: &Stripe) -> Relation {
+    let (low, high) = (new.start.max(old.start), new.end.min(old.end));
+    if low >= high {
+        return Relation::Apart;
+    }
+    if old.block == new.block && (old.tick <= view.floor() || new.is_by_same(old)) {
+        return Relation::Ordered;
+    }
+    if old.block != new.block && view.is_past(old.block) {
+        return Relation::Ordered;
+    }
+    let allowed = match (new.kind.strength(), old.kind.strength()) {
+        (Some(own), Some(other)) => view.agree(own, other, old.block),
+        _ => false,
+    };
+    closely(view, new, old, (low, high), allowed)
+}
+
+/// Lane by lane.
+fn closely(
+    view: &impl View,
+    new: &Stripe,
+    old: &Stripe,
+    (low, high): (u8, u8),
+    allowed: bool,
+) -> Relation {
+    let both_store = new.kind.access() == Access::Store && old.kind.access() == Access::Store;
+    let mut offset = low;
+    let mut ordered = true;
+    while offset < high {
+        let end = new.element_end(offset).min(old.element_end(offset)).min(high);
+        if let Some((lane, old_lane)) =
+            unordered(view, new, old, (new.lanes_at(offset), old.lanes_at(offset)))
+        {
+            ordered = false;
+            if allowed {
+                return Relation::Allowed;
+            }
+            if !(both_store && view.stores_same(lane, offset, end)) {
+                return Relation::Race(Clash { old: *old, old_lane, lane, offset });
+            }
+        }
+        offset = end;
+    }
+    if ordered { Relation::Ordered } else { Relation::Allowed }
+}
+
+/// A lane, and a lane of an earlier access that is not ordered before it.
+fn unordered(
+    view: &impl View,
+    new: &Stripe,
+    old: &Stripe,
+    (lanes, old_lanes): (u32, u32),
+) -> Option<(usize, usize)> {
+    let same_warp = (new.block, new.warp) == (old.block, old.warp);
+    for team in view.lanes().teams() {
+        let mine = team.mask & lanes;
+        if mine == 0 {
+            continue;
+        }
+        let know = match old.block == new.block {
+            true => Some(&team.know.own),
+            false => team.know.others.get(old.block),
+        };
+        let mut rest = old_lanes;
+        while rest != 0 {
+            let other = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let others = if same_warp { mine & !(1 << other) } else { mine };
+            let known =
+                || know.is_some_and(|know| know.knows(u32::from(old.warp), other, old.tick));
+            if others != 0 && !known() {
+                return Some((others.trailing_zeros() as usize, other));
+            }
+        }
+    }
+    None
+}
+
+/// A few stripes, the first without an allocation.
+#[derive(Clone, Debug, Default)]
+struct Few {
+    first: Stripe,
+    rest: Vec<Stripe>,
+}
+
+impl Few {
+    fn len(&self) -> usize {
+        if self.first.lanes == 0 { 0 } else { 1 + self.rest.len() }
+    }
+
+    fn get(&self, index: usize) -> &Stripe {
+        if index == 0 { &self.first } else { &self.rest[index - 1] }
+    }
+
+    fn get_mut(&mut self, index: usize) -> &mut Stripe {
+        if index == 0 { &mut self.first } else { &mut self.rest[index - 1] }
+    }
+
+    fn push(&mut self, stripe: Stripe) {
+        if self.first.lanes == 0 {
+            self.first = stripe;
+        } else if self.len() < MOST {
+            self.rest.push(stripe);
+        } else {
+            self.rest.remove(0);
+            self.rest.push(stripe);
+        }
+    }
+
+    /// Takes one out; another takes its place.
+    fn swap_remove(&mut self, index: usize) {
+        match self.rest.pop() {
+            None => self.first = Stripe::default(),
+            Some(last) if index <= self.rest.len() => *self.get_mut(index) = last,
+            Some(_) => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        self.first = Stripe::default();
+        self.rest.clear();
+    }
+}
+
+/// The accesses to a line.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// Tick of the newest, where all are of one block.
+    newest: u32,
+    writes: Few,
+    reads: Few,
+}
+
+impl Line {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.newest = 0;
+        self.writes.clear();
+        self.reads.clear();
+    }
+
+    /// For memory that belongs to a block: forgets what a barrier of the whole block has ordered before all
+    /// that comes.
+    pub fn pass(&mut self, owner: u32, block: u32, floor: u32) {
+        if owner == block && self.newest <= floor && self.newest != 0 {
+            self.clear();
+        }
+        if owner != block {
+            self.newest = u32::MAX;
+        }
+    }
+
+    /// An access happens.
+    ///
+    /// # Errors
+    /// It races with an earlier one.
+    pub fn touch(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+        self.newest = self.newest.max(new.tick);
+        if new.kind.access() == Access::Load {
+            return self.read(view, new);
+        }
+        Self::pass_over(&mut self.reads, view, &new)?;
+        Self::pass_over(&mut self.writes, view, &new)?;
+        add(&mut self.writes, new);
+        Ok(())
+    }
+
+    fn read(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+        for index in 0..self.writes.len() {
+            if let Relation::Race(clash) = relation(view, &new, self.writes.get(index)) {
+                return Err(clash);
+            }
+        }
+        let mut index = 0;
+        while index < self.reads.len() {
+            let old = self.reads.get(index);
+            let behind = old.block == new.block
+                && new.contains(old)
+                && (old.tick <= view.floor()
+                    || (new.is_by_same(old) && new.lanes & old.lanes == old.lanes));
+            // A strong read does not stand for a weak one, which races with more.
+            if behind && (new.kind.strength().is_none() || new.kind == old.kind) {
+                self.reads.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        add(&mut self.reads, new);
+        Ok(())
+    }
+
+    /// Compares a write with earlier accesses, and drops those that it stands for from now on.
+    fn pass_over(few: &mut Few, view: &impl View, new: &Stripe) -> Result<(), Clash> {
+        let mut index = 0;
+        while index < few.len() {
+            let old = few.get(index);
+            match relation(view, new, old) {
+                Relation::Race(clash) => return Err(clash),
+                Relation::Ordered if new.contains(old) && stands_for(new, old) => {
+                    few.swap_remove(index);
+                }
+                _ => index += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether all that would race with `old` would race with `new`, which is ordered behind it: a strong
+/// access does not stand for a weak one.
+fn stands_for(new: &Stripe, old: &Stripe) -> bool {
+    match (new.kind.strength(), old.kind.strength()) {
+        (None, _) => true,
+        (Some(own), Some(other)) => own <= other,
+        (Some(_), None) => false,
+    }
+}
+
+/// Adds a stripe, or widens one that is like it.
+fn add(few: &mut Few, new: Stripe) {
+    for index in 0..few.len() {
+        let own = few.get_mut(index);
+        let like = own.width == 0
+            && new.width == 0
+            && (own.block, own.tick, own.pc, own.warp, own.kind)
+                == (new.block, new.tick, new.pc, new.warp, new.kind);
+        if like && (own.start, own.end) == (new.start, new.end) {
+            own.lanes |= new.lanes;
+            return;
+        }
+        if like && own.lanes == new.lanes && own.end == new.start {
+            own.end = new.end;
+            return;
+        }
+    }
+    few.push(new);
+}
+
+/// The lines of a page of device memory.
+pub type Page = Mutex<Vec<Line>>;
+
+const SHARDS: usize = 64;
+
+/// The pages of device memory that launches have touched.
+pub struct Pages {
+    shards: [Mutex<HashMap<u64, Arc<Page>>>; SHARDS],
+    count: AtomicUsize,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
+    }
+}
+
+impl Pages {
+    fn page(&self, number: u64) -> Arc<Page> {
+        let index = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let mut shard =
+            self.shards[index as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = shard.get(&number) {
+            return Arc::clone(page);
+        }
+        if self.count.fetch_add(1, Ordering::Relaxed) >= MOST_PAGES
+            && let Some(other) = shard.keys().next().copied()
+        {
+            shard.remove(&other);
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        let lines = vec![Line::default(); (PAGE / LINE) as usize];
+        let page = Arc::new(Mutex::new(lines));
+        shard.insert(number, Arc::clone(&page));
+        page
+    }
+}
+
+/// Pages that a thread remembers.
+const WAYS: usize = 64;
+
+/// The pages that one thread last touched.
+pub struct PageCache {
+    ways: [Option<(u64, Arc<Page>)>; WAYS],
+}
+
+impl Default for PageCache {
+    fn default() -> Self {
+        Self { ways: [const { None }; WAYS] }
+    }
+}
+
+impl PageCache {
+    /// Acts on the line of an address.
+    pub fn with<T>(&mut self, pages: &Pages, address: u64, act: impl FnOnce(&mut Line) -> T) -> T {
+        let number = address / PAGE;
+        let way = &mut self.ways[number as usize % WAYS];
+        let page = match way {
+            Some((own, page)) if *own == number => page,
+            _ => &mut way.insert((number, pages.page(number))).1,
+        };
+        let mut lines: MutexGuard<'_, Vec<Line>> =
+            page.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut lines[(address % PAGE / LINE) as usize])
+    }
+}

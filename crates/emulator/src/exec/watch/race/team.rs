@@ -1,0 +1,237 @@
+//! What the lanes of a warp know, and what they have fenced and read.
+
+use super::clock::{Know, Tree};
+use crate::isa::Scope;
+use std::sync::Arc;
+
+/// Strong reads since the last fence that are kept apart; more are taken as one.
+const PENDING: usize = 64;
+
+/// Lanes with the same knowledge.
+#[derive(Clone, Debug)]
+pub struct Team {
+    /// Lanes.
+    pub mask: u32,
+    /// What they know; each of them knows its own accesses besides.
+    pub know: Arc<Know>,
+}
+
+/// A fence that lanes executed: their later strong writes publish what they knew then.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    mask: u32,
+    /// Scope.
+    pub scope: Scope,
+    /// When.
+    pub tick: u32,
+    /// What was known.
+    pub know: Arc<Know>,
+}
+
+/// What lanes read by strong reads, and will know after a fence.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    mask: u32,
+    /// The block that published it; `None` for several.
+    pub by: Option<u32>,
+    /// What was published.
+    pub tree: Tree,
+}
+
+/// The lanes of a warp.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    /// Lanes that have not ended.
+    pub alive: u32,
+    teams: Vec<Team>,
+    fences: Vec<Fence>,
+    pending: Vec<Pending>,
+}
+
+impl Lanes {
+    /// Lanes that begin.
+    pub fn begin(&mut self, mask: u32, know: &Arc<Know>) {
+        self.alive = mask;
+        self.teams.clear();
+        self.teams.push(Team { mask: u32::MAX, know: Arc::clone(know) });
+        self.fences.clear();
+        self.pending.clear();
+    }
+
+    /// The sets of lanes with equal knowledge.
+    pub fn teams(&self) -> &[Team] {
+        &self.teams
+    }
+
+    /// What a lane knows.
+    pub fn know(&self, lane: usize) -> &Arc<Know> {
+        let own = self.teams.iter().find(|team| team.mask >> lane & 1 != 0);
+        &own.unwrap_or(&self.teams[0]).know
+    }
+
+    /// The tick up to which all lanes know all of the block.
+    pub fn floor(&self) -> u32 {
+        self.teams.iter().map(|team| team.know.own.floor).min().unwrap_or(0)
+    }
+
+    /// The one set of lanes, where all know the same.
+    pub fn only(&self) -> Option<&Arc<Know>> {
+        match self.teams.as_slice() {
+            [team] => Some(&team.know),
+            _ => None,
+        }
+    }
+
+    /// Gives lanes new knowledge.
+    pub fn set(&mut self, mask: u32, know: &Arc<Know>) {
+        // Lanes that have ended go along, so that those left can be one team again.
+        let mask = if self.alive & !mask == 0 { u32::MAX } else { mask };
+        for team in &mut self.teams {
+            team.mask &= !mask;
+        }
+        self.teams.retain(|team| team.mask != 0);
+        match self.teams.iter_mut().find(|team| Arc::ptr_eq(&team.know, know)) {
+            Some(team) => team.mask |= mask,
+            None => self.teams.push(Team { mask, know: Arc::clone(know) }),
+        }
+    }
+
+    /// What some lanes know together.
+    pub fn joined(&self, mask: u32) -> Know {
+        let mut own = self.teams.iter().filter(|team| team.mask & mask != 0);
+        let mut know = own.next().map(|team| Know::clone(&team.know)).unwrap_or_default();
+        own.for_each(|team| know.join(&team.know));
+        know
+    }
+
+    /// Each lane of `mask` learns what `lesson` teaches to a team.
+    pub fn learn(&mut self, mask: u32, lesson: impl Fn(&mut Know)) {
+        let learners: Vec<Team> =
+            self.teams.iter().filter(|team| team.mask & mask != 0).cloned().collect();
+        for team in learners {
+            let mut know = Know::clone(&team.know);
+            lesson(&mut know);
+            self.set(team.mask & mask, &Arc::new(know));
+        }
+    }
+
+    // ---- fences
+
+    /// Whether any lane of `mask` has executed a fence.
+    pub fn has_fenced(&self, mask: u32) -> bool {
+        self.fences.iter().any(|fence| fence.mask & mask != 0)
+    }
+
+    /// The fences of a lane that still count: for each scope the last.
+    pub fn fences(&self, lane: usize) -> impl Iterator<Item = &Fence> {
+        self.fences.iter().filter(move |fence| fence.mask >> lane & 1 != 0)
+    }
+
+    /// Lanes execute a fence that later strong writes publish by.
+    pub fn fence(&mut self, mask: u32, scope: Scope, tick: u32) {
+        for fence in &mut self.fences {
+            if fence.scope <= scope {
+                fence.mask &= !mask;
+            }
+        }
+        self.fences.retain(|fence| fence.mask != 0);
+        for team in &self.teams {
+            let mask = team.mask & mask;
+            if mask != 0 {
+                self.fences.push(Fence { mask, scope, tick, know: Arc::clone(&team.know) });
+            }
+        }
+    }
+
+    // ---- reads before a fence
+
+    /// A lane has read what was published.
+    pub fn note(&mut self, lane: usize, by: Option<u32>, tree: &Tree) {
+        let same = |own: &&mut Pending| own.by == by && own.tree.is(tree);
+        if let Some(own) = self.pending.iter_mut().find(same) {
+            own.mask |= 1 << lane;
+            return;
+        }
+        if self.pending.len() == PENDING {
+            self.pool();
+        }
+        self.pending.push(Pending { mask: 1 << lane, by, tree: tree.clone() });
+    }
+
+    /// Makes room: each publisher's news become one.
+    fn pool(&mut self) {
+        let mut pooled: Vec<Pending> = Vec::new();
+        for own in self.pending.drain(..) {
+            match pooled.iter_mut().find(|other| other.by == own.by) {
+                Some(other) => {
+                    other.mask |= own.mask;
+                    other.tree = other.tree.join(&own.tree);
+                }
+                None => pooled.push(own),
+            }
+        }
+        if pooled.len() == PENDING {
+            let all = pooled.split_off(1);
+            for own in all {
+                pooled[0].by = None;
+                pooled[0].mask |= own.mask;
+                pooled[0].tree = pooled[0].tree.join(&own.tree);
+            }
+        }
+        self.pending = pooled;
+    }
+
+    /// What a fence of some lanes lets them know: for each piece of news the lanes that read it.
+    pub fn take_pending(
+        &mut self,
+        mask: u32,
+        counts: impl Fn(&Pending) -> bool,
+    ) -> Vec<(u32, Tree)> {
+        let mut out = Vec::new();
+        for own in &mut self.pending {
+            if own.mask & mask != 0 && counts(own) {
+                out.push((own.mask & mask, own.tree.clone()));
+                own.mask &= !mask;
+            }
+        }
+        self.pending.retain(|own| own.mask != 0);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::BlockKnow;
+    use super::*;
+
+    fn know(tick: u32) -> Arc<Know> {
+        Arc::new(Know { own: BlockKnow::all(tick), others: Tree::default() })
+    }
+
+    #[test]
+    fn lanes_with_equal_knowledge_are_one_team() {
+        let mut lanes = Lanes::default();
+        lanes.begin(u32::MAX, &know(0));
+        assert!(lanes.only().is_some());
+        let more = know(4);
+        lanes.set(0xff, &more);
+        assert_eq!((lanes.teams().len(), lanes.floor()), (2, 0));
+        assert_eq!((lanes.know(7).own.floor, lanes.know(8).own.floor), (4, 0));
+        lanes.set(0xffff_ff00, &more);
+        assert!(lanes.only().is_some_and(|know| know.own.floor == 4));
+    }
+
+    #[test]
+    fn a_fence_replaces_narrower_ones_of_its_lanes() {
+        let mut lanes = Lanes::default();
+        lanes.begin(u32::MAX, &know(0));
+        lanes.fence(3, Scope::Device, 1);
+        lanes.fence(1, Scope::Block, 2);
+        let scopes = |lane| lanes.fences(lane).map(|own| (own.scope, own.tick)).collect::<Vec<_>>();
+        assert_eq!(scopes(0), [(Scope::Device, 1), (Scope::Block, 2)]);
+        assert_eq!(scopes(1), [(Scope::Device, 1)]);
+        lanes.fence(1, Scope::System, 3);
+        assert_eq!(lanes.fences(0).count(), 1);
+        assert!(lanes.has_fenced(2) && !lanes.has_fenced(4));
+    }
+}
