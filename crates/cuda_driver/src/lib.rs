@@ -38,6 +38,7 @@ mod abi;
 mod anytime;
 mod backend;
 mod codes;
+pub mod counters;
 mod detail;
 mod emulated;
 mod entry;

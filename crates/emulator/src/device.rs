@@ -2,6 +2,7 @@
 
 use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
+use crate::exec::watch::counters::{Counting, Occupancy};
 use crate::exec::watch::race::RaceState;
 use crate::exec::watch::{Check, Checks};
 use crate::exec::{LaunchContext, grid};
@@ -12,9 +13,14 @@ use crate::ptx::{self, ast};
 use crate::system::System;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use crate::exec::grid::Stats;
+
+/// Blocks that a multiprocessor holds at most.
+const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
+/// Shared memory that the system takes of each block.
+const RESERVED_SHARED_BYTES: u64 = 1024;
 
 /// The newest PTX version that is read: that of CUDA 13.4, whose compilers write it whatever they
 /// use. What a newer version added is refused where a text uses it.
@@ -137,6 +143,7 @@ pub struct Device {
     system: System,
     launches: AtomicU64,
     races: RaceState,
+    counts: AtomicBool,
 }
 
 impl Device {
@@ -156,7 +163,8 @@ impl Device {
     fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
         let (memory, system) = (Arc::new(memory), System::default());
         let races = RaceState::default();
-        Arc::new(Self { profile, memory, system, launches: AtomicU64::new(0), races })
+        let (launches, counts) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Self { profile, memory, system, launches, races, counts })
     }
 
     /// What it is like.
@@ -172,6 +180,11 @@ impl Device {
     /// What its kernels print to, and the heap that they allocate from.
     pub fn system(&self) -> &System {
         &self.system
+    }
+
+    /// Says whether the launches that begin from now on are counted; see [`Stats::counters`].
+    pub fn count(&self, on: bool) {
+        self.counts.store(on, Ordering::Release);
     }
 
     /// Loads a module from PTX text.
@@ -250,13 +263,41 @@ impl Device {
                 .fold(1, |blocks: usize, own| blocks.saturating_mul(*own as usize)),
             false => self.resident_blocks(&context),
         };
-        let checks = self.checks(&context);
+        let counting =
+            self.counts.load(Ordering::Acquire).then(|| Counting::new(&function.program));
+        let mut checks = self.checks(&context);
+        checks.extend(counting.as_ref().map(|own| Box::new(own) as Box<dyn Check + '_>));
         let Profile { worker_threads, fuel, .. } = self.profile;
-        grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
-            .map_err(|trap| *trap)
+        let stats = grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
+            .map_err(|trap| *trap)?;
+        drop(checks);
+        let counters = counting.map(|own| own.finish(self.occupancy(&context, function.registers)));
+        Ok(Stats { counters, ..stats })
     }
 
-    /// The checks and counters of a launch.
+    /// How many blocks of a launch a multiprocessor holds.
+    fn occupancy(&self, context: &LaunchContext<'_>, registers: u32) -> Occupancy {
+        let own = &self.profile;
+        let warps = context.threads().div_ceil(own.warp_size).max(1);
+        let max_warps = own.max_threads_per_multiprocessor / own.warp_size;
+        let shared = context.shared_bytes() + RESERVED_SHARED_BYTES;
+        let by_shared = u64::from(own.shared_mem_per_multiprocessor) / shared;
+        let of_a_warp = registers.next_multiple_of(8) * own.warp_size;
+        let by_threads = max_warps / warps;
+        let by_shared = by_shared.min(u64::from(u32::MAX)) as u32;
+        let blocks = by_threads.min(by_shared).min(MAX_BLOCKS_PER_MULTIPROCESSOR);
+        Occupancy {
+            blocks,
+            warps: blocks * warps,
+            max_warps,
+            by_threads,
+            by_shared,
+            by_slots: MAX_BLOCKS_PER_MULTIPROCESSOR,
+            by_ptx_registers: own.registers_per_block / of_a_warp.max(1) / warps,
+        }
+    }
+
+    /// The checks of a launch.
     fn checks(&self, context: &LaunchContext<'_>) -> Vec<Box<dyn Check + '_>> {
         let mut checks: Vec<Box<dyn Check + '_>> = Vec::new();
         if self.profile.checks.race {

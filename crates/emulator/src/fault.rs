@@ -3,10 +3,11 @@
 pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
 pub use crate::fault_race::{Kinship, Race, RacePlace, RacingAccess};
 
+use serde::Serialize;
 use std::fmt;
 
 /// A line of the program that was compiled to PTX, from `.loc`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceLocation {
     /// Path as the compiler wrote it.
     pub file: String,
@@ -61,7 +62,8 @@ impl fmt::Display for Trap {
 }
 
 /// What an instruction did to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Read.
     Load,
@@ -82,7 +84,8 @@ impl fmt::Display for Access {
 }
 
 /// A state space of PTX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Space {
     /// Any of the others, told apart by the address.
     Generic,

@@ -20,6 +20,7 @@ mod tensor_map;
 pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};
 pub use exec::schedule::Schedule;
 pub use exec::watch::Checks;
+pub use exec::watch::counters;
 pub use fault::{LoadError, Trap, TrapKind};
 pub use tensor_map::{
     ElementType, Im2col, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TENSOR_MAP_ALIGN,

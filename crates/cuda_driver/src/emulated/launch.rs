@@ -14,6 +14,7 @@ use super::params::pack;
 use super::{event, occupancy, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
+use crate::counters;
 use crate::detail::{Answer, Failure};
 use crate::structs::KernelNodeParams;
 
@@ -116,8 +117,8 @@ impl Call {
             cooperative: self.attributes.is_cooperative(),
             ..Launch::new(&self.kernel.entry)
         };
-        self.kernel.gpu.device.launch(&launch).map_err(|trap| Failure::from(&trap))?;
-        Ok(())
+        let device = &self.kernel.gpu.device;
+        counters::launch(device, &launch).map_err(|trap| Failure::from(&trap))
     }
 }
 

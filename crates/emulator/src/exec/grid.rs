@@ -8,6 +8,7 @@
 use super::block::Progress;
 use super::cluster::Cluster;
 use super::schedule::Schedule;
+use super::watch::counters::Counters;
 use super::watch::{Check, Watch};
 use super::{Cx, LaunchContext};
 use crate::fault::{Trap, TrapKind};
@@ -22,12 +23,14 @@ const TURN: i64 = 1 << 15;
 const RANDOM_WINDOW: usize = 8;
 
 /// What one launch executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Instructions, times the lanes that took part in each.
     pub lane_instructions: u64,
     /// Instructions of warps.
     pub warp_instructions: u64,
+    /// What was counted of each instruction, where the device was told to count.
+    pub counters: Option<Counters>,
 }
 
 /// What the CPU threads of a launch share.
@@ -88,6 +91,7 @@ pub fn run(
         None => Ok(Stats {
             lane_instructions: shared.lane_instructions.into_inner(),
             warp_instructions: shared.warp_instructions.into_inner(),
+            counters: None,
         }),
     }
 }

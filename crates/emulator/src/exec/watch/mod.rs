@@ -7,6 +7,7 @@
 //! An observer that finds something returns a [`Fault`](super::Fault), which ends the launch as a trap does.
 
 mod checks;
+pub mod counters;
 pub mod race;
 
 pub use checks::Checks;
