@@ -4,7 +4,7 @@ use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
 use crate::exec::watch::counters::{Counting, Occupancy};
 use crate::exec::watch::race::RaceState;
-use crate::exec::watch::{Check, Checks};
+use crate::exec::watch::{Check, Checks, InitCheck};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
 use crate::memory::GlobalMemory;
@@ -161,6 +161,9 @@ impl Device {
     }
 
     fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
+        if profile.checks.init {
+            memory.track_writes();
+        }
         let (memory, system) = (Arc::new(memory), System::default());
         let races = RaceState::default();
         let (launches, counts) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -302,6 +305,9 @@ impl Device {
         let mut checks: Vec<Box<dyn Check + '_>> = Vec::new();
         if self.profile.checks.race {
             checks.push(Box::new(self.races.check(context)));
+        }
+        if self.profile.checks.init {
+            checks.push(Box::new(InitCheck::new(&self.memory)));
         }
         checks
     }

@@ -396,6 +396,26 @@ pub enum TrapKind {
     /// Two accesses that nothing orders.
     #[error("{0}")]
     Race(Box<Race>),
+    /// A value that nothing ever wrote decided something.
+    #[error("uninitialised value {used}")]
+    Uninitialised {
+        /// What it decided.
+        used: Use,
+        /// Space that it was read from.
+        space: Space,
+        /// The first byte that nothing wrote.
+        address: u64,
+        /// How many of the bytes read nothing wrote.
+        bytes: u32,
+        /// What that byte lies in.
+        region: Option<Nearest>,
+        /// The variable that it lies in, where it has a name.
+        variable: Option<String>,
+        /// PTX line of the instruction that read it.
+        read_line: u32,
+        /// Source line of that instruction.
+        read_at: Option<SourceLocation>,
+    },
     /// The kernel executed more instructions than it was allowed.
     #[error("the limit of {instructions} instructions is spent")]
     Fuel {
@@ -419,11 +439,68 @@ impl TrapKind {
             Self::Assertion { place, .. } => Some(place.clone()),
             Self::InvalidFree { why, .. } => Some(why.to_string()),
             Self::Race(race) => Some(race.cause()),
+            Self::Uninitialised { .. } => self.unwritten(),
             Self::StackOverflow { bytes, limit } => {
                 Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
             }
             _ => None,
         }
+    }
+}
+
+impl TrapKind {
+    /// What was read of an uninitialised value, and where.
+    fn unwritten(&self) -> Option<String> {
+        let Self::Uninitialised { space, address, bytes, region, variable, .. } = self else {
+            return None;
+        };
+        let Self::Uninitialised { read_line, read_at, .. } = self else { return None };
+        let at = match read_at {
+            Some(source) => source.to_string(),
+            None => format!("PTX line {read_line}"),
+        };
+        let place = match (variable, region) {
+            (Some(name), _) => format!(" in `{name}`"),
+            (None, Some(region)) => format!(", {region}"),
+            (None, None) => String::new(),
+        };
+        let since = match space {
+            Space::Shared => "the block began",
+            Space::Local => "the call began",
+            _ => "the allocation was made",
+        };
+        let bytes = Bytes(u64::from(*bytes));
+        Some(format!(
+            "{bytes} of {space} memory from {address:#x}{place}, read at {at}, \
+             hold nothing that was written since {since}"
+        ))
+    }
+}
+
+/// What a value without meaning was used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// To decide where threads go on.
+    Branch,
+    /// In an address.
+    Address,
+    /// In an atomic operation.
+    Atomic,
+    /// A result computed with it was stored.
+    Stored,
+    /// As a mask of lanes, or the number or count of a barrier.
+    Mask,
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Branch => "decides a branch",
+            Self::Address => "used in an address",
+            Self::Atomic => "used in an atomic operation",
+            Self::Stored => "used in a computation whose result is stored",
+            Self::Mask => "used as a mask or a barrier's operand",
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The registers of one call, for the 32 lanes of a warp.
 
+use super::shadow::Shadow;
 use crate::program::{ALWAYS, CONSTANT, LANES, NEGATED, Op, Program, Row32, Row64, SINK};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Frame {
     pub local_end: u64,
     /// For each lane, the byte after what it has on the stack; `None` where nothing was put there.
     pub stack: Option<Box<Row64>>,
+    /// Registers with bits that nothing ever wrote, where that is checked.
+    pub shadow: Option<Box<Shadow>>,
 }
 
 impl Frame {
@@ -59,6 +62,7 @@ impl Frame {
             local_base: 0,
             local_end: info.local_bytes,
             stack: None,
+            shadow: None,
         }
     }
 

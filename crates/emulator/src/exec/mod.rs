@@ -13,6 +13,7 @@ pub mod grid;
 pub mod mbarrier;
 pub mod ops;
 pub mod schedule;
+pub mod shadow;
 pub mod warp;
 pub mod watch;
 

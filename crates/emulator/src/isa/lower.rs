@@ -4,7 +4,7 @@ use super::pattern::{self, Modifiers};
 use super::table::{FORMS, forms_of};
 use super::{Form, Lowering, Order, Type};
 use crate::fault::LoadError;
-use crate::program::Emitter;
+use crate::program::{Emitter, Rule};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Appends the operations of an instruction.
@@ -14,6 +14,7 @@ pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(),
     let (index, form) = find(instruction).ok_or_else(|| unknown(instruction))?;
     emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
     emitter.spell(instruction);
+    emitter.note_rule(Rule::of(&instruction.opcode, &modifiers));
     match form.lowering {
         Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
         Lowering::Pick(pick) => {

@@ -1,6 +1,7 @@
 //! The map of live device memory.
 
 use super::pool::{self, Pool};
+use super::validity::Records;
 use crate::fault::{self, Nearest, RegionKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -138,7 +139,7 @@ impl Region {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// By base. Ranges do not overlap.
     regions: BTreeMap<u64, Region>,
     /// By device.
@@ -147,6 +148,8 @@ struct State {
     quarantine: VecDeque<u64>,
     quarantined_small_bytes: u64,
     quarantined_large_bytes: u64,
+    /// Which bytes were written, where that is kept.
+    pub(super) records: Records,
 }
 
 /// Device memory: allocations at the addresses that host code would use for the same bytes.
@@ -240,6 +243,10 @@ impl GlobalMemory {
         state.used_bytes[self.device as usize] += charge(bytes);
         let (kind, device) = (RegionKind::Allocation, self.device);
         state.regions.insert(base, Region { bytes, kind, owned: true, device, given });
+        // What every device may touch, the host writes without asking.
+        if given == 0 {
+            state.records.begin(base, bytes);
+        }
         Ok(base)
     }
 
@@ -282,6 +289,9 @@ impl GlobalMemory {
             _ => Region { bytes, kind, owned: true, device: self.device, given: 0 },
         };
         state.regions.insert(base, region);
+        if kind != RegionKind::Host {
+            state.records.begin(base, bytes);
+        }
         Ok(base)
     }
 
@@ -390,6 +400,11 @@ impl GlobalMemory {
         (self.full(&self.read_state(), 0).free, self.total_bytes)
     }
 
+    /// Changes whenever a range ceases to be live.
+    pub(crate) fn generation(&self) -> u64 {
+        self.map.generation.load(Ordering::Acquire)
+    }
+
     /// A cache of look-ups for one thread.
     pub fn cursor(&self) -> Cursor<'_> {
         let generation = &self.map.generation;
@@ -407,17 +422,18 @@ impl GlobalMemory {
             state.used_bytes[device as usize] -= charge(bytes);
         }
         state.quarantine(address);
+        state.records.end(address);
         self.map.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     /// The map is right between any two statements of this module, so a panic elsewhere in a
     /// thread that held the lock does no harm.
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read_state(&self) -> RwLockReadGuard<'_, State> {
         self.map.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+    pub(super) fn write_state(&self) -> RwLockWriteGuard<'_, State> {
         self.map.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

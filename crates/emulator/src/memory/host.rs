@@ -51,6 +51,7 @@ impl GlobalMemory {
             at += WORD;
         }
         write_bytes(at, tail);
+        self.mark_written(address, bytes.len() as u64);
         Ok(())
     }
 
@@ -75,6 +76,7 @@ impl GlobalMemory {
         } else {
             parts.iter().rev().for_each(move_part);
         }
+        self.mark_copied(to, from, bytes);
         Ok(())
     }
 
@@ -119,6 +121,7 @@ impl GlobalMemory {
         }
         let done = head + words * WORD;
         write_bytes(address + done, &rotated.to_le_bytes()[..(bytes - done) as usize]);
+        self.mark_written(address, bytes);
         Ok(())
     }
 }

@@ -12,8 +12,10 @@ mod host;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 pub use global::{
     AllocError, Allocation, Cursor, FreeError, GlobalMemory, MAX_DEVICES, OutOfBounds,
     RegisterError,
 };
+pub use validity::Validity;

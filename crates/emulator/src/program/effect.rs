@@ -1,6 +1,7 @@
-//! Which registers an instruction reads and writes.
+//! Which registers an instruction reads and writes, and how values move between them.
 
 use super::NEGATED;
+use super::rule::Rule;
 use crate::isa::Type;
 
 /// A register of a frame.
@@ -12,6 +13,8 @@ pub enum Register {
     Wide(u32),
     /// A predicate.
     Predicate(u32),
+    /// A row of the frame's parameter memory; only in [`Effect::pieces`].
+    Param(u32),
 }
 
 impl Register {
@@ -23,6 +26,37 @@ impl Register {
             _ => Self::Narrow(slot),
         }
     }
+
+    /// Number of its bits.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Predicate(_) => 1,
+            Self::Wide(_) => 64,
+            _ => 32,
+        }
+    }
+}
+
+/// Bits that an instruction copies as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they come from: a register and the number of its lowest bit; `None` for constants.
+    pub from: Option<(Register, u32)>,
+    /// Where they go.
+    pub to: (Register, u32),
+    /// How many.
+    pub bits: u32,
+    /// Whether the highest fills the register above.
+    pub signed: bool,
+}
+
+/// A register that one element of a load or store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The register; `None` for a constant, or a value that is thrown away.
+    pub register: Option<Register>,
+    /// Whether a load extends it by its sign.
+    pub signed: bool,
 }
 
 /// What one instruction of the text does to registers. Operations that decoding puts around it are
@@ -35,4 +69,10 @@ pub struct Effect {
     pub addresses: Vec<Register>,
     /// Registers that it writes.
     pub writes: Vec<Register>,
+    /// How what it writes comes from what it reads.
+    pub rule: Rule,
+    /// For [`Rule::Pieces`].
+    pub pieces: Vec<Piece>,
+    /// The elements of a load or store, in the order of memory.
+    pub parts: Vec<Part>,
 }

@@ -6,7 +6,8 @@ use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
 use super::{
-    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Passed, Program, SINK, SharedVariable, Span,
+    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Part, Passed, Piece, Program, Rule, SINK,
+    SharedVariable, Span,
 };
 use crate::exec::Handler;
 use crate::fault::LoadError;
@@ -230,6 +231,29 @@ impl<'m> Emitter<'m> {
     /// Notes that the instruction at hand writes a register.
     pub fn note_write(&mut self, register: Register) {
         self.effect.writes.push(register);
+    }
+
+    /// Says how the instruction at hand makes what it writes.
+    pub fn note_rule(&mut self, rule: Rule) {
+        self.effect.rule = rule;
+    }
+
+    /// Notes bits that the instruction at hand copies; unless it is a call, it does nothing else.
+    pub fn note_piece(&mut self, piece: Piece) {
+        if self.effect.rule != Rule::Calls {
+            self.effect.rule = Rule::Pieces;
+        }
+        self.effect.pieces.push(piece);
+    }
+
+    /// Notes an element of the load or store at hand.
+    pub fn note_part(&mut self, part: Part) {
+        self.effect.parts.push(part);
+    }
+
+    /// What is known of the instruction at hand.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
     }
 
     /// Keeps a list of registers, and returns its index in [`Program::lists`].

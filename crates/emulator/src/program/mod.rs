@@ -10,14 +10,16 @@ mod emitter;
 mod layout;
 mod lines;
 mod operands;
+mod rule;
 mod scope;
 
 pub use decode::decode;
-pub use effect::{Effect, Register};
+pub use effect::{Effect, Part, Piece, Register};
 pub use emitter::{Emitter, ParamHome};
 pub use layout::{Linked, Place, element, param_layout, size};
 pub use lines::is_library;
 pub use operands::Address;
+pub use rule::Rule;
 
 use crate::exec::Handler;
 use crate::fault::SourceLocation;

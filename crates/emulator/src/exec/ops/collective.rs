@@ -42,6 +42,11 @@ fn gather(
     while rest != 0 {
         let own = members[rest.trailing_zeros() as usize];
         let same = rest & own;
+        if frame.shadow.is_some()
+            && let Some(effect) = cx.launch.program.effect(cx.pc)
+        {
+            frame.gather_taint(effect, op.slots[MASK], same);
+        }
         together(frame, op, same);
         rest &= !same;
     }
@@ -77,6 +82,11 @@ fn source_lane(how: u64, lane: u32, b: u32, c: u32) -> (u32, bool) {
 
 fn shuffle<const HOW: u64>(frame: &mut Frame, op: &Op, mask: u32) {
     let [d, p, a, b, c, _] = op.slots;
+    if frame.shadow.is_some() {
+        let (b, c) = (*frame.row32(b), *frame.row32(c));
+        let from = |lane: usize| source_lane(HOW, lane as u32, b[lane], c[lane]).0 as usize;
+        frame.shuffle_taint(op, from, mask);
+    }
     let (a, b, c) = (*frame.row32(a), frame.row32(b), frame.row32(c));
     let mut holds = 0;
     let mut out = [0; LANES];

@@ -4,7 +4,7 @@ use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{CallSite, Emitter, LANES, Op, Passed, Span};
+use crate::program::{CallSite, Emitter, LANES, Op, Passed, Piece, Register, Span};
 use crate::ptx::ast::{Instruction, Operand, Variable};
 
 use super::param;
@@ -112,6 +112,7 @@ pub fn call(
             if emitter.is_prototype(prototype) || emitter.branch_list(prototype).is_some() =>
         {
             let target = emitter.source(&Operand::Name(callee.clone()), Type::U64, false)?;
+            emitter.note_address(Register::Wide(target));
             emitter.push(call_indirect, &[target], number);
             Ok(())
         }
@@ -163,8 +164,18 @@ fn argument(
     let slot = emitter.source(operand, ty, false)?;
     for (slot, at, bytes) in pieces(ty, slot, span) {
         emitter.push_before(param::store_frame(bytes), &[slot], at);
+        note_argument(emitter, own.map(|ty| Register::of(ty, slot)), at, bytes);
     }
     Ok(span)
+}
+
+/// Notes that an argument is copied to parameter memory.
+fn note_argument(emitter: &mut Emitter<'_>, register: Option<Register>, at: u64, bytes: u32) {
+    for done in (0..8 * bytes).step_by(32) {
+        let to = (Register::Param((at as u32 + done / 8) / 4), at as u32 % 4 * 8);
+        let (from, bits) = (register.map(|own| (own, done)), (8 * bytes - done).min(32));
+        emitter.note_piece(Piece { from, to, bits, signed: false });
+    }
 }
 
 /// Where a call puts what it returns. A register is loaded from there.

@@ -10,7 +10,7 @@ use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::memory::access;
-use crate::program::{Address, Emitter, LANES, Op, ParamHome};
+use crate::program::{Address, Emitter, LANES, Op, ParamHome, Part, Piece, Register};
 use crate::ptx::ast::{Instruction, Operand};
 use std::sync::atomic::{Ordering, fence};
 
@@ -239,7 +239,10 @@ pub fn ld(
     let parts = parts(emitter, modifiers, to)?;
     let mut slots = [0; 6];
     for (slot, part) in slots.iter_mut().zip(parts) {
+        let known = emitter.effect().writes.len();
         *slot = emitter.destination(part, ty, true)?;
+        let registers = emitter.effect().writes.get(known..).unwrap_or_default().to_vec();
+        note_parts(emitter, ty, &registers);
     }
     let whole = ty;
     let (ty, count) = halves(ty, &mut slots, parts.len());
@@ -260,7 +263,8 @@ pub fn ld(
             load_param(emitter, param::load_kernel, ty, &slots[..count], (at, left))?
         }
         Address::FrameParam(at, left) => {
-            load_param(emitter, param::load_frame, ty, &slots[..count], (at, left))?
+            load_param(emitter, param::load_frame, ty, &slots[..count], (at, left))?;
+            note_param_copies(emitter, ty, at, true);
         }
     }
     if modifiers.has("acquire") {
@@ -314,7 +318,10 @@ pub fn st(
     let parts = parts(emitter, modifiers, from)?;
     let mut slots = [0; 6];
     for (slot, part) in slots.iter_mut().zip(parts) {
+        let known = emitter.effect().reads.len();
         *slot = emitter.source(part, ty, true)?;
+        let registers = emitter.effect().reads.get(known..).unwrap_or_default().to_vec();
+        note_parts(emitter, ty, &registers);
     }
     let whole = ty;
     let (ty, count) = halves(ty, &mut slots, parts.len());
@@ -342,9 +349,39 @@ pub fn st(
             for (slot, offset) in slots.iter().zip(offsets) {
                 emitter.push(param::store_frame(ty.bytes()), &[*slot], offset);
             }
+            note_param_copies(emitter, ty, at, false);
         }
     }
     Ok(())
+}
+
+/// Notes the registers of one element, of which one of 128 bits has two.
+fn note_parts(emitter: &mut Emitter<'_>, ty: Type, registers: &[Register]) {
+    for row in 0..ty.rows() {
+        let register = registers.get(row as usize).copied();
+        emitter.note_part(Part { register, signed: ty.is_signed() });
+    }
+}
+
+/// Notes what a load or store of the frame's parameter memory copies.
+fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) {
+    let elements = emitter.effect().parts.clone();
+    for (at, element) in (at..).step_by(ty.bytes() as usize).zip(elements) {
+        for done in (0..ty.bits()).step_by(32) {
+            let memory = (Register::Param((at + done / 8) / 4), at % 4 * 8);
+            let register = element.register.map(|register| (register, done));
+            let (bits, signed) = ((ty.bits() - done).min(32), element.signed);
+            match (loads, register) {
+                (false, from) => {
+                    emitter.note_piece(Piece { from, to: memory, bits, signed: false })
+                }
+                (true, Some(to)) => {
+                    emitter.note_piece(Piece { from: Some(memory), to, bits, signed })
+                }
+                (true, None) => {}
+            }
+        }
+    }
 }
 
 // ---- order

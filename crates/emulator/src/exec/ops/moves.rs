@@ -5,7 +5,7 @@ use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Flow, Handler, LOCAL_BASE, PARAM_BASE, SHARED_BASE, Step, WINDOW};
 use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{Emitter, LANES, Op};
+use crate::program::{Emitter, LANES, Op, Piece, Register};
 use crate::ptx::ast::{Instruction, Operand};
 
 // ---- helpers that decoding adds
@@ -107,7 +107,9 @@ fn unpack(
     whole: &Operand,
 ) -> Result<(), LoadError> {
     let own = part(emitter, ty, parts)?;
+    let known = emitter.effect().reads.len();
     let from = emitter.source(whole, ty, false)?;
+    let whole = emitter.effect().reads.get(known).copied();
     let run = match (ty.bits(), own) {
         (64, Type::B32) => lanes!(op; u32 = |a: u64| (a >> op.imm) as u32),
         (64, Type::B16) => lanes!(op; u16 = |a: u64| (a >> op.imm) as u16),
@@ -121,7 +123,13 @@ fn unpack(
     for (index, to) in parts.iter().enumerate() {
         if !matches!(to, Operand::Name(name) if name == "_") {
             let to = emitter.destination(to, own, true)?;
-            emitter.push(run, &[to, held], u64::from(own.bits()) * index as u64);
+            let at = own.bits() * index as u32;
+            emitter.push(run, &[to, held], u64::from(at));
+            if let Some(register) = emitter.effect().writes.last().copied() {
+                let from = whole.map(|whole| (whole, at));
+                let (to, bits) = ((register, 0), own.bits());
+                emitter.note_piece(Piece { from, to, bits, signed: false });
+            }
         }
     }
     Ok(())
@@ -134,9 +142,15 @@ fn pack(
     parts: &[Operand],
 ) -> Result<(), LoadError> {
     let own = part(emitter, ty, parts)?;
-    let sources: Vec<u32> =
-        parts.iter().map(|from| emitter.source(from, own, true)).collect::<Result<_, _>>()?;
+    let mut sources = Vec::new();
+    let mut registers = Vec::new();
+    for from in parts {
+        let known = emitter.effect().reads.len();
+        sources.push(emitter.source(from, own, true)?);
+        registers.push(emitter.effect().reads.get(known).copied());
+    }
     let to = emitter.destination(whole, ty, false)?;
+    note_packed(emitter, own.bits(), &registers);
     let held = emitter.register(ty);
     let zero = emitter.constant(ty, 0);
     emitter.push_before(copy(ty), &[held, zero], 0);
@@ -153,6 +167,15 @@ fn pack(
         emitter.push(run, &[target, *from, held], u64::from(own.bits()) * index as u64);
     }
     Ok(())
+}
+
+/// Notes that the registers make up the one that is written.
+fn note_packed(emitter: &mut Emitter<'_>, bits: u32, parts: &[Option<Register>]) {
+    let Some(to) = emitter.effect().writes.last().copied() else { return };
+    for (at, part) in (0..).step_by(bits as usize).zip(parts) {
+        let from = part.map(|part| (part, 0));
+        emitter.note_piece(Piece { from, to: (to, at), bits, signed: false });
+    }
 }
 
 // ---- addresses

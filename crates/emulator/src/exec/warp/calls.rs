@@ -57,6 +57,9 @@ impl Warp {
                 .map_or(0, |(address, _)| *address);
             return Err(Fault::new(lane, TrapKind::InvalidCall { address }));
         }
+        let called = self.frame(child);
+        called.clear_taints(group.mask);
+        cx.enters(called, group.mask);
         self.copy_params(group.frame, args, child, &info.params, group.mask);
         self.groups.push(Group { pc: info.entry, frame: child, ..group });
         Ok(())
@@ -115,6 +118,8 @@ impl Warp {
 
     fn copy_params(&mut self, from: u32, sources: &[Span], to: u32, targets: &[Span], mask: u32) {
         for (source, target) in sources.iter().zip(targets) {
+            let taints = self.frame(from).param_taints(*source);
+            self.frame(to).set_param_taints(*target, &taints, mask);
             for row in 0..source.rows.min(target.rows) {
                 let values = self.frame(from).params[(source.row + row) as usize];
                 let out = &mut self.frame(to).params[(target.row + row) as usize];

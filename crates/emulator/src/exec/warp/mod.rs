@@ -15,7 +15,7 @@ use super::frame::{Frame, lanes};
 use super::mbarrier::Awaited;
 use super::{Cx, Fault, Flow};
 use crate::fault::{SourceLocation, TrapKind};
-use crate::program::{LANES, Op, Program, Row32, is_library};
+use crate::program::{ALWAYS, LANES, Op, Program, Row32, is_library};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -141,6 +141,7 @@ impl Warp {
         }
         self.groups.clear();
         (self.state.cluster, self.state.awaited.expired) = (ClusterLanes::default(), 0);
+        self.frames.iter_mut().flatten().for_each(|frame| frame.shadow = None);
         let frame = self.frame(0);
         let pc = frame.program.functions[0].entry;
         let local_end = frame.local_end;
@@ -333,6 +334,10 @@ impl Warp {
         let flow = loop {
             let op = &ops[pc as usize];
             let mask = active & frame.predicate(op.guard);
+            if WATCHED && frame.shadow.is_some() && op.guard != ALWAYS {
+                (cx.pc, group.pc) = (pc, pc);
+                cx.guards(frame, op, active)?;
+            }
             cx.warp_instructions += u64::from(op.weight);
             if mask == 0 {
                 if WATCHED {

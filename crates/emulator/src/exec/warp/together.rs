@@ -103,6 +103,9 @@ impl Warp {
 
 /// Copies the registers that an operation may name, in some lanes.
 fn copy_slots(from: &Frame, to: &mut Frame, op: &Op, mask: u32) {
+    if from.shadow.is_some() || to.shadow.is_some() {
+        to.copy_taints(from, mask);
+    }
     for slot in op.slots {
         let index = slot as usize;
         if let (Some(source), Some(target)) = (from.rows32.get(index), to.rows32.get_mut(index)) {

@@ -9,8 +9,11 @@
 mod checks;
 pub mod counters;
 pub mod race;
+mod init;
+mod spans;
 
 pub use checks::Checks;
+pub use init::InitCheck;
 
 use super::frame::Frame;
 use super::{Cx, Fault};
@@ -77,6 +80,15 @@ pub trait Observer {
 
     /// All threads of a block have ended.
     fn block_ends(&mut self, _cx: &Cx<'_>) {}
+
+    /// Lanes begin a call, in a frame whose local memory is fresh.
+    fn enters(&mut self, _cx: &Cx<'_>, _frame: &Frame, _mask: u32) {}
+
+    /// A predicate decides which of some lanes execute an operation. Told only where the frame has a
+    /// shadow.
+    fn guards(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _active: u32) -> Verdict {
+        Ok(())
+    }
 
     /// An operation will be executed by some lanes, or has just been reached by lanes that may have
     /// to wait for others there.
@@ -158,6 +170,19 @@ impl<'m> Cx<'m> {
     /// See [`Observer::block_ends`].
     pub fn block_ends(&mut self) {
         self.tell(|own, cx| own.block_ends(cx));
+    }
+
+    /// See [`Observer::enters`].
+    pub fn enters(&mut self, frame: &Frame, mask: u32) {
+        if self.watch.is_some() {
+            self.tell(|own, cx| own.enters(cx, frame, mask));
+        }
+    }
+
+    /// See [`Observer::guards`].
+    #[cold]
+    pub fn guards(&mut self, frame: &mut Frame, op: &Op, active: u32) -> Verdict {
+        self.observe(|own, cx| own.guards(cx, frame, op, active))
     }
 
     /// See [`Observer::step`].
