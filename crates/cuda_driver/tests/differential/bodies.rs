@@ -68,11 +68,19 @@ impl Maker<'_> {
 
     fn atomic(&self, returns: bool) -> Vec<Case> {
         let Some(ty) = self.ty.filter(|ty| ty.bits() <= 64) else { return Vec::new() };
-        // Scopes and orders change no result of one thread.
-        let dull =
-            |word: &&str| ["acquire", "release", "acq_rel", "cta", "cluster", "sys"].contains(word);
-        if self.words.iter().any(dull) || self.has("v2") || self.has("v4") || self.has("v8") {
+        // Scopes, orders and hints change no result of one thread.
+        let dull = |word: &&str| {
+            ["acquire", "release", "acq_rel", "cta", "cluster", "sys", "shared::cluster"]
+                .contains(word)
+                || word.ends_with("cache_hint")
+        };
+        if self.words.iter().any(dull) {
             return Vec::new();
+        }
+        if let Some(count) =
+            [("v2", 2), ("v4", 4), ("v8", 8)].iter().find(|(word, _)| self.has(word))
+        {
+            return self.vector_atomic(returns, ty, count.1);
         }
         let (place, space) = match self.words {
             words if words.contains(&"shared::cta") => ("%shared", ".shared"),
@@ -89,6 +97,33 @@ impl Maker<'_> {
         );
         let operands = if self.has("cas") { 3 } else { 2 };
         self.case(text, &[slot(ty), slot(ty)], &[own; 3][..operands])
+    }
+
+    /// Elements come from `%b` and `%c`, and go to two cells that hold `%a`.
+    fn vector_atomic(&self, returns: bool, ty: Type, count: usize) -> Vec<Case> {
+        let bits = ty.bits();
+        if bits as usize * count > 128 {
+            return Vec::new();
+        }
+        let list = |name: &str, range: std::ops::Range<usize>| {
+            let names: Vec<String> = range.map(|index| format!("%{name}{index}")).collect();
+            format!("{{{}}}", names.join(", "))
+        };
+        let word = (64 / bits) as usize;
+        let result = if returns { list("o", 0..count) + ", " } else { String::new() };
+        let text = format!(
+            ".reg .b{bits} %v<{0}>, %o<{0}>; st.global.b64 [%cell], %a; st.global.b64 [%cell+8], %a; \
+             mov.b64 {1}, %b; mov.b64 {2}, %c; mov.b64 {3}, 0; {4} {result}[%cell], {5}; \
+             mov.b64 %d, {3}; ld.global.b64 %e, [%cell];",
+            2 * word,
+            list("v", 0..word),
+            list("v", word..2 * word),
+            list("o", 0..word),
+            self.text,
+            list("v", 0..count),
+        );
+        let b64 = (Slot::Bits(64), Pool::of(Type::B64));
+        self.case(text, &[Slot::Bits(64); 2], &[b64; 3])
     }
 
     fn lanes(&self, opcode: &str) -> Vec<Case> {
@@ -154,6 +189,8 @@ impl Maker<'_> {
             "v4",
             "volatile",
             "relaxed",
+            "mmio",
+            "sys",
             "acquire",
             "release",
             "gpu",
