@@ -575,6 +575,19 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// The line of the text that it is about, counted from 1; `None` where it is about all of it.
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Self::Parse(error) => Some(error.line),
+            Self::UnknownInstruction { line, .. }
+            | Self::Unresolved { line, .. }
+            | Self::Invalid { line, .. } => Some(*line),
+            Self::UnsupportedVersion { .. } | Self::UnsupportedTarget { .. } | Self::Empty => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,8 +161,10 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
 fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadError> {
     let ty = layout::element(variable)?;
     let count = variable.range.unwrap_or(1);
-    if count > MAX_REGISTERS {
-        return Err(emitter.invalid(format!("{count} registers are too many")));
+    let info = emitter.info();
+    let so_far = info.rows32 + info.rows64 + info.predicates;
+    if count > MAX_REGISTERS || so_far > MAX_REGISTERS {
+        return Err(emitter.invalid(format!("{} registers are too many", so_far.max(count))));
     }
     let first = emitter.registers(ty, count);
     match variable.range {
@@ -172,5 +174,5 @@ fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<()
     Ok(())
 }
 
-/// The most registers that one declaration may ask for.
+/// The most registers that a function may have, and that one declaration may ask for.
 const MAX_REGISTERS: u32 = 1 << 17;
