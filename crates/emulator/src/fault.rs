@@ -357,6 +357,9 @@ pub enum TrapKind {
         /// The mask.
         mask: u32,
     },
+    /// The lanes of a warp gave a matrix instruction different descriptors.
+    #[error("the descriptor of a matrix is not the same in all lanes")]
+    DivergentDescriptor,
     /// A call to something that is no function.
     #[error("call of {address:#x}, which is not a function")]
     InvalidCall {

@@ -6,6 +6,20 @@
 
 use super::types::Type;
 
+/// The shapes of `wgmma` of one depth, whose columns go by eights; with `by sixteen` those of integers.
+macro_rules! shapes {
+    ($depth:literal) => {
+        shapes!(@ $depth 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 136 144 152 160 168 176
+            184 192 200 208 216 224 232 240 248 256)
+    };
+    ($depth:literal by sixteen) => {
+        shapes!(@ $depth 8 16 24 32 48 64 80 96 112 128 144 160 176 192 208 224 240 256)
+    };
+    (@ $depth:literal $($columns:literal)*) => {
+        &[$(concat!("m64n", $columns, $depth)),*]
+    };
+}
+
 /// Named sets of words.
 const SETS: &[(&str, &[&str])] = &[
     ("int", &["u16", "s16", "u32", "s32", "u64", "s64"]),
@@ -38,6 +52,11 @@ const SETS: &[(&str, &[&str])] = &[
     ("order", &["relaxed", "acquire", "release", "acq_rel"]),
     ("prefetch", &["L2::64B", "L2::128B", "L2::256B"]),
     ("compare", &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"]),
+    ("m64k8", shapes!("k8")),
+    ("m64k16", shapes!("k16")),
+    ("m64k32", shapes!("k32")),
+    ("m64k32int", shapes!("k32" by sixteen)),
+    ("m64k256", shapes!("k256" by sixteen)),
     ("unordered", &["equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]),
 ];
 

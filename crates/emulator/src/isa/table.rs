@@ -3,7 +3,7 @@
 use super::{Form, Lowering};
 use crate::exec::ops::{
     atomic, barrier, cluster, collective, compare, control, convert, float, half, int, logic,
-    memory, moves, stack, video,
+    matrix, memory, moves, stack, video,
 };
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -563,6 +563,102 @@ forms! {
         "bar" "warp sync" "" => Emit collective::warp_sync;
         /// One lane of a mask.
         "elect" "sync" "" => Emit collective::elect;
+    }
+    "matrices" {
+        /// Load of tiles of eight by eight 16-bit elements, perhaps transposed.
+        "ldmatrix" "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16" "" => Emit matrix::move_tile::ldmatrix;
+        /// Store of such tiles.
+        "stmatrix" "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16" "" => Emit matrix::move_tile::stmatrix;
+        /// Transpose of such a tile.
+        "movmatrix" "sync aligned m8n8 trans b16" "" => Emit matrix::move_tile::movmatrix;
+        /// Four products of `.f16` matrices, by quads of lanes.
+        "mma" "sync aligned m8n8k4 row|col row|col f16 f16 f16 f16" "" => Emit matrix::mma::mma;
+        /// The same with an `.f32` sum.
+        "mma" "sync aligned m8n8k4 row|col row|col f32 f16 f16 f16|f32" "" => Emit matrix::mma::mma;
+        /// Product of `.f16` matrices, plus a third.
+        "mma" "sync aligned m16n8k8|m16n8k16 row col f16 f16 f16 f16" "" => Emit matrix::mma::mma;
+        /// The same with an `.f32` sum.
+        "mma" "sync aligned m16n8k8|m16n8k16 row col f32 f16 f16 f32" "" => Emit matrix::mma::mma;
+        /// Product of `.bf16` matrices, plus a third.
+        "mma" "sync aligned m16n8k8|m16n8k16 row col f32 bf16 bf16 f32" "" => Emit matrix::mma::mma;
+        /// Product of `.tf32` matrices, plus a third.
+        "mma" "sync aligned m16n8k4|m16n8k8 row col f32 tf32 tf32 f32" "" => Emit matrix::mma::mma;
+        /// Product of matrices of 8-bit floats, plus a third.
+        "mma" "sync aligned m16n8k16|m16n8k32 row col f32 e4m3|e5m2 e4m3|e5m2 f32" "" => Emit matrix::mma::mma;
+        /// The same with an `.f16` sum.
+        "mma" "sync aligned m16n8k16|m16n8k32 row col f16 e4m3|e5m2 e4m3|e5m2 f16" "" => Emit matrix::mma::mma;
+        /// Product of `.f64` matrices, plus a third.
+        "mma" "sync aligned m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col @round? f64 f64 f64 f64" "" => Emit matrix::mma::mma;
+        /// Product of matrices of bytes, plus a third.
+        "mma" "sync aligned m8n8k16|m16n8k16|m16n8k32 row col satfinite? s32 s8|u8 s8|u8 s32" "" => Emit matrix::mma::mma;
+        /// Product of matrices of 4-bit integers, plus a third.
+        "mma" "sync aligned m8n8k32|m16n8k32|m16n8k64 row col satfinite? s32 s4|u4 s4|u4 s32" "" => Emit matrix::mma::mma;
+        /// Numbers of bits that rows and columns share, or do not, plus a third matrix.
+        "mma" "sync aligned m8n8k128|m16n8k128|m16n8k256 row col s32 b1 b1 s32 xor|and popc" "" => Emit matrix::mma::mma;
+        /// Product of `.f16` matrices of which the first is half empty.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f16 f16 f16 f16" "" => Emit matrix::mma::sparse;
+        /// The same with an `.f32` sum.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f32 f16 f16 f32" "" => Emit matrix::mma::sparse;
+        /// The same of `.bf16`.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f32 bf16 bf16 f32" "" => Emit matrix::mma::sparse;
+        /// The same of `.tf32`.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k8|m16n8k16 row col f32 tf32 tf32 f32" "" => Emit matrix::mma::sparse;
+        /// The same of 8-bit floats.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k64 row col f32 e4m3|e5m2 e4m3|e5m2 f32" "" => Emit matrix::mma::sparse;
+        /// The same of bytes.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k32|m16n8k64 row col satfinite? s32 s8|u8 s8|u8 s32" "" => Emit matrix::mma::sparse;
+        /// The same of 4-bit integers.
+        "mma" "sp|sp::ordered_metadata sync aligned m16n8k64|m16n8k128 row col satfinite? s32 s4|u4 s4|u4 s32" "" => Emit matrix::mma::sparse;
+        /// Load of a fragment of A or B.
+        "wmma" "load a|b sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|bf16|s8|u8" "" => Emit matrix::wmma::load;
+        /// The same of `.tf32`.
+        "wmma" "load a|b sync aligned row|col m16n16k8 global|shared|shared::cta? tf32" "" => Emit matrix::wmma::load;
+        /// The same of `.f64`.
+        "wmma" "load a|b sync aligned row|col m8n8k4 global|shared|shared::cta? f64" "" => Emit matrix::wmma::load;
+        /// The same of elements narrower than a byte, A by rows.
+        "wmma" "load a sync aligned row m8n8k32|m8n8k128 global|shared|shared::cta? s4|u4|b1" "" => Emit matrix::wmma::load;
+        /// B by columns.
+        "wmma" "load b sync aligned col m8n8k32|m8n8k128 global|shared|shared::cta? s4|u4|b1" "" => Emit matrix::wmma::load;
+        /// Load of a fragment of C.
+        "wmma" "load c sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|f32|s32" "" => Emit matrix::wmma::load;
+        /// The same of other shapes.
+        "wmma" "load c sync aligned row|col m16n16k8|m8n8k4|m8n8k32|m8n8k128 global|shared|shared::cta? f32|f64|s32" "" => Emit matrix::wmma::load;
+        /// Store of a fragment of D.
+        "wmma" "store d sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|f32|s32" "" => Emit matrix::wmma::store;
+        /// The same of other shapes.
+        "wmma" "store d sync aligned row|col m16n16k8|m8n8k4|m8n8k32|m8n8k128 global|shared|shared::cta? f32|f64|s32" "" => Emit matrix::wmma::store;
+        /// Product of fragments of `.f16`, plus a third.
+        "wmma" "mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f16|f32 f16|f32" "" => Emit matrix::wmma::mma;
+        /// The same of `.bf16`.
+        "wmma" "mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f32 bf16 bf16 f32" "" => Emit matrix::wmma::mma;
+        /// The same of `.tf32`.
+        "wmma" "mma sync aligned row|col row|col m16n16k8 f32 tf32 tf32 f32" "" => Emit matrix::wmma::mma;
+        /// The same of `.f64`.
+        "wmma" "mma sync aligned row|col row|col m8n8k4 @round? f64 f64 f64 f64" "" => Emit matrix::wmma::mma;
+        /// The same of bytes.
+        "wmma" "mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 s32 s8|u8 s8|u8 s32 satfinite?" "" => Emit matrix::wmma::mma;
+        /// The same of 4-bit integers.
+        "wmma" "mma sync aligned row col m8n8k32 s32 s4|u4 s4|u4 s32 satfinite?" "" => Emit matrix::wmma::mma;
+        /// Numbers of bits that rows and columns share, or do not, plus a third fragment.
+        "wmma" "mma xor|and popc sync aligned row col m8n8k128 s32 b1 b1 s32" "" => Emit matrix::wmma::mma;
+        /// Registers and shared memory that a following `wgmma.mma_async` reads are ready.
+        "wgmma" "fence sync aligned" "" => Emit matrix::wgmma::order;
+        /// End of a group of multiplications.
+        "wgmma" "commit_group sync aligned" "" => Emit matrix::wgmma::order;
+        /// Wait until no more than some groups are under way.
+        "wgmma" "wait_group sync aligned" "" => Emit matrix::wgmma::wait;
+        /// Product of `.f16` matrices by a warpgroup, plus D.
+        "wgmma" "mma_async sync aligned @m64k16 f16|f32 f16 f16" "" => Emit matrix::wgmma::mma_async;
+        /// The same of `.bf16`.
+        "wgmma" "mma_async sync aligned @m64k16 f32 bf16 bf16" "" => Emit matrix::wgmma::mma_async;
+        /// The same of `.tf32`.
+        "wgmma" "mma_async sync aligned @m64k8 f32 tf32 tf32" "" => Emit matrix::wgmma::mma_async;
+        /// The same of 8-bit floats.
+        "wgmma" "mma_async sync aligned @m64k32 f16|f32 e4m3|e5m2 e4m3|e5m2" "" => Emit matrix::wgmma::mma_async;
+        /// The same of bytes.
+        "wgmma" "mma_async sync aligned @m64k32int s32 s8|u8 s8|u8 satfinite?" "" => Emit matrix::wgmma::mma_async;
+        /// Numbers of bits that rows and columns share, plus D.
+        "wgmma" "mma_async sync aligned @m64k256 s32 b1 b1 and popc" "" => Emit matrix::wgmma::mma_async;
     }
     "barriers" {
         /// Wait until the threads of the block, or a number of them, have come.

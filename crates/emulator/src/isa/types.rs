@@ -75,6 +75,16 @@ types! {
     Bf16 = "bf16", 16;
     /// Two of them.
     Bf16x2 = "bf16x2", 32;
+    /// One bit, of a matrix.
+    B1 = "b1", 1;
+    /// Unsigned, 4 bits, of a matrix.
+    U4 = "u4", 4;
+    /// Signed, 4 bits, of a matrix.
+    S4 = "s4", 4;
+    /// An 8-bit float with 3 bits of mantissa, of a matrix.
+    E4m3 = "e4m3", 8;
+    /// An 8-bit float with 2 bits of mantissa, of a matrix.
+    E5m2 = "e5m2", 8;
     /// Two 8-bit floats with 3 bits of mantissa.
     E4m3x2 = "e4m3x2", 16;
     /// Two 8-bit floats with 2 bits of mantissa.
@@ -98,9 +108,14 @@ impl Type {
         if self == Self::B128 { 2 } else { 1 }
     }
 
-    /// `.s8` to `.s64`.
+    /// The types that only the elements of matrices have.
+    pub fn is_only_of_matrices(self) -> bool {
+        matches!(self, Self::B1 | Self::U4 | Self::S4 | Self::E4m3 | Self::E5m2)
+    }
+
+    /// `.s4` to `.s64`.
     pub fn is_signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
+        matches!(self, Self::S4 | Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
     /// A floating-point type, packed ones included.

@@ -10,6 +10,7 @@ pub mod convert;
 pub mod float;
 pub mod half;
 pub mod int;
+pub mod matrix;
 pub mod narrow;
 pub mod permute;
 mod soft;

@@ -213,7 +213,7 @@ fn invalid(what: impl Into<String>, line: u32) -> LoadError {
 /// The type of a variable's elements.
 pub fn element(variable: &Variable) -> Result<Type, LoadError> {
     let unknown = || invalid(format!("`.{}` is not a type", variable.ty), variable.position.line);
-    Type::parse(&variable.ty).ok_or_else(unknown)
+    Type::parse(&variable.ty).filter(|ty| !ty.is_only_of_matrices()).ok_or_else(unknown)
 }
 
 /// Size and alignment of a variable in bytes.

@@ -22,6 +22,7 @@ pub use operands::Address;
 pub use rule::Rule;
 
 use crate::exec::Handler;
+use crate::exec::ops::matrix::plan::Plan;
 use crate::fault::SourceLocation;
 use crate::isa::{Order, Type};
 use std::collections::HashMap;
@@ -41,6 +42,9 @@ pub const NEGATED: u32 = 1 << 31;
 pub const ALWAYS: u32 = NEGATED - 1;
 /// A destination that is thrown away.
 pub const SINK: u32 = u32::MAX;
+
+/// A slot with this bit names a list of registers, by its index in [`Program::lists`].
+pub const LISTED: u32 = 1 << 30;
 
 /// One decoded operation.
 #[derive(Clone, Copy)]
@@ -134,6 +138,8 @@ pub struct Program {
     pub effects: Vec<Effect>,
     /// Registers of operations that have more of them than slots.
     pub lists: Vec<Box<[u32]>>,
+    /// Shapes and types of matrix instructions.
+    pub plans: Vec<Plan>,
     /// Source lines.
     pub locations: Vec<SourceLocation>,
     /// Constant rows of 32 bits.

@@ -21,6 +21,21 @@ fn gather(
     mask: u32,
     together: impl Fn(&mut Frame, &Op, u32),
 ) -> Step {
+    gather_step(cx, frame, op, mask, |_, frame, op, mask| {
+        together(frame, op, mask);
+        Ok(())
+    })
+}
+
+/// The same for what touches memory, and may fail.
+#[inline(always)]
+pub(super) fn gather_step(
+    cx: &mut Cx<'_>,
+    frame: &mut Frame,
+    op: &Op,
+    mask: u32,
+    together: impl Fn(&mut Cx<'_>, &mut Frame, &Op, u32) -> Result<(), Box<Fault>>,
+) -> Step {
     let members = *frame.row32(op.slots[MASK]);
     if let Some(lane) = lanes(mask).find(|lane| members[*lane] >> lane & 1 == 0) {
         return Err(Fault::new(
@@ -47,7 +62,7 @@ fn gather(
         {
             frame.gather_taint(effect, op.slots[MASK], same);
         }
-        together(frame, op, same);
+        together(cx, frame, op, same)?;
         rest &= !same;
     }
     Ok(Flow::Next)

@@ -87,6 +87,7 @@ pub mod float;
 pub mod half;
 pub mod int;
 pub mod logic;
+pub mod matrix;
 pub mod memory;
 pub mod mode;
 pub mod moves;

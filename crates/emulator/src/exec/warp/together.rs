@@ -3,7 +3,7 @@
 use super::{Group, Wait, Warp};
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Fault, Step};
-use crate::program::{NEGATED, Op};
+use crate::program::{LISTED, NEGATED, Op};
 use std::sync::Arc;
 
 impl Warp {
@@ -106,7 +106,17 @@ fn copy_slots(from: &Frame, to: &mut Frame, op: &Op, mask: u32) {
     if from.shadow.is_some() || to.shadow.is_some() {
         to.copy_taints(from, mask);
     }
+    copy(from, to, &op.slots, mask);
     for slot in op.slots {
+        let index = slot.wrapping_sub(LISTED) as usize;
+        if let Some(list) = from.program.lists.get(index) {
+            copy(from, to, list, mask);
+        }
+    }
+}
+
+fn copy(from: &Frame, to: &mut Frame, slots: &[u32], mask: u32) {
+    for slot in slots.iter().copied() {
         let index = slot as usize;
         if let (Some(source), Some(target)) = (from.rows32.get(index), to.rows32.get_mut(index)) {
             lanes(mask).for_each(|lane| target[lane] = source[lane]);
