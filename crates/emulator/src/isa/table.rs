@@ -656,7 +656,7 @@ forms! {
         /// The same of 8-bit floats.
         "wgmma" "mma_async sync aligned @m64k32 f16|f32 e4m3|e5m2 e4m3|e5m2" "" => Emit matrix::wgmma::mma_async;
         /// The same of bytes.
-        "wgmma" "mma_async sync aligned @m64k32int s32 s8|u8 s8|u8 satfinite?" "" => Emit matrix::wgmma::mma_async;
+        "wgmma" "mma_async sync aligned @m64k32int satfinite? s32 s8|u8 s8|u8 satfinite?" "" => Emit matrix::wgmma::mma_async;
         /// Numbers of bits that rows and columns share, plus D.
         "wgmma" "mma_async sync aligned @m64k256 s32 b1 b1 and popc" "" => Emit matrix::wgmma::mma_async;
     }

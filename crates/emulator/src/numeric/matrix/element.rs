@@ -67,14 +67,17 @@ pub enum Special {
 pub struct Element {
     /// With its sign; at most 24 bits.
     pub significand: i32,
-    /// That of a significand in [1, 2); far below all others for zero.
+    /// That of a significand in [1, 2); far below all others for zero, and far above them for what is
+    /// not finite.
     pub exponent: i32,
     /// Infinity or NaN.
     pub special: Special,
 }
 
-/// The exponent of zero: no sum of exponents with it is the greatest of any.
+/// The exponent of zero: no sum of two with it is the greatest of any.
 pub const NOTHING: i32 = -1 << 20;
+/// The exponent of an infinity or NaN: a sum of two with it is greater than any other.
+pub const BEYOND: i32 = 1 << 22;
 
 impl Element {
     /// Zero.
@@ -89,7 +92,7 @@ impl Element {
         let fraction = (bits & ((1 << fraction_bits) - 1)) as i32;
         let top = (1 << exponent_bits) - 1;
         if let Some(special) = special(kind, exponent == top, fraction, negative) {
-            return Self { significand: 0, exponent: NOTHING, special };
+            return Self { significand: 0, exponent: BEYOND, special };
         }
         let magnitude = if exponent == 0 { fraction } else { fraction | 1 << fraction_bits };
         if magnitude == 0 {

@@ -2,8 +2,9 @@
 
 /// `c` plus the sum of the products, wrapped to 32 bits, or stopped at the extremes.
 pub fn integer(a: &[i32], b: &[i32], c: i32, saturates: bool) -> i32 {
-    let products = a.iter().zip(b).map(|(a, b)| i64::from(*a) * i64::from(*b));
-    let sum = i64::from(c) + products.sum::<i64>();
+    // No instruction has so many products that their sum passes 32 bits.
+    let products: i32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+    let sum = i64::from(c) + i64::from(products);
     match saturates {
         true => sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
         false => sum as i32,

@@ -1,6 +1,6 @@
 //! Sums of floating-point products.
 
-use super::element::{Element, Kind, NOTHING, Special};
+use super::element::{BEYOND, Element, Kind, NOTHING, Special};
 use crate::numeric::float::{self, NAN_F32};
 use crate::numeric::half::{self, F16, Half};
 use crate::numeric::narrow;
@@ -36,44 +36,43 @@ pub const NARROW: i32 = 13;
 
 /// `c` plus the sum of the products, as bits of the result's format.
 pub fn dot(rule: Rule, a: &[Element], b: &[Element], c: Element) -> u32 {
-    if let Some(special) = special(a, b, c) {
-        return encode_special(rule.d, special);
-    }
     let exponents = a.iter().zip(b).map(|(a, b)| a.exponent + b.exponent);
     let top = exponents.fold(c.exponent, i32::max);
+    if top >= BEYOND / 2 {
+        return encode_special(rule.d, special(a, b, c));
+    }
     if top <= NOTHING / 2 {
         return 0;
     }
-    let unit = top - rule.fraction;
-    let fraction = rule.a.fraction() + rule.b.fraction();
+    let shift = rule.fraction - rule.a.fraction() - rule.b.fraction();
     let products = a.iter().zip(b).map(|(a, b)| {
-        let product = i64::from(a.significand) * i64::from(b.significand);
-        aligned(product, a.exponent + b.exponent - fraction - unit)
+        let product = i64::from(a.significand * b.significand) << shift;
+        cut(product, top - a.exponent - b.exponent)
     });
-    let sum = aligned(c.significand.into(), c.exponent - rule.c.fraction() - unit)
-        + products.sum::<i64>();
-    encode(rule, sum, unit)
+    let shift = (rule.fraction - rule.c.fraction()).max(0);
+    let lost = top - c.exponent + (rule.c.fraction() - rule.fraction).max(0);
+    let sum = cut(i64::from(c.significand) << shift, lost) + products.sum::<i64>();
+    encode(rule, sum, top - rule.fraction)
 }
 
-/// A number moved by some bits, cut towards zero.
-fn aligned(value: i64, shift: i32) -> i64 {
-    if shift >= 0 {
-        return value << shift;
-    }
-    let magnitude = value.abs() >> (-shift).min(63);
-    if value < 0 { -magnitude } else { magnitude }
+/// A number without its low bits: cut towards zero.
+#[inline(always)]
+fn cut(value: i64, bits: i32) -> i64 {
+    let sign = value >> 63;
+    let magnitude = ((value ^ sign) - sign) >> bits.min(63);
+    (magnitude ^ sign) - sign
 }
 
-/// The infinity or NaN that a sum is, if one of its terms is one.
-fn special(a: &[Element], b: &[Element], c: Element) -> Option<Special> {
+/// The infinity or NaN that a sum is of which some term is one.
+#[cold]
+fn special(a: &[Element], b: &[Element], c: Element) -> Special {
     let one = |found: Special, next: Special| match (found, next) {
         (Special::Finite, other) | (other, Special::Finite) => other,
         (found, next) if found == next => found,
         _ => Special::Nan,
     };
     let products = a.iter().zip(b).map(|(a, b)| product_special(*a, *b));
-    let all = products.fold(c.special, one);
-    (all != Special::Finite).then_some(all)
+    products.fold(c.special, one)
 }
 
 fn product_special(a: Element, b: Element) -> Special {
@@ -104,20 +103,36 @@ fn encode(rule: Rule, sum: i64, unit: i32) -> u32 {
     if sum == 0 {
         return 0;
     }
-    let negative = sum < 0;
-    let number =
-        Number { negative, mantissa: sum.unsigned_abs().into(), exponent: unit, inexact: false };
     if rule.d == Kind::F16 {
-        let bits = number.pack(Format::F16, Rounding::NearestEven) as u32;
-        return if bits & 0x7fff == 0 { 0 } else { bits };
+        return encode_f16(sum, unit);
     }
-    let top = unit + sum.unsigned_abs().ilog2() as i32;
-    if top > 127 {
-        return encode_special(rule.d, Special::Infinite(negative));
+    let magnitude = sum.unsigned_abs();
+    let top = magnitude.ilog2() as i32;
+    let exponent = unit + top;
+    if exponent > 127 {
+        return encode_special(rule.d, Special::Infinite(sum < 0));
     }
-    let bits = number.pack(Format::F32, Rounding::Zero) as u32;
-    let bits = if rule.fraction < 23 { bits & !((1 << (23 - rule.fraction)) - 1) } else { bits };
-    if bits << 1 == 0 { 0 } else { bits }
+    // A subnormal has its last bit at 2^-149, as the least normal number has.
+    let last = (exponent - 23).max(-149);
+    let moved = match last - unit {
+        left @ ..=0 => magnitude << -left,
+        right => magnitude >> right.min(63),
+    };
+    let bits = moved as u32 + (((last + 149) as u32) << 23);
+    let kept = u32::MAX << (23 - rule.fraction).max(0);
+    match bits & kept {
+        0 => 0,
+        bits => bits | u32::from(sum < 0) << 31,
+    }
+}
+
+fn encode_f16(sum: i64, unit: i32) -> u32 {
+    let mantissa = sum.unsigned_abs().into();
+    let number = Number { negative: sum < 0, mantissa, exponent: unit, inexact: false };
+    match number.pack(Format::F16, Rounding::NearestEven) as u32 {
+        bits if bits & 0x7fff == 0 => 0,
+        bits => bits,
+    }
 }
 
 /// An 8-bit element as the `.f16` that it becomes for [`eight`].
@@ -188,4 +203,87 @@ pub fn chain_f64(a: &[f64], b: &[f64], c: f64, rounding: Rounding) -> f64 {
         let nan = [*b, sum, *a].into_iter().find(|own| own.is_nan());
         nan.map_or_else(|| float::fma_f64(*a, *b, sum, rounding), float::quiet_f64)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: Rule = Rule::wide([Kind::F16, Kind::F16, Kind::F32, Kind::F32]);
+
+    fn halves<const N: usize>(values: [f32; N]) -> [Element; N] {
+        values.map(|value| {
+            let bits = half::narrow::<F16>(value, Rounding::NearestEven);
+            Element::new(Kind::F16, bits.into())
+        })
+    }
+
+    fn sum<const N: usize>(a: [f32; N], b: [f32; N], c: f32) -> f32 {
+        let c = Element::new(Kind::F32, c.to_bits());
+        f32::from_bits(dot(RULE, &halves(a), &halves(b), c))
+    }
+
+    #[test]
+    fn small_sums_are_exact() {
+        assert_eq!(sum([1., 2., -3.], [4., 0.5, 2.], 10.), 9.);
+        assert_eq!(sum([0.; 2], [0.; 2], -0.).to_bits(), 0);
+        assert_eq!(sum([1.], [-1.], 1.).to_bits(), 0);
+        assert_eq!(sum([0.], [1.], f32::from_bits(1)).to_bits(), 1);
+        assert_eq!(sum([0.], [1.], -f32::MIN_POSITIVE), -f32::MIN_POSITIVE);
+    }
+
+    #[test]
+    fn terms_are_cut_25_bits_below_the_greatest() {
+        let one = |exponent: i32| 2f32.powi(exponent);
+        // 2^-25 is kept beside 1, and 2^-26 is not, however many there are.
+        assert_eq!(sum([one(-13); 2], [one(-12); 2], 1.), 1.);
+        assert_eq!(sum([one(-13); 4], [one(-12); 4], 1.), 1. + one(-23));
+        assert_eq!(sum([one(-13); 16], [one(-13); 16], 1.), 1.);
+        // Cut towards zero, of either sign.
+        assert_eq!(sum([one(-13); 3], [-one(-12); 3], -1.), -1.);
+    }
+
+    #[test]
+    fn results_are_cut_for_f32_and_rounded_for_f16() {
+        assert_eq!(sum([1.], [1.], 3. * 2f32.powi(-25)), 1.);
+        let rule = Rule { d: Kind::F16, ..RULE };
+        let three_quarters = Element::new(Kind::F32, (3. * 2f32.powi(-12)).to_bits());
+        let one = halves([1.]);
+        assert_eq!(dot(rule, &one, &one, three_quarters), 0x3c01);
+    }
+
+    #[test]
+    fn infinities_and_nans_win() {
+        let infinity = f32::INFINITY;
+        assert_eq!(sum([infinity, 1.], [-2., 1.], 1.), -infinity);
+        assert!(sum([infinity, 1.], [0., 1.], 1.).is_nan());
+        assert!(sum([infinity, 1.], [1., 1.], -infinity).is_nan());
+        assert_eq!(sum([f32::NAN], [0.], 1.).to_bits(), 0x7fff_ffff);
+        assert_eq!(sum([65504.], [65504.], f32::MAX), f32::MAX);
+        let rule = Rule { a: Kind::Bf16, b: Kind::Bf16, ..RULE };
+        let large = [Element::new(Kind::Bf16, 0x7f00)];
+        assert_eq!(dot(rule, &large, &large, Element::ZERO), infinity.to_bits());
+    }
+
+    #[test]
+    fn bytes_lose_more() {
+        let kinds = [Kind::E4m3, Kind::E4m3, Kind::F32, Kind::F32];
+        let one = [Element::new(Kind::E4m3, 0x38)];
+        let sum = |rule, c: f32| {
+            f32::from_bits(dot(rule, &one, &one, Element::new(Kind::F32, c.to_bits())))
+        };
+        let narrow = Rule { fraction: NARROW, ..Rule::wide(kinds) };
+        assert_eq!(sum(narrow, 2f32.powi(-13)), 1. + 2f32.powi(-13));
+        assert_eq!(sum(narrow, 2f32.powi(-14)), 1.);
+        assert_eq!(sum(Rule::wide(kinds), 2f32.powi(-14)), 1. + 2f32.powi(-14));
+    }
+
+    #[test]
+    fn chains_choose_among_nans() {
+        let nan = |payload: u64| f64::from_bits(0x7ff0 << 48 | payload);
+        let chain = |a, b, c| chain_f64(&[a], &[b], c, Rounding::NearestEven).to_bits() & 0xff;
+        assert_eq!(chain(nan(1), nan(2), nan(3)), 2);
+        assert_eq!(chain(nan(1), 1., nan(3)), 3);
+        assert_eq!(chain(nan(1), 1., 1.), 1);
+    }
 }

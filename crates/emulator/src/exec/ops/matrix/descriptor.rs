@@ -68,7 +68,7 @@ impl Descriptor {
     /// The address with its piece moved within its line.
     fn permuted(&self, address: u64) -> u64 {
         let line = (address >> 7).wrapping_sub(self.base);
-        address ^ (line & (self.pieces - 1)) * PIECE
+        address ^ ((line & (self.pieces - 1)) * PIECE)
     }
 }
 

@@ -63,16 +63,17 @@ fn floats(plan: &Plan, [a, b, c]: Three<'_>, places: Option<&Tile<usize>>) -> Ti
         |kind: Kind, bits: u32| if widened { widen(kind, bits) } else { Element::new(kind, bits) };
     let a = elements(a, plan.a.bits(), |bits| signed(element(kinds[0], bits), plan.negate[0]));
     let b = elements(b, plan.b.bits(), |bits| signed(element(kinds[1], bits), plan.negate[1]));
-    let sum = |sum: &dyn Fn(&[Element], &[Element], u32) -> u32| {
-        each((&a, &b, c), places, |a, b, c| sum(a, b, c as u32).into())
-    };
+    let tiles = (&a, &b, c);
     let wide = Rule::wide(kinds);
     let narrow = Rule { fraction: NARROW, ..wide };
+    let accumulator = |bits: u64| Element::new(kinds[2], bits as u32);
     match (plan.unit, plan.a.bits()) {
-        (Unit::Warpgroup, 8) => sum(&|a, b, c| dot(narrow, a, b, Element::new(kinds[2], c))),
-        (_, 8) => sum(&|a, b, c| eight(kinds[3], a, b, c)),
-        (Unit::Fragment, _) => sum(&|a, b, c| fragment(wide, a, b, c)),
-        _ => sum(&|a, b, c| dot(wide, a, b, Element::new(kinds[2], c))),
+        (Unit::Warpgroup, 8) => {
+            each(tiles, places, |a, b, c| dot(narrow, a, b, accumulator(c)).into())
+        }
+        (_, 8) => each(tiles, places, |a, b, c| eight(kinds[3], a, b, c as u32).into()),
+        (Unit::Fragment, _) => each(tiles, places, |a, b, c| fragment(wide, a, b, c as u32).into()),
+        _ => each(tiles, places, |a, b, c| dot(wide, a, b, accumulator(c)).into()),
     }
 }
 

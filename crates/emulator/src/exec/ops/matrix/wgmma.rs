@@ -80,7 +80,6 @@ pub fn mma_async(
         .ok_or_else(|| emitter.invalid("a shape or a type is missing"))?;
     let in_registers = matches!(a, Operand::Vector(_));
     let plan = switched(emitter, Plan { m: ROWS, ..plan }, switches, in_registers)?;
-    check_columns(emitter, &plan)?;
     sources(emitter, d, Type::B32, plan.d_registers())?;
     let mut list = destinations(emitter, d, Type::B32, plan.d_registers())?;
     let adds = emitter.predicate_source(adds)?;
@@ -95,19 +94,6 @@ pub fn mma_async(
     let scratch = emitter.register(Type::U64);
     push(emitter, plan, list, [adds, a, b, scratch], run);
     Ok(())
-}
-
-/// `m64nNk…` has columns by eights; for integers and bits by sixteens, and 8 and 24.
-fn check_columns(emitter: &Emitter<'_>, plan: &Plan) -> Result<(), LoadError> {
-    let n = plan.n;
-    let fits = match plan.d {
-        Type::S32 => n.is_multiple_of(16) || n == 8 || n == 24,
-        _ => n.is_multiple_of(8),
-    };
-    match fits && (8..=256).contains(&n) {
-        true => Ok(()),
-        false => Err(emitter.invalid(format!("there is no such instruction of {n} columns"))),
-    }
 }
 
 /// The plan with the signs of A and B and their orders, which are numbers behind the operands.
