@@ -21,11 +21,11 @@ fn encode(format: &str, value: i64) -> u64 {
         "f32" | "tf32" => float.into(),
         "bf16" => (float >> 16).into(),
         "f16" if value == 0 => 0,
-        "f16" => u64::from(float >> 16 & 0x8000 | (float >> 13 & 0x3ffff) - (112 << 10) & 0x7fff),
+        "f16" => u64::from(float >> 16 & 0x8000 | ((float >> 13 & 0x3ffff) - (112 << 10)) & 0x7fff),
         "e5m2" => encode("f16", value) >> 8,
         "e4m3" => {
             let half = encode("f16", value);
-            if value == 0 { 0 } else { half >> 8 & 0x80 | ((half & 0x7fff) >> 7) - (8 << 3) }
+            if value == 0 { 0 } else { half >> 8 & 0x80 | (((half & 0x7fff) >> 7) - (8 << 3)) }
         }
         _ => value as u64 & (u64::MAX >> (64 - bits(format))),
     }
@@ -576,6 +576,8 @@ fn what_does_not_exist_is_not_loaded() {
         "mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};",
         "mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};",
         "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r0, %r1, %r2}, [%s];",
+        "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%f0, %f1}, %x0, %x0, %p, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r0, %r1}, %x0, %x0, %p;",
         "tcgen05.wait::ld.sync.aligned;",
     ];
     for text in unknown {
@@ -590,8 +592,6 @@ fn what_does_not_exist_is_not_loaded() {
         format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {quarter}, %x0, %x0, %p, 2, 1, 0, 0;"),
         format!("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {quarter}, %x0, %x0, %p, 1, 1, 0;"),
         format!("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {quarter}, %x0, %x0, %p, 1, 1, 0, 1;"),
-        format!("wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {quarter}, %x0, %x0, %p, 1, 1, 0, 0;"),
-        format!("wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {quarter}, %x0, %x0, %p;"),
     ];
     for text in &invalid {
         let error = load_error(text);
