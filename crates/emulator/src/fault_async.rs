@@ -164,10 +164,4 @@ pub enum CopyFault {
         /// Operation.
         operation: &'static str,
     },
-    /// A register count of `setmaxnreg`.
-    #[error("{registers} registers; a multiple of 8 from 24 to 256 is needed")]
-    Registers {
-        /// Registers.
-        registers: u64,
-    },
 }

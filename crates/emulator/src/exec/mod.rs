@@ -12,8 +12,10 @@ pub mod frame;
 pub mod grid;
 pub mod mbarrier;
 pub mod ops;
+pub mod ranges;
 pub mod schedule;
 pub mod shadow;
+pub mod tensor;
 pub mod warp;
 pub mod watch;
 

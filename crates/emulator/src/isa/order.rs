@@ -97,6 +97,7 @@ impl Order {
                 let own = if waits { Acquire } else { Release };
                 Self::new(said.unwrap_or(own), scope.unwrap_or(Scope::Block))
             }
+            "cp" if modifiers.has("mbarrier") => Self::new(Release, Scope::Block),
             "ld" | "st" if modifiers.has("volatile") || modifiers.has("mmio") => {
                 Self::new(said.unwrap_or(Relaxed), Scope::System)
             }

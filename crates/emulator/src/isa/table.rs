@@ -2,8 +2,8 @@
 
 use super::{Form, Lowering};
 use crate::exec::ops::{
-    atomic, barrier, cluster, collective, compare, control, convert, float, half, int, logic,
-    matrix, memory, moves, stack, video,
+    atomic, barrier, bulk, cluster, collective, compare, control, convert, copy, float, half, int,
+    logic, matrix, mbarrier, memory, moves, stack, tensor, video,
 };
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -685,6 +685,84 @@ forms! {
         "getctarank" "shared::cluster? u32|u64" "=u32 t" => Pick cluster::getctarank;
         /// Order between launches that depend on each other.
         "griddepcontrol" "launch_dependents|wait" "" => Pick cluster::griddepcontrol;
+    }
+    "mbarriers" {
+        /// An mbarrier for so many arrivals a phase.
+        "mbarrier" "init shared|shared::cta? b64" "" => Emit mbarrier::init;
+        /// The end of an mbarrier.
+        "mbarrier" "inval shared|shared::cta? b64" "" => Emit mbarrier::init;
+        /// More bytes that the phase expects.
+        "mbarrier" "expect_tx relaxed? @scope? shared|shared::cta|shared::cluster? b64" "" => Emit mbarrier::count_bytes;
+        /// Bytes that have come, without a copy.
+        "mbarrier" "complete_tx relaxed? @scope? shared|shared::cta|shared::cluster? b64" "" => Emit mbarrier::count_bytes;
+        /// Arrivals, perhaps with more bytes that the phase expects.
+        "mbarrier" "arrive|arrive_drop expect_tx? release|relaxed? @scope? shared|shared::cta|shared::cluster? b64" "" => Emit mbarrier::arrive;
+        /// Arrivals that do not end the phase.
+        "mbarrier" "arrive|arrive_drop noComplete release? cta? shared|shared::cta? b64" "" => Emit mbarrier::arrive;
+        /// Whether the phase of a state, or the one of a parity, is over.
+        "mbarrier" "test_wait|try_wait parity? acquire|relaxed? @scope? shared|shared::cta? b64" "" => Emit mbarrier::test;
+        /// The arrivals that a phase lacked when a state was taken.
+        "mbarrier" "pending_count b64" "=u32 b64" => Pick mbarrier::pending_count;
+    }
+    "asynchronous copies" {
+        /// Copy from device to shared memory; the rest of the target becomes zero.
+        "cp" "async ca|cg shared|shared::cta global L2::cache_hint? @prefetch?" "" => Emit copy::cp_async;
+        /// End of a group of copies.
+        "cp" "async commit_group" "" => Pick copy::commit;
+        /// Wait until at most so many groups are under way.
+        "cp" "async wait_group" "imm" => Pick copy::wait_group;
+        /// Wait for all copies.
+        "cp" "async wait_all" "" => Pick copy::wait_all;
+        /// Arrival at an mbarrier once the copies before are done.
+        "cp" "async mbarrier arrive noinc? shared|shared::cta? b64" "" => Emit copy::arrive_after;
+        /// Bulk copy to shared memory, which an mbarrier learns of.
+        "cp" "async bulk shared::cluster global mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?" "" => Emit bulk::cp_bulk;
+        /// Bulk copy to the block's own shared memory.
+        "cp" "async bulk shared::cta global mbarrier::complete_tx::bytes L2::cache_hint?" "" => Emit bulk::cp_bulk;
+        /// Bulk copy to the shared memory of another block.
+        "cp" "async bulk shared::cluster shared::cta mbarrier::complete_tx::bytes" "" => Emit bulk::cp_bulk;
+        /// Bulk copy to device memory, in a group.
+        "cp" "async bulk global shared::cta bulk_group L2::cache_hint?" "" => Emit bulk::cp_bulk;
+        /// Hint to fetch device memory.
+        "cp" "async bulk prefetch L2 global L2::cache_hint?" "" => Emit bulk::prefetch;
+        /// Update of another block's shared memory with a range.
+        "cp" "reduce async bulk shared::cluster shared::cta mbarrier::complete_tx::bytes add|min|max|inc|dec|and|or|xor b32|u32|s32|u64" "" => Emit bulk::cp_bulk;
+        /// Update of device memory with a range.
+        "cp" "reduce async bulk global shared::cta bulk_group L2::cache_hint? add|min|max|inc|dec|and|or|xor noftz? f16|bf16|b32|u32|s32|b64|u64|s64|f32|f64" "" => Emit bulk::cp_bulk;
+        /// Copy of a box of a tensor to shared memory, which an mbarrier learns of.
+        "cp" "async bulk tensor 1d|2d|3d|4d|5d shared::cluster|shared::cta global tile|im2col? mbarrier::complete_tx::bytes multicast::cluster? L2::cache_hint?" "" => Emit tensor::cp_load;
+        /// Copy of a box of a tensor from shared memory, in a group.
+        "cp" "async bulk tensor 1d|2d|3d|4d|5d global shared::cta tile|im2col_no_offs? bulk_group L2::cache_hint?" "" => Emit tensor::cp_store;
+        /// Update of a box of a tensor.
+        "cp" "reduce async bulk tensor 1d|2d|3d|4d|5d global shared::cta add|min|max|inc|dec|and|or|xor tile|im2col_no_offs? bulk_group L2::cache_hint?" "" => Emit tensor::cp_store;
+        /// Hint to fetch a box of a tensor.
+        "cp" "async bulk prefetch tensor 1d|2d|3d|4d|5d L2 global tile|im2col? L2::cache_hint?" "" => Emit tensor::cp_prefetch;
+        /// Change of a field of a tensor map.
+        "tensormap" "replace tile global_address|global_stride global|shared::cta? b1024 b64" "" => Emit tensor::tensormap_replace;
+        /// Change of a field of a tensor map.
+        "tensormap" "replace tile rank|box_dim|global_dim|element_stride|elemtype|interleave_layout|swizzle_mode|fill_mode global|shared::cta? b1024 b32" "" => Emit tensor::tensormap_replace;
+        /// Copy of a tensor map from shared to device memory, with a fence.
+        "tensormap" "cp_fenceproxy global shared::cta tensormap::generic release @scope sync aligned" "" => Emit tensor::cp_fenceproxy;
+        /// Hint to fetch a tensor map.
+        "prefetch" "param|const? tensormap" "" => Emit memory::hint;
+        /// End of a group of bulk copies.
+        "cp" "async bulk commit_group" "" => Pick bulk::commit;
+        /// Wait until at most so many groups of bulk copies are under way, or have not read their sources.
+        "cp" "async bulk wait_group read?" "imm" => Pick bulk::wait_group;
+        /// Store to another block's shared memory, which an mbarrier learns of.
+        "st" "async weak? shared::cluster? mbarrier::complete_tx::bytes v2|v4? b32|b64|u32|u64|s32|s64|f32|f64" "" => Emit bulk::store_async;
+        /// Update of another block's shared memory, which an mbarrier learns of.
+        "red" "async relaxed? cluster? shared::cluster? mbarrier::complete_tx::bytes add|min|max|inc|dec|and|or|xor b32|u32|s32|u64" "" => Emit bulk::store_async;
+        /// Number of registers of a warp.
+        "setmaxnreg" "inc|dec sync aligned u32" "" => Emit bulk::setmaxnreg;
+        /// Fence between ordinary accesses and those of bulk copies.
+        "fence" "proxy async global|shared::cta|shared::cluster?" "" => Emit bulk::proxy_fence;
+        /// Fence between accesses to the same memory by several addresses.
+        "fence" "proxy alias" "" => Emit bulk::proxy_fence;
+        /// Fence for tensor maps.
+        "fence" "proxy tensormap::generic release|acquire @scope" "" => Emit bulk::proxy_fence;
+        /// Fence behind the initialisation of mbarriers.
+        "fence" "mbarrier_init release cluster" "" => Emit bulk::proxy_fence;
     }
 }
 

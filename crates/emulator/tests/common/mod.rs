@@ -47,6 +47,10 @@ impl<'d> Buffer<'d> {
         Self::of(device, &values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>())
     }
 
+    pub fn device(&self) -> &'d Device {
+        self.device
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = vec![0; self.bytes];
         self.device.memory().read(self.address, &mut out).unwrap();

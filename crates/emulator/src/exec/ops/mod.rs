@@ -78,16 +78,19 @@ macro_rules! by_bits {
 
 pub mod atomic;
 pub mod barrier;
+pub mod bulk;
 pub mod cluster;
 pub mod collective;
 pub mod compare;
 pub mod control;
 pub mod convert;
+pub mod copy;
 pub mod float;
 pub mod half;
 pub mod int;
 pub mod logic;
 pub mod matrix;
+pub mod mbarrier;
 pub mod memory;
 pub mod mode;
 pub mod moves;
@@ -95,5 +98,6 @@ pub mod param;
 pub mod special;
 pub mod stack;
 pub mod system;
+pub mod tensor;
 pub mod video;
 pub mod wide;

@@ -8,13 +8,14 @@
 
 mod checks;
 pub mod counters;
-pub mod race;
 mod init;
+pub mod race;
 mod spans;
 
 pub use checks::Checks;
 pub use init::InitCheck;
 
+use super::copies::Completion;
 use super::frame::Frame;
 use super::{Cx, Fault};
 use crate::fault::Access;
@@ -55,6 +56,8 @@ pub struct TouchRange {
     pub bytes: u64,
     /// Load, store or atomic.
     pub access: Access,
+    /// Who learns that it is done.
+    pub completion: Completion,
 }
 
 /// What an address of this process is to the kernel that runs.
@@ -112,6 +115,10 @@ pub trait Observer {
     fn touch_range(&mut self, _cx: &Cx<'_>, _touch: &TouchRange) -> Verdict {
         Ok(())
     }
+
+    /// Bytes that an asynchronous copy writes, seen by [`touch_range`](Self::touch_range) when it was asked
+    /// for, are there now: somebody waits for them, perhaps another than who asked.
+    fn copy_lands(&mut self, _cx: &Cx<'_>, _at: u64, _bytes: u64) {}
 
     /// Lanes of a warp arrive at a barrier of their block, perhaps to wait there.
     fn arrives(&mut self, _cx: &Cx<'_>, _mask: u32) {}
@@ -210,6 +217,13 @@ impl<'m> Cx<'m> {
     #[cold]
     pub fn touch_range(&mut self, touch: &TouchRange) -> Verdict {
         self.observe(|own, cx| own.touch_range(cx, touch))
+    }
+
+    /// See [`Observer::copy_lands`].
+    pub fn copy_lands(&mut self, at: u64, bytes: u64) {
+        if self.watch.is_some() {
+            self.tell(|own, cx| own.copy_lands(cx, at, bytes));
+        }
     }
 
     /// See [`Observer::arrives`].

@@ -8,6 +8,7 @@ use super::session::RaceCheck;
 use super::shadow::{Clash, Kind, LINE, Line, PageCache, Stripe, View};
 use super::team::Lanes;
 use super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
+use crate::exec::copies::Completion;
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::watch::{Observer, Place, Touch, TouchRange, Verdict};
 use crate::exec::{Cx, Fault};
@@ -599,6 +600,10 @@ impl Observer for RaceObserver<'_> {
 
     fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
         self.turn_to(cx.block.number);
+        if let Completion::Mbarrier(..) = touch.completion {
+            // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
+            return Ok(());
+        }
         let run = Run {
             lanes: 1 << touch.lane,
             first: touch.lane as u32,

@@ -1,0 +1,168 @@
+//! Copies that threads ask for one by one (`cp.async`), and wait for by groups of their own.
+
+use super::bytes;
+use crate::exec::frame::lanes;
+use crate::exec::{Cx, Fault};
+use crate::program::{LANES, Row32, Row64};
+
+/// Something that lanes of a warp asked for.
+struct Entry {
+    /// Lanes for which it is not done.
+    mask: u32,
+    /// Address of the target, or of an mbarrier, in this process.
+    to: Row64,
+    what: What,
+}
+
+enum What {
+    /// A copy.
+    Copy(Box<Copying>),
+    /// Arrival at an mbarrier once the copies before are done.
+    Arrive,
+}
+
+/// A copy of so many bytes for each lane, of which some come from the source and the others are zero.
+struct Copying {
+    from: Row64,
+    given: Row32,
+    bytes: u32,
+    group: Row32,
+}
+
+/// Copies of one warp that are not done.
+#[derive(Default)]
+pub struct WarpCopies {
+    entries: Vec<Entry>,
+    /// The number of each lane's open group.
+    group: [u32; LANES],
+    /// The same for bulk copies.
+    pub bulk_group: [u32; LANES],
+}
+
+/// A copy that lanes ask for.
+pub struct Request {
+    /// Lanes.
+    pub mask: u32,
+    /// Targets, as addresses of this process.
+    pub to: Row64,
+    /// Sources, as addresses of this process.
+    pub from: Row64,
+    /// Bytes of each source.
+    pub given: Row32,
+    /// Bytes of each target.
+    pub bytes: u32,
+}
+
+impl WarpCopies {
+    /// Lanes ask for a copy.
+    pub fn ask(&mut self, request: Request) {
+        let Request { mask, to, from, given, bytes } = request;
+        let copying = Copying { from, given, bytes, group: self.group };
+        self.entries.push(Entry { mask, to, what: What::Copy(Box::new(copying)) });
+    }
+
+    /// Lanes ask for an arrival after their copies.
+    pub fn ask_arrival(&mut self, mask: u32, at: &Row64) {
+        self.entries.push(Entry { mask, to: *at, what: What::Arrive });
+    }
+
+    /// Lanes close their groups.
+    pub fn commit(&mut self, mask: u32) {
+        lanes(mask).for_each(|lane| self.group[lane] += 1);
+    }
+
+    /// The first groups that lanes need not wait for, where `left` of them may be open.
+    pub fn limits(&self, left: u32) -> Row32 {
+        self.group.map(|open| open.saturating_sub(left))
+    }
+
+    /// Performs copies of lanes, for each those of groups before a limit. Returns the mbarriers that lanes
+    /// arrive at, since nothing before is left to do.
+    fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<(usize, u64)> {
+        let mut arrivals = Vec::new();
+        let mut blocked = 0;
+        for entry in &mut self.entries {
+            let mine = entry.mask & mask;
+            let done = match &entry.what {
+                What::Copy(own) => {
+                    let due = |lane: &usize| own.group[*lane] < limits[*lane];
+                    lanes(mine).filter(due).map(|lane| 1 << lane).sum()
+                }
+                What::Arrive => mine & !blocked,
+            };
+            lanes(done).for_each(|lane| arrivals.extend(entry.perform(lane)));
+            entry.mask &= !done;
+            blocked |= entry.mask;
+        }
+        self.entries.retain(|entry| entry.mask != 0);
+        arrivals
+    }
+
+    /// Performs all copies before arrivals at an mbarrier, and these.
+    fn perform_before(&mut self, at: u64) -> Vec<(usize, u64)> {
+        let mut arrivals = Vec::new();
+        for lane in 0..LANES {
+            let own = |entry: &Entry| {
+                matches!(entry.what, What::Arrive)
+                    && entry.mask >> lane & 1 != 0
+                    && entry.to[lane] == at
+            };
+            let Some(last) = self.entries.iter().rposition(own) else { continue };
+            for entry in self.entries[..=last].iter_mut().filter(|own| own.mask >> lane & 1 != 0) {
+                arrivals.extend(entry.perform(lane));
+                entry.mask &= !(1 << lane);
+            }
+        }
+        self.entries.retain(|entry| entry.mask != 0);
+        arrivals
+    }
+}
+
+impl Entry {
+    /// Does it for a lane. Returns the mbarrier that the lane arrives at, if it is an arrival.
+    fn perform(&self, lane: usize) -> Option<(usize, u64)> {
+        let What::Copy(own) = &self.what else { return Some((lane, self.to[lane])) };
+        let mut data = [0; 16];
+        // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the block.
+        unsafe {
+            bytes::read(own.from[lane], &mut data[..own.given[lane] as usize]);
+            bytes::write(self.to[lane], &data[..own.bytes as usize]);
+        }
+        None
+    }
+}
+
+impl Cx<'_> {
+    /// The copies of the warp at hand.
+    pub fn own_copies(&mut self) -> &mut WarpCopies {
+        &mut self.block.copies[self.warp.index as usize]
+    }
+
+    /// Lanes wait until at most `left` of their groups are not done; or, with `None`, until nothing is.
+    pub fn wait_copies(&mut self, mask: u32, left: Option<u32>) -> Result<(), Box<Fault>> {
+        let own = self.own_copies();
+        if left.is_none() {
+            own.commit(mask);
+        }
+        let limits = own.limits(left.unwrap_or(0));
+        let arrivals = own.perform(mask, &limits);
+        self.arrive_for(arrivals)
+    }
+
+    /// Lanes of any warp of the block arrive at an mbarrier, once what they copied before is there.
+    pub(super) fn perform_arrivals(&mut self, lane: usize, at: u64) -> Result<(), Box<Fault>> {
+        for warp in 0..self.block.copies.len() {
+            if !self.block.copies[warp].entries.is_empty() {
+                let arrivals = self.block.copies[warp].perform_before(at);
+                self.arrive_for(arrivals.into_iter().map(|(_, at)| (lane, at)).collect())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive_for(&mut self, arrivals: Vec<(usize, u64)>) -> Result<(), Box<Fault>> {
+        arrivals.into_iter().try_for_each(|(lane, at)| {
+            self.update_mbarrier(lane, at, |mbarrier| mbarrier.arrive(1)).map(drop)
+        })
+    }
+}
