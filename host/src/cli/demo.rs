@@ -26,8 +26,11 @@ pub(super) struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only list the demos
-    #[arg(long, conflicts_with_all = ["names", "pictures"])]
+    #[arg(long, conflicts_with_all = ["names", "pictures", "size"])]
     list: bool,
+    /// Elements of arrays; or the side of matrices, or the width of pictures
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    size: Option<u32>,
     /// Write the pictures that the demos make, and the scene they start from, into this directory as PNG
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
@@ -39,7 +42,9 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let demos = chosen(&args.names)?;
     let gpu = Gpu::new()?;
-    let outcomes = run_all(&gpu, &demos)?;
+    let suited = || Scale::suited_to(Some(gpu.backend()));
+    let scale = args.size.map_or_else(suited, |size| Scale::of(size as usize));
+    let outcomes = run_all(&gpu, &demos, scale)?;
     print(&gpu, &outcomes, out)?;
     if let Some(dir) = &args.pictures {
         save(dir, &outcomes, out)?;
@@ -68,8 +73,11 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
     names.iter().map(find).collect()
 }
 
-fn run_all(gpu: &Gpu, demos: &[&'static Demo]) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
-    let scale = Scale::suited_to(Some(gpu.backend()));
+fn run_all(
+    gpu: &Gpu,
+    demos: &[&'static Demo],
+    scale: Scale,
+) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
     let progress = Progress::steps("demos", demos.len());
     let run = |demo: &&'static Demo| {
         progress.set_message(demo.name);

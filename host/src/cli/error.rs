@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use cuda_driver::counters::NotCounted;
 use thiserror::Error;
 
 use crate::error::GpuError;
@@ -193,6 +194,19 @@ pub enum CliError {
         /// The names of all demos.
         known: Vec<&'static str>,
     },
+
+    /// Nothing of this name can be profiled.
+    #[error("there is no demo `{name}`, and no demo launches a kernel of that name; the demos are {}", known.join(", "))]
+    NothingToProfile {
+        /// The name that was asked for.
+        name: String,
+        /// The names of all demos.
+        known: Vec<&'static str>,
+    },
+
+    /// Launches cannot be counted.
+    #[error(transparent)]
+    NotCounted(#[from] NotCounted),
 
     /// Demos computed something else than the CPU.
     #[error("{} differ from the CPU: {}", count(names.len(), "demo"), names.join(", "))]

@@ -10,6 +10,7 @@ mod numbers;
 mod output;
 mod picture;
 mod pixels;
+mod profile;
 pub mod progress;
 mod reduce;
 mod table;
@@ -38,6 +39,7 @@ Environment:
 Examples:
   ferrowarp devices
   ferrowarp demo
+  ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price";
 
@@ -47,6 +49,8 @@ enum Command {
     Devices,
     /// Run the demos and check each against the CPU
     Demo(demo::Args),
+    /// Count what a kernel does and what it costs, line by line
+    Profile(profile::Args),
     /// Filter a picture: PNG or JPEG in, PNG or JPEG out
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
@@ -74,6 +78,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
     match cli.command {
         Command::Devices => devices::run(out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Profile(args) => profile::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
     }

@@ -26,6 +26,12 @@ pub struct Scale {
 }
 
 impl Scale {
+    /// Arrays of `size` elements, matrices with sides of as many, pictures of that width.
+    #[must_use]
+    pub fn of(size: usize) -> Self {
+        Self { n: size, side: size, image: (size, (size * 9).div_ceil(16)) }
+    }
+
     /// Sizes that take about a second in all on `backend`.
     #[must_use]
     pub fn suited_to(backend: Option<Backend>) -> Self {

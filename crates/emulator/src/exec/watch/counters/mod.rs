@@ -19,7 +19,7 @@ use super::{Check, Observer, Place, Touch, TouchRange, Verdict};
 use crate::exec::Cx;
 use crate::exec::frame::{Frame, lanes};
 use crate::fault::{Access, Space};
-use crate::program::{LANES, Op, Program, Row64, is_library};
+use crate::program::{CONSTANT, LANES, Op, Program, Row64, is_library};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,6 +34,8 @@ struct Fact {
     space: Option<Space>,
     /// Whether it is a branch, and whether it is one by a table.
     branch: Option<Branch>,
+    /// Whether it adds one to shared memory and nobody reads what was there.
+    counts_up: bool,
     /// Whether it comes from a library's line.
     library: bool,
     /// The operation that counts for its instruction.
@@ -142,6 +144,7 @@ impl Fact {
                 _ => None,
             },
             space: spelled_space(spelling),
+            counts_up: counts_up(program, pc),
             library: program.location(pc).is_some_and(|own| is_library(&own.file)),
             owner: owner(program, pc),
         }
@@ -157,6 +160,26 @@ fn spelled_space(spelling: &str) -> Option<Space> {
         "const" => Some(Space::Const),
         _ => None,
     })
+}
+
+/// Whether an instruction adds one to shared memory, and no instruction reads the register that receives
+/// what was there.
+fn counts_up(program: &Program, pc: u32) -> bool {
+    let op = &program.ops[pc as usize];
+    let words: Vec<&str> = program.spelling(pc).split('.').collect();
+    let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(word));
+    let adds = matches!(words[0], "atom" | "red")
+        && op.weight > 0
+        && has(&["add"])
+        && has(&["shared", "shared::cta"])
+        && has(&["u32", "s32"]);
+    let constant = || program.constants32.get((op.slots[1] & !CONSTANT) as usize);
+    let one = || op.slots[1] & CONSTANT != 0 && constant().is_some_and(|row| row[0] == 1);
+    let unread = || {
+        let own = program.effect(pc).map_or(&[][..], |effect| effect.writes.as_slice());
+        !program.effects.iter().any(|other| other.reads.iter().any(|read| own.contains(read)))
+    };
+    adds && one() && unread()
 }
 
 /// The operation that counts for an instruction: itself, the nearest before it, or that behind it.
@@ -346,7 +369,7 @@ impl Counter<'_> {
 }
 
 fn sample(cx: &Cx<'_>, request: &Request<'_>, space: Space, (cost, ideal): (u64, u64)) -> Sample {
-    let Request { at, mask, bytes, access } = *request;
+    let Request { at, mask, bytes, access, .. } = *request;
     let base = match space {
         Space::Shared | Space::Local => 0,
         _ => lanes(mask).map(|lane| at[lane]).min().unwrap_or(0) / 128 * 128,
@@ -387,9 +410,10 @@ impl Observer for Counter<'_> {
 
     fn touch(&mut self, cx: &Cx<'_>, frame: &mut Frame, touch: &Touch<'_>) -> Verdict {
         let bytes = u64::from(touch.bytes) * u64::from(touch.elements);
-        let space = self.counting.facts[cx.pc as usize].space;
-        let whole = Request { at: touch.at, mask: touch.mask, bytes, access: touch.access };
-        match space {
+        let fact = &self.counting.facts[cx.pc as usize];
+        let (mask, access, counts_up) = (touch.mask, touch.access, fact.counts_up);
+        let whole = Request { at: touch.at, mask, bytes, access, counts_up };
+        match fact.space {
             Some(space @ (Space::Global | Space::Const)) => self.request(cx, frame, &whole, space),
             _ => self.by_place(cx, frame, &whole),
         }

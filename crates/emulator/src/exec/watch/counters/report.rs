@@ -218,8 +218,13 @@ impl Counts {
         sum
     }
 
-    /// Lanes that took part in an execution, on average: 32 where no warp diverges.
+    /// Lanes that were at an instruction, on average: 32 where no warp diverges.
     pub fn lanes_per_instruction(&self) -> f64 {
+        ratio(self.active_lanes, self.instructions)
+    }
+
+    /// Those of them whose guard held.
+    pub fn working_lanes_per_instruction(&self) -> f64 {
         ratio(self.lanes, self.instructions)
     }
 

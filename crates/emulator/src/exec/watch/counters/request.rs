@@ -28,6 +28,9 @@ pub struct Request<'a> {
     pub bytes: u64,
     /// How.
     pub access: Access,
+    /// Whether an atomic of shared memory only counts up: then the hardware counts the lanes at an address
+    /// and adds them at once.
+    pub counts_up: bool,
 }
 
 /// What a request of global or local memory takes.
@@ -154,15 +157,17 @@ impl Request<'_> {
         if merges { 2 * count } else { count }
     }
 
-    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other.
+    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other, unless they
+    /// only count up.
     fn passes(&self, phase: u32) -> u64 {
         let width = self.bytes.clamp(BANK_BYTES, LINE_BYTES);
         let units = Ascending::new(self, phase, |address| address / width);
+        let each = self.access == Access::Atomic && !self.counts_up;
         let groups = BANKS * BANK_BYTES / width;
         let (mut load, mut last) = ([0u64; BANKS as usize], None);
         for unit in units.values() {
             let again = last.replace(*unit) == Some(*unit);
-            load[(unit % groups) as usize] += u64::from(!again || self.access == Access::Atomic);
+            load[(unit % groups) as usize] += u64::from(!again || each);
         }
         load.into_iter().max().unwrap_or(0)
     }
@@ -235,7 +240,7 @@ mod tests {
                 "st" => Access::Store,
                 _ => Access::Atomic,
             };
-            let request = Request { at, mask: *mask, bytes: *bytes, access };
+            let request = Request { at, mask: *mask, bytes: *bytes, access, counts_up: false };
             let own = match space {
                 "global" => [request.sectors().moved, request.sectors().lines],
                 _ => {
@@ -257,7 +262,7 @@ mod tests {
     }
 
     fn request(at: &Row64, mask: u32, bytes: u64) -> Request<'_> {
-        Request { at, mask, bytes, access: Access::Load }
+        Request { at, mask, bytes, access: Access::Load, counts_up: false }
     }
 
     #[test]

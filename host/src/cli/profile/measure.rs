@@ -1,0 +1,76 @@
+//! Runs demos with the counters on.
+
+use cuda_driver::counters::{self, LaunchReport};
+
+use super::super::error::CliError;
+use crate::Gpu;
+use crate::demo::{DEMOS, Demo, Scale};
+use crate::error::GpuContext;
+
+/// What was profiled.
+pub(super) struct Profile {
+    /// The name that was asked for.
+    pub(super) name: String,
+    /// The device.
+    pub(super) device: String,
+    /// The demo that ran.
+    pub(super) demo: &'static str,
+    /// Its launches.
+    pub(super) launches: Vec<Launches>,
+    right: bool,
+}
+
+/// Launches of a kernel with the same shape.
+pub(super) struct Launches {
+    /// How many there were.
+    pub(super) count: usize,
+    /// The first of them.
+    pub(super) first: LaunchReport,
+}
+
+impl Profile {
+    /// Fails if the demo computed something wrong.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        if self.right { Ok(()) } else { Err(CliError::WrongDemos { names: vec![self.demo] }) }
+    }
+}
+
+/// Profiles all launches of a demo, or those of a kernel in the first demo that launches it.
+pub(super) fn measure(gpu: &Gpu, name: &str, scale: Scale) -> Result<Profile, CliError> {
+    if let Some(demo) = DEMOS.iter().find(|demo| demo.name == name) {
+        return run(gpu, demo, scale).map(|profile| Profile { name: name.to_owned(), ..profile });
+    }
+    for demo in DEMOS {
+        let mut profile = run(gpu, demo, scale)?;
+        profile.launches.retain(|own| own.first.kernel == name);
+        if !profile.launches.is_empty() {
+            return Ok(Profile { name: name.to_owned(), ..profile });
+        }
+    }
+    let known = DEMOS.iter().map(|demo| demo.name).collect();
+    Err(CliError::NothingToProfile { name: name.to_owned(), known })
+}
+
+fn run(gpu: &Gpu, demo: &'static Demo, scale: Scale) -> Result<Profile, CliError> {
+    counters::start()?;
+    let outcome = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name));
+    let reports = counters::take();
+    let mut launches: Vec<Launches> = Vec::new();
+    for report in reports {
+        match launches.iter_mut().find(|own| shape(&own.first) == shape(&report)) {
+            Some(own) => own.count += 1,
+            None => launches.push(Launches { count: 1, first: report }),
+        }
+    }
+    Ok(Profile {
+        name: demo.name.to_owned(),
+        device: gpu.name().to_owned(),
+        demo: demo.name,
+        launches,
+        right: outcome?.check.passed(),
+    })
+}
+
+fn shape(report: &LaunchReport) -> (&str, [u32; 3], [u32; 3], u32) {
+    (&report.kernel, report.grid, report.block, report.dynamic_shared_bytes)
+}
