@@ -10,5 +10,5 @@ for file in ${*:-*.cu}; do
     esac
     out=${file%.cu}.ptx
     $NVCC -std=c++17 -arch=$arch -ptx -o "$out" "$file"
-    sed -i '/^\/\//d' "$out"
+    sed -i -e '/^\/\//d' -e '/^$/d' "$out"
 done

@@ -2,7 +2,11 @@
 //!
 //! `README.md` says how the PTX is made.
 
+mod atomics;
 mod basic;
+mod calls;
 mod collective;
 mod gpu;
+mod math;
+mod numbers;
 mod runtime;
