@@ -147,7 +147,7 @@ fn packed_integers() {
             bytes(a, b, |a, b| (a as i8).abs_diff(b as i8)),
             bytes(a, b, u8::max),
             bytes(a, b, signed(i8::min)),
-            bytes(a, b, |a, b| ((u16::from(a) + u16::from(b) + 1) / 2) as u8),
+            bytes(a, b, |a, b| (u16::from(a) + u16::from(b)).div_ceil(2) as u8),
             total(bytes(a, b, u8::abs_diff)),
             bytes(a, b, |a, b| if a > b { 0xff } else { 0 }),
             pairs(a, b, u16::wrapping_add),
@@ -249,7 +249,7 @@ fn pairs_of(format: Format, seed: u64) -> Vec<u32> {
 }
 
 fn mask([low, high]: [bool; 2]) -> u32 {
-    u32::from(low) * 0xffff | u32::from(high) * 0xffff_0000
+    (u32::from(low) * 0xffff) | (u32::from(high) * 0xffff_0000)
 }
 
 #[test]
