@@ -541,6 +541,16 @@ pub enum LoadError {
         /// Line.
         line: u32,
     },
+    /// An instruction that exists, but not here.
+    #[error("PTX line {line}: `{instruction}` is not supported: {why}")]
+    Unsupported {
+        /// The instruction with its modifiers.
+        instruction: String,
+        /// The reason.
+        why: &'static str,
+        /// Line.
+        line: u32,
+    },
     /// The PTX version is newer than the emulator.
     #[error("PTX version {}.{} is newer than {}.{}, the newest supported", found.0, found.1, supported.0, supported.1)]
     UnsupportedVersion {

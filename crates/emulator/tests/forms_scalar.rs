@@ -180,7 +180,7 @@ fn comparisons_of_halves_become_numbers() {
     check2("set.le.bf16x2.bf16x2 d32, a32, b32;", &[(0x4000_3f80, 0x3f80_3f80, 0x3f80)]);
     check2("set.lt.f16.f16 d16, a16, b16;", &[(0x3c00, 0x4000, 0x3c00), (0x4000, 0x3c00, 0)]);
     check2("set.lt.u16.bf16 d16, a16, b16;", &[(0x3f80, 0x4000, 0xffff), (0x4000, 0x3f80, 0)]);
-    check2("set.nan.f32.f16 d32, a16, b16;", &[(0x7e00, 0, 0x3f80_0000), (0x3c00, 0, 0)]);
+    check2("set.nan.u32.f16 d32, a16, b16;", &[(0x7e00, 0, 0xffff_ffff), (0x3c00, 0, 0)]);
     check3("set.eq.xor.u32.f16x2 d32, a32, b32, pc;", &[(0x4000_3c00, 0x3c00, 1, 0xffff_0000)]);
 }
 
@@ -269,6 +269,9 @@ fn scalar_video_instructions() {
         "vmad.u32.u32.u32.sat.shr7 d32, a32, b32, c32;",
         &[(1 << 20, 1 << 20, 0, 0xffff_ffff), (256, 2, 128, 5)],
     );
+    check3("vmad.s32.s32.s32 d32, -a32, b32, c32;", &[(3, 4, 20, 8)]);
+    check3("vmad.u32.u32.u32 d32, -a32, -b32, c32;", &[(3, 4, 5, 17)]);
+    check3("vmad.u32.u32.u32 d32, a32, b32, -c32;", &[(3, 4, 5, 7)]);
     check3("vmad.u32.u32.u32.po d32, a32, b32, c32;", &[(3, 4, 5, 18)]);
 }
 
@@ -303,6 +306,9 @@ fn selectors_that_do_not_exist_are_refused() {
     refused("vadd4.u32.u32.u32 x, y.b321, z, w;");
     refused("vadd2.u32.u32.u32 x, y.h40, z, w;");
     refused("vadd.u32.u32.u32.add x, y, z;");
+    refused("vadd.u32.u32.u32 x, -y, z;");
+    refused("vmad.u32.u32.u32.po x, -y, z, w;");
+    refused("add.u32 x, -y, z;");
 }
 
 // ---- the stack
@@ -381,4 +387,54 @@ fn registers_pass_through_pointers_to_functions() {
         call (y), a, (t), proto; cvt.u64.u32 b, y; st.global.u64 [mine], b;";
     let expected: Vec<u64> = (0..32).map(|t| if t % 2 == 0 { t + 1 } else { t * 10 }).collect();
     assert_eq!(run_module(32, 32, before, body), expected);
+}
+
+// ---- spaces, special registers, what is not there
+
+#[test]
+fn constants_are_told_from_global_memory() {
+    let before = ".const .u32 table[2] = {1, 2}; .global .u32 cell;";
+    let body = ".reg .pred pc, pg, ps; .shared .u32 own;
+        cvta.const.u64 a, table; cvta.global.u64 b, cell; cvta.param.u64 c, k_out; cvta.shared.u64 d, own;
+        isspacep.const pc, a; isspacep.global pg, a; selp.u32 x, 1, 0, pc; @pg or.b32 x, x, 2;
+        isspacep.const pc, b; isspacep.global pg, b; @pc or.b32 x, x, 4; @pg or.b32 x, x, 8;
+        isspacep.const pc, c; isspacep.global pg, c; @pc or.b32 x, x, 16; @pg or.b32 x, x, 32;
+        isspacep.const pc, d; isspacep.global pg, d; @pc or.b32 x, x, 64; @pg or.b32 x, x, 128;
+        add.u64 a, a, 8; isspacep.const ps, a; @ps or.b32 x, x, 256;
+        cvt.u64.u32 a, x; st.global.u64 [out], a;";
+    assert_eq!(run_module(1, 1, before, body), [1 | 8 | 32]);
+}
+
+#[test]
+fn special_registers_that_hold_nothing_can_be_read() {
+    let body = "mov.u32 x, %envreg3; mov.u32 y, %pm7; or.b32 x, x, y; mov.u64 a, %pm0_64;
+        mov.u32 y, %reserved_smem_offset_begin; or.b32 x, x, y; mov.u32 y, %reserved_smem_offset_1;
+        or.b32 x, x, y; mov.u64 b, %current_graph_exec; or.b64 a, a, b; cvt.u64.u32 b, x; or.b64 a, a, b;
+        mov.u32 y, %aggr_smem_size; mov.u32 z, %total_smem_size; sub.u32 y, y, z;
+        cvt.u64.u32 b, y; or.b64 a, a, b; st.global.u64 [out], a;";
+    let device = device();
+    let out = Buffer::of_u64(&device, &[7]);
+    launch(&device, &kernel("", body), "k", [1; 3], [1; 3], &[out.address]).unwrap();
+    assert_eq!(out.u64s(), [0]);
+    refused("mov.u32 x, %pm8;");
+    refused("mov.u32 x, %envreg32;");
+    refused("mov.u32 x, %reserved_smem_offset_2;");
+}
+
+#[test]
+fn what_is_not_supported_says_why() {
+    let why = |body: &str| match refused(body) {
+        LoadError::Unsupported { why, .. } => why,
+        error => panic!("{body}: {error}"),
+    };
+    assert!(why("tex.2d.v4.f32.f32 {f, g, h, e}, [a, {f, g}];").contains("textures"));
+    assert!(why("suld.b.1d.b32.trap x, [a, {y}];").contains("surfaces"));
+    assert!(why("add.rn.f32x2 a, b, c;").contains("sm_100"));
+    assert!(why("ld.global.v8.b32 {x, y, z, w, x, y, z, w}, [out];").contains("sm_100"));
+    assert!(why("redux.sync.min.f32 f, g, -1;").contains("sm_100a"));
+    assert!(why("multimem.ld_reduce.global.add.u32 x, [out];").contains("multicast"));
+    assert!(why("vote.all.pred p, p2;").contains(".sync"));
+    let text = format!("{HEAD}.global .texref image; {}", kernel("", "").replace(HEAD, ""));
+    let error = device().load(&text).err().unwrap();
+    assert!(error.to_string().contains("textures"), "{error}");
 }

@@ -252,12 +252,15 @@ impl Default for Limits {
     }
 }
 
+/// `CU_LIMIT_MALLOC_HEAP_SIZE`
+const HEAP_LIMIT: i32 = 2;
+
 impl Limits {
     fn limit(&mut self, number: i32) -> Answer<&mut usize> {
         match number {
             0 => Ok(&mut self.stack_bytes),
             1 => Ok(&mut self.printf_bytes),
-            2 => Ok(&mut self.heap_bytes),
+            HEAP_LIMIT => Ok(&mut self.heap_bytes),
             4 => Ok(&mut self.pending_launches),
             5 => Ok(&mut self.fetch_bytes),
             6 => Ok(&mut self.persisting_bytes),
@@ -279,6 +282,9 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: i32) -> Answer {
 pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> Answer {
     let context = current()?;
     *lock(&context.preferences).limits.limit(limit)? = value;
+    if limit == HEAP_LIMIT {
+        context.gpu.device.system().heap.set_limit(value as u64);
+    }
     Ok(())
 }
 

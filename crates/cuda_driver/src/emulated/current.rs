@@ -22,7 +22,8 @@ pub(super) struct Context {
     destroyed: AtomicBool,
 }
 
-/// What a program may set for a context. None of it changes what the emulator computes.
+/// What a program may set for a context. Of all this only the heap's limit changes what the emulator
+/// computes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Preferences {
     pub(super) cache: i32,

@@ -52,7 +52,11 @@ pub fn unknown(instruction: &Instruction) -> LoadError {
         spelled.push('.');
         spelled.push_str(word);
     }
-    LoadError::UnknownInstruction { instruction: spelled, line: instruction.position.line }
+    let line = instruction.position.line;
+    match super::unsupported::reason(instruction) {
+        Some(why) => LoadError::Unsupported { instruction: spelled, why, line },
+        None => LoadError::UnknownInstruction { instruction: spelled, line },
+    }
 }
 
 /// The slots of an operation as they are found.

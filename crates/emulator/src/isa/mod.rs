@@ -5,6 +5,7 @@ mod order;
 mod pattern;
 mod table;
 mod types;
+mod unsupported;
 
 pub(crate) use lower::{lower, unknown};
 pub use order::{Order, Scope, Semantics};

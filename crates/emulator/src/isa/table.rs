@@ -320,7 +320,7 @@ forms! {
         /// The larger magnitude, with the product of the signs.
         "max" "NaN? xorsign abs bf16|bf16x2" "=t t t" => Pick half::max;
         /// Power of two, nearly.
-        "ex2" "approx ftz? f16|f16x2" "=t t" => Pick half::ex2;
+        "ex2" "approx f16|f16x2" "=t t" => Pick half::ex2;
         /// Power of two, nearly.
         "ex2" "approx ftz bf16|bf16x2" "=t t" => Pick half::ex2;
         /// Hyperbolic tangent, nearly.
@@ -369,10 +369,14 @@ forms! {
         "cvt" "rn|rz relu? satfinite? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
         /// Two floats to a pair of halves, the first to the upper.
         "cvt" "rn|rz relu? satfinite? f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
+        /// To a narrower format, finite.
+        "cvt" "rn|rz satfinite relu f16|bf16 f32" "=t u" => Pick convert::float_to_float;
+        /// Two floats to a pair of halves, finite.
+        "cvt" "rn|rz satfinite relu f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
         /// To 10 bits of mantissa.
         "cvt" "rna satfinite? tf32 f32" "=b32 f32" => Pick convert::tf32;
         /// To 10 bits of mantissa.
-        "cvt" "rn|rz satfinite? relu? tf32 f32" "=b32 f32" => Pick convert::tf32;
+        "cvt" "rn|rz relu? tf32 f32" "=b32 f32" => Pick convert::tf32;
         /// Two floats to a pair of bytes, the first to the upper.
         "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f32" "=b16 f32 f32" => Pick convert::to_byte_pair;
         /// Two halves to a pair of bytes.
@@ -428,29 +432,29 @@ forms! {
         /// Back to a top of the thread's stack.
         "stackrestore" "u32|u64" "t" => Pick stack::restore;
         /// Whether a generic address lies in a space.
-        "isspacep" "global|shared|shared::cta|shared::cluster|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
+        "isspacep" "const|global|shared|shared::cta|shared::cluster|local|param|param::entry" "=pred u64" => Pick moves::isspacep;
     }
     "memory" {
         /// Load. Cache hints change nothing here.
-        "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load of data that nobody writes.
-        "ld" "global ca|cg|cs? nc @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "global ca|cg|cs? nc @evict? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that is never left out.
         "ld" "volatile global|const|shared|shared::cta|shared::cluster|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that other threads may race with; `acquire` orders what follows.
-        "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load from a device's registers.
-        "ld" "mmio relaxed? sys global? @mem" "" => Emit memory::ld;
+        "ld" "mmio relaxed sys global? @mem" "" => Emit memory::ld;
         /// Load of data that is the same for the warp.
         "ldu" "global? v2|v4? @mem" "" => Emit memory::ld;
         /// Store. Cache hints change nothing here.
-        "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
+        "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store that is never left out.
         "st" "volatile global|shared|shared::cta|shared::cluster? v2|v4? @mem" "" => Emit memory::st;
         /// Store that other threads may race with; `release` orders what came before.
-        "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @evict2? @hint? v2|v4? @mem" "" => Emit memory::st;
+        "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store to a device's registers.
-        "st" "mmio relaxed? sys global? @mem" "" => Emit memory::st;
+        "st" "mmio relaxed sys global? @mem" "" => Emit memory::st;
         /// Hint to fetch a cache line.
         "prefetch" "global|local? L1|L2|L2::evict_last|L2::evict_normal" "" => Emit memory::hint;
         /// Hint to fetch a tensor map.
@@ -470,13 +474,21 @@ forms! {
         /// Fence.
         "membar" "cta|gl|sys" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
-        "membar" "proxy alias|async global|shared::cta|shared::cluster?" "" => Pick memory::full_fence;
+        "membar" "proxy alias" "" => Pick memory::full_fence;
         /// Fence.
         "fence" "sc|acq_rel|acquire|release? @scope" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
         "fence" "proxy alias|async" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
         "fence" "proxy async global|shared::cta|shared::cluster" "" => Pick memory::full_fence;
+        /// Fence for the shared memory of a cluster only.
+        "fence" "acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
+        /// Fence for the block's shared memory only.
+        "fence" "release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
+        /// The same between ways to that memory.
+        "fence" "proxy async::generic acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
+        /// The same between ways to that memory.
+        "fence" "proxy async::generic release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
         /// Fence behind which a tensor map may be used that was written before it.
         "fence" "proxy tensormap::generic release @scope" "" => Pick memory::full_fence;
         /// Fence behind which a tensor map may be used that was written before a release.
@@ -505,20 +517,22 @@ forms! {
     "atomics" {
         /// Read-modify-write. Every one is sequentially consistent here.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
-        /// Read-modify-write. Every one is sequentially consistent here. The operation stands first.
-        "atom" "add|min|max|inc|dec @order? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Read-modify-write. Every one is sequentially consistent here. The operation stands before the order.
+        "atom" "global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @order? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Read-modify-write of bits.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
-        /// Read-modify-write of bits. The operation stands first.
-        "atom" "and|or|xor @order? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
-        /// Exchange, perhaps only where what is expected is there.
-        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? exch|cas @hint? b16|b32|b64|b128" "" => Emit atomic::atom;
-        /// Exchange, perhaps only where what is expected is there. The operation stands first.
-        "atom" "exch|cas @order? @scope? global|shared|shared::cta|shared::cluster? b16|b32|b64|b128" "" => Emit atomic::atom;
+        /// Read-modify-write of bits. The operation stands before the order.
+        "atom" "global|shared|shared::cta|shared::cluster? and|or|xor @order? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
+        /// Exchange.
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? exch @hint? b32|b64|b128" "" => Emit atomic::atom;
+        /// Exchange where what is expected is there.
+        "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? cas b16|b32|b64|b128" "" => Emit atomic::atom;
+        /// Exchange, perhaps only where what is expected is there. The operation stands before the order.
+        "atom" "global|shared|shared::cta|shared::cluster? exch|cas @order? @scope? global|shared|shared::cta|shared::cluster? b16|b32|b64|b128" "" => Emit atomic::atom;
         /// Sum of halves.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
-        /// Sum of halves. The operation stands first.
-        "atom" "add noftz @order? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sum of halves. The operation stands before the order.
+        "atom" "global|shared|shared::cta|shared::cluster? add noftz @order? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
         /// Sums of floats side by side.
         "atom" "@order? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
         /// Sums and the like of halves side by side.
@@ -527,16 +541,16 @@ forms! {
         "atom" "@order? @scope? global? add|min|max noftz @hint? v2|v4 f16x2|bf16x2" "" => Emit atomic::atom;
         /// Update without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
-        /// Update without a result. The operation stands first.
-        "red" "add|min|max|inc|dec relaxed|release? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
+        /// Update without a result. The operation stands before the order.
+        "red" "global|shared|shared::cta|shared::cluster? add|min|max|inc|dec relaxed|release? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Update of bits without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
-        /// Update of bits without a result. The operation stands first.
-        "red" "and|or|xor relaxed|release? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
+        /// Update of bits without a result. The operation stands before the order.
+        "red" "global|shared|shared::cta|shared::cluster? and|or|xor relaxed|release? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
         /// Sum of halves without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
-        /// Sum of halves without a result. The operation stands first.
-        "red" "add noftz relaxed|release? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
+        /// Sum of halves without a result. The operation stands before the order.
+        "red" "global|shared|shared::cta|shared::cluster? add noftz relaxed|release? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
         /// Sums of floats side by side.
         "red" "relaxed|release? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
         /// Sums and the like of halves side by side.

@@ -16,6 +16,7 @@ use crate::ptx::ast::{Function, Statement, Variable};
 pub fn decode(linked: &Linked<'_>, name: &str) -> Result<Program, LoadError> {
     let mut emitter = Emitter::new(linked);
     emitter.program.name = name.to_owned();
+    emitter.program.constants = linked.constants.clone();
     emitter.function(name)?;
     for stored in &linked.stored {
         emitter.function(stored)?;

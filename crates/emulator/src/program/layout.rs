@@ -34,6 +34,8 @@ pub struct Linked<'a> {
     pub files: HashMap<u32, String>,
     /// Global and constant variables.
     pub globals: HashMap<String, Place>,
+    /// First bytes of constant variables, and the bytes behind them.
+    pub constants: Vec<(u64, u64)>,
     /// Shared variables of the module.
     pub shared: HashMap<String, &'a Variable>,
     /// Functions with a body.
@@ -62,6 +64,9 @@ impl<'a> Linked<'a> {
             let address = allocate(memory, size_bytes, variable)?;
             allocations.push(address);
             linked.globals.insert(variable.name.clone(), Place { address, size_bytes });
+            if variable.space == "const" {
+                linked.constants.push((address, address + size_bytes));
+            }
         }
         for variable in variables(module).filter(|variable| is_stored(variable)) {
             linked.fill(variable, memory)?;
@@ -73,6 +78,7 @@ impl<'a> Linked<'a> {
         let mut linked = Self {
             files: HashMap::new(),
             globals: HashMap::new(),
+            constants: Vec::new(),
             shared: HashMap::new(),
             functions: HashMap::new(),
             code: HashMap::new(),
@@ -212,7 +218,12 @@ fn invalid(what: impl Into<String>, line: u32) -> LoadError {
 
 /// The type of a variable's elements.
 pub fn element(variable: &Variable) -> Result<Type, LoadError> {
-    let unknown = || invalid(format!("`.{}` is not a type", variable.ty), variable.position.line);
+    let unknown = || match variable.ty.as_str() {
+        "texref" | "samplerref" | "surfref" => {
+            invalid("textures and surfaces are not emulated", variable.position.line)
+        }
+        ty => invalid(format!("`.{ty}` is not a type"), variable.position.line),
+    };
     Type::parse(&variable.ty).filter(|ty| !ty.is_only_of_matrices()).ok_or_else(unknown)
 }
 

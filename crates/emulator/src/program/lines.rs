@@ -8,7 +8,20 @@ use std::collections::HashMap;
 type Place = (u32, u32, u32);
 
 /// Parts of a path that mark the source of a library, whose callers are more telling.
-const LIBRARIES: &[&str] = &["/rustc/", "/library/", "/.cargo/", "/rustlib/", "cuda_std/"];
+const LIBRARIES: &[&str] = &[
+    "/rustc/",
+    "/library/",
+    "/.cargo/",
+    "/rustlib/",
+    "cuda_std/",
+    "/cuda_fp16.h",
+    "/cuda_bf16.h",
+    "/cuda_fp8.h",
+    "/include/crt/",
+    "/include/cooperative_groups",
+    "/include/cccl/",
+    "/include/sm_",
+];
 /// The longest chain of inlined calls that is followed.
 const DEPTH: usize = 64;
 

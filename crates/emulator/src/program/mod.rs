@@ -154,6 +154,8 @@ pub struct Program {
     pub tables: Vec<Vec<u32>>,
     /// Function that an address names.
     pub code: HashMap<u64, u32>,
+    /// First bytes of the module's constants, and the bytes behind them.
+    pub constants: Vec<(u64, u64)>,
     /// Bytes of static shared memory.
     pub shared_bytes: u32,
     /// The variables that lie in it, in ascending order.
@@ -172,6 +174,11 @@ pub struct SharedVariable {
 }
 
 impl Program {
+    /// True for an address of one of the module's constants.
+    pub fn is_const(&self, address: u64) -> bool {
+        self.constants.iter().any(|(base, end)| (*base..*end).contains(&address))
+    }
+
     /// The source line of an operation.
     pub fn location(&self, pc: u32) -> Option<&SourceLocation> {
         let place = *self.places.get(pc as usize)?;

@@ -274,7 +274,8 @@ pub struct Guard {
 /// An operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// A register, special register (`%tid.x` stays one name), label, function, variable, or `_`.
+    /// A register, special register (`%tid.x` stays one name), label, function, variable, or `_`;
+    /// for `vmad` with a minus before it.
     Name(String),
     /// `!p`
     Not(String),

@@ -9,6 +9,11 @@ for file in ${*:-*.cu}; do
     *) arch=sm_80 ;;
     esac
     out=${file%.cu}.ptx
-    $NVCC -std=c++17 -arch=$arch -ptx -o "$out" "$file"
-    sed -i -e '/^\/\//d' -e '/^$/d' "$out"
+    case $file in
+    lines.cu) lines=-lineinfo ;;
+    *) lines= ;;
+    esac
+    $NVCC -std=c++17 -arch=$arch $lines -ptx -o "$out" "$file"
+    sed -i -e '/^\/\//d' -e '/^$/d' \
+        -e 's#"[^"]*/include/\([^"]*\)"#"cuda/include/\1"#' -e 's#"/[^"]*/\([^/"]*\.cu\)"#"\1"#' "$out"
 done

@@ -7,6 +7,7 @@ mod basic;
 mod calls;
 mod collective;
 mod gpu;
+mod lines;
 mod math;
 mod numbers;
 mod runtime;

@@ -148,8 +148,9 @@ pub fn selp(modifiers: &Modifiers<'_>) -> Option<Pick> {
 /// `set`: a comparison as a number, all ones or zeros, or 1.0 or 0.0.
 pub fn set(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let (to, from, ftz) = (modifiers.ty(0)?, modifiers.ty(1)?, modifiers.has("ftz"));
-    let halves = matches!(from, Type::F16 | Type::Bf16);
-    if !has_operator(modifiers, from) || (to == Type::F32 && halves) {
+    let halves = [Type::F16, Type::Bf16];
+    let mixed = halves.contains(&from) && to.is_float() && to != from;
+    if !has_operator(modifiers, from) || mixed {
         return None;
     }
     let compare = operator(modifiers)?;
@@ -194,7 +195,8 @@ const PAIR_BRAIN: u64 = 1 << 9;
 
 /// The immediate of a comparison of pairs.
 fn pair_imm(modifiers: &Modifiers<'_>, from: Type) -> Option<u64> {
-    let compare = operator(modifiers)?;
+    let legal = has_operator(modifiers, from) && !(modifiers.has("ftz") && from == Type::Bf16x2);
+    let compare = operator(modifiers).filter(|_| legal)?;
     let index = COMPARES.iter().position(|own| *own == compare)? as u64;
     let flush = if modifiers.has("ftz") { PAIR_FLUSH } else { 0 };
     let brain = if from == Type::Bf16x2 { PAIR_BRAIN } else { 0 };
@@ -249,6 +251,9 @@ pub fn set_pair(modifiers: &Modifiers<'_>) -> Option<Pick> {
         Ok(Flow::Next)
     }
     let (to, from) = (modifiers.ty(0)?, modifiers.ty(1)?);
+    if to.is_float() && to != from {
+        return None;
+    }
     Some(Pick::with(run, pair_imm(modifiers, from)? | one(to) << 32))
 }
 

@@ -7,6 +7,7 @@ use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
 use crate::program::{Emitter, LANES, Op, Piece, Register};
 use crate::ptx::ast::{Instruction, Operand};
+use std::sync::Arc;
 
 // ---- helpers that decoding adds
 
@@ -213,18 +214,39 @@ pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, window(modifiers)?))
 }
 
-/// `isspacep`: whether a generic address lies in a space.
+/// `isspacep`: whether a generic address lies in a space. Constants are not global memory; a kernel's
+/// parameters are.
 pub fn isspacep(modifiers: &Modifiers<'_>) -> Option<Pick> {
     fn run<const BYTES: u64>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
-        let row = frame.row64(op.slots[1]);
-        let inside = |lane: &usize| row[*lane].wrapping_sub(op.imm) < BYTES;
-        let value = lanes(mask).filter(inside).map(|lane| 1 << lane).sum();
-        frame.set_predicate(op.slots[0], value, mask);
-        Ok(Flow::Next)
+        let inside = |address: u64| address.wrapping_sub(op.imm) < BYTES;
+        tell(frame, op, mask, inside)
     }
-    let run = match modifiers.one_of(&["shared", "shared::cta"]) {
-        Some(_) => run::<{ 1 << RANK_SHIFT }> as Handler,
+    let run = match modifiers.one_of(&["shared", "shared::cta", "const", "global"]) {
+        Some("const") => is_const as Handler,
+        Some("global") => is_global,
+        Some(_) => run::<{ 1 << RANK_SHIFT }>,
         None => run::<WINDOW>,
     };
     Some(Pick::with(run, window(modifiers)?))
+}
+
+fn is_const(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let program = Arc::clone(&frame.program);
+    tell(frame, op, mask, |address| program.is_const(address))
+}
+
+fn is_global(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let program = Arc::clone(&frame.program);
+    tell(frame, op, mask, |address| {
+        let param = address.wrapping_sub(PARAM_BASE) < WINDOW;
+        param || (address < SHARED_BASE && !program.is_const(address))
+    })
+}
+
+/// Sets a predicate in the lanes whose address passes a test.
+fn tell(frame: &mut Frame, op: &Op, mask: u32, test: impl Fn(u64) -> bool) -> Step {
+    let row = frame.row64(op.slots[1]);
+    let value = lanes(mask).filter(|lane| test(row[*lane])).map(|lane| 1 << lane).sum();
+    frame.set_predicate(op.slots[0], value, mask);
+    Ok(Flow::Next)
 }

@@ -86,8 +86,31 @@ pub fn find(name: &str) -> Option<Special> {
         "%envreg2" => uniform!(|cx, _op| cx.launch.workspace as u32),
         "%dynamic_smem_size" => uniform!(|cx, _op| cx.launch.dynamic_shared_bytes),
         "%total_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
+        // The emulator reserves no shared memory, so that of the kernel is all there is.
+        "%aggr_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
+        "%current_graph_exec" => uniform!(wide | _cx | 0),
+        _ if is_empty(name) => uniform!(|_cx, _op| 0),
+        _ if is_wide_and_empty(name) => uniform!(wide | _cx | 0),
         _ => return None,
     })
+}
+
+/// True for a register that holds nothing here: one of the driver, a counter of a profiler, a place
+/// in reserved shared memory.
+fn is_empty(name: &str) -> bool {
+    let numbered = |prefix: &str, count: u32| {
+        let number = name.strip_prefix(prefix).and_then(|digits| digits.parse::<u32>().ok());
+        number.is_some_and(|number| number < count)
+    };
+    let bound = name.strip_prefix("%reserved_smem_offset_");
+    numbered("%envreg", 32)
+        || numbered("%pm", 8)
+        || bound.is_some_and(|bound| ["begin", "end", "cap", "0", "1"].contains(&bound))
+}
+
+/// The same of 64 bits: a profiler's counter.
+fn is_wide_and_empty(name: &str) -> bool {
+    name.strip_suffix("_64").is_some_and(|name| name.starts_with("%pm") && is_empty(name))
 }
 
 /// A special register with a direction.

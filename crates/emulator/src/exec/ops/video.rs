@@ -24,6 +24,8 @@ struct Video {
     flag: bool,
     /// Bits that `vmad` shifts its result by.
     shift: u8,
+    /// Whether `vmad` takes the negative of its product, and of its third operand.
+    negative: [bool; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +87,8 @@ impl Video {
             | u64::from(self.saturate) << 7
             | (self.second as u64) << 8
             | u64::from(self.flag) << 10
+            | u64::from(self.negative[0]) << 11
+            | u64::from(self.negative[1]) << 12
             | u64::from(self.to) << 16
             | u64::from(self.shift) << 24
             | u64::from(self.from[0]) << 32
@@ -99,6 +103,7 @@ impl Video {
             saturate: bits >> 7 & 1 != 0,
             second: SECONDS[(bits >> 8 & 3) as usize],
             flag: bits >> 10 & 1 != 0,
+            negative: [bits >> 11 & 1 != 0, bits >> 12 & 1 != 0],
             to: (bits >> 16) as u8,
             shift: (bits >> 24) as u8,
             from: [(bits >> 32) as u16, (bits >> 48) as u16],
@@ -187,9 +192,11 @@ fn run_one(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 fn product(video: Video, a: u32, b: u32, c: u32) -> u32 {
     let a = chosen(a, video.from[0], video.signed[1]);
     let b = chosen(b, video.from[1], video.signed[2]);
-    let signed = video.signed[1] || video.signed[2];
-    let third = part(c.into(), 0, 32, signed);
-    let sum = i128::from(a) * i128::from(b) + i128::from(third) + i128::from(video.flag);
+    let [product, third] = video.negative;
+    let signed = video.signed[1] || video.signed[2] || product || third;
+    let sign = |value: i128, negative: bool| if negative { -value } else { value };
+    let third = sign(part(c.into(), 0, 32, signed).into(), third && !product);
+    let sum = sign(i128::from(a) * i128::from(b), product) + third + i128::from(video.flag);
     let value = (sum >> video.shift) as i64;
     Video { signed: [signed, false, false], ..video }.clamp(value, 32) as u32
 }
@@ -327,8 +334,21 @@ pub fn scalar(
     let to_part = selector(part).ok_or_else(wrong)?;
     let from = [selector(left).ok_or_else(wrong)?, selector(right).ok_or_else(wrong)?];
     let product = instruction.opcode == "vmad";
+    let negative =
+        |operand: &Operand| matches!(operand, Operand::Name(name) if name.starts_with('-'));
+    let minus = [&a, &b].into_iter().chain(c).map(negative).collect::<Vec<_>>();
+    if minus.contains(&true) && (!product || modifiers.has("po")) {
+        return Err(emitter.invalid("an operand cannot be negative here"));
+    }
+    let negative = [minus[0] ^ minus[1], minus.get(2) == Some(&true)];
+    let plain = |operand: Operand| match operand {
+        Operand::Name(name) => Operand::Name(name.trim_start_matches('-').to_owned()),
+        operand => operand,
+    };
+    let (a, b, c) = (plain(a), plain(b), c.cloned().map(plain));
+    let c = c.as_ref();
     let own = video(instruction, modifiers).ok_or_else(|| crate::isa::unknown(instruction))?;
-    let own = Video { from, to: to_part as u8, ..own };
+    let own = Video { from, to: to_part as u8, negative, ..own };
     if c.is_none() && (product || own.second != Second::None || to_part != WORD) {
         return Err(emitter.invalid("a third source is missing"));
     }

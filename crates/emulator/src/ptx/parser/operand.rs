@@ -8,7 +8,8 @@ impl Parser<'_> {
     pub(super) fn operand(&mut self) -> Result<Operand> {
         match self.token.kind {
             Kind::Word => self.named(),
-            Kind::Number | Kind::Punct(b'-' | b'+') => self.signed_literal().map(Operand::Number),
+            Kind::Number | Kind::Punct(b'+') => self.signed_literal().map(Operand::Number),
+            Kind::Punct(b'-') => self.negative(),
             Kind::Punct(b'{') => self.vector(),
             Kind::Punct(b'[') => self.address(),
             Kind::Punct(b'(') => self.call_list(),
@@ -26,6 +27,15 @@ impl Parser<'_> {
             return self.wrong("a name");
         }
         Ok(self.take()?.text.to_owned())
+    }
+
+    /// `-4`, or `-a`, which only `vmad` takes: a name with its sign.
+    fn negative(&mut self) -> Result<Operand> {
+        self.take()?;
+        if self.token.kind == Kind::Word {
+            return Ok(Operand::Name(format!("-{}", self.value_name()?)));
+        }
+        self.signed_literal().map(|number| Operand::Number(super::number::negate(number)))
     }
 
     /// `a`, `a+4` or `p|q`.
