@@ -163,6 +163,7 @@ impl<'a> Parser<'a> {
             modifiers.push(modifier.to_owned());
             self.take()?;
         }
+        self.negatives = opcode == "vmad";
         let operands = self.operands()?;
         let opcode = opcode.to_owned();
         Ok(Statement::Instruction(Instruction { guard, opcode, modifiers, operands, position }))

@@ -34,13 +34,15 @@ struct Parser<'a> {
     /// The token to look at, not yet taken.
     token: Token<'a>,
     depth: u32,
+    /// Whether a name may have a minus before it.
+    negatives: bool,
 }
 
 impl<'a> Parser<'a> {
     fn new(source: &'a str) -> Result<Self> {
         let mut lexer = Lexer::new(source);
         let token = lexer.next()?;
-        Ok(Self { lexer, token, depth: 0 })
+        Ok(Self { lexer, token, depth: 0, negatives: false })
     }
 
     /// Takes the token.

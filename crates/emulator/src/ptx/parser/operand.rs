@@ -8,8 +8,8 @@ impl Parser<'_> {
     pub(super) fn operand(&mut self) -> Result<Operand> {
         match self.token.kind {
             Kind::Word => self.named(),
-            Kind::Number | Kind::Punct(b'+') => self.signed_literal().map(Operand::Number),
-            Kind::Punct(b'-') => self.negative(),
+            Kind::Punct(b'-') if self.negatives => self.negative(),
+            Kind::Number | Kind::Punct(b'-' | b'+') => self.signed_literal().map(Operand::Number),
             Kind::Punct(b'{') => self.vector(),
             Kind::Punct(b'[') => self.address(),
             Kind::Punct(b'(') => self.call_list(),
