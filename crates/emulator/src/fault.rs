@@ -594,6 +594,7 @@ impl LoadError {
         match self {
             Self::Parse(error) => Some(error.line),
             Self::UnknownInstruction { line, .. }
+            | Self::Unsupported { line, .. }
             | Self::Unresolved { line, .. }
             | Self::Invalid { line, .. } => Some(*line),
             Self::UnsupportedVersion { .. } | Self::UnsupportedTarget { .. } | Self::Empty => None,
