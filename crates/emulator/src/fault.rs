@@ -2,6 +2,7 @@
 
 pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
 pub use crate::fault_race::{Kinship, Race, RacePlace, RacingAccess};
+pub use crate::fault_sync::{BarrierFault, Waiting, Waits, WaitsOn};
 
 use serde::Serialize;
 use std::fmt;
@@ -213,61 +214,6 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A thread that waits in a deadlock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// Block index.
-    pub block: [u32; 3],
-    /// Thread index.
-    pub thread: [u32; 3],
-    /// PTX line of the instruction that waits.
-    pub ptx_line: u32,
-    /// What for.
-    pub on: WaitsOn,
-}
-
-/// What a thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitsOn {
-    /// Barrier of the block with this number.
-    Barrier(u32),
-    /// The lanes of its warp that this mask names.
-    Lanes(u32),
-    /// The barrier of the cluster.
-    Cluster,
-    /// The end of a phase of an mbarrier.
-    Phase {
-        /// Rank in the cluster of the block whose shared memory it lies in.
-        rank: u32,
-        /// Where it lies there.
-        offset: u64,
-        /// Parity of the phase.
-        parity: bool,
-        /// Arrivals that are missing.
-        pending: u32,
-        /// Bytes that are missing.
-        bytes: i32,
-    },
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [x, y, z] = self.thread;
-        write!(f, "thread ({x},{y},{z}) at PTX line {} for ", self.ptx_line)?;
-        match self.on {
-            WaitsOn::Barrier(number) => write!(f, "barrier {number}"),
-            WaitsOn::Lanes(mask) => write!(f, "the lanes of mask {mask:#010x}"),
-            WaitsOn::Cluster => write!(f, "the barrier of the cluster"),
-            WaitsOn::Phase { rank, offset, parity, pending, bytes } => write!(
-                f,
-                "the end of phase {} of the mbarrier at {offset:#x} of the cluster's block {rank} \
-                 ({pending} arrivals and {bytes} bytes are missing)",
-                u8::from(parity)
-            ),
-        }
-    }
-}
-
 /// What stopped a kernel. Its display is the head of the sentence, [`TrapKind::cause`] the tail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrapKind {
@@ -331,7 +277,7 @@ pub enum TrapKind {
     #[error("deadlock of {} thread{}", waiting.len(), if waiting.len() == 1 { "" } else { "s" })]
     Deadlock {
         /// The threads that wait.
-        waiting: Vec<Waiting>,
+        waiting: Waits,
     },
     /// Threads of one warp came to a barrier at different instructions, or with different operands.
     #[error("divergent barrier {barrier}")]
@@ -341,13 +287,23 @@ pub enum TrapKind {
         /// PTX line of the instruction where others wait.
         other_line: u32,
     },
+    /// Lanes have ended without a barrier that others of their warp wait at, after one that all took part in.
+    #[error("incomplete barrier {barrier}")]
+    IncompleteBarrier {
+        /// Number of the barrier.
+        barrier: u32,
+        /// The lanes of the warp that have ended.
+        ended: u32,
+    },
     /// A barrier's number or thread count is out of range.
-    #[error("barrier {barrier} with {threads} threads is not valid")]
+    #[error("barrier {barrier}{} is not valid", match .threads { 0 => String::new(), own => format!(" with {own} threads") })]
     InvalidBarrier {
         /// Number of the barrier.
         barrier: u32,
-        /// Threads it was told to wait for.
+        /// Threads it was told to wait for; 0 where nothing was said.
         threads: u32,
+        /// What is wrong.
+        why: BarrierFault,
     },
     /// A `.sync` instruction was executed by a lane that its mask does not name.
     #[error("lane {lane} is not in the member mask {mask:#010x}")]
@@ -424,6 +380,8 @@ pub enum TrapKind {
     Fuel {
         /// The limit.
         instructions: u64,
+        /// What the threads of the blocks that ran on this CPU thread were at.
+        waiting: Waits,
     },
 }
 
@@ -435,7 +393,13 @@ impl TrapKind {
             Self::Misaligned { bytes, .. } => {
                 Some(format!("the address has to be a multiple of {bytes}"))
             }
-            Self::Deadlock { waiting } => Some(list_waiting(waiting)),
+            Self::Deadlock { waiting } => Some(waiting.to_string()),
+            Self::Fuel { waiting, .. } if !waiting.is_empty() => Some(waiting.to_string()),
+            Self::InvalidBarrier { why, .. } => Some(why.to_string()),
+            Self::IncompleteBarrier { ended, .. } => Some(format!(
+                "the lanes {ended:#010x} of the warp, which took part in a barrier before, have ended \
+                 without this one"
+            )),
             Self::DivergentBarrier { other_line, .. } => {
                 Some(format!("other threads of the warp wait at PTX line {other_line}"))
             }
@@ -505,14 +469,6 @@ impl fmt::Display for Use {
             Self::Mask => "used as a mask or a barrier's operand",
         })
     }
-}
-
-/// The first few waiting threads.
-fn list_waiting(waiting: &[Waiting]) -> String {
-    const SHOWN: usize = 4;
-    let shown: Vec<String> = waiting.iter().take(SHOWN).map(Waiting::to_string).collect();
-    let rest = if waiting.len() > SHOWN { ", …" } else { "" };
-    format!("waiting: {}{rest}", shown.join(", "))
 }
 
 /// ` in shared memory`; nothing for global, which is what one expects.
@@ -652,12 +608,16 @@ mod tests {
     }
 
     #[test]
-    fn a_deadlock_names_a_few_waiting_threads() {
+    fn a_deadlock_counts_waiting_threads_by_place() {
         let on = WaitsOn::Barrier(0);
-        let waiting = vec![Waiting { block: [0; 3], thread: [1, 0, 0], ptx_line: 9, on }; 5];
+        let threads = vec![Waiting { block: [0; 3], thread: [1, 0, 0], ptx_line: 9, on }; 5];
+        let waiting = Waits { threads, ..Waits::default() };
         let text = trap(TrapKind::Deadlock { waiting }, None).to_string();
         assert!(text.starts_with("deadlock of 5 threads in kernel"), "{text}");
-        assert!(text.ends_with("thread (1,0,0) at PTX line 9 for barrier 0, …"), "{text}");
+        assert!(
+            text.contains("5 threads of block (0,0,0) at PTX line 9 wait for barrier 0"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod exec;
 pub mod fault;
 mod fault_async;
 mod fault_race;
+mod fault_sync;
 pub mod isa;
 pub mod memory;
 pub mod numeric;

@@ -103,13 +103,6 @@ fn trap_and_breakpoint_stop_the_grid() {
 }
 
 #[test]
-fn a_barrier_at_two_places_is_reported() {
-    let body = "setp.lt.u32 %p1, %r0, 16;
-        @%p1 bra A; bar.sync 0; bra END; A: bar.sync 0; END:";
-    assert!(matches!(trap(body, 32).kind, TrapKind::DivergentBarrier { barrier: 0, .. }));
-}
-
-#[test]
 fn who_waits_in_a_deadlock_is_told() {
     let body = "shr.u32 %r1, %r0, 5; setp.eq.s32 %p1, %r1, 0; @%p1 bra A; bar.sync 2, 64; bra END; A: bar.sync 1, 64; END:";
     match trap(body, 64).kind {
@@ -161,7 +154,7 @@ fn endless_recursion_and_endless_loops_end() {
         Device::new(Profile { worker_threads: 2, fuel: Some(100_000), ..Profile::hopper() });
     let text = kernel("LOOP: bra LOOP;");
     let trap = launch(&device, &text, "k", [4, 1, 1], [32, 1, 1], &[0]).unwrap_err();
-    assert_eq!(trap.kind, TrapKind::Fuel { instructions: 100_000 });
+    assert!(matches!(trap.kind, TrapKind::Fuel { instructions: 100_000, .. }), "{trap}");
 }
 
 fn load_error(text: &str) -> LoadError {

@@ -3,10 +3,10 @@
 use super::cluster::Life;
 use super::copies::WarpCopies;
 use super::schedule::Schedule;
-use super::warp::{Pause, Stopped, Wait, Warp};
-use super::{Arrival, Cx, LaunchContext};
+use super::warp::{Group, Pause, Stopped, Wait, Warp};
+use super::{Arrival, Cx, Fault, LaunchContext};
 use crate::exec::frame::{Frame, lanes};
-use crate::fault::{Trap, TrapKind, Waiting, WaitsOn};
+use crate::fault::{BarrierFault, Trap, TrapKind, Waiting, WaitsOn};
 use crate::program::{LANES, Op, Program};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -47,12 +47,16 @@ impl BlockState {
     /// Lanes of a warp arrive at a barrier.
     pub fn arrive(&mut self, arrival: Arrival, mask: u32, alive: u32) -> Result<(), TrapKind> {
         let Arrival { barrier, threads, waits, .. } = arrival;
-        let invalid = TrapKind::InvalidBarrier { barrier, threads: threads.unwrap_or(0) };
-        let Some(own) = self.barriers.get_mut(barrier as usize) else { return Err(invalid) };
-        let fits =
-            threads.is_none_or(|threads| threads > 0 && threads.is_multiple_of(LANES as u32));
-        if !fits || (own.used && own.threads != threads) {
-            return Err(invalid);
+        let invalid =
+            |why| Err(TrapKind::InvalidBarrier { barrier, threads: threads.unwrap_or(0), why });
+        let Some(own) = self.barriers.get_mut(barrier as usize) else {
+            return invalid(BarrierFault::Number);
+        };
+        if threads.is_some_and(|own| own == 0 || !own.is_multiple_of(LANES as u32)) {
+            return invalid(BarrierFault::Count);
+        }
+        if own.used && own.threads != threads {
+            return invalid(BarrierFault::Mixed { other: own.threads });
         }
         (own.used, own.threads) = (true, threads);
         if !waits {
@@ -178,11 +182,11 @@ impl Block {
             idle += 1;
             if self.warps[index].is_ready() {
                 self.run_warp(cx, index, budget)?;
-                self.release_barriers(cx, |barrier| barrier.threads.is_some());
+                self.release_barriers(cx, |barrier| barrier.threads.is_some())?;
                 self.wake(cx)?;
                 idle = 0;
                 self.throw(cx);
-            } else if idle == self.warps.len() && self.release_barriers(cx, |_| true) {
+            } else if idle == self.warps.len() && self.release_barriers(cx, |_| true)? {
                 idle = 0;
             }
         }
@@ -254,17 +258,41 @@ impl Block {
     // ---- barriers
 
     /// Opens each barrier whose threads have all come. Returns whether any was opened.
-    fn release_barriers(&mut self, cx: &mut Cx<'_>, which: impl Fn(&Barrier) -> bool) -> bool {
+    fn release_barriers(
+        &mut self,
+        cx: &mut Cx<'_>,
+        which: impl Fn(&Barrier) -> bool,
+    ) -> Result<bool, Box<Trap>> {
         let mut any = false;
         for number in 0..BARRIERS as u32 {
             let barrier = cx.block.barriers[number as usize];
             if barrier.used && which(&barrier) && self.is_complete(cx, number) {
+                if cx.launch.checks.sync && barrier.threads.is_none() {
+                    self.check_whole(cx, number)?;
+                }
                 self.open(cx, number);
                 cx.block.barriers[number as usize] = Barrier::default();
                 any = true;
             }
         }
-        any
+        Ok(any)
+    }
+
+    /// Finds warps that a barrier of the whole block opens for although lanes of theirs, which took part
+    /// in a barrier before, have ended without it. Lanes that ended before any barrier are no fault: so
+    /// kernels begin that have more threads than work.
+    fn check_whole(&self, cx: &Cx<'_>, number: u32) -> Result<(), Box<Trap>> {
+        for (index, warp) in self.warps.iter().enumerate() {
+            let ended = warp.state.met & !warp.state.alive;
+            let waiting = |group: &&Group| group.wait == Wait::Barrier(number);
+            if let (true, Some(group)) = (ended != 0, warp.groups.iter().find(waiting)) {
+                let kind = TrapKind::IncompleteBarrier { barrier: number, ended };
+                let fault = Fault::new(group.mask.trailing_zeros() as usize, kind);
+                let stopped = Stopped { pc: group.pc - 1, frame: group.frame, fault };
+                return Err(Box::new(self.trap(cx, index, stopped)));
+            }
+        }
+        Ok(())
     }
 
     fn is_complete(&self, cx: &Cx<'_>, number: u32) -> bool {
@@ -309,31 +337,11 @@ impl Block {
         }
     }
 
-    /// The trap of a block that is stopped from outside, at whatever it would do next.
-    pub fn out_of_fuel(&self, cx: &Cx<'_>, kind: TrapKind) -> Trap {
-        let program = cx.launch.program;
-        let next = self
-            .warps
-            .iter()
-            .enumerate()
-            .find_map(|(index, warp)| Some((index, warp.groups.first()?)));
-        let (warp, pc, lane) =
-            next.map_or((0, 0, 0), |(warp, group)| (warp, group.pc, group.mask.trailing_zeros()));
-        Trap {
-            kernel: program.name.clone(),
-            block: self.state.index,
-            thread: self.thread(warp, lane as usize % LANES),
-            ptx_line: program.line(pc),
-            source: program.location(pc).cloned(),
-            kind,
-        }
-    }
-
     fn thread(&self, warp: usize, lane: usize) -> [u32; 3] {
         self.warps[warp].state.tid.map(|row| row[lane])
     }
 
-    /// The threads that wait, each with the operation it waits at.
+    /// The threads that have not ended, each with the operation it waits at.
     pub fn waiting(&mut self, cx: &Cx<'_>) -> Vec<(u32, Waiting)> {
         let mut waiting = Vec::new();
         for index in 0..self.warps.len() {
@@ -370,7 +378,7 @@ impl Warp {
         for group in self.groups.clone() {
             for lane in lanes(group.mask) {
                 match group.wait {
-                    Wait::Ready => {}
+                    Wait::Ready => out.push(group.spins(cx, lane)),
                     Wait::Barrier(number) => {
                         out.push((lane, group.pc - 1, WaitsOn::Barrier(number)))
                     }

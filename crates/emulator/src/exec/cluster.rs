@@ -8,7 +8,7 @@ use super::block::{Block, Progress};
 use super::copies::Bulk;
 use super::schedule::Schedule;
 use super::{Cx, LaunchContext};
-use crate::fault::{ClusterFault, Trap, TrapKind};
+use crate::fault::{ClusterFault, SourceLocation, Trap, TrapKind, Waiting, Waits};
 use std::collections::VecDeque;
 
 /// Blocks that a cluster may have.
@@ -311,26 +311,48 @@ impl Cluster {
     // ---- what went wrong
 
     fn deadlock(&mut self, cx: &Cx<'_>) -> Trap {
-        let mut waiting: Vec<_> =
-            self.blocks.iter_mut().flat_map(|block| block.waiting(cx)).collect();
-        let first = waiting.first().map(|(pc, waiting)| (*pc, *waiting));
-        let waiting = waiting.drain(..).map(|(_, waiting)| waiting).collect();
-        let program = cx.launch.program;
-        let pc = first.map_or(0, |(pc, _)| pc);
-        Trap {
-            kernel: program.name.clone(),
-            block: first.map_or([0; 3], |(_, waiting)| waiting.block),
-            thread: first.map_or([0; 3], |(_, waiting)| waiting.thread),
-            ptx_line: program.line(pc),
-            source: program.location(pc).cloned(),
-            kind: TrapKind::Deadlock { waiting },
-        }
+        let waiting = self.waiting_blocks(cx);
+        trap_of(cx, &waiting, |waiting| TrapKind::Deadlock { waiting })
     }
 
-    /// The trap of a cluster that is stopped from outside, at whatever it would do next.
-    pub fn out_of_fuel(&self, cx: &Cx<'_>, kind: TrapKind) -> Trap {
-        let running = self.blocks.iter().find(|block| !block.has_ended());
-        running.unwrap_or(&self.blocks[0]).out_of_fuel(cx, kind)
+    fn waiting_blocks(&mut self, cx: &Cx<'_>) -> Vec<(u32, Waiting)> {
+        self.blocks.iter_mut().flat_map(|block| block.waiting(cx)).collect()
+    }
+
+    /// The threads that have not ended, each with the operation it is at.
+    pub fn waiting(&mut self, cx: &mut Cx<'_>) -> Vec<(u32, Waiting)> {
+        std::mem::swap(&mut self.state, &mut cx.cluster);
+        let waiting = self.waiting_blocks(cx);
+        std::mem::swap(&mut self.state, &mut cx.cluster);
+        waiting
+    }
+}
+
+/// The trap of threads that wait, at the first of them.
+pub fn trap_of(
+    cx: &Cx<'_>,
+    waiting: &[(u32, Waiting)],
+    kind: impl FnOnce(Waits) -> TrapKind,
+) -> Trap {
+    let program = cx.launch.program;
+    let first = waiting.first().copied();
+    let pc = first.map_or(0, |(pc, _)| pc);
+    let mut places: Vec<(u32, SourceLocation)> = Vec::new();
+    for (pc, own) in waiting {
+        if let Some(source) = program.location(*pc)
+            && places.iter().all(|(line, _)| *line != own.ptx_line)
+        {
+            places.push((own.ptx_line, source.clone()));
+        }
+    }
+    let threads = waiting.iter().map(|(_, own)| *own).collect();
+    Trap {
+        kernel: program.name.clone(),
+        block: first.map_or([0; 3], |(_, waiting)| waiting.block),
+        thread: first.map_or([0; 3], |(_, waiting)| waiting.thread),
+        ptx_line: program.line(pc),
+        source: program.location(pc).cloned(),
+        kind: kind(Waits { threads, places, absent: None }),
     }
 }
 

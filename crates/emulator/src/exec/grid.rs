@@ -6,21 +6,28 @@
 //! cooperative launch, the window is the whole grid.
 
 use super::block::Progress;
-use super::cluster::Cluster;
+use super::cluster::{self, Cluster};
 use super::schedule::Schedule;
 use super::watch::counters::Counters;
 use super::watch::{Check, Watch};
 use super::{Cx, LaunchContext};
-use crate::fault::{Trap, TrapKind};
+use crate::fault::{RegionKind, Trap, TrapKind, Waiting, Waits, WaitsOn};
 use crate::memory::GlobalMemory;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Instructions that a cluster runs before another of the window has its turn.
 const TURN: i64 = 1 << 15;
 /// Blocks that a random schedule lets run side by side from the start.
 const RANDOM_WINDOW: usize = 8;
+
+/// Rounds without fruit, with as many clusters resident as there may be, after which it is asked whether all
+/// wait.
+const ROUNDS: usize = 16;
+/// How long all may wait for blocks that have not begun.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What one launch executed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,6 +126,7 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
         None => 1,
     };
     let mut size = least;
+    let mut patience = Patience::default();
     while !shared.stop.load(Ordering::Acquire) {
         while resident.len() < size
             && let Some(number) = next_cluster(shared)
@@ -129,10 +137,16 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
             fruitless = 0;
         }
         let Some(mut cluster) = pick(&mut resident, cx) else { break };
-        match turn(shared, cx, &mut cluster)? {
+        let progress = turn(shared, cx, &mut cluster)?;
+        if shared.is_spent() {
+            resident.push_front(cluster);
+            return Err(Box::new(out_of_fuel(shared, cx, &mut resident)));
+        }
+        match progress {
             Progress::Done => {
                 free.push(cluster);
                 (fruitless, size) = (0, resident.len().max(least));
+                patience = Patience::default();
             }
             Progress::Preempted | Progress::Blocked => {
                 resident.push_back(cluster);
@@ -141,6 +155,9 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
         }
         if fruitless > resident.len() && size < shared.window {
             (size, fruitless) = (resident.len() + 1, 0);
+        } else if fruitless > ROUNDS * resident.len() {
+            fruitless = 0;
+            patience.ask(shared, cx, &mut resident)?;
         }
     }
     Ok(())
@@ -169,11 +186,84 @@ fn turn(
     let before = cx.warp_instructions;
     let turn = cx.dice.as_mut().map_or(TURN, |dice| dice.slice(TURN));
     let progress = cluster.run(cx, turn)?;
-    if let Some((limit, fuel)) = &shared.fuel {
-        let spent = (cx.warp_instructions - before) as i64;
-        if fuel.fetch_sub(spent, Ordering::Relaxed) < spent {
-            return Err(Box::new(cluster.out_of_fuel(cx, TrapKind::Fuel { instructions: *limit })));
-        }
+    if let Some((_, fuel)) = &shared.fuel {
+        fuel.fetch_sub((cx.warp_instructions - before) as i64, Ordering::Relaxed);
     }
     Ok(progress)
+}
+
+impl Shared<'_> {
+    /// True once the launch has executed more than it may.
+    fn is_spent(&self) -> bool {
+        self.fuel.as_ref().is_some_and(|(_, left)| left.load(Ordering::Relaxed) < 0)
+    }
+}
+
+/// The threads of all resident clusters, those first that wait for something.
+fn all_waiting(cx: &mut Cx<'_>, resident: &mut VecDeque<Cluster>) -> Vec<(u32, Waiting)> {
+    let mut all: Vec<_> = resident.iter_mut().flat_map(|cluster| cluster.waiting(cx)).collect();
+    let rank = |on: &WaitsOn| match on {
+        WaitsOn::Change { .. } => 0,
+        WaitsOn::Turn => 2,
+        _ => 1,
+    };
+    all.sort_by_key(|(_, own)| {
+        let [x, y, z] = own.block;
+        (rank(&own.on), [z, y, x])
+    });
+    all
+}
+
+fn out_of_fuel(shared: &Shared<'_>, cx: &mut Cx<'_>, resident: &mut VecDeque<Cluster>) -> Trap {
+    let instructions = shared.fuel.as_ref().map_or(0, |(limit, _)| *limit);
+    let waiting = all_waiting(cx, resident);
+    cluster::trap_of(cx, &waiting, |waiting| TrapKind::Fuel { instructions, waiting })
+}
+
+/// How long a thread has seen nothing but waiting while blocks have not begun.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// Gives up where all threads have waited for long, none of them for the host, and there are blocks
+    /// that cannot begin before some end.
+    fn ask(
+        &mut self,
+        shared: &Shared<'_>,
+        cx: &mut Cx<'_>,
+        resident: &mut VecDeque<Cluster>,
+    ) -> Result<(), Box<Trap>> {
+        let begun = shared.ticket.load(Ordering::Relaxed);
+        let absent =
+            shared.clusters.saturating_sub(begun) * u64::from(shared.launch.clusters.size());
+        if !shared.launch.checks.sync || absent == 0 {
+            return Ok(());
+        }
+        let waiting = all_waiting(cx, resident);
+        if waiting.iter().any(|(_, own)| !is_between_threads(cx, &own.on)) {
+            self.since = None;
+            return Ok(());
+        }
+        if self.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
+            return Ok(());
+        }
+        let held = begun.min(shared.clusters) * u64::from(shared.launch.clusters.size());
+        Err(Box::new(cluster::trap_of(cx, &waiting, |waiting| TrapKind::Deadlock {
+            waiting: Waits { absent: Some((absent, held)), ..waiting },
+        })))
+    }
+}
+
+/// Whether a thread waits for what other threads of the launch do.
+fn is_between_threads(cx: &Cx<'_>, on: &WaitsOn) -> bool {
+    match on {
+        WaitsOn::Turn => false,
+        WaitsOn::Change { address, .. } => {
+            let nearest = cx.cursor.memory().nearest(*address);
+            nearest.is_none_or(|own| own.kind != RegionKind::Host)
+        }
+        _ => true,
+    }
 }

@@ -155,6 +155,36 @@ impl LaunchContext<'_> {
     }
 }
 
+/// What lanes last read, and how often in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Address of the operation in this process.
+    op: usize,
+    /// Address that the lowest lane read.
+    address: u64,
+    /// How often in a row.
+    times: u32,
+}
+
+impl Seen {
+    /// Lanes read.
+    #[inline(always)]
+    pub fn read(&mut self, op: &Op, address: u64) {
+        let op = std::ptr::from_ref(op) as usize;
+        if (self.op, self.address) == (op, address) {
+            self.times = self.times.saturating_add(1);
+        } else {
+            *self = Self { op, address, times: 0 };
+        }
+    }
+
+    /// Lanes wrote, so they do not only wait.
+    #[inline(always)]
+    pub fn wrote(&mut self) {
+        self.times = 0;
+    }
+}
+
 /// What an operation can reach beside its registers.
 pub struct Cx<'m> {
     /// The launch.
@@ -173,6 +203,8 @@ pub struct Cx<'m> {
     pub arrival: Arrival,
     /// The operation at hand, where a watch is kept.
     pub pc: u32,
+    /// What the lanes at hand last read.
+    pub seen: Seen,
     /// What a random schedule is thrown with.
     pub dice: Option<Dice>,
     /// The lanes that are at that operation, its guard left aside, where a watch is kept.
@@ -203,6 +235,7 @@ impl<'m> Cx<'m> {
             targets: [0; LANES],
             arrival: Arrival::default(),
             pc: 0,
+            seen: Seen::default(),
             dice: None,
             active: 0,
             watch,

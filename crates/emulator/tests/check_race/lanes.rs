@@ -16,7 +16,7 @@ const NEIGHBOUR: Pattern = Pattern {
 #[test]
 fn only_a_barrier_of_the_warp_orders_its_lanes() {
     let found = NEIGHBOUR.silent(&["bar.warp.sync -1;"]);
-    assert!(found.iter().enumerate().all(|(i, own)| *own == (i as u32 % 32 ^ 1) + 7));
+    assert!(found.iter().enumerate().all(|(i, own)| *own == ((i as u32 % 32) ^ 1) + 7));
     NEIGHBOUR.silent(&["bar.sync 0;"]);
     for order in [
         "",

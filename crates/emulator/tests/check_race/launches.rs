@@ -20,7 +20,6 @@ fn text() -> String {
     )
 }
 
-#[allow(clippy::result_large_err)]
 fn store(device: &Device, text: &str, params: [u64; 4]) -> Result<(), Trap> {
     let module = device.load(text).unwrap();
     let function = module.function("store").unwrap();

@@ -1,5 +1,7 @@
 //! The race check: each planted race is found, and the same kernel made right is not reported.
 
+#![allow(clippy::result_large_err)]
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -49,7 +51,6 @@ pub fn kernel(body: &str) -> String {
 }
 
 /// What one run of a kernel left in a buffer of zeros.
-#[allow(clippy::result_large_err)]
 pub fn run(
     device: &Device,
     text: &str,

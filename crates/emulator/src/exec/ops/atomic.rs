@@ -103,6 +103,7 @@ fn update<W: Window, U: Update>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mas
     }
     frame.write::<U::Cell>(op.slots[0], &out, mask);
     cx.polled = true;
+    cx.seen.read(op, at[mask.trailing_zeros() as usize]);
     Ok(Flow::Next)
 }
 

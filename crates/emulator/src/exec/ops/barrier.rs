@@ -2,7 +2,7 @@
 
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Arrival, Cx, Fault, Flow, Handler, Step};
-use crate::fault::{LoadError, TrapKind};
+use crate::fault::{BarrierFault, LoadError, TrapKind};
 use crate::isa::{Modifiers, Type};
 use crate::program::{ALWAYS, Emitter, Op, SINK};
 use crate::ptx::ast::{Instruction, Operand};
@@ -21,16 +21,14 @@ fn arrive<const WAITS: bool, const ALIGNED: bool>(
     op: &Op,
     mask: u32,
 ) -> Step {
-    let barrier = uniform(frame, op.slots[1], mask, |barrier| TrapKind::InvalidBarrier {
-        barrier,
-        threads: 0,
-    })?;
+    let uneven = |barrier, threads| {
+        let why = BarrierFault::Uneven;
+        TrapKind::InvalidBarrier { barrier, threads, why }
+    };
+    let barrier = uniform(frame, op.slots[1], mask, |barrier| uneven(barrier, 0))?;
     let threads = match op.slots[2] {
         SINK => None,
-        slot => Some(uniform(frame, slot, mask, |threads| TrapKind::InvalidBarrier {
-            barrier,
-            threads,
-        })?),
+        slot => Some(uniform(frame, slot, mask, |threads| uneven(barrier, threads))?),
     };
     let votes = frame.predicate(op.slots[3]);
     cx.arrival = Arrival { barrier, threads, waits: WAITS, aligned: ALIGNED, votes };

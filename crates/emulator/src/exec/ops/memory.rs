@@ -67,6 +67,7 @@ fn load<W: Window, T: Element, const N: usize>(
         let (bytes, elements) = (T::BYTES, N as u32);
         cx.touch(frame, &Touch { op, mask, at: &at, bytes, elements, access: Access::Load })?;
     }
+    cx.seen.read(op, at[mask.trailing_zeros() as usize]);
     for part in 0..N {
         let mut out = [T::Bits::default(); LANES];
         let offset = part as u64 * u64::from(T::BYTES);
@@ -98,6 +99,7 @@ fn store<W: Window, T: Element, const N: usize>(
         let (bytes, elements) = (T::BYTES, N as u32);
         cx.touch(frame, &Touch { op, mask, at: &at, bytes, elements, access: Access::Store })?;
     }
+    cx.seen.wrote();
     for part in 0..N {
         let row = T::row(frame, op.slots[part]);
         let offset = part as u64 * u64::from(T::BYTES);

@@ -13,8 +13,9 @@ pub use calls::{MAX_LOCAL_BYTES, reserve_local};
 use super::cluster::ClusterLanes;
 use super::frame::{Frame, lanes};
 use super::mbarrier::Awaited;
-use super::{Cx, Fault, Flow};
-use crate::fault::{SourceLocation, TrapKind};
+use super::{Cx, Fault, Flow, Seen};
+use crate::fault::{SourceLocation, TrapKind, WaitsOn};
+use crate::isa::Order;
 use crate::program::{ALWAYS, LANES, Op, Program, Row32, is_library};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,6 +25,8 @@ use std::sync::atomic::AtomicU64;
 const QUANTUM_POLLING: u64 = 512;
 /// The same where they do not.
 const QUANTUM: u64 = 1 << 15;
+/// Reads of one place in a row, by one instruction, that are taken for waiting.
+const SPINS: u32 = 8;
 /// How many instructions one counts for in the budget of a group that polls, since the sooner
 /// others run the sooner it can go on.
 const POLLING_COST: i64 = 8;
@@ -56,8 +59,25 @@ pub struct Group {
     pub wait: Wait,
     /// The lanes that voted for a barrier's reduction.
     pub votes: u32,
+    /// What it last read.
+    seen: Seen,
     /// When it last ran.
     stamp: u64,
+}
+
+impl Group {
+    /// Where a lane that can run is, and what it keeps reading, if it does.
+    pub fn spins(&self, cx: &Cx<'_>, lane: usize) -> (usize, u32, WaitsOn) {
+        let base = cx.launch.program.ops.as_ptr() as usize;
+        let pc = (self.seen.op.wrapping_sub(base) / size_of::<Op>()) as u32;
+        match cx.launch.program.ops.get(pc as usize) {
+            Some(op) if self.seen.times >= SPINS => {
+                let strong = op.order != Order::WEAK;
+                (lane, pc, WaitsOn::Change { address: self.seen.address, strong })
+            }
+            _ => (lane, self.pc, WaitsOn::Turn),
+        }
+    }
 }
 
 /// What operations can see of their warp.
@@ -67,6 +87,8 @@ pub struct WarpState {
     pub index: u32,
     /// Lanes that have not exited.
     pub alive: u32,
+    /// Lanes that took part in a barrier of the block.
+    pub met: u32,
     /// Thread indices x, y, z.
     pub tid: [Row32; 3],
     /// Local memory of all lanes, one after the other.
@@ -129,7 +151,7 @@ impl Warp {
     pub fn start(&mut self, index: u32, block: [u32; 3]) {
         let threads: u32 = block.iter().product();
         self.state.index = index;
-        self.state.alive = 0;
+        (self.state.alive, self.state.met) = (0, 0);
         for lane in 0..LANES as u32 {
             let thread = index * LANES as u32 + lane;
             let tid =
@@ -147,7 +169,15 @@ impl Warp {
         let local_end = frame.local_end;
         calls::reserve_local(&mut self.state, local_end);
         let mask = self.state.alive;
-        self.groups.push(Group { pc, frame: 0, mask, wait: Wait::Ready, votes: 0, stamp: 0 });
+        self.groups.push(Group {
+            pc,
+            frame: 0,
+            mask,
+            wait: Wait::Ready,
+            votes: 0,
+            seen: Seen::default(),
+            stamp: 0,
+        });
         (self.tick, self.favoured) = (0, None);
     }
 
@@ -288,6 +318,7 @@ impl Warp {
             unreachable!("a frame is lent to one run at a time")
         };
         let before = cx.warp_instructions;
+        cx.seen = group.seen;
         let result = match cx.watch {
             None => self.run_lanes::<false>(cx, &mut frame, &mut group, budget),
             Some(_) => self.run_lanes::<true>(cx, &mut frame, &mut group, budget),
@@ -303,6 +334,7 @@ impl Warp {
             spent + 1
         };
         *budget -= if polled { spent as i64 * POLLING_COST } else { spent as i64 };
+        group.seen = cx.seen;
         group.stamp = self.tick;
         let stopped = |(pc, fault)| Stopped { pc, frame: group.frame, fault };
         match result {
@@ -451,7 +483,8 @@ impl Warp {
         let pc = group.pc;
         let elsewhere =
             |other: &&Group| other.wait == Wait::Barrier(arrival.barrier) && other.pc != pc + 1;
-        if let Some(other) = self.groups.iter().find(elsewhere).filter(|_| arrival.aligned) {
+        let strict = arrival.aligned && cx.launch.checks.sync;
+        if let Some(other) = self.groups.iter().find(elsewhere).filter(|_| strict) {
             let other_line = cx.launch.program.line(other.pc - 1);
             return Err(Fault::new(
                 lane,
@@ -491,6 +524,7 @@ impl Warp {
                 let frame = self.frame(group.frame);
                 let op = frame.program.ops[group.pc as usize - 1];
                 give(frame, &op, group.mask);
+                cx.warp.met |= group.mask;
                 (cx.pc, cx.active) = (group.pc - 1, group.mask);
                 cx.done(frame, &op, group.mask);
                 self.groups[index].wait = Wait::Ready;
