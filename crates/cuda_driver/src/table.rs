@@ -181,6 +181,8 @@ driver_functions! {
         cuCtxSetLimit(limit: c_int, value: usize);
         cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>);
         cuCtxSynchronize();
+        cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext);
+        cuCtxSynchronize_v2(context: CUcontext);
         cuCtxGetId(context: CUcontext, id: Out<u64>);
         cuCtxSetFlags(flags: c_uint);
         cuCtxResetPersistingL2Cache();

@@ -297,9 +297,27 @@ pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -
 
 pub(crate) fn cuCtxSynchronize() -> Answer {
     let context = current()?;
-    capture::check_context(&context)?;
+    synchronize(&context)
+}
+
+fn synchronize(context: &Context) -> Answer {
+    capture::check_context(context)?;
     context.queue.wait_all();
     context.check()
+}
+
+/// The context that is meant: null stands for the current one.
+fn meant(context: CUcontext) -> Answer<Arc<Context>> {
+    if context.is_null() { current() } else { named(context) }
+}
+
+pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext) -> Answer {
+    device.set(meant(context)?.gpu.ordinal)
+}
+
+pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> Answer {
+    let context = meant(context)?;
+    synchronize(&context)
 }
 
 /// Blocks until all points are reached, then fails where the device was lost.
