@@ -77,8 +77,8 @@ fn no_elements_are_no_work() -> GpuResult<()> {
     empty.clear()?;
     let other = DeviceBuffer::from_slice(gpu(), &[])?;
     empty.copy_from_device(&other)?;
-    assert_eq!(empty.slice(..).to_vec()?, []);
-    assert_eq!(UnifiedBuffer::<u32>::zeroed(gpu(), 0)?.as_slice()?, []);
+    assert!(empty.slice(..).to_vec()?.is_empty());
+    assert!(UnifiedBuffer::<u32>::zeroed(gpu(), 0)?.as_slice()?.is_empty());
     // A kernel may have an empty argument beside others.
     let (mut one, zero) = (DeviceBuffer::zeroed(gpu(), 1)?, DeviceBox::new(gpu(), &3)?);
     add(gpu(), &zero, &DeviceBuffer::from_slice(gpu(), &[4])?, &mut one)?;
