@@ -56,6 +56,8 @@ const SETS: &[(&str, &[&str])] = &[
     ("m64k16", shapes!("k16")),
     ("m64k32", shapes!("k32")),
     ("m64k32int", shapes!("k32" by sixteen)),
+    ("m64k64", shapes!("k64")),
+    ("m64k64int", shapes!("k64" by sixteen)),
     ("m64k256", shapes!("k256" by sixteen)),
     ("unordered", &["equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]),
 ];

@@ -671,6 +671,16 @@ forms! {
         "wgmma" "mma_async sync aligned @m64k32 f16|f32 e4m3|e5m2 e4m3|e5m2" "" => Emit matrix::wgmma::mma_async;
         /// The same of bytes.
         "wgmma" "mma_async sync aligned @m64k32int satfinite? s32 s8|u8 s8|u8 satfinite?" "" => Emit matrix::wgmma::mma_async;
+        /// Product of `.f16` matrices of which the first is half empty, plus D.
+        "wgmma" "mma_async sp sync aligned @m64k32 f16|f32 f16 f16" "" => Emit matrix::wgmma::mma_async;
+        /// The same of `.bf16`.
+        "wgmma" "mma_async sp sync aligned @m64k32 f32 bf16 bf16" "" => Emit matrix::wgmma::mma_async;
+        /// The same of `.tf32`.
+        "wgmma" "mma_async sp sync aligned @m64k16 f32 tf32 tf32" "" => Emit matrix::wgmma::mma_async;
+        /// The same of 8-bit floats.
+        "wgmma" "mma_async sp sync aligned @m64k64 f16|f32 e4m3|e5m2 e4m3|e5m2" "" => Emit matrix::wgmma::mma_async;
+        /// The same of bytes.
+        "wgmma" "mma_async sp sync aligned @m64k64int satfinite? s32 s8|u8 s8|u8 satfinite?" "" => Emit matrix::wgmma::mma_async;
         /// Numbers of bits that rows and columns share, plus D.
         "wgmma" "mma_async sync aligned @m64k256 s32 b1 b1 and popc" "" => Emit matrix::wgmma::mma_async;
     }

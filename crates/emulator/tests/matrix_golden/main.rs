@@ -325,16 +325,11 @@ fn unit(lane: usize, register: usize) -> u64 {
     (0..2).map(|part| u64::from(half(u32::from(row == column + part))) << (16 * part)).sum()
 }
 
-/// Whether a form is a sparse one.
-fn is_sparse(line: &[&str]) -> bool {
-    line[0].contains(".sp.")
-}
-
 #[test]
 fn products_by_a_warpgroup_are_those_of_the_device() {
     let device = device();
     let (mut wrong, mut count) = (Vec::new(), 0);
-    for line in lines("wgmma").filter(|line| !is_sparse(line)) {
+    for line in lines("wgmma") {
         let own = Warpgroup::new(&line);
         let words = own.run(&device);
         let together = own.kind != "-";

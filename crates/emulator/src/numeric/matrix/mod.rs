@@ -12,10 +12,16 @@
 //! | `wgmma` of `.e4m3`, `.e5m2` | 13 | all of `k` | `.f32` cut to 13 bits, `.f16` to nearest |
 //! | `mma` of `.e4m3`, `.e5m2` | 25 | half of `k` at a time, see [`eight`] | one more sum to nearest |
 //! | `mma.m8n8k4` of `.f16` | | an `fma` chain in `.f32`, see [`volta`] | |
-//! | `.f64` | | an `fma` chain, `k` upwards | |
+//! | `wmma` | as `mma`, but see [`fragment`] | | |
+//! | `.f64` | | an `fma` chain, `k` upwards, see [`chain_f64`] | |
 //!
 //! A sum of zero is always +0. Subnormals count, in operands and in results. A NaN result is always the
-//! same. Integers are exact: a sum past 32 bits wraps, or with `.satfinite` stops at the extremes.
+//! same. Of a sparse A only the products of what is stored are made: an infinity of B that would meet
+//! a place with nothing stored does not count. Integers are exact: a sum past 32 bits wraps, or with
+//! `.satfinite` stops at the extremes.
+//!
+//! These are the sums of that one architecture, and of what its assembler makes of instructions that
+//! it lacks. Others keep fewer bits or sum fewer products together, so their last bits differ.
 
 mod element;
 mod integer;

@@ -41,16 +41,20 @@ pub fn sparse(
     let [d, a, b, c, metadata, selector] = instruction.operands.as_slice() else {
         return Err(emitter.invalid("`mma.sp` takes six operands"));
     };
-    let selector = emitter.immediate(selector)?;
-    let holders = metadata_lanes(&plan);
-    if selector >= 4 / holders as u64 {
-        return Err(emitter.invalid(format!("there is no sparsity selector {selector} here")));
-    }
-    let plan = Plan { sparse: Some(selector as u8), ..plan };
+    let plan = Plan { sparse: Some(self::selector(emitter, &plan, selector)?), ..plan };
     let mut list = operands(emitter, &plan, [d, a, b, c])?;
     list.push(emitter.source(metadata, Type::B32, false)?);
     push(emitter, plan, list, [SINK; 4], run);
     Ok(())
+}
+
+/// Which lanes of a group hold metadata.
+pub fn selector(emitter: &Emitter<'_>, plan: &Plan, operand: &Operand) -> Result<u8, LoadError> {
+    let selector = emitter.immediate(operand)?;
+    match selector < 4 / metadata_lanes(plan) as u64 {
+        true => Ok(selector as u8),
+        false => Err(emitter.invalid(format!("there is no sparsity selector {selector} here"))),
+    }
 }
 
 /// The registers of D, A, B and C, one list.
@@ -99,8 +103,7 @@ fn execute(frame: &mut Frame, op: &Op, mask: u32) {
     let (a, rest) = rest.split_at(plan.a_registers());
     let (b, rest) = rest.split_at(plan.b_registers());
     let (c, metadata) = rest.split_at(plan.c_registers());
-    let stored = if plan.sparse.is_some() { plan.words() / 2 } else { plan.words() };
-    let a = read_a(frame, a, (plan.m, stored), plan.a);
+    let a = read_a(frame, a, (plan.m, plan.stored_words()), plan.a);
     let b = read_b(frame, b, (plan.n, plan.words()), plan.b);
     let c = read_c(frame, c, (plan.m, plan.n), plan.c);
     let places = metadata.first().map(|slot| stored_places(&plan, frame.row32(*slot)));
@@ -211,7 +214,7 @@ fn code(plan: &Plan, metadata: &[u32; LANES], row: usize, quarter: usize) -> usi
 }
 
 /// For each row, the places in `k` of the elements that are stored.
-fn stored_places(plan: &Plan, metadata: &[u32; LANES]) -> Tile<usize> {
+pub fn stored_places(plan: &Plan, metadata: &[u32; LANES]) -> Tile<usize> {
     let own = |(row, quarter)| {
         let code = code(plan, metadata, row, quarter);
         let two = [code & 3, code >> 2];

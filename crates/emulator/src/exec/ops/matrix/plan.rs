@@ -103,14 +103,19 @@ impl Plan {
         if self.a == Type::F64 { Type::B64 } else { Type::B32 }
     }
 
-    /// Words of a row of A, or of a column of B. A sparse A has half of them.
+    /// Words of a row of A, or of a column of B.
     pub fn words(&self) -> usize {
         self.k * self.a.bits() as usize / self.word_bits()
     }
 
+    /// Words of a row of A that are stored: of a sparse A half of all.
+    pub fn stored_words(&self) -> usize {
+        self.words() / if self.sparse.is_some() { 2 } else { 1 }
+    }
+
     /// Registers of A in a lane.
     pub fn a_registers(&self) -> usize {
-        self.m * self.words() / 32 / if self.sparse.is_some() { 2 } else { 1 }
+        self.m * self.stored_words() / 32
     }
 
     /// Registers of B in a lane.

@@ -8,7 +8,7 @@
 
 use super::descriptor::{Descriptor, PIECE};
 use super::fragment::Tile;
-use super::mma::{push, read_a, read_c, write_d};
+use super::mma::{self, push, read_a, read_c, stored_places, write_d};
 use super::multiply::multiply;
 use super::plan::{Plan, Unit};
 use super::{destinations, plan_of, registers, sources, warp_wide, whole_warp};
@@ -24,8 +24,8 @@ use crate::ptx::ast::{Instruction, Operand};
 
 /// Rows of a warp.
 const ROWS: usize = 16;
-/// Pieces of 16 bytes that a row of A, or a column of B, has.
-const PIECES: usize = 2;
+/// Words of a piece of 16 bytes.
+const WORDS: usize = 4;
 
 /// `wgmma.fence`, `wgmma.commit_group`
 pub fn order(
@@ -73,16 +73,39 @@ pub fn mma_async(
     modifiers: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
-    let [d, a, b, adds, switches @ ..] = instruction.operands.as_slice() else {
-        return Err(emitter.invalid("`wgmma.mma_async` takes D, A, B and the scale of D"));
-    };
     let plan = Plan::of(modifiers, Unit::Warpgroup)
         .ok_or_else(|| emitter.invalid("a shape or a type is missing"))?;
-    let in_registers = matches!(a, Operand::Vector(_));
-    let plan = switched(emitter, Plan { m: ROWS, ..plan }, switches, in_registers)?;
+    let sparse = modifiers.has("sp");
+    let (tiles, metadata, adds, switches) = match (sparse, instruction.operands.as_slice()) {
+        (false, [d, a, b, adds, rest @ ..]) => ([d, a, b], None, adds, rest),
+        (true, [d, a, b, metadata, selector, adds, rest @ ..]) => {
+            ([d, a, b], Some((metadata, selector)), adds, rest)
+        }
+        _ => return Err(emitter.invalid("operands of `wgmma.mma_async` are missing")),
+    };
+    let in_registers = matches!(tiles[1], Operand::Vector(_));
+    let selector = metadata.map(|(_, selector)| mma::selector(emitter, &plan, selector));
+    let plan = Plan { m: ROWS, sparse: selector.transpose()?, ..plan };
+    let plan = switched(emitter, plan, switches, in_registers)?;
+    let (mut list, [a, b]) = registers_and_descriptors(emitter, &plan, tiles, in_registers)?;
+    let adds = emitter.predicate_source(adds)?;
+    if let Some((metadata, _)) = metadata {
+        list.push(emitter.source(metadata, Type::B32, false)?);
+    }
+    let scratch = emitter.register(Type::U64);
+    push(emitter, plan, list, [adds, a, b, scratch], run);
+    Ok(())
+}
+
+/// The list of D's registers and perhaps A's, and the slots of the descriptors.
+fn registers_and_descriptors(
+    emitter: &mut Emitter<'_>,
+    plan: &Plan,
+    [d, a, b]: [&Operand; 3],
+    in_registers: bool,
+) -> Result<(Vec<u32>, [u32; 2]), LoadError> {
     sources(emitter, d, Type::B32, plan.d_registers())?;
     let mut list = destinations(emitter, d, Type::B32, plan.d_registers())?;
-    let adds = emitter.predicate_source(adds)?;
     let b = emitter.source(b, Type::U64, false)?;
     let a = match in_registers {
         true => {
@@ -91,9 +114,7 @@ pub fn mma_async(
         }
         false => emitter.source(a, Type::U64, false)?,
     };
-    let scratch = emitter.register(Type::U64);
-    push(emitter, plan, list, [adds, a, b, scratch], run);
-    Ok(())
+    Ok((list, [a, b]))
 }
 
 /// The plan with the signs of A and B and their orders, which are numbers behind the operands.
@@ -135,22 +156,26 @@ fn switched(
 
 // ---- execution
 
-/// Slots: list of D and perhaps A, whether D is added to, A's descriptor or `SINK`, B's, scratch.
+/// Slots: list of D, perhaps A, perhaps metadata; whether D is added to, A's descriptor or `SINK`, B's, scratch.
 fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |cx, frame, op, mask| {
         let (plan, list) = (plan_of(frame, op), registers(frame, op));
-        let (d, a) = list.split_at(plan.d_registers());
-        let a = match op.slots[2] {
-            SINK => read_a(frame, a, (ROWS, plan.words()), plan.a),
-            _ => a_in_memory(cx, frame, op, &plan)?,
+        let (d, rest) = list.split_at(plan.d_registers());
+        let (a, metadata) = match op.slots[2] {
+            SINK => {
+                let (a, metadata) = rest.split_at(plan.a_registers());
+                (read_a(frame, a, (ROWS, plan.stored_words()), plan.a), metadata)
+            }
+            _ => (a_in_memory(cx, frame, op, &plan)?, rest),
         };
+        let places = metadata.first().map(|slot| stored_places(&plan, frame.row32(*slot)));
         let b = b_in_memory(cx, frame, op, &plan)?;
         let adds = frame.predicate(op.slots[1]) & mask != 0;
         let c = match adds {
             true => read_c(frame, d, (ROWS, plan.n), plan.d),
             false => Tile::filled(ROWS, plan.n, 0),
         };
-        write_d(frame, d, &multiply(&plan, [&a, &b, &c], None), plan.d, mask);
+        write_d(frame, d, &multiply(&plan, [&a, &b, &c], places.as_ref()), plan.d, mask);
         Ok(())
     })
 }
@@ -174,7 +199,8 @@ fn a_in_memory(
 ) -> Result<Tile<u64>, Box<Fault>> {
     let matrix = descriptor(frame, op.slots[2], FULL)?;
     let first = ROWS * (cx.warp.index as usize % 4);
-    read_matrix(cx, frame, op, (matrix, first, ROWS, plan.a_by_columns))
+    let shape = (ROWS, plan.stored_words());
+    read_matrix(cx, frame, op, (matrix, first, shape, plan.a_by_columns))
 }
 
 /// All columns of B.
@@ -185,46 +211,44 @@ fn b_in_memory(
     plan: &Plan,
 ) -> Result<Tile<u64>, Box<Fault>> {
     let matrix = descriptor(frame, op.slots[3], FULL)?;
-    read_matrix(cx, frame, op, (matrix, 0, plan.n, plan.b_by_rows))
+    read_matrix(cx, frame, op, (matrix, 0, (plan.n, plan.words()), plan.b_by_rows))
 }
 
-/// Rows of a matrix, each of 32 bytes along `k`; or, where neighbours lie across the rows
-/// (`across`, of 16-bit elements), the same from pieces of eight rows.
+/// Rows of a matrix, whose pieces lie along `k`; or, where neighbours lie across the rows (`across`, of
+/// 16-bit elements), the same from pieces of eight rows.
 fn read_matrix(
     cx: &mut Cx<'_>,
     frame: &mut Frame,
     op: &Op,
-    (matrix, first, rows, across): (Descriptor, usize, usize, bool),
+    (matrix, first, (rows, words), across): (Descriptor, usize, (usize, usize), bool),
 ) -> Result<Tile<u64>, Box<Fault>> {
-    let mut tile = Tile::filled(rows, 4 * PIECES, 0);
+    let mut tile = Tile::filled(rows, words, 0);
+    let (pieces, depth) = (words / WORDS, 2 * words);
     let addresses: Vec<u64> = match across {
-        false => (0..rows * PIECES)
-            .map(|at| matrix.along_k((first + at / PIECES) as u64, (at % PIECES) as u64))
+        false => (0..rows * pieces)
+            .map(|at| matrix.along_k((first + at / pieces) as u64, (at % pieces) as u64))
             .collect(),
-        true => (0..rows / 8 * DEPTH)
-            .map(|at| matrix.along_rows((at % DEPTH) as u64, (first / 8 + at / DEPTH) as u64))
+        true => (0..rows / 8 * depth)
+            .map(|at| matrix.along_rows((at % depth) as u64, (first / 8 + at / depth) as u64))
             .collect(),
     };
     for (batch, addresses) in addresses.chunks(LANES).enumerate() {
-        let words = read_pieces(cx, frame, op, addresses)?;
-        for (index, words) in words.iter().enumerate() {
+        let found = read_pieces(cx, frame, op, addresses)?;
+        for (index, piece) in found.iter().enumerate() {
             let at = batch * LANES + index;
             match across {
-                false => (0..4).for_each(|word| {
-                    tile.set(at / PIECES, at % PIECES * 4 + word, words[word].into());
+                false => (0..WORDS).for_each(|word| {
+                    tile.set(at / pieces, at % pieces * WORDS + word, piece[word].into());
                 }),
-                true => put_across(&mut tile, at / DEPTH, at % DEPTH, words),
+                true => put_across(&mut tile, at / depth, at % depth, piece),
             }
         }
     }
     Ok(tile)
 }
 
-/// Elements of 16 bits along `k`.
-const DEPTH: usize = 16;
-
 /// Puts a piece of eight rows' elements of one `k`.
-fn put_across(tile: &mut Tile<u64>, block: usize, k: usize, words: &[u32; 4]) {
+fn put_across(tile: &mut Tile<u64>, block: usize, k: usize, words: &[u32; WORDS]) {
     for element in 0..8 {
         let bits = u64::from(words[element / 2] >> (16 * (element % 2)) & 0xffff);
         let row = 8 * block + element;
@@ -239,7 +263,7 @@ fn read_pieces(
     frame: &mut Frame,
     op: &Op,
     addresses: &[u64],
-) -> Result<Vec<[u32; 4]>, Box<Fault>> {
+) -> Result<Vec<[u32; WORDS]>, Box<Fault>> {
     let scratch = op.slots[4];
     let mask = FULL >> (LANES - addresses.len());
     let row = std::array::from_fn(|lane| addresses.get(lane).copied().unwrap_or(0));
