@@ -4,7 +4,7 @@ use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
 use crate::exec::watch::counters::{Counting, Occupancy};
 use crate::exec::watch::race::RaceState;
-use crate::exec::watch::{Check, Checks, InitCheck};
+use crate::exec::watch::{Check, Checks, InitCheck, MemoryCheck};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
 use crate::memory::GlobalMemory;
@@ -201,7 +201,7 @@ impl Device {
         }
         let tree = ptx::parse(text)?;
         self.check(&tree)?;
-        Module::new(&tree, Arc::clone(&self.memory)).map(Arc::new)
+        Module::new(&tree, Arc::clone(&self.memory), self.profile.checks.memory).map(Arc::new)
     }
 
     fn check(&self, tree: &ast::Module) -> Result<(), LoadError> {
@@ -250,6 +250,7 @@ impl Device {
             clusters,
             workspace: workspace.address,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            tags_local: self.profile.checks.memory,
             params: &params,
             param_bytes: function.param_bytes as u64,
             multiprocessors: self.profile.multiprocessors,
@@ -283,7 +284,7 @@ impl Device {
         let own = &self.profile;
         let warps = context.threads().div_ceil(own.warp_size).max(1);
         let max_warps = own.max_threads_per_multiprocessor / own.warp_size;
-        let shared = context.shared_bytes() + RESERVED_SHARED_BYTES;
+        let shared = context.declared_shared_bytes() + RESERVED_SHARED_BYTES;
         let by_shared = u64::from(own.shared_mem_per_multiprocessor) / shared;
         let of_a_warp = registers.next_multiple_of(8) * own.warp_size;
         let by_threads = max_warps / warps;
@@ -306,6 +307,9 @@ impl Device {
         if self.profile.checks.race {
             checks.push(Box::new(self.races.check(context)));
         }
+        if self.profile.checks.memory {
+            checks.push(Box::new(MemoryCheck::new(context)));
+        }
         if self.profile.checks.init {
             checks.push(Box::new(InitCheck::new(&self.memory)));
         }
@@ -316,7 +320,7 @@ impl Device {
     fn resident_blocks(&self, context: &LaunchContext<'_>) -> usize {
         let by_threads = self.profile.max_threads_per_multiprocessor
             / context.threads().next_multiple_of(32).max(1);
-        let shared = context.shared_bytes().max(1);
+        let shared = context.declared_shared_bytes().max(1);
         let by_shared = u64::from(self.profile.shared_mem_per_multiprocessor) / shared;
         let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
         self.profile.multiprocessors as usize * blocks as usize
@@ -391,9 +395,14 @@ pub struct Global {
 }
 
 impl Module {
-    fn new(tree: &ast::Module, memory: Arc<GlobalMemory>) -> Result<Self, LoadError> {
+    fn new(
+        tree: &ast::Module,
+        memory: Arc<GlobalMemory>,
+        red_zones: bool,
+    ) -> Result<Self, LoadError> {
         let mut storage = Storage { memory, allocations: Vec::new() };
-        let linked = Linked::new(tree, &storage.memory.clone(), &mut storage.allocations)?;
+        let mut linked = Linked::new(tree, &storage.memory.clone(), &mut storage.allocations)?;
+        linked.red_zones = red_zones;
         let storage = Arc::new(storage);
         let mut functions = HashMap::new();
         let mut names = Vec::new();
@@ -511,8 +520,8 @@ impl Function {
             name: tree.name.clone(),
             params,
             param_bytes,
-            static_shared_bytes: program.shared_bytes,
-            local_bytes: info.local_bytes,
+            static_shared_bytes: program.declared_shared_bytes,
+            local_bytes: info.declared_local_bytes,
             registers: (info.rows32 + 2 * info.rows64).clamp(16, 255),
             max_threads_per_block: limit("maxntid").or(limit("reqntid")).unwrap_or(1024),
             max_cluster_rank: limit("maxclusterrank"),

@@ -180,18 +180,48 @@ pub struct Nearest {
     pub address: u64,
 }
 
+impl Nearest {
+    /// The same, of something that has a name.
+    fn beside(&self, what: &str) -> String {
+        let end = self.base.saturating_add(self.bytes);
+        let relation = if self.address < self.base {
+            format!("{} before the start of", Bytes(self.base - self.address))
+        } else if self.address >= end {
+            format!("{} past the end of", Bytes(self.address - end))
+        } else {
+            format!("{} into", Bytes(self.address - self.base))
+        };
+        format!("{relation} the {}-byte {what} at {:#x}", self.bytes, self.base)
+    }
+}
+
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = self.base.saturating_add(self.bytes);
-        if self.address < self.base {
-            write!(f, "{} before the start of", Bytes(self.base - self.address))?;
-        } else if self.address >= end {
-            write!(f, "{} past the end of", Bytes(self.address - end))?;
-        } else {
-            write!(f, "{} into", Bytes(self.address - self.base))?;
+        f.write_str(&self.beside(&self.kind.to_string()))
+    }
+}
+
+/// A thread that touched memory, and where it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accessor {
+    /// Block index.
+    pub block: [u32; 3],
+    /// Thread index.
+    pub thread: [u32; 3],
+    /// PTX line of the instruction.
+    pub ptx_line: u32,
+    /// Source line of the instruction.
+    pub source: Option<SourceLocation>,
+}
+
+impl fmt::Display for Accessor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        write!(f, "block ({bx},{by},{bz}), thread ({tx},{ty},{tz}), at ")?;
+        match &self.source {
+            Some(source) => write!(f, "{source}"),
+            None => write!(f, "PTX line {}", self.ptx_line),
         }
-        let Self { base, bytes, kind, .. } = self;
-        write!(f, " the {bytes}-byte {kind} at {base:#x}")
     }
 }
 
@@ -355,6 +385,50 @@ pub enum TrapKind {
     /// Two accesses that nothing orders.
     #[error("{0}")]
     Race(Box<Race>),
+    /// Memory between the variables of a block or a function was touched.
+    #[error("out-of-bounds {access} of {} at {address:#x}{}", Bytes(*bytes), In(*space))]
+    OutOfVariable {
+        /// Load, store or atomic.
+        access: Access,
+        /// Shared or local memory.
+        space: Space,
+        /// First byte touched.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// The variable that lies next to it.
+        variable: String,
+        /// Where that lies.
+        nearest: Nearest,
+    },
+    /// A pointer to the local memory of another thread was used.
+    #[error("address {address:#x} lies in the local memory of another thread")]
+    ForeignLocal {
+        /// The address.
+        address: u64,
+        /// Number of the thread that it belongs to, counted through the grid.
+        owner: u64,
+    },
+    /// A constant of the module was written.
+    #[error("store to the constant `{variable}` at {address:#x}")]
+    ConstantWritten {
+        /// First byte written.
+        address: u64,
+        /// Name of the variable.
+        variable: String,
+    },
+    /// A launch writes data that it reads as read-only, by `ld.global.nc`.
+    #[error("{access} at {address:#x} of data that the same launch {}", if *access == Access::Load { "writes, read as read-only" } else { "reads as read-only" })]
+    ReadOnlyWritten {
+        /// What the second of the two does.
+        access: Access,
+        /// The first byte that both touch.
+        address: u64,
+        /// Who touched it first.
+        other: Option<Box<Accessor>>,
+        /// What it lies in.
+        region: Option<Nearest>,
+    },
     /// A value that nothing ever wrote decided something.
     #[error("uninitialised value {used}")]
     Uninitialised {
@@ -407,6 +481,16 @@ impl TrapKind {
             Self::InvalidFree { why, .. } => Some(why.to_string()),
             Self::Race(race) => Some(race.cause()),
             Self::Uninitialised { .. } => self.unwritten(),
+            Self::OutOfVariable { variable, nearest, .. } => {
+                Some(nearest.beside(&format!("variable `{variable}`")))
+            }
+            Self::ForeignLocal { owner, .. } => Some(format!("that of thread {owner} of the grid")),
+            Self::ReadOnlyWritten { access, other, region, .. } => {
+                let did = if *access == Access::Load { "written" } else { "read" };
+                let other = other.as_ref().map(|other| format!("{did} by {other}"));
+                let parts = other.into_iter().chain(region.map(|region| region.to_string()));
+                Some(parts.collect::<Vec<_>>().join("; "))
+            }
             Self::StackOverflow { bytes, limit } => {
                 Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
             }

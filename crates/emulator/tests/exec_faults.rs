@@ -138,7 +138,7 @@ fn wrong_masks_barriers_calls_and_branches_are_caught() {
     assert_eq!(trap(body, 2).kind, TrapKind::InvalidBranch { index: 1, targets: 1 });
     // An address of device memory used as one of shared memory.
     let found = trap("cvta.to.shared.u64 %rd1, %rd0; ld.shared.b32 %r1, [%rd1];", 1).kind;
-    assert!(matches!(found, TrapKind::OutOfBounds { space: Space::Shared, .. }));
+    assert!(matches!(found, TrapKind::WrongSpace { space: Space::Shared, .. }));
 }
 
 #[test]

@@ -9,10 +9,14 @@ use crate::detail::Failure;
 impl From<&Trap> for Failure {
     fn from(trap: &Trap) -> Self {
         let code = match &trap.kind {
-            TrapKind::OutOfBounds { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
+            TrapKind::OutOfBounds { .. }
+            | TrapKind::OutOfVariable { .. }
+            | TrapKind::ConstantWritten { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
             TrapKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
             TrapKind::WrongSpace { space: Space::Generic, .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
-            TrapKind::WrongSpace { .. } => CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            TrapKind::WrongSpace { .. } | TrapKind::ForeignLocal { .. } => {
+                CUDA_ERROR_INVALID_ADDRESS_SPACE
+            }
             TrapKind::Assertion { .. } => CUDA_ERROR_ASSERT,
             TrapKind::InvalidBarrier { .. } | TrapKind::InvalidMask { .. } => {
                 CUDA_ERROR_ILLEGAL_INSTRUCTION

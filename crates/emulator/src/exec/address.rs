@@ -1,7 +1,7 @@
 //! From the addresses of a kernel to those of the host, with every check.
 
 use super::frame::{FULL, Frame, lanes};
-use super::{Cx, Fault, LOCAL_BASE, PARAM_BASE, SHARED_BASE, WINDOW};
+use super::{Cx, Fault, LOCAL_BASE, LOCAL_SPAN, PARAM_BASE, SHARED_BASE, WINDOW};
 use crate::fault::{Access, ClusterFault, Nearest, RegionKind, Space, TrapKind};
 use crate::memory::access;
 use crate::program::{LANES, Row64};
@@ -159,6 +159,9 @@ fn check_global(
 ) -> Result<(), Box<Fault>> {
     match cx.cursor.span(address) {
         Some((_, end)) if end - address >= u64::from(request.bytes) => Ok(()),
+        _ if address >= SHARED_BASE => {
+            Err(Fault::new(lane, TrapKind::WrongSpace { space, address }))
+        }
         _ => {
             let nearest = cx.cursor.memory().nearest(address);
             Err(request.out_of_bounds(lane, space, address, nearest))
@@ -277,6 +280,9 @@ fn cluster_by_lane(
     Ok(())
 }
 
+/// An offset so large was meant as an address of another space, unless it is just below zero.
+const FARTHEST: u64 = 1 << 32;
+
 /// The fault of the first lane that is outside a region.
 #[cold]
 fn outside(
@@ -291,6 +297,18 @@ fn outside(
         address >= base && address <= end && end - address >= u64::from(request.bytes)
     };
     let lane = lanes(request.mask).find(|lane| !fits(at[*lane])).unwrap_or(0);
+    if base == 0
+        && kind != RegionKind::Param
+        && (FARTHEST..FARTHEST.wrapping_neg()).contains(&at[lane])
+    {
+        let window = if space == Space::Shared { SHARED_BASE } else { LOCAL_BASE };
+        // What lies before the window was a generic address of something else.
+        let address = match at[lane] >> 63 {
+            0 => at[lane],
+            _ => at[lane].wrapping_add(window),
+        };
+        return Fault::new(lane, TrapKind::WrongSpace { space, address });
+    }
     let nearest = Nearest { base, bytes, kind, address: at[lane] };
     request.out_of_bounds(lane, space, at[lane], Some(nearest))
 }
@@ -321,19 +339,62 @@ fn local(
     window: u64,
 ) -> Result<(), Box<Fault>> {
     if !request.fits(window, window + frame.local_end) {
-        return Err(outside(
-            request,
-            at,
-            RegionKind::Local,
-            Local::SPACE,
-            (window, frame.local_end),
-        ));
+        return Err(outside_local(cx, frame, request, at, window));
     }
     let (base, stride) = (cx.warp.local.as_ptr() as u64, cx.warp.local_stride);
     for (lane, address) in at.iter_mut().enumerate() {
         *address = address.wrapping_sub(window).wrapping_add(base + stride * lane as u64);
     }
     Ok(())
+}
+
+/// An address outside a thread's local memory is perhaps one of another thread's.
+#[cold]
+fn outside_local(
+    cx: &Cx<'_>,
+    frame: &Frame,
+    request: &Request,
+    at: &Row64,
+    window: u64,
+) -> Box<Fault> {
+    let foreign = |lane: &usize| {
+        let own = cx.local_window(*lane);
+        let address = at[*lane].wrapping_add(own - LOCAL_BASE);
+        let owner = address / LOCAL_SPAN;
+        let other = owner > 0 && address < WINDOW && owner != (own - LOCAL_BASE) / LOCAL_SPAN;
+        other.then(|| (*lane, LOCAL_BASE + address, owner - 1))
+    };
+    let found = match window == 0 && cx.launch.tags_local {
+        true => lanes(request.mask).find_map(|lane| foreign(&lane)),
+        false => None,
+    };
+    match found {
+        Some((lane, address, owner)) => Fault::new(lane, TrapKind::ForeignLocal { address, owner }),
+        None => {
+            // The offset of what was no local address at all is taken back by the lane's own window.
+            let own = |lane: usize| at[lane].wrapping_add(cx.local_window(lane) - LOCAL_BASE);
+            let untagged =
+                std::array::from_fn(|lane| if at[lane] >> 63 == 0 { at[lane] } else { own(lane) });
+            outside(request, &untagged, RegionKind::Local, Local::SPACE, (window, frame.local_end))
+        }
+    }
+}
+
+/// A generic address of local memory, which has to be the lane's own.
+fn own_local(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    request: &Request,
+    at: &mut Row64,
+    lane: usize,
+) -> Result<(), Box<Fault>> {
+    let (window, address) = (cx.local_window(lane), at[lane]);
+    let owner = (address - LOCAL_BASE) / LOCAL_SPAN;
+    if cx.launch.tags_local && owner > 0 && owner != (window - LOCAL_BASE) / LOCAL_SPAN {
+        let owner = owner - 1;
+        return Err(Fault::new(lane, TrapKind::ForeignLocal { address, owner }));
+    }
+    local(cx, frame, request, at, window)
 }
 
 /// A kernel's parameters: addresses are offsets.
@@ -436,7 +497,7 @@ fn generic_by_lane(
         match address {
             0..SHARED_BASE => check_global(cx, &one, address, lane, Space::Global)?,
             SHARED_BASE..LOCAL_BASE => cluster(cx, &one, &mut row, SHARED_BASE)?,
-            LOCAL_BASE..PARAM_BASE => local(cx, frame, &one, &mut row, LOCAL_BASE)?,
+            LOCAL_BASE..PARAM_BASE => own_local(cx, frame, &one, &mut row, lane)?,
             _ => param(cx, &one, &mut row, PARAM_BASE)?,
         }
         at[lane] = row[lane];

@@ -125,6 +125,8 @@ pub struct LaunchContext<'m> {
     pub workspace: u64,
     /// Dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Whether generic addresses of local memory tell whose it is.
+    pub tags_local: bool,
     /// The kernel's parameters, padded to words.
     pub params: &'m [AtomicU64],
     /// Their length in bytes.
@@ -149,7 +151,12 @@ impl LaunchContext<'_> {
         self.block.iter().product()
     }
 
-    /// Bytes of shared memory of a block.
+    /// Bytes of shared memory of a block, as a GPU would count them.
+    pub fn declared_shared_bytes(&self) -> u64 {
+        u64::from(self.program.declared_shared_bytes) + u64::from(self.dynamic_shared_bytes)
+    }
+
+    /// Bytes of shared memory of a block, red zones among them.
     pub fn shared_bytes(&self) -> u64 {
         u64::from(self.program.shared_bytes) + u64::from(self.dynamic_shared_bytes)
     }
@@ -182,6 +189,23 @@ impl Seen {
     #[inline(always)]
     pub fn wrote(&mut self) {
         self.times = 0;
+    }
+}
+
+/// Bytes of local memory that the addresses of one thread have room for.
+pub const LOCAL_SPAN: u64 = 1 << 24;
+/// Threads that can be told apart by the generic addresses of their local memory.
+const LOCAL_OWNERS: u64 = (1 << 23) - 1;
+
+impl Cx<'_> {
+    /// First generic address of the local memory of a lane.
+    pub fn local_window(&self, lane: usize) -> u64 {
+        if !self.launch.tags_local {
+            return LOCAL_BASE;
+        }
+        let thread = u64::from(self.warp.index * 32) + lane as u64;
+        let number = self.block.number * u64::from(self.launch.threads()) + thread;
+        LOCAL_BASE + (1 + number % LOCAL_OWNERS) * LOCAL_SPAN
     }
 }
 

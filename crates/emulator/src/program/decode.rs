@@ -16,7 +16,7 @@ use crate::ptx::ast::{Function, Statement, Variable};
 pub fn decode(linked: &Linked<'_>, name: &str) -> Result<Program, LoadError> {
     let mut emitter = Emitter::new(linked);
     emitter.program.name = name.to_owned();
-    emitter.program.constants = linked.constants.clone();
+    emitter.program.constant_variables = linked.constant_variables.clone();
     emitter.function(name)?;
     for stored in &linked.stored {
         emitter.function(stored)?;
@@ -144,7 +144,7 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
         "param" => return frame_param(emitter, variable).map(|_| ()),
         "local" => {
             let (bytes, align) = layout::size(variable)?;
-            Symbol::Place(emitter.place_local(bytes, align)?, bytes)
+            Symbol::Place(emitter.place_local(&variable.name, bytes, align)?, bytes)
         }
         "shared" => {
             let key = format!(

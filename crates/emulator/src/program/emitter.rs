@@ -6,8 +6,8 @@ use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::{Scope, Symbol};
 use super::{
-    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, Op, Part, Passed, Piece, Program, Rule, SINK,
-    SharedVariable, Span,
+    ALWAYS, CONSTANT, Effect, FunctionInfo, LANES, LocalVariable, Op, Part, Passed, Piece, Program,
+    Rule, SINK, SharedVariable, Span,
 };
 use crate::exec::Handler;
 use crate::fault::LoadError;
@@ -23,6 +23,11 @@ pub enum ParamHome {
     /// That of the frame.
     Frame,
 }
+
+/// The least distance between variables where there are red zones.
+const RED_ZONE: u32 = 32;
+/// Red zones move a variable of shared memory by multiples of this.
+const SHARED_UNIT: u32 = 128;
 
 /// A branch whose target is not known yet.
 struct Fixup {
@@ -68,6 +73,8 @@ pub struct Emitter<'m> {
     functions: HashMap<String, u32>,
     shared: HashMap<String, u32>,
     shared_end: u32,
+    /// The same without red zones.
+    shared_plain_end: u32,
     dynamic_align: u32,
     dynamic32: Vec<(u32, i64)>,
     dynamic64: Vec<(u32, i64)>,
@@ -106,6 +113,7 @@ impl<'m> Emitter<'m> {
             functions: HashMap::new(),
             shared: HashMap::new(),
             shared_end: 0,
+            shared_plain_end: 0,
             dynamic_align: 16,
             dynamic32: Vec::new(),
             dynamic64: Vec::new(),
@@ -433,23 +441,41 @@ impl<'m> Emitter<'m> {
         if let Some(offset) = self.shared.get(key) {
             return Ok(Symbol::Place(Base::Shared(*offset), bytes));
         }
-        let offset = self.shared_end.next_multiple_of(align);
-        let end = u64::from(offset) + bytes;
-        if end > MAX_SHARED_BYTES {
+        let plain = self.shared_plain_end.next_multiple_of(align);
+        if u64::from(plain) + bytes > MAX_SHARED_BYTES {
             return Err(self.invalid("too much shared memory"));
         }
-        self.shared_end = end as u32;
+        let offset = self.beyond_red_zone(plain, align);
+        self.shared_plain_end = plain + bytes as u32;
+        self.shared_end = offset + bytes as u32;
         self.shared.insert(key.to_owned(), offset);
         let name = variable.name.clone();
         self.program.shared_variables.push(SharedVariable { name, offset, bytes: bytes as u32 });
         Ok(Symbol::Place(Base::Shared(offset), bytes))
     }
 
+    /// Where what would lie at `plain` comes to lie: the same without red zones, else behind one, and
+    /// aligned as luckily.
+    fn beyond_red_zone(&self, plain: u32, align: u32) -> u32 {
+        if !self.linked.red_zones || self.shared_end == 0 {
+            return plain;
+        }
+        let unit = align.max(SHARED_UNIT);
+        let low = self.shared_end + RED_ZONE;
+        low + (plain % unit + unit - low % unit) % unit
+    }
+
     /// Gives a local variable its place in the frame.
-    pub fn place_local(&mut self, bytes: u64, align: u32) -> Result<Base, LoadError> {
-        let offset = self.info.local_bytes.next_multiple_of(u64::from(align));
-        self.info.local_bytes = offset + bytes;
-        match self.info.local_bytes > MAX_LOCAL_BYTES {
+    pub fn place_local(&mut self, name: &str, bytes: u64, align: u32) -> Result<Base, LoadError> {
+        let align = u64::from(align);
+        let offset = self.info.local_bytes.next_multiple_of(align);
+        let zone = if self.linked.red_zones { u64::from(RED_ZONE) } else { 0 };
+        self.info.local_bytes = offset + bytes + zone;
+        let declared = self.info.declared_local_bytes.next_multiple_of(align) + bytes;
+        self.info.declared_local_bytes = declared;
+        let name = name.to_owned();
+        self.info.locals.push(LocalVariable { name, offset, bytes });
+        match declared > MAX_LOCAL_BYTES {
             true => Err(self.invalid("too much local memory")),
             false => Ok(Base::Local(offset)),
         }
@@ -561,10 +587,11 @@ impl<'m> Emitter<'m> {
 
     /// Ends the program: dynamic shared memory gets its place.
     pub fn finish(mut self) -> Program {
-        self.program.shared_bytes = match self.dynamic32.is_empty() && self.dynamic64.is_empty() {
-            true => self.shared_end,
-            false => self.shared_end.next_multiple_of(self.dynamic_align),
-        };
+        let is_dynamic = !self.dynamic32.is_empty() || !self.dynamic64.is_empty();
+        let align = if is_dynamic { self.dynamic_align } else { 1 };
+        let plain = self.shared_plain_end.next_multiple_of(align);
+        self.program.declared_shared_bytes = plain;
+        self.program.shared_bytes = self.beyond_red_zone(plain, align);
         let start = i64::from(self.program.shared_bytes);
         for (row, offset) in self.dynamic32 {
             self.program.constants32[row as usize] = [(start + offset) as u32; LANES];

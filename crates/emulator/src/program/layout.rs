@@ -1,5 +1,6 @@
 //! Module-scope variables: their sizes, addresses and initial bytes.
 
+use super::Constant;
 use crate::fault::LoadError;
 use crate::isa::Type;
 use crate::memory::GlobalMemory;
@@ -34,8 +35,6 @@ pub struct Linked<'a> {
     pub files: HashMap<u32, String>,
     /// Global and constant variables.
     pub globals: HashMap<String, Place>,
-    /// First bytes of constant variables, and the bytes behind them.
-    pub constants: Vec<(u64, u64)>,
     /// Shared variables of the module.
     pub shared: HashMap<String, &'a Variable>,
     /// Functions with a body.
@@ -46,6 +45,10 @@ pub struct Linked<'a> {
     pub prototypes: HashSet<String>,
     /// Functions whose addresses lie in initialised memory.
     pub stored: Vec<String>,
+    /// Variables of constant memory.
+    pub constant_variables: Vec<Constant>,
+    /// Whether variables of shared and local memory get red zones.
+    pub red_zones: bool,
 }
 
 impl<'a> Linked<'a> {
@@ -63,10 +66,11 @@ impl<'a> Linked<'a> {
             let (size_bytes, _) = size(variable)?;
             let address = allocate(memory, size_bytes, variable)?;
             allocations.push(address);
-            linked.globals.insert(variable.name.clone(), Place { address, size_bytes });
             if variable.space == "const" {
-                linked.constants.push((address, address + size_bytes));
+                let (name, bytes) = (variable.name.clone(), size_bytes);
+                linked.constant_variables.push(Constant { name, address, bytes });
             }
+            linked.globals.insert(variable.name.clone(), Place { address, size_bytes });
         }
         for variable in variables(module).filter(|variable| is_stored(variable)) {
             linked.fill(variable, memory)?;
@@ -78,12 +82,13 @@ impl<'a> Linked<'a> {
         let mut linked = Self {
             files: HashMap::new(),
             globals: HashMap::new(),
-            constants: Vec::new(),
             shared: HashMap::new(),
             functions: HashMap::new(),
             code: HashMap::new(),
             prototypes: HashSet::new(),
             stored: Vec::new(),
+            constant_variables: Vec::new(),
+            red_zones: false,
         };
         for item in &module.items {
             linked.name(item)?;

@@ -98,8 +98,12 @@ pub struct FunctionInfo {
     pub rows64: u32,
     /// Predicates.
     pub predicates: u32,
-    /// Bytes of local memory in a frame.
+    /// Bytes of local memory in a frame, red zones among them.
     pub local_bytes: u64,
+    /// The same without red zones.
+    pub declared_local_bytes: u64,
+    /// The variables that lie there.
+    pub locals: Vec<LocalVariable>,
     /// Rows of parameter memory: returned values, parameters, then those of calls.
     pub param_rows: u32,
     /// Where its returned values lie.
@@ -154,12 +158,36 @@ pub struct Program {
     pub tables: Vec<Vec<u32>>,
     /// Function that an address names.
     pub code: HashMap<u64, u32>,
-    /// First bytes of the module's constants, and the bytes behind them.
-    pub constants: Vec<(u64, u64)>,
-    /// Bytes of static shared memory.
+    /// Bytes of static shared memory, red zones among them.
     pub shared_bytes: u32,
+    /// The same without red zones, as a GPU would have it.
+    pub declared_shared_bytes: u32,
+    /// Variables of constant memory that the module has.
+    pub constant_variables: Vec<Constant>,
     /// The variables that lie in it, in ascending order.
     pub shared_variables: Vec<SharedVariable>,
+}
+
+/// A variable of constant memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// Its name in the PTX.
+    pub name: String,
+    /// First byte in device memory.
+    pub address: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// A variable of a function's local memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalVariable {
+    /// Its name in the PTX.
+    pub name: String,
+    /// First byte in the frame.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
 }
 
 /// A variable of static shared memory.
@@ -176,7 +204,7 @@ pub struct SharedVariable {
 impl Program {
     /// True for an address of one of the module's constants.
     pub fn is_const(&self, address: u64) -> bool {
-        self.constants.iter().any(|(base, end)| (*base..*end).contains(&address))
+        self.constant_variables.iter().any(|own| address.wrapping_sub(own.address) < own.bytes)
     }
 
     /// The source line of an operation.

@@ -201,8 +201,17 @@ fn window(modifiers: &Modifiers<'_>) -> Option<u64> {
     })
 }
 
-/// `cvta`: an address of a space to a generic one.
+/// `cvta`: an address of a space to a generic one. That of local memory is each lane's own.
 pub fn cvta(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn local(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let row = frame.row64(op.slots[1]);
+        let out = std::array::from_fn(|lane| row[lane].wrapping_add(cx.local_window(lane)));
+        frame.write::<u64>(op.slots[0], &out, mask);
+        Ok(Flow::Next)
+    }
+    if modifiers.has("local") {
+        return Some((local as Handler).into());
+    }
     let run = lanes!(op; u64 = |a: u64| a.wrapping_add(op.imm));
     Some(Pick::with(run, window(modifiers)?))
 }
@@ -210,6 +219,15 @@ pub fn cvta(modifiers: &Modifiers<'_>) -> Option<Pick> {
 /// `cvta.to`: a generic address to one of a space. A compiler may move it before the test that the
 /// address lies there, so one that does not is only found when it is used.
 pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
+    fn local(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        let row = frame.row64(op.slots[1]);
+        let out = std::array::from_fn(|lane| row[lane].wrapping_sub(cx.local_window(lane)));
+        frame.write::<u64>(op.slots[0], &out, mask);
+        Ok(Flow::Next)
+    }
+    if modifiers.has("local") {
+        return Some((local as Handler).into());
+    }
     let run = lanes!(op; u64 = |a: u64| a.wrapping_sub(op.imm));
     Some(Pick::with(run, window(modifiers)?))
 }

@@ -85,9 +85,9 @@ pub fn find(name: &str) -> Option<Special> {
         "%envreg1" => uniform!(|cx, _op| (cx.launch.workspace >> 32) as u32),
         "%envreg2" => uniform!(|cx, _op| cx.launch.workspace as u32),
         "%dynamic_smem_size" => uniform!(|cx, _op| cx.launch.dynamic_shared_bytes),
-        "%total_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
+        "%total_smem_size" => uniform!(|cx, _op| cx.launch.declared_shared_bytes() as u32),
         // The emulator reserves no shared memory, so that of the kernel is all there is.
-        "%aggr_smem_size" => uniform!(|cx, _op| cx.launch.shared_bytes() as u32),
+        "%aggr_smem_size" => uniform!(|cx, _op| cx.launch.declared_shared_bytes() as u32),
         "%current_graph_exec" => uniform!(wide | _cx | 0),
         _ if is_empty(name) => uniform!(|_cx, _op| 0),
         _ if is_wide_and_empty(name) => uniform!(wide | _cx | 0),

@@ -9,11 +9,14 @@
 mod checks;
 pub mod counters;
 mod init;
+mod memory;
 pub mod race;
+mod readonly;
 mod spans;
 
 pub use checks::Checks;
 pub use init::InitCheck;
+pub use memory::MemoryCheck;
 
 use super::copies::Completion;
 use super::frame::Frame;
