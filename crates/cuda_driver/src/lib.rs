@@ -14,6 +14,7 @@
 //! gives. Where that is this front itself as a shared library (see `crates/libcuda`), it is passed
 //! over.
 //!
+//! `FERROWARP_EMULATOR_DEVICES` (1 to 16) says how many devices the emulator has, and
 //! `FERROWARP_EMULATOR_MEMORY` (bytes, or with a suffix `K`, `M` or `G`) sizes the emulated
 //! device's memory. What its kernels are checked for, and in which order their blocks and warps run:
 //!

@@ -181,12 +181,10 @@ driver_functions! {
         cuCtxSetLimit(limit: c_int, value: usize);
         cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>);
         cuCtxSynchronize();
-        cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext);
-        cuCtxSynchronize_v2(context: CUcontext);
         cuCtxGetId(context: CUcontext, id: Out<u64>);
         cuCtxSetFlags(flags: c_uint);
         cuCtxResetPersistingL2Cache();
-        cuCtxGetExecAffinity(affinity: Out<c_void>, kind: c_int);
+        cuCtxGetExecAffinity(affinity: Out<[c_uint; 2]>, kind: c_int);
     }
     peer {
         cuDeviceCanAccessPeer(can: Out<c_int>, device: CUdevice, peer: CUdevice);
@@ -300,6 +298,14 @@ driver_functions! {
             options: In<c_int>,
             values: Out<*mut c_void>,
         ) => real::module::link_add_data;
+        cuLinkAddFile_v2(
+            state: CUlinkState,
+            kind: c_int,
+            path: In<c_char>,
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+        );
         cuLinkComplete(state: CUlinkState, image: Out<*mut c_void>, len: Out<usize>);
         cuLinkDestroy(state: CUlinkState);
     }
@@ -410,6 +416,29 @@ driver_functions! {
         cuDeviceGetGraphMemAttribute(device: CUdevice, id: c_int, value: Out<c_void>);
         cuDeviceSetGraphMemAttribute(device: CUdevice, id: c_int, value: In<c_void>);
         cuDeviceGraphMemTrim(device: CUdevice);
+    }
+    virtual_memory {
+        cuMemAddressReserve(
+            address: Out<CUdeviceptr>,
+            bytes: usize,
+            align: usize,
+            wish: CUdeviceptr,
+            flags: u64,
+        );
+        cuMemAddressFree(address: CUdeviceptr, bytes: usize);
+        cuMemCreate(handle: Out<u64>, bytes: usize, prop: In<AllocationProp>, flags: u64);
+        cuMemRelease(handle: u64);
+        cuMemRetainAllocationHandle(handle: Out<u64>, address: HostPtr);
+        cuMemGetAllocationPropertiesFromHandle(prop: Out<AllocationProp>, handle: u64);
+        cuMemGetAllocationGranularity(
+            bytes: Out<usize>,
+            prop: In<AllocationProp>,
+            option: c_int,
+        );
+        cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: u64, flags: u64);
+        cuMemUnmap(address: CUdeviceptr, bytes: usize);
+        cuMemSetAccess(address: CUdeviceptr, bytes: usize, list: In<MemAccess>, count: usize);
+        cuMemGetAccess(flags: Out<u64>, location: In<MemLocation>, address: CUdeviceptr);
     }
     pointer {
         cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
@@ -993,6 +1022,81 @@ driver_functions! {
         cuGraphReleaseUserObject(graph: CUobject, object: CUobject, count: c_uint);
     }
     unsupported {
+        cuDeviceGetLuid(luid: Out<c_char>, node_mask: Out<c_uint>, device: CUdevice);
+        cuDeviceGetNvSciSyncAttributes(list: HostPtr, device: CUdevice, flags: c_int);
+        cuFlushGPUDirectRDMAWrites(target: c_int, scope: c_int);
+        cuIpcGetEventHandle(handle: Out<[u8; 64]>, event: CUevent);
+        cuIpcGetMemHandle(handle: Out<[u8; 64]>, address: CUdeviceptr);
+        cuIpcCloseMemHandle(address: CUdeviceptr);
+        cuMemExportToShareableHandle(
+            shareable: HostPtr,
+            handle: u64,
+            kind: c_int,
+            flags: u64,
+        );
+        cuMemImportFromShareableHandle(handle: Out<u64>, shareable: HostPtr, kind: c_int);
+        cuMemGetHandleForAddressRange(
+            handle: HostPtr,
+            address: CUdeviceptr,
+            bytes: usize,
+            kind: c_int,
+            flags: u64,
+        );
+        cuMemPoolExportToShareableHandle(
+            handle: HostPtr,
+            pool: CUobject,
+            kind: c_int,
+            flags: u64,
+        );
+        cuMemPoolImportFromShareableHandle(
+            pool: Out<CUobject>,
+            handle: HostPtr,
+            kind: c_int,
+            flags: u64,
+        );
+        cuMemPoolExportPointer(data: Out<[u8; 64]>, address: CUdeviceptr);
+        cuMemPoolImportPointer(address: Out<CUdeviceptr>, pool: CUobject, data: In<[u8; 64]>);
+        cuImportExternalSemaphore(semaphore: Out<CUobject>, descriptor: In<c_void>);
+        cuDestroyExternalSemaphore(semaphore: CUobject);
+        cuExternalMemoryGetMappedMipmappedArray(
+            array: Out<CUobject>,
+            memory: CUobject,
+            descriptor: In<c_void>,
+        );
+        cuArrayGetSparseProperties(properties: Out<c_void>, array: CUobject);
+        cuArrayGetPlane(plane: Out<CUobject>, array: CUobject, index: c_uint);
+        cuMipmappedArrayCreate(
+            array: Out<CUobject>,
+            descriptor: In<Array3DDescriptor>,
+            n_levels: c_uint,
+        );
+        cuMipmappedArrayDestroy(array: CUobject);
+        cuMipmappedArrayGetLevel(level: Out<CUobject>, array: CUobject, number: c_uint);
+        cuMulticastCreate(handle: Out<u64>, prop: In<c_void>);
+        cuMulticastAddDevice(handle: u64, device: CUdevice);
+        cuMulticastGetGranularity(bytes: Out<usize>, prop: In<c_void>, option: c_int);
+        cuMulticastUnbind(handle: u64, device: CUdevice, offset: usize, bytes: usize);
+        cuGreenCtxCreate(
+            context: Out<CUobject>,
+            resource: CUobject,
+            device: CUdevice,
+            flags: c_uint,
+        );
+        cuGreenCtxDestroy(context: CUobject);
+        cuCtxFromGreenCtx(context: Out<CUcontext>, green: CUobject);
+        cuDeviceGetDevResource(device: CUdevice, resource: Out<c_void>, kind: c_int);
+        cuCtxGetDevResource(context: CUcontext, resource: Out<c_void>, kind: c_int);
+        cuCoredumpGetAttribute(attribute: c_int, value: Out<c_void>, bytes: Out<usize>);
+        cuCoredumpGetAttributeGlobal(attribute: c_int, value: Out<c_void>, bytes: Out<usize>);
+        cuCoredumpSetAttribute(attribute: c_int, value: HostPtr, bytes: Out<usize>);
+        cuCoredumpSetAttributeGlobal(attribute: c_int, value: HostPtr, bytes: Out<usize>);
+        cuGraphConditionalHandleCreate(
+            handle: Out<u64>,
+            graph: CUobject,
+            context: CUcontext,
+            default: c_uint,
+            flags: c_uint,
+        );
         cuImportExternalMemory(memory: Out<CUobject>, descriptor: In<c_void>);
         cuExternalMemoryGetMappedBuffer(
             address: Out<CUdeviceptr>,

@@ -14,6 +14,7 @@ use cust::event::{Event, EventFlags, EventStatus};
 use cust::function::{BlockSize, FunctionAttribute, GridSize};
 use cust::launch;
 use cust::link::Linker;
+use cust::memory::array::{ArrayFormat, ArrayObject};
 use cust::memory::{
     AsyncCopyDestination, CopyDestination, DeviceBox, DeviceBuffer, LockedBuffer, UnifiedBox,
     UnifiedBuffer, mem_get_info,
@@ -210,5 +211,24 @@ fn errors_have_words() -> Tested {
     assert!(CudaError::IllegalAddress.to_string().len() > 5);
     let block = DeviceBuffer::<u8>::from_slice(&[1, 2, 3])?;
     drop(block);
+    Ok(())
+}
+
+#[test]
+fn arrays_take_and_give_their_elements() -> Tested {
+    let (_context, _stream) = start()?;
+    let mut line = ArrayObject::new_1d(37, ArrayFormat::U32, 1)?;
+    let values: Vec<u32> = (0..37).collect();
+    let mut back = vec![0_u32; 37];
+    line.copy_from(&values)?;
+    line.copy_to(&mut back)?;
+    assert_eq!(back, values);
+    let mut picture = ArrayObject::new_2d([7, 5], ArrayFormat::U32, 1)?;
+    let values: Vec<u32> = (0..35).collect();
+    let mut back = vec![0_u32; 35];
+    picture.copy_from(&values)?;
+    picture.copy_to(&mut back)?;
+    assert_eq!(back, values);
+    assert_eq!(picture.descriptor()?.dims(), [7, 5, 0]);
     Ok(())
 }

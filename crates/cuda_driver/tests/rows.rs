@@ -351,3 +351,168 @@ fn garbage_handles_are_refused() {
         assert_eq!(code!(cuCtxSetCurrent(garbage)), CUDA_ERROR_INVALID_CONTEXT);
     });
 }
+
+const GRID: &str = include_str!("common/grid.ptx");
+
+/// Without an end of its own, that kernel runs on one stream while another stream's faults.
+#[test]
+fn a_fault_ends_what_other_streams_run() {
+    // All is loaded before the kernel runs: NVIDIA's driver would wait for it.
+    let set = [("CUDA_MODULE_LOADING", "EAGER")];
+    in_child_with("a_fault_ends_what_other_streams_run", &set, || {
+        context();
+        let waiting = function(try_load(GRID).unwrap(), "await");
+        let stop = function(load(), "stop");
+        let (first, second, words) = (stream(1), stream(1), alloc(8));
+        ok!(cuMemsetD32_v2(words, 0, 2));
+        let out = words + 4;
+        assert_eq!(launch(waiting, first, &[host(&words), host(&out)]), 0);
+        assert_eq!(launch(stop, second, &[]), 0);
+        assert_eq!(code!(cuStreamSynchronize(second)), CUDA_ERROR_LAUNCH_FAILED);
+        assert_eq!(code!(cuStreamSynchronize(first)), CUDA_ERROR_LAUNCH_FAILED);
+    });
+}
+
+/// A GPU waits for ever, or lets it pass: the emulator says who waits where.
+#[test]
+fn a_barrier_that_half_the_block_reaches_is_caught_by_the_emulator() {
+    let name = "a_barrier_that_half_the_block_reaches_is_caught_by_the_emulator";
+    in_child(name, || {
+        force_emulator();
+        context();
+        let half = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry half()\n{\n\
+             .reg .pred %p;\n.reg .b32 %r<2>;\nmov.u32 %r1, %tid.x;\n\
+             setp.ge.u32 %p, %r1, 32;\n@%p bra WAIT;\n\
+             bar.sync 1;\nret;\nWAIT: bar.sync 0;\nret;\n}\n";
+        let kernel = function(try_load(half).unwrap(), "half");
+        assert_eq!(launch_sized(kernel, [1; 3], [64, 1, 1], 0, NULL, &[]), 0);
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_LAUNCH_FAILED);
+        let text = take_detail().unwrap().text;
+        assert!(text.contains("deadlock") && text.contains("barrier"), "{text}");
+    });
+}
+
+#[test]
+fn a_missing_kernel_is_500_and_names_those_that_are_there() {
+    context();
+    let module = load();
+    let (name, mut kernel) = (std::ffi::CString::new("absent").unwrap(), null_mut());
+    let code = code!(cuModuleGetFunction(Out::from(&mut kernel), module, c_text(&name)));
+    assert_eq!(code, CUDA_ERROR_NOT_FOUND);
+    if on_emulator() {
+        let text = take_detail().unwrap().text;
+        assert!(text.contains("`absent`") && text.contains("vecadd"), "{text}");
+    }
+}
+
+#[test]
+fn a_context_that_was_reset_is_709_until_another_is_current() {
+    in_child("a_context_that_was_reset_is_709_until_another_is_current", || {
+        context();
+        let block = alloc(256);
+        ok!(cuDevicePrimaryCtxReset_v2(0));
+        let mut address = 0;
+        let codes = [
+            code!(cuMemAlloc_v2(Out::from(&mut address), 256)),
+            code!(cuMemFree_v2(block)),
+            code!(cuCtxSynchronize()),
+        ];
+        assert_eq!(codes, [CUDA_ERROR_CONTEXT_IS_DESTROYED; 3]);
+        context();
+        alloc(256);
+    });
+}
+
+#[test]
+fn a_broken_reload_leaves_the_loaded_module() {
+    context();
+    let (module, cell) = (load(), alloc(4));
+    let kernel = function(module, "store");
+    for broken in ["", "garbage", ".version 7.0\n.target sm_70\n.visible .entry ("] {
+        assert!(try_load(broken).is_err(), "{broken}");
+        assert_eq!(launch(kernel, NULL, &[host(&cell), host(&3_u32)]), 0);
+    }
+    assert_eq!(read_u32(cell), 3);
+}
+
+/// Pinned memory that a copy still reads is not given back under its feet.
+#[test]
+fn freeing_pinned_memory_waits_for_a_copy_in_flight() {
+    context();
+    let (stream, bytes) = (stream(1), 8 << 20);
+    let (block, mut pinned) = (alloc(bytes), null_mut());
+    ok!(cuMemAllocHost_v2(Out::from(&mut pinned), bytes));
+    // SAFETY: bytes that the driver just gave.
+    unsafe { std::ptr::write_bytes(pinned.cast::<u8>(), 7, bytes) };
+    ok!(cuMemcpyHtoDAsync_v2(block, HostPtr(pinned), bytes, stream));
+    ok!(cuMemFreeHost(HostPtr(pinned)));
+    ok!(cuStreamSynchronize(stream));
+    assert_eq!(read_u32(block + bytes as u64 - 4), 0x0707_0707);
+    ok!(cuMemFree_v2(block));
+}
+
+/// A buffer that a kernel still writes is not given back under its feet.
+#[test]
+fn freeing_memory_waits_for_a_kernel_in_flight() {
+    context();
+    let (kernel, block) = (function(load(), "store"), alloc(4096));
+    for value in 0..32_u32 {
+        assert_eq!(launch(kernel, NULL, &[host(&block), host(&value)]), 0);
+    }
+    ok!(cuMemFree_v2(block));
+    ok!(cuCtxSynchronize());
+}
+
+/// More than 2^32 bytes: addresses and counts are not cut to 32 bits.
+#[test]
+fn more_than_four_gigabytes_are_addressed() {
+    context();
+    let bytes = (1_usize << 32) + 17;
+    let block = alloc(bytes);
+    let last = block + (1 << 32) + 12;
+    let last = last & !3;
+    assert_eq!(launch(function(load(), "store"), NULL, &[host(&last), host(&0xabcd_u32)]), 0);
+    assert_eq!(read_u32(last), 0xabcd);
+    ok!(cuMemFree_v2(block));
+}
+
+#[test]
+fn a_kernel_with_too_much_for_its_block_is_refused() {
+    context();
+    let small = KERNELS
+        .replace(".visible .entry nothing()\n{", ".visible .entry nothing() .maxntid 64, 1, 1\n{");
+    let kernel = function(try_load(&small).unwrap(), "nothing");
+    let code = launch_sized(kernel, [1; 3], [65, 1, 1], 0, NULL, &[]);
+    assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(launch_sized(kernel, [1; 3], [64, 1, 1], 0, NULL, &[]), 0);
+    ok!(cuCtxSynchronize());
+}
+
+/// The endless kernel of a program: a limit ends it, where the environment sets one.
+#[test]
+fn an_endless_kernel_is_702_where_the_fuel_is_limited() {
+    let name = "an_endless_kernel_is_702_where_the_fuel_is_limited";
+    let set = [("FERROWARP_DEVICE", "emulator"), ("FERROWARP_FUEL", "100000")];
+    in_child_with(name, &set, || {
+        context();
+        let endless = ".version 7.0\n.target sm_70\n.address_size 64\n\
+             .visible .entry endless()\n{\nAGAIN:\nbra AGAIN;\n}\n";
+        let kernel = function(try_load(endless).unwrap(), "endless");
+        assert_eq!(launch(kernel, NULL, &[]), 0);
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_LAUNCH_TIMEOUT);
+    });
+}
+
+#[test]
+fn a_stack_that_overflows_is_caught() {
+    in_child("a_stack_that_overflows_is_caught", || {
+        force_emulator();
+        context();
+        let deep = ".version 7.0\n.target sm_70\n.address_size 64\n\
+             .func down()\n{\n.local .align 4 .b8 room[65536];\ncall.uni down;\nret;\n}\n\
+             .visible .entry fall()\n{\ncall.uni down;\nret;\n}\n";
+        let kernel = function(try_load(deep).unwrap(), "fall");
+        assert_eq!(launch(kernel, NULL, &[]), 0);
+        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_HARDWARE_STACK_ERROR);
+    });
+}

@@ -102,7 +102,7 @@ impl Profile {
             registers_per_block: 65536,
             clock_khz: 1_980_000,
             memory_clock_khz: 3_201_000,
-            memory_bus_width: 6144,
+            memory_bus_width: 6016,
             l2_cache_bytes: 60 << 20,
             constant_memory_bytes: 65536,
             total_memory_bytes: 16 << 30,
@@ -144,6 +144,7 @@ pub struct Device {
     launches: AtomicU64,
     races: RaceState,
     counts: AtomicBool,
+    halted: AtomicBool,
 }
 
 impl Device {
@@ -167,7 +168,13 @@ impl Device {
         let (memory, system) = (Arc::new(memory), System::default());
         let races = RaceState::default();
         let (launches, counts) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { profile, memory, system, launches, races, counts })
+        let halted = AtomicBool::new(false);
+        Arc::new(Self { profile, memory, system, launches, races, counts, halted })
+    }
+
+    /// Ends all kernels that run, as a fault of one of them does on a GPU; none runs afterwards.
+    pub fn halt(&self) {
+        self.halted.store(true, Ordering::Release);
     }
 
     /// What it is like.
@@ -258,6 +265,7 @@ impl Device {
             schedule: self.profile.schedule,
             checks: self.profile.checks,
             system: &self.system,
+            halted: &self.halted,
             start: std::time::Instant::now(),
         };
         let resident = match launch.cooperative {

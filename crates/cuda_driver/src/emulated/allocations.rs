@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Graph,
     /// `cuArrayCreate`: not reached by address.
     Array,
+    /// `cuMemMap`: pages that the program put there.
+    Mapped,
 }
 
 impl Kind {
@@ -49,15 +51,15 @@ pub(super) struct Block {
     pub(super) gpu: &'static Gpu,
     /// The pool it comes from.
     pub(super) pool: Option<Handle>,
-    /// Whether copies of it always wait; see `cuPointerSetAttribute`.
-    pub(super) sync_memops: bool,
+    /// Whether copies of it always wait, where the program said so; see `cuPointerSetAttribute`.
+    pub(super) sync_memops: Option<bool>,
 }
 
 impl Block {
     /// A block of a context's device.
     pub(super) fn new(base: u64, bytes: u64, kind: Kind, flags: u32, context: &Context) -> Self {
         let (handle, gpu) = (context.handle, context.gpu);
-        Self { base, bytes, kind, flags, context: handle, gpu, pool: None, sync_memops: false }
+        Self { base, bytes, kind, flags, context: handle, gpu, pool: None, sync_memops: None }
     }
 
     /// Gives the memory back. The block is out of the map already, so this happens once.
@@ -90,6 +92,11 @@ pub(super) fn allocate(kind: Kind, bytes: usize, flags: u32, context: &Context) 
     };
     add(Block::new(base, bytes, kind, flags, context));
     Ok(base)
+}
+
+/// Takes memory out of the map that was never allocated here.
+pub(super) fn forget(base: u64) {
+    lock(&BLOCKS).remove(&base);
 }
 
 /// Enters memory into the map.
@@ -156,9 +163,10 @@ fn no_block(address: u64, kinds: &[Kind]) -> Failure {
     Failure::new(code, text)
 }
 
-/// Frees all that a context has, but for what belongs to a graph, which outlives it.
+/// Frees all that a context has, but for what belongs to a graph, or is mapped: that outlives it.
 pub(super) fn free_all(context: Handle) -> Answer {
-    let theirs = |block: &Block| block.context == context && block.kind != Kind::Graph;
+    let stays = |block: &Block| matches!(block.kind, Kind::Graph | Kind::Mapped);
+    let theirs = |block: &Block| block.context == context && !stays(block);
     let mut blocks = lock(&BLOCKS);
     let gone: Vec<Block> = blocks.values().copied().filter(theirs).collect();
     blocks.retain(|_, block| !theirs(block));

@@ -120,7 +120,10 @@ fn check(descriptor: &Array3DDescriptor) -> Answer {
     let Array3DDescriptor { width, height, depth, flags, .. } = *descriptor;
     let odd = flags & !(LAYERED | SURFACE | CUBEMAP | GATHER);
     if odd != 0 {
-        return Err(lacking(format!("the emulator's arrays do not have the flags {odd:#x}")));
+        return Err(match odd & !0x1ff {
+            0 => lacking(format!("the emulator's arrays do not have the flags {odd:#x}")),
+            _ => invalid(format!("{odd:#x} are no flags of an array")),
+        });
     }
     if width == 0 {
         return Err(invalid("an array without width"));

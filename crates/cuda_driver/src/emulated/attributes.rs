@@ -7,7 +7,7 @@ pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
 /// Bytes of shared memory that the device takes for itself with each block.
 pub(super) const RESERVED_SHARED_PER_BLOCK: u32 = 1024;
 /// The most that a window of cached addresses may span.
-pub(super) const MAX_WINDOW_BYTES: i32 = 134_213_632;
+pub(super) const MAX_WINDOW_BYTES: i32 = 134_217_728;
 /// Domains of memory order.
 pub(super) const SYNC_DOMAINS: u32 = 4;
 /// Registers of a multiprocessor.
@@ -15,7 +15,7 @@ const REGISTERS_PER_MULTIPROCESSOR: i32 = 65536;
 /// Memory of the second-level cache that can be set aside.
 const PERSISTING_BYTES: i32 = 39_321_600;
 /// The last number of the driver API that has a meaning here.
-const LAST: i32 = 143;
+const LAST: i32 = 145;
 
 /// The value of a device attribute by the driver API's number; `None` where there is no such one.
 ///
@@ -48,8 +48,8 @@ fn value(profile: &Profile, number: i32) -> i32 {
         // Alignment of textures, surfaces, and pitched textures.
         14 | 30 => 512,
         51 => 32,
-        // Copies while computing, mapped host memory, several kernels at once.
-        15 | 19 | 31 => 1,
+        // Copies while computing, mapped host memory, several kernels at once, corrected memory.
+        15 | 19 | 31 | 32 => 1,
         16 => signed(profile.multiprocessors),
         36 => signed(profile.memory_clock_khz),
         37 => signed(profile.memory_bus_width),
@@ -69,21 +69,19 @@ fn value(profile: &Profile, number: i32) -> i32 {
         82 => REGISTERS_PER_MULTIPROCESSOR,
         // Managed memory.
         83 => 1,
-        // Atomics with the host.
-        86 => 1,
         // Speed of f32 over that of f64.
         87 => 2,
         // Managed access at the same time, pre-emption, host pointers in kernels.
         89..=91 => 1,
-        // Waits and writes of streams, by their first and their second interface.
-        92..=94 | 122 | 123 => 1,
+        // Waits and writes of streams, by their second interface.
+        122 | 123 => 1,
         // Cooperative launches.
         95 => 1,
         97 => signed(profile.shared_mem_per_block_optin),
         // Registering host memory.
         99 => 1,
-        // The host reaches managed memory on the device.
-        101 => 1,
+        // Virtual memory in the program's hands.
+        102 => 1,
         106 => signed(MAX_BLOCKS_PER_MULTIPROCESSOR),
         108 => PERSISTING_BYTES,
         109 => MAX_WINDOW_BYTES,

@@ -237,17 +237,19 @@ pub(super) struct Limits {
     pending_launches: usize,
     fetch_bytes: usize,
     persisting_bytes: usize,
+    shared_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             stack_bytes: 1024,
-            printf_bytes: 1 << 20,
+            printf_bytes: 8_650_752,
             heap_bytes: 8 << 20,
             pending_launches: 2048,
             fetch_bytes: 64,
-            persisting_bytes: 0,
+            persisting_bytes: 11_796_480,
+            shared_bytes: 232_448,
         }
     }
 }
@@ -264,6 +266,7 @@ impl Limits {
             4 => Ok(&mut self.pending_launches),
             5 => Ok(&mut self.fetch_bytes),
             6 => Ok(&mut self.persisting_bytes),
+            7 => Ok(&mut self.shared_bytes),
             // How deep kernels may nest launches that they wait for.
             3 => Err(Failure::new(
                 CUDA_ERROR_UNSUPPORTED_LIMIT,
@@ -297,27 +300,9 @@ pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -
 
 pub(crate) fn cuCtxSynchronize() -> Answer {
     let context = current()?;
-    synchronize(&context)
-}
-
-fn synchronize(context: &Context) -> Answer {
-    capture::check_context(context)?;
+    capture::check_context(&context)?;
     context.queue.wait_all();
     context.check()
-}
-
-/// The context that is meant: null stands for the current one.
-fn meant(context: CUcontext) -> Answer<Arc<Context>> {
-    if context.is_null() { current() } else { named(context) }
-}
-
-pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext) -> Answer {
-    device.set(meant(context)?.gpu.ordinal)
-}
-
-pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> Answer {
-    let context = meant(context)?;
-    synchronize(&context)
 }
 
 /// Blocks until all points are reached, then fails where the device was lost.
@@ -343,10 +328,11 @@ pub(crate) fn cuCtxResetPersistingL2Cache() -> Answer {
     current().map(drop)
 }
 
-/// No context is limited to a part of the device.
-pub(crate) fn cuCtxGetExecAffinity(affinity: Out<c_void>, kind: i32) -> Answer {
-    current()?;
-    affinity.check()?;
-    let text = format!("the emulator's contexts have no affinity of kind {kind}");
-    Err(Failure::new(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, text))
+/// The kind of limit, a number of multiprocessors, and the number: every context has them all.
+pub(crate) fn cuCtxGetExecAffinity(affinity: Out<[u32; 2]>, kind: i32) -> Answer {
+    let context = current()?;
+    match kind {
+        0 => affinity.set([0, context.gpu.profile().multiprocessors]),
+        _ => Err(invalid(format!("{kind} is no kind of affinity"))),
+    }
 }

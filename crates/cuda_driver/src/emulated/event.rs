@@ -65,6 +65,14 @@ pub(super) fn check(event: CUevent) -> Answer<Handle> {
     EVENTS.get(event).map(|_| event.into())
 }
 
+/// Fails unless there is such an event, which keeps no time: a launch can only record those.
+pub(super) fn check_untimed(event: CUevent) -> Answer<Handle> {
+    match EVENTS.get(event)?.flags & DISABLE_TIMING {
+        0 => Err(lacking("a launch records events that were made without timing (flag 2)")),
+        _ => Ok(event.into()),
+    }
+}
+
 /// Where a stream of the host's program recorded it, if ever.
 fn point(event: CUevent) -> Answer<Option<Point>> {
     match last(event)? {

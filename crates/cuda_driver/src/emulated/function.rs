@@ -124,7 +124,7 @@ impl Kernel {
             CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
             // Constant memory of its own, and a cache mode: none.
             2 | 7 => 0,
-            MUST_HAVE_CLUSTER => self.must_have_cluster().into(),
+            MUST_HAVE_CLUSTER => self.entry.explicit_cluster.into(),
             CLUSTER_WIDTH..=CLUSTER_DEPTH => {
                 let axis = (attribute - CLUSTER_WIDTH) as usize;
                 self.settings.cluster[axis].load(Ordering::Relaxed) as i32

@@ -57,9 +57,11 @@ impl Gpu {
         self.device.memory()
     }
 
-    /// Ends the device for this process, as a fault in a kernel does. The first fault stays.
+    /// Ends the device for this process, as a fault in a kernel does: what runs on it stops. The
+    /// first fault stays.
     pub(super) fn lose(&self, fault: Failure) {
         let _ = self.lost.set(fault);
+        self.device.halt();
     }
 
     /// The fault that cost the process the device.

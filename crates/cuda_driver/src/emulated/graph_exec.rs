@@ -186,14 +186,11 @@ pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
     stream::enqueue(&context, &stream, Operation::Empty)
 }
 
-/// In a stream whose work goes to a graph, the launched graph becomes a node of it.
+/// A launch of a graph cannot be captured.
 pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> Answer {
     let ready = READY.get(exec)?;
     let (context, stream) = stream::named(stream)?;
-    if stream.is_capturing() {
-        let graph = lock(&ready.plan).graph()?;
-        return stream::enqueue(&context, &stream, Operation::Child(graph));
-    }
+    super::capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     super::capture::check_implicit(&context, &stream)?;
     launch(&ready, &context, &stream)
 }
@@ -221,25 +218,6 @@ fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer
         Ok(())
     });
     context.queue.submit(context, stream.line(), done).map(drop)
-}
-
-impl Plan {
-    /// A graph that does the same.
-    fn graph(&self) -> Answer<Arc<Graph>> {
-        let graph = Graph::create();
-        let mut nodes = Vec::new();
-        for step in &self.steps {
-            let operation = match &step.child {
-                _ if !step.enabled => Operation::Empty,
-                Some(child) => Operation::Child(child.graph()?),
-                None => step.operation.clone(),
-            };
-            nodes.push(graph.add(operation, &[])?);
-        }
-        let edges = self.edges.iter().map(|(from, to)| (nodes[*from], nodes[*to]));
-        graph.connect(&Vec::from_iter(edges))?;
-        Ok(graph)
-    }
 }
 
 /// Puts another operation of the same kind into a step.

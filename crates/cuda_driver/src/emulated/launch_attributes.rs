@@ -98,7 +98,7 @@ impl Attributes {
     pub(super) fn events(&self) -> Answer<Vec<Handle>> {
         let ids = [PROGRAMMATIC_EVENT, COMPLETION_EVENT];
         let values = ids.iter().filter_map(|id| self.0.get(id));
-        values.map(|value| event::check(event_of(value)?.event)).collect()
+        values.map(|value| event::check_untimed(event_of(value)?.event)).collect()
     }
 
     /// Fails where the clusters do not fit the kernel or the grid.
@@ -122,7 +122,7 @@ impl Attributes {
         if !geometry.grid.into_iter().zip(cluster).all(fits) {
             let grid = geometry.grid;
             let text = format!("a grid of {grid:?} blocks is no whole number of {cluster:?}");
-            return Err(invalid(text));
+            return Err(cluster_failure(text));
         }
         Ok(())
     }

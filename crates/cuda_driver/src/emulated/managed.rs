@@ -173,9 +173,9 @@ pub(crate) fn cuMemRangeGetAttribute(
         3 => return accessed_by(value, value_bytes, address, bytes),
         4 => prefetched(),
         5 => kind_of(preferred()),
-        6 => preferred().max(0),
+        6 => id_of(preferred()),
         7 => kind_of(prefetched()),
-        8 => prefetched().max(0),
+        8 => id_of(prefetched()),
         _ => return Err(invalid(format!("{attribute} is no attribute of a range"))),
     };
     if value_bytes != size_of::<i32>() {
@@ -191,6 +191,11 @@ fn kind_of(device: CUdevice) -> i32 {
         HOST => 2,
         _ => 1,
     }
+}
+
+/// The API's number of a place of its kind.
+fn id_of(device: CUdevice) -> i32 {
+    if device == HOST { 0 } else { device }
 }
 
 /// The devices by ordinal, as many as there is room for; room that is left is filled.

@@ -32,6 +32,7 @@ pub(crate) mod stream_attributes;
 pub(crate) mod stream_values;
 pub(crate) mod tensor;
 pub(crate) mod user_object;
+pub(crate) mod virtual_memory;
 
 mod allocations;
 mod attributes;

@@ -44,8 +44,8 @@ pub(super) fn forget(context: Handle) {
     MODULES.remove_where(|module| module.context == context);
 }
 
-/// Compiles an image for a device.
-pub(super) fn compile(image: &[u8], gpu: &Gpu) -> Answer<Arc<Module>> {
+/// The PTX text of an image.
+pub(super) fn decode(image: &[u8]) -> Answer<&str> {
     if BINARIES.iter().any(|start| image.starts_with(start)) {
         let text = "the image is machine code for a GPU; the emulator runs PTX text";
         return Err(Failure::new(CUDA_ERROR_NO_BINARY_FOR_GPU, text));
@@ -57,7 +57,12 @@ pub(super) fn compile(image: &[u8], gpu: &Gpu) -> Answer<Arc<Module>> {
         let text = format!("the image is not PTX: it has no `{VERSION}`");
         return Err(Failure::new(CUDA_ERROR_INVALID_IMAGE, text));
     }
-    Ok(gpu.device.load(text)?)
+    Ok(text)
+}
+
+/// Compiles an image for a device.
+pub(super) fn compile(image: &[u8], gpu: &Gpu) -> Answer<Arc<Module>> {
+    Ok(gpu.device.load(decode(image)?)?)
 }
 
 fn keep(module: Out<CUmodule>, context: &Context, code: Arc<Module>) -> Answer {

@@ -168,10 +168,14 @@ pub(super) fn resident_on_device(kernel: &Kernel, threads: u64, shared_bytes: u3
 /// blocks.
 const GROUP: u32 = LARGEST_CLUSTER;
 
+/// Blocks of a multiprocessor that may be parts of clusters, as an H200 counts them.
+const CLUSTERED_BLOCKS: u64 = 8;
+
 /// The clusters of a size that the device holds at once: each lies within one group.
 fn resident_clusters(kernel: &Kernel, threads: u64, shared_bytes: u32, blocks: u32) -> u64 {
     let profile = kernel.gpu.profile();
     let each = resident_blocks(profile, &kernel.entry, threads, shared_bytes.into());
+    let each = each.min(CLUSTERED_BLOCKS);
     let groups = u64::from(profile.multiprocessors / GROUP);
     let rest = u64::from(profile.multiprocessors % GROUP);
     let blocks = u64::from(blocks.max(1));

@@ -13,7 +13,7 @@ use super::registry::Handle;
 use super::{check_flags, invalid, lock};
 use crate::abi::{CUcontext, CUdevice, Out};
 use crate::codes::{
-    CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+    CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
     CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
 };
 use crate::detail::{Answer, Failure};
@@ -57,10 +57,6 @@ pub(crate) fn cuCtxEnablePeerAccess(peer: CUcontext, flags: u32) -> Answer {
     check_flags(flags, 0)?;
     let peer = named(peer)?;
     peer.check()?;
-    if own.handle == peer.handle {
-        let text = "a context is no peer of itself";
-        return Err(Failure::new(CUDA_ERROR_INVALID_CONTEXT, text));
-    }
     if own.gpu.ordinal == peer.gpu.ordinal {
         let text = "both contexts are of one device";
         return Err(Failure::new(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, text));

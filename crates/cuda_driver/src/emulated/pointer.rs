@@ -25,11 +25,13 @@ pub(crate) fn cuPointerGetAttribute(
 fn write(value: Out<c_void>, attribute: i32, address: CUdeviceptr, block: &Block) -> Answer {
     let number = value.cast::<i32>();
     match attribute {
+        // Memory of a pool belongs to no context.
+        1 if block.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
         1 => value.cast::<CUcontext>().set(block.context.as_ptr()),
         2 => number.set(memory_type(block)),
         3 => value.cast::<CUdeviceptr>().set(address),
         4 => host_pointer(value, block, address),
-        SYNC_MEMOPS => number.set(block.sync_memops.into()),
+        SYNC_MEMOPS => number.set(block.sync_memops.unwrap_or(!block.kind.is_host()).into()),
         7 => value.cast::<u64>().set(block.base),
         8 => number.set((block.kind == Kind::Managed).into()),
         9 => number.set(block.gpu.ordinal),
@@ -112,5 +114,5 @@ pub(crate) fn cuPointerSetAttribute(
         return Err(invalid(format!("attribute {attribute} of a pointer cannot be set")));
     }
     let sync = value.cast::<i32>().get()? != 0;
-    change(address, |block| block.sync_memops = sync)
+    change(address, |block| block.sync_memops = Some(sync))
 }

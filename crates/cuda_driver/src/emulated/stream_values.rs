@@ -25,8 +25,6 @@ const FENCE: i32 = 6;
 const COMPARISONS: u32 = 3;
 /// Make writes of other devices visible afterwards: they are.
 const FLUSH_AFTER: u32 = 1 << 30;
-/// A write need not come after the stream's earlier ones: it does.
-const UNORDERED: u32 = 1;
 /// What a batch may hold at once.
 const MOST: u32 = 256;
 /// How long a waiting stream sleeps between two looks.
@@ -66,7 +64,7 @@ fn check(op: &StreamMemOp) -> Answer {
     };
     match op.operation {
         WAIT32 | WAIT64 => check_flags(op.flags, COMPARISONS | FLUSH_AFTER)?,
-        _ => check_flags(op.flags, UNORDERED)?,
+        _ => check_flags(op.flags, 0)?,
     }
     if !op.address.is_multiple_of(bytes) {
         return Err(invalid(format!("{:#x} is misaligned for {bytes} bytes", op.address)));

@@ -70,7 +70,7 @@ impl Place {
 
     /// Whether the program asked that copies of this memory always wait.
     fn is_synchronous(self) -> bool {
-        matches!(self, Self::Device(at) if find(at).is_some_and(|block| block.sync_memops))
+        matches!(self, Self::Device(at) if find(at).is_some_and(|block| block.sync_memops == Some(true)))
     }
 }
 

@@ -127,7 +127,8 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
     };
     let mut size = least;
     let mut patience = Patience::default();
-    while !shared.stop.load(Ordering::Acquire) {
+    let halted = shared.launch.halted;
+    while !shared.stop.load(Ordering::Acquire) && !halted.load(Ordering::Acquire) {
         while resident.len() < size
             && let Some(number) = next_cluster(shared)
         {

@@ -139,6 +139,8 @@ pub struct LaunchContext<'m> {
     pub schedule: Schedule,
     /// Which checks are on.
     pub checks: Checks,
+    /// Whether the device was stopped.
+    pub halted: &'m std::sync::atomic::AtomicBool,
     /// What kernels ask of the system.
     pub system: &'m crate::system::System,
     /// When the launch began.

@@ -13,6 +13,8 @@ const QUARANTINE_BLOCKS: usize = 4096;
 const QUARANTINE_SMALL_BYTES: u64 = 64 << 20;
 /// and so many addresses in large ones, whose pages are already given back.
 const QUARANTINE_LARGE_BYTES: u64 = 4 << 40;
+/// The device of pages that belong to none as a whole.
+const NOWHERE: u32 = 31;
 /// The most devices that share a process.
 pub const MAX_DEVICES: usize = 16;
 /// A region further away than this says nothing about a wrong address.
@@ -359,18 +361,47 @@ impl GlobalMemory {
         self.read_state().find(address)
     }
 
-    /// Whether all of `bytes` from `address` lie in one live range. No bytes lie anywhere.
+    /// Whether all of `bytes` from `address` lie in one live range, or in several without a gap, as
+    /// mapped pages may. No bytes lie anywhere.
     ///
     /// # Errors
     /// They do not; the error says what is near.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), OutOfBounds> {
-        if bytes == 0 {
-            return Ok(());
+        let (mut at, mut left) = (address, bytes);
+        while left > 0 {
+            let Some(found) = self.find(at) else {
+                return Err(OutOfBounds { address, bytes, nearest: self.nearest(address) });
+            };
+            let there = found.len - (at - found.base);
+            (at, left) = (at + there.min(left), left.saturating_sub(there));
         }
-        match self.find(address) {
-            Some(found) if bytes <= found.len - (address - found.base) => Ok(()),
-            _ => Err(OutOfBounds { address, bytes, nearest: self.nearest(address) }),
+        Ok(())
+    }
+
+    /// Makes mapped pages device memory, for no device yet; see [`GlobalMemory::give`].
+    pub fn show(&self, address: u64, bytes: u64) {
+        let (kind, device) = (RegionKind::Allocation, NOWHERE);
+        let region = Region { bytes, kind, owned: false, device, given: 0 };
+        self.write_state().regions.insert(address, region);
+    }
+
+    /// Makes mapped pages no device memory any more.
+    pub fn hide(&self, address: u64) {
+        self.write_state().regions.remove(&address);
+        self.map.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Changes what is used of this device.
+    pub(super) fn change_used(&self, bytes: u64, more: bool) -> Result<(), AllocError> {
+        let mut state = self.write_state();
+        let error = self.full(&state, bytes);
+        let used = &mut state.used_bytes[self.device as usize];
+        match more {
+            true if bytes > error.free => return Err(error),
+            true => *used += bytes,
+            false => *used = used.saturating_sub(bytes),
         }
+        Ok(())
     }
 
     /// The range next to an address, live or freed, for a message. `None` when none is near.

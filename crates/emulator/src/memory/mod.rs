@@ -9,6 +9,7 @@ pub mod access;
 pub mod atomic;
 mod global;
 mod host;
+mod paged;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -18,4 +19,5 @@ pub use global::{
     AllocError, Allocation, Cursor, FreeError, GlobalMemory, MAX_DEVICES, OutOfBounds,
     RegisterError,
 };
+pub use paged::{GRANULE, Physical, Reservation};
 pub use validity::Validity;

@@ -4,9 +4,11 @@
 pub mod ast;
 pub mod error;
 mod lexer;
+mod link;
 mod number;
 mod parser;
 mod print;
 
 pub use error::ParseError;
+pub use link::{LinkError, link};
 pub use parser::parse;
