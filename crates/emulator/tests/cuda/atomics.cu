@@ -30,7 +30,7 @@ extern "C" __global__ void atomic_integers(unsigned* u, int* s, unsigned long lo
 // The sum of doubles as it was written before the hardware had it.
 __device__ double add_by_cas(double* at, double value) {
     unsigned long long* bits = reinterpret_cast<unsigned long long*>(at);
-    unsigned long long old = *bits, seen;
+    unsigned long long old = *(volatile unsigned long long*)bits, seen;
     do {
         seen = old;
         old = atomicCAS(bits, seen, __double_as_longlong(value + __longlong_as_double(seen)));
@@ -100,7 +100,7 @@ struct alignas(16) Pair {
     unsigned long long low, high;
 };
 extern "C" __global__ void atomic_pairs(Pair* at, Pair* last) {
-    Pair seen = *at, old;
+    Pair seen = {0, 0}, old;
     do {
         old = seen;
         Pair next = {old.low + 1, old.high + threadIdx.x};

@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 NVCC=${NVCC:-nvcc}
 for file in ${*:-*.cu}; do
     case $file in
-    atomics.cu | hopper.cu) arch=sm_90a ;;
+    atomics.cu | tensor.cu) arch=sm_90a ;;
     *) arch=sm_80 ;;
     esac
     out=${file%.cu}.ptx

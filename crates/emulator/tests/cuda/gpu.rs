@@ -1,6 +1,6 @@
 //! What the tests share: modules, buffers, launches, numbers by chance.
 
-use emulator::{Device, Function, Launch, Module, Profile, Trap};
+use emulator::{Checks, Device, Function, Launch, Module, Profile, Trap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -11,9 +11,11 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// A device with two CPU threads.
+    /// A device with two CPU threads and every check on: none of the kernels does anything wrong but
+    /// those that are made for it.
     pub fn new(ptx: &str) -> Self {
-        let device = Device::new(Profile { worker_threads: 2, ..Profile::hopper() });
+        let checks = Checks::ALL;
+        let device = Device::new(Profile { worker_threads: 2, checks, ..Profile::hopper() });
         let module = device.load(ptx).unwrap_or_else(|error| panic!("{error}"));
         Self { device, module }
     }

@@ -11,3 +11,4 @@ mod lines;
 mod math;
 mod numbers;
 mod runtime;
+mod tensor;
