@@ -245,6 +245,8 @@ fn a_function_of_three_words_gives_a_predicate_too() {
 #[test]
 fn pairs_of_integers_below_zero_become_zero() {
     check2("min.relu.s16x2 d32, a32, b32;", &[(0x0005_fffb, 0x0003_0007, 0x0003_0000)]);
+    check2("max.s16x2.relu d32, a32, b32;", &[(0x0005_fffb, 0x0003_fff9, 0x0005_0000)]);
+    check2("min.s32.relu d32, a32, b32;", &[(5, 0xffff_ffff, 0), (5, 3, 3)]);
     check2("max.relu.s16x2 d32, a32, b32;", &[(0x0005_fffb, 0x0003_fff9, 0x0005_0000)]);
 }
 

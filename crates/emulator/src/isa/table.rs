@@ -69,6 +69,10 @@ forms! {
         "min" "u16x2|s16x2" "=t t t" => Pick int::min_packed;
         /// The smaller of each pair, or 0 if that is negative.
         "min" "relu s16x2" "=t t t" => Pick int::min_packed_relu;
+        /// The same, spelled as in the CUDA headers.
+        "min" "s16x2 relu" "=t t t" => Pick int::min_packed_relu;
+        /// The smaller, or 0 if that is negative, spelled as in the CUDA headers.
+        "min" "s32 relu" "=t t t" => Pick int::min_relu;
         /// The smaller, or 0 if that is negative.
         "min" "relu s32" "=t t t" => Pick int::min_relu;
         /// The larger.
@@ -77,6 +81,10 @@ forms! {
         "max" "u16x2|s16x2" "=t t t" => Pick int::max_packed;
         /// The larger of each pair, or 0 if that is negative.
         "max" "relu s16x2" "=t t t" => Pick int::max_packed_relu;
+        /// The same, spelled as in the CUDA headers.
+        "max" "s16x2 relu" "=t t t" => Pick int::max_packed_relu;
+        /// The larger, or 0 if that is negative, spelled as in the CUDA headers.
+        "max" "s32 relu" "=t t t" => Pick int::max_relu;
         /// The larger, or 0 if that is negative.
         "max" "relu s32" "=t t t" => Pick int::max_relu;
         /// Sum of a distance and a third operand.

@@ -2,6 +2,7 @@
 //!
 //! `README.md` says how the PTX is made.
 
+mod asynchronous;
 mod atomics;
 mod basic;
 mod calls;
