@@ -169,7 +169,11 @@ fn main() {
     let input = device.memory().alloc(4 * n).expect("16 MiB");
     let output = device.memory().alloc(4 * n).expect("16 MiB");
     device.memory().fill32(input, 1f32.to_bits(), n).expect("it is there");
-    measure(&device, "alu", ALU, 32, 256, &[output, 2000]);
-    measure(&device, "tree", TREE, (n / 256) as u32, 256, &[input, output]);
-    measure(&device, "sum", SUM, 64, 256, &[input, n, output]);
+    for counts in [false, true] {
+        device.count(counts);
+        println!("{}", if counts { "with counters" } else { "without counters" });
+        measure(&device, "alu", ALU, 32, 256, &[output, 2000]);
+        measure(&device, "tree", TREE, (n / 256) as u32, 256, &[input, output]);
+        measure(&device, "sum", SUM, 64, 256, &[input, n, output]);
+    }
 }
