@@ -135,7 +135,8 @@ fn sectors(sample: &Sample) -> Layout {
     let order: Vec<u64> = lanes_of.keys().copied().take(2 * ROOM).collect();
     let cells = order.iter().map(|sector| Cell {
         load: 1,
-        label: sector.to_string(),
+        // A longer number has no room; the tooltip has it.
+        label: if *sector < 1000 { sector.to_string() } else { String::new() },
         about: format!(
             "sector {sector}: bytes {} to {}, {} lanes",
             32 * sector,
