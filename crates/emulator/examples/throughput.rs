@@ -1,6 +1,9 @@
-//! How many lane-instructions a second the emulator executes on one core.
+//! How many lane-instructions a second the emulator executes.
+//!
+//! `throughput [CPU threads] [checks]`, as in `throughput 1 race,sync`; one thread and no checks where nothing
+//! is said.
 
-use emulator::{Device, Launch, Profile};
+use emulator::{Checks, Device, Launch, Profile};
 use std::time::Instant;
 
 /// A loop of integer and float arithmetic in registers.
@@ -137,6 +140,57 @@ $end:
 }
 "#;
 
+/// A matrix of 1024 columns is transposed through tiles of 32 by 32 in shared memory.
+const TRANSPOSE: &str = r#"
+.version 8.6
+.target sm_90a
+.address_size 64
+.shared .align 4 .b8 tile[4224];
+.visible .entry transpose(.param .u64 input, .param .u64 output)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<24>;
+    .reg .b64 %rd<16>;
+    ld.param.b64 %rd1, [input];
+    ld.param.b64 %rd2, [output];
+    mov.u32 %r1, %tid.x;
+    and.b32 %r2, %r1, 31;
+    shr.u32 %r3, %r1, 5;
+    mov.u32 %r4, %ctaid.x;
+    and.b32 %r5, %r4, 31;
+    shr.u32 %r6, %r4, 5;
+    mov.b64 %rd3, tile;
+    mov.u32 %r7, %r3;
+$load:
+    mad.lo.u32 %r8, %r6, 32, %r7;
+    mad.lo.u32 %r9, %r5, 32, %r2;
+    mad.lo.u32 %r10, %r8, 1024, %r9;
+    mad.wide.u32 %rd4, %r10, 4, %rd1;
+    ld.global.b32 %r11, [%rd4];
+    mad.lo.u32 %r12, %r7, 33, %r2;
+    mad.wide.u32 %rd5, %r12, 4, %rd3;
+    st.shared.b32 [%rd5], %r11;
+    add.u32 %r7, %r7, 8;
+    setp.lt.u32 %p1, %r7, 32;
+    @%p1 bra $load;
+    bar.sync 0;
+    mov.u32 %r7, %r3;
+$store:
+    mad.lo.u32 %r12, %r2, 33, %r7;
+    mad.wide.u32 %rd5, %r12, 4, %rd3;
+    ld.shared.b32 %r11, [%rd5];
+    mad.lo.u32 %r8, %r5, 32, %r7;
+    mad.lo.u32 %r9, %r6, 32, %r2;
+    mad.lo.u32 %r10, %r8, 1024, %r9;
+    mad.wide.u32 %rd4, %r10, 4, %rd2;
+    st.global.b32 [%rd4], %r11;
+    add.u32 %r7, %r7, 8;
+    setp.lt.u32 %p1, %r7, 32;
+    @%p1 bra $store;
+    ret;
+}
+"#;
+
 fn measure(device: &Device, name: &str, text: &str, grid: u32, block: u32, params: &[u64]) {
     let module = device.load(text).expect("the text is right");
     let function = module.function(name).expect("the kernel is there");
@@ -157,14 +211,15 @@ fn measure(device: &Device, name: &str, text: &str, grid: u32, block: u32, param
     let rate = stats.lane_instructions as f64 / best;
     let threads = f64::from(grid * block) / best;
     println!(
-        "{name:6} {:12} lane-instructions in {:.4} s: {rate:.3e} lane-instructions/s, {threads:.3e} threads/s",
+        "{name:9} {:12} lane-instructions in {:.4} s: {rate:.3e} lane-instructions/s, {threads:.3e} threads/s",
         stats.lane_instructions, best
     );
 }
 
 fn main() {
     let workers = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
-    let device = Device::new(Profile { worker_threads: workers, ..Profile::hopper() });
+    let checks = std::env::args().nth(2).map_or(Checks::NONE, |text| text.parse().expect("checks"));
+    let device = Device::new(Profile { worker_threads: workers, checks, ..Profile::hopper() });
     let n = 1u64 << 22;
     let input = device.memory().alloc(4 * n).expect("16 MiB");
     let output = device.memory().alloc(4 * n).expect("16 MiB");
@@ -175,5 +230,6 @@ fn main() {
         measure(&device, "alu", ALU, 32, 256, &[output, 2000]);
         measure(&device, "tree", TREE, (n / 256) as u32, 256, &[input, output]);
         measure(&device, "sum", SUM, 64, 256, &[input, n, output]);
+        measure(&device, "transpose", TRANSPOSE, 1024, 256, &[input, output]);
     }
 }
