@@ -18,8 +18,9 @@ lint: toolchain ## Format, clippy and documentation, all without warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine
+bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine; the speed of the emulator
 	cargo bench --bench bandwidth
+	cargo bench --bench emulator
 
 diff: toolchain ## Every instruction form on the emulator and on this machine's GPU, bit for bit
 	FERROWARP_DEVICE=cuda cargo test --release -p cuda_driver --test differential -- --ignored --nocapture
