@@ -11,7 +11,7 @@ use crate::memory::GlobalMemory;
 use crate::program::{self, Linked, Place, Program};
 use crate::ptx::{self, ast};
 use crate::system::System;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -414,8 +414,14 @@ impl Module {
         let storage = Arc::new(storage);
         let mut functions = HashMap::new();
         let mut names = Vec::new();
+        // A function that a program before it holds has been found right there.
+        let mut checked: HashSet<String> = HashSet::new();
         for function in bodies(tree) {
+            if !function.entry && checked.contains(&function.name) {
+                continue;
+            }
             let program = Arc::new(program::decode(&linked, &function.name)?);
+            checked.extend(program.functions.iter().map(|own| own.name.clone()));
             if function.entry {
                 names.push(function.name.clone());
                 let function = Function::new(function, program, Arc::clone(&storage))?;
