@@ -1,7 +1,7 @@
 //! Tensor copies: which bytes of a tensor go to which bytes of shared memory.
 
 use super::copies::{Piece, Source};
-use crate::tensor_map::{ElementType, Im2col, MAX_RANK, OutOfBoundsFill, TensorMap};
+use crate::tensor_map::{Im2col, MAX_RANK, OutOfBoundsFill, TensorMap};
 
 /// The unit that swizzles exchange.
 const CHUNK: u64 = 16;
@@ -35,13 +35,31 @@ pub fn row_elements(map: &TensorMap) -> u32 {
     map.im2col.map_or(map.box_dims[0], |im2col| im2col.channels_per_pixel)
 }
 
-/// Bytes of a box.
-pub fn box_bytes(map: &TensorMap) -> u64 {
-    let rows: u64 = match &map.im2col {
+/// Bytes of a row.
+fn row_bytes(map: &TensorMap) -> u64 {
+    u64::from(row_elements(map) * map.element.bytes())
+}
+
+/// Bytes from one row to the next in shared memory: with a swizzle, what its pattern spans.
+fn pitch(map: &TensorMap) -> u64 {
+    map.swizzle.span_bytes().map_or(row_bytes(map), u64::from)
+}
+
+fn row_count(map: &TensorMap) -> u64 {
+    match &map.im2col {
         None => (1..map.rank as usize).map(|dim| steps(map, dim)).product(),
         Some(im2col) => im2col.pixels_per_column.into(),
-    };
-    rows * u64::from(row_elements(map) * map.element.bytes())
+    }
+}
+
+/// Bytes of a box.
+pub fn box_bytes(map: &TensorMap) -> u64 {
+    row_count(map) * row_bytes(map)
+}
+
+/// Bytes that a box takes in shared memory.
+pub fn shared_bytes(map: &TensorMap) -> u64 {
+    (row_count(map) - 1) * pitch(map) + row_bytes(map)
 }
 
 /// Elements of a box along a dimension.
@@ -126,12 +144,12 @@ pub struct Part {
 /// All parts of a box whose first byte lies at the offset `base` of shared memory.
 pub fn parts(map: &TensorMap, start: &Start, base: u64) -> Vec<Part> {
     let size = u64::from(map.element.bytes());
-    let row_bytes = u64::from(row_elements(map)) * size;
+    let (row_bytes, pitch) = (row_bytes(map), pitch(map));
     let valid = inside(map, start);
     let valid = valid.start * size..valid.end * size;
     let mut out = Vec::new();
     for (row, index) in rows(map, start).iter().zip(0..) {
-        let row_at = base + index * row_bytes;
+        let row_at = base + index * pitch;
         let first = row.origin.map(|origin| {
             origin.wrapping_add_signed(i64::from(start.coords[0]).wrapping_mul(size as i64))
         });
@@ -164,13 +182,11 @@ fn stretch(at: u64, end: u64, valid: &std::ops::Range<u64>) -> (u64, bool) {
     }
 }
 
-/// The bytes that stand for elements outside the tensor.
+/// The bytes that stand for elements outside the tensor: zeros, or a NaN that an H200 writes.
 fn fill(map: &TensorMap) -> u64 {
-    match (map.fill, map.element) {
-        (OutOfBoundsFill::Zero, _) => 0,
-        (_, ElementType::F16 | ElementType::Bf16) => 0x7fff_7fff_7fff_7fff,
-        (_, ElementType::F64) => 0x7fff_ffff_ffff_ffff,
-        _ => 0x7fff_ffff_7fff_ffff,
+    match map.fill {
+        OutOfBoundsFill::Zero => 0,
+        OutOfBoundsFill::Nan => 0x7ff7_7ff7_7ff7_7ff7,
     }
 }
 
@@ -197,7 +213,7 @@ pub fn from_shared(parts: &[Part], shared: u64) -> Vec<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor_map::Swizzle;
+    use crate::tensor_map::{ElementType, Swizzle};
 
     fn matrix(dims: [u64; 2], box_dims: [u32; 2]) -> TensorMap {
         TensorMap {

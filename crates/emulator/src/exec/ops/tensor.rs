@@ -20,6 +20,8 @@ use crate::tensor_map::{
 
 /// Alignment of a box in shared memory.
 const BOX_ALIGN: u64 = 128;
+/// Alignment of a box's first byte in device memory.
+const FIRST_ALIGN: u64 = 16;
 /// Bit of the immediate that says that the instruction's mode is `im2col`; below it are the dimensions.
 const IM2COL: u64 = 8;
 
@@ -66,6 +68,12 @@ fn start(frame: &Frame, op: &Op, lane: usize) -> Start {
     Start { coords, offsets }
 }
 
+/// A box begins at a multiple of 16 bytes of its row; an H200 has an illegal instruction otherwise.
+fn check_first(lane: usize, map: &TensorMap, start: &Start) -> Result<(), Box<Fault>> {
+    let offset = i64::from(start.coords[0]) * i64::from(map.element.bytes());
+    check_align(lane, map.address.wrapping_add_signed(offset), FIRST_ALIGN)
+}
+
 /// Each part of a tensor that is touched has to be device memory.
 fn check_parts(
     cx: &mut Cx<'_>,
@@ -88,9 +96,10 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let start = start(frame, op, lane);
         let (to, mbarrier) = (frame.row64(op.slots[0])[lane], frame.row64(op.slots[3])[lane]);
         check_align(lane, to, BOX_ALIGN)?;
-        let bytes = tensor::box_bytes(&map);
+        check_first(lane, &map, &start)?;
+        let (bytes, taken) = (tensor::box_bytes(&map), tensor::shared_bytes(&map));
         for (to, mbarrier) in routes(cx, frame, lane, (to, mbarrier), op.slots[4]) {
-            let range = Range { lane, address: to, bytes, access: Access::Store };
+            let range = Range { lane, address: to, bytes: taken, access: Access::Store };
             let (target, _) = cx.shared_range(range)?;
             let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
             let (_, offset) = cx.cluster.split(to).unwrap_or((0, to));
@@ -118,7 +127,8 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let start = start(frame, op, lane);
         let from = frame.row64(op.slots[0])[lane];
         check_align(lane, from, BOX_ALIGN)?;
-        let bytes = tensor::box_bytes(&map);
+        check_first(lane, &map, &start)?;
+        let bytes = tensor::shared_bytes(&map);
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));
         let parts = tensor::parts(&map, &start, offset);
