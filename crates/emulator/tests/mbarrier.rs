@@ -164,7 +164,7 @@ fn drops_count_for_all_later_phases() {
         test(0),
         test(1),
     );
-    assert_eq!(words(&body, 1, 1), [0b0101_011]);
+    assert_eq!(words(&body, 1, 1), [0b010_1011]);
 }
 
 #[test]

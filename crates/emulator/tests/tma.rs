@@ -96,12 +96,12 @@ fn elements(map: &TensorMap, at: [i32; 5], offsets: [u16; 3]) -> Vec<Option<u64>
     let rank = map.rank as usize;
     let address = |coords: [i64; 5]| -> Option<u64> {
         let mut address = map.address;
-        for dim in 0..rank {
-            if coords[dim] < 0 || coords[dim] >= map.dims[dim] as i64 {
+        for (dim, own) in coords.into_iter().enumerate().take(rank) {
+            if own < 0 || own >= map.dims[dim] as i64 {
                 return None;
             }
             let stride = if dim == 0 { map.element.bytes().into() } else { map.strides[dim - 1] };
-            address += coords[dim] as u64 * stride;
+            address += own as u64 * stride;
         }
         Some(address)
     };
