@@ -13,6 +13,7 @@ fn launches_are_counted_between_start_and_take() {
     let kernel = function(load(), "vecadd");
     let n = 257_u32;
     let [a, b, c] = [alloc(2048), alloc(2048), alloc(2048)];
+    [a, b].iter().for_each(|input| ok!(cuMemsetD32_v2(*input, 0, 512)));
     let params = [host(&a), host(&b), host(&c), host(&n)];
     let launch = || {
         assert_eq!(launch_sized(kernel, [2, 1, 1], [256, 1, 1], 64, NULL, &params), 0);

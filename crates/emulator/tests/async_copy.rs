@@ -357,5 +357,5 @@ fn register_counts_are_checked_when_loading() {
         device().load(&kernel("griddepcontrol.wait; griddepcontrol.launch_dependents;")).is_ok()
     );
     let multimem = device().load(&kernel("multimem.ld_reduce.global.add.u32 %r2, [%rd1];"));
-    assert!(matches!(multimem.err().unwrap(), LoadError::UnknownInstruction { .. }));
+    assert!(matches!(multimem.err().unwrap(), LoadError::Unsupported { .. }));
 }

@@ -7,9 +7,12 @@ use common::{Buffer, HEAD};
 use emulator::fault::{BarrierFault, WaitsOn};
 use emulator::{Checks, Device, Launch, Profile, Schedule, Stats, Trap, TrapKind};
 
+/// So much that blocks which only spin have all had their turn.
+const FUEL: u64 = 2_000_000;
+
 fn profile() -> Profile {
     let checks = Checks { sync: true, ..Checks::NONE };
-    Profile { worker_threads: 1, fuel: Some(200_000), checks, ..Profile::hopper() }
+    Profile { worker_threads: 1, fuel: Some(FUEL), checks, ..Profile::hopper() }
 }
 
 /// Runs a body, in which `%r0` is the thread, `%r1` the block and `%rd0` a buffer of zeros.
@@ -170,7 +173,7 @@ fn when_fuel_ends_it_is_told_who_spins_where() {
     for (load, strong) in [("ld.relaxed.gpu", true), ("ld.volatile", true), ("ld", false)] {
         let found = trap(&body.replace("{}", load), (4, 32));
         let text = found.to_string();
-        let TrapKind::Fuel { instructions: 200_000, waiting } = found.kind else {
+        let TrapKind::Fuel { instructions: FUEL, waiting } = found.kind else {
             panic!("{text}")
         };
         let spins =

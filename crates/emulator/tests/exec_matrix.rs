@@ -578,12 +578,13 @@ fn what_does_not_exist_is_not_loaded() {
         "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r0, %r1, %r2}, [%s];",
         "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%f0, %f1}, %x0, %x0, %p, 1, 1, 0, 0;",
         "wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%r0, %r1}, %x0, %x0, %p;",
-        "tcgen05.wait::ld.sync.aligned;",
     ];
     for text in unknown {
         let error = load_error(text);
         assert!(matches!(error, LoadError::UnknownInstruction { .. }), "{text}: {error}");
     }
+    let blackwell = load_error("tcgen05.wait::ld.sync.aligned;");
+    assert!(matches!(blackwell, LoadError::Unsupported { .. }), "{blackwell}");
     let invalid = [
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1}, {%r4,%r5}, {%f0,%f1,%f2,%f3};".to_owned(),
         "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5,%r6,%r7}, {%f0,%f1,%f2,%f3}, %r8, 2;".to_owned(),
