@@ -173,9 +173,7 @@ fn when_fuel_ends_it_is_told_who_spins_where() {
     for (load, strong) in [("ld.relaxed.gpu", true), ("ld.volatile", true), ("ld", false)] {
         let found = trap(&body.replace("{}", load), (4, 32));
         let text = found.to_string();
-        let TrapKind::Fuel { instructions: FUEL, waiting } = found.kind else {
-            panic!("{text}")
-        };
+        let TrapKind::Fuel { instructions: FUEL, waiting } = found.kind else { panic!("{text}") };
         let spins =
             |own: &WaitsOn| matches!(own, WaitsOn::Change { strong: own, .. } if *own == strong);
         assert!(waiting.len() == 128 && waiting.iter().all(|own| spins(&own.on)), "{text}");

@@ -1,6 +1,6 @@
 //! Which result code a fault of a kernel, or of a load, has in NVIDIA's driver.
 
-use ::emulator::fault::{LoadError, Space, Trap, TrapKind};
+use ::emulator::fault::{CopyFault, LoadError, Space, Trap, TrapKind};
 use ::emulator::memory::{AllocError, FreeError, OutOfBounds, RegisterError};
 
 use crate::codes::*;
@@ -18,9 +18,9 @@ impl From<&Trap> for Failure {
                 CUDA_ERROR_INVALID_ADDRESS_SPACE
             }
             TrapKind::Assertion { .. } => CUDA_ERROR_ASSERT,
-            TrapKind::InvalidBarrier { .. } | TrapKind::InvalidMask { .. } => {
-                CUDA_ERROR_ILLEGAL_INSTRUCTION
-            }
+            TrapKind::InvalidBarrier { .. }
+            | TrapKind::InvalidMask { .. }
+            | TrapKind::Copy(CopyFault::Align { .. }) => CUDA_ERROR_ILLEGAL_INSTRUCTION,
             TrapKind::InvalidCall { .. } | TrapKind::InvalidBranch { .. } => CUDA_ERROR_INVALID_PC,
             TrapKind::StackOverflow { .. } => CUDA_ERROR_HARDWARE_STACK_ERROR,
             TrapKind::Race(_) => CUDA_ERROR_LAUNCH_FAILED,

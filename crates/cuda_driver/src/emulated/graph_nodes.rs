@@ -114,7 +114,7 @@ pub(super) fn copy(params: In<Copy3D>) -> Answer<Operation> {
         return Err(invalid("a node that copies nothing"));
     }
     copy.check()?;
-    Ok(Operation::Copy(copy))
+    Ok(Operation::Copy(Box::new(copy)))
 }
 
 /// A copy that a stream was given, as a node would describe it.

@@ -19,7 +19,7 @@ use crate::detail::Answer;
 #[derive(Clone)]
 pub(super) enum Operation {
     Kernel(Arc<Call>),
-    Copy(Copy),
+    Copy(Box<Copy>),
     Fill(Fill),
     Host(HostCall),
     /// Another graph's nodes.

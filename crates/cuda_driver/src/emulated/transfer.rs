@@ -171,7 +171,7 @@ pub(super) fn now(copy: Copy) -> Answer {
         return Ok(());
     }
     copy.check()?;
-    let point = Operation::Copy(copy).submit(&context, context.queue.null())?;
+    let point = Operation::Copy(Box::new(copy)).submit(&context, context.queue.null())?;
     wait(&context, &[point])
 }
 
@@ -180,7 +180,7 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
     let (context, stream) = stream::named(stream)?;
     copy.check()?;
     if stream.is_capturing() {
-        return stream::enqueue(&context, &stream, Operation::Copy(copy));
+        return stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy)));
     }
     capture::check_implicit(&context, &stream)?;
     if copy.is_empty() {
@@ -190,7 +190,7 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
     if waits || copy.dst.place.is_synchronous() || copy.src.place.is_synchronous() {
         return staged(copy, &context, &stream);
     }
-    stream::enqueue(&context, &stream, Operation::Copy(copy))
+    stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy)))
 }
 
 /// A copy whose source may change, or whose target is used, once the call has returned.
@@ -205,6 +205,6 @@ fn staged(copy: Copy, context: &Arc<Context>, stream: &stream::Stream) -> Answer
             let work = Work::new(move || write().map_err(gone));
             context.queue.submit(context, stream.line(), work).map(drop)
         }
-        _ => wait(context, &[Operation::Copy(copy).submit(context, stream.line())?]),
+        _ => wait(context, &[Operation::Copy(Box::new(copy)).submit(context, stream.line())?]),
     }
 }
