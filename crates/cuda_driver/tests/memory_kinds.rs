@@ -293,6 +293,7 @@ fn a_stream_waits_for_a_word_that_another_writes() {
     context();
     let (first, second, words) = (stream(1), stream(1), alloc(16));
     ok!(cuMemsetD8_v2(words, 0, 16));
+    ok!(cuCtxSynchronize());
     ok!(cuStreamWaitValue32_v2(first, words, 3, 0));
     ok!(cuMemsetD32Async(words + 4, 9, 1, first));
     std::thread::sleep(std::time::Duration::from_millis(20));
@@ -316,6 +317,8 @@ fn a_batch_of_waits_and_writes_is_done_in_order() {
     context();
     let (stream, words) = (stream(1), alloc(8));
     ok!(cuMemsetD8_v2(words, 0, 8));
+    // The stream does not wait for the null stream, where the fill runs.
+    ok!(cuCtxSynchronize());
     let op = |operation, address, value, flags| StreamMemOp {
         operation,
         barrier_flags: 0,

@@ -63,7 +63,11 @@ pub fn left_out(form: &Form) -> Option<&'static str> {
         (_, "prefetch" | "prefetchu" | "membar" | "fence") => Some("a hint or a fence"),
         (_, "activemask" | "elect") => Some("its result is the scheduler's"),
         (_, "bar") => Some("it has no result"),
-        (_, "cvta" | "isspacep") => Some("addresses are the device's own"),
+        (_, "cvta" | "isspacep" | "mapa" | "getctarank" | "stacksave") => {
+            Some("addresses are the device's own")
+        }
+        (_, "createpolicy") => Some("its result is opaque"),
+        ("mbarriers", _) => Some("the state of an mbarrier is opaque"),
         _ => bodies::left_out(form),
     }
 }

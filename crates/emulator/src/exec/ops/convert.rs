@@ -296,8 +296,8 @@ pub fn tf32(modifiers: &Modifiers<'_>) -> Option<Pick> {
         let mode = Mode(op.imm);
         let a = if mode.relu() { convert::relu_f32(a) } else { a };
         let bits = convert::f32_to_tf32(a, mode.rounding());
-        // The number before infinity has a fraction of ten ones.
-        if mode.finite() && f32::from_bits(bits).is_infinite() { bits - (1 << 13) } else { bits }
+        // The number before infinity has a fraction of ten ones; the device takes one from NaNs as well.
+        if mode.finite() && !f32::from_bits(bits).is_finite() { bits - (1 << 13) } else { bits }
     });
     Some(Pick::with(run, Mode::of(modifiers).0))
 }
