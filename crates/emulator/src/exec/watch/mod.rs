@@ -4,7 +4,7 @@
 //! each CPU thread of the launch has a watch of its own, with an [`Observer`] for each check that is
 //! on; what observers of several threads share, they reach through the [`Check`] that made them.
 //!
-//! An observer that finds something returns a [`Fault`](super::Fault), which ends the launch as a trap does.
+//! An observer that finds something returns a [`Fault`], which ends the launch as a trap does.
 
 mod checks;
 pub mod counters;

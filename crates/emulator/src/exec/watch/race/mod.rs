@@ -2,9 +2,9 @@
 //! strong with scopes that mean each other, that no synchronisation orders.
 //!
 //! The order is that of the PTX memory model (happens-before), followed as the threads run: barriers of the
-//! block and of the warp let their participants know each other's accesses ([`clock`]); a release publishes
-//! what a thread knows through a cell, and who acquires from that cell learns it ([`location`]); all other
-//! instructions, shuffles and votes among them, order nothing. [`shadow`] keeps the accesses that later ones
+//! block and of the warp let their participants know each other's accesses (`clock`); a release publishes
+//! what a thread knows through a cell, and who acquires from that cell learns it (`location`); all other
+//! instructions, shuffles and votes among them, order nothing. `shadow` keeps the accesses that later ones
 //! are compared with.
 //!
 //! So a race is found whenever both accesses *execute*, in whatever order they happened to run, and what is
