@@ -2,6 +2,9 @@
 
 mod common;
 
+#[path = "common/approximate.rs"]
+mod approximate;
+
 use common::device;
 use emulator::{Device, Launch, LoadError};
 use std::collections::HashMap;
@@ -141,7 +144,8 @@ impl Case<'_> {
     }
 
     fn agree(&self, row: &[u64], got: u64, expected: u64) -> bool {
-        got == expected || (!self.exact && approx::agree(self.text, row, got, expected))
+        let near = || approximate::error(self.text, row[0], got, expected).is_some();
+        got == expected || (!self.exact && near())
     }
 }
 
@@ -149,60 +153,6 @@ fn store(device: &Device, bytes: &[u8]) -> u64 {
     let address = device.memory().alloc(bytes.len() as u64).unwrap();
     device.memory().write(address, bytes).unwrap();
     address
-}
-
-/// How far an approximation may be off: the sum of both sides' errors.
-mod approx {
-    /// The value of bits, in the format that the last word of the instruction names.
-    fn value(text: &str, bits: u64) -> f64 {
-        let opcode = text.split(' ').next().unwrap();
-        match opcode.rsplit('.').next().unwrap() {
-            "f64" => f64::from_bits(bits),
-            "f32" => f64::from(f32::from_bits(bits as u32)),
-            "bf16" => f64::from(f32::from_bits((bits as u32) << 16)),
-            "f16" => half(bits as u16),
-            other => panic!("{other}"),
-        }
-    }
-
-    fn half(bits: u16) -> f64 {
-        let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
-        let sign = if bits >> 15 == 0 { 1. } else { -1. };
-        match exponent {
-            0 => sign * fraction * 2f64.powi(-24),
-            31 if fraction == 0. => sign * f64::INFINITY,
-            31 => f64::NAN,
-            _ => sign * (1024. + fraction) * 2f64.powi(exponent - 25),
-        }
-    }
-
-    /// Relative and absolute error that the PTX ISA allows, doubled.
-    fn allowed(text: &str) -> (f64, f64) {
-        let two = |exponent: i32| 2f64.powi(exponent);
-        match text {
-            _ if text.contains(".f16") => (two(-9), two(-24)),
-            _ if text.contains(".bf16") => (two(-6), 0.),
-            _ if text.starts_with("tanh") => (two(-10), 0.),
-            _ if text.starts_with("sin") || text.starts_with("cos") => (0., two(-19)),
-            _ if text.starts_with("lg2") => (two(-21), two(-21)),
-            _ if text.contains(".f64") => (two(-19), 0.),
-            // 2^-149 is a unit of the smallest results.
-            _ => (two(-21), two(-148)),
-        }
-    }
-
-    /// Arguments past this are outside the range for which the error is stated.
-    const TRIGONOMETRIC_RANGE: f64 = std::f64::consts::PI + 1e-6;
-
-    pub fn agree(text: &str, row: &[u64], got: u64, expected: u64) -> bool {
-        let trigonometric = text.starts_with("sin") || text.starts_with("cos");
-        if trigonometric && value(text, row[0]).abs() > TRIGONOMETRIC_RANGE {
-            return value(text, got).abs() <= 1. && value(text, expected).abs() <= 1.;
-        }
-        let (got, expected) = (value(text, got), value(text, expected));
-        let (relative, absolute) = allowed(text);
-        expected.is_finite() && (got - expected).abs() <= absolute + relative * expected.abs()
-    }
 }
 
 /// The first of an instruction's differences, and how many there are.

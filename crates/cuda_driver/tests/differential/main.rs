@@ -5,6 +5,8 @@
 //! allows either side. Forms without a result of their own (branches, barriers, hints) are listed
 //! as not compared; matrix instructions and asynchronous copies have tests of their own.
 
+// The rule for recorded results is the rule for measured ones.
+#[path = "../../../emulator/tests/common/approximate.rs"]
 mod approximate;
 mod bodies;
 mod case;

@@ -167,7 +167,7 @@ fn differences(
         if got == expected || is_device_fault(case, row, *got, *expected) {
             continue;
         }
-        match approximate::error(&case.text, row, got[0], expected[0]).filter(|_| !case.exact) {
+        match approximate::error(&case.text, row[0], got[0], expected[0]).filter(|_| !case.exact) {
             Some(error) => *worst = worst.max(error),
             None => wrong.push(format!(
                 "{} of {:x?}: {got:x?}, on the GPU {expected:x?}",
