@@ -1,0 +1,14 @@
+//! Compiles each kernel crate under `kernels/` to PTX; `images!` includes it by the same name.
+
+use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
+
+/// The kernel crates, by folder.
+const KERNELS: [&str; 1] = ["basics"];
+
+fn main() -> Result<(), CudaBuilderError> {
+    for name in KERNELS {
+        let kernels = CudaBuilder::new(format!("kernels/{name}"));
+        kernels.arch(NvvmArch::Compute90a).embed_file(format!("{name}.rs")).embed()?;
+    }
+    Ok(())
+}

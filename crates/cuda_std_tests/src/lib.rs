@@ -1,0 +1,92 @@
+//! What the tests of the device library share.
+//!
+//! Each file under `tests/` runs the kernels of the crate of its name under `kernels/`, through the
+//! typed launchers and the host crate: on a GPU where there is one, else on the emulator. The PTX
+//! lies inside the test executables, so that they run on a machine without a compiler.
+
+use bytemuck::Pod;
+use cuda_std::launch::DevicePtr;
+use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult};
+
+use std::env;
+use std::process::Command;
+
+/// Lanes of a warp.
+pub const WARP: usize = 32;
+
+/// Declares `fn gpu()`: the device of a file's tests, with the kernels of the crate in that folder.
+#[macro_export]
+macro_rules! device {
+    ($kernels:literal) => {
+        /// The device that all tests here share.
+        fn gpu() -> &'static ferrowarp::Gpu {
+            static IMAGES: &[ferrowarp::module::Image] =
+                include!(concat!(env!("OUT_DIR"), "/", $kernels, ".rs"));
+            static GPU: std::sync::LazyLock<ferrowarp::Gpu> = std::sync::LazyLock::new(|| {
+                ferrowarp::Gpu::with_images(IMAGES)
+                    .unwrap_or_else(|error| panic!("no device to test on: {error}"))
+            });
+            &GPU
+        }
+    };
+}
+
+/// A copy of `values` on the device.
+pub fn upload<T: Pod>(gpu: &Gpu, values: &[T]) -> DeviceBuffer<T> {
+    DeviceBuffer::from_slice(gpu, values).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// `n` elements full of bytes `0xA5`, which no kernel here would write by itself.
+pub fn poisoned<T: Pod>(gpu: &Gpu, n: usize) -> DeviceBuffer<T> {
+    upload(gpu, &vec![bytemuck::pod_read_unaligned(&vec![0xA5; size_of::<T>()]); n])
+}
+
+/// What a buffer holds once the kernels before have run; panics with the fault of one.
+pub fn download<T: Pod>(buffer: &DeviceBuffer<T>) -> Vec<T> {
+    buffer.to_vec().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a kernel of one warp that writes `rows` results a lane; gives a row of 32 lanes for each.
+pub fn warp_rows(
+    gpu: &Gpu,
+    rows: usize,
+    launch: impl FnOnce(DevicePtr<u64>) -> GpuResult<()>,
+) -> Vec<Vec<u64>> {
+    let out = poisoned(gpu, rows * WARP);
+    launch(out.as_device_ptr()).unwrap_or_else(|error| panic!("{error}"));
+    download(&out).chunks(WARP).map(<[u64]>::to_vec).collect()
+}
+
+/// What every lane computes.
+pub fn lanes(f: impl Fn(u64) -> u64) -> Vec<u64> {
+    (0..WARP as u64).map(f).collect()
+}
+
+/// Whether the tests run on a real GPU.
+pub fn on_gpu() -> bool {
+    matches!(ferrowarp::backend(), Ok(Backend::Cuda))
+}
+
+/// Panics with the error's own words.
+pub fn done(result: GpuResult<()>) {
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Prints the error that a test expects, for [`error_of`]; panics if there is none.
+pub fn fails(result: GpuResult<()>) {
+    println!("error: {}", result.expect_err("nothing went wrong"));
+}
+
+/// What the ignored test `name` of this executable says through [`fails`].
+///
+/// A fault costs the process its device, so such a test runs in a process of its own.
+pub fn error_of(name: &str) -> String {
+    let output = Command::new(env::current_exe().expect("this executable"))
+        .args(["--ignored", "--exact", "--nocapture", name])
+        .output()
+        .expect("the executable starts again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let line = text.lines().find_map(|line| line.split_once("error: "));
+    line.unwrap_or_else(|| panic!("no error in: {text}")).1.to_owned()
+}

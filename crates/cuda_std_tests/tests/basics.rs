@@ -1,0 +1,253 @@
+//! Parameters of every kind, shared memory, warps, barriers and atomics.
+
+use basics_kernels::{atomics, parameters, shared, warps};
+use cuda_std::launch::{LaunchConfig, Linear};
+use cuda_std_tests::{WARP, done, download, error_of, fails, lanes, on_gpu, upload, warp_rows};
+use ferrowarp::DeviceBox;
+
+cuda_std_tests::device!("basics");
+
+#[test]
+fn saxpy_covers_every_size() {
+    for n in [0, 1, 31, 32, 33, 255, 256, 257, 1009] {
+        let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+        let (x_gpu, mut y_gpu) = (upload(gpu(), &x), upload(gpu(), &vec![0.5f32; n]));
+        let config = LaunchConfig::for_num_elems(n);
+        if n > 0 {
+            done(parameters::saxpy::launch(gpu(), config, 2.0, &x_gpu, &mut y_gpu));
+        }
+        let expected: Vec<f32> = x.iter().map(|x| 2.0 * x + 0.5).collect();
+        assert_eq!(download(&y_gpu), expected, "{n} elements");
+    }
+}
+
+#[test]
+fn a_kernel_for_rust_cuda_runs() {
+    let a: Vec<f32> = (0..300).map(|i| i as f32).collect();
+    let (a_gpu, c) = (upload(gpu(), &a), upload(gpu(), &[0.0f32; 300]));
+    // SAFETY: `c` is as long as the inputs.
+    done(unsafe {
+        parameters::vecadd::launch(gpu(), Linear::new(3, 128), &a_gpu, &a_gpu, c.as_device_ptr())
+    });
+    assert_eq!(download(&c), a.iter().map(|x| x + x).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_index_past_the_end_is_a_trap() {
+    let error = error_of("index_past_the_end");
+    assert!(on_gpu() || error.contains("saxpy") && error.contains("thread (5,0,0)"), "{error}");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn index_past_the_end() {
+    let (x, mut y) = (upload(gpu(), &[1.0f32; 5]), upload(gpu(), &[0.0f32; 6]));
+    let launched = parameters::saxpy::launch(gpu(), Linear::new(1, 32), 2.0, &x, &mut y);
+    fails(launched.and_then(|()| gpu().synchronize()));
+}
+
+#[test]
+fn vectors_cover_every_element() {
+    for n in [0usize, 1, 4, 7, 128, 1001] {
+        let x: Vec<f32> = (0..n).map(|i| (i % 16) as f32).collect();
+        let (x_gpu, mut out) = (upload(gpu(), &x), upload(gpu(), &[f32::NAN; 64]));
+        done(parameters::vector_sums::launch(gpu(), Linear::new(2, 32), &x_gpu, &mut out));
+        // Small integers: every order of addition is exact.
+        assert_eq!(download(&out).iter().sum::<f32>(), x.iter().sum::<f32>(), "{n} elements");
+    }
+}
+
+#[test]
+fn a_grid_is_covered_in_two_dimensions() {
+    let pixels: Vec<u8> = (0..37 * 19).map(|i| i as u8).collect();
+    let (mut image, by) = (upload(gpu(), &pixels), DeviceBox::new(gpu(), &100u8).unwrap());
+    let mut rows = image.grid_mut(37, 19).unwrap();
+    done(parameters::brighten::launch(gpu(), LaunchConfig::for_grid(37, 19), &mut rows, &by));
+    let expected: Vec<u8> = pixels.iter().map(|p| p.saturating_add(100)).collect();
+    assert_eq!(download(&image), expected);
+}
+
+#[test]
+fn values_arrive_whole() {
+    let out = upload(gpu(), &[0u64]);
+    let mixed = parameters::Mixed { byte: 3, word: 70_000, half: 500 };
+    let vector = cuda_std::vector::Vec4::new(0.0f32, 9.0, 0.0, 0.0);
+    let config = Linear::new(1, 1);
+    // SAFETY: `out` is valid.
+    done(unsafe {
+        parameters::by_value::launch(
+            gpu(),
+            config,
+            1,
+            true,
+            mixed,
+            vector,
+            1 << 40,
+            [0, 0, 11],
+            out.as_device_ptr(),
+        )
+    });
+    assert_eq!(download(&out), [1 + 1 + 3 + 70_000 + 500 + 9 + (1 << 40) + 11]);
+}
+
+#[test]
+fn shared_arrays_keep_apart() {
+    let (rounds, mut y) = (3, upload(gpu(), &[0.0f32; 128]));
+    done(shared::two_arrays::launch(gpu(), Linear::new(2, 64), rounds, &mut y));
+    let threads = (0..64).sum::<u32>() as f32;
+    let expected = |thread: usize| -> f32 {
+        let round = |round: u32| {
+            let first = if thread == 0 { round as f32 + 0.5 } else { 0.0 };
+            threads + 64.0 * round as f32 + 0.5 + first
+        };
+        (0..rounds).map(round).sum()
+    };
+    let expected: Vec<f32> = (0..128).map(|i| expected(i % 64)).collect();
+    assert_eq!(download(&y), expected);
+}
+
+#[test]
+fn one_place_is_one_array_in_both_arms() {
+    let mut y = upload(gpu(), &[0u32; 64]);
+    done(shared::one_place::launch(gpu(), Linear::new(1, 64), &mut y));
+    let written = |i: u32| if i.is_multiple_of(2) { 2 * i } else { 3 * i };
+    assert_eq!(download(&y), (0..64).map(|i| written(i ^ 1)).collect::<Vec<_>>());
+}
+
+#[test]
+fn generic_and_dynamic_arrays_work() {
+    let (mut y, mut z) = (upload(gpu(), &[0u32; 128]), upload(gpu(), &[0.0f64; 128]));
+    done(shared::generic::launch(gpu(), Linear::new(2, 64), &mut y, &mut z));
+    let neighbours: Vec<u32> = (0..128).map(|i| i ^ 1).collect();
+    assert_eq!(download(&y), neighbours);
+    assert_eq!(download(&z), neighbours.iter().map(|&i| f64::from(i)).collect::<Vec<_>>());
+    let mut y = upload(gpu(), &[0u32; 128]);
+    done(shared::dynamic::launch(gpu(), Linear::new(2, 64).shared_mem(64 * 4), &mut y));
+    assert_eq!(download(&y), neighbours);
+}
+
+#[test]
+fn dynamic_memory_ends_where_the_launch_says() {
+    // A GPU rounds the size up, and says nothing.
+    if !on_gpu() {
+        let error = error_of("dynamic_memory_past_its_end");
+        assert!(error.contains("thread (63,0,0)"), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn dynamic_memory_past_its_end() {
+    let mut y = upload(gpu(), &[0u32; 64]);
+    let config = Linear::new(1, 64).shared_mem(63 * 4);
+    let launched = shared::dynamic::launch(gpu(), config, &mut y);
+    fails(launched.and_then(|()| gpu().synchronize()));
+}
+
+#[test]
+fn shared_counters_count() {
+    let bytes: Vec<u8> = (0..10_000u32).map(|i| (i * i % 251) as u8).collect();
+    let mut expected = [0u32; 256];
+    bytes.iter().for_each(|&byte| expected[usize::from(byte)] += 1);
+    let (bytes, mut counts) = (upload(gpu(), &bytes), upload(gpu(), &[0u32; 256]));
+    done(shared::histogram::launch(gpu(), Linear::new(5, 96), &bytes, &mut counts));
+    assert_eq!(download(&counts), expected);
+}
+
+#[test]
+fn shuffles_reach_the_lane_they_name() {
+    let rows = warp_rows(gpu(), 8, |out| {
+        // SAFETY: one warp, and room for 8 results.
+        unsafe { warps::shuffles::launch(gpu(), Linear::new(1, 32), out) }
+    });
+    let joined = |lane: u64, source: u64, inside: bool| {
+        (if inside { source } else { lane }) << 1 | u64::from(inside)
+    };
+    let expected = [
+        lanes(|lane| joined(lane, lane.wrapping_sub(3), lane % 16 >= 3)),
+        lanes(|lane| joined(lane, lane + 5, lane + 5 < 32)),
+        lanes(|lane| joined(lane, lane ^ 8, lane ^ 8 <= lane | 7)),
+        lanes(|lane| joined(lane, lane ^ 1, true)),
+        lanes(|lane| joined(lane, lane / 16 * 16 + 3, true)),
+        lanes(|_| 7 << 36),
+        lanes(|lane| (lane + 1).min(31)),
+        lanes(|lane| (lane as i64 - 1).max(0).wrapping_neg() as u64),
+    ];
+    for (k, (row, expected)) in rows.iter().zip(&expected).enumerate() {
+        assert_eq!(row, expected, "result {k}");
+    }
+}
+
+#[test]
+fn votes_and_matches_agree() {
+    let rows = warp_rows(gpu(), 9, |out| {
+        // SAFETY: one warp, and room for 9 results.
+        unsafe { warps::votes::launch(gpu(), Linear::new(1, 32), out) }
+    });
+    let expected = [
+        lanes(|_| 1),
+        lanes(|_| 0),
+        lanes(|_| 1),
+        lanes(|_| 0x4924_9249),
+        lanes(|lane| 0xf << (lane / 4 * 4)),
+        lanes(|lane| 0xff << (lane / 8 * 8)),
+        lanes(|_| 0xffff_ffff),
+        lanes(|_| 0),
+        lanes(|_| 0xffff_ffff),
+    ];
+    for (k, (row, expected)) in rows.iter().zip(&expected).enumerate() {
+        assert_eq!(row, expected, "result {k}");
+    }
+}
+
+#[test]
+fn reductions_join_all_lanes() {
+    let rows = warp_rows(gpu(), 9, |out| {
+        // SAFETY: one warp, and room for 9 results.
+        unsafe { warps::reductions::launch(gpu(), Linear::new(1, 32), out) }
+    });
+    let expected = [496i64, -16, -16, 15, 0, 0xffff_ffff, 64, 31, 0xffff_ffff];
+    for (k, (row, expected)) in rows.iter().zip(expected).enumerate() {
+        assert_eq!(*row, vec![expected as u64; WARP], "result {k}");
+    }
+}
+
+#[test]
+fn barriers_count_their_threads() {
+    let (grid, block) = ((2, 2, 1), (3, 5, 2));
+    let config = LaunchConfig { grid, block, shared_mem_bytes: 0 };
+    let threads = 30;
+    let mut out = upload(gpu(), &vec![u32::MAX; 4 * threads * 7]);
+    done(warps::barriers::launch(gpu(), config, &mut out));
+    for (own, results) in download(&out).chunks(7).enumerate() {
+        let in_block = (own % threads) as u32;
+        let expected = [15, 0, 1, in_block, threads as u32, u32::from(own == 0), 32];
+        assert_eq!(results, expected, "thread {own}");
+    }
+}
+
+#[test]
+fn scoped_atomics_change_memory() {
+    let words = upload(gpu(), &[1u32, 7, -5i32 as u32, 6]);
+    let wide = upload(gpu(), &[4.0f64, 5.0]);
+    let config = Linear::new(1, 1);
+    // SAFETY: both are valid.
+    done(unsafe {
+        atomics::scoped::launch(gpu(), config, words.as_device_ptr(), wide.as_device_ptr())
+    });
+    assert_eq!(download(&words), [2, 7, -1i32 as u32, 7]);
+    assert_eq!(download(&wide), [3.0, 1.0]);
+}
+
+#[test]
+fn atomic_slices_change_their_elements() {
+    let threads = 96;
+    let mut floats = upload(gpu(), &[0.0f32, -1.0]);
+    let (mut ints, mut wide) = (upload(gpu(), &[0i32, 0, 0]), upload(gpu(), &[1u64, 0]));
+    let config = Linear::new(3, threads / 3);
+    done(atomics::slices::launch(gpu(), config, &mut floats, &mut ints, &mut wide));
+    assert_eq!(download(&floats)[0], 1.5 * threads as f32);
+    assert!(download(&floats)[1] >= 1.5);
+    assert_eq!(download(&ints), [threads as i32, -7, -(threads as i32)]);
+    assert_eq!(download(&wide), [7, 9]);
+}
