@@ -3,7 +3,7 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 1] = ["basics"];
+const KERNELS: [&str; 2] = ["basics", "compat"];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

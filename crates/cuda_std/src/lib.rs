@@ -42,3 +42,5 @@ pub mod vector;
 pub mod warp;
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};
+pub use glam;
+pub use half::{self, bf16, f16};

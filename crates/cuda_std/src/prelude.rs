@@ -5,5 +5,5 @@ pub use crate::disjoint::{DisjointGrid, DisjointSlice};
 pub use crate::index::{ThreadIndex, ThreadIndex2};
 pub use crate::shared::{SharedArray, SharedAtomics};
 pub use crate::vector::Vec4;
-pub use crate::{kernel, shared_array, thread};
+pub use crate::{f16, kernel, shared_array, thread};
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

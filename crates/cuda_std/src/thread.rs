@@ -4,6 +4,7 @@
 //! [`ThreadIndex`](crate::index::ThreadIndex), whose arithmetic is 64 bits wide.
 
 use cuda_std_macros::gpu_only;
+use glam::{UVec2, UVec3};
 
 #[cfg(target_os = "cuda")]
 use core::arch::nvptx;
@@ -55,6 +56,45 @@ registers! {
     grid_dim_x = _grid_dim_x: "Blocks in the grid along x.";
     grid_dim_y = _grid_dim_y: "Blocks in the grid along y.";
     grid_dim_z = _grid_dim_z: "Blocks in the grid along z.";
+}
+
+/// Declares the three components of a position as one vector.
+macro_rules! vectors {
+    ($($name:ident = $x:ident, $y:ident, $z:ident: $doc:literal;)*) => {$(
+        #[doc = $doc]
+        #[gpu_only]
+        #[inline(always)]
+        pub fn $name() -> UVec3 {
+            UVec3::new($x(), $y(), $z())
+        }
+    )*};
+}
+
+vectors! {
+    thread_idx = thread_idx_x, thread_idx_y, thread_idx_z: "The thread's index in its block.";
+    block_idx = block_idx_x, block_idx_y, block_idx_z: "The block's index in the grid.";
+    block_dim = block_dim_x, block_dim_y, block_dim_z: "Threads in a block along each axis.";
+    grid_dim = grid_dim_x, grid_dim_y, grid_dim_z: "Blocks in the grid along each axis.";
+}
+
+/// The thread's position in a two-dimensional grid. A component wraps at 2^32 threads;
+/// [`ThreadIndex2`](crate::index::ThreadIndex2) does not.
+#[gpu_only]
+#[inline(always)]
+pub fn index_2d() -> UVec2 {
+    index_3d().truncate()
+}
+
+/// The thread's position in a three-dimensional grid. A component wraps at 2^32 threads.
+#[gpu_only]
+#[inline(always)]
+pub fn index_3d() -> UVec3 {
+    let along = |block: u32, dim: u32, thread: u32| block.wrapping_mul(dim).wrapping_add(thread);
+    UVec3::new(
+        along(block_idx_x(), block_dim_x(), thread_idx_x()),
+        along(block_idx_y(), block_dim_y(), thread_idx_y()),
+        along(block_idx_z(), block_dim_z(), thread_idx_z()),
+    )
 }
 
 /// The thread's index in a one-dimensional grid: `block_idx_x * block_dim_x + thread_idx_x`.

@@ -9,6 +9,7 @@
 //! - Every lane in `mask` reaches the same call, with the same `mask`, and none has ended.
 
 use cuda_std_macros::gpu_only;
+use half::{bf16, f16};
 
 #[cfg(target_os = "cuda")]
 unsafe extern "C" {
@@ -365,6 +366,8 @@ shuffle_as! {
     i128 as u128: i128::cast_unsigned, u128::cast_signed;
     f32 as u32: f32::to_bits, f32::from_bits;
     f64 as u64: f64::to_bits, f64::from_bits;
+    f16 as u16: f16::to_bits, f16::from_bits;
+    bf16 as u16: bf16::to_bits, bf16::from_bits;
 }
 
 /// The bits that a match compares.

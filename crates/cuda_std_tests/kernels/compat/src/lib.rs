@@ -1,0 +1,5 @@
+//! Kernels written as one writes them for rust-cuda.
+
+#![allow(missing_docs)]
+
+pub mod positions;
