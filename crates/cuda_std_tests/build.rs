@@ -3,7 +3,11 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 2] = ["basics", "compat"];
+const KERNELS: &[&str] = &[
+    "basics",
+    "compat",
+    "contracts", //
+];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

@@ -43,6 +43,8 @@ pub struct DeviceInfo {
     pub l2_bytes: u32,
     /// Size of the memory.
     pub total_memory_bytes: usize,
+    /// Whether a kernel can be launched so that all its blocks run at the same time.
+    pub cooperative_launch: bool,
     /// Whether host and kernels may use managed memory at the same time.
     pub concurrent_managed_access: bool,
 }
@@ -89,6 +91,7 @@ impl DeviceInfo {
             memory_bus_bits: get(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
             l2_bytes: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
+            cooperative_launch: get(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
             concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
         })
     }

@@ -1,5 +1,7 @@
 //! Starting kernels: the limits that are checked before the driver, and the order among streams.
 
+mod groups;
+
 use std::ptr;
 
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
@@ -20,6 +22,10 @@ impl Launch for Stream {
         config: LaunchConfig,
         args: &Args,
     ) -> GpuResult<()> {
+        let config = kernel
+            .contract
+            .apply(config)
+            .map_err(|broken| GpuError::Contract { kernel: kernel.name, broken })?;
         if config.is_empty() {
             return Ok(());
         }
@@ -58,9 +64,12 @@ unsafe fn queue(
     let function = stream.module().function(kernel.name)?;
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
     allow_shared(stream, &config, function)?;
-    stream.inner().ordered(&homes, || {
+    let attributes = groups::attributes(stream, kernel, &config, function)?;
+    stream.inner().ordered(&homes, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
-        unsafe { start(stream.inner(), function, config, args) }
+        [] => unsafe { start(stream.inner(), function, config, args) },
+        // SAFETY: the caller's promise.
+        some => unsafe { groups::start(stream.inner(), function, config, args, some) },
     })
 }
 

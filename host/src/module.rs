@@ -1,7 +1,7 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,6 +146,20 @@ impl KernelModule {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function lives as long as its module, which `self` keeps.
         let set = || unsafe { sys::cuFuncSetAttribute(function.handle, attribute, bytes) };
+        self.context.call("cuFuncSetAttribute", set)
+    }
+
+    /// Lets `function` run in clusters that not every device with clusters can hold.
+    pub(crate) fn allow_large_clusters(&self, function: Function) -> GpuResult<()> {
+        // cust's bindings do not know this one.
+        const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: c_int = 14;
+        unsafe extern "C" {
+            fn cuFuncSetAttribute(f: sys::CUfunction, attribute: c_int, to: c_int)
+            -> sys::CUresult;
+        }
+        // SAFETY: the function lives as long as its module, which `self` keeps.
+        let set =
+            || unsafe { cuFuncSetAttribute(function.handle, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1) };
         self.context.call("cuFuncSetAttribute", set)
     }
 

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use cuda_std::launch::{
-    Args, DeviceRead, DeviceReadOne, DeviceWrite, Kernel, Launch, LaunchConfig, Param, ParamKind,
+    Args, Contract, DeviceRead, DeviceReadOne, DeviceWrite, Kernel, Launch, LaunchConfig, Param,
+    ParamKind,
 };
 use ferrowarp::module::Image;
 use ferrowarp::{Gpu, GpuError, GpuResult};
@@ -27,21 +28,19 @@ const fn length(name: &'static str) -> Param {
 const WORDS_AND_VALUE: &[Param] =
     &[pointer("p"), length("len"), Param { name: "value", kind: ParamKind::Value, size_bytes: 4 }];
 
-pub static FILL: Kernel = Kernel { name: "fill", params: WORDS_AND_VALUE };
-pub static CHURN: Kernel = Kernel { name: "churn", params: WORDS_AND_VALUE };
-pub static LAST_WORD: Kernel = Kernel { name: "last_word", params: WORDS_AND_VALUE };
-pub static WILD: Kernel = Kernel { name: "wild", params: WORDS_AND_VALUE };
-pub static MISSING: Kernel = Kernel { name: "fil", params: WORDS_AND_VALUE };
-pub static ADD: Kernel = Kernel {
-    name: "add",
-    params: &[
-        pointer("one"),
-        pointer("many"),
-        length("many_len"),
-        pointer("out"),
-        length("out_len"),
-    ],
-};
+const fn kernel(name: &'static str, params: &'static [Param]) -> Kernel {
+    Kernel { name, params, contract: Contract::NONE }
+}
+
+pub static FILL: Kernel = kernel("fill", WORDS_AND_VALUE);
+pub static CHURN: Kernel = kernel("churn", WORDS_AND_VALUE);
+pub static LAST_WORD: Kernel = kernel("last_word", WORDS_AND_VALUE);
+pub static WILD: Kernel = kernel("wild", WORDS_AND_VALUE);
+pub static MISSING: Kernel = kernel("fil", WORDS_AND_VALUE);
+pub static ADD: Kernel = kernel(
+    "add",
+    &[pointer("one"), pointer("many"), length("many_len"), pointer("out"), length("out_len")],
+);
 
 /// Launches one of the kernels that take words and a value.
 pub fn launch(

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use cuda_std::launch::ContractError;
 use cust::error::CudaError;
 use thiserror::Error as ThisError;
 
@@ -77,6 +78,15 @@ pub enum GpuError {
         value: u64,
         /// The limit.
         limit: u64,
+    },
+
+    /// A launch breaks the contract of its kernel.
+    #[error("`{kernel}` cannot be launched so: {broken}")]
+    Contract {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the launch breaks.
+        broken: ContractError,
     },
 
     /// An argument is not one that the operation takes.
@@ -164,6 +174,10 @@ pub enum LaunchLimit {
     GridDim(u8),
     /// Static and dynamic shared memory of one block.
     SharedMemory,
+    /// Blocks that run at the same time, of a cooperative kernel.
+    CooperativeBlocks,
+    /// Blocks of one cluster.
+    ClusterBlocks,
 }
 
 impl fmt::Display for LaunchLimit {
@@ -175,6 +189,8 @@ impl fmt::Display for LaunchLimit {
             Self::BlockDim(dim) => write!(f, "threads a block in {}", axis(dim)),
             Self::GridDim(dim) => write!(f, "blocks in {}", axis(dim)),
             Self::SharedMemory => f.write_str("bytes of shared memory a block"),
+            Self::CooperativeBlocks => f.write_str("blocks that all run at the same time"),
+            Self::ClusterBlocks => f.write_str("blocks a cluster"),
         }
     }
 }

@@ -38,8 +38,10 @@ impl LaunchConfig {
     }
 }
 
-fn blocks(elements: usize, block: u32) -> u32 {
-    u32::try_from(elements.div_ceil(block as usize)).unwrap_or(u32::MAX)
+/// Blocks of `block` threads that cover `elements`; `u32::MAX` if they are more than can be counted.
+pub(super) const fn blocks(elements: usize, block: u32) -> u32 {
+    let blocks = elements.div_ceil(block as usize);
+    if blocks > u32::MAX as usize { u32::MAX } else { blocks as u32 }
 }
 
 /// A one-dimensional grid: what a kernel with a `ThreadIndex` runs on.

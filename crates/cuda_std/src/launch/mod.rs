@@ -48,10 +48,13 @@
 
 mod args;
 mod config;
+mod grid;
 mod memory;
 
+pub use crate::contract::{Contract, ContractError, DynamicShared};
 pub use args::Args;
 pub use config::{LaunchConfig, Linear, OneDimensional, Planar, TwoDimensional};
+pub use grid::{AnyGrid, FixedBlock, Grid1, Grid2, Grid3};
 pub use memory::{
     DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, KernelValue, RawSlice,
 };
@@ -63,6 +66,8 @@ pub struct Kernel {
     pub name: &'static str,
     /// The entry's parameters, in order.
     pub params: &'static [Param],
+    /// What the kernel demands of its launch.
+    pub contract: Contract,
 }
 
 /// One parameter of a PTX entry.
@@ -92,10 +97,11 @@ pub trait Launch {
     /// What can go wrong.
     type Error;
 
-    /// Starts `kernel`. A grid with a dimension of 0 runs nothing and succeeds.
+    /// Starts `kernel` with what its contract makes of `config` ([`Contract::apply`]). A grid with a
+    /// dimension of 0 runs nothing and succeeds.
     ///
     /// # Errors
-    /// Those of the implementation.
+    /// Those of the implementation, and a launch that breaks the kernel's contract.
     ///
     /// # Safety
     /// - `args` holds one value for each of `kernel.params`, in order, of its type.

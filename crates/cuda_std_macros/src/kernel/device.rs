@@ -16,7 +16,24 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
     body.vis = syn::Visibility::Inherited;
     body.sig.ident = format_ident!("{}_body", name);
     let body_name = &body.sig.ident;
+    let contract = kernel.contract.value();
+    let bounds = kernel.contract.bounds(&name.to_string()).map(|bounds| {
+        quote! {
+            #[cfg(target_os = "cuda")]
+            #(#attributes)*
+            #bounds
+        }
+    });
+    let assume = kernel.contract.fixes_block().then(|| {
+        quote! {
+            const CONTRACT: ::cuda_std::contract::Contract = #contract;
+            // SAFETY: the launcher and `.reqntid` see to it.
+            unsafe { ::cuda_std::contract::assume(CONTRACT) };
+        }
+    });
     quote! {
+        #bounds
+
         #[cfg(target_os = "cuda")]
         #(#attributes)*
         #[unsafe(no_mangle)]
@@ -25,6 +42,7 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
             #[inline(always)]
             #body
 
+            #assume
             // SAFETY: the launcher passes what the kernel's parameters describe.
             unsafe { #body_name(#(#arguments),*) }
         }
@@ -33,23 +51,19 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
 
 /// The expression that makes the user's argument from the PTX parameters.
 fn rebuild(param: &Param) -> TokenStream {
-    let name = &param.name;
+    let (name, ty) = (&param.name, &param.ty);
     let part = |suffix: &str| format_ident!("{}_{}", name, suffix);
-    let (ptr, len) = (part("ptr"), part("len"));
+    let ptr = part("ptr");
     match &param.kind {
-        Kind::ThreadIndex => quote!(::cuda_std::index::ThreadIndex::from_hardware()),
-        Kind::ThreadIndex2 => quote!(::cuda_std::index::ThreadIndex2::from_hardware()),
-        Kind::Slice(_) => quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len)),
+        Kind::Index(_) => quote!(<#ty>::from_hardware()),
+        Kind::Slice(_) => {
+            let len = part("len");
+            quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len))
+        }
         Kind::Reference(_) => quote!(&*#name),
-        Kind::DisjointSlice(_) => {
-            quote!(::cuda_std::disjoint::DisjointSlice::from_raw_parts(#ptr.as_ptr(), #len))
-        }
-        Kind::AtomicSlice(_) => {
-            quote!(::cuda_std::atomic::AtomicSlice::from_raw_parts(#ptr.as_ptr(), #len))
-        }
-        Kind::DisjointGrid(_) => {
-            let (width, height) = (part("width"), part("height"));
-            quote!(::cuda_std::disjoint::DisjointGrid::from_raw_parts(#ptr.as_ptr(), #width, #height))
+        Kind::View { view, .. } => {
+            let lengths = view.lengths.iter().map(|what| part(what));
+            quote!(<#ty>::from_raw_parts(#ptr.as_ptr(), #(#lengths),*))
         }
         Kind::Pointer { .. } | Kind::Value => quote!(#name),
     }

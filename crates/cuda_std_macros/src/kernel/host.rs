@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::param::{Kind, Param, PtxParam};
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::Ident;
 use syn::spanned::Spanned;
 
@@ -13,7 +13,7 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     let (name, vis) = (&function.sig.ident, &function.vis);
     let attributes = kernel.shared_attributes();
     let module_doc = format!("The host's side of the kernel `{name}`.");
-    let (description, launch) = (description(kernel), launch(kernel));
+    let (description, grid, launch) = (description(kernel), grid_for(kernel), launch(kernel));
     quote! {
         #[cfg(not(target_os = "cuda"))]
         #[allow(dead_code, clippy::too_many_arguments)]
@@ -27,6 +27,8 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
             use super::*;
 
             #description
+
+            #grid
 
             #launch
         }
@@ -46,11 +48,40 @@ fn description(kernel: &Kernel) -> TokenStream {
             }
         }
     });
+    let contract = kernel.contract.value();
     quote! {
-        /// The kernel's name and the parameters of its PTX entry, in order.
-        pub static KERNEL: ::cuda_std::launch::Kernel =
-            ::cuda_std::launch::Kernel { name: #name, params: &[#(#params),*] };
+        mod contract {
+            use super::super::*;
+            pub const CONTRACT: ::cuda_std::launch::Contract = #contract;
+        }
+
+        /// The kernel's name, the parameters of its PTX entry, in order, and its contract.
+        pub static KERNEL: ::cuda_std::launch::Kernel = ::cuda_std::launch::Kernel {
+            name: #name,
+            params: &[#(#params),*],
+            contract: contract::CONTRACT,
+        };
     }
+}
+
+/// `pub fn grid_for`: enough blocks of a fixed size.
+fn grid_for(kernel: &Kernel) -> Option<TokenStream> {
+    let (block_dims, _) = kernel.contract.block_dims()?;
+    let dims = kernel.index_dims().unwrap_or(block_dims);
+    let grid = format_ident!("Grid{dims}");
+    let extents = [vec!["n"], vec!["width", "height"], vec!["width", "height", "depth"]];
+    let extents: Vec<_> = extents[dims - 1].iter().map(|name| format_ident!("{name}")).collect();
+    let doc = match dims {
+        1 => "Enough blocks of the kernel's size for `n` threads.",
+        2 => "Enough blocks of the kernel's size for `width * height` threads.",
+        _ => "Enough blocks of the kernel's size for `width * height * depth` threads.",
+    };
+    Some(quote! {
+        #[doc = #doc]
+        pub const fn grid_for(#(#extents: usize),*) -> ::cuda_std::launch::#grid {
+            ::cuda_std::launch::#grid::covering(&contract::CONTRACT, #(#extents),*)
+        }
+    })
 }
 
 /// `pub fn launch`: checks the arguments by type and hands them to the launcher in PTX order.
@@ -95,34 +126,44 @@ fn safety_doc(kernel: &Kernel) -> TokenStream {
 
 /// The bound on the configuration, and how it becomes a `LaunchConfig`.
 fn shape(kernel: &Kernel, config: &Ident) -> (TokenStream, TokenStream) {
-    for param in &kernel.params {
-        match param.kind {
-            Kind::ThreadIndex => {
-                let to_config = quote!(::cuda_std::launch::OneDimensional::linear(#config).into());
-                return (quote!(::cuda_std::launch::OneDimensional), to_config);
-            }
-            Kind::ThreadIndex2 => {
-                let to_config = quote!(::cuda_std::launch::TwoDimensional::planar(#config).into());
-                return (quote!(::cuda_std::launch::TwoDimensional), to_config);
-            }
-            _ => {}
-        }
+    let launch = quote!(::cuda_std::launch);
+    if kernel.contract.fixes_block() {
+        let bound = match kernel.index_dims() {
+            Some(dims) => quote!(#launch::FixedBlock<#dims>),
+            None => quote!(#launch::AnyGrid),
+        };
+        let to_config = quote! {
+            #launch::AnyGrid::with_block_of(#config, &contract::CONTRACT)
+        };
+        return (bound, to_config);
     }
-    let any = quote!(::core::convert::Into<::cuda_std::launch::LaunchConfig>);
-    (any, quote!(::core::convert::Into::into(#config)))
+    match kernel.index_dims() {
+        Some(1) => (
+            quote!(#launch::OneDimensional),
+            quote!(#launch::OneDimensional::linear(#config).into()),
+        ),
+        Some(_) => (
+            quote!(#launch::TwoDimensional),
+            quote!(#launch::TwoDimensional::planar(#config).into()),
+        ),
+        None => (
+            quote!(::core::convert::Into<#launch::LaunchConfig>),
+            quote!(::core::convert::Into::into(#config)),
+        ),
+    }
 }
 
 /// The launcher's parameter for `param`, if it has one.
 fn input(param: &Param) -> Option<TokenStream> {
     let name = &param.name;
     let ty = match &param.kind {
-        Kind::ThreadIndex | Kind::ThreadIndex2 => return None,
+        Kind::Index(_) => return None,
         Kind::Slice(t) => quote!(&impl ::cuda_std::launch::DeviceRead<#t>),
         Kind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
-        Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => {
-            quote!(&mut impl ::cuda_std::launch::DeviceWrite<#t>)
+        Kind::View { view, element } => {
+            let bound = format_ident!("{}", view.bound);
+            quote!(&mut impl ::cuda_std::launch::#bound<#element>)
         }
-        Kind::DisjointGrid(t) => quote!(&mut impl ::cuda_std::launch::DeviceWriteGrid<#t>),
         Kind::Pointer { element, .. } => quote!(::cuda_std::launch::DevicePtr<#element>),
         Kind::Value => {
             let ty = &param.ty;
@@ -136,12 +177,13 @@ fn input(param: &Param) -> Option<TokenStream> {
 fn push(kernel: &Kernel, param: &Param, args: &Ident) -> Option<TokenStream> {
     let name = &param.name;
     Some(match &param.kind {
-        Kind::ThreadIndex | Kind::ThreadIndex2 => return None,
+        Kind::Index(_) => return None,
         Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
-        Kind::DisjointSlice(t) => quote!(#args.push_write::<#t>(#name);),
-        Kind::AtomicSlice(t) => quote_spanned!(t.span()=> #args.push_atomic::<#t>(#name);),
-        Kind::DisjointGrid(t) => quote!(#args.push_write_grid::<#t>(#name);),
+        Kind::View { view, element } => {
+            let push = format_ident!("{}", view.push);
+            quote_spanned!(element.span()=> #args.#push::<#element>(#name);)
+        }
         Kind::Pointer { .. } => quote!(#args.push_pointer(#name);),
         Kind::Value if kernel.is_unsafe() => quote!(#args.push_copy(#name);),
         Kind::Value => {

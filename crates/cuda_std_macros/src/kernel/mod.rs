@@ -1,9 +1,11 @@
 //! `#[kernel]`: parse the signature once, then write the device's entry and the host's launcher.
 
+mod contract;
 mod device;
 mod host;
 mod param;
 
+use contract::Contract;
 use param::Param;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -30,22 +32,27 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
 struct Kernel {
     function: ItemFn,
     params: Vec<Param>,
+    contract: Contract,
 }
 
 impl Kernel {
     fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
         let mut errors = Errors::default();
-        if !attributes.is_empty() {
-            errors.add(Error::new_spanned(&attributes, "`#[kernel]` takes no arguments"));
-        }
+        let contract = Contract::parse(attributes, &mut errors);
         check_signature(&function.sig, &mut errors);
         let is_unsafe = function.sig.unsafety.is_some();
         let inputs = function.sig.inputs.iter();
         let params: Vec<Param> =
             inputs.filter_map(|input| errors.take(Param::parse(input, is_unsafe))).collect();
         check_one_index(&params, &mut errors);
+        check_block_dims(&params, &contract, &mut errors);
         errors.into_result()?;
-        Ok(Self { function, params })
+        Ok(Self { function, params, contract })
+    }
+
+    /// The dimensions of the kernel's thread index, if it takes one.
+    fn index_dims(&self) -> Option<usize> {
+        self.params.iter().find_map(|param| param.kind.index_dims())
     }
 
     fn is_unsafe(&self) -> bool {
@@ -89,12 +96,28 @@ fn check_signature(signature: &Signature, errors: &mut Errors) {
 }
 
 fn check_one_index(params: &[Param], errors: &mut Errors) {
-    for extra in params.iter().filter(|p| p.kind.is_index()).skip(1) {
+    for extra in params.iter().filter(|p| p.kind.index_dims().is_some()).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
             "a kernel has at most one thread index: a second one would name the same thread\n\
              help: remove this parameter; a `ThreadIndex` can be copied",
         ));
+    }
+}
+
+/// A block may have fewer dimensions than the index; the others are 1.
+fn check_block_dims(params: &[Param], contract: &Contract, errors: &mut Errors) {
+    let index = params.iter().find_map(|param| param.kind.index_dims());
+    let (Some(index), Some((block, span))) = (index, contract.block_dims()) else {
+        return;
+    };
+    if block > index {
+        let message = format!(
+            "the block has {block} dimensions and the thread index {index}: \
+             two threads of a block would share one index\n\
+             help: take a `ThreadIndex{block}`, or give the block as {index} number(s)"
+        );
+        errors.add(Error::new(span, message));
     }
 }
 

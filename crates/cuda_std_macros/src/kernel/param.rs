@@ -16,20 +16,57 @@ pub struct Param {
 
 /// What a parameter is made of. The type inside is the element's.
 pub enum Kind {
-    ThreadIndex,
-    ThreadIndex2,
+    /// The entry takes it from the hardware: a thread index with so many dimensions.
+    Index(usize),
     Slice(Type),
     Reference(Type),
-    DisjointSlice(Type),
-    DisjointGrid(Type),
-    AtomicSlice(Type),
-    Pointer { element: Type, mutable: bool },
+    /// A pointer and lengths that the entry makes a view from.
+    View {
+        view: &'static View,
+        element: Type,
+    },
+    Pointer {
+        element: Type,
+        mutable: bool,
+    },
     Value,
 }
 
+/// The thread indices, by the last word of their path, with their dimensions.
+const INDICES: [(&str, usize); 2] = [("ThreadIndex", 1), ("ThreadIndex2", 2)];
+
+/// A view of device memory. The type has `from_raw_parts(pointer, lengths…)`, and its first type
+/// parameter is the element.
+pub struct View {
+    /// The last word of its path.
+    name: &'static str,
+    /// What its lengths are called, in order.
+    pub lengths: &'static [&'static str],
+    /// The trait of `cuda_std::launch` that the launcher's argument has, behind `&mut`.
+    pub bound: &'static str,
+    /// The method of `cuda_std::launch::Args` that appends it.
+    pub push: &'static str,
+}
+
+/// Every view. A new one needs a row here, the trait and the method.
+const VIEWS: [View; 3] = [
+    View { name: "DisjointSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+    View { name: "AtomicSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_atomic" },
+    View {
+        name: "DisjointGrid",
+        lengths: &["width", "height"],
+        bound: "DeviceWriteGrid",
+        push: "push_write_grid",
+    },
+];
+
 impl Kind {
-    pub fn is_index(&self) -> bool {
-        matches!(self, Self::ThreadIndex | Self::ThreadIndex2)
+    /// The dimensions of a thread index.
+    pub fn index_dims(&self) -> Option<usize> {
+        match self {
+            Self::Index(dims) => Some(*dims),
+            _ => None,
+        }
     }
 }
 
@@ -55,12 +92,11 @@ impl Param {
     /// The PTX parameters that carry this one, in order.
     pub fn ptx(&self) -> Vec<PtxParam> {
         match &self.kind {
-            Kind::ThreadIndex | Kind::ThreadIndex2 => vec![],
-            Kind::Slice(t) | Kind::DisjointSlice(t) | Kind::AtomicSlice(t) => {
-                vec![self.pointer(t), self.length("len")]
-            }
-            Kind::DisjointGrid(t) => {
-                vec![self.pointer(t), self.length("width"), self.length("height")]
+            Kind::Index(_) => vec![],
+            Kind::Slice(t) => vec![self.pointer(t), self.length("len")],
+            Kind::View { view, element } => {
+                let lengths = view.lengths.iter().map(|what| self.length(what));
+                [self.pointer(element)].into_iter().chain(lengths).collect()
             }
             Kind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
             Kind::Pointer { element, mutable: false } => {
@@ -148,15 +184,13 @@ fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
 }
 
 fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
-    let make: fn(Type) -> Kind = match last.ident.to_string().as_str() {
-        "ThreadIndex" => return Ok(Kind::ThreadIndex),
-        "ThreadIndex2" => return Ok(Kind::ThreadIndex2),
-        "DisjointSlice" => Kind::DisjointSlice,
-        "DisjointGrid" => Kind::DisjointGrid,
-        "AtomicSlice" => Kind::AtomicSlice,
-        _ => return Ok(Kind::Value),
+    if let Some((_, dims)) = INDICES.iter().find(|(name, _)| last.ident == name) {
+        return Ok(Kind::Index(*dims));
+    }
+    let Some(view) = VIEWS.iter().find(|view| last.ident == view.name) else {
+        return Ok(Kind::Value);
     };
-    element_of(last).map(make).ok_or_else(|| {
+    element_of(last).map(|element| Kind::View { view, element }).ok_or_else(|| {
         let message = format!("name the element type, as in `{}<f32>`", last.ident);
         Error::new_spanned(ty, message)
     })

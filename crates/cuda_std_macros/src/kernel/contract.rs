@@ -1,0 +1,285 @@
+//! The launch contract in `#[kernel(…)]`: parsed once, written for the device and for the host.
+
+use super::Errors;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, Result, Token, Type};
+
+/// The names that a contract knows, for messages.
+const NAMES: &str = "`block`, `max_threads`, `min_blocks`, `max_registers`, `cluster`, \
+                     `cooperative` and `dynamic_shared`";
+
+/// What a kernel demands of its launch. Every expression is a constant of the crate.
+#[derive(Default)]
+pub struct Contract {
+    block: Option<Extents>,
+    max_threads: Option<Expr>,
+    min_blocks: Option<Expr>,
+    max_registers: Option<Expr>,
+    cluster: Option<Extents>,
+    cooperative: bool,
+    dynamic_shared: Option<Shared>,
+}
+
+/// One to three numbers, as `256` or `(32, 8)`.
+struct Extents {
+    given: Vec<Expr>,
+    span: Span,
+}
+
+/// How much dynamic shared memory the launch gives.
+enum Shared {
+    /// An expression in bytes.
+    Bytes(Expr),
+    /// `[T; N]`: exactly its size.
+    Array(Type),
+    /// `[T]`: any whole number of elements.
+    Elements(Type),
+    /// `least..=most` in bytes, either end open.
+    Range { least: Option<Expr>, most: Option<Expr> },
+}
+
+/// One argument of the attribute.
+enum Argument {
+    Flag(Ident),
+    Setting { name: Ident, value: TokenStream },
+}
+
+impl Parse for Argument {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+        if input.parse::<Option<Token![=]>>()?.is_none() {
+            return Ok(Self::Flag(name));
+        }
+        Ok(Self::Setting { name, value: value_tokens(input)? })
+    }
+}
+
+/// Everything up to the next comma outside brackets. Commas between `<` and `>` belong to it too.
+fn value_tokens(input: ParseStream<'_>) -> Result<TokenStream> {
+    let value = match input.fork().parse::<Expr>() {
+        Ok(_) => input.parse::<Expr>()?.into_token_stream(),
+        Err(_) => input.parse::<Type>()?.into_token_stream(),
+    };
+    Ok(value)
+}
+
+impl Contract {
+    pub fn parse(attributes: TokenStream, errors: &mut Errors) -> Self {
+        let mut contract = Self::default();
+        let parser = Punctuated::<Argument, Token![,]>::parse_terminated;
+        let Some(arguments) = errors.take(syn::parse::Parser::parse2(parser, attributes)) else {
+            return contract;
+        };
+        for argument in arguments {
+            errors.take(contract.set(argument));
+        }
+        errors.take(contract.check());
+        contract
+    }
+
+    /// The number of dimensions of the fixed block, if there is one.
+    pub fn block_dims(&self) -> Option<(usize, Span)> {
+        self.block.as_ref().map(|block| (block.given.len(), block.span))
+    }
+
+    pub fn fixes_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    fn set(&mut self, argument: Argument) -> Result<()> {
+        let (name, value) = match argument {
+            Argument::Flag(name) if name == "cooperative" => {
+                let first = !std::mem::replace(&mut self.cooperative, true);
+                return if first { Ok(()) } else { Err(repeated(&name)) };
+            }
+            Argument::Flag(name) => return Err(unknown(&name)),
+            Argument::Setting { name, value } => (name, value),
+        };
+        match name.to_string().as_str() {
+            "block" => put(&mut self.block, &name, Extents::parse(value)?),
+            "cluster" => put(&mut self.cluster, &name, Extents::parse(value)?),
+            "max_threads" => put(&mut self.max_threads, &name, syn::parse2(value)?),
+            "min_blocks" => put(&mut self.min_blocks, &name, syn::parse2(value)?),
+            "max_registers" => put(&mut self.max_registers, &name, syn::parse2(value)?),
+            "dynamic_shared" => put(&mut self.dynamic_shared, &name, Shared::parse(value)?),
+            "cooperative" => Err(Error::new_spanned(
+                name,
+                "`cooperative` takes no value: write `#[kernel(cooperative)]`",
+            )),
+            _ => Err(unknown(&name)),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if let (Some(_), Some(extra)) = (&self.block, &self.max_threads) {
+            return Err(Error::new_spanned(
+                extra,
+                "`block` fixes the number of threads, so `max_threads` has nothing to say: \
+                 remove one of them",
+            ));
+        }
+        match &self.min_blocks {
+            Some(extra) if self.block.is_none() && self.max_threads.is_none() => {
+                Err(Error::new_spanned(
+                    extra,
+                    "`min_blocks` needs a block to count with\n\
+                     help: write `block = …` or `max_threads = …` beside it",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The expression of type `cuda_std::contract::Contract`: a constant, or a compile error that
+    /// stands at the attribute.
+    pub fn value(&self) -> TokenStream {
+        let value = self.unchecked();
+        quote! {{
+            const VALUE: ::cuda_std::contract::Contract = #value;
+            if let ::core::option::Option::Some(fault) = VALUE.fault() {
+                ::core::panic!("{}", fault);
+            }
+            VALUE
+        }}
+    }
+
+    fn unchecked(&self) -> TokenStream {
+        let mut value = quote!(::cuda_std::contract::Contract::NONE);
+        if let Some(block) = &self.block {
+            let [x, y, z] = block.numbers();
+            value.extend(quote!(.with_block([#x, #y, #z])));
+        }
+        if let Some(cluster) = &self.cluster {
+            let [x, y, z] = cluster.numbers();
+            value.extend(quote!(.with_cluster([#x, #y, #z])));
+        }
+        let settings = [
+            ("with_max_threads", &self.max_threads),
+            ("with_min_blocks", &self.min_blocks),
+            ("with_max_registers", &self.max_registers),
+        ];
+        for (method, setting) in settings {
+            let method = format_ident!("{method}");
+            let number = setting.as_ref().map(number);
+            value.extend(number.map(|number| quote!(.#method(#number))));
+        }
+        if self.cooperative {
+            value.extend(quote!(.with_cooperative()));
+        }
+        value.extend(self.dynamic_shared.as_ref().map(Shared::value));
+        value
+    }
+
+    /// The assembly comment from which the builder writes the launch bounds, if there are any.
+    pub fn bounds(&self, kernel: &str) -> Option<TokenStream> {
+        let mut text = String::new();
+        let mut operands = Vec::new();
+        let mut add = |directive: &str, numbers: Vec<TokenStream>| {
+            let first = operands.len();
+            operands.extend(numbers);
+            let places: Vec<_> = (first..operands.len()).map(|i| format!("{{{i}}}")).collect();
+            text += &format!(" {directive}={}", places.join(","));
+        };
+        let value = self.unchecked();
+        let three = |what: &str| {
+            let of = format_ident!("{what}");
+            (0..3usize).map(|i| quote!(::cuda_std::contract::extent(#value.#of, #i))).collect()
+        };
+        let one = |what: &str| {
+            let of = format_ident!("{what}");
+            vec![quote!(::cuda_std::contract::number(#value.#of))]
+        };
+        self.block.as_ref().map(|_| add("reqntid", three("block")));
+        self.max_threads.as_ref().map(|_| add("maxntid", one("max_threads")));
+        self.min_blocks.as_ref().map(|_| add("minnctapersm", one("min_blocks")));
+        self.max_registers.as_ref().map(|_| add("maxnreg", one("max_registers")));
+        self.cluster.as_ref().map(|_| add("reqnctapercluster", three("cluster")));
+        let text = format!("// ferrowarp.bounds {kernel}{text}");
+        let some = !operands.is_empty();
+        some.then(|| quote!(::core::arch::global_asm!(#text, #(const #operands),*);))
+    }
+}
+
+impl Extents {
+    fn parse(value: TokenStream) -> Result<Self> {
+        let expr: Expr = syn::parse2(value)?;
+        let span = syn::spanned::Spanned::span(&expr);
+        let given = match expr {
+            Expr::Tuple(tuple) => tuple.elems.into_iter().collect(),
+            Expr::Paren(inner) => vec![*inner.expr],
+            other => vec![other],
+        };
+        match given.len() {
+            1..=3 => Ok(Self { given, span }),
+            _ => Err(Error::new(span, "one to three numbers, as `256`, `(32, 8)` or `(8, 8, 4)`")),
+        }
+    }
+
+    fn numbers(&self) -> [TokenStream; 3] {
+        std::array::from_fn(|i| self.given.get(i).map_or(quote!(1), number))
+    }
+}
+
+impl Shared {
+    fn parse(value: TokenStream) -> Result<Self> {
+        match syn::parse2::<Type>(value.clone()) {
+            Ok(ty @ Type::Array(_)) => return Ok(Self::Array(ty)),
+            Ok(Type::Slice(slice)) => return Ok(Self::Elements(*slice.elem)),
+            _ => {}
+        }
+        Ok(match syn::parse2(value)? {
+            Expr::Range(range) => {
+                let most = range.end.map(|end| match range.limits {
+                    syn::RangeLimits::Closed(_) => Ok(*end),
+                    syn::RangeLimits::HalfOpen(dots) => {
+                        Err(Error::new_spanned(dots, "the largest size is allowed: write `..=`"))
+                    }
+                });
+                Self::Range { least: range.start.map(|start| *start), most: most.transpose()? }
+            }
+            bytes => Self::Bytes(bytes),
+        })
+    }
+
+    /// The call that adds it to the contract.
+    fn value(&self) -> TokenStream {
+        let (least, most, unit) = match self {
+            Self::Bytes(bytes) => {
+                let bytes = number(bytes);
+                return quote!(.with_dynamic_shared(#bytes, #bytes, 1));
+            }
+            Self::Array(ty) => {
+                let bytes = quote!(::core::mem::size_of::<#ty>() as u64);
+                return quote!(.with_dynamic_shared(#bytes, #bytes, 1));
+            }
+            Self::Elements(ty) => (None, None, quote!(::core::mem::size_of::<#ty>() as u64)),
+            Self::Range { least, most } => (least.as_ref(), most.as_ref(), quote!(1)),
+        };
+        let least = least.map_or(quote!(0), number);
+        let most = most.map_or(quote!(::core::primitive::u32::MAX as u64), number);
+        quote!(.with_dynamic_shared(#least, #most, #unit))
+    }
+}
+
+/// Any integer as a `u64`; a negative one becomes too large, and is refused as that.
+fn number(expr: &Expr) -> TokenStream {
+    quote!((#expr) as u64)
+}
+
+fn put<T>(slot: &mut Option<T>, name: &Ident, value: T) -> Result<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(repeated(name)),
+    }
+}
+
+fn repeated(name: &Ident) -> Error {
+    Error::new_spanned(name, format!("`{name}` is given twice"))
+}
+
+fn unknown(name: &Ident) -> Error {
+    Error::new_spanned(name, format!("`#[kernel]` knows no `{name}`: a contract has {NAMES}"))
+}

@@ -1,0 +1,5 @@
+//! Launch contracts, generic kernels, thread indices and views of device memory.
+
+#![allow(missing_docs)]
+
+pub mod launches;

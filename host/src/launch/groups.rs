@@ -1,0 +1,147 @@
+//! Launches of blocks that belong together: cooperative grids and clusters.
+
+use std::ffi::c_int;
+
+use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
+use cuda_std::launch::{Args, Kernel, LaunchConfig};
+use cust::sys;
+
+use super::within;
+use crate::error::{GpuError, GpuResult, LaunchLimit};
+use crate::module::Function;
+use crate::stream::{Stream, StreamInner};
+
+/// The driver's numbers of the attributes.
+const COOPERATIVE: u32 = 2;
+const CLUSTER_DIMENSION: u32 = 4;
+/// The largest cluster that every device with clusters can run.
+const PORTABLE_CLUSTER: u32 = 8;
+
+// cust's bindings are older than these; `cuda_driver` exports them.
+unsafe extern "C" {
+    fn cuLaunchKernelEx(
+        config: In<CUlaunchConfig>,
+        function: sys::CUfunction,
+        params: In<HostPtr>,
+        extra: In<HostPtr>,
+    ) -> sys::CUresult;
+    fn cuOccupancyMaxActiveClusters(
+        clusters: *mut c_int,
+        function: sys::CUfunction,
+        config: In<CUlaunchConfig>,
+    ) -> sys::CUresult;
+}
+
+/// The attributes of the launch that the kernel's contract asks for, checked against the device.
+pub(super) fn attributes(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: &LaunchConfig,
+    function: Function,
+) -> GpuResult<Vec<LaunchAttribute>> {
+    let mut attributes = Vec::new();
+    if let Some((x, y, z)) = kernel.contract.cluster {
+        attributes.push(LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z]));
+        check_cluster(stream, kernel, config, function, &attributes)?;
+    }
+    if kernel.contract.cooperative {
+        check_cooperative(stream, kernel, config, function)?;
+        attributes.push(LaunchAttribute::new(COOPERATIVE, &[1]));
+    }
+    Ok(attributes)
+}
+
+/// Clusters exist, and one of this size fits on the device.
+fn check_cluster(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: &LaunchConfig,
+    function: Function,
+    attributes: &[LaunchAttribute],
+) -> GpuResult<()> {
+    let context = stream.inner().context();
+    if context.info().compute_capability < (9, 0) {
+        return Err(GpuError::Unsupported {
+            what: "clusters of blocks, which begin with compute capability 9.0",
+        });
+    }
+    let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
+    let blocks = x * y * z;
+    if blocks > PORTABLE_CLUSTER {
+        stream.module().allow_large_clusters(function)?;
+    }
+    let config = driver_config(stream.inner(), *config, attributes);
+    let mut clusters = 0;
+    context.call("cuOccupancyMaxActiveClusters", || {
+        // SAFETY: `clusters` is writable, the function is loaded, and the configuration lives.
+        unsafe { cuOccupancyMaxActiveClusters(&mut clusters, function.handle, In::from(&config)) }
+    })?;
+    let limit = if clusters > 0 { blocks } else { 0 };
+    within(kernel.name, LaunchLimit::ClusterBlocks, blocks.into(), limit.into())
+}
+
+/// All blocks fit on the device at the same time.
+fn check_cooperative(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: &LaunchConfig,
+    function: Function,
+) -> GpuResult<()> {
+    let context = stream.inner().context();
+    let info = context.info();
+    if !info.cooperative_launch {
+        return Err(GpuError::Unsupported { what: "cooperative launches" });
+    }
+    let (x, y, z) = config.block;
+    let mut per_multiprocessor = 0;
+    context.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", || {
+        let threads = i32::try_from(x * y * z).unwrap_or(i32::MAX);
+        let (most, shared) = (&mut per_multiprocessor, config.shared_mem_bytes as usize);
+        // SAFETY: the result is writable, and the function is loaded.
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(most, function.handle, threads, shared)
+        }
+    })?;
+    let per_multiprocessor = u64::try_from(per_multiprocessor).unwrap_or(0);
+    let limit = per_multiprocessor * u64::from(info.multiprocessors);
+    let blocks = [config.grid.0, config.grid.1, config.grid.2].map(u64::from);
+    let blocks = blocks.into_iter().fold(1, u64::saturating_mul);
+    within(kernel.name, LaunchLimit::CooperativeBlocks, blocks, limit)
+}
+
+/// The driver's launch with attributes.
+///
+/// # Safety
+/// As [`Launch::launch`](cuda_std::launch::Launch::launch).
+pub(super) unsafe fn start(
+    stream: &StreamInner,
+    function: Function,
+    config: LaunchConfig,
+    args: &Args,
+    attributes: &[LaunchAttribute],
+) -> GpuResult<()> {
+    let values: Vec<HostPtr> = args.pointers().into_iter().map(HostPtr).collect();
+    let config = driver_config(stream, config, attributes);
+    stream.context().call("cuLaunchKernelEx", || {
+        let params = In::from(values.as_slice());
+        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+        // (the caller's promise), and the driver copies them before it returns.
+        unsafe { cuLaunchKernelEx(In::from(&config), function.handle, params, In::NULL) }
+    })
+}
+
+fn driver_config(
+    stream: &StreamInner,
+    config: LaunchConfig,
+    attributes: &[LaunchAttribute],
+) -> CUlaunchConfig {
+    let LaunchConfig { grid, block, shared_mem_bytes } = config;
+    CUlaunchConfig {
+        grid: [grid.0, grid.1, grid.2],
+        block: [block.0, block.1, block.2],
+        shared_mem_bytes,
+        stream: stream.handle().cast(),
+        attributes: In::from(attributes),
+        n_attributes: attributes.len() as u32,
+    }
+}
