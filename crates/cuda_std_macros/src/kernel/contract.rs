@@ -175,28 +175,30 @@ impl Contract {
 
     /// The assembly comment from which the builder writes the launch bounds, if there are any.
     pub fn bounds(&self, kernel: &str) -> Option<TokenStream> {
-        let mut text = String::new();
-        let mut operands = Vec::new();
-        let mut add = |directive: &str, numbers: Vec<TokenStream>| {
-            let first = operands.len();
-            operands.extend(numbers);
-            let places: Vec<_> = (first..operands.len()).map(|i| format!("{{{i}}}")).collect();
-            text += &format!(" {directive}={}", places.join(","));
-        };
         let value = self.unchecked();
-        let three = |what: &str| {
-            let of = format_ident!("{what}");
+        let three = |of: &str| -> Vec<_> {
+            let of = format_ident!("{of}");
             (0..3usize).map(|i| quote!(::cuda_std::contract::extent(#value.#of, #i))).collect()
         };
-        let one = |what: &str| {
-            let of = format_ident!("{what}");
+        let one = |of: &str| {
+            let of = format_ident!("{of}");
             vec![quote!(::cuda_std::contract::number(#value.#of))]
         };
-        self.block.as_ref().map(|_| add("reqntid", three("block")));
-        self.max_threads.as_ref().map(|_| add("maxntid", one("max_threads")));
-        self.min_blocks.as_ref().map(|_| add("minnctapersm", one("min_blocks")));
-        self.max_registers.as_ref().map(|_| add("maxnreg", one("max_registers")));
-        self.cluster.as_ref().map(|_| add("reqnctapercluster", three("cluster")));
+        let directives = [
+            ("reqntid", self.block.as_ref().map(|_| three("block"))),
+            ("maxntid", self.max_threads.as_ref().map(|_| one("max_threads"))),
+            ("minnctapersm", self.min_blocks.as_ref().map(|_| one("min_blocks"))),
+            ("maxnreg", self.max_registers.as_ref().map(|_| one("max_registers"))),
+            ("reqnctapercluster", self.cluster.as_ref().map(|_| three("cluster"))),
+        ];
+        let (mut text, mut operands) = (String::new(), Vec::new());
+        for (directive, numbers) in directives {
+            let Some(numbers) = numbers else { continue };
+            let places: Vec<_> =
+                (operands.len()..).take(numbers.len()).map(|i| format!("{{{i}}}")).collect();
+            text += &format!(" {directive}={}", places.join(","));
+            operands.extend(numbers);
+        }
         let text = format!("// ferrowarp.bounds {kernel}{text}");
         let some = !operands.is_empty();
         some.then(|| quote!(::core::arch::global_asm!(#text, #(const #operands),*);))
