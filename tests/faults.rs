@@ -5,9 +5,9 @@
 use std::env;
 use std::process::Command;
 
-use cuda_std::launch::{Args, DeviceWrite, Launch, LaunchConfig, RawSlice};
+use cuda_std::launch::{Args, ContractError, DeviceWrite, Launch, LaunchConfig, RawSlice};
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::{Gpu, Linear};
+use ferrowarp::{Gpu, GpuError};
 use kernels_gpu::grid::reduce::BLOCK;
 use kernels_gpu::{reduce_tree_f32, vecadd};
 
@@ -70,19 +70,34 @@ fn store_past_the_end() {
 
 #[test]
 fn a_panic_names_kernel_thread_and_line() {
-    let error = error_of("block_of_a_wrong_shape");
-    let place = "at kernels-gpu/src/block/shape.rs:13";
-    for words in ["`reduce_tree_f32`", "block (0,0,0)", "thread (0,0,0)", place] {
+    let error = error_of("index_past_the_end");
+    let place = "at kernels-gpu/src/grid/vecadd.rs:10";
+    for words in ["`vecadd`", "block (0,0,0)", "thread (64,0,0)", place] {
         assert!(error.contains(words), "{words} is not in: {error}");
     }
 }
 
 #[test]
 #[ignore = "run in a process of its own by the test above"]
-fn block_of_a_wrong_shape() {
+fn index_past_the_end() {
     let gpu = Gpu::new().unwrap();
     let x = DeviceBuffer::from_slice(&gpu, &[1.0; 64]).unwrap();
-    let mut partials = DeviceBuffer::<u32>::zeroed(&gpu, 1).unwrap();
-    let launched = reduce_tree_f32::launch(&gpu, Linear::new(1, BLOCK / 2), &x, &mut partials);
+    let mut out = DeviceBuffer::zeroed(&gpu, 65).unwrap();
+    let launched = vecadd::launch(&gpu, LaunchConfig::for_num_elems(65), &x, &x, &mut out);
     println!("error: {}", launched.and_then(|()| gpu.synchronize()).unwrap_err());
+}
+
+#[test]
+fn a_block_of_a_wrong_shape_is_refused_before_the_driver() {
+    let gpu = Gpu::new().unwrap();
+    let config = LaunchConfig { grid: (1, 1, 1), block: (BLOCK / 2, 1, 1), shared_mem_bytes: 0 };
+    // SAFETY: the contract is broken, so nothing runs.
+    let launched = unsafe { gpu.launch(&reduce_tree_f32::KERNEL, config, &Args::new()) };
+    let (expected, found) = ((BLOCK, 1, 1), (BLOCK / 2, 1, 1));
+    match launched.unwrap_err() {
+        GpuError::Contract { kernel: "reduce_tree_f32", broken } => {
+            assert_eq!(broken, ContractError::Block { expected, found });
+        }
+        other => panic!("another error: {other}"),
+    }
 }

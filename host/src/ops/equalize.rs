@@ -1,6 +1,6 @@
 //! Histogram equalisation of a grey image.
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig, Linear};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use kernels_gpu::grid::equalize::{equalize_apply, equalize_table};
 use kernels_gpu::grid::histogram::BINS;
 
@@ -22,6 +22,6 @@ pub fn equalize(
     same_len("equalising an image", n, out.raw_mut().len)?;
     let bins = histogram(gpu, image)?;
     let mut table = DeviceBuffer::<u8>::zeroed(gpu, BINS)?;
-    equalize_table::launch(gpu, Linear::new(1, BINS as u32), &bins, &mut table)?;
+    equalize_table::launch(gpu, Grid1::new(1), &bins, &mut table)?;
     equalize_apply::launch(gpu, LaunchConfig::for_num_elems(n), image, &table, out)
 }

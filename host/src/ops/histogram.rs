@@ -1,6 +1,6 @@
 //! Histogram of bytes.
 
-use cuda_std::launch::{DeviceRead, Linear};
+use cuda_std::launch::{DeviceRead, Grid1};
 use kernels_gpu::grid::histogram::{BINS, BLOCK, MAX_BLOCKS, histogram as kernel};
 
 use crate::Gpu;
@@ -14,6 +14,6 @@ use crate::memory::DeviceBuffer;
 pub fn histogram(gpu: &Gpu, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
     let mut bins = DeviceBuffer::zeroed(gpu, BINS)?;
     let blocks = bytes.raw().len.div_ceil(BLOCK as usize).min(MAX_BLOCKS as usize);
-    kernel::launch(gpu, Linear::new(blocks as u32, BLOCK), bytes, &mut bins)?;
+    kernel::launch(gpu, Grid1::new(blocks as u32), bytes, &mut bins)?;
     Ok(bins)
 }

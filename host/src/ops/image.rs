@@ -1,9 +1,9 @@
 //! Filters on images: one byte a pixel, row by row.
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig, Planar};
-use kernels_gpu::grid::blur::{COLUMN_SPAN, LINES, MAX_RADIUS, SPAN, blur_columns, blur_rows};
+use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
+use kernels_gpu::grid::blur::{MAX_RADIUS, blur_columns, blur_rows};
 use kernels_gpu::grid::grayscale::grayscale as grayscale_kernel;
-use kernels_gpu::grid::sobel::{BLOCK_X, BLOCK_Y, sobel as sobel_kernel};
+use kernels_gpu::grid::sobel::sobel as sobel_kernel;
 
 pub use super::equalize::equalize;
 use super::same_len;
@@ -66,10 +66,9 @@ pub fn blur(
     let weights = DeviceBuffer::from_slice(gpu, &weights(sigma))?;
     let mut rows = DeviceBuffer::<f32>::zeroed(gpu, width * height)?;
 
-    let across = Planar::new((width.div_ceil(SPAN) as u32, height as u32), (SPAN as u32, 1));
+    let across = blur_rows::grid_for(width, height);
     blur_rows::launch(gpu, across, image, &weights, &mut rows.grid_mut(width, height)?)?;
-    let grid = (width.div_ceil(LINES) as u32, height.div_ceil(COLUMN_SPAN) as u32);
-    let down = Planar::new(grid, (LINES as u32, COLUMN_SPAN as u32));
+    let down = blur_columns::grid_for(width, height);
     blur_columns::launch(gpu, down, &rows, &weights, &mut out.grid_mut(width, height)?)
 }
 
@@ -85,7 +84,6 @@ pub fn sobel(
     height: usize,
 ) -> GpuResult<()> {
     same_len("finding the edges of an image", width * height, image.raw().len)?;
-    let grid = (width.div_ceil(BLOCK_X) as u32, height.div_ceil(BLOCK_Y) as u32);
-    let config = Planar::new(grid, (BLOCK_X as u32, BLOCK_Y as u32));
-    sobel_kernel::launch(gpu, config, image, &mut out.grid_mut(width, height)?)
+    let grid = sobel_kernel::grid_for(width, height);
+    sobel_kernel::launch(gpu, grid, image, &mut out.grid_mut(width, height)?)
 }

@@ -1,7 +1,7 @@
 //! Sums of whole arrays: one launch, and the same bits on every device.
 
 use bytemuck::Zeroable;
-use cuda_std::launch::{DeviceRead, Linear};
+use cuda_std::launch::{DeviceRead, Grid1};
 use kernels_gpu::grid::reduce::{
     BLOCK, MAX_BLOCKS, blocks, reduce_sum_f32, reduce_sum_i32, reduce_tree_f32,
 };
@@ -34,7 +34,7 @@ impl Reducer {
     /// # Errors
     /// What the driver answers.
     pub fn queue_f32(&mut self, gpu: &Gpu, x: &impl DeviceRead<f32>) -> GpuResult<()> {
-        let config = Linear::new(blocks(x.raw().len), BLOCK);
+        let config = Grid1::new(blocks(x.raw().len));
         let Self { partials, finished, out } = self;
         reduce_sum_f32::launch(gpu, config, x, partials, finished, out)
     }
@@ -44,7 +44,7 @@ impl Reducer {
     /// # Errors
     /// What the driver answers.
     pub fn queue_i32(&mut self, gpu: &Gpu, x: &impl DeviceRead<i32>) -> GpuResult<()> {
-        let config = Linear::new(blocks(x.raw().len), BLOCK);
+        let config = Grid1::new(blocks(x.raw().len));
         let Self { partials, finished, out } = self;
         reduce_sum_i32::launch(gpu, config, x, partials, finished, out)
     }
@@ -88,6 +88,6 @@ pub fn sum_i32(gpu: &Gpu, x: &impl DeviceRead<i32>) -> GpuResult<i32> {
 pub fn sum_tree_f32(gpu: &Gpu, x: &impl DeviceRead<f32>) -> GpuResult<f32> {
     let blocks = x.raw().len.div_ceil(BLOCK as usize);
     let mut partials = DeviceBuffer::<u32>::zeroed(gpu, blocks)?;
-    reduce_tree_f32::launch(gpu, Linear::new(blocks as u32, BLOCK), x, &mut partials)?;
+    reduce_tree_f32::launch(gpu, Grid1::new(blocks as u32), x, &mut partials)?;
     Ok(partials.to_vec()?.into_iter().map(f32::from_bits).sum())
 }

@@ -1,7 +1,7 @@
 //! Transpose of a matrix.
 
-use cuda_std::launch::{DeviceRead, LaunchConfig, Planar};
-use kernels_gpu::grid::transpose::{ROWS, TILE, transpose_naive as naive, transpose_tiled};
+use cuda_std::launch::{DeviceRead, Grid2, LaunchConfig};
+use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled};
 
 use super::same_len;
 use crate::Gpu;
@@ -21,8 +21,12 @@ pub fn transpose(
 ) -> GpuResult<()> {
     same_len("transposing a matrix", width * height, input.raw().len)?;
     let grid = (height.div_ceil(TILE) as u32, width.div_ceil(TILE) as u32);
-    let config = Planar::new(grid, (TILE as u32, ROWS as u32));
-    transpose_tiled::launch(gpu, config, input, &mut out.grid_mut(height, width)?)
+    transpose_tiled::launch(
+        gpu,
+        Grid2::new(grid.0, grid.1),
+        input,
+        &mut out.grid_mut(height, width)?,
+    )
 }
 
 /// As [`transpose`], without shared memory: slow on purpose.

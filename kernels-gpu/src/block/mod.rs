@@ -1,4 +1,3 @@
 //! Algorithms of one block: threads that share memory and barriers.
 
 pub mod reduce;
-pub mod shape;

@@ -5,8 +5,6 @@
 
 use cuda_std::prelude::*;
 
-use crate::block::shape;
-
 /// Threads in a block along the direction of the blur.
 pub const SPAN: usize = 128;
 /// Lines that a block blurs side by side in the column pass, so that its loads are neighbours.
@@ -33,10 +31,9 @@ fn clamped(position: usize, offset: usize, radius: usize, len: usize) -> usize {
 
 /// Blurs the rows of `image: [height, width]` bytes into `out: [height, width]` f32.
 ///
-/// `weights: [2r + 1]` sum to 1, with `r <= MAX_RADIUS`. Blocks of [`SPAN`] by 1 threads, one thread a pixel.
-#[kernel]
+/// `weights: [2r + 1]` sum to 1, with `r <= MAX_RADIUS`. One thread a pixel.
+#[kernel(block = SPAN)]
 pub fn blur_rows(index: ThreadIndex2, image: &[u8], weights: &[f32], mut out: DisjointGrid<f32>) {
-    shape::require(SPAN as u32, 1, 1);
     let (width, radius) = (out.width(), weights.len() / 2);
     let tile = shared_array![u8; ROW_TILE].as_mut_ptr();
     let thread = thread::thread_idx_x() as usize;
@@ -64,10 +61,9 @@ pub fn blur_rows(index: ThreadIndex2, image: &[u8], weights: &[f32], mut out: Di
 
 /// Blurs the columns of `rows: [height, width]` f32 into `out: [height, width]` bytes.
 ///
-/// `weights` as for [`blur_rows`](fn@blur_rows). Blocks of [`LINES`] by [`COLUMN_SPAN`] threads, one thread a pixel.
-#[kernel]
+/// `weights` as for [`blur_rows`](fn@blur_rows). One thread a pixel.
+#[kernel(block = (LINES, COLUMN_SPAN))]
 pub fn blur_columns(index: ThreadIndex2, rows: &[f32], weights: &[f32], mut out: DisjointGrid<u8>) {
-    shape::require(LINES as u32, COLUMN_SPAN as u32, 1);
     let (width, height, radius) = (out.width(), out.height(), weights.len() / 2);
     let tile = shared_array![f32; COLUMN_TILE * LINES].as_mut_ptr();
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);

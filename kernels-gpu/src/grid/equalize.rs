@@ -7,7 +7,6 @@
 use cuda_std::prelude::*;
 
 use super::histogram::BINS;
-use crate::block::shape;
 
 /// New level of a pixel, from the number of pixels at or below its level (`cumulative`), at or below the
 /// darkest level present (`darkest`), and in all (`total`). An image of one level stays as it is (`level`).
@@ -20,14 +19,13 @@ pub fn equalized(level: u8, cumulative: u32, darkest: u32, total: u32) -> u8 {
     ((above * 255 + range / 2) / range) as u8
 }
 
-/// `table[level]` becomes the new level for each of the 256 levels of `bins: [256]`. One block of 256 threads.
+/// `table[level]` becomes the new level for each of the 256 levels of `bins: [256]`. One block.
 ///
 /// The scan is Hillis and Steele's (1986): at distance 1, 2, 4, … each bin adds the one that far below it.
-#[kernel]
+#[kernel(block = BINS)]
 pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice<u8>) {
-    shape::require(BINS as u32, 1, 1);
     let counts = shared_array![u32; 2 * BINS].as_mut_ptr();
-    let thread = index.get();
+    let thread = thread::thread_idx_x() as usize;
     let (mut from, mut to) = (0, BINS);
     // SAFETY: the block has `BINS` threads, and this element is this thread's.
     unsafe { *counts.add(thread) = bins[thread] };

@@ -10,8 +10,8 @@ pub const BLOCK: u32 = 256;
 /// Most blocks of a launch: fewer blocks merge fewer copies.
 pub const MAX_BLOCKS: u32 = 8 * 132;
 
-/// Adds the counts of `bytes: [n]` to `bins: [256]`. Any number of blocks, of [`BLOCK`] threads.
-#[kernel]
+/// Adds the counts of `bytes: [n]` to `bins: [256]`. Any number of blocks.
+#[kernel(block = BLOCK)]
 pub fn histogram(index: ThreadIndex, bytes: &[u8], bins: AtomicSlice<u32>) {
     let private = SharedAtomics::<BINS>::zeroed();
     for i in index.grid_stride(bytes.len()) {
@@ -25,6 +25,6 @@ pub fn histogram(index: ThreadIndex, bytes: &[u8], bins: AtomicSlice<u32>) {
         if count > 0 {
             bins.fetch_add(bin, count, Relaxed);
         }
-        bin += thread::block_dim_x() as usize;
+        bin += BLOCK as usize;
     }
 }

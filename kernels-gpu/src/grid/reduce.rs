@@ -14,7 +14,7 @@ use cuda_std::prelude::*;
 use cuda_std::vector::{Element, split_vectors};
 use cuda_std::warp::WarpShuffleValue;
 
-use crate::block::{self, shape};
+use crate::block;
 
 /// Threads in a block.
 pub const BLOCK: u32 = 256;
@@ -99,7 +99,7 @@ fn plus<T: Summand>(a: Vec4<T>, b: Vec4<T>) -> Vec4<T> {
 #[inline(always)]
 fn add_tile<T: Summand>(sums: Vec4<T>, tile: &[Vec4<T>; TILE]) -> Vec4<T> {
     let thread = thread::thread_idx_x() as usize;
-    // SAFETY: `thread < BLOCK`, which the entry requires, and `k < VECTORS_PER_THREAD`.
+    // SAFETY: `thread < BLOCK` by the kernel's contract, and `k < VECTORS_PER_THREAD`.
     let at = |k| unsafe { *tile.get_unchecked(k * BLOCK as usize + thread) };
     let [a, b, c, d] = [at(0), at(1), at(2), at(3)];
     plus(plus(plus(plus(sums, a), b), c), d)
@@ -179,30 +179,28 @@ fn sum_of_grid<T: Summand>(
     }
 }
 
-/// Sum of `x: [n]`, f32, into the bits of `out[0]`. Launch [`blocks`]`(n)` blocks of [`BLOCK`] threads.
+/// Sum of `x: [n]`, f32, into the bits of `out[0]`. Launch [`blocks`]`(n)` blocks.
 ///
 /// `partials: [blocks]` is scratch; `finished: [1]` must be 0 and is 0 again afterwards.
-#[kernel]
+#[kernel(block = BLOCK)]
 pub fn reduce_sum_f32(
     x: &[f32],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     out: AtomicSlice<u32>,
 ) {
-    shape::require(BLOCK, 1, 1);
     let (scratch, is_last) = (shared_array![f32; WARPS], shared_array![bool; 1]);
     sum_of_grid(x, partials, finished, out, scratch, is_last);
 }
 
 /// Wrapping sum of `x: [n]`, i32, into the bits of `out[0]`. Launch and scratch as for [`reduce_sum_f32`](fn@reduce_sum_f32).
-#[kernel]
+#[kernel(block = BLOCK)]
 pub fn reduce_sum_i32(
     x: &[i32],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     out: AtomicSlice<u32>,
 ) {
-    shape::require(BLOCK, 1, 1);
     let (scratch, is_last) = (shared_array![i32; WARPS], shared_array![bool; 1]);
     sum_of_grid(x, partials, finished, out, scratch, is_last);
 }
@@ -210,9 +208,8 @@ pub fn reduce_sum_i32(
 /// The textbook form: `partials[block]` becomes the sum of the block's [`BLOCK`] elements of `x: [n]`.
 ///
 /// Shared memory is halved eight times with a barrier each; most threads idle, and each has one load in flight.
-#[kernel]
+#[kernel(block = BLOCK)]
 pub fn reduce_tree_f32(x: &[f32], partials: AtomicSlice<u32>) {
-    shape::require(BLOCK, 1, 1);
     let tree = shared_array![f32; BLOCK as usize].as_mut_ptr();
     let thread = thread::thread_idx_x() as usize;
     let i = thread::block_idx_x() as usize * BLOCK as usize + thread;

@@ -2,8 +2,6 @@
 
 use cuda_std::prelude::*;
 
-use crate::block::shape;
-
 /// Threads along x in a block.
 pub const BLOCK_X: usize = 32;
 /// Threads along y in a block.
@@ -24,10 +22,9 @@ pub fn gradient(p: [[u8; 3]; 3]) -> u8 {
 /// `out = gradient(image)`, both `[height, width]` bytes; pixels past the edge repeat the edge.
 ///
 /// A block loads its pixels and a border of one into shared memory, then each thread takes nine of them.
-/// Launch blocks of [`BLOCK_X`] by [`BLOCK_Y`] threads, one thread a pixel.
-#[kernel]
+/// One thread a pixel.
+#[kernel(block = (BLOCK_X, BLOCK_Y))]
 pub fn sobel(index: ThreadIndex2, image: &[u8], mut out: DisjointGrid<u8>) {
-    shape::require(BLOCK_X as u32, BLOCK_Y as u32, 1);
     let (width, height) = (out.width(), out.height());
     let tile = shared_array![u8; TILE_X * TILE_Y].as_mut_ptr();
     let (tx, ty) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);

@@ -6,8 +6,6 @@
 
 use cuda_std::prelude::*;
 
-use crate::block::shape;
-
 /// Side of a tile, and threads along x in a block.
 pub const TILE: usize = 32;
 /// Threads along y in a block: each moves `TILE / ROWS` elements.
@@ -25,12 +23,11 @@ pub fn transpose_naive(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid
     }
 }
 
-/// The fast form, with the same arguments. Launch one block of [`TILE`] by [`ROWS`] threads a tile of `out`.
+/// The fast form, with the same arguments. Launch one block a tile of `out`.
 ///
 /// The index is there for the launch that it asks for: in two dimensions no two blocks have the same tile.
-#[kernel]
+#[kernel(block = (TILE, ROWS))]
 pub fn transpose_tiled(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid<f32>) {
-    shape::require(TILE as u32, ROWS as u32, 1);
     let (width, height) = (out.width(), out.height());
     assert!(input.len() == width * height, "`input` and `out` differ in size");
     let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
