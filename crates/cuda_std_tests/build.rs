@@ -7,6 +7,7 @@ const KERNELS: &[&str] = &[
     "basics",
     "compat",
     "contracts", //
+    "shared",
 ];
 
 fn main() -> Result<(), CudaBuilderError> {

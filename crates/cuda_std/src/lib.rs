@@ -29,6 +29,7 @@
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
 
 pub mod atomic;
+pub mod block;
 pub mod contract;
 pub mod disjoint;
 pub mod index;

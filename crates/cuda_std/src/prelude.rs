@@ -1,9 +1,10 @@
 //! What most kernels use: `use cuda_std::prelude::*;`.
 
 pub use crate::atomic::AtomicSlice;
+pub use crate::block::Block;
 pub use crate::disjoint::{DisjointGrid, DisjointSlice};
 pub use crate::index::{ThreadIndex, ThreadIndex2};
-pub use crate::shared::{SharedArray, SharedAtomics};
+pub use crate::shared::{Shared, SharedArray, SharedAtomics};
 pub use crate::vector::Vec4;
 pub use crate::{f16, kernel, shared_array, thread};
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

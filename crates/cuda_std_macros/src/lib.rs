@@ -17,6 +17,8 @@ use proc_macro::TokenStream;
 /// | parameter | what the launcher takes |
 /// |---|---|
 /// | `ThreadIndex` or `ThreadIndex2` (at most one) | nothing; the launch must be 1-D or 2-D |
+/// | `Block<X, Y, Z>` (at most one) | nothing; the launch must have blocks of that shape |
+/// | `Shared<[T; N]>` and other layouts, `Shared<[T]>` | nothing; the entry makes the array |
 /// | `&[T]` | `&impl DeviceRead<T>`: a reference to a device buffer |
 /// | `&T` | `&impl DeviceReadOne<T>`: a reference to one value on the device |
 /// | `DisjointSlice<T>`, `AtomicSlice<T>` | `&mut impl DeviceWrite<T>` |

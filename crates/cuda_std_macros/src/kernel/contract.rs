@@ -1,6 +1,7 @@
 //! The launch contract in `#[kernel(…)]`: parsed once, written for the device and for the host.
 
 use super::Errors;
+use super::param::{Kind, Param};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream};
@@ -83,6 +84,26 @@ impl Contract {
     /// The number of dimensions of the fixed block, if there is one.
     pub fn block_dims(&self) -> Option<(usize, Span)> {
         self.block.as_ref().map(|block| (block.given.len(), block.span))
+    }
+
+    /// What the parameters say of the block and of the dynamic shared memory.
+    pub fn complete(&mut self, params: &[Param], errors: &mut Errors) {
+        for param in params {
+            let span = syn::spanned::Spanned::span(&param.ty);
+            match (&param.kind, &self.block, &self.max_threads) {
+                (Kind::Block(given), None, None) => {
+                    self.block = Some(Extents { given: given.clone(), span });
+                }
+                (Kind::Block(_), ..) => errors.add(Error::new(
+                    span,
+                    "the token `Block<…>` fixes the block: remove `block` and `max_threads`",
+                )),
+                (Kind::Shared { dynamic: Some(element) }, ..) if self.dynamic_shared.is_none() => {
+                    self.dynamic_shared = Some(Shared::Elements(element.clone()));
+                }
+                _ => {}
+            }
+        }
     }
 
     pub fn fixes_block(&self) -> bool {

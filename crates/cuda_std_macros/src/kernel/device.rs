@@ -1,8 +1,9 @@
 //! The device side: a PTX entry with scalar parameters that calls the user's body.
 
 use super::Kernel;
+use super::shared;
 use super::param::{Kind, Param};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 /// Writes the entry. The user's function becomes an inner function that is always inlined.
@@ -11,7 +12,7 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
     let attributes = kernel.shared_attributes();
     let ptx: Vec<_> = kernel.params.iter().flat_map(Param::ptx).collect();
     let (names, types) = (ptx.iter().map(|p| &p.name), ptx.iter().map(|p| &p.ty));
-    let arguments = kernel.params.iter().map(rebuild);
+    let arguments = kernel.params.iter().map(|param| rebuild(name, param));
     let mut body = kernel.function.clone();
     body.vis = syn::Visibility::Inherited;
     body.sig.ident = format_ident!("{}_body", name);
@@ -50,12 +51,14 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
 }
 
 /// The expression that makes the user's argument from the PTX parameters.
-fn rebuild(param: &Param) -> TokenStream {
+fn rebuild(kernel: &Ident, param: &Param) -> TokenStream {
     let (name, ty) = (&param.name, &param.ty);
     let part = |suffix: &str| format_ident!("{}_{}", name, suffix);
     let ptr = part("ptr");
     match &param.kind {
         Kind::Index(_) => quote!(<#ty>::from_hardware()),
+        Kind::Block(_) => quote!(::cuda_std::block::Block::from_hardware()),
+        Kind::Shared { dynamic } => shared::handle(kernel, param, dynamic.is_some()),
         Kind::Slice(_) => {
             let len = part("len");
             quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len))

@@ -157,7 +157,7 @@ fn shape(kernel: &Kernel, config: &Ident) -> (TokenStream, TokenStream) {
 fn input(param: &Param) -> Option<TokenStream> {
     let name = &param.name;
     let ty = match &param.kind {
-        Kind::Index(_) => return None,
+        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
         Kind::Slice(t) => quote!(&impl ::cuda_std::launch::DeviceRead<#t>),
         Kind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
         Kind::View { view, element } => {
@@ -177,7 +177,7 @@ fn input(param: &Param) -> Option<TokenStream> {
 fn push(kernel: &Kernel, param: &Param, args: &Ident) -> Option<TokenStream> {
     let name = &param.name;
     Some(match &param.kind {
-        Kind::Index(_) => return None,
+        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
         Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
         Kind::View { view, element } => {

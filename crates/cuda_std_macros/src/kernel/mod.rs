@@ -4,6 +4,7 @@ mod contract;
 mod device;
 mod host;
 mod param;
+mod shared;
 
 use contract::Contract;
 use param::Param;
@@ -22,7 +23,8 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
     match Kernel::parse(attributes, function) {
         Ok(kernel) => {
             let (device, host) = (device::entry(&kernel), host::launcher(&kernel));
-            quote! { #device #host }
+            let distinct = shared::distinct(&kernel.params);
+            quote! { #device #host #distinct }
         }
         Err(error) => error.into_compile_error(),
     }
@@ -38,13 +40,15 @@ struct Kernel {
 impl Kernel {
     fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
         let mut errors = Errors::default();
-        let contract = Contract::parse(attributes, &mut errors);
+        let mut contract = Contract::parse(attributes, &mut errors);
         check_signature(&function.sig, &mut errors);
         let is_unsafe = function.sig.unsafety.is_some();
         let inputs = function.sig.inputs.iter();
         let params: Vec<Param> =
             inputs.filter_map(|input| errors.take(Param::parse(input, is_unsafe))).collect();
         check_one_index(&params, &mut errors);
+        shared::check(&params, &mut errors);
+        contract.complete(&params, &mut errors);
         check_block_dims(&params, &contract, &mut errors);
         errors.into_result()?;
         Ok(Self { function, params, contract })

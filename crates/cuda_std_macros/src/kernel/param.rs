@@ -1,9 +1,10 @@
 //! The kinds of kernel parameter, recognised from syntax.
 
+use super::shared;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{
-    Error, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type, TypePtr,
+    Error, Expr, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type, TypePtr,
     TypeReference,
 };
 
@@ -18,6 +19,12 @@ pub struct Param {
 pub enum Kind {
     /// The entry takes it from the hardware: a thread index with so many dimensions.
     Index(usize),
+    /// The token of a block of these extents: made by the entry.
+    Block(Vec<Expr>),
+    /// An array in shared memory: declared and made by the entry. The element of a dynamic one.
+    Shared {
+        dynamic: Option<Type>,
+    },
     Slice(Type),
     Reference(Type),
     /// A pointer and lengths that the entry makes a view from.
@@ -92,7 +99,7 @@ impl Param {
     /// The PTX parameters that carry this one, in order.
     pub fn ptx(&self) -> Vec<PtxParam> {
         match &self.kind {
-            Kind::Index(_) => vec![],
+            Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => vec![],
             Kind::Slice(t) => vec![self.pointer(t), self.length("len")],
             Kind::View { view, element } => {
                 let lengths = view.lengths.iter().map(|what| self.length(what));
@@ -186,6 +193,11 @@ fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
 fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
     if let Some((_, dims)) = INDICES.iter().find(|(name, _)| last.ident == name) {
         return Ok(Kind::Index(*dims));
+    }
+    match last.ident.to_string().as_str() {
+        "Block" => return shared::block(ty, last),
+        "Shared" => return shared::array(ty, last),
+        _ => {}
     }
     let Some(view) = VIEWS.iter().find(|view| last.ident == view.name) else {
         return Ok(Kind::Value);

@@ -1,17 +1,6 @@
-//! Shared memory: fast memory that the threads of one block have in common.
-//!
-//! | | size | safe |
-//! |---|---|---|
-//! | [`shared_array!`](crate::shared_array) | fixed, concrete type | no: the program orders its accesses |
-//! | [`SharedArray::numbered`] | fixed, generic type or length | no |
-//! | [`dynamic_shared_mem`] | chosen at launch | no |
-//! | [`SharedAtomics`] | counters | yes |
-//!
-//! Accesses through their pointers, and through references and slices made from them, compile to
-//! `ld.shared` and `st.shared`.
+//! Shared memory without a protocol: the program orders its accesses.
 
 use core::mem::{align_of, size_of};
-use core::sync::atomic::{AtomicU32, Ordering};
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
@@ -177,117 +166,20 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
     }
 }
 
-/// `N` counters in shared memory, zero at first, that all threads of the block add to.
-///
-/// ```
-/// use cuda_std::prelude::*;
-///
-/// /// Counts how often each byte occurs.
-/// #[kernel]
-/// pub fn histogram(index: ThreadIndex, bytes: &[u8], counts: AtomicSlice<u32>) {
-///     let block = SharedAtomics::<256>::zeroed();
-///     for i in index.grid_stride(bytes.len()) {
-///         block.add(bytes[i.get()] as usize, 1);
-///     }
-///     // Every thread has counted before the sums are read.
-///     thread::sync_threads();
-///     let mut bin = thread::index_in_block() as usize;
-///     while bin < 256 {
-///         counts.fetch_add(bin, block.get(bin), Relaxed);
-///         bin += thread::threads_in_block() as usize;
-///     }
-/// }
-/// # fn main() {}
-/// ```
-///
-/// # Why it is safe
-///
-/// 1. The memory holds `u32`s and nothing else: its storage belongs to this type, and only the
-///    functions here reach it.
-/// 2. Every access, the first zeroing included, is an atomic one, so no order of accesses is a data
-///    race, and any bits are a `u32`. A thread that reads without a barrier before it may see a sum
-///    that others still add to, and nothing worse.
-/// 3. Every access compares the index with `N`.
-#[derive(Clone, Copy, Debug)]
-pub struct SharedAtomics<const N: usize> {
-    counters: SharedArray<u32, N>,
-}
-
-impl<const N: usize> SharedAtomics<N> {
-    /// The block's `N` counters, set to zero. All threads of the block must call this together.
-    ///
-    /// There is one set of counters for each `N`: a second call clears them again, and two sets of
-    /// equal length that live at once need [`numbered`](Self::numbered).
-    #[gpu_only]
-    #[inline(always)]
-    pub fn zeroed() -> Self {
-        Self::numbered::<0>()
+/// The bytes of dynamic shared memory that the launch asked for.
+#[gpu_only]
+#[inline(always)]
+pub fn dynamic_shared_bytes() -> usize {
+    let bytes: u32;
+    // SAFETY: reading a special register has no precondition.
+    unsafe {
+        core::arch::asm!(
+            "mov.u32 {0}, %dynamic_smem_size;",
+            out(reg32) bytes,
+            options(pure, nomem, nostack),
+        );
     }
-
-    /// The set numbered `ID` of the block's sets of `N` counters; see [`zeroed`](Self::zeroed).
-    #[gpu_only]
-    #[inline(always)]
-    pub fn numbered<const ID: u32>() -> Self {
-        // SAFETY: the storage is a shared array of this type.
-        let counters = unsafe { SharedArray::from_raw(storage::<Self, u32, N, ID>()) };
-        let this = Self { counters };
-        // Readers of the counters' previous use are done before they are cleared …
-        crate::thread::sync_threads();
-        this.clear();
-        // … and nobody counts before all are.
-        crate::thread::sync_threads();
-        this
-    }
-
-    #[cfg(target_os = "cuda")]
-    #[inline(always)]
-    fn clear(self) {
-        let mut bin = crate::thread::index_in_block() as usize;
-        while bin < N {
-            self.counter(bin).store(0, Ordering::Relaxed);
-            bin += crate::thread::threads_in_block() as usize;
-        }
-    }
-
-    /// The number of counters.
-    #[inline(always)]
-    pub const fn len(self) -> usize {
-        N
-    }
-
-    /// Whether there are no counters.
-    #[inline(always)]
-    pub const fn is_empty(self) -> bool {
-        N == 0
-    }
-
-    /// Adds to a counter, wrapping. Panics past the end.
-    #[inline(always)]
-    pub fn add(self, bin: usize, count: u32) {
-        self.fetch_add(bin, count);
-    }
-
-    /// Adds to a counter, wrapping, and returns what it was before. Panics past the end.
-    #[inline(always)]
-    pub fn fetch_add(self, bin: usize, count: u32) -> u32 {
-        self.counter(bin).fetch_add(count, Ordering::Relaxed)
-    }
-
-    /// The counter's value. Panics past the end.
-    ///
-    /// Others may still add to it: [`sync_threads`](crate::thread::sync_threads) comes first.
-    #[inline(always)]
-    pub fn get(self, bin: usize) -> u32 {
-        self.counter(bin).load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    fn counter<'a>(self, bin: usize) -> &'a AtomicU32 {
-        assert!(bin < N);
-        // SAFETY: in bounds, aligned, and every access to the counters is atomic. The handle exists
-        // only while the block runs, and shared memory lives as long.
-        unsafe { AtomicU32::from_ptr(self.counters.as_mut_ptr().add(bin)) }
-    }
+    bytes as usize
 }
 
 /// Tells the compiler that a pointer leads to shared memory.
@@ -299,7 +191,7 @@ impl<const N: usize> SharedAtomics<N> {
 /// # Safety
 /// The pointer leads to shared memory.
 #[inline(always)]
-unsafe fn assume_shared<P>(pointer: *mut P) -> *mut P {
+pub(crate) unsafe fn assume_shared<P>(pointer: *mut P) -> *mut P {
     #[cfg(target_os = "cuda")]
     // SAFETY: the caller's promise; zero keeps the pointer where it is.
     let pointer = unsafe {
@@ -317,7 +209,7 @@ unsafe fn assume_shared<P>(pointer: *mut P) -> *mut P {
 /// array.
 #[cfg(target_os = "cuda")]
 #[inline(never)]
-fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] {
+pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] {
     let pointer: *mut [T; N];
     // SAFETY: the assembly declares the array, takes its address and touches nothing.
     unsafe {

@@ -1,0 +1,246 @@
+//! Which element of a shared array belongs to which thread: [`Layout`].
+
+use crate::block::Block;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::{Deref, Index};
+use core::ptr::NonNull;
+
+/// A value that shared memory may hold: plain data that means the same in every thread.
+///
+/// `Send` and `Sync` keep out what belongs to one thread, such as a
+/// [`ThreadIndex`](crate::index::ThreadIndex); `'static` keeps out references to a thread's own stack.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot lie in shared memory",
+    label = "every thread of the block may read it there",
+    note = "it must be `Copy`, `Send`, `Sync` and `'static`"
+)]
+pub trait Element: Copy + Send + Sync + 'static {}
+
+impl<T: Copy + Send + Sync + 'static> Element for T {}
+
+/// An array in shared memory, and the elements of it that each thread of a block owns.
+///
+/// | layout | place of an element | thread `t` of `THREADS` owns |
+/// |---|---|---|
+/// | `[T; N]`, `[T]` | `i` | `t`, `t + THREADS`, … below the length |
+/// | [`Blocked<T, N, K>`](Blocked) | `i` | `t * K` to `t * K + K - 1` |
+/// | [`PerWarp<T, WARPS>`](PerWarp) | warp | the element of its warp, if it is lane 0 |
+/// | [`Tile<T, ROWS, COLS>`](Tile) | `(row, column)` | every `Y`th row from `y` on, of it every `X`th column from `x` on |
+///
+/// # Safety
+/// - [`visit`](Self::visit) hands each element that safe code can read through `&Self` to exactly
+///   one thread of the block, exactly once.
+/// - To whom depends on the type and the length alone.
+pub unsafe trait Layout {
+    /// What it holds.
+    type Element: Element;
+    /// What names an element.
+    type Place: Copy;
+
+    /// Calls `f` with the place and the address of each element that the calling thread owns.
+    ///
+    /// # Safety
+    /// `this` leads to memory of this layout.
+    #[doc(hidden)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        f: impl FnMut(Self::Place, NonNull<Self::Element>),
+    );
+}
+
+// SAFETY: an index below `N` is `k * THREADS + t` for one `k` and one thread `t < THREADS`.
+unsafe impl<T: Element, const N: usize> Layout for [T; N] {
+    type Element = T;
+    type Place = usize;
+
+    #[inline(always)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        mut f: impl FnMut(usize, NonNull<T>),
+    ) {
+        let threads = Block::<X, Y, Z>::THREADS;
+        // SAFETY: both loops stay below `N`.
+        let mut own = |i: usize| f(i, unsafe { this.cast::<T>().add(i) });
+        let full = const { N / Block::<X, Y, Z>::THREADS };
+        for k in 0..full {
+            own(k * threads + block.thread());
+        }
+        let rest = const { N % Block::<X, Y, Z>::THREADS };
+        if rest > 0 && block.thread() < rest {
+            own(full * threads + block.thread());
+        }
+    }
+}
+
+// SAFETY: as for arrays.
+unsafe impl<T: Element> Layout for [T] {
+    type Element = T;
+    type Place = usize;
+
+    #[inline(always)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        mut f: impl FnMut(usize, NonNull<T>),
+    ) {
+        let mut i = block.thread();
+        while i < this.len() {
+            // SAFETY: in bounds.
+            f(i, unsafe { this.cast::<T>().add(i) });
+            i += Block::<X, Y, Z>::THREADS;
+        }
+    }
+}
+
+/// `N` values of which each thread owns `K` in a row. A block has at least `N / K` threads, else the
+/// kernel does not compile.
+///
+/// With an even `K` the threads of a warp meet in the same banks; an odd one is free of conflicts.
+#[repr(transparent)]
+pub struct Blocked<T, const N: usize, const K: usize>([T; N]);
+
+impl<T, const N: usize, const K: usize> Deref for Blocked<T, N, K> {
+    type Target = [T; N];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T; N] {
+        &self.0
+    }
+}
+
+// SAFETY: an index below `N` is `t * K + k` for one `k < K` and one `t`, which is a thread by the
+// assertion.
+unsafe impl<T: Element, const N: usize, const K: usize> Layout for Blocked<T, N, K> {
+    type Element = T;
+    type Place = usize;
+
+    #[inline(always)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        mut f: impl FnMut(usize, NonNull<T>),
+    ) {
+        const {
+            assert!(
+                N <= K * Block::<X, Y, Z>::THREADS,
+                "a `Blocked` array has more elements than the block's threads own"
+            );
+        }
+        for k in 0..K {
+            let i = block.thread() * K + k;
+            if i < N {
+                // SAFETY: in bounds.
+                f(i, unsafe { this.cast::<T>().add(i) });
+            }
+        }
+    }
+}
+
+/// A value for each warp of the block, which its first lane owns. A block has `WARPS` warps, else
+/// the kernel does not compile.
+#[repr(transparent)]
+pub struct PerWarp<T, const WARPS: usize>([T; WARPS]);
+
+impl<T, const WARPS: usize> Deref for PerWarp<T, WARPS> {
+    type Target = [T; WARPS];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T; WARPS] {
+        &self.0
+    }
+}
+
+// SAFETY: each warp has one first lane, and by the assertion each element a warp.
+unsafe impl<T: Element, const WARPS: usize> Layout for PerWarp<T, WARPS> {
+    type Element = T;
+    type Place = usize;
+
+    #[inline(always)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        mut f: impl FnMut(usize, NonNull<T>),
+    ) {
+        const {
+            assert!(
+                WARPS == Block::<X, Y, Z>::WARPS,
+                "a `PerWarp` has an element for each warp of the block"
+            );
+        }
+        if block.lane() == 0 {
+            // SAFETY: the warp's number is below `WARPS`.
+            f(block.warp(), unsafe { this.cast::<T>().add(block.warp()) });
+        }
+    }
+}
+
+/// `ROWS` rows of `COLS` values, read as `tile[row][column]`, for blocks of one or two dimensions.
+///
+/// Behind each row lie `PAD` unused values, so that a column of a 32-wide tile of 32-bit values lies
+/// in 32 different banks.
+#[repr(C)]
+pub struct Tile<T, const ROWS: usize, const COLS: usize, const PAD: usize = 1> {
+    rows: [Row<T, COLS, PAD>; ROWS],
+}
+
+#[repr(C)]
+struct Row<T, const COLS: usize, const PAD: usize> {
+    values: [T; COLS],
+    pad: [MaybeUninit<T>; PAD],
+}
+
+impl<T, const ROWS: usize, const COLS: usize, const PAD: usize> Index<usize>
+    for Tile<T, ROWS, COLS, PAD>
+{
+    type Output = [T; COLS];
+
+    #[inline(always)]
+    fn index(&self, row: usize) -> &[T; COLS] {
+        &self.rows[row].values
+    }
+}
+
+// SAFETY: a row is `y + j * Y` for one `j` and one `y < Y`, a column likewise, and blocks have no
+// third dimension by the assertion. What pads a row cannot be read.
+unsafe impl<T: Element, const ROWS: usize, const COLS: usize, const PAD: usize> Layout
+    for Tile<T, ROWS, COLS, PAD>
+{
+    type Element = T;
+    type Place = (usize, usize);
+
+    #[inline(always)]
+    unsafe fn visit<const X: usize, const Y: usize, const Z: usize>(
+        this: NonNull<Self>,
+        block: &Block<X, Y, Z>,
+        mut f: impl FnMut((usize, usize), NonNull<T>),
+    ) {
+        const { assert!(Z == 1, "a `Tile` needs a block of one or two dimensions") };
+        for j in 0..ROWS.div_ceil(Y) {
+            let row = block.y() + j * Y;
+            for i in 0..COLS.div_ceil(X) {
+                let column = block.x() + i * X;
+                if row < ROWS && column < COLS {
+                    let offset = row * (COLS + PAD) + column;
+                    // SAFETY: inside the tile, whose rows have `COLS + PAD` values.
+                    f((row, column), unsafe { this.cast::<T>().add(offset) });
+                }
+            }
+        }
+    }
+}
+
+/// Says of a type only its name and its numbers: nothing is read.
+macro_rules! debug {
+    ($($name:ident <$($number:ident),*>)*) => {$(
+        impl<T, $(const $number: usize),*> fmt::Debug for $name<T, $($number),*> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "{:?}"), [$($number),*])
+            }
+        }
+    )*};
+}
+
+debug! { Blocked<N, K> PerWarp<WARPS> Tile<ROWS, COLS, PAD> }

@@ -1,0 +1,9 @@
+//! A token comes from the entry of a kernel alone.
+
+use cuda_std::prelude::*;
+
+fn forged() -> Block<256> {
+    Block { not_send: core::marker::PhantomData }
+}
+
+fn main() {}

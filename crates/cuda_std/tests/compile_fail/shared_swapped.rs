@@ -1,0 +1,13 @@
+//! Handles of different arrays have different types.
+
+use cuda_std::prelude::*;
+
+#[kernel]
+pub fn k(block: Block<64>, a: Shared<[u32; 64], 0>, b: Shared<[u32; 64], 1>) {
+    let (mut a, mut b) = (a.put(&block, 1), b.put(&block, 2));
+    if block.thread() < 5 {
+        core::mem::swap(&mut a, &mut b);
+    }
+}
+
+fn main() {}

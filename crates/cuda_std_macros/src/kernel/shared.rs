@@ -1,0 +1,122 @@
+//! A kernel's token of its block, and its arrays in shared memory.
+
+use super::Errors;
+use super::param::{Kind, Param};
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use syn::{Error, Expr, GenericArgument, PathArguments, PathSegment, Type, parse_quote};
+
+/// The kind of a `Block<X, Y, Z>`.
+pub fn block(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
+    let extents: Vec<Expr> = arguments(last).filter_map(extent).collect();
+    if extents.is_empty() {
+        return Err(Error::new_spanned(ty, "name the threads of a block, as in `Block<256>`"));
+    }
+    Ok(Kind::Block(extents))
+}
+
+/// The expression of a generic argument; one that is a plain name looks like a type.
+fn extent(argument: &GenericArgument) -> Option<Expr> {
+    match argument {
+        GenericArgument::Const(expr) => Some(expr.clone()),
+        GenericArgument::Type(Type::Path(path)) => Some(parse_quote!(#path)),
+        _ => None,
+    }
+}
+
+fn arguments(last: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
+    let arguments = match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    };
+    arguments.into_iter().flatten()
+}
+
+/// The kind of a `Shared<L, ID>`.
+pub fn array(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
+    let array = arguments(last).find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    match array {
+        Some(Type::Slice(slice)) => Ok(Kind::Shared { dynamic: Some((*slice.elem).clone()) }),
+        Some(_) => Ok(Kind::Shared { dynamic: None }),
+        None => Err(Error::new_spanned(ty, "name the array, as in `Shared<[f32; 256]>`")),
+    }
+}
+
+/// The expression that makes the handle, in the kernel's entry.
+///
+/// The storage is global assembly, which stands once however the compiler copies the entry's code. It
+/// bears the name of kernel and parameter: no Rust name contains the `$` between them.
+pub fn handle(kernel: &Ident, param: &Param, dynamic: bool) -> TokenStream {
+    let ty = &param.ty;
+    if dynamic {
+        return quote!(::cuda_std::shared::dynamic_handle());
+    }
+    let name = format!("{kernel}${}", param.name);
+    let declaration = format!(".shared .align {{align}} .b8 {name}[{{bytes}}];");
+    let address = format!("mov.u64 {{address}}, {name}; cvta.shared.u64 {{address}}, {{address}};");
+    quote! {{
+        mod storage {
+            #[allow(unused_imports)]
+            use super::*;
+            type Array = <#ty as ::cuda_std::shared::Declared>::Layout;
+            ::core::arch::global_asm!(
+                #declaration,
+                align = const ::cuda_std::shared::align_bytes::<Array>(),
+                bytes = const ::cuda_std::shared::size_bytes::<Array>(1),
+            );
+        }
+        let address;
+        ::core::arch::asm!(
+            #address,
+            address = out(reg64) address,
+            options(pure, nomem, nostack),
+        );
+        ::cuda_std::shared::handle(address)
+    }}
+}
+
+/// The assertion that no two arrays have the same number.
+pub fn distinct(params: &[Param]) -> Option<TokenStream> {
+    let arrays = params.iter().filter(|param| matches!(param.kind, Kind::Shared { .. }));
+    let types: Vec<_> = arrays.map(|param| &param.ty).collect();
+    (types.len() > 1).then(|| {
+        quote! {
+            const _: () = assert!(
+                ::cuda_std::shared::are_distinct(
+                    &[#(<#types as ::cuda_std::shared::Declared>::ID),*]
+                ),
+                "two shared arrays of this kernel have the same number: \
+                 write `Shared<[f32; 256], 0>`, `Shared<[f32; 256], 1>`, …",
+            );
+        }
+    })
+}
+
+/// A kernel has one token at most, one if it has shared arrays, and one dynamic array at most.
+pub fn check(params: &[Param], errors: &mut Errors) {
+    let of = |is: fn(&Kind) -> bool| params.iter().filter(move |param| is(&param.kind));
+    for extra in of(|kind| matches!(kind, Kind::Block(_))).skip(1) {
+        errors.add(Error::new_spanned(
+            &extra.ty,
+            "a kernel has one `Block` token: two would not know of each other's barriers",
+        ));
+    }
+    for extra in of(|kind| matches!(kind, Kind::Shared { dynamic: Some(_) })).skip(1) {
+        errors.add(Error::new_spanned(
+            &extra.ty,
+            "a launch has one piece of dynamic shared memory, and another parameter takes it",
+        ));
+    }
+    let has_block = of(|kind| matches!(kind, Kind::Block(_))).next().is_some();
+    if let (false, Some(array)) = (has_block, of(|kind| matches!(kind, Kind::Shared { .. })).next())
+    {
+        errors.add(Error::new_spanned(
+            &array.ty,
+            "shared memory needs the token of the block, whose barriers part its phases\n\
+             help: add a parameter `mut block: Block<256>`, with the launch's threads per block",
+        ));
+    }
+}
