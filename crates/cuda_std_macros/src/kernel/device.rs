@@ -1,8 +1,8 @@
 //! The device side: a PTX entry with scalar parameters that calls the user's body.
 
 use super::Kernel;
-use super::shared;
 use super::param::{Kind, Param};
+use super::shared;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

@@ -4,8 +4,8 @@ use super::shared;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{
-    Error, Expr, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type, TypePtr,
-    TypeReference,
+    Error, Expr, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type,
+    TypePtr, TypeReference,
 };
 
 /// One parameter of the kernel as the user wrote it.
