@@ -1,5 +1,6 @@
 //! Launch contracts: what a kernel demands, and what a launch that breaks it gets.
 
+use contracts_kernels::generic::{Add, Largest, axpy, combine, count_from, reverse};
 use contracts_kernels::launches::{self, BLOCK};
 use cuda_std::launch::{ContractError, Grid1, Grid2, Grid3, LaunchConfig, Linear};
 use cuda_std_tests::{done, download, poisoned, upload};
@@ -152,4 +153,69 @@ fn a_contract_refuses_what_no_typed_launch_can_say() {
     let config = LaunchConfig { grid: (1, 1, 1), block: (64, 3, 1), shared_mem_bytes: 0 };
     let error = ContractError::Block { expected: (192, 1, 1), found: (64, 3, 1) };
     assert_eq!(contract.apply(config), Err(error));
+}
+
+#[test]
+fn each_instance_is_a_kernel_of_its_own() {
+    for n in [0usize, 1, 33, 257] {
+        let small: Vec<i32> = (0..n as i32).map(|i| i % 13 - 6).collect();
+        let wide: Vec<f64> = small.iter().map(|&i| f64::from(i) + 0.5).collect();
+        let config = LaunchConfig::for_num_elems(n);
+        let (x, mut y) = (upload(gpu(), &small), upload(gpu(), &vec![100i32; n]));
+        done(axpy::<i32>::launch(gpu(), config, -3, &x, &mut y));
+        assert_eq!(download(&y), small.iter().map(|x| 100 - 3 * x).collect::<Vec<_>>());
+        let (x, mut y) = (upload(gpu(), &wide), upload(gpu(), &vec![1.0f64; n]));
+        // The instance follows from the buffers.
+        done(axpy::launch(gpu(), config, 2.0, &x, &mut y));
+        assert_eq!(download(&y), wide.iter().map(|x| 2.0 * x + 1.0).collect::<Vec<_>>());
+    }
+    let names = [axpy::<f32>::KERNEL, axpy::<f64>::KERNEL, axpy::<i32>::KERNEL].map(|k| k.name);
+    assert_eq!(names, ["axpy_f32", "axpy_f64", "axpy_i32"]);
+    assert_eq!(axpy::<f64>::KERNEL.params[0].size_bytes, 8);
+}
+
+#[test]
+fn types_operators_and_constants_choose_an_instance() {
+    let values: Vec<i32> = (0..1000).map(|i| i * 7919 % 1009 - 500).collect();
+    let x = upload(gpu(), &values);
+    let mut out = poisoned::<i32>(gpu(), 250);
+    let grid = combine::<i32, Largest, 4>::grid_for(250);
+    assert_eq!(grid, Grid1::new(8), "a block has 32 threads");
+    done(combine::<i32, Largest, 4>::launch(gpu(), grid, &x, &mut out));
+    let largest: Vec<_> = values.chunks(4).map(|c| *c.iter().max().unwrap()).collect();
+    assert_eq!(download(&out), largest);
+
+    let mut out = poisoned::<i32>(gpu(), 200);
+    let grid = combine::<i32, Add, 5>::grid_for(200);
+    done(combine::<i32, Add, 5>::launch(gpu(), grid, &x, &mut out));
+    assert_eq!(download(&out), values.chunks(5).map(|c| c.iter().sum()).collect::<Vec<i32>>());
+
+    let kernel = combine::<i32, Add, 5>::KERNEL;
+    assert_eq!((kernel.name, kernel.contract.block), ("combine_i32_Add_2_3", Some((40, 1, 1))));
+    assert_eq!(combine::<f32, Largest, 3>::KERNEL.name, "combine_f32_Largest_3");
+}
+
+#[test]
+fn instances_have_atomic_views_and_values() {
+    let (x, mut counts) = (upload(gpu(), &[5u64, 1 << 40, 7, 1 << 41]), upload(gpu(), &[0u64]));
+    done(count_from::launch(gpu(), Grid1::new(1), 1 << 33, &x, &mut counts));
+    assert_eq!(download(&counts), [2]);
+    let (x, mut counts) = (upload(gpu(), &[5u32, 6, 7]), upload(gpu(), &[10u32]));
+    done(count_from::<u32>::launch(gpu(), Grid1::new(1), 6, &x, &mut counts));
+    assert_eq!(download(&counts), [12]);
+}
+
+#[test]
+fn instances_have_blocks_and_shared_arrays_of_their_own() {
+    let x: Vec<u32> = (0..128).collect();
+    let expected: Vec<u32> = x.iter().map(|i| i / 64 * 64 + 63 - i % 64).collect();
+    let (gpu_x, mut out) = (upload(gpu(), &x), poisoned(gpu(), 128));
+    done(reverse::<u32, 64>::launch(gpu(), Grid1::new(2), &gpu_x, &mut out));
+    assert_eq!(download(&out), expected);
+    let x: Vec<f64> = (0..64).map(f64::from).collect();
+    let expected: Vec<f64> = (0..64).map(|i| f64::from(i / 32 * 32 + 31 - i % 32)).collect();
+    let (gpu_x, mut out) = (upload(gpu(), &x), poisoned(gpu(), 64));
+    let grid = reverse::<f64, 32>::grid_for(64);
+    done(reverse::<f64, 32>::launch(gpu(), grid, &gpu_x, &mut out));
+    assert_eq!(download(&out), expected);
 }

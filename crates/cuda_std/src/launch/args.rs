@@ -63,6 +63,16 @@ impl Args {
     /// Appends a value by copy, its padding included. The driver copies bytes, so what the padding
     /// holds does not matter to it; whoever reads the value must not look at the padding.
     pub fn push_copy<T: Copy + 'static>(&mut self, value: T) {
+        // SAFETY: a `Copy` type is plain data.
+        unsafe { self.push_plain(&value) };
+    }
+
+    /// Appends a value by copy, where the compiler cannot see that its type is plain data.
+    ///
+    /// # Safety
+    /// A copy of `value`'s bytes is a value too, for as long as the kernel can run.
+    #[doc(hidden)]
+    pub unsafe fn push_plain<T>(&mut self, value: &T) {
         const {
             assert!(size_of::<T>() > 0, "a type without a size is not a kernel parameter");
             assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes");
@@ -70,8 +80,9 @@ impl Args {
         let unit = self.storage.len();
         let units = size_of::<T>().div_ceil(size_of::<Unit>());
         self.storage.resize(unit + units, Unit::zeroed());
+        let place = self.storage[unit..].as_mut_ptr().cast::<T>();
         // SAFETY: the new units hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
-        unsafe { self.storage.as_mut_ptr().add(unit).cast::<T>().write(value) };
+        unsafe { core::ptr::copy_nonoverlapping(value, place, 1) };
         self.values.push((unit, size_of::<T>()));
     }
 

@@ -1,15 +1,17 @@
 //! The launch contract in `#[kernel(…)]`: parsed once, written for the device and for the host.
 
 use super::Errors;
+use super::instances::Listed;
 use super::param::{Kind, Param};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
-use syn::parse::{Parse, ParseStream};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, Ident, Result, Token, Type};
 
 /// The names that a contract knows, for messages.
-const NAMES: &str = "`block`, `max_threads`, `min_blocks`, `max_registers`, `cluster`, \
+pub const NAMES: &str = "`block`, `max_threads`, `min_blocks`, `max_registers`, `cluster`, \
                      `cooperative` and `dynamic_shared`";
 
 /// What a kernel demands of its launch. Every expression is a constant of the crate.
@@ -44,17 +46,26 @@ enum Shared {
 
 /// One argument of the attribute.
 enum Argument {
-    Flag(Ident),
+    Cooperative(Ident),
     Setting { name: Ident, value: TokenStream },
+    Instance(Listed),
 }
 
 impl Parse for Argument {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
-        if input.parse::<Option<Token![=]>>()?.is_none() {
-            return Ok(Self::Flag(name));
+        let ahead = input.fork();
+        let Ok(name) = ahead.call(Ident::parse_any) else {
+            return input.parse().map(Self::Instance);
+        };
+        if ahead.peek(Token![=]) && !ahead.peek(Token![==]) {
+            input.call(Ident::parse_any)?;
+            input.parse::<Token![=]>()?;
+            return Ok(Self::Setting { name, value: value_tokens(input)? });
         }
-        Ok(Self::Setting { name, value: value_tokens(input)? })
+        if name == "cooperative" && (ahead.is_empty() || ahead.peek(Token![,])) {
+            return input.call(Ident::parse_any).map(Self::Cooperative);
+        }
+        input.parse().map(Self::Instance)
     }
 }
 
@@ -68,17 +79,24 @@ fn value_tokens(input: ParseStream<'_>) -> Result<TokenStream> {
 }
 
 impl Contract {
-    pub fn parse(attributes: TokenStream, errors: &mut Errors) -> Self {
-        let mut contract = Self::default();
+    /// The contract, and the instances beside it.
+    pub fn parse(attributes: TokenStream, errors: &mut Errors) -> (Self, Vec<Listed>) {
+        let (mut contract, mut instances) = (Self::default(), Vec::new());
         let parser = Punctuated::<Argument, Token![,]>::parse_terminated;
-        let Some(arguments) = errors.take(syn::parse::Parser::parse2(parser, attributes)) else {
-            return contract;
-        };
-        for argument in arguments {
-            errors.take(contract.set(argument));
+        let arguments = errors.take(parser.parse2(attributes));
+        for argument in arguments.into_iter().flatten() {
+            match argument {
+                Argument::Cooperative(name) => {
+                    errors.take(contract.set_cooperative(&name));
+                }
+                Argument::Setting { name, value } => {
+                    errors.take(contract.set(&name, value));
+                }
+                Argument::Instance(listed) => instances.push(listed),
+            }
         }
         errors.take(contract.check());
-        contract
+        (contract, instances)
     }
 
     /// The number of dimensions of the fixed block, if there is one.
@@ -110,27 +128,24 @@ impl Contract {
         self.block.is_some()
     }
 
-    fn set(&mut self, argument: Argument) -> Result<()> {
-        let (name, value) = match argument {
-            Argument::Flag(name) if name == "cooperative" => {
-                let first = !std::mem::replace(&mut self.cooperative, true);
-                return if first { Ok(()) } else { Err(repeated(&name)) };
-            }
-            Argument::Flag(name) => return Err(unknown(&name)),
-            Argument::Setting { name, value } => (name, value),
-        };
+    fn set_cooperative(&mut self, name: &Ident) -> Result<()> {
+        let again = std::mem::replace(&mut self.cooperative, true);
+        if again { Err(repeated(name)) } else { Ok(()) }
+    }
+
+    fn set(&mut self, name: &Ident, value: TokenStream) -> Result<()> {
         match name.to_string().as_str() {
-            "block" => put(&mut self.block, &name, Extents::parse(value)?),
-            "cluster" => put(&mut self.cluster, &name, Extents::parse(value)?),
-            "max_threads" => put(&mut self.max_threads, &name, syn::parse2(value)?),
-            "min_blocks" => put(&mut self.min_blocks, &name, syn::parse2(value)?),
-            "max_registers" => put(&mut self.max_registers, &name, syn::parse2(value)?),
-            "dynamic_shared" => put(&mut self.dynamic_shared, &name, Shared::parse(value)?),
+            "block" => put(&mut self.block, name, Extents::parse(value)?),
+            "cluster" => put(&mut self.cluster, name, Extents::parse(value)?),
+            "max_threads" => put(&mut self.max_threads, name, syn::parse2(value)?),
+            "min_blocks" => put(&mut self.min_blocks, name, syn::parse2(value)?),
+            "max_registers" => put(&mut self.max_registers, name, syn::parse2(value)?),
+            "dynamic_shared" => put(&mut self.dynamic_shared, name, Shared::parse(value)?),
             "cooperative" => Err(Error::new_spanned(
                 name,
                 "`cooperative` takes no value: write `#[kernel(cooperative)]`",
             )),
-            _ => Err(unknown(&name)),
+            _ => Err(unknown(name)),
         }
     }
 

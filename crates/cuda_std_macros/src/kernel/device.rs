@@ -8,16 +8,12 @@ use quote::{format_ident, quote};
 
 /// Writes the entry. The user's function becomes an inner function that is always inlined.
 pub fn entry(kernel: &Kernel) -> TokenStream {
-    let (name, vis) = (&kernel.function.sig.ident, &kernel.function.vis);
+    let name = &kernel.function.sig.ident;
     let attributes = kernel.shared_attributes();
-    let ptx: Vec<_> = kernel.params.iter().flat_map(Param::ptx).collect();
-    let (names, types) = (ptx.iter().map(|p| &p.name), ptx.iter().map(|p| &p.ty));
-    let arguments = kernel.params.iter().map(|param| rebuild(name, param));
     let mut body = kernel.function.clone();
     body.vis = syn::Visibility::Inherited;
     body.sig.ident = format_ident!("{}_body", name);
     let body_name = &body.sig.ident;
-    let contract = kernel.contract.value();
     let bounds = kernel.contract.bounds(&name.to_string()).map(|bounds| {
         quote! {
             #[cfg(target_os = "cuda")]
@@ -25,6 +21,70 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
             #bounds
         }
     });
+    let body = quote! {
+        #[inline(always)]
+        #body
+    };
+    let entry = function(kernel, name, &quote!(#body_name), &body);
+    let distinct = shared::distinct(&kernel.params);
+    quote! {
+        #bounds
+
+        #distinct
+
+        #[cfg(target_os = "cuda")]
+        #(#attributes)*
+        #entry
+    }
+}
+
+/// Writes the user's function, always inlined, and an entry for each instance, in which the generic
+/// parameters are aliases of the instance's arguments.
+pub fn generic(kernel: &Kernel) -> TokenStream {
+    let (user, generics) = (&kernel.function, &kernel.function.sig.generics);
+    let attributes = kernel.shared_attributes();
+    let entries = kernel.instances.iter().map(|instance| {
+        let (module, name, arguments) = (instance.module(), &instance.name, &instance.arguments);
+        let (aliases, user) = (instance.aliases(generics), &user.sig.ident);
+        let bounds = kernel.contract.bounds(&name.to_string());
+        let callee = quote!(super::#user::<#(#arguments),*>);
+        let entry = function(kernel, name, &callee, &TokenStream::new());
+        let distinct = shared::distinct(&kernel.params);
+        quote! {
+            #[cfg(target_os = "cuda")]
+            #(#attributes)*
+            #[allow(unused_imports, dead_code, non_snake_case, missing_docs, unused_braces)]
+            mod #module {
+                use super::*;
+                #aliases
+                #bounds
+                #distinct
+                #entry
+            }
+        }
+    });
+    quote! {
+        #[cfg(target_os = "cuda")]
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments)]
+        #user
+
+        #(#entries)*
+    }
+}
+
+/// The entry `name`: it makes the arguments of `callee` and calls it.
+fn function(
+    kernel: &Kernel,
+    name: &Ident,
+    callee: &TokenStream,
+    inner_items: &TokenStream,
+) -> TokenStream {
+    let vis = &kernel.function.vis;
+    let ptx: Vec<_> = kernel.params.iter().flat_map(Param::ptx).collect();
+    let (names, types) = (ptx.iter().map(|p| &p.name), ptx.iter().map(|p| &p.ty));
+    let arguments = kernel.params.iter().map(|param| rebuild(name, param));
+    let contract = kernel.contract.value();
     let assume = kernel.contract.fixes_block().then(|| {
         quote! {
             const CONTRACT: ::cuda_std::contract::Contract = #contract;
@@ -33,19 +93,22 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
         }
     });
     quote! {
-        #bounds
-
-        #[cfg(target_os = "cuda")]
-        #(#attributes)*
         #[unsafe(no_mangle)]
-        #[allow(improper_ctypes_definitions, missing_docs, clippy::missing_safety_doc)]
+        #[allow(
+            improper_ctypes_definitions,
+            missing_docs,
+            non_snake_case,
+            clippy::missing_safety_doc,
+            clippy::too_many_arguments
+        )]
         #vis unsafe extern "ptx-kernel" fn #name(#(#names: #types),*) {
-            #[inline(always)]
-            #body
-
+            #inner_items
             #assume
             // SAFETY: the launcher passes what the kernel's parameters describe.
-            unsafe { #body_name(#(#arguments),*) }
+            #[allow(unused_unsafe)]
+            unsafe {
+                #callee(#(#arguments),*)
+            }
         }
     }
 }

@@ -7,13 +7,33 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::Ident;
 use syn::spanned::Spanned;
 
+/// Where the launcher stands.
+pub struct Site {
+    /// The kernel's description.
+    pub kernel: TokenStream,
+    /// Its contract.
+    pub contract: TokenStream,
+    /// What holds there.
+    pub predicates: Vec<TokenStream>,
+    /// Whether the types are parameters, whose checks stand with the instances.
+    pub is_generic: bool,
+}
+
 /// Writes the host's function and, beside it, the module with `KERNEL` and `launch`.
 pub fn launcher(kernel: &Kernel) -> TokenStream {
     let function = &kernel.function;
     let (name, vis) = (&function.sig.ident, &function.vis);
     let attributes = kernel.shared_attributes();
     let module_doc = format!("The host's side of the kernel `{name}`.");
-    let (description, grid, launch) = (description(kernel), grid_for(kernel), launch(kernel));
+    let site = Site {
+        kernel: quote!(&KERNEL),
+        contract: quote!(__contract::CONTRACT),
+        predicates: vec![],
+        is_generic: false,
+    };
+    let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
+    let (contract, contract_of_site) = (kernel.contract.value(), &site.contract);
+    let description = description_value(kernel, &name.to_string(), contract_of_site);
     quote! {
         #[cfg(not(target_os = "cuda"))]
         #[allow(dead_code, clippy::too_many_arguments)]
@@ -26,7 +46,13 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
         #vis mod #name {
             use super::*;
 
-            #description
+            mod __contract {
+                use super::super::*;
+                pub const CONTRACT: ::cuda_std::launch::Contract = #contract;
+            }
+
+            /// The kernel's name, the parameters of its PTX entry, in order, and its contract.
+            pub static KERNEL: ::cuda_std::launch::Kernel = #description;
 
             #grid
 
@@ -35,9 +61,8 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// `pub static KERNEL`: the name and the PTX parameters.
-fn description(kernel: &Kernel) -> TokenStream {
-    let name = kernel.function.sig.ident.to_string();
+/// The expression of type `Kernel`.
+pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) -> TokenStream {
     let params = kernel.params.iter().flat_map(Param::ptx).map(|PtxParam { name, ty, kind }| {
         let name = name.to_string();
         quote! {
@@ -48,24 +73,14 @@ fn description(kernel: &Kernel) -> TokenStream {
             }
         }
     });
-    let contract = kernel.contract.value();
     quote! {
-        mod contract {
-            use super::super::*;
-            pub const CONTRACT: ::cuda_std::launch::Contract = #contract;
-        }
-
-        /// The kernel's name, the parameters of its PTX entry, in order, and its contract.
-        pub static KERNEL: ::cuda_std::launch::Kernel = ::cuda_std::launch::Kernel {
-            name: #name,
-            params: &[#(#params),*],
-            contract: contract::CONTRACT,
-        };
+        ::cuda_std::launch::Kernel { name: #name, params: &[#(#params),*], contract: #contract }
     }
 }
 
 /// `pub fn grid_for`: enough blocks of a fixed size.
-fn grid_for(kernel: &Kernel) -> Option<TokenStream> {
+pub fn grid_for(kernel: &Kernel, site: &Site) -> Option<TokenStream> {
+    let (contract, bounds) = (&site.contract, site.bounds());
     let (block_dims, _) = kernel.contract.block_dims()?;
     let dims = kernel.index_dims().unwrap_or(block_dims);
     let grid = format_ident!("Grid{dims}");
@@ -78,22 +93,23 @@ fn grid_for(kernel: &Kernel) -> Option<TokenStream> {
     };
     Some(quote! {
         #[doc = #doc]
-        pub const fn grid_for(#(#extents: usize),*) -> ::cuda_std::launch::#grid {
-            ::cuda_std::launch::#grid::covering(&contract::CONTRACT, #(#extents),*)
+        pub const fn grid_for(#(#extents: usize),*) -> ::cuda_std::launch::#grid #bounds {
+            ::cuda_std::launch::#grid::covering(&#contract, #(#extents),*)
         }
     })
 }
 
 /// `pub fn launch`: checks the arguments by type and hands them to the launcher in PTX order.
-fn launch(kernel: &Kernel) -> TokenStream {
+pub fn launch(kernel: &Kernel, site: &Site) -> TokenStream {
+    let (description, bounds) = (&site.kernel, site.bounds());
     let [on, config, args] =
         ["on", "config", "args"].map(|name| Ident::new(name, Span::mixed_site()));
     let doc = format!("Starts the kernel `{}` on `on`.", kernel.function.sig.ident);
     let safety = kernel.is_unsafe().then(|| safety_doc(kernel));
     let unsafety = &kernel.function.sig.unsafety;
-    let (shape, to_config) = shape(kernel, &config);
+    let (shape, to_config) = shape(kernel, site, &config);
     let inputs = kernel.params.iter().filter_map(input);
-    let pushes = kernel.params.iter().filter_map(|param| push(kernel, param, &args));
+    let pushes = kernel.params.iter().filter_map(|param| push(kernel, site, param, &args));
     quote! {
         #[doc = #doc]
         #safety
@@ -105,13 +121,20 @@ fn launch(kernel: &Kernel) -> TokenStream {
             #on: &L,
             #config: impl #shape,
             #(#inputs),*
-        ) -> ::core::result::Result<(), L::Error> {
+        ) -> ::core::result::Result<(), L::Error> #bounds {
             #[allow(unused_mut)]
             let mut #args = ::cuda_std::launch::Args::new();
             #(#pushes)*
             // SAFETY: the arguments were pushed in the order and with the types of `KERNEL`.
-            unsafe { ::cuda_std::launch::Launch::launch(#on, &KERNEL, #to_config, &#args) }
+            unsafe { ::cuda_std::launch::Launch::launch(#on, #description, #to_config, &#args) }
         }
+    }
+}
+
+impl Site {
+    fn bounds(&self) -> TokenStream {
+        let predicates = &self.predicates;
+        if predicates.is_empty() { TokenStream::new() } else { quote!(where #(#predicates),*) }
     }
 }
 
@@ -125,16 +148,15 @@ fn safety_doc(kernel: &Kernel) -> TokenStream {
 }
 
 /// The bound on the configuration, and how it becomes a `LaunchConfig`.
-fn shape(kernel: &Kernel, config: &Ident) -> (TokenStream, TokenStream) {
+fn shape(kernel: &Kernel, site: &Site, config: &Ident) -> (TokenStream, TokenStream) {
     let launch = quote!(::cuda_std::launch);
     if kernel.contract.fixes_block() {
         let bound = match kernel.index_dims() {
             Some(dims) => quote!(#launch::FixedBlock<#dims>),
             None => quote!(#launch::AnyGrid),
         };
-        let to_config = quote! {
-            #launch::AnyGrid::with_block_of(#config, &contract::CONTRACT)
-        };
+        let contract = &site.contract;
+        let to_config = quote!(#launch::AnyGrid::with_block_of(#config, &#contract));
         return (bound, to_config);
     }
     match kernel.index_dims() {
@@ -174,17 +196,24 @@ fn input(param: &Param) -> Option<TokenStream> {
 }
 
 /// The statement that appends the argument's PTX values.
-fn push(kernel: &Kernel, param: &Param, args: &Ident) -> Option<TokenStream> {
+fn push(kernel: &Kernel, site: &Site, param: &Param, args: &Ident) -> Option<TokenStream> {
     let name = &param.name;
     Some(match &param.kind {
         Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
         Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
+        Kind::View { view, element } if site.is_generic && view.is_atomic() => {
+            quote!(#args.push_write::<#element>(#name);)
+        }
         Kind::View { view, element } => {
             let push = format_ident!("{}", view.push);
             quote_spanned!(element.span()=> #args.#push::<#element>(#name);)
         }
         Kind::Pointer { .. } => quote!(#args.push_pointer(#name);),
+        Kind::Value if site.is_generic => quote! {
+            // SAFETY: each instance's types were checked to be plain data.
+            unsafe { #args.push_plain(&#name) };
+        },
         Kind::Value if kernel.is_unsafe() => quote!(#args.push_copy(#name);),
         Kind::Value => {
             let ty = &param.ty;

@@ -2,15 +2,17 @@
 
 mod contract;
 mod device;
+mod generic;
 mod host;
+mod instances;
 mod param;
 mod shared;
 
 use contract::Contract;
+use instances::Instance;
 use param::Param;
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::spanned::Spanned;
 use syn::{Attribute, Error, ItemFn, Result, ReturnType, Signature};
 
 /// Expands the attribute; every error found becomes a `compile_error!` at its place, and the
@@ -22,9 +24,11 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
     };
     match Kernel::parse(attributes, function) {
         Ok(kernel) => {
-            let (device, host) = (device::entry(&kernel), host::launcher(&kernel));
-            let distinct = shared::distinct(&kernel.params);
-            quote! { #device #host #distinct }
+            let (device, host) = match kernel.instances.is_empty() {
+                true => (device::entry(&kernel), host::launcher(&kernel)),
+                false => (device::generic(&kernel), generic::launcher(&kernel)),
+            };
+            quote! { #device #host }
         }
         Err(error) => error.into_compile_error(),
     }
@@ -35,12 +39,16 @@ struct Kernel {
     function: ItemFn,
     params: Vec<Param>,
     contract: Contract,
+    /// Of a generic kernel; another one has none.
+    instances: Vec<Instance>,
 }
 
 impl Kernel {
     fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
         let mut errors = Errors::default();
-        let mut contract = Contract::parse(attributes, &mut errors);
+        let (mut contract, listed) = Contract::parse(attributes, &mut errors);
+        let Signature { ident, generics, .. } = &function.sig;
+        let instances = instances::instances(&listed, ident, generics, &mut errors);
         check_signature(&function.sig, &mut errors);
         let is_unsafe = function.sig.unsafety.is_some();
         let inputs = function.sig.inputs.iter();
@@ -51,7 +59,7 @@ impl Kernel {
         contract.complete(&params, &mut errors);
         check_block_dims(&params, &contract, &mut errors);
         errors.into_result()?;
-        Ok(Self { function, params, contract })
+        Ok(Self { function, params, contract, instances })
     }
 
     /// The dimensions of the kernel's thread index, if it takes one.
@@ -71,13 +79,6 @@ impl Kernel {
 }
 
 fn check_signature(signature: &Signature, errors: &mut Errors) {
-    if !signature.generics.params.is_empty() || signature.generics.where_clause.is_some() {
-        errors.add(Error::new(
-            signature.generics.span(),
-            "a kernel cannot be generic: the GPU looks it up by name\n\
-             help: write the shared code as a generic `fn` and call it from one kernel for each type",
-        ));
-    }
     if let ReturnType::Type(_, ty) = &signature.output {
         errors.add(Error::new_spanned(
             ty,

@@ -67,6 +67,13 @@ const VIEWS: [View; 3] = [
     },
 ];
 
+impl View {
+    /// Whether its elements must be atomic ones.
+    pub fn is_atomic(&self) -> bool {
+        self.push == "push_atomic"
+    }
+}
+
 impl Kind {
     /// The dimensions of a thread index.
     pub fn index_dims(&self) -> Option<usize> {

@@ -2,4 +2,5 @@
 
 #![allow(missing_docs)]
 
+pub mod generic;
 pub mod launches;

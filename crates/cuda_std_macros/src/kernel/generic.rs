@@ -1,0 +1,188 @@
+//! The host side of a generic kernel: a type of the kernel's name, with the typed launcher.
+
+use super::Kernel;
+use super::host::{Site, description_value, grid_for, launch};
+use super::instances::{Instance, name_of};
+use super::param::{Kind, Param};
+use super::shared;
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{GenericParam, Ident};
+
+/// Writes the user's function, a module for each instance, and the type with `launch` and `KERNEL`.
+pub fn launcher(kernel: &Kernel) -> TokenStream {
+    let function = &kernel.function;
+    let (name, vis) = (&function.sig.ident, &function.vis);
+    let attributes = kernel.shared_attributes();
+    let doc = format!(
+        "The host's side of the generic kernel `{name}`, whose instances are {}.",
+        list(kernel)
+    );
+    let (declared, used) = generics(kernel);
+    let fields = types(kernel);
+    let modules = kernel.instances.iter().map(|instance| {
+        let module = module(kernel, instance);
+        quote! {
+            #[cfg(not(target_os = "cuda"))]
+            #(#attributes)*
+            #module
+        }
+    });
+    let implementation = implementation(kernel, &declared, &used);
+    quote! {
+        #[cfg(not(target_os = "cuda"))]
+        #[allow(dead_code, clippy::too_many_arguments)]
+        #function
+
+        #(#modules)*
+
+        #[cfg(not(target_os = "cuda"))]
+        #(#attributes)*
+        #[doc = #doc]
+        #[allow(non_camel_case_types, dead_code)]
+        #vis struct #name<#(#declared),*> {
+            instance: ::core::marker::PhantomData<fn() -> (#(#fields,)*)>,
+        }
+
+        #[cfg(not(target_os = "cuda"))]
+        #(#attributes)*
+        #[allow(unused_imports, private_interfaces, private_bounds, unused_braces)]
+        const _: () = {
+            #implementation
+        };
+    }
+}
+
+/// The generic parameters without their bounds, as they are declared and as they are used.
+fn generics(kernel: &Kernel) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    let declare = |param: &GenericParam| match param {
+        GenericParam::Const(param) => {
+            let (name, ty) = (&param.ident, &param.ty);
+            (quote!(const #name: #ty), quote!(#name))
+        }
+        param => {
+            let name = name_of(param);
+            (quote!(#name), quote!(#name))
+        }
+    };
+    kernel.function.sig.generics.params.iter().map(declare).unzip()
+}
+
+fn types(kernel: &Kernel) -> Vec<&Ident> {
+    kernel.function.sig.generics.type_params().map(|param| &param.ident).collect()
+}
+
+/// What the kernel's author asks of the parameters.
+fn predicates(kernel: &Kernel) -> Vec<TokenStream> {
+    let generics = &kernel.function.sig.generics;
+    let inline = generics.type_params().filter(|param| !param.bounds.is_empty()).map(|param| {
+        let (name, bounds) = (&param.ident, &param.bounds);
+        quote!(#name: #bounds)
+    });
+    let clause = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
+    inline.chain(clause.map(|predicate| quote!(#predicate))).collect()
+}
+
+/// The trait that the instances implement, and the functions of the type.
+fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream]) -> TokenStream {
+    let name = &kernel.function.sig.ident;
+    let (message, note) = messages(kernel);
+    let impls = kernel.instances.iter().map(|instance| {
+        let (module, arguments) = (instance.module(), &instance.arguments);
+        quote! {
+            impl Instance for #name<#(#arguments),*> {
+                const KERNEL: &'static ::cuda_std::launch::Kernel = &#module::KERNEL;
+            }
+        }
+    });
+    let site = Site {
+        kernel: quote!(<Self as Instance>::KERNEL),
+        contract: quote!(<Self as Instance>::KERNEL.contract),
+        predicates: predicates(kernel).into_iter().chain([quote!(Self: Instance)]).collect(),
+        is_generic: true,
+    };
+    let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
+    quote! {
+        #[diagnostic::on_unimplemented(
+            message = #message,
+            label = "not an instance of this kernel",
+            note = #note
+        )]
+        pub trait Instance {
+            const KERNEL: &'static ::cuda_std::launch::Kernel;
+        }
+
+        #(#impls)*
+
+        impl<#(#declared),*> #name<#(#used),*>
+        where
+            Self: Instance,
+        {
+            /// The instance's name, the parameters of its PTX entry, in order, and its contract.
+            pub const KERNEL: &'static ::cuda_std::launch::Kernel = <Self as Instance>::KERNEL;
+        }
+
+        impl<#(#declared),*> #name<#(#used),*> {
+            #grid
+
+            #launch
+        }
+    }
+}
+
+/// The message for an instance that is not listed, and the note that says which are.
+fn messages(kernel: &Kernel) -> (String, String) {
+    let name = &kernel.function.sig.ident;
+    let message = format!("the kernel `{name}` has no instance `{{Self}}`");
+    let note = format!("its instances are {}; `#[kernel(…)]` lists them", list(kernel));
+    (message, note)
+}
+
+fn list(kernel: &Kernel) -> String {
+    let name = &kernel.function.sig.ident;
+    let one = |instance: &Instance| {
+        let arguments: Vec<_> = instance.arguments.iter().map(ToString::to_string).collect();
+        format!("`{name}<{}>`", arguments.join(", "))
+    };
+    kernel.instances.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What belongs to one instance: its description, and the checks of its types.
+fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
+    let (module, name) = (instance.module(), instance.name.to_string());
+    let aliases = instance.aliases(&kernel.function.sig.generics);
+    let description = description_value(kernel, &name, &kernel.contract.value());
+    let checks = kernel.params.iter().filter_map(|param| check(kernel, param));
+    let (predicates, distinct) = (predicates(kernel), shared::distinct(&kernel.params));
+    quote! {
+        #[doc(hidden)]
+        #[allow(unused_imports, dead_code, non_snake_case, unused_braces)]
+        mod #module {
+            use super::*;
+            #aliases
+            pub static KERNEL: ::cuda_std::launch::Kernel = #description;
+            #distinct
+            const _: fn() = || {
+                fn value<V: ::cuda_std::launch::KernelValue>() {}
+                fn copied<V: ::core::marker::Copy + 'static>() {}
+                fn atomic<V: ::cuda_std::atomic::AtomicElement>() {}
+                #(#checks)*
+            };
+            fn bounds() where #(#predicates),* {}
+        }
+    }
+}
+
+/// What the types of an instance must be, since the launcher cannot say it for all types.
+fn check(kernel: &Kernel, param: &Param) -> Option<TokenStream> {
+    let ty = &param.ty;
+    match &param.kind {
+        Kind::Value if kernel.is_unsafe() => Some(quote_spanned!(ty.span()=> copied::<#ty>();)),
+        Kind::Value => Some(quote_spanned!(ty.span()=> value::<#ty>();)),
+        Kind::View { view, element } if view.is_atomic() => {
+            Some(quote_spanned!(element.span()=> atomic::<#element>();))
+        }
+        _ => None,
+    }
+}
