@@ -3,12 +3,7 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: &[&str] = &[
-    "basics",
-    "compat",
-    "contracts", //
-    "shared",
-];
+const KERNELS: [&str; 6] = ["basics", "compat", "contracts", "numbers", "shared", "warp"];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

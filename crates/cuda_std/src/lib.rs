@@ -24,10 +24,11 @@
 #![cfg_attr(target_os = "cuda", no_std)]
 #![cfg_attr(
     target_os = "cuda",
-    feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
+    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
 )]
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
 
+pub mod arch;
 pub mod atomic;
 pub mod block;
 pub mod contract;
@@ -35,9 +36,11 @@ pub mod disjoint;
 pub mod index;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
+pub mod number;
 #[cfg(all(target_os = "cuda", feature = "panic-handler"))]
 mod panic;
 pub mod prelude;
+pub mod random;
 pub mod shared;
 pub mod thread;
 pub mod vector;

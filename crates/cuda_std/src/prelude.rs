@@ -6,5 +6,6 @@ pub use crate::disjoint::{DisjointGrid, DisjointSlice};
 pub use crate::index::{ThreadIndex, ThreadIndex2};
 pub use crate::shared::{Shared, SharedArray, SharedAtomics};
 pub use crate::vector::Vec4;
+pub use crate::warp::{Coalesced, Warp};
 pub use crate::{f16, kernel, shared_array, thread};
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

@@ -129,4 +129,5 @@ impl<T> fmt::Debug for DevicePtr<T> {
 )]
 pub trait KernelValue: Copy + 'static {}
 
+#[diagnostic::do_not_recommend]
 impl<T: bytemuck::NoUninit> KernelValue for T {}

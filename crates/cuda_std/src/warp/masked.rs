@@ -1,81 +1,14 @@
-//! The 32 threads of a warp talking to one another: shuffles, votes, matches and reductions.
-//!
-//! The names and signatures are rust-cuda's. In all of them `mask` names the lanes that take part:
-//! bit `i` stands for lane `i`.
-//!
-//! # Safety of every function that takes a mask
-//!
-//! - The calling lane is in `mask`.
-//! - Every lane in `mask` reaches the same call, with the same `mask`, and none has ended.
-
-use cuda_std_macros::gpu_only;
-use half::{bf16, f16};
+//! rust-cuda's functions: every one takes the mask of the lanes that take part.
 
 #[cfg(target_os = "cuda")]
-unsafe extern "C" {
-    #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
-    fn read_lane_id() -> u32;
-    #[link_name = "llvm.nvvm.activemask"]
-    fn read_activemask() -> u32;
-    #[link_name = "llvm.nvvm.bar.warp.sync"]
-    fn bar_warp_sync(mask: u32);
-    #[link_name = "llvm.nvvm.vote.all.sync"]
-    fn vote_all(mask: u32, predicate: bool) -> bool;
-    #[link_name = "llvm.nvvm.vote.any.sync"]
-    fn vote_any(mask: u32, predicate: bool) -> bool;
-    #[link_name = "llvm.nvvm.vote.ballot.sync"]
-    fn vote_ballot(mask: u32, predicate: bool) -> u32;
-    #[link_name = "llvm.nvvm.match.any.sync.i32"]
-    fn match_any_32(mask: u32, value: u32) -> u32;
-    #[link_name = "llvm.nvvm.match.any.sync.i64"]
-    fn match_any_64(mask: u32, value: u64) -> u32;
-    #[link_name = "llvm.nvvm.shfl.sync.down.i32"]
-    fn shfl_down(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
-    #[link_name = "llvm.nvvm.shfl.sync.up.i32"]
-    fn shfl_up(mask: u32, value: u32, delta: u32, clamp: u32) -> u32;
-    #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
-    fn shfl_idx(mask: u32, value: u32, lane: u32, clamp: u32) -> u32;
-    #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
-    fn shfl_xor(mask: u32, value: u32, bits: u32, clamp: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.add"]
-    fn redux_add(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.min"]
-    fn redux_min(value: i32, mask: u32) -> i32;
-    #[link_name = "llvm.nvvm.redux.sync.max"]
-    fn redux_max(value: i32, mask: u32) -> i32;
-    #[link_name = "llvm.nvvm.redux.sync.umin"]
-    fn redux_umin(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.umax"]
-    fn redux_umax(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.and"]
-    fn redux_and(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.or"]
-    fn redux_or(value: u32, mask: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.xor"]
-    fn redux_xor(value: u32, mask: u32) -> u32;
-}
-
-/// The calling thread's lane in its warp, 0 to 31.
-#[gpu_only]
-#[inline(always)]
-pub fn lane_id() -> u32 {
-    // SAFETY: reading a special register has no precondition.
-    unsafe { read_lane_id() }
-}
-
-/// The lanes of the warp that run this instruction together. It changes with the compiler's mood:
-/// a mask that the program knows is better.
-#[gpu_only]
-#[inline(always)]
-pub fn activemask() -> u32 {
-    // SAFETY: asking for the mask has no precondition.
-    unsafe { read_activemask() }
-}
+use super::{lane_id, raw::*};
+use cuda_std_macros::gpu_only;
+use half::{bf16, f16};
 
 /// Waits for the lanes in `mask`, and makes their writes visible to one another.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn sync_warp(mask: u32) {
@@ -86,7 +19,7 @@ pub unsafe fn sync_warp(mask: u32) {
 /// Whether `predicate` holds in every lane of `mask`.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
@@ -97,7 +30,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// Whether `predicate` holds in any lane of `mask`.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
@@ -108,7 +41,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// The lanes of `mask` in which `predicate` holds.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
@@ -119,7 +52,7 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
 /// The lanes of `mask` whose `value` has the same bits as the caller's.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
@@ -136,13 +69,19 @@ pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
 /// `Some(mask)` if `value` has the same bits in every lane of `mask`, else `None`.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_match_all<T: WarpMatchValue>(mask: u32, value: T) -> Option<u32> {
+    let bits = value.to_bits_64();
     // SAFETY: the caller's promise.
-    let same = unsafe { warp_match_any(mask, value) };
-    (same == mask).then_some(mask)
+    let (_, same) = unsafe {
+        match size_of::<T>() {
+            8 => match_all_64(mask, bits),
+            _ => match_all_32(mask, bits as u32),
+        }
+    };
+    same.then_some(mask)
 }
 
 /// How [`warp_reduce`] joins two values.
@@ -166,7 +105,7 @@ pub enum WarpReductionOp {
 /// `sm_80` and later.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
@@ -177,7 +116,7 @@ pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReduc
 /// The value of the lane `b` below this one in its group of `width` lanes; see [`warp_shuffle_idx`].
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(
@@ -193,7 +132,7 @@ pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(
 /// The value of the lane `b` above this one in its group of `width` lanes; see [`warp_shuffle_idx`].
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(
@@ -213,7 +152,7 @@ pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(
 /// which here it always is; where it is not, the value is the caller's own.
 ///
 /// # Safety
-/// See the [module](self). The lane asked for is in `mask`.
+/// See the [module](super). The lane asked for is in `mask`.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(
@@ -231,7 +170,7 @@ pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(
 /// A lane of an earlier group can be reached, one of a later group cannot.
 ///
 /// # Safety
-/// See the [module](self).
+/// See the [module](super).
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn warp_shuffle_xor<T: WarpShuffleValue>(
@@ -314,7 +253,7 @@ pub trait WarpReduceValue: Copy + sealed::Sealed {
     /// Joins the lanes' values.
     ///
     /// # Safety
-    /// See the [module](self).
+    /// See the [module](super).
     #[cfg(target_os = "cuda")]
     #[doc(hidden)]
     unsafe fn reduce(self, mask: u32, op: WarpReductionOp) -> Self;
