@@ -38,12 +38,15 @@ extern crate cuda_driver as _;
 extern crate self as ferrowarp;
 
 pub use cuda_driver::Backend;
-pub use cuda_std::launch::{Kernel, Launch, LaunchConfig, Linear, Planar};
+pub use cuda_std::launch::{
+    Grid1, Grid2, Grid3, Kernel, Launch, LaunchConfig, Linear, Planar, Spatial,
+};
 pub use device::{DeviceInfo, backend, devices};
 pub use error::{GpuContext, GpuError, GpuResult};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, UnifiedBox, UnifiedBuffer,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, UnifiedBox,
+    UnifiedBuffer, VolumeMut,
 };
 pub use stream::{AsStream, Stream};

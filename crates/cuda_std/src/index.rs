@@ -1,4 +1,4 @@
-//! Which element belongs to which thread: [`ThreadIndex`] and [`ThreadIndex2`].
+//! Which element belongs to which thread: [`ThreadIndex`], [`ThreadIndex2`] and [`ThreadIndex3`].
 
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
@@ -170,6 +170,71 @@ impl ThreadIndex2 {
     #[inline(always)]
     pub fn y(self) -> usize {
         self.y
+    }
+}
+
+/// A position that belongs to one thread of a three-dimensional grid, and to no other.
+///
+/// # Why two threads never hold the same position
+///
+/// 1. A `ThreadIndex3` comes only from the entry that `#[kernel]` writes, through the unsafe
+///    `from_hardware`, as `x = ctaid.x * ntid.x + tid.x`, and `y` and `z` likewise, in 64 bits.
+/// 2. Every grid has at most three dimensions, so two threads differ in x, in y or in z.
+/// 3. Nothing changes a position.
+/// 4. The type is neither `Send` nor `Sync`, and not plain data, as [`ThreadIndex`] is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadIndex3 {
+    x: usize,
+    y: usize,
+    z: usize,
+    not_send: PhantomData<*const ()>,
+}
+
+impl ThreadIndex3 {
+    /// Makes a position by hand, for tests on the host.
+    ///
+    /// # Safety
+    /// No other thread that shares a [`DisjointVolume`](crate::disjoint::DisjointVolume) with this one
+    /// holds the same position.
+    #[inline(always)]
+    pub unsafe fn new(x: usize, y: usize, z: usize) -> Self {
+        Self { x, y, z, not_send: PhantomData }
+    }
+
+    /// The position of this thread in its grid.
+    ///
+    /// # Safety
+    /// None beyond that of every entry: the thread runs on a GPU.
+    #[cfg(target_os = "cuda")]
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn from_hardware() -> Self {
+        use crate::thread::*;
+        let wide =
+            |block: u32, dim: u32, thread: u32| block as usize * dim as usize + thread as usize;
+        let x = wide(block_idx_x(), block_dim_x(), thread_idx_x());
+        let y = wide(block_idx_y(), block_dim_y(), thread_idx_y());
+        let z = wide(block_idx_z(), block_dim_z(), thread_idx_z());
+        // SAFETY: the hardware gives each thread its own block and thread index.
+        unsafe { Self::new(x, y, z) }
+    }
+
+    /// The column.
+    #[inline(always)]
+    pub fn x(self) -> usize {
+        self.x
+    }
+
+    /// The row.
+    #[inline(always)]
+    pub fn y(self) -> usize {
+        self.y
+    }
+
+    /// The plane.
+    #[inline(always)]
+    pub fn z(self) -> usize {
+        self.z
     }
 }
 

@@ -44,6 +44,7 @@ pub mod random;
 pub mod shared;
 pub mod thread;
 pub mod vector;
+pub mod view;
 pub mod warp;
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};

@@ -2,10 +2,13 @@
 
 pub use crate::atomic::AtomicSlice;
 pub use crate::block::Block;
-pub use crate::disjoint::{DisjointGrid, DisjointSlice};
-pub use crate::index::{ThreadIndex, ThreadIndex2};
+pub use crate::disjoint::{
+    DisjointChunks, DisjointGrid, DisjointPitched, DisjointSlice, DisjointVectors, DisjointVolume,
+};
+pub use crate::index::{ThreadIndex, ThreadIndex2, ThreadIndex3};
 pub use crate::shared::{Shared, SharedArray, SharedAtomics};
-pub use crate::vector::Vec4;
 pub use crate::warp::{Coalesced, Warp};
+pub use crate::vector::{Vec2, Vec4};
+pub use crate::view::{Matrix, Strided};
 pub use crate::{f16, kernel, shared_array, thread};
 pub use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};

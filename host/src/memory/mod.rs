@@ -6,6 +6,8 @@
 //! | [`DeviceBox<T>`] | one value | copies |
 //! | [`DeviceSlice<T>`], [`DeviceSliceMut<T>`] | a part of an array, borrowed | copies |
 //! | [`GridMut<T>`] | an array as rows of equal width, borrowed | copies |
+//! | [`PitchedMut<T>`] | rows of equal width at equal distances, borrowed | copies |
+//! | [`VolumeMut<T>`] | an array as planes of rows, borrowed | copies |
 //! | [`UnifiedBuffer<T>`] | an array that moves between host and device by itself | a plain slice |
 //! | [`UnifiedBox<T>`] | one such value | a plain reference |
 //!
@@ -22,5 +24,5 @@ mod unified;
 
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
-pub use slice::{DeviceSlice, DeviceSliceMut, GridMut};
+pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub use unified::{UnifiedBox, UnifiedBuffer};

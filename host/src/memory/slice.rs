@@ -6,7 +6,10 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, DeviceWriteGrid, RawSlice};
+use cuda_std::launch::{
+    DevicePtr, DeviceRead, DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume,
+    RawSlice,
+};
 
 use super::transfer::{check_len, clear, copy, download, download_vec, upload};
 use crate::error::{GpuError, GpuResult};
@@ -244,6 +247,44 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         check_len("viewing memory as a grid", expected, self.len)?;
         Ok(GridMut { values: self, width, height })
     }
+
+    /// The memory as `height` rows of `width` elements, each `pitch` elements behind the one before.
+    /// What lies between and behind the rows is not reached.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if the rows overlap, or the last one ends behind the memory.
+    pub fn into_pitched(
+        self,
+        width: usize,
+        height: usize,
+        pitch: usize,
+    ) -> GpuResult<PitchedMut<'a, T>> {
+        let operation = "viewing memory as pitched rows";
+        if pitch < width {
+            return Err(GpuError::SizeMismatch { operation, expected: width, found: pitch });
+        }
+        let end = height.saturating_sub(1).saturating_mul(pitch).saturating_add(width);
+        let expected = if height == 0 || width == 0 { 0 } else { end };
+        if expected > self.len {
+            return Err(GpuError::SizeMismatch { operation, expected, found: self.len });
+        }
+        Ok(PitchedMut { values: self, width, height, pitch })
+    }
+
+    /// The memory as `depth` planes of `height` rows of `width` elements.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if that is not its length.
+    pub fn into_volume(
+        self,
+        width: usize,
+        height: usize,
+        depth: usize,
+    ) -> GpuResult<VolumeMut<'a, T>> {
+        let expected = width.saturating_mul(height).saturating_mul(depth);
+        check_len("viewing memory as a volume", expected, self.len)?;
+        Ok(VolumeMut { values: self, width, height, depth })
+    }
 }
 
 // SAFETY: the constructor's promise, for as long as the borrow; longer for a kernel, since its uses
@@ -287,6 +328,45 @@ impl<T: Pod> GridMut<'_, T> {
 unsafe impl<T: Pod> DeviceWriteGrid<T> for GridMut<'_, T> {
     fn raw_grid(&mut self) -> (RawSlice, usize, usize) {
         (self.values.raw_mut(), self.width, self.height)
+    }
+}
+
+// SAFETY: as above; the pitch is the width.
+unsafe impl<T: Pod> DeviceWritePitched<T> for GridMut<'_, T> {
+    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+        (self.values.raw_mut(), self.width, self.height, self.width)
+    }
+}
+
+/// Device memory as rows at equal distances, borrowed to be written.
+#[derive(Debug)]
+pub struct PitchedMut<'a, T: Pod> {
+    values: DeviceSliceMut<'a, T>,
+    width: usize,
+    height: usize,
+    pitch: usize,
+}
+
+// SAFETY: `into_pitched` checked that the rows do not overlap and end inside; the rest as for the slice.
+unsafe impl<T: Pod> DeviceWritePitched<T> for PitchedMut<'_, T> {
+    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize) {
+        (self.values.raw_mut(), self.width, self.height, self.pitch)
+    }
+}
+
+/// Device memory as planes of rows, borrowed to be written.
+#[derive(Debug)]
+pub struct VolumeMut<'a, T: Pod> {
+    values: DeviceSliceMut<'a, T>,
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+// SAFETY: `into_volume` checked that the length is the product; the rest as for the slice.
+unsafe impl<T: Pod> DeviceWriteVolume<T> for VolumeMut<'_, T> {
+    fn raw_volume(&mut self) -> (RawSlice, usize, usize, usize) {
+        (self.values.raw_mut(), self.width, self.height, self.depth)
     }
 }
 

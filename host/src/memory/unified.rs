@@ -11,7 +11,7 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Kind};
-use super::slice::{DeviceSlice, DeviceSliceMut, GridMut};
+use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
@@ -136,6 +136,34 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// [`SizeMismatch`](GpuError::SizeMismatch) if that is not its length.
     pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
         self.as_device_slice_mut().into_grid(width, height)
+    }
+
+    /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, for
+    /// a kernel that writes pitched rows.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end behind the array.
+    pub fn pitched_mut(
+        &mut self,
+        width: usize,
+        height: usize,
+        pitch: usize,
+    ) -> GpuResult<PitchedMut<'_, T>> {
+        self.as_device_slice_mut().into_pitched(width, height, pitch)
+    }
+
+    /// The array as `depth` planes of `height` rows of `width` elements, for a kernel that writes a
+    /// volume.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
+    pub fn volume_mut(
+        &mut self,
+        width: usize,
+        height: usize,
+        depth: usize,
+    ) -> GpuResult<VolumeMut<'_, T>> {
+        self.as_device_slice_mut().into_volume(width, height, depth)
     }
 
     /// All uses are ordered before the home's end (see `stream`).

@@ -1,7 +1,8 @@
 //! The values of a launch, laid out for the driver.
 
 use super::{
-    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, KernelValue, RawSlice,
+    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, DeviceWritePitched,
+    DeviceWriteVolume, KernelValue, RawSlice,
 };
 use crate::atomic::AtomicElement;
 use core::ffi::c_void;
@@ -117,6 +118,24 @@ impl Args {
         self.push_address::<T>(raw);
         self.push_value(width);
         self.push_value(height);
+    }
+
+    /// Appends pointer, width, height and pitch of rows that the kernel writes.
+    pub fn push_write_pitched<T>(&mut self, memory: &mut impl DeviceWritePitched<T>) {
+        let (raw, width, height, pitch) = memory.raw_pitched();
+        self.push_address::<T>(raw);
+        self.push_value(width);
+        self.push_value(height);
+        self.push_value(pitch);
+    }
+
+    /// Appends pointer, width, height and depth of a volume that the kernel writes.
+    pub fn push_write_volume<T>(&mut self, memory: &mut impl DeviceWriteVolume<T>) {
+        let (raw, width, height, depth) = memory.raw_volume();
+        self.push_address::<T>(raw);
+        self.push_value(width);
+        self.push_value(height);
+        self.push_value(depth);
     }
 
     fn push_slice<T>(&mut self, raw: RawSlice) {

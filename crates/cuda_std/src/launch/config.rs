@@ -5,6 +5,9 @@ const LINEAR_BLOCK: u32 = 256;
 /// Threads in a block of [`LaunchConfig::for_grid`]: a warp wide, so that a row's accesses coalesce.
 const PLANAR_BLOCK: (u32, u32) = (32, 8);
 
+/// Threads in a block of [`LaunchConfig::for_volume`].
+const SPATIAL_BLOCK: (u32, u32, u32) = (32, 4, 2);
+
 /// A grid of up to three dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
@@ -30,6 +33,14 @@ impl LaunchConfig {
     pub fn for_grid(width: usize, height: usize) -> Planar {
         let grid = (blocks(width, PLANAR_BLOCK.0), blocks(height, PLANAR_BLOCK.1));
         Planar::new(grid, PLANAR_BLOCK)
+    }
+
+    /// At least `width * height * depth` threads in three dimensions, 32 × 4 × 2 to a block. An extent
+    /// of 0 gives an empty grid.
+    pub fn for_volume(width: usize, height: usize, depth: usize) -> Spatial {
+        let (x, y, z) = SPATIAL_BLOCK;
+        let grid = (blocks(width, x), blocks(height, y), blocks(depth, z));
+        Spatial::new(grid, SPATIAL_BLOCK)
     }
 
     /// Whether the grid has no block.
@@ -90,6 +101,36 @@ impl Planar {
     }
 }
 
+/// A three-dimensional grid: what a kernel with a `ThreadIndex3` runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spatial {
+    /// Blocks along x, y and z.
+    pub grid: (u32, u32, u32),
+    /// Threads in a block along x, y and z.
+    pub block: (u32, u32, u32),
+    /// Dynamic shared memory of each block.
+    pub shared_mem_bytes: u32,
+}
+
+impl Spatial {
+    /// `grid` blocks of `block` threads, each along x, y and z.
+    pub const fn new(grid: (u32, u32, u32), block: (u32, u32, u32)) -> Self {
+        Self { grid, block, shared_mem_bytes: 0 }
+    }
+
+    /// The same grid with `bytes` of dynamic shared memory in each block.
+    pub const fn shared_mem(self, bytes: u32) -> Self {
+        Self { shared_mem_bytes: bytes, ..self }
+    }
+}
+
+impl From<Spatial> for LaunchConfig {
+    fn from(spatial: Spatial) -> Self {
+        let Spatial { grid, block, shared_mem_bytes } = spatial;
+        Self { grid, block, shared_mem_bytes }
+    }
+}
+
 impl From<Linear> for LaunchConfig {
     fn from(linear: Linear) -> Self {
         let Linear { grid, block, shared_mem_bytes } = linear;
@@ -139,8 +180,26 @@ impl TwoDimensional for Planar {
     }
 }
 
+/// A configuration for a kernel that takes a `ThreadIndex3`: [`Spatial`] alone.
+#[diagnostic::on_unimplemented(
+    message = "this kernel takes a `ThreadIndex3`, so its launch has three dimensions",
+    label = "expected `Spatial`, found `{Self}`",
+    note = "pass `LaunchConfig::for_volume(width, height, depth)` or `Spatial::new((blocks_x, blocks_y, blocks_z), (threads_x, threads_y, threads_z))`"
+)]
+pub trait ThreeDimensional: sealed::Sealed {
+    /// The configuration.
+    fn spatial(self) -> Spatial;
+}
+
+impl ThreeDimensional for Spatial {
+    fn spatial(self) -> Spatial {
+        self
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
+    impl Sealed for super::Spatial {}
     impl Sealed for super::Linear {}
     impl Sealed for super::Planar {}
 }
@@ -163,6 +222,16 @@ mod tests {
         assert_eq!(LaunchConfig::for_grid(1, 9), Planar::new((1, 2), (32, 8)));
         assert!(LaunchConfig::from(LaunchConfig::for_grid(0, 9)).is_empty());
         assert!(LaunchConfig::from(LaunchConfig::for_grid(9, 0)).is_empty());
+    }
+
+    #[test]
+    fn a_spatial_grid_covers_the_elements() {
+        let expected = Spatial::new((2, 3, 1), (32, 4, 2));
+        assert_eq!(LaunchConfig::for_volume(33, 9, 2), expected);
+        let config = LaunchConfig::from(expected.shared_mem(8));
+        assert_eq!((config.grid, config.block), ((2, 3, 1), (32, 4, 2)));
+        assert_eq!(config.shared_mem_bytes, 8);
+        assert!(LaunchConfig::from(LaunchConfig::for_volume(9, 9, 0)).is_empty());
     }
 
     #[test]

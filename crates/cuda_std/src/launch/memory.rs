@@ -81,6 +81,36 @@ pub unsafe trait DeviceWriteGrid<T> {
     fn raw_grid(&mut self) -> (RawSlice, usize, usize);
 }
 
+/// Device memory that a kernel writes as `DisjointPitched<T>`: rows of equal width, at equal
+/// distances.
+///
+/// # Safety
+/// As for [`DeviceWrite`], of which `len` is any number that is 0 only if there is no element; the
+/// elements of all rows, each `pitch >= width` behind the one before, are inside.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes pitched rows of `{T}`, and `{Self}` is not such device memory",
+    label = "expected pitched device memory of `{T}`, found `{Self}`",
+    note = "pass `&mut buffer.pitched_mut(width, height, pitch)?`, or a grid: its pitch is its width"
+)]
+pub unsafe trait DeviceWritePitched<T> {
+    /// Where the elements are, the width, the height and the pitch.
+    fn raw_pitched(&mut self) -> (RawSlice, usize, usize, usize);
+}
+
+/// Device memory that a kernel writes as `DisjointVolume<T>`: planes of rows, without gaps.
+///
+/// # Safety
+/// As for [`DeviceWrite`], with `len == width * height * depth`.
+#[diagnostic::on_unimplemented(
+    message = "the kernel writes a volume of `{T}`, and `{Self}` is not a device volume of that type",
+    label = "expected a device volume of `{T}`, found `{Self}`",
+    note = "pass `&mut buffer.volume_mut(width, height, depth)?`"
+)]
+pub unsafe trait DeviceWriteVolume<T> {
+    /// Where the elements are, the width, the height and the depth.
+    fn raw_volume(&mut self) -> (RawSlice, usize, usize, usize);
+}
+
 /// An address on the device, for a kernel that takes `*const T` or `*mut T`.
 ///
 /// It is a number: nothing follows it on the host.

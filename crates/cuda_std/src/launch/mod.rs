@@ -53,10 +53,13 @@ mod memory;
 
 pub use crate::contract::{Contract, ContractError, DynamicShared};
 pub use args::Args;
-pub use config::{LaunchConfig, Linear, OneDimensional, Planar, TwoDimensional};
+pub use config::{
+    LaunchConfig, Linear, OneDimensional, Planar, Spatial, ThreeDimensional, TwoDimensional,
+};
 pub use grid::{AnyGrid, FixedBlock, Grid1, Grid2, Grid3};
 pub use memory::{
-    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, KernelValue, RawSlice,
+    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, DeviceWritePitched,
+    DeviceWriteVolume, KernelValue, RawSlice,
 };
 
 /// A kernel as the host knows it.

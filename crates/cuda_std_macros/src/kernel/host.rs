@@ -164,9 +164,13 @@ fn shape(kernel: &Kernel, site: &Site, config: &Ident) -> (TokenStream, TokenStr
             quote!(#launch::OneDimensional),
             quote!(#launch::OneDimensional::linear(#config).into()),
         ),
-        Some(_) => (
+        Some(2) => (
             quote!(#launch::TwoDimensional),
             quote!(#launch::TwoDimensional::planar(#config).into()),
+        ),
+        Some(_) => (
+            quote!(#launch::ThreeDimensional),
+            quote!(#launch::ThreeDimensional::spatial(#config).into()),
         ),
         None => (
             quote!(::core::convert::Into<#launch::LaunchConfig>),

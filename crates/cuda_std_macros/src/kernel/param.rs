@@ -40,7 +40,7 @@ pub enum Kind {
 }
 
 /// The thread indices, by the last word of their path, with their dimensions.
-const INDICES: [(&str, usize); 2] = [("ThreadIndex", 1), ("ThreadIndex2", 2)];
+const INDICES: [(&str, usize); 3] = [("ThreadIndex", 1), ("ThreadIndex2", 2), ("ThreadIndex3", 3)];
 
 /// A view of device memory. The type has `from_raw_parts(pointer, lengths…)`, and its first type
 /// parameter is the element.
@@ -56,7 +56,7 @@ pub struct View {
 }
 
 /// Every view. A new one needs a row here, the trait and the method.
-const VIEWS: [View; 3] = [
+const VIEWS: [View; 7] = [
     View { name: "DisjointSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
     View { name: "AtomicSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_atomic" },
     View {
@@ -64,6 +64,20 @@ const VIEWS: [View; 3] = [
         lengths: &["width", "height"],
         bound: "DeviceWriteGrid",
         push: "push_write_grid",
+    },
+    View { name: "DisjointVectors", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+    View { name: "DisjointChunks", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+    View {
+        name: "DisjointPitched",
+        lengths: &["width", "height", "pitch"],
+        bound: "DeviceWritePitched",
+        push: "push_write_pitched",
+    },
+    View {
+        name: "DisjointVolume",
+        lengths: &["width", "height", "depth"],
+        bound: "DeviceWriteVolume",
+        push: "push_write_volume",
     },
 ];
 

@@ -2,5 +2,7 @@
 
 #![allow(missing_docs)]
 
+pub mod gemm;
 pub mod generic;
 pub mod launches;
+pub mod views;

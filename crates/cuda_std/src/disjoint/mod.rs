@@ -1,5 +1,11 @@
 //! Views of device memory of which every thread writes its own part.
 
+mod runs;
+mod space;
+
+pub use runs::{DisjointChunks, DisjointVectors};
+pub use space::{DisjointPitched, DisjointVolume};
+
 use crate::index::{ThreadIndex, ThreadIndex2};
 use core::marker::PhantomData;
 
