@@ -105,15 +105,24 @@ impl<'a, T: Element + Lanes<N>, const N: usize> DisjointVectors<'a, T, N> {
     /// The thread's own vector at `index`, or `None` past the last one.
     #[inline(always)]
     pub fn get(&self, index: ThreadIndex) -> Option<&T::Vector> {
-        // SAFETY: a whole aligned vector, and no other thread holds `index`.
-        self.vector(index).map(|vector| unsafe { &*vector })
+        if index.get() < self.vectors() {
+            // SAFETY: a whole aligned vector, and no other thread holds `index`.
+            Some(unsafe { &*self.vector(index.get()) })
+        } else {
+            None
+        }
     }
 
     /// The thread's own vector at `index`, to write, or `None` past the last one.
     #[inline(always)]
     pub fn get_mut(&mut self, index: ThreadIndex) -> Option<&mut T::Vector> {
-        // SAFETY: a whole aligned vector, no other thread holds `index`, and `self` is borrowed mutably.
-        self.vector(index).map(|vector| unsafe { &mut *vector })
+        if index.get() < self.vectors() {
+            // SAFETY: a whole aligned vector, no other thread holds `index`, and `self` is borrowed
+            // mutably.
+            Some(unsafe { &mut *self.vector(index.get()) })
+        } else {
+            None
+        }
     }
 
     /// The thread's own element of the head, with its number in the slice.
@@ -153,12 +162,12 @@ impl<'a, T: Element + Lanes<N>, const N: usize> DisjointVectors<'a, T, N> {
         }
     }
 
+    /// # Safety
+    /// `at < self.vectors()`.
     #[inline(always)]
-    fn vector(&self, index: ThreadIndex) -> Option<*mut T::Vector> {
-        let at = index.get();
+    unsafe fn vector(&self, at: usize) -> *mut T::Vector {
         // SAFETY: vector `at` lies inside the slice.
-        (at < self.vectors())
-            .then(|| unsafe { self.ptr.add(self.head).cast::<T::Vector>().add(at) })
+        unsafe { self.ptr.add(self.head).cast::<T::Vector>().add(at) }
     }
 }
 

@@ -55,11 +55,11 @@ pub fn axpy_vectors(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointVe
     let (head, body, tail) = split_vectors(x);
     assert!(head.len() == y.head_len() && x.len() == y.len());
     for i in index.grid_stride(y.steps()) {
-        if let Some((x, y)) = body.get(i.get()).zip(y.get_mut(i)) {
+        if let (Some(x), Some(y)) = (body.get(i.get()), y.get_mut(i)) {
             // All loads before the first store, so that each is one access.
-            let Vec4 { x: a, y: b, z: c, w: d, .. } = *y;
-            (y.x, y.y) = (alpha * x.x + a, alpha * x.y + b);
-            (y.z, y.w) = (alpha * x.z + c, alpha * x.w + d);
+            let (x, old) = (x.to_array(), y.to_array());
+            let [a, b, c, d] = [0, 1, 2, 3].map(|lane| alpha * x[lane] + old[lane]);
+            (y.x, y.y, y.z, y.w) = (a, b, c, d);
         }
         if let Some((at, y)) = y.head_mut(i) {
             *y += alpha * head[at];
