@@ -54,6 +54,7 @@ pub use abi::*;
 pub use backend::{Backend, backend, cuda_passed_over};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
+pub use emulated::pageable_async_copies;
 pub use per_thread::*;
 pub use structs::*;
 pub use table::*;

@@ -62,6 +62,8 @@ fn a_captured_launch_runs_when_the_graph_is_launched() {
     let (kernel, stream, cell) =
         (function(load(), "double_and_add"), stream(NON_BLOCKING), alloc(4));
     ok!(cuMemsetD32_v2(cell, 3, 1));
+    // The fill runs on in the null stream, which the other one does not wait for.
+    ok!(cuCtxSynchronize());
     assert_eq!(status(stream), 0);
     ok!(cuStreamBeginCapture_v2(stream, GLOBAL));
     assert_eq!(status(stream), 1);
@@ -376,6 +378,7 @@ fn memory_of_a_capture_is_the_graphs() {
     ok!(cuGraphInstantiateWithFlags(Out::from(&mut exec), graph, 0));
     for _ in 0..2 {
         ok!(cuMemsetD32_v2(cell, 0, 1));
+        ok!(cuCtxSynchronize());
         ok!(cuGraphLaunch(exec, stream));
         ok!(cuStreamSynchronize(stream));
         assert_eq!(read_u32(cell), 6);

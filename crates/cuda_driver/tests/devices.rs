@@ -35,6 +35,8 @@ fn word_on(context: CUcontext, value: u32) -> CUdeviceptr {
     ok!(cuCtxSetCurrent(context));
     let address = alloc(256);
     ok!(cuMemsetD32_v2(address, value, 1));
+    // The fill runs on in this context's null stream, which another's does not wait for.
+    ok!(cuCtxSynchronize());
     address
 }
 
@@ -96,6 +98,7 @@ fn memory_knows_its_device_and_copies_cross() {
         ok!(cuMemcpyPeer(first, contexts[0], second, contexts[1], 4));
         assert_eq!(read_u32(first), 6);
         ok!(cuMemsetD32_v2(second, 7, 1));
+        ok!(cuCtxSynchronize());
         ok!(cuCtxSetCurrent(contexts[0]));
         let stream = stream(0);
         ok!(cuMemcpyPeerAsync(first, contexts[0], second, contexts[1], 4, stream));

@@ -241,6 +241,7 @@ fn run_together() {
     let (first, second, words) = (stream(1), stream(1), alloc(8));
     let (word, out) = (words, words + 4);
     ok!(cuMemsetD32_v2(words, 0, 2));
+    ok!(cuCtxSynchronize());
     // The first stream's kernel ends only when the second's has run.
     assert_eq!(launch(waiting, first, &[host(&word), host(&out)]), 0);
     assert_eq!(launch(storing, second, &[host(&word), host(&9_u32)]), 0);

@@ -3,7 +3,7 @@
 use crate::exec::cluster::Shape;
 use crate::exec::schedule::Schedule;
 use crate::exec::watch::counters::{Counting, Occupancy};
-use crate::exec::watch::race::RaceState;
+use crate::exec::watch::race::{Moment, RaceState};
 use crate::exec::watch::{Check, Checks, InitCheck, MemoryCheck};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
@@ -142,7 +142,7 @@ pub struct Device {
     memory: Arc<GlobalMemory>,
     system: System,
     launches: AtomicU64,
-    races: RaceState,
+    races: Arc<RaceState>,
     counts: AtomicBool,
     halted: AtomicBool,
 }
@@ -151,22 +151,24 @@ impl Device {
     /// A device with empty memory.
     pub fn new(profile: Profile) -> Arc<Self> {
         let memory = GlobalMemory::new(profile.total_memory_bytes);
-        Self::over(profile, memory)
+        let races = races_over(&memory, &profile);
+        Self::over(profile, memory, races)
     }
 
     /// Several equal devices, at most [`MAX_DEVICES`](crate::memory::MAX_DEVICES), that share the
     /// host's memory and may be opened to one another.
     pub fn several(profile: &Profile, devices: usize) -> Vec<Arc<Self>> {
         let memories = GlobalMemory::several(profile.total_memory_bytes, devices);
-        memories.into_iter().map(|memory| Self::over(profile.clone(), memory)).collect()
+        let races = memories.first().map(|memory| races_over(memory, profile)).unwrap_or_default();
+        let device = |memory| Self::over(profile.clone(), memory, Arc::clone(&races));
+        memories.into_iter().map(device).collect()
     }
 
-    fn over(profile: Profile, memory: GlobalMemory) -> Arc<Self> {
+    fn over(profile: Profile, memory: GlobalMemory, races: Arc<RaceState>) -> Arc<Self> {
         if profile.checks.init {
             memory.track_writes();
         }
         let (memory, system) = (Arc::new(memory), System::default());
-        let races = RaceState::default();
         let (launches, counts) = (AtomicU64::new(0), AtomicBool::new(false));
         let halted = AtomicBool::new(false);
         Arc::new(Self { profile, memory, system, launches, races, counts, halted })
@@ -190,6 +192,11 @@ impl Device {
     /// What its kernels print to, and the heap that they allocate from.
     pub fn system(&self) -> &System {
         &self.system
+    }
+
+    /// The race check, where it is on: the host tells it the order of its streams, and what they copy.
+    pub fn races(&self) -> Option<&Arc<RaceState>> {
+        self.profile.checks.race.then_some(&self.races)
     }
 
     /// Says whether the launches that begin from now on are counted; see [`Stats::counters`].
@@ -264,6 +271,7 @@ impl Device {
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed) + 1,
             schedule: self.profile.schedule,
             checks: self.profile.checks,
+            moment: launch.moment,
             system: &self.system,
             halted: &self.halted,
             start: std::time::Instant::now(),
@@ -333,6 +341,16 @@ impl Device {
         let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
         self.profile.multiprocessors as usize * blocks as usize
     }
+}
+
+/// A race check that forgets what was done to addresses when they are handed out again.
+fn races_over(memory: &GlobalMemory, profile: &Profile) -> Arc<RaceState> {
+    let races: Arc<RaceState> = Arc::default();
+    if profile.checks.race {
+        let own = Arc::clone(&races);
+        memory.tell_births(Box::new(move |base, bytes| own.forget(base, bytes)));
+    }
+    races
 }
 
 /// What a cooperative launch's barrier of the grid works on, for as long as the launch runs: a word
@@ -574,6 +592,9 @@ pub struct Launch<'a> {
     pub cluster: [u32; 3],
     /// Whether all blocks are resident together, so that they may wait for each other.
     pub cooperative: bool,
+    /// Where it stands among the host's operations, for the race check; without it, a launch is compared
+    /// with those that run when it begins.
+    pub moment: Option<&'a Arc<Moment>>,
 }
 
 impl<'a> Launch<'a> {
@@ -587,6 +608,7 @@ impl<'a> Launch<'a> {
             params: &[],
             cluster: [0; 3],
             cooperative: false,
+            moment: None,
         }
     }
 }

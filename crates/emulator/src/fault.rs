@@ -2,6 +2,7 @@
 
 pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
 pub use crate::fault_race::{Kinship, Race, RacePlace, RacingAccess};
+pub use crate::fault_stream::{Actor, StreamAccess, StreamRace};
 pub use crate::fault_sync::{BarrierFault, Waiting, Waits, WaitsOn};
 
 use serde::Serialize;
@@ -385,6 +386,9 @@ pub enum TrapKind {
     /// Two accesses that nothing orders.
     #[error("{0}")]
     Race(Box<Race>),
+    /// The kernel touched what a copy or a fill of another stream touches, and nothing orders the two.
+    #[error("{}", .0.head())]
+    StreamRace(Box<StreamRace>),
     /// Memory between the variables of a block or a function was touched.
     #[error("out-of-bounds {access} of {} at {address:#x}{}", Bytes(*bytes), In(*space))]
     OutOfVariable {
@@ -480,6 +484,7 @@ impl TrapKind {
             Self::Assertion { place, .. } => Some(place.clone()),
             Self::InvalidFree { why, .. } => Some(why.to_string()),
             Self::Race(race) => Some(race.cause()),
+            Self::StreamRace(race) => Some(race.cause()),
             Self::Uninitialised { .. } => self.unwritten(),
             Self::OutOfVariable { variable, nearest, .. } => {
                 Some(nearest.beside(&format!("variable `{variable}`")))

@@ -21,6 +21,8 @@ pub struct RacingAccess {
     pub access: Access,
     /// Scope of a strong access; `None` for a weak one.
     pub strength: Option<Scope>,
+    /// The stream of the launch, where it has one: `stream 65536`.
+    pub stream: Option<String>,
 }
 
 impl fmt::Display for RacingAccess {
@@ -35,8 +37,13 @@ impl fmt::Display for RacingAccess {
 }
 
 impl RacingAccess {
+    /// ` on stream 65536`
+    pub(crate) fn on_stream(&self) -> String {
+        self.stream.as_ref().map(|stream| format!(" on {stream}")).unwrap_or_default()
+    }
+
     /// `store`, `strong load`, `atomic operation of block scope`
-    fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         match (self.access, self.strength) {
             (access, None) => format!("{access}"),
             (Access::Atomic, Some(scope)) => format!("{} of {} scope", Access::Atomic, name(scope)),
@@ -105,7 +112,8 @@ pub enum Kinship {
     Block,
     /// They are in different blocks of one launch.
     Grid,
-    /// They are in launches that ran at the same time.
+    /// They are in different launches, neither of them over when the other began, as far as the host's
+    /// streams, events and waits say.
     Device,
 }
 
@@ -146,7 +154,10 @@ impl Race {
     /// What it races with, and what would mend it.
     pub fn cause(&self) -> String {
         let other = match self.kinship {
-            Kinship::Device => format!("kernel `{}`, {}", self.first.kernel, self.first),
+            Kinship::Device => {
+                let first = &self.first;
+                format!("kernel `{}`{}, {first}", first.kernel, first.on_stream())
+            }
             _ => self.first.to_string(),
         };
         format!("nothing orders it and the {other}; {}", self.hint())
@@ -183,7 +194,10 @@ impl Race {
                  strong store) that the other acquires (an atomic or strong load and then a fence), \
                  at device scope, would order them"
             }
-            Kinship::Device => "the launches ran at the same time: no stream or event orders them",
+            Kinship::Device => {
+                "neither launch was over for certain when the other began: no stream, event or wait of \
+                 the host orders them"
+            }
         }
     }
 }

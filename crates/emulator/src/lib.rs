@@ -9,6 +9,7 @@ pub mod exec;
 pub mod fault;
 mod fault_async;
 mod fault_race;
+mod fault_stream;
 mod fault_sync;
 pub mod isa;
 pub mod memory;
@@ -22,6 +23,7 @@ pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats
 pub use exec::schedule::Schedule;
 pub use exec::watch::Checks;
 pub use exec::watch::counters;
+pub use exec::watch::race;
 pub use fault::{LoadError, Trap, TrapKind};
 pub use tensor_map::{
     ElementType, Im2col, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TENSOR_MAP_ALIGN,

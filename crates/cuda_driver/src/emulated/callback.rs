@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::operation::Operation;
 use super::queue::Work;
-use super::{capture, check_flags, invalid, stream};
+use super::{capture, check_flags, invalid, order, stream};
 use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
 use crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 use crate::detail::Answer;
@@ -23,7 +23,7 @@ pub(crate) fn running_here() -> bool {
 /// Runs `function` as one that must not call the driver.
 fn guarded(function: impl FnOnce()) {
     RUNNING.set(true);
-    function();
+    order::host_call(function);
     RUNNING.set(false);
 }
 

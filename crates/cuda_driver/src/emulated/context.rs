@@ -311,6 +311,12 @@ pub(super) fn wait(context: &Context, points: &[Point]) -> Answer {
     context.check()
 }
 
+/// The same for one point, where the API does not promise it.
+pub(super) fn wait_unseen(context: &Context, point: &Point) -> Answer {
+    point.wait_unseen();
+    context.check()
+}
+
 /// A number that no other context of the process has.
 pub(crate) fn cuCtxGetId(context: CUcontext, id: Out<u64>) -> Answer {
     let context = if context.is_null() { attached()? } else { named(context)? };

@@ -23,7 +23,7 @@ impl From<&Trap> for Failure {
             | TrapKind::Copy(CopyFault::Align { .. }) => CUDA_ERROR_ILLEGAL_INSTRUCTION,
             TrapKind::InvalidCall { .. } | TrapKind::InvalidBranch { .. } => CUDA_ERROR_INVALID_PC,
             TrapKind::StackOverflow { .. } => CUDA_ERROR_HARDWARE_STACK_ERROR,
-            TrapKind::Race(_) => CUDA_ERROR_LAUNCH_FAILED,
+            TrapKind::Race(_) | TrapKind::StreamRace(_) => CUDA_ERROR_LAUNCH_FAILED,
             TrapKind::Fuel { .. } => CUDA_ERROR_LAUNCH_TIMEOUT,
             _ => CUDA_ERROR_LAUNCH_FAILED,
         };

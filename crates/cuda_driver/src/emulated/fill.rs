@@ -1,12 +1,14 @@
 //! Filling memory with a value.
 #![allow(non_snake_case)]
 
-use super::allocations::memory;
-use super::context::wait;
+use ::emulator::race::Area;
+
+use super::allocations::{Kind, find, memory};
+use super::context::{wait, wait_unseen};
 use super::current::current;
 use super::operation::Operation;
 use super::transfer::gone;
-use super::{capture, invalid, stream};
+use super::{capture, invalid, order, stream};
 use crate::abi::{CUdeviceptr, CUstream};
 use crate::detail::Answer;
 use crate::structs::MemsetNodeParams;
@@ -70,6 +72,7 @@ impl Fill {
             return Ok(());
         }
         let memory = memory()?;
+        order::begin(self.name(), vec![(self.area(), true)])?;
         for row in 0..self.rows {
             let (dst, count) = (self.dst + (row * self.pitch) as u64, self.count as u64);
             match self.value {
@@ -80,6 +83,20 @@ impl Fill {
             .map_err(|error| gone(error.into()))?;
         }
         Ok(())
+    }
+
+    fn name(&self) -> String {
+        let bytes = self.count * self.value.bytes() * self.rows;
+        format!("memset of {bytes} bytes at {:#x}", self.dst)
+    }
+
+    fn area(&self) -> Area {
+        Area {
+            bytes: (self.count * self.value.bytes()) as u64,
+            rows: self.rows as u64,
+            pitch: self.pitch as u64,
+            ..Area::row(self.dst, 0)
+        }
     }
 
     /// As a graph's node describes it.
@@ -113,6 +130,8 @@ impl Fill {
     }
 }
 
+/// The host waits here only where it would for a GPU: for memory that it can reach itself. Elsewhere a
+/// program must not build on it.
 fn now(fill: Fill) -> Answer {
     let context = current()?;
     capture::check_null_stream(&context)?;
@@ -121,7 +140,10 @@ fn now(fill: Fill) -> Answer {
     }
     fill.check()?;
     let point = Operation::Fill(fill).submit(&context, context.queue.null())?;
-    wait(&context, &[point])
+    if find(fill.dst).is_some_and(|block| block.kind.is_host() || block.kind == Kind::Managed) {
+        return wait(&context, &[point]);
+    }
+    wait_unseen(&context, &point)
 }
 
 fn later(fill: Fill, stream: CUstream) -> Answer {

@@ -11,7 +11,7 @@ use super::geometry::Geometry;
 use super::launch_attributes::Attributes;
 use super::operation::Operation;
 use super::params::pack;
-use super::{event, occupancy, stream};
+use super::{event, occupancy, order, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
 use crate::counters;
@@ -108,7 +108,9 @@ impl Call {
 
     /// Runs the kernel to its end.
     pub(super) fn run(&self) -> Answer {
+        let moment = order::moment();
         let launch = Launch {
+            moment: moment.as_ref(),
             grid: self.geometry.grid,
             block: self.geometry.block,
             dynamic_shared_bytes: self.geometry.dynamic_shared_bytes,

@@ -3,13 +3,15 @@
 
 use std::ffi::c_void;
 
+use ::emulator::race::Area;
+
 use super::allocations::{self, Block, Kind, add, allocate, containing, take};
-use super::current::current;
+use super::current::{Context, current};
 use super::graph_memory::{self, GraphMemory};
 use super::operation::Operation;
 use super::queue::Work;
 use super::registry::Handle;
-use super::{capture, check_flags, invalid, managed, pool, stream};
+use super::{capture, check_flags, invalid, managed, order, pool, stream};
 use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, Out};
 use crate::detail::Answer;
 
@@ -114,7 +116,15 @@ fn allocate_in_order(
     }
     address.check()?;
     if !stream.is_capturing() {
-        return address.set(pool::allocate(pool, bytes, &context)?);
+        let base = pool::allocate(pool, bytes, &context)?;
+        let work = move || {
+            let what = format!("allocation of {bytes} bytes at {base:#x} in its order");
+            order::begin(what, vec![(Area::row(base, bytes as u64), true)])
+        };
+        if order::is_kept() {
+            context.queue.submit(&context, stream.line(), Work::new(work))?;
+        }
+        return address.set(base);
     }
     let memory = GraphMemory::new(bytes, &context)?;
     stream::enqueue(&context, &stream, Operation::Alloc(memory.clone()))?;
@@ -135,7 +145,13 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
     }
     capture::check_implicit(&context, &stream)?;
     let block = take(address, &[Kind::Device, Kind::Pooled])?;
-    let work = Work::new(move || block.release());
+    let work = Work::new(move || {
+        order::begin(
+            format!("cuMemFreeAsync of the {} bytes at {:#x}", block.bytes, block.base),
+            vec![(Area::row(block.base, block.bytes), true)],
+        )?;
+        block.release()
+    });
     context.queue.submit(&context, stream.line(), work).map(drop)
 }
 
@@ -163,8 +179,20 @@ pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> Answer {
     }
     capture::check_unsafe()?;
     let block = take(pointer.address(), &[Kind::Host])?;
+    end_pinned(&context, &block, "cuMemFreeHost")
+}
+
+/// Pinned memory is the host's alone again. The race check wants the host to have waited for what the
+/// device did with it.
+fn end_pinned(context: &Context, block: &Block, function: &str) -> Answer {
+    context.queue.wait_all_unseen();
+    let what = format!("{function} of the {} bytes at {:#x}", block.bytes, block.base);
+    let touched = order::host_touches(what, block.base, block.bytes);
     context.queue.wait_all();
     block.release()?;
+    if let Err(race) = touched {
+        context.gpu.lose(race);
+    }
     context.check()
 }
 
@@ -182,9 +210,7 @@ pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -
 pub(crate) fn cuMemHostUnregister(pointer: HostPtr) -> Answer {
     let context = current()?;
     let block = take(pointer.address(), &[Kind::Registered])?;
-    context.queue.wait_all();
-    block.release()?;
-    context.check()
+    end_pinned(&context, &block, "cuMemHostUnregister")
 }
 
 /// The host's block that `pointer` lies in.

@@ -46,11 +46,16 @@ mod graph_memory;
 mod jit;
 mod launch_attributes;
 mod operation;
+mod order;
+mod pageable;
 mod params;
+mod pinned;
 mod queue;
 mod registry;
 mod settings;
 mod transfer;
+
+pub use pageable::pageable_async_copies;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -56,7 +56,7 @@ impl Operation {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Kernel(call) => format!("kernel {}", call.kernel.entry.name),
-            Self::Copy(copy) => format!("copy of {} bytes", copy.bytes * copy.rows * copy.layers),
+            Self::Copy(copy) => copy.name(),
             Self::Fill(_) => "memset".to_owned(),
             Self::Host(_) => "host function".to_owned(),
             Self::Child(_) => "graph".to_owned(),

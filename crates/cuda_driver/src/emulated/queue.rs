@@ -4,29 +4,47 @@
 //! of other streams, all of them given out before its own: so nothing waits in a circle. An event
 //! is a ticket that was remembered, and so is what the null stream means: its work waits for all
 //! earlier work of the blocking streams, and theirs for all its earlier work.
+//!
+//! For the race check each piece of work has a clock as well, which says what is over when it begins; see
+//! `order.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
+
+use ::emulator::race::{Clock, Moment};
 
 use super::current::Context;
 use super::gpu::Gpu;
-use super::lock;
+use super::{lock, order};
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
 use crate::detail::{Answer, Failure};
 use crate::front::panicked;
 
 /// How far a stream has come.
-#[derive(Default)]
 pub(super) struct Progress {
-    submitted: AtomicU64,
+    /// A number that no other line has.
+    id: u64,
+    /// The stream, for reports.
+    name: String,
+    /// The work that was handed in last, and what is known when it is done.
+    last: Mutex<(u64, Known)>,
     completed: Mutex<u64>,
     advanced: Condvar,
 }
 
 impl Progress {
+    fn new(is_null: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 16);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = if is_null { "the null stream".to_owned() } else { format!("stream {id}") };
+        let (completed, advanced) = (Mutex::default(), Condvar::new());
+        Self { id, name, last: Mutex::default(), completed, advanced }
+    }
+
     fn reached(&self, ticket: u64) -> bool {
         *lock(&self.completed) >= ticket
     }
@@ -46,7 +64,8 @@ impl Progress {
     }
 
     fn last(self: &Arc<Self>) -> Point {
-        Point { progress: self.clone(), ticket: self.submitted.load(Ordering::Acquire) }
+        let (ticket, known) = lock(&self.last).clone();
+        Point { progress: self.clone(), ticket, known }
     }
 }
 
@@ -55,19 +74,39 @@ impl Progress {
 pub(super) struct Point {
     progress: Arc<Progress>,
     ticket: u64,
+    known: Known,
 }
 
 impl Point {
-    /// Whether the work is done.
+    /// Whether the work is done; if so, the host knows it from here on.
     pub(super) fn reached(&self) -> bool {
-        self.progress.reached(self.ticket)
+        let reached = self.progress.reached(self.ticket);
+        if reached {
+            self.tell_host();
+        }
+        reached
     }
 
-    /// Blocks until the work is done.
+    /// Blocks until the work is done, which the host knows from here on.
     pub(super) fn wait(&self) {
+        self.wait_unseen();
+        self.tell_host();
+    }
+
+    /// Blocks until the work is done, where that is no promise of the API: the program must not build on
+    /// it.
+    pub(super) fn wait_unseen(&self) {
+        let _hurry = Hurry::new();
         self.progress.wait(self.ticket);
     }
+
+    fn tell_host(&self) {
+        self.known.get().into_iter().for_each(|clock| order::tell_host(clock));
+    }
 }
+
+/// What is known when work is done, once it is.
+type Known = Arc<OnceLock<Arc<Clock>>>;
 
 type Action = Box<dyn FnOnce() -> Answer + Send>;
 
@@ -96,9 +135,6 @@ impl Work {
     }
 
     fn run(self, gpu: &Gpu) {
-        for point in &self.waits {
-            point.wait();
-        }
         if gpu.fault().is_some() && !self.even_if_lost {
             return;
         }
@@ -112,8 +148,14 @@ impl Work {
     }
 }
 
-/// What a stream's thread is handed: work, and the context, which lives as long as its work.
-type Order = (Arc<Context>, Work);
+/// What a stream's thread is handed: work, with the context, which lives as long as its work, its number,
+/// and what the host knew.
+struct Order {
+    context: Arc<Context>,
+    work: Work,
+    point: Point,
+    host: Arc<Clock>,
+}
 
 /// A line of work with its thread, which starts with the first work and ends with the line.
 pub(super) struct Line {
@@ -124,8 +166,14 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn new(blocking: bool) -> Self {
-        Self { progress: Arc::default(), sender: Mutex::new(None), blocking }
+    fn new(blocking: bool, is_null: bool) -> Self {
+        let progress = Arc::new(Progress::new(is_null));
+        Self { progress, sender: Mutex::new(None), blocking }
+    }
+
+    /// A number that no other line has.
+    pub(super) fn id(&self) -> u64 {
+        self.progress.id
     }
 
     fn send(&self, context: &Arc<Context>, work: Work) -> Answer<Point> {
@@ -134,11 +182,22 @@ impl Line {
             *sender = Some(start(self.progress.clone())?);
         }
         if let Some(sender) = &*sender {
-            self.progress.submitted.fetch_add(1, Ordering::AcqRel);
+            let point = self.next();
+            let host = order::submit(self.id(), point.ticket);
             // The thread ends only when the sender is dropped.
-            let _ = sender.send((context.clone(), work));
+            let _ = sender.send(Order { context: context.clone(), work, point, host });
         }
         Ok(self.progress.last())
+    }
+}
+
+impl Line {
+    /// The point behind one more piece of work.
+    fn next(&self) -> Point {
+        let mut last = lock(&self.progress.last);
+        *last = (last.0 + 1, Known::default());
+        let (ticket, known) = last.clone();
+        Point { progress: self.progress.clone(), ticket, known }
     }
 }
 
@@ -152,10 +211,54 @@ fn start(progress: Arc<Progress>) -> Answer<Sender<Order>> {
 }
 
 fn work_off(work: &Receiver<Order>, progress: &Progress) {
-    for (context, work) in work {
-        work.run(context.gpu);
+    let mut clock = Arc::<Clock>::default();
+    for Order { context, work, point, host } in work {
+        let mut before = Clock::clone(&clock);
+        before.join(&host);
+        for other in &work.waits {
+            other.wait_unseen();
+            other.known.get().into_iter().for_each(|known| before.join(known));
+        }
+        let moment = Moment {
+            line: progress.id,
+            ticket: point.ticket,
+            stream: progress.name.clone(),
+            clock: Arc::new(before),
+        };
+        clock = Arc::new(order::during(moment, || work.run(context.gpu)));
+        let _ = point.known.set(clock.clone());
+        order::finish(progress.id, point.ticket);
         progress.advance();
     }
+    // Nobody can ask the stream any more; what waited for it without a word is taken to know it.
+    order::tell_host(&clock);
+}
+
+/// How many wait for streams now.
+static WAITING: Mutex<usize> = Mutex::new(0);
+static WAITS: Condvar = Condvar::new();
+
+/// Somebody waits.
+struct Hurry;
+
+impl Hurry {
+    fn new() -> Self {
+        *lock(&WAITING) += 1;
+        WAITS.notify_all();
+        Self
+    }
+}
+
+impl Drop for Hurry {
+    fn drop(&mut self) {
+        *lock(&WAITING) -= 1;
+    }
+}
+
+/// Lets time pass until somebody waits for a stream, and at most so much.
+pub(super) fn dawdle(most: Duration) {
+    let waiting = lock(&WAITING);
+    drop(WAITS.wait_timeout_while(waiting, most, |waiting| *waiting == 0));
 }
 
 /// All streams of a context.
@@ -175,7 +278,7 @@ struct Other {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { null: Arc::new(Line::new(false)), others: Mutex::default(), held: Mutex::default() }
+        Self { null: Arc::new(Line::new(false, true)), others: Mutex::default(), held: Mutex::default() }
     }
 
     /// The null stream.
@@ -185,7 +288,7 @@ impl Queue {
 
     /// Makes another stream.
     pub(super) fn open(&self, blocking: bool) -> Arc<Line> {
-        let line = Arc::new(Line::new(blocking));
+        let line = Arc::new(Line::new(blocking, false));
         let mut others = lock(&self.others);
         others.retain(|other| other.progress.strong_count() > 0);
         others.push(Other { progress: Arc::downgrade(&line.progress), blocking });
@@ -209,7 +312,9 @@ impl Queue {
         held.retain(|point| !point.reached());
         work.waits.extend(held.iter().cloned());
         drop(held);
-        work.waits.retain(|point| !point.reached());
+        if !order::is_kept() {
+            work.waits.retain(|point| !point.progress.reached(point.ticket));
+        }
         line.send(context, work)
     }
 
@@ -232,6 +337,11 @@ impl Queue {
     /// Blocks until all work handed in so far is done.
     pub(super) fn wait_all(&self) {
         self.all().iter().for_each(Point::wait);
+    }
+
+    /// The same where the API does not promise it.
+    pub(super) fn wait_all_unseen(&self) {
+        self.all().iter().for_each(Point::wait_unseen);
     }
 
     /// Makes all work that is handed in from here on wait for a point.

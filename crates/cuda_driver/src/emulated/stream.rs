@@ -2,7 +2,6 @@
 #![allow(non_snake_case)]
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::capture::{self, Capture};
@@ -44,12 +43,11 @@ impl Stream {
     }
 
     fn over(context: Arc<Context>, line: Arc<Line>, flags: u32, priority: i32) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1 << 16);
         Self {
+            id: line.id(),
             context,
             line,
             flags,
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
             attributes: Mutex::new(Attributes::new(priority)),
             capture: Mutex::default(),
             is_null: false,

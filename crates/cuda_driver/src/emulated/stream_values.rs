@@ -9,7 +9,7 @@ use super::allocations::memory;
 use super::gpu::Gpu;
 use super::operation::Operation;
 use super::transfer::gone;
-use super::{check_flags, invalid, stream};
+use super::{check_flags, invalid, order, stream};
 use crate::abi::{CUdeviceptr, CUstream, In};
 use crate::detail::Answer;
 use crate::structs::StreamMemOp;
@@ -80,6 +80,7 @@ fn run(op: &StreamMemOp, gpu: &Gpu) -> Answer {
             while gpu.fault().is_none() && !holds(op)? {
                 std::thread::sleep(PAUSE);
             }
+            order::learn_all();
         }
         // All memory is in order already.
         _ => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),

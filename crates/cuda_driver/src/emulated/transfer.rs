@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
-use super::allocations::{find, memory};
-use super::context::wait;
+use ::emulator::race::Area;
+
+use super::allocations::{Kind, find, memory};
+use super::context::{wait, wait_unseen};
 use super::current::{Context, current};
 use super::operation::Operation;
+use super::pinned::PinnedSource;
 use super::queue::Work;
-use super::{capture, invalid, stream};
+use super::{capture, invalid, order, pageable, stream};
 use crate::abi::{CUdeviceptr, CUstream, HostPtr};
 use crate::codes::CUDA_ERROR_ILLEGAL_ADDRESS;
 use crate::detail::{Answer, Failure};
@@ -106,6 +109,19 @@ impl Copy {
         Self { dst: end(dst), src: end(src), bytes, rows: 1, layers: 1, described: None }
     }
 
+    /// Whether a GPU's driver may return to the host before the copy is done, though the call is not an
+    /// asynchronous one: between places on devices, and from pageable memory, once the source is read. It
+    /// is done when this one returns, but a program must not build on it.
+    fn lets_host_run_on(&self) -> bool {
+        let on_device = |place| match place {
+            Place::Device(at) => find(at).is_some_and(|block| {
+                !block.kind.is_host() && block.kind != Kind::Managed
+            }),
+            Place::Pageable(_) => false,
+        };
+        on_device(self.dst.place) && (on_device(self.src.place) || self.src.place.is_pageable())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0 || self.rows == 0 || self.layers == 0
     }
@@ -127,7 +143,49 @@ impl Copy {
             .ok_or_else(|| invalid("the copy is larger than the address space"))
     }
 
+    /// In words, for reports.
+    pub(super) fn name(&self) -> String {
+        let place = |place| match place {
+            Place::Device(address) => format!("{address:#x}"),
+            Place::Pageable(_) => "the host's memory".to_owned(),
+        };
+        let (from, to) = (place(self.src.place), place(self.dst.place));
+        let bytes = match (self.rows, self.layers) {
+            (1, 1) => format!("{} bytes", self.bytes),
+            (rows, 1) => format!("{rows} rows of {} bytes", self.bytes),
+            (rows, layers) => format!("{layers} layers of {rows} rows of {} bytes", self.bytes),
+        };
+        format!("copy of {bytes} from {from} to {to}")
+    }
+
+    /// The bytes of one end that kernels and other copies may touch too.
+    pub(super) fn area(&self, end: &End) -> Option<Area> {
+        let Place::Device(start) = end.place else { return None };
+        Some(Area {
+            start,
+            bytes: self.bytes as u64,
+            rows: self.rows as u64,
+            pitch: end.pitch as u64,
+            layers: self.layers as u64,
+            layer: end.layer as u64,
+        })
+    }
+
+    /// Tells the race check that the copy begins.
+    fn begin(&self) -> Answer {
+        if !order::is_kept() {
+            return Ok(());
+        }
+        let written = self.area(&self.dst).map(|area| (area, true));
+        let read = self.area(&self.src).map(|area| (area, false));
+        order::begin(self.name(), written.into_iter().chain(read).collect())
+    }
+
     pub(super) fn run(&self) -> Answer {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
         for layer in 0..self.layers {
             for row in 0..self.rows {
                 copy_bytes(self.dst.at(row, layer), self.src.at(row, layer), self.bytes)
@@ -172,6 +230,9 @@ pub(super) fn now(copy: Copy) -> Answer {
     }
     copy.check()?;
     let point = Operation::Copy(Box::new(copy)).submit(&context, context.queue.null())?;
+    if copy.lets_host_run_on() {
+        return wait_unseen(&context, &point);
+    }
     wait(&context, &[point])
 }
 
@@ -187,10 +248,19 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
         return Ok(());
     }
     let waits = copy.dst.place.is_pageable() || copy.src.place.is_pageable();
+    if waits {
+        pageable::warn(&copy);
+    }
     if waits || copy.dst.place.is_synchronous() || copy.src.place.is_synchronous() {
         return staged(copy, &context, &stream);
     }
-    stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy)))
+    match PinnedSource::of(&copy) {
+        Some(source) => {
+            let work = Work::new(move || source.watch().and_then(|()| copy.run()));
+            context.queue.submit(&context, stream.line(), work).map(drop)
+        }
+        None => stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy))),
+    }
 }
 
 /// A copy whose source may change, or whose target is used, once the call has returned.
@@ -202,9 +272,15 @@ fn staged(copy: Copy, context: &Arc<Context>, stream: &stream::Stream) -> Answer
             // SAFETY: the caller vouches for the bytes during the call, in which they are copied.
             let staged = unsafe { src.bytes(copy.bytes) }.to_vec();
             let write = move || Ok(memory()?.write(dst, &staged)?);
-            let work = Work::new(move || write().map_err(gone));
+            let work = Work::new(move || copy.begin().and_then(|()| write().map_err(gone)));
             context.queue.submit(context, stream.line(), work).map(drop)
         }
-        _ => wait(context, &[Operation::Copy(Box::new(copy)).submit(context, stream.line())?]),
+        _ => {
+            let point = Operation::Copy(Box::new(copy)).submit(context, stream.line())?;
+            match copy.lets_host_run_on() && copy.src.place.is_pageable() {
+                true => wait_unseen(context, &point),
+                false => wait(context, &[point]),
+            }
+        }
     }
 }

@@ -67,12 +67,10 @@ impl Report {
                 line.forms.insert(std::ptr::from_ref(case.form).addr());
                 line.spellings += 1;
                 line.rows += rows.len();
-                let excused = |(row, (got, expected)): (&[u64; 4], (&[u64; 2], &[u64; 2]))| {
-                    got != expected && is_device_fault(case, row, *got, *expected)
-                };
-                let mut pairs = rows.iter().zip(emulated.iter().zip(gpu));
-                line.device_faults += usize::from(pairs.any(excused));
-                let wrong = differences(case, rows, emulated, gpu, &mut line.worst);
+                let Differences { wrong, device_fault, worst } =
+                    differences(case, rows, emulated, gpu);
+                line.device_faults += usize::from(device_fault);
+                line.worst = line.worst.max(worst);
                 line.mismatches += usize::from(!wrong.is_empty());
                 (!wrong.is_empty()).then(|| {
                     let some: Vec<_> =
@@ -153,28 +151,40 @@ fn is_device_fault(case: &Case, row: &[u64; 4], got: [u64; 2], expected: [u64; 2
     pair && case.text.contains("[%shared]") && expected == [got[0], alone]
 }
 
-/// The rows whose results differ, as text. `worst` grows to the largest error of an approximation,
-/// in units of what is allowed.
+/// How the results of a case differ.
+#[derive(Default)]
+struct Differences {
+    /// The rows that must not, as text.
+    wrong: Vec<String>,
+    /// Whether any does because of the driver's fault.
+    device_fault: bool,
+    /// The largest error of an approximation, in units of what is allowed.
+    worst: f64,
+}
+
 fn differences(
     case: &Case,
     rows: &[[u64; 4]],
     emulated: &Results,
     gpu: &Results,
-    worst: &mut f64,
-) -> Vec<String> {
-    let mut wrong = Vec::new();
+) -> Differences {
+    let mut found = Differences::default();
     for (row, (got, expected)) in rows.iter().zip(emulated.iter().zip(gpu)) {
-        if got == expected || is_device_fault(case, row, *got, *expected) {
+        if got == expected {
+            continue;
+        }
+        if is_device_fault(case, row, *got, *expected) {
+            found.device_fault = true;
             continue;
         }
         match approximate::error(&case.text, row[0], got[0], expected[0]).filter(|_| !case.exact) {
-            Some(error) => *worst = worst.max(error),
-            None => wrong.push(format!(
+            Some(error) => found.worst = found.worst.max(error),
+            None => found.wrong.push(format!(
                 "{} of {:x?}: {got:x?}, on the GPU {expected:x?}",
                 case.text,
                 &row[..case.operands.len()]
             )),
         }
     }
-    wrong
+    found
 }

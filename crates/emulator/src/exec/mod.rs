@@ -141,6 +141,8 @@ pub struct LaunchContext<'m> {
     pub checks: Checks,
     /// Whether the device was stopped.
     pub halted: &'m std::sync::atomic::AtomicBool,
+    /// Where the launch stands among the host's operations, if it was handed in through a stream.
+    pub moment: Option<&'m std::sync::Arc<watch::race::Moment>>,
     /// What kernels ask of the system.
     pub system: &'m crate::system::System,
     /// When the launch began.

@@ -5,7 +5,7 @@ use super::validity::Records;
 use crate::fault::{self, Nearest, RegionKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Freed blocks whose addresses are not handed out again yet: so many of them,
 const QUARANTINE_BLOCKS: usize = 4096;
@@ -176,7 +176,12 @@ struct Map {
     state: RwLock<State>,
     /// Counts the ranges that ceased to be live, which makes every cached answer stale.
     generation: AtomicU64,
+    /// Who wants to know of ranges that become live.
+    births: OnceLock<Box<Births>>,
 }
+
+/// Is told the first byte and the length of a range that becomes live.
+type Births = dyn Fn(u64, u64) + Send + Sync;
 
 impl GlobalMemory {
     /// Memory of at most `total_bytes`. Nothing is taken from the system until it is needed.
@@ -189,6 +194,18 @@ impl GlobalMemory {
         let map: Arc<Map> = Arc::default();
         let devices = devices.min(MAX_DEVICES) as u32;
         (0..devices).map(|device| Self::on(map.clone(), device, total_bytes)).collect()
+    }
+
+    /// Tells `births` of each range that becomes live, in the memory of all devices; the first who asks is
+    /// the only one.
+    pub(crate) fn tell_births(&self, births: Box<Births>) {
+        let _ = self.map.births.set(births);
+    }
+
+    fn born(&self, base: u64, bytes: u64) {
+        if let Some(births) = self.map.births.get() {
+            births(base, bytes);
+        }
     }
 
     fn viewer(&self) -> Viewer {
@@ -249,6 +266,8 @@ impl GlobalMemory {
         if given == 0 {
             state.records.begin(base, bytes);
         }
+        drop(state);
+        self.born(base, bytes);
         Ok(base)
     }
 
@@ -294,6 +313,8 @@ impl GlobalMemory {
         if kind != RegionKind::Host {
             state.records.begin(base, bytes);
         }
+        drop(state);
+        self.born(base, bytes);
         Ok(base)
     }
 
@@ -335,6 +356,8 @@ impl GlobalMemory {
             return Err(RegisterError::Overlap { address, bytes, other });
         }
         state.regions.insert(address, self.host_region(bytes, false));
+        drop(state);
+        self.born(address, bytes);
         Ok(())
     }
 
@@ -383,6 +406,7 @@ impl GlobalMemory {
         let (kind, device) = (RegionKind::Allocation, NOWHERE);
         let region = Region { bytes, kind, owned: false, device, given: 0 };
         self.write_state().regions.insert(address, region);
+        self.born(address, bytes);
     }
 
     /// Makes mapped pages no device memory any more.

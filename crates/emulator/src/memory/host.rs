@@ -34,6 +34,29 @@ impl GlobalMemory {
         Ok(())
     }
 
+    /// A number that tells two contents of a range apart, almost always; `start` goes into it, so that several
+    /// ranges give one.
+    ///
+    /// # Errors
+    /// The range is not all inside one live allocation.
+    pub fn digest(&self, address: u64, bytes: u64, start: u64) -> Result<u64, OutOfBounds> {
+        const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.check(address, bytes)?;
+        let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(PRIME).rotate_left(29);
+        let (mut sum, mut at, end) = (mix(start, bytes), address, address + bytes);
+        while at < end {
+            // SAFETY: both are inside the range just checked, which stays mapped and which only atomics
+            // touch; the word begins at a multiple of eight.
+            let (value, step) = match at.is_multiple_of(WORD) && end - at >= WORD {
+                true => (unsafe { load_u64(at) }, WORD),
+                false => (u64::from(unsafe { load_u8(at) }), 1),
+            };
+            sum = mix(sum, value);
+            at += step;
+        }
+        Ok(sum)
+    }
+
     /// Copies host memory to the device at `address`.
     ///
     /// # Errors

@@ -13,12 +13,19 @@
 //! - stores of the value that the other thread has stored, which are left unreported;
 //! - strong accesses of different sizes to the same bytes, which the manual calls a race;
 //! - the order that `fence.sc` has of itself: an order has to be observed through a cell;
-//! - accesses of the host, and copies, while a kernel runs. Launches that ran at the same time are compared
-//!   with each other; one that ended before another began is ordered before it;
+//! - accesses of the host itself to memory that kernels and copies touch;
+//! - what bulk and tensor copies that an mbarrier completes do to each other and to other accesses: they are
+//!   compared with the host's copies alone;
 //! - with several CPU threads, an acquire that read an old value a moment before a release: it counts as if it
 //!   had read the new one;
 //! - memory beyond 1 GiB that one launch touches, and more than 64 reads or writes of one 128-byte line that
 //!   nothing orders: the oldest are forgotten.
+//!
+//! Launches, copies and fills of different streams are compared by the order that the host gave them
+//! (`order`): streams, events, waits; whether they happened to run at the same time does not matter. A
+//! launch that was not handed in through a stream is compared with those that ran when it began. Kernels
+//! that write strongly with system scope may tell the host what they did before they end: what is handed
+//! in from then on is ordered behind them; and those that read so may know what the host knows.
 //!
 //! A weak load that begins a compare-and-swap loop on the same address is not reported: compilers write it
 //! so, and the loop finds an old value out.
@@ -26,11 +33,15 @@
 mod clock;
 mod location;
 mod observer;
+mod order;
 mod report;
 mod runs;
 mod session;
 mod shadow;
 mod team;
 mod traits;
+mod transfer;
 
+pub use order::{Clock, Moment, Order};
 pub use session::{RaceCheck, RaceState};
+pub use transfer::{Area, Transfer};

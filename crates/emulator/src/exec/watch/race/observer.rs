@@ -7,6 +7,7 @@ use super::runs::{Run, each_run};
 use super::session::RaceCheck;
 use super::shadow::{Clash, Kind, LINE, Line, PageCache, Stripe, View};
 use super::team::Lanes;
+use super::transfer::Transfer;
 use super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
 use crate::exec::copies::Completion;
 use crate::exec::frame::{Frame, lanes};
@@ -18,6 +19,7 @@ use crate::memory::access;
 use crate::program::{LANES, Op, Row64};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Barriers of a block.
 const BARRIERS: usize = 16;
@@ -58,6 +60,9 @@ pub struct RaceObserver<'m> {
     pages: PageCache,
     reads: Vec<Read>,
     clusters: HashMap<u64, Meeting>,
+    /// The copies and fills that nothing orders with the launch, and the session's count when they were
+    /// looked up.
+    transfers: (u64, Vec<Arc<Transfer>>),
 }
 
 /// The barrier of a cluster.
@@ -169,6 +174,7 @@ impl<'m> RaceObserver<'m> {
             pages: PageCache::default(),
             reads: Vec::new(),
             clusters: HashMap::new(),
+            transfers: (0, Vec::new()),
         }
     }
 
@@ -243,6 +249,37 @@ impl<'m> RaceObserver<'m> {
                 return Err(self.race(cx, request, &clash, at, values));
             }
             start = stop;
+        }
+        match own {
+            None => self.beside_transfers(cx, request, run),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A run of lanes has touched device memory: it is compared with the host's copies.
+    fn beside_transfers(&mut self, cx: &Cx<'_>, request: &Request, run: &Run) -> Verdict {
+        let changes = self.check.session.changes.load(Ordering::Acquire);
+        if self.transfers.0 != changes {
+            self.transfers = (changes, self.check.transfers_beside());
+        }
+        let stores = request.kind.access() != Access::Load;
+        for transfer in &self.transfers.1 {
+            for (area, writes) in transfer.areas.iter().filter(|(_, writes)| stores || *writes) {
+                if let Some(shared) = area.shared(run.start, run.end)
+                    && !self.check.may_know(transfer)
+                {
+                    let step = (shared.0 - run.start).checked_div(u64::from(run.width));
+                    let lane = run.first as usize + step.unwrap_or(0) as usize;
+                    let access = (self.team.id, request.warp, lane, request.pc, request.kind);
+                    let race = report::kernel_second(
+                        (self.check, access),
+                        (transfer, *writes),
+                        shared,
+                        cx.cursor.memory(),
+                    );
+                    return Err(Fault::new(lane, TrapKind::StreamRace(Box::new(race))));
+                }
+            }
         }
         Ok(())
     }
@@ -328,6 +365,9 @@ impl<'m> RaceObserver<'m> {
     /// A strong write publishes: what its lanes know if it releases, what they knew at their last fence
     /// otherwise.
     fn publish(&mut self, cx: &Cx<'_>, op: &Op, touch: &Touch<'_>, updates: bool) {
+        if op.order.scope() == Scope::System {
+            self.check.tells_host();
+        }
         let releases = matches!(
             op.order.semantics(),
             Semantics::Release | Semantics::AcquireRelease | Semantics::SequentiallyConsistent
@@ -425,6 +465,10 @@ impl<'m> RaceObserver<'m> {
     fn fence(&mut self, cx: &Cx<'_>, order: Order, mask: u32) {
         let (warp, id, scope) = (cx.warp.index as usize, self.team.id, order.scope());
         let (check, tick) = (self.check, self.team.tick);
+        if scope == Scope::System {
+            check.tells_host();
+            check.hears_host();
+        }
         let own = &mut self.team.warps[warp];
         if order.semantics() != Semantics::Release {
             let news = own.take_pending(mask, |news| match news.by {
@@ -593,6 +637,9 @@ impl Observer for RaceObserver<'_> {
             }
             if touch.access != Access::Store && traits & REDUCTION == 0 {
                 self.reads.push(Read { mask: touch.mask, at: *touch.at });
+                if touch.op.order.scope() == Scope::System {
+                    self.check.hears_host();
+                }
             }
         }
         Ok(())
@@ -600,10 +647,6 @@ impl Observer for RaceObserver<'_> {
 
     fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
         self.turn_to(cx.block.number);
-        if let Completion::Mbarrier(..) = touch.completion {
-            // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
-            return Ok(());
-        }
         let run = Run {
             lanes: 1 << touch.lane,
             first: touch.lane as u32,
@@ -618,6 +661,13 @@ impl Observer for RaceObserver<'_> {
             bytes: 1,
             written: false,
         };
+        if let Completion::Mbarrier(..) = touch.completion {
+            // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
+            return match cx.place(run.start) {
+                Place::Global => self.beside_transfers(cx, &request, &run),
+                _ => Ok(()),
+            };
+        }
         self.run(cx, &request, &run, None)
     }
 

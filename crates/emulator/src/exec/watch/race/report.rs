@@ -1,10 +1,14 @@
 //! From two accesses that clash to what a user reads.
 
 use super::session::{Blocks, RaceCheck};
-use super::shadow::{Clash, Kind};
+use super::shadow::{Clash, Kind, LINE, Stripe};
+use super::transfer::Transfer;
 use crate::exec::Cx;
 use crate::exec::watch::Place;
-use crate::fault::{Kinship, Race, RacePlace, RacingAccess};
+use crate::fault::{
+    Access, Actor, Kinship, Race, RacePlace, RacingAccess, StreamAccess, StreamRace,
+};
+use crate::memory::GlobalMemory;
 use crate::memory::access;
 
 /// The second access of a race.
@@ -58,6 +62,66 @@ fn told(
         source: launch.program.location(pc).cloned(),
         access: kind.access(),
         strength: kind.strength(),
+        stream: launch.moment.as_ref().map(|moment| moment.stream.clone()),
+    }
+}
+
+/// Two transfers that clash.
+pub fn transfers(first: &Transfer, second: &Transfer, memory: &GlobalMemory) -> Option<StreamRace> {
+    let ((start, end), writes, too) = first.clash(second)?;
+    Some(StreamRace {
+        first: StreamAccess::of(first, writes),
+        second: StreamAccess::of(second, too),
+        address: start,
+        bytes: end - start,
+        allocation: memory.nearest(start),
+    })
+}
+
+/// A transfer that clashes with what a kernel did before.
+pub fn kernel_first(
+    launch: &Blocks,
+    (stripe, (start, end)): (&Stripe, (u64, u64)),
+    (transfer, writes): (&Transfer, bool),
+    memory: &GlobalMemory,
+) -> StreamRace {
+    let lane = stripe.lanes_at((start % LINE) as u8).trailing_zeros() as usize;
+    let access = told(launch, (stripe.block, u32::from(stripe.warp), lane), stripe.pc, stripe.kind);
+    StreamRace {
+        first: StreamAccess::by_kernel(access),
+        second: StreamAccess::of(transfer, writes),
+        address: start,
+        bytes: end - start,
+        allocation: memory.nearest(start),
+    }
+}
+
+/// A kernel's access that clashes with a transfer that has begun.
+pub fn kernel_second(
+    (check, found): (&RaceCheck<'_>, (u32, u32, usize, u32, Kind)),
+    (transfer, writes): (&Transfer, bool),
+    (start, end): (u64, u64),
+    memory: &GlobalMemory,
+) -> StreamRace {
+    let (block, warp, lane, pc, kind) = found;
+    StreamRace {
+        first: StreamAccess::of(transfer, writes),
+        second: StreamAccess::by_kernel(told(&check.own, (block, warp, lane), pc, kind)),
+        address: start,
+        bytes: end - start,
+        allocation: memory.nearest(start),
+    }
+}
+
+impl StreamAccess {
+    fn of(transfer: &Transfer, writes: bool) -> Self {
+        let stream = transfer.moment.stream.clone();
+        Self { actor: Actor::Transfer(transfer.what.clone()), stream, writes }
+    }
+
+    fn by_kernel(access: RacingAccess) -> Self {
+        let stream = access.stream.clone().unwrap_or_default();
+        Self { writes: access.access != Access::Load, actor: Actor::Kernel(access), stream }
     }
 }
 

@@ -79,7 +79,7 @@ impl Kind {
 
 impl Stripe {
     /// The lanes that touched a byte of it.
-    fn lanes_at(&self, offset: u8) -> u32 {
+    pub fn lanes_at(&self, offset: u8) -> u32 {
         match self.width {
             0 => self.lanes,
             width => 1 << (self.first + (offset - self.start) / width),
@@ -318,6 +318,13 @@ impl Line {
         Ok(())
     }
 
+    /// All that is kept.
+    fn stripes(&self) -> impl Iterator<Item = &Stripe> {
+        let all = |few: &'_ Few| 0..few.len();
+        let writes = all(&self.writes).map(|index| self.writes.get(index));
+        writes.chain(all(&self.reads).map(|index| self.reads.get(index)))
+    }
+
     fn read(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
         for index in 0..self.writes.len() {
             if let Relation::Race(clash) = relation(view, &new, self.writes.get(index)) {
@@ -327,10 +334,14 @@ impl Line {
         let mut index = 0;
         while index < self.reads.len() {
             let old = self.reads.get(index);
-            let behind = old.block == new.block
-                && new.contains(old)
-                && (old.tick <= view.floor()
-                    || (new.is_by_same(old) && new.lanes & old.lanes == old.lanes));
+            let ordered = match old.block == new.block {
+                true => {
+                    old.tick <= view.floor()
+                        || (new.is_by_same(old) && new.lanes & old.lanes == old.lanes)
+                }
+                false => view.is_past(old.block),
+            };
+            let behind = ordered && new.contains(old);
             // A strong read does not stand for a weak one, which races with more.
             if behind && (new.kind.strength().is_none() || new.kind == old.kind) {
                 self.reads.swap_remove(index);
@@ -407,10 +418,62 @@ impl Default for Pages {
 }
 
 impl Pages {
-    fn page(&self, number: u64) -> Arc<Page> {
+    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Arc<Page>>> {
         let index = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        let mut shard =
-            self.shards[index as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner);
+        self.shards[index as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pages of a range that something touched.
+    fn touched(&self, start: u64, end: u64) -> Vec<(u64, Arc<Page>)> {
+        if start >= end {
+            return Vec::new();
+        }
+        let numbers = start / PAGE..=(end - 1) / PAGE;
+        if numbers.end() - numbers.start() < self.count.load(Ordering::Relaxed) as u64 {
+            return numbers
+                .filter_map(|number| Some((number, Arc::clone(self.shard(number).get(&number)?))))
+                .collect();
+        }
+        let mut pages: Vec<_> = (0..SHARDS)
+            .flat_map(|index| {
+                let shard = self.shards[index].lock().unwrap_or_else(PoisonError::into_inner);
+                let own = shard.iter().filter(|(number, _)| numbers.contains(number));
+                own.map(|(number, page)| (*number, Arc::clone(page))).collect::<Vec<_>>()
+            })
+            .collect();
+        pages.sort_by_key(|(number, _)| *number);
+        pages
+    }
+
+    /// Forgets what was done to a range.
+    pub fn forget(&self, start: u64, end: u64) {
+        for (number, page) in self.touched(start, end) {
+            let mut lines = page.lock().unwrap_or_else(PoisonError::into_inner);
+            lines_of(number, start, end).for_each(|(index, _)| lines[index].clear());
+        }
+    }
+
+    /// The first access to a range of which `wanted` says so, with the bytes of the range that it touched.
+    pub fn find(
+        &self,
+        start: u64,
+        end: u64,
+        wanted: impl Fn(&Stripe) -> bool,
+    ) -> Option<(Stripe, (u64, u64))> {
+        self.touched(start, end).into_iter().find_map(|(number, page)| {
+            let lines = page.lock().unwrap_or_else(PoisonError::into_inner);
+            lines_of(number, start, end).find_map(|(index, base)| {
+                lines[index].stripes().find_map(|stripe| {
+                    let low = start.max(base + u64::from(stripe.start));
+                    let high = end.min(base + u64::from(stripe.end));
+                    (low < high && wanted(stripe)).then_some((*stripe, (low, high)))
+                })
+            })
+        })
+    }
+
+    fn page(&self, number: u64) -> Arc<Page> {
+        let mut shard = self.shard(number);
         if let Some(page) = shard.get(&number) {
             return Arc::clone(page);
         }
@@ -425,6 +488,14 @@ impl Pages {
         shard.insert(number, Arc::clone(&page));
         page
     }
+}
+
+/// The lines of a page that a range has part in, by their place in it, with their first byte.
+fn lines_of(number: u64, start: u64, end: u64) -> impl Iterator<Item = (usize, u64)> {
+    let base = number * PAGE;
+    let first = start.saturating_sub(base) / LINE;
+    let past = (end - base).min(PAGE).div_ceil(LINE);
+    (first..past).map(move |index| (index as usize, base + index * LINE))
 }
 
 /// Pages that a thread remembers.
