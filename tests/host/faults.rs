@@ -58,6 +58,33 @@ fn fault_and_go_on() {
     // Drops must neither panic nor hang.
 }
 
+/// Codes that `cust` lacks, and one that nobody has, in the place of an allocation's answer.
+#[test]
+fn codes_of_newer_drivers_keep_their_number() {
+    for (code, name, lost) in [
+        (912, "CUDA_ERROR_INVALID_CLUSTER_SIZE", false),
+        (46, "CUDA_ERROR_DEVICE_UNAVAILABLE", false),
+        (226, "CUDA_ERROR_CONTAINED", true),
+        (4321, "an unknown code", false),
+    ] {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "faults::fail_to_allocate"]);
+        command.env("FERROWARP_DEVICE", "emulator");
+        command.env("FERROWARP_EMULATOR_FAIL", format!("cuMemAlloc_v2:{code}"));
+        let told = lines(&command.output().unwrap(), "failed: ");
+        assert_eq!(told, [format!("{code} {name} {lost}")]);
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn fail_to_allocate() {
+    let Err(error) = DeviceBuffer::<u8>::zeroed(gpu(), 1) else { panic!("it was told to fail") };
+    let driver = error.driver().expect("a driver error");
+    let lost = matches!(error.root(), GpuError::DeviceLost { .. });
+    println!("failed: {} {} {lost}", driver.code(), driver.name());
+}
+
 fn report<T>(result: GpuResult<T>) {
     let error = result.err().expect("the device is lost");
     let GpuError::DeviceLost { cause } = error.root() else { panic!("{error}") };

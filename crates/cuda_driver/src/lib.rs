@@ -23,6 +23,7 @@
 //! | `FERROWARP_CHECK` | `all`, `none`, or some of `memory,init,race,sync`; unset: `all` in builds with debug assertions, else `memory,sync` |
 //! | `FERROWARP_SCHEDULE` | `window` (the default), `sequential`, `reversed`, `random:SEED` |
 //! | `FERROWARP_FUEL` | warp instructions after which a launch is stopped; unset: never |
+//! | `FERROWARP_EMULATOR_FAIL` | for tests of error paths: `cuMemAlloc_v2:46` makes every call of that function answer 46; several with commas |
 //!
 //! A value that is none of these is an error of `cuInit`.
 //!
@@ -54,7 +55,7 @@ pub use abi::*;
 pub use backend::{Backend, backend, cuda_passed_over};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
-pub use emulated::pageable_async_copies;
+pub use emulated::{pageable_async_copies, pageable_on_purpose};
 pub use per_thread::*;
 pub use structs::*;
 pub use table::*;

@@ -435,9 +435,15 @@ fn a_broken_reload_leaves_the_loaded_module() {
     assert_eq!(read_u32(cell), 3);
 }
 
-/// Pinned memory that a copy still reads is not given back under its feet.
+/// Pinned memory that a copy still reads is not given back under its feet. Where races are checked it is
+/// a report: see `stream_order.rs`.
 #[test]
 fn freeing_pinned_memory_waits_for_a_copy_in_flight() {
+    let set = [("FERROWARP_CHECK", "memory,sync")];
+    in_child_with("freeing_pinned_memory_waits_for_a_copy_in_flight", &set, free_in_flight);
+}
+
+fn free_in_flight() {
     context();
     let (stream, bytes) = (stream(1), 8 << 20);
     let (block, mut pinned) = (alloc(bytes), null_mut());

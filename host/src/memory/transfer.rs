@@ -2,6 +2,7 @@
 //! waited for, so that the host's side is free (or filled) on return.
 
 use bytemuck::Pod;
+use cuda_driver::pageable_on_purpose;
 use cust::sys;
 
 use crate::error::{GpuError, GpuResult};
@@ -22,8 +23,9 @@ pub(super) unsafe fn upload<T: Pod>(
         return Ok(());
     }
     let queued = home.context().call("cuMemcpyHtoDAsync", || {
+        let (source, stream) = (source.as_ptr().cast(), home.handle());
         // SAFETY: `source` lives until the wait below; the destination is the caller's promise.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(address, source.as_ptr().cast(), bytes, home.handle()) }
+        pageable_on_purpose(|| unsafe { sys::cuMemcpyHtoDAsync_v2(address, source, bytes, stream) })
     });
     home.synchronize().and(queued)
 }
@@ -45,7 +47,9 @@ pub(super) unsafe fn download<T: Pod>(
     }
     let queued = home.context().call("cuMemcpyDtoHAsync", || {
         // SAFETY: the destination lives until the wait below, as the caller promises.
-        unsafe { sys::cuMemcpyDtoHAsync_v2(destination.cast(), address, bytes, home.handle()) }
+        pageable_on_purpose(|| unsafe {
+            sys::cuMemcpyDtoHAsync_v2(destination.cast(), address, bytes, home.handle())
+        })
     });
     home.synchronize().and(queued)
 }

@@ -12,7 +12,7 @@ use super::current::current;
 use super::gpu::{self, Gpu};
 use super::launch_attributes::LARGEST_CLUSTER;
 use super::registry::{Handle, Registry};
-use super::{invalid, library};
+use super::{invalid, library, occupancy};
 use crate::abi::{CUfunction, CUmodule, Out};
 use crate::detail::Answer;
 
@@ -112,12 +112,12 @@ impl Kernel {
     }
 
     pub(super) fn attribute(&self, attribute: i32) -> Answer<i32> {
-        let Function { static_shared_bytes, local_bytes, registers, .. } = &*self.entry;
+        let Function { static_shared_bytes, local_bytes, .. } = &*self.entry;
         Ok(match attribute {
             0 => self.entry.max_threads_per_block as i32,
             1 => *static_shared_bytes as i32,
             3 => *local_bytes as i32,
-            4 => *registers as i32,
+            4 => occupancy::registers(&self.entry) as i32,
             5 => architecture_number(self.code.target()),
             6 => native_architecture(self.gpu.profile().compute_capability),
             MAX_DYNAMIC_SHARED => self.settings.max_dynamic_shared.load(Ordering::Relaxed),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ::emulator::memory::GlobalMemory;
 use ::emulator::{Device, Profile};
 
-use super::settings;
+use super::{injected, settings};
 use crate::abi::CUdevice;
 use crate::codes::{CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
 use crate::detail::{Answer, Failure};
@@ -23,6 +23,7 @@ static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
 
 /// Makes the devices; does nothing where they are made.
 pub(crate) fn start() -> Answer {
+    injected::start()?;
     if GPUS.get().is_none() {
         let devices = Device::several(&settings::profile()?, settings::devices()?);
         let gpu = |(ordinal, device)| Gpu { ordinal, device, lost: OnceLock::new() };

@@ -43,6 +43,7 @@ mod geometry;
 mod gpu;
 mod graph;
 mod graph_memory;
+pub(crate) mod injected;
 mod jit;
 mod launch_attributes;
 mod operation;
@@ -55,7 +56,7 @@ mod registry;
 mod settings;
 mod transfer;
 
-pub use pageable::pageable_async_copies;
+pub use pageable::{pageable_async_copies, pageable_on_purpose};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

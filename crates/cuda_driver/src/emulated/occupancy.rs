@@ -20,11 +20,19 @@ const REGISTERS_PER_MULTIPROCESSOR: u64 = 65536;
 /// Use no more on-chip memory for caches than by default: it changes nothing here.
 const DISABLE_CACHING_OVERRIDE: u32 = 1;
 
+/// Registers of a thread. The PTX declares more than a compiler takes, so at most so many are counted
+/// that the largest block that the kernel allows still fits: that is launched, too.
+pub(super) fn registers(function: &Function) -> u32 {
+    let lanes = u64::from(function.max_threads_per_block).next_multiple_of(32).max(32);
+    let most = REGISTERS_PER_MULTIPROCESSOR / lanes / 8 * 8;
+    u64::from(function.registers).min(most) as u32
+}
+
 fn resident_blocks(profile: &Profile, function: &Function, threads: u64, shared: u64) -> u64 {
     let lanes = u64::from(profile.warp_size);
     let warps = threads.div_ceil(lanes);
     let by_threads = u64::from(profile.max_threads_per_multiprocessor) / (warps * lanes);
-    let registers = (u64::from(function.registers).max(1) * lanes).next_multiple_of(REGISTER_UNIT);
+    let registers = (u64::from(registers(function)).max(1) * lanes).next_multiple_of(REGISTER_UNIT);
     let by_registers = REGISTERS_PER_MULTIPROCESSOR / (registers * warps);
     let used = u64::from(function.static_shared_bytes) + shared;
     let bytes = used.next_multiple_of(SHARED_UNIT) + u64::from(RESERVED_SHARED_PER_BLOCK);

@@ -1,5 +1,6 @@
 //! Asynchronous copies of pageable memory: they wait, or are staged, and so are not what they seem.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::order;
@@ -7,9 +8,22 @@ use super::transfer::Copy;
 
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    static MEANT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Hands in asynchronous copies that may well be of pageable memory, for instance since the stream is
+/// waited for right afterwards: the emulator does not warn of them.
+pub fn pageable_on_purpose<T>(copy: impl FnOnce() -> T) -> T {
+    let before = MEANT.replace(true);
+    let done = copy();
+    MEANT.set(before);
+    done
+}
+
 /// Counts the copy, and says so once, where races are checked.
 pub(super) fn warn(copy: &Copy) {
-    if !order::is_kept() || SEEN.fetch_add(1, Ordering::Relaxed) > 0 {
+    if !order::is_kept() || MEANT.get() || SEEN.fetch_add(1, Ordering::Relaxed) > 0 {
         return;
     }
     eprintln!(

@@ -278,7 +278,11 @@ struct Other {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { null: Arc::new(Line::new(false, true)), others: Mutex::default(), held: Mutex::default() }
+        Self {
+            null: Arc::new(Line::new(false, true)),
+            others: Mutex::default(),
+            held: Mutex::default(),
+        }
     }
 
     /// The null stream.

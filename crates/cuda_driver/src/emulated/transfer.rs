@@ -114,9 +114,9 @@ impl Copy {
     /// is done when this one returns, but a program must not build on it.
     fn lets_host_run_on(&self) -> bool {
         let on_device = |place| match place {
-            Place::Device(at) => find(at).is_some_and(|block| {
-                !block.kind.is_host() && block.kind != Kind::Managed
-            }),
+            Place::Device(at) => {
+                find(at).is_some_and(|block| !block.kind.is_host() && block.kind != Kind::Managed)
+            }
             Place::Pageable(_) => false,
         };
         on_device(self.dst.place) && (on_device(self.src.place) || self.src.place.is_pageable())

@@ -156,10 +156,12 @@ pub const NULL: CUstream = null_mut::<c_void>();
 
 const ROW: &str = "CUDA_DRIVER_TEST_ROW";
 
-/// Runs `body` in a process of its own: this test again, alone. `set` are variables for it.
-pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) {
+/// Runs `body` in a process of its own: this test again, alone. `set` are variables for it. Returns what
+/// that process wrote to its standard error; nothing in the process itself.
+pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) -> Option<String> {
     if env::var(ROW).as_deref() == Ok(name) {
-        return body();
+        body();
+        return None;
     }
     let output = Command::new(env::current_exe().expect("this executable"))
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
@@ -171,6 +173,7 @@ pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} failed in its process:\n{text}\n{errors}");
     assert!(text.contains("1 passed"), "{name} did not run in its process:\n{text}");
+    Some(errors.into_owned())
 }
 
 /// Runs `body` in a process of its own, so that a context which it loses is lost to no other test.

@@ -162,12 +162,7 @@ struct Differences {
     worst: f64,
 }
 
-fn differences(
-    case: &Case,
-    rows: &[[u64; 4]],
-    emulated: &Results,
-    gpu: &Results,
-) -> Differences {
+fn differences(case: &Case, rows: &[[u64; 4]], emulated: &Results, gpu: &Results) -> Differences {
     let mut found = Differences::default();
     for (row, (got, expected)) in rows.iter().zip(emulated.iter().zip(gpu)) {
         if got == expected {

@@ -45,11 +45,13 @@ impl GlobalMemory {
         let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(PRIME).rotate_left(29);
         let (mut sum, mut at, end) = (mix(start, bytes), address, address + bytes);
         while at < end {
-            // SAFETY: both are inside the range just checked, which stays mapped and which only atomics
-            // touch; the word begins at a multiple of eight.
-            let (value, step) = match at.is_multiple_of(WORD) && end - at >= WORD {
+            let whole = at.is_multiple_of(WORD) && end - at >= WORD;
+            let (value, step) = match whole {
+                // SAFETY: `at` is a multiple of eight, the word is inside the range just checked, which
+                // stays mapped and which only atomics touch.
                 true => (unsafe { load_u64(at) }, WORD),
-                false => (u64::from(unsafe { load_u8(at) }), 1),
+                // SAFETY: the same, for one byte.
+                false => (unsafe { load_u8(at) }.into(), 1),
             };
             sum = mix(sum, value);
             at += step;

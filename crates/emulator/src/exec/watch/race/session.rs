@@ -144,9 +144,8 @@ impl Session {
             let new = own.iter().rev().filter(|own| !own.is_before(moment));
             match line {
                 0 => others.extend(new.cloned()),
-                _ => of_lines.extend(
-                    own.iter().rev().take_while(|own| !own.is_before(moment)).cloned(),
-                ),
+                _ => of_lines
+                    .extend(own.iter().rev().take_while(|own| !own.is_before(moment)).cloned()),
             }
         }
         of_lines.extend(others);
@@ -219,7 +218,11 @@ impl RaceState {
     ///
     /// # Errors
     /// As for [`RaceState::begin`].
-    pub fn at_once(&self, transfer: &Transfer, memory: &GlobalMemory) -> Result<(), Box<StreamRace>> {
+    pub fn at_once(
+        &self,
+        transfer: &Transfer,
+        memory: &GlobalMemory,
+    ) -> Result<(), Box<StreamRace>> {
         let session = Arc::clone(&self.current().0);
         look(&session, transfer, memory)
     }
@@ -280,7 +283,8 @@ fn look(
             if let Some((stripe, shared)) = found
                 && let Some(launch) = launch_of(&stripe)
             {
-                let race = report::kernel_first(launch, (&stripe, shared), (transfer, *writes), memory);
+                let race =
+                    report::kernel_first(launch, (&stripe, shared), (transfer, *writes), memory);
                 return Err(Box::new(race));
             }
         }
@@ -319,17 +323,16 @@ impl RaceCheck<'_> {
     /// Whether a block belongs to a launch that was over before this one began.
     pub(super) fn is_past(&self, block: u32) -> bool {
         block < self.own.base
-            && !self.beside.iter().any(|other| {
-                other.holds(block) && !self.has_heard_of(other.moment.as_deref())
-            })
+            && !self
+                .beside
+                .iter()
+                .any(|other| other.holds(block) && !self.has_heard_of(other.moment.as_deref()))
     }
 
     /// Whether the host may have told the kernel, while it runs, that another operation is over.
     fn has_heard_of(&self, other: Option<&Moment>) -> bool {
         self.heard.load(Ordering::Acquire)
-            && other.is_some_and(|other| {
-                self.state.order.host().knows(other.line, other.ticket)
-            })
+            && other.is_some_and(|other| self.state.order.host().knows(other.line, other.ticket))
     }
 
     /// The kernel writes strongly, with system scope: from now on the host may know all that it did.

@@ -86,9 +86,9 @@ impl Transfer {
     /// The first bytes on which it clashes with another, and whether each of the two writes there.
     pub fn clash(&self, other: &Self) -> Option<((u64, u64), bool, bool)> {
         self.areas.iter().find_map(|(own, writes)| {
-            other.areas.iter().filter(|(_, theirs)| *writes || *theirs).find_map(|(area, theirs)| {
-                own.shared_with(area).map(|shared| (shared, *writes, *theirs))
-            })
+            other.areas.iter().filter(|(_, theirs)| *writes || *theirs).find_map(
+                |(area, theirs)| own.shared_with(area).map(|shared| (shared, *writes, *theirs)),
+            )
         })
     }
 
@@ -124,8 +124,14 @@ mod tests {
 
     #[test]
     fn columns_of_one_matrix_are_apart() {
-        let column =
-            |at, bytes| Area { start: 1000 + at, bytes, rows: 64, pitch: 256, layers: 1, layer: 0 };
+        let column = |at: u64, bytes| Area {
+            start: 1000 + at,
+            bytes,
+            rows: 64,
+            pitch: 256,
+            layers: 1,
+            layer: 0,
+        };
         assert_eq!(column(0, 128).shared_with(&column(128, 128)), None);
         assert_eq!(column(0, 129).shared_with(&column(128, 128)), Some((1128, 1129)));
         assert_eq!(Area::row(1000, 64 * 256).shared_with(&column(64, 8)), Some((1064, 1072)));
