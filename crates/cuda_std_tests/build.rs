@@ -3,7 +3,7 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 6] = ["basics", "compat", "contracts", "numbers", "shared", "warp"];
+const KERNELS: [&str; 7] = ["basics", "compat", "contracts", "math", "numbers", "shared", "warp"];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

@@ -33,9 +33,12 @@ pub mod atomic;
 pub mod block;
 pub mod contract;
 pub mod disjoint;
+pub mod float;
 pub mod index;
+pub mod intrinsics;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
+pub mod math;
 pub mod number;
 #[cfg(all(target_os = "cuda", feature = "panic-handler"))]
 mod panic;
@@ -46,6 +49,8 @@ pub mod thread;
 pub mod vector;
 pub mod view;
 pub mod warp;
+
+pub use float::{FloatExt, GpuFloat};
 
 pub use cuda_std_macros::{gpu_only, kernel, shared_array};
 pub use glam;

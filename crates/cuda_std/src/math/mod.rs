@@ -1,0 +1,23 @@
+//! Mathematical functions of f32 and f64, by family, under C's names.
+//!
+//! Plain scalar Rust, which runs on the host as well. Each function's doc has its largest error in
+//! ulp: the distance of the result to the correctly rounded one, over all arguments for f32.
+
+pub mod atrig;
+pub mod bessel;
+pub mod double;
+pub mod double_exp;
+pub mod double_log;
+pub mod double_special;
+pub mod double_trig;
+pub mod erf;
+pub mod exp;
+pub mod gamma;
+pub mod hyperbolic;
+pub mod log;
+pub mod parts;
+pub mod pow;
+pub mod root;
+pub mod trig;
+
+pub(crate) mod hw;
