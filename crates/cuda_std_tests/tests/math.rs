@@ -1,6 +1,6 @@
 //! Every mathematical function on the device, against the same code on the host.
 
-use cuda_std::launch::LaunchConfig;
+use cuda_std::launch::{LaunchConfig, Linear};
 use cuda_std_tests::{done, download, poisoned, upload};
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
 use math_kernels as k;
@@ -135,8 +135,7 @@ fn distance(a: u64, b: u64, double: bool) -> u64 {
     if x == 0.0 && y == 0.0 && a != b { u64::MAX } else { ordered(a).abs_diff(ordered(b)) }
 }
 
-type Launch =
-    fn(&Gpu, LaunchConfig, u32, &DeviceBuffer<Args>, &mut DeviceBuffer<Out>) -> GpuResult<()>;
+type Launch = fn(&Gpu, Linear, u32, &DeviceBuffer<Args>, &mut DeviceBuffer<Out>) -> GpuResult<()>;
 
 /// Compares every function of a module.
 fn compare(module: &str, names: &[(&str, &str)], host: fn(u32, Args) -> Out, launch: Launch) {

@@ -15,7 +15,7 @@ macro_rules! parts {
             r.copysign(x)
         }
 
-        /// [`round`](Self) as an integer, limited to its range; of NaN the least integer.
+        /// The same as an integer, limited to its range; of NaN the least integer.
         #[inline(always)]
         pub fn $lround(x: $t) -> i64 {
             if x.is_nan() { i64::MIN } else { $round(x) as i64 }
@@ -160,7 +160,7 @@ macro_rules! parts {
             libm::$remainder(x, y)
         }
 
-        /// [`remainder`](Self), and the low bits of the quotient with its sign.
+        /// The same, and the low bits of the quotient with its sign.
         #[inline]
         pub fn $remquo(x: $t, y: $t) -> ($t, i32) {
             libm::$remquo(x, y)

@@ -15,7 +15,7 @@ pub struct Bound {
 }
 
 macro_rules! table {
-    ($list:ident, $found:ident, $wanted:ident, ($($arg:ident),+):
+    ($list:ident, $found:ident, $wanted:ident, $args:literal, $call:ident:
      $($name:ident = $reference:expr, $ours:literal, $cuda:literal;)+) => {
         /// The bounds, by number.
         pub const $list: &[Bound] =
@@ -28,28 +28,40 @@ macro_rules! table {
 
         /// What function `op` gives.
         #[inline(always)]
-        pub fn $found(op: u32, $($arg: f32),+) -> f32 {
+        pub fn $found(op: u32, args: [f32; $args]) -> f32 {
             $(if op == $found::Op::$name as u32 {
-                return c::$name($($arg),+);
+                return $call!(args, f32, c::$name);
             })+
             f32::NAN
         }
 
         /// What it should give.
         #[inline(always)]
-        pub fn $wanted(op: u32, $($arg: f32),+) -> f64 {
+        pub fn $wanted(op: u32, args: [f32; $args]) -> f64 {
             $(if op == $found::Op::$name as u32 {
-                let reference: fn($(table!(@ $arg)),+) -> f64 = $reference;
-                return reference($($arg.into()),+);
+                return $call!(args, f64, $reference);
             })+
             f64::NAN
         }
     };
-    (@ $arg:ident) => { f64 };
+}
+
+macro_rules! unary {
+    ($args:ident, $t:ty, $f:expr) => {{
+        let f: fn($t) -> $t = $f;
+        f($args[0].into())
+    }};
+}
+
+macro_rules! binary {
+    ($args:ident, $t:ty, $f:expr) => {{
+        let f: fn($t, $t) -> $t = $f;
+        f($args[0].into(), $args[1].into())
+    }};
 }
 
 table! {
-    UNARY, found, wanted, (x):
+    UNARY, found, wanted, 1, unary:
     expf = libm::exp, 1, 1;
     exp2f = libm::exp2, 2, 2;
     exp10f = libm::exp10, 2, 2;
@@ -88,7 +100,7 @@ table! {
 }
 
 table! {
-    PAIRS, found_pair, wanted_pair, (x, y):
+    PAIRS, found_pair, wanted_pair, 2, binary:
     powf = libm::pow, 4, 4;
     atan2f = libm::atan2, 3, 3;
     hypotf = libm::hypot, 3, 3;
@@ -145,7 +157,7 @@ impl Worst {
 #[inline(always)]
 pub fn survey(op: u32, bits: u32, worst: Worst) -> Worst {
     let x = f32::from_bits(bits);
-    let (distance, error) = error(found(op, x), wanted(op, x));
+    let (distance, error) = error(found(op, [x]), wanted(op, [x]));
     worst.or(u64::from(distance) << 32 | u64::from(bits), error)
 }
 
@@ -173,8 +185,8 @@ pub fn run_pairs(
     mut out: DisjointSlice<[u64; 2]>,
 ) {
     if let Some(out) = out.get_mut(index) {
-        let [x, y] = pairs[index.get()];
-        let (distance, error) = error(found_pair(op, x, y), wanted_pair(op, x, y));
+        let pair = pairs[index.get()];
+        let (distance, error) = error(found_pair(op, pair), wanted_pair(op, pair));
         *out = [distance.into(), error.to_bits().into()];
     }
 }
