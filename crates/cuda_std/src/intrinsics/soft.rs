@@ -73,7 +73,7 @@ impl Exact {
             negative: self.negative != other.negative,
             mantissa: shifted / other.mantissa,
             exponent: self.exponent - other.exponent - 70,
-            inexact: shifted % other.mantissa != 0,
+            inexact: !shifted.is_multiple_of(other.mantissa),
         }
     }
 

@@ -3,6 +3,19 @@
 //! Plain scalar Rust, which runs on the host as well. Each function's doc has its largest error in
 //! ulp: the distance of the result to the correctly rounded one, over all arguments for f32.
 
+#![allow(
+    clippy::approx_constant,
+    clippy::excessive_precision,
+    reason = "constants are the leading parts of sums, or fits"
+)]
+#![allow(
+    clippy::manual_clamp,
+    clippy::manual_range_contains,
+    clippy::neg_cmp_op_on_partial_ord,
+    reason = "the comparisons say what becomes of NaN"
+)]
+#![allow(clippy::precedence, reason = "shifts before masks")]
+
 pub mod atrig;
 pub mod bessel;
 pub mod double;
