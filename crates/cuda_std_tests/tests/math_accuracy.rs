@@ -46,7 +46,7 @@ fn floats_keep_their_bounds_on_the_host() {
 #[test]
 fn special_floats_are_right() {
     let tiny = [1, 2, 0x0080_0000, 0x0080_0001, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0];
-    let common = [1.0f32, 0.5, 2.0, 1.5, 1e-10, 1e10, 16_777_216.0, 88.72284, 88.722_84, 0.25];
+    let common = [1.0f32, 0.5, 2.0, 1.5, 1e-10, 1e10, 16_777_216.0, 88.722_84, 0.25, 2.5, 3.5];
     let all = tiny.into_iter().chain(common.map(f32::to_bits));
     let all: Vec<u32> = all.flat_map(|bits| [bits, bits | 1 << 31]).collect();
     for (op, bound) in UNARY.iter().enumerate() {

@@ -52,14 +52,14 @@ fn small_gamma(x: f32) -> f32 {
     // Γ(1+t) times (t+1)…(x-1), or over x…t.
     let mut product = 1.0;
     let mut z = x;
-    while z > 1.5 {
+    while z - t > 1.5 {
         z -= 1.0;
         product = mul(product, z);
     }
-    if x > 0.5 {
+    if k > 0.5 {
         return product / r;
     }
-    while z < -0.5 {
+    while z - t < -0.5 {
         product = mul(product, z);
         z += 1.0;
     }
