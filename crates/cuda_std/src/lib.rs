@@ -28,6 +28,7 @@
 )]
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
 
+pub mod access;
 pub mod arch;
 pub mod atomic;
 pub mod block;

@@ -1,7 +1,8 @@
-//! Two or four values that are loaded and stored together.
+//! Two, four or eight values that are loaded and stored together.
 
 use bytemuck::{Pod, Zeroable};
 use core::ops::{Index, IndexMut};
+use half::{bf16, f16};
 
 /// Four values of `T`, aligned so that one instruction (`ld.global.v4`) moves them all: to four
 /// times the size of `T`, at most 16 bytes.
@@ -134,10 +135,83 @@ impl<T: Element> From<[T; 2]> for Vec2<T> {
     }
 }
 
+impl<T: Element> Index<usize> for Vec2<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &T {
+        [&self.x, &self.y][index]
+    }
+}
+
+impl<T: Element> IndexMut<usize> for Vec2<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        [&mut self.x, &mut self.y][index]
+    }
+}
+
 // SAFETY: two plain values and nothing between or behind them; zero is a value of each.
 unsafe impl<T: Element> Zeroable for Vec2<T> {}
-// SAFETY: as above; the size is twice `T`'s, which is the alignment (checked below).
+// SAFETY: as above; the size is twice `T`'s, a multiple of the alignment (checked below).
 unsafe impl<T: Element> Pod for Vec2<T> {}
+
+/// Eight values of `T`, aligned to eight times the size of `T`, at most 16 bytes: one instruction
+/// moves eight bytes or halves, and each 16 bytes of larger values.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Vec8<T: Element> {
+    values: [T; 8],
+    align: [T::Align8; 0],
+}
+
+impl<T: Element> Vec8<T> {
+    /// Eight times the same value.
+    #[inline(always)]
+    pub const fn splat(value: T) -> Self {
+        Self { values: [value; 8], align: [] }
+    }
+
+    /// The eight values as an array.
+    #[inline(always)]
+    pub const fn to_array(self) -> [T; 8] {
+        self.values
+    }
+
+    /// Each value through `f`.
+    #[inline(always)]
+    pub fn map<U: Element>(self, f: impl FnMut(T) -> U) -> Vec8<U> {
+        Vec8::from(self.values.map(f))
+    }
+}
+
+impl<T: Element> From<[T; 8]> for Vec8<T> {
+    #[inline(always)]
+    fn from(values: [T; 8]) -> Self {
+        Self { values, align: [] }
+    }
+}
+
+impl<T: Element> Index<usize> for Vec8<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &T {
+        &self.values[index]
+    }
+}
+
+impl<T: Element> IndexMut<usize> for Vec8<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.values[index]
+    }
+}
+
+// SAFETY: eight plain values and nothing between or behind them; zero is a value of each.
+unsafe impl<T: Element> Zeroable for Vec8<T> {}
+// SAFETY: as above; the size is eight times `T`'s, a multiple of the alignment (checked below).
+unsafe impl<T: Element> Pod for Vec8<T> {}
 
 /// The vector of `N` values of a type: [`Vec2`] or [`Vec4`].
 ///
@@ -185,22 +259,31 @@ unsafe impl<T: Element> Lanes<4> for T {
     }
 }
 
-/// A number that [`Vec2`] and [`Vec4`] hold.
+/// A number that [`Vec2`], [`Vec4`] and [`Vec8`] hold.
 pub trait Element: Pod + Default + PartialEq + sealed::Sealed {
-    /// A type without a size that has the alignment of four values.
-    #[doc(hidden)]
-    type Align: Copy + core::fmt::Debug + Default + PartialEq + 'static;
     /// A type without a size that has the alignment of two values.
     #[doc(hidden)]
     type Align2: Copy + core::fmt::Debug + Default + PartialEq + 'static;
+    /// A type without a size that has the alignment of four values.
+    #[doc(hidden)]
+    type Align: Copy + core::fmt::Debug + Default + PartialEq + 'static;
+    /// A type without a size that has the alignment of eight values.
+    #[doc(hidden)]
+    type Align8: Copy + core::fmt::Debug + Default + PartialEq + 'static;
+}
+
+/// [`Vec2`], [`Vec4`] or [`Vec8`].
+pub trait Vector: Pod + sealed::Sealed {
+    /// What it holds.
+    type Element: Element;
 }
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// Declares types without a size, of an alignment.
-macro_rules! aligns {
+/// Types without size, of an alignment.
+macro_rules! alignments {
     ($($align:ident = $bytes:literal;)*) => {$(
         #[doc(hidden)]
         #[repr(align($bytes))]
@@ -209,35 +292,66 @@ macro_rules! aligns {
     )*};
 }
 
-aligns! {
+alignments! {
     Align2 = 2;
     Align4 = 4;
     Align8 = 8;
     Align16 = 16;
 }
 
-/// The elements, with the alignments of two and of four.
+/// Declares elements, by the alignment of two, four and eight of them.
 macro_rules! elements {
-    ($($align2:ident $align4:ident: $($element:ty)*;)*) => {$($(
+    ($($two:ident $four:ident $eight:ident: $($element:ty)*;)*) => {$($(
         impl sealed::Sealed for $element {}
         impl Element for $element {
-            type Align = $align4;
-            type Align2 = $align2;
+            type Align2 = $two;
+            type Align = $four;
+            type Align8 = $eight;
         }
-        const _: () = assert!(size_of::<Vec4<$element>>() == 4 * size_of::<$element>());
         const _: () = assert!(size_of::<Vec2<$element>>() == 2 * size_of::<$element>());
+        const _: () = assert!(size_of::<Vec4<$element>>() == 4 * size_of::<$element>());
+        const _: () = assert!(size_of::<Vec8<$element>>() == 8 * size_of::<$element>());
     )*)*};
 }
 
 elements! {
-    Align2 Align4: u8 i8;
-    Align4 Align8: u16 i16;
-    Align8 Align16: u32 i32 f32;
-    Align16 Align16: u64 i64 f64;
+    Align2 Align4 Align8: u8 i8;
+    Align4 Align8 Align16: u16 i16 f16 bf16;
+    Align8 Align16 Align16: u32 i32 f32;
+    Align16 Align16 Align16: u64 i64 f64;
 }
 
+/// Declares vectors.
+macro_rules! vectors {
+    ($($vector:ident)*) => {$(
+        impl<T: Element> sealed::Sealed for $vector<T> {}
+        impl<T: Element> Vector for $vector<T> {
+            type Element = T;
+        }
+    )*};
+}
+
+vectors!(Vec2 Vec4 Vec8);
+
 /// Splits a slice into the values before the first aligned place, whole vectors, and the rest. The
-/// first and the last part have at most three values if the slice is as aligned as `T` alone asks.
+/// first and the last part have fewer values than a vector if the slice is as aligned as `T` alone
+/// asks.
+///
+/// ```
+/// use cuda_std::vector::{Vec8, split};
+///
+/// let data: Vec<u8> = (0..100).collect();
+/// let (head, body, tail) = split::<Vec8<u8>>(&data);
+/// assert_eq!(head.len() + 8 * body.len() + tail.len(), 100);
+/// assert_eq!(usize::from(body[0][0]), head.len());
+/// ```
+#[inline(always)]
+pub fn split<V: Vector>(values: &[V::Element]) -> (&[V::Element], &[V], &[V::Element]) {
+    // SAFETY: a vector is values of its element and nothing else, and both are plain data.
+    unsafe { values.align_to::<V>() }
+}
+
+/// [`split`] into vectors of four.
 ///
 /// ```
 /// use cuda_std::vector::split_vectors;
@@ -250,8 +364,56 @@ elements! {
 /// ```
 #[inline(always)]
 pub fn split_vectors<T: Element>(values: &[T]) -> (&[T], &[Vec4<T>], &[T]) {
-    // SAFETY: a `Vec4` is four values of `T`, and both are plain data.
-    unsafe { values.align_to::<Vec4<T>>() }
+    split(values)
+}
+
+/// The values as vectors, if the slice begins at an aligned place and ends with a whole vector.
+///
+/// Device buffers begin at a multiple of 256 bytes: a buffer's own slice, checked once here, is then
+/// read 16 bytes at a time.
+///
+/// ```
+/// use cuda_std::vector::{Vec4, whole};
+///
+/// let data: Vec<Vec4<f32>> = vec![Vec4::splat(1.0); 3];
+/// let values: &[f32] = bytemuck::cast_slice(&data);
+/// assert_eq!(whole::<Vec4<f32>>(values).map(<[_]>::len), Some(3));
+/// assert_eq!(whole::<Vec4<f32>>(&values[1..5]), None);
+/// assert_eq!(whole::<Vec4<f32>>(&values[..5]), None);
+/// ```
+#[inline(always)]
+pub fn whole<V: Vector>(values: &[V::Element]) -> Option<&[V]> {
+    let per_vector = size_of::<V>() / size_of::<V::Element>();
+    let (pointer, len) = (values.as_ptr().cast::<V>(), values.len());
+    if !pointer.is_aligned() || !len.is_multiple_of(per_vector) {
+        return None;
+    }
+    // SAFETY: aligned, and whole vectors of the slice's own plain values.
+    Some(unsafe { core::slice::from_raw_parts(pointer, len / per_vector) })
+}
+
+/// The values as vectors, without a test.
+///
+/// # Safety
+/// The slice begins at an address that is aligned for `V`, and its length is a multiple of the
+/// vector's.
+#[inline(always)]
+pub unsafe fn assume_whole<V: Vector>(values: &[V::Element]) -> &[V] {
+    let per_vector = size_of::<V>() / size_of::<V::Element>();
+    // SAFETY: the caller's promise; a vector is values of its element and nothing else.
+    unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), values.len() / per_vector) }
+}
+
+/// The same slice, of which the compiler knows that it begins at a multiple of `BYTES`.
+///
+/// # Safety
+/// It does, and `BYTES` is a power of two.
+#[inline(always)]
+pub unsafe fn assume_aligned<const BYTES: usize, T>(values: &[T]) -> &[T] {
+    let address = values.as_ptr().addr();
+    // SAFETY: the caller's promise.
+    unsafe { core::hint::assert_unchecked(address & (BYTES - 1) == 0) };
+    values
 }
 
 #[cfg(test)]
@@ -264,6 +426,10 @@ mod tests {
         assert_eq!(align_of::<Vec4<u16>>(), 8);
         assert_eq!(align_of::<Vec4<f32>>(), 16);
         assert_eq!((align_of::<Vec4<f64>>(), size_of::<Vec4<f64>>()), (16, 32));
+        assert_eq!([align_of::<Vec2<u8>>(), align_of::<Vec2<f16>>()], [2, 4]);
+        assert_eq!([align_of::<Vec2<f32>>(), align_of::<Vec2<f64>>()], [8, 16]);
+        assert_eq!([align_of::<Vec8<u8>>(), align_of::<Vec8<bf16>>()], [8, 16]);
+        assert_eq!((align_of::<Vec8<f32>>(), size_of::<Vec8<f32>>()), (16, 32));
     }
 
     #[test]
@@ -273,6 +439,30 @@ mod tests {
         assert_eq!([v[0], v[1], v[2], v[3]], [1, 2, 13, 4]);
         assert_eq!(v.map(|value| value as f32).to_array(), [1.0, 2.0, 13.0, 4.0]);
         assert_eq!(Vec4::splat(7u8), Vec4::new(7, 7, 7, 7));
+        let mut v = Vec2::from([1u16, 2]);
+        v[1] *= 3;
+        assert_eq!((v[0], v.map(u32::from).to_array(), Vec2::splat(5i8).y), (1, [1, 6], 5));
+        let mut v = Vec8::from([1u8, 2, 3, 4, 5, 6, 7, 8]);
+        v[7] += 1;
+        assert_eq!((v[0], v.map(|x| x as f32)[7], Vec8::splat(2u64)[3]), (1, 9.0, 2));
+    }
+
+    #[test]
+    fn slices_become_vectors_only_where_they_are_whole() {
+        let aligned = [Vec8::from([0u16, 1, 2, 3, 4, 5, 6, 7]); 4];
+        let data: &[u16] = bytemuck::cast_slice(&aligned);
+        assert_eq!(whole::<Vec8<u16>>(data), Some(&aligned[..]));
+        assert_eq!(whole::<Vec8<u16>>(&data[8..16]), Some(&aligned[1..2]));
+        assert_eq!(
+            (whole::<Vec8<u16>>(&data[1..9]), whole::<Vec2<u16>>(&data[1..9])),
+            (None, None)
+        );
+        assert_eq!(whole::<Vec2<u16>>(&data[..3]), None);
+        assert_eq!(whole::<Vec2<u16>>(&data[2..2]), Some(&[][..]));
+        // SAFETY: the array is aligned to 16 bytes.
+        let (vectors, same) =
+            unsafe { (assume_whole::<Vec4<u16>>(data), assume_aligned::<16, _>(data)) };
+        assert_eq!((vectors[1].x, vectors.len(), same), (4, 8, data));
     }
 
     #[test]

@@ -2,20 +2,14 @@
 
 mod compiled;
 
+use cuda_builder::NvvmArch;
 use std::sync::LazyLock;
 
-/// The PTX without line numbers and comments.
-static PTX: LazyLock<String> = LazyLock::new(|| {
-    let is_code = |line: &&str| !line.starts_with("//") && !line.starts_with(".loc");
-    compiled::PTX.lines().map(str::trim).filter(is_code).collect::<Vec<_>>().join("\n")
-});
+/// The PTX of the basic kernels.
+static PTX: LazyLock<String> = LazyLock::new(|| compiled::ptx("basics", NvvmArch::Compute90a));
 
-/// The lines of a kernel's body.
 fn kernel(name: &str) -> Vec<&'static str> {
-    let start = format!(".visible .entry {name}(");
-    let mut lines = PTX.lines().skip_while(|line| *line != start);
-    assert!(lines.next().is_some(), "no kernel `{name}`");
-    lines.take_while(|line| *line != "}").collect()
+    compiled::kernel(&PTX, name)
 }
 
 fn count(name: &str, instruction: &str) -> usize {

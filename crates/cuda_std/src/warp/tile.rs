@@ -1,6 +1,7 @@
 //! A warp, and its tiles of fewer lanes.
 
 use super::{Bits, Coalesced, Number, Plain};
+use crate::block::Block;
 use core::marker::PhantomData;
 use cuda_std_macros::gpu_only;
 
@@ -74,6 +75,21 @@ impl Warp {
             "a warp needs all its lanes: the block's number of threads is a multiple of 32"
         );
         // SAFETY: just checked.
+        unsafe { Self::assume_full() }
+    }
+
+    /// The warp of the calling thread of a block whose contract says its number of threads, a
+    /// multiple of 32: that is checked when the kernel is compiled. All lanes call this together.
+    #[inline(always)]
+    pub fn of<const X: usize, const Y: usize, const Z: usize>(_block: &Block<X, Y, Z>) -> Self {
+        const {
+            let threads = Block::<X, Y, Z>::THREADS;
+            assert!(
+                threads.is_multiple_of(32),
+                "a warp needs all its lanes: the block's number of threads is a multiple of 32"
+            );
+        }
+        // SAFETY: just checked; a `Block` says what the launch has.
         unsafe { Self::assume_full() }
     }
 

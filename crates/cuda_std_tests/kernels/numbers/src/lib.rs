@@ -4,6 +4,7 @@
 
 #![allow(missing_docs)]
 
+pub mod access;
 pub mod bytes;
 pub mod halves;
 pub mod random;
