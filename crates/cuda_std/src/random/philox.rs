@@ -12,19 +12,45 @@ const ROUNDS: u32 = 10;
 /// The method and the constants are those of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel
 /// random numbers: as easy as 1, 2, 3", 2011.
 #[inline(always)]
-pub const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    const MULTIPLIERS: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
+pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
     const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
     let ([mut c0, mut c1, mut c2, mut c3], [mut k0, mut k1]) = (counter, key);
-    let mut round = 0;
-    while round < ROUNDS {
-        let (p0, p1) = (MULTIPLIERS[0] * c0 as u64, MULTIPLIERS[1] * c2 as u64);
-        (c0, c2) = ((p1 >> 32) as u32 ^ c1 ^ k0, (p0 >> 32) as u32 ^ c3 ^ k1);
-        (c1, c3) = (p1 as u32, p0 as u32);
+    for _ in 0..ROUNDS {
+        let ((low0, high0), (low1, high1)) =
+            (product(MULTIPLIERS[0], c0), product(MULTIPLIERS[1], c2));
+        (c0, c1, c2, c3) = (high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0);
         (k0, k1) = (k0.wrapping_add(WEYL[0]), k1.wrapping_add(WEYL[1]));
-        round += 1;
     }
     [c0, c1, c2, c3]
+}
+
+/// The lower and the upper half of a product: one instruction. LLVM, left to itself, computes all
+/// rounds in 64 bits, where a product is several.
+#[inline(always)]
+fn product(a: u32, b: u32) -> (u32, u32) {
+    #[cfg(target_os = "cuda")]
+    {
+        let (low, high);
+        // SAFETY: arithmetic on registers has no precondition.
+        unsafe {
+            core::arch::asm!(
+                "{{ .reg .b64 product; mul.wide.u32 product, {a}, {b};",
+                "mov.b64 {{{low}, {high}}}, product; }}",
+                a = in(reg32) a,
+                b = in(reg32) b,
+                low = out(reg32) low,
+                high = out(reg32) high,
+                options(pure, nomem, nostack),
+            );
+        }
+        (low, high)
+    }
+    #[cfg(not(target_os = "cuda"))]
+    {
+        let product = u64::from(a) * u64::from(b);
+        (product as u32, (product >> 32) as u32)
+    }
 }
 
 /// Philox4x32-10 as a generator: 2^64 sequences for each seed, of 2^64 words each.
@@ -71,7 +97,7 @@ impl Philox {
 
     /// Skips `words` calls of `next_u32`, in constant time.
     #[inline(always)]
-    pub const fn skip(&mut self, words: u64) {
+    pub fn skip(&mut self, words: u64) {
         self.position = self.position.wrapping_add(words);
         if !self.position.is_multiple_of(4) {
             self.block = self.compute();
@@ -82,7 +108,7 @@ impl Philox {
     ///
     /// What is left of a block that has been begun is skipped.
     #[inline(always)]
-    pub const fn next_block(&mut self) -> [u32; 4] {
+    pub fn next_block(&mut self) -> [u32; 4] {
         self.position = self.position.wrapping_add(3) & !3;
         let block = self.compute();
         self.position = self.position.wrapping_add(4);
@@ -91,7 +117,7 @@ impl Philox {
 
     /// The block in which the position lies.
     #[inline(always)]
-    const fn compute(&self) -> [u32; 4] {
+    fn compute(&self) -> [u32; 4] {
         let (block, sequence, seed) = (self.position / 4, self.sequence, self.seed);
         let counter =
             [block as u32, (block >> 32) as u32, sequence as u32, (sequence >> 32) as u32];
@@ -99,7 +125,7 @@ impl Philox {
     }
 
     #[inline(always)]
-    const fn word(&mut self) -> u32 {
+    fn word(&mut self) -> u32 {
         let place = self.position % 4;
         if place == 0 {
             self.block = self.compute();
