@@ -1,6 +1,7 @@
 //! Warps, tiles and coalesced groups, against plain loops over the lanes.
 
-use cuda_std::launch::{LaunchConfig, Linear};
+use cuda_std::launch::{Grid1, LaunchConfig, Linear};
+use cuda_std::{bf16, f16};
 use cuda_std_tests::{done, download, error_of, fails, on_gpu, poisoned, upload};
 use ferrowarp::{DeviceBuffer, GpuResult};
 use warp_kernels::{Affine, Pixel, groups, movers, tiles};
@@ -320,6 +321,44 @@ fn one_instruction_and_a_butterfly() {
 }
 
 #[test]
+fn a_block_with_a_contract_has_warps() {
+    let mut sums = upload(gpu(), &[0u32; 64]);
+    done(tiles::of_a_block::launch(gpu(), Grid1::new(1), &mut sums));
+    let expected = |t: u32| if t < 32 { (0..32).sum::<u32>() } else { (32..64).sum() };
+    assert_eq!(download(&sums), (0..64).map(expected).collect::<Vec<u32>>());
+}
+
+/// The rows of `sums_of_f16` and `sums_of_bf16` for 64 small integers: every sum is exact.
+fn rows_of_halves(bits: impl Fn(f32) -> u16) -> Vec<u16> {
+    let x = |t: usize| small(t);
+    let sum = |t: usize| (t / 32 * 32..t / 32 * 32 + 32).map(x).sum::<f32>();
+    let tile = |t: usize| (t / 4 * 4..t / 4 * 4 + 4).map(x);
+    let rows = [
+        (0..64).map(sum).collect::<Vec<_>>(),
+        (0..64).map(|t| tile(t).fold(f32::MAX, f32::min)).collect(),
+        (0..64).map(|t| tile(t).fold(f32::MIN, f32::max)).collect(),
+    ];
+    rows.concat().into_iter().map(bits).collect()
+}
+
+/// A small integer; the sums of 32 have at most 8 bits.
+fn small(t: usize) -> f32 {
+    (t * 7 % 11) as f32 - 5.0
+}
+
+#[test]
+fn halves_are_summed_and_compared() {
+    let x: Vec<f16> = (0..64).map(|t| f16::from_f32(small(t))).collect();
+    let mut out = poisoned(gpu(), 192);
+    done(tiles::sums_of_f16::launch(gpu(), Linear::new(2, 32), &upload(gpu(), &x), &mut out));
+    assert_eq!(download(&out), rows_of_halves(|x| f16::from_f32(x).to_bits()));
+    let x: Vec<bf16> = (0..64).map(|t| bf16::from_f32(small(t))).collect();
+    let mut out = poisoned(gpu(), 192);
+    done(tiles::sums_of_bf16::launch(gpu(), Linear::new(2, 32), &upload(gpu(), &x), &mut out));
+    assert_eq!(download(&out), rows_of_halves(|x| bf16::from_f32(x).to_bits()));
+}
+
+#[test]
 fn a_block_that_is_no_multiple_of_32_is_refused() {
     let mut out = poisoned(gpu(), 64);
     done(tiles::needs_whole_warps::launch(gpu(), Linear::new(1, 64), &mut out));
@@ -333,5 +372,24 @@ fn a_block_that_is_no_multiple_of_32_is_refused() {
 fn a_warp_that_lacks_lanes() {
     let mut out = poisoned(gpu(), 64);
     let launched = tiles::needs_whole_warps::launch(gpu(), Linear::new(1, 48), &mut out);
+    fails(launched.and_then(|()| gpu().synchronize()));
+}
+
+#[test]
+fn lanes_that_stay_away_are_reported() {
+    // A GPU hangs.
+    if !on_gpu() {
+        let error = error_of("lanes_stay_away");
+        assert!(error.contains("not_all_lanes"), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn lanes_stay_away() {
+    let mut out = poisoned(gpu(), 32);
+    done(tiles::not_all_lanes::launch(gpu(), Linear::new(1, 32), 32, &mut out));
+    assert_eq!(download(&out), [32; 32]);
+    let launched = tiles::not_all_lanes::launch(gpu(), Linear::new(1, 32), 7, &mut out);
     fails(launched.and_then(|()| gpu().synchronize()));
 }

@@ -1,8 +1,9 @@
 //! Every function of a tile, for each size. Blocks are whole warps, `x` has a number for each thread.
 
 use crate::{Affine, Rows};
+use cuda_std::bf16;
 use cuda_std::prelude::*;
-use cuda_std::warp::{Lanes, Tile, TileSize, Warp};
+use cuda_std::warp::{Lanes, Number, Tile, TileSize, Warp};
 
 /// Rows that [`everything`] writes.
 pub const ROWS: usize = 50;
@@ -162,5 +163,47 @@ pub fn one_butterfly(index: ThreadIndex, x: &[f32], mut out: DisjointSlice<f32>)
     let sum = unsafe { Warp::assume_full() }.sum(value);
     if let Some(out) = out.get_mut(index) {
         *out = sum;
+    }
+}
+
+/// The warp of a block whose contract says its size: nothing is tested when the kernel runs.
+#[kernel]
+pub fn of_a_block(block: Block<16, 4>, sums: AtomicSlice<u32>) {
+    let warp = Warp::of(&block);
+    let sum = warp.sum(block.thread() as u32);
+    sums.store(block.thread(), sum, Relaxed);
+}
+
+/// Sums, smallest and largest of halves: three rows of bits.
+fn of_halves<T: Number>(value: T, bits: impl Fn(T) -> u16) -> [u16; 3] {
+    let (warp, tile) = (Warp::current(), Warp::current().tile::<4>());
+    [warp.sum(value), tile.min(value), tile.max(value)].map(bits)
+}
+
+#[kernel]
+pub fn sums_of_f16(index: ThreadIndex, x: &[f16], mut out: DisjointSlice<u16>) {
+    for (k, bits) in of_halves(x[index.get()], f16::to_bits).into_iter().enumerate() {
+        *out.get_mut(index.stride(k)).expect("room for a row") = bits;
+    }
+}
+
+#[kernel]
+pub fn sums_of_bf16(index: ThreadIndex, x: &[bf16], mut out: DisjointSlice<u16>) {
+    for (k, bits) in of_halves(x[index.get()], bf16::to_bits).into_iter().enumerate() {
+        *out.get_mut(index.stride(k)).expect("room for a row") = bits;
+    }
+}
+
+/// Some lanes stay away from a sum.
+#[kernel]
+pub fn not_all_lanes(index: ThreadIndex, lanes: u32, mut out: DisjointSlice<u32>) {
+    let warp = Warp::current();
+    if let Some(out) = out.get_mut(index) {
+        *out = 0;
+        if warp.thread_rank() < lanes {
+            *out = warp.sum(1u32);
+        }
+        // The others have not ended: they wait here.
+        warp.sync();
     }
 }
