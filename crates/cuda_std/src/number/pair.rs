@@ -1,5 +1,6 @@
 //! Two numbers of 16 bits in one register.
 
+use super::scalar::clamp;
 use super::{Half, bf16, f16, instruction};
 use bytemuck::{Pod, Zeroable};
 use core::fmt;
@@ -146,14 +147,12 @@ macro_rules! pairs {
                 ))
             }
 
-            /// The nearest to two values; beyond the largest, the largest.
+            /// The nearest to two values; beyond the largest, the largest. Five instructions: see
+            /// [`Half::saturating`].
             #[inline(always)]
             pub fn saturating(low: f32, high: f32) -> Self {
-                Self(instruction!(
-                    concat!("cvt.rn.satfinite.", $format, ".f32"),
-                    reg32 u32: reg32 high, reg32 low;
-                    Self::new($half::saturating(low), $half::saturating(high)).0
-                ))
+                let max = $half::MAX.widen();
+                Self::nearest(clamp(low, max), clamp(high, max))
             }
 
             /// The nearest to two values, and 0 where one is negative.

@@ -31,7 +31,8 @@ pub trait Half: Copy + sealed::Sealed {
     /// `value` rounded towards zero.
     fn toward_zero(value: f32) -> Self;
 
-    /// The nearest to `value`; beyond the largest, and for infinity, the largest.
+    /// The nearest to `value`; beyond the largest, and for infinity, the largest. Three instructions:
+    /// the single one needs PTX of a later version than the compiler writes.
     fn saturating(value: f32) -> Self;
 
     /// The nearest to `value`, and 0 where that is negative.
@@ -183,10 +184,7 @@ macro_rules! halves {
 
             #[inline(always)]
             fn saturating(value: f32) -> Self {
-                Self::from_bits(instruction!(
-                    concat!("cvt.rn.satfinite.", $format, ".f32"), reg16 u16: reg32 value;
-                    Format::$soft.narrow(value.into(), Rounding::Nearest, Overflow::Largest)
-                ))
+                Self::nearest(clamp(value, Self::MAX.widen()))
             }
 
             #[inline(always)]
@@ -364,6 +362,20 @@ macro_rules! halves {
 halves! {
     f16, "f16", F16, "ex2.approx.";
     bf16, "bf16", BF16, "ex2.approx.ftz.";
+}
+
+/// `value` between `-max` and `max`; NaN stays NaN.
+#[inline(always)]
+pub(super) fn clamp(value: f32, max: f32) -> f32 {
+    let value =
+        instruction!("min.NaN.f32", reg32 f32: reg32 value, reg32 max; pick_nan(value, max, false));
+    instruction!("max.NaN.f32", reg32 f32: reg32 value, reg32 -max; pick_nan(value, -max, true))
+}
+
+/// The smaller or larger of two numbers, or NaN if the first is.
+#[cfg(not(target_os = "cuda"))]
+fn pick_nan(value: f32, limit: f32, larger: bool) -> f32 {
+    if value.is_nan() { value } else { pick(value.into(), limit.into(), larger) as f32 }
 }
 
 /// `value` rounded towards negative infinity. (There is no such instruction for [`bf16`].)
