@@ -122,6 +122,19 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
+impl<T: Copy> Matrix<'_, T> {
+    /// The element at `row` and `column`, or `outside`: what a tile past the edge is padded with.
+    #[inline(always)]
+    pub fn get_or(&self, row: usize, column: usize, outside: T) -> T {
+        if row < self.rows && column < self.cols {
+            // SAFETY: inside the slice.
+            unsafe { *self.ptr.add(row * self.pitch + column) }
+        } else {
+            outside
+        }
+    }
+}
+
 impl<T> Index<(usize, usize)> for Matrix<'_, T> {
     type Output = T;
 
@@ -293,6 +306,9 @@ mod tests {
         assert_eq!(matrix.row(1), [4, 5, 6, 7]);
         assert_eq!(matrix.column(3).iter().copied().collect::<Vec<_>>(), [3, 7, 11]);
         assert_eq!((matrix[(2, 1)], matrix.get(2, 4), matrix.get(3, 0)), (9, None, None));
+        let padded =
+            [(2, 3), (2, 4), (3, 0), (usize::MAX, 0)].map(|(i, j)| matrix.get_or(i, j, 77));
+        assert_eq!(padded, [11, 77, 77, 77]);
         let pitched = Matrix::with_pitch(&VALUES[..11], 3, 3, 4);
         assert_eq!(pitched.row(2), [8, 9, 10]);
         assert_eq!(pitched.column(2).into_iter().sum::<u32>(), 2 + 6 + 10);

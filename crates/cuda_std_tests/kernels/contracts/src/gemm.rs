@@ -131,9 +131,8 @@ pub fn tiled_views(
     let mut sum = 0.0;
     for step in 0..k.div_ceil(TILE) {
         let first = step * TILE;
-        let or_zero = |value: Option<&f32>| value.copied().unwrap_or(0.0);
-        left.fill(&block, |(i, j)| or_zero(a.get(top_row + i, first + j)));
-        right.fill(&block, |(i, j)| or_zero(b.get(first + i, left_column + j)));
+        left.fill(&block, |(i, j)| a.get_or(top_row + i, first + j, 0.0));
+        right.fill(&block, |(i, j)| b.get_or(first + i, left_column + j, 0.0));
         let (l, r) = block.sync((left, right));
         for i in 0..TILE {
             sum += l[y][i] * r[i][x];
