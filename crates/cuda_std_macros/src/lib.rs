@@ -16,18 +16,55 @@ use proc_macro::TokenStream;
 ///
 /// | parameter | what the launcher takes |
 /// |---|---|
-/// | `ThreadIndex` or `ThreadIndex2` (at most one) | nothing; the launch must be 1-D or 2-D |
-/// | `Block<X, Y, Z>` (at most one) | nothing; the launch must have blocks of that shape |
-/// | `Shared<[T; N]>` and other layouts, `Shared<[T]>` | nothing; the entry makes the array |
+/// | `ThreadIndex`, `ThreadIndex2` or `ThreadIndex3` (at most one) | nothing; the grid has one, two or three dimensions |
+/// | `Block<X, Y, Z>` (at most one), `Shared<…>` | nothing; the token fixes the block |
 /// | `&[T]` | `&impl DeviceRead<T>`: a reference to a device buffer |
 /// | `&T` | `&impl DeviceReadOne<T>`: a reference to one value on the device |
-/// | `DisjointSlice<T>`, `AtomicSlice<T>` | `&mut impl DeviceWrite<T>` |
+/// | `DisjointSlice<T>`, `DisjointVectors<T, N>`, `DisjointChunks<T, N>`, `AtomicSlice<T>` | `&mut impl DeviceWrite<T>` |
 /// | `DisjointGrid<T>` | `&mut impl DeviceWriteGrid<T>` |
+/// | `DisjointPitched<T>` | `&mut impl DeviceWritePitched<T>` |
+/// | `DisjointVolume<T>` | `&mut impl DeviceWriteVolume<T>` |
 /// | `*const T`, `*mut T` (only in an `unsafe fn`) | `DevicePtr<T>` |
 /// | any other type | the value itself; it must be `bytemuck::NoUninit` |
 ///
 /// The types are recognised by the last word of their path, so an alias of `DisjointSlice` is not.
-/// A kernel has no generic parameters, no `self`, no `&mut` and returns nothing.
+/// A kernel has no `self`, no `&mut` and returns nothing.
+///
+/// # Contract
+///
+/// `#[kernel(block = 256)]` fixes the block: the launch then takes a number of blocks. The other
+/// demands are `max_threads`, `min_blocks`, `max_registers`, `cluster`, `cooperative` and
+/// `dynamic_shared`; `cuda_std::contract` says what each means.
+///
+/// # Instances
+///
+/// A generic kernel lists its instances: `#[kernel(f32, f64)]` for one parameter,
+/// `#[kernel((f32, Sum), (i32, Max))]` for several; a constant parameter takes a literal or a block.
+/// Each becomes an entry of its own, `axpy_f32`. Beside the function then stands a type of its name in
+/// place of the module: `axpy::<f32>::launch`, `axpy::<f32>::KERNEL`. The contract may use the
+/// parameters.
+///
+/// ```
+/// use cuda_std::prelude::*;
+///
+/// #[kernel((f32, 4), (f64, 2), block = 256 / N)]
+/// pub fn sums<T: Copy + core::ops::AddAssign, const N: usize>(
+///     index: ThreadIndex,
+///     x: &[[T; N]],
+///     mut out: DisjointSlice<T>,
+/// ) {
+///     if let Some(out) = out.get_mut(index) {
+///         for value in x[index.get()] {
+///             *out += value;
+///         }
+///     }
+/// }
+///
+/// # fn main() {
+/// assert_eq!(sums::<f64, 2>::KERNEL.name, "sums_f64_2");
+/// assert_eq!(sums::<f64, 2>::KERNEL.contract.threads(), Some(128));
+/// # }
+/// ```
 ///
 /// # Example
 ///
