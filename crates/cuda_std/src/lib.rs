@@ -24,14 +24,18 @@
 #![cfg_attr(target_os = "cuda", no_std)]
 #![cfg_attr(
     target_os = "cuda",
-    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
+    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, linkage, stdarch_nvptx)
 )]
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
+
+extern crate alloc;
 
 pub mod access;
 pub mod arch;
 pub mod atomic;
 pub mod block;
+#[cfg(target_os = "cuda")]
+mod builtins;
 pub mod contract;
 pub mod disjoint;
 pub mod float;
@@ -40,10 +44,13 @@ pub mod intrinsics;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
 pub mod math;
+pub mod mem;
+pub mod misc;
 pub mod number;
 #[cfg(all(target_os = "cuda", feature = "panic-handler"))]
 mod panic;
 pub mod prelude;
+pub mod ptr;
 pub mod random;
 pub mod shared;
 pub mod thread;
@@ -53,6 +60,6 @@ pub mod warp;
 
 pub use float::{FloatExt, GpuFloat};
 
-pub use cuda_std_macros::{gpu_only, kernel, shared_array};
+pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel, shared_array};
 pub use glam;
 pub use half::{self, bf16, f16};

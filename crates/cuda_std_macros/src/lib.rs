@@ -1,7 +1,10 @@
 //! Attribute macros of `cuda_std`. Use them through `cuda_std`, which re-exports them all.
 
+mod address_space;
+mod externally_visible;
 mod gpu_only;
 mod kernel;
+mod repeat;
 mod shared;
 
 use proc_macro::TokenStream;
@@ -107,6 +110,49 @@ pub fn gpu_only(attributes: TokenStream, item: TokenStream) -> TokenStream {
     gpu_only::expand(attributes.into(), item.into()).into()
 }
 
+/// Puts a static into a memory of the GPU: `shared`, `constant` or `global`. On the host it stays an
+/// ordinary static. Use it as `cuda_std::address_space`.
+///
+/// ```ignore
+/// /// One array for each block; its type says that it has no value at first.
+/// #[address_space(shared)]
+/// static mut TILE: [MaybeUninit<f32>; 256] = [const { MaybeUninit::uninit() }; 256];
+///
+/// /// Read through the constant cache: fast where all lanes read the same place.
+/// #[address_space(constant)]
+/// static WEIGHTS: [f32; 5] = [1.0, 4.0, 6.0, 4.0, 1.0];
+/// ```
+///
+/// - `shared`: a `static mut` of `MaybeUninit`, or of arrays of it: shared memory has no initial
+///   value. [`shared_array!`] needs no `static`.
+/// - `constant`: at most 64 KiB in a module. A `static mut` can be filled by the host before a
+///   launch: with `#[unsafe(no_mangle)]` the module has it as a global of its name. A kernel that
+///   writes it does not build.
+/// - `global`: where every static lies anyway.
+/// - `local`: refused; a local variable is what it would be.
+///
+/// The accesses compile to `ld.shared`, `st.shared` and `ld.const`: `cuda_builder` moves the static,
+/// and refuses what it cannot follow, such as an address that is chosen between two memories.
+#[proc_macro_attribute]
+pub fn address_space(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    address_space::expand(attributes.into(), item.into()).into()
+}
+
+/// Keeps a function or static in the PTX under its own name, for the host or another module to find.
+/// It needs `#[unsafe(no_mangle)]`, which gives the name.
+///
+/// ```
+/// use cuda_std_macros::externally_visible;
+///
+/// #[externally_visible]
+/// #[unsafe(no_mangle)]
+/// static mut SCALE: f32 = 1.0;
+/// ```
+#[proc_macro_attribute]
+pub fn externally_visible(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    externally_visible::expand(attributes.into(), item.into()).into()
+}
+
 /// An array in shared memory, one for each block: `shared_array![f32; 256]`.
 ///
 /// The expression has type `cuda_std::shared::SharedArray<f32, 256>`; see there for how to use it.
@@ -118,4 +164,26 @@ pub fn gpu_only(attributes: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn shared_array(input: TokenStream) -> TokenStream {
     shared::expand(input.into()).into()
+}
+
+/// A template for every combination of lists of words: how `cuda_std` declares its families of
+/// functions.
+///
+/// ```
+/// cuda_std_macros::repeat! {
+///     for op in [add, sub]
+///     for (size, ty) in [(32, u32), (64, u64)]
+///     {
+///         fn $[wrapping_ $op _ $size](a: $ty, b: $ty) -> $ty {
+///             a.$[wrapping_ $op](b)
+///         }
+///     }
+/// }
+/// assert_eq!(wrapping_sub_32(1, 2), u32::MAX);
+/// assert_eq!(wrapping_add_64(1, 2), 3);
+/// ```
+#[doc(hidden)]
+#[proc_macro]
+pub fn repeat(input: TokenStream) -> TokenStream {
+    repeat::expand(input.into()).into()
 }

@@ -18,7 +18,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
 /// The declaration is global assembly, which can only stand in a module: one inside the expression,
 /// that sees the names of the module around.
 fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
-    let name = unique_name();
+    let name = unique_name("shared_array");
     let module = Ident::new(&name, Span::call_site());
     let declaration = format!(".shared .align {{align}} .b8 {name}[{{bytes}}];");
     let address = format!("mov.u64 {{address}}, {name}; cvta.shared.u64 {{address}}, {{address}};");
@@ -52,12 +52,12 @@ fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
     }}
 }
 
-/// A PTX name that no other array has: crate, version and a running number.
-fn unique_name() -> String {
+/// A PTX name that nothing else has: `what`, crate, version and a running number.
+pub fn unique_name(what: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let variable = |name| env::var(name).unwrap_or_default();
     let owner = format!("{}_{}", variable("CARGO_CRATE_NAME"), variable("CARGO_PKG_VERSION"));
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    format!("shared_array_{}_{number}", owner.chars().map(plain).collect::<String>())
+    format!("{what}_{}_{number}", owner.chars().map(plain).collect::<String>())
 }

@@ -5,6 +5,9 @@ mod files;
 mod ftz;
 mod functions;
 mod once;
+mod spaces;
+mod unused;
+mod version;
 
 use std::path::Path;
 
@@ -52,6 +55,29 @@ pub enum PtxError {
         /// The kernel's name.
         kernel: String,
     },
+    /// A static in shared memory has a value, or another static holds its address.
+    #[error("line {line}: `{name}` lies in shared memory, which has no value before a kernel runs")]
+    SharedValue {
+        /// The line in the PTX.
+        line: usize,
+        /// The static's name in the PTX.
+        name: String,
+    },
+    /// The address of a static in shared or constant memory is used in a way that cannot be moved.
+    #[error(
+        "line {line}: `{function}` uses a static of shared or constant memory in `{instruction}`: \
+         {reason}"
+    )]
+    Space {
+        /// The line in the PTX.
+        line: usize,
+        /// The function's name in the PTX.
+        function: String,
+        /// The instruction.
+        instruction: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
 }
 
 /// A finished PTX module.
@@ -67,10 +93,11 @@ pub(crate) fn finish(
     flush_denormals: bool,
     base: Option<&Path>,
 ) -> Result<Finished, PtxError> {
-    let functions = functions::scan(raw);
-    once::check(raw, &functions)?;
+    let text = unused::drop_weak(&spaces::apply(raw, &functions::scan(raw))?);
+    let functions = functions::scan(&text);
+    once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text = bounds::apply(raw, &functions)?;
+    let mut text = version::raise(bounds::apply(&text, &functions)?);
     if flush_denormals {
         text = ftz::apply(&text);
     }

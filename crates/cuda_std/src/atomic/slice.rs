@@ -1,10 +1,9 @@
 //! A slice that all threads may change, one atomic operation at a time.
 
+use super::word::failure;
+use super::{Atomic, Scope, Word, rmw, scope};
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
-
-#[cfg(target_os = "cuda")]
-use super::{Scope, rmw};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// A slice in device memory that every thread of the grid may read and change, atomically.
 ///
@@ -62,6 +61,13 @@ impl<'a, T: AtomicElement> AtomicSlice<'a, T> {
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len == 0
+    }
+
+    /// The element as a number to share, with more operations. Panics past the end.
+    #[inline(always)]
+    pub fn get(self, index: usize) -> &'a Atomic<T, scope::Device> {
+        // SAFETY: a valid element, which nothing reaches during `'a` but atomic operations.
+        unsafe { Atomic::from_ptr(self.element(index)) }
     }
 
     /// The element's value. The order is `Relaxed`, `Acquire` or `SeqCst`; others panic.
@@ -152,10 +158,10 @@ integer_methods! {
 /// An element of an [`AtomicSlice`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be changed atomically",
-    note = "the elements of an `AtomicSlice` are `u32`, `i32`, `u64` or `f32`"
+    note = "the elements of an `AtomicSlice` are `u32`, `i32`, `u64`, `i64`, `f32` or `f64`"
 )]
 #[allow(clippy::missing_safety_doc)]
-pub trait AtomicElement: Copy + sealed::Sealed {
+pub trait AtomicElement: Word + sealed::Sealed {
     #[doc(hidden)]
     unsafe fn load(ptr: *mut Self, order: Ordering) -> Self;
     #[doc(hidden)]
@@ -169,7 +175,7 @@ pub trait AtomicElement: Copy + sealed::Sealed {
 /// An integer element of an [`AtomicSlice`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no such atomic operation",
-    note = "of the elements of an `AtomicSlice`, `u32`, `i32` and `u64` have it"
+    note = "of the elements of an `AtomicSlice`, `u32`, `i32`, `u64` and `i64` have it"
 )]
 #[allow(clippy::missing_safety_doc)]
 pub trait AtomicInteger: AtomicElement {
@@ -198,16 +204,6 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The order of the load that a failed compare-exchange is.
-#[inline(always)]
-fn failure(order: Ordering) -> Ordering {
-    match order {
-        Ordering::AcqRel => Ordering::Acquire,
-        Ordering::Release => Relaxed,
-        order => order,
-    }
-}
-
 /// Read-modify-writes: `core`'s where they are right, on the host and relaxed ones at device scope,
 /// else the instruction with its order.
 macro_rules! forward {
@@ -215,7 +211,7 @@ macro_rules! forward {
         #[inline(always)]
         unsafe fn $name(ptr: *mut Self, value: Self, order: Ordering) -> Self {
             #[cfg(target_os = "cuda")]
-            if order != Relaxed {
+            if order != Ordering::Relaxed {
                 // SAFETY: the caller's promise.
                 return unsafe { rmw::$rmw::operate::<true>(ptr, value, order, Scope::Device) };
             }
@@ -279,50 +275,51 @@ integers! {
     u32 as AtomicU32;
     i32 as AtomicI32;
     u64 as AtomicU64;
+    i64 as AtomicI64;
 }
 
-impl sealed::Sealed for f32 {}
+/// Floats: loads and stores of their bits, and the instruction for the rest.
+macro_rules! floats {
+    ($($ty:ty as $bits:ty;)*) => {$(
+        impl sealed::Sealed for $ty {}
 
-impl AtomicElement for f32 {
-    #[inline(always)]
-    unsafe fn load(ptr: *mut Self, order: Ordering) -> Self {
-        // SAFETY: the caller's promise.
-        Self::from_bits(unsafe { u32::load(ptr.cast(), order) })
-    }
+        impl AtomicElement for $ty {
+            #[inline(always)]
+            unsafe fn load(ptr: *mut Self, order: Ordering) -> Self {
+                // SAFETY: the caller's promise.
+                Self::from_bits(unsafe { <$bits>::load(ptr.cast(), order) })
+            }
 
-    #[inline(always)]
-    unsafe fn store(ptr: *mut Self, value: Self, order: Ordering) {
-        // SAFETY: the caller's promise.
-        unsafe { u32::store(ptr.cast(), value.to_bits(), order) }
-    }
+            #[inline(always)]
+            unsafe fn store(ptr: *mut Self, value: Self, order: Ordering) {
+                // SAFETY: the caller's promise.
+                unsafe { <$bits>::store(ptr.cast(), value.to_bits(), order) }
+            }
 
-    #[cfg(target_os = "cuda")]
-    #[inline(always)]
-    unsafe fn fetch_add(ptr: *mut Self, value: Self, order: Ordering) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { rmw::FetchAdd::operate::<true>(ptr, value, order, Scope::Device) }
-    }
+            #[inline(always)]
+            unsafe fn fetch_add(ptr: *mut Self, value: Self, order: Ordering) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { rmw::FetchAdd::operate::<true>(ptr, value, order, Scope::Device) }
+            }
 
-    #[cfg(not(target_os = "cuda"))]
-    unsafe fn fetch_add(ptr: *mut Self, value: Self, order: Ordering) -> Self {
-        // SAFETY: the caller's promise.
-        let bits = unsafe { AtomicU32::from_ptr(ptr.cast()) };
-        let sum = |before| Some((Self::from_bits(before) + value).to_bits());
-        let before = bits.fetch_update(order, failure(order), sum);
-        Self::from_bits(before.unwrap_or_else(|before| before))
-    }
+            #[inline(always)]
+            unsafe fn swap(ptr: *mut Self, value: Self, order: Ordering) -> Self {
+                // SAFETY: the caller's promise.
+                Self::from_bits(unsafe { <$bits>::swap(ptr.cast(), value.to_bits(), order) })
+            }
+        }
+    )*};
+}
 
-    #[inline(always)]
-    unsafe fn swap(ptr: *mut Self, value: Self, order: Ordering) -> Self {
-        // SAFETY: the caller's promise.
-        Self::from_bits(unsafe { u32::swap(ptr.cast(), value.to_bits(), order) })
-    }
+floats! {
+    f32 as u32;
+    f64 as u64;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Ordering::{AcqRel, Acquire, Release, SeqCst};
+    use Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
     #[test]
     fn operations_reach_their_element() {
@@ -338,8 +335,9 @@ mod tests {
         assert_eq!(slice.compare_exchange(2, 6, 60, AcqRel), Ok(6));
         assert_eq!(slice.compare_exchange(2, 6, 61, Release), Err(60));
         slice.store(0, slice.load(0, Acquire) + 1, Release);
+        assert_eq!(slice.get(0).fetch_inc(u32::MAX, Relaxed), 10);
         assert_eq!((slice.len(), slice.is_empty()), (3, false));
-        assert_eq!(data, [10, u32::MAX, 60]);
+        assert_eq!(data, [11, u32::MAX, 60]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Shared memory without a protocol: the program orders its accesses.
 
-use core::mem::{align_of, size_of};
+use core::cell::UnsafeCell;
+use core::mem::{MaybeUninit, align_of, size_of};
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
@@ -224,6 +225,24 @@ pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] 
     }
     pointer
 }
+
+/// A type that a static in shared memory can have: any bits are a value of it.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "shared memory has no initial value, and `{Self}` needs one",
+    label = "not `MaybeUninit`, nor an array of it",
+    note = "write `static mut NAME: [MaybeUninit<T>; N] = [const {{ MaybeUninit::uninit() }}; N];`",
+    note = "or use `shared_array![T; N]` in the kernel"
+)]
+pub trait Uninitialised {}
+
+impl<T> Uninitialised for MaybeUninit<T> {}
+impl<T: Uninitialised, const N: usize> Uninitialised for [T; N] {}
+impl<T: Uninitialised> Uninitialised for UnsafeCell<T> {}
+
+/// Does not compile for a type with an initial value.
+#[doc(hidden)]
+pub const fn assert_uninitialised<T: Uninitialised>() {}
 
 /// The alignment of a shared array of `T`: enough for 16-byte accesses.
 #[doc(hidden)]

@@ -55,6 +55,8 @@ mod layout;
 mod phase;
 
 pub use array::{SharedArray, align_bytes, dynamic_shared_bytes, dynamic_shared_mem, size_bytes};
+#[doc(hidden)]
+pub use array::{Uninitialised, assert_uninitialised};
 pub use atomics::SharedAtomics;
 pub use double::{Double, DoubleReader, DoubleWriter};
 pub use halving::{Halving, Pairs};

@@ -2,4 +2,8 @@
 
 #![allow(missing_docs)]
 
+pub mod atomics;
+pub mod memory;
 pub mod positions;
+pub mod sources;
+pub mod spaces;
