@@ -3,7 +3,8 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 7] = ["basics", "compat", "contracts", "math", "numbers", "shared", "warp"];
+const KERNELS: [&str; 8] =
+    ["basics", "compat", "contracts", "math", "numbers", "published", "shared", "warp"];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

@@ -3,7 +3,7 @@
 use compat_kernels::atomics::{Sample, named, typed};
 use cuda_std::launch::{DevicePtr, Linear};
 use cuda_std_macros::repeat;
-use cuda_std_tests::{done, download, poisoned, upload};
+use cuda_std_tests::{done, download, error_of, fails, on_gpu, poisoned, upload};
 use ferrowarp::GpuResult;
 use half::{bf16, f16};
 
@@ -260,4 +260,24 @@ fn clusters_count() {
         typed::cluster_counts::launch(gpu(), grid(), ptr_of(counts.as_device_ptr().address()))
     });
     assert_eq!(download(&counts), [THREADS; BLOCKS as usize]);
+}
+
+#[test]
+fn a_scope_that_is_too_narrow_is_reported() {
+    // A GPU adds as if nothing were wrong.
+    if !on_gpu() {
+        let error = error_of("too_narrow");
+        assert!(error.contains("race") && error.contains("too_narrow"), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn too_narrow() {
+    let sum = upload(gpu(), &[0.0f32]);
+    // SAFETY: wrong, as the test wants: two blocks.
+    let launched = unsafe {
+        typed::too_narrow::launch(gpu(), Linear::new(2, 32), ptr_of(sum.as_device_ptr().address()))
+    };
+    fails(launched.and_then(|()| gpu().synchronize()));
 }

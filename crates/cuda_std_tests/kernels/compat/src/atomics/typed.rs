@@ -152,3 +152,13 @@ pub unsafe fn cluster_counts(counts: *mut Atomic<u32, scope::Cluster>) {
         }
     }
 }
+
+/// Wrong: blocks share a word of block scope.
+///
+/// # Safety
+/// One block alone.
+#[kernel]
+pub unsafe fn too_narrow(sum: *mut BlockAtomicF32) {
+    // SAFETY: the caller's promise.
+    unsafe { (*sum).fetch_add(1.0, Relaxed) };
+}
