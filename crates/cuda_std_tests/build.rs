@@ -3,8 +3,8 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 8] =
-    ["basics", "compat", "contracts", "math", "numbers", "published", "shared", "warp"];
+const KERNELS: [&str; 9] =
+    ["basics", "compat", "contracts", "hopper", "math", "numbers", "published", "shared", "warp"];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

@@ -31,6 +31,7 @@ pub mod ops;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 pub mod stream;
+pub mod tensor_map;
 
 // The driver's functions that `cust` calls come from this crate.
 extern crate cuda_driver as _;
@@ -50,3 +51,4 @@ pub use memory::{
     UnifiedBuffer, VolumeMut,
 };
 pub use stream::{AsStream, Stream};
+pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

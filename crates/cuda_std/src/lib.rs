@@ -36,14 +36,20 @@ pub mod atomic;
 pub mod block;
 #[cfg(target_os = "cuda")]
 mod builtins;
+pub mod cluster;
 pub mod contract;
+pub mod copy;
+pub mod dependent;
 pub mod disjoint;
 pub mod float;
+pub mod grid;
 pub mod index;
 pub mod intrinsics;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
 pub mod math;
+pub mod matrix;
+pub mod mbarrier;
 pub mod mem;
 pub mod misc;
 pub mod number;

@@ -108,6 +108,15 @@ pub enum CopyFault {
         /// What it has to be a multiple of.
         align: u64,
     },
+    /// A box that is written begins before its tensor.
+    #[error(
+        "a box that is stored begins at {at} in a dimension; only one that is loaded may hang over \
+         the tensor's start"
+    )]
+    Before {
+        /// The coordinate.
+        at: i32,
+    },
     /// A number of bytes.
     #[error("an asynchronous copy of {bytes} bytes; a multiple of 16 is needed")]
     Size {

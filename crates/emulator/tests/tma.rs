@@ -359,6 +359,17 @@ fn convolutions_load_columns() {
 
 /// Copies 0, 1, 2, … from the tile to the tensor, and returns the tensor as words.
 fn stored(how: &str, dims: &[u64], box_dims: &[u32], at: &[i32], old: u32) -> Vec<u32> {
+    try_stored(how, dims, box_dims, at, old).unwrap_or_else(|trap| panic!("{trap}"))
+}
+
+/// The same, or the fault.
+fn try_stored(
+    how: &str,
+    dims: &[u64],
+    box_dims: &[u32],
+    at: &[i32],
+    old: u32,
+) -> Result<Vec<u32>, Box<Trap>> {
     let device = device();
     let map = packed(ElementType::U32, dims, box_dims);
     let count = tensor_bytes(&map) / 4;
@@ -373,9 +384,21 @@ fn stored(how: &str, dims: &[u64], box_dims: &[u32], at: &[i32], old: u32) -> Ve
     let out = Buffer::new(&device, TILE_BYTES);
     let mut coords = [0; 5];
     coords[..at.len()].copy_from_slice(at);
-    launch(&device, &kernel(&body), &map, coords, out.address)
-        .unwrap_or_else(|trap| panic!("{trap}"));
-    tensor.u32s()
+    launch(&device, &kernel(&body), &map, coords, out.address)?;
+    Ok(tensor.u32s())
+}
+
+#[test]
+fn a_stored_box_begins_inside_its_tensor() {
+    let how = [
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile",
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile",
+    ];
+    for (how, at) in how.into_iter().zip([[-4, 0], [0, -1]]) {
+        let trap = try_stored(how, &[12, 6], &[8, 3], &at, 0).expect_err("a fault");
+        let at = at[0].min(at[1]);
+        assert_eq!(trap.kind, TrapKind::Copy(CopyFault::Before { at }));
+    }
 }
 
 #[test]
@@ -387,11 +410,11 @@ fn boxes_are_stored_and_what_is_outside_is_not() {
     (expected[5 * 12 + 8], expected[5 * 12 + 9]) = (4, 5);
     assert_eq!(found, expected);
     let reduce = "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile";
-    let found = stored(reduce, &[10, 6], &[8, 3], &[-4, 1], 100);
+    let found = stored(reduce, &[10, 6], &[8, 3], &[4, 1], 100);
     let mut expected = vec![100; 72];
     for row in 0..3 {
-        (0..4).for_each(|column| {
-            expected[(row + 1) * 12 + column] = 100 + (8 * row + column + 4) as u32
+        (0..6).for_each(|column| {
+            expected[(row + 1) * 12 + column + 4] = 100 + (8 * row + column) as u32
         });
     }
     assert_eq!(found, expected);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
@@ -10,7 +11,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 use super::allocation::{Allocation, Kind};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::GpuResult;
-use crate::stream::AsStream;
+use crate::stream::{AsStream, StreamInner};
 
 /// An array of `T` in the device's memory.
 ///
@@ -37,6 +38,14 @@ impl<T: Pod> DeviceBuffer<T> {
     pub fn from_slice(on: &impl AsStream, values: &[T]) -> GpuResult<Self> {
         // SAFETY: all elements are written next, or the buffer is dropped.
         let mut buffer = unsafe { Self::uninitialized(on, values.len())? };
+        buffer.copy_from_host(values)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `values`, whose uses that stream orders.
+    pub(crate) fn at_home(home: &Arc<StreamInner>, values: &[T]) -> GpuResult<Self> {
+        let memory = Allocation::new::<T>(home, Kind::Device, values.len())?;
+        let mut buffer = Self { memory, len: values.len(), values: PhantomData };
         buffer.copy_from_host(values)?;
         Ok(buffer)
     }

@@ -40,6 +40,11 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         Self { home, address, len, values: PhantomData }
     }
 
+    /// The stream that orders the uses of the memory.
+    pub(crate) fn home(&self) -> &'a Arc<StreamInner> {
+        self.home
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -125,6 +130,11 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// nobody else reaches them.
     pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
         Self { home, address, len, values: PhantomData }
+    }
+
+    /// The stream that orders the uses of the memory.
+    pub(crate) fn home(&self) -> &'a Arc<StreamInner> {
+        self.home
     }
 
     /// The number of elements.

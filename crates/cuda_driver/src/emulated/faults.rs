@@ -20,7 +20,9 @@ impl From<&Trap> for Failure {
             TrapKind::Assertion { .. } => CUDA_ERROR_ASSERT,
             TrapKind::InvalidBarrier { .. }
             | TrapKind::InvalidMask { .. }
-            | TrapKind::Copy(CopyFault::Align { .. }) => CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            | TrapKind::Copy(CopyFault::Align { .. } | CopyFault::Before { .. }) => {
+                CUDA_ERROR_ILLEGAL_INSTRUCTION
+            }
             TrapKind::InvalidCall { .. } | TrapKind::InvalidBranch { .. } => CUDA_ERROR_INVALID_PC,
             TrapKind::StackOverflow { .. } => CUDA_ERROR_HARDWARE_STACK_ERROR,
             TrapKind::Race(_) | TrapKind::StreamRace(_) => CUDA_ERROR_LAUNCH_FAILED,

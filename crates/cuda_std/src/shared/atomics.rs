@@ -110,6 +110,13 @@ impl<const N: usize> SharedAtomics<N> {
         self.counter(bin).load(Ordering::Relaxed)
     }
 
+    /// The pointer to the first counter: the cluster's other blocks have theirs at the same place.
+    #[cfg(target_os = "cuda")]
+    #[inline(always)]
+    pub(crate) fn as_mut_ptr(self) -> *mut u32 {
+        self.counters.as_mut_ptr()
+    }
+
     #[inline(always)]
     fn counter<'a>(self, bin: usize) -> &'a AtomicU32 {
         assert!(bin < N);

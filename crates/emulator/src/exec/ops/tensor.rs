@@ -74,6 +74,16 @@ fn check_first(lane: usize, map: &TensorMap, start: &Start) -> Result<(), Box<Fa
     check_align(lane, map.address.wrapping_add_signed(offset), FIRST_ALIGN)
 }
 
+/// A box that is stored may hang over the tensor's end, not over its start: an H200 has an illegal
+/// instruction.
+fn check_start(lane: usize, map: &TensorMap, start: &Start) -> Result<(), Box<Fault>> {
+    let before = start.coords[..map.rank as usize].iter().find(|at| **at < 0);
+    match before {
+        Some(&at) if map.im2col.is_none() => Err(copy_fault(lane, CopyFault::Before { at })),
+        _ => Ok(()),
+    }
+}
+
 /// Each part of a tensor that is touched has to be device memory.
 fn check_parts(
     cx: &mut Cx<'_>,
@@ -128,6 +138,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let from = frame.row64(op.slots[0])[lane];
         check_align(lane, from, BOX_ALIGN)?;
         check_first(lane, &map, &start)?;
+        check_start(lane, &map, &start)?;
         let bytes = tensor::shared_bytes(&map);
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));

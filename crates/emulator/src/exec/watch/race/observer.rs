@@ -25,6 +25,8 @@ use std::sync::atomic::Ordering;
 const BARRIERS: usize = 16;
 /// What a load that begins a compare-and-swap loop is taken for.
 const AS_ATOMIC: Order = Order::new(Semantics::Relaxed, Scope::System);
+/// What the changes of a reducing copy are, each element by itself.
+const REDUCED: Order = Order::new(Semantics::Relaxed, Scope::Device);
 
 /// What is known of a block that is running.
 #[derive(Default)]
@@ -657,7 +659,10 @@ impl Observer for RaceObserver<'_> {
         let request = Request {
             warp: cx.warp.index,
             pc: cx.pc,
-            kind: Kind::new(touch.access, Order::WEAK),
+            kind: match touch.access {
+                Access::Atomic => Kind::new(touch.access, REDUCED),
+                _ => Kind::new(touch.access, Order::WEAK),
+            },
             bytes: 1,
             written: false,
         };

@@ -1,0 +1,58 @@
+//! Tensor cores: small matrices that a warp or four of them multiply in one instruction.
+//!
+//! | | who | operands | since |
+//! |---|---|---|---|
+//! | [`mma`] | a warp | [`FragmentA`], [`FragmentB`] and [`FragmentC`], in registers | `sm_80` |
+//! | [`FragmentA::load`], [`FragmentB::load_rows`], … (`ldmatrix`) | a warp | 16-bit elements from shared memory | `sm_75` |
+//! | [`FragmentC::store`] (`stmatrix`) | a warp | `f16` results to shared memory | `sm_90` |
+//! | [`Accumulator::multiply`] (`wgmma`) | a warpgroup: 4 warps | two [`Tile`](crate::copy::Tile)s in shared memory, accumulators in registers | `sm_90a` |
+//!
+//! Every fragment has its shape and element in its type, so operands that do not belong together do
+//! not compile. Which element of a matrix a lane holds is one function for all:
+//! [`Fragment::position`]; [`fill`](Fragment::fill) and [`for_each`](Fragment::for_each) use it.
+//!
+//! All of these are collective: every lane of the warp (or thread of the warpgroup) executes them
+//! together. [`mma`] takes the token of a warp; callers of the unsafe functions promise it. An instruction here is never
+//! copied to two places or moved into a branch by the compiler: each stands behind a warp barrier in
+//! the same block of code, which costs nothing where the warp is together already. (LLVM's own
+//! intrinsics for `mma` may be moved: they are not marked as convergent.)
+
+#![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports, unused_macros))]
+
+mod accumulator;
+mod element;
+mod fragment;
+mod instructions;
+mod move_matrix;
+mod warpgroup;
+
+pub use crate::number::{E4m3, E5m2};
+pub use accumulator::{
+    Accumulator, Columns, Descriptor, Instruction, ROWS, Width, wait_multiplications,
+};
+pub use element::{Element, Tf32};
+pub use fragment::{
+    A, B, C, Fragment, FragmentA, FragmentB, FragmentC, Holds, M8N8K4, M8N8K16, M16N8K4, M16N8K8,
+    M16N8K16, M16N8K32, Role, Shape,
+};
+pub use instructions::{Multiply, mma, mma_unchecked};
+pub use move_matrix::*;
+pub use warpgroup::*;
+
+#[cfg(target_os = "cuda")]
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    fn bar_warp_sync(mask: u32);
+}
+
+/// Gathers the warp, and keeps the instruction behind it where it is: a convergent operation in the
+/// same block of code may be neither copied nor moved, and with it the block.
+///
+/// # Safety
+/// Every lane of the warp calls this together.
+#[cfg(target_os = "cuda")]
+#[inline(always)]
+unsafe fn converge() {
+    // SAFETY: the caller's promise.
+    unsafe { bar_warp_sync(!0) }
+}

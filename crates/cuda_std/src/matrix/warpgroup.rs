@@ -1,0 +1,64 @@
+//! Warpgroups: four consecutive warps, the first of which is a multiple of four.
+
+use cuda_std_macros::gpu_only;
+
+/// Threads of a warpgroup.
+pub const WARPGROUP: usize = 128;
+
+#[cfg(target_os = "cuda")]
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32"]
+    fn setmaxnreg_inc(registers: u32);
+    #[link_name = "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32"]
+    fn setmaxnreg_dec(registers: u32);
+}
+
+/// The number of this thread's warpgroup in its block.
+#[gpu_only]
+#[inline(always)]
+pub fn warpgroup_id() -> usize {
+    crate::thread::index_in_block() as usize / WARPGROUP
+}
+
+/// This thread's number in its warpgroup, 0 to 127.
+#[gpu_only]
+#[inline(always)]
+pub fn thread_in_warpgroup() -> usize {
+    crate::thread::index_in_block() as usize % WARPGROUP
+}
+
+/// Whether a number of registers is one that a thread can have: 24 to 256, a multiple of 8.
+const fn is_register_count(registers: u32) -> bool {
+    registers >= 24 && registers <= 256 && registers.is_multiple_of(8)
+}
+
+/// Gives each thread of the warpgroup up to `REGISTERS` registers, and waits until other warps have
+/// given back enough (`sm_90a`).
+///
+/// The kernel fixes its registers at entry (`#[kernel(block = …, min_blocks = 1)]` or
+/// `max_registers`), else the assembler ignores it and says so.
+///
+/// # Safety
+/// - All warps of the warpgroup call this together.
+/// - `REGISTERS` is not below what the threads have, and with what the other warpgroups have, the
+///   block stays within its registers.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn raise_registers<const REGISTERS: u32>() {
+    const { assert!(is_register_count(REGISTERS), "24 to 256 registers, a multiple of 8") };
+    // SAFETY: the caller's promise.
+    unsafe { setmaxnreg_inc(REGISTERS) }
+}
+
+/// Leaves each thread of the warpgroup `REGISTERS` registers, and gives the rest back (`sm_90a`).
+///
+/// # Safety
+/// - All warps of the warpgroup call this together.
+/// - `REGISTERS` is not above what the threads have.
+#[gpu_only]
+#[inline(always)]
+pub unsafe fn lower_registers<const REGISTERS: u32>() {
+    const { assert!(is_register_count(REGISTERS), "24 to 256 registers, a multiple of 8") };
+    // SAFETY: the caller's promise.
+    unsafe { setmaxnreg_dec(REGISTERS) }
+}

@@ -1,0 +1,5 @@
+use cuda_std::matrix::Accumulator;
+
+fn main() {
+    let _ = Accumulator::<f32, 100>::zeroed();
+}
