@@ -103,6 +103,20 @@ fn blocks_form_clusters() {
 }
 
 #[test]
+fn a_cluster_of_sixteen_runs_or_is_refused_by_name() {
+    let mut ranks = poisoned(gpu(), 32);
+    match launches::large_clusters::launch(gpu(), Grid1::new(32), &mut ranks) {
+        Ok(()) => assert_eq!(download(&ranks), (0..32u32).map(|i| i % 16).collect::<Vec<_>>()),
+        Err(error) => match error.root() {
+            GpuError::LaunchTooLarge { what, value: 16, .. } => {
+                assert_eq!(*what, LaunchLimit::ClusterBlocks);
+            }
+            other => panic!("another error: {other}"),
+        },
+    }
+}
+
+#[test]
 fn the_launcher_gives_the_shared_memory_that_a_kernel_fixes() {
     let values: Vec<u32> = (0..128).collect();
     let expected: Vec<u32> = values.iter().map(|i| i / 64 * 64 + 63 - i % 64).collect();

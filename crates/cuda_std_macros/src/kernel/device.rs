@@ -14,10 +14,11 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
     body.vis = syn::Visibility::Inherited;
     body.sig.ident = format_ident!("{}_body", name);
     let body_name = &body.sig.ident;
+    let conditions = kernel.conditions();
     let bounds = kernel.contract.bounds(&name.to_string()).map(|bounds| {
         quote! {
             #[cfg(target_os = "cuda")]
-            #(#attributes)*
+            #(#conditions)*
             #bounds
         }
     });

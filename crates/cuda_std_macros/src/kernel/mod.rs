@@ -71,6 +71,11 @@ impl Kernel {
         self.function.sig.unsafety.is_some()
     }
 
+    /// The attributes that say whether the kernel is there at all.
+    fn conditions(&self) -> Vec<&Attribute> {
+        self.function.attrs.iter().filter(|a| a.path().is_ident("cfg")).collect()
+    }
+
     /// The attributes that belong on everything the macro writes.
     fn shared_attributes(&self) -> Vec<&Attribute> {
         let shared = |a: &&Attribute| a.path().is_ident("cfg") || a.path().is_ident("allow");

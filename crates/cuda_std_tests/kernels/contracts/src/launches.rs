@@ -62,6 +62,15 @@ pub fn clusters(ranks: AtomicSlice<u32>, sizes: AtomicSlice<u32>) {
     }
 }
 
+/// The same with a cluster that not every device can hold.
+#[kernel(block = 32, cluster = 16)]
+#[allow(clippy::missing_const_for_fn)]
+pub fn large_clusters(ranks: AtomicSlice<u32>) {
+    if thread::thread_idx_x() == 0 {
+        ranks.store(thread::block_idx_x() as usize, register::cluster_rank(), Relaxed);
+    }
+}
+
 /// Reverses a block through dynamic shared memory of a fixed type.
 #[kernel(block = 64, dynamic_shared = [u32; 64])]
 pub fn fixed_shared(index: ThreadIndex, mut data: DisjointSlice<u32>) {
