@@ -3,8 +3,20 @@
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// The kernel crates, by folder.
-const KERNELS: [&str; 9] =
-    ["basics", "compat", "contracts", "hopper", "math", "numbers", "published", "shared", "warp"];
+const KERNELS: &[&str] = &[
+    "basics",
+    "compat",
+    "contracts",
+    "hopper",
+    "math",
+    "numbers",
+    "panics",
+    "panics_light",
+    "prints",
+    "published",
+    "shared",
+    "warp",
+];
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {

@@ -7,6 +7,7 @@ use cust::sys;
 
 use crate::device::{self, DeviceInfo, check};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
+use crate::panic::Panics;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
 /// the last of them.
@@ -15,6 +16,7 @@ pub(crate) struct Context {
     primary: PrimaryContext,
     info: DeviceInfo,
     lost: OnceLock<Arc<GpuError>>,
+    panics: Panics,
 }
 
 impl Context {
@@ -24,11 +26,16 @@ impl Context {
         let info = DeviceInfo::read(ordinal, device)?;
         let primary = PrimaryContext::new(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        Ok(Arc::new(Self { primary, info, lost: OnceLock::new() }))
+        Ok(Arc::new(Self { primary, info, lost: OnceLock::new(), panics: Panics::default() }))
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// What its kernels said when they panicked.
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.panics
     }
 
     /// Whether both are the same context of the same device.
@@ -59,7 +66,8 @@ impl Context {
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
         // SAFETY: `call` made the context current.
-        self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })
+        self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })?;
+        self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
     }
 
     /// (free, total) bytes of the device's memory.
@@ -68,6 +76,19 @@ impl Context {
         // SAFETY: both are writable.
         self.call("cuMemGetInfo", || unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
         Ok((free, total))
+    }
+
+    /// Lets each thread have so much stack, unless it has more.
+    pub(crate) fn at_least_stack(&self, bytes: usize) -> GpuResult<()> {
+        const STACK: sys::CUlimit = sys::CUlimit_enum::CU_LIMIT_STACK_SIZE;
+        let mut now = 0;
+        // SAFETY: `now` is writable.
+        self.call("cuCtxGetLimit", || unsafe { sys::cuCtxGetLimit(&mut now, STACK) })?;
+        if now >= bytes {
+            return Ok(());
+        }
+        // SAFETY: the call has no precondition.
+        self.call("cuCtxSetLimit", || unsafe { sys::cuCtxSetLimit(STACK, bytes) })
     }
 
     fn bind(&self) -> GpuResult<()> {
@@ -79,6 +100,8 @@ impl Context {
     fn note(&self, error: GpuError) -> GpuError {
         match error.driver() {
             Some(driver) if is_sticky(driver.code()) => {
+                // What follows a panic follows from it.
+                let error = self.panics.take_all().map_or(error, GpuError::from);
                 let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
                 GpuError::DeviceLost { cause }
             }

@@ -8,12 +8,15 @@ use cust::sys;
 
 use crate::context::Context;
 use crate::error::GpuResult;
+use crate::panic::Launches;
 
 /// A mark in a stream. It has passed when all work that was queued before it is done.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
     handle: sys::CUevent,
+    /// What was launched before it.
+    launches: Launches,
 }
 
 // SAFETY: the driver's functions for events may be called from any thread; each call binds the
@@ -38,7 +41,17 @@ impl Event {
         // SAFETY: `handle` is writable.
         let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
         context.call("cuEventCreate", create)?;
-        Ok(Self { context: context.clone(), handle })
+        Ok(Self { context: context.clone(), handle, launches: Launches::default() })
+    }
+
+    /// Notes what was launched before the event.
+    pub(crate) fn follows(&mut self, launches: &Launches) {
+        self.launches.absorb(launches);
+    }
+
+    /// What was launched before the event.
+    pub(crate) fn launches(&self) -> &Launches {
+        &self.launches
     }
 
     pub(crate) fn handle(&self) -> sys::CUevent {
@@ -51,7 +64,9 @@ impl Event {
     /// The fault of any kernel that ran before it.
     pub fn synchronize(&self) -> GpuResult<()> {
         // SAFETY: the event lives.
-        self.context.call("cuEventSynchronize", || unsafe { sys::cuEventSynchronize(self.handle) })
+        let wait = || unsafe { sys::cuEventSynchronize(self.handle) };
+        self.context.call("cuEventSynchronize", wait)?;
+        self.context.panics().check(&self.launches)
     }
 
     /// Whether the event has passed.
@@ -61,7 +76,11 @@ impl Event {
     pub fn has_passed(&self) -> GpuResult<bool> {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
-        not_ready(self.context.call("cuEventQuery", query))
+        let passed = not_ready(self.context.call("cuEventQuery", query))?;
+        if passed {
+            self.context.panics().check(&self.launches)?;
+        }
+        Ok(passed)
     }
 
     /// The time from `earlier` to this event on the device, in milliseconds. Both come from

@@ -65,6 +65,7 @@ unsafe fn queue(
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
     allow_shared(stream, &config, function)?;
     let attributes = groups::attributes(stream, kernel, &config, function)?;
+    stream.inner().launches(kernel.name, &config);
     stream.inner().ordered(&homes, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
         [] => unsafe { start(stream.inner(), function, config, args) },

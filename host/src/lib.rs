@@ -28,6 +28,7 @@ pub mod launch;
 pub mod memory;
 pub mod module;
 pub mod ops;
+pub mod panic;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 pub mod stream;
@@ -50,5 +51,6 @@ pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, UnifiedBox,
     UnifiedBuffer, VolumeMut,
 };
+pub use panic::KernelPanic;
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

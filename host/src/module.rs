@@ -10,6 +10,7 @@ use cust::sys;
 
 use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::panic::ModuleRecords;
 
 /// Kernels compiled for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,8 @@ struct Loaded {
     handle: sys::CUmodule,
     image: Image,
     functions: HashMap<&'static str, Function>,
+    /// Where its kernels report panics, if they can.
+    records: Option<Arc<ModuleRecords>>,
 }
 
 // SAFETY: the handles are used through the driver alone, which allows any thread.
@@ -115,6 +118,10 @@ pub(crate) struct Function {
     /// Shared memory that the kernel declares itself.
     pub(crate) static_shared_bytes: u32,
 }
+
+/// Stack for a thread whose kernel calls through addresses, so that nobody knows what it needs:
+/// formatting a float takes about half of it.
+const STACK_BYTES: usize = 4 << 10;
 
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
@@ -137,6 +144,7 @@ impl KernelModule {
         }
         let function = self.find(loaded, name)?;
         loaded.functions.insert(name, function);
+        loaded.records.iter().for_each(|records| records.uses(name));
         Ok(function)
     }
 
@@ -196,7 +204,11 @@ impl KernelModule {
         // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
         let load = || unsafe { sys::cuModuleLoadData(&mut handle, ptx.as_ptr().cast()) };
         self.context.call("cuModuleLoadData", load)?;
-        Ok(Loaded { handle, image, functions: HashMap::new() })
+        if text.contains(".callprototype") {
+            self.context.at_least_stack(STACK_BYTES)?;
+        }
+        let records = ModuleRecords::attach(&self.context, handle, text)?;
+        Ok(Loaded { handle, image, functions: HashMap::new(), records })
     }
 
     fn find(&self, loaded: &Loaded, name: &'static str) -> GpuResult<Function> {

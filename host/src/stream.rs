@@ -9,12 +9,14 @@ use std::any::Any;
 use std::ptr;
 use std::sync::Arc;
 
+use cuda_std::launch::LaunchConfig;
 use cust::sys;
 
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::module::KernelModule;
+use crate::panic::Launches;
 
 /// A queue of work on a device. A clone is the same queue.
 #[derive(Clone, Debug)]
@@ -63,7 +65,12 @@ impl Stream {
     pub fn is_idle(&self) -> GpuResult<bool> {
         // SAFETY: the stream lives.
         let query = || unsafe { sys::cuStreamQuery(self.inner.handle) };
-        not_ready(self.inner.context.call("cuStreamQuery", query))
+        let moment = self.inner.launches.now();
+        let idle = not_ready(self.inner.context.call("cuStreamQuery", query))?;
+        if idle {
+            self.inner.look_for_panics(moment)?;
+        }
+        Ok(idle)
     }
 
     /// Puts a mark behind the work that is queued now.
@@ -71,8 +78,9 @@ impl Stream {
     /// # Errors
     /// A driver's refusal.
     pub fn record(&self) -> GpuResult<Event> {
-        let event = Event::timed(&self.inner.context)?;
+        let mut event = Event::timed(&self.inner.context)?;
         self.inner.record(&event)?;
+        event.follows(&self.inner.launches);
         Ok(event)
     }
 
@@ -81,6 +89,7 @@ impl Stream {
     /// # Errors
     /// A driver's refusal.
     pub fn wait_for(&self, event: &Event) -> GpuResult<()> {
+        self.inner.launches.absorb(event.launches());
         self.inner.wait_for(event)
     }
 
@@ -105,6 +114,8 @@ pub(crate) struct StreamInner {
     /// Recorded whenever another stream has to wait for this one. One is enough: a wait takes the
     /// latest record at the moment that it is queued, and a later one only orders more.
     order: Event,
+    /// What its next wait is for.
+    launches: Arc<Launches>,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -123,7 +134,8 @@ impl StreamInner {
             // SAFETY: `handle` is writable.
             unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, 0) }
         })?;
-        Ok(Self { context: context.clone(), handle, order })
+        let launches = context.panics().new_launches();
+        Ok(Self { context: context.clone(), handle, order, launches })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -139,7 +151,21 @@ impl StreamInner {
             // SAFETY: the stream lives.
             unsafe { sys::cuStreamSynchronize(self.handle) }
         };
-        self.context.call("cuStreamSynchronize", wait)
+        let moment = self.launches.now();
+        self.context.call("cuStreamSynchronize", wait)?;
+        self.look_for_panics(moment)
+    }
+
+    /// The panic of what was launched before `moment`, after a wait for it.
+    fn look_for_panics(&self, moment: u64) -> GpuResult<()> {
+        let result = self.context.panics().check(&self.launches);
+        self.launches.done(moment);
+        result
+    }
+
+    /// Notes a launch, whose panic is an error of the next wait.
+    pub(crate) fn launches(&self, kernel: &'static str, config: &LaunchConfig) {
+        self.launches.add(kernel, config, self.context.panics().serial());
     }
 
     /// Waits for the stream where an error could not be handled: in `drop`.
@@ -166,6 +192,7 @@ impl StreamInner {
 
     /// Lets later work on this stream wait for the work that `other` has now.
     fn wait_for_stream(&self, other: &Self) -> GpuResult<()> {
+        self.launches.absorb(&other.launches);
         other.record(&other.order)?;
         self.wait_for(&other.order)
     }

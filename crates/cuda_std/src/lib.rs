@@ -19,7 +19,8 @@
 //! # }
 //! ```
 //!
-//! A panic in a kernel stops it with a trap: the launch fails on the host.
+//! A panic in a kernel reaches the host as an error with message, place, block and thread: see
+//! [`panic`](mod@panic).
 
 #![cfg_attr(target_os = "cuda", no_std)]
 #![cfg_attr(
@@ -45,6 +46,7 @@ pub mod float;
 pub mod grid;
 pub mod index;
 pub mod intrinsics;
+pub mod io;
 #[cfg(not(target_os = "cuda"))]
 pub mod launch;
 pub mod math;
@@ -53,8 +55,7 @@ pub mod mbarrier;
 pub mod mem;
 pub mod misc;
 pub mod number;
-#[cfg(all(target_os = "cuda", feature = "panic-handler"))]
-mod panic;
+pub mod panic;
 pub mod prelude;
 pub mod ptr;
 pub mod random;

@@ -11,6 +11,8 @@ pub use crate::vector::{Vec2, Vec4, Vec8};
 pub use crate::view::{Matrix, Strided};
 pub use crate::warp::{Coalesced, Warp};
 pub use crate::{f16, kernel, shared_array, thread};
+#[cfg(target_os = "cuda")]
+pub use crate::{print, println};
 pub use alloc::borrow::ToOwned;
 pub use alloc::boxed::Box;
 pub use alloc::format;

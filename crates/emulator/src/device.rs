@@ -273,6 +273,7 @@ impl Device {
             checks: self.profile.checks,
             moment: launch.moment,
             system: &self.system,
+            panicked: AtomicBool::new(false),
             halted: &self.halted,
             start: std::time::Instant::now(),
         };

@@ -10,6 +10,8 @@ use cuda_std::launch::ContractError;
 use cust::error::CudaError;
 use thiserror::Error as ThisError;
 
+use crate::panic::KernelPanic;
+
 pub(crate) use codes::is_sticky;
 
 /// The result of an operation on a GPU.
@@ -29,6 +31,10 @@ pub enum GpuError {
     /// The driver refused a call, or reports a fault in work that was queued before.
     #[error(transparent)]
     Driver(Box<DriverError>),
+
+    /// A thread of a kernel panicked. The device works on: kernels that are launched now run.
+    #[error(transparent)]
+    KernelPanic(Box<KernelPanic>),
 
     /// A fault ended the device's context; nothing more can run on it. Also what the call returns
     /// that reported the fault.
@@ -223,6 +229,16 @@ impl GpuError {
         match self.root() {
             Self::Driver(driver) => Some(driver),
             Self::DeviceLost { cause } => cause.driver(),
+            _ => None,
+        }
+    }
+
+    /// The panic of a kernel, if it is one.
+    #[must_use]
+    pub fn panic(&self) -> Option<&KernelPanic> {
+        match self.root() {
+            Self::KernelPanic(panic) => Some(panic),
+            Self::DeviceLost { cause } => cause.panic(),
             _ => None,
         }
     }

@@ -2,9 +2,12 @@
 
 mod bounds;
 mod files;
+mod formatters;
 mod ftz;
 mod functions;
+mod graph;
 mod once;
+mod panics;
 mod spaces;
 mod unused;
 mod version;
@@ -97,7 +100,7 @@ pub(crate) fn finish(
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text = version::raise(bounds::apply(&text, &functions)?);
+    let mut text = version::raise(panics::apply(&bounds::apply(&text, &functions)?));
     if flush_denormals {
         text = ftz::apply(&text);
     }

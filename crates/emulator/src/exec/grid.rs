@@ -109,11 +109,14 @@ fn work(shared: &Shared<'_>) {
     cx.dice = shared.launch.schedule.dice(shared.worker.fetch_add(1, Ordering::Relaxed));
     if let Err(trap) = run_clusters(shared, &mut cx) {
         shared.stop.store(true, Ordering::Release);
+        if shared.launch.panicked.load(Ordering::Acquire) {
+            // The launch ends, and the device works on: the kernel has reported the panic.
+            return shared.count(&cx);
+        }
         let mut first = shared.trap.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(trap);
     }
-    shared.lane_instructions.fetch_add(cx.lane_instructions, Ordering::Relaxed);
-    shared.warp_instructions.fetch_add(cx.warp_instructions, Ordering::Relaxed);
+    shared.count(&cx);
 }
 
 fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
@@ -194,6 +197,12 @@ fn turn(
 }
 
 impl Shared<'_> {
+    /// Adds what a CPU thread has executed.
+    fn count(&self, cx: &Cx<'_>) {
+        self.lane_instructions.fetch_add(cx.lane_instructions, Ordering::Relaxed);
+        self.warp_instructions.fetch_add(cx.warp_instructions, Ordering::Relaxed);
+    }
+
     /// True once the launch has executed more than it may.
     fn is_spent(&self) -> bool {
         self.fuel.as_ref().is_some_and(|(_, left)| left.load(Ordering::Relaxed) < 0)

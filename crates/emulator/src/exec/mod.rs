@@ -139,6 +139,8 @@ pub struct LaunchContext<'m> {
     pub schedule: Schedule,
     /// Which checks are on.
     pub checks: Checks,
+    /// Whether a thread has ended by a panic: whatever goes wrong after that follows from it.
+    pub panicked: std::sync::atomic::AtomicBool,
     /// Whether the device was stopped.
     pub halted: &'m std::sync::atomic::AtomicBool,
     /// Where the launch stands among the host's operations, if it was handed in through a stream.

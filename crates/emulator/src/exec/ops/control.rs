@@ -6,6 +6,7 @@ use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::program::{CallSite, Emitter, LANES, Op, Passed, Piece, Register, Span};
 use crate::ptx::ast::{Instruction, Operand, Variable};
+use std::sync::atomic::Ordering;
 
 use super::param;
 
@@ -227,9 +228,18 @@ fn pieces(ty: Type, slot: u32, span: Span) -> impl Iterator<Item = (u32, u64, u3
     (0..ty.rows()).map(move |row| (slot + row, u64::from(4 * span.row + 8 * row), bytes))
 }
 
+/// The function in which the device library ends a thread that has panicked. The launch reports that
+/// itself, so what other threads then miss is no fault of its own: a barrier after the thread's last
+/// one, a value that it did not write, a wait for it.
+const PANIC_EXIT: &str = "ferrowarp_panic_exit";
+
 /// `exit`
 pub fn exit(_: &Modifiers<'_>) -> Option<Pick> {
-    fn run(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
+    fn run(cx: &mut Cx<'_>, frame: &mut Frame, _: &Op, mask: u32) -> Step {
+        if frame.depth > 0 && frame.program.functions[frame.function as usize].name == PANIC_EXIT {
+            cx.warp.met &= !mask;
+            cx.launch.panicked.store(true, Ordering::Release);
+        }
         Ok(Flow::Exit)
     }
     Some((run as Handler).into())

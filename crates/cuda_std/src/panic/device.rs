@@ -1,0 +1,319 @@
+//! The device's side of a panic.
+
+use core::arch::nvptx;
+use core::ffi::c_void;
+use core::fmt;
+use core::mem::transmute;
+use core::panic::{PanicInfo, PanicMessage};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::{Channel, Record, Records, SLOTS, Text, message};
+use crate::thread;
+
+#[unsafe(export_name = "ferrowarp_panic")]
+static CHANNEL: Channel = Channel {
+    records: AtomicU64::new(0),
+    owners: [const { AtomicU64::new(0) }; SLOTS],
+    writers: [const { AtomicU64::new(0) }; SLOTS],
+    begun: [const { AtomicU64::new(0) }; SLOTS],
+    others: [const { AtomicU32::new(0) }; SLOTS],
+    formatting: [const { AtomicU32::new(0) }; SLOTS],
+};
+
+/// Records of a module that nobody gave any.
+struct Own(core::cell::UnsafeCell<core::mem::MaybeUninit<Records>>);
+
+// SAFETY: a record is written by the one thread that claimed it.
+unsafe impl Sync for Own {}
+
+static OWN: Own = Own(core::cell::UnsafeCell::new(core::mem::MaybeUninit::zeroed()));
+
+#[cfg(feature = "panic-handler")]
+#[panic_handler]
+fn panic(info: &PanicInfo) -> ! {
+    if cfg!(feature = "panic-trap") {
+        // SAFETY: a trap has no precondition.
+        unsafe { nvptx::trap() }
+    }
+    report(info)
+}
+
+/// Reports a panic to the host and ends the thread, as the module's documentation says: what the
+/// crate's own `#[panic_handler]` does.
+#[cold]
+#[inline(never)]
+pub fn report(info: &PanicInfo) -> ! {
+    keep(ferrowarp_panic_in as *const c_void);
+    let (slot, first) = match claim() {
+        Claim::Won(slot) => {
+            begin(slot);
+            (slot, true)
+        }
+        Claim::Own(slot) => (slot, CHANNEL.formatting[slot].load(Relaxed) == 0),
+        Claim::Taken(slot) => {
+            CHANNEL.others[slot].fetch_add(1, Relaxed);
+            end()
+        }
+        Claim::Full => {
+            // SAFETY: the field is written by single stores alone.
+            unsafe { (*records()).lost.store(1, Release) };
+            end()
+        }
+    };
+    CHANNEL.formatting[slot].store(1, Relaxed);
+    let record = record(slot);
+    if first {
+        place(record, info);
+        // SAFETY: `PanicMessage` is a reference to the arguments, and nothing else.
+        let arguments =
+            unsafe { *transmute::<PanicMessage<'_>, &fmt::Arguments<'_>>(info.message()) };
+        message::write(record, arguments);
+    } else {
+        message::write(record, format_args!("a panic while the message of a panic was formatted"));
+    }
+    finish(slot)
+}
+
+/// Has the linker keep a function that nothing calls yet: the builder writes the calls.
+fn keep(function: *const c_void) {
+    // SAFETY: it is a comment.
+    unsafe { core::arch::asm!("// {0}", in(reg64) function, options(nomem, nostack)) }
+}
+
+/// Called before a panic where it is known which kernels can be at that place: `names` is their
+/// names with spaces between, ended by a zero. `cuda_builder` writes the calls.
+///
+/// # Safety
+/// `names` is such a text.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn ferrowarp_panic_in(names: *const u8) {
+    if let Claim::Won(slot) = claim() {
+        begin(slot);
+        // SAFETY: this thread claimed the record, and the text has an end.
+        unsafe {
+            let mut sink = Sink::new(&raw mut (*record(slot)).kernel);
+            let mut at = names;
+            while *at != 0 {
+                sink.put(*at);
+                at = at.add(1);
+            }
+            sink.end();
+        }
+    }
+}
+
+/// What became of the attempt to get a record for a panic.
+enum Claim {
+    /// This thread has it, since now.
+    Won(usize),
+    /// This thread had it already.
+    Own(usize),
+    /// Another thread of the grid has it.
+    Taken(usize),
+    /// All records hold panics of other grids.
+    Full,
+}
+
+#[inline(never)]
+fn claim() -> Claim {
+    let grid = grid();
+    for slot in 0..slots() {
+        let mut owner = CHANNEL.owners[slot].load(Acquire);
+        if owner == 0 || seen(slot) == owner {
+            match CHANNEL.owners[slot].compare_exchange(owner, grid, AcqRel, Acquire) {
+                Ok(_) => return Claim::Won(slot),
+                Err(now) => owner = now,
+            }
+        }
+        if owner == grid {
+            let begun = CHANNEL.begun[slot].load(Acquire) == grid;
+            let own = begun && CHANNEL.writers[slot].load(Relaxed) == thread_number();
+            return if own { Claim::Own(slot) } else { Claim::Taken(slot) };
+        }
+    }
+    Claim::Full
+}
+
+/// Where the driver is told, the first panic ends all.
+#[inline(always)]
+fn slots() -> usize {
+    if CHANNEL.records.load(Relaxed) == 0 { 1 } else { SLOTS }
+}
+
+/// The record is this thread's.
+#[inline(always)]
+fn begin(slot: usize) {
+    CHANNEL.writers[slot].store(thread_number(), Relaxed);
+    CHANNEL.formatting[slot].store(0, Relaxed);
+    CHANNEL.begun[slot].store(grid(), Release);
+    // SAFETY: this thread claimed the record, and the host does not look before it is ready.
+    unsafe { (*record(slot)).kernel.len = 0 };
+}
+
+/// Writes where the thread is, in the grid and in the source.
+#[inline(always)]
+fn place(record: *mut Record, info: &PanicInfo) {
+    use crate::thread as t;
+    // SAFETY: this thread claimed the record.
+    unsafe {
+        let to = &mut *record;
+        [to.block[0], to.block[1], to.block[2]] =
+            [t::block_idx_x(), t::block_idx_y(), t::block_idx_z()];
+        [to.thread[0], to.thread[1], to.thread[2]] =
+            [t::thread_idx_x(), t::thread_idx_y(), t::thread_idx_z()];
+        [to.grid_dim[0], to.grid_dim[1], to.grid_dim[2]] =
+            [t::grid_dim_x(), t::grid_dim_y(), t::grid_dim_z()];
+        [to.block_dim[0], to.block_dim[1], to.block_dim[2]] =
+            [t::block_dim_x(), t::block_dim_y(), t::block_dim_z()];
+        (to.line, to.column) = (0, 0);
+        let mut sink = Sink::new(&raw mut to.file);
+        if let Some(place) = info.location() {
+            (to.line, to.column) = (place.line(), place.column());
+            sink.text(place.file().as_ptr(), place.file().len());
+        }
+        sink.end();
+    }
+}
+
+/// Fills a text byte by byte.
+pub(super) struct Sink {
+    len: *mut u32,
+    bytes: *mut u8,
+    used: u32,
+    room: u32,
+    full: bool,
+}
+
+impl Sink {
+    /// Begins the text anew.
+    ///
+    /// # Safety
+    /// The text is this thread's alone, and outlives the sink.
+    pub(super) unsafe fn new<const N: usize>(text: *mut Text<N>) -> Self {
+        // SAFETY: the caller's promise.
+        let (len, bytes) = unsafe { (&raw mut (*text).len, (&raw mut (*text).bytes).cast()) };
+        Self { len, bytes, used: 0, room: N as u32, full: false }
+    }
+
+    #[inline(always)]
+    pub(super) fn put(&mut self, byte: u8) {
+        if self.used == self.room {
+            self.full = true;
+        } else {
+            // SAFETY: there is room.
+            unsafe { self.bytes.add(self.used as usize).write_volatile(byte) };
+            self.used += 1;
+        }
+    }
+
+    /// # Safety
+    /// There are `len` bytes at `from`.
+    #[inline(always)]
+    pub(super) unsafe fn text(&mut self, from: *const u8, len: usize) {
+        let mut at = 0;
+        while at < len && !self.full {
+            // SAFETY: the caller's promise.
+            self.put(unsafe { from.add(at).read_volatile() });
+            at += 1;
+        }
+    }
+
+    /// Ends the text. The host sees by its full length that some of it is missing.
+    pub(super) fn end(&self) {
+        // SAFETY: as in `new`.
+        unsafe { *self.len = if self.full { self.room + 1 } else { self.used } };
+    }
+}
+
+/// The record is complete: tells the host, or the driver where there is none to tell.
+#[inline(always)]
+fn finish(slot: usize) -> ! {
+    let record = record(slot);
+    // SAFETY: this thread claimed the record.
+    unsafe {
+        if CHANNEL.records.load(Relaxed) == 0 {
+            let message = &raw mut (*record).message;
+            let file = &raw mut (*record).file;
+            terminate(message);
+            terminate(file);
+            let text = (&raw const (*message).bytes).cast();
+            let function = c"a kernel".as_ptr().cast();
+            let file = (&raw const (*file).bytes).cast();
+            crate::io::__assertfail(text, file, (*record).line, function, 1);
+        }
+        (*record).ready.store(grid(), Release);
+    }
+    end()
+}
+
+/// Writes a zero behind a text.
+///
+/// # Safety
+/// It is this thread's.
+unsafe fn terminate<const N: usize>(text: *mut Text<N>) {
+    // SAFETY: there is room for one byte more than `N`.
+    unsafe {
+        let len = ((*text).len as usize).min(N);
+        (&raw mut (*text).bytes).cast::<u8>().add(len).write(0);
+    }
+}
+
+fn records() -> *mut Records {
+    match CHANNEL.records.load(Relaxed) {
+        0 => OWN.0.get().cast(),
+        address => address as *mut Records,
+    }
+}
+
+fn record(slot: usize) -> *mut Record {
+    // SAFETY: the records are `SLOTS`.
+    unsafe { (&raw mut (*records()).records).cast::<Record>().add(slot) }
+}
+
+fn seen(slot: usize) -> u64 {
+    // SAFETY: the field is atomic.
+    unsafe { (*record(slot)).seen.load(Relaxed) }
+}
+
+/// Ends the thread. The name tells the emulator that what follows in this grid follows from a panic.
+#[cold]
+#[inline(never)]
+#[unsafe(no_mangle)]
+extern "C" fn ferrowarp_panic_exit() -> ! {
+    // SAFETY: nothing runs on; destructors are not run, as in any abort.
+    unsafe { core::arch::asm!("exit;", options(noreturn, nomem, nostack)) }
+}
+
+#[inline(always)]
+fn end() -> ! {
+    ferrowarp_panic_exit()
+}
+
+#[inline(always)]
+pub(super) fn leave_after_panic() {
+    let grid = grid();
+    if CHANNEL.owners.iter().any(|owner| owner.load(Relaxed) == grid) {
+        end()
+    }
+}
+
+/// The grid's id plus 1.
+fn grid() -> u64 {
+    let grid: u64;
+    // SAFETY: reading a special register has no precondition.
+    unsafe {
+        core::arch::asm!("mov.u64 {0}, %gridid;", out(reg64) grid, options(pure, nomem, nostack));
+    }
+    grid.wrapping_add(1)
+}
+
+/// The thread's number in the grid.
+#[inline(never)]
+fn thread_number() -> u64 {
+    let plane = thread::block_idx_z() as u64 * thread::grid_dim_y() as u64;
+    let row = (plane + thread::block_idx_y() as u64) * thread::grid_dim_x() as u64;
+    let block = row + thread::block_idx_x() as u64;
+    block * thread::threads_in_block() as u64 + thread::index_in_block() as u64
+}

@@ -1,0 +1,202 @@
+//! The records of a module, in memory that host and device share.
+
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_std::panic::{Channel, Record, Records, SLOTS, SYMBOL, Text};
+use cust::sys;
+
+use super::{Found, KernelPanic, text};
+use crate::context::Context;
+use crate::error::GpuResult;
+
+/// The records of a loaded module.
+#[derive(Debug)]
+pub(crate) struct ModuleRecords {
+    context: Arc<Context>,
+    records: NonNull<Records>,
+    /// The device's address of the module's `Channel`.
+    channel: u64,
+    /// How many threads of each record's grids have come too late until now.
+    others: Mutex<[u32; SLOTS]>,
+    /// The kernels of the module that were looked up.
+    used: Mutex<Vec<&'static str>>,
+}
+
+// SAFETY: the memory is read through atomics, and what is not atomic only after the device has
+// said that it is complete.
+unsafe impl Send for ModuleRecords {}
+// SAFETY: as above; who takes a record holds the lock of the context's panics.
+unsafe impl Sync for ModuleRecords {}
+
+/// The driver's code for a symbol that a module does not have.
+const NOT_FOUND: u32 = 500;
+
+impl ModuleRecords {
+    /// Gives a module records, if it can panic.
+    pub(crate) fn attach(
+        context: &Arc<Context>,
+        module: sys::CUmodule,
+        ptx: &str,
+    ) -> GpuResult<Option<Arc<Self>>> {
+        if !ptx.contains(SYMBOL) {
+            return Ok(None);
+        }
+        let Some(channel) = find(context, module)? else { return Ok(None) };
+        let records = allocate(context)?;
+        let (others, used) = (Mutex::default(), Mutex::default());
+        let own = Arc::new(Self { context: context.clone(), records, channel, others, used });
+        own.tell_device()?;
+        context.panics().watch(&own);
+        Ok(Some(own))
+    }
+
+    /// The kernel `name` may be launched from now on.
+    pub(crate) fn uses(&self, name: &'static str) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+    }
+
+    /// Writes the device's address of the records to the module's variable.
+    fn tell_device(&self) -> GpuResult<()> {
+        let mut address = 0;
+        self.context.call("cuMemHostGetDevicePointer", || {
+            // SAFETY: `address` is writable, and the memory is mapped.
+            unsafe {
+                sys::cuMemHostGetDevicePointer_v2(&mut address, self.records.as_ptr().cast(), 0)
+            }
+        })?;
+        let to = self.channel + offset_of!(Channel, records) as u64;
+        self.context.call("cuMemcpyHtoD", || {
+            // SAFETY: the variable has room for an address.
+            unsafe { sys::cuMemcpyHtoD_v2(to, (&raw const address).cast(), 8) }
+        })
+    }
+
+    /// Takes the panics that `which` wants.
+    pub(super) fn take(&self, which: impl Fn(&Found) -> bool) -> Vec<Found> {
+        // SAFETY: the memory lives as long as `self`, and began as zeros.
+        let records = unsafe { self.records.as_ref() };
+        let mut taken = Vec::new();
+        for (slot, record) in records.records.iter().enumerate() {
+            let grid = record.ready.load(Acquire);
+            if grid == record.seen.load(Relaxed) {
+                continue;
+            }
+            let mut found = self.read(record);
+            if which(&found) {
+                found.panic.others = self.late(slot);
+                record.seen.store(grid, Release);
+                taken.push(found);
+            }
+        }
+        if records.lost.load(Acquire) != 0 {
+            records.lost.store(0, Relaxed);
+            taken.extend(self.lost());
+        }
+        taken
+    }
+
+    fn read(&self, record: &Record) -> Found {
+        let names = text::plain(&record.kernel);
+        let mut kernels: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if kernels.is_empty() {
+            kernels = used.iter().map(|&name| name.to_owned()).collect();
+        } else {
+            let launched: Vec<_> =
+                kernels.iter().filter(|name| used.iter().any(|own| own == name)).cloned().collect();
+            if !launched.is_empty() {
+                kernels = launched;
+            }
+        }
+        let panic = KernelPanic {
+            kernel: kernels.join("` or `"),
+            message: text::message(&record.message),
+            file: text::readable(&text::plain(&record.file)),
+            line: record.line,
+            column: record.column,
+            block: record.block,
+            thread: record.thread,
+            others: 0,
+        };
+        Found { panic, kernels, grid: record.grid_dim, block: record.block_dim }
+    }
+
+    /// Grids panicked for which there was no record. Which they were nobody knows, so every kernel
+    /// of the module is one that could have.
+    fn lost(&self) -> Option<Found> {
+        // SAFETY: as in `take`.
+        let records = unsafe { self.records.as_ref() };
+        let mut found = self.read(&records.records[0]);
+        found.panic.message = format!("more than {SLOTS} launches panicked before the host looked");
+        (found.panic.file, found.panic.line) = (String::new(), 0);
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        found.kernels = used.iter().map(|&name| name.to_owned()).collect();
+        found.panic.kernel = found.kernels.join("` or `");
+        Some(found)
+    }
+
+    /// How many threads came to a record too late since this was last asked.
+    fn late(&self, slot: usize) -> u32 {
+        let mut count = 0u32;
+        let from = self.channel + (offset_of!(Channel, others) + 4 * slot) as u64;
+        let mut read = false;
+        // The panic is the news: a fault here is told by the next call.
+        self.context.release(|| {
+            // SAFETY: `count` is writable, and the variable is part of the module.
+            let result = unsafe { sys::cuMemcpyDtoH_v2((&raw mut count).cast(), from, 4) };
+            read = result == sys::CUresult::CUDA_SUCCESS;
+            result
+        });
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            true => count.wrapping_sub(std::mem::replace(&mut others[slot], count)),
+            false => 0,
+        }
+    }
+}
+
+impl Drop for ModuleRecords {
+    fn drop(&mut self) {
+        // SAFETY: the module, whose kernels write there, is unloaded.
+        self.context.release(|| unsafe { sys::cuMemFreeHost(self.records.as_ptr().cast()) });
+    }
+}
+
+/// The address of the module's channel.
+fn find(context: &Context, module: sys::CUmodule) -> GpuResult<Option<u64>> {
+    let (mut address, mut bytes) = (0, 0);
+    let name = std::ffi::CString::new(SYMBOL).expect("a name without a zero");
+    let found = context.call("cuModuleGetGlobal", || {
+        // SAFETY: all are writable, and the name ends in a zero.
+        unsafe { sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()) }
+    });
+    match found {
+        Ok(()) => Ok((bytes == size_of::<Channel>()).then_some(address)),
+        Err(error) if error.driver().is_some_and(|driver| driver.code() == NOT_FOUND) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Zeroed memory that host and device share.
+fn allocate(context: &Context) -> GpuResult<NonNull<Records>> {
+    const PORTABLE_AND_MAPPED: u32 = 3;
+    let bytes = size_of::<Records>();
+    let mut address = ptr::null_mut();
+    context.call("cuMemHostAlloc", || {
+        // SAFETY: `address` is writable.
+        unsafe { sys::cuMemHostAlloc(&mut address, bytes, PORTABLE_AND_MAPPED) }
+    })?;
+    // SAFETY: the driver gave as many bytes.
+    unsafe { ptr::write_bytes(address.cast::<u8>(), 0, bytes) };
+    Ok(NonNull::new(address.cast()).expect("memory is not at null"))
+}
+
+/// The text of a record is plain where no value can be in it.
+impl<const N: usize> text::Source for Text<N> {
+    fn bytes(&self) -> (&[u8], bool) {
+        (self.as_bytes(), self.len as usize > N)
+    }
+}
