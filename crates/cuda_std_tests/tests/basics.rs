@@ -2,7 +2,7 @@
 
 use basics_kernels::{atomics, parameters, shared, warps};
 use cuda_std::launch::{LaunchConfig, Linear};
-use cuda_std_tests::{WARP, done, download, lanes, upload, warp_rows};
+use cuda_std_tests::{WARP, done, download, error_of, fails, lanes, on_gpu, upload, warp_rows};
 use ferrowarp::{DeviceBox, DeviceBuffer};
 
 cuda_std_tests::device!("basics");
