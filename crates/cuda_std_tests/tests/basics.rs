@@ -35,7 +35,8 @@ fn a_kernel_for_rust_cuda_runs() {
 #[test]
 fn an_index_past_the_end_is_an_error() {
     // A stream of its own, so that no other test here waits for this panic.
-    let (own, x) = (gpu().create_stream().unwrap(), upload(gpu(), &[1.0f32; 5]));
+    let own = gpu().create_stream().unwrap();
+    let x = DeviceBuffer::from_slice(&own, &[1.0f32; 5]).unwrap();
     let mut y = DeviceBuffer::from_slice(&own, &[0.0f32; 6]).unwrap();
     done(parameters::saxpy::launch(&own, Linear::new(1, 31), 2.0, &x, &mut y));
     let error = own.synchronize().expect_err("the sixth of five");
