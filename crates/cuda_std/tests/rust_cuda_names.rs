@@ -37,9 +37,110 @@ names! {
         atomic::BlockAtomicF32, atomic::BlockAtomicF64, atomic::SystemAtomicF32,
         atomic::SystemAtomicF64, atomic::mid, atomic::intrinsics,
     }
+    cuda_std: floats {
+        GpuFloat, FloatExt,
+    }
     cuda_builder: builder {
         CudaBuilder, CudaBuilderError, DebugInfo, EmitOption, NvvmArch,
     }
+}
+
+/// The functions of `intrinsics`, which are one row of the table.
+#[test]
+fn all_intrinsics_are_here() {
+    macro_rules! count {
+        ($($name:ident)*) => {{
+            #[allow(unused_imports)]
+            mod used {
+                $(pub use cuda_std::intrinsics::$name as _;)*
+            }
+            [$(stringify!($name)),*].len()
+        }};
+    }
+    let count = count!(
+            acosf acoshf asinf asinhf atanf atanhf cbrtf ceilf cosf coshf cospif erfcf
+            erfcinvf erfcxf erff erfinvf exp10f exp2f expf expm1f fabsf fast_cosf
+            fast_exp10f fast_expf fast_log10f fast_log2f fast_logf fast_sinf fast_tanf
+            floorf frcp_rd frcp_rn frcp_ru frcp_rz frsqrt_rn fsqrt_rd fsqrt_rn fsqrt_ru
+            fsqrt_rz j0f j1f lgammaf log10f log1pf log2f logbf logf nearbyintf normcdff
+            normcdfinvf rcbrtf rintf roundf rsqrtf saturatef sinf sinhf sinpif sqrtf
+            tanf tanhf tgammaf truncf y0f y1f acos acosh asin asinh atan atanh cbrt
+            ceil cos cosh cospi drcp_rd drcp_rn drcp_ru drcp_rz dsqrt_rd dsqrt_rn
+            dsqrt_ru dsqrt_rz erf erfc erfcinv erfcx erfinv exp exp10 exp2 expm1 fabs
+            floor j0 j1 lgamma log log10 log1p log2 logb nearbyint normcdf normcdfinv
+            rcbrt rint round rsqrt sin sinh sinpi sqrt tan tanh tgamma trunc y0 y1
+            atan2f copysignf fadd_rd fadd_rn fadd_ru fadd_rz fast_fdividef fast_powf
+            fdimf fdiv_rd fdiv_rn fdiv_ru fdiv_rz fmaxf fminf fmodf fmul_rd fmul_rn
+            fmul_ru fmul_rz fsub_rd fsub_rn fsub_ru fsub_rz hypotf nextafterf powf
+            remainderf atan2 copysign dadd_rd dadd_rn dadd_ru dadd_rz ddiv_rd ddiv_rn
+            ddiv_ru ddiv_rz dmul_rd dmul_rn dmul_ru dmul_rz fdim fmax fmin fmod hypot
+            nextafter pow remainder double2hiint double2int_rd double2int_rn double2int_ru
+            double2int_rz double2loint double2uint_rd double2uint_rn double2uint_ru
+            double2uint_rz ilogb isfinited isinfd isnand signbitd finitef float2int_rd
+            float2int_rn float2int_ru float2int_rz float2uint_rd float2uint_rn float2uint_ru
+            float2uint_rz float_as_int ilogbf isinff isnanf signbitf hadd max min mul24
+            mulhi rhadd uhadd umax umin umul24 umulhi urhadd double2ll_rd double2ll_rn
+            double2ll_ru double2ll_rz double2ull_rd double2ull_rn double2ull_ru
+            double2ull_rz double_as_longlong llrint llround float2ll_rd float2ll_rn
+            float2ll_ru float2ll_rz float2ull_rd float2ull_rn float2ull_ru float2ull_rz
+            llrintf llroundf int2float_rd int2float_rn int2float_ru int2float_rz
+            int_as_float uint2float_rd uint2float_rn uint2float_ru uint2float_rz
+            ll2double_rd ll2double_rn ll2double_ru ll2double_rz longlong_as_double
+            ull2double_rd ull2double_rn ull2double_ru ull2double_rz ll2float_rd ll2float_rn
+            ll2float_ru ll2float_rz ull2float_rd ull2float_rn ull2float_ru ull2float_rz
+            llmax llmin mul64hi ullmax ullmin umul64hi abs brev clz ffs popc fma
+            fma_rd fma_rn fma_ru fma_rz fmaf fmaf_rd fmaf_rn fmaf_ru fmaf_rz
+            double2float_rd double2float_rn double2float_ru double2float_rz byte_perm sad
+            usad clzll ffsll popcll fast_sincosf sincosf sincospif ldexp powi scalbn
+            ldexpf powif scalbnf brevll llabs int2double_rn uint2double_rn jn yn jnf
+            ynf sincos sincospi float2half_rn frexp frexpf half2float hiloint2double modf
+            modff nan nanf remquo remquof
+    );
+    assert_eq!(count, 319);
+}
+
+/// The methods of the float traits.
+#[test]
+fn floats_have_their_methods() {
+    use cuda_std::{FloatExt, GpuFloat};
+    macro_rules! methods {
+        ($($ty:ident)*) => {$(
+            let _ = (
+                <$ty as GpuFloat>::floor, <$ty as GpuFloat>::ceil, <$ty as GpuFloat>::round,
+                <$ty as GpuFloat>::trunc, <$ty as GpuFloat>::fract, <$ty as GpuFloat>::abs,
+                <$ty as GpuFloat>::signum, <$ty as GpuFloat>::copysign,
+                <$ty as GpuFloat>::mul_add, <$ty as GpuFloat>::div_euclid,
+                <$ty as GpuFloat>::rem_euclid, <$ty as GpuFloat>::powi, <$ty as GpuFloat>::powf,
+                <$ty as GpuFloat>::sqrt, <$ty as GpuFloat>::exp, <$ty as GpuFloat>::exp2,
+                <$ty as GpuFloat>::ln, <$ty as GpuFloat>::log, <$ty as GpuFloat>::log2,
+            );
+            let _ = (
+                <$ty as GpuFloat>::log10, <$ty as GpuFloat>::cbrt, <$ty as GpuFloat>::hypot,
+                <$ty as GpuFloat>::sin, <$ty as GpuFloat>::cos, <$ty as GpuFloat>::tan,
+                <$ty as GpuFloat>::asin, <$ty as GpuFloat>::acos, <$ty as GpuFloat>::atan,
+                <$ty as GpuFloat>::atan2, <$ty as GpuFloat>::sin_cos, <$ty as GpuFloat>::exp_m1,
+                <$ty as GpuFloat>::ln_1p, <$ty as GpuFloat>::sinh, <$ty as GpuFloat>::cosh,
+                <$ty as GpuFloat>::tanh, <$ty as GpuFloat>::asinh, <$ty as GpuFloat>::acosh,
+                <$ty as GpuFloat>::atanh,
+            );
+            let _ = (
+                <$ty as FloatExt>::cospi, <$ty as FloatExt>::error_function,
+                <$ty as FloatExt>::complementary_error_function,
+                <$ty as FloatExt>::inv_complementary_error_function,
+                <$ty as FloatExt>::scaled_complementary_error_function, <$ty as FloatExt>::frexp,
+                <$ty as FloatExt>::unbiased_exp, <$ty as FloatExt>::j0, <$ty as FloatExt>::j1,
+                <$ty as FloatExt>::jn, <$ty as FloatExt>::ldexp, <$ty as FloatExt>::log_gamma,
+            );
+            let _ = (
+                <$ty as FloatExt>::log1p, <$ty as FloatExt>::norm_cdf,
+                <$ty as FloatExt>::inv_norm_cdf, <$ty as FloatExt>::rcbrt,
+                <$ty as FloatExt>::saturate, <$ty as FloatExt>::scale_by_n,
+                <$ty as FloatExt>::sincospi, <$ty as FloatExt>::sinpi, <$ty as FloatExt>::gamma,
+                <$ty as FloatExt>::y0, <$ty as FloatExt>::y1, <$ty as FloatExt>::yn,
+            );
+        )*};
+    }
+    methods!(f32 f64);
 }
 
 /// The rows of the book's tables: what is said of each name.
@@ -56,7 +157,8 @@ fn rows() -> BTreeMap<String, String> {
 fn named() -> Vec<String> {
     let plain = |name: &&str| name.replace(' ', "");
     let builder = builder::ALL.iter().map(|name| format!("cuda_builder::{}", plain(name)));
-    device::ALL.iter().map(plain).chain(builder).collect()
+    let device = device::ALL.iter().chain(floats::ALL).map(plain);
+    device.chain(["intrinsics".to_owned()]).chain(builder).collect()
 }
 
 #[test]
