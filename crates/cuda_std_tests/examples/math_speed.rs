@@ -137,7 +137,7 @@ fn peers(dir: &Path, rounds: [u32; 2]) -> Result<Option<Child>, Box<dyn Error>> 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<u32> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
     let slow = !cuda_std_tests::on_gpu();
-    let at = |i: usize, default| args.get(i).copied().unwrap_or(if slow { 1 } else { default });
+    let at = |i: usize, default| args.get(i).copied().unwrap_or(if slow { 4 } else { default });
     let rounds = [at(0, 2048), at(1, 512)];
     let dir = std::env::temp_dir().join(format!("math_speed_{}", std::process::id()));
     fs::create_dir_all(&dir)?;

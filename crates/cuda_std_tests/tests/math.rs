@@ -116,6 +116,9 @@ fn tolerance(module: &str, name: &str, gpu: bool) -> u64 {
         "acos" | "acosh" | "asin" | "asinh" | "atan" | "atanh" | "atan2" | "hypot" | "pow"
         | "powf" => 8,
         _ if single && gpu => 8,
+        // These start from the hardware's estimates.
+        "rsqrt" | "cbrt" | "rcbrt" if gpu => 1,
+        _ if gpu && (name.starts_with("log") || name == "ln" || name == "ln_1p") => 1,
         _ => 0,
     }
 }

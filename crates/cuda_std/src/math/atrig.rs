@@ -22,8 +22,8 @@ fn arcsine(x: f32) -> f32 {
 pub fn asinf(x: f32) -> f32 {
     let a = x.abs();
     let large = a > 0.57;
-    let r = arcsine(if large { hw::sqrt(fma(a, -0.5, 0.5)) } else { a });
-    let r = if large { fma(r, -2.0, FRAC_PI_2) } else { r };
+    let r = arcsine(if large { hw::sqrt_approx(fma(a, -0.5, 0.5)) } else { a });
+    let r = if large { fma(r, -2.0, FRAC_PI_2_LO) + FRAC_PI_2 } else { r };
     r.copysign(x)
 }
 
@@ -32,7 +32,7 @@ pub fn asinf(x: f32) -> f32 {
 pub fn acosf(x: f32) -> f32 {
     let a = x.abs();
     let large = a > 0.57;
-    let r = arcsine(if large { hw::sqrt(fma(a, -0.5, 0.5)) } else { x });
+    let r = arcsine(if large { hw::sqrt_approx(fma(a, -0.5, 0.5)) } else { x });
     // 2r, π - 2r or π/2 - r.
     let small = FRAC_PI_2 - (r - FRAC_PI_2_LO);
     let r = r + r;

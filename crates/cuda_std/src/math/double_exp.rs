@@ -33,6 +33,23 @@ pub(crate) fn scale(y: f64, k: i32) -> f64 {
     mul64(y, power(half)) * power(k - half)
 }
 
+/// `y·2^k` where both are normal.
+#[inline(always)]
+fn raised(y: f64, k: i32) -> f64 {
+    let bits = y.to_bits();
+    let high = ((bits >> 32) as u32).wrapping_add((k as u32) << 20);
+    f64::from_bits(u64::from(high) << 32 | bits & 0xffff_ffff)
+}
+
+/// `e^x·2^n` for an `x` that is large, infinite or NaN.
+#[inline(never)]
+fn extreme(x: f64, n: i32) -> f64 {
+    let x = limited(x, 800.0);
+    let (k, whole) = nearest(x, LOG2_E);
+    let r = fma64(whole, -LN_2_LO, fma64(whole, -LN_2, x));
+    scale(1.0 + small(r), k + n)
+}
+
 /// `(k, k as a number)` nearest to `x·factor`, for `x` limited to where it matters.
 #[inline(always)]
 fn nearest(x: f64, factor: f64) -> (i32, f64) {
@@ -61,10 +78,11 @@ pub fn exp(x: f64) -> f64 {
 /// `e^x·2^n`, for an `n` that is small.
 #[inline(always)]
 fn times_power(x: f64, n: i32) -> f64 {
-    let x = limited(x, 800.0);
     let (k, whole) = nearest(x, LOG2_E);
     let r = fma64(whole, -LN_2_LO, fma64(whole, -LN_2, x));
-    scale(1.0 + small(r), k + n)
+    let y = 1.0 + small(r);
+    // Below 707, by the upper halves: no overflow, no underflow.
+    if x.to_bits() >> 32 & 0x7fff_ffff < 0x4086_1800 { raised(y, k + n) } else { extreme(x, n) }
 }
 
 /// `2^x`, to 1 ulp.

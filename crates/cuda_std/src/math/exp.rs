@@ -16,7 +16,7 @@ const LOG2_E_LO: f32 = 1.925_963e-8;
 const LOG2_10: f32 = 3.321_928;
 const LOG2_10_LO: f32 = 7.059_55e-8;
 pub(crate) const LN_2: f32 = 0.693_147_2;
-const LN_2_LO: f32 = -1.904_654_3e-9;
+pub(crate) const LN_2_LO: f32 = -1.904_654_3e-9;
 
 /// `2^(x · (hi + lo) + shift)`, for a `shift` of 0 or -1.
 #[inline(always)]
@@ -24,12 +24,12 @@ fn power(x: f32, hi: f32, lo: f32, shift: f32) -> f32 {
     // floor of x·hi + shift, limited to -126 ..= 127, above 1.5·2^23 + 127.
     let t = hw::fma_sat(x, hi / 253.0, (126.0 + shift) / 253.0);
     let j = hw::fma_rd(t, 253.0, ROUND + 1.0);
-    let k = j - (ROUND + 127.0);
-    let r = fma(x, lo, fma(x, hi, shift - k));
+    let less = j - (ROUND + 127.0 + shift);
+    let r = fma(x, lo, fma(x, hi, -less));
     hw::ex2(r) * f32::from_bits(j.to_bits() << 23)
 }
 
-/// `e^x`, to 1 ulp.
+/// `e^x`, to 2 ulp.
 #[inline(always)]
 pub fn expf(x: f32) -> f32 {
     power(x, LOG2_E, LOG2_E_LO, 0.0)

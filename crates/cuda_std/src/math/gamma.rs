@@ -4,6 +4,7 @@
 //! to 4.5; from there on Stirling's formula, with the power in two parts. Negative arguments by
 //! Euler's reflection `Γ(x) Γ(-x) = -π / (x sin πx)`.
 
+use super::exp::ROUND;
 use super::hw::{self, fma, horner, mul, rint};
 use super::log::logf;
 use super::pow::log2_parts;
@@ -57,7 +58,7 @@ fn small_gamma(x: f32) -> f32 {
         product = mul(product, z);
     }
     if k > 0.5 {
-        return product / r;
+        return mul(product, hw::rcp(r));
     }
     while z - t < -0.5 {
         product = mul(product, z);
@@ -88,9 +89,9 @@ fn large_gamma(x: f32) -> f32 {
 /// `2^(high + low)·factor`, rounded once if it is subnormal.
 #[inline(always)]
 fn scaled_power(high: f32, low: f32, factor: f32) -> f32 {
-    let k = rint(high);
-    let m = hw::ex2((high - k) + low);
-    let k = k as i32;
+    let j = high + ROUND;
+    let m = hw::ex2((high - (j - ROUND)) + low);
+    let k = (j.to_bits() << 9) as i32 >> 9;
     let half = k >> 1;
     let scale = |k: i32| f32::from_bits(((k + 127) as u32) << 23);
     mul(mul(m, factor), scale(half)) * scale(k - half)

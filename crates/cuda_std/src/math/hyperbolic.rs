@@ -55,7 +55,7 @@ pub fn asinhf(x: f32) -> f32 {
 pub fn acoshf(x: f32) -> f32 {
     let t = if x >= 1.0 { x - 1.0 } else { f32::NAN };
     let huge = t > 1e17;
-    let sum = if huge { t } else { t + hw::sqrt(fma(t, t, t + t)) };
+    let sum = if huge { t } else { t + hw::sqrt_approx(fma(t, t, t + t)) };
     let r = log1pf(sum);
     if huge { r + LN_2 } else { r }
 }
@@ -64,7 +64,11 @@ pub fn acoshf(x: f32) -> f32 {
 #[inline(always)]
 pub fn atanhf(x: f32) -> f32 {
     let a = x.abs();
-    let t = (a + a) / (1.0 - a);
-    let r = 0.5 * log1pf(t);
+    // 2a/(1-a), with its residual put back.
+    let (n, d) = (a + a, 1.0 - a);
+    let r = hw::rcp(d);
+    let q = mul(n, r);
+    let q = if d == 0.0 { q } else { fma(fma(-q, d, n), r, q) };
+    let r = if a > 1.0 { f32::NAN } else { 0.5 * log1pf(q) };
     (if a < 1e-10 { a } else { r }).copysign(x)
 }

@@ -4,6 +4,7 @@
 //! Dekker, 1971; products by fma). The logarithm is `2 atanh((m-1)/(m+1))`, so its series starts
 //! with a quotient that is carried in two parts and goes on with small terms only.
 
+use super::exp::ROUND;
 use super::hw::{self, fma, horner, mul, trunc};
 
 const LOG2_E_HI: f32 = 1.442_695;
@@ -42,8 +43,15 @@ pub(crate) fn log2_parts(a: f32) -> (f32, f32) {
 #[inline(always)]
 pub(crate) fn exp2_parts(hi: f32, lo: f32) -> f32 {
     // Exponents of normal numbers; `ex2` has what lies beyond, as in `exp`.
-    let k = hw::rint(hi).clamp(-126.0, 127.0);
-    hw::ex2((hi - k) + lo) * f32::from_bits(((k as i32 + 127) as u32) << 23)
+    let limited = if hi > 127.0 {
+        127.0
+    } else if hi < -126.0 {
+        -126.0
+    } else {
+        hi
+    };
+    let j = limited + (ROUND + 127.0);
+    hw::ex2((hi - (j - (ROUND + 127.0))) + lo) * f32::from_bits(j.to_bits() << 23)
 }
 
 /// `x^y`, to 4 ulp, with C's results for what is special.

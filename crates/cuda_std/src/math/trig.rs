@@ -63,7 +63,8 @@ fn sine(t: f32, quadrant: u32) -> f32 {
     let r = fma(r, s, if odd { 0.041_666_646 } else { 0.008_332_19 });
     let r = fma(r, s, if odd { -0.5 } else { -0.166_666_55 });
     let t = if odd { 1.0 } else { t };
-    let r = fma(r, mul(s, t), t);
+    // The added zero makes the product's zero positive, and the sum's that of `t`.
+    let r = fma(r, fma(s, t, 0.0), t);
     f32::from_bits(r.to_bits() ^ ((quadrant << 30) & 0x8000_0000))
 }
 
@@ -71,8 +72,7 @@ fn sine(t: f32, quadrant: u32) -> f32 {
 #[inline(always)]
 pub fn sinf(x: f32) -> f32 {
     let (t, quadrant) = reduce(x);
-    // -0 is lost in the first fma.
-    if x == 0.0 { x } else { sine(t, quadrant) }
+    sine(t, quadrant)
 }
 
 /// Cosine, to 2 ulp.
@@ -86,8 +86,7 @@ pub fn cosf(x: f32) -> f32 {
 #[inline(always)]
 pub fn sincosf(x: f32) -> (f32, f32) {
     let (t, quadrant) = reduce(x);
-    let (sin, cos) = both(t, quadrant);
-    (if x == 0.0 { x } else { sin }, cos)
+    both(t, quadrant)
 }
 
 /// Sine and cosine of `t + quadrant·π/2`.
@@ -95,7 +94,7 @@ pub fn sincosf(x: f32) -> (f32, f32) {
 fn both(t: f32, quadrant: u32) -> (f32, f32) {
     let s = mul(t, t);
     let sin = horner!(s; -0.166_666_55, 0.008_332_19, -0.000_195_184_05);
-    let sin = fma(sin, mul(s, t), t);
+    let sin = fma(sin, fma(s, t, 0.0), t);
     let cos = horner!(s; 1.0, -0.5, 0.041_666_646, -0.001_388_730_1, 2.443_066_1e-5);
     let (sin, cos) = if quadrant & 1 != 0 { (cos, sin) } else { (sin, cos) };
     let sin = sin.to_bits() ^ ((quadrant << 30) & 0x8000_0000);
@@ -110,17 +109,21 @@ pub fn tanf(x: f32) -> f32 {
     let s = mul(t, t);
     let p = horner!(s; 0.333_331_56, 0.133_388_46, 0.053_406_887, 0.024_447_106, 0.003_091_147_6, 0.009_403_176);
     let r = fma(p, mul(s, t), t);
-    let r = if quadrant & 1 != 0 { -hw::rcp(r) } else { r };
-    if x == 0.0 { x } else { r }
+    if quadrant & 1 != 0 { -hw::rcp(r) } else { r }
+}
+
+/// `x` less the nearest even integer: exact, and NaN of infinities.
+#[inline(never)]
+fn without_turns(x: f32) -> f32 {
+    fma(rint(x * 0.5), -2.0, x)
 }
 
 /// `x - k/2` for the nearest `k`, with the low bits of `k`; exact.
 #[inline(always)]
 fn reduce_pi(x: f32) -> (f32, u32) {
-    // From 2^24 on all are even integers; infinities become NaN here.
-    let x = if x.abs() < 16_777_216.0 { x } else { x * 0.0 };
-    let k = rint(x + x);
-    (fma(k, -0.5, x), k as i32 as u32)
+    let x = if x.abs() < 2_097_152.0 { x } else { without_turns(x) };
+    let j = fma(x, 2.0, ROUND);
+    (fma(j - ROUND, -0.5, x), j.to_bits())
 }
 
 /// `sin(π (t + quadrant/2))` for `|t|` up to 1/4.
@@ -146,8 +149,9 @@ const PI_LO: f32 = -8.742_278e-8;
 #[inline(always)]
 pub fn sinpif(x: f32) -> f32 {
     let (t, quadrant) = reduce_pi(x);
+    let r = sine_pi(t, quadrant);
     // An integer's sine is the zero of its sign.
-    if t == 0.0 && quadrant & 1 == 0 { x * 0.0 } else { sine_pi(t, quadrant) }
+    if r == 0.0 { x * 0.0 } else { r }
 }
 
 /// `cos(πx)`, to 1 ulp.

@@ -62,7 +62,7 @@ macro_rules! binary {
 
 table! {
     UNARY, found, wanted, 1, unary:
-    expf = libm::exp, 1, 1;
+    expf = libm::exp, 2, 2;
     exp2f = libm::exp2, 2, 2;
     exp10f = libm::exp10, 2, 2;
     expm1f = libm::expm1, 1, 1;
@@ -91,7 +91,7 @@ table! {
     erff = libm::erf, 2, 2;
     erfcf = libm::erfc, 4, 4;
     erfcxf = c::erfcx, 4, 4;
-    erfinvf = c::erfinv, 2, 2;
+    erfinvf = c::erfinv, 3, 2;
     erfcinvf = c::erfcinv, 4, 4;
     normcdff = c::normcdf, 5, 5;
     normcdfinvf = c::normcdfinv, 5, 5;
