@@ -13,37 +13,37 @@ macro_rules! from_libm {
 }
 
 from_libm! {
-    /// Arccosine.
+    /// Arccosine, to 1 ulp.
     acos;
-    /// Inverse hyperbolic cosine.
+    /// Inverse hyperbolic cosine, to 2 ulp.
     acosh;
-    /// Arcsine.
+    /// Arcsine, to 1 ulp.
     asin;
-    /// Inverse hyperbolic sine.
+    /// Inverse hyperbolic sine, to 2 ulp.
     asinh;
-    /// Arctangent.
+    /// Arctangent, to 1 ulp.
     atan;
-    /// Inverse hyperbolic tangent.
+    /// Inverse hyperbolic tangent, to 2 ulp.
     atanh;
-    /// Error function.
+    /// Error function, to 1 ulp.
     erf;
-    /// Complementary error function.
+    /// Complementary error function, to 3 ulp.
     erfc;
 }
 
-/// `√(x² + y²)` without overflow on the way.
+/// `√(x² + y²)` without overflow on the way, to 1 ulp.
 #[inline]
 pub fn hypot(x: f64, y: f64) -> f64 {
     libm::hypot(x, y)
 }
 
-/// The angle of the point `(x, y)`.
+/// The angle of the point `(x, y)`, to 2 ulp.
 #[inline]
 pub fn atan2(y: f64, x: f64) -> f64 {
     libm::atan2(y, x)
 }
 
-/// `x^y`.
+/// `x^y`, to 1 ulp.
 #[inline]
 pub fn pow(x: f64, y: f64) -> f64 {
     libm::pow(x, y)
