@@ -5,6 +5,7 @@ use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 /// The kernel crates, by folder.
 const KERNELS: &[&str] = &[
     "basics",
+    "block",
     "compat",
     "contracts",
     "hopper",

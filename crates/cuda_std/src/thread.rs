@@ -116,6 +116,21 @@ pub fn index() -> u32 {
     block.wrapping_mul(threads_in_block()).wrapping_add(index_in_block())
 }
 
+/// The block's linear index in the grid, x fastest.
+#[gpu_only]
+#[inline(always)]
+pub fn block_in_grid() -> usize {
+    let row = block_idx_z() as usize * grid_dim_y() as usize + block_idx_y() as usize;
+    row * grid_dim_x() as usize + block_idx_x() as usize
+}
+
+/// The number of blocks in the grid.
+#[gpu_only]
+#[inline(always)]
+pub fn blocks_in_grid() -> usize {
+    grid_dim_x() as usize * grid_dim_y() as usize * grid_dim_z() as usize
+}
+
 /// The thread's linear index in its block, x fastest.
 #[gpu_only]
 #[inline(always)]

@@ -67,6 +67,17 @@ impl<'a, T> Matrix<'a, T> {
         Self::with_pitch(values, rows, cols, cols)
     }
 
+    /// A matrix of a shape whose number of elements is known to be a number: one comparison.
+    ///
+    /// # Panics
+    /// If `values` has fewer elements.
+    #[inline(always)]
+    pub fn of_shape(values: &'a [T], shape: Shape) -> Self {
+        assert!(shape.len() <= values.len(), "a matrix is larger than its slice");
+        let Shape { rows, cols } = shape;
+        Self { ptr: values.as_ptr(), rows, cols, pitch: cols, borrow: PhantomData }
+    }
+
     /// Rows that begin `pitch` elements apart.
     ///
     /// # Panics
@@ -120,6 +131,47 @@ impl<'a, T> Matrix<'a, T> {
         // SAFETY: inside the slice, which lives for `'a`.
         inside.then(|| unsafe { &*self.ptr.add(row * self.pitch + column) })
     }
+
+    /// The tile of `ROWS` by `COLS` that begins at `row` and `column`, or `None` if it is not wholly inside.
+    #[inline(always)]
+    pub fn tile<const ROWS: usize, const COLS: usize>(
+        &self,
+        row: usize,
+        column: usize,
+    ) -> Option<MatrixTile<'a, T, ROWS, COLS>> {
+        let ends_inside = |first: usize, len: usize, end: usize| {
+            let last = first.wrapping_add(len);
+            (first <= last) & (last <= end)
+        };
+        // `&`, not `&&`: one branch for both.
+        let is_whole = ends_inside(row, ROWS, self.rows) & ends_inside(column, COLS, self.cols);
+        let first = self.ptr.wrapping_add(row.wrapping_mul(self.pitch).wrapping_add(column));
+        is_whole.then_some(MatrixTile { first, pitch: self.pitch, borrow: PhantomData })
+    }
+}
+
+/// A tile of `ROWS` by `COLS` that lies wholly in a [`Matrix`], read as `tile[(row, column)]`.
+///
+/// Where it lies was compared once. An element costs a comparison only where the compiler does not know that
+/// its place is in the tile; of the places that a [`Block`](crate::block::Block) hands out it knows.
+#[derive(Debug)]
+pub struct MatrixTile<'a, T, const ROWS: usize, const COLS: usize> {
+    first: *const T,
+    pitch: usize,
+    borrow: PhantomData<&'a [T]>,
+}
+
+impl<T, const ROWS: usize, const COLS: usize> Index<(usize, usize)>
+    for MatrixTile<'_, T, ROWS, COLS>
+{
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, (row, column): (usize, usize)) -> &T {
+        assert!(row < ROWS && column < COLS, "an element outside its tile");
+        // SAFETY: inside the tile, which is inside the slice that lives for `'a`.
+        unsafe { &*self.first.add(row * self.pitch + column) }
+    }
 }
 
 impl<T: Copy> Matrix<'_, T> {
@@ -141,6 +193,61 @@ impl<T> Index<(usize, usize)> for Matrix<'_, T> {
     #[inline(always)]
     fn index(&self, (row, column): (usize, usize)) -> &T {
         self.get(row, column).expect("an element outside its matrix")
+    }
+}
+
+/// Rows and columns whose product does not overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    rows: usize,
+    cols: usize,
+}
+
+impl Shape {
+    /// `rows` of `cols` elements, or `None` if they are more than can be counted.
+    #[inline(always)]
+    pub fn new(rows: usize, cols: usize) -> Option<Self> {
+        rows.checked_mul(cols).map(|_| Self { rows, cols })
+    }
+
+    /// The shape of a matrix that lies in memory.
+    ///
+    /// # Safety
+    /// `rows * cols` does not overflow.
+    #[inline(always)]
+    pub(crate) const unsafe fn new_unchecked(rows: usize, cols: usize) -> Self {
+        Self { rows, cols }
+    }
+
+    /// The number of rows.
+    #[inline(always)]
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    #[inline(always)]
+    pub fn cols(self) -> usize {
+        self.cols
+    }
+
+    /// The number of elements.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        // SAFETY: the type's promise.
+        unsafe { self.rows.unchecked_mul(self.cols) }
+    }
+
+    /// Whether there are no elements.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Columns for rows.
+    #[inline(always)]
+    pub fn transposed(self) -> Self {
+        Self { rows: self.cols, cols: self.rows }
     }
 }
 
@@ -336,6 +443,35 @@ mod tests {
         assert_eq!(Matrix::new(&none, 0, 5).column(4).iter().next(), None);
         assert_eq!(Matrix::new(&none, 5, 0).row(4), []);
         assert_eq!(Matrix::new(&VALUES, usize::MAX, 0).rows(), usize::MAX);
+    }
+
+    #[test]
+    fn a_shape_can_be_counted() {
+        let shape = Shape::new(3, 4).unwrap();
+        assert_eq!((shape.rows(), shape.cols(), shape.len()), (3, 4, 12));
+        assert_eq!(shape.transposed(), Shape::new(4, 3).unwrap());
+        assert_eq!(Shape::new(usize::MAX, 2), None);
+        assert!(Shape::new(0, usize::MAX).unwrap().is_empty() && !shape.is_empty());
+        assert_eq!(Matrix::of_shape(&VALUES, shape)[(2, 3)], 11);
+        let short = || Matrix::of_shape(&VALUES[..11], Shape::new(3, 4).unwrap()).rows();
+        assert!(std::panic::catch_unwind(short).is_err());
+    }
+
+    #[test]
+    fn a_tile_is_whole_or_none() {
+        let matrix = Matrix::with_pitch(&VALUES, 3, 3, 4);
+        let corner = matrix.tile::<2, 2>(1, 1).unwrap();
+        assert_eq!([corner[(0, 0)], corner[(1, 1)]], [5, 10]);
+        assert_eq!(matrix.tile::<3, 3>(0, 0).unwrap()[(2, 1)], 9);
+        assert!(matrix.tile::<2, 2>(2, 1).is_none() && matrix.tile::<2, 2>(1, 2).is_none());
+        assert!(matrix.tile::<1, 1>(usize::MAX, 0).is_none());
+        assert!(matrix.tile::<1, 1>(0, usize::MAX).is_none());
+        let panics = |place| std::panic::catch_unwind(move || corner_at(place)).is_err();
+        assert!(panics((2, 0)) && panics((0, 2)) && !panics((1, 1)));
+    }
+
+    fn corner_at(place: (usize, usize)) -> u32 {
+        Matrix::new(&VALUES, 3, 4).tile::<2, 2>(0, 0).unwrap()[place]
     }
 
     #[test]

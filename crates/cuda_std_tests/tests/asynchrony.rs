@@ -55,7 +55,7 @@ fn parts<T: Pod>(x: &[T], bytes: u32) -> Vec<T> {
 
 #[test]
 fn copies_of_every_size_bring_their_bytes() {
-    let words: Vec<u32> = (0..128).map(|i| 0x0101_0101 * i | 0x1000_0080).collect();
+    let words: Vec<u32> = (0..128).map(|i| (0x0101_0101 * i) | 0x1000_0080).collect();
     let wide: Vec<u64> = words.iter().map(|&w| u64::from(w) << 32 | u64::from(!w)).collect();
     let vectors: Vec<_> = words.iter().map(|&w| Vec4::new(w, !w, w + 1, w + 2)).collect();
     let (words_gpu, wide_gpu) = (upload(gpu(), &words), upload(gpu(), &wide));

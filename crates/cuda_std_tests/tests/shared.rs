@@ -2,7 +2,7 @@
 
 use cuda_std::launch::{Grid1, Grid2};
 use cuda_std_tests::{done, download, poisoned, upload};
-use shared_kernels::{layouts, protocol, textbook};
+use shared_kernels::{layouts, protocol, textbook, twins};
 
 cuda_std_tests::device!("shared");
 
@@ -202,4 +202,55 @@ fn dynamic_memory_is_whole_elements() {
 fn a_token_is_a_contract() {
     assert_eq!(protocol::plane::KERNEL.contract.block, Some((8, 4, 2)));
     assert_eq!(textbook::reduce::KERNEL.contract.block, Some((256, 1, 1)));
+}
+
+#[test]
+fn instances_have_arrays_of_their_own() {
+    let bytes: Vec<u8> = (0..128).collect();
+    let (x, mut out) = (upload(gpu(), &bytes), poisoned(gpu(), 128));
+    done(protocol::mirrored::launch(gpu(), Grid1::new(2), &x, &mut out));
+    let expected: Vec<u8> = bytes.chunks(64).flat_map(|c| c.iter().rev().copied()).collect();
+    assert_eq!(download(&out), expected);
+    let wide: Vec<f64> = bytes.iter().map(|&x| f64::from(x) / 3.0).collect();
+    let (x, mut out) = (upload(gpu(), &wide), poisoned(gpu(), 128));
+    done(protocol::mirrored::launch(gpu(), Grid1::new(2), &x, &mut out));
+    let expected: Vec<f64> = wide.chunks(64).flat_map(|c| c.iter().rev().copied()).collect();
+    assert_eq!(download(&out), expected);
+}
+
+#[test]
+fn with_and_without_unsafe_the_bits_are_the_same() {
+    for n in [1usize, 255, 256, 1009] {
+        let floats: Vec<f32> = numbers(n).iter().map(|&x| x as f32 / 7.0).collect();
+        let blocks = Grid1::new(n.div_ceil(256) as u32);
+        let x = upload(gpu(), &floats);
+        let [mut raw, mut safe] = [(); 2].map(|()| poisoned::<f32>(gpu(), n.div_ceil(256)));
+        done(twins::raw_reduce::launch(gpu(), blocks, &x, &mut raw));
+        done(textbook::reduce::launch(gpu(), blocks, &x, &mut safe));
+        assert_eq!(download(&raw), download(&safe), "sums of {n}");
+        let x = upload(gpu(), &numbers(n));
+        let [mut raw, mut safe] = [(); 2].map(|()| poisoned::<u32>(gpu(), n));
+        done(twins::raw_scan::launch(gpu(), blocks, &x, &mut raw));
+        done(textbook::scan::launch(gpu(), blocks, &x, &mut safe));
+        assert_eq!(download(&raw), download(&safe), "scans of {n}");
+    }
+}
+
+#[test]
+fn a_tile_is_transposed_with_and_without_unsafe() {
+    for (width, height) in [(1, 1), (32, 32), (33, 31), (64, 96), (100, 70)] {
+        let input: Vec<f32> = (0..width * height).map(|i| i as f32).collect();
+        let expected: Vec<f32> =
+            (0..width * height).map(|i| input[i % height * width + i / height]).collect();
+        let x = upload(gpu(), &input);
+        // One block too many in each direction: it has no tile.
+        let blocks = Grid2::new(height.div_ceil(32) as u32 + 1, width.div_ceil(32) as u32 + 1);
+        let [mut raw, mut safe] = [(); 2].map(|()| poisoned::<f32>(gpu(), input.len()));
+        let mut grid = raw.grid_mut(height, width).unwrap();
+        done(twins::raw_transpose::launch(gpu(), blocks, &x, &mut grid));
+        let mut grid = safe.grid_mut(height, width).unwrap();
+        done(twins::safe_transpose::launch(gpu(), blocks, &x, &mut grid));
+        assert_eq!(download(&raw), expected, "unsafe, {width} × {height}");
+        assert_eq!(download(&safe), expected, "safe, {width} × {height}");
+    }
 }

@@ -208,26 +208,20 @@ pub fn reduce_sum_i32(
 /// The textbook form: `partials[block]` becomes the sum of the block's [`BLOCK`] elements of `x: [n]`.
 ///
 /// Shared memory is halved eight times with a barrier each; most threads idle, and each has one load in flight.
-#[kernel(block = BLOCK)]
-pub fn reduce_tree_f32(x: &[f32], partials: AtomicSlice<u32>) {
-    let tree = shared_array![f32; BLOCK as usize].as_mut_ptr();
-    let thread = thread::thread_idx_x() as usize;
-    let i = thread::block_idx_x() as usize * BLOCK as usize + thread;
-
-    // SAFETY: the block has `BLOCK` threads; each touches its own element here.
-    unsafe { *tree.add(thread) = if i < x.len() { x[i] } else { 0.0 } };
-    let mut width = BLOCK as usize / 2;
-    while width > 0 {
-        // The elements that this step reads were written in the step before.
-        thread::sync_threads();
-        if thread < width {
-            // SAFETY: the lower half is written, the upper half only read, and `2 * width <= BLOCK`.
-            unsafe { *tree.add(thread) += *tree.add(thread + width) };
-        }
-        width /= 2;
+#[kernel]
+pub fn reduce_tree_f32(
+    mut block: Block<{ BLOCK as usize }>,
+    index: ThreadIndex,
+    tile: Shared<[f32; BLOCK as usize]>,
+    x: &[f32],
+    partials: AtomicSlice<u32>,
+) {
+    let own = x.get(index.get()).copied().unwrap_or(0.0);
+    let mut tree = tile.put(&block, own).halving();
+    while let Some(pairs) = tree.halve(&mut block) {
+        pairs.each(|own, other| *own += *other);
     }
-    if thread == 0 {
-        // SAFETY: element 0 was written by this very thread.
-        partials.store(thread::block_idx_x() as usize, unsafe { *tree }.to_bits(), Relaxed);
+    if let Some(sum) = tree.root(&block) {
+        partials.store(thread::block_idx_x() as usize, sum.to_bits(), Relaxed);
     }
 }

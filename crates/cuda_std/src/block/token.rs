@@ -2,6 +2,7 @@
 
 use crate::shared::Phase;
 use crate::thread;
+use crate::warp::Warp;
 use core::marker::PhantomData;
 
 /// The block of the calling thread, of `X * Y * Z` threads: a kernel parameter, `mut block: Block<256>`.
@@ -31,6 +32,8 @@ use core::marker::PhantomData;
 /// different in each thread of the block.
 #[derive(Debug)]
 pub struct Block<const X: usize, const Y: usize = 1, const Z: usize = 1> {
+    /// Which half of its own memory the next collective uses: 0 or 1.
+    pub(super) turn: usize,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -68,7 +71,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     #[inline(always)]
     pub unsafe fn from_hardware() -> Self {
         const { assert!(Self::THREADS > 0) };
-        Self { not_send: PhantomData }
+        Self { turn: 0, not_send: PhantomData }
     }
 
     /// The thread's number in the block, below [`THREADS`](Self::THREADS), x fastest.
@@ -111,6 +114,15 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     #[inline(always)]
     pub fn lane(&self) -> usize {
         self.thread() % 32
+    }
+
+    /// The thread's warp, with all its lanes, whose shuffles and votes are safe. In a block without whole
+    /// warps the kernel does not compile.
+    #[inline(always)]
+    pub fn whole_warp(&self) -> Warp {
+        const { assert!(Self::THREADS.is_multiple_of(32), "the block's last warp lacks lanes") };
+        // SAFETY: just checked.
+        unsafe { Warp::assume_full() }
     }
 
     /// Where the thread stands, all in one.

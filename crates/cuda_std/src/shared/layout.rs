@@ -217,16 +217,34 @@ unsafe impl<T: Element, const ROWS: usize, const COLS: usize, const PAD: usize> 
         block: &Block<X, Y, Z>,
         mut f: impl FnMut((usize, usize), NonNull<T>),
     ) {
-        const { assert!(Z == 1, "a `Tile` needs a block of one or two dimensions") };
-        for j in 0..ROWS.div_ceil(Y) {
-            let row = block.y() + j * Y;
-            for i in 0..COLS.div_ceil(X) {
-                let column = block.x() + i * X;
-                if row < ROWS && column < COLS {
-                    let offset = row * (COLS + PAD) + column;
-                    // SAFETY: inside the tile, whose rows have `COLS + PAD` values.
-                    f((row, column), unsafe { this.cast::<T>().add(offset) });
-                }
+        own_places::<X, Y, Z, ROWS, COLS>(block, |row, column| {
+            let offset = row * (COLS + PAD) + column;
+            // SAFETY: inside the tile, whose rows have `COLS + PAD` values.
+            f((row, column), unsafe { this.cast::<T>().add(offset) });
+        });
+    }
+}
+
+/// Calls `f` with each row and column of a tile of `ROWS` by `COLS` that the calling thread owns: no two threads of
+/// a block own the same, and all are owned.
+#[inline(always)]
+pub(crate) fn own_places<
+    const X: usize,
+    const Y: usize,
+    const Z: usize,
+    const ROWS: usize,
+    const COLS: usize,
+>(
+    block: &Block<X, Y, Z>,
+    mut f: impl FnMut(usize, usize),
+) {
+    const { assert!(Z == 1, "a tile needs a block of one or two dimensions") };
+    for j in 0..ROWS.div_ceil(Y) {
+        let row = block.y() + j * Y;
+        for i in 0..COLS.div_ceil(X) {
+            let column = block.x() + i * X;
+            if row < ROWS && column < COLS {
+                f(row, column);
             }
         }
     }

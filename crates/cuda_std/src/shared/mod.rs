@@ -54,13 +54,17 @@ mod halving;
 mod layout;
 mod phase;
 
+#[cfg(target_os = "cuda")]
+pub(crate) use array::assume_shared;
 pub use array::{SharedArray, align_bytes, dynamic_shared_bytes, dynamic_shared_mem, size_bytes};
 #[doc(hidden)]
 pub use array::{Uninitialised, assert_uninitialised};
 pub use atomics::SharedAtomics;
 pub use double::{Double, DoubleReader, DoubleWriter};
 pub use halving::{Halving, Pairs};
+pub(crate) use layout::own_places;
 pub use layout::{Blocked, Element, Layout, PerWarp, Tile};
+pub(crate) use phase::sealed::Sealed;
 #[doc(hidden)]
 pub use phase::{Declared, are_distinct, dynamic_handle, handle};
 pub use phase::{Phase, Reader, Shared, Writer};

@@ -73,7 +73,13 @@ impl<L: ?Sized, const ID: u32> Shared<L, ID> {
 
     /// The address, for the phases of other modules.
     #[inline(always)]
-    pub(super) fn into_raw(self) -> NonNull<L> {
+    pub(crate) fn into_raw(self) -> NonNull<L> {
+        self.data
+    }
+
+    /// The address, for collectives that use the memory.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> NonNull<L> {
         self.data
     }
 }
@@ -116,7 +122,7 @@ impl<T: Element, const N: usize, const ID: u32> Shared<[T; N], ID> {
 
 impl<L: Layout + ?Sized, const ID: u32> Writer<L, ID> {
     #[inline(always)]
-    pub(super) fn into_raw(self) -> NonNull<L> {
+    pub(crate) fn into_raw(self) -> NonNull<L> {
         self.data
     }
 
@@ -180,7 +186,7 @@ impl<L: Layout + ?Sized, const ID: u32> Reader<L, ID> {
     /// # Safety
     /// A barrier lies behind the last write, and the thread has no other handle to the array.
     #[inline(always)]
-    pub(super) unsafe fn from_raw(data: NonNull<L>) -> Self {
+    pub(crate) unsafe fn from_raw(data: NonNull<L>) -> Self {
         Self { data }
     }
 }
@@ -214,7 +220,7 @@ pub trait Phase: sealed::Sealed {
     unsafe fn next(self) -> Self::Next;
 }
 
-pub(super) mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 

@@ -3,7 +3,7 @@
 use cuda_std::prelude::*;
 
 fn forged() -> Block<256> {
-    Block { not_send: core::marker::PhantomData }
+    Block { turn: 0, not_send: core::marker::PhantomData }
 }
 
 fn main() {}

@@ -56,7 +56,14 @@ pub struct View {
 }
 
 /// Every view. A new one needs a row here, the trait and the method.
-const VIEWS: [View; 7] = [
+const VIEWS: [View; 9] = [
+    View { name: "DisjointTiles", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+    View {
+        name: "DisjointTiles2",
+        lengths: &["width", "height"],
+        bound: "DeviceWriteGrid",
+        push: "push_write_grid",
+    },
     View { name: "DisjointSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
     View { name: "AtomicSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_atomic" },
     View {

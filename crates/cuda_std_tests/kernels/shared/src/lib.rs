@@ -5,3 +5,4 @@
 pub mod layouts;
 pub mod protocol;
 pub mod textbook;
+pub mod twins;

@@ -112,3 +112,19 @@ pub fn plane(mut block: Block<8, 4, 2>, out: AtomicSlice<u32>) {
     block.sync(());
     out.store(block.thread(), index as u32, Relaxed);
 }
+
+/// One kernel for several types: each instance has an array of its own type.
+#[kernel(u8, f64)]
+pub fn mirrored<T: Copy + Send + Sync + 'static>(
+    mut block: Block<64>,
+    index: ThreadIndex,
+    tile: Shared<[T; 64]>,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let tile = tile.put(&block, x[index.get()]);
+    let tile = block.sync(tile);
+    if let Some(out) = out.get_mut(index) {
+        *out = tile[63 - block.thread()];
+    }
+}

@@ -58,9 +58,9 @@ pub fn scan(
     let mut sums = block.sync(sums.fill(&block, |_| own));
     let mut distance = 1;
     while distance < BLOCK {
-        let next = sums.fill(&block, |sums, i| match i.checked_sub(distance) {
-            Some(left) => sums[i].wrapping_add(sums[left]),
-            None => sums[i],
+        let next = sums.fill(&block, |sums, i| {
+            let own = sums[i];
+            if i < distance { own } else { own.wrapping_add(sums[i - distance]) }
         });
         sums = block.sync(next);
         distance *= 2;

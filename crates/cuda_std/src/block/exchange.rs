@@ -1,0 +1,108 @@
+//! Blocked to striped and back, through shared memory.
+
+use super::item::{build, each};
+use super::scratch::{Lent, Used};
+use super::token::Block;
+use crate::shared::{Element, Shared};
+use core::ptr::NonNull;
+
+/// The bytes that an exchange of `n` items needs: the items, and one in 33 against bank conflicts.
+pub const fn exchange_bytes<T>(n: usize) -> usize {
+    (n + n / 32) * size_of::<T>()
+}
+
+/// Where item `i` of the tile lies: behind every 32 items one place is left out, so that items at an even
+/// distance from one another lie in different banks.
+#[inline(always)]
+pub(super) fn place(i: usize) -> usize {
+    i + i / 32
+}
+
+/// The items of a tile in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Staged<T>(pub NonNull<T>);
+
+impl<T: Element> Staged<T> {
+    /// # Safety
+    /// `i` is inside the tile, and no other thread uses it until a barrier.
+    #[inline(always)]
+    pub unsafe fn write(self, i: usize, value: T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(place(i)).write(value) }
+    }
+
+    /// # Safety
+    /// Item `i` was written before a barrier.
+    #[inline(always)]
+    pub unsafe fn read(self, i: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(place(i)).read() }
+    }
+}
+
+impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
+    /// Gives each thread the striped items of a tile of which it had the blocked ones.
+    ///
+    /// `scratch` has [`exchange_bytes::<T>`](exchange_bytes)`(THREADS * K)` bytes or more, else the kernel
+    /// does not compile.
+    #[inline(always)]
+    pub fn blocked_to_striped<T: Element, L, const K: usize, const ID: u32>(
+        &mut self,
+        items: [T; K],
+        scratch: Shared<L, ID>,
+    ) -> ([T; K], Used<L, ID>) {
+        self.exchange(items, scratch, Self::blocked::<K>, Self::striped)
+    }
+
+    /// Gives each thread the blocked items of a tile of which it had the striped ones. Memory as for
+    /// [`blocked_to_striped`](Self::blocked_to_striped).
+    #[inline(always)]
+    pub fn striped_to_blocked<T: Element, L, const K: usize, const ID: u32>(
+        &mut self,
+        items: [T; K],
+        scratch: Shared<L, ID>,
+    ) -> ([T; K], Used<L, ID>) {
+        self.exchange(items, scratch, Self::striped, Self::blocked::<K>)
+    }
+
+    /// The place in the tile of item `k` of thread `thread`.
+    #[inline(always)]
+    pub(super) fn blocked<const K: usize>(thread: usize, k: usize) -> usize {
+        thread * K + k
+    }
+
+    /// The place in the tile of striped item `k` of thread `thread`.
+    #[inline(always)]
+    pub(super) fn striped(thread: usize, k: usize) -> usize {
+        k * Self::THREADS + thread
+    }
+
+    /// Both `from` and `to` are bijections of the pairs of threads and `0..K` to `0..THREADS * K`.
+    #[inline(always)]
+    fn exchange<T: Element, L, const K: usize, const ID: u32>(
+        &mut self,
+        items: [T; K],
+        scratch: Shared<L, ID>,
+        from: impl Fn(usize, usize) -> usize,
+        to: impl Fn(usize, usize) -> usize,
+    ) -> ([T; K], Used<L, ID>) {
+        const {
+            assert!(
+                size_of::<L>() >= exchange_bytes::<T>(Self::THREADS * K),
+                "the shared memory is too small: an exchange takes `exchange_bytes` of the tile"
+            );
+        }
+        let scratch = Lent::new(scratch);
+        let staged = Staged(scratch.array::<T>());
+        let thread = self.thread();
+        each::<K>(|k| {
+            // SAFETY: inside the tile, and no two threads have the same place.
+            unsafe { staged.write(from(thread, k), items[k]) };
+        });
+        // Every item is in its place.
+        self.sync(());
+        // SAFETY: every place was written.
+        let items = build(|k| unsafe { staged.read(to(thread, k)) });
+        (items, scratch.used())
+    }
+}

@@ -1,0 +1,294 @@
+//! Tiles from and to device memory.
+
+use super::item::{build, each};
+use super::scratch::Used;
+use super::token::Block;
+use crate::shared::{Element, Shared};
+use crate::vector::{self, Vec4};
+use core::marker::PhantomData;
+
+impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
+    /// The blocked items of the tile that begins at `input[start]`; `fallback` past the end. Each thread
+    /// reads `K` elements in a row, so a warp touches much memory at a time if `K` is large. No barrier.
+    #[inline(always)]
+    pub fn load_blocked<T: Copy, const K: usize>(
+        &self,
+        input: &[T],
+        start: usize,
+        fallback: T,
+    ) -> [T; K] {
+        self.load(input, start, fallback, Self::blocked::<K>)
+    }
+
+    /// The striped items of the tile that begins at `input[start]`; `fallback` past the end. The threads
+    /// of a warp read neighbours. No barrier.
+    #[inline(always)]
+    pub fn load_striped<T: Copy, const K: usize>(
+        &self,
+        input: &[T],
+        start: usize,
+        fallback: T,
+    ) -> [T; K] {
+        self.load(input, start, fallback, Self::striped)
+    }
+
+    /// As [`load_blocked`](Self::load_blocked), by vectors of four elements where the tile is whole and
+    /// begins at a multiple of a vector's alignment. `K` is a multiple of 4. No barrier.
+    #[inline(always)]
+    pub fn load_vectors<T: vector::Element, const K: usize>(
+        &self,
+        input: &[T],
+        start: usize,
+        fallback: T,
+    ) -> [T; K] {
+        const { assert!(K.is_multiple_of(4), "vectors hold four items") };
+        let first = input.as_ptr().wrapping_add(start).cast::<Vec4<T>>();
+        if !Self::is_whole::<K>(input.len(), start) || !first.is_aligned() {
+            return self.load_blocked(input, start, fallback);
+        }
+        let mut four = Vec4::splat(fallback);
+        build(|k| {
+            if k.is_multiple_of(4) {
+                // SAFETY: aligned, and inside the tile, which is inside the input.
+                four = unsafe { first.add((self.thread() * K + k) / 4).read() };
+            }
+            four[k % 4]
+        })
+    }
+
+    /// As [`load_blocked`](Self::load_blocked), but read striped and exchanged through shared memory:
+    /// see [`striped_to_blocked`](Self::striped_to_blocked). One barrier.
+    #[inline(always)]
+    pub fn load_transposed<T: Element, L, const K: usize, const ID: u32>(
+        &mut self,
+        input: &[T],
+        start: usize,
+        fallback: T,
+        scratch: Shared<L, ID>,
+    ) -> ([T; K], Used<L, ID>) {
+        let items = self.load_striped::<T, K>(input, start, fallback);
+        self.striped_to_blocked(items, scratch)
+    }
+
+    /// Whether a tile of `K` items a thread that begins at `start` ends within `len` elements.
+    #[inline(always)]
+    fn is_whole<const K: usize>(len: usize, start: usize) -> bool {
+        start <= len && len - start >= Self::THREADS * K
+    }
+
+    #[inline(always)]
+    fn load<T: Copy, const K: usize>(
+        &self,
+        input: &[T],
+        start: usize,
+        fallback: T,
+        at: impl Fn(usize, usize) -> usize,
+    ) -> [T; K] {
+        let thread = self.thread();
+        if Self::is_whole::<K>(input.len(), start) {
+            // SAFETY: inside the tile, which is inside the input.
+            return build(|k| unsafe { *input.get_unchecked(start + at(thread, k)) });
+        }
+        build(|k| input.get(start.saturating_add(at(thread, k))).copied().unwrap_or(fallback))
+    }
+}
+
+/// A slice in device memory, of which each block writes tiles of `N` elements: a kernel parameter.
+///
+/// A block's tiles are numbered by rounds: in round `r` block `b` of `B` has the tile `b + r * B`. What lies
+/// past the end of the slice is not written, so the last tile may be ragged.
+///
+/// ```
+/// use cuda_std::block::{DisjointTiles, exchange_bytes, Bytes};
+/// use cuda_std::prelude::*;
+///
+/// const BLOCK: usize = 128;
+/// const ITEMS: usize = 5;
+/// const TILE: usize = BLOCK * ITEMS;
+///
+/// /// Sums up to each element within its tile, read and written in a coalesced way.
+/// #[kernel]
+/// pub fn tile_sums(
+///     mut block: Block<BLOCK>,
+///     scratch: Shared<Bytes<{ exchange_bytes::<u32>(TILE) }>>,
+///     x: &[u32],
+///     mut out: DisjointTiles<u32, TILE>,
+/// ) {
+///     let start = out.start(0);
+///     let (items, used) = block.load_transposed::<_, _, ITEMS, _>(x, start, 0, scratch);
+///     let (sums, _) = block.inclusive_scan(items, u32::wrapping_add);
+///     let scratch = block.sync(used);
+///     out.store_transposed(&mut block, 0, sums, scratch);
+/// }
+/// # fn main() {}
+/// ```
+///
+/// # Why its stores are safe
+///
+/// 1. The view is made by the entry that `#[kernel]` writes, from a buffer that the host borrowed
+///    mutably for the launch.
+/// 2. A block has a number of its own below the number of blocks, so two blocks never have the same tile.
+/// 3. In one store each thread writes places of its own in the tile: the blocked or the striped ones. Two
+///    stores of a block are parted by a barrier.
+/// 4. Every element is compared with the length.
+#[derive(Debug)]
+pub struct DisjointTiles<'a, T, const N: usize> {
+    ptr: *mut T,
+    len: usize,
+    /// Whether the block has stored something.
+    stored: bool,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<T: Copy, const N: usize> DisjointTiles<'_, T, N> {
+    /// Makes the view from a pointer and a number of elements.
+    ///
+    /// # Safety
+    /// As [`DisjointSlice::from_raw_parts`](crate::disjoint::DisjointSlice::from_raw_parts).
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
+        const { assert!(N > 0, "a tile has at least one element") };
+        Self { ptr, len, stored: false, borrow: PhantomData }
+    }
+
+    /// The number of elements.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The place in the slice where the block's tile of a round begins; past the end, if it has none.
+    #[inline(always)]
+    pub fn start(&self, round: usize) -> usize {
+        let blocks = crate::thread::blocks_in_grid();
+        let tile = round.saturating_mul(blocks).saturating_add(crate::thread::block_in_grid());
+        tile.saturating_mul(N)
+    }
+
+    /// Writes the blocked items of the block's tile of a round. `N` is `THREADS * K`, else the kernel does
+    /// not compile.
+    #[inline(always)]
+    pub fn store_blocked<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+    ) {
+        self.store(block, round, items, Block::<X, Y, Z>::blocked::<K>);
+    }
+
+    /// Writes the striped items of the block's tile of a round. `N` is `THREADS * K`, else the kernel does
+    /// not compile.
+    #[inline(always)]
+    pub fn store_striped<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+    ) {
+        self.store(block, round, items, Block::<X, Y, Z>::striped);
+    }
+
+    /// Writes the blocked items of the block's tile of a round, exchanged through shared memory and
+    /// written striped: see [`Block::blocked_to_striped`].
+    #[inline(always)]
+    pub fn store_transposed<
+        L,
+        const X: usize,
+        const Y: usize,
+        const Z: usize,
+        const K: usize,
+        const ID: u32,
+    >(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+        scratch: Shared<L, ID>,
+    ) -> Used<L, ID>
+    where
+        T: Element,
+    {
+        let (items, used) = block.blocked_to_striped(items, scratch);
+        self.store_striped(block, round, items);
+        used
+    }
+
+    /// As [`store_blocked`](Self::store_blocked), by vectors of four elements where the tile is whole and
+    /// begins at a multiple of a vector's alignment. `K` is a multiple of 4.
+    #[inline(always)]
+    pub fn store_vectors<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+    ) where
+        T: vector::Element,
+    {
+        const { assert!(K.is_multiple_of(4), "vectors hold four items") };
+        let start = self.start(round);
+        let first = self.ptr.wrapping_add(start).cast::<Vec4<T>>();
+        if !self.is_whole(start) || !first.is_aligned() {
+            return self.store_blocked(block, round, items);
+        }
+        self.begin::<X, Y, Z, K>(block);
+        each::<K>(|k| {
+            if k.is_multiple_of(4) {
+                let four = Vec4::new(items[k], items[k + 1], items[k + 2], items[k + 3]);
+                // SAFETY: aligned, inside the tile, which is the block's and inside the slice, and the
+                // thread's own.
+                unsafe { first.add((block.thread() * K + k) / 4).write(four) };
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn is_whole(&self, start: usize) -> bool {
+        start <= self.len && self.len - start >= N
+    }
+
+    /// Parts this store from the one before.
+    #[inline(always)]
+    fn begin<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+    ) {
+        const {
+            assert!(
+                N == K * Block::<X, Y, Z>::THREADS,
+                "a tile has as many elements as the block's threads have items"
+            );
+        }
+        if self.stored {
+            block.sync(());
+        }
+        self.stored = true;
+    }
+
+    /// `at` gives each pair of a thread and an item another place in the tile.
+    #[inline(always)]
+    fn store<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &mut Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+        at: impl Fn(usize, usize) -> usize,
+    ) {
+        self.begin::<X, Y, Z, K>(block);
+        let (start, thread) = (self.start(round), block.thread());
+        let is_whole = self.is_whole(start);
+        each::<K>(|k| {
+            let i = start.saturating_add(at(thread, k));
+            if is_whole || i < self.len {
+                // SAFETY: inside the slice, in the block's own tile, at a place of the thread's own.
+                unsafe { self.ptr.add(i).write(items[k]) };
+            }
+        });
+    }
+}

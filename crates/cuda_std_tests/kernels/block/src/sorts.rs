@@ -1,0 +1,152 @@
+//! Ranks, sorts and histograms.
+
+use cuda_std::block::{Bytes, exchange_bytes, rank_bytes, sort_bytes};
+use cuda_std::prelude::*;
+
+/// Sorts tiles of `THREADS * K` keys, `K` a thread, up and down.
+macro_rules! sorts {
+    ($($name:ident: $ty:ty as $bits:ty, $threads:literal, $items:literal;)*) => {$(
+        #[kernel]
+        pub fn $name(
+            mut block: Block<$threads>,
+            scratch: Shared<Bytes<{ sort_bytes::<$ty>($threads, $threads * $items) }>>,
+            x: &[$bits],
+            up: DisjointSlice<$bits>,
+            down: DisjointSlice<$bits>,
+        ) {
+            let (mut up, mut down) = (up, down);
+            let (start, thread) = (thread::block_idx_x() as usize * $threads * $items, block.thread());
+            let keys: [$bits; $items] = block.load_blocked(x, start, 0);
+            let (sorted, used) = block.sort(keys.map(|bits| <$ty>::from_bits(bits)), scratch);
+            let scratch = block.sync(used);
+            let keys = keys.map(|bits| <$ty>::from_bits(bits));
+            let (reversed, _) = block.sort_descending(keys, scratch);
+            for k in 0..$items {
+                let place = start + thread * $items + k;
+                // SAFETY: each thread has places of its own, inside both.
+                unsafe {
+                    *up.as_mut_ptr().add(place) = sorted[k].to_bits();
+                    *down.as_mut_ptr().add(place) = reversed[k].to_bits();
+                }
+            }
+        }
+    )*};
+}
+
+/// Integers have bits like floats.
+pub trait FromBits<B> {
+    fn from_bits(bits: B) -> Self;
+    fn to_bits(self) -> B;
+}
+
+macro_rules! integers {
+    ($($ty:ty as $bits:ty;)*) => {$(
+        impl FromBits<$bits> for $ty {
+            fn from_bits(bits: $bits) -> Self {
+                bits as $ty
+            }
+
+            fn to_bits(self) -> $bits {
+                self as $bits
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8 as u8;
+    i8 as u8;
+    u16 as u16;
+    i16 as u16;
+    u32 as u32;
+    i32 as u32;
+    u64 as u64;
+    i64 as u64;
+}
+
+sorts! {
+    sort_u8: u8 as u8, 64, 7;
+    sort_i8: i8 as u8, 32, 1;
+    sort_u16: u16 as u16, 96, 5;
+    sort_i16: i16 as u16, 128, 4;
+    sort_u32: u32 as u32, 256, 8;
+    sort_i32: i32 as u32, 64, 15;
+    sort_u64: u64 as u64, 128, 3;
+    sort_i64: i64 as u64, 96, 2;
+    sort_f16: f16 as u16, 64, 3;
+    sort_f32: f32 as u32, 128, 9;
+    sort_f64: f64 as u64, 64, 4;
+    sort_u32_1024: u32 as u32, 1024, 2;
+}
+
+/// Sorts pairs; the values are wider or narrower than the keys.
+macro_rules! pairs {
+    ($($name:ident: $key:ty, $value:ty, $threads:literal, $items:literal, $sort:ident;)*) => {$(
+        #[kernel]
+        pub fn $name(
+            mut block: Block<$threads>,
+            scratch: Shared<Bytes<{
+                let (a, b) = (
+                    sort_bytes::<$key>($threads, $threads * $items),
+                    exchange_bytes::<$value>($threads * $items),
+                );
+                if a > b { a } else { b }
+            }>>,
+            x: &[$key],
+            y: &[$value],
+            mut keys: DisjointTiles<$key, { $threads * $items }>,
+            mut values: DisjointTiles<$value, { $threads * $items }>,
+        ) {
+            let start = keys.start(0);
+            let own: ([$key; $items], [$value; $items]) = (
+                block.load_blocked(x, start, 0),
+                block.load_blocked(y, start, 0),
+            );
+            let (sorted, moved, _) = block.$sort(own.0, own.1, scratch);
+            keys.store_blocked(&mut block, 0, sorted);
+            values.store_blocked(&mut block, 0, moved);
+        }
+    )*};
+}
+
+use cuda_std::block::DisjointTiles;
+
+pairs! {
+    pairs_u8_u32: u8, u32, 96, 4, sort_pairs;
+    pairs_i32_u16: i32, u16, 128, 6, sort_pairs;
+    pairs_u16_u64: u16, u64, 64, 5, sort_pairs_descending;
+}
+
+/// The ranks by the lowest four bits.
+#[kernel]
+pub fn ranks(
+    mut block: Block<96>,
+    scratch: Shared<Bytes<{ rank_bytes(96) }>>,
+    digits: &[u32],
+    mut out: DisjointTiles<u32, { 96 * 5 }>,
+) {
+    let own: [u32; 5] = block.load_blocked(digits, 0, 0);
+    let (ranks, _) = block.radix_rank(own, scratch);
+    out.store_blocked(&mut block, 0, ranks);
+}
+
+/// The counts of one block, twice into the same bins.
+#[kernel]
+pub fn histogram(
+    mut block: Block<80>,
+    bins: Shared<[u32; 100]>,
+    x: &[u32],
+    mut out: DisjointSlice<u32>,
+    index: ThreadIndex,
+) {
+    let thread = block.thread();
+    let own = || x.iter().skip(thread).step_by(80).map(|&bin| bin as usize);
+    let counts = block.histogram(bins, own());
+    let counts = block.sync(counts);
+    let counts = block.histogram_on(counts, own().filter(|bin| bin.is_multiple_of(2)));
+    for i in index.grid_stride(100) {
+        if let Some(out) = out.get_mut(i) {
+            *out = counts[i.get()];
+        }
+    }
+}
