@@ -118,9 +118,9 @@ fn names<'a>(
 
 fn call(enter: &str, number: usize) -> String {
     format!(
-        "\t{{\n\t.reg .b64 %fw;\n\t.param .b64 names;\n\tmov.b64 %fw, ferrowarp_names_{number};\n\
+        "\t{{ // names\n\t.reg .b64 %fw;\n\t.param .b64 names;\n\tmov.b64 %fw, ferrowarp_names_{number};\n\
          \tcvta.global.u64 %fw, %fw;\n\tst.param.b64 [names], %fw;\n\
-         \tcall.uni {enter}, (names);\n\t}}\n"
+         \tcall.uni {enter}, (names);\n\t}} // names\n"
     )
 }
 
