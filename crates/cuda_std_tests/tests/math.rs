@@ -197,3 +197,18 @@ fn every_name_is_there() {
     assert_eq!(modules.map(<[_]>::len).iter().sum::<usize>(), 319 + 1);
     assert_eq!((k::methods32::NAMES.len(), k::methods64::NAMES.len()), (38 + 24, 38 + 24));
 }
+
+#[test]
+fn methods_in_a_kernel_are_as_on_the_host() {
+    let x: Vec<f32> = (0..257).map(|i| i as f32 / 64.0 - 2.0).collect();
+    let (arguments, mut y) = (upload(gpu(), &x), poisoned::<f32>(gpu(), x.len()));
+    let config = LaunchConfig::for_num_elems(x.len());
+    done(k::waves::waves::launch(gpu(), config, &arguments, &mut y));
+    for (x, y) in x.iter().zip(download(&y)) {
+        let x = f64::from(*x);
+        let wanted = (-x * x).exp() * x.sin();
+        // Errors of the square, the power (twice that of its argument of 4), the sine, the product.
+        let allowed = 12.0 * f64::from(f32::EPSILON) * wanted.abs();
+        assert!((f64::from(y) - wanted).abs() <= allowed, "{x}: {y}, not {wanted}");
+    }
+}

@@ -6,6 +6,7 @@ pub mod bits;
 pub mod pointers;
 pub mod speed;
 pub mod survey;
+pub mod waves;
 
 /// A kernel that calls the function with number `op`, a host function that does the same, and the
 /// names. Groups are the arguments of functions, then where they lie, then their names.
