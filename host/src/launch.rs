@@ -61,7 +61,8 @@ unsafe fn queue(
     args: &Args,
 ) -> GpuResult<()> {
     let homes = homes(stream, kernel, args)?;
-    let function = stream.module().function(kernel.name)?;
+    let function = stream.module().function(kernel)?;
+    check_args(kernel, args)?;
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
     allow_shared(stream, &config, function)?;
     let attributes = groups::attributes(stream, kernel, &config, function)?;
@@ -120,6 +121,16 @@ fn check_dims(kernel: &'static str, config: &LaunchConfig, info: &DeviceInfo) ->
     }
     let threads = block.iter().product();
     within(kernel, LaunchLimit::BlockThreads, threads, u64::from(info.max_threads_per_block))
+}
+
+/// The arguments against the kernel's parameters.
+fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+    let expected = kernel.params.iter().map(|param| param.size_bytes);
+    if expected.clone().eq(args.sizes_bytes()) {
+        return Ok(());
+    }
+    let (expected, found) = (expected.collect(), args.sizes_bytes().collect());
+    Err(GpuError::WrongParameters { kernel: kernel.name, expected, found })
 }
 
 /// Threads and shared memory against the kernel's limits.

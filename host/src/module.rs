@@ -6,11 +6,15 @@ use std::ptr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cuda_std::launch::Kernel;
 use cust::sys;
 
 use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::panic::ModuleRecords;
+
+/// What the driver answers where a kernel has no such parameter.
+const NO_PARAM: u32 = 1;
 
 /// Kernels compiled for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,14 +139,16 @@ impl KernelModule {
         self.loaded(&mut guard, kernel).map(|loaded| loaded.image)
     }
 
-    /// Looks a kernel up; the second time without the driver.
-    pub(crate) fn function(&self, name: &'static str) -> GpuResult<Function> {
+    /// Looks a kernel up; the second time without the driver. Its parameters must be those of the PTX.
+    pub(crate) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
+        let name = kernel.name;
         let mut guard = self.lock();
         let loaded = self.loaded(&mut guard, name)?;
         if let Some(function) = loaded.functions.get(name) {
             return Ok(*function);
         }
         let function = self.find(loaded, name)?;
+        self.check_params(kernel, function.handle)?;
         loaded.functions.insert(name, function);
         loaded.records.iter().for_each(|records| records.uses(name));
         Ok(function)
@@ -227,6 +233,43 @@ impl KernelModule {
                 .attribute(handle, A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             static_shared_bytes: self.attribute(handle, A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
         })
+    }
+
+    /// Compares a kernel's parameters with those of the entry, as far as the driver tells them (from CUDA
+    /// 12.4 on).
+    fn check_params(&self, kernel: &'static Kernel, function: sys::CUfunction) -> GpuResult<()> {
+        let wanted: Vec<usize> = kernel.params.iter().map(|param| param.size_bytes).collect();
+        let mut found = Vec::new();
+        for index in 0..=wanted.len() {
+            match self.param_bytes(function, index) {
+                Ok(bytes) => found.push(bytes),
+                Err(NO_PARAM) => break,
+                Err(_) => return Ok(()),
+            }
+        }
+        if found == wanted {
+            return Ok(());
+        }
+        Err(GpuError::WrongParameters { kernel: kernel.name, expected: found, found: wanted })
+    }
+
+    /// The size of a parameter, or the driver's code.
+    fn param_bytes(&self, function: sys::CUfunction, index: usize) -> Result<usize, u32> {
+        // cust's bindings do not know this one.
+        unsafe extern "C" {
+            fn cuFuncGetParamInfo(
+                f: sys::CUfunction,
+                index: usize,
+                offset: *mut usize,
+                bytes: *mut usize,
+            ) -> sys::CUresult;
+        }
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function's module is loaded, and both places are writable.
+        let ask = || unsafe { cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };
+        let asked = self.context.call("cuFuncGetParamInfo", ask);
+        asked.map_err(|error| error.driver().map_or(0, |driver| driver.code()))?;
+        Ok(bytes)
     }
 
     fn lookup(&self, loaded: &Loaded, name: &str) -> GpuResult<sys::CUfunction> {

@@ -36,6 +36,18 @@ pub static FILL: Kernel = kernel("fill", WORDS_AND_VALUE);
 pub static CHURN: Kernel = kernel("churn", WORDS_AND_VALUE);
 pub static LAST_WORD: Kernel = kernel("last_word", WORDS_AND_VALUE);
 pub static WILD: Kernel = kernel("wild", WORDS_AND_VALUE);
+/// What the entry `fill` does not have: too few parameters, too many, and one of another size.
+pub static TOO_FEW: Kernel = kernel("fill", &[pointer("p"), length("len")]);
+pub static TOO_MANY: Kernel = kernel(
+    "fill",
+    &[
+        pointer("p"),
+        length("len"),
+        Param { name: "value", kind: ParamKind::Value, size_bytes: 4 },
+        length("more"),
+    ],
+);
+pub static TOO_WIDE: Kernel = kernel("fill", &[pointer("p"), length("len"), length("value")]);
 pub static MISSING: Kernel = kernel("fil", WORDS_AND_VALUE);
 pub static ADD: Kernel = kernel(
     "add",

@@ -9,7 +9,9 @@ use ferrowarp::error::LaunchLimit;
 use ferrowarp::module::Image;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuContext, GpuError, GpuResult, Linear};
 
-use crate::kernels::{FILL, LAST_WORD, MISSING, fill, gpu, launch};
+use crate::kernels::{
+    ADD, FILL, IMAGES, LAST_WORD, MISSING, TOO_FEW, TOO_MANY, TOO_WIDE, fill, gpu, launch,
+};
 
 fn try_launch(config: LaunchConfig) -> GpuResult<()> {
     let mut words = DeviceBuffer::zeroed(gpu(), 4)?;
@@ -81,6 +83,29 @@ fn a_kernel_that_is_not_there_is_named_with_those_that_are() {
     assert_eq!((kernel.as_str(), candidates[0].as_str(), candidates.len()), ("fil", "fill", 5));
     let line = "launching `fil`: there is no kernel `fil` in the module; it has `fill`, ";
     assert!(error.to_string().starts_with(line), "{error}");
+}
+
+/// A launcher that was made for another entry of the same name; the driver would read what is not there.
+#[test]
+fn parameters_that_the_ptx_does_not_have_are_refused_before_the_launch() {
+    let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
+    for (kernel, sizes) in
+        [(&TOO_FEW, vec![8, 8]), (&TOO_MANY, vec![8, 8, 4, 8]), (&TOO_WIDE, vec![8, 8, 8])]
+    {
+        // A device of its own has looked no kernel up yet.
+        let fresh = Gpu::with_images(IMAGES).unwrap();
+        let error = launch(&fresh, kernel, Linear::new(1, 4), &mut words, 1).unwrap_err();
+        let GpuError::WrongParameters { kernel: "fill", expected, found } = error.root() else {
+            // A driver older than CUDA 12.4 does not tell; then the arguments are compared.
+            panic!("{error}")
+        };
+        assert!(*found == sizes || *expected == sizes, "{error}");
+    }
+    let error = launch(gpu(), &ADD, Linear::new(1, 4), &mut words, 1).unwrap_err();
+    let line = "launching `add`: `add` takes 5 parameters of [8, 8, 8, 8, 8] bytes, and is launched with \
+                [8, 8, 4]";
+    assert_eq!(error.to_string(), line);
+    assert_eq!(words.to_vec().unwrap(), [0; 4]);
 }
 
 fn first_launch(images: &[Image]) -> GpuError {

@@ -73,6 +73,20 @@ pub enum GpuError {
         candidates: Vec<String>,
     },
 
+    /// A launch has other arguments than the kernel's PTX entry.
+    #[error(
+        "`{kernel}` takes {} of {expected:?} bytes, and is launched with {found:?}",
+        parameters(expected.len())
+    )]
+    WrongParameters {
+        /// The kernel.
+        kernel: &'static str,
+        /// Sizes of its parameters.
+        expected: Vec<usize>,
+        /// Sizes that were given.
+        found: Vec<usize>,
+    },
+
     /// A launch exceeds a limit of the device or of the kernel.
     #[error("`{kernel}` cannot be launched with {value} {what}: the limit is {limit}")]
     LaunchTooLarge {
@@ -418,6 +432,11 @@ fn one_line(text: &str) -> String {
         line.push_str(&format!("; and {rest} more lines"));
     }
     line
+}
+
+/// `1 parameter`, `3 parameters`
+fn parameters(count: usize) -> String {
+    format!("{count} parameter{}", if count == 1 { "" } else { "s" })
 }
 
 /// Names for a sentence: "`a`, `b`".
