@@ -71,6 +71,8 @@ impl<'a> GridBarrier<'a> {
             let before = self.counter.fetch_add(self.at, arrival(), Ordering::AcqRel);
             while (before ^ self.counter.load(self.at, Ordering::Acquire)) & ROUND == 0 {
                 thread::nanosleep(32);
+                // The one who has not come may have panicked.
+                crate::panic::leave_after_panic();
             }
         }
         // Every block is here.

@@ -10,7 +10,7 @@ pub use crate::shared::{Shared, SharedArray, SharedAtomics};
 pub use crate::vector::{Vec2, Vec4, Vec8};
 pub use crate::view::{Matrix, Strided};
 pub use crate::warp::{Coalesced, Warp};
-pub use crate::{f16, kernel, shared_array, thread};
+pub use crate::{FloatExt, GpuFloat, f16, kernel, shared_array, thread};
 #[cfg(target_os = "cuda")]
 pub use crate::{print, println};
 pub use alloc::borrow::ToOwned;

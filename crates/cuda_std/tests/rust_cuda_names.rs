@@ -17,7 +17,8 @@ macro_rules! names {
 
 names! {
     cuda_std: device {
-        kernel, gpu_only, externally_visible, address_space, half, f16, bf16, glam, prelude,
+        kernel, gpu_only, externally_visible, address_space, half, f16, bf16, glam, prelude, io,
+        print, println, assert_eq, assert_ne,
         thread::thread_idx_x, thread::thread_idx_y, thread::thread_idx_z, thread::block_idx_x,
         thread::block_idx_y, thread::block_idx_z, thread::block_dim_x, thread::block_dim_y,
         thread::block_dim_z, thread::grid_dim_x, thread::grid_dim_y, thread::grid_dim_z,

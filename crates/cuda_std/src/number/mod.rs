@@ -2,12 +2,12 @@
 //!
 //! | | type | what |
 //! |---|---|---|
-//! | [`Half`] | [`f16`], [`bf16`] | arithmetic and conversions of the `half` crate's types, one instruction each |
+//! | [`Half`] | [`struct@f16`], [`bf16`] | arithmetic and conversions of the `half` crate's types, one instruction each |
 //! | [`F16x2`], [`Bf16x2`] | 2 × 16 bits | two at once, in one register |
 //! | [`E4m3`], [`E5m2`] | 8 bits | storage; computing goes through halves |
 //! | [`E4m3x2`], [`E5m2x2`] | 2 × 8 bits | converted two at a time, as the hardware does |
 //!
-//! The operators of the `half` crate (`a + b` of two [`f16`]s) are right on the device too, but they
+//! The operators of the `half` crate (`a + b` of two [`struct@f16`]s) are right on the device too, but they
 //! go through `f32` in a dozen instructions each; the functions here are one.
 //!
 //! Everything here runs on the host as well, and gives the device's bits there: results are rounded

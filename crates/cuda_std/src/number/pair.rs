@@ -375,7 +375,7 @@ macro_rules! pairs {
 }
 
 pairs! {
-    /// Two [`f16`], computed together, each function and operator by one instruction.
+    /// Two [`struct@f16`], computed together, each function and operator by one instruction.
     ///
     /// The first number is the lower half: a slice of even length of `f16`s, aligned to 4 bytes, is
     /// a slice of pairs (`bytemuck::cast_slice`).

@@ -10,7 +10,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// [`f16`] and [`bf16`] computed by the device's own instructions, one for each function.
+/// [`struct@f16`] and [`bf16`] computed by the device's own instructions, one for each function.
 ///
 /// The names are those of CUDA C++'s `__hadd`, `__hfma` and so on. Each result is rounded once, to
 /// the nearest, in the middle to the even one; products and sums are never contracted.

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | `panic-handler` (default) | is reported, as above |
 //! | `panic-trap` (implies `panic-handler`) | is a trap: no message, no formatting code |
-//! | neither | is what your own `#[panic_handler]` makes of it, perhaps with [`report`] |
+//! | neither | is what your own `#[panic_handler]` makes of it, perhaps with `report` (on the device) |
 
 #[cfg(target_os = "cuda")]
 mod device;

@@ -43,7 +43,7 @@ impl HighHalf for u128 {
     }
 }
 
-/// `out: [32 * results]`, as in [`shuffles`].
+/// `out: [32 * results]`, as in [`shuffles`](fn@shuffles).
 ///
 /// # Safety
 /// One warp, and `out` is that long.
@@ -71,7 +71,7 @@ pub unsafe fn votes(out: *mut u64) {
     }
 }
 
-/// `out: [32 * results]`, as in [`shuffles`].
+/// `out: [32 * results]`, as in [`shuffles`](fn@shuffles).
 ///
 /// # Safety
 /// One warp, and `out` is that long.

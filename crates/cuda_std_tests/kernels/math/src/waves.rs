@@ -1,6 +1,5 @@
 //! The kernel of the book's chapter.
 
-use cuda_std::GpuFloat;
 use cuda_std::prelude::*;
 
 #[kernel]

@@ -29,6 +29,7 @@ pub fn range_past_the_end(
 
 /// `kind` says how.
 #[kernel]
+#[allow(clippy::eq_op)]
 pub fn panics(kind: u32, x: &[u32], y: &[f32]) {
     match kind {
         0 => panic!("an explicit one"),

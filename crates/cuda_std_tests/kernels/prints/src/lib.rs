@@ -16,7 +16,10 @@ pub fn prints(x: &[u32], y: &[f32]) {
     if x[0] > 0 {
         print!("an expression")
     }
-    println!("");
+    #[allow(clippy::println_empty_string)]
+    {
+        println!("");
+    }
 }
 
 /// One line from each thread.
