@@ -3,11 +3,15 @@
 
 #[path = "host/faults.rs"]
 mod faults;
+#[path = "host/gate.rs"]
+mod gate;
 #[path = "host/kernels.rs"]
 mod kernels;
 #[path = "host/launches.rs"]
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/stream_ordered.rs"]
+mod stream_ordered;
 #[path = "host/streams.rs"]
 mod streams;

@@ -7,6 +7,7 @@ use cust::sys;
 
 use crate::device::{self, DeviceInfo, check};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
+use crate::memory::{ContextPool, Usage};
 use crate::panic::Panics;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
@@ -17,6 +18,8 @@ pub(crate) struct Context {
     info: DeviceInfo,
     lost: OnceLock<Arc<GpuError>>,
     panics: Panics,
+    usage: Usage,
+    ordered: ContextPool,
 }
 
 impl Context {
@@ -26,7 +29,9 @@ impl Context {
         let info = DeviceInfo::read(ordinal, device)?;
         let primary = PrimaryContext::new(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        Ok(Arc::new(Self { primary, info, lost: OnceLock::new(), panics: Panics::default() }))
+        let (lost, panics) = (OnceLock::new(), Panics::default());
+        let (usage, ordered) = (Usage::default(), ContextPool::default());
+        Ok(Arc::new(Self { primary, info, lost, panics, usage, ordered }))
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -38,9 +43,24 @@ impl Context {
         &self.panics
     }
 
+    /// How much memory of the device its owners have.
+    pub(crate) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// The pool of what is allocated in a stream's order.
+    pub(crate) fn ordered(&self) -> &ContextPool {
+        &self.ordered
+    }
+
+    /// The driver's handle.
+    pub(crate) fn raw(&self) -> sys::CUcontext {
+        self.primary.as_raw()
+    }
+
     /// Whether both are the same context of the same device.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.primary.as_raw() == other.primary.as_raw()
+        self.raw() == other.raw()
     }
 
     /// Calls the driver with this context current on this thread. After a fault that ended the
@@ -56,12 +76,13 @@ impl Context {
         self.bind().and_then(|()| check(operation, function())).map_err(|error| self.note(error))
     }
 
-    /// Calls the driver where an error could not be handled: in `drop`.
-    pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) {
-        let bound = self.bind().is_ok();
-        if bound && function() != sys::CUresult::CUDA_SUCCESS {
+    /// Calls the driver where an error could not be handled: in `drop`. Whether it succeeded.
+    pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) -> bool {
+        let done = self.bind().is_ok() && function() == sys::CUresult::CUDA_SUCCESS;
+        if !done {
             cuda_driver::take_detail();
         }
+        done
     }
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
@@ -93,7 +114,7 @@ impl Context {
 
     fn bind(&self) -> GpuResult<()> {
         // SAFETY: the primary context is retained until `self` is dropped.
-        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.primary.as_raw()) })
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw()) })
     }
 
     /// Remembers the first error that ended the context, and answers with it ever after.
@@ -106,6 +127,14 @@ impl Context {
                 GpuError::DeviceLost { cause }
             }
             _ => error,
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if let Some(pool) = self.ordered.take() {
+            pool.destroy(self);
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct DeviceInfo {
     pub cooperative_launch: bool,
     /// Whether host and kernels may use managed memory at the same time.
     pub concurrent_managed_access: bool,
+    /// Whether memory can be allocated and freed in a stream's order.
+    pub memory_pools: bool,
 }
 
 impl DeviceInfo {
@@ -93,6 +95,7 @@ impl DeviceInfo {
             total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
             cooperative_launch: get(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
             concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
+            memory_pools: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
         })
     }
 }

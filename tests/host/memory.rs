@@ -184,7 +184,9 @@ fn unified_memory_is_shared_in_place() -> GpuResult<()> {
 fn too_much_memory_is_an_error_that_counts() -> GpuResult<()> {
     let (_, total) = gpu().memory_info()?;
     let error = DeviceBuffer::<u8>::zeroed(gpu(), total + 1).unwrap_err();
-    let GpuError::OutOfMemory { requested, free, total: said } = error else { panic!("{error}") };
+    let GpuError::OutOfMemory { requested, free, total: said, .. } = error else {
+        panic!("{error}")
+    };
     assert!(requested == total + 1 && free <= total && said == total, "{error}");
     assert!(error.to_string().starts_with("out of GPU memory: "), "{error}");
     for len in [usize::MAX, usize::MAX / 8 + 1, isize::MAX as usize / 8 + 1] {

@@ -142,16 +142,19 @@ pub enum GpuError {
 
     /// The device has not enough free memory.
     #[error(
-        "out of GPU memory: {} asked for, {} of {} free",
-        bytes(*requested), bytes(*free), bytes(*total)
+        "out of GPU memory: {} asked for, {} of {} free, {} in use here at most until now",
+        bytes(*requested), bytes(*free), bytes(*total), bytes(*peak)
     )]
     OutOfMemory {
         /// Bytes asked for (`usize::MAX` if more than can be counted).
         requested: usize,
         /// Bytes free at that moment.
         free: usize,
-        /// Bytes that the device has.
+        /// Bytes that the device has, or that a limit allows.
         total: usize,
+        /// The most bytes that were in use at one time through this [`Gpu`](crate::Gpu), or under
+        /// that limit.
+        peak: usize,
     },
 
     /// Memory of one device was given to another one.
@@ -481,9 +484,10 @@ mod tests {
 
     #[test]
     fn contexts_stand_in_front_and_the_root_is_found() {
-        let root = GpuError::OutOfMemory { requested: 2048, free: 1024, total: 4096 };
+        let root = GpuError::OutOfMemory { requested: 2048, free: 1024, total: 4096, peak: 512 };
         let error = Err::<(), _>(root).gpu_context("inner").gpu_context("outer").unwrap_err();
-        let line = "outer: inner: out of GPU memory: 2.0 KiB asked for, 1.0 KiB of 4.0 KiB free";
+        let line = "outer: inner: out of GPU memory: 2.0 KiB asked for, 1.0 KiB of 4.0 KiB free, \
+                    512 bytes in use here at most until now";
         assert_eq!(error.to_string(), line);
         assert_eq!(error.contexts().collect::<Vec<_>>(), ["outer", "inner"]);
         assert!(matches!(error.root(), GpuError::OutOfMemory { requested: 2048, .. }));

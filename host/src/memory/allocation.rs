@@ -1,23 +1,27 @@
-//! One allocation of the driver, and when it is given back.
+//! One allocation, and when it is given back.
 
+use std::panic::Location;
 use std::sync::Arc;
 
-use cust::sys;
-
-use crate::context::Context;
-use crate::error::{GpuError, GpuResult};
+use super::resource::{
+    AllocationRequest, DeviceMemoryResource, Kind, StreamRef, allocate, allocate_ordered, free,
+    free_ordered, out_of_memory, reclaiming,
+};
+use crate::error::GpuResult;
 use crate::stream::StreamInner;
 
 /// The address of memory of no bytes: not null, aligned like all other memory, never touched.
 pub(super) const DANGLING: u64 = 256;
 
-/// Where the memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// On the device.
-    Device,
-    /// Where it is used: the driver moves it.
-    Managed,
+/// Where the memory comes from, and goes back to.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The driver, at once.
+    Driver(Kind),
+    /// The driver, in the order of the home.
+    StreamOrdered,
+    /// A resource.
+    Resource(Arc<dyn DeviceMemoryResource>),
 }
 
 /// Memory of a device, and the stream that orders its uses.
@@ -26,16 +30,18 @@ pub(super) struct Allocation {
     home: Arc<StreamInner>,
     address: u64,
     bytes: usize,
+    source: Source,
 }
 
 impl Allocation {
     /// Memory for `len` values of `T`, whose bytes are anything.
-    pub(super) fn new<T>(home: &Arc<StreamInner>, kind: Kind, len: usize) -> GpuResult<Self> {
+    #[track_caller]
+    pub(super) fn new<T>(home: &Arc<StreamInner>, source: Source, len: usize) -> GpuResult<Self> {
         const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(|| out_of_memory(home.context(), usize::MAX))?;
-        let address = if bytes == 0 { DANGLING } else { allocate(home.context(), kind, bytes)? };
-        Ok(Self { home: home.clone(), address, bytes })
+        let address = if bytes == 0 { DANGLING } else { source.allocate(home, bytes)? };
+        Ok(Self { home: home.clone(), address, bytes, source })
     }
 
     pub(super) fn home(&self) -> &Arc<StreamInner> {
@@ -47,44 +53,47 @@ impl Allocation {
     }
 }
 
-impl Drop for Allocation {
-    /// All uses are ordered before the home's end (see `stream`), so waiting for the home is
-    /// waiting for the last use.
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.home.settle();
-            // SAFETY: the address is this allocation's own and is not used again.
-            self.home.context().release(|| unsafe { sys::cuMemFree_v2(self.address) });
+impl Source {
+    #[track_caller]
+    fn allocate(&self, home: &Arc<StreamInner>, bytes: usize) -> GpuResult<u64> {
+        let context = home.context();
+        match self {
+            Self::Driver(kind) => reclaiming(context, || allocate(context, *kind, bytes)),
+            Self::StreamOrdered => {
+                let pool = context.ordered().get(context)?;
+                reclaiming(context, || allocate_ordered(home, pool, bytes))
+            }
+            Self::Resource(resource) => {
+                let (stream, caller) = (StreamRef::new(home), Location::caller());
+                resource.allocate(&AllocationRequest { stream, bytes, caller })
+            }
+        }
+    }
+
+    /// # Safety
+    /// The memory came from here for this home, with as many bytes, and is not used again; all its
+    /// uses are ordered before the end of the home.
+    unsafe fn free(&self, home: &Arc<StreamInner>, address: u64, bytes: usize) {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Driver(_) => unsafe { free(home, address, bytes) },
+            // SAFETY: the caller's promise.
+            Self::StreamOrdered => unsafe { free_ordered(home, address, bytes) },
+            Self::Resource(resource) => {
+                // SAFETY: the caller's promise.
+                unsafe { resource.deallocate(StreamRef::new(home), address, bytes) }
+            }
         }
     }
 }
 
-fn allocate(context: &Context, kind: Kind, bytes: usize) -> GpuResult<u64> {
-    let mut address = 0;
-    let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
-    let result = match kind {
-        Kind::Device => context.call("cuMemAlloc", || {
-            // SAFETY: `address` is writable.
-            unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }
-        }),
-        Kind::Managed => context.call("cuMemAllocManaged", || {
-            // SAFETY: `address` is writable.
-            unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }
-        }),
-    };
-    result.map(|()| address).map_err(|error| explain(context, error, bytes))
-}
-
-/// Tells how much memory there was if there was too little.
-fn explain(context: &Context, error: GpuError, requested: usize) -> GpuError {
-    const OUT_OF_MEMORY: u32 = 2;
-    match error.driver() {
-        Some(driver) if driver.code() == OUT_OF_MEMORY => out_of_memory(context, requested),
-        _ => error,
+impl Drop for Allocation {
+    /// All uses are ordered before the home's end (see `stream`): whatever is ordered behind it, or
+    /// waits for it, comes after the last use.
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the address is this allocation's own and is not used again.
+            unsafe { self.source.free(&self.home, self.address, self.bytes) };
+        }
     }
-}
-
-fn out_of_memory(context: &Context, requested: usize) -> GpuError {
-    let (free, total) = context.memory_info().unwrap_or((0, context.info().total_memory_bytes));
-    GpuError::OutOfMemory { requested, free, total }
 }

@@ -8,12 +8,22 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 
-use super::allocation::{Allocation, Kind};
+use super::allocation::{Allocation, Source};
+use super::resource::{DeviceMemoryResource, Kind};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
 
+/// Allocated by `cuMemAlloc`.
+const DEVICE: Source = Source::Driver(Kind::Device);
+
 /// An array of `T` in the device's memory.
+///
+/// | made by | allocates | when it is dropped |
+/// |---|---|---|
+/// | `zeroed`, `from_slice` | at once | waits for the stream that it was made on |
+/// | `zeroed_async` | in the order of the stream | freed in that order; waits for nothing |
+/// | `zeroed_in`, `from_slice_in` | as the [resource](super::resource) does | as the resource does |
 ///
 /// ```no_run
 /// use ferrowarp::{DeviceBuffer, Gpu};
@@ -44,8 +54,8 @@ impl<T: Pod> DeviceBuffer<T> {
 
     /// A copy of `values`, whose uses that stream orders.
     pub(crate) fn at_home(home: &Arc<StreamInner>, values: &[T]) -> GpuResult<Self> {
-        let memory = Allocation::new::<T>(home, Kind::Device, values.len())?;
-        let mut buffer = Self { memory, len: values.len(), values: PhantomData };
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::from_source(home, DEVICE, values.len())? };
         buffer.copy_from_host(values)?;
         Ok(buffer)
     }
@@ -69,7 +79,97 @@ impl<T: Pod> DeviceBuffer<T> {
     /// # Safety
     /// Each element is written before it is read, on the host or by a kernel.
     pub unsafe fn uninitialized(on: &impl AsStream, len: usize) -> GpuResult<Self> {
-        let memory = Allocation::new::<T>(on.as_stream().inner(), Kind::Device, len)?;
+        // SAFETY: the caller's promise.
+        unsafe { Self::from_source(on.as_stream().inner(), DEVICE, len) }
+    }
+
+    /// `len` elements, all of them zero, allocated and freed in the order of the stream: neither this
+    /// nor the drop waits for anything.
+    ///
+    /// The memory comes from a pool of the driver that keeps what is freed until memory runs out;
+    /// [`StreamOrderedMemory`](super::resource::StreamOrderedMemory) is such a pool of your own.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or [`Unsupported`](crate::GpuError::Unsupported)
+    /// on a device without such pools.
+    pub fn zeroed_async(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized_async(on, len)? };
+        buffer.clear()?;
+        Ok(buffer)
+    }
+
+    /// `len` elements of unknown content, allocated and freed in the order of the stream: see
+    /// [`zeroed_async`](Self::zeroed_async).
+    ///
+    /// # Errors
+    /// As [`zeroed_async`](Self::zeroed_async).
+    ///
+    /// # Safety
+    /// Each element is written before it is read, on the host or by a kernel.
+    pub unsafe fn uninitialized_async(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::from_source(on.as_stream().inner(), Source::StreamOrdered, len) }
+    }
+
+    /// A copy of `values` in memory of a resource.
+    ///
+    /// # Errors
+    /// What the resource answers, or the fault of a kernel before.
+    #[track_caller]
+    pub fn from_slice_in<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        values: &[T],
+    ) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized_in(memory, on, values.len())? };
+        buffer.copy_from_host(values)?;
+        Ok(buffer)
+    }
+
+    /// `len` elements, all of them zero, in memory of a resource. The memory goes back there when the
+    /// buffer is dropped.
+    ///
+    /// # Errors
+    /// What the resource answers.
+    #[track_caller]
+    pub fn zeroed_in<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        len: usize,
+    ) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized_in(memory, on, len)? };
+        buffer.clear()?;
+        Ok(buffer)
+    }
+
+    /// `len` elements of unknown content in memory of a resource.
+    ///
+    /// # Errors
+    /// What the resource answers.
+    ///
+    /// # Safety
+    /// Each element is written before it is read, on the host or by a kernel.
+    #[track_caller]
+    pub unsafe fn uninitialized_in<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        len: usize,
+    ) -> GpuResult<Self> {
+        let source = Source::Resource(memory.clone());
+        // SAFETY: the caller's promise.
+        unsafe { Self::from_source(on.as_stream().inner(), source, len) }
+    }
+
+    /// `len` elements of unknown content, whose uses that stream orders.
+    ///
+    /// # Safety
+    /// Each element is written before it is read.
+    #[track_caller]
+    unsafe fn from_source(home: &Arc<StreamInner>, source: Source, len: usize) -> GpuResult<Self> {
+        let memory = Allocation::new::<T>(home, source, len)?;
         Ok(Self { memory, len, values: PhantomData })
     }
 

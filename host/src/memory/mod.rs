@@ -18,11 +18,13 @@
 mod allocation;
 mod boxed;
 mod buffer;
+pub mod resource;
 mod slice;
 mod transfer;
 mod unified;
 
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
+pub(crate) use resource::{ContextPool, Usage};
 pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub use unified::{UnifiedBox, UnifiedBuffer};

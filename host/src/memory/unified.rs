@@ -10,7 +10,8 @@ use std::slice;
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
-use super::allocation::{Allocation, Kind};
+use super::allocation::{Allocation, Source};
+use super::resource::Kind;
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
@@ -64,7 +65,7 @@ impl<T: Pod> UnifiedBuffer<T> {
             let what = "unified memory that host and kernels use at once: use a DeviceBuffer";
             return Err(GpuError::Unsupported { what });
         }
-        let memory = Allocation::new::<T>(home, Kind::Managed, len)?;
+        let memory = Allocation::new::<T>(home, Source::Driver(Kind::Managed), len)?;
         Ok(Self { memory, len, values: PhantomData })
     }
 

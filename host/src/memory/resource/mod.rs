@@ -1,0 +1,110 @@
+//! Where device memory comes from: one interface, and what stands behind it.
+//!
+//! A buffer made with `_in` gets its memory from a [`DeviceMemoryResource`] and gives it back there
+//! when it is dropped.
+//!
+//! ```no_run
+//! use ferrowarp::memory::resource::StreamOrderedMemory;
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! let memory = StreamOrderedMemory::new(&gpu, 1 << 30)?;
+//! let buffer = DeviceBuffer::<f32>::zeroed_in(&memory, &gpu, 1000)?;
+//! assert!(memory.usage()?.used_bytes >= 4000);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+
+mod driver;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::error::GpuResult;
+use crate::stream::{AsStream, StreamInner};
+
+pub(crate) use driver::{ContextPool, Usage};
+pub(super) use driver::{
+    Kind, allocate, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
+};
+pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
+
+/// A source of device memory, in the order of streams.
+///
+/// # Safety
+/// `allocate` returns the first address of at least as many bytes of memory of the stream's device,
+/// aligned to 256 bytes. They are the caller's alone until `deallocate`: work that is queued on the
+/// stream from now on may use them, and no work uses them that was queued by earlier owners.
+pub unsafe trait DeviceMemoryResource: fmt::Debug + Send + Sync {
+    /// Memory, to be used in the order of the request's stream. Never asked for 0 bytes.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or another refusal of the driver.
+    fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64>;
+
+    /// Takes memory back. It is called in `drop`, so it neither fails nor panics.
+    ///
+    /// # Safety
+    /// The memory came from `allocate` of this resource, with as many bytes and of the same device,
+    /// and is not used again. All work that uses it is queued on `stream`, or `stream` waits for it.
+    unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize);
+
+    /// Gives what is kept for later back to the device.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    fn trim(&self) -> GpuResult<()> {
+        Ok(())
+    }
+
+    /// Lets the device of that number reach the memory, once access between the devices is enabled.
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    fn open_to(&self, _peer: u32) -> GpuResult<()> {
+        Ok(())
+    }
+}
+
+/// What is asked of a [`DeviceMemoryResource`].
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationRequest<'a> {
+    /// The stream that orders the uses of the memory.
+    pub stream: StreamRef<'a>,
+    /// How many bytes, above 0.
+    pub bytes: usize,
+    /// Who asks.
+    pub caller: &'static Location<'static>,
+}
+
+/// A stream, as the sources of memory know it.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamRef<'a>(&'a Arc<StreamInner>);
+
+impl<'a> StreamRef<'a> {
+    pub(crate) fn new(inner: &'a Arc<StreamInner>) -> Self {
+        Self(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &'a Arc<StreamInner> {
+        self.0
+    }
+
+    /// The stream behind `on`.
+    pub fn of(on: &'a impl AsStream) -> Self {
+        Self(on.as_stream().inner())
+    }
+
+    /// The driver's handle: it identifies the stream.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut c_void {
+        self.0.handle().cast()
+    }
+
+    /// The number of the stream's device.
+    #[must_use]
+    pub fn device(&self) -> u32 {
+        self.0.context().info().ordinal
+    }
+}
