@@ -16,8 +16,13 @@ pub use grid::copy::{copy_coalesced, copy_strided, copy_vectors};
 pub use grid::equalize::{equalize_apply, equalize_table};
 pub use grid::grayscale::grayscale;
 pub use grid::histogram::histogram;
+pub use grid::particles::{
+    particles_bin, particles_energy, particles_move, particles_order, particles_sort,
+};
 pub use grid::reduce::{reduce_sum_f32, reduce_sum_i32, reduce_tree_f32};
 pub use grid::saxpy::saxpy;
+pub use grid::scan::{scan_exclusive, scan_running};
 pub use grid::sobel::sobel;
+pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::transpose::{transpose_naive, transpose_tiled};
 pub use grid::vecadd::vecadd;

@@ -7,8 +7,11 @@ pub mod copy;
 pub mod equalize;
 pub mod histogram;
 pub mod image;
+pub mod particles;
 pub mod reduce;
 pub mod saxpy;
+pub mod scan;
+pub mod spheres;
 pub mod transpose;
 pub mod vecadd;
 

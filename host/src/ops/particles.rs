@@ -1,0 +1,219 @@
+//! Particles in a box: the simulation of the kernels of the same name.
+
+use cuda_std::vector::{Vec2, Vec4};
+use kernels_gpu::grid::particles as kernels;
+pub use kernels_gpu::grid::particles::World;
+
+use super::reduce::Reducer;
+use super::scan;
+use crate::Gpu;
+use crate::error::{GpuError, GpuResult};
+use crate::memory::DeviceBuffer;
+
+/// A vector with a fourth value.
+type Vector = Vec4<f32>;
+
+/// A particle as the host sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Particle {
+    /// Its name, which it keeps: its place in the list that the simulation began with.
+    pub name: u32,
+    /// Position, in particle diameters.
+    pub position: [f32; 3],
+    /// Velocity half a step before the position.
+    pub velocity: [f32; 3],
+}
+
+/// Particles, and the memory that a step needs.
+///
+/// Two runs from the same start have the same bits, whatever device they run on: sums are added in an order
+/// that only the particles decide.
+pub struct Particles {
+    gpu: Gpu,
+    world: World,
+    position: DeviceBuffer<Vector>,
+    velocity: DeviceBuffer<Vector>,
+    sorted_position: DeviceBuffer<Vector>,
+    sorted_velocity: DeviceBuffer<Vector>,
+    slots: DeviceBuffer<Vec2<u32>>,
+    order: DeviceBuffer<u32>,
+    counts: DeviceBuffer<u32>,
+    starts: DeviceBuffer<u32>,
+    scan: scan::Scratch,
+    energies: DeviceBuffer<f32>,
+    reducer: Reducer,
+}
+
+impl Particles {
+    /// Particles at `positions`, in diameters, and at rest half a step before: at most 2^32 - 1.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for a box without cells or with more than 2^31, or for too
+    /// many particles; what the driver answers.
+    pub fn new(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        check(&world, positions.len())?;
+        let n = positions.len();
+        let named = |(name, &[x, y, z]): (usize, &[f32; 3])| {
+            Vec4::new(x, y, z, f32::from_bits(name as u32))
+        };
+        let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
+        let n_counts = world.n_cells() + 1;
+        Ok(Self {
+            gpu: gpu.clone(),
+            world,
+            position: DeviceBuffer::from_slice(gpu, &position)?,
+            velocity: DeviceBuffer::zeroed(gpu, n)?,
+            sorted_position: DeviceBuffer::zeroed(gpu, n)?,
+            sorted_velocity: DeviceBuffer::zeroed(gpu, n)?,
+            slots: DeviceBuffer::zeroed(gpu, n)?,
+            order: DeviceBuffer::zeroed(gpu, n)?,
+            counts: DeviceBuffer::zeroed(gpu, n_counts)?,
+            starts: DeviceBuffer::zeroed(gpu, n_counts)?,
+            scan: scan::Scratch::new(gpu, n_counts)?,
+            energies: DeviceBuffer::zeroed(gpu, n)?,
+            reducer: Reducer::new(gpu)?,
+        })
+    }
+
+    /// A block of `n` particles in the corner of a box four times as wide, as water behind a dam: the box that fits
+    /// around it, and the places.
+    #[must_use]
+    pub fn dam(n: usize) -> ([u32; 3], Vec<[f32; 3]>) {
+        // Twice as high as wide and deep, rounded up.
+        let side = ((n as f64 / 2.0).cbrt().ceil() as usize).max(1);
+        let height = n.div_ceil(side * side).max(1);
+        let place = |i: usize| {
+            let (x, z, y) = (i % side, i / side % side, i / (side * side));
+            // A perfect stack would stand for ever.
+            let [dx, dy, dz] = [3 * i, 3 * i + 1, 3 * i + 2].map(|word| 0.1 * noise(word as u32));
+            [x as f32 + 0.55 + dx, y as f32 + 0.55 + dy, z as f32 + 0.55 + dz]
+        };
+        let cells = [4 * side + 1, height + height / 2 + 1, side + 1].map(|cells| cells as u32);
+        (cells, (0..n).map(place).collect())
+    }
+
+    /// The number of particles.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.position.len()
+    }
+
+    /// Whether there are no particles.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.position.is_empty()
+    }
+
+    /// The box and its law.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Positions `[n]` and velocities `[n]` on the device: x, y, z, and the bits of the name or the energy.
+    #[must_use]
+    pub fn buffers(&self) -> (&DeviceBuffer<Vector>, &DeviceBuffer<Vector>) {
+        (&self.position, &self.velocity)
+    }
+
+    /// Queues a step.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn step(&mut self) -> GpuResult<()> {
+        self.sort()?;
+        self.advance()
+    }
+
+    /// The energy at the moment before the last step: of motion, in the field of gravity, in contacts and walls.
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn energy(&mut self) -> GpuResult<f32> {
+        let config = kernels::particles_energy::grid_for(self.len());
+        let Self { gpu, velocity, energies, reducer, .. } = self;
+        kernels::particles_energy::launch(gpu, config, &*velocity, energies)?;
+        reducer.queue_f32(gpu, &*energies)?;
+        Ok(f32::from_bits(reducer.bits()?))
+    }
+
+    /// The particles, in the order of their names. Waits for them.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn to_vec(&self) -> GpuResult<Vec<Particle>> {
+        let pairs = self.position.to_vec()?.into_iter().zip(self.velocity.to_vec()?);
+        let particle = |(p, v): (Vector, Vector)| Particle {
+            name: p.w.to_bits(),
+            position: [p.x, p.y, p.z],
+            velocity: [v.x, v.y, v.z],
+        };
+        let mut particles: Vec<Particle> = pairs.map(particle).collect();
+        particles.sort_by_key(|particle| particle.name);
+        Ok(particles)
+    }
+
+    /// Particles of a cell next to one another: `sorted_…` and `starts`.
+    fn sort(&mut self) -> GpuResult<()> {
+        let (gpu, config) = (&self.gpu, kernels::particles_bin::grid_for(self.position.len()));
+        self.counts.clear()?;
+        kernels::particles_bin::launch(
+            gpu,
+            config,
+            self.world,
+            &self.position,
+            &mut self.counts,
+            &mut self.slots,
+        )?;
+        scan::exclusive_into(gpu, &self.counts, &mut self.starts, &mut self.scan)?;
+        kernels::particles_order::launch(gpu, config, &self.slots, &self.starts, &mut self.order)?;
+        kernels::particles_sort::launch(
+            gpu,
+            config,
+            &self.slots,
+            &self.starts,
+            &self.order,
+            &self.position,
+            &self.velocity,
+            &mut self.sorted_position,
+            &mut self.sorted_velocity,
+        )
+    }
+
+    /// The step itself, from the sorted particles.
+    fn advance(&mut self) -> GpuResult<()> {
+        kernels::particles_move::launch(
+            &self.gpu,
+            kernels::particles_move::grid_for(self.position.len()),
+            self.world,
+            &self.starts,
+            &self.sorted_position,
+            &self.sorted_velocity,
+            &mut self.position,
+            &mut self.velocity,
+        )
+    }
+}
+
+/// A number from -0.5 to 0.5 for each word, the same in every run (T. Mueller's integer hash).
+fn noise(word: u32) -> f32 {
+    let mixed = |x: u32| (x ^ (x >> 16)).wrapping_mul(0x045d_9f3b);
+    let hash = mixed(mixed(word.wrapping_add(1)));
+    ((hash ^ (hash >> 16)) >> 8) as f32 / (1 << 24) as f32 - 0.5
+}
+
+/// What the kernels' indices can hold.
+fn check(world: &World, n: usize) -> GpuResult<()> {
+    let operation = "particles in a box";
+    let cells = world.cells.iter().map(|&cells| u64::from(cells)).try_fold(1, u64::checked_mul);
+    if !cells.is_some_and(|cells| (1..=1 << 31).contains(&cells)) {
+        let reason = "the box must have 1 to 2^31 cells".to_owned();
+        return Err(GpuError::InvalidArgument { operation, reason });
+    }
+    if u32::try_from(n).is_err() {
+        let reason = format!("{n} particles are more than 2^32 - 1");
+        return Err(GpuError::InvalidArgument { operation, reason });
+    }
+    Ok(())
+}
