@@ -1,16 +1,24 @@
 //! The host crate: memory, streams, launches, errors. With kernels of its own, so that nothing here
 //! depends on the ones that ship. Runs on the device that the machine has.
 
+#[path = "host/child.rs"]
+mod child;
+#[path = "host/completion.rs"]
+mod completion;
 #[path = "host/faults.rs"]
 mod faults;
 #[path = "host/gate.rs"]
 mod gate;
+#[path = "host/host_funcs.rs"]
+mod host_funcs;
 #[path = "host/kernels.rs"]
 mod kernels;
 #[path = "host/launches.rs"]
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/processes.rs"]
+mod processes;
 #[path = "host/stream_ordered.rs"]
 mod stream_ordered;
 #[path = "host/streams.rs"]

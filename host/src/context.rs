@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use cust::context::Context as PrimaryContext;
 use cust::sys;
 
-use crate::device::{self, DeviceInfo, check};
+use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
+use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
 use crate::memory::{ContextPool, Usage};
 use crate::panic::Panics;
@@ -20,6 +21,8 @@ pub(crate) struct Context {
     panics: Panics,
     usage: Usage,
     ordered: ContextPool,
+    host_panics: HostPanics,
+    waiting: Waiting,
 }
 
 impl Context {
@@ -29,9 +32,16 @@ impl Context {
         let info = DeviceInfo::read(ordinal, device)?;
         let primary = PrimaryContext::new(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        let (lost, panics) = (OnceLock::new(), Panics::default());
-        let (usage, ordered) = (Usage::default(), ContextPool::default());
-        Ok(Arc::new(Self { primary, info, lost, panics, usage, ordered }))
+        Ok(Arc::new(Self {
+            primary,
+            info,
+            lost: OnceLock::new(),
+            panics: Panics::default(),
+            usage: Usage::default(),
+            ordered: ContextPool::default(),
+            host_panics: HostPanics::default(),
+            waiting: Waiting::default(),
+        }))
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -58,6 +68,21 @@ impl Context {
         self.primary.as_raw()
     }
 
+    /// What host functions of its streams said when they panicked.
+    pub(crate) fn host_panics(&self) -> &HostPanics {
+        &self.host_panics
+    }
+
+    /// What waits for its streams.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// The fault that ended the context, if one did.
+    pub(crate) fn lost(&self) -> Option<GpuError> {
+        self.lost.get().map(|cause| GpuError::DeviceLost { cause: cause.clone() })
+    }
+
     /// Whether both are the same context of the same device.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.raw() == other.raw()
@@ -70,14 +95,23 @@ impl Context {
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
-        if let Some(cause) = self.lost.get() {
-            return Err(GpuError::DeviceLost { cause: cause.clone() });
+        if in_host_func() {
+            return Err(GpuError::InHostFunc { operation });
         }
+        check_process()?;
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        sweep();
         self.bind().and_then(|()| check(operation, function())).map_err(|error| self.note(error))
     }
 
-    /// Calls the driver where an error could not be handled: in `drop`. Whether it succeeded.
+    /// Calls the driver where an error could not be handled: in `drop`. Not in a host function of a
+    /// stream, and not in a forked child: what is released there is left alone. Whether it succeeded.
     pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) -> bool {
+        if in_host_func() || check_process().is_err() {
+            return false;
+        }
         let done = self.bind().is_ok() && function() == sys::CUresult::CUDA_SUCCESS;
         if !done {
             cuda_driver::take_detail();
@@ -85,9 +119,19 @@ impl Context {
         done
     }
 
+    /// The same where a host function of a stream may be what drops: then it is called later.
+    pub(crate) fn end(self: &Arc<Self>, function: impl FnOnce() -> sys::CUresult + Send + 'static) {
+        if in_host_func() {
+            keep(Box::new(End { context: self.clone(), function: Some(function) }));
+        } else {
+            self.release(function);
+        }
+    }
+
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
         // SAFETY: `call` made the context current.
         self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })?;
+        self.host_panics.check_all()?;
         self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
     }
 
@@ -124,6 +168,7 @@ impl Context {
                 // What follows a panic follows from it.
                 let error = self.panics.take_all().map_or(error, GpuError::from);
                 let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
+                self.waiting.lose();
                 GpuError::DeviceLost { cause }
             }
             _ => error,
@@ -136,5 +181,32 @@ impl Drop for Context {
         if let Some(pool) = self.ordered.take() {
             pool.destroy(self);
         }
+    }
+}
+
+/// A driver's call that was put off.
+struct End<F: FnOnce() -> sys::CUresult> {
+    context: Arc<Context>,
+    function: Option<F>,
+}
+
+impl<F: FnOnce() -> sys::CUresult> Drop for End<F> {
+    fn drop(&mut self) {
+        if let Some(function) = self.function.take() {
+            self.context.release(function);
+        }
+    }
+}
+
+/// A handle of the driver on its way to another thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Handle<T>(pub(crate) *mut T);
+
+// SAFETY: nobody follows it but the driver, which may be called from any thread.
+unsafe impl<T> Send for Handle<T> {}
+
+impl<T> Handle<T> {
+    pub(crate) fn get(self) -> *mut T {
+        self.0
     }
 }

@@ -1,11 +1,14 @@
 //! Which devices there are, and what each can do.
 
+use std::process;
+use std::sync::OnceLock;
+
 pub use cuda_driver::Backend;
 use cust::CudaFlags;
 use cust::device::Device;
 use cust::sys;
 
-use crate::error::{DriverError, GpuContext, GpuResult};
+use crate::error::{DriverError, GpuContext, GpuError, GpuResult};
 
 /// What a device is and where its limits lie.
 #[derive(Clone, Debug)]
@@ -122,9 +125,19 @@ pub fn backend() -> GpuResult<Backend> {
 
 /// Starts the driver; every later time does nothing.
 pub(crate) fn init() -> GpuResult<()> {
+    check_process()?;
     // cust's `init` goes through its own error type, which names no function.
     // SAFETY: `cuInit` may be called at any time, from any thread; no flags are defined.
     check("cuInit", unsafe { sys::cuInit(CudaFlags::empty().bits()) })
+}
+
+/// The process that has started the driver.
+static PROCESS: OnceLock<u32> = OnceLock::new();
+
+/// An error in a child that was forked from the process that has started the driver.
+pub(crate) fn check_process() -> GpuResult<()> {
+    let own = process::id();
+    if *PROCESS.get_or_init(|| own) == own { Ok(()) } else { Err(GpuError::Forked) }
 }
 
 /// The device of that number.

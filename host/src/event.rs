@@ -6,9 +6,11 @@ use std::sync::Arc;
 use cust::event::EventFlags;
 use cust::sys;
 
-use crate::context::Context;
+use crate::completion::Completion;
+use crate::context::{Context, Handle};
 use crate::error::GpuResult;
 use crate::panic::Launches;
+use crate::stream::StreamInner;
 
 /// A mark in a stream. It has passed when all work that was queued before it is done.
 #[derive(Debug)]
@@ -16,7 +18,10 @@ pub struct Event {
     context: Arc<Context>,
     handle: sys::CUevent,
     /// What was launched before it.
-    launches: Launches,
+    launches: Arc<Launches>,
+    /// The stream that recorded it, and its number there; none for an event that streams use
+    /// themselves.
+    mark: Option<(Arc<StreamInner>, u64)>,
 }
 
 // SAFETY: the driver's functions for events may be called from any thread; each call binds the
@@ -41,16 +46,17 @@ impl Event {
         // SAFETY: `handle` is writable.
         let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
         context.call("cuEventCreate", create)?;
-        Ok(Self { context: context.clone(), handle, launches: Launches::default() })
+        Ok(Self { context: context.clone(), handle, launches: Arc::default(), mark: None })
     }
 
-    /// Notes what was launched before the event.
-    pub(crate) fn follows(&mut self, launches: &Launches) {
+    /// Notes what was launched before the event, and where it is.
+    pub(crate) fn follows(&mut self, launches: &Launches, stream: &Arc<StreamInner>, number: u64) {
         self.launches.absorb(launches);
+        self.mark = Some((stream.clone(), number));
     }
 
     /// What was launched before the event.
-    pub(crate) fn launches(&self) -> &Launches {
+    pub(crate) fn launches(&self) -> &Arc<Launches> {
         &self.launches
     }
 
@@ -67,6 +73,12 @@ impl Event {
         let wait = || unsafe { sys::cuEventSynchronize(self.handle) };
         self.context.call("cuEventSynchronize", wait)?;
         self.context.panics().check(&self.launches)
+    }
+
+    /// A future that is ready when the event has passed: see [`Completion`].
+    pub fn completed(&self) -> Completion {
+        let (stream, number) = self.mark.as_ref().expect("a stream's own events are not given out");
+        stream.completed_event(self, *number)
     }
 
     /// Whether the event has passed.
@@ -102,9 +114,10 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
+        let handle = Handle(self.handle);
         // SAFETY: the handle is this event's own and is not used again; the driver lets waits that
         // are queued on it finish.
-        self.context.release(|| unsafe { sys::cuEventDestroy_v2(self.handle) });
+        self.context.end(move || unsafe { sys::cuEventDestroy_v2(handle.get()) });
     }
 }
 

@@ -1,12 +1,14 @@
 //! A device, ready to work.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cuda_driver::Backend;
+use cust::sys;
 
 use crate::context::Context;
 use crate::device::{DeviceInfo, backend};
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
 use crate::module::{Image, KernelModule};
 use crate::stream::{AsStream, Stream};
 
@@ -69,6 +71,36 @@ impl Gpu {
     /// A driver's refusal.
     pub fn create_stream(&self) -> GpuResult<Stream> {
         Stream::new(self.context(), self.stream.module())
+    }
+
+    /// Another stream of this device, whose blocks are taken before those of streams with a higher
+    /// number, where blocks wait for a place.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for a priority outside
+    /// [`stream_priorities`](Self::stream_priorities); a driver's refusal.
+    pub fn create_stream_with_priority(&self, priority: i32) -> GpuResult<Stream> {
+        let range = self.stream_priorities()?;
+        if !range.contains(&priority) {
+            let (first, last) = range.into_inner();
+            let reason = format!("the priority is {priority}, and may be {first} to {last}");
+            return Err(GpuError::InvalidArgument { operation: "creating a stream", reason });
+        }
+        Stream::with_priority(self.context(), self.stream.module(), priority)
+    }
+
+    /// The priorities that a stream can have: from the greatest, which is the lowest number, to the
+    /// least, which is that of ordinary streams.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn stream_priorities(&self) -> GpuResult<RangeInclusive<i32>> {
+        let (mut least, mut greatest) = (0, 0);
+        self.context().call("cuCtxGetStreamPriorityRange", || {
+            // SAFETY: both are writable.
+            unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) }
+        })?;
+        Ok(greatest..=least)
     }
 
     /// Loads the kernels now and not at the first launch, and tells which image was taken.

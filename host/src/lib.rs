@@ -17,6 +17,7 @@
 //! how the uses of a buffer are kept in order.
 
 pub mod cli;
+pub mod completion;
 mod context;
 pub mod demo;
 pub mod device;
@@ -39,6 +40,7 @@ extern crate cuda_driver as _;
 // What `cuda_builder` writes names this crate, here too.
 extern crate self as ferrowarp;
 
+pub use completion::{Completion, HostCall};
 pub use cuda_driver::Backend;
 pub use cuda_std::launch::{
     Grid1, Grid2, Grid3, Kernel, Launch, LaunchConfig, Linear, Planar, Spatial,

@@ -5,18 +5,24 @@
 //! home first, and its home waits for that use afterwards. So all uses of a buffer are in order,
 //! whatever streams they run on, and safe code cannot race.
 
+mod marks;
+
 use std::any::Any;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cuda_std::launch::LaunchConfig;
 use cust::sys;
 
-use crate::context::Context;
+use crate::completion::{self, Completion, HostCall};
+use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::module::KernelModule;
 use crate::panic::Launches;
+use marks::Marks;
 
 /// A queue of work on a device. A clone is the same queue.
 #[derive(Clone, Debug)]
@@ -39,7 +45,15 @@ impl AsStream for Stream {
 
 impl Stream {
     pub(crate) fn new(context: &Arc<Context>, module: &Arc<KernelModule>) -> GpuResult<Self> {
-        Ok(Self { inner: Arc::new(StreamInner::new(context)?), module: module.clone() })
+        Self::with_priority(context, module, 0)
+    }
+
+    pub(crate) fn with_priority(
+        context: &Arc<Context>,
+        module: &Arc<KernelModule>,
+        priority: i32,
+    ) -> GpuResult<Self> {
+        Ok(Self { inner: Arc::new(StreamInner::new(context, priority)?), module: module.clone() })
     }
 
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {
@@ -79,9 +93,94 @@ impl Stream {
     /// A driver's refusal.
     pub fn record(&self) -> GpuResult<Event> {
         let mut event = Event::timed(&self.inner.context)?;
-        self.inner.record(&event)?;
-        event.follows(&self.inner.launches);
+        let number = self.inner.mark(&event)?;
+        event.follows(&self.inner.launches, &self.inner, number);
         Ok(event)
+    }
+
+    /// A future that is ready when all work that is queued now is done: see [`Completion`].
+    pub fn completed(&self) -> Completion {
+        self.inner.completed(None)
+    }
+
+    /// Lets the stream call `function` on the host when it comes to it; later work waits for it. If a
+    /// fault comes before, `function` is dropped and not called, and the result says so.
+    ///
+    /// The function must not call the driver, so nothing of this crate that does: such calls are
+    /// [`InHostFunc`](GpuError::InHostFunc) errors. A panic in it is the error of the next wait for
+    /// this stream, or of the [`HostCall`].
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn launch_host_func<R: Send + 'static>(
+        &self,
+        function: impl FnOnce() -> R + Send + 'static,
+    ) -> GpuResult<HostCall<R>> {
+        completion::launch(&self.inner, function)
+    }
+
+    /// `n` new streams whose work begins after what is queued here now.
+    ///
+    /// ```no_run
+    /// # use ferrowarp::Gpu;
+    /// let gpu = Gpu::new()?;
+    /// let parts = gpu.stream().fork(3)?;
+    /// // Work on each of the parts, side by side.
+    /// gpu.stream().join(&parts)?;
+    /// // What is queued on the Gpu's stream now comes after all of it.
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A driver's refusal.
+    pub fn fork(&self, n: usize) -> GpuResult<Vec<Stream>> {
+        let priority = self.priority()?;
+        let branch = |_| {
+            let stream = Self::with_priority(self.inner.context(), &self.module, priority)?;
+            stream.inner.wait_for_stream(&self.inner)?;
+            Ok(stream)
+        };
+        (0..n).map(branch).collect()
+    }
+
+    /// Lets the work that is queued here from now on wait for what `branches` have now.
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice) for a stream of another device; a driver's refusal.
+    pub fn join(&self, branches: &[Stream]) -> GpuResult<()> {
+        for branch in branches.iter().filter(|branch| branch.inner.handle != self.inner.handle) {
+            branch.inner.check_device(self.inner.context(), "a stream to join")?;
+            self.inner.wait_for_stream(&branch.inner)?;
+        }
+        Ok(())
+    }
+
+    /// The stream's priority: the lower the number, the sooner its blocks are taken.
+    ///
+    /// # Errors
+    /// The fault of a kernel before.
+    pub fn priority(&self) -> GpuResult<i32> {
+        let mut priority = 0;
+        // SAFETY: the stream lives, and `priority` is writable.
+        let get = || unsafe { sys::cuStreamGetPriority(self.inner.handle, &mut priority) };
+        self.inner.context.call("cuStreamGetPriority", get)?;
+        Ok(priority)
+    }
+
+    /// Waits until all work that was queued on this stream is done, but not longer than `most`; returns
+    /// whether it is. Nothing ends a kernel that hangs but the end of its process.
+    ///
+    /// # Errors
+    /// The fault of any kernel that ran on the device.
+    pub fn synchronize_for(&self, most: Duration) -> GpuResult<bool> {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(10);
+        while !self.is_idle()? {
+            let Some(left) = most.checked_sub(start.elapsed()) else { return Ok(false) };
+            thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(1));
+        }
+        Ok(true)
     }
 
     /// Lets the work that is queued from now on wait for `event`.
@@ -116,6 +215,8 @@ pub(crate) struct StreamInner {
     order: Event,
     /// What its next wait is for.
     launches: Arc<Launches>,
+    /// Its events, and who rings for them.
+    marks: Mutex<Marks>,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -125,17 +226,18 @@ unsafe impl Send for StreamInner {}
 unsafe impl Sync for StreamInner {}
 
 impl StreamInner {
-    fn new(context: &Arc<Context>) -> GpuResult<Self> {
+    fn new(context: &Arc<Context>, priority: i32) -> GpuResult<Self> {
         // cust 0.3.2 strips this flag, so all its streams wait for each other at every copy.
         const NON_BLOCKING: u32 = 1;
         let order = Event::untimed(context)?;
         let mut handle = ptr::null_mut();
         context.call("cuStreamCreateWithPriority", || {
             // SAFETY: `handle` is writable.
-            unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, 0) }
+            unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, priority) }
         })?;
         let launches = context.panics().new_launches();
-        Ok(Self { context: context.clone(), handle, order, launches })
+        let marks = Mutex::default();
+        Ok(Self { context: context.clone(), handle, order, launches, marks })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -160,7 +262,7 @@ impl StreamInner {
     fn look_for_panics(&self, moment: u64) -> GpuResult<()> {
         let result = self.context.panics().check(&self.launches);
         self.launches.done(moment);
-        result
+        result.and_then(|()| self.context.host_panics().check(self.handle))
     }
 
     /// Notes a launch, whose panic is an error of the next wait.
@@ -234,9 +336,11 @@ impl StreamInner {
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
+        self.context.host_panics().forget(self.handle);
+        let handle = Handle(self.handle);
         // SAFETY: the handle is this stream's own and is not used again; the driver lets the work
         // that is queued on it finish.
-        self.context.release(|| unsafe { sys::cuStreamDestroy_v2(self.handle) });
+        self.context.end(move || unsafe { sys::cuStreamDestroy_v2(handle.get()) });
     }
 }
 

@@ -175,6 +175,30 @@ pub enum GpuError {
         kernel: &'static str,
     },
 
+    /// A function that a stream called on the host panicked. The device works on.
+    #[error("a host function panicked in its stream: {message}")]
+    HostPanic {
+        /// What the panic says.
+        message: String,
+    },
+
+    /// A function that a stream calls on the host called the driver, which would wait for itself.
+    #[error(
+        "{operation} was called in a host function of a stream, which must not call the driver; \
+             let it wake a thread that does"
+    )]
+    InHostFunc {
+        /// The driver function that was not called.
+        operation: &'static str,
+    },
+
+    /// This process was forked from one that had used the driver, which does not work in it.
+    #[error(
+        "this process was forked from one that used the GPU, and no driver works in it; \
+         start the child with exec, or fork before the first use"
+    )]
+    Forked,
+
     /// The device cannot do this.
     #[error("this device does not support {what}")]
     Unsupported {

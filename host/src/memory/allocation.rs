@@ -7,6 +7,7 @@ use super::resource::{
     AllocationRequest, DeviceMemoryResource, Kind, StreamRef, allocate, allocate_ordered, free,
     free_ordered, out_of_memory, reclaiming,
 };
+use crate::completion::{in_host_func, keep};
 use crate::error::GpuResult;
 use crate::stream::StreamInner;
 
@@ -91,7 +92,11 @@ impl Drop for Allocation {
     /// All uses are ordered before the home's end (see `stream`): whatever is ordered behind it, or
     /// waits for it, comes after the last use.
     fn drop(&mut self) {
-        if self.bytes > 0 {
+        if self.bytes > 0 && in_host_func() {
+            let Self { home, address, bytes, source } = &*self;
+            let (home, source) = (home.clone(), source.clone());
+            keep(Box::new(Self { home, address: *address, bytes: *bytes, source }));
+        } else if self.bytes > 0 {
             // SAFETY: the address is this allocation's own and is not used again.
             unsafe { self.source.free(&self.home, self.address, self.bytes) };
         }

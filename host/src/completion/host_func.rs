@@ -1,0 +1,188 @@
+//! Functions of the program that a stream calls when it comes to them.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as Task, Poll};
+
+use cust::sys;
+
+use super::ring::{Respond, add_ringing};
+use super::signal::{LOST, SUCCESS, Signal, lock};
+use super::{Of, block_on};
+use crate::context::Context;
+use crate::error::{GpuError, GpuResult};
+use crate::stream::StreamInner;
+
+/// What a function that a stream calls on the host will return: a future, or [`wait`](Self::wait).
+///
+/// Dropping it leaves the function where it is.
+#[must_use = "dropping it forgets what the function returns; its panic is the stream's next error"]
+pub struct HostCall<R> {
+    shared: Arc<Shared<R>>,
+    stream: Arc<StreamInner>,
+}
+
+struct Shared<R> {
+    signal: Arc<Signal>,
+    end: Mutex<Option<Result<R, Arc<HostPanic>>>>,
+}
+
+impl<R> HostCall<R> {
+    /// Waits until the function has run.
+    ///
+    /// # Errors
+    /// [`HostPanic`](GpuError::HostPanic) if it panicked; if a fault came before it, that fault: then
+    /// it does not run at all.
+    pub fn wait(self) -> GpuResult<R> {
+        block_on(self)
+    }
+}
+
+impl<R> Future for HostCall<R> {
+    type Output = GpuResult<R>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(status) = self.shared.signal.poll(task) else { return Poll::Pending };
+        let end = lock(&self.shared.end).take();
+        Poll::Ready(match end {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(panic)) => Err(panic.tell()),
+            None => {
+                let status = if status == SUCCESS { LOST } else { status };
+                self.stream.after_ring(status, &Of::Stream(0)).and(Err(GpuError::InvalidArgument {
+                    operation: "awaiting a host function",
+                    reason: "its value was taken before".to_owned(),
+                }))
+            }
+        })
+    }
+}
+
+impl<R> fmt::Debug for HostCall<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostCall")
+    }
+}
+
+/// Lets `stream` call `function`.
+pub(crate) fn launch<R: Send + 'static>(
+    stream: &Arc<StreamInner>,
+    function: impl FnOnce() -> R + Send + 'static,
+) -> GpuResult<HostCall<R>> {
+    let context = stream.context().clone();
+    let signal = Arc::new(Signal::default());
+    let shared = Arc::new(Shared { signal: signal.clone(), end: Mutex::new(None) });
+    let call = Call {
+        function: Some(function),
+        shared: shared.clone(),
+        context: context.clone(),
+        stream: stream.handle().addr(),
+    };
+    // SAFETY: the stream lives.
+    let added = unsafe { add_ringing(&context, stream.handle(), &signal, call) };
+    added.map(|()| HostCall { shared, stream: stream.clone() })
+}
+
+struct Call<F, R> {
+    function: Option<F>,
+    shared: Arc<Shared<R>>,
+    context: Arc<Context>,
+    stream: usize,
+}
+
+impl<R, F> Respond for Call<F, R>
+where
+    R: Send + 'static,
+    F: FnOnce() -> R + Send + 'static,
+{
+    /// After a fault the function does not run; like all else here it ends later.
+    fn respond(&mut self, status: u32) {
+        if let Some(function) = self.function.take_if(|_| status == SUCCESS) {
+            let end = catch_unwind(AssertUnwindSafe(function));
+            *lock(&self.shared.end) = Some(end.map_err(|payload| {
+                self.context.host_panics().add(self.stream, HostPanic::new(payload))
+            }));
+        }
+        self.context.waiting().remove(&self.shared.signal);
+        self.shared.signal.ring(status);
+    }
+}
+
+/// A host function's panic.
+#[derive(Debug)]
+pub(crate) struct HostPanic {
+    message: String,
+    told: AtomicBool,
+}
+
+impl HostPanic {
+    fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("a panic that says nothing").to_owned();
+        // The payload is anything, so it may not end in here.
+        super::keep(payload);
+        Self { message, told: AtomicBool::new(false) }
+    }
+
+    fn tell(&self) -> GpuError {
+        self.told.store(true, Ordering::Release);
+        GpuError::HostPanic { message: self.message.clone() }
+    }
+}
+
+/// The panics of host functions of a context, each with its stream.
+#[derive(Debug, Default)]
+pub(crate) struct HostPanics {
+    list: Mutex<Vec<(usize, Arc<HostPanic>)>>,
+    any: AtomicBool,
+}
+
+impl HostPanics {
+    fn add(&self, stream: usize, panic: HostPanic) -> Arc<HostPanic> {
+        let panic = Arc::new(panic);
+        lock(&self.list).push((stream, panic.clone()));
+        self.any.store(true, Ordering::Release);
+        panic
+    }
+
+    /// The first panic on `stream` that nobody was told of.
+    ///
+    /// # Errors
+    /// That panic.
+    pub(crate) fn check(&self, stream: sys::CUstream) -> GpuResult<()> {
+        self.take(|of| of == stream.addr())
+    }
+
+    /// A stream ends; another one may get its handle.
+    pub(crate) fn forget(&self, stream: sys::CUstream) {
+        if self.any.load(Ordering::Acquire) {
+            lock(&self.list).retain(|(of, _)| *of != stream.addr());
+        }
+    }
+
+    /// The first panic that nobody was told of.
+    ///
+    /// # Errors
+    /// That panic.
+    pub(crate) fn check_all(&self) -> GpuResult<()> {
+        self.take(|_| true)
+    }
+
+    fn take(&self, which: impl Fn(usize) -> bool) -> GpuResult<()> {
+        if !self.any.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut list = lock(&self.list);
+        list.retain(|(_, panic)| !panic.told.load(Ordering::Acquire));
+        let found = list.iter().position(|(stream, _)| which(*stream));
+        let told = found.map(|at| list.remove(at).1.tell());
+        self.any.store(!list.is_empty(), Ordering::Release);
+        told.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests in a process of their own.
+
+use std::env;
+use std::process::{Command, Output};
+
+/// Runs the ignored test `name` (`module::test`) alone in another process with these variables.
+pub fn child(name: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", name]);
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// The child's lines that begin with `prefix`, without it; the child must have passed.
+#[track_caller]
+pub fn lines(output: &Output, prefix: &str) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+    text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
+}
