@@ -146,6 +146,9 @@ impl Context {
     /// Lets each thread have so much stack, unless it has more.
     pub(crate) fn at_least_stack(&self, bytes: usize) -> GpuResult<()> {
         const STACK: sys::CUlimit = sys::CUlimit_enum::CU_LIMIT_STACK_SIZE;
+        if bytes == 0 {
+            return Ok(());
+        }
         let mut now = 0;
         // SAFETY: `now` is writable.
         self.call("cuCtxGetLimit", || unsafe { sys::cuCtxGetLimit(&mut now, STACK) })?;

@@ -144,6 +144,19 @@ impl Gpu {
         self.context().memory_info()
     }
 
+    /// Lets each thread have at least `bytes` of stack, for kernels whose functions call themselves or
+    /// are called through addresses. Elsewhere the driver knows what is needed, and a module that is
+    /// loaded raises the limit by itself for 16 levels of recursion: this is for more.
+    ///
+    /// The driver sets the memory aside for every thread that the device can run at the same time:
+    /// 16 KiB each are 4 GiB on an H200.
+    ///
+    /// # Errors
+    /// More than the device has, or the fault of a kernel before.
+    pub fn raise_stack_limit(&self, bytes: usize) -> GpuResult<()> {
+        self.context().at_least_stack(bytes)
+    }
+
     /// Waits until all work on the device is done, whatever stream it is on.
     ///
     /// # Errors

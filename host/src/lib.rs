@@ -32,6 +32,7 @@ pub mod ops;
 pub mod panic;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
+mod stack;
 pub mod stream;
 pub mod tensor_map;
 

@@ -12,6 +12,7 @@ use cust::sys;
 use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::panic::ModuleRecords;
+use crate::stack;
 
 /// What the driver answers where a kernel has no such parameter.
 const NO_PARAM: u32 = 1;
@@ -123,10 +124,6 @@ pub(crate) struct Function {
     pub(crate) static_shared_bytes: u32,
 }
 
-/// Stack for a thread whose kernel calls through addresses, so that nobody knows what it needs:
-/// formatting a float takes about half of it.
-const STACK_BYTES: usize = 4 << 10;
-
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
         let loaded = Mutex::new(None);
@@ -210,9 +207,7 @@ impl KernelModule {
         // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
         let load = || unsafe { sys::cuModuleLoadData(&mut handle, ptx.as_ptr().cast()) };
         self.context.call("cuModuleLoadData", load)?;
-        if text.contains(".callprototype") {
-            self.context.at_least_stack(STACK_BYTES)?;
-        }
+        self.context.at_least_stack(stack::needed(text))?;
         let records = ModuleRecords::attach(&self.context, handle, text)?;
         Ok(Loaded { handle, image, functions: HashMap::new(), records })
     }

@@ -43,6 +43,13 @@ pub struct Module {
 /// without in its own block only.
 const SHARED_MEMORY_PASSES: &str = "function(require<domtree>,infer-address-spaces)";
 
+/// Keeps LLVM 22 from rewriting additions by earlier ones (straight-line strength reduction). It holds that
+/// `sext(!c)` is `sext(c) - 1` for a truth value, so `a[i - (x < y) as usize]` beside
+/// `a[i - (x >= y) as usize]` reads another element: the standard library's merges do so, in every
+/// stable sort. The pass has no switch but the counter that its developers bisect with: it rewrites
+/// from that many candidates on.
+const NO_STRENGTH_REDUCTION: &str = "-debug-counter=slsr-counter=9000000000000000000";
+
 /// What the kernel crate's root may use without naming it.
 const CRATE_ATTRIBUTES: [&str; 3] = [
     "no_std",
@@ -245,6 +252,7 @@ impl Job<'_> {
         args.push(format!("-Ctarget-cpu={}", arch.target_cpu()));
         args.push(format!("-Cpasses={SHARED_MEMORY_PASSES}"));
         args.push(format!("-Cllvm-args=-nvptx-fma-level={}", u8::from(builder.fma_contraction)));
+        args.push(format!("-Cllvm-args={NO_STRENGTH_REDUCTION}"));
         if builder.fast_sqrt {
             args.push("-Cllvm-args=-nvptx-prec-sqrtf32=0".to_owned());
         }

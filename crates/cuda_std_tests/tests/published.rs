@@ -2,7 +2,7 @@
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std_tests::{done, download, poisoned, upload};
-use published_kernels::{frequencies, sha256, sha512};
+use published_kernels::{MOST, UNSEEN_BITS, frequencies, sha256, sha512, sort, sort_stably};
 
 cuda_std_tests::device!("published");
 
@@ -133,4 +133,83 @@ fn a_hash_map_counts() {
         [different, u32::from(first.unwrap_or(0)), most]
     });
     assert_eq!(download(&out), expected.collect::<Vec<_>>());
+}
+
+/// Rows of `MOST` numbers whose upper bits have `keys` values and whose lower bits count: sorted by the
+/// upper bits with equal ones in their order, they are sorted as numbers.
+fn rows(lens: &[u32], keys: u32) -> Vec<u32> {
+    let mut state = keys;
+    let number = |i: usize, state: &mut u32| {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (*state >> 8) % keys << UNSEEN_BITS | i as u32
+    };
+    let mut rows = Vec::new();
+    for (row, _) in lens.iter().enumerate() {
+        let mut own: Vec<u32> = (0..MOST).map(|i| number(i, &mut state)).collect();
+        match row % 4 {
+            1 => own.sort_unstable(),
+            2 => own.sort_unstable_by_key(|number| (!(number >> UNSEEN_BITS), *number)),
+            _ => {}
+        }
+        rows.extend(own);
+    }
+    rows
+}
+
+/// What the host makes of the rows.
+fn sorted(lens: &[u32], rows: &[u32], key: impl Fn(&u32) -> u32) -> Vec<u32> {
+    let mut sorted = rows.to_vec();
+    for (row, len) in sorted.chunks_mut(MOST).zip(lens) {
+        row[..*len as usize].sort_by_key(&key);
+    }
+    sorted
+}
+
+/// Every length on a GPU; on the emulator every small one, and those around powers of two.
+fn lens() -> Vec<u32> {
+    if cuda_std_tests::on_gpu() {
+        return (0..=MOST as u32).collect();
+    }
+    let around = |center: u32| center - 1..=center + 1;
+    let large = [128, 256, 512, 1024].into_iter().flat_map(around);
+    (0..=100).chain(large).chain([333, 777, 1500, 1999, MOST as u32]).collect()
+}
+
+#[test]
+fn a_vector_is_sorted() {
+    let lens = lens();
+    for keys in [3, 40, 1 << 20] {
+        let rows = rows(&lens, keys);
+        let mut out = upload(gpu(), &rows);
+        let config = LaunchConfig::for_num_elems(lens.len());
+        done(sort::launch(gpu(), config, &upload(gpu(), &lens), &mut out));
+        assert!(download(&out) == sorted(&lens, &rows, |number| *number), "{keys} keys");
+    }
+}
+
+#[test]
+fn equal_numbers_keep_their_order() {
+    let lens = lens();
+    for keys in [1, 3, 40, 1 << 20] {
+        let rows = rows(&lens, keys);
+        let mut out = upload(gpu(), &rows);
+        let config = LaunchConfig::for_num_elems(lens.len());
+        done(sort_stably::launch(gpu(), config, &upload(gpu(), &lens), &mut out));
+        let expected = sorted(&lens, &rows, |number| number >> UNSEEN_BITS);
+        assert!(download(&out) == expected, "{keys} keys");
+    }
+}
+
+/// The sort's buffers take more than the driver's 1 KiB, and it calls itself, so the driver cannot know.
+#[test]
+fn a_module_that_recurses_raises_the_stack() {
+    use cust::context::{CurrentContext, ResourceLimit};
+    let limit = || CurrentContext::get_resource_limit(ResourceLimit::StackSize).expect("a limit");
+    done(gpu().load_kernels().map(|_| ()));
+    let raised = limit();
+    assert!((12 << 10..64 << 10).contains(&raised), "{raised} bytes");
+    done(gpu().raise_stack_limit(raised / 2));
+    assert_eq!(limit(), raised);
+    done(gpu().raise_stack_limit(raised + 1024));
+    assert!(limit() >= raised + 1024);
 }

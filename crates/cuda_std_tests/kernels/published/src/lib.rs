@@ -62,3 +62,27 @@ pub fn frequencies(
         *out = [counts.len() as u32, u32::from(byte), count];
     }
 }
+
+/// The most numbers that a thread of the sorting kernels has.
+pub const MOST: usize = 2000;
+/// The bits of a number that [`sort_stably`] does not look at.
+pub const UNSEEN_BITS: u32 = 11;
+
+/// Each thread sorts the first `lens[thread]` numbers of its row in a vector.
+#[kernel]
+pub fn sort(index: ThreadIndex, lens: &[u32], mut rows: DisjointChunks<u32, MOST>) {
+    if let Some(row) = rows.get_mut(index) {
+        let row = &mut row[..lens[index.get()] as usize];
+        let mut numbers = row.to_vec();
+        numbers.sort();
+        row.copy_from_slice(&numbers);
+    }
+}
+
+/// Each thread sorts the first `lens[thread]` numbers of its row in place, by their upper bits alone.
+#[kernel]
+pub fn sort_stably(index: ThreadIndex, lens: &[u32], mut rows: DisjointChunks<u32, MOST>) {
+    if let Some(row) = rows.get_mut(index) {
+        row[..lens[index.get()] as usize].sort_by_key(|number| number >> UNSEEN_BITS);
+    }
+}
