@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
+use super::film::FilmArgs;
 use super::pixels::{Pixels as Image, write_image};
 use super::progress::Progress;
 use super::table::{Side, Table};
@@ -19,6 +20,7 @@ Examples:
   ferrowarp demo
   ferrowarp demo saxpy transpose_tiled
   ferrowarp demo blur sobel --pictures out
+  ferrowarp demo particles -o particles.gif
 
 The time is the median of several runs on the device; GB/s counts each input and output once.")]
 pub(super) struct Args {
@@ -26,14 +28,16 @@ pub(super) struct Args {
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only list the demos
-    #[arg(long, conflicts_with_all = ["names", "pictures", "size"])]
+    #[arg(long, conflicts_with_all = ["names", "pictures", "size", "output"])]
     list: bool,
-    /// Elements of arrays; or the side of matrices, or the width of pictures
+    /// Elements of arrays; or the side of matrices, the width of pictures, the number of particles
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     size: Option<u32>,
     /// Write the pictures that the demos make, and the scene they start from, into this directory as PNG
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
+    #[command(flatten)]
+    film: FilmArgs,
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
@@ -42,6 +46,10 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let demos = chosen(&args.names)?;
     let gpu = Gpu::new()?;
+    if args.film.is_wanted() {
+        let is_film = args.names.iter().eq(["particles"]);
+        return if is_film { args.film.run(&gpu, args.size, out) } else { Err(CliError::NoFilm) };
+    }
     let suited = || Scale::suited_to(Some(gpu.backend()));
     let scale = args.size.map_or_else(suited, |size| Scale::of(size as usize));
     let outcomes = run_all(&gpu, &demos, scale)?;

@@ -64,6 +64,30 @@ pub enum CliError {
         path: PathBuf,
     },
 
+    /// The output's name does not say which kind of film to write.
+    #[error("cannot tell what to write to {}: end its name in .gif, .png or .apng, or give a directory", path.display())]
+    UnknownFilm {
+        /// The output.
+        path: PathBuf,
+    },
+
+    /// A film of something that is no film.
+    #[error("only `particles` is a film: ferrowarp demo particles --output FILE")]
+    NoFilm,
+
+    /// Particles left the box, or are not there.
+    #[error("{lost} of {of} particles are lost")]
+    LostParticles {
+        /// How many.
+        lost: usize,
+        /// Of how many.
+        of: usize,
+    },
+
+    /// Nobody takes the pictures of a film any more.
+    #[error("the film was not written to its end")]
+    FilmStopped,
+
     /// The picture could not be encoded.
     #[error("cannot write {} as an image: {reason}", path.display())]
     Encode {

@@ -6,6 +6,7 @@
 mod demo;
 mod devices;
 mod error;
+mod film;
 mod numbers;
 mod output;
 mod picture;
@@ -39,6 +40,7 @@ Environment:
 Examples:
   ferrowarp devices
   ferrowarp demo
+  ferrowarp demo particles -o particles.gif
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price";

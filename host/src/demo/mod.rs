@@ -1,6 +1,7 @@
 //! What `ferrowarp demo` runs: each kernel on data made here, timed, and checked against its CPU reference.
 
 mod arrays;
+mod particles;
 mod pictures;
 mod scene;
 
@@ -12,6 +13,7 @@ use cuda_driver::Backend;
 use crate::Gpu;
 use crate::error::GpuResult;
 
+pub use particles::{Film, FilmReport};
 pub use pictures::{Picture, Pixels};
 
 /// Problem sizes: large on a GPU, small on the emulator.
@@ -23,21 +25,25 @@ pub struct Scale {
     pub side: usize,
     /// Width and height of an image.
     pub image: (usize, usize),
+    /// Particles in a box.
+    pub particles: usize,
 }
 
 impl Scale {
     /// Arrays of `size` elements, matrices with sides of as many, pictures of that width.
     #[must_use]
     pub fn of(size: usize) -> Self {
-        Self { n: size, side: size, image: (size, (size * 9).div_ceil(16)) }
+        Self { n: size, side: size, image: (size, (size * 9).div_ceil(16)), particles: size }
     }
 
     /// Sizes that take about a second in all on `backend`.
     #[must_use]
     pub fn suited_to(backend: Option<Backend>) -> Self {
         match backend {
-            Some(Backend::Cuda) => Self { n: 1 << 24, side: 4096, image: (1920, 1080) },
-            _ => Self { n: 1 << 18, side: 512, image: (640, 360) },
+            Some(Backend::Cuda) => {
+                Self { n: 1 << 24, side: 4096, image: (1920, 1080), particles: 500_000 }
+            }
+            _ => Self { n: 1 << 18, side: 512, image: (640, 360), particles: 2_000 },
         }
     }
 }
@@ -133,6 +139,11 @@ pub const DEMOS: &[Demo] = &[
     Demo { name: "equalize", about: "grey levels spread evenly", run: pictures::equalize },
     Demo { name: "blur", about: "a separable Gaussian with halos", run: pictures::blur },
     Demo { name: "sobel", about: "edges", run: pictures::sobel },
+    Demo {
+        name: "particles",
+        about: "a dam that breaks; the error is the energy's",
+        run: particles::particles,
+    },
 ];
 
 impl Demo {

@@ -1,0 +1,211 @@
+//! `ferrowarp demo particles -o FILE`: pictures that move, as GIF, APNG or a directory of PNG files.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use image::codecs::gif::{GifEncoder, Repeat};
+use image::{Delay, Frame, ImageError, RgbaImage};
+
+use super::error::CliError;
+use super::output::{Output, WriteSeek};
+use super::pixels::{Pixels, write_image};
+use super::progress::Progress;
+use crate::Gpu;
+use crate::demo::{Film, FilmReport};
+
+/// Options of the film.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Film of the particles")]
+pub(super) struct FilmArgs {
+    /// Write a film of the particles: .gif, .png or .apng (animated), else a directory of PNG files
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Pictures of the film [default: 300 on a GPU, 60 on the emulator]
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frames: Option<u32>,
+    /// Steps of the simulation from one picture to the next [default: 16]
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    steps: Option<u32>,
+    /// Width of a picture in pixels; its height is nine sixteenths
+    #[arg(long, value_name = "PIXELS", requires = "output", value_parser = clap::value_parser!(u32).range(16..=7680))]
+    width: Option<u32>,
+    /// Pictures a second when the film is shown
+    #[arg(long, value_name = "N", requires = "output", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=100))]
+    fps: u16,
+}
+
+/// A film on disk.
+enum Kind {
+    Gif,
+    Apng,
+    Pictures,
+}
+
+impl FilmArgs {
+    pub(super) fn is_wanted(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// Makes the film, and says what it is.
+    pub(super) fn run(
+        &self,
+        gpu: &Gpu,
+        n_particles: Option<u32>,
+        out: &mut impl Write,
+    ) -> Result<(), CliError> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let film = self.film(gpu, n_particles);
+        let report = make(gpu, &film, path, self.fps)?;
+        describe(gpu, &report, out)?;
+        writeln!(out, "wrote {}", path.display())?;
+        if report.n_particles < film.n_particles {
+            let lost = film.n_particles - report.n_particles;
+            return Err(CliError::LostParticles { lost, of: film.n_particles });
+        }
+        Ok(())
+    }
+
+    fn film(&self, gpu: &Gpu, n_particles: Option<u32>) -> Film {
+        let suited = Film::suited_to(gpu);
+        let or = |given: Option<u32>, suited| given.map_or(suited, |given| given as usize);
+        Film {
+            n_particles: or(n_particles, suited.n_particles),
+            frames: or(self.frames, suited.frames),
+            steps_per_frame: or(self.steps, suited.steps_per_frame),
+            size: self.width.map_or(suited.size, |width| [width, (width * 9).div_ceil(16)]),
+        }
+    }
+}
+
+fn describe(gpu: &Gpu, report: &FilmReport, out: &mut impl Write) -> Result<(), CliError> {
+    let seconds = report.time.as_secs_f64();
+    let (steps, frames) = (report.steps as f64 / seconds, report.frames as f64 / seconds);
+    let FilmReport { n_particles, first_energy, last_energy, .. } = report;
+    writeln!(
+        out,
+        "{}: {n_particles} particles, {} steps in {seconds:.2} s",
+        gpu.name(),
+        report.steps
+    )?;
+    writeln!(out, "{steps:.0} steps a second, {frames:.1} pictures a second")?;
+    writeln!(out, "energy {first_energy:.4e}, damped to {last_energy:.4e}")?;
+    Ok(())
+}
+
+fn kind_of(path: &Path) -> Result<Kind, CliError> {
+    let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
+    match extension.as_deref().and_then(|extension| extension.to_str()) {
+        Some("gif") => Ok(Kind::Gif),
+        Some("png" | "apng") => Ok(Kind::Apng),
+        None => Ok(Kind::Pictures),
+        Some(_) => Err(CliError::UnknownFilm { path: path.to_owned() }),
+    }
+}
+
+/// Simulates on this thread, and encodes on another one. Two pictures at most wait between them.
+fn make(gpu: &Gpu, film: &Film, path: &Path, fps: u16) -> Result<FilmReport, CliError> {
+    let kind = kind_of(path)?;
+    let progress = Progress::steps("frames", film.frames);
+    let (sender, pictures) = sync_channel(2);
+    thread::scope(|scope| {
+        let encoder = scope.spawn(|| encode(kind, path, film, fps, pictures));
+        let report = film.run(gpu, |picture| {
+            progress.advance();
+            // An encoder that is gone has an error to tell.
+            sender.send(picture).map_err(|_| CliError::FilmStopped)
+        });
+        drop(sender);
+        let encoded = encoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match report {
+            Err(CliError::FilmStopped) => Err(encoded.err().unwrap_or(CliError::FilmStopped)),
+            report => encoded.and(report),
+        }
+    })
+}
+
+fn encode(
+    kind: Kind,
+    path: &Path,
+    film: &Film,
+    fps: u16,
+    pictures: Receiver<Vec<[u8; 4]>>,
+) -> Result<(), CliError> {
+    match kind {
+        Kind::Pictures => write_pictures(path, film, pictures),
+        Kind::Gif => Output::create(path)?.finish(|file| {
+            write_gif(file, film, fps, pictures).map_err(|error| bad_image(path, error))
+        }),
+        Kind::Apng => Output::create(path)?
+            .finish(|file| write_apng(file, film, fps, pictures).map_err(|e| bad_png(path, e))),
+    }
+}
+
+fn write_gif(
+    file: &mut (dyn WriteSeek + '_),
+    film: &Film,
+    fps: u16,
+    pictures: Receiver<Vec<[u8; 4]>>,
+) -> Result<(), ImageError> {
+    // 1 is the slowest of 30 ways to find 256 colours; the picture has fewer.
+    let mut encoder = GifEncoder::new_with_speed(file, 20);
+    encoder.set_repeat(Repeat::Infinite)?;
+    let [width, height] = film.size;
+    for picture in pictures {
+        let image = RgbaImage::from_raw(width, height, picture.into_flattened());
+        let image = image.expect("a picture has width times height pixels");
+        let delay = Delay::from_numer_denom_ms(1000, fps.into());
+        encoder.encode_frame(Frame::from_parts(image, 0, 0, delay))?;
+    }
+    Ok(())
+}
+
+fn write_apng(
+    file: &mut (dyn WriteSeek + '_),
+    film: &Film,
+    fps: u16,
+    pictures: Receiver<Vec<[u8; 4]>>,
+) -> Result<(), png::EncodingError> {
+    let [width, height] = film.size;
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_animated(film.frames as u32, 0)?;
+    encoder.set_frame_delay(1, fps)?;
+    let mut writer = encoder.write_header()?;
+    for picture in pictures {
+        let rgb: Vec<u8> = picture.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect();
+        writer.write_image_data(&rgb)?;
+    }
+    writer.finish()
+}
+
+fn write_pictures(
+    dir: &Path,
+    film: &Film,
+    pictures: Receiver<Vec<[u8; 4]>>,
+) -> Result<(), CliError> {
+    fs::create_dir_all(dir).map_err(CliError::write(dir))?;
+    let [width, height] = film.size.map(|side| side as usize);
+    for (number, picture) in pictures.into_iter().enumerate() {
+        let channels = (0..3).map(|k| picture.iter().map(|pixel| pixel[k]).collect()).collect();
+        let path = dir.join(format!("{number:05}.png"));
+        write_image(&path, Pixels { width, height, channels })?;
+    }
+    Ok(())
+}
+
+fn bad_image(path: &Path, error: ImageError) -> CliError {
+    match error {
+        ImageError::IoError(source) => CliError::Write { path: path.to_owned(), source },
+        error => CliError::Encode { path: path.to_owned(), reason: error.to_string() },
+    }
+}
+
+fn bad_png(path: &Path, error: png::EncodingError) -> CliError {
+    match error {
+        png::EncodingError::IoError(source) => CliError::Write { path: path.to_owned(), source },
+        error => CliError::Encode { path: path.to_owned(), reason: error.to_string() },
+    }
+}
