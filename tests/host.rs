@@ -17,6 +17,8 @@ mod kernels;
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/pools.rs"]
+mod pools;
 #[path = "host/processes.rs"]
 mod processes;
 #[path = "host/stream_ordered.rs"]

@@ -112,7 +112,9 @@ impl Context {
         if in_host_func() || check_process().is_err() {
             return false;
         }
-        let done = self.bind().is_ok() && function() == sys::CUresult::CUDA_SUCCESS;
+        // There is no second chance to release, but one to make the context current.
+        let bound = self.bind().or_else(|_| self.bind()).is_ok();
+        let done = bound && function() == sys::CUresult::CUDA_SUCCESS;
         if !done {
             cuda_driver::take_detail();
         }

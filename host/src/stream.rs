@@ -9,6 +9,7 @@ mod marks;
 
 use std::any::Any;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -217,6 +218,8 @@ pub(crate) struct StreamInner {
     launches: Arc<Launches>,
     /// Its events, and who rings for them.
     marks: Mutex<Marks>,
+    /// Whether work on other streams, which this one should wait for, may be unfinished.
+    strays: AtomicBool,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -236,8 +239,8 @@ impl StreamInner {
             unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, priority) }
         })?;
         let launches = context.panics().new_launches();
-        let marks = Mutex::default();
-        Ok(Self { context: context.clone(), handle, order, launches, marks })
+        let (marks, strays) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { context: context.clone(), handle, order, launches, marks, strays })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -254,6 +257,7 @@ impl StreamInner {
             unsafe { sys::cuStreamSynchronize(self.handle) }
         };
         let moment = self.launches.now();
+        self.catch_strays();
         self.context.call("cuStreamSynchronize", wait)?;
         self.look_for_panics(moment)
     }
@@ -270,10 +274,10 @@ impl StreamInner {
         self.launches.add(kernel, config, self.context.panics().serial());
     }
 
-    /// Waits for the stream where an error could not be handled: in `drop`.
-    pub(crate) fn settle(&self) {
+    /// Waits for the stream where an error could not be handled: in `drop`. Whether it succeeded.
+    pub(crate) fn settle(&self) -> bool {
         // SAFETY: the stream lives.
-        self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) });
+        self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) })
     }
 
     fn record(&self, event: &Event) -> GpuResult<()> {
@@ -295,6 +299,11 @@ impl StreamInner {
     /// Lets later work on this stream wait for the work that `other` has now.
     fn wait_for_stream(&self, other: &Self) -> GpuResult<()> {
         self.launches.absorb(&other.launches);
+        self.order_after(other)
+    }
+
+    /// The same where the results of that work are nobody's business here, nor its panics.
+    pub(crate) fn order_after(&self, other: &Self) -> GpuResult<()> {
         other.record(&other.order)?;
         self.wait_for(&other.order)
     }
@@ -310,7 +319,21 @@ impl StreamInner {
         work()?;
         let joined = foreign.iter().try_for_each(|home| home.wait_for_stream(self));
         // If the homes cannot be made to wait, this thread waits in their place.
-        joined.or_else(|error| self.synchronize().and(Err(error)))
+        joined.map_err(|error| {
+            if !self.settle() {
+                foreign.iter().for_each(|home| home.strays.store(true, Ordering::Release));
+            }
+            error
+        })
+    }
+
+    /// Waits for the whole device if work is on it that the stream should have waited for and could
+    /// not be made to.
+    pub(crate) fn catch_strays(&self) {
+        if self.strays.load(Ordering::Acquire) {
+            // SAFETY: `release` made the context current.
+            self.context.release(|| unsafe { sys::cuCtxSynchronize() });
+        }
     }
 
     /// The homes that are other streams than this one, each once.

@@ -97,6 +97,7 @@ impl Drop for Allocation {
             let (home, source) = (home.clone(), source.clone());
             keep(Box::new(Self { home, address: *address, bytes: *bytes, source }));
         } else if self.bytes > 0 {
+            self.home.catch_strays();
             // SAFETY: the address is this allocation's own and is not used again.
             unsafe { self.source.free(&self.home, self.address, self.bytes) };
         }

@@ -384,6 +384,11 @@ unsafe impl DeviceMemoryResource for StreamOrderedMemory {
 
 impl Drop for StreamOrderedMemory {
     fn drop(&mut self) {
-        self.pool.destroy(&self.context);
+        let pool = self.pool;
+        self.context.end(move || {
+            let DriverPool(handle) = { pool };
+            // SAFETY: the pool is this owner's, who uses it no more.
+            unsafe { sys::cuMemPoolDestroy(handle) }
+        });
     }
 }

@@ -1,20 +1,37 @@
 //! Where device memory comes from: one interface, and what stands behind it.
 //!
 //! A buffer made with `_in` gets its memory from a [`DeviceMemoryResource`] and gives it back there
-//! when it is dropped.
+//! when it is dropped. Resources stand on one another:
+//!
+//! | resource | what it does |
+//! |---|---|
+//! | [`SynchronousMemory`] | `cuMemAlloc`, `cuMemFree` |
+//! | [`StreamOrderedMemory`] | a pool of the driver's own |
+//! | [`MemoryPool`] | keeps freed blocks of another resource; under 200 ns |
+//! | [`StatisticsAdaptor`] | counts |
+//! | [`TrackingAdaptor`] | remembers which line of the program has which memory |
+//! | [`LimitAdaptor`] | refuses more than so many bytes |
+//! | [`FailureAdaptor`] | fails the n-th allocation: for tests |
+//! | [`LogAdaptor`] | writes a log that can be replayed |
+//! | [`PoisonAdaptor`] | fills new and freed memory with a pattern |
 //!
 //! ```no_run
-//! use ferrowarp::memory::resource::StreamOrderedMemory;
+//! use ferrowarp::memory::resource::{MemoryPool, TrackingAdaptor};
 //! use ferrowarp::{DeviceBuffer, Gpu};
 //!
 //! let gpu = Gpu::new()?;
-//! let memory = StreamOrderedMemory::new(&gpu, 1 << 30)?;
+//! let pool = MemoryPool::new(&gpu);
+//! let memory = TrackingAdaptor::new(pool.clone());
 //! let buffer = DeviceBuffer::<f32>::zeroed_in(&memory, &gpu, 1000)?;
-//! assert!(memory.usage()?.used_bytes >= 4000);
+//! print!("{}", memory.report()); // 4000 bytes at 0x7f… from src/main.rs:…
+//! drop(buffer);
+//! assert_eq!(pool.statistics().returns, 1);
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 
+mod adaptors;
 mod driver;
+mod pool;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -24,11 +41,16 @@ use std::sync::Arc;
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
 
+pub use adaptors::{
+    AllocationLog, AllocationStatistics, FailureAdaptor, LimitAdaptor, LogAdaptor, LogSyntaxError,
+    PoisonAdaptor, StatisticsAdaptor, TrackedAllocation, TrackingAdaptor,
+};
 pub(crate) use driver::{ContextPool, Usage};
 pub(super) use driver::{
     Kind, allocate, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
 };
 pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
+pub use pool::{MemoryPool, PoolStatistics};
 
 /// A source of device memory, in the order of streams.
 ///
