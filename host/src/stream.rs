@@ -319,11 +319,10 @@ impl StreamInner {
         work()?;
         let joined = foreign.iter().try_for_each(|home| home.wait_for_stream(self));
         // If the homes cannot be made to wait, this thread waits in their place.
-        joined.map_err(|error| {
+        joined.inspect_err(|_| {
             if !self.settle() {
                 foreign.iter().for_each(|home| home.strays.store(true, Ordering::Release));
             }
-            error
         })
     }
 
