@@ -19,6 +19,7 @@ lint: toolchain ## Format, clippy and documentation, all without warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine; the speed of the emulator
+	cargo bench --bench allocation
 	cargo bench --bench bandwidth
 	cargo bench --bench emulator
 
