@@ -11,12 +11,16 @@ mod faults;
 mod gate;
 #[path = "host/host_funcs.rs"]
 mod host_funcs;
+#[path = "host/host_scope.rs"]
+mod host_scope;
 #[path = "host/kernels.rs"]
 mod kernels;
 #[path = "host/launches.rs"]
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/pinned.rs"]
+mod pinned;
 #[path = "host/pools.rs"]
 mod pools;
 #[path = "host/processes.rs"]

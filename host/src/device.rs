@@ -50,6 +50,18 @@ pub struct DeviceInfo {
     pub cooperative_launch: bool,
     /// Whether host and kernels may use managed memory at the same time.
     pub concurrent_managed_access: bool,
+    /// Whether host and device use one set of addresses.
+    pub unified_addressing: bool,
+    /// Whether there is managed memory.
+    pub managed_memory: bool,
+    /// Whether kernels reach plain host memory, such as a `Vec`'s.
+    pub pageable_memory_access: bool,
+    /// Whether they do so by the host's page tables, so that no page moves.
+    pub uses_host_page_tables: bool,
+    /// Whether the host reaches managed memory on the device without moving it.
+    pub direct_managed_access: bool,
+    /// Whether host memory can be page-locked to be read alone.
+    pub registers_read_only: bool,
     /// Whether memory can be allocated and freed in a stream's order.
     pub memory_pools: bool,
 }
@@ -98,6 +110,16 @@ impl DeviceInfo {
             total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
             cooperative_launch: get(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
             concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
+            unified_addressing: get(A::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)? != 0,
+            managed_memory: get(A::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY)? != 0,
+            pageable_memory_access: get(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)? != 0,
+            uses_host_page_tables: get(
+                A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            )? != 0,
+            direct_managed_access: get(A::CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)?
+                != 0,
+            registers_read_only: get(A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)?
+                != 0,
             memory_pools: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
         })
     }

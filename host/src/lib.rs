@@ -51,8 +51,10 @@ pub use error::{GpuContext, GpuError, GpuResult};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, UnifiedBox,
-    UnifiedBuffer, VolumeMut,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
+    HostSliceMut, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,
+    PinnedPart, Pitched, PitchedMut, RegisteredVec, UnifiedBox, UnifiedBuffer, VolumeMut,
+    WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;
 pub use stream::{AsStream, Stream};

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cuda_std::launch::LaunchConfig;
 use cust::sys;
 
-use crate::completion::{self, Completion, HostCall};
+use crate::completion::{self, Completion, HostCall, in_host_func};
 use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
@@ -278,6 +278,19 @@ impl StreamInner {
     pub(crate) fn settle(&self) -> bool {
         // SAFETY: the stream lives.
         self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) })
+    }
+
+    /// The same, but whether nothing of the stream's work is under way: a lost device has stopped.
+    pub(crate) fn is_over(&self) -> bool {
+        self.settle() || (self.context.lost().is_some() && !in_host_func())
+    }
+
+    /// A mark behind the work that is queued now, for order alone.
+    pub(crate) fn mark_end(self: &Arc<Self>) -> GpuResult<Event> {
+        let mut event = Event::untimed(&self.context)?;
+        let number = self.mark(&event)?;
+        event.follows(&self.launches, self, number);
+        Ok(event)
     }
 
     fn record(&self, event: &Event) -> GpuResult<()> {

@@ -157,6 +157,18 @@ pub enum GpuError {
         peak: usize,
     },
 
+    /// Host memory was to be page-locked of which a part is page-locked already.
+    #[error(
+        "{bytes} bytes of host memory at {address:#x} are page-locked already, all or in part; use \
+         them as they are, or register the whole once"
+    )]
+    AlreadyRegistered {
+        /// Address of the first byte.
+        address: u64,
+        /// Length in bytes.
+        bytes: usize,
+    },
+
     /// Memory of one device was given to another one.
     #[error("{what} lives on GPU {found}, but the work runs on GPU {expected}")]
     WrongDevice {

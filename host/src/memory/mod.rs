@@ -10,6 +10,10 @@
 //! | [`VolumeMut<T>`] | an array as planes of rows, borrowed | copies |
 //! | [`UnifiedBuffer<T>`] | an array that moves between host and device by itself | a plain slice |
 //! | [`UnifiedBox<T>`] | one such value | a plain reference |
+//! | [`PinnedBuffer<T>`], [`PinnedBox<T>`] | page-locked host memory | a plain slice |
+//! | [`RegisteredVec<T>`] | a `Vec`, page-locked where it is | a plain slice |
+//! | [`WriteCombined<T>`] | page-locked host memory past the caches | writes |
+//! | [`HostSlice<T>`], [`HostSliceMut<T>`] | plain host memory as a kernel's argument | what it is |
 //!
 //! Elements are [`bytemuck::Pod`]: plain data, for which every bit pattern is a value. All memory is
 //! aligned to 256 bytes. Every copy is ordered after what was queued for the memory before, and
@@ -18,13 +22,28 @@
 mod allocation;
 mod boxed;
 mod buffer;
+mod fill;
+mod host_scope;
+mod pending;
+mod pinned;
+mod registered;
 pub mod resource;
+mod rows;
 mod slice;
 mod transfer;
 mod unified;
+mod visibility;
+mod write_combined;
 
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
+pub use host_scope::{HostScope, HostSlice, HostSliceMut};
+pub use pending::{PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
+pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
+pub use registered::RegisteredVec;
 pub(crate) use resource::{ContextPool, Usage};
+pub use rows::Pitched;
 pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub use unified::{UnifiedBox, UnifiedBuffer};
+pub use visibility::{HostPages, MemoryVisibility};
+pub use write_combined::{WriteCombined, WriteSlice};

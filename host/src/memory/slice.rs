@@ -11,6 +11,7 @@ use cuda_std::launch::{
     RawSlice,
 };
 
+use super::rows::check_rows;
 use super::transfer::{check_len, clear, copy, download, download_vec, upload};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::StreamInner;
@@ -269,15 +270,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         height: usize,
         pitch: usize,
     ) -> GpuResult<PitchedMut<'a, T>> {
-        let operation = "viewing memory as pitched rows";
-        if pitch < width {
-            return Err(GpuError::SizeMismatch { operation, expected: width, found: pitch });
-        }
-        let end = height.saturating_sub(1).saturating_mul(pitch).saturating_add(width);
-        let expected = if height == 0 || width == 0 { 0 } else { end };
-        if expected > self.len {
-            return Err(GpuError::SizeMismatch { operation, expected, found: self.len });
-        }
+        check_rows("viewing memory as pitched rows", self.len, width, height, pitch)?;
         Ok(PitchedMut { values: self, width, height, pitch })
     }
 
@@ -351,10 +344,10 @@ unsafe impl<T: Pod> DeviceWritePitched<T> for GridMut<'_, T> {
 /// Device memory as rows at equal distances, borrowed to be written.
 #[derive(Debug)]
 pub struct PitchedMut<'a, T: Pod> {
-    values: DeviceSliceMut<'a, T>,
-    width: usize,
-    height: usize,
-    pitch: usize,
+    pub(super) values: DeviceSliceMut<'a, T>,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) pitch: usize,
 }
 
 // SAFETY: `into_pitched` checked that the rows do not overlap and end inside; the rest as for the slice.
@@ -382,6 +375,12 @@ unsafe impl<T: Pod> DeviceWriteVolume<T> for VolumeMut<'_, T> {
 
 /// Address and length of the part `range`.
 fn part<T>(address: u64, len: usize, range: impl RangeBounds<usize>) -> (u64, usize) {
+    let (start, len) = bounds(len, range);
+    (address + (start * size_of::<T>()) as u64, len)
+}
+
+/// Where the part `range` of `len` elements begins, and its length.
+pub(super) fn bounds(len: usize, range: impl RangeBounds<usize>) -> (usize, usize) {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
         Bound::Excluded(&before) => before.saturating_add(1),
@@ -393,7 +392,7 @@ fn part<T>(address: u64, len: usize, range: impl RangeBounds<usize>) -> (u64, us
         Bound::Unbounded => len,
     };
     assert!(start <= end && end <= len, "{start}..{end} is not inside {len} elements");
-    (address + (start * size_of::<T>()) as u64, end - start)
+    (start, end - start)
 }
 
 /// How many `U` the bytes of `len` values of `T` at `address` are.
