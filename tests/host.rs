@@ -7,6 +7,8 @@ mod child;
 mod completion;
 #[path = "host/faults.rs"]
 mod faults;
+#[path = "host/futures.rs"]
+mod futures;
 #[path = "host/gate.rs"]
 mod gate;
 #[path = "host/host_funcs.rs"]
@@ -23,6 +25,8 @@ mod memory;
 mod pinned;
 #[path = "host/pools.rs"]
 mod pools;
+#[path = "host/pipelines.rs"]
+mod pipelines;
 #[path = "host/processes.rs"]
 mod processes;
 #[path = "host/stream_ordered.rs"]

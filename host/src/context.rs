@@ -8,7 +8,7 @@ use cust::sys;
 use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
-use crate::memory::{ContextPool, Usage};
+use crate::memory::{ContextPool, StagingCache, Usage};
 use crate::panic::Panics;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
@@ -23,6 +23,7 @@ pub(crate) struct Context {
     ordered: ContextPool,
     host_panics: HostPanics,
     waiting: Waiting,
+    staging: StagingCache,
 }
 
 impl Context {
@@ -41,6 +42,7 @@ impl Context {
             ordered: ContextPool::default(),
             host_panics: HostPanics::default(),
             waiting: Waiting::default(),
+            staging: StagingCache::default(),
         }))
     }
 
@@ -76,6 +78,11 @@ impl Context {
     /// What waits for its streams.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
+    }
+
+    /// Page-locked memory that nobody uses.
+    pub(crate) fn staging(&self) -> &StagingCache {
+        &self.staging
     }
 
     /// The fault that ended the context, if one did.
@@ -186,6 +193,7 @@ impl Drop for Context {
         if let Some(pool) = self.ordered.take() {
             pool.destroy(self);
         }
+        self.staging.clear(self);
     }
 }
 
@@ -204,7 +212,7 @@ impl<F: FnOnce() -> sys::CUresult> Drop for End<F> {
 }
 
 /// A handle of the driver on its way to another thread.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle<T>(pub(crate) *mut T);
 
 // SAFETY: nobody follows it but the driver, which may be called from any thread.

@@ -30,6 +30,7 @@ pub mod memory;
 pub mod module;
 pub mod ops;
 pub mod panic;
+pub mod pipeline;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 mod stack;
@@ -57,5 +58,6 @@ pub use memory::{
     WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;
+pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

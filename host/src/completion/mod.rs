@@ -78,6 +78,11 @@ impl Completion {
         };
         Self { state }
     }
+
+    /// Whether it could not be made, so that nothing rings.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed(_))
+    }
 }
 
 impl Future for Completion {

@@ -1,0 +1,129 @@
+//! Copies as futures. Each owns what it uses until it is done, so it may be dropped at any time.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Task, Poll, ready};
+
+use bytemuck::Pod;
+
+use super::buffer::DeviceBuffer;
+use super::staging::Staging;
+use super::transfer::check_len;
+use crate::completion::Completion;
+use crate::error::{GpuError, GpuResult};
+use crate::stream::StreamInner;
+
+impl<T: Pod + Send + Sync> DeviceBuffer<T> {
+    /// The elements, on their way to the host: a future. What is queued for the buffer later does not
+    /// change them.
+    ///
+    /// They go through page-locked memory of the copy's own.
+    pub fn to_vec_async(&self) -> ToVec<T> {
+        ToVec { state: start_download(self).map_err(Some) }
+    }
+
+    /// Copies `values` to the device and gives them back: a future. What is queued for the buffer later
+    /// comes after it, also if the future is dropped.
+    ///
+    /// They go through page-locked memory of the copy's own, which this call fills.
+    pub fn copy_from_vec(&mut self, values: Vec<T>) -> CopyFromVec<T> {
+        let state = start_upload(self, &values).map_err(Some);
+        CopyFromVec { state, values }
+    }
+}
+
+type Download<T> = (Arc<Staging<T>>, Completion);
+
+fn start_download<T: Pod + Send + Sync>(source: &DeviceBuffer<T>) -> GpuResult<Download<T>> {
+    let home = source.as_slice().home();
+    let staging = Arc::new(Staging::new(home.context(), source.len())?);
+    // SAFETY: the buffer's memory is freed behind what its home has; the completion keeps `staging`.
+    unsafe { staging.download(home, source.as_device_ptr().address())? };
+    Ok((staging.clone(), keep_until_done(home, staging)))
+}
+
+fn start_upload<T: Pod + Send + Sync>(
+    target: &mut DeviceBuffer<T>,
+    values: &[T],
+) -> GpuResult<Completion> {
+    check_len("copying from the host", target.len(), values.len())?;
+    let home = target.as_slice().home().clone();
+    let mut staging = Staging::new(home.context(), values.len())?;
+    // SAFETY: no copy knows the memory yet.
+    unsafe { staging.as_mut_slice() }.copy_from_slice(values);
+    // SAFETY: the borrow is exclusive, the memory is freed behind what its home has, and the completion
+    // keeps `staging`.
+    unsafe { staging.upload(&home, target.as_device_ptr().address())? };
+    Ok(keep_until_done(&home, Arc::new(staging)))
+}
+
+/// The end of the copies that use `staging`, which lives until then. If nothing can ring, this waits.
+fn keep_until_done(home: &Arc<StreamInner>, staging: Arc<dyn Any + Send + Sync>) -> Completion {
+    let completion = home.completed(Some(Box::new(staging.clone())));
+    if completion.has_failed() {
+        home.settle();
+    }
+    completion
+}
+
+/// What [`DeviceBuffer::to_vec_async`] returns.
+#[must_use = "the elements come to who awaits them"]
+pub struct ToVec<T: Pod> {
+    state: Result<Download<T>, Option<GpuError>>,
+}
+
+impl<T: Pod> Future for ToVec<T> {
+    type Output = GpuResult<Vec<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        match &mut self.state {
+            Err(error) => Poll::Ready(Err(taken(error))),
+            Ok((staging, completion)) => {
+                let done = ready!(Pin::new(completion).poll(task));
+                // SAFETY: the copy that writes it is done.
+                Poll::Ready(done.map(|()| unsafe { staging.as_slice() }.to_vec()))
+            }
+        }
+    }
+}
+
+/// What [`DeviceBuffer::copy_from_vec`] returns.
+#[must_use = "the vector comes back to who awaits it"]
+pub struct CopyFromVec<T: Pod> {
+    state: Result<Completion, Option<GpuError>>,
+    values: Vec<T>,
+}
+
+impl<T: Pod + Unpin> Future for CopyFromVec<T> {
+    type Output = GpuResult<Vec<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let done = match &mut self.state {
+            Err(error) => Err(taken(error)),
+            Ok(completion) => ready!(Pin::new(completion).poll(task)),
+        };
+        Poll::Ready(done.map(|()| std::mem::take(&mut self.values)))
+    }
+}
+
+fn taken(error: &mut Option<GpuError>) -> GpuError {
+    error.take().unwrap_or_else(|| GpuError::InvalidArgument {
+        operation: "awaiting a copy",
+        reason: "its error was taken before".to_owned(),
+    })
+}
+
+impl<T: Pod> fmt::Debug for ToVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToVec")
+    }
+}
+
+impl<T: Pod> fmt::Debug for CopyFromVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CopyFromVec({} elements)", self.values.len())
+    }
+}
