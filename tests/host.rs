@@ -23,10 +23,10 @@ mod launches;
 mod memory;
 #[path = "host/pinned.rs"]
 mod pinned;
-#[path = "host/pools.rs"]
-mod pools;
 #[path = "host/pipelines.rs"]
 mod pipelines;
+#[path = "host/pools.rs"]
+mod pools;
 #[path = "host/processes.rs"]
 mod processes;
 #[path = "host/stream_ordered.rs"]
