@@ -113,11 +113,10 @@ fn tolerance(module: &str, name: &str, gpu: bool) -> u64 {
         {
             16
         }
-        "acos" | "acosh" | "asin" | "asinh" | "atan" | "atanh" | "atan2" | "hypot" | "pow"
-        | "powf" => 8,
+        "acosh" | "asinh" | "atanh" | "pow" | "powf" => 8,
         _ if single && gpu => 8,
         // These start from the hardware's estimates.
-        "rsqrt" | "cbrt" | "rcbrt" if gpu => 1,
+        "rsqrt" | "cbrt" | "rcbrt" | "hypot" | "acos" | "asin" | "atan" | "atan2" if gpu => 1,
         _ if gpu && (name.starts_with("log") || name == "ln" || name == "ln_1p") => 1,
         _ => 0,
     }

@@ -3,7 +3,8 @@
 //! `x = m·2^e` with `m` in `[√½, √2)`, and `log m = 2 atanh((m-1)/(m+1))`: the quotient is carried in
 //! two parts, the series behind it is a minimax polynomial in its square.
 
-use super::hw::{self, fma64, horner64, mul64};
+use super::hw::{fma64, horner64, mul64};
+use super::newton::reciprocal;
 use core::f64::consts::{LN_2, LOG2_E, LOG10_2, LOG10_E};
 
 /// Bits of the square root of 1/2.
@@ -21,14 +22,6 @@ fn split(x: f64) -> (f64, f64) {
     let e = bits.wrapping_sub(ROOT_HALF) as i64 >> 52;
     let m = f64::from_bits(bits.wrapping_sub((e as u64) << 52));
     (m - 1.0, f64::from(e as i32 - if tiny { 54 } else { 0 }))
-}
-
-/// `1/d` to 60 bits, for `d` near 1.
-#[inline(always)]
-pub(crate) fn reciprocal(d: f64) -> f64 {
-    let r = hw::rcp64(d);
-    let e = fma64(-d, r, 1.0);
-    fma64(fma64(e, e, e), r, r)
 }
 
 /// `(q, rest)` with `log(1 + f) = q + rest` and a small rest, for `f` in `[-0.3, 0.42]`.

@@ -1,87 +1,10 @@
-//! Functions of doubles that build on others: roots, multiples of π, the error function's relatives.
+//! Functions of doubles that build on others: multiples of π, the error function's relatives.
 
 use super::double::{erf, erfc};
 use super::double_exp::exp;
 use super::double_log::log;
 use super::hw::{self, fma64, horner64, mul64};
 use core::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI, SQRT_2};
-
-/// Reciprocal square root, to 1 ulp: 20 bits from the hardware and one step of third order.
-#[inline(always)]
-pub fn rsqrt(x: f64) -> f64 {
-    let regular = x >= f64::MIN_POSITIVE && x < f64::INFINITY;
-    if !regular {
-        return 1.0 / hw::sqrt64(x);
-    }
-    let y = hw::rsqrt64(x);
-    let e = fma64(-mul64(y, y), x, 1.0);
-    fma64(fma64(e, 0.375, 0.5), mul64(e, y), y)
-}
-
-/// Cube root, to 1 ulp: from f32's with two steps of Newton's method, the second with its residual
-/// in two parts.
-#[inline(always)]
-pub fn cbrt(x: f64) -> f64 {
-    let a = x.abs();
-    if !(a > 0.0 && a < f64::INFINITY) {
-        return x + x;
-    }
-    let (m, k) = thirds(a);
-    let y = start(m, 0.333_333_34);
-    // The first step brings 44 bits: y - (y³ - m)/(3y²).
-    let y = y - (mul64(mul64(y, y), y) - m) / (3.0 * mul64(y, y));
-    let square = mul64(y, y);
-    let lost = fma64(y, y, -square);
-    // y³ - m, exactly but for the last bits.
-    let cube = mul64(square, y);
-    let rest = (cube - m) + fma64(square, y, -cube) + lost * y;
-    let y = y - rest / (3.0 * square);
-    (y * power_of_two(k)).copysign(x)
-}
-
-/// Reciprocal cube root, to 1 ulp.
-#[inline(always)]
-pub fn rcbrt(x: f64) -> f64 {
-    let a = x.abs();
-    if !(a > 0.0 && a < f64::INFINITY) {
-        return 1.0 / x;
-    }
-    let (m, k) = thirds(a);
-    let y = start(m, -0.333_333_34);
-    let step = |y: f64| {
-        let square = mul64(y, y);
-        let lost = fma64(y, y, -square);
-        let part = mul64(square, y);
-        let lost = fma64(square, y, -part) + lost * y;
-        // 1 - m·y³
-        let rest = fma64(-m, part, 1.0) - m * lost;
-        fma64(mul64(y, rest), 1.0 / 3.0, y)
-    };
-    (step(step(y)) * power_of_two(-k)).copysign(x)
-}
-
-/// `(m, k)` with `a = m·8^k` and `m` in `[1, 8)`.
-#[inline(always)]
-fn thirds(a: f64) -> (f64, i32) {
-    let tiny = a < f64::MIN_POSITIVE;
-    let bits = if tiny { a * 18_014_398_509_481_984.0 } else { a }.to_bits();
-    let e = (bits >> 52) as i32 - 1023 - if tiny { 54 } else { 0 };
-    let k = e.div_euclid(3);
-    let rest = e - 3 * k;
-    (f64::from_bits(bits & 0x000f_ffff_ffff_ffff | (1023 + rest as u64) << 52), k)
-}
-
-/// `m^third`, to 22 bits.
-#[inline(always)]
-fn start(m: f64, third: f32) -> f64 {
-    hw::ex2(hw::lg2_full(m as f32) * third).into()
-}
-
-/// `2^k`, for exponents of normal numbers.
-#[inline(always)]
-fn power_of_two(k: i32) -> f64 {
-    f64::from_bits(((k + 1023) as u64) << 52)
-}
 
 /// `x - k/2` for the nearest `k`, with the low bits of `k`; exact.
 #[inline(always)]

@@ -19,8 +19,10 @@
 pub mod atrig;
 pub mod bessel;
 pub mod double;
+pub mod double_atrig;
 pub mod double_exp;
 pub mod double_log;
+pub mod double_root;
 pub mod double_special;
 pub mod double_trig;
 pub mod erf;
@@ -34,3 +36,4 @@ pub mod root;
 pub mod trig;
 
 pub(crate) mod hw;
+pub(crate) mod newton;
