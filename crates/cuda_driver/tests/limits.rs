@@ -57,9 +57,10 @@ fn attributes_and_occupancy_agree_with_what_is_launched() {
         for threads in [1, 32, 96, 97, 128, 512, 1024] {
             let fits = threads <= most as u32;
             let blocks = resident(kernel, threads);
-            // A GPU's count looks at registers, and not at the kernel's own bound.
-            let counted = if on_emulator() { fits } else { fits || blocks > 0 };
-            assert_eq!(blocks > 0, counted, "{directive}: {threads} of {most}");
+            // A GPU's count looks at registers and not at the kernel's own bound, so past it anything goes.
+            if fits || on_emulator() {
+                assert_eq!(blocks > 0, fits, "{directive}: {threads} of {most}");
+            }
             let warps = threads.next_multiple_of(32) as i32;
             assert!(blocks * warps * registers <= ALL_REGISTERS);
             if !fits {

@@ -5,6 +5,7 @@
 use cuda_std::launch::{Grid1, Grid2};
 use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
+use kernels_gpu::transpose_tiled;
 use shared_kernels::{textbook, twins};
 
 static IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/shared.rs"));
@@ -14,9 +15,9 @@ fn time(gpu: &Gpu, run: &mut dyn FnMut() -> GpuResult<()>) -> GpuResult<f64> {
     Ok(gpu.stream().time(run)?.1)
 }
 
-/// Runs both in turns and prints their medians.
+/// Runs both in turns, each on its own stream, and prints their medians.
 fn compare(
-    gpu: &Gpu,
+    [raw_gpu, safe_gpu]: [&Gpu; 2],
     rounds: usize,
     (name, bytes): (&str, usize),
     raw: &mut dyn FnMut() -> GpuResult<()>,
@@ -24,7 +25,7 @@ fn compare(
 ) -> GpuResult<()> {
     let (mut raws, mut safes) = (Vec::new(), Vec::new());
     for round in 0..rounds + 3 {
-        let (raw, safe) = (time(gpu, raw)?, time(gpu, safe)?);
+        let (raw, safe) = (time(raw_gpu, raw)?, time(safe_gpu, safe)?);
         if round >= 3 {
             raws.push(raw);
             safes.push(safe);
@@ -49,6 +50,7 @@ fn main() -> GpuResult<()> {
     let mut next = |default| args.next().unwrap_or(default);
     let (n, side, rounds) = (1 << next(20), next(512), next(3));
     let gpu = &Gpu::with_images(IMAGES)?;
+    let shipped = Gpu::new()?;
     println!("{n} elements, {side} × {side}, {rounds} rounds");
 
     let floats = vec![0.5f32; n.max(side * side)];
@@ -59,22 +61,21 @@ fn main() -> GpuResult<()> {
     let grid = Grid1::new(n.div_ceil(256) as u32);
     let mut raw = || twins::raw_reduce::launch(gpu, grid, &x, a);
     let mut safe = || textbook::reduce::launch(gpu, grid, &x, b);
-    compare(gpu, rounds, ("reduction", 4 * n), &mut raw, &mut safe)?;
+    compare([gpu; 2], rounds, ("reduction", 4 * n), &mut raw, &mut safe)?;
 
     let x = DeviceBuffer::from_slice(gpu, &vec![1u32; n])?;
     let mut a = DeviceBuffer::from_slice(gpu, &vec![0u32; n])?;
     let mut b = DeviceBuffer::from_slice(gpu, &vec![0u32; n])?;
     let mut raw = || twins::raw_scan::launch(gpu, grid, &x, &mut a);
     let mut safe = || textbook::scan::launch(gpu, grid, &x, &mut b);
-    compare(gpu, rounds, ("scan", 8 * n), &mut raw, &mut safe)?;
+    compare([gpu; 2], rounds, ("scan", 8 * n), &mut raw, &mut safe)?;
 
-    let x = DeviceBuffer::from_slice(gpu, &floats[..side * side])?;
-    let mut a = DeviceBuffer::from_slice(gpu, &floats[..side * side])?;
-    let mut b = DeviceBuffer::from_slice(gpu, &floats[..side * side])?;
+    let matrix = |gpu| DeviceBuffer::from_slice(gpu, &floats[..side * side]);
+    let (x, y, mut a, mut b) = (matrix(gpu)?, matrix(&shipped)?, matrix(gpu)?, matrix(&shipped)?);
     let (mut a, mut b) = (a.grid_mut(side, side)?, b.grid_mut(side, side)?);
     let tiles = side.div_ceil(textbook::TILE) as u32;
     let grid = Grid2::new(tiles, tiles);
     let mut raw = || twins::raw_transpose::launch(gpu, grid, &x, &mut a);
-    let mut safe = || twins::safe_transpose::launch(gpu, grid, &x, &mut b);
-    compare(gpu, rounds, ("transpose", 8 * side * side), &mut raw, &mut safe)
+    let mut safe = || transpose_tiled::launch(&shipped, grid, &y, &mut b);
+    compare([gpu, &shipped], rounds, ("transpose", 8 * side * side), &mut raw, &mut safe)
 }

@@ -43,23 +43,7 @@ macro_rules! agree {
 
 #[test]
 fn generators_give_the_published_words() {
-    agree! {
-        draw_split_mix_64: SplitMix64;
-        draw_xoroshiro_64_star: Xoroshiro64Star;
-        draw_xoroshiro_64_star_star: Xoroshiro64StarStar;
-        draw_xoroshiro_128_plus: Xoroshiro128Plus;
-        draw_xoroshiro_128_plus_plus: Xoroshiro128PlusPlus;
-        draw_xoroshiro_128_star_star: Xoroshiro128StarStar;
-        draw_xoshiro_128_plus: Xoshiro128Plus;
-        draw_xoshiro_128_plus_plus: Xoshiro128PlusPlus;
-        draw_xoshiro_128_star_star: Xoshiro128StarStar;
-        draw_xoshiro_256_plus: Xoshiro256Plus;
-        draw_xoshiro_256_plus_plus: Xoshiro256PlusPlus;
-        draw_xoshiro_256_star_star: Xoshiro256StarStar;
-        draw_xoshiro_512_plus: Xoshiro512Plus;
-        draw_xoshiro_512_plus_plus: Xoshiro512PlusPlus;
-        draw_xoshiro_512_star_star: Xoshiro512StarStar;
-    }
+    numbers_kernels::published_generators!(agree);
 }
 
 /// Seeds of bytes, the zero seed, and jumps.

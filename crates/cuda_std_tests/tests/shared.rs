@@ -2,6 +2,8 @@
 
 use cuda_std::launch::{Grid1, Grid2};
 use cuda_std_tests::{done, download, poisoned, upload};
+use ferrowarp::Gpu;
+use kernels_gpu::transpose_tiled;
 use shared_kernels::{layouts, protocol, textbook, twins};
 
 cuda_std_tests::device!("shared");
@@ -238,6 +240,7 @@ fn with_and_without_unsafe_the_bits_are_the_same() {
 
 #[test]
 fn a_tile_is_transposed_with_and_without_unsafe() {
+    let shipped = Gpu::new().unwrap();
     for (width, height) in [(1, 1), (32, 32), (33, 31), (64, 96), (100, 70)] {
         let input: Vec<f32> = (0..width * height).map(|i| i as f32).collect();
         let expected: Vec<f32> =
@@ -249,7 +252,7 @@ fn a_tile_is_transposed_with_and_without_unsafe() {
         let mut grid = raw.grid_mut(height, width).unwrap();
         done(twins::raw_transpose::launch(gpu(), blocks, &x, &mut grid));
         let mut grid = safe.grid_mut(height, width).unwrap();
-        done(twins::safe_transpose::launch(gpu(), blocks, &x, &mut grid));
+        done(transpose_tiled::launch(&shipped, blocks, &x, &mut grid));
         assert_eq!(download(&raw), expected, "unsafe, {width} × {height}");
         assert_eq!(download(&safe), expected, "safe, {width} × {height}");
     }

@@ -4,9 +4,11 @@
 #[cfg(not(target_os = "cuda"))]
 use super::soft::{self, DOUBLE, Mode, SINGLE};
 
-macro_rules! rounding {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident),+) $t:ident $reg:ident $ptx:literal = $host:expr;)+) => { $(
-        $(#[$doc])*
+/// One function: what it computes, how it rounds, its name and type, the instruction, and the host's way.
+macro_rules! function {
+    ($what:literal $how:literal $name:ident($($arg:ident),+) $t:ident $reg:ident
+        $op:literal $modifiers:literal $module:ident::$host:ident $mode:ident) => {
+        #[doc = concat!($what, ", rounded ", $how, ".")]
         #[inline(always)]
         pub fn $name($($arg: $t),+) -> $t {
             #[cfg(target_os = "cuda")]
@@ -15,7 +17,7 @@ macro_rules! rounding {
                 // SAFETY: arithmetic in registers.
                 unsafe {
                     core::arch::asm!(
-                        concat!($ptx, " {r}", $(", {", stringify!($arg), "}",)+ ";"),
+                        concat!($op, $modifiers, " {r}", $(", {", stringify!($arg), "}",)+ ";"),
                         r = lateout($reg) r, $($arg = in($reg) $arg,)+
                         options(pure, nomem, nostack, preserves_flags)
                     );
@@ -24,135 +26,101 @@ macro_rules! rounding {
             }
             #[cfg(not(target_os = "cuda"))]
             {
-                $host
+                $module::$host($($arg,)+ Mode::$mode)
             }
         }
+    };
+}
+
+/// An operation a row: its names for floats, then for doubles, each rounded down, to nearest, up, and to zero.
+macro_rules! rounding {
+    ($($what:literal, $op:literal, $host:ident $args:tt:
+        $f_rd:ident $f_rn:ident $f_ru:ident $f_rz:ident, $d_rd:ident $d_rn:ident $d_ru:ident $d_rz:ident;)+) => { $(
+        function!($what "down" $f_rd $args f32 reg32 $op ".rm.f32" single::$host Rd);
+        function!($what "to nearest even" $f_rn $args f32 reg32 $op ".rn.f32" single::$host Rn);
+        function!($what "up" $f_ru $args f32 reg32 $op ".rp.f32" single::$host Ru);
+        function!($what "towards zero" $f_rz $args f32 reg32 $op ".rz.f32" single::$host Rz);
+        function!($what "down" $d_rd $args f64 reg64 $op ".rm.f64" double::$host Rd);
+        function!($what "to nearest even" $d_rn $args f64 reg64 $op ".rn.f64" double::$host Rn);
+        function!($what "up" $d_ru $args f64 reg64 $op ".rp.f64" double::$host Ru);
+        function!($what "towards zero" $d_rz $args f64 reg64 $op ".rz.f64" double::$host Rz);
     )+ };
 }
 
 rounding! {
-    /// Sum, rounded down.
-    fadd_rd(x, y) f32 reg32 "add.rm.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(y), SINGLE, Mode::Rd, (x + y).to_bits().into()) as u32);
-    /// Difference, rounded down.
-    fsub_rd(x, y) f32 reg32 "sub.rm.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(-y), SINGLE, Mode::Rd, (x - y).to_bits().into()) as u32);
-    /// Product, rounded down.
-    fmul_rd(x, y) f32 reg32 "mul.rm.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), signed_zero(f64::from(x), f64::from(y)), SINGLE, Mode::Rd, (x * y).to_bits().into()) as u32);
-    /// Quotient, rounded down.
-    fdiv_rd(x, y) f32 reg32 "div.rm.f32" = f32::from_bits(soft::div(f64::from(x), f64::from(y), SINGLE, Mode::Rd, (x / y).to_bits().into()) as u32);
-    /// `x·y + z`, rounded once, down.
-    fmaf_rd(x, y, z) f32 reg32 "fma.rm.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), f64::from(z), SINGLE, Mode::Rd, (x.mul_add(y, z)).to_bits().into()) as u32);
-    /// Reciprocal, rounded down.
-    frcp_rd(x) f32 reg32 "rcp.rm.f32" = f32::from_bits(soft::div(1.0, f64::from(x), SINGLE, Mode::Rd, (1.0 / x).to_bits().into()) as u32);
-    /// Square root, rounded down.
-    fsqrt_rd(x) f32 reg32 "sqrt.rm.f32" = f32::from_bits(soft::sqrt(f64::from(x), SINGLE, Mode::Rd, (x.sqrt()).to_bits().into()) as u32);
-    /// Sum, rounded to nearest even.
-    fadd_rn(x, y) f32 reg32 "add.rn.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(y), SINGLE, Mode::Rn, (x + y).to_bits().into()) as u32);
-    /// Difference, rounded to nearest even.
-    fsub_rn(x, y) f32 reg32 "sub.rn.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(-y), SINGLE, Mode::Rn, (x - y).to_bits().into()) as u32);
-    /// Product, rounded to nearest even.
-    fmul_rn(x, y) f32 reg32 "mul.rn.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), signed_zero(f64::from(x), f64::from(y)), SINGLE, Mode::Rn, (x * y).to_bits().into()) as u32);
-    /// Quotient, rounded to nearest even.
-    fdiv_rn(x, y) f32 reg32 "div.rn.f32" = f32::from_bits(soft::div(f64::from(x), f64::from(y), SINGLE, Mode::Rn, (x / y).to_bits().into()) as u32);
-    /// `x·y + z`, rounded once, to nearest even.
-    fmaf_rn(x, y, z) f32 reg32 "fma.rn.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), f64::from(z), SINGLE, Mode::Rn, (x.mul_add(y, z)).to_bits().into()) as u32);
-    /// Reciprocal, rounded to nearest even.
-    frcp_rn(x) f32 reg32 "rcp.rn.f32" = f32::from_bits(soft::div(1.0, f64::from(x), SINGLE, Mode::Rn, (1.0 / x).to_bits().into()) as u32);
-    /// Square root, rounded to nearest even.
-    fsqrt_rn(x) f32 reg32 "sqrt.rn.f32" = f32::from_bits(soft::sqrt(f64::from(x), SINGLE, Mode::Rn, (x.sqrt()).to_bits().into()) as u32);
-    /// Sum, rounded up.
-    fadd_ru(x, y) f32 reg32 "add.rp.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(y), SINGLE, Mode::Ru, (x + y).to_bits().into()) as u32);
-    /// Difference, rounded up.
-    fsub_ru(x, y) f32 reg32 "sub.rp.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(-y), SINGLE, Mode::Ru, (x - y).to_bits().into()) as u32);
-    /// Product, rounded up.
-    fmul_ru(x, y) f32 reg32 "mul.rp.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), signed_zero(f64::from(x), f64::from(y)), SINGLE, Mode::Ru, (x * y).to_bits().into()) as u32);
-    /// Quotient, rounded up.
-    fdiv_ru(x, y) f32 reg32 "div.rp.f32" = f32::from_bits(soft::div(f64::from(x), f64::from(y), SINGLE, Mode::Ru, (x / y).to_bits().into()) as u32);
-    /// `x·y + z`, rounded once, up.
-    fmaf_ru(x, y, z) f32 reg32 "fma.rp.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), f64::from(z), SINGLE, Mode::Ru, (x.mul_add(y, z)).to_bits().into()) as u32);
-    /// Reciprocal, rounded up.
-    frcp_ru(x) f32 reg32 "rcp.rp.f32" = f32::from_bits(soft::div(1.0, f64::from(x), SINGLE, Mode::Ru, (1.0 / x).to_bits().into()) as u32);
-    /// Square root, rounded up.
-    fsqrt_ru(x) f32 reg32 "sqrt.rp.f32" = f32::from_bits(soft::sqrt(f64::from(x), SINGLE, Mode::Ru, (x.sqrt()).to_bits().into()) as u32);
-    /// Sum, rounded towards zero.
-    fadd_rz(x, y) f32 reg32 "add.rz.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(y), SINGLE, Mode::Rz, (x + y).to_bits().into()) as u32);
-    /// Difference, rounded towards zero.
-    fsub_rz(x, y) f32 reg32 "sub.rz.f32" = f32::from_bits(soft::fma(f64::from(x), 1.0, f64::from(-y), SINGLE, Mode::Rz, (x - y).to_bits().into()) as u32);
-    /// Product, rounded towards zero.
-    fmul_rz(x, y) f32 reg32 "mul.rz.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), signed_zero(f64::from(x), f64::from(y)), SINGLE, Mode::Rz, (x * y).to_bits().into()) as u32);
-    /// Quotient, rounded towards zero.
-    fdiv_rz(x, y) f32 reg32 "div.rz.f32" = f32::from_bits(soft::div(f64::from(x), f64::from(y), SINGLE, Mode::Rz, (x / y).to_bits().into()) as u32);
-    /// `x·y + z`, rounded once, towards zero.
-    fmaf_rz(x, y, z) f32 reg32 "fma.rz.f32" = f32::from_bits(soft::fma(f64::from(x), f64::from(y), f64::from(z), SINGLE, Mode::Rz, (x.mul_add(y, z)).to_bits().into()) as u32);
-    /// Reciprocal, rounded towards zero.
-    frcp_rz(x) f32 reg32 "rcp.rz.f32" = f32::from_bits(soft::div(1.0, f64::from(x), SINGLE, Mode::Rz, (1.0 / x).to_bits().into()) as u32);
-    /// Square root, rounded towards zero.
-    fsqrt_rz(x) f32 reg32 "sqrt.rz.f32" = f32::from_bits(soft::sqrt(f64::from(x), SINGLE, Mode::Rz, (x.sqrt()).to_bits().into()) as u32);
+    "Sum", "add", sum(x, y):
+        fadd_rd fadd_rn fadd_ru fadd_rz, dadd_rd dadd_rn dadd_ru dadd_rz;
+    "Difference", "sub", difference(x, y):
+        fsub_rd fsub_rn fsub_ru fsub_rz, dsub_rd dsub_rn dsub_ru dsub_rz;
+    "Product", "mul", product(x, y):
+        fmul_rd fmul_rn fmul_ru fmul_rz, dmul_rd dmul_rn dmul_ru dmul_rz;
+    "Quotient", "div", quotient(x, y):
+        fdiv_rd fdiv_rn fdiv_ru fdiv_rz, ddiv_rd ddiv_rn ddiv_ru ddiv_rz;
+    "`x·y + z` in one rounding", "fma", product_sum(x, y, z):
+        fmaf_rd fmaf_rn fmaf_ru fmaf_rz, fma_rd fma_rn fma_ru fma_rz;
+    "Reciprocal", "rcp", reciprocal(x):
+        frcp_rd frcp_rn frcp_ru frcp_rz, drcp_rd drcp_rn drcp_ru drcp_rz;
+    "Square root", "sqrt", root(x):
+        fsqrt_rd fsqrt_rn fsqrt_ru fsqrt_rz, dsqrt_rd dsqrt_rn dsqrt_ru dsqrt_rz;
 }
 
-rounding! {
-    /// Sum, rounded down.
-    dadd_rd(x, y) f64 reg64 "add.rm.f64" = f64::from_bits(soft::fma(x, 1.0, y, DOUBLE, Mode::Rd, (x + y).to_bits()));
-    /// Difference, rounded down.
-    dsub_rd(x, y) f64 reg64 "sub.rm.f64" = f64::from_bits(soft::fma(x, 1.0, -y, DOUBLE, Mode::Rd, (x - y).to_bits()));
-    /// Product, rounded down.
-    dmul_rd(x, y) f64 reg64 "mul.rm.f64" = f64::from_bits(soft::fma(x, y, signed_zero(x, y), DOUBLE, Mode::Rd, (x * y).to_bits()));
-    /// Quotient, rounded down.
-    ddiv_rd(x, y) f64 reg64 "div.rm.f64" = f64::from_bits(soft::div(x, y, DOUBLE, Mode::Rd, (x / y).to_bits()));
-    /// `x·y + z`, rounded once, down.
-    fma_rd(x, y, z) f64 reg64 "fma.rm.f64" = f64::from_bits(soft::fma(x, y, z, DOUBLE, Mode::Rd, (x.mul_add(y, z)).to_bits()));
-    /// Reciprocal, rounded down.
-    drcp_rd(x) f64 reg64 "rcp.rm.f64" = f64::from_bits(soft::div(1.0, x, DOUBLE, Mode::Rd, (1.0 / x).to_bits()));
-    /// Square root, rounded down.
-    dsqrt_rd(x) f64 reg64 "sqrt.rm.f64" = f64::from_bits(soft::sqrt(x, DOUBLE, Mode::Rd, (x.sqrt()).to_bits()));
-    /// Sum, rounded to nearest even.
-    dadd_rn(x, y) f64 reg64 "add.rn.f64" = f64::from_bits(soft::fma(x, 1.0, y, DOUBLE, Mode::Rn, (x + y).to_bits()));
-    /// Difference, rounded to nearest even.
-    dsub_rn(x, y) f64 reg64 "sub.rn.f64" = f64::from_bits(soft::fma(x, 1.0, -y, DOUBLE, Mode::Rn, (x - y).to_bits()));
-    /// Product, rounded to nearest even.
-    dmul_rn(x, y) f64 reg64 "mul.rn.f64" = f64::from_bits(soft::fma(x, y, signed_zero(x, y), DOUBLE, Mode::Rn, (x * y).to_bits()));
-    /// Quotient, rounded to nearest even.
-    ddiv_rn(x, y) f64 reg64 "div.rn.f64" = f64::from_bits(soft::div(x, y, DOUBLE, Mode::Rn, (x / y).to_bits()));
-    /// `x·y + z`, rounded once, to nearest even.
-    fma_rn(x, y, z) f64 reg64 "fma.rn.f64" = f64::from_bits(soft::fma(x, y, z, DOUBLE, Mode::Rn, (x.mul_add(y, z)).to_bits()));
-    /// Reciprocal, rounded to nearest even.
-    drcp_rn(x) f64 reg64 "rcp.rn.f64" = f64::from_bits(soft::div(1.0, x, DOUBLE, Mode::Rn, (1.0 / x).to_bits()));
-    /// Square root, rounded to nearest even.
-    dsqrt_rn(x) f64 reg64 "sqrt.rn.f64" = f64::from_bits(soft::sqrt(x, DOUBLE, Mode::Rn, (x.sqrt()).to_bits()));
-    /// Sum, rounded up.
-    dadd_ru(x, y) f64 reg64 "add.rp.f64" = f64::from_bits(soft::fma(x, 1.0, y, DOUBLE, Mode::Ru, (x + y).to_bits()));
-    /// Difference, rounded up.
-    dsub_ru(x, y) f64 reg64 "sub.rp.f64" = f64::from_bits(soft::fma(x, 1.0, -y, DOUBLE, Mode::Ru, (x - y).to_bits()));
-    /// Product, rounded up.
-    dmul_ru(x, y) f64 reg64 "mul.rp.f64" = f64::from_bits(soft::fma(x, y, signed_zero(x, y), DOUBLE, Mode::Ru, (x * y).to_bits()));
-    /// Quotient, rounded up.
-    ddiv_ru(x, y) f64 reg64 "div.rp.f64" = f64::from_bits(soft::div(x, y, DOUBLE, Mode::Ru, (x / y).to_bits()));
-    /// `x·y + z`, rounded once, up.
-    fma_ru(x, y, z) f64 reg64 "fma.rp.f64" = f64::from_bits(soft::fma(x, y, z, DOUBLE, Mode::Ru, (x.mul_add(y, z)).to_bits()));
-    /// Reciprocal, rounded up.
-    drcp_ru(x) f64 reg64 "rcp.rp.f64" = f64::from_bits(soft::div(1.0, x, DOUBLE, Mode::Ru, (1.0 / x).to_bits()));
-    /// Square root, rounded up.
-    dsqrt_ru(x) f64 reg64 "sqrt.rp.f64" = f64::from_bits(soft::sqrt(x, DOUBLE, Mode::Ru, (x.sqrt()).to_bits()));
-    /// Sum, rounded towards zero.
-    dadd_rz(x, y) f64 reg64 "add.rz.f64" = f64::from_bits(soft::fma(x, 1.0, y, DOUBLE, Mode::Rz, (x + y).to_bits()));
-    /// Difference, rounded towards zero.
-    dsub_rz(x, y) f64 reg64 "sub.rz.f64" = f64::from_bits(soft::fma(x, 1.0, -y, DOUBLE, Mode::Rz, (x - y).to_bits()));
-    /// Product, rounded towards zero.
-    dmul_rz(x, y) f64 reg64 "mul.rz.f64" = f64::from_bits(soft::fma(x, y, signed_zero(x, y), DOUBLE, Mode::Rz, (x * y).to_bits()));
-    /// Quotient, rounded towards zero.
-    ddiv_rz(x, y) f64 reg64 "div.rz.f64" = f64::from_bits(soft::div(x, y, DOUBLE, Mode::Rz, (x / y).to_bits()));
-    /// `x·y + z`, rounded once, towards zero.
-    fma_rz(x, y, z) f64 reg64 "fma.rz.f64" = f64::from_bits(soft::fma(x, y, z, DOUBLE, Mode::Rz, (x.mul_add(y, z)).to_bits()));
-    /// Reciprocal, rounded towards zero.
-    drcp_rz(x) f64 reg64 "rcp.rz.f64" = f64::from_bits(soft::div(1.0, x, DOUBLE, Mode::Rz, (1.0 / x).to_bits()));
-    /// Square root, rounded towards zero.
-    dsqrt_rz(x) f64 reg64 "sqrt.rz.f64" = f64::from_bits(soft::sqrt(x, DOUBLE, Mode::Rz, (x.sqrt()).to_bits()));
-}
-
-/// The zero that changes no product: of its sign.
+/// The operations on the host, for one type. The last argument of each in [`soft`] is what the host's own
+/// arithmetic gives, whose NaN and infinities are right.
 #[cfg(not(target_os = "cuda"))]
-fn signed_zero(x: f64, y: f64) -> f64 {
-    if x.is_sign_negative() == y.is_sign_negative() { 0.0 } else { -0.0 }
+macro_rules! on_host {
+    ($module:ident $t:ident $bits:ident $format:ident) => {
+        mod $module {
+            use super::{Mode, soft, $format};
+
+            pub fn sum(x: $t, y: $t, mode: Mode) -> $t {
+                fused(x, 1.0, y, mode, x + y)
+            }
+
+            pub fn difference(x: $t, y: $t, mode: Mode) -> $t {
+                fused(x, 1.0, -y, mode, x - y)
+            }
+
+            pub fn product(x: $t, y: $t, mode: Mode) -> $t {
+                // The zero that changes no product is of its sign.
+                let same = x.is_sign_negative() == y.is_sign_negative();
+                fused(x, y, if same { 0.0 } else { -0.0 }, mode, x * y)
+            }
+
+            pub fn product_sum(x: $t, y: $t, z: $t, mode: Mode) -> $t {
+                fused(x, y, z, mode, x.mul_add(y, z))
+            }
+
+            pub fn quotient(x: $t, y: $t, mode: Mode) -> $t {
+                of(soft::div(x.into(), y.into(), $format, mode, bits(x / y)))
+            }
+
+            pub fn reciprocal(x: $t, mode: Mode) -> $t {
+                quotient(1.0, x, mode)
+            }
+
+            pub fn root(x: $t, mode: Mode) -> $t {
+                of(soft::sqrt(x.into(), $format, mode, bits(x.sqrt())))
+            }
+
+            fn fused(x: $t, y: $t, z: $t, mode: Mode, plain: $t) -> $t {
+                of(soft::fma(x.into(), y.into(), z.into(), $format, mode, bits(plain)))
+            }
+
+            fn bits(x: $t) -> u64 {
+                x.to_bits().into()
+            }
+
+            fn of(bits: u64) -> $t {
+                $t::from_bits(bits as $bits)
+            }
+        }
+    };
 }
+
+#[cfg(not(target_os = "cuda"))]
+on_host!(single f32 u32 SINGLE);
+#[cfg(not(target_os = "cuda"))]
+on_host!(double f64 u64 DOUBLE);
 
 /// Reciprocal square root, rounded once: the sum of an estimate and the half of its residual, from
 /// both in more bits than a float has.

@@ -50,24 +50,32 @@ macro_rules! generators {
     )*};
 }
 
-generators! {
-    draw_philox: Philox;
-    draw_split_mix_64: SplitMix64;
-    draw_xoroshiro_64_star: Xoroshiro64Star;
-    draw_xoroshiro_64_star_star: Xoroshiro64StarStar;
-    draw_xoroshiro_128_plus: Xoroshiro128Plus;
-    draw_xoroshiro_128_plus_plus: Xoroshiro128PlusPlus;
-    draw_xoroshiro_128_star_star: Xoroshiro128StarStar;
-    draw_xoshiro_128_plus: Xoshiro128Plus;
-    draw_xoshiro_128_plus_plus: Xoshiro128PlusPlus;
-    draw_xoshiro_128_star_star: Xoshiro128StarStar;
-    draw_xoshiro_256_plus: Xoshiro256Plus;
-    draw_xoshiro_256_plus_plus: Xoshiro256PlusPlus;
-    draw_xoshiro_256_star_star: Xoshiro256StarStar;
-    draw_xoshiro_512_plus: Xoshiro512Plus;
-    draw_xoshiro_512_plus_plus: Xoshiro512PlusPlus;
-    draw_xoshiro_512_star_star: Xoshiro512StarStar;
+/// Calls a macro with every generator that the crate `rand_xoshiro` has too: the kernel's name and the type.
+#[macro_export]
+macro_rules! published_generators {
+    ($then:ident) => {
+        $then! {
+            draw_split_mix_64: SplitMix64;
+            draw_xoroshiro_64_star: Xoroshiro64Star;
+            draw_xoroshiro_64_star_star: Xoroshiro64StarStar;
+            draw_xoroshiro_128_plus: Xoroshiro128Plus;
+            draw_xoroshiro_128_plus_plus: Xoroshiro128PlusPlus;
+            draw_xoroshiro_128_star_star: Xoroshiro128StarStar;
+            draw_xoshiro_128_plus: Xoshiro128Plus;
+            draw_xoshiro_128_plus_plus: Xoshiro128PlusPlus;
+            draw_xoshiro_128_star_star: Xoshiro128StarStar;
+            draw_xoshiro_256_plus: Xoshiro256Plus;
+            draw_xoshiro_256_plus_plus: Xoshiro256PlusPlus;
+            draw_xoshiro_256_star_star: Xoshiro256StarStar;
+            draw_xoshiro_512_plus: Xoshiro512Plus;
+            draw_xoshiro_512_plus_plus: Xoshiro512PlusPlus;
+            draw_xoshiro_512_star_star: Xoshiro512StarStar;
+        }
+    };
 }
+
+generators! { draw_philox: Philox; }
+published_generators!(generators);
 
 /// The numbers of each thread's own sequence, after skipping some words.
 #[kernel]

@@ -1,9 +1,7 @@
 //! The textbook's kernels once with `unsafe` and once without, each pair with the same arithmetic: for a
 //! comparison of results and of speed.
 
-use cuda_std::block::DisjointTiles2;
 use cuda_std::prelude::*;
-use cuda_std::shared::Tile;
 
 use crate::textbook::{BLOCK, ROWS, TILE};
 
@@ -59,33 +57,7 @@ pub fn raw_scan(index: ThreadIndex, x: &[u32], mut out: DisjointSlice<u32>) {
     }
 }
 
-/// `out[x][y] = input[y][x]` through a tile, one block a tile of `out: [height, width]`.
-#[kernel]
-pub fn safe_transpose(
-    mut block: Block<TILE, ROWS>,
-    tile: Shared<Tile<f32, TILE, TILE>>,
-    input: &[f32],
-    mut out: DisjointTiles2<f32, TILE, TILE>,
-) {
-    let (top, left) = out.origin();
-    let input = Matrix::of_shape(input, out.shape().transposed());
-    match (input.tile::<TILE, TILE>(left, top), out.whole()) {
-        (Some(input), Some(mut out)) => {
-            let tile = tile.fill(&block, |place| input[place]);
-            let tile = block.sync(tile);
-            out.fill(&block, |(row, column)| tile[column][row]);
-        }
-        _ => {
-            let tile = tile.fill(&block, |(row, column)| {
-                input.get(left + row, top + column).copied().unwrap_or(0.0)
-            });
-            let tile = block.sync(tile);
-            out.fill(&block, |(row, column)| tile[column][row]);
-        }
-    }
-}
-
-/// [`safe_transpose`](fn@safe_transpose) through pointers.
+/// `transpose_tiled` of the kernels that ship, through pointers.
 #[kernel(block = (TILE, ROWS))]
 pub fn raw_transpose(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid<f32>) {
     let (width, height) = (out.width(), out.height());
