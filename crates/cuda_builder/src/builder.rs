@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cancel::Cancel;
 use crate::compile::{self, Compiled};
 use crate::{CudaBuilderError, NvvmArch, embed};
 
@@ -71,6 +72,8 @@ pub struct CudaBuilder {
     pub final_module_path: Option<PathBuf>,
     pub(crate) report: bool,
     pub(crate) deny_spills: bool,
+    pub(crate) keep_messages: bool,
+    pub(crate) cancel: Cancel,
     pub(crate) target_dir: Option<PathBuf>,
     pub(crate) image_type: String,
     pub(crate) embed_file: String,
@@ -100,6 +103,8 @@ impl CudaBuilder {
             final_module_path: None,
             report: false,
             deny_spills: false,
+            keep_messages: false,
+            cancel: Cancel::default(),
             target_dir: None,
             image_type: "::ferrowarp::module::Image".to_owned(),
             embed_file: "kernels.rs".to_owned(),
@@ -243,6 +248,26 @@ impl CudaBuilder {
         self
     }
 
+    /// Whether the compiler's messages are kept instead of going to this process's standard error:
+    /// a failed build returns them in [`CudaBuilderError::Rejected`], a successful one in
+    /// [`Compiled::messages`]. For programs that build kernels while they run: the build then is no
+    /// part of a build script, even where cargo started the program with an `OUT_DIR`.
+    pub fn keep_messages(mut self, keep_messages: bool) -> Self {
+        self.keep_messages = keep_messages;
+        self
+    }
+
+    /// What can end the build from another thread.
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = cancel.clone();
+        self
+    }
+
+    /// The folder of the kernel crate, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the inner cargo builds. The default is the folder `cuda-builder` in the target
     /// directory of the build script.
     pub fn target_dir(mut self, path: impl AsRef<Path>) -> Self {
@@ -286,6 +311,11 @@ impl CudaBuilder {
     pub fn compile(&self) -> Result<Compiled, CudaBuilderError> {
         self.refuse_unsupported()?;
         compile::compile(self)
+    }
+
+    /// Whether cargo, if it runs this program, runs it as a build script.
+    pub(crate) fn is_script(&self) -> bool {
+        !self.keep_messages
     }
 
     fn refuse_unsupported(&self) -> Result<(), CudaBuilderError> {

@@ -1,12 +1,14 @@
 //! The inner cargo: how it is started, and what it says.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
+use crate::cancel::Cancel;
 use crate::{CudaBuilderError, toolchain};
 
 /// What a successful run made.
@@ -18,6 +20,8 @@ pub(crate) struct Outcome {
     pub dep_info: PathBuf,
     /// The crates that had to be compiled.
     pub compiled_crates: Vec<String>,
+    /// The compiler's messages, if they were kept.
+    pub messages: String,
 }
 
 /// MIR's jump threading copies barriers into divergent branches on Rust 1.96. Dependencies are
@@ -47,26 +51,55 @@ const KEPT: [&str; 14] = [
 const SCRIPT_ONLY: [&str; 7] =
     ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG"];
 
-/// Runs cargo in the kernel crate's folder. The compiler's messages go to this process's stderr,
-/// as rustc wrote them.
+/// Runs cargo in the kernel crate's folder. The compiler's messages go to this process's stderr, as
+/// rustc wrote them, or are kept.
 pub(crate) fn run(
     root: &Path,
     cargo_args: &[String],
     rustc_args: &[String],
+    keep_messages: bool,
+    cancel: &Cancel,
 ) -> Result<Outcome, CudaBuilderError> {
     let program = program();
     let mut command = Command::new(&program);
     clean_environment(&mut command);
     command.current_dir(root).args(cargo_args);
-    command.arg("--message-format=json-render-diagnostics").arg("--").args(rustc_args);
+    command.arg("--message-format=json-render-diagnostics");
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).stdin(Stdio::null());
+    if keep_messages {
+        command.arg("--quiet").stderr(Stdio::piped());
+    }
+    command.arg("--").args(rustc_args);
     let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
     let mut child = command.spawn().map_err(not_started)?;
-    let outcome = child.stdout.take().map(|out| listen(BufReader::new(out))).unwrap_or_default();
+    let (out, messages) = (child.stdout.take(), child.stderr.take().map(keep));
+    let running = cancel.started(child);
+    let mut outcome = out.map(|out| listen(BufReader::new(out))).unwrap_or_default();
+    let messages = messages.and_then(|thread| thread.join().ok());
+    outcome.messages = messages.unwrap_or_default();
     let not_waited = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
-    match child.wait().map_err(not_waited)?.success() {
-        true => Ok(outcome),
-        false => Err(toolchain::reason(root)),
+    match running.wait().map_err(not_waited)? {
+        None => Err(CudaBuilderError::Cancelled),
+        Some(status) if status.success() => Ok(outcome),
+        Some(_) => Err(failure(root, keep_messages, outcome.messages)),
+    }
+}
+
+/// Reads what cargo says while its standard output is read elsewhere: a full pipe would stop it.
+fn keep(mut stderr: ChildStderr) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that breaks has said what it said.
+        let _ = stderr.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Why a run failed, with the messages that nobody has seen.
+fn failure(root: &Path, kept: bool, messages: String) -> CudaBuilderError {
+    match toolchain::reason(root) {
+        CudaBuilderError::BuildFailed if kept => CudaBuilderError::Rejected { messages },
+        reason => reason,
     }
 }
 

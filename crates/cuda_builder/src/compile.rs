@@ -18,6 +18,8 @@ pub struct Compiled {
     pub modules: Vec<Module>,
     /// Every file that the result depends on: sources, manifests, the lock file.
     pub sources: Vec<PathBuf>,
+    /// The compiler's warnings, if [`CudaBuilder::keep_messages`] asked for them.
+    pub messages: String,
 }
 
 /// The PTX for one architecture.
@@ -66,19 +68,27 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
     if !root.join("Cargo.toml").is_file() {
         return Err(missing());
     }
+    if builder.cancel.is_cancelled() {
+        return Err(CudaBuilderError::Cancelled);
+    }
     let target_dir = match &builder.target_dir {
         Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
         None => sources::default_target_dir(&root),
     };
     toolchain::knows(&root, &builder.archs)?;
     let job = Job { builder, root, target_dir };
-    let mut compiled = Compiled { modules: Vec::new(), sources: Vec::new() };
+    let mut compiled =
+        Compiled { modules: Vec::new(), sources: Vec::new(), messages: String::new() };
     let mut read = BTreeSet::new();
     for arch in &builder.archs {
-        compiled.modules.push(job.compile(*arch, &mut read)?);
+        let (module, messages) = job.compile(*arch, &mut read)?;
+        compiled.modules.push(module);
+        compiled.messages = messages;
     }
     compiled.sources = read.into_iter().collect();
-    script::rerun_if_changed(&compiled.sources);
+    if builder.is_script() {
+        script::rerun_if_changed(&compiled.sources);
+    }
     match compiled.modules.is_empty() {
         true => Err(CudaBuilderError::NoArch),
         false => Ok(compiled),
@@ -96,17 +106,20 @@ impl Job<'_> {
         &self,
         arch: NvvmArch,
         read: &mut BTreeSet<PathBuf>,
-    ) -> Result<Module, CudaBuilderError> {
+    ) -> Result<(Module, String), CudaBuilderError> {
         let raw = self.raw_path(arch);
         let raw_dir = self.target_dir.join(RAW_DIR);
         fs::create_dir_all(&raw_dir).map_err(CudaBuilderError::write(&raw_dir))?;
-        let outcome = cargo::run(&self.root, &self.cargo_args(), &self.rustc_args(arch, &raw))?;
+        let CudaBuilder { keep_messages, cancel, .. } = self.builder;
+        let (args, rustc_args) = (self.cargo_args(), self.rustc_args(arch, &raw));
+        let mut outcome = cargo::run(&self.root, &args, &rustc_args, *keep_messages, cancel)?;
+        let messages = std::mem::take(&mut outcome.messages);
         read.extend(sources::of(&outcome.dep_info, &self.root)?);
         let text = fs::read_to_string(&raw).map_err(|_| CudaBuilderError::NoPtx {
             path: raw.clone(),
             target_dir: self.target_dir.clone(),
         })?;
-        self.finish(arch, &raw, &text, outcome)
+        Ok((self.finish(arch, &raw, &text, outcome)?, messages))
     }
 
     fn finish(
@@ -118,7 +131,7 @@ impl Job<'_> {
     ) -> Result<Module, CudaBuilderError> {
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
         let finished = ptx::finish(text, self.builder.ftz, self.root.parent()).map_err(wrong)?;
-        if finished.entries.is_empty() {
+        if finished.entries.is_empty() && self.builder.is_script() {
             script::warn(&format!("`{}` has no kernel for {arch}", self.root.display()));
         }
         let path = self.ptx_path(arch, raw, &outcome.crate_name);
@@ -146,7 +159,8 @@ impl Job<'_> {
             return Ok(None);
         }
         let said = ptxas::assemble(ptx, cubin, arch)?;
-        if report || matches!(said, Report::NotAssembled(_)) {
+        let tell = report || matches!(said, Report::NotAssembled(_));
+        if tell && self.builder.is_script() {
             script::warn(&format!("{arch}:\n{said}"));
         }
         let spilling = said.functions().iter().filter(|usage| usage.spills());
@@ -199,7 +213,7 @@ impl Job<'_> {
 
     /// Where the finished PTX goes: into the build script's `OUT_DIR`, or beside rustc's.
     fn ptx_path(&self, arch: NvvmArch, raw: &Path, crate_name: &str) -> PathBuf {
-        match std::env::var_os("OUT_DIR") {
+        match std::env::var_os("OUT_DIR").filter(|_| self.builder.is_script()) {
             Some(dir) => Path::new(&dir).join(format!("{crate_name}.{}.ptx", arch.target_cpu())),
             None => raw.with_extension("ptx"),
         }

@@ -23,6 +23,16 @@ pub enum CudaBuilderError {
     /// The kernel crate did not compile.
     #[error("the kernel crate did not compile; the compiler's own messages stand above")]
     BuildFailed,
+    /// The kernel crate did not compile, and the compiler's messages were kept
+    /// ([`CudaBuilder::keep_messages`](crate::CudaBuilder::keep_messages)).
+    #[error("the kernel crate did not compile:\n{}", messages.trim_end())]
+    Rejected {
+        /// The compiler's own text.
+        messages: String,
+    },
+    /// The build was ended by [`Cancel::cancel`](crate::Cancel::cancel).
+    #[error("the build was cancelled")]
+    Cancelled,
     /// `cargo` could not be started.
     #[error("`{program}` could not be started: {source}; `make toolchain` installs it")]
     CargoMissing {

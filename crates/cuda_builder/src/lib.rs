@@ -58,6 +58,7 @@
 
 mod arch;
 mod builder;
+mod cancel;
 mod cargo;
 mod compile;
 mod embed;
@@ -70,6 +71,7 @@ mod toolchain;
 
 pub use arch::NvvmArch;
 pub use builder::{CudaBuilder, DebugInfo, EmitOption};
+pub use cancel::Cancel;
 pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
 pub use ptx::PtxError;
