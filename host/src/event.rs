@@ -86,13 +86,18 @@ impl Event {
     /// # Errors
     /// The fault of any kernel that ran before it.
     pub fn has_passed(&self) -> GpuResult<bool> {
-        // SAFETY: the event lives.
-        let query = || unsafe { sys::cuEventQuery(self.handle) };
-        let passed = not_ready(self.context.call("cuEventQuery", query))?;
+        let passed = self.query()?;
         if passed {
             self.context.panics().check(&self.launches)?;
         }
         Ok(passed)
+    }
+
+    /// Whether the event has passed; nobody is told of a panic.
+    pub(crate) fn query(&self) -> GpuResult<bool> {
+        // SAFETY: the event lives.
+        let query = || unsafe { sys::cuEventQuery(self.handle) };
+        not_ready(self.context.call("cuEventQuery", query))
     }
 
     /// The time from `earlier` to this event on the device, in milliseconds. Both come from

@@ -9,7 +9,7 @@ use cust::sys;
 use crate::context::Context;
 use crate::device::{DeviceInfo, backend};
 use crate::error::{GpuError, GpuResult};
-use crate::module::{Image, KernelModule};
+use crate::module::{Image, KernelModule, LoadedImage};
 use crate::stream::{AsStream, Stream};
 
 /// A device with its kernels and a stream of its own. A clone is the same device, and any thread
@@ -57,6 +57,11 @@ impl Gpu {
         let context = Context::new(ordinal)?;
         let module = KernelModule::new(&context, images);
         Ok(Self { stream: Stream::new(&context, &module)? })
+    }
+
+    /// A device whose work runs on `stream`.
+    pub(crate) fn of_stream(stream: Stream) -> Self {
+        Self { stream }
     }
 
     /// The stream that work on this `Gpu` runs on.
@@ -108,7 +113,7 @@ impl Gpu {
     /// # Errors
     /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
     /// or what the driver's compiler says.
-    pub fn load_kernels(&self) -> GpuResult<Image> {
+    pub fn load_kernels(&self) -> GpuResult<LoadedImage> {
         self.stream.module().load("any")
     }
 

@@ -33,6 +33,7 @@ pub mod panic;
 pub mod pipeline;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
+pub mod reload;
 mod stack;
 pub mod stream;
 pub mod tensor_map;
@@ -59,5 +60,6 @@ pub use memory::{
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
+pub use reload::HotModule;
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

@@ -1,5 +1,6 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
@@ -12,7 +13,9 @@ use cust::sys;
 use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::panic::ModuleRecords;
+use crate::reload::Uses;
 use crate::stack;
+use crate::stream::StreamInner;
 
 /// What the driver answers where a kernel has no such parameter.
 const NO_PARAM: u32 = 1;
@@ -90,23 +93,44 @@ impl FromStr for Arch {
 /// ```
 #[must_use]
 pub fn best_image(images: &[Image], device: (u32, u32)) -> Option<Image> {
-    let ranked = images.iter().filter_map(|image| Some((image.arch.parse::<Arch>().ok()?, image)));
-    ranked.filter(|(arch, _)| arch.runs_on(device)).max_by_key(|(arch, _)| *arch).map(|(_, i)| *i)
+    let name = best_arch(images.iter().map(|image| image.arch), device)?;
+    images.iter().find(|image| image.arch == name).copied()
 }
 
-/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles them at the first launch.
+/// What was loaded on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadedImage {
+    /// The architecture, for example `sm_90a`.
+    pub arch: String,
+}
+
+/// The best of several architectures for a device, by name.
+pub(crate) fn best_arch<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    device: (u32, u32),
+) -> Option<&'a str> {
+    let ranked = names.into_iter().filter_map(|name| Some((name.parse::<Arch>().ok()?, name)));
+    ranked.filter(|(arch, _)| arch.runs_on(device)).max_by_key(|(arch, _)| *arch).map(|(_, n)| n)
+}
+
+/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles them at the first launch; those of a
+/// version of a [`HotModule`](crate::reload::HotModule) were compiled before.
 #[derive(Debug)]
 pub(crate) struct KernelModule {
     context: Arc<Context>,
     images: Vec<Image>,
     loaded: Mutex<Option<Loaded>>,
+    /// The streams that may run its kernels, where it can be unloaded before they end.
+    uses: Option<Uses>,
 }
 
 #[derive(Debug)]
 struct Loaded {
     handle: sys::CUmodule,
-    image: Image,
-    functions: HashMap<&'static str, Function>,
+    arch: Cow<'static, str>,
+    ptx: Cow<'static, str>,
+    functions: HashMap<&'static str, (Function, &'static Kernel)>,
     /// Where its kernels report panics, if they can.
     records: Option<Arc<ModuleRecords>>,
 }
@@ -127,13 +151,51 @@ pub(crate) struct Function {
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
         let loaded = Mutex::new(None);
-        Arc::new(Self { context: context.clone(), images: images.to_vec(), loaded })
+        Arc::new(Self { context: context.clone(), images: images.to_vec(), loaded, uses: None })
+    }
+
+    /// Loads a text that is no part of the program.
+    pub(crate) fn from_ptx(context: &Arc<Context>, arch: String, ptx: String) -> GpuResult<Self> {
+        let loaded = load(context, arch.into(), ptx.into())?;
+        let (context, loaded) = (context.clone(), Mutex::new(Some(loaded)));
+        Ok(Self { context, images: Vec::new(), loaded, uses: Some(Uses::default()) })
     }
 
     /// Loads the module if it is not.
-    pub(crate) fn load(&self, kernel: &str) -> GpuResult<Image> {
+    pub(crate) fn load(&self, kernel: &str) -> GpuResult<LoadedImage> {
         let mut guard = self.lock();
-        self.loaded(&mut guard, kernel).map(|loaded| loaded.image)
+        let loaded = self.loaded(&mut guard, kernel)?;
+        Ok(LoadedImage { arch: loaded.arch.clone().into_owned() })
+    }
+
+    /// The image that is loaded, or will be.
+    pub(crate) fn image(&self) -> GpuResult<(String, String)> {
+        let mut guard = self.lock();
+        match guard.as_mut() {
+            Some(loaded) => Ok((loaded.arch.clone().into_owned(), loaded.ptx.clone().into_owned())),
+            None => self.pick("any").map(|image| (image.arch.to_owned(), image.ptx.to_owned())),
+        }
+    }
+
+    /// The images that it can be loaded from.
+    pub(crate) fn images(&self) -> &[Image] {
+        &self.images
+    }
+
+    /// The kernels that were launched, as their launchers know them.
+    pub(crate) fn launchers(&self) -> Vec<&'static Kernel> {
+        let guard = self.lock();
+        guard.iter().flat_map(|loaded| loaded.functions.values()).map(|(_, k)| *k).collect()
+    }
+
+    /// The streams that may run its kernels, if it can be unloaded before they end.
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        self.uses.as_ref()
+    }
+
+    /// Notes that `stream` may run its kernels.
+    pub(crate) fn used_on(&self, stream: &Arc<StreamInner>) {
+        self.uses.iter().for_each(|uses| uses.add(stream));
     }
 
     /// Looks a kernel up; the second time without the driver. Its parameters must be those of the PTX.
@@ -141,14 +203,33 @@ impl KernelModule {
         let name = kernel.name;
         let mut guard = self.lock();
         let loaded = self.loaded(&mut guard, name)?;
-        if let Some(function) = loaded.functions.get(name) {
+        if let Some((function, known)) = loaded.functions.get(name)
+            && (std::ptr::eq(*known, kernel) || known.params == kernel.params)
+        {
             return Ok(*function);
         }
         let function = self.find(loaded, name)?;
         self.check_params(kernel, function.handle)?;
-        loaded.functions.insert(name, function);
+        loaded.functions.insert(name, (function, kernel));
         loaded.records.iter().for_each(|records| records.uses(name));
         Ok(function)
+    }
+
+    /// Looks up every kernel that the text has: what does not work shows before a launch.
+    pub(crate) fn look_up_all(&self) -> GpuResult<()> {
+        let mut guard = self.lock();
+        let loaded = self.loaded(&mut guard, "any")?;
+        entries(&loaded.ptx).iter().try_for_each(|name| self.lookup(loaded, name).map(drop))
+    }
+
+    /// Unloads a module that nothing uses any more: no launch can come, and none runs.
+    pub(crate) fn unload_unused(mut self) {
+        let slot = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(loaded) = slot.take() else { return };
+        // A panic that nobody was told of is kept beyond the records that have it.
+        self.context.panics().keep_all();
+        // SAFETY: the module is loaded; its functions were in `loaded` alone.
+        self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
     }
 
     /// Lets `function` have `bytes` of dynamic shared memory, beyond the ordinary limit.
@@ -183,7 +264,8 @@ impl KernelModule {
         if slot.is_none() {
             let image = self.pick(kernel)?;
             let context = || format!("loading the kernels for {}", image.arch);
-            *slot = Some(self.load_image(image).with_gpu_context(context)?);
+            let loaded = load(&self.context, image.arch.into(), image.ptx.into());
+            *slot = Some(loaded.with_gpu_context(context)?);
         }
         Ok(slot.as_mut().expect("it was filled above"))
     }
@@ -195,28 +277,15 @@ impl KernelModule {
         let device = self.context.info().compute_capability;
         best_image(&self.images, device).ok_or_else(|| GpuError::UnsupportedArch {
             device,
-            available: self.images.iter().map(|image| image.arch).collect(),
+            available: self.images.iter().map(|image| image.arch.to_owned()).collect(),
         })
-    }
-
-    fn load_image(&self, image: Image) -> GpuResult<Loaded> {
-        // PTX ends at its first NUL, which a build writes nowhere.
-        let text = image.ptx.split('\0').next().unwrap_or_default();
-        let ptx = CString::new(text).expect("the text was cut at its first NUL");
-        let mut handle = ptr::null_mut();
-        // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
-        let load = || unsafe { sys::cuModuleLoadData(&mut handle, ptx.as_ptr().cast()) };
-        self.context.call("cuModuleLoadData", load)?;
-        self.context.at_least_stack(stack::needed(text))?;
-        let records = ModuleRecords::attach(&self.context, handle, text)?;
-        Ok(Loaded { handle, image, functions: HashMap::new(), records })
     }
 
     fn find(&self, loaded: &Loaded, name: &'static str) -> GpuResult<Function> {
         const NOT_FOUND: u32 = 500;
         let handle = self.lookup(loaded, name).map_err(|error| match error.driver() {
             Some(driver) if driver.code() == NOT_FOUND => {
-                let candidates = nearest_first(name, entries(loaded.image.ptx));
+                let candidates = nearest_first(name, entries(&loaded.ptx));
                 GpuError::NotFound { kernel: name.to_owned(), candidates }
             }
             _ => error,
@@ -301,6 +370,37 @@ impl Drop for KernelModule {
         // SAFETY: the module is loaded; its functions were in `loaded` alone.
         self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
     }
+}
+
+/// Gives a PTX text to the driver, which compiles it.
+fn load(
+    context: &Arc<Context>,
+    arch: Cow<'static, str>,
+    ptx: Cow<'static, str>,
+) -> GpuResult<Loaded> {
+    // PTX ends at its first NUL, which a build writes nowhere.
+    let text = ptx.split('\0').next().unwrap_or_default();
+    let c_text = CString::new(text).expect("the text was cut at its first NUL");
+    let mut handle = ptr::null_mut();
+    // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
+    let load = || unsafe { sys::cuModuleLoadData(&mut handle, c_text.as_ptr().cast()) };
+    context.call("cuModuleLoadData", load)?;
+    let prepared = prepare(context, handle, text);
+    let records = prepared.inspect_err(|_| {
+        // SAFETY: the module is loaded, and nothing of it was handed out.
+        context.release(|| unsafe { sys::cuModuleUnload(handle) });
+    })?;
+    Ok(Loaded { handle, arch, ptx, functions: HashMap::new(), records })
+}
+
+/// The stack that the kernels need, and the place where they report panics.
+fn prepare(
+    context: &Arc<Context>,
+    module: sys::CUmodule,
+    ptx: &str,
+) -> GpuResult<Option<Arc<ModuleRecords>>> {
+    context.at_least_stack(stack::needed(ptx))?;
+    ModuleRecords::attach(context, module, ptx)
 }
 
 /// The names behind `.entry` in a PTX text.

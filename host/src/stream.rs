@@ -54,7 +54,15 @@ impl Stream {
         module: &Arc<KernelModule>,
         priority: i32,
     ) -> GpuResult<Self> {
-        Ok(Self { inner: Arc::new(StreamInner::new(context, priority)?), module: module.clone() })
+        let inner = Arc::new(StreamInner::new(context, priority)?);
+        module.used_on(&inner);
+        Ok(Self { inner, module: module.clone() })
+    }
+
+    /// The same queue with the kernels of another module.
+    pub(crate) fn with_module(&self, module: Arc<KernelModule>) -> Self {
+        module.used_on(&self.inner);
+        Self { inner: self.inner.clone(), module }
     }
 
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {
@@ -272,6 +280,20 @@ impl StreamInner {
     /// Notes a launch, whose panic is an error of the next wait.
     pub(crate) fn launches(&self, kernel: &'static str, config: &LaunchConfig) {
         self.launches.add(kernel, config, self.context.panics().serial());
+    }
+
+    /// A mark behind the work that is queued now; none while the stream is captured, since the
+    /// mark would then become a part of the graph.
+    pub(crate) fn end_unless_captured(&self) -> GpuResult<Option<Event>> {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: `status` is writable, and the stream lives.
+        let ask = || unsafe { sys::cuStreamIsCapturing(self.handle, &mut status) };
+        self.context.call("cuStreamIsCapturing", ask)?;
+        if status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            return Ok(None);
+        }
+        let event = Event::untimed(&self.context)?;
+        self.record(&event).map(|()| Some(event))
     }
 
     /// Waits for the stream where an error could not be handled: in `drop`. Whether it succeeded.

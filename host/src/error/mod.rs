@@ -4,8 +4,11 @@ mod codes;
 
 use std::error::Error;
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use cuda_builder::CudaBuilderError;
 use cuda_std::launch::ContractError;
 use cust::error::CudaError;
 use thiserror::Error as ThisError;
@@ -61,7 +64,7 @@ pub enum GpuError {
         /// The device's compute capability.
         device: (u32, u32),
         /// The architectures that were embedded.
-        available: Vec<&'static str>,
+        available: Vec<String>,
     },
 
     /// The loaded module has no kernel of that name.
@@ -85,6 +88,41 @@ pub enum GpuError {
         expected: Vec<usize>,
         /// Sizes that were given.
         found: Vec<usize>,
+    },
+
+    /// A new version of a module has a kernel that its launcher does not fit.
+    #[error(
+        "`{kernel}` now is for {found}, and its launcher gives {expected}: build the host again"
+    )]
+    ContractChanged {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the launcher gives.
+        expected: LaunchBound,
+        /// What the kernel was compiled for.
+        found: LaunchBound,
+    },
+
+    /// A version of a module was asked for that is not kept.
+    #[error("there is no version {asked} of the module: {} are kept", numbers(kept))]
+    NoVersion {
+        /// The number that was asked for.
+        asked: u64,
+        /// The numbers of those that are kept, oldest first.
+        kept: Vec<u64>,
+    },
+
+    /// Kernels could not be built while the program runs.
+    #[error(transparent)]
+    KernelCrate(Arc<CudaBuilderError>),
+
+    /// A file or folder could not be read or watched.
+    #[error("cannot watch {}: {source}", path.display())]
+    Watch {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
 
     /// A launch exceeds a limit of the device or of the kernel.
@@ -250,6 +288,34 @@ impl fmt::Display for LaunchLimit {
             Self::SharedMemory => f.write_str("bytes of shared memory a block"),
             Self::CooperativeBlocks => f.write_str("blocks that all run at the same time"),
             Self::ClusterBlocks => f.write_str("blocks a cluster"),
+        }
+    }
+}
+
+/// What the blocks of a kernel are. `Display` is for a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchBound {
+    /// Blocks of any shape.
+    AnyBlock,
+    /// Blocks of so many threads along x, y and z.
+    Block(u32, u32, u32),
+    /// Blocks of at most so many threads.
+    Threads(u32),
+    /// No clusters.
+    NoCluster,
+    /// Clusters of so many blocks along x, y and z.
+    Cluster(u32, u32, u32),
+}
+
+impl fmt::Display for LaunchBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::AnyBlock => f.write_str("blocks of any shape"),
+            Self::Block(x, y, z) => write!(f, "blocks of {x} × {y} × {z} threads"),
+            Self::Threads(n) => write!(f, "blocks of at most {n} threads"),
+            Self::NoCluster => f.write_str("no clusters"),
+            Self::Cluster(x, y, z) => write!(f, "clusters of {x} × {y} × {z} blocks"),
         }
     }
 }
@@ -476,6 +542,11 @@ fn one_line(text: &str) -> String {
 /// `1 parameter`, `3 parameters`
 fn parameters(count: usize) -> String {
     format!("{count} parameter{}", if count == 1 { "" } else { "s" })
+}
+
+/// Numbers for a sentence.
+fn numbers(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Names for a sentence: "`a`, `b`".

@@ -157,6 +157,13 @@ impl Panics {
         first.or(orphan.map(|found| found.panic))
     }
 
+    /// Takes all panics from the records, for the streams that have not been told: a module goes.
+    pub(crate) fn keep_all(&self) {
+        if self.possible.load(Ordering::Acquire) {
+            self.collect(&mut self.lock(), |_| true);
+        }
+    }
+
     /// Takes from the records the panics that `which` says, and those that no stream's launches
     /// could be, as those of a graph.
     fn collect(&self, shared: &mut Shared, which: impl Fn(&Found) -> bool) {

@@ -1,0 +1,86 @@
+//! What a hot module tells.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cuda_builder::CudaBuilderError;
+
+use super::VersionInfo;
+use crate::error::GpuError;
+
+/// What happened to a [`HotModule`](super::HotModule). Holds no version: one that is told of can be
+/// unloaded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ReloadEvent {
+    /// The kernel crate changed, and is being built.
+    Building,
+    /// The kernel crate was built.
+    Built {
+        /// How long the build took.
+        took: Duration,
+        /// The compiler's warnings, in its own words; empty if there are none.
+        warnings: String,
+    },
+    /// The kernel crate could not be built; the version before stays in use.
+    /// [`CudaBuilderError::Rejected`] has the compiler's own text.
+    BuildFailed {
+        /// Why not.
+        error: Arc<CudaBuilderError>,
+    },
+    /// A new version is in use.
+    Swapped {
+        /// The new version.
+        version: VersionInfo,
+        /// How long the driver compiled and loaded it.
+        load: Duration,
+        /// The time from the first sign of the edit until it was in use.
+        since_edit: Duration,
+    },
+    /// What was built or written is what is in use.
+    Unchanged {
+        /// The version in use.
+        version: VersionInfo,
+    },
+    /// The driver does not take the PTX; the version before stays in use.
+    /// [`GpuError::driver`] has the driver's log.
+    LoadFailed {
+        /// Why not.
+        error: Arc<GpuError>,
+    },
+    /// A kernel that the program launches is missing, or has other parameters or another contract
+    /// than its launcher; the version before stays in use.
+    Refused {
+        /// The kernel.
+        kernel: String,
+        /// What does not fit.
+        error: Arc<GpuError>,
+    },
+    /// The file is gone or cannot be read; the version before stays in use.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: Arc<std::io::Error>,
+    },
+    /// A version that is not kept any more was unloaded, after its last launch had run.
+    Unloaded {
+        /// Its number.
+        number: u64,
+    },
+}
+
+impl ReloadEvent {
+    /// A failed load, or a refusal where a kernel is the matter.
+    pub(super) fn of_error(error: GpuError) -> Self {
+        let error = Arc::new(error);
+        let kernel = match error.root() {
+            GpuError::WrongParameters { kernel, .. } => (*kernel).to_owned(),
+            GpuError::ContractChanged { kernel, .. } => (*kernel).to_owned(),
+            GpuError::NotFound { kernel, .. } => kernel.clone(),
+            _ => return Self::LoadFailed { error },
+        };
+        Self::Refused { kernel, error }
+    }
+}

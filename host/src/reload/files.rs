@@ -1,0 +1,156 @@
+//! Which files a module is made from, and when one of them changes.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+
+use crate::error::{GpuError, GpuResult};
+
+/// The folders that are watched. Folders, not files: an editor that replaces a file by another one
+/// of the same name leaves a watched file behind.
+pub(super) struct Files {
+    watcher: RecommendedWatcher,
+    folders: BTreeSet<PathBuf>,
+    interest: Interest,
+}
+
+enum Interest {
+    File(PathBuf),
+    /// Rust sources and manifests in the folders, and whatever else the last build read.
+    Crate {
+        read: BTreeSet<PathBuf>,
+    },
+}
+
+impl Files {
+    /// Watches one file, which need not be there.
+    pub(super) fn of_file(
+        path: &Path,
+        tell: impl Fn(notify::Event) + Send + 'static,
+    ) -> GpuResult<Self> {
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let folder = folder.canonicalize().map_err(cannot_watch(folder))?;
+        let file = folder.join(path.file_name().unwrap_or_default());
+        Self::new(Interest::File(file), [folder], tell)
+    }
+
+    /// Watches a kernel crate.
+    pub(super) fn of_crate(
+        root: &Path,
+        tell: impl Fn(notify::Event) + Send + 'static,
+    ) -> GpuResult<Self> {
+        let root = root.canonicalize().map_err(cannot_watch(root))?;
+        let folders = sources_below(&root).into_iter().chain([root]);
+        Self::new(Interest::Crate { read: BTreeSet::new() }, folders, tell)
+    }
+
+    fn new(
+        interest: Interest,
+        folders: impl IntoIterator<Item = PathBuf>,
+        tell: impl Fn(notify::Event) + Send + 'static,
+    ) -> GpuResult<Self> {
+        let handler = move |event: notify::Result<notify::Event>| {
+            // What the system could not tell shows with the next event.
+            event.into_iter().for_each(&tell);
+        };
+        let watcher = notify::recommended_watcher(handler).map_err(|error| failed("", error))?;
+        let folders: BTreeSet<_> = folders.into_iter().collect();
+        let mut files = Self { watcher, folders: BTreeSet::new(), interest };
+        folders.into_iter().try_for_each(|folder| files.watch(folder))?;
+        Ok(files)
+    }
+
+    fn watch(&mut self, folder: PathBuf) -> GpuResult<()> {
+        let watched = self.watcher.watch(&folder, RecursiveMode::NonRecursive);
+        watched.map_err(|error| failed(&folder, error))?;
+        self.folders.insert(folder);
+        Ok(())
+    }
+
+    /// Also watches the folders of all that a build has read.
+    pub(super) fn follow(&mut self, sources: &[PathBuf]) {
+        if let Interest::Crate { read } = &mut self.interest {
+            *read = sources.iter().cloned().collect();
+        }
+        let folders = sources.iter().filter_map(|file| file.parent()).map(Path::to_owned);
+        let new: BTreeSet<_> = folders.filter(|folder| !self.folders.contains(folder)).collect();
+        // A folder that cannot be watched costs the edits in it, not the module.
+        new.into_iter().for_each(|folder| drop(self.watch(folder)));
+    }
+
+    /// Watches anew what was watched, and new folders of sources: a folder that was replaced is
+    /// another one to the system.
+    pub(super) fn refresh(&mut self) {
+        let mut folders = self.folders.clone();
+        if matches!(self.interest, Interest::Crate { .. }) {
+            folders.extend(self.folders.iter().flat_map(|folder| sources_below(folder)));
+        }
+        // A folder that is gone comes back through the one above it.
+        folders.into_iter().for_each(|folder| drop(self.watch(folder)));
+    }
+
+    /// Whether an event tells of a change of what the module is made from.
+    pub(super) fn concerns(&self, event: &notify::Event) -> bool {
+        event.need_rescan()
+            || changes_content(&event.kind) && event.paths.iter().any(|path| self.reads(path))
+    }
+
+    fn reads(&self, path: &Path) -> bool {
+        match &self.interest {
+            Interest::File(file) => path == file,
+            Interest::Crate { read } => {
+                let source = path.extension().is_some_and(|kind| kind == "rs" || kind == "toml");
+                let hidden = path.file_name().is_some_and(|name| {
+                    let name = name.to_string_lossy();
+                    name.starts_with('.') || name.ends_with('~')
+                });
+                let folder = path.is_dir() && !path.ends_with("target");
+                read.contains(path) || ((source || folder) && !hidden)
+            }
+        }
+    }
+}
+
+/// The folders of sources in a package's folder, or in a folder of sources.
+fn sources_below(folder: &Path) -> Vec<PathBuf> {
+    match folder.components().any(|part| part.as_os_str() == "src") {
+        true => below(folder),
+        false => below(&folder.join("src")),
+    }
+}
+
+/// A folder and those in it; nothing if it is not there.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let mut all: Vec<PathBuf> = folders.flat_map(|path| below(&path)).collect();
+    all.push(folder.to_owned());
+    all
+}
+
+/// Not for a file that was only read, or whose times or rights changed.
+fn changes_content(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
+        _ => true,
+    }
+}
+
+fn cannot_watch(path: &Path) -> impl FnOnce(io::Error) -> GpuError {
+    move |source| GpuError::Watch { path: path.to_owned(), source }
+}
+
+fn failed(path: impl AsRef<Path>, error: notify::Error) -> GpuError {
+    let source = match error.kind {
+        notify::ErrorKind::Io(source) => source,
+        other => io::Error::other(notify::Error::new(other)),
+    };
+    cannot_watch(path.as_ref())(source)
+}

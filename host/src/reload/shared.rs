@@ -1,0 +1,277 @@
+//! The versions of a module, and the change from one to the next.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use cuda_std::launch::Kernel;
+
+use super::version::{Inner, ModuleVersion};
+use super::worker::Job;
+use super::{ReloadEvent, VersionInfo, fit};
+use crate::context::Context;
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::module::{KernelModule, best_arch};
+use crate::stream::Stream;
+
+/// Called with each event.
+pub(super) type Callback = Box<dyn Fn(&ReloadEvent) + Send + Sync>;
+
+/// What a new version has to satisfy, and where it is loaded.
+pub(super) struct Loader {
+    pub(super) stream: Stream,
+    /// Kernels that every version must have.
+    pub(super) required: Vec<&'static Kernel>,
+}
+
+/// What [`Shared::swap`] did.
+pub(super) enum Swap {
+    Swapped { version: ModuleVersion, load: Duration },
+    Unchanged(ModuleVersion),
+}
+
+/// What a hot module and its thread share.
+pub(super) struct Shared {
+    loader: Loader,
+    /// Read by every launch: without a lock.
+    current: ArcSwap<Inner>,
+    /// Held during a change, so that changes come one after the other.
+    changes: Mutex<()>,
+    state: Mutex<State>,
+    keep: usize,
+    callbacks: Vec<Callback>,
+    listeners: Mutex<Vec<Sender<ReloadEvent>>>,
+    worker: Mutex<Sender<Job>>,
+}
+
+struct State {
+    /// Oldest first; the last one is in use.
+    kept: VecDeque<ModuleVersion>,
+    retired: Vec<Retired>,
+}
+
+/// A version that is not kept any more.
+struct Retired {
+    number: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Somebody may hold it, and launch.
+    Held(Arc<KernelModule>),
+    /// Nobody can launch; what was launched may run.
+    Ending(KernelModule),
+}
+
+impl Loader {
+    pub(super) fn context(&self) -> &Arc<Context> {
+        self.stream.inner().context()
+    }
+
+    /// Loads a text and looks its kernels up; `launchers` are those that it must fit.
+    pub(super) fn load(
+        &self,
+        number: u64,
+        ptx: String,
+        launchers: &[&'static Kernel],
+    ) -> GpuResult<ModuleVersion> {
+        let arch = target(&ptx).to_owned();
+        self.check_arch(&arch)?;
+        let info = VersionInfo::new(number, &arch, &ptx);
+        let bounds: GpuResult<()> =
+            launchers.iter().try_for_each(|kernel| fit::check_bounds(kernel, &ptx));
+        let load = || -> GpuResult<KernelModule> {
+            let module = KernelModule::from_ptx(self.context(), arch, ptx)?;
+            module.look_up_all()?;
+            launchers.iter().try_for_each(|kernel| module.function(kernel).map(drop))?;
+            Ok(module)
+        };
+        let module = load().with_gpu_context(|| format!("loading version {number}"))?;
+        bounds?;
+        Ok(ModuleVersion::new(info, &self.stream, Arc::new(module)))
+    }
+
+    /// The image that is part of the program; the driver compiles it at its first launch.
+    pub(super) fn embedded(&self) -> GpuResult<ModuleVersion> {
+        let (arch, ptx) = self.stream.module().image()?;
+        let info = VersionInfo::new(1, &arch, &ptx);
+        Ok(ModuleVersion::new(info, &self.stream, self.stream.module().clone()))
+    }
+
+    fn check_arch(&self, arch: &str) -> GpuResult<()> {
+        let device = self.context().info().compute_capability;
+        // A text without a target is for the driver to refuse, with its log.
+        if arch.is_empty() || best_arch([arch], device).is_some() {
+            return Ok(());
+        }
+        Err(GpuError::UnsupportedArch { device, available: vec![arch.to_owned()] })
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        loader: Loader,
+        first: ModuleVersion,
+        keep: usize,
+        callbacks: Vec<Callback>,
+        worker: Sender<Job>,
+    ) -> Self {
+        Self {
+            loader,
+            current: ArcSwap::new(first.inner.clone()),
+            changes: Mutex::new(()),
+            state: Mutex::new(State { kept: VecDeque::from([first]), retired: Vec::new() }),
+            keep: keep.max(1),
+            callbacks,
+            listeners: Mutex::default(),
+            worker: Mutex::new(worker),
+        }
+    }
+
+    pub(super) fn current(&self) -> &ArcSwap<Inner> {
+        &self.current
+    }
+
+    /// Those that are kept, oldest first.
+    pub(super) fn kept(&self) -> Vec<ModuleVersion> {
+        self.state().kept.iter().cloned().collect()
+    }
+
+    /// The version in use.
+    pub(super) fn newest(&self) -> ModuleVersion {
+        ModuleVersion { inner: self.current.load_full() }
+    }
+
+    /// Loads a text and puts it to use, if it is another one and the program's launchers fit it.
+    pub(super) fn swap(&self, ptx: String) -> GpuResult<Swap> {
+        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = self.newest();
+        if newest.info().is_of(&ptx) {
+            return Ok(Swap::Unchanged(newest));
+        }
+        let begin = Instant::now();
+        let version = self.loader.load(newest.number() + 1, ptx, &self.launchers())?;
+        let load = begin.elapsed();
+        self.put_to_use(version.clone());
+        Ok(Swap::Swapped { version, load })
+    }
+
+    /// Loads a text, puts it to use, and tells the result.
+    pub(super) fn reload(&self, ptx: String, edit: Instant) {
+        self.emit(match self.swap(ptx) {
+            Ok(Swap::Swapped { version, load }) => {
+                let (version, since_edit) = (version.info().clone(), edit.elapsed());
+                ReloadEvent::Swapped { version, load, since_edit }
+            }
+            Ok(Swap::Unchanged(version)) => {
+                ReloadEvent::Unchanged { version: version.info().clone() }
+            }
+            Err(error) => ReloadEvent::of_error(error),
+        });
+    }
+
+    fn put_to_use(&self, version: ModuleVersion) {
+        let mut state = self.state();
+        self.current.store(version.inner.clone());
+        state.kept.push_back(version);
+        while state.kept.len() > self.keep {
+            let Some(old) = state.kept.pop_front() else { break };
+            // The image of the program itself stays loaded as long as its `Gpu`.
+            if old.module().uses().is_some() {
+                let stage = Stage::Held(old.module().clone());
+                state.retired.push(Retired { number: old.number(), stage });
+            }
+        }
+        drop(state);
+        // The thread ends only after the last hot module.
+        let _ = self.worker.lock().unwrap_or_else(PoisonError::into_inner).send(Job::Retire);
+    }
+
+    /// The launchers that the program is known to use.
+    fn launchers(&self) -> Vec<&'static Kernel> {
+        let mut launchers = self.loader.required.clone();
+        launchers.extend(self.loader.stream.module().launchers());
+        launchers.extend(self.kept().iter().flat_map(|version| version.module().launchers()));
+        let mut known: Vec<&'static Kernel> = Vec::new();
+        for kernel in launchers {
+            if !known.contains(&kernel) {
+                known.push(kernel);
+            }
+        }
+        known
+    }
+
+    /// Unloads what nothing uses any more. Whether something is left for later.
+    pub(super) fn unload(&self) -> bool {
+        let retired = std::mem::take(&mut self.state().retired);
+        for one in retired {
+            let number = one.number;
+            match one.step() {
+                Some(rest) => self.state().retired.push(rest),
+                None => self.emit(ReloadEvent::Unloaded { number }),
+            }
+        }
+        !self.state().retired.is_empty()
+    }
+
+    pub(super) fn listen(&self) -> Receiver<ReloadEvent> {
+        let (sender, receiver) = channel();
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        receiver
+    }
+
+    pub(super) fn emit(&self, event: ReloadEvent) {
+        for callback in &self.callbacks {
+            // A callback that panics has said so; reloading goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| callback(&event)));
+        }
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| listener.send(event.clone()).is_ok());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Retired {
+    /// Unloads the module if nothing uses it; otherwise gives back what is left.
+    fn step(self) -> Option<Self> {
+        let number = self.number;
+        let rest = |stage| Some(Self { number, stage });
+        let module = match self.stage {
+            Stage::Held(module) => match Arc::try_unwrap(module) {
+                Ok(module) => module,
+                Err(held) => return rest(Stage::Held(held)),
+            },
+            Stage::Ending(module) => module,
+        };
+        if module.uses().is_some_and(|uses| !uses.are_over()) {
+            return rest(Stage::Ending(module));
+        }
+        module.unload_unused();
+        None
+    }
+}
+
+/// The architecture that a PTX text names.
+fn target(ptx: &str) -> &str {
+    let code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
+    let line = code.into_iter().find_map(|line| line.strip_prefix(".target"));
+    line.and_then(|line| line.split([',', ' ', '\t']).find(|word| !word.is_empty())).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target;
+
+    #[test]
+    fn the_target_is_read_from_the_text() {
+        assert_eq!(target("// .target sm_10\n.version 8.0\n.target sm_90a, debug\n"), "sm_90a");
+        assert_eq!(target(".target\tsm_70 // x"), "sm_70");
+        assert_eq!(target("nonsense"), "");
+    }
+}

@@ -1,0 +1,219 @@
+//! What to watch, and how.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use cuda_builder::{Cancel, CudaBuilder, NvvmArch};
+use cuda_std::launch::Kernel;
+
+use super::files::Files;
+use super::shared::{Callback, Loader, Shared};
+use super::version::ModuleVersion;
+use super::worker::{self, Job, Source, Worker};
+use super::{HotModule, ReloadEvent};
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::gpu::Gpu;
+use crate::module::best_arch;
+use crate::stream::AsStream;
+
+/// How many versions are kept.
+const KEEP: usize = 8;
+
+/// What a [`HotModule`] is made from, and how it is watched.
+///
+/// ```no_run
+/// use ferrowarp::Gpu;
+/// use ferrowarp::reload::{ReloadEvent, Watch};
+/// use kernels_gpu::vecadd;
+///
+/// let gpu = Gpu::new()?;
+/// let hot = Watch::kernel_crate("kernels-gpu")
+///     .keep(3)
+///     .require(&[&vecadd::KERNEL])
+///     .on_event(|event| {
+///         if let ReloadEvent::BuildFailed { error } = event {
+///             eprintln!("{error}");
+///         }
+///     })
+///     .start(&gpu)?;
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+#[must_use = "nothing is watched before `start`"]
+pub struct Watch {
+    source: Given,
+    keep: usize,
+    required: Vec<&'static Kernel>,
+    callbacks: Vec<Callback>,
+}
+
+enum Given {
+    Program,
+    Ptx(PathBuf),
+    /// A folder, whose architecture and target directory are chosen.
+    Folder(PathBuf),
+    Builder(Box<CudaBuilder>),
+}
+
+impl Watch {
+    fn new(source: Given) -> Self {
+        Self { source, keep: KEEP, required: Vec::new(), callbacks: Vec::new() }
+    }
+
+    /// Builds the kernel crate in a folder whenever a file changes that it is made from. It needs
+    /// the sources, and a compiler, on the machine that it runs on.
+    ///
+    /// The first version is the image that is part of the program, if there is one; the crate is
+    /// then built in the background, and swapped in if it differs.
+    pub fn kernel_crate(folder: impl AsRef<Path>) -> Self {
+        Self::new(Given::Folder(folder.as_ref().to_owned()))
+    }
+
+    /// As [`kernel_crate`](Self::kernel_crate), with the options that the program's build script
+    /// has. Of several architectures the best one for the device is built.
+    pub fn builder(builder: CudaBuilder) -> Self {
+        Self::new(Given::Builder(Box::new(builder)))
+    }
+
+    /// Loads a PTX file, and again whenever it is written or replaced.
+    pub fn ptx(file: impl AsRef<Path>) -> Self {
+        Self::new(Given::Ptx(file.as_ref().to_owned()))
+    }
+
+    /// Watches nothing: versions come from [`HotModule::load_ptx`] alone.
+    pub fn nothing() -> Self {
+        Self::new(Given::Program)
+    }
+
+    /// How many versions are kept, the one in use counted; 8 if nothing is said, and at least 1.
+    /// Older ones are unloaded after their last launch has run.
+    pub fn keep(mut self, versions: usize) -> Self {
+        self.keep = versions;
+        self
+    }
+
+    /// Kernels that every version must have, with the parameters and the contract of these
+    /// launchers. Kernels that the program has launched are required without being named.
+    pub fn require(mut self, kernels: &[&'static Kernel]) -> Self {
+        self.required.extend_from_slice(kernels);
+        self
+    }
+
+    /// Calls `tell` with each event, on the thread that watches, or that loads.
+    pub fn on_event(mut self, tell: impl Fn(&ReloadEvent) + Send + Sync + 'static) -> Self {
+        self.callbacks.push(Box::new(tell));
+        self
+    }
+
+    /// Loads the first version, and watches from now on until the last clone of the
+    /// [`HotModule`] is dropped.
+    ///
+    /// # Errors
+    /// A first version that cannot be built ([`KernelCrate`](GpuError::KernelCrate)), read
+    /// ([`Watch`](GpuError::Watch)) or loaded; a kernel that is required and does not fit; a folder
+    /// that cannot be watched; [`NoKernels`](GpuError::NoKernels) where nothing is watched and the
+    /// `gpu` has none.
+    pub fn start(self, gpu: &Gpu) -> GpuResult<HotModule> {
+        let cancel = Cancel::default();
+        let source = self.source.resolved(gpu, &cancel)?;
+        let loader = Loader { stream: gpu.as_stream().clone(), required: self.required };
+        let (sender, jobs) = channel();
+        let mut files = files(&source, &sender)?;
+        let first = first(&loader, &source, &mut files)?;
+        let is_embedded = first.module().uses().is_none();
+        let shared = Shared::new(loader, first, self.keep, self.callbacks, sender.clone());
+        let shared = Arc::new(shared);
+        if is_embedded && matches!(source, Source::Crate(_)) {
+            let _ = sender.send(Job::Build);
+        }
+        let worker = Worker { shared: shared.clone(), source, files, jobs };
+        let thread = thread::Builder::new().name("hot module".to_owned());
+        let thread = thread.spawn(|| worker.run());
+        let failed = |source| GpuError::Watch { path: PathBuf::from("a thread"), source };
+        Ok(HotModule::new(shared, sender, cancel, thread.map_err(failed)?))
+    }
+}
+
+impl Given {
+    fn resolved(self, gpu: &Gpu, cancel: &Cancel) -> GpuResult<Source> {
+        let (folder, archs) = match self {
+            Self::Program => return Ok(Source::Program),
+            Self::Ptx(path) => return Ok(Source::Ptx(path)),
+            Self::Folder(folder) => (with_target_dir(&folder), Vec::new()),
+            Self::Builder(builder) => {
+                let archs = builder.archs.clone();
+                (*builder, archs)
+            }
+        };
+        let arch = arch(gpu, &archs)?;
+        Ok(Source::Crate(Box::new(folder.arch(arch).keep_messages(true).cancel(cancel))))
+    }
+}
+
+/// The architecture to build for: the one of these, of the embedded images or of all that is best on
+/// the device.
+fn arch(gpu: &Gpu, wanted: &[NvvmArch]) -> GpuResult<NvvmArch> {
+    let device = gpu.compute_capability();
+    let names = |archs: &[NvvmArch]| archs.iter().map(NvvmArch::target_cpu).collect::<Vec<_>>();
+    let images = gpu.stream().module().images();
+    let candidates = match (wanted, images) {
+        ([], []) => names(NvvmArch::ALL),
+        ([], images) => images.iter().map(|image| image.arch.to_owned()).collect(),
+        (wanted, _) => names(wanted),
+    };
+    let best = best_arch(candidates.iter().map(String::as_str), device);
+    let best = best.and_then(|name| name.parse().ok());
+    best.ok_or(GpuError::UnsupportedArch { device, available: candidates })
+}
+
+/// A builder that shares the target directory in which the program itself was built, where it lies
+/// in one: `core` is compiled there.
+fn with_target_dir(folder: &Path) -> CudaBuilder {
+    let program = std::env::current_exe().unwrap_or_default();
+    let built = program.ancestors().skip(1).map(|dir| dir.join("cuda-builder"));
+    let mut built = built.filter(|dir| dir.join("nvptx64-nvidia-cuda").is_dir());
+    let builder = CudaBuilder::new(folder);
+    match built.next() {
+        Some(dir) => builder.target_dir(dir),
+        None => builder,
+    }
+}
+
+fn files(source: &Source, sender: &Sender<Job>) -> GpuResult<Option<Files>> {
+    let sender = sender.clone();
+    let tell = move |event| drop(sender.send(Job::Files(event)));
+    match source {
+        Source::Program => Ok(None),
+        Source::Ptx(path) => Files::of_file(path, tell).map(Some),
+        Source::Crate(builder) if builder.path().join("Cargo.toml").is_file() => {
+            Files::of_crate(builder.path(), tell).map(Some)
+        }
+        Source::Crate(builder) => {
+            let missing = builder.path().to_owned();
+            let error = cuda_builder::CudaBuilderError::CratePathDoesntExist(missing);
+            Err(GpuError::KernelCrate(Arc::new(error)))
+        }
+    }
+}
+
+fn first(loader: &Loader, source: &Source, files: &mut Option<Files>) -> GpuResult<ModuleVersion> {
+    let has_images = !loader.stream.module().images().is_empty();
+    let ptx = match source {
+        Source::Program => return loader.embedded(),
+        Source::Crate(_) if has_images => return loader.embedded(),
+        Source::Crate(builder) => {
+            let built = worker::build(builder);
+            let (compiled, ptx) = built.map_err(|error| GpuError::KernelCrate(Arc::new(error)))?;
+            files.iter_mut().for_each(|files| files.follow(&compiled.sources));
+            ptx
+        }
+        Source::Ptx(path) => match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(_) if has_images && !path.exists() => return loader.embedded(),
+            Err(source) => return Err(GpuError::Watch { path: path.clone(), source }),
+        },
+    };
+    let loaded = loader.load(1, ptx, &loader.required);
+    loaded.gpu_context("loading the first version")
+}

@@ -1,0 +1,13 @@
+//! Kernels that change while the program runs: versions of a PTX, and of a kernel crate.
+
+#[path = "watch/crates.rs"]
+mod crates;
+#[path = "watch/files.rs"]
+mod files;
+#[allow(dead_code, reason = "the host crate's tests use the rest")]
+#[path = "host/kernels.rs"]
+mod kernels;
+#[path = "watch/stamps.rs"]
+mod stamps;
+#[path = "watch/versions.rs"]
+mod versions;

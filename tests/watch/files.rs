@@ -1,0 +1,177 @@
+//! PTX files that are written, replaced, broken and gone.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+
+use ferrowarp::module::Image;
+use ferrowarp::reload::{ReloadEvent, Watch};
+use ferrowarp::{Gpu, GpuError, HotModule};
+use tempfile::TempDir;
+
+use crate::stamps::{bare, next, ptx, stamped, swapped};
+
+/// A PTX file that is watched.
+struct Place {
+    dir: TempDir,
+    gpu: Gpu,
+    hot: HotModule,
+    events: Receiver<ReloadEvent>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let (dir, gpu) = (tempfile::tempdir().unwrap(), bare());
+        let file = dir.path().join("kernels.ptx");
+        fs::write(&file, ptx(1)).unwrap();
+        let hot = gpu.watch_ptx(&file).unwrap();
+        let events = hot.events();
+        Self { dir, gpu, hot, events }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("kernels.ptx")
+    }
+
+    /// Writes the file as a careful editor does: another one takes its place.
+    fn replace(&self, text: &str) {
+        let new = self.dir.path().join(".kernels.ptx.new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.file()).unwrap();
+    }
+
+    fn stamp(&self) -> u32 {
+        stamped(&self.gpu, &self.hot)
+    }
+}
+
+#[test]
+fn a_file_that_is_written_or_replaced_is_loaded() {
+    let place = Place::new();
+    assert_eq!(place.stamp(), 1);
+    fs::write(place.file(), ptx(2)).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+    for number in 3..8 {
+        place.replace(&ptx(number));
+        assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
+    }
+}
+
+#[test]
+fn a_file_that_is_written_piece_by_piece_is_loaded_when_it_is_whole() {
+    use std::io::Write;
+    let place = Place::new();
+    let text = ptx(2);
+    let mut file = fs::File::create(place.file()).unwrap();
+    for line in text.split_inclusive('\n') {
+        file.write_all(line.as_bytes()).unwrap();
+    }
+    drop(file);
+    next(&place.events, |event| match event {
+        ReloadEvent::Swapped { version, .. } => (version.bytes == text.len()).then_some(()),
+        _ => None,
+    });
+    assert_eq!(place.stamp(), 2);
+}
+
+#[test]
+fn other_files_and_reads_are_no_edits() {
+    let place = Place::new();
+    fs::write(place.dir.path().join("other.ptx"), ptx(5)).unwrap();
+    fs::read(place.file()).unwrap();
+    fs::write(place.file(), ptx(1)).unwrap();
+    next(&place.events, |event| match event {
+        ReloadEvent::Unchanged { version } => (version.number == 1).then_some(()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(place.stamp(), 1);
+}
+
+#[test]
+fn a_broken_file_in_a_loop_keeps_the_version_serving() {
+    let place = Place::new();
+    for round in 0..20 {
+        place.replace(&ptx(99).replace("st.u32", &format!("frob{round}.u32")));
+        let log = next(&place.events, |event| match event {
+            ReloadEvent::LoadFailed { error } => {
+                Some(error.driver().expect("a driver error").detail().unwrap_or("").to_owned())
+            }
+            ReloadEvent::Swapped { version, .. } => panic!("{version}"),
+            _ => None,
+        });
+        assert!(log.contains(&format!("frob{round}")), "{log}");
+        assert_eq!(place.stamp(), 1);
+    }
+    place.replace(&ptx(2));
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+}
+
+#[test]
+fn a_kernel_that_does_not_fit_is_told() {
+    let place = Place::new();
+    place.stamp();
+    place.replace(&ptx(2).replace("u64 len)", "u64 len, .param .u32 more)"));
+    let kernel = next(&place.events, |event| match event {
+        ReloadEvent::Refused { kernel, .. } => Some(kernel),
+        _ => None,
+    });
+    assert_eq!((kernel.as_str(), place.stamp()), ("stamp", 1));
+}
+
+#[test]
+fn a_file_that_vanishes_keeps_its_version_and_may_come_back() {
+    let place = Place::new();
+    fs::remove_file(place.file()).unwrap();
+    let path = next(&place.events, |event| match event {
+        ReloadEvent::Unreadable { path, .. } => Some(path),
+        _ => None,
+    });
+    assert_eq!((path, place.stamp()), (place.file(), 1));
+    fs::write(place.file(), ptx(2)).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+}
+
+#[test]
+fn a_file_may_come_later_where_the_program_has_kernels() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("later.ptx");
+    let text: &'static str = ptx(7).leak();
+    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx: text }]).unwrap();
+    let hot = gpu.watch_ptx(&file).unwrap();
+    let events = hot.events();
+    assert_eq!(stamped(&gpu, &hot), 7);
+    fs::write(file, ptx(8)).unwrap();
+    assert_eq!((swapped(&events), stamped(&gpu, &hot)), (2, 8));
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str| bare().watch_ptx(dir.path().join(name)).unwrap_err();
+    for name in ["none.ptx", "no/folder.ptx"] {
+        let error = start(name);
+        assert!(matches!(error.root(), GpuError::Watch { .. }), "{error}");
+        assert!(error.to_string().starts_with("cannot watch "), "{error}");
+    }
+    fs::write(dir.path().join("broken.ptx"), "nonsense").unwrap();
+    let error = start("broken.ptx");
+    assert!(error.to_string().starts_with("loading the first version: "), "{error}");
+    let error = bare().watch_kernels(dir.path()).unwrap_err();
+    let GpuError::KernelCrate(inner) = error.root() else { panic!("{error}") };
+    assert!(inner.to_string().contains("it has no Cargo.toml"), "{inner}");
+}
+
+#[test]
+fn a_callback_gets_what_a_receiver_gets_and_its_panic_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, gpu) = (dir.path().join("k.ptx"), bare());
+    fs::write(&file, ptx(1)).unwrap();
+    let (sender, told) = channel();
+    let panics = |_: &ReloadEvent| panic!("a callback of a test");
+    let tells = move |event: &ReloadEvent| drop(sender.send(event.clone()));
+    let hot = Watch::ptx(&file).on_event(panics).on_event(tells).start(&gpu).unwrap();
+    for number in 2..4 {
+        fs::write(&file, ptx(number)).unwrap();
+        assert_eq!((swapped(&told), stamped(&gpu, &hot)), (number.into(), number));
+    }
+}
