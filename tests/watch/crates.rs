@@ -87,6 +87,19 @@ fn an_edit_is_built_and_swapped_and_a_wrong_one_shows_rustcs_words() {
     fs::write(dir.join("src/number/mod.rs"), number("5")).unwrap();
     assert_eq!((swapped(&events), stamped(&gpu, &hot)), (4, 5));
 
+    // Another folder of the same name, as a checkout leaves it.
+    fs::rename(dir.join("src"), dir.join("before")).unwrap();
+    fs::create_dir_all(dir.join("src/number")).unwrap();
+    fs::copy(dir.join("before/lib.rs"), dir.join("src/lib.rs")).unwrap();
+    fs::write(dir.join("src/number/mod.rs"), number("6")).unwrap();
+    next(&events, |event| match event {
+        ReloadEvent::Swapped { version, .. } => (version.number == 5).then_some(()),
+        _ => None,
+    });
+    assert_eq!(stamped(&gpu, &hot), 6);
+    fs::write(dir.join("src/number/mod.rs"), number("7")).unwrap();
+    assert_eq!((swapped(&events), stamped(&gpu, &hot)), (6, 7));
+
     let shorter = ROOT.replace(", len: usize", "").replace("index < len", "index < 1");
     fs::write(dir.join("src/lib.rs"), shorter).unwrap();
     let (kernel, error) = next(&events, |event| match event {
@@ -95,6 +108,6 @@ fn an_edit_is_built_and_swapped_and_a_wrong_one_shows_rustcs_words() {
         _ => None,
     });
     assert!(matches!(error.root(), GpuError::WrongParameters { .. }), "{error}");
-    assert_eq!((kernel.as_str(), stamped(&gpu, &hot)), ("stamp", 5));
-    assert_eq!(hot.versions().len(), 4);
+    assert_eq!((kernel.as_str(), stamped(&gpu, &hot)), ("stamp", 7));
+    assert_eq!(hot.versions().len(), 6);
 }
