@@ -8,6 +8,7 @@ use cust::sys;
 use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
+use crate::graph::capture;
 use crate::memory::{ContextPool, StagingCache, Usage};
 use crate::panic::Panics;
 
@@ -102,6 +103,7 @@ impl Context {
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
+        capture::check(operation)?;
         if in_host_func() {
             return Err(GpuError::InHostFunc { operation });
         }

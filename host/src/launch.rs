@@ -4,12 +4,15 @@ mod groups;
 
 use std::ptr;
 
+use cuda_driver::LaunchAttribute;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
+use smallvec::SmallVec;
 
 use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::gpu::Gpu;
+use crate::graph::capture;
 use crate::module::Function;
 use crate::stream::{AsStream, Stream, StreamInner, home_of};
 
@@ -22,16 +25,13 @@ impl Launch for Stream {
         config: LaunchConfig,
         args: &Args,
     ) -> GpuResult<()> {
-        let config = kernel
-            .contract
-            .apply(config)
-            .map_err(|broken| GpuError::Contract { kernel: kernel.name, broken })?;
-        if config.is_empty() {
-            return Ok(());
+        if let Some(graph) = capture::current() {
+            return graph.launch_from(self, kernel, config, args);
         }
-        check_dims(kernel.name, &config, self.inner().context().info())?;
+        let homes = homes(self, kernel, args)?;
+        let Some(prepared) = prepare(self, kernel, config, args)? else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { queue(self, kernel, config, args) }
+        unsafe { queue(self, kernel, &homes, &prepared, args) }
             .with_gpu_context(|| format!("launching `{}`", kernel.name))
     }
 }
@@ -50,24 +50,62 @@ impl Launch for Gpu {
     }
 }
 
-/// Queues the kernel in the order of its arguments' homes.
-///
-/// # Safety
-/// As [`Launch::launch`]; the grid is not empty.
-unsafe fn queue(
+/// A launch that kernel and device allow.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) function: Function,
+    pub(crate) config: LaunchConfig,
+    pub(crate) attributes: Vec<LaunchAttribute>,
+}
+
+/// Checks a launch, and finds what the driver needs for it; `None` for a grid without blocks.
+pub(crate) fn prepare(
     stream: &Stream,
     kernel: &'static Kernel,
     config: LaunchConfig,
     args: &Args,
-) -> GpuResult<()> {
-    let homes = homes(stream, kernel, args)?;
+) -> GpuResult<Option<Prepared>> {
+    let config = kernel
+        .contract
+        .apply(config)
+        .map_err(|broken| GpuError::Contract { kernel: kernel.name, broken })?;
+    if config.is_empty() {
+        return Ok(None);
+    }
+    check_dims(kernel.name, &config, stream.inner().context().info())?;
+    prepare_function(stream, kernel, config, args)
+        .with_gpu_context(|| format!("launching `{}`", kernel.name))
+        .map(Some)
+}
+
+fn prepare_function(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: LaunchConfig,
+    args: &Args,
+) -> GpuResult<Prepared> {
     let function = stream.module().function(kernel)?;
     check_args(kernel, args)?;
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
     allow_shared(stream, &config, function)?;
     let attributes = groups::attributes(stream, kernel, &config, function)?;
+    Ok(Prepared { function, config, attributes })
+}
+
+/// Queues the kernel in the order of its arguments' homes.
+///
+/// # Safety
+/// As [`Launch::launch`].
+unsafe fn queue(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    homes: &[&StreamInner],
+    prepared: &Prepared,
+    args: &Args,
+) -> GpuResult<()> {
+    let &Prepared { function, config, ref attributes } = prepared;
     stream.inner().launches(kernel.name, &config);
-    stream.inner().ordered(&homes, || match attributes.as_slice() {
+    stream.inner().ordered(homes, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
         [] => unsafe { start(stream.inner(), function, config, args) },
         // SAFETY: the caller's promise.
@@ -86,27 +124,34 @@ unsafe fn start(
     args: &Args,
 ) -> GpuResult<()> {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
-    let mut values = args.pointers();
-    let (values, extra) = (values.as_mut_ptr(), ptr::null_mut());
-    stream.context().call("cuLaunchKernel", || {
-        let (f, s) = (function.handle, stream.handle());
-        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
-        // (the caller's promise), and the driver copies them before it returns.
-        unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }
+    args.with_pointers(|values| {
+        let (values, extra) = (values.as_mut_ptr(), ptr::null_mut());
+        stream.context().call("cuLaunchKernel", || {
+            let (f, s) = (function.handle, stream.handle());
+            // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+            // (the caller's promise), and the driver copies them before it returns.
+            unsafe {
+                sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra)
+            }
+        })
     })
 }
 
+/// The arguments' memory is of this device, and in the order of streams that are known.
+pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+    homes(stream, kernel, args).map(drop)
+}
+
+/// The streams that order arguments; of few, without an allocation.
+type Homes<'a> = SmallVec<[&'a StreamInner; 4]>;
+
 /// The streams that order the arguments.
-fn homes<'a>(
-    stream: &Stream,
-    kernel: &'static Kernel,
-    args: &'a Args,
-) -> GpuResult<Vec<&'a StreamInner>> {
+fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
     let find = |home| {
         let home = home_of(home).ok_or(GpuError::ForeignStream { kernel: kernel.name })?;
         home.check_device(stream.inner().context(), "an argument").map(|()| home)
     };
-    args.homes().iter().map(find).collect()
+    args.homes().map(find).collect()
 }
 
 /// Blocks and threads against the device's limits.

@@ -24,6 +24,7 @@ pub mod device;
 pub mod error;
 pub mod event;
 mod gpu;
+pub mod graph;
 pub mod kernels;
 pub mod launch;
 pub mod memory;
@@ -52,6 +53,7 @@ pub use device::{DeviceInfo, backend, devices};
 pub use error::{GpuContext, GpuError, GpuResult};
 pub use event::Event;
 pub use gpu::Gpu;
+pub use graph::{Graph, GraphBuilder};
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
     HostSliceMut, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,

@@ -96,7 +96,7 @@ pub struct ContextParams {
 
 /// One attribute of a launch, `CUlaunchAttribute`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct LaunchAttribute {
     /// Which attribute.
     pub id: c_uint,

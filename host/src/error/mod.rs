@@ -13,6 +13,7 @@ use cuda_std::launch::ContractError;
 use cust::error::CudaError;
 use thiserror::Error as ThisError;
 
+use crate::graph::GraphError;
 use crate::panic::KernelPanic;
 
 pub(crate) use codes::is_sticky;
@@ -249,6 +250,10 @@ pub enum GpuError {
     )]
     Forked,
 
+    /// Something is wrong with a graph.
+    #[error(transparent)]
+    Graph(Box<GraphError>),
+
     /// The device cannot do this.
     #[error("this device does not support {what}")]
     Unsupported {
@@ -480,6 +485,12 @@ impl Error for DriverError {
 impl From<DriverError> for GpuError {
     fn from(error: DriverError) -> Self {
         Self::Driver(Box::new(error))
+    }
+}
+
+impl From<GraphError> for GpuError {
+    fn from(error: GraphError) -> Self {
+        Self::Graph(Box::new(error))
     }
 }
 

@@ -6,6 +6,7 @@ use cuda_driver::pageable_on_purpose;
 use cust::sys;
 
 use crate::error::{GpuError, GpuResult};
+use crate::graph::{Bytes, capture};
 use crate::stream::StreamInner;
 
 /// Copies `source` to `address`.
@@ -80,6 +81,9 @@ pub(super) unsafe fn clear(home: &StreamInner, address: u64, bytes: usize) -> Gp
     if bytes == 0 {
         return Ok(());
     }
+    if let Some(graph) = capture::current() {
+        return graph.clear_from(Bytes { home: Some(home), address, len: bytes });
+    }
     home.context().call("cuMemsetD8Async", || {
         // SAFETY: the caller's promise.
         unsafe { sys::cuMemsetD8Async(address, 0, bytes, home.handle()) }
@@ -101,6 +105,10 @@ pub(super) unsafe fn copy(
     source_home.check_device(home.context(), "the source of the copy")?;
     if bytes == 0 {
         return Ok(());
+    }
+    if let Some(graph) = capture::current() {
+        let from = Bytes { home: Some(source_home), address: source, len: bytes };
+        return graph.copy_from(from, Bytes { home: Some(home), address, len: bytes });
     }
     home.ordered(&[source_home], || {
         home.context().call("cuMemcpyDtoDAsync", || {

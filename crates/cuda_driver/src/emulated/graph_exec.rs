@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use super::current::Context;
 use super::graph::{self, Graph};
+use super::graph_lanes::{Lanes, Task};
 use super::operation::Operation;
-use super::queue::Work;
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
 use super::{graph_memory, invalid, lacking, lock};
@@ -29,6 +29,7 @@ const NODE_PRIORITY: u64 = 8;
 pub(super) struct Ready {
     flags: u64,
     plan: Mutex<Plan>,
+    lanes: Mutex<Lanes>,
 }
 
 /// The nodes in an order in which they can be done, and the edges by places in it.
@@ -79,14 +80,29 @@ impl Plan {
         children.into_iter().find_map(|child| child.step(node))
     }
 
-    /// All operations of enabled nodes, those of graphs that are nodes in their place.
-    fn operations(&self, out: &mut Vec<Operation>) {
-        for step in self.steps.iter().filter(|step| step.enabled) {
-            match &step.child {
-                Some(child) => child.operations(out),
-                None => out.push(step.operation.clone()),
-            }
+    /// All tasks, those of graphs that are nodes in their place; the first ones come after `behind`.
+    /// Returns the last ones, after which comes what comes after all.
+    fn tasks(&self, behind: &[usize], out: &mut Vec<Task>) -> Vec<usize> {
+        let mut before = vec![Vec::new(); self.steps.len()];
+        let mut is_last = vec![true; self.steps.len()];
+        for &(from, to) in &self.edges {
+            before[to].push(from);
+            is_last[from] = false;
         }
+        let mut ends: Vec<Vec<usize>> = Vec::new();
+        for (step, before) in self.steps.iter().zip(before) {
+            let mut after: Vec<usize> =
+                before.iter().flat_map(|&from| ends[from].iter().copied()).collect();
+            after.sort_unstable();
+            after.dedup();
+            if after.is_empty() {
+                after.extend(behind);
+            }
+            ends.push(step.tasks(after, out));
+        }
+        let last = ends.into_iter().zip(is_last).filter(|(_, is_last)| *is_last);
+        let last: Vec<usize> = last.flat_map(|(ends, _)| ends).collect();
+        if last.is_empty() { behind.to_vec() } else { last }
     }
 
     /// Where another graph of the same shape differs from this one.
@@ -115,6 +131,18 @@ impl Plan {
     }
 }
 
+impl Step {
+    /// The same of one step. One that is left out has only its place in the order.
+    fn tasks(&self, after: Vec<usize>, out: &mut Vec<Task>) -> Vec<usize> {
+        if let Some(child) = self.child.as_ref().filter(|_| self.enabled) {
+            return child.tasks(&after, out);
+        }
+        let operation = if self.enabled { self.operation.clone() } else { Operation::Empty };
+        out.push(Task { operation, after });
+        vec![out.len() - 1]
+    }
+}
+
 /// A graph made ready.
 fn ready(graph: CUobject, flags: u64) -> Answer<Ready> {
     let graph = graph::named(graph)?;
@@ -125,7 +153,7 @@ fn ready(graph: CUobject, flags: u64) -> Answer<Ready> {
     if flags & DEVICE_LAUNCH != 0 {
         return Err(lacking("the emulator's kernels do not launch graphs"));
     }
-    Ok(Ready { flags, plan: Mutex::new(Plan::new(&graph)?) })
+    Ok(Ready { flags, plan: Mutex::new(Plan::new(&graph)?), lanes: Mutex::default() })
 }
 
 pub(crate) fn cuGraphInstantiateWithFlags(
@@ -196,11 +224,12 @@ pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> Answer {
 }
 
 fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer {
-    let mut operations = Vec::new();
-    lock(&ready.plan).operations(&mut operations);
+    let mut lanes = lock(&ready.lanes);
+    let mut tasks = Vec::new();
+    lock(&ready.plan).tasks(&[], &mut tasks);
     let free_first = ready.flags & FREE_ON_LAUNCH != 0;
-    for operation in &operations {
-        match operation {
+    for task in &tasks {
+        match &task.operation {
             Operation::Alloc(memory) => memory.begin(free_first)?,
             Operation::Free(address) => {
                 graph_memory::at(*address).map_or(Ok(()), |memory| memory.end())?;
@@ -208,16 +237,9 @@ fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer
             _ => {}
         }
     }
-    for operation in operations {
-        operation.submit(context, stream.line())?;
-    }
-    // Keeps the graph's memory until all of it is done.
+    // The graph's memory is kept until all of it is done.
     let kept = lock(&ready.plan).clone();
-    let done = Work::new(move || {
-        drop(kept);
-        Ok(())
-    });
-    context.queue.submit(context, stream.line(), done).map(drop)
+    lanes.launch(context, stream, tasks, kept)
 }
 
 /// Puts another operation of the same kind into a step.

@@ -42,6 +42,7 @@ mod faults;
 mod geometry;
 mod gpu;
 mod graph;
+mod graph_lanes;
 mod graph_memory;
 pub(crate) mod injected;
 mod jit;

@@ -5,8 +5,10 @@ use super::{
     DeviceWriteVolume, KernelValue, RawSlice,
 };
 use crate::atomic::AtomicElement;
+use core::any::{TypeId, type_name};
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, align_of, size_of};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -14,17 +16,68 @@ use std::sync::Arc;
 /// Every value starts at a multiple of this; no parameter asks for more.
 type Unit = MaybeUninit<u128>;
 
+/// Most launches have no more values than this, and are made without an allocation.
+const FEW: usize = 12;
+/// The same for memory.
+const FEW_MEMORY: usize = 4;
+
+/// What a kernel does with memory that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It reads and writes.
+    Write,
+}
+
+/// Memory among the arguments of a launch.
+#[derive(Clone)]
+pub struct MemoryArg {
+    /// Which of the values is its address.
+    pub value: usize,
+    /// The address of the first byte; anything if there is none.
+    pub address: u64,
+    /// The number of bytes.
+    pub bytes: usize,
+    /// What the kernel does with it.
+    pub access: Access,
+    /// What orders its uses; see [`RawSlice::home`].
+    pub home: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for MemoryArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { value, address, bytes, access, .. } = self;
+        write!(f, "MemoryArg({access:?} {bytes} bytes at {address:#x}, value {value})")
+    }
+}
+
+/// The type of a value, where it is known.
+type TypeOf = fn() -> (TypeId, &'static str);
+
+fn type_of<T: 'static>() -> (TypeId, &'static str) {
+    (TypeId::of::<T>(), type_name::<T>())
+}
+
+/// Where a value lies, and what it is.
+#[derive(Clone, Copy)]
+struct Value {
+    unit: usize,
+    bytes: usize,
+    type_of: Option<TypeOf>,
+}
+
 /// The ordered values of a kernel's PTX parameters, and what must live until the kernel has run.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Args {
-    storage: Vec<Unit>,
-    /// For each value, the unit it starts at and its size.
-    values: Vec<(usize, usize)>,
-    homes: Vec<Arc<dyn Any + Send + Sync>>,
+    storage: SmallVec<[Unit; FEW]>,
+    values: SmallVec<[Value; FEW]>,
+    memory: SmallVec<[MemoryArg; FEW_MEMORY]>,
 }
 
 impl Args {
     /// No values yet.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -40,20 +93,75 @@ impl Args {
     }
 
     /// A pointer to each value, as `cuLaunchKernel` takes them. They hold while `self` is not
-    /// changed.
+    /// changed and stays in its place.
     pub fn pointers(&self) -> Vec<*mut c_void> {
-        let pointer = |&(unit, _): &(usize, usize)| self.storage[unit..].as_ptr() as *mut c_void;
-        self.values.iter().map(pointer).collect()
+        self.values.iter().map(|value| self.pointer(value)).collect()
+    }
+
+    /// Calls `use_them` with a pointer to each value; without an allocation where they are few.
+    pub fn with_pointers<R>(&self, use_them: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+        let pointers = self.values.iter().map(|value| self.pointer(value));
+        use_them(&mut pointers.collect::<SmallVec<[*mut c_void; FEW]>>())
+    }
+
+    fn pointer(&self, value: &Value) -> *mut c_void {
+        self.storage[value.unit..].as_ptr() as *mut c_void
     }
 
     /// The size of each value.
     pub fn sizes_bytes(&self) -> impl Iterator<Item = usize> {
-        self.values.iter().map(|&(_, bytes)| bytes)
+        self.values.iter().map(|value| value.bytes)
+    }
+
+    /// The memory among the arguments, in their order.
+    pub fn memory(&self) -> &[MemoryArg] {
+        &self.memory
     }
 
     /// What orders the uses of the memory among the arguments, in the order of the arguments.
-    pub fn homes(&self) -> &[Arc<dyn Any + Send + Sync>] {
-        &self.homes
+    pub fn homes(&self) -> impl Iterator<Item = &Arc<dyn Any + Send + Sync>> {
+        self.memory.iter().filter_map(|memory| memory.home.as_ref())
+    }
+
+    /// The address at `value`, a pointer's; `None` if no value of that size is there.
+    pub fn address(&self, value: usize) -> Option<u64> {
+        let place = self.values.get(value).filter(|place| place.bytes == size_of::<u64>())?;
+        // SAFETY: the value has as many bytes, which `push_plain` wrote, at an alignment of 16.
+        Some(unsafe { self.pointer(place).cast::<u64>().read() })
+    }
+
+    /// The type of a value that was pushed by copy, and its name; `None` for addresses and lengths
+    /// of memory, and where the type is not known.
+    pub fn type_of(&self, value: usize) -> Option<(TypeId, &'static str)> {
+        self.values.get(value)?.type_of.map(|type_of| type_of())
+    }
+
+    /// Puts another value into the place of one that was pushed by copy. `false`, and nothing is
+    /// changed, if that one has another type.
+    pub fn replace_value<T: KernelValue>(&mut self, value: usize, new: T) -> bool {
+        if self.type_of(value).is_none_or(|(found, _)| found != TypeId::of::<T>()) {
+            return false;
+        }
+        let unit = self.values[value].unit;
+        // SAFETY: a value of this type was written there, so there is room for another one.
+        unsafe { self.storage[unit..].as_mut_ptr().cast::<T>().write(new) };
+        true
+    }
+
+    /// Moves an address to other memory of the same content and size: a launch's own, or one that
+    /// was pushed as a pointer.
+    ///
+    /// # Safety
+    /// What the kernel's launch asks of the address at `value` holds for `address` too.
+    pub unsafe fn replace_address(&mut self, value: usize, address: u64) {
+        if self.address(value).is_some() {
+            let unit = self.values[value].unit;
+            // SAFETY: an address was written there, so there is room for another one.
+            unsafe { self.storage[unit..].as_mut_ptr().cast::<u64>().write(address) };
+        }
+        for memory in self.memory.iter_mut().filter(|memory| memory.value == value) {
+            memory.address = address;
+        }
     }
 
     /// Appends a value by copy.
@@ -65,7 +173,7 @@ impl Args {
     /// holds does not matter to it; whoever reads the value must not look at the padding.
     pub fn push_copy<T: Copy + 'static>(&mut self, value: T) {
         // SAFETY: a `Copy` type is plain data.
-        unsafe { self.push_plain(&value) };
+        unsafe { self.push(&value, Some(type_of::<T>)) };
     }
 
     /// Appends a value by copy, where the compiler cannot see that its type is plain data.
@@ -74,6 +182,13 @@ impl Args {
     /// A copy of `value`'s bytes is a value too, for as long as the kernel can run.
     #[doc(hidden)]
     pub unsafe fn push_plain<T>(&mut self, value: &T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.push(value, None) };
+    }
+
+    /// # Safety
+    /// As for [`push_plain`](Self::push_plain).
+    unsafe fn push<T>(&mut self, value: &T, type_of: Option<TypeOf>) {
         const {
             assert!(size_of::<T>() > 0, "a type without a size is not a kernel parameter");
             assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes");
@@ -84,71 +199,75 @@ impl Args {
         let place = self.storage[unit..].as_mut_ptr().cast::<T>();
         // SAFETY: the new units hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
         unsafe { core::ptr::copy_nonoverlapping(value, place, 1) };
-        self.values.push((unit, size_of::<T>()));
+        self.values.push(Value { unit, bytes: size_of::<T>(), type_of });
     }
 
     /// Appends an address.
     pub fn push_pointer<T>(&mut self, pointer: DevicePtr<T>) {
-        self.push_value(pointer.address());
+        self.push_number(pointer.address());
     }
 
     /// Appends pointer and length of memory that the kernel reads.
     pub fn push_read<T>(&mut self, memory: &impl DeviceRead<T>) {
-        self.push_slice::<T>(memory.raw());
+        self.push_slice::<T>(memory.raw(), Access::Read);
     }
 
     /// Appends the pointer to one value that the kernel reads.
     pub fn push_read_one<T>(&mut self, memory: &impl DeviceReadOne<T>) {
-        self.push_address::<T>(memory.raw_one());
+        self.push_address::<T>(memory.raw_one(), Access::Read);
     }
 
     /// Appends pointer and length of memory that the kernel writes.
     pub fn push_write<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
-        self.push_slice::<T>(memory.raw_mut());
+        self.push_slice::<T>(memory.raw_mut(), Access::Write);
     }
 
     /// Appends pointer and length of memory that the kernel changes atomically.
     pub fn push_atomic<T: AtomicElement>(&mut self, memory: &mut impl DeviceWrite<T>) {
-        self.push_slice::<T>(memory.raw_mut());
+        self.push_slice::<T>(memory.raw_mut(), Access::Write);
     }
 
     /// Appends pointer, width and height of a grid that the kernel writes.
     pub fn push_write_grid<T>(&mut self, memory: &mut impl DeviceWriteGrid<T>) {
         let (raw, width, height) = memory.raw_grid();
-        self.push_address::<T>(raw);
-        self.push_value(width);
-        self.push_value(height);
+        self.push_address::<T>(raw, Access::Write);
+        [width, height].into_iter().for_each(|length| self.push_number(length));
     }
 
     /// Appends pointer, width, height and pitch of rows that the kernel writes.
     pub fn push_write_pitched<T>(&mut self, memory: &mut impl DeviceWritePitched<T>) {
         let (raw, width, height, pitch) = memory.raw_pitched();
-        self.push_address::<T>(raw);
-        self.push_value(width);
-        self.push_value(height);
-        self.push_value(pitch);
+        self.push_address::<T>(raw, Access::Write);
+        [width, height, pitch].into_iter().for_each(|length| self.push_number(length));
     }
 
     /// Appends pointer, width, height and depth of a volume that the kernel writes.
     pub fn push_write_volume<T>(&mut self, memory: &mut impl DeviceWriteVolume<T>) {
         let (raw, width, height, depth) = memory.raw_volume();
-        self.push_address::<T>(raw);
-        self.push_value(width);
-        self.push_value(height);
-        self.push_value(depth);
+        self.push_address::<T>(raw, Access::Write);
+        [width, height, depth].into_iter().for_each(|length| self.push_number(length));
     }
 
-    fn push_slice<T>(&mut self, raw: RawSlice) {
+    fn push_slice<T>(&mut self, raw: RawSlice, access: Access) {
         let len = raw.len;
-        self.push_address::<T>(raw);
-        self.push_value(len);
+        self.push_address::<T>(raw, access);
+        self.push_number(len);
     }
 
     /// A Rust slice is never null, so an empty one gets the smallest aligned address.
-    fn push_address<T>(&mut self, raw: RawSlice) {
-        let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
-        self.push_value(address);
-        self.homes.extend(raw.home);
+    fn push_address<T>(&mut self, raw: RawSlice, access: Access) {
+        let RawSlice { address, len, home } = raw;
+        let address = if len == 0 { align_of::<T>() as u64 } else { address };
+        let value = self.values.len();
+        self.push_number(address);
+        let bytes = len.saturating_mul(size_of::<T>());
+        self.memory.push(MemoryArg { value, address, bytes, access, home });
+    }
+
+    /// An address or a length: nobody's parameter.
+    fn push_number<T: Copy>(&mut self, number: T) {
+        // SAFETY: an integer is plain data.
+        unsafe { self.push(&number, None) };
     }
 }
 
@@ -183,9 +302,37 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_replaced_by_one_of_its_type_alone() {
+        let mut args = Args::new();
+        args.push_value(1.5f32);
+        args.push_pointer(DevicePtr::<f32>::from_raw(6));
+        assert!(!args.replace_value(0, 2u32) && !args.replace_value(1, 2u64));
+        assert!(!args.replace_value(2, 2.5f32) && args.replace_value(0, 2.5f32));
+        // SAFETY: nobody follows the address.
+        unsafe { args.replace_address(1, 512) };
+        assert_eq!((args.address(0), args.address(1), args.address(2)), (None, Some(512), None));
+        // SAFETY: the first value is an `f32`.
+        args.with_pointers(|pointers| unsafe { assert_eq!(*pointers[0].cast::<f32>(), 2.5) });
+        assert_eq!(args.type_of(0).map(|(_, name)| name), Some("f32"));
+    }
+
+    #[test]
+    fn many_values_are_values_like_few() {
+        let mut args = Args::new();
+        (0..40u32).for_each(|value| args.push_value(value));
+        let copy = args.clone();
+        drop(args);
+        let read = |pointer: &*mut c_void| {
+            // SAFETY: each value is a `u32`.
+            unsafe { *pointer.cast::<u32>() }
+        };
+        assert!(copy.pointers().iter().map(read).eq(0..40));
+    }
+
+    #[test]
     fn no_values_have_no_pointers() {
         let args = Args::new();
-        assert!(args.is_empty() && args.pointers().is_empty() && args.homes().is_empty());
+        assert!(args.is_empty() && args.pointers().is_empty() && args.memory().is_empty());
         assert_eq!(format!("{args:?}"), "Args(0 values of [] bytes)");
     }
 }

@@ -52,7 +52,7 @@ mod grid;
 mod memory;
 
 pub use crate::contract::{Contract, ContractError, DynamicShared};
-pub use args::Args;
+pub use args::{Access, Args, MemoryArg};
 pub use config::{
     LaunchConfig, Linear, OneDimensional, Planar, Spatial, ThreeDimensional, TwoDimensional,
 };

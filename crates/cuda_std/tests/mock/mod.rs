@@ -103,7 +103,7 @@ impl Launch for Recorder {
             name: kernel.name,
             config,
             values: pointers.iter().zip(&expected).map(bytes).collect(),
-            homes: args.homes().iter().map(|home| *home.downcast_ref().unwrap()).collect(),
+            homes: args.homes().map(|home| *home.downcast_ref().unwrap()).collect(),
         });
         Ok(())
     }

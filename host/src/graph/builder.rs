@@ -1,0 +1,334 @@
+//! Making a graph, node by node or by a capture.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use cuda_std::launch::{
+    Access, Args, DeviceRead, DeviceWrite, Kernel, Launch, LaunchConfig, RawSlice,
+};
+
+use super::buffers::GraphBuffers;
+use super::capture;
+use super::error::GraphError;
+use super::host::HostCall;
+use super::order::Range;
+use super::replay::Graph;
+use super::work::{CopyWork, KernelWork, Use, Work, uses};
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::launch::{check_homes, prepare};
+use crate::stream::{AsStream, Stream, StreamInner, home_of};
+
+/// A graph in the making.
+///
+/// Whatever launches kernels on a stream launches them on this: then each launch is a node. A name,
+/// and what is not a launch, comes from [`node`](Self::node). Nothing runs before the graph is
+/// built and launched.
+#[derive(Clone, Debug)]
+pub struct GraphBuilder {
+    stream: Stream,
+    recording: Arc<Recording>,
+}
+
+/// What was recorded until now.
+#[derive(Debug)]
+struct Recording {
+    id: u64,
+    /// `None` once the graph is built.
+    nodes: Mutex<Option<Vec<Recorded>>>,
+}
+
+/// A node that was given something to do.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) place: Arc<Place>,
+    pub(super) work: Work,
+    pub(super) uses: Vec<Use>,
+}
+
+/// A node's name, and which of the graph's nodes it is.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) graph: u64,
+    pub(super) name: String,
+    /// Its number, from when it has something to do.
+    pub(super) index: OnceLock<usize>,
+    /// What it was told to come after.
+    pub(super) after: Mutex<Vec<Arc<Place>>>,
+}
+
+/// A node of a graph: a place for one launch, copy, fill or function of the host; later a name for
+/// it, to change its parameters by. A clone is the same node.
+#[derive(Clone, Debug)]
+pub struct GraphNode {
+    builder: GraphBuilder,
+    place: Arc<Place>,
+}
+
+impl GraphBuilder {
+    /// A graph without nodes, for the device of `on` and with its kernels.
+    #[must_use]
+    pub fn new(on: &impl AsStream) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let nodes = Mutex::new(Some(Vec::new()));
+        Self { stream: on.as_stream().clone(), recording: Arc::new(Recording { id, nodes }) }
+    }
+
+    /// A node of that name, to be given something to do. Nodes that share memory run in the order in
+    /// which they were given it.
+    #[must_use]
+    pub fn node(&self, name: impl Into<String>) -> GraphNode {
+        let (index, after) = (OnceLock::new(), Mutex::default());
+        let place = Place { graph: self.recording.id, name: name.into(), index, after };
+        GraphNode { builder: self.clone(), place: Arc::new(place) }
+    }
+
+    /// Makes a node of each launch, copy on the device and fill that this thread asks for in `work`,
+    /// on whatever stream.
+    ///
+    /// # Errors
+    /// Those of `work`, to which anything that waits, allocates, or copies from or to the host answers
+    /// with [`NotCapturable`](GraphError::NotCapturable).
+    pub fn capture<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<R> {
+        capture::check("a capture within a capture")?;
+        capture::capture(self, work)
+    }
+
+    /// The graph of all nodes, ready to be launched, which has `buffers` from now on: at least all
+    /// memory that the nodes use.
+    ///
+    /// # Errors
+    /// A [`GraphError`] that says what is wrong with a node, or the driver's refusal of one.
+    pub fn build<B: GraphBuffers>(self, buffers: B) -> GpuResult<Graph<B>> {
+        let nodes = self.recording.lock().take();
+        let built = || GraphError::Built { node: "the graph".to_owned() };
+        Graph::new(&self.stream, self.recording.id, nodes.ok_or_else(built)?, buffers)
+    }
+
+    /// A launch by the way of one of the crate's own streams.
+    pub(crate) fn launch_from(
+        &self,
+        stream: &Stream,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        self.node(kernel.name).record_launch(stream, kernel, config, args)
+    }
+
+    /// A fill of memory with zeros.
+    pub(crate) fn clear_from(&self, to: Bytes) -> GpuResult<()> {
+        self.node("clear").record_clear(to)
+    }
+
+    /// A copy on the device.
+    pub(crate) fn copy_from(&self, from: Bytes, to: Bytes) -> GpuResult<()> {
+        self.node("copy").record_copy(from, to)
+    }
+}
+
+/// Memory of a copy or a fill.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    pub(crate) home: Option<&'a StreamInner>,
+    pub(crate) address: u64,
+    pub(crate) len: usize,
+}
+
+impl<'a> Bytes<'a> {
+    fn of<T>(raw: &'a RawSlice) -> Self {
+        let home = raw.home.as_ref().and_then(home_of);
+        Self { home, address: raw.address, len: raw.len * size_of::<T>() }
+    }
+}
+
+impl GraphNode {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.place.name
+    }
+
+    /// Lets this node run after `other`, though they share no memory: for functions of the host, and for
+    /// what they do behind the graph's back. `other` may be given something to do later.
+    ///
+    /// # Errors
+    /// [`OtherGraph`](GraphError::OtherGraph) if `other` is not of the same graph,
+    /// [`Built`](GraphError::Built) if that is built already.
+    pub fn after(&self, other: &GraphNode) -> GpuResult<()> {
+        if other.place.graph != self.place.graph {
+            return Err(GraphError::OtherGraph { node: other.name().to_owned() }.into());
+        }
+        if self.builder.recording.lock().is_none() {
+            return Err(self.built());
+        }
+        lock(&self.place.after).push(other.place.clone());
+        Ok(())
+    }
+
+    /// Copies `from` to `to`, both on the device or unified.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](GpuError::SizeMismatch), [`WrongDevice`](GpuError::WrongDevice), or a node
+    /// that does something already.
+    pub fn copy<T>(
+        &self,
+        from: &impl DeviceRead<T>,
+        to: &mut impl DeviceWrite<T>,
+    ) -> GpuResult<()> {
+        let (from, to) = (from.raw(), to.raw_mut());
+        if from.len != to.len {
+            let (operation, expected, found) = ("copying in a graph", to.len, from.len);
+            return Err(GpuError::SizeMismatch { operation, expected, found });
+        }
+        self.record_copy(Bytes::of::<T>(&from), Bytes::of::<T>(&to))
+    }
+
+    /// Fills `to` with zeros.
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    pub fn clear<T: bytemuck::Zeroable>(&self, to: &mut impl DeviceWrite<T>) -> GpuResult<()> {
+        self.record_clear(Bytes::of::<T>(&to.raw_mut()))
+    }
+
+    /// Calls `function` on a thread of the driver, in each replay. It shares no memory with other
+    /// nodes, so [`after`](Self::after) alone orders it; it must not call the driver, which would
+    /// answer with an error, nor wait for the graph.
+    ///
+    /// A panic is caught; the other nodes run, and [`Graph::wait`] or the next launch tells of it.
+    ///
+    /// # Errors
+    /// A node that does something already.
+    pub fn host(&self, function: impl FnMut() + Send + 'static) -> GpuResult<()> {
+        self.record(Work::Host(HostCall::new(function)), Vec::new())
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(super) fn of(stream: &Stream, recorded: &Arc<Place>) -> Self {
+        let builder = GraphBuilder {
+            stream: stream.clone(),
+            recording: Arc::new(Recording { id: recorded.graph, nodes: Mutex::new(None) }),
+        };
+        Self { builder, place: recorded.clone() }
+    }
+
+    fn record_launch(
+        &self,
+        stream: &Stream,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        let context = self.builder.stream.inner().context();
+        stream.inner().check_device(context, "a launch")?;
+        let prepared = capture::outside(|| {
+            check_homes(stream, kernel, args)?;
+            prepare(stream, kernel, config, args)
+        });
+        let what = || format!("launching `{}` in node `{}`", kernel.name, self.name());
+        let Some(prepared) = prepared.with_gpu_context(what)? else {
+            return self.record(Work::Nothing, Vec::new());
+        };
+        let work = KernelWork::new(kernel, prepared, args, stream.module());
+        self.record(Work::Kernel(Box::new(work)), uses(kernel, args))
+    }
+
+    fn record_clear(&self, to: Bytes) -> GpuResult<()> {
+        let to = self.use_of(to, Access::Write, ("destination", 1))?;
+        match to.range.bytes() {
+            0 => self.record(Work::Nothing, Vec::new()),
+            _ => self.record(Work::Clear(to.range), vec![to]),
+        }
+    }
+
+    fn record_copy(&self, from: Bytes, to: Bytes) -> GpuResult<()> {
+        let from = self.use_of(from, Access::Read, ("source", 0))?;
+        let to = self.use_of(to, Access::Write, ("destination", 1))?;
+        let copy = CopyWork { from: from.range.start, to: to.range };
+        match to.range.bytes() {
+            0 => self.record(Work::Nothing, Vec::new()),
+            _ => self.record(Work::Copy(copy), vec![from, to]),
+        }
+    }
+
+    fn use_of(
+        &self,
+        bytes: Bytes,
+        access: Access,
+        (argument, value): (&'static str, usize),
+    ) -> GpuResult<Use> {
+        if let Some(home) = bytes.home {
+            home.check_device(self.builder.stream.inner().context(), argument)?;
+        }
+        let range = Range::new(bytes.address, bytes.len);
+        Ok(Use { range, access, argument, value, is_pointer: false })
+    }
+
+    fn record(&self, work: Work, uses: Vec<Use>) -> GpuResult<()> {
+        let mut nodes = self.builder.recording.lock();
+        let nodes = nodes.as_mut().ok_or_else(|| self.built())?;
+        if self.place.index.set(nodes.len()).is_err() {
+            return Err(GraphError::Taken { node: self.name().to_owned() }.into());
+        }
+        nodes.push(Recorded { place: self.place.clone(), work, uses });
+        Ok(())
+    }
+
+    fn built(&self) -> GpuError {
+        GraphError::Built { node: self.name().to_owned() }.into()
+    }
+}
+
+impl Launch for GraphNode {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        self.record_launch(&self.builder.stream, kernel, config, args)
+    }
+}
+
+impl Launch for GraphBuilder {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        self.launch_from(&self.stream, kernel, config, args)
+    }
+}
+
+impl Stream {
+    /// Makes a graph of what this thread launches in `work`, on this stream or any other, in place of
+    /// doing it: see [`GraphBuilder::capture`]. [`build`](GraphBuilder::build) makes it ready.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn capture(&self, work: impl FnOnce(&Stream) -> GpuResult<()>) -> GpuResult<GraphBuilder> {
+        let builder = GraphBuilder::new(self);
+        builder.capture(|| work(self))?;
+        Ok(builder)
+    }
+}
+
+impl Recording {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Recorded>>> {
+        lock(&self.nodes)
+    }
+}
+
+/// A panic while one of these locks is held leaves the list whole.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,40 @@
+//! Graphs as pictures, in Graphviz's language.
+
+use std::fmt::Write;
+
+use super::replay::Node;
+use super::work::Work;
+
+/// All nodes, and an arrow from each to those that come directly after it.
+pub(super) fn write(nodes: &[Node], before: &[Vec<usize>]) -> String {
+    let mut text = String::from("digraph {\n    node [shape=box];\n");
+    for (at, node) in nodes.iter().enumerate() {
+        let (name, what) = (escaped(&node.place.name), escaped(&describe(&node.work)));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "    n{at} [label=\"{name}\\n{what}\"];");
+    }
+    for (at, before) in before.iter().enumerate() {
+        for earlier in before {
+            let _ = writeln!(text, "    n{earlier} -> n{at};");
+        }
+    }
+    text + "}\n"
+}
+
+fn describe(work: &Work) -> String {
+    match work {
+        Work::Nothing => "nothing".to_owned(),
+        Work::Kernel(kernel) => {
+            let ((x, y, z), (a, b, c)) = (kernel.config.grid, kernel.config.block);
+            format!("{} of {x}×{y}×{z} blocks of {a}×{b}×{c}", kernel.kernel.name)
+        }
+        Work::Copy(copy) => format!("copies {} bytes", copy.to.bytes()),
+        Work::Clear(range) => format!("clears {} bytes", range.bytes()),
+        Work::Host(_) => "calls the host".to_owned(),
+    }
+}
+
+/// Text within quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

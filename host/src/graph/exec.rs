@@ -1,0 +1,177 @@
+//! The driver's graph: its nodes, the one that is ready to be launched, and changes of that.
+
+use std::ffi::{c_char, c_uint};
+use std::ptr;
+use std::sync::Arc;
+
+use cuda_driver::LaunchAttribute;
+use cust::sys;
+
+use super::work::{Work, clear_params, host_params};
+use crate::context::Context;
+use crate::error::{GpuContext, GpuResult};
+
+// cust's binding has an enum for the attribute, which newer ones are not part of.
+unsafe extern "C" {
+    fn cuGraphKernelNodeSetAttribute(
+        node: sys::CUgraphNode,
+        attribute: c_uint,
+        value: *const [u32; 16],
+    ) -> sys::CUresult;
+}
+
+/// A graph of the driver, and what was made ready of it.
+#[derive(Debug)]
+pub(super) struct Driver {
+    context: Arc<Context>,
+    graph: sys::CUgraph,
+    exec: sys::CUgraphExec,
+    /// Of each node, by its number.
+    nodes: Vec<sys::CUgraphNode>,
+}
+
+// SAFETY: the handles are used through the driver alone, which allows any thread as long as no two
+// use a graph at the same time; what changes or launches one takes `&mut self`.
+unsafe impl Send for Driver {}
+// SAFETY: as above; nothing is done through a shared reference.
+unsafe impl Sync for Driver {}
+
+impl Driver {
+    /// Makes the graph of `nodes`, in `sorted` order, each behind those in `before`.
+    pub(super) fn new(
+        context: &Arc<Context>,
+        nodes: &[(&str, &Work)],
+        before: &[Vec<usize>],
+        sorted: &[usize],
+    ) -> GpuResult<Self> {
+        let (graph, exec) = (ptr::null_mut(), ptr::null_mut());
+        let handles = vec![ptr::null_mut(); nodes.len()];
+        let mut driver = Self { context: context.clone(), graph, exec, nodes: handles };
+        // SAFETY: the place is writable; no flags are defined.
+        let create = || unsafe { sys::cuGraphCreate(&mut driver.graph, 0) };
+        context.call("cuGraphCreate", create)?;
+        for &at in sorted {
+            let (name, work) = nodes[at];
+            let what = || format!("adding node `{name}` to a graph");
+            driver.nodes[at] = driver.add(work, &before[at]).with_gpu_context(what)?;
+        }
+        driver.instantiate(nodes)?;
+        Ok(driver)
+    }
+
+    fn add(&self, work: &Work, before: &[usize]) -> GpuResult<sys::CUgraphNode> {
+        let before: Vec<_> = before.iter().map(|&at| self.nodes[at]).collect();
+        let (behind, count) = (before.as_ptr(), before.len());
+        let (graph, context) = (self.graph, self.context.raw());
+        let mut node = ptr::null_mut();
+        let new = &mut node;
+        let call =
+            |operation, add: &mut dyn FnMut() -> sys::CUresult| self.context.call(operation, add);
+        // The driver copies what it is given; `before` lives until it has.
+        match work {
+            Work::Nothing => call("cuGraphAddEmptyNode", &mut || {
+                // SAFETY: graph and nodes are this one's.
+                unsafe { sys::cuGraphAddEmptyNode(new, graph, behind, count) }
+            }),
+            Work::Kernel(kernel) => kernel.with_params(|params| {
+                call("cuGraphAddKernelNode", &mut || {
+                    // SAFETY: as above; the function is loaded, and the values are its parameters.
+                    unsafe { sys::cuGraphAddKernelNode(new, graph, behind, count, params) }
+                })
+            }),
+            Work::Copy(copy) => call("cuGraphAddMemcpyNode", &mut || {
+                let params = &copy.params();
+                // SAFETY: as above; the graph keeps the memory at both addresses.
+                unsafe { sys::cuGraphAddMemcpyNode(new, graph, behind, count, params, context) }
+            }),
+            Work::Clear(range) => call("cuGraphAddMemsetNode", &mut || {
+                let params = &clear_params(*range);
+                // SAFETY: as above; the graph keeps the memory.
+                unsafe { sys::cuGraphAddMemsetNode(new, graph, behind, count, params, context) }
+            }),
+            Work::Host(function) => call("cuGraphAddHostNode", &mut || {
+                let params = &host_params(function);
+                // SAFETY: as above; the graph keeps the function until no replay can call it.
+                unsafe { sys::cuGraphAddHostNode(new, graph, behind, count, params) }
+            }),
+        }?;
+        if let Work::Kernel(kernel) = work {
+            let mut set = kernel.attributes.iter();
+            set.try_for_each(|attribute| self.set_attribute(node, attribute))?;
+        }
+        Ok(node)
+    }
+
+    fn set_attribute(&self, node: sys::CUgraphNode, attribute: &LaunchAttribute) -> GpuResult<()> {
+        self.context.call("cuGraphKernelNodeSetAttribute", || {
+            // SAFETY: the node runs a kernel, and the value is of the union's size.
+            unsafe { cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) }
+        })
+    }
+
+    fn instantiate(&mut self, nodes: &[(&str, &Work)]) -> GpuResult<()> {
+        let mut log = [0 as c_char; 256];
+        let mut odd = ptr::null_mut();
+        let made = self.context.call("cuGraphInstantiate", || {
+            let (log, bytes) = (log.as_mut_ptr(), log.len());
+            // SAFETY: all places are writable, and the graph lives.
+            unsafe { sys::cuGraphInstantiate_v2(&mut self.exec, self.graph, &mut odd, log, bytes) }
+        });
+        let place = self.nodes.iter().position(|node| !odd.is_null() && *node == odd);
+        let log: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
+        made.with_gpu_context(|| {
+            let at = place.map_or(String::new(), |at| format!(" at node `{}`", nodes[at].0));
+            let log = String::from_utf8_lossy(&log);
+            let log = if log.is_empty() { String::new() } else { format!(" ({log})") };
+            format!("making a graph ready{at}{log}")
+        })
+    }
+
+    /// Gives a node the parameters that `work` has now, for the launches to come.
+    pub(super) fn update(&mut self, at: usize, work: &Work) -> GpuResult<()> {
+        let (exec, node, context) = (self.exec, self.nodes[at], self.context.raw());
+        match work {
+            // Neither has an address that could change.
+            Work::Nothing | Work::Host(_) => Ok(()),
+            Work::Kernel(kernel) => kernel.with_params(|params| {
+                self.context.call("cuGraphExecKernelNodeSetParams", || {
+                    // SAFETY: as for a new node; the node is of the graph that this was made from.
+                    unsafe { sys::cuGraphExecKernelNodeSetParams(exec, node, params) }
+                })
+            }),
+            Work::Copy(copy) => self.context.call("cuGraphExecMemcpyNodeSetParams", || {
+                let params = &copy.params();
+                // SAFETY: as above.
+                unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node, params, context) }
+            }),
+            Work::Clear(range) => self.context.call("cuGraphExecMemsetNodeSetParams", || {
+                let params = &clear_params(*range);
+                // SAFETY: as above.
+                unsafe { sys::cuGraphExecMemsetNodeSetParams(exec, node, params, context) }
+            }),
+        }
+    }
+
+    /// Queues all of it.
+    ///
+    /// # Safety
+    /// All that its nodes use lives until the stream has done them.
+    pub(super) unsafe fn launch(&mut self, stream: sys::CUstream) -> GpuResult<()> {
+        // SAFETY: the graph is ready, the stream lives, and the rest is the caller's promise.
+        self.context.call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
+    }
+}
+
+impl Drop for Driver {
+    /// The driver lets a launch that still runs finish.
+    fn drop(&mut self) {
+        if !self.exec.is_null() {
+            // SAFETY: it is this one's own, and is not used again.
+            self.context.release(|| unsafe { sys::cuGraphExecDestroy(self.exec) });
+        }
+        if !self.graph.is_null() {
+            // SAFETY: it is this one's own, and is not used again.
+            self.context.release(|| unsafe { sys::cuGraphDestroy(self.graph) });
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Functions of the host among the nodes.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A function that the driver calls in each replay. It stays at one address.
+pub(super) struct HostCall(Box<Call>);
+
+struct Call {
+    function: Mutex<Box<dyn FnMut() + Send>>,
+    /// What the first panic said that nobody was told of.
+    panic: Mutex<Option<String>>,
+}
+
+impl HostCall {
+    pub(super) fn new(function: impl FnMut() + Send + 'static) -> Self {
+        let function: Box<dyn FnMut() + Send> = Box::new(function);
+        Self(Box::new(Call { function: Mutex::new(function), panic: Mutex::default() }))
+    }
+
+    /// What the driver calls [`run`](Self::run) with. It is good as long as `self` lives.
+    pub(super) fn data(&self) -> *mut c_void {
+        (&raw const *self.0).cast_mut().cast()
+    }
+
+    /// The panic of an earlier call, once.
+    pub(super) fn take_panic(&self) -> Option<String> {
+        lock(&self.0.panic).take()
+    }
+
+    /// What the driver calls.
+    ///
+    /// # Safety
+    /// `data` comes from [`data`](Self::data) of a value that lives.
+    pub(super) unsafe extern "C" fn run(data: *mut c_void) {
+        // SAFETY: the caller's promise; the value is only shared.
+        let call = unsafe { &*data.cast::<Call>() };
+        let result = catch_unwind(AssertUnwindSafe(|| lock(&call.function)()));
+        if let Err(panic) = result {
+            lock(&call.panic).get_or_insert_with(|| message(&*panic));
+        }
+    }
+}
+
+impl fmt::Debug for HostCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostCall({:p})", self.data())
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a value that is not a text".to_owned())
+}
+
+/// A panic leaves what is behind these locks as whole as the function itself left it.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

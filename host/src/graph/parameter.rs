@@ -1,0 +1,193 @@
+//! New parameters for the nodes of a graph that is ready.
+
+use std::any::{TypeId, type_name};
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use cuda_std::launch::{Args, Kernel, KernelValue, Launch, LaunchConfig, ParamKind};
+
+use super::buffers::GraphBuffers;
+use super::builder::GraphNode;
+use super::error::GraphError;
+use super::replay::{Graph, Located};
+use super::work::{KernelWork, Work, uses};
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::launch::{Prepared, check_homes, prepare};
+use crate::stream::Stream;
+
+/// A value that a node's kernel takes by copy, to be set anew: see [`Graph::parameter`].
+pub struct Parameter<T> {
+    graph: u64,
+    node: usize,
+    value: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T> Clone for Parameter<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Parameter<T> {}
+
+impl<T> fmt::Debug for Parameter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parameter<{}>(node {}, value {})", type_name::<T>(), self.node, self.value)
+    }
+}
+
+impl<B: GraphBuffers> Graph<B> {
+    /// The parameter of that name of the kernel that `node` runs, as it stands in the kernel's source.
+    ///
+    /// # Errors
+    /// [`NoParameter`](GraphError::NoParameter), [`WrongType`](GraphError::WrongType) or
+    /// [`OtherGraph`](GraphError::OtherGraph).
+    pub fn parameter<T: KernelValue>(
+        &self,
+        node: &GraphNode,
+        name: &str,
+    ) -> GpuResult<Parameter<T>> {
+        let parts = self.parts();
+        let at = parts.index(node)?;
+        let value = find::<T>(&parts.nodes[at].work, node.name(), name)?;
+        Ok(Parameter { graph: parts.id, node: at, value, of: PhantomData })
+    }
+
+    /// Sets a parameter for the launches to come; those that are queued keep the value that they had.
+    ///
+    /// # Errors
+    /// [`OtherGraph`](GraphError::OtherGraph), or what the driver answers.
+    pub fn set<T: KernelValue>(&mut self, parameter: Parameter<T>, value: T) -> GpuResult<()> {
+        let parts = self.parts_mut();
+        let Parameter { graph, node: at, value: place, .. } = parameter;
+        if graph != parts.id {
+            return Err(GraphError::OtherGraph { node: format!("{parameter:?}") }.into());
+        }
+        if let Work::Kernel(kernel) = &mut parts.nodes[at].work {
+            kernel.args.replace_value(place, value);
+        }
+        let updated = parts.update(at);
+        updated.with_gpu_context(|| parts.what(at, "giving", "a parameter"))
+    }
+
+    /// Launches the kernel of `node` anew, on the node: with other values, another grid, or other parts
+    /// of the buffers that it used before. Nothing runs; the launches to come do it so.
+    ///
+    /// ```no_run
+    /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
+    /// # use ferrowarp::graph::{Graph, GraphNode};
+    /// # use kernels_gpu::grid::saxpy::saxpy;
+    /// # fn with(
+    /// #     mut graph: Graph<(DeviceBuffer<f32>, DeviceBuffer<f32>)>, node: GraphNode,
+    /// # ) -> GpuResult<()> {
+    /// graph.relaunch(&node, |node, (x, y)| {
+    ///     saxpy::launch(node, LaunchConfig::for_num_elems(x.len()), -1.0, x, y)
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`OtherKernel`](GraphError::OtherKernel), [`OtherMemory`](GraphError::OtherMemory),
+    /// [`EmptyGrid`](GraphError::EmptyGrid), those of `launch`, or what the driver answers.
+    pub fn relaunch(
+        &mut self,
+        node: &GraphNode,
+        launch: impl FnOnce(&Relaunch, &mut B) -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        let (parts, buffers) = self.parts_and_buffers();
+        let at = parts.index(node)?;
+        let name = node.name().to_owned();
+        let relaunch =
+            Relaunch { stream: parts.stream.clone(), name, launched: RefCell::default() };
+        launch(&relaunch, buffers)?;
+        self.refresh()?;
+        let Some(launched) = relaunch.launched.into_inner() else { return Ok(()) };
+        self.exchange(at, launched)
+    }
+
+    fn exchange(&mut self, at: usize, launched: Launched) -> GpuResult<()> {
+        let Launched { kernel, args, prepared } = launched;
+        let regions = self.regions().to_vec();
+        let parts = self.parts_mut();
+        let node = &mut parts.nodes[at];
+        let name = &node.place.name;
+        let Work::Kernel(work) = &mut node.work else { return Err(no_kernel(name, kernel)) };
+        if !std::ptr::eq(work.kernel, kernel) && work.kernel != kernel {
+            let (node, expected, found) = (name.clone(), work.kernel.name, kernel.name);
+            return Err(GraphError::OtherKernel { node, expected, found }.into());
+        }
+        let now = uses(kernel, &args).into_iter().map(|part| Located::new(part, name, &regions));
+        let now = now.collect::<Result<Vec<_>, _>>()?;
+        for own in &now {
+            if !node.ordered.iter().any(|known| known.holds(own)) {
+                let (node, argument) = (name.clone(), own.part.argument);
+                return Err(GraphError::OtherMemory { node, argument }.into());
+            }
+        }
+        let module = parts.stream.module();
+        node.uses = now;
+        **work = KernelWork::new(kernel, prepared, &args, module);
+        parts.note_launch(at);
+        parts.update(at).with_gpu_context(|| parts.what(at, "launching", "anew"))
+    }
+}
+
+/// What a node is launched on anew: see [`Graph::relaunch`].
+pub struct Relaunch {
+    stream: Stream,
+    name: String,
+    launched: RefCell<Option<Launched>>,
+}
+
+struct Launched {
+    kernel: &'static Kernel,
+    args: Args,
+    prepared: Prepared,
+}
+
+impl Launch for Relaunch {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        check_homes(&self.stream, kernel, args)?;
+        let prepared = prepare(&self.stream, kernel, config, args)?;
+        let empty = || GraphError::EmptyGrid { node: self.name.clone() };
+        let prepared = prepared.ok_or_else(empty)?;
+        let args = args.clone();
+        self.launched.replace(Some(Launched { kernel, args, prepared }));
+        Ok(())
+    }
+}
+
+fn no_kernel(node: &str, kernel: &'static Kernel) -> GpuError {
+    GraphError::OtherKernel { node: node.to_owned(), expected: "no kernel", found: kernel.name }
+        .into()
+}
+
+/// Which value of the node's kernel has that name, and the type `T`.
+fn find<T: KernelValue>(work: &Work, node: &str, name: &str) -> Result<usize, GraphError> {
+    let (node, parameter) = (node.to_owned(), name.to_owned());
+    let Work::Kernel(kernel) = work else {
+        return Err(GraphError::NoParameter { node, parameter, known: Vec::new() });
+    };
+    let params = kernel.kernel.params.iter().enumerate();
+    let mut values = params.filter(|(_, param)| param.kind == ParamKind::Value);
+    let Some((value, _)) = values.clone().find(|(_, param)| param.name == name) else {
+        let known = values.by_ref().map(|(_, param)| param.name.to_owned()).collect();
+        return Err(GraphError::NoParameter { node, parameter, known });
+    };
+    let (found, expected) = kernel.args.type_of(value).unwrap_or((TypeId::of::<()>(), "unknown"));
+    if found != TypeId::of::<T>() {
+        let found = type_name::<T>();
+        return Err(GraphError::WrongType { node, parameter, expected, found });
+    }
+    Ok(value)
+}

@@ -1,0 +1,391 @@
+//! A graph that is ready: launches of it, and its buffers.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use cuda_std::launch::{Access, LaunchConfig};
+
+use super::buffers::{GraphBuffers, GraphMemory, Region, homes};
+use super::builder::{GraphNode, Place, Recorded, lock};
+use super::dot;
+use super::error::GraphError;
+use super::exec::Driver;
+use super::order::{Order, Range, sorted};
+use super::work::{Use, Work};
+use crate::context::Context;
+use crate::error::{GpuContext, GpuResult};
+use crate::stream::{AsStream, Stream, StreamInner};
+
+/// Nodes in an order, with the buffers `B` that they use, to be launched as one, any number of times.
+///
+/// Each launch is in order with all other uses of the buffers, on whatever streams, as a launch of a
+/// single kernel is. Dropping it waits for the last launch.
+pub struct Graph<B: GraphBuffers> {
+    parts: Parts,
+    buffers: B,
+    /// The memory that the nodes have now.
+    regions: Vec<Region>,
+    homes: Vec<Arc<StreamInner>>,
+    /// Whether the buffers may be others than those that the nodes have.
+    is_stale: bool,
+}
+
+/// What does not depend on the type of the buffers.
+pub(super) struct Parts {
+    pub(super) id: u64,
+    pub(super) stream: Stream,
+    pub(super) nodes: Vec<Node>,
+    /// What each node comes directly after.
+    pub(super) before: Vec<Vec<usize>>,
+    pub(super) driver: Driver,
+    /// The launches of kernels, each kind once.
+    launches: Vec<(&'static str, LaunchConfig)>,
+    /// The nodes that call functions of the host.
+    hosts: Vec<usize>,
+    /// Where it was launched last.
+    last: Option<Arc<StreamInner>>,
+}
+
+/// A node of the graph.
+pub(super) struct Node {
+    pub(super) place: Arc<Place>,
+    pub(super) work: Work,
+    pub(super) uses: Vec<Located>,
+    /// What it used when the order was found: it must never use more.
+    pub(super) ordered: Vec<Located>,
+    /// Whether the driver's node has older parameters than these.
+    is_stale: bool,
+}
+
+/// A use, as a part of what the graph has.
+#[derive(Clone)]
+pub(super) struct Located {
+    pub(super) part: Use,
+    /// Which of the graph's regions it is in, and how far behind its start.
+    pub(super) region: usize,
+    offset: u64,
+}
+
+impl<B: GraphBuffers> Graph<B> {
+    pub(super) fn new(
+        stream: &Stream,
+        id: u64,
+        recorded: Vec<Recorded>,
+        buffers: B,
+    ) -> GpuResult<Self> {
+        let regions = GraphMemory::of(&buffers);
+        let homes = homes(&regions);
+        let context = stream.inner().context();
+        homes.iter().try_for_each(|home| home.check_device(context, "a buffer of the graph"))?;
+        let parts = Parts::new(stream, id, recorded, &regions)?;
+        Ok(Self { parts, buffers, regions, homes, is_stale: false })
+    }
+
+    /// Queues all nodes. Does not wait.
+    ///
+    /// # Errors
+    /// [`BufferChanged`](GraphError::BufferChanged) if a buffer was exchanged for one of another size,
+    /// [`HostPanic`](GraphError::HostPanic) for a function that panicked before, or what the driver
+    /// answers.
+    pub fn launch(&mut self, on: &impl AsStream) -> GpuResult<()> {
+        self.refresh()?;
+        self.parts.check_host()?;
+        let stream = on.as_stream().inner();
+        stream.check_device(self.parts.context(), "the graph")?;
+        let parts = &mut self.parts;
+        parts.last = Some(stream.clone());
+        parts.launches.iter().for_each(|(kernel, config)| stream.launches(kernel, config));
+        // SAFETY: the graph keeps its buffers and functions until this launch is over, and what is
+        // borrowed is in the order of its home.
+        let mut launch = || unsafe { parts.driver.launch(stream.handle()) };
+        let launched = match self.homes.as_slice() {
+            [] => launch(),
+            [home] if Arc::ptr_eq(home, stream) => launch(),
+            homes => {
+                let homes: Vec<_> = homes.iter().map(|home| &**home).collect();
+                stream.ordered(&homes, launch)
+            }
+        };
+        launched.gpu_context("launching a graph")
+    }
+
+    /// Waits for the last launch, and lends the buffers.
+    ///
+    /// # Errors
+    /// The fault or the panic of a kernel, or the panic of a function of the host.
+    pub fn wait(&self) -> GpuResult<&B> {
+        if let Some(last) = &self.parts.last {
+            last.synchronize()?;
+        }
+        self.parts.check_host()?;
+        Ok(&self.buffers)
+    }
+
+    /// The buffers. Reading them on the host waits for the last launch.
+    #[must_use]
+    pub fn buffers(&self) -> &B {
+        &self.buffers
+    }
+
+    /// The buffers, to be changed: to be filled, or exchanged for others of the same sizes, which the
+    /// next launch uses in their place.
+    #[must_use]
+    pub fn buffers_mut(&mut self) -> &mut B {
+        self.is_stale = true;
+        &mut self.buffers
+    }
+
+    /// Gives the buffers back.
+    #[must_use]
+    pub fn into_buffers(self) -> B {
+        self.buffers
+    }
+
+    /// The first node of that name. A launch that was given none has the name of its kernel.
+    ///
+    /// # Errors
+    /// [`NoNode`](GraphError::NoNode).
+    pub fn node(&self, name: &str) -> GpuResult<GraphNode> {
+        let nodes = &self.parts.nodes;
+        let found = nodes.iter().find(|node| node.place.name == name);
+        let found = found.ok_or_else(|| GraphError::NoNode {
+            node: name.to_owned(),
+            known: nodes.iter().map(|node| node.place.name.clone()).collect(),
+        })?;
+        Ok(GraphNode::of(&self.parts.stream, &found.place))
+    }
+
+    /// The names of the nodes that `node` comes directly after, in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`OtherGraph`](GraphError::OtherGraph).
+    pub fn predecessors(&self, node: &GraphNode) -> GpuResult<Vec<&str>> {
+        let at = self.parts.index(node)?;
+        let name = |&at: &usize| self.parts.nodes[at].place.name.as_str();
+        Ok(self.parts.before[at].iter().map(name).collect())
+    }
+
+    /// The number of nodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.nodes.len()
+    }
+
+    /// Whether there are no nodes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.nodes.is_empty()
+    }
+
+    /// The graph in Graphviz's language: nodes with their names and what they do, and the order.
+    #[must_use]
+    pub fn to_dot(&self) -> String {
+        dot::write(&self.parts.nodes, &self.parts.before)
+    }
+
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    pub(super) fn parts_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+
+    pub(super) fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The parts and the buffers, which may be exchanged.
+    pub(super) fn parts_and_buffers(&mut self) -> (&mut Parts, &mut B) {
+        self.is_stale = true;
+        (&mut self.parts, &mut self.buffers)
+    }
+
+    /// Gives the nodes the buffers that the graph has now.
+    pub(super) fn refresh(&mut self) -> GpuResult<()> {
+        if !self.is_stale {
+            return Ok(());
+        }
+        let now = GraphMemory::of(&self.buffers);
+        same_sizes(&self.regions, &now)?;
+        let homes = homes(&now);
+        let (context, what) = (self.parts.context(), "a buffer of the graph");
+        homes.iter().try_for_each(|home| home.check_device(context, what))?;
+        self.parts.relocate(&now)?;
+        (self.regions, self.homes, self.is_stale) = (now, homes, false);
+        Ok(())
+    }
+}
+
+/// An error unless both have the same number of regions, of the same sizes.
+fn same_sizes(before: &[Region], now: &[Region]) -> Result<(), GraphError> {
+    if before.len() != now.len() {
+        return Err(GraphError::BufferCount { expected: before.len(), found: now.len() });
+    }
+    for (index, (before, now)) in before.iter().zip(now).enumerate() {
+        let (expected, found) = (before.range.bytes(), now.range.bytes());
+        if expected != found {
+            return Err(GraphError::BufferChanged { index, expected, found });
+        }
+    }
+    Ok(())
+}
+
+impl Parts {
+    fn new(
+        stream: &Stream,
+        id: u64,
+        recorded: Vec<Recorded>,
+        regions: &[Region],
+    ) -> GpuResult<Self> {
+        let mut nodes = Vec::new();
+        for Recorded { place, work, uses } in recorded {
+            let uses = uses.into_iter().map(|part| Located::new(part, &place.name, regions));
+            let uses = uses.collect::<Result<Vec<_>, _>>()?;
+            nodes.push(Node { place, work, ordered: uses.clone(), uses, is_stale: false });
+        }
+        let before = edges(&nodes)?;
+        let names = |circle: Vec<usize>| {
+            let nodes = circle.iter().map(|&at| nodes[at].place.name.clone()).collect();
+            GraphError::Cycle { nodes }
+        };
+        let sorted = sorted(&before).map_err(names)?;
+        let parts: Vec<(&str, &Work)> =
+            nodes.iter().map(|node| (node.place.name.as_str(), &node.work)).collect();
+        let driver = Driver::new(stream.inner().context(), &parts, &before, &sorted)?;
+        let is_host = |&at: &usize| matches!(nodes[at].work, Work::Host(_));
+        let (hosts, stream) = ((0..nodes.len()).filter(is_host).collect(), stream.clone());
+        let launches = Vec::new();
+        let mut own = Self { id, stream, nodes, before, driver, launches, hosts, last: None };
+        (0..own.nodes.len()).for_each(|at| own.note_launch(at));
+        Ok(own)
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        self.stream.inner().context()
+    }
+
+    /// Which of the graph's nodes it is.
+    pub(super) fn index(&self, node: &GraphNode) -> Result<usize, GraphError> {
+        let place = node.place();
+        let index = place.index.get().filter(|_| place.graph == self.id);
+        let other = || GraphError::OtherGraph { node: place.name.clone() };
+        index.copied().ok_or_else(other)
+    }
+
+    /// Notes what the node launches now.
+    pub(super) fn note_launch(&mut self, at: usize) {
+        let Work::Kernel(kernel) = &self.nodes[at].work else { return };
+        let launch = (kernel.kernel.name, kernel.config);
+        if !self.launches.contains(&launch) {
+            self.launches.push(launch);
+        }
+    }
+
+    fn check_host(&self) -> Result<(), GraphError> {
+        for node in self.hosts.iter().map(|&at| &self.nodes[at]) {
+            if let Work::Host(call) = &node.work
+                && let Some(message) = call.take_panic()
+            {
+                return Err(GraphError::HostPanic { node: node.place.name.clone(), message });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets each node use the memory that the graph has now.
+    fn relocate(&mut self, now: &[Region]) -> GpuResult<()> {
+        for at in 0..self.nodes.len() {
+            let node = &mut self.nodes[at];
+            node.is_stale |= node.uses.iter_mut().fold(false, |moved, own| {
+                let to = now[own.region].range.start + own.offset;
+                own.part.move_to(to, &mut node.work) || moved
+            });
+            if node.is_stale {
+                self.update(at).with_gpu_context(|| self.what(at, "giving", "other memory"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the driver what a node does now.
+    pub(super) fn update(&mut self, at: usize) -> GpuResult<()> {
+        let node = &mut self.nodes[at];
+        node.is_stale = true;
+        self.driver.update(at, &node.work)?;
+        node.is_stale = false;
+        Ok(())
+    }
+
+    pub(super) fn what(&self, at: usize, doing: &str, what: &str) -> String {
+        format!("{doing} node `{}` of a graph {what}", self.nodes[at].place.name)
+    }
+
+    /// Waits for the last launch. Whether it is over: it is, or nothing of it will run any more.
+    fn settle(&self) -> bool {
+        self.last.as_ref().is_none_or(|last| last.settle() || self.context().lost().is_some())
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if !self.settle() {
+            // What a replay may still call stays.
+            mem::forget(mem::take(&mut self.nodes));
+        }
+    }
+}
+
+impl Located {
+    /// Finds the region that holds what a node uses.
+    pub(super) fn new(part: Use, node: &str, regions: &[Region]) -> Result<Self, GraphError> {
+        let holds = |region: &Region| region.range.holds(&part.range);
+        let argument = part.argument;
+        let Some(region) = regions.iter().position(holds) else {
+            return Err(GraphError::NotOwned { node: node.to_owned(), argument });
+        };
+        // Nobody knows whether a pointer is written through, but whoever gave it says it may be.
+        if regions[region].is_shared && part.access == Access::Write && !part.is_pointer {
+            return Err(GraphError::WritesShared { node: node.to_owned(), argument });
+        }
+        let offset = part.range.start - regions[region].range.start;
+        Ok(Self { part, region, offset })
+    }
+
+    /// Whether an order that was found from this use holds for `other` too.
+    pub(super) fn holds(&self, other: &Self) -> bool {
+        let same = self.region == other.region && self.part.is_pointer == other.part.is_pointer;
+        let access = self.part.access == Access::Write || other.part.access == Access::Read;
+        same && access && (self.part.is_pointer || self.within().holds(&other.within()))
+    }
+
+    /// Where in its region it is.
+    fn within(&self) -> Range {
+        Range::new(self.offset, self.part.range.bytes())
+    }
+}
+
+/// What each node comes directly after: by its memory, and by its own word.
+fn edges(nodes: &[Node]) -> Result<Vec<Vec<usize>>, GraphError> {
+    let mut order = Order::default();
+    nodes.iter().for_each(|node| order.add(node.uses.iter().map(|own| own.part.for_order())));
+    let mut edges = order.into_edges();
+    for (node, before) in nodes.iter().zip(&mut edges) {
+        for other in lock(&node.place.after).iter() {
+            let empty = || GraphError::Empty { node: other.name.clone() };
+            let other = *other.index.get().ok_or_else(empty)?;
+            if !before.contains(&other) {
+                before.push(other);
+            }
+        }
+    }
+    Ok(edges)
+}
+
+impl<B: GraphBuffers> fmt::Debug for Graph<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edges: usize = self.parts.before.iter().map(Vec::len).sum();
+        write!(f, "Graph({} nodes, {edges} edges)", self.len())
+    }
+}

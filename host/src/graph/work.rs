@@ -1,0 +1,215 @@
+//! What a node does, as the driver's graph has it.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use cuda_driver::LaunchAttribute;
+use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
+use cust::sys;
+
+use super::host::HostCall;
+use super::order::Range;
+use crate::launch::Prepared;
+use crate::module::{Function, KernelModule};
+
+/// Memory that a node uses.
+#[derive(Clone, Debug)]
+pub(super) struct Use {
+    pub(super) range: Range,
+    pub(super) access: Access,
+    /// What the memory is to the node: the name of a parameter.
+    pub(super) argument: &'static str,
+    /// Which address it is: of a kernel the value, of a copy 0 for the source.
+    pub(super) value: usize,
+    /// Whether nobody knows what the node reads and writes by it.
+    pub(super) is_pointer: bool,
+}
+
+impl Use {
+    /// What the order is found from: who follows a pointer may reach everything.
+    pub(super) fn for_order(&self) -> (Range, Access) {
+        if self.is_pointer { (Range::ALL, Access::Write) } else { (self.range, self.access) }
+    }
+
+    /// Lets `work`, whose use this is, use the memory at `start` in its place. Whether that is other
+    /// memory. The next replay has to be of a graph that has it.
+    pub(super) fn move_to(&mut self, start: u64, work: &mut Work) -> bool {
+        if self.range.start == start {
+            return false;
+        }
+        self.range = Range::new(start, self.range.bytes());
+        match work {
+            // SAFETY: the graph has the memory for this use, and it is of the same size.
+            Work::Kernel(kernel) => unsafe { kernel.args.replace_address(self.value, start) },
+            Work::Copy(copy) if self.value == 0 => copy.from = start,
+            Work::Copy(CopyWork { to, .. }) | Work::Clear(to) => *to = self.range,
+            Work::Nothing | Work::Host(_) => {}
+        }
+        true
+    }
+}
+
+/// What a node does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Nothing: a launch without blocks.
+    Nothing,
+    Kernel(Box<KernelWork>),
+    Copy(CopyWork),
+    /// Zeros.
+    Clear(Range),
+    Host(HostCall),
+}
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct KernelWork {
+    pub(super) kernel: &'static Kernel,
+    pub(super) function: Function,
+    pub(super) config: LaunchConfig,
+    pub(super) args: Args,
+    pub(super) attributes: Vec<LaunchAttribute>,
+    /// Keeps the function.
+    _module: Arc<KernelModule>,
+}
+
+// SAFETY: the arguments are bytes, homes that any thread may have, and function pointers; the
+// function's handle is used through the driver alone, which allows any thread.
+unsafe impl Send for KernelWork {}
+// SAFETY: as above; nothing is changed through a shared reference.
+unsafe impl Sync for KernelWork {}
+
+/// A copy on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CopyWork {
+    pub(super) from: u64,
+    pub(super) to: Range,
+}
+
+impl KernelWork {
+    pub(super) fn new(
+        kernel: &'static Kernel,
+        prepared: Prepared,
+        args: &Args,
+        module: &Arc<KernelModule>,
+    ) -> Self {
+        let Prepared { function, config, attributes } = prepared;
+        let args = args.clone();
+        Self { kernel, function, config, args, attributes, _module: module.clone() }
+    }
+
+    /// Calls `use_them` with the parameters of the driver's node.
+    pub(super) fn with_params<R>(
+        &self,
+        use_them: impl FnOnce(&sys::CUDA_KERNEL_NODE_PARAMS) -> R,
+    ) -> R {
+        let LaunchConfig { grid, block, shared_mem_bytes } = self.config;
+        self.args.with_pointers(|pointers| {
+            use_them(&sys::CUDA_KERNEL_NODE_PARAMS {
+                func: self.function.handle,
+                gridDimX: grid.0,
+                gridDimY: grid.1,
+                gridDimZ: grid.2,
+                blockDimX: block.0,
+                blockDimY: block.1,
+                blockDimZ: block.2,
+                sharedMemBytes: shared_mem_bytes,
+                kernelParams: pointers.as_mut_ptr(),
+                extra: ptr::null_mut(),
+            })
+        })
+    }
+}
+
+/// The memory that a launch uses: what its arguments say, and what pointers lead to.
+pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<Use> {
+    let declared = args.memory().iter().filter(|memory| memory.bytes > 0);
+    let mut uses: Vec<Use> = declared.map(|memory| declared_use(kernel, memory)).collect();
+    let is_known = |value| args.memory().iter().any(|memory| memory.value == value);
+    for (value, param) in kernel.params.iter().enumerate() {
+        let address = args.address(value).filter(|&address| address != 0);
+        if let Some(address) = address
+            && param.kind == ParamKind::Pointer
+            && !is_known(value)
+        {
+            let (range, access) = (Range::new(address, 1), Access::Write);
+            uses.push(Use { range, access, argument: param.name, value, is_pointer: true });
+        }
+    }
+    uses
+}
+
+fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> Use {
+    let name = kernel.params.get(memory.value).map_or("?", |param| param.name);
+    Use {
+        range: Range::new(memory.address, memory.bytes),
+        access: memory.access,
+        argument: name.strip_suffix("_ptr").unwrap_or(name),
+        value: memory.value,
+        is_pointer: false,
+    }
+}
+
+impl CopyWork {
+    /// The parameters of the driver's node.
+    pub(super) fn params(&self) -> sys::CUDA_MEMCPY3D {
+        let mut params = unified_copy();
+        (params.srcDevice, params.dstDevice) = (self.from, self.to.start);
+        (params.WidthInBytes, params.Height, params.Depth) = (self.to.bytes(), 1, 1);
+        params
+    }
+}
+
+/// A copy from nowhere to nowhere, of memory that the driver finds by its address.
+fn unified_copy() -> sys::CUDA_MEMCPY3D {
+    let unified = sys::CUmemorytype::CU_MEMORYTYPE_UNIFIED;
+    sys::CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: unified,
+        srcHost: ptr::null(),
+        srcDevice: 0,
+        srcArray: ptr::null_mut(),
+        reserved0: ptr::null_mut(),
+        srcPitch: 0,
+        srcHeight: 0,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: unified,
+        dstHost: ptr::null_mut(),
+        dstDevice: 0,
+        dstArray: ptr::null_mut(),
+        reserved1: ptr::null_mut(),
+        dstPitch: 0,
+        dstHeight: 0,
+        WidthInBytes: 0,
+        Height: 0,
+        Depth: 0,
+    }
+}
+
+/// The parameters of the driver's node that fills with zeros: by words where that is possible.
+pub(super) fn clear_params(range: Range) -> sys::CUDA_MEMSET_NODE_PARAMS {
+    let bytes = range.bytes();
+    let words = range.start.is_multiple_of(4) && bytes.is_multiple_of(4);
+    let size = if words { 4 } else { 1 };
+    sys::CUDA_MEMSET_NODE_PARAMS {
+        dst: range.start,
+        pitch: 0,
+        value: 0,
+        elementSize: size as u32,
+        width: bytes / size,
+        height: 1,
+    }
+}
+
+/// The parameters of the driver's node that calls a function of the host.
+pub(super) fn host_params(call: &HostCall) -> sys::CUDA_HOST_NODE_PARAMS {
+    let data: *mut c_void = call.data();
+    sys::CUDA_HOST_NODE_PARAMS { fn_: Some(HostCall::run), userData: data }
+}
