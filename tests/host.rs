@@ -11,6 +11,8 @@ mod faults;
 mod futures;
 #[path = "host/gate.rs"]
 mod gate;
+#[path = "host/graphs.rs"]
+mod graphs;
 #[path = "host/host_funcs.rs"]
 mod host_funcs;
 #[path = "host/host_scope.rs"]
