@@ -35,3 +35,5 @@ mod processes;
 mod stream_ordered;
 #[path = "host/streams.rs"]
 mod streams;
+#[path = "host/transfers.rs"]
+mod transfers;

@@ -9,7 +9,7 @@ use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
 use crate::graph::capture;
-use crate::memory::{ContextPool, StagingCache, Usage};
+use crate::memory::{ContextPool, PageableRing, StagingCache, Usage};
 use crate::panic::Panics;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
@@ -25,6 +25,7 @@ pub(crate) struct Context {
     host_panics: HostPanics,
     waiting: Waiting,
     staging: StagingCache,
+    pageable: PageableRing,
 }
 
 impl Context {
@@ -44,6 +45,7 @@ impl Context {
             host_panics: HostPanics::default(),
             waiting: Waiting::default(),
             staging: StagingCache::default(),
+            pageable: PageableRing::default(),
         }))
     }
 
@@ -79,6 +81,11 @@ impl Context {
     /// What waits for its streams.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
+    }
+
+    /// The ring for copies of pageable memory.
+    pub(crate) fn pageable(&self) -> &PageableRing {
+        &self.pageable
     }
 
     /// Page-locked memory that nobody uses.
@@ -192,6 +199,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        std::mem::take(&mut self.pageable).close(self);
         if let Some(pool) = self.ordered.take() {
             pool.destroy(self);
         }

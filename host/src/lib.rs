@@ -57,8 +57,8 @@ pub use graph::{Graph, GraphBuilder};
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
     HostSliceMut, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,
-    PinnedPart, Pitched, PitchedMut, RegisteredVec, UnifiedBox, UnifiedBuffer, VolumeMut,
-    WriteCombined, WriteSlice,
+    PinnedPart, Pitched, PitchedMut, RegisteredVec, Transfer, TransferReport, UnifiedBox,
+    UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};

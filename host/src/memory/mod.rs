@@ -17,7 +17,8 @@
 //!
 //! Elements are [`bytemuck::Pod`]: plain data, for which every bit pattern is a value. All memory is
 //! aligned to 256 bytes. Every copy is ordered after what was queued for the memory before, and
-//! memory of no bytes calls no driver.
+//! memory of no bytes calls no driver. Copies of pageable memory of [`STAGED_FROM_BYTES`] or more go
+//! through page-locked chunks, by several threads; [`Transfer`] names the ways that data can take.
 
 mod allocation;
 mod boxed;
@@ -25,6 +26,7 @@ mod buffer;
 mod fill;
 mod futures;
 mod host_scope;
+mod pageable;
 mod pending;
 mod pinned;
 mod registered;
@@ -32,6 +34,7 @@ pub mod resource;
 mod rows;
 mod slice;
 mod staging;
+mod strategy;
 mod transfer;
 mod unified;
 mod visibility;
@@ -41,6 +44,8 @@ pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};
 pub use host_scope::{HostScope, HostSlice, HostSliceMut};
+pub(crate) use pageable::PageableRing;
+pub use pageable::STAGED_FROM_BYTES;
 pub use pending::{PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
 pub use registered::RegisteredVec;
@@ -48,6 +53,7 @@ pub(crate) use resource::{ContextPool, Usage};
 pub use rows::Pitched;
 pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub(crate) use staging::{Staging, StagingCache};
+pub use strategy::{Transfer, TransferReport};
 pub use unified::{UnifiedBox, UnifiedBuffer};
 pub use visibility::{HostPages, MemoryVisibility};
 pub use write_combined::{WriteCombined, WriteSlice};

@@ -5,16 +5,37 @@ use bytemuck::Pod;
 use cuda_driver::pageable_on_purpose;
 use cust::sys;
 
+use super::pageable::{self, Way};
 use crate::error::{GpuError, GpuResult};
 use crate::graph::{Bytes, capture};
 use crate::stream::StreamInner;
 
-/// Copies `source` to `address`.
+/// Copies `source` to `address`, through the ring if it is large and pageable.
 ///
 /// # Safety
 /// Device memory of `size_of_val(source)` bytes at `address` has `home` as its home and is
 /// borrowed by nobody else.
 pub(super) unsafe fn upload<T: Pod>(
+    home: &StreamInner,
+    address: u64,
+    source: &[T],
+) -> GpuResult<()> {
+    let (host, bytes) = (source.as_ptr().cast::<u8>().cast_mut(), size_of_val(source));
+    if pageable::is_worth_it(home.context(), host, bytes)?
+        // SAFETY: the caller's promise; the source is only read.
+        && unsafe { pageable::copy(home, Way::Up, host, address, bytes)? }
+    {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { upload_by_driver(home, address, source) }
+}
+
+/// Copies `source` to `address`, by the driver.
+///
+/// # Safety
+/// As for [`upload`].
+pub(super) unsafe fn upload_by_driver<T: Pod>(
     home: &StreamInner,
     address: u64,
     source: &[T],
@@ -28,15 +49,36 @@ pub(super) unsafe fn upload<T: Pod>(
         // SAFETY: `source` lives until the wait below; the destination is the caller's promise.
         pageable_on_purpose(|| unsafe { sys::cuMemcpyHtoDAsync_v2(address, source, bytes, stream) })
     });
-    home.synchronize().and(queued)
+    wait(home).and(queued)
 }
 
-/// Copies `len` values from `address` to `destination`.
+/// Copies `len` values from `address` to `destination`, through the ring if it is large and pageable.
 ///
 /// # Safety
 /// Device memory of `len` values at `address` has `home` as its home and is not written meanwhile;
 /// `destination` is writable for as many.
 pub(super) unsafe fn download<T: Pod>(
+    home: &StreamInner,
+    address: u64,
+    destination: *mut T,
+    len: usize,
+) -> GpuResult<()> {
+    let (host, bytes) = (destination.cast::<u8>(), len * size_of::<T>());
+    if pageable::is_worth_it(home.context(), host, bytes)?
+        // SAFETY: the caller's promise.
+        && unsafe { pageable::copy(home, Way::Down, host, address, bytes)? }
+    {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { download_by_driver(home, address, destination, len) }
+}
+
+/// Copies `len` values from `address` to `destination`, by the driver.
+///
+/// # Safety
+/// As for [`download`].
+pub(super) unsafe fn download_by_driver<T: Pod>(
     home: &StreamInner,
     address: u64,
     destination: *mut T,
@@ -52,7 +94,16 @@ pub(super) unsafe fn download<T: Pod>(
             sys::cuMemcpyDtoHAsync_v2(destination.cast(), address, bytes, home.handle())
         })
     });
-    home.synchronize().and(queued)
+    wait(home).and(queued)
+}
+
+/// Waits for the copy, and once more if that failed: the host's memory is its owner's again.
+fn wait(home: &StreamInner) -> GpuResult<()> {
+    home.synchronize().inspect_err(|error| {
+        if !matches!(error.root(), GpuError::KernelPanic(_)) {
+            home.settle();
+        }
+    })
 }
 
 /// Copies `len` values from `address` into a new vector.
