@@ -9,8 +9,8 @@ use cuda_driver::pageable_on_purpose;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 use cust::sys;
 
-use super::pending::wait_surely;
 use super::pageable::{self, Way};
+use super::pending::wait_surely;
 use super::transfer::{check_len, download_by_driver, upload_by_driver};
 use super::unified::UnifiedBuffer;
 use crate::error::{GpuError, GpuResult};
