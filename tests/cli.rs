@@ -117,7 +117,9 @@ fn a_command_line_that_makes_no_sense_is_status_2() {
 fn devices_says_what_and_why() {
     let place = Place::new();
     let assert = place.run(&["devices"]).success();
-    assert.stdout(contains("Work runs on the ").and(contains("compute")).and(contains("GB/s")));
+    let table = contains("Work runs on the ").and(contains("compute")).and(contains("GB/s"));
+    let rest = contains("  multiprocessor   ").and(contains("cooperative launches"));
+    assert.stdout(table.and(rest));
 }
 
 #[test]

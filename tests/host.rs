@@ -11,6 +11,8 @@ mod faults;
 mod futures;
 #[path = "host/gate.rs"]
 mod gate;
+#[path = "host/gpu_pools.rs"]
+mod gpu_pools;
 #[path = "host/graphs.rs"]
 mod graphs;
 #[path = "host/host_funcs.rs"]
@@ -23,6 +25,8 @@ mod kernels;
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/occupancy.rs"]
+mod occupancy;
 #[path = "host/pinned.rs"]
 mod pinned;
 #[path = "host/pipelines.rs"]

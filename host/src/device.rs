@@ -36,6 +36,18 @@ pub struct DeviceInfo {
     pub shared_mem_per_block_optin_bytes: u32,
     /// Registers of a block.
     pub registers_per_block: u32,
+    /// Most threads that a multiprocessor holds.
+    pub max_threads_per_multiprocessor: u32,
+    /// Most blocks that a multiprocessor holds.
+    pub max_blocks_per_multiprocessor: u32,
+    /// Shared memory of a multiprocessor.
+    pub shared_mem_per_multiprocessor_bytes: u32,
+    /// Registers of a multiprocessor.
+    pub registers_per_multiprocessor: u32,
+    /// Constant memory.
+    pub constant_memory_bytes: u32,
+    /// Copies between host and device that can run at once, while kernels run.
+    pub copy_engines: u32,
     /// Clock of the multiprocessors in kHz.
     pub clock_khz: u32,
     /// Clock of the memory in kHz.
@@ -46,6 +58,16 @@ pub struct DeviceInfo {
     pub l2_bytes: u32,
     /// Size of the memory.
     pub total_memory_bytes: usize,
+    /// Whether the memory corrects errors.
+    pub ecc: bool,
+    /// Whether the device shares its memory with the host.
+    pub integrated: bool,
+    /// Whether kernels of several streams run at the same time.
+    pub concurrent_kernels: bool,
+    /// Whether streams have priorities.
+    pub stream_priorities: bool,
+    /// Where it is on the bus: domain, bus, device.
+    pub pci: (u32, u32, u32),
     /// Whether a kernel can be launched so that all its blocks run at the same time.
     pub cooperative_launch: bool,
     /// Whether host and kernels may use managed memory at the same time.
@@ -103,11 +125,34 @@ impl DeviceInfo {
                 A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )?,
             registers_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+            max_threads_per_multiprocessor: get(
+                A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+            )?,
+            max_blocks_per_multiprocessor: get(
+                A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
+            )?,
+            shared_mem_per_multiprocessor_bytes: get(
+                A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )?,
+            registers_per_multiprocessor: get(
+                A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+            )?,
+            constant_memory_bytes: get(A::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY)?,
+            copy_engines: get(A::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?,
             clock_khz: get(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             memory_clock_khz: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
             memory_bus_bits: get(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
             l2_bytes: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
+            ecc: get(A::CU_DEVICE_ATTRIBUTE_ECC_ENABLED)? != 0,
+            integrated: get(A::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0,
+            concurrent_kernels: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS)? != 0,
+            stream_priorities: get(A::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
+            pci: (
+                get(A::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
+                get(A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
+                get(A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?,
+            ),
             cooperative_launch: get(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
             concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
             unified_addressing: get(A::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)? != 0,

@@ -1,6 +1,7 @@
 //! Starting kernels: the limits that are checked before the driver, and the order among streams.
 
 mod groups;
+mod occupancy;
 
 use std::ptr;
 
@@ -15,6 +16,8 @@ use crate::gpu::Gpu;
 use crate::graph::capture;
 use crate::module::Function;
 use crate::stream::{AsStream, Stream, StreamInner, home_of};
+
+pub use occupancy::Occupancy;
 
 impl Launch for Stream {
     type Error = GpuError;

@@ -32,6 +32,7 @@ pub mod module;
 pub mod ops;
 pub mod panic;
 pub mod pipeline;
+pub mod pool;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 pub mod reload;
@@ -54,6 +55,7 @@ pub use error::{GpuContext, GpuError, GpuResult};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use graph::{Graph, GraphBuilder};
+pub use launch::Occupancy;
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
     HostSliceMut, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,
@@ -62,6 +64,7 @@ pub use memory::{
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
+pub use pool::{GpuPool, Pooled, StreamPool};
 pub use reload::HotModule;
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

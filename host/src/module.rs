@@ -347,7 +347,7 @@ impl KernelModule {
         Ok(handle)
     }
 
-    fn attribute(
+    pub(crate) fn attribute(
         &self,
         function: sys::CUfunction,
         attribute: sys::CUfunction_attribute,

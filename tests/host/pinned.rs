@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::thread;
 
 use ferrowarp::{
@@ -269,4 +270,28 @@ fn pinned_memory_keeps_its_device() -> GpuResult<()> {
     assert_eq!(pending.wait()?[..], counted(LEN));
     assert_eq!(device.to_vec()?, counted(LEN));
     Ok(())
+}
+
+#[test]
+fn a_copy_is_awaited() -> GpuResult<()> {
+    let values = counted(LEN);
+    let stream = gpu().create_stream()?;
+    let mut device = DeviceBuffer::zeroed(gpu(), LEN)?;
+    let pinned = PinnedBuffer::from_slice(gpu(), &values)?;
+    pollster::block_on(async {
+        let gate = Gate::on(&stream);
+        let up = device.copy_from_pinned_async(&stream, pinned)?;
+        let mut up = Box::pin(up.into_future());
+        let mut task = Context::from_waker(Waker::noop());
+        assert!(up.as_mut().poll(&mut task).is_pending());
+        gate.open();
+        let pinned = up.await?;
+        churn(gpu(), &mut device, 10)?;
+        let stepped = device.copy_to_pinned_async(&stream, pinned)?.await?;
+        assert!(stepped.iter().zip(&values).all(|(found, value)| *found == churned(*value, 10)));
+        let empty = DeviceBuffer::<u32>::zeroed(gpu(), 0)?;
+        let nothing = PinnedBuffer::<u32>::zeroed(gpu(), 0)?;
+        assert!(empty.copy_to_pinned_async(&stream, nothing)?.await?.is_empty());
+        Ok(())
+    })
 }

@@ -1,7 +1,7 @@
 //! `ferrowarp devices`: what work runs on, and why.
 
 use std::env;
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::error::CliError;
 use super::table::{Side, Table};
@@ -12,7 +12,56 @@ pub(super) fn run(out: &mut impl Write) -> Result<(), CliError> {
     let devices = devices()?;
     writeln!(out, "{}\n", reason(backend()?, env::var("FERROWARP_DEVICE").ok().as_deref()))?;
     table(&devices).print(out)?;
+    devices.iter().try_for_each(|device| describe(device, out))?;
     Ok(())
+}
+
+/// What does not fit the table.
+fn describe(device: &DeviceInfo, out: &mut impl Write) -> io::Result<()> {
+    let (domain, bus, slot) = device.pci;
+    writeln!(out, "\n{}: {} at {domain:04x}:{bus:02x}:{slot:02x}", device.ordinal, device.name)?;
+    let [x, y, z] = device.max_block_dim;
+    let [grid_x, grid_y, grid_z] = device.max_grid_dim;
+    let threads = device.max_threads_per_block;
+    writeln!(
+        out,
+        "  block            {threads} threads, {x} × {y} × {z}; grid {grid_x} × {grid_y} × {grid_z}"
+    )?;
+    writeln!(
+        out,
+        "  multiprocessor   {} threads, {} blocks, {} registers, {} of shared memory",
+        device.max_threads_per_multiprocessor,
+        device.max_blocks_per_multiprocessor,
+        device.registers_per_multiprocessor,
+        bytes(device.shared_mem_per_multiprocessor_bytes as usize),
+    )?;
+    writeln!(
+        out,
+        "  memory           {} of L2, {} of constants, {} bits at {} MHz, {} copies at once",
+        bytes(device.l2_bytes as usize),
+        bytes(device.constant_memory_bytes as usize),
+        device.memory_bus_bits,
+        device.memory_clock_khz / 1000,
+        device.copy_engines,
+    )?;
+    writeln!(out, "  can              {}", abilities(device).join(", "))
+}
+
+/// What the device can do, in words.
+fn abilities(device: &DeviceInfo) -> Vec<&'static str> {
+    let all = [
+        (device.concurrent_kernels, "several kernels at once"),
+        (device.stream_priorities, "stream priorities"),
+        (device.cooperative_launch, "cooperative launches"),
+        (device.compute_capability >= (9, 0), "clusters"),
+        (device.memory_pools, "memory pools"),
+        (device.managed_memory, "managed memory"),
+        (device.concurrent_managed_access, "managed memory while kernels run"),
+        (device.pageable_memory_access, "plain host memory in kernels"),
+        (device.ecc, "corrected memory"),
+        (device.integrated, "memory shared with the host"),
+    ];
+    all.into_iter().filter(|(can, _)| *can).map(|(_, words)| words).collect()
 }
 
 /// Which backend it is, and what made it so.

@@ -6,6 +6,7 @@ use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
 use cuda_std::launch::{Args, Kernel, LaunchConfig};
 use cust::sys;
 
+use super::occupancy::active_blocks;
 use super::within;
 use crate::error::{GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
@@ -93,16 +94,8 @@ fn check_cooperative(
         return Err(GpuError::Unsupported { what: "cooperative launches" });
     }
     let (x, y, z) = config.block;
-    let mut per_multiprocessor = 0;
-    context.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", || {
-        let threads = i32::try_from(x * y * z).unwrap_or(i32::MAX);
-        let (most, shared) = (&mut per_multiprocessor, config.shared_mem_bytes as usize);
-        // SAFETY: the result is writable, and the function is loaded.
-        unsafe {
-            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(most, function.handle, threads, shared)
-        }
-    })?;
-    let per_multiprocessor = u64::try_from(per_multiprocessor).unwrap_or(0);
+    let shared = config.shared_mem_bytes;
+    let per_multiprocessor = u64::from(active_blocks(stream, function, x * y * z, shared)?);
     let limit = per_multiprocessor * u64::from(info.multiprocessors);
     let blocks = [config.grid.0, config.grid.1, config.grid.2].map(u64::from);
     let blocks = blocks.into_iter().fold(1, u64::saturating_mul);

@@ -46,7 +46,7 @@ pub use futures::{CopyFromVec, ToVec};
 pub use host_scope::{HostScope, HostSlice, HostSliceMut};
 pub(crate) use pageable::PageableRing;
 pub use pageable::STAGED_FROM_BYTES;
-pub use pending::{PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
+pub use pending::{CopyDone, PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
 pub use registered::RegisteredVec;
 pub(crate) use resource::{ContextPool, Usage};

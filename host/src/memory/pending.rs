@@ -4,8 +4,11 @@
 //! copy runs. What a copy owns and is forgotten with it is never freed, so nothing dangles.
 //! [`HostScope`](super::HostScope) is the way to copy memory that is only borrowed.
 
+use std::future::{Future, IntoFuture};
 use std::ops::{Bound, RangeBounds};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as Task, Poll, ready};
 
 use bytemuck::Pod;
 use cust::sys;
@@ -13,6 +16,7 @@ use cust::sys;
 use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut, bounds};
 use super::transfer::check_len;
+use crate::completion::Completion;
 use crate::error::{GpuError, GpuResult};
 use crate::event::Event;
 use crate::stream::{AsStream, Stream, StreamInner};
@@ -133,6 +137,44 @@ impl<H> PendingCopy<H> {
             }
             unfinished.error
         })
+    }
+}
+
+impl<H> IntoFuture for PendingCopy<H> {
+    type Output = GpuResult<H>;
+    type IntoFuture = CopyDone<H>;
+
+    fn into_future(self) -> CopyDone<H> {
+        let end = self.end.as_ref().map(Event::completed);
+        CopyDone { copy: Some(self), end }
+    }
+}
+
+/// The end of a [`PendingCopy`], awaited: it gives the memory back. Dropping it waits, as dropping the
+/// copy does.
+#[derive(Debug)]
+#[must_use = "the copy has the host's memory, which comes to who awaits it"]
+pub struct CopyDone<H> {
+    copy: Option<PendingCopy<H>>,
+    end: Option<Completion>,
+}
+
+// The memory is only moved.
+impl<H> Unpin for CopyDone<H> {}
+
+impl<H> Future for CopyDone<H> {
+    type Output = GpuResult<H>;
+
+    /// # Panics
+    /// If it is polled after it was ready.
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let end = match &mut self.end {
+            Some(end) => ready!(Pin::new(end).poll(task)),
+            None => Ok(()),
+        };
+        // Sees whether the copy is over: only then may the memory be freed.
+        let host = self.copy.take().expect("a copy is polled until it is ready").wait();
+        Poll::Ready(end.and(host))
     }
 }
 

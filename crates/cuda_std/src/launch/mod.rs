@@ -117,3 +117,17 @@ pub trait Launch {
         args: &Args,
     ) -> Result<(), Self::Error>;
 }
+
+/// Something that knows how many blocks of a kernel a device holds at once.
+pub trait MeasureOccupancy {
+    /// What is known.
+    type Occupancy;
+    /// What can go wrong.
+    type Error;
+
+    /// How many blocks of `kernel`, with the least dynamic shared memory that its contract allows.
+    ///
+    /// # Errors
+    /// Those of the implementation.
+    fn occupancy(&self, kernel: &'static Kernel) -> Result<Self::Occupancy, Self::Error>;
+}

@@ -99,7 +99,7 @@ pub fn grid_for(kernel: &Kernel, site: &Site) -> Option<TokenStream> {
     })
 }
 
-/// `pub fn launch`: checks the arguments by type and hands them to the launcher in PTX order.
+/// `pub fn launch` and `pub fn occupancy`. The first checks the arguments by type and hands them to the launcher in PTX order.
 pub fn launch(kernel: &Kernel, site: &Site) -> TokenStream {
     let (description, bounds) = (&site.kernel, site.bounds());
     let [on, config, args] =
@@ -127,6 +127,16 @@ pub fn launch(kernel: &Kernel, site: &Site) -> TokenStream {
             #(#pushes)*
             // SAFETY: the arguments were pushed in the order and with the types of `KERNEL`.
             unsafe { ::cuda_std::launch::Launch::launch(#on, #description, #to_config, &#args) }
+        }
+
+        /// How many blocks of the kernel the device `on` holds at once.
+        ///
+        /// # Errors
+        /// Those of the device.
+        pub fn occupancy<D: ::cuda_std::launch::MeasureOccupancy>(
+            #on: &D,
+        ) -> ::core::result::Result<D::Occupancy, D::Error> #bounds {
+            ::cuda_std::launch::MeasureOccupancy::occupancy(#on, #description)
         }
     }
 }
