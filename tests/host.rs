@@ -41,3 +41,5 @@ mod stream_ordered;
 mod streams;
 #[path = "host/transfers.rs"]
 mod transfers;
+#[path = "host/unified.rs"]
+mod unified;

@@ -3,7 +3,9 @@
 mod groups;
 mod occupancy;
 
+use std::any::Any;
 use std::ptr;
+use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
@@ -14,6 +16,7 @@ use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::gpu::Gpu;
 use crate::graph::capture;
+use crate::memory::PeerHome;
 use crate::module::Function;
 use crate::stream::{AsStream, Stream, StreamInner, home_of};
 
@@ -140,8 +143,12 @@ unsafe fn start(
     })
 }
 
-/// The arguments' memory is of this device, and in the order of streams that are known.
+/// The arguments' memory is of this device itself, and in the order of streams that are known.
 pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
+    if args.homes().any(|home| home.is::<PeerHome>()) {
+        let what = "another device's memory in a graph: copy it with copy_from_peer before";
+        return Err(GpuError::Unsupported { what });
+    }
     homes(stream, kernel, args).map(drop)
 }
 
@@ -150,9 +157,13 @@ type Homes<'a> = SmallVec<[&'a StreamInner; 4]>;
 
 /// The streams that order the arguments.
 fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
-    let find = |home| {
+    let context = stream.inner().context();
+    let find = |home: &'a Arc<dyn Any + Send + Sync>| {
+        if let Some(peer) = home.downcast_ref::<PeerHome>() {
+            return peer.home_for(context);
+        }
         let home = home_of(home).ok_or(GpuError::ForeignStream { kernel: kernel.name })?;
-        home.check_device(stream.inner().context(), "an argument").map(|()| home)
+        home.check_device(context, "an argument").map(|()| home)
     };
     args.homes().map(find).collect()
 }

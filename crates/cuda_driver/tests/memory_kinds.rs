@@ -264,6 +264,28 @@ fn pointers_tell_what_they_are() {
 }
 
 #[test]
+fn advice_is_for_one_allocation_however_near_others_lie() {
+    context();
+    let managed = |bytes| {
+        let mut address = 0;
+        ok!(cuMemAllocManaged(Out::from(&mut address), bytes, 1));
+        address
+    };
+    let read_mostly = |address| {
+        let mut word = -1;
+        ok!(cuMemRangeGetAttribute(Out::from(&mut word).cast(), 4, 1, address, 100));
+        word
+    };
+    let blocks = [managed(100), managed(100), managed(100)];
+    ok!(cuMemAdvise(blocks[1], 100, 1, 0));
+    assert_eq!(blocks.map(read_mostly), [0, 1, 0]);
+    ok!(cuMemFree_v2(blocks[0]));
+    ok!(cuMemFree_v2(blocks[2]));
+    assert_eq!(read_mostly(blocks[1]), 1);
+    ok!(cuMemFree_v2(blocks[1]));
+}
+
+#[test]
 fn advice_is_told_again() {
     context();
     let mut block = 0;

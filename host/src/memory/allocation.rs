@@ -52,6 +52,17 @@ impl Allocation {
     pub(super) fn address(&self) -> u64 {
         self.address
     }
+
+    /// Lets kernels of the device of that number reach the memory, if access to this device is
+    /// enabled there. What does not come from a pool of the driver needs no more than that.
+    pub(super) fn open_to(&self, peer: u32) -> GpuResult<()> {
+        let context = self.home.context();
+        match &self.source {
+            Source::Resource(resource) => resource.open_to(peer),
+            Source::StreamOrdered => context.ordered().open_to(context, peer),
+            Source::Driver(_) => Ok(()),
+        }
+    }
 }
 
 impl Source {

@@ -173,6 +173,10 @@ impl<T: Pod> DeviceBuffer<T> {
         Ok(Self { memory, len, values: PhantomData })
     }
 
+    pub(super) fn memory(&self) -> &Allocation {
+        &self.memory
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -281,6 +285,15 @@ impl<T: Pod> DeviceBuffer<T> {
     /// [`WrongDevice`](crate::GpuError::WrongDevice) if it is on another device.
     pub fn copy_from_device(&mut self, source: &DeviceBuffer<T>) -> GpuResult<()> {
         self.as_mut_slice().copy_from_device(&source.as_slice())
+    }
+
+    /// Copies an array of another device, or of this one, in the order of both. Does not wait, and
+    /// needs no access of one device to the other.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `source` has another length.
+    pub fn copy_from_peer(&mut self, source: &DeviceBuffer<T>) -> GpuResult<()> {
+        self.as_mut_slice().copy_from_peer(&source.as_slice())
     }
 
     /// Copies the elements to the host.

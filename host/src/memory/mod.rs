@@ -20,6 +20,7 @@
 //! memory of no bytes calls no driver. Copies of pageable memory of [`STAGED_FROM_BYTES`] or more go
 //! through page-locked chunks, by several threads; [`Transfer`] names the ways that data can take.
 
+mod advice;
 mod allocation;
 mod boxed;
 mod buffer;
@@ -27,6 +28,7 @@ mod fill;
 mod futures;
 mod host_scope;
 mod pageable;
+mod peer;
 mod pending;
 mod pinned;
 mod registered;
@@ -40,12 +42,15 @@ mod unified;
 mod visibility;
 mod write_combined;
 
+pub use advice::{MemoryAdvice, MemoryLocation, RangeAttributes};
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};
 pub use host_scope::{HostScope, HostSlice, HostSliceMut};
 pub(crate) use pageable::PageableRing;
 pub use pageable::STAGED_FROM_BYTES;
+pub(crate) use peer::PeerHome;
+pub use peer::{PeerAccess, PeerSlice, PeerSliceMut};
 pub use pending::{CopyDone, PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
 pub use registered::RegisteredVec;

@@ -12,7 +12,7 @@ use cuda_std::launch::{
 };
 
 use super::rows::check_rows;
-use super::transfer::{check_len, clear, copy, download, download_vec, upload};
+use super::transfer::{check_len, clear, copy, copy_peer, download, download_vec, upload};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::StreamInner;
 
@@ -224,6 +224,17 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         unsafe { copy(self.home, self.address, source.home, source.address, bytes) }
     }
 
+    /// Copies `source`, which may be on another device, in the order of both. Does not wait.
+    ///
+    /// # Errors
+    /// [`GpuError::SizeMismatch`] if `source` has another length.
+    pub fn copy_from_peer(&mut self, source: &DeviceSlice<'_, T>) -> GpuResult<()> {
+        check_len("copying between devices", self.len, source.len)?;
+        let bytes = self.len * size_of::<T>();
+        // SAFETY: the borrows keep others away, and the lengths are equal.
+        unsafe { copy_peer(self.home, self.address, source.home, source.address, bytes) }
+    }
+
     /// Fills the memory with zeros. Does not wait.
     ///
     /// # Errors
@@ -374,7 +385,7 @@ unsafe impl<T: Pod> DeviceWriteVolume<T> for VolumeMut<'_, T> {
 }
 
 /// Address and length of the part `range`.
-fn part<T>(address: u64, len: usize, range: impl RangeBounds<usize>) -> (u64, usize) {
+pub(super) fn part<T>(address: u64, len: usize, range: impl RangeBounds<usize>) -> (u64, usize) {
     let (start, len) = bounds(len, range);
     (address + (start * size_of::<T>()) as u64, len)
 }

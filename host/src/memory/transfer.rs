@@ -169,6 +169,29 @@ pub(super) unsafe fn copy(
     })
 }
 
+/// Copies `bytes` bytes from one device to another, in the order of both homes; does not wait.
+///
+/// # Safety
+/// As for [`copy`].
+pub(super) unsafe fn copy_peer(
+    home: &StreamInner,
+    address: u64,
+    source_home: &StreamInner,
+    source: u64,
+    bytes: usize,
+) -> GpuResult<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (to, from) = (home.context().raw(), source_home.context().raw());
+    home.ordered(&[source_home], || {
+        home.context().call("cuMemcpyPeerAsync", || {
+            // SAFETY: the caller's promise, and the contexts are those of the homes.
+            unsafe { sys::cuMemcpyPeerAsync(address, to, source, from, bytes, home.handle()) }
+        })
+    })
+}
+
 /// An error unless both lengths are equal.
 pub(super) fn check_len(operation: &'static str, expected: usize, found: usize) -> GpuResult<()> {
     if expected == found {

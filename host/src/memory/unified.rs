@@ -69,6 +69,10 @@ impl<T: Pod> UnifiedBuffer<T> {
         Ok(Self { memory, len, values: PhantomData })
     }
 
+    pub(super) fn memory(&self) -> &Allocation {
+        &self.memory
+    }
+
     fn host(&self) -> *const T {
         self.memory.address() as *const T
     }
@@ -210,6 +214,10 @@ impl<T: Pod> UnifiedBox<T> {
     pub fn new(on: &impl AsStream, value: &T) -> GpuResult<Self> {
         let buffer = UnifiedBuffer::from_slice(on, slice::from_ref(value))?;
         Ok(Self { buffer })
+    }
+
+    pub(super) fn buffer(&self) -> &UnifiedBuffer<T> {
+        &self.buffer
     }
 
     /// The value on the host, after all kernels that were given it.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use super::allocations::{Kind, containing, memory};
+use super::allocations::{Kind, containing, find, memory};
 use super::current::current;
 use super::gpu::gpu;
 use super::operation::Operation;
@@ -38,11 +38,13 @@ impl Default for Advice {
     }
 }
 
-/// By page. Addresses are not used again soon, so what was said about freed memory is harmless.
-static ADVICE: Mutex<BTreeMap<u64, Advice>> = Mutex::new(BTreeMap::new());
+/// By allocation and page: allocations share no pages, however near they lie.
+static ADVICE: Mutex<BTreeMap<(u64, u64), Advice>> = Mutex::new(BTreeMap::new());
 
-fn pages(address: CUdeviceptr, bytes: usize) -> std::ops::RangeInclusive<u64> {
-    address / PAGE_BYTES..=(address + bytes as u64 - 1) / PAGE_BYTES
+fn pages(address: CUdeviceptr, bytes: usize) -> impl Iterator<Item = (u64, u64)> {
+    let base = find(address).map_or(address, |block| block.base);
+    let (first, last) = (address - base, address - base + bytes as u64 - 1);
+    (first / PAGE_BYTES..=last / PAGE_BYTES).map(move |page| (base, page))
 }
 
 fn note(address: CUdeviceptr, bytes: usize, change: impl Fn(&mut Advice)) {
@@ -50,10 +52,9 @@ fn note(address: CUdeviceptr, bytes: usize, change: impl Fn(&mut Advice)) {
     pages(address, bytes).for_each(|page| change(advice.entry(page).or_default()));
 }
 
-/// Forgets what was said about memory that is freed.
-pub(super) fn forget(address: CUdeviceptr, bytes: u64) {
-    let mut advice = lock(&ADVICE);
-    pages(address, bytes as usize).for_each(|page| drop(advice.remove(&page)));
+/// Forgets what was said about an allocation that is freed.
+pub(super) fn forget(base: CUdeviceptr) {
+    lock(&ADVICE).retain(|(own, _), _| *own != base);
 }
 
 pub(crate) fn cuMemAdvise(

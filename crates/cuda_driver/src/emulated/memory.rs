@@ -82,7 +82,7 @@ pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Answer {
     let block = take(address, &[Kind::Device, Kind::Pooled, Kind::Managed])?;
     context.queue.wait_all();
     if block.kind == Kind::Managed {
-        managed::forget(block.base, block.bytes);
+        managed::forget(block.base);
     }
     block.release()?;
     context.check()

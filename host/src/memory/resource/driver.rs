@@ -208,6 +208,9 @@ impl DriverPool {
     }
 
     fn open_to(self, context: &Context, peer: u32) -> GpuResult<()> {
+        if peer == context.info().ordinal {
+            return Ok(());
+        }
         let access = sys::CUmemAccessDesc_st {
             location: location(peer),
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -254,6 +257,11 @@ impl ContextPool {
     fn trim(&self, context: &Context) -> bool {
         let pool = *self.lock();
         pool.is_some_and(|pool| pool.trim(context, 0).is_ok())
+    }
+
+    /// Lets another device reach what comes from the pool.
+    pub(in crate::memory) fn open_to(&self, context: &Context, peer: u32) -> GpuResult<()> {
+        self.get(context)?.open_to(context, peer)
     }
 
     pub(crate) fn take(&self) -> Option<DriverPool> {
