@@ -22,6 +22,7 @@ bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine; 
 	cargo bench --bench allocation
 	cargo bench --bench bandwidth
 	cargo bench --bench emulator
+	cargo bench --bench graphs
 
 diff: toolchain ## Every instruction form on the emulator and on this machine's GPU, bit for bit
 	FERROWARP_DEVICE=cuda cargo test --release -p cuda_driver --test differential -- --ignored --nocapture

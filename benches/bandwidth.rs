@@ -3,9 +3,11 @@
 //! The peers (benches/peers/cub.cu) are compiled where `nvcc` is on the machine, and run as a process of their own.
 //! Ours and theirs take turns, so that a drift of the clocks touches both; medians are compared.
 
+#[path = "peers/mod.rs"]
+mod peers;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use cuda_driver::Backend;
 use cuda_std::launch::Linear;
@@ -130,37 +132,9 @@ impl Ours {
     }
 }
 
-fn nvcc() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let toolkit = PathBuf::from("/usr/local/cuda/bin");
-    std::env::split_paths(&path).chain([toolkit]).map(|dir| dir.join("nvcc")).find(|f| f.is_file())
-}
-
-/// The peers' executable in `dir`, or why there is none.
-fn build_peers(dir: &Path) -> Result<PathBuf, String> {
-    let nvcc = nvcc().ok_or("nvcc is not on this machine")?;
-    let (source, program) = (dir.join("cub.cu"), dir.join("cub"));
-    std::fs::write(&source, PEERS).map_err(|error| error.to_string())?;
-    let output = Command::new(nvcc)
-        .args(["-O3", "-std=c++17", "--extended-lambda", "-arch=native", "-o"])
-        .args([&program, &source])
-        .output()
-        .map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(program);
-    }
-    Err(format!("nvcc failed: {}", String::from_utf8_lossy(&output.stderr)))
-}
-
 fn run_peers(program: &Path, plan: Plan) -> Result<Vec<Case>, String> {
-    let output = Command::new(program)
-        .args([plan.log2.to_string(), plan.side.to_string(), plan.rounds.to_string()])
-        .output()
-        .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let args = [plan.log2.to_string(), plan.side.to_string(), plan.rounds.to_string()];
+    let text = peers::run(program, &args)?;
     let case = |line| serde_json::from_str(line).map_err(|error| format!("{error} in {line}"));
     text.lines().map(case).collect()
 }
@@ -213,7 +187,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} ({} sittings of {} rounds; medians)", gpu.name(), plan.sittings, plan.rounds);
     let dir = tempfile::tempdir()?;
     let peers = match cuda_driver::backend() {
-        Some(Backend::Cuda) => build_peers(dir.path()),
+        Some(Backend::Cuda) => peers::build(dir.path(), "cub", PEERS),
         _ => Err("the peers need a GPU".into()),
     };
     if let Err(why) = &peers {

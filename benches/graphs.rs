@@ -1,0 +1,222 @@
+//! Many small kernels: launched one by one, and as a graph; beside CUDA C++ in the same run.
+//!
+//! Each kernel is a `saxpy` of 256 elements, so what is measured is what a launch and a node cost. The
+//! peer (benches/peers/graph.cu) does the same where `nvcc` is on the machine.
+
+#[path = "peers/mod.rs"]
+mod peers;
+
+use std::ffi::{CString, c_void};
+use std::path::Path;
+use std::ptr;
+use std::time::Instant;
+
+use cuda_driver::Backend;
+use cust::sys;
+use ferrowarp::graph::{Graph, GraphBuilder, GraphNode};
+use ferrowarp::module::best_image;
+use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear};
+use kernels_gpu::grid::saxpy::saxpy;
+use serde::Deserialize;
+
+const PEER: &str = include_str!("peers/graph.cu");
+const USAGE: &str = "usage: graphs [NODES [ROUNDS]]";
+/// Elements of each kernel, one a thread.
+const N: usize = 256;
+const ONE_BLOCK: Linear = Linear::new(1, N as u32);
+
+/// Times of one thing, in microseconds for a launch or a node.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    us: Vec<f64>,
+}
+
+/// What to measure: so many kernels, so many times.
+#[derive(Clone, Copy)]
+struct Plan {
+    nodes: usize,
+    rounds: usize,
+}
+
+impl Plan {
+    fn from_args(backend: Option<Backend>) -> Result<Self, String> {
+        let mut args = std::env::args().skip(1).filter(|arg| !arg.starts_with("--"));
+        let mut next = |default: usize| match args.next().map(|text| text.parse()) {
+            None => Ok(default),
+            Some(Ok(number)) if number > 0 => Ok(number),
+            Some(_) => Err(USAGE.to_owned()),
+        };
+        let on_gpu = backend == Some(Backend::Cuda);
+        let (nodes, rounds) = if on_gpu { (1000, 50) } else { (40, 5) };
+        Ok(Self { nodes: next(nodes)?, rounds: next(rounds)? })
+    }
+}
+
+/// Measures `run`, which gives microseconds, of which each of the kernels has a part.
+fn measure(name: &str, plan: Plan, mut run: impl FnMut() -> GpuResult<f64>) -> GpuResult<Case> {
+    for _ in 0..3 {
+        run()?;
+    }
+    let us = (0..plan.rounds).map(|_| Ok(run()? / plan.nodes as f64)).collect::<GpuResult<_>>()?;
+    Ok(Case { name: name.to_owned(), us })
+}
+
+/// The microseconds that `work` takes, and those until `gpu` is done with it.
+fn times(gpu: &Gpu, work: impl FnOnce() -> GpuResult<()>) -> GpuResult<(f64, f64)> {
+    let start = Instant::now();
+    work()?;
+    let host = start.elapsed();
+    gpu.stream().synchronize()?;
+    Ok((host.as_secs_f64() * 1e6, start.elapsed().as_secs_f64() * 1e6))
+}
+
+type Buffers = (DeviceBuffer<f32>, Vec<DeviceBuffer<f32>>);
+
+fn buffers(gpu: &Gpu, chains: usize) -> GpuResult<Buffers> {
+    let zeros = || DeviceBuffer::zeroed(gpu, N);
+    Ok((zeros()?, (0..chains).map(|_| zeros()).collect::<GpuResult<_>>()?))
+}
+
+/// As many nodes as the plan says, of which each waits for the one `chains` before it.
+fn graph(gpu: &Gpu, plan: Plan, chains: usize) -> GpuResult<(Graph<Buffers>, Vec<GraphNode>)> {
+    let (x, mut y) = buffers(gpu, chains)?;
+    let builder = GraphBuilder::new(gpu);
+    let nodes: Vec<_> = (0..plan.nodes).map(|i| builder.node(format!("step {i}"))).collect();
+    for (i, node) in nodes.iter().enumerate() {
+        saxpy::launch(node, ONE_BLOCK, 0.5, &x, &mut y[i % chains])?;
+    }
+    Ok((builder.build((x, y))?, nodes))
+}
+
+fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
+    let (x, mut y) = buffers(gpu, 1)?;
+    let mut launches =
+        || (0..plan.nodes).try_for_each(|_| saxpy::launch(gpu, ONE_BLOCK, 0.5, &x, &mut y[0]));
+    let mut cases = vec![
+        measure("launch: host", plan, || Ok(times(gpu, &mut launches)?.0))?,
+        measure("launch: whole", plan, || Ok(times(gpu, &mut launches)?.1))?,
+    ];
+    cases.extend(raw_launches(gpu, plan));
+    let (mut chain, nodes) = graph(gpu, plan, 1)?;
+    cases.push(measure("graph: chain", plan, || Ok(times(gpu, || chain.launch(gpu))?.1))?);
+    let (mut wide, _) = graph(gpu, plan, 4)?;
+    cases.push(measure("graph: 4 chains", plan, || Ok(times(gpu, || wide.launch(gpu))?.1))?);
+    let alphas = nodes.iter().map(|node| chain.parameter::<f32>(node, "alpha"));
+    let alphas: Vec<_> = alphas.collect::<GpuResult<_>>()?;
+    let mut value = 0.5;
+    cases.push(measure("graph: set parameter", plan, || {
+        value += 1.0;
+        let set = Instant::now();
+        alphas.iter().try_for_each(|&alpha| chain.set(alpha, value))?;
+        let us = set.elapsed().as_secs_f64() * 1e6;
+        times(gpu, || chain.launch(gpu))?;
+        Ok(us)
+    })?);
+    let few = Plan { rounds: plan.rounds.min(10), ..plan };
+    cases.push(measure("graph: build", few, || {
+        let start = Instant::now();
+        let graph = graph(gpu, plan, 1)?;
+        let us = start.elapsed().as_secs_f64() * 1e6;
+        drop(graph);
+        Ok(us)
+    })?);
+    Ok(cases)
+}
+
+/// The same launches by the driver's function alone: what ours cost beside it.
+fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
+    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability())?;
+    let (text, name) = (CString::new(image.ptx).ok()?, CString::new("saxpy").ok()?);
+    let (x, y) =
+        (DeviceBuffer::<f32>::zeroed(gpu, N).ok()?, DeviceBuffer::<f32>::zeroed(gpu, N).ok()?);
+    let (mut module, mut function, mut stream) =
+        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    let is_ok = |result| result == sys::CUresult::CUDA_SUCCESS;
+    // SAFETY: the context is current on this thread, the texts end in zeros, all places are writable.
+    let ready = unsafe {
+        is_ok(sys::cuModuleLoadData(&mut module, text.as_ptr().cast()))
+            && is_ok(sys::cuModuleGetFunction(&mut function, module, name.as_ptr()))
+            && is_ok(sys::cuStreamCreate(&mut stream, 1))
+    };
+    let (alpha, n) = (0.5f32, N);
+    let (x_at, y_at) = (x.as_device_ptr().address(), y.as_device_ptr().address());
+    let mut args: [*mut c_void; 5] = [
+        (&raw const alpha).cast_mut().cast(),
+        (&raw const x_at).cast_mut().cast(),
+        (&raw const n).cast_mut().cast(),
+        (&raw const y_at).cast_mut().cast(),
+        (&raw const n).cast_mut().cast(),
+    ];
+    let mut run = || {
+        let start = Instant::now();
+        for _ in 0..plan.nodes {
+            let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
+            // SAFETY: the values are the kernel's parameters, in order; the buffers live until the wait.
+            unsafe {
+                sys::cuLaunchKernel(function, 1, 1, 1, N as u32, 1, 1, 0, stream, args, none)
+            };
+        }
+        let us = start.elapsed().as_secs_f64() * 1e6;
+        // SAFETY: the stream lives.
+        unsafe { sys::cuStreamSynchronize(stream) };
+        Ok(us)
+    };
+    let case = ready.then(|| measure("launch: host, raw", plan, &mut run).ok()).flatten();
+    // SAFETY: nothing runs on the stream any more, and neither is used again.
+    unsafe {
+        sys::cuStreamDestroy_v2(stream);
+        sys::cuModuleUnload(module);
+    }
+    case
+}
+
+fn run_peer(program: &Path, plan: Plan) -> Result<Vec<Case>, String> {
+    let text = peers::run(program, &[plan.nodes.to_string(), plan.rounds.to_string()])?;
+    let case = |line| serde_json::from_str(line).map_err(|error| format!("{error} in {line}"));
+    text.lines().map(case).collect()
+}
+
+/// The median, and the fastest and slowest tenth.
+fn spread(us: &[f64]) -> [f64; 3] {
+    let mut us = us.to_vec();
+    us.sort_by(f64::total_cmp);
+    let at = |share: f64| us[((us.len() - 1) as f64 * share) as usize];
+    [at(0.5), at(0.1), at(0.9)]
+}
+
+fn print(ours: &[Case], peers: &[Case]) {
+    println!("{:<22} {:>9} {:>15} {:>9}", "µs a kernel", "ours", "10%..90%", "C++");
+    for case in ours {
+        let [median, low, high] = spread(&case.us);
+        let peer = peers.iter().find(|peer| peer.name == case.name);
+        let peer = peer.map_or("-".to_owned(), |peer| format!("{:.3}", spread(&peer.us)[0]));
+        let range = format!("{low:.3}..{high:.3}");
+        println!("{:<22} {median:>9.3} {range:>15} {peer:>9}", case.name);
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let gpu = Gpu::new()?;
+    gpu.load_kernels()?;
+    let plan = Plan::from_args(cuda_driver::backend())?;
+    println!("{}: {} kernels, {} rounds, medians", gpu.name(), plan.nodes, plan.rounds);
+    let dir = tempfile::tempdir()?;
+    let peer = match cuda_driver::backend() {
+        Some(Backend::Cuda) => peers::build(dir.path(), "graph", PEER),
+        _ => Err("it needs a GPU".into()),
+    };
+    let peer = peer.and_then(|program| run_peer(&program, plan));
+    if let Err(why) = &peer {
+        println!("no peer: {why}");
+    }
+    print(&ours(&gpu, plan)?, &peer.unwrap_or_default());
+    Ok(())
+}
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("graphs: {error}");
+        std::process::exit(1);
+    }
+}
