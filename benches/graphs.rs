@@ -130,6 +130,8 @@ fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
     let (text, name) = (CString::new(image.ptx).ok()?, CString::new("saxpy").ok()?);
     let (x, y) =
         (DeviceBuffer::<f32>::zeroed(gpu, N).ok()?, DeviceBuffer::<f32>::zeroed(gpu, N).ok()?);
+    // The raw stream is in no order with the one that cleared them.
+    gpu.synchronize().ok()?;
     let (mut module, mut function, mut stream) =
         (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
     let is_ok = |result| result == sys::CUresult::CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 //! What `ferrowarp demo` runs: each kernel on data made here, timed, and checked against its CPU reference.
 
 mod arrays;
+mod graphs;
 mod particles;
 mod pictures;
 mod scene;
@@ -124,6 +125,7 @@ pub const DEMOS: &[Demo] = &[
     },
     Demo { name: "reduce_sum_i32", about: "the same, on integers", run: arrays::reduce_i32 },
     Demo { name: "unified", about: "memory that host and device share", run: arrays::unified },
+    Demo { name: "graph", about: "201 small launches as one", run: graphs::graph },
     Demo {
         name: "transpose_naive",
         about: "reads along columns: slow",

@@ -57,3 +57,8 @@ pub use builder::{GraphBuilder, GraphNode};
 pub use error::GraphError;
 pub use parameter::{Parameter, Relaunch};
 pub use replay::Graph;
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/graphs.md")]
+struct Chapter;
