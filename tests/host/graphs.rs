@@ -1,6 +1,7 @@
 //! Graphs: the order that is found, replays, new parameters, captures, and what is refused. On the
 //! emulator the race check judges the order: nodes that no edge orders count as unordered.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -578,7 +579,7 @@ fn a_capture_refuses_what_would_happen_now() -> GpuResult<()> {
     let error = stream.capture(|stream| stream.synchronize()).unwrap_err().to_string();
     assert!(error.contains("cuStreamSynchronize cannot be captured: it would happen"), "{error}");
     // Neither an error nor a panic leaves the thread captured.
-    let panicked = std::panic::catch_unwind(|| stream.capture(|_| panic!("in a capture")));
+    let panicked = catch_unwind(AssertUnwindSafe(|| stream.capture(|_| panic!("in a capture"))));
     assert!(panicked.is_err());
     fill(&stream, &mut words, 3)?;
     assert_eq!(words.to_vec()?, [3; LEN]);

@@ -130,6 +130,51 @@ fn kernels_of_two_streams_are_compared_by_order_and_not_by_time() {
     reported(name, body, |text| contains(text, &["data race: store", "kernel `store` on stream"]));
 }
 
+// ---- graphs
+
+/// Two kernels that store to one cell, as nodes of a graph that is launched `times` times.
+fn two_nodes(edges: bool, times: usize) {
+    let (cell, store) = (alloc(64), function(load(), "store"));
+    let (mut graph, mut exec) = (null_mut(), null_mut());
+    ok!(cuGraphCreate(Out::from(&mut graph), 0));
+    let mut first = null_mut();
+    for value in [1u32, 2] {
+        let values = [host(&cell), host(&value)];
+        let params = KernelNodeParams {
+            function: store,
+            grid: [1; 3],
+            block: [1; 3],
+            shared_mem_bytes: 0,
+            params: In::from(&values[..]),
+            extra: In::NULL,
+        };
+        let (before, count) = ([first], usize::from(edges && !first.is_null()));
+        let node = Out::from(&mut first);
+        ok!(cuGraphAddKernelNode(node, graph, In::from(&before[..]), count, In::from(&params)));
+    }
+    ok!(cuGraphInstantiateWithFlags(Out::from(&mut exec), graph, 0));
+    for _ in 0..times {
+        // On a stream of its own each time: launches of one graph are in order all the same.
+        ok!(cuGraphLaunch(exec, stream(NON_BLOCKING)));
+    }
+    ok!(cuGraphExecDestroy(exec));
+    ok!(cuGraphDestroy(graph));
+}
+
+#[test]
+fn nodes_that_no_edge_orders_are_a_race() {
+    let body = || two_nodes(false, 1);
+    reported("nodes_that_no_edge_orders_are_a_race", body, |text| {
+        contains(text, &["race between streams: 4 bytes at", "the kernel `store` on"]);
+    });
+}
+
+#[test]
+fn nodes_in_the_order_of_edges_are_silent_launch_after_launch() {
+    let name = "nodes_in_the_order_of_edges_are_silent_launch_after_launch";
+    silent(name, || two_nodes(true, 4));
+}
+
 #[test]
 fn what_the_host_waited_for_is_over() {
     silent("what_the_host_waited_for_is_over", || {

@@ -2,6 +2,7 @@
 //! works on.
 
 use cuda_std_tests::{device, done, download, poisoned, upload};
+use ferrowarp::graph::GraphBuilder;
 use ferrowarp::{DeviceBuffer, GpuError, GpuResult, KernelPanic, Linear, Stream};
 use panics_kernels as kernels;
 
@@ -235,6 +236,33 @@ fn whoever_uses_the_result_hears_of_the_panic() {
     done(kernels::one_block_of_many::launch(&a, Linear::new(4, 64), 3, 0, &mut out));
     let mark = a.record().unwrap();
     assert_eq!(panic_of(mark.synchronize()).message, "block 3 is out");
+}
+
+#[test]
+fn a_panic_in_a_replay_is_the_error_of_the_next_wait() {
+    let _alone = alone();
+    let (x, mut out) = (upload(gpu(), &[3u32; 5]), upload(gpu(), &[0u32; 8]));
+    let builder = GraphBuilder::new(gpu());
+    let node = builder.node("gather");
+    done(kernels::index_past_the_end::launch(&node, Linear::new(1, 8), &x, 4, &mut out));
+    let mut graph = builder.build((x, out)).unwrap_or_else(|error| panic!("{error}"));
+    let at = graph.parameter::<u32>(&node, "at").unwrap_or_else(|error| panic!("{error}"));
+    let stream = gpu().create_stream().unwrap();
+    for round in 0..5 {
+        done(graph.set(at, 5 + round));
+        done(graph.launch(&stream));
+        let panic = panic_of(graph.wait().map(drop));
+        assert_eq!(panic.kernel, "index_past_the_end");
+        assert!(panic.message.ends_with(&format!("the index is {}", 5 + round)), "{panic}");
+        // Whoever uses the result hears of it too.
+        done(graph.launch(&stream));
+        assert!(graph.buffers().1.to_vec().is_err());
+        done(graph.set(at, 4));
+        assert!(stream.synchronize().is_err());
+        done(graph.launch(gpu()));
+        let (_, out) = graph.wait().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(out.to_vec().expect("nothing panicked")[5], 3);
+    }
 }
 
 #[test]

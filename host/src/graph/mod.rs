@@ -39,6 +39,46 @@
 //! lives, or shared and only read. [`Stream::capture`](crate::Stream::capture) is the other way in: it
 //! takes what ordinary code launches.
 
+//!
+//! # What does not compile
+//!
+//! A buffer that a graph has is not used beside it, and no kernel reads and writes one at once:
+//!
+//! ```compile_fail,E0382
+//! # use ferrowarp::{DeviceBuffer, GpuResult, Graph, GraphBuilder};
+//! fn twice(first: GraphBuilder, second: GraphBuilder, x: DeviceBuffer<f32>) -> GpuResult<()> {
+//!     let (one, other) = (first.build(x)?, second.build(x)?); // moved, and moved again
+//!     Ok(())
+//! }
+//! ```
+//! ```compile_fail,E0502
+//! # use ferrowarp::{DeviceBuffer, GpuResult, GraphBuilder, LaunchConfig};
+//! # use kernels_gpu::grid::saxpy::saxpy;
+//! fn aliased(builder: &GraphBuilder, mut x: DeviceBuffer<f32>) -> GpuResult<()> {
+//!     saxpy::launch(builder, LaunchConfig::for_num_elems(x.len()), 2.0, &x, &mut x)
+//! }
+//! ```
+//! ```compile_fail,E0502
+//! # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Graph};
+//! fn kept(gpu: &Gpu, mut graph: Graph<DeviceBuffer<f32>>) -> GpuResult<Vec<f32>> {
+//!     let x = graph.buffers();
+//!     graph.launch(gpu)?; // while its buffers are lent
+//!     x.to_vec()
+//! }
+//! ```
+//! ```compile_fail,E0277
+//! # use ferrowarp::{DeviceBuffer, GpuResult, GraphBuilder};
+//! fn cell(builder: GraphBuilder, x: std::cell::RefCell<DeviceBuffer<f32>>) -> GpuResult<()> {
+//!     builder.build(x).map(drop) // others could change it
+//! }
+//! ```
+//! ```compile_fail,E0373
+//! # use ferrowarp::{GpuResult, GraphBuilder};
+//! fn borrowed(builder: &GraphBuilder, mut calls: u32) -> GpuResult<()> {
+//!     builder.node("count").host(|| calls += 1) // the graph lives longer
+//! }
+//! ```
+
 mod buffers;
 mod builder;
 pub(crate) mod capture;
