@@ -228,6 +228,22 @@ pub enum CliError {
         known: Vec<&'static str>,
     },
 
+    /// Nothing of this name can be run.
+    #[error("there is no demo `{name}`, and no demo launches a kernel of that name; the demos are {}", known.join(", "))]
+    NothingToRun {
+        /// The name that was asked for.
+        name: String,
+        /// The names of all demos.
+        known: Vec<&'static str>,
+    },
+
+    /// What was to be run once cannot be.
+    #[error("the kernels could not be taken, as said above; version {version} stays in use")]
+    EditRefused {
+        /// The version in use.
+        version: u64,
+    },
+
     /// Launches cannot be counted.
     #[error(transparent)]
     NotCounted(#[from] NotCounted),

@@ -15,6 +15,7 @@ mod profile;
 pub mod progress;
 mod reduce;
 mod table;
+mod watch;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -43,7 +44,8 @@ Examples:
   ferrowarp demo particles -o particles.gif
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
-  ferrowarp reduce prices.csv --column price";
+  ferrowarp reduce prices.csv --column price
+  ferrowarp watch --run saxpy --compare";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -57,6 +59,8 @@ enum Command {
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
     Reduce(reduce::Args),
+    /// Build, load and run kernels again whenever they are edited
+    Watch(watch::Args),
 }
 
 /// Runs the program with the process's arguments.
@@ -83,6 +87,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Profile(args) => profile::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
+        Command::Watch(args) => watch::run(&args, out),
     }
 }
 
