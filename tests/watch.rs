@@ -7,6 +7,8 @@ mod files;
 #[allow(dead_code, reason = "the host crate's tests use the rest")]
 #[path = "host/kernels.rs"]
 mod kernels;
+#[path = "watch/program.rs"]
+mod program;
 #[path = "watch/stamps.rs"]
 mod stamps;
 #[path = "watch/versions.rs"]

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use cuda_std::launch::{Contract, Kernel, LaunchConfig, Linear, Param, ParamKind};
+use ferrowarp::graph::GraphBuilder;
 use ferrowarp::module::Image;
 use ferrowarp::reload::{ReloadEvent, Watch};
 use ferrowarp::{AsStream, Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule};
@@ -249,6 +250,29 @@ fn a_version_outlives_its_hot_module() -> GpuResult<()> {
     let stream = second.on(&gpu)?;
     drop((hot, second));
     assert_eq!(stamped(&gpu, &stream), 2);
+    Ok(())
+}
+
+#[test]
+fn a_graph_stays_with_its_version_and_keeps_it() -> GpuResult<()> {
+    let (gpu, hot) = hot(1);
+    let events = hot.events();
+    hot.load_ptx(ptx(2))?;
+    let mut words = DeviceBuffer::zeroed(&gpu, 300)?;
+    let builder = GraphBuilder::new(&gpu);
+    builder.capture(|| stamp(&hot, &mut words))?;
+    let mut graph = builder.build(words)?;
+    hot.load_ptx(ptx(3))?;
+    hot.load_ptx(ptx(4))?;
+    let unloaded = |event| match event {
+        ReloadEvent::Unloaded { number } => Some(number),
+        _ => None,
+    };
+    assert_eq!(next(&events, unloaded), 3);
+    graph.launch(&gpu)?;
+    assert_eq!(one(&graph.wait()?.to_vec()?), 2);
+    drop(graph);
+    assert_eq!(next(&events, unloaded), 2);
     Ok(())
 }
 

@@ -63,6 +63,8 @@ pub use watch::Watch;
 /// A launch on it runs the newest version's kernel on the stream of the [`Gpu`] that it was made
 /// of. [`on`](Self::on) gives other streams, and several launches, one and the same version. A
 /// clone is the same module; any thread may use it.
+///
+/// A callback of [`Watch::on_event`] that holds the module keeps it, and its thread, for ever.
 #[derive(Clone)]
 pub struct HotModule {
     inner: Arc<Watching>,
@@ -203,3 +205,8 @@ impl Gpu {
         Watch::ptx(file).start(self)
     }
 }
+
+/// The book's page, whose program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/hot-reload.md")]
+struct Book;

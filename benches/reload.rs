@@ -1,0 +1,209 @@
+//! From an edit to its use: how long a PTX file that is replaced, and a kernel that is edited, take
+//! until the next launch runs the new version; and what a launch on a hot module costs beside an
+//! ordinary one. Goals: 50 ms for a PTX, 3 s for an edit.
+//!
+//! `cargo bench --bench reload`, or the program alone, which leaves out the edit where the sources or
+//! cargo are missing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use cuda_builder::CudaBuilderError;
+use ferrowarp::module::best_image;
+use ferrowarp::reload::{ReloadEvent, Watch};
+use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule, LaunchConfig};
+use kernels_gpu::vecadd;
+
+const SWAPS: usize = 15;
+const EDITS: usize = 5;
+
+fn main() -> GpuResult<()> {
+    let gpu = Gpu::new()?;
+    println!(
+        "{} ({})",
+        gpu.name(),
+        if gpu.backend() == Backend::Cuda { "GPU" } else { "emulator" }
+    );
+    println!("{:<44} {:>12} {:>12}", "from the edit to its use", "median", "goal");
+    let swaps = ptx_swaps(&gpu)?;
+    row("a PTX file that is replaced", median(swaps.0), "50 ms");
+    row("  of it the driver's load", median(swaps.1), "");
+    match kernel_edits(&gpu) {
+        Ok((whole, builds)) => {
+            row("an edit of a kernel in kernels-gpu", median(whole), "3000 ms");
+            row("  of it the build", median(builds), "");
+        }
+        Err(why) => println!("an edit of a kernel: not measured, {why}"),
+    }
+    launches(&gpu)
+}
+
+fn row(what: &str, time: Duration, goal: &str) {
+    println!("{what:<44} {:>9.2} ms {goal:>12}", time.as_secs_f64() * 1e3);
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// A launch of the newest version, until it has run.
+fn used(gpu: &Gpu, hot: &HotModule) -> GpuResult<()> {
+    let x = DeviceBuffer::from_slice(gpu, &[1.0f32; 256])?;
+    let mut out = DeviceBuffer::zeroed(gpu, 256)?;
+    vecadd::launch(hot, LaunchConfig::for_num_elems(256), &x, &x, &mut out)?;
+    gpu.synchronize()
+}
+
+/// The shipped kernels' PTX, replaced by one that differs in a comment: whole times, and loads.
+fn ptx_swaps(gpu: &Gpu) -> GpuResult<(Vec<Duration>, Vec<Duration>)> {
+    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability());
+    let text = image.expect("an image for this device").ptx;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (file, new) = (dir.path().join("kernels.ptx"), dir.path().join("kernels.new"));
+    fs::write(&file, text).expect("a writable directory");
+    let hot = gpu.watch_ptx(&file)?;
+    let events = hot.events();
+    used(gpu, &hot)?;
+    let (mut whole, mut loads) = (Vec::new(), Vec::new());
+    for number in 0..SWAPS {
+        fs::write(&new, format!("{text}\n// {number}\n")).expect("a writable directory");
+        let edit = Instant::now();
+        fs::rename(&new, &file).expect("a writable directory");
+        loads.push(swapped(&events)?.0);
+        used(gpu, &hot)?;
+        whole.push(edit.elapsed());
+    }
+    Ok((whole, loads))
+}
+
+/// The load and the build before the next version.
+fn swapped(events: &Receiver<ReloadEvent>) -> GpuResult<(Duration, Duration)> {
+    let mut build = Duration::ZERO;
+    loop {
+        match events.recv().expect("the hot module lives") {
+            ReloadEvent::Swapped { load, .. } => return Ok((load, build)),
+            ReloadEvent::Built { took, .. } => build = took,
+            ReloadEvent::BuildFailed { error } => return Err(GpuError::KernelCrate(error)),
+            ReloadEvent::LoadFailed { error } | ReloadEvent::Refused { error, .. } => {
+                panic!("{error}")
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Edits a kernel in a copy of `kernels-gpu`: whole times, and builds.
+fn kernel_edits(gpu: &Gpu) -> Result<(Vec<Duration>, Vec<Duration>), String> {
+    let copy =
+        Copy::new(Path::new(env!("CARGO_MANIFEST_DIR"))).map_err(|error| error.to_string())?;
+    let hot = Watch::kernel_crate(&copy.kernels).start(gpu).map_err(|error| error.to_string())?;
+    let events = hot.events();
+    first_build(&events)?;
+    let file = copy.kernels.join("src/grid/vecadd.rs");
+    let text = fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    let (mut whole, mut builds) = (Vec::new(), Vec::new());
+    for number in 0..EDITS {
+        let edit = Instant::now();
+        // Each line below moves, which changes the PTX's line table.
+        let edited = format!("{}{text}", "\n".repeat(number + 1));
+        fs::write(&file, edited).map_err(|error| error.to_string())?;
+        builds.push(swapped(&events).map_err(|error| error.to_string())?.1);
+        used(gpu, &hot).map_err(|error| error.to_string())?;
+        whole.push(edit.elapsed());
+    }
+    Ok((whole, builds))
+}
+
+/// Waits for the build at the start, which compiles everything that the kernels use.
+fn first_build(events: &Receiver<ReloadEvent>) -> Result<(), String> {
+    loop {
+        match events.recv().expect("the hot module lives") {
+            ReloadEvent::BuildFailed { error } => {
+                return Err(match &*error {
+                    CudaBuilderError::Rejected { messages } => messages.clone(),
+                    other => other.to_string(),
+                });
+            }
+            ReloadEvent::Swapped { .. } | ReloadEvent::Unchanged { .. } => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+/// The workspace with a kernel crate that may be edited.
+struct Copy {
+    _dir: tempfile::TempDir,
+    kernels: PathBuf,
+}
+
+impl Copy {
+    fn new(workspace: &Path) -> io::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        for entry in fs::read_dir(workspace)? {
+            let entry = entry?;
+            let (from, name) = (entry.path(), entry.file_name());
+            let to = dir.path().join(&name);
+            match name.to_str() {
+                Some("kernels-gpu") => copy_folder(&from, &to)?,
+                Some("Cargo.toml" | "Cargo.lock" | "rust-toolchain.toml") => {
+                    fs::copy(from, to).map(drop)?;
+                }
+                Some("crates" | "host" | "tests" | "benches" | "build.rs") => link(&from, &to)?,
+                _ => {}
+            }
+        }
+        let kernels = dir.path().join("kernels-gpu");
+        Ok(Self { _dir: dir, kernels })
+    }
+}
+
+#[cfg(unix)]
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(from, to)
+}
+
+#[cfg(not(unix))]
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    if from.is_dir() { copy_folder(from, to) } else { fs::copy(from, to).map(drop) }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() { copy_folder(&path, &to)? } else { fs::copy(path, to).map(drop)? }
+    }
+    Ok(())
+}
+
+/// What a launch costs the host: ordinary, and on a hot module.
+fn launches(gpu: &Gpu) -> GpuResult<()> {
+    const LAUNCHES: u32 = 2000;
+    let hot = Watch::nothing().start(gpu)?;
+    let x = DeviceBuffer::from_slice(gpu, &[1.0f32; 32])?;
+    let mut out = DeviceBuffer::zeroed(gpu, 32)?;
+    let config = LaunchConfig::for_num_elems(32);
+    let (mut plain, mut on_hot) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        let begin = Instant::now();
+        for _ in 0..LAUNCHES {
+            vecadd::launch(gpu, config, &x, &x, &mut out)?;
+        }
+        plain.push(begin.elapsed() / LAUNCHES);
+        gpu.synchronize()?;
+        let begin = Instant::now();
+        for _ in 0..LAUNCHES {
+            vecadd::launch(&hot, config, &x, &x, &mut out)?;
+        }
+        on_hot.push(begin.elapsed() / LAUNCHES);
+        gpu.synchronize()?;
+    }
+    println!("{:<44} {:>9.3} µs", "a launch on a Gpu", median(plain).as_secs_f64() * 1e6);
+    println!("{:<44} {:>9.3} µs", "a launch on a HotModule", median(on_hot).as_secs_f64() * 1e6);
+    Ok(())
+}
