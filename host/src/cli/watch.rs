@@ -161,16 +161,7 @@ impl Session {
         news: &Receiver<News>,
         out: &mut impl Write,
     ) -> Result<(), CliError> {
-        let mut taken = true;
-        while builds {
-            let Ok(News::Event(event)) = news.recv() else { break };
-            show(&event, out)?;
-            taken = matches!(event, ReloadEvent::Swapped { .. } | ReloadEvent::Unchanged { .. });
-            if !matches!(event, ReloadEvent::Building | ReloadEvent::Built { .. }) {
-                break;
-            }
-        }
-        if !taken {
+        if builds && !was_taken(news, out)? {
             return Err(CliError::EditRefused { version: first.number() });
         }
         let version = self.hot.current();
@@ -254,6 +245,19 @@ fn row(demo: &Demo, version: &ModuleVersion, outcome: &Outcome) -> [String; 6] {
         format!("{gb_per_s:.decimals$}"),
         format!("{}{mark}", outcome.check),
     ]
+}
+
+/// Shows what happens up to the end of a build; whether what was built is in use.
+fn was_taken(news: &Receiver<News>, out: &mut impl Write) -> Result<bool, CliError> {
+    while let Ok(News::Event(event)) = news.recv() {
+        show(&event, out)?;
+        match event {
+            ReloadEvent::Building | ReloadEvent::Built { .. } => {}
+            ReloadEvent::Swapped { .. } | ReloadEvent::Unchanged { .. } => return Ok(true),
+            _ => return Ok(false),
+        }
+    }
+    Ok(false)
 }
 
 /// One event in the user's words.
