@@ -81,16 +81,12 @@ impl FilmArgs {
 }
 
 fn describe(gpu: &Gpu, report: &FilmReport, out: &mut impl Write) -> Result<(), CliError> {
-    let seconds = report.time.as_secs_f64();
-    let (steps, frames) = (report.steps as f64 / seconds, report.frames as f64 / seconds);
-    let FilmReport { n_particles, first_energy, last_energy, .. } = report;
-    writeln!(
-        out,
-        "{}: {n_particles} particles, {} steps in {seconds:.2} s",
-        gpu.name(),
-        report.steps
-    )?;
-    writeln!(out, "{steps:.0} steps a second, {frames:.1} pictures a second")?;
+    let steps = report.steps as f64 / report.steps_time.as_secs_f64();
+    let (seconds, FilmReport { n_particles, first_energy, last_energy, .. }) =
+        (report.time.as_secs_f64(), report);
+    writeln!(out, "{}: {n_particles} particles, {steps:.0} steps a second", gpu.name())?;
+    let frames = report.frames as f64 / seconds;
+    writeln!(out, "{} pictures in {seconds:.2} s, {frames:.1} a second", report.frames)?;
     writeln!(out, "energy {first_energy:.4e}, damped to {last_energy:.4e}")?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Particles in a box: the simulation of the kernels of the same name.
 
+use std::sync::Arc;
+
 use cuda_std::vector::{Vec2, Vec4};
 use kernels_gpu::grid::particles as kernels;
 pub use kernels_gpu::grid::particles::World;
@@ -9,6 +11,7 @@ use super::scan;
 use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
+use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
 
 /// A vector with a fourth value.
 type Vector = Vec4<f32>;
@@ -51,26 +54,38 @@ impl Particles {
     /// [`InvalidArgument`](GpuError::InvalidArgument) for a box without cells or with more than 2^31, or for too
     /// many particles; what the driver answers.
     pub fn new(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        Self::new_in(&Arc::new(SynchronousMemory), gpu, world, positions)
+    }
+
+    /// As [`new`](Self::new), in memory of a resource.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and what the resource answers.
+    pub fn new_in<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        gpu: &Gpu,
+        world: World,
+        positions: &[[f32; 3]],
+    ) -> GpuResult<Self> {
         check(&world, positions.len())?;
-        let n = positions.len();
+        let (n, n_counts) = (positions.len(), world.n_cells() + 1);
         let named = |(name, &[x, y, z]): (usize, &[f32; 3])| {
             Vec4::new(x, y, z, f32::from_bits(name as u32))
         };
         let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
-        let n_counts = world.n_cells() + 1;
         Ok(Self {
             gpu: gpu.clone(),
             world,
-            position: DeviceBuffer::from_slice(gpu, &position)?,
-            velocity: DeviceBuffer::zeroed(gpu, n)?,
-            sorted_position: DeviceBuffer::zeroed(gpu, n)?,
-            sorted_velocity: DeviceBuffer::zeroed(gpu, n)?,
-            slots: DeviceBuffer::zeroed(gpu, n)?,
-            order: DeviceBuffer::zeroed(gpu, n)?,
-            counts: DeviceBuffer::zeroed(gpu, n_counts)?,
-            starts: DeviceBuffer::zeroed(gpu, n_counts)?,
+            position: DeviceBuffer::from_slice_in(memory, gpu, &position)?,
+            velocity: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+            sorted_position: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+            sorted_velocity: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+            slots: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+            order: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+            counts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
+            starts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
             scan: scan::Scratch::new(gpu, n_counts)?,
-            energies: DeviceBuffer::zeroed(gpu, n)?,
+            energies: DeviceBuffer::zeroed_in(memory, gpu, n)?,
             reducer: Reducer::new(gpu)?,
         })
     }
