@@ -539,7 +539,7 @@ fn a_film_is_an_animated_png() {
 #[test]
 fn a_film_is_a_directory_of_pictures() {
     let place = Place::new();
-    place.run(&film("pictures", &[])).success();
+    place.run(&film("pictures", &["--unified"])).success();
     let names = fs::read_dir(place.path("pictures")).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

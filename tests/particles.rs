@@ -1,5 +1,6 @@
 //! The particles against every pair in f64, and against the laws that they obey.
 
+use ferrowarp::memory::resource::MemoryPool;
 use ferrowarp::ops::particles::{Particle, Particles, World};
 use ferrowarp::reference::particles as reference;
 use rand::RngExt;
@@ -132,6 +133,26 @@ fn two_runs_have_the_same_bits() {
         particles.to_vec().unwrap().iter().map(bits).collect::<Vec<_>>()
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn replays_and_unified_memory_give_the_same_bits() {
+    let (cells, places) = Particles::dam(300);
+    let world = World { damping: 5.0, ..world(cells) };
+    let runs = [
+        Particles::new(gpu(), world, &places).unwrap(),
+        Particles::new(gpu(), world, &places).unwrap().replayed().unwrap(),
+        Particles::new_in(&MemoryPool::new(gpu()), gpu(), world, &places).unwrap(),
+        Particles::unified(gpu(), world, &places).unwrap().replayed().unwrap(),
+    ];
+    let mut last = None;
+    for mut particles in runs {
+        (0..30).try_for_each(|_| particles.step()).unwrap();
+        let energy = particles.energy().unwrap();
+        let found = (particles.to_vec().unwrap(), energy);
+        assert!(last.is_none_or(|last| last == found));
+        last = Some(found);
+    }
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub(super) struct FilmArgs {
     /// Pictures a second when the film is shown
     #[arg(long, value_name = "N", requires = "output", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=100))]
     fps: u16,
+    /// Keep places and speeds in unified memory, which host and device share
+    #[arg(long, requires = "output")]
+    unified: bool,
 }
 
 /// A film on disk.
@@ -76,6 +79,7 @@ impl FilmArgs {
             frames: or(self.frames, suited.frames),
             steps_per_frame: or(self.steps, suited.steps_per_frame),
             size: self.width.map_or(suited.size, |width| [width, (width * 9).div_ceil(16)]),
+            is_unified: self.unified,
         }
     }
 }

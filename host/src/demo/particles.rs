@@ -26,6 +26,8 @@ pub struct Film {
     pub steps_per_frame: usize,
     /// Width and height of a picture, in pixels.
     pub size: [u32; 2],
+    /// Whether places and speeds are in memory that moves between host and device by itself.
+    pub is_unified: bool,
 }
 
 /// What a film was.
@@ -53,12 +55,20 @@ impl Film {
     pub fn suited_to(gpu: &Gpu) -> Self {
         let size = [960, 540];
         match gpu.backend() {
-            cuda_driver::Backend::Cuda => {
-                Self { n_particles: 500_000, frames: 300, steps_per_frame: 16, size }
-            }
-            cuda_driver::Backend::Emulator => {
-                Self { n_particles: 2_000, frames: 60, steps_per_frame: 16, size: [480, 270] }
-            }
+            cuda_driver::Backend::Cuda => Self {
+                n_particles: 500_000,
+                frames: 300,
+                steps_per_frame: 16,
+                size,
+                is_unified: false,
+            },
+            cuda_driver::Backend::Emulator => Self {
+                n_particles: 2_000,
+                frames: 60,
+                steps_per_frame: 16,
+                size: [480, 270],
+                is_unified: false,
+            },
         }
     }
 
@@ -71,7 +81,12 @@ impl Film {
         gpu: &Gpu,
         mut show: impl FnMut(Vec<[u8; 4]>) -> Result<(), E>,
     ) -> Result<FilmReport, E> {
-        let mut particles = behind_a_dam(gpu, self.n_particles, 0.1)?;
+        let (world, positions) = dam(self.n_particles, 0.1);
+        let particles = match self.is_unified {
+            true => Particles::unified(gpu, world, &positions)?,
+            false => Particles::new_in(&MemoryPool::new(gpu), gpu, world, &positions)?,
+        };
+        let mut particles = particles.replayed()?;
         let mut canvas = Canvas::new(gpu, self.size)?;
         let mut picture = PinnedBuffer::zeroed(gpu, (self.size[0] * self.size[1]) as usize)?;
         particles.step()?;
@@ -79,8 +94,8 @@ impl Film {
         let (start, mut milliseconds) = (Instant::now(), 0.0);
         for frame in 0..self.frames {
             let camera = camera(particles.world(), self.size, frame as f32 / self.frames as f32);
-            let (position, velocity) = particles.buffers();
-            let drawn = canvas.draw(&camera, position, velocity)?;
+            let (position, velocity) = particles.vectors();
+            let drawn = canvas.draw(&camera, &position, &velocity)?;
             let copy = drawn.copy_to_pinned_async(gpu, picture)?;
             // The device takes the next steps while the picture is shown.
             let before = gpu.stream().record()?;
@@ -103,9 +118,9 @@ impl Film {
     }
 }
 
-/// Particles in the corner of a box, as stiff as their weight on one another demands. `damping` is a part of what
-/// stops a contact from swinging.
-fn behind_a_dam(gpu: &Gpu, n: usize, damping: f32) -> GpuResult<Particles> {
+/// A box with particles in its corner, as stiff as their weight on one another demands. `damping` is a part of
+/// what stops a contact from swinging.
+fn dam(n: usize, damping: f32) -> (World, Vec<[f32; 3]>) {
     let (cells, positions) = Particles::dam(n);
     let stiffness = 10.0 * cells[1] as f32;
     let world = World {
@@ -115,7 +130,7 @@ fn behind_a_dam(gpu: &Gpu, n: usize, damping: f32) -> GpuResult<Particles> {
         gravity: 1.0,
         time_step: 0.125 * (2.0 / stiffness).sqrt(),
     };
-    Particles::new_in(&MemoryPool::new(gpu), gpu, world, &positions)
+    (world, positions)
 }
 
 /// How many of the particles are there, each once, and inside the box.
@@ -153,7 +168,8 @@ fn camera(world: &World, size: [u32; 2], time: f32) -> Camera {
 }
 
 pub(super) fn particles(gpu: &Gpu, Scale { particles: n, .. }: Scale) -> GpuResult<Outcome> {
-    let mut particles = behind_a_dam(gpu, n, 0.0)?;
+    let (world, positions) = dam(n, 0.0);
+    let mut particles = Particles::new(gpu, world, &positions)?.replayed()?;
     particles.step()?;
     let first = f64::from(particles.energy()?);
     let mut largest = 0f64;

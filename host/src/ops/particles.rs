@@ -1,5 +1,6 @@
 //! Particles in a box: the simulation of the kernels of the same name.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cuda_std::vector::{Vec2, Vec4};
@@ -8,10 +9,11 @@ pub use kernels_gpu::grid::particles::World;
 
 use super::reduce::Reducer;
 use super::scan;
-use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::DeviceBuffer;
+use crate::graph::{Graph, GraphBuffers, GraphMemory};
 use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
+use crate::{Gpu, Stream, graph_buffers};
 
 /// A vector with a fourth value.
 type Vector = Vec4<f32>;
@@ -34,8 +36,23 @@ pub struct Particle {
 pub struct Particles {
     gpu: Gpu,
     world: World,
-    position: DeviceBuffer<Vector>,
-    velocity: DeviceBuffer<Vector>,
+    steps: Steps,
+    energies: DeviceBuffer<f32>,
+    reducer: Reducer,
+}
+
+/// How steps are queued.
+enum Steps {
+    /// Kernel by kernel.
+    Launched(Box<State>),
+    /// As one graph, which has the memory.
+    Replayed(Box<Graph<Box<State>>>),
+}
+
+/// The particles, and what a step leaves behind.
+struct State {
+    position: Vectors,
+    velocity: Vectors,
     sorted_position: DeviceBuffer<Vector>,
     sorted_velocity: DeviceBuffer<Vector>,
     slots: DeviceBuffer<Vec2<u32>>,
@@ -43,8 +60,58 @@ pub struct Particles {
     counts: DeviceBuffer<u32>,
     starts: DeviceBuffer<u32>,
     scan: scan::Scratch,
-    energies: DeviceBuffer<f32>,
-    reducer: Reducer,
+}
+
+graph_buffers!(State {
+    position,
+    velocity,
+    sorted_position,
+    sorted_velocity,
+    slots,
+    order,
+    counts,
+    starts,
+    scan,
+});
+
+/// Places or speeds, where the host may want them.
+enum Vectors {
+    Device(DeviceBuffer<Vector>),
+    Unified(UnifiedBuffer<Vector>),
+}
+
+impl Vectors {
+    fn read(&self) -> DeviceSlice<'_, Vector> {
+        match self {
+            Self::Device(buffer) => buffer.as_slice(),
+            Self::Unified(buffer) => buffer.as_device_slice(),
+        }
+    }
+
+    fn write(&mut self) -> DeviceSliceMut<'_, Vector> {
+        match self {
+            Self::Device(buffer) => buffer.as_mut_slice(),
+            Self::Unified(buffer) => buffer.as_device_slice_mut(),
+        }
+    }
+
+    /// The values on the host: a copy, or where they are.
+    fn on_host(&self) -> GpuResult<Cow<'_, [Vector]>> {
+        match self {
+            Self::Device(buffer) => buffer.to_vec().map(Cow::Owned),
+            Self::Unified(buffer) => buffer.as_slice().map(Cow::Borrowed),
+        }
+    }
+}
+
+// SAFETY: the buffer is the value's own.
+unsafe impl GraphBuffers for Vectors {
+    fn visit(&self, memory: &mut GraphMemory) {
+        match self {
+            Self::Device(buffer) => buffer.visit(memory),
+            Self::Unified(buffer) => buffer.visit(memory),
+        }
+    }
 }
 
 impl Particles {
@@ -67,17 +134,37 @@ impl Particles {
         world: World,
         positions: &[[f32; 3]],
     ) -> GpuResult<Self> {
+        Self::with_vectors(memory, gpu, world, positions, |values| {
+            DeviceBuffer::from_slice_in(memory, gpu, values).map(Vectors::Device)
+        })
+    }
+
+    /// As [`new`](Self::new), with places and speeds in memory that the host reads without a copy.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn unified(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        Self::with_vectors(&Arc::new(SynchronousMemory), gpu, world, positions, |values| {
+            UnifiedBuffer::from_slice(gpu, values).map(Vectors::Unified)
+        })
+    }
+
+    fn with_vectors<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        gpu: &Gpu,
+        world: World,
+        positions: &[[f32; 3]],
+        vectors: impl Fn(&[Vector]) -> GpuResult<Vectors>,
+    ) -> GpuResult<Self> {
         check(&world, positions.len())?;
         let (n, n_counts) = (positions.len(), world.n_cells() + 1);
         let named = |(name, &[x, y, z]): (usize, &[f32; 3])| {
             Vec4::new(x, y, z, f32::from_bits(name as u32))
         };
         let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
-        Ok(Self {
-            gpu: gpu.clone(),
-            world,
-            position: DeviceBuffer::from_slice_in(memory, gpu, &position)?,
-            velocity: DeviceBuffer::zeroed_in(memory, gpu, n)?,
+        let state = State {
+            position: vectors(&position)?,
+            velocity: vectors(&vec![Vector::splat(0.0); n])?,
             sorted_position: DeviceBuffer::zeroed_in(memory, gpu, n)?,
             sorted_velocity: DeviceBuffer::zeroed_in(memory, gpu, n)?,
             slots: DeviceBuffer::zeroed_in(memory, gpu, n)?,
@@ -85,9 +172,30 @@ impl Particles {
             counts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
             starts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
             scan: scan::Scratch::new(gpu, n_counts)?,
-            energies: DeviceBuffer::zeroed_in(memory, gpu, n)?,
-            reducer: Reducer::new(gpu)?,
-        })
+        };
+        let energies = DeviceBuffer::zeroed_in(memory, gpu, n)?;
+        let (steps, reducer) = (Steps::Launched(Box::new(state)), Reducer::new(gpu)?);
+        Ok(Self { gpu: gpu.clone(), world, steps, energies, reducer })
+    }
+
+    /// The same particles, whose steps are replays of one graph from now on.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn replayed(mut self) -> GpuResult<Self> {
+        if let Steps::Launched(mut state) = self.steps {
+            let world = self.world;
+            let graph = self.gpu.stream().capture(|stream| state.step(stream, world))?;
+            self.steps = Steps::Replayed(Box::new(graph.build(state)?));
+        }
+        Ok(self)
+    }
+
+    fn state(&self) -> &State {
+        match &self.steps {
+            Steps::Launched(state) => state,
+            Steps::Replayed(graph) => graph.buffers(),
+        }
     }
 
     /// A block of `n` particles in the corner of a box four times as wide, as water behind a dam: the box that fits
@@ -110,13 +218,13 @@ impl Particles {
     /// The number of particles.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.position.len()
+        self.energies.len()
     }
 
     /// Whether there are no particles.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.position.is_empty()
+        self.energies.is_empty()
     }
 
     /// The box and its law.
@@ -127,8 +235,8 @@ impl Particles {
 
     /// Positions `[n]` and velocities `[n]` on the device: x, y, z, and the bits of the name or the energy.
     #[must_use]
-    pub fn buffers(&self) -> (&DeviceBuffer<Vector>, &DeviceBuffer<Vector>) {
-        (&self.position, &self.velocity)
+    pub fn vectors(&self) -> (DeviceSlice<'_, Vector>, DeviceSlice<'_, Vector>) {
+        (self.state().position.read(), self.state().velocity.read())
     }
 
     /// Queues a step.
@@ -136,8 +244,10 @@ impl Particles {
     /// # Errors
     /// What the driver answers.
     pub fn step(&mut self) -> GpuResult<()> {
-        self.sort()?;
-        self.advance()
+        match &mut self.steps {
+            Steps::Launched(state) => state.step(self.gpu.stream(), self.world),
+            Steps::Replayed(graph) => graph.launch(&self.gpu),
+        }
     }
 
     /// The energy at the moment before the last step: of motion, in the field of gravity, in contacts and walls.
@@ -146,11 +256,15 @@ impl Particles {
     /// # Errors
     /// What the driver answers.
     pub fn energy(&mut self) -> GpuResult<f32> {
-        let config = kernels::particles_energy::grid_for(self.len());
-        let Self { gpu, velocity, energies, reducer, .. } = self;
-        kernels::particles_energy::launch(gpu, config, &*velocity, energies)?;
-        reducer.queue_f32(gpu, &*energies)?;
-        Ok(f32::from_bits(reducer.bits()?))
+        let state = match &self.steps {
+            Steps::Launched(state) => state,
+            Steps::Replayed(graph) => graph.buffers(),
+        };
+        let config = kernels::particles_energy::grid_for(self.energies.len());
+        let velocity = state.velocity.read();
+        kernels::particles_energy::launch(&self.gpu, config, &velocity, &mut self.energies)?;
+        self.reducer.queue_f32(&self.gpu, &self.energies)?;
+        Ok(f32::from_bits(self.reducer.bits()?))
     }
 
     /// The particles, in the order of their names. Waits for them.
@@ -158,55 +272,54 @@ impl Particles {
     /// # Errors
     /// What the driver answers.
     pub fn to_vec(&self) -> GpuResult<Vec<Particle>> {
-        let pairs = self.position.to_vec()?.into_iter().zip(self.velocity.to_vec()?);
-        let particle = |(p, v): (Vector, Vector)| Particle {
+        let State { position, velocity, .. } = self.state();
+        let (position, velocity) = (position.on_host()?, velocity.on_host()?);
+        let particle = |(p, v): (&Vector, &Vector)| Particle {
             name: p.w.to_bits(),
             position: [p.x, p.y, p.z],
             velocity: [v.x, v.y, v.z],
         };
-        let mut particles: Vec<Particle> = pairs.map(particle).collect();
+        let mut particles: Vec<Particle> =
+            position.iter().zip(velocity.iter()).map(particle).collect();
         particles.sort_by_key(|particle| particle.name);
         Ok(particles)
     }
+}
+
+impl State {
+    fn step(&mut self, on: &Stream, world: World) -> GpuResult<()> {
+        self.sort(on, world)?;
+        kernels::particles_move::launch(
+            on,
+            kernels::particles_move::grid_for(self.sorted_position.len()),
+            world,
+            &self.starts,
+            &self.sorted_position,
+            &self.sorted_velocity,
+            &mut self.position.write(),
+            &mut self.velocity.write(),
+        )
+    }
 
     /// Particles of a cell next to one another: `sorted_…` and `starts`.
-    fn sort(&mut self) -> GpuResult<()> {
-        let (gpu, config) = (&self.gpu, kernels::particles_bin::grid_for(self.position.len()));
-        self.counts.clear()?;
-        kernels::particles_bin::launch(
-            gpu,
-            config,
-            self.world,
-            &self.position,
-            &mut self.counts,
-            &mut self.slots,
-        )?;
-        scan::exclusive_into(gpu, &self.counts, &mut self.starts, &mut self.scan)?;
-        kernels::particles_order::launch(gpu, config, &self.slots, &self.starts, &mut self.order)?;
+    fn sort(&mut self, on: &Stream, world: World) -> GpuResult<()> {
+        let config = kernels::particles_bin::grid_for(self.sorted_position.len());
+        let (position, velocity) = (self.position.read(), self.velocity.read());
+        let (counts, slots) = (&mut self.counts, &mut self.slots);
+        counts.clear()?;
+        kernels::particles_bin::launch(on, config, world, &position, counts, slots)?;
+        scan::exclusive_into(on, &self.counts, &mut self.starts, &mut self.scan)?;
+        kernels::particles_order::launch(on, config, &self.slots, &self.starts, &mut self.order)?;
         kernels::particles_sort::launch(
-            gpu,
+            on,
             config,
             &self.slots,
             &self.starts,
             &self.order,
-            &self.position,
-            &self.velocity,
+            &position,
+            &velocity,
             &mut self.sorted_position,
             &mut self.sorted_velocity,
-        )
-    }
-
-    /// The step itself, from the sorted particles.
-    fn advance(&mut self) -> GpuResult<()> {
-        kernels::particles_move::launch(
-            &self.gpu,
-            kernels::particles_move::grid_for(self.position.len()),
-            self.world,
-            &self.starts,
-            &self.sorted_position,
-            &self.sorted_velocity,
-            &mut self.position,
-            &mut self.velocity,
         )
     }
 }

@@ -13,6 +13,8 @@ pub struct Scratch {
     states: DeviceBuffer<u64>,
 }
 
+crate::graph_buffers!(Scratch { states });
+
 impl Scratch {
     /// Scratch for arrays of up to `n_elems` elements.
     ///
