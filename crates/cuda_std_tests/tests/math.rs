@@ -116,7 +116,12 @@ fn tolerance(module: &str, name: &str, gpu: bool) -> u64 {
         "acosh" | "asinh" | "atanh" | "pow" | "powf" => 8,
         _ if single && gpu => 8,
         // These start from the hardware's estimates.
-        "rsqrt" | "cbrt" | "rcbrt" | "hypot" | "acos" | "asin" | "atan" | "atan2" if gpu => 1,
+        "rsqrt" | "cbrt" | "rcbrt" | "hypot" | "acos" | "asin" | "atan" | "atan2" | "tan"
+        | "sinh" | "cosh" | "tanh"
+            if gpu =>
+        {
+            2
+        }
         _ if gpu && (name.starts_with("log") || name == "ln" || name == "ln_1p") => 1,
         _ => 0,
     }

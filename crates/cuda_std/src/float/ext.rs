@@ -2,7 +2,7 @@
 
 use super::sealed::Sealed;
 use crate::intrinsics as c;
-use crate::math::{double_special, parts, trig};
+use crate::math::{double_trig, parts, trig};
 
 /// More mathematics for f32 and f64, on the device and on the host.
 pub trait FloatExt: Copy + PartialOrd + Sealed {
@@ -105,6 +105,6 @@ methods! {
     log_gamma() -> Self = c::lgamma; log1p() -> Self = c::log1p; norm_cdf() -> Self = c::normcdf;
     inv_norm_cdf() -> Self = c::normcdfinv; rcbrt() -> Self = c::rcbrt;
     saturate() -> Self = parts::saturate; scale_by_n(n: i32) -> Self = c::scalbn;
-    sincospi() -> (Self, Self) = double_special::sincospi; sinpi() -> Self = c::sinpi;
+    sincospi() -> (Self, Self) = double_trig::sincospi; sinpi() -> Self = c::sinpi;
     gamma() -> Self = c::tgamma; y0() -> Self = c::y0; y1() -> Self = c::y1;
 }

@@ -1,6 +1,6 @@
 //! The functions that write a second result through a pointer, and the NaNs with a payload.
 
-use crate::math::{double_special, double_trig, parts, trig};
+use crate::math::{double_trig, parts, trig};
 
 macro_rules! pairs {
     ($($(#[$doc:meta])* $name:ident($x:ident: $t:ty) = $pair:expr;)+) => { $(
@@ -28,7 +28,7 @@ pairs! {
     /// `sin(πx)` and `cos(πx)`.
     sincospif(x: f32) = trig::sincospif(x);
     /// `sin(πx)` and `cos(πx)`.
-    sincospi(x: f64) = double_special::sincospi(x);
+    sincospi(x: f64) = double_trig::sincospi(x);
     /// Sine and cosine by `sin.approx` and `cos.approx`.
     fast_sincosf(x: f32) = (super::fast_sinf(x), super::fast_cosf(x));
 }

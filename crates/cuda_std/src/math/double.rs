@@ -17,10 +17,6 @@ from_libm! {
     asinh;
     /// Inverse hyperbolic tangent, to 2 ulp.
     atanh;
-    /// Error function, to 1 ulp.
-    erf;
-    /// Complementary error function, to 3 ulp.
-    erfc;
 }
 
 /// `x^y`, to 1 ulp.

@@ -1,12 +1,13 @@
-//! Sine, cosine and tangent of doubles.
+//! Sine, cosine and tangent of doubles, of radians and of multiples of π.
 //!
 //! As in f32: three parts of π/2 up to 2^30 (W. J. Cody and W. Waite, 1980), an integer product with
 //! the bits of 2/π above (M. Payne and R. Hanek, 1983). What the reduced argument has lost is kept
 //! in a second number.
 
 use super::double_exp::ROUND;
-use super::hw::{fma64, horner64, mul64};
-use core::f64::consts::FRAC_PI_2;
+use super::hw::{self, fma64, horner64, mul64};
+use super::newton::quotient;
+use core::f64::consts::{FRAC_PI_2, PI};
 
 const FRAC_PI_2_MID: f64 = 6.123_233_995_736_766e-17;
 const FRAC_PI_2_LO: f64 = -1.497_384_904_859_169_8e-33;
@@ -35,75 +36,83 @@ static TWO_OVER_PI: [u64; 20] = [
     0x5603_3046_fc7b_6bab,
 ];
 
-/// `x - k·π/2` for the nearest `k` in two parts, with the low bits of `k`.
+/// Up to here three parts of π/2 are enough: 2^30.
+const LARGE: f64 = 1_073_741_824.0;
+
+/// `x - k·π/2` for the nearest `k` in two parts `t - lost`, with the low bits of `k`.
 #[inline(always)]
 fn reduce(x: f64) -> (f64, f64, u64) {
-    if x.abs() >= 1_073_741_824.0 {
+    if !(x.abs() < LARGE) {
         return reduce_large(x);
     }
     let j = fma64(x, core::f64::consts::FRAC_2_PI, ROUND);
     let k = j - ROUND;
     let first = fma64(k, -FRAC_PI_2, x);
     let t = fma64(k, -FRAC_PI_2_MID, first);
-    let lost = fma64(k, -FRAC_PI_2_MID, first - t);
-    (t, fma64(k, -FRAC_PI_2_LO, lost), j.to_bits())
+    let lost = fma64(k, FRAC_PI_2_MID, t - first);
+    (t, fma64(k, FRAC_PI_2_LO, lost), j.to_bits())
 }
 
-/// The same for every `x`: NaN for what is not finite.
-#[inline(never)]
+/// The same for every `x` from 1/2 on: NaN for what is not finite.
+///
+/// Inline, rare as it is: a call would cost the caller the constants that it holds in registers.
+#[inline(always)]
 fn reduce_large(x: f64) -> (f64, f64, u64) {
     let bits = x.to_bits();
     let exponent = bits >> 52 & 0x7ff;
-    if exponent == 0x7ff {
-        return (f64::NAN, 0.0, 0);
-    }
     // |x| = mantissa · 2^(exponent - 1086). 192 bits of 2/π matter: those before give multiples of 4.
     let mantissa = u128::from(bits << 11 | 1 << 63);
     let (word, shift) = ((exponent - 1024) as usize >> 6, exponent as u32 & 63);
-    let at = |i: usize| {
-        let pair = u128::from(TWO_OVER_PI[word + i]) << 64 | u128::from(TWO_OVER_PI[word + i + 1]);
-        (pair << shift >> 64) as u64
-    };
+    // SAFETY: an exponent has 11 bits, so that `word` is 15 at most, and `i` is 3 at most.
+    let word = |i: usize| unsafe { *TWO_OVER_PI.get_unchecked((word & 15) + i) };
+    let at = |i: usize| word(i) << shift | word(i + 1) >> 1 >> (63 - shift);
     let low = (mantissa * u128::from(at(2))) >> 64;
     let middle = mantissa * u128::from(at(1)) + low;
     // In units of 2^-126, modulo 4.
     let product = (mantissa * u128::from(at(0)) << 64).wrapping_add(middle);
     let quadrant = ((product >> 125) as u64 + 1) >> 1;
-    let rest = (product << 2) as i128;
-    let (t, lost) = quarter_turns(rest.unsigned_abs());
-    let sign = if (rest < 0) == (x < 0.0) { 1.0 } else { -1.0 };
-    let quadrant = if x < 0.0 { 0u64.wrapping_sub(quadrant) } else { quadrant };
-    (t * sign, lost * sign, quadrant)
+    let (t, lost) = quarter_turns((product << 2) as i128);
+    let finite = exponent != 0x7ff;
+    let t = if finite { t } else { f64::NAN };
+    if x < 0.0 { (-t, -lost, 0u64.wrapping_sub(quadrant)) } else { (t, lost, quadrant) }
 }
 
-/// `rest · 2^-128 · π/2` in two parts.
+/// `rest · 2^-128 · π/2` in two parts `t - lost`.
 #[inline(always)]
-fn quarter_turns(rest: u128) -> (f64, f64) {
-    let zeros = rest.leading_zeros();
-    let shifted = if rest == 0 { 0 } else { rest << zeros };
-    let unit = f64::from_bits(u64::from(1023 - 53 - zeros) << 52);
-    let high = (shifted >> 75) as u64 as f64 * unit;
-    let low = ((shifted >> 11) as u64) as f64 * (unit / 18_446_744_073_709_551_616.0);
-    let t = mul64(high, FRAC_PI_2);
-    let lost = fma64(high, FRAC_PI_2, -t);
-    (t, lost + fma64(high, FRAC_PI_2_MID, low * FRAC_PI_2))
+fn quarter_turns(rest: i128) -> (f64, f64) {
+    // Four digits of 32 bits, added from the top with what rounding leaves (T. J. Dekker, 1971).
+    let digit = |i: u32| f64::from((rest >> (32 * i)) as u32);
+    let top = f64::from((rest >> 96) as i32) * TWO_TO_32;
+    let high = top + digit(2);
+    let left = digit(2) - (high - top);
+    let low = left + fma64(digit(0), 1.0 / TWO_TO_32, digit(1)) * (1.0 / TWO_TO_32);
+    let sum = high + low;
+    let low = low - (sum - high);
+    let t = mul64(sum, UNIT);
+    let lost = fma64(sum, -UNIT, t);
+    (t, lost - fma64(sum, UNIT_LO, low * UNIT))
 }
 
-/// `sin(t + lost)`, for `|t|` up to π/4.
+const TWO_TO_32: f64 = 4_294_967_296.0;
+/// π/2 · 2^-64.
+const UNIT: f64 = FRAC_PI_2 / (TWO_TO_32 * TWO_TO_32);
+const UNIT_LO: f64 = FRAC_PI_2_MID / (TWO_TO_32 * TWO_TO_32);
+
+/// `sin(t - lost)`, for `|t|` up to π/4; of a zero `t` that zero, sign and all.
 #[inline(always)]
 fn sine(t: f64, lost: f64) -> f64 {
     let s = mul64(t, t);
-    let p = horner64!(s; -0.166_666_666_666_666_32, 0.008_333_333_333_322_455, -0.000_198_412_698_298_132_3, 2.755_731_368_744_603_4e-6, -2.505_075_668_655_901_4e-8, 1.589_667_988_019_612_1e-10);
-    t + fma64(mul64(s, t), p, lost)
+    let p = horner64!(s; 0.166_666_666_666_666_32, -0.008_333_333_333_322_455, 0.000_198_412_698_298_132_3, -2.755_731_368_744_603_4e-6, 2.505_075_668_655_901_4e-8, -1.589_667_988_019_612_1e-10);
+    t - fma64(mul64(s, t), p, lost)
 }
 
-/// `cos(t + lost)`, for `|t|` up to π/4.
+/// `cos(t - lost)`, for `|t|` up to π/4.
 #[inline(always)]
 fn cosine(t: f64, lost: f64) -> f64 {
     let s = mul64(t, t);
     let p = horner64!(s; 0.041_666_666_666_666_65, -0.001_388_888_888_888_167_5, 2.480_158_729_363_239_5e-5, -2.755_731_542_862_696e-7, 2.087_585_651_272_130_7e-9, -1.136_599_968_024_312_5e-11);
     let r = fma64(s, fma64(s, p, -0.5), 1.0);
-    fma64(-t, lost, r)
+    fma64(t, lost, r)
 }
 
 /// `r` with its sign changed in the lower two quadrants.
@@ -112,30 +121,34 @@ fn signed(r: f64, quadrant: u64) -> f64 {
     f64::from_bits(r.to_bits() ^ (quadrant << 62 & 1 << 63))
 }
 
+/// `sin(t - lost + quadrant·π/2)`: both series, since the lanes of a warp need both.
+#[inline(always)]
+fn turned(t: f64, lost: f64, quadrant: u64) -> f64 {
+    let (sin, cos) = (sine(t, lost), cosine(t, lost));
+    signed(if quadrant & 1 != 0 { cos } else { sin }, quadrant)
+}
+
 /// Sine and cosine, to 1 ulp.
 #[inline(always)]
 pub fn sincos(x: f64) -> (f64, f64) {
     let (t, lost, quadrant) = reduce(x);
     let (sin, cos) = (sine(t, lost), cosine(t, lost));
     let (sin, cos) = if quadrant & 1 != 0 { (cos, sin) } else { (sin, cos) };
-    let sin = signed(sin, quadrant);
-    (if x == 0.0 { x } else { sin }, signed(cos, quadrant.wrapping_add(1)))
+    (signed(sin, quadrant), signed(cos, quadrant.wrapping_add(1)))
 }
 
 /// Sine, to 1 ulp.
 #[inline(always)]
 pub fn sin(x: f64) -> f64 {
     let (t, lost, quadrant) = reduce(x);
-    let r = if quadrant & 1 != 0 { cosine(t, lost) } else { sine(t, lost) };
-    if x == 0.0 { x } else { signed(r, quadrant) }
+    turned(t, lost, quadrant)
 }
 
 /// Cosine, to 1 ulp.
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
     let (t, lost, quadrant) = reduce(x);
-    let r = if quadrant & 1 != 0 { sine(t, lost) } else { cosine(t, lost) };
-    signed(r, quadrant.wrapping_add(1))
+    turned(t, lost, quadrant.wrapping_add(1))
 }
 
 /// Tangent, to 2 ulp.
@@ -143,6 +156,58 @@ pub fn cos(x: f64) -> f64 {
 pub fn tan(x: f64) -> f64 {
     let (t, lost, quadrant) = reduce(x);
     let (sin, cos) = (sine(t, lost), cosine(t, lost));
-    let r = if quadrant & 1 != 0 { -cos / sin } else { sin / cos };
-    if x == 0.0 { x } else { r }
+    let (n, d) = if quadrant & 1 != 0 { (-cos, sin) } else { (sin, cos) };
+    quotient(n, d)
+}
+
+/// `x` less the nearest even integer: exact, and NaN of infinities.
+#[inline(always)]
+fn without_turns(x: f64) -> f64 {
+    fma64(hw::rint64(x * 0.5), -2.0, x)
+}
+
+/// `x - k/2` for the nearest `k`, with the low bits of `k`; exact.
+#[inline(always)]
+fn reduce_pi(x: f64) -> (f64, u64) {
+    // 2^50
+    let x = if x.abs() < 1_125_899_906_842_624.0 { x } else { without_turns(x) };
+    let j = fma64(x, 2.0, ROUND);
+    (fma64(j - ROUND, -0.5, x), j.to_bits())
+}
+
+/// `sin(π (t + quadrant/2))` for `|t|` up to 1/4.
+#[inline(always)]
+fn sine_pi(t: f64, quadrant: u64) -> f64 {
+    let s = mul64(t, t);
+    let cos = horner64!(s; 1.0, -4.934_802_200_544_679, 4.058_712_126_416_665, -1.335_262_768_843_089, 0.235_330_629_762_044_27, -0.025_806_875_172_839_968, 0.001_929_340_146_952_650_4, -0.000_102_980_199_438_296_59);
+    let sin = horner64!(s; -5.167_712_780_049_97, 2.550_164_039_877_415, -0.599_264_529_327_833_9, 0.082_145_886_937_343_66, -0.007_370_438_457_435_342, 0.000_466_383_979_219_678_44, -2.218_518_747_783_970_5e-5);
+    // π·t with the bits of π behind a double.
+    let sin = fma64(t, PI, fma64(sin, mul64(s, t), t * PI_LO));
+    signed(if quadrant & 1 != 0 { cos } else { sin }, quadrant)
+}
+
+/// π less its nearest double.
+const PI_LO: f64 = 1.224_646_799_147_353_2e-16;
+
+/// `sin(πx)`, to 1 ulp.
+#[inline(always)]
+pub fn sinpi(x: f64) -> f64 {
+    let (t, quadrant) = reduce_pi(x);
+    let r = sine_pi(t, quadrant);
+    // An integer's sine is the zero of its sign.
+    if r == 0.0 { r.copysign(x) } else { r }
+}
+
+/// `cos(πx)`, to 1 ulp.
+#[inline(always)]
+pub fn cospi(x: f64) -> f64 {
+    let (t, quadrant) = reduce_pi(x);
+    // The added zero makes a half's zero positive.
+    sine_pi(t, quadrant.wrapping_add(1)) + 0.0
+}
+
+/// `sin(πx)` and `cos(πx)`, to 1 ulp.
+#[inline(always)]
+pub fn sincospi(x: f64) -> (f64, f64) {
+    (sinpi(x), cospi(x))
 }

@@ -30,6 +30,14 @@ pub(crate) fn quotient_parts(n: f64, d: f64) -> (f64, f64) {
     (q, mul64(fma64(-q, d, n), r))
 }
 
+/// `n/d`, off by little more than rounding; as for the signs of zeros, `n` over a positive `d`.
+#[inline(always)]
+pub(crate) fn quotient(n: f64, d: f64) -> f64 {
+    let r = reciprocal(d);
+    let q = mul64(n, r);
+    fma64(-fma64(q, d, -n), r, q)
+}
+
 /// `√s`, off by little more than rounding, for zero and for an `s` from 1e-250 to 1e300.
 #[inline(always)]
 pub(crate) fn root(s: f64) -> f64 {
