@@ -29,6 +29,8 @@ pub mod kernels;
 pub mod launch;
 pub mod memory;
 pub mod module;
+#[cfg(feature = "nvtx")]
+pub mod nvtx;
 pub mod ops;
 pub mod panic;
 pub mod pipeline;

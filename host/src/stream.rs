@@ -5,6 +5,7 @@
 //! home first, and its home waits for that use afterwards. So all uses of a buffer are in order,
 //! whatever streams they run on, and safe code cannot race.
 
+mod adopt;
 mod marks;
 
 use std::any::Any;
@@ -352,11 +353,16 @@ impl StreamInner {
         let foreign = self.foreign(homes);
         foreign.iter().try_for_each(|home| self.wait_for_stream(home))?;
         work()?;
-        let joined = foreign.iter().try_for_each(|home| home.wait_for_stream(self));
+        self.give_back(&foreign)
+    }
+
+    /// Lets `homes` wait for the work that is queued here now.
+    fn give_back(&self, homes: &[&StreamInner]) -> GpuResult<()> {
+        let joined = homes.iter().try_for_each(|home| home.wait_for_stream(self));
         // If the homes cannot be made to wait, this thread waits in their place.
         joined.inspect_err(|_| {
             if !self.settle() {
-                foreign.iter().for_each(|home| home.strays.store(true, Ordering::Release));
+                homes.iter().for_each(|home| home.strays.store(true, Ordering::Release));
             }
         })
     }

@@ -154,3 +154,43 @@ fn a_buffer_made_on_one_thread_ends_on_another() -> GpuResult<()> {
     assert_eq!(values, [4; LEN]);
     Ok(())
 }
+
+#[test]
+fn memory_that_a_stream_adopts_is_in_order_before_and_afterwards() -> GpuResult<()> {
+    let (home, stream) = (gpu().create_stream()?, gpu().create_stream()?);
+    for i in 0..8 {
+        let mut words = DeviceBuffer::from_slice(&home, &[i; LEN])?;
+        churn(&home, &mut words, ROUNDS)?;
+        let sum = stream.adopt(words.as_mut_slice(), |mut words| {
+            churn(&stream, &mut words, 10)?;
+            churn(gpu(), &mut words, 20)?;
+            stream.adopt(words, |mut words| churn(&stream, &mut words, ROUNDS))?;
+            Ok(30)
+        })?;
+        churn(&home, &mut words, 5)?;
+        assert_eq!(words.to_vec()?, [churned(i, 2 * ROUNDS + sum + 5); LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_is_given_back_also_by_what_fails_and_panics() -> GpuResult<()> {
+    let (home, stream) = (gpu().create_stream()?, gpu().create_stream()?);
+    let mut words = DeviceBuffer::from_slice(&home, &[3u32; LEN])?;
+    let failed: GpuResult<()> = stream.adopt(words.as_mut_slice(), |mut words| {
+        churn(&stream, &mut words, ROUNDS)?;
+        words.copy_from_host(&[])
+    });
+    assert!(failed.is_err());
+    churn(&home, &mut words, 1)?;
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stream.adopt(words.as_mut_slice(), |mut words| -> GpuResult<()> {
+            churn(&stream, &mut words, ROUNDS)?;
+            panic!("on purpose")
+        })
+    }));
+    assert!(panicked.is_err());
+    churn(&home, &mut words, 1)?;
+    assert_eq!(words.to_vec()?, [churned(3, 2 * ROUNDS + 2); LEN]);
+    Ok(())
+}

@@ -11,7 +11,7 @@ use crate::reference;
 const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
 
 /// `n` floats in -1..1, the same on every run.
-fn floats(n: usize, seed: u32) -> Vec<f32> {
+pub(super) fn floats(n: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     (0..n)
         .map(|_| {

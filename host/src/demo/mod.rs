@@ -4,6 +4,7 @@ mod arrays;
 mod graphs;
 mod particles;
 mod pictures;
+mod running;
 mod scene;
 
 use std::fmt;
@@ -141,6 +142,17 @@ pub const DEMOS: &[Demo] = &[
     Demo { name: "equalize", about: "grey levels spread evenly", run: pictures::equalize },
     Demo { name: "blur", about: "a separable Gaussian with halos", run: pictures::blur },
     Demo { name: "sobel", about: "edges", run: pictures::sobel },
+    Demo {
+        name: "streams",
+        about: "branches side by side, forked and joined",
+        run: running::streams,
+    },
+    Demo {
+        name: "pipeline",
+        about: "frames come in and go out while one is computed",
+        run: running::pipeline,
+    },
+    Demo { name: "futures", about: "one thread awaits copies and kernels", run: running::futures },
     Demo {
         name: "particles",
         about: "a dam that breaks; the error is the energy's",

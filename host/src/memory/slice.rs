@@ -138,6 +138,17 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.home
     }
 
+    /// The same memory with another home.
+    ///
+    /// # Safety
+    /// `home` comes after all earlier uses of the memory, and all later ones come after `home`.
+    pub(crate) unsafe fn at_home_of<'b>(self, home: &'b Arc<StreamInner>) -> DeviceSliceMut<'b, T>
+    where
+        'a: 'b,
+    {
+        DeviceSliceMut { home, address: self.address, len: self.len, values: PhantomData }
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
