@@ -11,6 +11,7 @@ use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
 use crate::graph::capture;
 use crate::memory::{ContextPool, PageableRing, StagingCache, Usage};
 use crate::panic::Panics;
+use crate::ring::Persistent;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
 /// the last of them.
@@ -26,6 +27,7 @@ pub(crate) struct Context {
     waiting: Waiting,
     staging: StagingCache,
     pageable: PageableRing,
+    persistent: Persistent,
 }
 
 impl Context {
@@ -46,6 +48,7 @@ impl Context {
             waiting: Waiting::default(),
             staging: StagingCache::default(),
             pageable: PageableRing::default(),
+            persistent: Persistent::default(),
         }))
     }
 
@@ -91,6 +94,11 @@ impl Context {
     /// Page-locked memory that nobody uses.
     pub(crate) fn staging(&self) -> &StagingCache {
         &self.staging
+    }
+
+    /// Its persistent kernels.
+    pub(crate) fn persistent(&self) -> &Persistent {
+        &self.persistent
     }
 
     /// The fault that ended the context, if one did.
@@ -147,6 +155,10 @@ impl Context {
     }
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
+        let running = self.persistent.running();
+        if running > 0 {
+            return Err(GpuError::PersistentKernels { running });
+        }
         // SAFETY: `call` made the context current.
         self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })?;
         self.host_panics.check_all()?;

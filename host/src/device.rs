@@ -87,6 +87,9 @@ pub struct DeviceInfo {
     pub direct_managed_access: bool,
     /// Whether host memory can be page-locked to be read alone.
     pub registers_read_only: bool,
+    /// Whether read-modify-writes of kernels and of the host in the host's memory are atomic with each
+    /// other.
+    pub host_native_atomics: bool,
     /// Whether memory can be allocated and freed in a stream's order.
     pub memory_pools: bool,
 }
@@ -168,6 +171,7 @@ impl DeviceInfo {
                 != 0,
             registers_read_only: get(A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)?
                 != 0,
+            host_native_atomics: get(A::CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED)? != 0,
             memory_pools: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
         })
     }

@@ -2,11 +2,13 @@
 
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cust::event::EventFlags;
 use cust::sys;
 
-use crate::completion::Completion;
+use crate::completion::{Completion, in_host_func};
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
 use crate::panic::Launches;
@@ -62,6 +64,29 @@ impl Event {
 
     pub(crate) fn handle(&self) -> sys::CUevent {
         self.handle
+    }
+
+    /// Waits where an error could not be handled: in `drop`. Whether it has passed: not where the
+    /// driver must not be called.
+    pub(crate) fn settle(&self) -> bool {
+        // SAFETY: the event lives.
+        let passed = self.context.release(|| unsafe { sys::cuEventSynchronize(self.handle) });
+        passed || (self.context.lost().is_some() && !in_host_func())
+    }
+
+    /// The same, but not for longer than until `end`.
+    pub(crate) fn settle_until(&self, end: Instant) -> bool {
+        // SAFETY: the event lives.
+        let query = || unsafe { sys::cuEventQuery(self.handle) };
+        while !in_host_func() {
+            match not_ready(self.context.call("cuEventQuery", query)) {
+                Ok(true) => return true,
+                Ok(false) if Instant::now() < end => thread::sleep(Duration::from_micros(50)),
+                Ok(false) => return false,
+                Err(_) => return self.context.lost().is_some(),
+            }
+        }
+        false
     }
 
     /// Waits until the event has passed.

@@ -165,7 +165,8 @@ impl Gpu {
     /// Waits until all work on the device is done, whatever stream it is on.
     ///
     /// # Errors
-    /// The fault of a kernel.
+    /// The fault of a kernel; [`PersistentKernels`](crate::GpuError::PersistentKernels) where the wait
+    /// would not end.
     pub fn synchronize(&self) -> GpuResult<()> {
         self.context().synchronize()
     }

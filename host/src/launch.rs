@@ -3,9 +3,7 @@
 mod groups;
 mod occupancy;
 
-use std::any::Any;
 use std::ptr;
-use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
@@ -14,11 +12,13 @@ use smallvec::SmallVec;
 
 use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
+use crate::event::Event;
 use crate::gpu::Gpu;
 use crate::graph::capture;
 use crate::memory::PeerHome;
 use crate::module::Function;
-use crate::stream::{AsStream, Stream, StreamInner, home_of};
+use crate::shared_memory::{SharedMemory, shared_of};
+use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
 pub use occupancy::Occupancy;
 
@@ -105,18 +105,22 @@ fn prepare_function(
 unsafe fn queue(
     stream: &Stream,
     kernel: &'static Kernel,
-    homes: &[&StreamInner],
+    homes: &Homes<'_>,
     prepared: &Prepared,
     args: &Args,
 ) -> GpuResult<()> {
     let &Prepared { function, config, ref attributes } = prepared;
+    let ends = homes.shared.iter().map(|_| Event::untimed(stream.inner().context()));
+    let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;
     stream.inner().launches(kernel.name, &config);
-    stream.inner().ordered(homes, || match attributes.as_slice() {
+    let queued = stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
         [] => unsafe { start(stream.inner(), function, config, args) },
         // SAFETY: the caller's promise.
         some => unsafe { groups::start(stream.inner(), function, config, args, some) },
-    })
+    });
+    homes.shared.iter().zip(ends).for_each(|(memory, end)| memory.used_by(stream.inner(), end));
+    queued
 }
 
 /// The driver's launch.
@@ -149,23 +153,38 @@ pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args)
         let what = "another device's memory in a graph: copy it with copy_from_peer before";
         return Err(GpuError::Unsupported { what });
     }
+    if args.homes().any(|home| shared_of(home).is_some()) {
+        let what = "a graph with memory that host and kernels use at once: launch the kernel";
+        return Err(GpuError::Unsupported { what });
+    }
     homes(stream, kernel, args).map(drop)
 }
 
-/// The streams that order arguments; of few, without an allocation.
-type Homes<'a> = SmallVec<[&'a StreamInner; 4]>;
+/// What the arguments belong to; of few, without an allocation.
+#[derive(Default)]
+struct Homes<'a> {
+    /// The streams that order arguments.
+    streams: SmallVec<[&'a StreamInner; 4]>,
+    /// The arguments that no stream orders.
+    shared: SmallVec<[&'a SharedMemory; 4]>,
+}
 
-/// The streams that order the arguments.
+/// What the arguments belong to.
 fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
-    let context = stream.inner().context();
-    let find = |home: &'a Arc<dyn Any + Send + Sync>| {
-        if let Some(peer) = home.downcast_ref::<PeerHome>() {
-            return peer.home_for(context);
+    let (here, mut homes) = (stream.inner().context(), Homes::default());
+    for home in args.homes() {
+        if let Some(memory) = shared_of(home) {
+            check_same(here, memory.context(), "an argument")?;
+            homes.shared.push(memory);
+        } else if let Some(peer) = home.downcast_ref::<PeerHome>() {
+            homes.streams.push(peer.home_for(here)?);
+        } else {
+            let home = home_of(home).ok_or(GpuError::ForeignStream { kernel: kernel.name })?;
+            home.check_device(here, "an argument")?;
+            homes.streams.push(home);
         }
-        let home = home_of(home).ok_or(GpuError::ForeignStream { kernel: kernel.name })?;
-        home.check_device(context, "an argument").map(|()| home)
-    };
-    args.homes().map(find).collect()
+    }
+    Ok(homes)
 }
 
 /// Blocks and threads against the device's limits.

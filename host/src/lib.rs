@@ -38,6 +38,8 @@ pub mod pool;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 pub mod reload;
+pub mod ring;
+mod shared_memory;
 mod stack;
 pub mod stream;
 pub mod tensor_map;
@@ -60,13 +62,14 @@ pub use graph::{Graph, GraphBuilder};
 pub use launch::Occupancy;
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
-    HostSliceMut, MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions,
-    PinnedPart, Pitched, PitchedMut, RegisteredVec, Transfer, TransferReport, UnifiedBox,
-    UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
+    HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox,
+    PinnedBuffer, PinnedOptions, PinnedPart, Pitched, PitchedMut, RegisteredVec, Transfer,
+    TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};
 pub use reload::HotModule;
+pub use ring::{Bridge, PersistentKernel, Receiver, Ring, Sender};
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

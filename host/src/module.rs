@@ -364,6 +364,10 @@ impl Drop for KernelModule {
     fn drop(&mut self) {
         let slot = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(loaded) = slot.take() else { return };
+        if self.context.persistent().running() > 0 {
+            // The wait would not end. The module stays loaded until the process ends.
+            return;
+        }
         // Kernels of it may still run.
         // SAFETY: `release` makes the context current.
         self.context.release(|| unsafe { sys::cuCtxSynchronize() });

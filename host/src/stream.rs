@@ -316,6 +316,12 @@ impl StreamInner {
         Ok(event)
     }
 
+    /// Lets `event` follow what is queued now.
+    pub(crate) fn record_behind(&self, event: &Event) -> GpuResult<()> {
+        event.launches().absorb(&self.launches);
+        self.record(event)
+    }
+
     fn record(&self, event: &Event) -> GpuResult<()> {
         let record = || {
             // SAFETY: event and stream live and belong to one context.
@@ -389,11 +395,7 @@ impl StreamInner {
 
     /// Checks that memory whose home this is can be used on a stream of `context`.
     pub(crate) fn check_device(&self, context: &Context, what: &'static str) -> GpuResult<()> {
-        if self.context.is(context) {
-            return Ok(());
-        }
-        let (expected, found) = (context.info().ordinal, self.context.info().ordinal);
-        Err(GpuError::WrongDevice { what, expected, found })
+        check_same(context, &self.context, what)
     }
 }
 
@@ -405,6 +407,15 @@ impl Drop for StreamInner {
         // that is queued on it finish.
         self.context.end(move || unsafe { sys::cuStreamDestroy_v2(handle.get()) });
     }
+}
+
+/// Checks that what lives in the context `there` can be used in the context `here`.
+pub(crate) fn check_same(here: &Context, there: &Context, what: &'static str) -> GpuResult<()> {
+    if there.is(here) {
+        return Ok(());
+    }
+    let (expected, found) = (here.info().ordinal, there.info().ordinal);
+    Err(GpuError::WrongDevice { what, expected, found })
 }
 
 /// The stream behind an argument's home.

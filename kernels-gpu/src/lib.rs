@@ -20,9 +20,11 @@ pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
 pub use grid::reduce::{reduce_sum_f32, reduce_sum_i32, reduce_tree_f32};
+pub use grid::ring::{ring_echo, ring_relay, ring_saxpy};
 pub use grid::saxpy::saxpy;
 pub use grid::scan::{scan_exclusive, scan_running};
 pub use grid::sobel::sobel;
 pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::transpose::{transpose_naive, transpose_tiled};
 pub use grid::vecadd::vecadd;
+pub use grid::zero_copy::answer_words;

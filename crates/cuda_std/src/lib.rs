@@ -37,6 +37,7 @@ pub mod atomic;
 pub mod block;
 #[cfg(target_os = "cuda")]
 mod builtins;
+pub mod cache_line;
 pub mod cluster;
 pub mod contract;
 pub mod copy;
@@ -59,12 +60,14 @@ pub mod panic;
 pub mod prelude;
 pub mod ptr;
 pub mod random;
+pub mod ring;
 pub mod shared;
 pub mod thread;
 pub mod vector;
 pub mod view;
 pub mod warp;
 
+pub use cache_line::CacheLineAligned;
 pub use float::{FloatExt, GpuFloat};
 
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel, shared_array};

@@ -1,11 +1,12 @@
 //! What most kernels use: `use cuda_std::prelude::*;`.
 
-pub use crate::atomic::AtomicSlice;
+pub use crate::atomic::{AtomicSlice, SystemAtomics};
 pub use crate::block::Block;
 pub use crate::disjoint::{
     DisjointChunks, DisjointGrid, DisjointPitched, DisjointSlice, DisjointVectors, DisjointVolume,
 };
 pub use crate::index::{ThreadIndex, ThreadIndex2, ThreadIndex3};
+pub use crate::ring::{RingConsumer, RingProducer};
 pub use crate::shared::{Shared, SharedArray, SharedAtomics};
 pub use crate::vector::{Vec2, Vec4, Vec8};
 pub use crate::view::{Matrix, Strided};

@@ -254,6 +254,34 @@ pub enum GpuError {
     #[error(transparent)]
     Graph(Box<GraphError>),
 
+    /// A ring is closed: what was at its other end has ended.
+    #[error("{operation}: the ring is closed, its other end has ended")]
+    RingClosed {
+        /// What was being done.
+        operation: &'static str,
+    },
+
+    /// A persistent kernel went on after it was told to end. What it uses is never given back.
+    #[error(
+        "a persistent kernel went on for {waited_ms} ms after its rings were closed; it has to end when \
+         `recv` returns `None` or `send` an error"
+    )]
+    KernelDoesNotAnswer {
+        /// How long it was waited for, in milliseconds.
+        waited_ms: u64,
+    },
+
+    /// A wait for the whole device would not end while persistent kernels run.
+    #[error(
+        "{} run on the device, so that a wait for all of it would not end: shut them down first, or \
+         wait for a stream",
+        persistent(*running)
+    )]
+    PersistentKernels {
+        /// How many run.
+        running: usize,
+    },
+
     /// The device cannot do this.
     #[error("this device does not support {what}")]
     Unsupported {
@@ -548,6 +576,11 @@ fn one_line(text: &str) -> String {
         line.push_str(&format!("; and {rest} more lines"));
     }
     line
+}
+
+/// `1 persistent kernel`, `3 persistent kernels`
+fn persistent(count: usize) -> String {
+    format!("{count} persistent kernel{}", if count == 1 { "" } else { "s" })
 }
 
 /// `1 parameter`, `3 parameters`

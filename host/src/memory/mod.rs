@@ -8,6 +8,8 @@
 //! | [`GridMut<T>`] | an array as rows of equal width, borrowed | copies |
 //! | [`PitchedMut<T>`] | rows of equal width at equal distances, borrowed | copies |
 //! | [`VolumeMut<T>`] | an array as planes of rows, borrowed | copies |
+//! | [`MappedBuffer<T>`], [`MappedBox<T>`] | the host's memory, which kernels reach | a plain slice |
+//! | [`MappedAtomics<T>`] | words for host and kernels at the same time | atomics |
 //! | [`UnifiedBuffer<T>`] | an array that moves between host and device by itself | a plain slice |
 //! | [`UnifiedBox<T>`] | one such value | a plain reference |
 //! | [`PinnedBuffer<T>`], [`PinnedBox<T>`] | page-locked host memory | a plain slice |
@@ -27,11 +29,13 @@ mod buffer;
 mod fill;
 mod futures;
 mod host_scope;
+mod mapped;
 mod pageable;
 mod peer;
 mod pending;
 mod pinned;
 mod registered;
+
 pub mod resource;
 mod rows;
 mod slice;
@@ -47,6 +51,7 @@ pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};
 pub use host_scope::{HostScope, HostSlice, HostSliceMut};
+pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
 pub(crate) use pageable::PageableRing;
 pub use pageable::STAGED_FROM_BYTES;
 pub(crate) use peer::PeerHome;

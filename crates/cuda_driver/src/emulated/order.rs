@@ -67,6 +67,11 @@ pub(super) fn host_call(call: impl FnOnce()) {
     learn(races().map(|races| Clock::clone(&races.order.host())));
 }
 
+/// The work at hand is about to write a word that anybody may read: who does knows what was before.
+pub(super) fn tell_all() {
+    NOW.with_borrow(|now| now.iter().for_each(|(moment, _)| tell_host(&moment.clock)));
+}
+
 /// The work at hand has waited for a word in memory, which anybody may have written.
 pub(super) fn learn_all() {
     learn(races().map(|races| races.order.done()));

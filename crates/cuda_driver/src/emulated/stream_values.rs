@@ -73,6 +73,9 @@ fn check(op: &StreamMemOp) -> Answer {
 }
 
 fn run(op: &StreamMemOp, gpu: &Gpu) -> Answer {
+    if matches!(op.operation, WRITE32 | WRITE64) {
+        order::tell_all();
+    }
     match op.operation {
         WRITE32 => memory()?.write(op.address, &(op.value as u32).to_le_bytes())?,
         WRITE64 => memory()?.write(op.address, &op.value.to_le_bytes())?,

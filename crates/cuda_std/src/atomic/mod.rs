@@ -3,6 +3,7 @@
 //! | | its scope | safe |
 //! |---|---|---|
 //! | [`AtomicSlice`], a kernel's parameter | the device | yes |
+//! | [`SystemAtomics`], another one | host and devices | yes |
 //! | [`Atomic<T, S>`](Atomic), [`AtomicF32`] and its kin | in the type | device and system |
 //! | [`fetch_add`] and the other functions here | an argument | no: they take pointers |
 //! | [`mid`], [`intrinsics`]: rust-cuda's functions | in the name | no |
@@ -22,6 +23,7 @@ pub mod mid;
 mod rmw;
 mod scoped;
 mod slice;
+mod system;
 mod word;
 
 pub use access::{compare_and_swap, compare_and_swap_128, exchange_128, load, store};
@@ -32,6 +34,7 @@ pub use scoped::{
     scope,
 };
 pub use slice::{AtomicElement, AtomicInteger, AtomicSlice};
+pub use system::SystemAtomics;
 pub use word::Word;
 
 /// Which threads an atomic operation is atomic for, and ordered with.

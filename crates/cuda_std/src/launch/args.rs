@@ -1,8 +1,9 @@
 //! The values of a launch, laid out for the driver.
 
 use super::{
-    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, DeviceWritePitched,
-    DeviceWriteVolume, KernelValue, RawSlice,
+    DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
+    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, KernelValue, RawRing,
+    RawSlice,
 };
 use crate::atomic::AtomicElement;
 use core::any::{TypeId, type_name};
@@ -246,6 +247,36 @@ impl Args {
         let (raw, width, height, depth) = memory.raw_volume();
         self.push_address::<T>(raw, Access::Write);
         [width, height, depth].into_iter().for_each(|length| self.push_number(length));
+    }
+
+    /// Appends pointer and length of words that the kernel shares with the host.
+    pub fn push_system_atomics<T>(&mut self, memory: &impl DeviceAtomics<T>) {
+        self.push_slice::<T>(memory.raw_atomics(), Access::Write);
+    }
+
+    /// Appends the parts of a ring from which the kernel receives.
+    pub fn push_consumer<T>(&mut self, ring: &impl DeviceConsumer<T>) {
+        self.push_ring::<T>(ring.raw_consumer());
+    }
+
+    /// Appends the parts of a ring into which the kernel sends.
+    pub fn push_producer<T>(&mut self, ring: &impl DeviceProducer<T>) {
+        self.push_ring::<T>(ring.raw_producer());
+    }
+
+    fn push_ring<T>(&mut self, raw: RawRing) {
+        let RawRing { values, arrived, free, own, other, control, capacity, home } = raw;
+        self.memory.push(MemoryArg {
+            value: self.values.len(),
+            address: values,
+            bytes: capacity * size_of::<T>(),
+            access: Access::Write,
+            home: Some(home),
+        });
+        [values, arrived, free, own, other, control]
+            .into_iter()
+            .for_each(|part| self.push_number(part));
+        self.push_number(capacity);
     }
 
     fn push_slice<T>(&mut self, raw: RawSlice, access: Access) {

@@ -111,6 +111,80 @@ pub unsafe trait DeviceWriteVolume<T> {
     fn raw_volume(&mut self) -> (RawSlice, usize, usize, usize);
 }
 
+/// Words that kernels and the host change at the same time: a kernel's `SystemAtomics<T>`.
+///
+/// # Safety
+/// [`raw_atomics`](Self::raw_atomics) describes memory that kernels reach, aligned for `T`, of `len`
+/// initialised values of `T`. It is there until the kernels have run that were given it, and nothing
+/// reaches it meanwhile but atomic operations of system scope.
+#[diagnostic::on_unimplemented(
+    message = "the kernel shares atomics of `{T}` with the host, and `{Self}` is no such memory",
+    label = "expected shared atomics of `{T}`, found `{Self}`",
+    note = "pass `&words`, a reference to mapped atomics of `{T}`"
+)]
+pub unsafe trait DeviceAtomics<T> {
+    /// Where the words are.
+    fn raw_atomics(&self) -> RawSlice;
+}
+
+/// The parts of one side of a ring, by their addresses on the device: see
+/// [`RingConsumer::from_raw_parts`](crate::ring::RingConsumer::from_raw_parts).
+#[derive(Clone)]
+pub struct RawRing {
+    /// The messages.
+    pub values: u64,
+    /// For each slot, whose message has arrived.
+    pub arrived: u64,
+    /// For each slot, for whose message it is free.
+    pub free: u64,
+    /// This side's position.
+    pub own: u64,
+    /// The other side's position; 0 where that side is not on the device.
+    pub other: u64,
+    /// The ring's control block.
+    pub control: u64,
+    /// The number of slots.
+    pub capacity: usize,
+    /// What keeps all of it until the kernel has run.
+    pub home: Arc<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for RawRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawRing({:#x}, {} slots)", self.values, self.capacity)
+    }
+}
+
+/// A ring from which a kernel receives, as `RingConsumer<T>`.
+///
+/// # Safety
+/// [`raw_consumer`](Self::raw_consumer) describes the consumers' side of a ring of `T`, as
+/// [`RingConsumer::from_raw_parts`](crate::ring::RingConsumer::from_raw_parts) wants it, which is
+/// there until the kernels have run that were given it.
+#[diagnostic::on_unimplemented(
+    message = "the kernel receives `{T}`, and `{Self}` is not a ring of that type to the device",
+    label = "expected a ring of `{T}` whose receiving side is on the device, found `{Self}`",
+    note = "pass `&ring`, made by `Ring::to_device` or `Ring::on_device`"
+)]
+pub unsafe trait DeviceConsumer<T> {
+    /// Where the parts are.
+    fn raw_consumer(&self) -> RawRing;
+}
+
+/// A ring into which a kernel sends, as `RingProducer<T>`.
+///
+/// # Safety
+/// As for [`DeviceConsumer`], with the producers' side.
+#[diagnostic::on_unimplemented(
+    message = "the kernel sends `{T}`, and `{Self}` is not a ring of that type from the device",
+    label = "expected a ring of `{T}` whose sending side is on the device, found `{Self}`",
+    note = "pass `&ring`, made by `Ring::to_host` or `Ring::on_device`"
+)]
+pub unsafe trait DeviceProducer<T> {
+    /// Where the parts are.
+    fn raw_producer(&self) -> RawRing;
+}
+
 /// An address on the device, for a kernel that takes `*const T` or `*mut T`.
 ///
 /// It is a number: nothing follows it on the host.

@@ -58,8 +58,9 @@ pub use config::{
 };
 pub use grid::{AnyGrid, FixedBlock, Grid1, Grid2, Grid3};
 pub use memory::{
-    DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, DeviceWriteGrid, DeviceWritePitched,
-    DeviceWriteVolume, KernelValue, RawSlice,
+    DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
+    DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, KernelValue, RawRing,
+    RawSlice,
 };
 
 /// A kernel as the host knows it.

@@ -198,7 +198,8 @@ fn input(param: &Param) -> Option<TokenStream> {
         Kind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
         Kind::View { view, element } => {
             let bound = format_ident!("{}", view.bound);
-            quote!(&mut impl ::cuda_std::launch::#bound<#element>)
+            let exclusive = view.exclusive.then(|| quote!(mut));
+            quote!(&#exclusive impl ::cuda_std::launch::#bound<#element>)
         }
         Kind::Pointer { element, .. } => quote!(::cuda_std::launch::DevicePtr<#element>),
         Kind::Value => {
@@ -216,7 +217,7 @@ fn push(kernel: &Kernel, site: &Site, param: &Param, args: &Ident) -> Option<Tok
         Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
         Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
         Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
-        Kind::View { view, element } if site.is_generic && view.is_atomic() => {
+        Kind::View { view, element } if site.is_generic && view.is_atomic() && view.exclusive => {
             quote!(#args.push_write::<#element>(#name);)
         }
         Kind::View { view, element } => {

@@ -49,49 +49,109 @@ pub struct View {
     name: &'static str,
     /// What its lengths are called, in order.
     pub lengths: &'static [&'static str],
-    /// The trait of `cuda_std::launch` that the launcher's argument has, behind `&mut`.
+    /// The trait of `cuda_std::launch` that the launcher's argument has.
     pub bound: &'static str,
+    /// Whether the argument is behind `&mut`: nobody else has the memory meanwhile.
+    pub exclusive: bool,
     /// The method of `cuda_std::launch::Args` that appends it.
     pub push: &'static str,
 }
 
 /// Every view. A new one needs a row here, the trait and the method.
-const VIEWS: [View; 9] = [
-    View { name: "DisjointTiles", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+const VIEWS: [View; 12] = [
+    View {
+        name: "DisjointTiles",
+        lengths: &["len"],
+        bound: "DeviceWrite",
+        exclusive: true,
+        push: "push_write",
+    },
     View {
         name: "DisjointTiles2",
         lengths: &["width", "height"],
         bound: "DeviceWriteGrid",
+        exclusive: true,
         push: "push_write_grid",
     },
-    View { name: "DisjointSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
-    View { name: "AtomicSlice", lengths: &["len"], bound: "DeviceWrite", push: "push_atomic" },
+    View {
+        name: "DisjointSlice",
+        lengths: &["len"],
+        bound: "DeviceWrite",
+        exclusive: true,
+        push: "push_write",
+    },
+    View {
+        name: "AtomicSlice",
+        lengths: &["len"],
+        bound: "DeviceWrite",
+        exclusive: true,
+        push: "push_atomic",
+    },
     View {
         name: "DisjointGrid",
         lengths: &["width", "height"],
         bound: "DeviceWriteGrid",
+        exclusive: true,
         push: "push_write_grid",
     },
-    View { name: "DisjointVectors", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
-    View { name: "DisjointChunks", lengths: &["len"], bound: "DeviceWrite", push: "push_write" },
+    View {
+        name: "DisjointVectors",
+        lengths: &["len"],
+        bound: "DeviceWrite",
+        exclusive: true,
+        push: "push_write",
+    },
+    View {
+        name: "DisjointChunks",
+        lengths: &["len"],
+        bound: "DeviceWrite",
+        exclusive: true,
+        push: "push_write",
+    },
     View {
         name: "DisjointPitched",
         lengths: &["width", "height", "pitch"],
         bound: "DeviceWritePitched",
+        exclusive: true,
         push: "push_write_pitched",
     },
     View {
         name: "DisjointVolume",
         lengths: &["width", "height", "depth"],
         bound: "DeviceWriteVolume",
+        exclusive: true,
         push: "push_write_volume",
     },
+    View {
+        name: "SystemAtomics",
+        lengths: &["len"],
+        bound: "DeviceAtomics",
+        exclusive: false,
+        push: "push_system_atomics",
+    },
+    View {
+        name: "RingConsumer",
+        lengths: RING,
+        bound: "DeviceConsumer",
+        exclusive: false,
+        push: "push_consumer",
+    },
+    View {
+        name: "RingProducer",
+        lengths: RING,
+        bound: "DeviceProducer",
+        exclusive: false,
+        push: "push_producer",
+    },
 ];
+
+/// The addresses of a ring's parts behind that of its messages, and its capacity.
+const RING: &[&str] = &["arrived", "free", "own", "other", "control", "capacity"];
 
 impl View {
     /// Whether its elements must be atomic ones.
     pub fn is_atomic(&self) -> bool {
-        self.push == "push_atomic"
+        matches!(self.push, "push_atomic" | "push_system_atomics")
     }
 }
 

@@ -25,7 +25,8 @@
 //! (`order`): streams, events, waits; whether they happened to run at the same time does not matter. A
 //! launch that was not handed in through a stream is compared with those that ran when it began. Kernels
 //! that write strongly with system scope may tell the host what they did before they end: what is handed
-//! in from then on is ordered behind them; and those that read so may know what the host knows.
+//! in from then on is ordered behind them; and those that read so may know what the host knows. What a
+//! kernel releases in the host's memory the host may hand on: who acquires from that memory knows it.
 //!
 //! A weak load that begins a compare-and-swap loop on the same address is not reported: compilers write it
 //! so, and the loop finds an old value out.

@@ -13,7 +13,7 @@ use crate::exec::copies::Completion;
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::watch::{Observer, Place, Touch, TouchRange, Verdict};
 use crate::exec::{Cx, Fault};
-use crate::fault::{Access, Kinship, TrapKind};
+use crate::fault::{Access, Kinship, RegionKind, TrapKind};
 use crate::isa::{Order, Scope, Semantics};
 use crate::memory::access;
 use crate::program::{LANES, Op, Row64};
@@ -130,6 +130,12 @@ impl Values<'_> {
                 .any(|part| self.element(*lane, part) != self.element(first, part))
         })
     }
+}
+
+/// Whether an address is one of the host's memory.
+fn is_hosts(cx: &Cx<'_>, address: u64) -> bool {
+    matches!(cx.place(address), Place::Global)
+        && cx.cursor.memory().nearest(address).is_some_and(|own| own.kind == RegionKind::Host)
 }
 
 impl View for Eye<'_> {
@@ -382,6 +388,10 @@ impl<'m> RaceObserver<'m> {
         }
         for lane in lanes(touch.mask) {
             let news = self.news(op.order, releases, (warp, lane));
+            if op.order.scope() == Scope::System && is_hosts(cx, touch.at[lane]) {
+                let host = news.iter().filter(|(scope, _)| *scope == Scope::System);
+                host.for_each(|(_, tree)| self.check.session.publish_to_host(tree));
+            }
             self.write(cx, touch.at[lane], updates, &news);
         }
     }
@@ -453,7 +463,12 @@ impl<'m> RaceObserver<'m> {
         let (warp, id) = (cx.warp.index as usize, self.team.id);
         for Read { mask, at } in std::mem::take(&mut self.reads) {
             for lane in lanes(mask) {
-                for (by, tree) in self.read(cx, at[lane], op.order.scope()) {
+                let mut news = self.read(cx, at[lane], op.order.scope());
+                if op.order.scope() == Scope::System && is_hosts(cx, at[lane]) {
+                    // The host may have written what was read, after it had read what was published.
+                    news.push((None, self.check.session.known_to_host()));
+                }
+                for (by, tree) in news {
                     let own = &mut self.team.warps[warp];
                     match acquires {
                         true => own.learn(1 << lane, |know| know.learn(&tree, id)),

@@ -1,5 +1,6 @@
 //! What the launches of a device share, and what one of them adds.
 
+use super::clock::Tree;
 use super::location::{Locations, Reach};
 use super::observer::RaceObserver;
 use super::order::{Clock, Moment, Order};
@@ -111,6 +112,8 @@ pub(super) struct Session {
     transfers: Mutex<Lines<Arc<Transfer>>>,
     /// Counts the transfers.
     pub changes: AtomicU64,
+    /// What kernels have published in the host's memory, so that the host may hand it on.
+    through_host: Mutex<Tree>,
 }
 
 #[derive(Default)]
@@ -123,6 +126,17 @@ struct Launches {
 impl Session {
     fn launches(&self) -> MutexGuard<'_, Launches> {
         self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was published in the host's memory.
+    pub fn publish_to_host(&self, tree: &Tree) {
+        let mut all = self.through_host.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = all.join(tree);
+    }
+
+    /// What who reads the host's memory may know through the host.
+    pub fn known_to_host(&self) -> Tree {
+        self.through_host.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn transfers(&self) -> MutexGuard<'_, Lines<Arc<Transfer>>> {

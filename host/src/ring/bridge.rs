@@ -1,0 +1,125 @@
+//! How messages get from the host to the device.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cust::sys;
+
+use crate::context::Context;
+use crate::error::GpuResult;
+use crate::stream::Stream;
+
+// cust's bindings are older than this one; `cuda_driver` exports it.
+unsafe extern "C" {
+    fn cuStreamBatchMemOp_v2(
+        stream: sys::CUstream,
+        count: u32,
+        ops: *mut WriteValue,
+        flags: u32,
+    ) -> sys::CUresult;
+}
+
+/// The driver's `CUstreamBatchMemOpParams` as it is for a write of 32 bits.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct WriteValue {
+    operation: u32,
+    context_reserved: u32,
+    address: u64,
+    value: u64,
+    flags: u32,
+    pad: u32,
+    /// An address for the driver's own use.
+    alias: u64,
+    rest: u64,
+}
+
+const _: () = assert!(size_of::<WriteValue>() == 48);
+
+/// The driver's number of a write of 32 bits, and how many operations it takes at once.
+const WRITE_VALUE_32: u32 = 2;
+const MOST_OPERATIONS: usize = 256;
+
+/// How messages get from the host to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bridge {
+    /// The host writes to mapped memory of its own, where the kernel polls and reads over the bus. The
+    /// least work for the host, and the first choice.
+    Mapped,
+    /// The host's messages are copied to the device's memory on a stream of the ring's, where the kernel
+    /// polls and reads. Better where messages are large or the kernel reads them often; each send costs
+    /// the host two calls of the driver.
+    Copied,
+    /// As `Mapped`, in unified memory, on devices that let host and kernels use it at once.
+    Unified,
+}
+
+/// What copies messages to the device's memory: the ring's stream, and the addresses there.
+#[derive(Clone, Debug)]
+pub(super) struct Copier {
+    pub(super) stream: Stream,
+    pub(super) values: u64,
+    pub(super) arrived: u64,
+}
+
+impl Copier {
+    fn context(&self) -> &Arc<Context> {
+        self.stream.inner().context()
+    }
+
+    /// Copies `count` neighbouring messages, which begin at `index`.
+    ///
+    /// # Safety
+    /// They lie at `source`, which is pinned and stays as it is until they were copied.
+    pub(super) unsafe fn messages<T: Pod>(
+        &self,
+        source: *const T,
+        index: usize,
+        count: usize,
+    ) -> GpuResult<()> {
+        let to = self.values + (index * size_of::<T>()) as u64;
+        // SAFETY: the caller's promise; the slots are this ring's.
+        unsafe { self.copy(source.cast(), to, count * size_of::<T>()) }
+    }
+
+    unsafe fn copy(&self, source: *const u8, to: u64, bytes: usize) -> GpuResult<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.context().call("cuMemcpyHtoDAsync", || {
+            let stream = self.stream.inner().handle();
+            // SAFETY: the caller's promise.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, source.cast(), bytes, stream) }
+        })
+    }
+
+    /// Lets the kernels know that messages are there: (slot, position) of each. The driver makes all
+    /// that was copied before visible to the whole system before it writes such a word.
+    ///
+    /// # Safety
+    /// As [`Slots::announce`](cuda_std::ring::Slots::announce), for copies that are queued.
+    pub(super) unsafe fn announce(
+        &self,
+        messages: impl Iterator<Item = (usize, u64)>,
+    ) -> GpuResult<()> {
+        let mut writes: Vec<_> = messages
+            .map(|(index, position)| WriteValue {
+                operation: WRITE_VALUE_32,
+                context_reserved: 0,
+                address: self.arrived + 4 * index as u64,
+                value: u64::from((position as u32).wrapping_add(1)),
+                flags: 0,
+                pad: 0,
+                alias: 0,
+                rest: 0,
+            })
+            .collect();
+        writes.chunks_mut(MOST_OPERATIONS).try_for_each(|writes| {
+            self.context().call("cuStreamBatchMemOp", || {
+                let (stream, count) = (self.stream.inner().handle(), writes.len() as u32);
+                // SAFETY: the stream lives, the words are this ring's, and there are as many writes.
+                unsafe { cuStreamBatchMemOp_v2(stream, count, writes.as_mut_ptr(), 0) }
+            })
+        })
+    }
+}

@@ -1,0 +1,173 @@
+//! Kernels that stay on the device.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cust::sys;
+
+use crate::error::{GpuError, GpuResult};
+use crate::event::not_ready;
+use crate::shared_memory::{SharedMemory, shared_of};
+use crate::stream::{AsStream, Stream, StreamInner};
+
+/// How long a kernel may take to answer what is left, and again to end without, unless it is said
+/// otherwise.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Home = Arc<dyn Any + Send + Sync>;
+
+/// A kernel that stays on the device and answers the messages of its rings, with a stream of its own.
+///
+/// It ends when its rings are closed: all senders are dropped, or [`shut_down`](Self::shut_down) is
+/// called, which dropping it does too. A panic or fault in it is the error of whoever waits for one of
+/// its rings, and of `shut_down`.
+pub struct PersistentKernel {
+    stream: Stream,
+    rings: Vec<Home>,
+    patience: Duration,
+    ended: bool,
+}
+
+/// What starts the kernels of a [`PersistentKernel`].
+pub struct Launcher {
+    stream: Stream,
+    rings: RefCell<Vec<Home>>,
+}
+
+impl Launch for Launcher {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        let shared = args.homes().filter(|home| shared_of(home).is_some());
+        self.rings.borrow_mut().extend(shared.cloned());
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.launch(kernel, config, args) }
+    }
+}
+
+impl PersistentKernel {
+    /// Starts what `launch` launches, on a new stream of the device that `on` is of.
+    ///
+    /// # Errors
+    /// The error of `launch`; a driver's refusal.
+    pub fn start(
+        on: &impl AsStream,
+        launch: impl FnOnce(&Launcher) -> GpuResult<()>,
+    ) -> GpuResult<Self> {
+        let parent = on.as_stream();
+        let context = parent.inner().context();
+        let stream = Stream::new(context, parent.module())?;
+        context.persistent().add(stream.inner());
+        let launcher = Launcher { stream: stream.clone(), rings: RefCell::default() };
+        let launched = launch(&launcher);
+        let rings = launcher.rings.into_inner();
+        // Where some kernels were launched and others not, dropping it ends the former.
+        let kernel = Self { stream, rings, patience: PATIENCE, ended: false };
+        launched.map(|()| kernel)
+    }
+
+    /// Sets how long the kernel may take to end: once for what is left in its rings, and once more when
+    /// nobody receives its answers. A second each, unless it is said otherwise.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Whether it runs.
+    ///
+    /// # Errors
+    /// Its panic or fault.
+    pub fn is_running(&self) -> GpuResult<bool> {
+        self.stream.is_idle().map(|idle| !idle)
+    }
+
+    /// Lets the kernel answer what was sent, and waits for its end.
+    ///
+    /// Its answers stay in their rings and can be received afterwards. Where these are full and nobody
+    /// receives, they are closed too after the time that [`set_patience`](Self::set_patience) says, and
+    /// the kernel's further answers are lost.
+    ///
+    /// # Errors
+    /// [`KernelDoesNotAnswer`](GpuError::KernelDoesNotAnswer) if it goes on nevertheless: then its
+    /// memory is never given back. Its panic or fault.
+    pub fn shut_down(mut self) -> GpuResult<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> GpuResult<()> {
+        self.ended = true;
+        self.each_ring(SharedMemory::close_requests);
+        if self.stream.synchronize_for(self.patience)? {
+            self.each_ring(SharedMemory::close);
+            return Ok(());
+        }
+        self.each_ring(SharedMemory::close);
+        if self.stream.synchronize_for(self.patience)? {
+            return Ok(());
+        }
+        // Nobody must wait for this kernel from now on: not its memory, and not its module.
+        std::mem::forget(self.rings.clone());
+        std::mem::forget(self.stream.clone());
+        let waited_ms = u64::try_from(2 * self.patience.as_millis()).unwrap_or(u64::MAX);
+        Err(GpuError::KernelDoesNotAnswer { waited_ms })
+    }
+
+    fn each_ring(&self, what: impl Fn(&SharedMemory)) {
+        self.rings.iter().filter_map(shared_of).for_each(what);
+    }
+}
+
+impl Drop for PersistentKernel {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Who wants to know shuts it down.
+            let _ = self.end();
+        }
+    }
+}
+
+impl fmt::Debug for PersistentKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PersistentKernel({} rings)", self.rings.len())
+    }
+}
+
+impl fmt::Debug for Launcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Launcher")
+    }
+}
+
+/// The persistent kernels of a context.
+#[derive(Debug, Default)]
+pub(crate) struct Persistent {
+    streams: Mutex<Vec<Weak<StreamInner>>>,
+}
+
+impl Persistent {
+    fn add(&self, stream: &Arc<StreamInner>) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|own| own.strong_count() > 0);
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// How many run.
+    pub(crate) fn running(&self) -> usize {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        streams.iter().filter_map(Weak::upgrade).filter(|stream| is_busy(stream)).count()
+    }
+}
+
+fn is_busy(stream: &StreamInner) -> bool {
+    // SAFETY: the stream lives.
+    let query = || unsafe { sys::cuStreamQuery(stream.handle()) };
+    matches!(not_ready(stream.context().call("cuStreamQuery", query)), Ok(false))
+}

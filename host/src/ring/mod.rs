@@ -1,0 +1,48 @@
+//! Rings: messages between the host and kernels that stay on the device.
+//!
+//! A launch and the wait for it cost microseconds, which is much where a question is small. A
+//! [`PersistentKernel`] is launched once and answers messages: the host sends by a [`Sender`], receives
+//! by a [`Receiver`], and the kernel has the other ends (see [`cuda_std::ring`], which describes the
+//! method).
+//!
+//! ```no_run
+//! use ferrowarp::{Bridge, Gpu, Grid1, PersistentKernel, Ring};
+//! use kernels_gpu::ring_echo;
+//!
+//! let gpu = Gpu::new()?;
+//! let (sender, requests) = Ring::to_device(&gpu, 256, Bridge::Mapped)?;
+//! let (replies, receiver) = Ring::to_host(&gpu, 256)?;
+//! let kernel = PersistentKernel::start(&gpu, |launcher| {
+//!     ring_echo::<1>::launch(launcher, Grid1::new(1), &requests, &replies)
+//! })?;
+//! sender.send(&[42])?;
+//! assert_eq!(receiver.recv()?, Some([42]));
+//! kernel.shut_down()?;
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! # While a persistent kernel runs
+//!
+//! - [`Gpu::synchronize`](crate::Gpu::synchronize) would never return; it is a
+//!   [`PersistentKernels`](crate::GpuError::PersistentKernels) error. Wait for streams and events.
+//! - The driver's `cuMemFree`, `cuMemFreeHost` and the loading of modules may wait for the whole device:
+//!   make buffers and load kernels before, and drop them afterwards, or use stream-ordered memory.
+//! - Work on the null stream of another library waits for nothing here: streams of this crate are
+//!   non-blocking.
+//! - Where the device also draws the screen (WDDM on Windows, desktops), the system ends kernels that run
+//!   for seconds.
+
+mod bridge;
+mod kernel;
+mod memory;
+mod receiver;
+mod sender;
+mod wait;
+
+pub use bridge::Bridge;
+pub use cuda_std::ring::Telemetry;
+pub(crate) use kernel::Persistent;
+pub use kernel::{Launcher, PersistentKernel};
+pub use memory::{OnDevice, Ring, ToDevice, ToHost};
+pub use receiver::Receiver;
+pub use sender::Sender;

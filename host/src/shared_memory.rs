@@ -1,0 +1,281 @@
+//! Memory that kernels and the host use at the same time.
+//!
+//! It has no home stream: nothing orders its uses but the atomics in it. What is kept of each launch
+//! that was given it is an event behind that launch, so that the memory does not end before the kernel.
+
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use cuda_std::ring::{Control, ControlBlock};
+use cust::sys;
+
+use crate::context::{Context, Handle};
+use crate::error::{GpuError, GpuResult};
+use crate::event::Event;
+use crate::panic::KernelPanic;
+use crate::stream::StreamInner;
+
+/// Where memory of both sides lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the host's memory, pinned, which kernels reach over the bus.
+    Mapped,
+    /// Managed by the driver, to stay in the host's memory where that can be had.
+    Managed,
+}
+
+/// Zeroed memory that the host and kernels reach.
+#[derive(Debug)]
+pub(crate) struct Block {
+    context: Arc<Context>,
+    place: Place,
+    host: NonNull<u8>,
+    device: u64,
+}
+
+// SAFETY: a block is an address; who reads and writes there says why that is sound.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// `bytes` bytes, which are not 0, aligned to 256.
+    pub(crate) fn zeroed(context: &Arc<Context>, place: Place, bytes: usize) -> GpuResult<Self> {
+        let (host, device) = match place {
+            Place::Mapped => map(context, bytes)?,
+            Place::Managed => manage(context, bytes)?,
+        };
+        let block = Self { context: context.clone(), place, host, device };
+        // SAFETY: the driver gave as many bytes, which nobody else knows yet.
+        unsafe { host.write_bytes(0, bytes) };
+        Ok(block)
+    }
+
+    /// Its address on the host.
+    pub(crate) fn host(&self) -> NonNull<u8> {
+        self.host
+    }
+
+    /// Its address on the device.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let (host, device) = (Handle(self.host.as_ptr()), self.device);
+        let place = self.place;
+        self.context.end(move || match place {
+            // SAFETY: the memory is this block's own and is not used again.
+            Place::Mapped => unsafe { sys::cuMemFreeHost(host.get().cast()) },
+            // SAFETY: as above.
+            Place::Managed => unsafe { sys::cuMemFree_v2(device) },
+        });
+    }
+}
+
+fn map(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
+    const PORTABLE_AND_MAPPED: u32 = 3;
+    let (mut host, mut device) = (ptr::null_mut(), 0);
+    context.call("cuMemHostAlloc", || {
+        // SAFETY: `host` is writable.
+        unsafe { sys::cuMemHostAlloc(&mut host, bytes, PORTABLE_AND_MAPPED) }
+    })?;
+    let found = context.call("cuMemHostGetDevicePointer", || {
+        // SAFETY: `device` is writable, and the memory is mapped.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut device, host, 0) }
+    });
+    if let Err(error) = found {
+        // SAFETY: nobody knows the memory.
+        context.release(|| unsafe { sys::cuMemFreeHost(host) });
+        return Err(error);
+    }
+    Ok((NonNull::new(host.cast()).expect("memory is not at null"), device))
+}
+
+/// Managed memory that the driver leaves with the host, and maps for the device, where it takes
+/// such advice.
+fn manage(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
+    const HOST: i32 = -1;
+    use sys::CUmem_advise_enum::{
+        CU_MEM_ADVISE_SET_ACCESSED_BY as ACCESSED_BY,
+        CU_MEM_ADVISE_SET_PREFERRED_LOCATION as PREFERRED_LOCATION,
+    };
+    if !context.info().concurrent_managed_access {
+        let what = "unified memory that host and kernels use at once: use mapped memory";
+        return Err(GpuError::Unsupported { what });
+    }
+    let mut address = 0;
+    let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
+    context.call("cuMemAllocManaged", || {
+        // SAFETY: `address` is writable.
+        unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }
+    })?;
+    for (advice, place) in
+        [(PREFERRED_LOCATION, HOST), (ACCESSED_BY, context.info().ordinal as i32)]
+    {
+        // Advice that is not taken costs time and nothing else.
+        // SAFETY: the memory was allocated just now.
+        context.release(|| unsafe { sys::cuMemAdvise(address, bytes, advice, place) });
+    }
+    Ok((NonNull::new(address as *mut u8).expect("memory is not at null"), address))
+}
+
+/// The words that close a ring, and what may be closed first.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    control: NonNull<ControlBlock>,
+    host_sends: bool,
+}
+
+// SAFETY: the words are reached by atomic operations alone.
+unsafe impl Send for Closer {}
+// SAFETY: as above.
+unsafe impl Sync for Closer {}
+
+impl Closer {
+    /// # Safety
+    /// The block lives as long as the memory that this becomes part of.
+    pub(crate) unsafe fn new(control: NonNull<ControlBlock>, host_sends: bool) -> Self {
+        Self { control, host_sends }
+    }
+}
+
+/// Memory of both sides, and the launches that were given it. Launches hold it as an argument's home.
+pub(crate) struct SharedMemory {
+    context: Arc<Context>,
+    parts: ManuallyDrop<Box<dyn Any + Send + Sync>>,
+    closer: Option<Closer>,
+    uses: Mutex<Vec<Event>>,
+    launched: AtomicBool,
+    /// Some launch could not be followed, so nobody knows when the memory is free.
+    unknown: AtomicBool,
+    panic: OnceLock<KernelPanic>,
+}
+
+/// How long the end of a ring's memory waits for kernels that were told to end.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+impl SharedMemory {
+    /// Memory that ends when all launches that were given it are over. `parts` own it.
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        parts: impl Any + Send + Sync,
+        closer: Option<Closer>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            parts: ManuallyDrop::new(Box::new(parts)),
+            closer,
+            uses: Mutex::default(),
+            launched: AtomicBool::new(false),
+            unknown: AtomicBool::new(false),
+            panic: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    fn uses(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A launch that was given the memory has been queued; `event` is to follow it.
+    pub(crate) fn used_by(&self, stream: &StreamInner, event: Event) {
+        self.launched.store(true, Ordering::Release);
+        match stream.record_behind(&event) {
+            Ok(()) => self.uses().push(event),
+            Err(_) => self.unknown.store(true, Ordering::Release),
+        }
+    }
+
+    /// Whether kernels were given the memory and all of them are over.
+    ///
+    /// # Errors
+    /// The fault or the panic of one of them, each time.
+    pub(crate) fn is_over(&self) -> GpuResult<bool> {
+        if let Some(panic) = self.panic.get() {
+            return Err(panic.clone().into());
+        }
+        if !self.launched.load(Ordering::Acquire) || self.unknown.load(Ordering::Acquire) {
+            return self.context.lost().map_or(Ok(false), Err);
+        }
+        let mut uses = self.uses();
+        while let Some(event) = uses.first() {
+            match event.has_passed() {
+                Ok(false) => return Ok(false),
+                Ok(true) => drop(uses.remove(0)),
+                Err(error) => {
+                    if let GpuError::KernelPanic(panic) = &error {
+                        let _ = self.panic.set((**panic).clone());
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The words that close the ring, if it is one.
+    fn control(&self) -> Option<&Control> {
+        // SAFETY: the block lives as long as `self`.
+        self.closer.as_ref().map(|closer| &**unsafe { closer.control.as_ref() })
+    }
+
+    /// Tells the kernels that the host sends no more.
+    pub(crate) fn close_requests(&self) {
+        if let (Some(control), Some(true)) =
+            (self.control(), self.closer.as_ref().map(|closer| closer.host_sends))
+        {
+            control.senders_closed.store(1, Ordering::Release);
+        }
+    }
+
+    /// Tells everybody that the ring is closed.
+    pub(crate) fn close(&self) {
+        if let Some(control) = self.control() {
+            control.senders_closed.store(1, Ordering::Release);
+            control.receivers_closed.store(1, Ordering::Release);
+        }
+    }
+
+    /// Waits for all launches, for a ring not for ever. Whether they are over.
+    fn settle(&self) -> bool {
+        let start = Instant::now();
+        let uses = std::mem::take(&mut *self.uses());
+        let is_ring = self.closer.is_some();
+        uses.iter().all(|event| match is_ring {
+            false => event.settle(),
+            true => event.settle_until(start + LAST_WAIT),
+        })
+    }
+}
+
+impl Drop for SharedMemory {
+    /// Memory under a kernel that does not end is never given back.
+    fn drop(&mut self) {
+        self.close();
+        if self.settle() && !self.unknown.load(Ordering::Acquire) {
+            // SAFETY: the parts are dropped here alone, and no kernel reaches them any more.
+            unsafe { ManuallyDrop::drop(&mut self.parts) };
+        }
+    }
+}
+
+impl std::fmt::Debug for SharedMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SharedMemory({} launches)", self.uses().len())
+    }
+}
+
+/// The memory behind an argument's home, if it is of this kind.
+pub(crate) fn shared_of(home: &Arc<dyn Any + Send + Sync>) -> Option<&SharedMemory> {
+    (**home).downcast_ref()
+}

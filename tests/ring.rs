@@ -1,0 +1,16 @@
+//! Memory that host and kernels use at once, and rings. Nothing here may run beside a test that frees
+//! memory or waits for the device: a real driver lets those wait for kernels that stay. So this is a
+//! program of its own, and its tests take turns.
+//!
+//! `FERROWARP_RING_MESSAGES` says how many messages the long tests send.
+
+#[path = "ring/mapped.rs"]
+mod mapped;
+#[path = "ring/planted.rs"]
+mod planted;
+#[path = "ring/rings.rs"]
+mod rings;
+#[path = "ring/shutdown.rs"]
+mod shutdown;
+#[path = "ring/support.rs"]
+mod support;
