@@ -116,7 +116,7 @@ impl Builder {
     }
 
     fn values<T>(&self, place: Option<Place>) -> GpuResult<Piece> {
-        let bytes = self.capacity.checked_mul(size_of::<T>()).unwrap_or(usize::MAX);
+        let bytes = self.capacity.saturating_mul(size_of::<T>());
         match place {
             Some(place) => self.shared(place, bytes),
             None => {
