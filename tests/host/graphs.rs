@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use cuda_std::launch::{
     Args, Contract, DevicePtr, Kernel, Launch, LaunchConfig, Linear, Param, ParamKind,
 };
-use ferrowarp::graph::{Graph, GraphBuffers, GraphBuilder, GraphError, GraphNode};
+use ferrowarp::graph::{Graph, GraphBuffers, GraphBuilder, GraphError, GraphNode, HostBuffer};
 use ferrowarp::{DeviceBox, DeviceBuffer, Gpu, GpuError, GpuResult, UnifiedBuffer, graph_buffers};
 
 use crate::kernels::{CHURN, FILL, IMAGES, add, churn, churned, fill, gpu, launch};
@@ -162,6 +162,60 @@ fn copies_fills_and_the_host_are_nodes() -> GpuResult<()> {
     assert_eq!(shown.as_slice()?[..4], [churned(3, 2 * ROUNDS); 4]);
     assert_eq!(shown.as_slice()?[4..8], [churned(0, ROUNDS); 4]);
     assert_eq!(words.to_vec()?[4..], [0; LEN - 4]);
+    Ok(())
+}
+
+#[test]
+fn host_memory_goes_in_and_comes_out() -> GpuResult<()> {
+    let one = DeviceBox::new(gpu(), &1)?;
+    let (input, mut device) = (HostBuffer::from_slice(gpu(), &[4u32; LEN])?, words(0)?);
+    let (mut sum, mut output) = (words(0)?, HostBuffer::<u32>::zeroed(gpu(), LEN)?);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let builder = builder();
+    let [upload, double, download, look] =
+        ["upload", "double", "download", "look"].map(|name| builder.node(name));
+    upload.copy(&input, &mut device)?;
+    add(&builder, &one, &device, &mut sum)?;
+    download.copy(&sum, &mut output)?;
+    double.host_writes(&mut output, |values: &mut [u32]| {
+        values.iter_mut().for_each(|value| *value *= 2);
+    })?;
+    let shown = seen.clone();
+    look.host_reads(&output, move |values: &[u32]| shown.lock().unwrap().push(values[LEN - 1]))?;
+    let mut graph = builder.build((one, input, device, sum, output))?;
+    assert_eq!(before(&graph, &double), ["download"]);
+    assert_eq!(before(&graph, &look), ["double"]);
+    for i in 0..6 {
+        graph.buffers_mut().1.as_mut_slice()?.fill(i);
+        graph.launch(gpu())?;
+        if i == 3 {
+            // Functions of the host see other memory, too.
+            let other = HostBuffer::zeroed(gpu(), LEN)?;
+            let old = std::mem::replace(&mut graph.buffers_mut().4, other);
+            assert_eq!(old.as_slice()?, [2 * (i + 1); LEN]);
+        }
+    }
+    assert_eq!(graph.wait()?.4.as_slice()?, [12; LEN]);
+    assert_eq!(*seen.lock().unwrap(), [2, 4, 6, 8, 10, 12]);
+    Ok(())
+}
+
+#[test]
+fn fills_repeat_values_of_one_two_and_four_bytes() -> GpuResult<()> {
+    let builder = builder();
+    let mut bytes = DeviceBuffer::<u8>::zeroed(gpu(), 1001)?;
+    let mut halves = DeviceBuffer::<u16>::zeroed(gpu(), 1002)?;
+    let mut floats = DeviceBuffer::<f32>::zeroed(gpu(), 1003)?;
+    builder.node("bytes").fill(&mut bytes.slice_mut(1..), 0xa5)?;
+    builder.node("halves").fill(&mut halves, 0x1234)?;
+    builder.node("floats").fill(&mut floats.slice_mut(..1000), -1.5)?;
+    let mut graph = builder.build((bytes, halves, floats))?;
+    graph.launch(gpu())?;
+    let (bytes, halves, floats) = graph.wait()?;
+    assert_eq!((bytes.to_vec()?[0], bytes.slice(1..).to_vec()?), (0, vec![0xa5; 1000]));
+    assert_eq!(halves.to_vec()?, [0x1234; 1002]);
+    assert_eq!(floats.slice(..1000).to_vec()?, [-1.5; 1000]);
+    assert_eq!(floats.slice(1000..).to_vec()?, [0.0; 3]);
     Ok(())
 }
 
@@ -528,24 +582,29 @@ fn a_capture_takes_launches_copies_and_fills() -> GpuResult<()> {
         add(&other, &one, &a, &mut b)?;
         a.copy_from_device(&b)?;
         b.slice_mut(1..).clear()?;
+        a.slice_mut(5..).fill(17)?;
+        a.slice_mut(..2).copy_from_device_on(&other, &b.slice(..2))?;
         fill(gpu(), &mut b.slice_mut(2..4), 9)
     })?;
     // Nothing has run.
     assert_eq!((a.to_vec()?, b.to_vec()?), (vec![1; LEN], vec![0; LEN]));
     let mut graph = builder.build((one, a, b))?;
-    let names: Vec<_> = ["churn", "add", "copy", "clear", "fill"].into();
-    for pair in names.windows(2) {
+    for pair in ["churn", "add", "copy", "clear"].windows(2) {
         assert_eq!(before(&graph, &graph.node(pair[1])?), [pair[0]]);
     }
+    assert_eq!(graph.len(), 7);
     graph.launch(&stream)?;
     let sum = churned(1, ROUNDS).wrapping_add(1);
     let (_, a, b) = graph.wait()?;
-    assert_eq!(a.to_vec()?, [sum; LEN]);
+    assert_eq!(a.to_vec()?[..6], [sum, 0, sum, sum, sum, 17]);
     assert_eq!(b.to_vec()?[..5], [sum, 0, 9, 9, 0]);
-    let value = graph.parameter::<u32>(&graph.node("fill")?, "value")?;
-    graph.set(value, 8)?;
+    let value = graph.parameter::<u32>(&graph.node("churn")?, "rounds");
+    assert!(matches!(refused(value), GraphError::NoParameter { .. }));
+    let value = graph.parameter::<u32>(&graph.node("churn")?, "value")?;
+    graph.set(value, 1)?;
+    graph.buffers_mut().1.copy_from_host(&[2; LEN])?;
     graph.launch(gpu())?;
-    assert_eq!(graph.wait()?.2.to_vec()?[3], 8);
+    assert_eq!(graph.wait()?.2.to_vec()?[0], churned(2, 1).wrapping_add(1));
     Ok(())
 }
 
@@ -651,7 +710,7 @@ fn a_graph_is_drawn_with_its_names() -> GpuResult<()> {
     let graph = builder.build(a)?;
     let expected = "digraph {\n    node [shape=box];\n    \
         n0 [label=\"the \\\"first\\\"\\nfill of 4×1×1 blocks of 128×1×1\"];\n    \
-        n1 [label=\"last\\nclears 2048 bytes\"];\n    n0 -> n1;\n}\n";
+        n1 [label=\"last\\nfills 2048 bytes\"];\n    n0 -> n1;\n}\n";
     assert_eq!(graph.to_dot(), expected);
     assert_eq!(format!("{graph:?}"), "Graph(2 nodes, 1 edges)");
     Ok(())

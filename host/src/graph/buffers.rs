@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, RawSlice};
 
+use super::host_buffer::HostBuffer;
 use super::order::Range;
 use crate::memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBox, UnifiedBuffer,
@@ -92,7 +93,8 @@ macro_rules! memory {
     )*};
 }
 
-memory!(DeviceBuffer<T>, DeviceBox<T>, UnifiedBuffer<T>, UnifiedBox<T>, DeviceSliceMut<'_, T>);
+memory!(DeviceBuffer<T>, DeviceBox<T>, DeviceSliceMut<'_, T>);
+memory!(UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
 
 // SAFETY: the memory is borrowed, so that nobody writes it.
 unsafe impl<T: Pod> GraphBuffers for DeviceSlice<'_, T> {

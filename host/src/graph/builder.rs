@@ -1,8 +1,10 @@
 //! Making a graph, node by node or by a capture.
 
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytemuck::Pod;
 use cuda_std::launch::{
     Access, Args, DeviceRead, DeviceWrite, Kernel, Launch, LaunchConfig, RawSlice,
 };
@@ -11,9 +13,10 @@ use super::buffers::GraphBuffers;
 use super::capture;
 use super::error::GraphError;
 use super::host::HostCall;
+use super::host_buffer::HostMemory;
 use super::order::Range;
 use super::replay::Graph;
-use super::work::{CopyWork, KernelWork, Use, Work, uses};
+use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::launch::{check_homes, prepare};
 use crate::stream::{AsStream, Stream, StreamInner, home_of};
@@ -118,7 +121,12 @@ impl GraphBuilder {
 
     /// A fill of memory with zeros.
     pub(crate) fn clear_from(&self, to: Bytes) -> GpuResult<()> {
-        self.node("clear").record_clear(to)
+        self.node("clear").record_fill(to, Pattern::ZERO)
+    }
+
+    /// A fill of memory with a value of 1, 2 or 4 bytes.
+    pub(crate) fn fill_from(&self, to: Bytes, value: &[u8]) -> GpuResult<()> {
+        self.node("fill").record_fill(to, Pattern::of(value))
     }
 
     /// A copy on the device.
@@ -189,7 +197,17 @@ impl GraphNode {
     /// # Errors
     /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
     pub fn clear<T: bytemuck::Zeroable>(&self, to: &mut impl DeviceWrite<T>) -> GpuResult<()> {
-        self.record_clear(Bytes::of::<T>(&to.raw_mut()))
+        self.record_fill(Bytes::of::<T>(&to.raw_mut()), Pattern::ZERO)
+    }
+
+    /// Fills `to` with `value`, which has 1, 2 or 4 bytes; a value of another size does not compile.
+    ///
+    /// # Errors
+    /// As [`clear`](Self::clear).
+    pub fn fill<T: Pod>(&self, to: &mut impl DeviceWrite<T>, value: T) -> GpuResult<()> {
+        const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "a value of 1, 2 or 4 bytes") };
+        let pattern = Pattern::of(bytemuck::bytes_of(&value));
+        self.record_fill(Bytes::of::<T>(&to.raw_mut()), pattern)
     }
 
     /// Calls `function` on a thread of the driver, in each replay. It shares no memory with other
@@ -200,8 +218,46 @@ impl GraphNode {
     ///
     /// # Errors
     /// A node that does something already.
-    pub fn host(&self, function: impl FnMut() + Send + 'static) -> GpuResult<()> {
-        self.record(Work::Host(HostCall::new(function)), Vec::new())
+    pub fn host(&self, mut function: impl FnMut() + Send + 'static) -> GpuResult<()> {
+        self.record(Work::Host(HostCall::new(0, move |_| function())), Vec::new())
+    }
+
+    /// Calls `function` with the values of `from` in each replay, in the order of its uses: see
+    /// [`host`](Self::host).
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    pub fn host_reads<T: Pod + Send + Sync>(
+        &self,
+        from: &impl HostMemory<T>,
+        mut function: impl FnMut(&[T]) + Send + 'static,
+    ) -> GpuResult<()> {
+        let raw = from.raw();
+        let len = raw.len;
+        self.record_host::<T>(&raw, Access::Read, move |values| {
+            // SAFETY: the graph has the memory, whose address and length these are, and nobody writes
+            // it before the function is over.
+            function(unsafe { slice::from_raw_parts(values, len) });
+        })
+    }
+
+    /// Calls `function` with the values of `to`, to be changed, in each replay, in the order of its
+    /// uses: see [`host`](Self::host).
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    pub fn host_writes<T: Pod + Send + Sync>(
+        &self,
+        to: &mut impl HostMemory<T>,
+        mut function: impl FnMut(&mut [T]) + Send + 'static,
+    ) -> GpuResult<()> {
+        let raw = to.raw_mut();
+        let len = raw.len;
+        self.record_host::<T>(&raw, Access::Write, move |values| {
+            // SAFETY: the graph has the memory, whose address and length these are, and nobody else
+            // uses it before the function is over.
+            function(unsafe { slice::from_raw_parts_mut(values, len) });
+        })
     }
 
     pub(super) fn place(&self) -> &Place {
@@ -237,12 +293,26 @@ impl GraphNode {
         self.record(Work::Kernel(Box::new(work)), uses(kernel, args))
     }
 
-    fn record_clear(&self, to: Bytes) -> GpuResult<()> {
+    fn record_fill(&self, to: Bytes, pattern: Pattern) -> GpuResult<()> {
         let to = self.use_of(to, Access::Write, ("destination", 1))?;
+        let fill = FillWork { to: to.range, pattern };
         match to.range.bytes() {
             0 => self.record(Work::Nothing, Vec::new()),
-            _ => self.record(Work::Clear(to.range), vec![to]),
+            _ => self.record(Work::Fill(fill), vec![to]),
         }
+    }
+
+    fn record_host<T>(
+        &self,
+        raw: &RawSlice,
+        access: Access,
+        mut function: impl FnMut(*mut T) + Send + 'static,
+    ) -> GpuResult<()> {
+        let own = self.use_of(Bytes::of::<T>(raw), access, ("values", 0))?;
+        let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
+        let call = HostCall::new(address, move |address| function(address as *mut T));
+        let uses = if own.range.bytes() == 0 { Vec::new() } else { vec![own] };
+        self.record(Work::Host(call), uses)
     }
 
     fn record_copy(&self, from: Bytes, to: Bytes) -> GpuResult<()> {

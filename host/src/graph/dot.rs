@@ -29,7 +29,7 @@ fn describe(work: &Work) -> String {
             format!("{} of {x}×{y}×{z} blocks of {a}×{b}×{c}", kernel.kernel.name)
         }
         Work::Copy(copy) => format!("copies {} bytes", copy.to.bytes()),
-        Work::Clear(range) => format!("clears {} bytes", range.bytes()),
+        Work::Fill(fill) => format!("fills {} bytes", fill.to.bytes()),
         Work::Host(_) => "calls the host".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cuda_driver::LaunchAttribute;
 use cust::sys;
 
-use super::work::{Work, clear_params, host_params};
+use super::work::{Work, host_params};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult};
 
@@ -84,8 +84,8 @@ impl Driver {
                 // SAFETY: as above; the graph keeps the memory at both addresses.
                 unsafe { sys::cuGraphAddMemcpyNode(new, graph, behind, count, params, context) }
             }),
-            Work::Clear(range) => call("cuGraphAddMemsetNode", &mut || {
-                let params = &clear_params(*range);
+            Work::Fill(fill) => call("cuGraphAddMemsetNode", &mut || {
+                let params = &fill.params();
                 // SAFETY: as above; the graph keeps the memory.
                 unsafe { sys::cuGraphAddMemsetNode(new, graph, behind, count, params, context) }
             }),
@@ -131,7 +131,7 @@ impl Driver {
     pub(super) fn update(&mut self, at: usize, work: &Work) -> GpuResult<()> {
         let (exec, node, context) = (self.exec, self.nodes[at], self.context.raw());
         match work {
-            // Neither has an address that could change.
+            // What a function of the host is called with is its own affair.
             Work::Nothing | Work::Host(_) => Ok(()),
             Work::Kernel(kernel) => kernel.with_params(|params| {
                 self.context.call("cuGraphExecKernelNodeSetParams", || {
@@ -144,8 +144,8 @@ impl Driver {
                 // SAFETY: as above.
                 unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node, params, context) }
             }),
-            Work::Clear(range) => self.context.call("cuGraphExecMemsetNodeSetParams", || {
-                let params = &clear_params(*range);
+            Work::Fill(fill) => self.context.call("cuGraphExecMemsetNodeSetParams", || {
+                let params = &fill.params();
                 // SAFETY: as above.
                 unsafe { sys::cuGraphExecMemsetNodeSetParams(exec, node, params, context) }
             }),

@@ -4,21 +4,30 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A function that the driver calls in each replay. It stays at one address.
 pub(super) struct HostCall(Box<Call>);
 
 struct Call {
-    function: Mutex<Box<dyn FnMut() + Send>>,
+    function: Mutex<Box<dyn FnMut(u64) + Send>>,
+    /// What the function is called with: where its memory is.
+    address: AtomicU64,
     /// What the first panic said that nobody was told of.
     panic: Mutex<Option<String>>,
 }
 
 impl HostCall {
-    pub(super) fn new(function: impl FnMut() + Send + 'static) -> Self {
-        let function: Box<dyn FnMut() + Send> = Box::new(function);
-        Self(Box::new(Call { function: Mutex::new(function), panic: Mutex::default() }))
+    pub(super) fn new(address: u64, function: impl FnMut(u64) + Send + 'static) -> Self {
+        let function: Box<dyn FnMut(u64) + Send> = Box::new(function);
+        let (function, address) = (Mutex::new(function), AtomicU64::new(address));
+        Self(Box::new(Call { function, address, panic: Mutex::default() }))
+    }
+
+    /// Calls the function with other memory from now on. No launch may be queued that calls it.
+    pub(super) fn move_to(&self, address: u64) {
+        self.0.address.store(address, Ordering::Release);
     }
 
     /// What the driver calls [`run`](Self::run) with. It is good as long as `self` lives.
@@ -38,7 +47,8 @@ impl HostCall {
     pub(super) unsafe extern "C" fn run(data: *mut c_void) {
         // SAFETY: the caller's promise; the value is only shared.
         let call = unsafe { &*data.cast::<Call>() };
-        let result = catch_unwind(AssertUnwindSafe(|| lock(&call.function)()));
+        let address = call.address.load(Ordering::Acquire);
+        let result = catch_unwind(AssertUnwindSafe(|| lock(&call.function)(address)));
         if let Err(panic) = result {
             lock(&call.panic).get_or_insert_with(|| message(&*panic));
         }

@@ -86,6 +86,7 @@ mod dot;
 mod error;
 mod exec;
 mod host;
+mod host_buffer;
 mod order;
 mod parameter;
 mod replay;
@@ -95,6 +96,7 @@ pub use buffers::{GraphBuffers, GraphMemory};
 pub(crate) use builder::Bytes;
 pub use builder::{GraphBuilder, GraphNode};
 pub use error::GraphError;
+pub use host_buffer::{HostBuffer, HostMemory};
 pub use parameter::{Parameter, Relaunch};
 pub use replay::Graph;
 

@@ -296,6 +296,14 @@ impl Parts {
 
     /// Lets each node use the memory that the graph has now.
     fn relocate(&mut self, now: &[Region]) -> GpuResult<()> {
+        let moves =
+            |own: &Located| own.part.range.start != now[own.region].range.start + own.offset;
+        let of_host = |&at: &usize| self.nodes[at].uses.iter().any(moves);
+        if self.hosts.iter().any(of_host)
+            && let Some(last) = &self.last
+        {
+            last.synchronize()?;
+        }
         for at in 0..self.nodes.len() {
             let node = &mut self.nodes[at];
             node.is_stale |= node.uses.iter_mut().fold(false, |moved, own| {

@@ -33,7 +33,8 @@ impl Use {
     }
 
     /// Lets `work`, whose use this is, use the memory at `start` in its place. Whether that is other
-    /// memory. The next replay has to be of a graph that has it.
+    /// memory. The next replay has to be of a graph that has it, and none of a function of the host
+    /// may be queued.
     pub(super) fn move_to(&mut self, start: u64, work: &mut Work) -> bool {
         if self.range.start == start {
             return false;
@@ -43,8 +44,9 @@ impl Use {
             // SAFETY: the graph has the memory for this use, and it is of the same size.
             Work::Kernel(kernel) => unsafe { kernel.args.replace_address(self.value, start) },
             Work::Copy(copy) if self.value == 0 => copy.from = start,
-            Work::Copy(CopyWork { to, .. }) | Work::Clear(to) => *to = self.range,
-            Work::Nothing | Work::Host(_) => {}
+            Work::Copy(CopyWork { to, .. }) | Work::Fill(FillWork { to, .. }) => *to = self.range,
+            Work::Host(call) => call.move_to(start),
+            Work::Nothing => {}
         }
         true
     }
@@ -57,8 +59,7 @@ pub(super) enum Work {
     Nothing,
     Kernel(Box<KernelWork>),
     Copy(CopyWork),
-    /// Zeros.
-    Clear(Range),
+    Fill(FillWork),
     Host(HostCall),
 }
 
@@ -85,6 +86,40 @@ unsafe impl Sync for KernelWork {}
 pub(super) struct CopyWork {
     pub(super) from: u64,
     pub(super) to: Range,
+}
+
+/// A fill with one value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FillWork {
+    pub(super) to: Range,
+    pub(super) pattern: Pattern,
+}
+
+/// A value that is repeated, of 1, 2 or 4 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    bits: u32,
+    bytes: usize,
+}
+
+impl Pattern {
+    pub(super) const ZERO: Self = Self { bits: 0, bytes: 1 };
+
+    pub(super) fn of(value: &[u8]) -> Self {
+        let mut bits = [0; 4];
+        bits[..value.len()].copy_from_slice(value);
+        Self { bits: u32::from_le_bytes(bits), bytes: value.len() }
+    }
+
+    /// The same bytes by words, where address and length allow it.
+    fn widened(self, range: Range) -> Self {
+        let whole = range.start.is_multiple_of(4) && range.bytes().is_multiple_of(4);
+        match self.bytes {
+            1 if whole => Self { bits: self.bits * 0x0101_0101, bytes: 4 },
+            2 if whole => Self { bits: self.bits * 0x0001_0001, bytes: 4 },
+            _ => self,
+        }
+    }
 }
 
 impl KernelWork {
@@ -193,18 +228,18 @@ fn unified_copy() -> sys::CUDA_MEMCPY3D {
     }
 }
 
-/// The parameters of the driver's node that fills with zeros: by words where that is possible.
-pub(super) fn clear_params(range: Range) -> sys::CUDA_MEMSET_NODE_PARAMS {
-    let bytes = range.bytes();
-    let words = range.start.is_multiple_of(4) && bytes.is_multiple_of(4);
-    let size = if words { 4 } else { 1 };
-    sys::CUDA_MEMSET_NODE_PARAMS {
-        dst: range.start,
-        pitch: 0,
-        value: 0,
-        elementSize: size as u32,
-        width: bytes / size,
-        height: 1,
+impl FillWork {
+    /// The parameters of the driver's node.
+    pub(super) fn params(&self) -> sys::CUDA_MEMSET_NODE_PARAMS {
+        let Pattern { bits, bytes } = self.pattern.widened(self.to);
+        sys::CUDA_MEMSET_NODE_PARAMS {
+            dst: self.to.start,
+            pitch: 0,
+            value: bits,
+            elementSize: bytes as u32,
+            width: self.to.bytes() / bytes,
+            height: 1,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::transfer::check_len;
 use crate::error::{GpuError, GpuResult};
+use crate::graph::{Bytes, capture};
 use crate::stream::AsStream;
 
 /// A value that the driver can repeat.
@@ -77,6 +78,10 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
             return Err(GpuError::InvalidCast { address, bytes: len * size_of::<T>(), target });
         }
         let home = self.home();
+        if let Some(graph) = capture::current() {
+            let to = Bytes { home: Some(home), address, len: len * size_of::<T>() };
+            return graph.fill_from(to, bytemuck::bytes_of(&value));
+        }
         home.context().call("cuMemsetAsync", || {
             // SAFETY: the borrow is exclusive, every bit pattern is a value of `T`, and the home
             // orders all uses.
@@ -104,6 +109,10 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
             return Ok(());
         }
         let (to, from) = (self.as_device_ptr().address(), source.as_device_ptr().address());
+        if let Some(graph) = capture::current() {
+            let bytes_at = |home, address| Bytes { home: Some(home), address, len: bytes };
+            return graph.copy_from(bytes_at(source.home(), from), bytes_at(self.home(), to));
+        }
         stream.ordered(&[self.home(), source.home()], || {
             stream.context().call("cuMemcpyDtoDAsync", || {
                 // SAFETY: the borrows keep others away, the lengths are equal, and later uses are

@@ -20,6 +20,7 @@ pub(super) unsafe fn upload<T: Pod>(
     address: u64,
     source: &[T],
 ) -> GpuResult<()> {
+    capture::check("a copy from the host")?;
     let (host, bytes) = (source.as_ptr().cast::<u8>().cast_mut(), size_of_val(source));
     if pageable::is_worth_it(home.context(), host, bytes)?
         // SAFETY: the caller's promise; the source is only read.
@@ -63,6 +64,7 @@ pub(super) unsafe fn download<T: Pod>(
     destination: *mut T,
     len: usize,
 ) -> GpuResult<()> {
+    capture::check("a copy to the host")?;
     let (host, bytes) = (destination.cast::<u8>(), len * size_of::<T>());
     if pageable::is_worth_it(home.context(), host, bytes)?
         // SAFETY: the caller's promise.
