@@ -19,6 +19,8 @@ mod graphs;
 mod host_funcs;
 #[path = "host/host_scope.rs"]
 mod host_scope;
+#[path = "host/injection.rs"]
+mod injection;
 #[path = "host/kernels.rs"]
 mod kernels;
 #[path = "host/launches.rs"]
@@ -35,10 +37,14 @@ mod pipelines;
 mod pools;
 #[path = "host/processes.rs"]
 mod processes;
+#[path = "host/random_order.rs"]
+mod random_order;
 #[path = "host/stream_ordered.rs"]
 mod stream_ordered;
 #[path = "host/streams.rs"]
 mod streams;
+#[path = "host/stress.rs"]
+mod stress;
 #[path = "host/transfers.rs"]
 mod transfers;
 #[path = "host/unified.rs"]

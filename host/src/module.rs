@@ -332,7 +332,12 @@ impl KernelModule {
         // SAFETY: the function's module is loaded, and both places are writable.
         let ask = || unsafe { cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };
         let asked = self.context.call("cuFuncGetParamInfo", ask);
-        asked.map_err(|error| error.driver().map_or(0, |driver| driver.code()))?;
+        // A refusal of the call itself; on the way there others can fail with the same codes.
+        let own = |error: &GpuError| {
+            let driver = error.driver().filter(|own| own.operation() == "cuFuncGetParamInfo");
+            driver.map_or(0, |driver| driver.code())
+        };
+        asked.map_err(|error| own(&error))?;
         Ok(bytes)
     }
 

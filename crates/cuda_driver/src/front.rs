@@ -10,14 +10,14 @@ use crate::table::Symbols;
 
 /// A call that the chosen driver answers.
 pub(crate) fn call(
-    name: &str,
+    name: &'static str,
     real: impl FnOnce(&'static Symbols) -> Answer,
     emulated: impl FnOnce() -> Answer,
 ) -> CUresult {
     answer(name, || match backend::served()? {
         Served::Cuda(symbols) => real(symbols),
         Served::Emulator if callback::running_here() => Err(inside_callback()),
-        Served::Emulator => injected::check(name).and_then(|()| emulated()),
+        Served::Emulator => injected::watched(name, emulated),
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn floats(n: usize, seed: u32) -> Vec<f32> {
         .collect()
 }
 
-fn elements(n: usize) -> String {
+pub(super) fn elements(n: usize) -> String {
     format!("{n} elements")
 }
 

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod graphs;
+mod memory;
 mod particles;
 mod pictures;
 mod running;
@@ -126,6 +127,12 @@ pub const DEMOS: &[Demo] = &[
     },
     Demo { name: "reduce_sum_i32", about: "the same, on integers", run: arrays::reduce_i32 },
     Demo { name: "unified", about: "memory that host and device share", run: arrays::unified },
+    Demo {
+        name: "stream_ordered",
+        about: "eight sums; memory comes and goes in order",
+        run: memory::stream_ordered,
+    },
+    Demo { name: "pool", about: "the same from a pool: two blocks", run: memory::pool },
     Demo { name: "graph", about: "201 small launches as one", run: graphs::graph },
     Demo {
         name: "transpose_naive",

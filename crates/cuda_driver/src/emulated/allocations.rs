@@ -132,6 +132,11 @@ pub(super) fn blocks_where(wanted: impl Fn(&Block) -> bool) -> Vec<Block> {
     lock(&BLOCKS).values().filter(|block| wanted(block)).copied().collect()
 }
 
+/// How many there are.
+pub(super) fn live() -> usize {
+    lock(&BLOCKS).len()
+}
+
 /// Takes the block that begins at `address` out of the map; from here on it is the caller's to
 /// release, and nobody else can free it.
 pub(super) fn take(address: u64, kinds: &[Kind]) -> Answer<Block> {

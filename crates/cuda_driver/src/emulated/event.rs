@@ -50,6 +50,11 @@ pub(super) struct Record {
 
 static EVENTS: Registry<Event> = Registry::new("event");
 
+/// How many the program has made, and not ended.
+pub(super) fn live() -> usize {
+    EVENTS.count(|_| true)
+}
+
 /// Forgets a context's events.
 pub(super) fn forget(context: Handle) {
     EVENTS.remove_where(|event| event.context == context);

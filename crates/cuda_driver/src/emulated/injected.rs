@@ -1,19 +1,42 @@
 //! Failures that a test asks for, since nothing else provokes them.
 
+use std::cell::RefCell;
 use std::env;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::invalid;
+use super::{allocations, event, invalid, module, pool, stream};
 use crate::codes::CUresult;
 use crate::detail::{Answer, Failure};
+use crate::injection::{Call, Live};
 use crate::table::FUNCTIONS;
 
 /// The environment variable that names functions, and what they answer.
 const FAIL: &str = "FERROWARP_EMULATOR_FAIL";
 
-type Planned = Vec<(String, CUresult)>;
+/// What shall fail, and how.
+#[derive(Debug)]
+struct Plan {
+    name: String,
+    /// The call of that function, from 1; every one if none is named.
+    nth: Option<u64>,
+    code: CUresult,
+    calls: AtomicU64,
+}
 
-static PLANNED: OnceLock<Planned> = OnceLock::new();
+static PLANNED: OnceLock<Vec<Plan>> = OnceLock::new();
+
+thread_local! {
+    /// What is watched on this thread; see `crate::injection`.
+    static SCENE: RefCell<Option<Scene>> = const { RefCell::new(None) };
+}
+
+/// The calls of a thread, of which one may be made to fail.
+#[derive(Debug, Default)]
+pub(crate) struct Scene {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) fail: Option<(usize, CUresult)>,
+}
 
 /// Reads the variable.
 pub(super) fn start() -> Answer {
@@ -23,31 +46,74 @@ pub(super) fn start() -> Answer {
     Ok(())
 }
 
-/// `cuMemAlloc_v2:46,cuLaunchKernel:912`
-fn read(text: &str) -> Answer<Planned> {
+/// `cuMemAlloc_v2:46,cuLaunchKernel#2:912`
+fn read(text: &str) -> Answer<Vec<Plan>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| one(part).ok_or_else(|| wrong(part))).collect()
 }
 
-fn one(part: &str) -> Option<(String, CUresult)> {
+fn one(part: &str) -> Option<Plan> {
     let (name, code) = part.split_once(':')?;
     let code = code.trim().parse().ok().filter(|code| *code > 0)?;
-    FUNCTIONS.contains(&name.trim()).then(|| (name.trim().to_owned(), code))
+    let (name, nth) = match name.split_once('#') {
+        Some((name, nth)) => (name, Some(nth.trim().parse().ok().filter(|nth| *nth > 0)?)),
+        None => (name, None),
+    };
+    let name = name.trim().to_owned();
+    let calls = AtomicU64::new(0);
+    FUNCTIONS.contains(&name.as_str()).then_some(Plan { name, nth, code, calls })
 }
 
 fn wrong(part: &str) -> Failure {
     invalid(format!(
-        "{FAIL} has `{part}`; each part is a driver function and a code above 0, such as \
-         `cuMemAlloc_v2:2`"
+        "{FAIL} has `{part}`; each part is a driver function, perhaps the number of a call, and a \
+         code above 0, such as `cuMemAlloc_v2:2` or `cuMemAlloc_v2#3:2`"
     ))
 }
 
-/// Fails where the call is one that shall fail.
-pub(crate) fn check(name: &str) -> Answer {
-    let planned = PLANNED.get().into_iter().flatten();
-    match planned.into_iter().find(|(own, _)| own == name) {
-        Some((_, code)) => Err(Failure::new(*code, format!("{FAIL} makes it answer {code}"))),
-        None => Ok(()),
+/// A call, which fails if it is one that shall fail, and is noted where somebody watches.
+pub(crate) fn watched(name: &'static str, call: impl FnOnce() -> Answer) -> Answer {
+    let failure = due_in_scene().or_else(|| due_in_plan(name));
+    let answer = match failure {
+        Some(code) => Err(Failure::new(code, format!("{name} was made to answer {code}"))),
+        None => call(),
+    };
+    let code = answer.as_ref().err().map_or(0, |failure| failure.code);
+    SCENE.with_borrow_mut(|scene| {
+        scene.iter_mut().for_each(|scene| scene.calls.push(Call { function: name, code }));
+    });
+    answer
+}
+
+/// Runs `work` on this thread in a scene.
+pub(crate) fn in_scene<R>(scene: Scene, work: impl FnOnce() -> R) -> (R, Scene) {
+    SCENE.set(Some(scene));
+    let result = work();
+    (result, SCENE.take().unwrap_or_default())
+}
+
+fn due_in_scene() -> Option<CUresult> {
+    SCENE.with_borrow(|scene| {
+        let scene = scene.as_ref()?;
+        let (nth, code) = scene.fail?;
+        (scene.calls.len() == nth).then_some(code)
+    })
+}
+
+fn due_in_plan(name: &str) -> Option<CUresult> {
+    let plan = PLANNED.get()?.iter().find(|plan| plan.name == name)?;
+    let call = plan.calls.fetch_add(1, Ordering::Relaxed) + 1;
+    plan.nth.is_none_or(|nth| nth == call).then_some(plan.code)
+}
+
+/// What is live now.
+pub(crate) fn live() -> Live {
+    Live {
+        allocations: allocations::live(),
+        streams: stream::live(),
+        events: event::live(),
+        modules: module::live(),
+        pools: pool::live(),
     }
 }
 
@@ -57,10 +123,20 @@ mod tests {
 
     #[test]
     fn functions_and_codes_are_read_strictly() {
-        let planned = read(" cuMemAlloc_v2:46 , cuLaunchKernel: 912").unwrap();
-        assert_eq!(planned, [("cuMemAlloc_v2".to_owned(), 46), ("cuLaunchKernel".to_owned(), 912)]);
+        let planned = read(" cuMemAlloc_v2:46 , cuLaunchKernel # 3 : 912").unwrap();
+        let told = planned.iter().map(|plan| (plan.name.as_str(), plan.nth, plan.code));
+        let expected = [("cuMemAlloc_v2", None, 46), ("cuLaunchKernel", Some(3), 912)];
+        assert!(told.eq(expected), "{planned:?}");
         assert!(read("").unwrap().is_empty());
-        for text in ["cuMemAlloc_v2", "cuNothing:2", "cuInit:0", "cuInit:x", "cuInit:-1"] {
+        for text in [
+            "cuMemAlloc_v2",
+            "cuNothing:2",
+            "cuInit:0",
+            "cuInit:x",
+            "cuInit:-1",
+            "cuMemAlloc_v2#0:2",
+            "cuMemAlloc_v2#:2",
+        ] {
             let failure = read(text).unwrap_err();
             assert!(failure.text.contains(&format!("{FAIL} has `{text}`")), "{}", failure.text);
         }

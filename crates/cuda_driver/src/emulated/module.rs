@@ -39,6 +39,11 @@ struct Loaded {
 
 static MODULES: Registry<Loaded> = Registry::new("module");
 
+/// How many the program has loaded, and not unloaded.
+pub(super) fn live() -> usize {
+    MODULES.count(|_| true)
+}
+
 /// Forgets a context's modules.
 pub(super) fn forget(context: Handle) {
     MODULES.remove_where(|module| module.context == context);

@@ -56,6 +56,11 @@ fn create(gpu: &'static Gpu, max_bytes: u64, is_default: bool) -> Handle {
     POOLS.add(Pool { gpu, max_bytes, is_default, state: Mutex::new(state) })
 }
 
+/// How many the program has made, and not ended.
+pub(super) fn live() -> usize {
+    POOLS.count(|pool| !pool.is_default)
+}
+
 fn default_of(gpu: &'static Gpu) -> Handle {
     *DEFAULT[gpu.ordinal as usize].get_or_init(|| create(gpu, 0, true))
 }

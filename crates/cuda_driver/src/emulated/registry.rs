@@ -74,6 +74,11 @@ impl<T> Registry<T> {
         self.write().retain(|_, object| !gone(object));
     }
 
+    /// How many there are of which `wanted` says so.
+    pub(super) fn count(&self, wanted: impl Fn(&T) -> bool) -> usize {
+        self.read().values().filter(|object| wanted(object)).count()
+    }
+
     fn unknown(&self, handle: Handle) -> Failure {
         let text = format!("{:#x} is no live {}", handle.0, self.kind);
         Failure::new(CUDA_ERROR_INVALID_HANDLE, text)

@@ -85,6 +85,11 @@ thread_local! {
     static PER_THREAD: RefCell<Vec<Arc<Stream>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// How many the program has made, and not ended.
+pub(super) fn live() -> usize {
+    STREAMS.count(|_| true)
+}
+
 /// Forgets a context's streams.
 pub(super) fn forget(context: Handle) {
     STREAMS.remove_where(|stream| stream.context.handle == context);

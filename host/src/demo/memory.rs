@@ -1,0 +1,52 @@
+//! Demos of memory: a chain of sums, each in memory of its own that goes when the next is there.
+
+use std::sync::Arc;
+
+use super::arrays::{elements, floats};
+use super::{Check, Outcome, Scale, timed};
+use crate::Gpu;
+use crate::error::GpuResult;
+use crate::memory::DeviceBuffer;
+use crate::memory::resource::MemoryPool;
+use crate::ops;
+use crate::reference;
+
+const STEPS: usize = 8;
+
+/// Memory that is allocated and freed in the stream's order: the host runs ahead and waits for none of it.
+pub(super) fn stream_ordered(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    chain(gpu, n, || DeviceBuffer::zeroed_async(gpu, n))
+}
+
+/// The same from a pool, which needs two blocks for all of it.
+pub(super) fn pool(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    let pool: Arc<MemoryPool> = MemoryPool::new(gpu);
+    let mut outcome = chain(gpu, n, || DeviceBuffer::zeroed_in(&pool, gpu, n))?;
+    let counts = pool.statistics();
+    if (counts.misses, counts.current_bytes) != (2, 0) {
+        outcome.check = Check { largest: f64::INFINITY, ..outcome.check };
+    }
+    Ok(outcome)
+}
+
+fn chain(
+    gpu: &Gpu,
+    n: usize,
+    make: impl Fn() -> GpuResult<DeviceBuffer<f32>>,
+) -> GpuResult<Outcome> {
+    let x = floats(n, 11);
+    let on_x = DeviceBuffer::from_slice(gpu, &x)?;
+    let run = || -> GpuResult<DeviceBuffer<f32>> {
+        let mut sum = make()?;
+        for _ in 0..STEPS {
+            let mut next = make()?;
+            ops::vecadd(gpu, &on_x, &sum, &mut next)?;
+            sum = next;
+        }
+        Ok(sum)
+    };
+    let sum = |sum: Vec<f32>, _| reference::vecadd::vecadd(&x, &sum);
+    let check = Check::exact(&run()?.to_vec()?, &(0..STEPS).fold(vec![0.0; n], sum));
+    let time = timed(gpu, || run().map(drop))?;
+    Ok(Outcome { size: elements(n), time, bytes: STEPS * 12 * n, check, picture: None })
+}
