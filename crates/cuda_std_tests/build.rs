@@ -12,7 +12,9 @@ const KERNELS: &[&str] = &[
     "math",
     "numbers",
     "panics",
+    "panics_debug",
     "panics_light",
+    "panics_trap",
     "prints",
     "published",
     "shared",
@@ -21,7 +23,8 @@ const KERNELS: &[&str] = &[
 
 fn main() -> Result<(), CudaBuilderError> {
     for name in KERNELS {
-        let kernels = CudaBuilder::new(format!("kernels/{name}"));
+        let kernels =
+            CudaBuilder::new(format!("kernels/{name}")).release(!name.ends_with("_debug"));
         kernels.arch(NvvmArch::Compute90a).embed_file(format!("{name}.rs")).embed()?;
     }
     Ok(())

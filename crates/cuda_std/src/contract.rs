@@ -8,6 +8,7 @@
 //! | `max_registers = 64` | most registers of a thread | a hint to the compiler |
 //! | `cluster = 2`, `cluster = (2, 2)` | blocks of a cluster along x, y, z | an error |
 //! | `cooperative` | all blocks run at the same time | an error |
+//! | `dependent` | starts while the kernel before it on the stream still runs | not possible |
 //! | `dynamic_shared = 4096`, `= [f32; 1024]` | that many bytes, given by the launcher | an error |
 //! | `dynamic_shared = [f32]`, `= 1024..=65536` | whole elements, or bytes in a range | an error |
 //!
@@ -73,6 +74,8 @@ pub struct Contract {
     pub cluster: Option<(u32, u32, u32)>,
     /// Whether all blocks run at the same time.
     pub cooperative: bool,
+    /// Whether it may start while the kernel before it still runs.
+    pub dependent: bool,
     /// Dynamic shared memory of each block.
     pub dynamic_shared: DynamicShared,
 }
@@ -116,6 +119,7 @@ impl Contract {
         max_registers: None,
         cluster: None,
         cooperative: false,
+        dependent: false,
         dynamic_shared: DynamicShared::ANY,
     };
 
@@ -162,6 +166,12 @@ impl Contract {
     #[must_use]
     pub const fn with_cooperative(self) -> Self {
         Self { cooperative: true, ..self }
+    }
+
+    /// Lets the kernel start while the one before it still runs.
+    #[must_use]
+    pub const fn with_dependent(self) -> Self {
+        Self { dependent: true, ..self }
     }
 
     /// Bounds the dynamic shared memory: the least, the most and the unit, in bytes.

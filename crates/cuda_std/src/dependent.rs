@@ -1,8 +1,33 @@
 //! Programmatic dependent launch: the next kernel of the stream starts while this one still runs
 //! (`sm_90`).
 //!
-//! The host launches the second kernel with the attribute that allows it. Without the attribute both
-//! functions do nothing, and the order is the stream's.
+//! `#[kernel(dependent)]` lets a kernel start so. A safe one waits for the kernel before it as its first
+//! act, so that its blocks are on the device and ready when that one ends; an unsafe one calls
+//! [`wait_for_previous`] itself, behind work that does not depend on the kernel before. That one may say
+//! early that it is nearly done, by [`let_next_start`]. Without the contract both functions do nothing, and
+//! the order is the stream's; so it is on devices before `sm_90`.
+//!
+//! ```
+//! use cuda_std::dependent;
+//! use cuda_std::prelude::*;
+//!
+//! #[kernel]
+//! pub fn first(index: ThreadIndex, mut y: DisjointSlice<u32>) {
+//!     dependent::let_next_start();
+//!     if let Some(y) = y.get_mut(index) {
+//!         *y = index.get() as u32;
+//!     }
+//! }
+//!
+//! /// Its threads are there when `first` ends.
+//! #[kernel(dependent)]
+//! pub fn second(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) {
+//!     if let Some(y) = y.get_mut(index) {
+//!         *y = 2 * x[index.get()];
+//!     }
+//! }
+//! # fn main() { assert!(second::KERNEL.contract.dependent && !first::KERNEL.contract.dependent); }
+//! ```
 
 #![cfg_attr(not(target_os = "cuda"), allow(dead_code, unused_imports))]
 
@@ -15,7 +40,8 @@ use core::arch::asm;
 /// comes before may run beside them: it reads nothing that they write, and writes nothing that they
 /// reach.
 ///
-/// A kernel launched with the attribute calls this in every thread before it touches their memory.
+/// Every thread of a `#[kernel(dependent)]` calls this before it touches their memory; a safe one has done
+/// so before its own code.
 #[gpu_only]
 #[inline(always)]
 pub fn wait_for_previous() {

@@ -265,14 +265,19 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait(self, arrival: Arrival) {
-        let mut over = 0u32;
-        while over == 0 {
+        loop {
+            let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
                 asm!("{{ .reg .pred p; mbarrier.try_wait.shared::cta.b64 p, [{a}], {s};",
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg64) arrival.state, options(nostack));
             }
+            if over != 0 {
+                return;
+            }
+            // Who has not arrived may have panicked.
+            crate::panic::leave_after_panic();
         }
     }
 
@@ -302,14 +307,19 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait_parity(self, parity: u32) {
-        let mut over = 0u32;
-        while over == 0 {
+        loop {
+            let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
                 asm!("{{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [{a}], {s};",
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg32) parity, options(nostack));
             }
+            if over != 0 {
+                return;
+            }
+            // Who has not arrived may have panicked.
+            crate::panic::leave_after_panic();
         }
     }
 
@@ -320,8 +330,8 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait_parity_in_cluster(self, parity: u32) {
-        let mut over = 0u32;
-        while over == 0 {
+        loop {
+            let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
                 asm!("{{ .reg .pred p;",
@@ -329,6 +339,11 @@ impl Mbarrier {
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg32) parity, options(nostack));
             }
+            if over != 0 {
+                return;
+            }
+            // Who has not arrived may have panicked.
+            crate::panic::leave_after_panic();
         }
     }
 }

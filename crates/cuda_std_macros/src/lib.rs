@@ -36,8 +36,8 @@ use proc_macro::TokenStream;
 /// # Contract
 ///
 /// `#[kernel(block = 256)]` fixes the block: the launch then takes a number of blocks. The other
-/// demands are `max_threads`, `min_blocks`, `max_registers`, `cluster`, `cooperative` and
-/// `dynamic_shared`; `cuda_std::contract` says what each means.
+/// demands are `max_threads`, `min_blocks`, `max_registers`, `cluster`, `cooperative`, `dependent`
+/// and `dynamic_shared`; `cuda_std::contract` says what each means.
 ///
 /// # Instances
 ///

@@ -365,3 +365,29 @@ fn the_second_store_stands() {
     done(tiles::stored_twice::launch(gpu(), Grid1::new(1), &mut out));
     assert_eq!(download(&out), (0..192).map(|i| 1000 + i % 64).collect::<Vec<u32>>());
 }
+
+#[test]
+fn a_sort_by_some_bits_leaves_the_others_alone() {
+    macro_rules! check {
+        ($($kernel:ident $key:ty, $value:ty, $n:expr, |$k:ident| $seen:expr;)*) => {$({
+            let x: Vec<$key> = hard_tiles($n).iter().map(|&x| x as $key).collect();
+            let y: Vec<$value> = (0..x.len()).map(|i| i as $value).collect();
+            let blocks = Grid1::new((x.len() / $n) as u32);
+            let (x_gpu, y_gpu) = (upload(gpu(), &x), upload(gpu(), &y));
+            let (mut keys, mut values) = (poisoned(gpu(), x.len()), poisoned(gpu(), x.len()));
+            done(sorts::$kernel::launch(gpu(), blocks, &x_gpu, &y_gpu, &mut keys, &mut values));
+            let mut expected: Vec<($key, $value)> = x.into_iter().zip(y).collect();
+            for tile in expected.chunks_mut($n) {
+                tile.sort_by_key(|($k, _)| $seen);
+            }
+            let found: Vec<_> = download(&keys).into_iter().zip(download(&values)).collect();
+            assert_eq!(found, expected, "{}", stringify!($kernel));
+        })*};
+    }
+    check! {
+        bits_u32 u32, u32, 96 * 5, |k| k >> 7 & 0x3ff;
+        // The sign is the highest bit, and negative numbers come first.
+        bits_i16 i16, u16, 64 * 3, |k| k >> 13;
+        bits_u64 u64, u16, 64 * 4, |k| std::cmp::Reverse(k >> 20 & ((1 << 41) - 1));
+    }
+}

@@ -106,3 +106,31 @@ fn a_kernel_waits_for_the_one_before() {
     done(grids::second::launch(gpu(), Grid1::new(10), &x, &mut y));
     assert_eq!(download(&y), (0..640).map(|i| 3 * (639 - i) + 1).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_kernel_that_starts_early_waits_for_what_it_reads() {
+    let value = |i: u32, rounds: u32| {
+        (0..rounds).fold(i, |v, _| v.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+    };
+    let (mut x, mut y) = (poisoned::<u32>(gpu(), 640), poisoned::<u32>(gpu(), 640));
+    // Each writes what the one before still reads, so that none may overtake.
+    for rounds in [0, 1, 50, 2000, 3] {
+        let grid = Grid1::new(10);
+        done(grids::slow::launch(gpu(), grid, rounds, &mut x));
+        let expected: Vec<u32> = (0..640).map(|i| value(639 - i, rounds) ^ 1).collect();
+        done(grids::next::launch(gpu(), grid, &x, &mut y));
+        assert_eq!(download(&y), expected, "{rounds} rounds");
+        done(grids::slow::launch(gpu(), grid, rounds, &mut x));
+        // SAFETY: it waits.
+        done(unsafe { grids::next_by_itself::launch(gpu(), grid, &x, &mut y) });
+        assert_eq!(download(&y), expected, "{rounds} rounds");
+    }
+}
+
+#[test]
+fn the_entry_of_a_safe_dependent_kernel_waits_first() {
+    static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/hopper.rs"));
+    let entry = IMAGES[0].ptx.split(".entry next(").nth(1).expect("the kernel");
+    let wait = entry.find("griddepcontrol.wait").expect("a wait");
+    assert!(wait < entry.find("ld.global").expect("a load"), "it reads before it waits");
+}

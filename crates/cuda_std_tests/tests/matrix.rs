@@ -136,6 +136,10 @@ fn fragments_of_every_shape_and_type_multiply() {
         i8_u8_32: (16, 8, 32);
         u8_i8_32: (16, 8, 32);
         u8_32: (16, 8, 32);
+        e4m3_32: (16, 8, 32);
+        e4m3_e5m2_32: (16, 8, 32);
+        e5m2_e4m3_32: (16, 8, 32);
+        e5m2_32: (16, 8, 32);
         f64_small: (8, 8, 4);
         f64_4: (16, 8, 4);
         f64_8: (16, 8, 8);
@@ -241,7 +245,55 @@ fn warpgroups_multiply_every_width_type_and_swizzle() {
         wgmma_i8_32: 32 64;
         wgmma_u8_8: 8 32;
         wgmma_u8_128: 128 128;
+        wgmma_i8_u8: 64 128;
+        wgmma_u8_i8: 32 64;
     }
+}
+
+/// `a b` with the left operand in registers.
+fn fragments<T, U, V, S, B>(
+    name: &str,
+    (n, k): (usize, usize),
+    launch: impl Fn(DevicePtr<T>, &TensorView<B, S>, DevicePtr<V>) -> GpuResult<()>,
+) where
+    T: Number,
+    U: Number + TensorElement,
+    V: Number,
+    S: Swizzle,
+    B: Extents<Element = U>,
+{
+    let (a, b) = (integers(64 * k, 12), integers(n * k, 13));
+    let (left, right) = (numbers::<T>(&a), numbers::<U>(&b));
+    let y = TensorView::<B, S>::new(right.as_slice(), [n, k]).unwrap();
+    let out = poisoned::<V>(gpu(), 64 * n);
+    done(launch(left.as_device_ptr(), &y, out.as_device_ptr()));
+    let ab = product((64, n, k), |i, l| T::value(a[i * k + l]), |l, j| U::value(b[j * k + l]));
+    assert_eq!(download(&out), ab.into_iter().map(V::of).collect::<Vec<_>>(), "{name}");
+}
+
+#[test]
+fn the_left_operand_may_be_in_registers() {
+    macro_rules! check {
+        ($($name:ident: $n:literal $k:literal;)*) => {$(
+            fragments(stringify!($name), ($n, $k), |a, b, c| {
+                // SAFETY: there are 64 × K values, and room for 64 × N.
+                unsafe { warpgroups::$name::launch(gpu(), Grid1::new(1), a, b, c) }
+            });
+        )*};
+    }
+    check! {
+        fragments_bf16: 64 64;
+        fragments_f16: 16 32;
+        fragments_tf32: 32 32;
+        fragments_e4m3_e5m2: 32 128;
+        fragments_i8_u8: 128 128;
+    }
+}
+
+#[test]
+fn modules_say_the_version_that_their_instructions_need() {
+    static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/hopper.rs"));
+    assert!(IMAGES[0].ptx.contains(".version 8.4\n"), "products of bytes begin with 8.4");
 }
 
 #[test]

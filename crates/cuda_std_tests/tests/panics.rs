@@ -8,6 +8,8 @@ use panics_kernels as kernels;
 
 device!("panics");
 
+static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics.rs"));
+
 /// The panic that a wait reported.
 #[track_caller]
 fn panic_of(result: GpuResult<()>) -> KernelPanic {
@@ -177,6 +179,48 @@ fn who_waits_for_a_panicked_thread_leaves() {
     });
     let panic = panic_of(gpu().synchronize());
     assert_eq!(panic.message, "index out of bounds: the len is 3 but the index is 3");
+}
+
+/// On a GPU a wait that does not ask whether its producer has panicked never ends. The emulator ends it by
+/// itself, so there the PTX is asked.
+#[test]
+fn who_waits_at_an_mbarrier_for_a_panicked_thread_leaves() {
+    let _alone = alone();
+    let x = upload(gpu(), &[1u32; 3]);
+    for (how, blocks) in [(0, 1), (1, 3), (2, 2)] {
+        let config = Linear::new(blocks, 96);
+        done(kernels::waits_at_an_mbarrier::launch(gpu(), config, how, 3, &x));
+        let panic = panic_of(gpu().synchronize());
+        assert_eq!(panic.message, "index out of bounds: the len is 3 but the index is 3");
+        assert_eq!((panic.thread, panic.others), ([0; 3], blocks - 1), "{how}: {panic}");
+        done(kernels::waits_at_an_mbarrier::launch(gpu(), config, how, 0, &x));
+        done(gpu().synchronize());
+    }
+    let ptx = IMAGES[0].ptx;
+    let kernel = ptx.split(".entry waits_at_an_mbarrier(").nth(1).expect("the kernel");
+    let kernel = kernel.split("\n}\n").next().expect("its body");
+    let count = |words: &str| kernel.matches(words).count();
+    // The first look of each wait is before its loop.
+    assert_eq!((count("mbarrier.try_wait"), count("// ferrowarp.leave end")), (6, 3));
+}
+
+#[test]
+fn memory_that_is_not_there_is_told() {
+    let _alone = alone();
+    let mut out = poisoned::<u32>(gpu(), 32);
+    // More than the heap, and more than a layout can say.
+    for (n, words) in [
+        (1u64 << 40, "memory allocation of 8796093022208 bytes failed"),
+        (1 << 62, "capacity overflow"),
+    ] {
+        done(kernels::allocates::launch(gpu(), Linear::new(1, 32), n, 0, &mut out));
+        let panic = panic_of(gpu().synchronize());
+        assert_eq!((panic.message.as_str(), panic.others), (words, 31), "{panic}");
+        done(kernels::allocates::launch(gpu(), Linear::new(1, 32), n, 1, &mut out));
+        assert_eq!(download(&out), [1; 32]);
+    }
+    done(kernels::allocates::launch(gpu(), Linear::new(1, 32), 2, 0, &mut out));
+    assert_eq!(download(&out), (0..32).collect::<Vec<_>>());
 }
 
 #[test]

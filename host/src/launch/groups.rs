@@ -1,4 +1,4 @@
-//! Launches of blocks that belong together: cooperative grids and clusters.
+//! What a launch is told beside its sizes: cooperative grids, clusters, and an early start.
 
 use std::ffi::c_int;
 
@@ -15,6 +15,8 @@ use crate::stream::{Stream, StreamInner};
 /// The driver's numbers of the attributes.
 const COOPERATIVE: u32 = 2;
 const CLUSTER_DIMENSION: u32 = 4;
+/// The kernel may start before the one before it on the stream has ended; it waits for that itself.
+const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
 /// The largest cluster that every device with clusters can run.
 const PORTABLE_CLUSTER: u32 = 8;
 
@@ -48,6 +50,11 @@ pub(super) fn attributes(
     if kernel.contract.cooperative {
         check_cooperative(stream, kernel, config, function)?;
         attributes.push(LaunchAttribute::new(COOPERATIVE, &[1]));
+    }
+    // Before 9.0 there is no such start, and the kernel's wait is nothing.
+    let starts_early = stream.inner().context().info().compute_capability >= (9, 0);
+    if kernel.contract.dependent && starts_early {
+        attributes.push(LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, &[1]));
     }
     Ok(attributes)
 }

@@ -131,5 +131,7 @@ fn wait_for(states: AtomicSlice<u64>, word: usize) -> u64 {
             return seen;
         }
         thread::nanosleep(20);
+        // The block that has not said anything may have panicked.
+        cuda_std::panic::leave_after_panic();
     }
 }

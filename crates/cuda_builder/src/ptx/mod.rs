@@ -6,6 +6,7 @@ mod formatters;
 mod ftz;
 mod functions;
 mod graph;
+mod leave;
 mod once;
 mod panics;
 mod spaces;
@@ -100,7 +101,8 @@ pub(crate) fn finish(
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text = version::raise(panics::apply(&bounds::apply(&text, &functions)?));
+    let mut text =
+        version::raise(leave::drop_unneeded(panics::apply(&bounds::apply(&text, &functions)?)));
     if flush_denormals {
         text = ftz::apply(&text);
     }

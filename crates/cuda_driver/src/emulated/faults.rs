@@ -33,6 +33,14 @@ impl From<&Trap> for Failure {
     }
 }
 
+/// Writes a failed assertion of a kernel to the error output, as NVIDIA's driver does.
+pub(super) fn tell_assertion(trap: &Trap) {
+    if let TrapKind::Assertion { condition, place } = &trap.kind {
+        let (block, thread) = (trap.block, trap.thread);
+        eprintln!("{place}: block: {block:?}, thread: {thread:?} Assertion `{condition}` failed.");
+    }
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let code = match &error {

@@ -11,7 +11,7 @@ use super::geometry::Geometry;
 use super::launch_attributes::Attributes;
 use super::operation::Operation;
 use super::params::pack;
-use super::{event, occupancy, order, stream};
+use super::{event, faults, occupancy, order, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
 use crate::counters;
@@ -120,7 +120,10 @@ impl Call {
             ..Launch::new(&self.kernel.entry)
         };
         let device = &self.kernel.gpu.device;
-        counters::launch(device, &launch).map_err(|trap| Failure::from(&trap))
+        counters::launch(device, &launch).map_err(|trap| {
+            faults::tell_assertion(&trap);
+            Failure::from(&trap)
+        })
     }
 }
 

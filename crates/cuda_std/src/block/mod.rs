@@ -46,5 +46,5 @@ pub use memory::DisjointTiles;
 pub use plane::{DisjointTiles2, WholeTile};
 pub use radix::{SortKey, rank_bytes};
 pub use scratch::{Bytes, Used};
-pub use sort::sort_bytes;
+pub use sort::{Bits, sort_bytes};
 pub use token::{Block, Thread};

@@ -14,6 +14,31 @@ pub const fn sort_bytes<T>(threads: usize, n: usize) -> usize {
     if ranks > keys { ranks } else { keys }
 }
 
+/// The bits `BEGIN..END` of a key, from the lowest: those that a sort looks at (CUB's `begin_bit` and
+/// `end_bit`). Fewer bits take fewer steps, one for each four. Of signed numbers and floats they are the bits of
+/// [`SortKey::to_ordered`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits<const BEGIN: usize, const END: usize>;
+
+/// Some of a key's bits.
+trait Range {
+    const BEGIN: usize;
+    const END: usize;
+}
+
+impl<const BEGIN: usize, const END: usize> Range for Bits<BEGIN, END> {
+    const BEGIN: usize = BEGIN;
+    const END: usize = END;
+}
+
+/// All bits, of whatever key.
+struct All;
+
+impl Range for All {
+    const BEGIN: usize = 0;
+    const END: usize = usize::MAX;
+}
+
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// Sorts the keys of a blocked tile, the smallest first.
     ///
@@ -26,7 +51,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         scratch: Shared<L, ID>,
     ) -> ([T; K], Used<L, ID>) {
         let (bits, _, used) =
-            self.sort_bits::<T, (), L, K, ID>(map(keys, T::to_ordered), [(); K], scratch);
+            self.sort_bits::<T, (), All, L, K, ID>(map(keys, T::to_ordered), [(); K], scratch);
         (map(bits, T::from_ordered), used)
     }
 
@@ -38,7 +63,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         scratch: Shared<L, ID>,
     ) -> ([T; K], Used<L, ID>) {
         let bits = map(keys, |key| T::reversed(key.to_ordered()));
-        let (bits, _, used) = self.sort_bits::<T, (), L, K, ID>(bits, [(); K], scratch);
+        let (bits, _, used) = self.sort_bits::<T, (), All, L, K, ID>(bits, [(); K], scratch);
         (map(bits, |bits| T::from_ordered(T::reversed(bits))), used)
     }
 
@@ -54,7 +79,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         scratch: Shared<L, ID>,
     ) -> ([T; K], [V; K], Used<L, ID>) {
         let (bits, values, used) =
-            self.sort_bits::<T, V, L, K, ID>(map(keys, T::to_ordered), values, scratch);
+            self.sort_bits::<T, V, All, L, K, ID>(map(keys, T::to_ordered), values, scratch);
         (map(bits, T::from_ordered), values, used)
     }
 
@@ -68,12 +93,84 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         scratch: Shared<L, ID>,
     ) -> ([T; K], [V; K], Used<L, ID>) {
         let bits = map(keys, |key| T::reversed(key.to_ordered()));
-        let (bits, values, used) = self.sort_bits::<T, V, L, K, ID>(bits, values, scratch);
+        let (bits, values, used) = self.sort_bits::<T, V, All, L, K, ID>(bits, values, scratch);
         (map(bits, |bits| T::from_ordered(T::reversed(bits))), values, used)
     }
 
+    /// [`sort_pairs`](Self::sort_pairs) by some of the keys' bits: pairs whose other bits differ keep their
+    /// order. For keys alone, give `[(); K]` as the values.
+    ///
+    /// ```
+    /// # use cuda_std::block::{Bits, Bytes, DisjointTiles, sort_bytes};
+    /// # use cuda_std::prelude::*;
+    /// #[kernel]
+    /// pub fn by_cell(
+    ///     mut block: Block<64>,
+    ///     scratch: Shared<Bytes<{ sort_bytes::<u32>(64, 256) }>>,
+    ///     x: &[u32],
+    ///     mut sorted: DisjointTiles<u32, 256>,
+    /// ) {
+    ///     let keys: [u32; 4] = block.load_blocked(x, sorted.start(0), 0);
+    ///     let (keys, _, _) = block.sort_pairs_by_bits(keys, [(); 4], Bits::<8, 20>, scratch);
+    ///     sorted.store_blocked(&mut block, 0, keys);
+    /// }
+    /// # fn main() {}
+    /// ```
     #[inline(always)]
-    fn sort_bits<T: SortKey, V: Element, L, const K: usize, const ID: u32>(
+    pub fn sort_pairs_by_bits<
+        T: SortKey,
+        V: Element,
+        L,
+        const BEGIN: usize,
+        const END: usize,
+        const K: usize,
+        const ID: u32,
+    >(
+        &mut self,
+        keys: [T; K],
+        values: [V; K],
+        bits: Bits<BEGIN, END>,
+        scratch: Shared<L, ID>,
+    ) -> ([T; K], [V; K], Used<L, ID>) {
+        const { assert!(BEGIN < END && END <= T::BITS, "bits of the key, at least one") };
+        let Bits = bits;
+        let (keys, values, used) = self.sort_bits::<T, V, Bits<BEGIN, END>, L, K, ID>(
+            map(keys, T::to_ordered),
+            values,
+            scratch,
+        );
+        (map(keys, T::from_ordered), values, used)
+    }
+
+    /// [`sort_pairs_by_bits`](Self::sort_pairs_by_bits) with the largest bits first.
+    #[inline(always)]
+    pub fn sort_pairs_descending_by_bits<
+        T: SortKey,
+        V: Element,
+        L,
+        const BEGIN: usize,
+        const END: usize,
+        const K: usize,
+        const ID: u32,
+    >(
+        &mut self,
+        keys: [T; K],
+        values: [V; K],
+        bits: Bits<BEGIN, END>,
+        scratch: Shared<L, ID>,
+    ) -> ([T; K], [V; K], Used<L, ID>) {
+        const { assert!(BEGIN < END && END <= T::BITS, "bits of the key, at least one") };
+        let Bits = bits;
+        let (keys, values, used) = self.sort_bits::<T, V, Bits<BEGIN, END>, L, K, ID>(
+            map(keys, |key| T::reversed(key.to_ordered())),
+            values,
+            scratch,
+        );
+        (map(keys, |bits| T::from_ordered(T::reversed(bits))), values, used)
+    }
+
+    #[inline(always)]
+    fn sort_bits<T: SortKey, V: Element, R: Range, L, const K: usize, const ID: u32>(
         &mut self,
         mut bits: [T::Bits; K],
         mut values: [V; K],
@@ -87,9 +184,12 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             );
         }
         let scratch = Lent::new(scratch);
-        let mut shift = 0;
+        let (mut shift, end) =
+            (R::BEGIN, const { if R::END < T::BITS { R::END } else { T::BITS } });
         loop {
-            let digits = map(bits, |bits| T::digit(bits, shift));
+            // The last digit may have fewer bits.
+            let seen = (1 << (end - shift).min(DIGIT_BITS)) - 1;
+            let digits = map(bits, |bits| T::digit(bits, shift) & seen);
             // SAFETY: large enough, and behind a barrier after its last use.
             let ranks = unsafe { self.rank(digits, scratch.array().as_ptr()) };
             // The counters are read, and items take their place.
@@ -102,7 +202,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 values = unsafe { self.scatter(values, ranks, Staged(scratch.array())) };
             }
             shift += DIGIT_BITS;
-            if shift >= T::BITS {
+            if shift >= end {
                 return (bits, values, scratch.used());
             }
             // All items are read, and counters take their place.

@@ -2,6 +2,7 @@
 
 use crate::index::{ThreadIndex2, ThreadIndex3};
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 /// `height` rows of `width` elements, of which each begins `pitch` elements behind the one before, and
 /// of which each thread reaches only the element at its own [`ThreadIndex2`].
@@ -63,22 +64,22 @@ impl<'a, T> DisjointPitched<'a, T> {
     #[inline(always)]
     pub fn get(&self, index: ThreadIndex2) -> Option<&T> {
         // SAFETY: inside, and no other thread holds `index`.
-        self.place(index).map(|place| unsafe { &*place })
+        self.place(index).map(|place| unsafe { place.as_ref() })
     }
 
     /// The thread's own element at `index`, to write, or `None` outside the rows.
     #[inline(always)]
     pub fn get_mut(&mut self, index: ThreadIndex2) -> Option<&mut T> {
         // SAFETY: inside, no other thread holds `index`, and `self` is borrowed mutably.
-        self.place(index).map(|place| unsafe { &mut *place })
+        self.place(index).map(|mut place| unsafe { place.as_mut() })
     }
 
     #[inline(always)]
-    fn place(&self, index: ThreadIndex2) -> Option<*mut T> {
+    fn place(&self, index: ThreadIndex2) -> Option<NonNull<T>> {
         let inside = index.x() < self.width && index.y() < self.height;
         let offset = index.y().wrapping_mul(self.pitch).wrapping_add(index.x());
-        // SAFETY: a position inside has an element.
-        inside.then(|| unsafe { self.ptr.add(offset) })
+        // SAFETY: a position inside has an element, which is not at null.
+        inside.then(|| unsafe { NonNull::new_unchecked(self.ptr.add(offset)) })
     }
 }
 
@@ -135,23 +136,23 @@ impl<'a, T> DisjointVolume<'a, T> {
     #[inline(always)]
     pub fn get(&self, index: ThreadIndex3) -> Option<&T> {
         // SAFETY: inside, and no other thread holds `index`.
-        self.place(index).map(|place| unsafe { &*place })
+        self.place(index).map(|place| unsafe { place.as_ref() })
     }
 
     /// The thread's own element at `index`, to write, or `None` outside the volume.
     #[inline(always)]
     pub fn get_mut(&mut self, index: ThreadIndex3) -> Option<&mut T> {
         // SAFETY: inside, no other thread holds `index`, and `self` is borrowed mutably.
-        self.place(index).map(|place| unsafe { &mut *place })
+        self.place(index).map(|mut place| unsafe { place.as_mut() })
     }
 
     #[inline(always)]
-    fn place(&self, index: ThreadIndex3) -> Option<*mut T> {
+    fn place(&self, index: ThreadIndex3) -> Option<NonNull<T>> {
         let inside = index.x() < self.width && index.y() < self.height && index.z() < self.depth;
         let row = index.z().wrapping_mul(self.height).wrapping_add(index.y());
         let offset = row.wrapping_mul(self.width).wrapping_add(index.x());
-        // SAFETY: a position inside has an element.
-        inside.then(|| unsafe { self.ptr.add(offset) })
+        // SAFETY: a position inside has an element, which is not at null.
+        inside.then(|| unsafe { NonNull::new_unchecked(self.ptr.add(offset)) })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `wgmma`: a warpgroup multiplies tiles in shared memory.
 
-use super::element::Tf32;
+use super::element::{Element, Tf32};
+use super::fragment::{A, FragmentA, Holds};
 use crate::copy::{Swizzle, TensorElement, Tile};
 use crate::number::{E4m3, E5m2};
 use core::fmt;
@@ -110,7 +111,7 @@ pub trait Width<V: Copy> {
 /// That `wgmma` multiplies `T` by `U` in this width and adds to `V`.
 #[diagnostic::on_unimplemented(
     message = "`wgmma` has no product of `{T}` and `{U}`, summed in `{V}`, for `{Self}`",
-    note = "f16, bf16 and Tf32 with themselves, E4m3 and E5m2 with either, in f32; i8 and u8 with themselves in i32"
+    note = "f16, bf16 and Tf32 with themselves, E4m3 and E5m2 with either, in f32; i8 and u8 with either in i32"
 )]
 pub trait Instruction<T, U, V: Copy>: Width<V> {
     /// `STEPS` instructions between a fence and a commit. From step to step the descriptors grow by
@@ -126,6 +127,14 @@ pub trait Instruction<T, U, V: Copy>: Width<V> {
         steps: [u64; 2],
         accumulate: bool,
     );
+
+    /// One instruction between a fence and a commit, with the left operand in registers.
+    ///
+    /// # Safety
+    /// As [`Accumulator::multiply_fragment`].
+    #[cfg(target_os = "cuda")]
+    #[doc(hidden)]
+    unsafe fn issue_rows(registers: &mut Self::Registers, a: [u32; 4], b: u64, accumulate: bool);
 }
 
 /// The sums of a warpgroup's product of 64 × `N`: each of its 128 threads holds `N / 2` of them.
@@ -256,6 +265,36 @@ where
         }
     }
 
+    /// [`multiply`](Self::multiply) with the left operand in registers, 32 bytes along K: each warp gives
+    /// the fragment of its 16 of the 64 rows, and `step` says which 32 bytes of the span of `b` belong to
+    /// it. One group.
+    ///
+    /// # Safety
+    /// As [`multiply`](Self::multiply); `32 * step` is inside the span.
+    #[gpu_only]
+    #[inline(always)]
+    pub unsafe fn multiply_fragment<H, T, U, S, const KB: usize>(
+        &mut self,
+        a: FragmentA<H, T>,
+        b: *const Tile<[[U; KB]; N], S>,
+        step: usize,
+        accumulate: bool,
+    ) where
+        H: Holds<A, T, Registers = [u32; 4]>,
+        T: Element<Register = u32>,
+        U: TensorElement,
+        S: Swizzle,
+        Columns<N>: Instruction<T, U, V>,
+    {
+        const { assert!(H::K * size_of::<T>() == STEP_BYTES, "a fragment of 32 bytes along K") };
+        let b = Descriptor::of_rows(b, 0).bits() + 2 * step as u64;
+        // SAFETY: the caller's promise.
+        unsafe {
+            super::converge();
+            Columns::<N>::issue_rows(&mut self.registers, a.registers(), b, accumulate);
+        }
+    }
+
     /// Waits until at most the youngest `PENDING` of the warpgroup's groups are under way. With 0 the
     /// sums may be looked at.
     ///
@@ -329,10 +368,34 @@ macro_rules! group {
     };
 }
 
+/// One `asm!` for a fence, an instruction whose left operand is in registers, and a commit.
+#[cfg(target_os = "cuda")]
+macro_rules! rows {
+    ($n:literal $registers:ident $indices:tt [$($i:literal)*] $a:ident $b:ident $accumulate:ident
+     $k:literal $types:literal $tail:literal) => {
+        asm!(
+            concat!(
+                "{{ .reg .pred first; setp.ne.b32 first, {p}, 0; wgmma.fence.sync.aligned;",
+                " wgmma.mma_async.sync.aligned.m64n", $n, $k, $types, " {{",
+                placeholders!($indices), "}}, {{{a0}, {a1}, {a2}, {a3}}}, {b}, first", $tail, ";",
+                " wgmma.commit_group.sync.aligned; }}",
+            ),
+            $(inout(reg32) $registers[$i],)*
+            a0 = in(reg32) $a[0],
+            a1 = in(reg32) $a[1],
+            a2 = in(reg32) $a[2],
+            a3 = in(reg32) $a[3],
+            b = in(reg64) $b,
+            p = in(reg32) u32::from($accumulate),
+            options(nostack),
+        )
+    };
+}
+
 /// The instructions for two types of operands.
 macro_rules! instructions {
     ($n:literal $indices:tt: $($a:ty, $b:ty, $v:ty: $k:literal $types:literal $tail:literal
-     $more:tt;)*) => {$(
+     $more:tt $rows_tail:literal;)*) => {$(
         impl Instruction<$a, $b, $v> for Columns<$n> {
             #[cfg(target_os = "cuda")]
             #[inline(always)]
@@ -354,6 +417,18 @@ macro_rules! instructions {
                             $k $types $tail $more ["" "" ""]),
                     }
                 }
+            }
+
+            #[cfg(target_os = "cuda")]
+            #[inline(always)]
+            unsafe fn issue_rows(
+                registers: &mut Self::Registers,
+                a: [u32; 4],
+                b: u64,
+                accumulate: bool,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { rows!($n registers $indices $indices a b accumulate $k $types $rows_tail) }
             }
         }
     )*};
@@ -400,16 +475,18 @@ macro_rules! widths {
         instructions! {
             $n $indices:
             f16, f16, f32: "k16" ".f32.f16.f16" ", 1, 1, {ta}, {tb}"
-                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,);
+                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,) ", 1, 1, 0";
             bf16, bf16, f32: "k16" ".f32.bf16.bf16" ", 1, 1, {ta}, {tb}"
-                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,);
-            Tf32, Tf32, f32: "k8" ".f32.tf32.tf32" ", 1, 1" ();
-            E4m3, E4m3, f32: "k32" ".f32.e4m3.e4m3" ", 1, 1" ();
-            E4m3, E5m2, f32: "k32" ".f32.e4m3.e5m2" ", 1, 1" ();
-            E5m2, E4m3, f32: "k32" ".f32.e5m2.e4m3" ", 1, 1" ();
-            E5m2, E5m2, f32: "k32" ".f32.e5m2.e5m2" ", 1, 1" ();
-            i8, i8, i32: "k32" ".s32.s8.s8" "" ();
-            u8, u8, i32: "k32" ".s32.u8.u8" "" ();
+                (ta = const COLUMNS_A as u32, tb = const COLUMNS_B as u32,) ", 1, 1, 0";
+            Tf32, Tf32, f32: "k8" ".f32.tf32.tf32" ", 1, 1" () ", 1, 1";
+            E4m3, E4m3, f32: "k32" ".f32.e4m3.e4m3" ", 1, 1" () ", 1, 1";
+            E4m3, E5m2, f32: "k32" ".f32.e4m3.e5m2" ", 1, 1" () ", 1, 1";
+            E5m2, E4m3, f32: "k32" ".f32.e5m2.e4m3" ", 1, 1" () ", 1, 1";
+            E5m2, E5m2, f32: "k32" ".f32.e5m2.e5m2" ", 1, 1" () ", 1, 1";
+            i8, i8, i32: "k32" ".s32.s8.s8" "" () "";
+            i8, u8, i32: "k32" ".s32.s8.u8" "" () "";
+            u8, i8, i32: "k32" ".s32.u8.s8" "" () "";
+            u8, u8, i32: "k32" ".s32.u8.u8" "" () "";
         }
     )*};
 }

@@ -1,5 +1,6 @@
 //! What matrices are made of, and how registers hold it.
 
+use crate::number::{E4m3, E5m2};
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
@@ -29,7 +30,7 @@ impl Tf32 {
 /// An element of a [`Fragment`](super::Fragment).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element that tensor cores multiply",
-    note = "elements are f16, bf16, Tf32, i8, u8 and f64; sums are f32, f16, i32 and f64"
+    note = "elements are f16, bf16, Tf32, E4m3, E5m2, i8, u8 and f64; sums are f32, f16, i32 and f64"
 )]
 pub trait Element: Copy + Default + 'static {
     /// What one register of a fragment is.
@@ -89,6 +90,8 @@ packed! {
     bf16: 2 bf16::to_bits, bf16::from_bits;
     u8: 4 core::convert::identity, core::convert::identity::<u8>;
     i8: 4 i8::cast_unsigned, u8::cast_signed;
+    E4m3: 4 E4m3::to_bits, E4m3::from_bits;
+    E5m2: 4 E5m2::to_bits, E5m2::from_bits;
 }
 
 impl Element for Tf32 {

@@ -1,6 +1,7 @@
 //! Fragments: the part of a matrix that a lane holds.
 
 use super::element::{Element, Tf32};
+use crate::number::{E4m3, E5m2};
 use core::fmt;
 use core::marker::PhantomData;
 use half::{bf16, f16};
@@ -64,7 +65,7 @@ impl Role for C {
 /// That a shape has operands of type `T` in role `R`.
 #[diagnostic::on_unimplemented(
     message = "no tensor core instruction of shape `{Self}` has `{T}` as its `{R}`",
-    note = "f16 and bf16: M16N8K8, M16N8K16; Tf32: M16N8K4, M16N8K8; i8 and u8: M8N8K16, M16N8K16, M16N8K32",
+    note = "f16 and bf16: M16N8K8, M16N8K16; Tf32: M16N8K4, M16N8K8; i8 and u8: M8N8K16, M16N8K16, M16N8K32; E4m3 and E5m2: M16N8K32",
     note = "f64: M8N8K4, M16N8K4, M16N8K8, M16N8K16; `C` is f32 for floats of at most 32 bits (or f16 for f16), i32 for integers, f64 for f64"
 )]
 pub trait Holds<R: Role, T: Element>: Shape {
@@ -129,9 +130,13 @@ holds! {
     B i8: M8N8K16 1, M16N8K16 1, M16N8K32 2;
     A u8: M8N8K16 1, M16N8K16 2, M16N8K32 4;
     B u8: M8N8K16 1, M16N8K16 1, M16N8K32 2;
+    A E4m3: M16N8K32 4;
+    B E4m3: M16N8K32 2;
+    A E5m2: M16N8K32 4;
+    B E5m2: M16N8K32 2;
     A f64: M8N8K4 1, M16N8K4 2, M16N8K8 4, M16N8K16 8;
     B f64: M8N8K4 1, M16N8K4 1, M16N8K8 2, M16N8K16 4;
-    C f32: M16N8K4 4, M16N8K8 4, M16N8K16 4;
+    C f32: M16N8K4 4, M16N8K8 4, M16N8K16 4, M16N8K32 4;
     C f16: M16N8K8 2, M16N8K16 2;
     C i32: M8N8K16 2, M16N8K16 4, M16N8K32 4;
     C f64: M8N8K4 2, M16N8K4 4, M16N8K8 4, M16N8K16 4;
@@ -263,6 +268,7 @@ mod tests {
         all::<M8N8K16, i8, i32>();
         all::<M16N8K16, u8, i32>();
         all::<M16N8K32, i8, i32>();
+        all::<M16N8K32, E4m3, f32>();
         all::<M8N8K4, f64, f64>();
         all::<M16N8K4, f64, f64>();
         all::<M16N8K8, f64, f64>();

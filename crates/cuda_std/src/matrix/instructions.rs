@@ -2,6 +2,7 @@
 
 use super::element::{Element, Tf32};
 use super::fragment::*;
+use crate::number::{E4m3, E5m2};
 use crate::warp::Warp;
 use cuda_std_macros::gpu_only;
 use half::{bf16, f16};
@@ -12,7 +13,7 @@ use core::arch::asm;
 /// That the tensor cores multiply `T` by `U` in this shape and add to `V`.
 #[diagnostic::on_unimplemented(
     message = "the tensor cores have no product of `{T}` and `{U}`, summed in `{V}`, of shape `{Self}`",
-    note = "both operands are of one type (i8 and u8 mix); sums are f32 (f16 for f16 too), i32 or f64"
+    note = "both operands are of one type (i8 and u8 mix, and E4m3 and E5m2); sums are f32 (f16 for f16 too), i32 or f64"
 )]
 pub trait Multiply<T: Element, U: Element, V: Element>:
     Holds<A, T> + Holds<B, U> + Holds<C, V>
@@ -175,6 +176,10 @@ instructions! {
     M16N8K32 i8, u8, i32: reg32 "m16n8k32.row.col.s32.s8.u8.s32" 4 2 4;
     M16N8K32 u8, i8, i32: reg32 "m16n8k32.row.col.s32.u8.s8.s32" 4 2 4;
     M16N8K32 u8, u8, i32: reg32 "m16n8k32.row.col.s32.u8.u8.s32" 4 2 4;
+    M16N8K32 E4m3, E4m3, f32: reg32 "m16n8k32.row.col.f32.e4m3.e4m3.f32" 4 2 4;
+    M16N8K32 E4m3, E5m2, f32: reg32 "m16n8k32.row.col.f32.e4m3.e5m2.f32" 4 2 4;
+    M16N8K32 E5m2, E4m3, f32: reg32 "m16n8k32.row.col.f32.e5m2.e4m3.f32" 4 2 4;
+    M16N8K32 E5m2, E5m2, f32: reg32 "m16n8k32.row.col.f32.e5m2.e5m2.f32" 4 2 4;
     M8N8K4 f64, f64, f64: reg64 "m8n8k4.row.col.f64.f64.f64.f64" 1 1 2;
     M16N8K4 f64, f64, f64: reg64 "m16n8k4.row.col.f64.f64.f64.f64" 2 1 4;
     M16N8K8 f64, f64, f64: reg64 "m16n8k8.row.col.f64.f64.f64.f64" 4 2 4;

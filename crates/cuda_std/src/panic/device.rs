@@ -3,7 +3,7 @@
 use core::arch::nvptx;
 use core::ffi::c_void;
 use core::fmt;
-use core::mem::transmute;
+use core::mem::{offset_of, transmute};
 use core::panic::{PanicInfo, PanicMessage};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -19,6 +19,7 @@ static CHANNEL: Channel = Channel {
     begun: [const { AtomicU64::new(0) }; SLOTS],
     others: [const { AtomicU32::new(0) }; SLOTS],
     formatting: [const { AtomicU32::new(0) }; SLOTS],
+    claims: AtomicU32::new(0),
 };
 
 /// Records of a module that nobody gave any.
@@ -123,7 +124,10 @@ fn claim() -> Claim {
         let mut owner = CHANNEL.owners[slot].load(Acquire);
         if owner == 0 || seen(slot) == owner {
             match CHANNEL.owners[slot].compare_exchange(owner, grid, AcqRel, Acquire) {
-                Ok(_) => return Claim::Won(slot),
+                Ok(_) => {
+                    CHANNEL.claims.store(1, Release);
+                    return Claim::Won(slot);
+                }
                 Err(now) => owner = now,
             }
         }
@@ -234,7 +238,10 @@ fn finish(slot: usize) -> ! {
     // SAFETY: this thread claimed the record.
     unsafe {
         if CHANNEL.records.load(Relaxed) == 0 {
-            let message = &raw mut (*record).message;
+            // The next record is nobody's: here is but one.
+            let spare = self::record(slot + 1);
+            super::plain::write(record, spare);
+            let message = &raw mut (*spare).message;
             let file = &raw mut (*record).file;
             terminate(message);
             terminate(file);
@@ -291,13 +298,63 @@ fn end() -> ! {
     ferrowarp_panic_exit()
 }
 
+/// Ends the thread if its grid has a record. There is no call in it, so that it can stand in a loop beside
+/// a hundred live registers, and before the first panic it is one load. `cuda_builder` takes the load
+/// out of a module that cannot panic.
 #[inline(always)]
 pub(super) fn leave_after_panic() {
-    let grid = grid();
-    if CHANNEL.owners.iter().any(|owner| owner.load(Relaxed) == grid) {
-        end()
+    if cfg!(feature = "panic-trap") {
+        return;
+    }
+    let claims: u32;
+    // SAFETY: it reads an atomic field of the channel, by its name: the compiler takes no `sym` here.
+    unsafe {
+        core::arch::asm!(
+            "ld.relaxed.gpu.global.u32 {claims}, [ferrowarp_panic+{at}]; // ferrowarp.leave",
+            claims = out(reg32) claims, at = const offset_of!(Channel, claims), options(nostack),
+        );
+    }
+    if claims != 0 {
+        leave();
     }
 }
+
+/// The rest of [`leave_after_panic`].
+#[inline(always)]
+fn leave() {
+    /// The owner at an offset in the channel.
+    macro_rules! owner {
+        ($offset:literal) => {
+            concat!(
+                "ld.relaxed.gpu.global.u64 owner, [ferrowarp_panic+",
+                $offset,
+                "]; setp.eq.or.u64 own, owner, grid, own;"
+            )
+        };
+    }
+    // SAFETY: as above; the thread ends as in `end`.
+    unsafe {
+        core::arch::asm!(
+            "{{ // ferrowarp.leave",
+            ".reg .pred own; .reg .b64 grid, owner;",
+            "mov.u64 grid, %gridid; add.s64 grid, grid, 1; setp.ne.u64 own, grid, grid;",
+            owner!(8),
+            owner!(16),
+            owner!(24),
+            owner!(32),
+            owner!(40),
+            owner!(48),
+            owner!(56),
+            owner!(64),
+            "@own exit;",
+            "}} // ferrowarp.leave end",
+            options(nostack),
+        );
+    }
+}
+
+/// Every record's owner is looked at.
+const _: () = assert!(offset_of!(Channel, owners) == 8 && SLOTS == 8);
 
 /// The grid's id plus 1.
 fn grid() -> u64 {

@@ -29,6 +29,8 @@
 mod device;
 #[cfg(target_os = "cuda")]
 mod message;
+#[cfg(target_os = "cuda")]
+mod plain;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -83,6 +85,8 @@ pub struct Channel {
     pub others: [AtomicU32; SLOTS],
     /// Whether a record's writer is at its message.
     pub formatting: [AtomicU32; SLOTS],
+    /// Not 0 once any record was claimed.
+    pub claims: AtomicU32,
 }
 
 /// What host and device share.
@@ -144,8 +148,9 @@ impl<const N: usize> Text<N> {
 
 /// Ends this thread if another one of its grid has panicked.
 ///
-/// It stands in loops that wait for what other threads will do, which a panicked one never does.
-/// It costs some loads from the second-level cache: call it after some rounds, not in each.
+/// It stands in loops that wait for what other threads will do, which a panicked one never does: in those
+/// of this library ([`Mbarrier`](crate::mbarrier::Mbarrier), [`GridBarrier`](crate::grid::GridBarrier))
+/// already. It costs one load from the second-level cache: call it where a first look was in vain.
 #[gpu_only]
 #[inline(always)]
 pub fn leave_after_panic() {

@@ -12,7 +12,7 @@ use syn::{Error, Expr, Ident, Result, Token, Type};
 
 /// The names that a contract knows, for messages.
 pub const NAMES: &str = "`block`, `max_threads`, `min_blocks`, `max_registers`, `cluster`, \
-                     `cooperative` and `dynamic_shared`";
+                     `cooperative`, `dependent` and `dynamic_shared`";
 
 /// What a kernel demands of its launch. Every expression is a constant of the crate.
 #[derive(Default)]
@@ -23,6 +23,7 @@ pub struct Contract {
     max_registers: Option<Expr>,
     cluster: Option<Extents>,
     cooperative: bool,
+    dependent: bool,
     dynamic_shared: Option<Shared>,
 }
 
@@ -46,7 +47,7 @@ enum Shared {
 
 /// One argument of the attribute.
 enum Argument {
-    Cooperative(Ident),
+    Flag(Ident),
     Setting { name: Ident, value: TokenStream },
     Instance(Listed),
 }
@@ -62,8 +63,9 @@ impl Parse for Argument {
             input.parse::<Token![=]>()?;
             return Ok(Self::Setting { name, value: value_tokens(input)? });
         }
-        if name == "cooperative" && (ahead.is_empty() || ahead.peek(Token![,])) {
-            return input.call(Ident::parse_any).map(Self::Cooperative);
+        let is_flag = name == "cooperative" || name == "dependent";
+        if is_flag && (ahead.is_empty() || ahead.peek(Token![,])) {
+            return input.call(Ident::parse_any).map(Self::Flag);
         }
         input.parse().map(Self::Instance)
     }
@@ -86,8 +88,8 @@ impl Contract {
         let arguments = errors.take(parser.parse2(attributes));
         for argument in arguments.into_iter().flatten() {
             match argument {
-                Argument::Cooperative(name) => {
-                    errors.take(contract.set_cooperative(&name));
+                Argument::Flag(name) => {
+                    errors.take(contract.set_flag(&name));
                 }
                 Argument::Setting { name, value } => {
                     errors.take(contract.set(&name, value));
@@ -124,12 +126,18 @@ impl Contract {
         }
     }
 
+    /// Whether the kernel may start before the one before it has ended.
+    pub fn is_dependent(&self) -> bool {
+        self.dependent
+    }
+
     pub fn fixes_block(&self) -> bool {
         self.block.is_some()
     }
 
-    fn set_cooperative(&mut self, name: &Ident) -> Result<()> {
-        let again = std::mem::replace(&mut self.cooperative, true);
+    fn set_flag(&mut self, name: &Ident) -> Result<()> {
+        let flag = if name == "dependent" { &mut self.dependent } else { &mut self.cooperative };
+        let again = std::mem::replace(flag, true);
         if again { Err(repeated(name)) } else { Ok(()) }
     }
 
@@ -141,9 +149,9 @@ impl Contract {
             "min_blocks" => put(&mut self.min_blocks, name, syn::parse2(value)?),
             "max_registers" => put(&mut self.max_registers, name, syn::parse2(value)?),
             "dynamic_shared" => put(&mut self.dynamic_shared, name, Shared::parse(value)?),
-            "cooperative" => Err(Error::new_spanned(
+            "cooperative" | "dependent" => Err(Error::new_spanned(
                 name,
-                "`cooperative` takes no value: write `#[kernel(cooperative)]`",
+                format!("`{name}` takes no value: write `#[kernel({name})]`"),
             )),
             _ => Err(unknown(name)),
         }
@@ -204,6 +212,9 @@ impl Contract {
         }
         if self.cooperative {
             value.extend(quote!(.with_cooperative()));
+        }
+        if self.dependent {
+            value.extend(quote!(.with_dependent()));
         }
         value.extend(self.dynamic_shared.as_ref().map(Shared::value));
         value

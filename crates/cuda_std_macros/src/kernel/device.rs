@@ -93,6 +93,10 @@ fn function(
             unsafe { ::cuda_std::contract::assume(CONTRACT) };
         }
     });
+    // An unsafe kernel waits where it wants to.
+    let is_safe = kernel.function.sig.unsafety.is_none();
+    let wait = (kernel.contract.is_dependent() && is_safe)
+        .then(|| quote!(::cuda_std::dependent::wait_for_previous();));
     quote! {
         #[unsafe(no_mangle)]
         #[allow(
@@ -105,6 +109,7 @@ fn function(
         #vis unsafe extern "ptx-kernel" fn #name(#(#names: #types),*) {
             #inner_items
             #assume
+            #wait
             // SAFETY: the launcher passes what the kernel's parameters describe.
             #[allow(unused_unsafe)]
             unsafe {

@@ -1,6 +1,6 @@
 //! Ranks, sorts and histograms.
 
-use cuda_std::block::{Bytes, exchange_bytes, rank_bytes, sort_bytes};
+use cuda_std::block::{Bits, Bytes, exchange_bytes, rank_bytes, sort_bytes};
 use cuda_std::prelude::*;
 
 /// Sorts tiles of `THREADS * K` keys, `K` a thread, up and down.
@@ -81,7 +81,7 @@ sorts! {
 
 /// Sorts pairs; the values are wider or narrower than the keys.
 macro_rules! pairs {
-    ($($name:ident: $key:ty, $value:ty, $threads:literal, $items:literal, $sort:ident;)*) => {$(
+    ($($name:ident: $key:ty, $value:ty, $threads:literal, $items:literal, $sort:ident $($bits:expr)?;)*) => {$(
         #[kernel]
         pub fn $name(
             mut block: Block<$threads>,
@@ -102,7 +102,7 @@ macro_rules! pairs {
                 block.load_blocked(x, start, 0),
                 block.load_blocked(y, start, 0),
             );
-            let (sorted, moved, _) = block.$sort(own.0, own.1, scratch);
+            let (sorted, moved, _) = block.$sort(own.0, own.1, $($bits,)? scratch);
             keys.store_blocked(&mut block, 0, sorted);
             values.store_blocked(&mut block, 0, moved);
         }
@@ -115,6 +115,9 @@ pairs! {
     pairs_u8_u32: u8, u32, 96, 4, sort_pairs;
     pairs_i32_u16: i32, u16, 128, 6, sort_pairs;
     pairs_u16_u64: u16, u64, 64, 5, sort_pairs_descending;
+    bits_u32: u32, u32, 96, 5, sort_pairs_by_bits Bits::<7, 17>;
+    bits_i16: i16, u16, 64, 3, sort_pairs_by_bits Bits::<13, 16>;
+    bits_u64: u64, u16, 64, 4, sort_pairs_descending_by_bits Bits::<20, 61>;
 }
 
 /// The ranks by the lowest four bits.

@@ -39,6 +39,40 @@ pub fn first(index: ThreadIndex, mut y: DisjointSlice<u32>) {
     }
 }
 
+/// Writes after a while, and lets the next kernel start before.
+#[kernel(block = BLOCK)]
+pub fn slow(rounds: u32, index: ThreadIndex, mut y: DisjointSlice<u32>) {
+    dependent::let_next_start();
+    let mut value = index.get() as u32;
+    for _ in 0..rounds {
+        value = value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    }
+    if let Some(y) = y.get_mut(index) {
+        *y = value;
+    }
+}
+
+/// Reads what the kernel before wrote; the entry waits for it.
+#[kernel(block = BLOCK, dependent)]
+pub fn next(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) {
+    if let Some(y) = y.get_mut(index) {
+        *y = x[x.len() - 1 - index.get()] ^ 1;
+    }
+}
+
+/// As [`next`], but waits by itself, behind work that needs nothing.
+///
+/// # Safety
+/// None is asked for: it waits before it reads.
+#[kernel(block = BLOCK, dependent)]
+pub unsafe fn next_by_itself(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) {
+    let place = x.len() - 1 - index.get().min(x.len() - 1);
+    dependent::wait_for_previous();
+    if let Some(y) = y.get_mut(index) {
+        *y = x[place] ^ 1;
+    }
+}
+
 /// Reads what the kernel before wrote.
 #[kernel(block = BLOCK)]
 pub fn second(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) {

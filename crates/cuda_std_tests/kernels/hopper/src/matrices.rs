@@ -66,6 +66,10 @@ products! {
     i8_u8_32: M16N8K32 i8, u8, i32;
     u8_i8_32: M16N8K32 u8, i8, i32;
     u8_32: M16N8K32 u8, u8, i32;
+    e4m3_32: M16N8K32 E4m3, E4m3, f32;
+    e4m3_e5m2_32: M16N8K32 E4m3, E5m2, f32;
+    e5m2_e4m3_32: M16N8K32 E5m2, E4m3, f32;
+    e5m2_32: M16N8K32 E5m2, E5m2, f32;
     f64_small: M8N8K4 f64, f64, f64;
     f64_4: M16N8K4 f64, f64, f64;
     f64_8: M16N8K8 f64, f64, f64;

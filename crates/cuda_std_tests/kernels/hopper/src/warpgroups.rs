@@ -93,6 +93,78 @@ products! {
     wgmma_i8_32: i8, i8, i32, 64 32 Swizzle64;
     wgmma_u8_8: u8, u8, i32, 32 8 Swizzle32;
     wgmma_u8_128: u8, u8, i32, 128 128 Swizzle128;
+    wgmma_i8_u8: i8, u8, i32, 128 64 Swizzle128;
+    wgmma_u8_i8: u8, i8, i32, 64 32 Swizzle64;
+}
+
+/// [`product`] with the left operand in registers, from global memory.
+///
+/// # Safety
+/// As [`product`]; `a` has 64 × K values.
+#[inline(always)]
+unsafe fn product_of_fragments<H, T, U, V, S, const KB: usize, const N: usize>(
+    right: SharedArray<Tile<[[U; KB]; N], S>, 1>,
+    memory: SharedArray<u64, 1>,
+    a: *const T,
+    b: &TensorMap<[[U; KB]; N], S>,
+    c: *mut V,
+) where
+    H: Holds<A, T, Registers = [u32; 4]>,
+    T: Element<Register = u32>,
+    U: TensorElement,
+    V: bytemuck::Zeroable + Copy,
+    S: Swizzle,
+    Columns<N>: Instruction<T, U, V>,
+{
+    let barrier = Mbarrier::new(memory, 0);
+    let (warp, lane) = (thread_in_warpgroup() / 32, thread_in_warpgroup() % 32);
+    // SAFETY: one thread copies, all wait; the sums are looked at when they are done.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            barrier.init(1);
+            fence_init();
+            let _ = barrier.arrive_expecting(Tile::<[[U; KB]; N], S>::BYTES as u32);
+            b.load(right.as_mut_ptr(), [0, 0], barrier);
+        }
+        thread::sync_threads();
+        barrier.wait_parity(0);
+        let mut sums = Accumulator::<V, N>::zeroed();
+        for step in 0..KB / H::K {
+            let rows = a.add(16 * warp * KB + step * H::K);
+            let own = FragmentA::<H, T>::fill(lane, |row, k| *rows.add(row * KB + k));
+            sums.multiply_fragment(own, right.as_mut_ptr(), step, step > 0);
+            sums.wait::<0>();
+        }
+        sums.for_each_pair(thread_in_warpgroup(), |row, column, [even, odd]| {
+            c.add(row * N + column).write(even);
+            c.add(row * N + column + 1).write(odd);
+        });
+    }
+}
+
+macro_rules! fragments {
+    ($($name:ident: $shape:ident $a:ty, $b:ty, $c:ty, $k:literal $n:literal $swizzle:ty;)*) => {$(
+        /// # Safety
+        /// As [`product_of_fragments`].
+        #[kernel(block = BLOCK)]
+        pub unsafe fn $name(a: *const $a, b: &TensorMap<[[$b; $k]; $n], $swizzle>, c: *mut $c) {
+            let right = shared_array![Tile<[[$b; $k]; $n], $swizzle>; 1];
+            // SAFETY: the caller's promise.
+            unsafe {
+                product_of_fragments::<$shape, $a, $b, $c, $swizzle, $k, $n>(
+                    right, shared_array![u64; 1], a, b, c,
+                )
+            }
+        }
+    )*};
+}
+
+fragments! {
+    fragments_bf16: M16N8K16 bf16, bf16, f32, 64 64 Swizzle128;
+    fragments_f16: M16N8K16 f16, f16, f32, 32 16 Swizzle64;
+    fragments_tf32: M16N8K8 Tf32, Tf32, f32, 32 32 Swizzle128;
+    fragments_e4m3_e5m2: M16N8K32 E4m3, E5m2, f32, 128 32 Swizzle128;
+    fragments_i8_u8: M16N8K32 i8, u8, i32, 128 128 Swizzle128;
 }
 
 /// Both operands with M and N contiguous: 64 rows of K of each.

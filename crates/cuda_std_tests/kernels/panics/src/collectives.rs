@@ -1,5 +1,6 @@
 //! Panics before barriers and shuffles that the other threads reach.
 
+use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::prelude::*;
 use cuda_std::warp;
 
@@ -87,4 +88,29 @@ pub fn another_block_of_many(
         panic!("another block, {which}, is out");
     }
     set(&mut out, index, value);
+}
+
+/// Thread 0 panics before it arrives; the others wait in one of three ways, and then meet.
+#[kernel]
+pub fn waits_at_an_mbarrier(how: u32, at: u32, x: &[u32]) {
+    let barrier = Mbarrier::new(shared_array![u64; 1], 0);
+    let threads = thread::block_dim_x();
+    // SAFETY: one arrival of each thread, were it not for the panic.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            barrier.init(threads);
+            fence_init();
+        }
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 && x[at as usize] == 77 {
+            return;
+        }
+        let arrival = barrier.arrive();
+        match how {
+            0 => barrier.wait(arrival),
+            1 => barrier.wait_parity(0),
+            _ => barrier.wait_parity_in_cluster(0),
+        }
+    }
+    thread::sync_threads();
 }

@@ -65,3 +65,18 @@ fn divide(a: u32, b: u32) {
         panic!("77");
     }
 }
+
+/// Takes `n` elements of the heap: the first thread that finds too little panics. With `tries` it asks
+/// before, and says what it was told.
+#[kernel]
+pub fn allocates(n: u64, tries: u32, index: ThreadIndex, mut out: DisjointSlice<u32>) {
+    let mut taken: Vec<u64> = Vec::new();
+    if tries != 0 {
+        let told = taken.try_reserve_exact(n as usize).is_err();
+        set(&mut out, index, u32::from(told));
+    } else {
+        taken.reserve_exact(n as usize);
+        taken.push(index.get() as u64);
+        set(&mut out, index, core::hint::black_box(&taken)[0] as u32);
+    }
+}

@@ -237,8 +237,11 @@ const PANIC_EXIT: &str = "ferrowarp_panic_exit";
 pub fn exit(_: &Modifiers<'_>) -> Option<Pick> {
     fn run(cx: &mut Cx<'_>, frame: &mut Frame, _: &Op, mask: u32) -> Step {
         if frame.depth > 0 && frame.program.functions[frame.function as usize].name == PANIC_EXIT {
-            cx.warp.met &= !mask;
             cx.launch.panicked.store(true, Ordering::Release);
+        }
+        // After a panic others leave too, who would have waited for what the thread does no more.
+        if cx.launch.panicked.load(Ordering::Acquire) {
+            cx.warp.met &= !mask;
         }
         Ok(Flow::Exit)
     }
