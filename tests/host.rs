@@ -17,6 +17,8 @@ mod gpu_pools;
 mod graphs;
 #[path = "host/host_funcs.rs"]
 mod host_funcs;
+#[path = "host/host_memory_faults.rs"]
+mod host_memory_faults;
 #[path = "host/host_scope.rs"]
 mod host_scope;
 #[path = "host/injection.rs"]

@@ -13,6 +13,23 @@ use crate::kernels::{add, churn, churned, fill, gpu};
 const LEN: usize = 512;
 const ROUNDS: u32 = 20_000;
 
+/// Memory that shares no page with any other, since whole pages are registered.
+struct Pages(Vec<u32>);
+
+impl Pages {
+    const WORDS: usize = 4096 / 4;
+
+    fn of(word: u32) -> Self {
+        const { assert!(LEN <= Self::WORDS) };
+        Self(vec![word; 2 * Self::WORDS])
+    }
+
+    fn words(&mut self) -> &mut [u32] {
+        let start = self.0.as_ptr().align_offset(4096);
+        &mut self.0[start..start + Self::WORDS][..LEN]
+    }
+}
+
 #[test]
 fn borrowed_memory_is_copied_both_ways_behind_kernels() -> GpuResult<()> {
     let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
@@ -34,9 +51,10 @@ fn borrowed_memory_is_copied_both_ways_behind_kernels() -> GpuResult<()> {
 fn copies_of_lent_memory_do_not_wait() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut device = DeviceBuffer::<u32>::zeroed(gpu(), LEN)?;
-    let (mut source, mut target) = (vec![5u32; LEN], vec![0u32; LEN]);
+    let (mut source, mut target) = (Pages::of(5), Pages::of(0));
     gpu().host_scope(|scope| {
-        let (source, target) = (scope.register(&mut source)?, scope.register(&mut target)?);
+        let source = scope.register(source.words())?;
+        let target = scope.register(target.words())?;
         let gate = Gate::on(&stream);
         // Both would hang here if they waited, and the gate would open late.
         scope.upload(&stream, source, &mut device)?;
@@ -45,7 +63,7 @@ fn copies_of_lent_memory_do_not_wait() -> GpuResult<()> {
         gate.open();
         Ok(())
     })?;
-    assert_eq!(target, [5; LEN]);
+    assert_eq!(target.words(), [5; LEN]);
     Ok(())
 }
 
@@ -94,10 +112,10 @@ fn a_scope_ends_its_copies_whatever_its_own_end() -> GpuResult<()> {
 
 #[test]
 fn registering_twice_is_told_and_ends_with_the_scope() -> GpuResult<()> {
-    let mut values = vec![1u32; LEN];
+    let mut values = Pages::of(1);
     for _ in 0..2 {
         gpu().host_scope(|scope| {
-            let values = scope.register(&mut values)?;
+            let values = scope.register(values.words())?;
             let (address, all) = (values.as_ptr() as u64, &*values);
             if gpu().info().registers_read_only {
                 let error = scope.register_read_only(all).unwrap_err();
@@ -146,21 +164,21 @@ fn lengths_that_differ_are_an_error() -> GpuResult<()> {
 #[test]
 fn several_threads_lend_in_one_scope() -> GpuResult<()> {
     let streams = [gpu().create_stream()?, gpu().create_stream()?];
-    let mut targets = vec![vec![0u32; LEN]; 8];
+    let mut targets: Vec<_> = (0..8).map(|_| Pages::of(0)).collect();
     let device = DeviceBuffer::from_slice(gpu(), &[7u32; LEN])?;
     gpu().host_scope(|scope| {
         std::thread::scope(|threads| {
             let (device, streams) = (&device, &streams);
             for (i, target) in targets.iter_mut().enumerate() {
                 threads.spawn(move || {
-                    let target = scope.register(target).unwrap();
+                    let target = scope.register(target.words()).unwrap();
                     scope.download(&streams[i % 2], device, target).unwrap();
                 });
             }
         });
         Ok(())
     })?;
-    assert!(targets.iter().all(|target| *target == [7; LEN]));
+    assert!(targets.iter_mut().all(|target| target.words() == [7; LEN]));
     Ok(())
 }
 
@@ -207,14 +225,14 @@ fn kernels_use_plain_host_memory() -> GpuResult<()> {
 /// The way out that the error names.
 #[test]
 fn kernels_use_registered_memory_everywhere() -> GpuResult<()> {
-    let (mut many, mut out) = (vec![3u32; LEN], PinnedBuffer::<u32>::zeroed(gpu(), LEN)?);
+    let (mut many, mut out) = (Pages::of(3), Pages::of(0));
     let one = DeviceBox::new(gpu(), &4)?;
     gpu().host_scope(|scope| {
-        let many = scope.register(&mut many)?;
+        let (many, out) = (scope.register(many.words())?, scope.register(out.words())?);
         let many = scope.host_slice(gpu(), many)?;
-        add(gpu(), &one, &many, &mut scope.host_slice_mut(gpu(), &mut out)?)
+        add(gpu(), &one, &many, &mut scope.host_slice_mut(gpu(), out)?)
     })?;
-    assert_eq!(out[..], [7; LEN]);
+    assert_eq!(out.words(), [7; LEN]);
     Ok(())
 }
 

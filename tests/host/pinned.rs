@@ -122,14 +122,14 @@ fn a_copy_that_is_dropped_under_way_spoils_nothing() -> GpuResult<()> {
 fn a_copy_that_is_forgotten_keeps_its_memory() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut device = DeviceBuffer::<u32>::zeroed(gpu(), LEN)?;
-    let gate = Gate::on(&stream);
     let pinned = PinnedBuffer::from_slice(gpu(), &counted(LEN))?;
-    mem::forget(device.copy_from_pinned_async(&stream, pinned)?);
     let target = PinnedBuffer::<u32>::zeroed(gpu(), LEN)?;
+    let gate = Gate::on(&stream);
+    mem::forget(device.copy_from_pinned_async(&stream, pinned)?);
     mem::forget(device.copy_to_pinned_async(&stream, target)?);
+    gate.open();
     let mut next = PinnedBuffer::<u32>::zeroed(gpu(), LEN)?;
     next.fill(9);
-    gate.open();
     assert_eq!(device.to_vec()?, counted(LEN));
     assert_eq!(next[..], [9; LEN]);
     Ok(())

@@ -1,6 +1,7 @@
 //! What `ferrowarp demo` runs: each kernel on data made here, timed, and checked against its CPU reference.
 
 mod arrays;
+mod copies;
 mod graphs;
 mod memory;
 mod particles;
@@ -126,6 +127,8 @@ pub const DEMOS: &[Demo] = &[
         run: arrays::reduce_f32,
     },
     Demo { name: "reduce_sum_i32", about: "the same, on integers", run: arrays::reduce_i32 },
+    Demo { name: "pinned", about: "page-locked memory, there and back", run: copies::pinned },
+    Demo { name: "pageable", about: "plain vectors, there and back", run: copies::pageable },
     Demo { name: "unified", about: "memory that host and device share", run: arrays::unified },
     Demo {
         name: "stream_ordered",

@@ -157,6 +157,8 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
 
     /// Page-locks `values` until the scope ends, for every device of the process.
     ///
+    /// Whole pages are locked, so slices that share a page may not be registered side by side.
+    ///
     /// # Errors
     /// [`GpuError::AlreadyRegistered`], or what the driver answers.
     pub fn register<T: Pod>(&'scope self, values: &'scope mut [T]) -> GpuResult<&'scope mut [T]> {
@@ -177,8 +179,8 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         Ok(values)
     }
 
-    /// Plain host memory as an argument that a kernel reads, where the device reaches it in place. It
-    /// reaches page-locked memory everywhere.
+    /// Plain host memory as an argument that a kernel reads, where the device reaches it in place. What
+    /// this scope has [registered](Self::register) it reaches everywhere.
     ///
     /// ```no_run
     /// use ferrowarp::{DeviceBuffer, Gpu, ops};
@@ -196,7 +198,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] on a device that does not reach plain host memory (see
-    /// [`HostPages::detect`]) unless it is page-locked: [`register`](Self::register) does that. The
+    /// [`HostPages::detect`]) unless this scope has registered it. The
     /// emulator is told of each slice, and refuses one that overlaps another in part
     /// ([`GpuError::AlreadyRegistered`]).
     pub fn host_slice<T: Pod>(
@@ -227,21 +229,21 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         let home = on.as_stream().inner();
         let context = home.context();
         let (address, bytes) = (address_of(values), values.len() * size_of::<T>());
-        let in_place = bytes == 0 || Known::of(context, address, bytes)?.in_place;
         let mut state = self.state();
+        let is_locked = bytes == 0 || state.registered.iter().any(|own| own.holds(address, bytes));
         match HostPages::of(context.info(), backend()?) {
-            _ if in_place => {}
-            HostPages::Absent => {
+            // What somebody else has page-locked may end too early.
+            HostPages::Absent if !is_locked => {
                 let what = "kernels that use plain host memory: register it in the scope first, or copy \
                             it to a DeviceBuffer";
                 return Err(GpuError::Unsupported { what });
             }
-            HostPages::Migrated | HostPages::Shared => {}
-            HostPages::Emulated => {
+            HostPages::Emulated if !is_locked && !Known::of(context, address, bytes)?.in_place => {
                 // SAFETY: the memory is lent until the scope has ended, which ends the registration.
                 let registered = unsafe { Registration::new(context, values, false)? };
                 state.registered.push(registered);
             }
+            _ => {}
         }
         state.homes.push(home.clone());
         Ok(home.clone())

@@ -63,6 +63,12 @@ impl Registration {
         }
     }
 
+    /// Whether the memory holds all of `bytes` bytes at `address`.
+    pub(super) fn holds(&self, address: u64, bytes: usize) -> bool {
+        let (start, end) = (self.address as u64, (self.address + self.bytes) as u64);
+        start <= address && address + bytes as u64 <= end
+    }
+
     /// What was not registered needs no end.
     fn refused(mut self, error: GpuError) -> GpuError {
         let (address, bytes) = (self.address as u64, std::mem::take(&mut self.bytes));
@@ -108,12 +114,17 @@ impl Known {
             [A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER];
         let (mut kind, mut device) = (0u32, 0u64);
         let mut values = [(&raw mut kind).cast(), (&raw mut device).cast()];
-        context.call("cuPointerGetAttributes", || {
+        let asked = context.call("cuPointerGetAttributes", || {
             let (wanted, values) = (wanted.as_mut_ptr(), values.as_mut_ptr());
             // SAFETY: two attributes are asked for, and each value has room for its own; the address
             // is not followed.
             unsafe { sys::cuPointerGetAttributes(2, wanted, values, address) }
-        })?;
+        });
+        match asked {
+            // Some drivers refuse an address that they do not know.
+            Err(GpuError::Driver(_)) => return Ok(Self::default()),
+            asked => asked?,
+        }
         Ok(Self { to_driver: kind != 0, in_place: kind != 0 && device == address })
     }
 }
