@@ -25,12 +25,13 @@ pub use crate::math::double::{acosh, asinh, atanh, pow};
 pub use crate::math::double_atrig::{acos, asin, atan, atan2};
 pub use crate::math::double_erf::{erf, erfc, erfcinv, erfcx, erfinv, normcdf, normcdfinv};
 pub use crate::math::double_exp::{cosh, exp, exp2, exp10, expm1, sinh, tanh};
+pub use crate::math::double_gamma::{lgamma, tgamma};
 pub use crate::math::double_log::{log, log1p, log2, log10};
 pub use crate::math::double_root::{cbrt, hypot, rcbrt, rsqrt, sqrt};
 pub use crate::math::double_trig::{cos, cospi, sin, sinpi, tan};
 pub use crate::math::erf::{erfcf, erfcinvf, erfcxf, erff, erfinvf, normcdff, normcdfinvf};
 pub use crate::math::exp::{exp2f, exp10f, expf, expm1f};
-pub use crate::math::gamma::{lgamma, lgammaf, tgamma, tgammaf};
+pub use crate::math::gamma::{lgammaf, tgammaf};
 pub use crate::math::hyperbolic::{acoshf, asinhf, atanhf, coshf, sinhf, tanhf};
 pub use crate::math::log::{log1pf, log2f, log10f, logf};
 pub use crate::math::parts::{

@@ -62,19 +62,26 @@ fn with_special(x: f64, result: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { fma64(x, f64::INFINITY, f64::INFINITY) }
 }
 
-/// `e·log 2 + q + rest`.
+/// `e·log 2 + q + rest` in two parts.
 #[inline(always)]
-fn natural(e: f64, (q, rest): (f64, f64)) -> f64 {
+fn natural(e: f64, (q, rest): (f64, f64)) -> (f64, f64) {
     let sum = fma64(e, LN_2, q);
     let lost = fma64(e, LN_2, -sum) + q;
-    sum + (fma64(e, LN_2_LO, lost) + rest)
+    (sum, fma64(e, LN_2_LO, lost) + rest)
+}
+
+/// `log x` in two parts, to 60 bits, for positive finite `x`.
+#[inline(always)]
+pub(crate) fn log_parts(x: f64) -> (f64, f64) {
+    let (f, e) = split(x);
+    natural(e, series(f))
 }
 
 /// Natural logarithm, to 1 ulp.
 #[inline(always)]
 pub fn log(x: f64) -> f64 {
-    let (f, e) = split(x);
-    with_special(x, natural(e, series(f)))
+    let (high, low) = log_parts(x);
+    with_special(x, high + low)
 }
 
 /// Logarithm to base 2, to 1 ulp.
@@ -99,7 +106,8 @@ pub fn log1p(x: f64) -> f64 {
     let shifted = f64::from_bits(x.to_bits().wrapping_sub((e as u64) << 52));
     let less = f64::from_bits((1023i64.wrapping_sub(e).max(1) as u64) << 52);
     let f = (if e == 0 { x } else { shifted }) + (less - 1.0);
-    let r = natural(f64::from(e as i32), series(f));
+    let (high, low) = natural(f64::from(e as i32), series(f));
+    let r = high + low;
     if x.abs() < 1e-18 {
         return x;
     }

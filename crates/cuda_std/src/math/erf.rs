@@ -3,7 +3,7 @@
 //! `erfcx x = e^(x²) erfc x` is a polynomial in `(x-2)/(x+2)` over `1 + 2x` (M. M. Shepherd and J. G.
 //! Laframboise, "Chebyshev approximation of (1+2x) exp(x²) erfc x in 0 ≤ x < ∞", 1981); `erfc` is that times
 //! `e^(-x²)`, with the rounding error of the square put back. The inverses are polynomials in
-//! `-log(1-x²)`, after M. Giles, "Approximating the erfinv function", 2011.
+//! `log(1-x²)`, after M. Giles, "Approximating the erfinv function", 2011.
 
 use core::f32::consts::LOG2_E;
 
@@ -91,11 +91,16 @@ pub fn erfcxf(x: f32) -> f32 {
     }
 }
 
-/// `erfinv x / x` as a function of `w = -log(1-x²)`, for `w` up to 5.
+/// `erfinv x` for the `l = log2(1-x²)`, from [`TAIL`] on.
 #[inline(always)]
-fn central(w: f32) -> f32 {
-    horner!(w; 0.886_226_9, 0.232_013_82, 0.011_548_654, -0.002_334_295_8, -0.000_127_482_18, 4.456_561_5e-5, 3.983_079_8e-6, -1.976_426_3e-6, 2.210_264_8e-7, -8.790_826e-9)
+fn central(x: f32, l: f32) -> f32 {
+    let p = horner!(l; -0.16081965, 0.005548828, 0.00077770103, -2.9206609e-05, -7.044822e-06, 4.614765e-07, 1.5459281e-07, 1.1971019e-08, 3.3057723e-10);
+    // √π/2 in two parts
+    fma(x, 0.886_226_9, mul(fma(p, l, 3.298_144_5e-8), x))
 }
+
+/// -5, as a logarithm to base 2.
+const TAIL: f32 = -7.213_475;
 
 /// `erfcinv(y)` for the `w = -log(y (2-y))` of `y` below 1, from `w` = 5 on.
 #[inline(always)]
@@ -106,12 +111,15 @@ fn tail(w: f32) -> f32 {
     mul(p, mul(w, u))
 }
 
-/// Inverse error function, to 3 ulp; NaN outside `[-1, 1]`.
+/// Inverse error function, to 2 ulp; NaN outside `[-1, 1]`.
 #[inline(always)]
 pub fn erfinvf(x: f32) -> f32 {
-    let w = hw::lg2_full(fma(-x, x, 1.0)) * -LN_2;
-    let r = if w > 5.0 { tail(w).copysign(x) } else { mul(central(w), x) };
-    if x.abs() == 1.0 { x * f32::INFINITY } else { r }
+    let l = hw::lg2(fma(-x, x, 1.0));
+    if l < TAIL {
+        let r = if l == f32::NEG_INFINITY { f32::INFINITY } else { tail(l * -LN_2) };
+        return r.copysign(x);
+    }
+    central(x, l)
 }
 
 /// Inverse complementary error function, to 4 ulp; NaN outside `[0, 2]`.
@@ -119,8 +127,8 @@ pub fn erfinvf(x: f32) -> f32 {
 pub fn erfcinvf(y: f32) -> f32 {
     // Below half the least of both arguments counts: they are symmetric about 1.
     let near = if y > 1.0 { 2.0 - y } else { y };
-    let w = hw::lg2_full(mul(near, 2.0 - near)) * -LN_2;
-    let r = if w > 5.0 { tail(w) } else { mul(central(w), 1.0 - near) };
+    let l = hw::lg2_full(mul(near, 2.0 - near));
+    let r = if l < TAIL { tail(l * -LN_2) } else { central(1.0 - near, l) };
     let r = if near == 0.0 { f32::INFINITY } else { r };
     if y > 1.0 { -r } else { r }
 }

@@ -4,6 +4,7 @@
 //! to 4.5; from there on Stirling's formula, with the power in two parts. Negative arguments by
 //! Euler's reflection `Γ(x) Γ(-x) = -π / (x sin πx)`.
 
+use super::double_gamma::lgamma;
 use super::exp::ROUND;
 use super::hw::{self, fma, horner, mul, rint};
 use super::log::logf;
@@ -102,11 +103,17 @@ fn scaled_power(high: f32, low: f32, factor: f32) -> f32 {
 pub fn lgammaf(x: f32) -> f32 {
     let a = x.abs();
     if x < 0.0 {
-        // The zeros between the poles need what only doubles have.
-        return lgamma(f64::from(x)) as f32;
+        return mirrored(x);
     }
     let r = positive(a);
     if x.is_infinite() { f32::INFINITY } else { r }
+}
+
+/// The same for negative `x`: the zeros between the poles need what only doubles have.
+#[cold]
+#[inline(never)]
+fn mirrored(x: f32) -> f32 {
+    lgamma(x.into()) as f32
 }
 
 /// `log Γ(a)` for positive `a`.
@@ -132,16 +139,4 @@ fn positive(a: f32) -> f32 {
         let l = logf(a) - 1.0;
         fma(a - 0.5, l, p)
     }
-}
-
-/// Gamma function of a double, to 10 ulp.
-#[inline(always)]
-pub fn tgamma(x: f64) -> f64 {
-    libm::tgamma(x)
-}
-
-/// Logarithm of the gamma function's magnitude, of a positive double to 4 ulp.
-#[inline(always)]
-pub fn lgamma(x: f64) -> f64 {
-    libm::lgamma(x)
 }

@@ -33,6 +33,8 @@ instructions! {
     ex2(x) -> f32 = "ex2.approx.ftz.f32 {r}, {x};" reg32, flush((f64::from(flush(x))).exp2() as f32);
     /// `2^x`; off by 2 ulp at most.
     ex2_full(x) -> f32 = "ex2.approx.f32 {r}, {x};" reg32, (f64::from(x)).exp2() as f32;
+    /// Logarithm to base 2, subnormals flushed.
+    lg2(x) -> f32 = "lg2.approx.ftz.f32 {r}, {x};" reg32, f64::from(flush(x)).log2() as f32;
     /// Logarithm to base 2.
     lg2_full(x) -> f32 = "lg2.approx.f32 {r}, {x};" reg32, f64::from(x).log2() as f32;
     /// Sine, for small arguments.

@@ -6,7 +6,7 @@
 
 use super::exp::{LN_2, half_expf};
 use super::hw::{self, fma, horner, mul};
-use super::log::log1pf;
+use super::log::{log1pf, regular_log1p};
 
 /// Hyperbolic sine, to 3 ulp.
 #[inline(always)]
@@ -68,7 +68,8 @@ pub fn atanhf(x: f32) -> f32 {
     let (n, d) = (a + a, 1.0 - a);
     let r = hw::rcp(d);
     let q = mul(n, r);
-    let q = if d == 0.0 { q } else { fma(fma(-q, d, n), r, q) };
-    let r = if a > 1.0 { f32::NAN } else { 0.5 * log1pf(q) };
-    (if a < 1e-10 { a } else { r }).copysign(x)
+    let r = 0.5 * regular_log1p(fma(fma(-q, d, n), r, q));
+    // Of 1 the quotient is infinite.
+    let r = if a < 1.0 { r } else { q };
+    (if a > 1.0 { f32::NAN } else { r }).copysign(x)
 }

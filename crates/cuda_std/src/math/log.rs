@@ -56,18 +56,23 @@ pub fn log10f(x: f32) -> f32 {
     with_special(x, fma(e, 0.301_03, fma(f, 0.434_294_5, small)))
 }
 
-/// `log(1 + x)`, to 1 ulp.
+/// `log(1 + x)` for finite `x` above -1.
 #[inline(always)]
-pub fn log1pf(x: f32) -> f32 {
+pub(crate) fn regular_log1p(x: f32) -> f32 {
     // 1 + x = 2^e (1 + f) with f in [-1/4, 1/2]; f from x itself, which 1 + x may have lost.
     let e = (1.0 + x).to_bits().wrapping_sub(0x3f40_0000) & 0xff80_0000;
     let s = f32::from_bits(0x4080_0000u32.wrapping_sub(e));
     let f = f32::from_bits(x.to_bits().wrapping_sub(e)) + fma(0.25, s, -1.0);
     let p = horner!(f; -0.5, 0.333_334_62, -0.250_001_94, 0.199_903_73, -0.166_425_36, 0.144_754_2, -0.132_093_73, 0.105_912_93, -0.046_037_48);
     let r = fma(mul(f, f), p, f);
-    let r = fma(mul(e as i32 as f32, 1.192_092_9e-7), LN_2, r);
+    fma(mul(e as i32 as f32, 1.192_092_9e-7), LN_2, r)
+}
+
+/// `log(1 + x)`, to 1 ulp.
+#[inline(always)]
+pub fn log1pf(x: f32) -> f32 {
+    let r = regular_log1p(x);
     let r = if x > -1.0 && x < f32::INFINITY { r } else { fma(x, f32::INFINITY, f32::INFINITY) };
-    let r = if x == -1.0 { f32::NEG_INFINITY } else { r };
-    // The sign of a zero, and subnormals.
-    if x.abs() < 1e-10 { x } else { r }
+    let r = if x == -1.0 { f32::INFINITY } else { r };
+    r.copysign(x)
 }

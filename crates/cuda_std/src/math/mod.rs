@@ -22,6 +22,7 @@ pub mod double;
 pub mod double_atrig;
 pub mod double_erf;
 pub mod double_exp;
+pub mod double_gamma;
 pub mod double_log;
 pub mod double_root;
 pub mod double_trig;

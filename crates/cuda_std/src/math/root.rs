@@ -1,6 +1,6 @@
 //! Roots: square, cubic, their reciprocals, and the length of a vector.
 //!
-//! The cubic roots start from `ex2(lg2(x)/3)` and take one step of Newton's method, with the
+//! The cubic roots start from `ex2(-lg2(x)/3)` and take one step of Newton's method, with the
 //! residual in fmas.
 
 use super::hw::{self, fma, mul};
@@ -17,29 +17,26 @@ pub fn rsqrtf(x: f32) -> f32 {
     hw::rsqrt(x)
 }
 
-/// Cube root, to 1 ulp.
+/// Cube root, to 1 ulp: `g (1 + 2/3 e)` with `g = a·y²` and `e = 1 - g·y`, for `y` near `a^(-1/3)`.
 #[inline(always)]
 pub fn cbrtf(x: f32) -> f32 {
     let a = x.abs();
-    let y = hw::ex2(hw::lg2_full(a) * 0.333_333_34);
-    // y - (y - a/y²)/3
-    let square = mul(y, y);
-    let over = hw::rcp(square);
-    let r = fma(fma(a, over, -y), 0.333_333_34, y);
-    // Zero and what is not finite are their own roots.
-    if a > 0.0 && a < f32::INFINITY { r.copysign(x) } else { x + x }
+    let y = hw::ex2(hw::lg2_full(a) * -0.333_333_34);
+    let g = mul(a, mul(y, y));
+    let r = fma(mul(g, 0.666_666_7), fma(-g, y, 1.0), g);
+    // Zero and what is not finite, which give NaN here, are their own roots.
+    if r.is_nan() { x } else { r.copysign(x) }
 }
 
-/// Reciprocal cube root, to 1 ulp.
+/// Reciprocal cube root, to 1 ulp: `y (1 + 1/3 e)` with `e = 1 - a·y³`.
 #[inline(always)]
 pub fn rcbrtf(x: f32) -> f32 {
     let a = x.abs();
     let y = hw::ex2(hw::lg2_full(a) * -0.333_333_34);
-    // y + y (1 - a·y³)/3
-    let part = mul(mul(y, a), y);
-    let rest = fma(part, -y, 1.0);
-    let r = fma(mul(y, 0.333_333_34), rest, y);
-    if a > 0.0 && a < f32::INFINITY { r.copysign(x) } else { 1.0 / x }
+    let e = fma(mul(mul(y, a), y), -y, 1.0);
+    let r = fma(mul(y, 0.333_333_34), e, y);
+    // Of zero and of what is not finite, which give NaN here, the estimate is right.
+    (if r.is_nan() { y } else { r }).copysign(x)
 }
 
 /// `√(x² + y²)` without overflow on the way, to 2 ulp.

@@ -18,7 +18,7 @@ static TWO_OVER_PI: [u32; 7] =
 /// `x - k·π/2` for the nearest `k`, with the low bits of `k`.
 #[inline(always)]
 pub(crate) fn reduce(x: f32) -> (f32, u32) {
-    if x.abs() > LARGE {
+    if !(x.abs() <= LARGE) {
         return reduce_large(x);
     }
     let j = fma(x, core::f32::consts::FRAC_2_PI, ROUND);
@@ -28,30 +28,31 @@ pub(crate) fn reduce(x: f32) -> (f32, u32) {
     (fma(k, -5.390_303e-15, t), j.to_bits())
 }
 
-/// The same for every `x`: NaN for what is not finite.
-#[inline(never)]
+/// The same for every `x` from 2 on: NaN for what is not finite.
+///
+/// Inline, rare as it is: around a call every caller would keep its numbers in local memory.
+#[inline(always)]
 fn reduce_large(x: f32) -> (f32, u32) {
     let bits = x.to_bits();
-    let exponent = (bits >> 23) & 0xff;
-    if exponent == 0xff {
-        return (f32::NAN, 0);
-    }
+    let exponent = bits >> 23 & 0xff;
     // |x| = mantissa · 2^(exponent - 158). 96 bits of 2/π matter: those before give multiples of 4.
-    let mantissa = u64::from((bits << 8) | 0x8000_0000);
-    let (word, shift) = (((exponent - 128) >> 5) as usize, exponent & 31);
+    let mantissa = u64::from(bits << 8 | 0x8000_0000);
+    let (first, shift) = (((exponent - 128) >> 5) as usize, exponent & 31);
+    // SAFETY: masked, `first` is 3 at most, as it is of an exponent of 8 bits; `i` is 3 at most.
+    let word = |i: usize| unsafe { *TWO_OVER_PI.get_unchecked((first & 3) + i) };
     let at = |i: usize| {
-        let pair = u64::from(TWO_OVER_PI[word + i]) << 32 | u64::from(TWO_OVER_PI[word + i + 1]);
+        let pair = u64::from(word(i)) << 32 | u64::from(word(i + 1));
         (pair << shift) >> 32
     };
     let low = (mantissa * at(2)) >> 32;
     let middle = mantissa * at(1) + low;
     // In units of 2^-62, modulo 4.
     let product = (mantissa * at(0)).wrapping_shl(32).wrapping_add(middle);
-    let quadrant = ((product >> 61) + 1) >> 1;
-    let rest = (product << 2) as i64 as f64
-        * (core::f64::consts::FRAC_PI_2 / 18_446_744_073_709_551_616.0);
-    let rest = rest as f32;
-    if x < 0.0 { (-rest, 0u32.wrapping_sub(quadrant as u32)) } else { (rest, quadrant as u32) }
+    let quadrant = (((product >> 61) + 1) >> 1) as u32;
+    let turns = (product << 2) as i64 as f64;
+    let rest = (turns * (core::f64::consts::FRAC_PI_2 / 18_446_744_073_709_551_616.0)) as f32;
+    let rest = if exponent == 0xff { f32::NAN } else { rest };
+    if x < 0.0 { (-rest, 0u32.wrapping_sub(quadrant)) } else { (rest, quadrant) }
 }
 
 /// `sin(t + quadrant·π/2)` for `|t|` up to π/4.
@@ -112,16 +113,11 @@ pub fn tanf(x: f32) -> f32 {
     if quadrant & 1 != 0 { -hw::rcp(r) } else { r }
 }
 
-/// `x` less the nearest even integer: exact, and NaN of infinities.
-#[inline(never)]
-fn without_turns(x: f32) -> f32 {
-    fma(rint(x * 0.5), -2.0, x)
-}
-
-/// `x - k/2` for the nearest `k`, with the low bits of `k`; exact.
+/// `x - k/2` for the nearest `k`, with the low bits of `k`; exact, and NaN of infinities.
 #[inline(always)]
 fn reduce_pi(x: f32) -> (f32, u32) {
-    let x = if x.abs() < 2_097_152.0 { x } else { without_turns(x) };
+    // Less the nearest even integer, since the sum would not hold a large `k`.
+    let x = fma(rint(x * 0.5), -2.0, x);
     let j = fma(x, 2.0, ROUND);
     (fma(j - ROUND, -0.5, x), j.to_bits())
 }
@@ -148,10 +144,10 @@ const PI_LO: f32 = -8.742_278e-8;
 /// `sin(πx)`, to 1 ulp.
 #[inline(always)]
 pub fn sinpif(x: f32) -> f32 {
-    let (t, quadrant) = reduce_pi(x);
-    let r = sine_pi(t, quadrant);
-    // An integer's sine is the zero of its sign.
-    if r == 0.0 { x * 0.0 } else { r }
+    let (t, quadrant) = reduce_pi(x.abs());
+    // The added zero makes an integer's zero positive, before it gets the sign of `x`.
+    let r = sine_pi(t, quadrant) + 0.0;
+    f32::from_bits(r.to_bits() ^ x.to_bits() & 1 << 31)
 }
 
 /// `cos(πx)`, to 1 ulp.
@@ -160,7 +156,7 @@ pub fn cospif(x: f32) -> f32 {
     let (t, quadrant) = reduce_pi(x);
     let r = sine_pi(t, quadrant.wrapping_add(1));
     // Halves give +0.
-    if r == 0.0 { 0.0 } else { r }
+    r + 0.0
 }
 
 /// `sin(πx)` and `cos(πx)`, to 1 ulp.
