@@ -1,7 +1,5 @@
-//! Kernels that change while the program runs: versions of a PTX, and of a kernel crate.
+//! Kernels that change while the program runs: versions of a PTX.
 
-#[path = "watch/crates.rs"]
-mod crates;
 #[path = "watch/files.rs"]
 mod files;
 #[allow(dead_code, reason = "the host crate's tests use the rest")]

@@ -237,6 +237,19 @@ pub enum CliError {
         known: Vec<&'static str>,
     },
 
+    /// A project needs Ferrowarp's sources, and nobody said where they are.
+    #[error(
+        "where are Ferrowarp's sources? Give their folder with --path, or their repository with --git"
+    )]
+    NoFerrowarp,
+
+    /// The folder that was named does not hold Ferrowarp's sources.
+    #[error("{} does not hold Ferrowarp's sources: its Cargo.toml names no package `ferrowarp`", path.display())]
+    NotFerrowarp {
+        /// The folder.
+        path: PathBuf,
+    },
+
     /// What was to be run once cannot be.
     #[error("the kernels could not be taken, as said above; version {version} stays in use")]
     EditRefused {

@@ -7,6 +7,7 @@ mod demo;
 mod devices;
 mod error;
 mod film;
+mod new;
 mod numbers;
 mod output;
 mod picture;
@@ -45,7 +46,8 @@ Examples:
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
-  ferrowarp watch --run saxpy --compare";
+  ferrowarp watch --run saxpy --compare
+  ferrowarp new own";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -59,6 +61,8 @@ enum Command {
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
     Reduce(reduce::Args),
+    /// Make a project with kernels of your own
+    New(new::Args),
     /// Build, load and run kernels again whenever they are edited
     Watch(watch::Args),
 }
@@ -87,6 +91,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Profile(args) => profile::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
+        Command::New(args) => new::run(&args, out),
         Command::Watch(args) => watch::run(&args, out),
     }
 }
