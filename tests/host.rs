@@ -29,6 +29,8 @@ mod kernels;
 mod launches;
 #[path = "host/memory.rs"]
 mod memory;
+#[path = "host/modules.rs"]
+mod modules;
 #[path = "host/occupancy.rs"]
 mod occupancy;
 #[path = "host/pinned.rs"]

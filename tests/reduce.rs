@@ -98,6 +98,13 @@ fn the_same_bits_on_every_device() {
 const SUM_OF_LCG: u32 = 0xc1f5_f306;
 
 #[test]
+fn subnormals_are_added_and_not_flushed() {
+    // Sums of the smallest number are whole multiples of it, whatever the order.
+    let x = vec![f32::from_bits(1); 5000];
+    assert_eq!(sum_f32(gpu(), &upload(&x)).unwrap().to_bits(), 5000);
+}
+
+#[test]
 fn nan_and_infinity_go_through() {
     let mut x = vec![1.0; 5000];
     x[4321] = f32::INFINITY;

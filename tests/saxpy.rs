@@ -37,3 +37,13 @@ fn nan_and_infinity_go_through() {
     let y = y.to_vec().unwrap();
     assert!(y[0].is_nan() && y[1].is_nan() && y[2].is_nan() && y[3] == f32::INFINITY);
 }
+
+#[test]
+fn subnormals_and_the_signs_of_zeros_are_kept() {
+    let tiny = f32::from_bits(1);
+    let mut y = upload(&[0.0, tiny, -0.0, -tiny, f32::MIN_POSITIVE]);
+    ops::saxpy(gpu(), 2.0, &upload(&[tiny, tiny, -0.0, 0.0, -tiny]), &mut y).unwrap();
+    let bits: Vec<u32> = y.to_vec().unwrap().iter().map(|y| y.to_bits()).collect();
+    let expected = [2, 3, 1 << 31, (1 << 31) + 1, f32::MIN_POSITIVE.to_bits() - 2];
+    assert_eq!(bits, expected);
+}

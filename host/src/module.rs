@@ -387,6 +387,7 @@ fn load(
     arch: Cow<'static, str>,
     ptx: Cow<'static, str>,
 ) -> GpuResult<Loaded> {
+    check_target(context, &ptx)?;
     // PTX ends at its first NUL, which a build writes nowhere.
     let text = ptx.split('\0').next().unwrap_or_default();
     let c_text = CString::new(text).expect("the text was cut at its first NUL");
@@ -400,6 +401,23 @@ fn load(
         context.release(|| unsafe { sys::cuModuleUnload(handle) });
     })?;
     Ok(Loaded { handle, arch, ptx, functions: HashMap::new(), records })
+}
+
+/// Refuses a text for another device before the driver does, and with both architectures.
+fn check_target(context: &Context, ptx: &str) -> GpuResult<()> {
+    let (target, device) = (target(ptx), context.info().compute_capability);
+    // A text without a target, or with one of a later kind, is for the driver to judge.
+    if target.parse::<Arch>().map_or(true, |arch| arch.runs_on(device)) {
+        return Ok(());
+    }
+    Err(GpuError::UnsupportedArch { device, available: vec![target.to_owned()] })
+}
+
+/// The architecture that a PTX text names; empty where it names none.
+pub(crate) fn target(ptx: &str) -> &str {
+    let mut code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
+    let line = code.find_map(|line| line.strip_prefix(".target"));
+    line.and_then(|line| line.split([',', ' ', '\t']).find(|word| !word.is_empty())).unwrap_or("")
 }
 
 /// The stack that the kernels need, and the place where they report panics.
@@ -458,6 +476,13 @@ mod tests {
     #[test]
     fn a_name_that_is_no_architecture_is_never_taken() {
         assert_eq!(best(&["sm_", "sm_x", "90", ""], (9, 0)), None);
+    }
+
+    #[test]
+    fn the_target_is_read_from_the_text() {
+        assert_eq!(target("// .target sm_10\n.version 8.0\n.target sm_90a, debug\n"), "sm_90a");
+        assert_eq!(target(".target\tsm_70 // x"), "sm_70");
+        assert_eq!(target("nonsense"), "");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::env;
 use std::process::{Command, Output};
 
-use ferrowarp::{DeviceBuffer, GpuError, GpuResult, Linear};
+use cuda_std::launch::Kernel;
+use ferrowarp::module::Image;
+use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
 
-use crate::kernels::{WILD, fill, gpu, launch};
+use crate::kernels::{FILL, WILD, fill, gpu, launch};
 
 /// Runs the ignored test `name` of this file alone in another process.
 fn child(name: &str, device: Option<&str>) -> Output {
@@ -56,6 +58,81 @@ fn fault_and_go_on() {
     report(DeviceBuffer::<u8>::zeroed(gpu(), 1));
     report(gpu().create_stream());
     // Drops must neither panic nor hang.
+}
+
+/// `deep(n, out)` puts `n + n - 1 + … + 1` to `out`; each call has its result in a frame of its own.
+const RECURSION: &str = "\
+.version 7.0
+.target sm_70
+.address_size 64
+
+.func deep(.param .b32 n, .param .b64 out)
+{
+    .local .align 8 .b8 frame[1024];
+    .reg .pred %p<2>;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<3>;
+    ld.param.b32 %r1, [n];
+    ld.param.b64 %rd1, [out];
+    mov.b32 %r2, 0;
+    setp.eq.s32 %p1, %r1, 0;
+    @%p1 bra $END;
+    add.s32 %r3, %r1, -1;
+    mov.u64 %rd2, frame;
+    cvta.local.u64 %rd2, %rd2;
+    {
+        .param .b32 less;
+        .param .b64 place;
+        st.param.b32 [less], %r3;
+        st.param.b64 [place], %rd2;
+        call deep, (less, place);
+    }
+    ld.b32 %r2, [%rd2];
+    add.s32 %r2, %r2, %r1;
+$END:
+    st.b32 [%rd1], %r2;
+    ret;
+}
+
+.visible .entry recurse(.param .u64 p, .param .u64 len, .param .u32 value)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u32 %r1, [value];
+    {
+        .param .b32 n;
+        .param .b64 out;
+        st.param.b32 [n], %r1;
+        st.param.b64 [out], %rd1;
+        call deep, (n, out);
+    }
+    ret;
+}
+";
+
+static RECURSE: Kernel = Kernel { name: "recurse", ..FILL };
+
+#[test]
+fn a_stack_that_overflows_is_a_fault_and_one_that_does_not_is_none() {
+    let output = child("recurse_too_deep", None);
+    assert_eq!(lines(&output, "sum: "), ["36"]);
+    let error = lines(&output, "deep: ");
+    assert_eq!(error.len(), 1, "{error:?}");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn recurse_too_deep() {
+    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx: RECURSION }]).unwrap();
+    let mut word = DeviceBuffer::zeroed(&gpu, 1).unwrap();
+    launch(&gpu, &RECURSE, Linear::new(1, 1), &mut word, 8).unwrap();
+    println!("sum: {}", word.to_vec().unwrap()[0]);
+    let fault = launch(&gpu, &RECURSE, Linear::new(1, 1), &mut word, 1 << 22)
+        .and_then(|()| gpu.synchronize())
+        .expect_err("four gigabytes of stack");
+    assert!(matches!(fault.root(), GpuError::DeviceLost { .. }), "{fault}");
+    println!("deep: {fault}");
 }
 
 /// Codes that `cust` lacks, and one that nobody has, in the place of an allocation's answer.

@@ -13,8 +13,8 @@ use super::version::{Inner, ModuleVersion};
 use super::worker::Job;
 use super::{ReloadEvent, VersionInfo, fit};
 use crate::context::Context;
-use crate::error::{GpuContext, GpuError, GpuResult};
-use crate::module::{KernelModule, best_arch};
+use crate::error::{GpuContext, GpuResult};
+use crate::module::{KernelModule, target};
 use crate::stream::Stream;
 
 /// Called with each event.
@@ -79,7 +79,6 @@ impl Loader {
         launchers: &[&'static Kernel],
     ) -> GpuResult<ModuleVersion> {
         let arch = target(&ptx).to_owned();
-        self.check_arch(&arch)?;
         let info = VersionInfo::new(number, &arch, &ptx);
         let bounds: GpuResult<()> =
             launchers.iter().try_for_each(|kernel| fit::check_bounds(kernel, &ptx));
@@ -99,15 +98,6 @@ impl Loader {
         let (arch, ptx) = self.stream.module().image()?;
         let info = VersionInfo::new(1, &arch, &ptx);
         Ok(ModuleVersion::new(info, &self.stream, self.stream.module().clone()))
-    }
-
-    fn check_arch(&self, arch: &str) -> GpuResult<()> {
-        let device = self.context().info().compute_capability;
-        // A text without a target is for the driver to refuse, with its log.
-        if arch.is_empty() || best_arch([arch], device).is_some() {
-            return Ok(());
-        }
-        Err(GpuError::UnsupportedArch { device, available: vec![arch.to_owned()] })
     }
 }
 
@@ -254,24 +244,5 @@ impl Retired {
         }
         module.unload_unused();
         None
-    }
-}
-
-/// The architecture that a PTX text names.
-fn target(ptx: &str) -> &str {
-    let code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
-    let line = code.into_iter().find_map(|line| line.strip_prefix(".target"));
-    line.and_then(|line| line.split([',', ' ', '\t']).find(|word| !word.is_empty())).unwrap_or("")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target;
-
-    #[test]
-    fn the_target_is_read_from_the_text() {
-        assert_eq!(target("// .target sm_10\n.version 8.0\n.target sm_90a, debug\n"), "sm_90a");
-        assert_eq!(target(".target\tsm_70 // x"), "sm_70");
-        assert_eq!(target("nonsense"), "");
     }
 }
