@@ -108,12 +108,15 @@ fn dropping_everything_in_any_order_ends_the_kernel() -> GpuResult<()> {
 #[test]
 fn a_wait_for_the_device_says_that_it_would_not_end() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
+    // Allocated, and the kernel loaded, before another one stays: a driver may wait for the device.
+    let x = ferrowarp::MappedBuffer::from_slice(&gpu, &[1.0f32; 100])?;
+    let mut sum = ferrowarp::MappedBuffer::zeroed(&gpu, 100)?;
+    vecadd::launch(&gpu, LaunchConfig::for_num_elems(100), &x, &x, &mut sum)?;
+    sum.as_mut_slice()?.fill(0.0);
     let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
     let error = gpu.synchronize().unwrap_err();
     assert!(matches!(error, GpuError::PersistentKernels { running: 1 }), "{error}");
     // Other streams work on meanwhile.
-    let x = ferrowarp::MappedBuffer::from_slice(&gpu, &[1.0f32; 100])?;
-    let mut sum = ferrowarp::MappedBuffer::zeroed(&gpu, 100)?;
     vecadd::launch(&gpu, LaunchConfig::for_num_elems(100), &x, &x, &mut sum)?;
     assert_eq!(sum.as_slice()?, [2.0; 100]);
     sender.send(&[3])?;

@@ -6,6 +6,7 @@ mod graphs;
 mod memory;
 mod particles;
 mod pictures;
+mod rings;
 mod running;
 mod scene;
 
@@ -136,6 +137,8 @@ pub const DEMOS: &[Demo] = &[
         run: memory::stream_ordered,
     },
     Demo { name: "pool", about: "the same from a pool: two blocks", run: memory::pool },
+    Demo { name: "zero_copy", about: "the host's memory, used in place", run: rings::zero_copy },
+    Demo { name: "ring", about: "messages to a kernel that stays", run: rings::ring },
     Demo { name: "graph", about: "201 small launches as one", run: graphs::graph },
     Demo {
         name: "transpose_naive",

@@ -34,7 +34,19 @@ const MOST_SLOTS: usize = 1 << 30;
 /// A ring of messages of type `T`, for the kernels at its device ends: an argument of a launch, as
 /// often as one likes. `Way` is [`ToDevice`], [`ToHost`] or [`OnDevice`].
 ///
-/// The memory lives as long as one of its handles, or a kernel that was given it.
+/// The memory lives as long as one of its handles, or a kernel that was given it. A kernel cannot be
+/// given an end that the host has:
+///
+/// ```compile_fail,E0277
+/// use ferrowarp::{Gpu, Grid1, Ring};
+/// use kernels_gpu::ring_echo;
+///
+/// let gpu = Gpu::new()?;
+/// let (replies, receiver) = Ring::<[u32; 1], _>::to_host(&gpu, 4)?;
+/// // The kernel receives from its first ring, and this one is received from here.
+/// ring_echo::<1>::launch(&gpu, Grid1::new(1), &replies, &replies)?;
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
 pub struct Ring<T: Pod, Way = OnDevice> {
     core: Arc<Core<T>>,
     way: PhantomData<fn() -> Way>,

@@ -61,6 +61,16 @@ words! {
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
 ///
+/// There is no way to the words but atomic operations:
+///
+/// ```compile_fail,E0596
+/// # use ferrowarp::{Gpu, MappedAtomics};
+/// # let gpu = Gpu::new()?;
+/// let mut words = MappedAtomics::<u32>::zeroed(&gpu, 2)?;
+/// *words[0].get_mut() = 1;
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+///
 /// # What is atomic
 ///
 /// Loads and stores of both sides are, on every device. A read-modify-write of one side is atomic for
