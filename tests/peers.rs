@@ -201,6 +201,25 @@ fn a_drop_waits_for_the_other_devices_kernel() {
     });
 }
 
+/// The example of the book's chapter.
+#[test]
+fn the_chapters_two_ways() {
+    with_devices("the_chapters_two_ways", |gpus| {
+        let [near, far] = [&gpus[0], &gpus[1]];
+        let one = DeviceBox::new(near, &1)?;
+        let theirs = DeviceBuffer::from_slice(far, &[6; LEN])?;
+        let mut ours = DeviceBuffer::zeroed(near, LEN)?;
+        ours.copy_from_peer(&theirs)?;
+        assert_eq!(ours.to_vec()?, [6; LEN]);
+        if near.can_access_peer(far)? {
+            let access = near.enable_peer_access(far)?;
+            add(near, &one, &theirs.peer_slice(&access)?, &mut ours)?;
+            assert_eq!(ours.to_vec()?, [7; LEN]);
+        }
+        Ok(())
+    });
+}
+
 fn is_wrong_device<T>(result: GpuResult<T>) {
     let error = result.err().expect("it is another device's");
     assert!(matches!(error.root(), GpuError::WrongDevice { .. }), "{error}");

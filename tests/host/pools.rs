@@ -248,6 +248,19 @@ fn tracking_names_the_line() -> GpuResult<()> {
     Ok(())
 }
 
+/// The example of the book's chapter.
+#[test]
+fn the_chapters_resources() -> GpuResult<()> {
+    let gpu = gpu();
+    let pool = MemoryPool::new(gpu);
+    let memory = TrackingAdaptor::new(LimitAdaptor::new(pool.clone(), 1 << 30));
+    let scratch = DeviceBuffer::<f32>::zeroed_in(&memory, gpu, 5000)?;
+    assert!(memory.report().starts_with("20000 bytes at 0x"), "{}", memory.report());
+    drop(scratch);
+    assert_eq!(pool.statistics().returns, 1);
+    Ok(())
+}
+
 #[test]
 fn a_limit_limits_and_says_so() -> GpuResult<()> {
     let memory = LimitAdaptor::new(synchronous(), 1000);

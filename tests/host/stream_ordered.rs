@@ -125,6 +125,21 @@ fn too_much_is_an_error_that_counts() -> GpuResult<()> {
     Ok(())
 }
 
+/// The example of the book's chapter.
+#[test]
+fn the_chapters_loop() -> GpuResult<()> {
+    let (stream, one) = (gpu().create_stream()?, DeviceBox::new(gpu(), &1)?);
+    let batches = [DeviceBuffer::from_slice(gpu(), &[1; LEN])?, DeviceBuffer::zeroed(gpu(), LEN)?];
+    let mut total = DeviceBuffer::zeroed(gpu(), LEN)?;
+    for batch in &batches {
+        let mut sums = DeviceBuffer::zeroed_async(&stream, batch.len())?;
+        add(&stream, &one, batch, &mut sums)?;
+        total.copy_from_device(&sums)?;
+    }
+    assert_eq!(total.to_vec()?, [1; LEN]);
+    Ok(())
+}
+
 /// Runs an ignored test of this file on an emulator of its own, and gives its standard output.
 fn child(name: &str, variable: (&str, &str)) -> String {
     let mut command = Command::new(env::current_exe().unwrap());

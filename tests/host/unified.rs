@@ -147,6 +147,21 @@ fn the_host_waits_for_readers_before_it_writes() -> GpuResult<()> {
     Ok(())
 }
 
+/// The example of the book's chapter.
+#[test]
+fn the_chapters_advice() -> GpuResult<()> {
+    let (gpu, here) = (gpu(), Device(gpu().info().ordinal));
+    let one = UnifiedBox::new(gpu, &1)?;
+    let weights = UnifiedBuffer::from_slice(gpu, &[3; 1000])?;
+    let mut result = UnifiedBuffer::zeroed(gpu, 1000)?;
+    weights.advise(Advice::SetReadMostly)?;
+    weights.prefetch(here)?;
+    add(gpu, &one, &weights, &mut result)?;
+    result.prefetch_part(..100, Host)?;
+    assert_eq!(result.as_slice()?[0], 4);
+    Ok(())
+}
+
 #[test]
 fn a_drop_waits_too() -> GpuResult<()> {
     let stream = gpu().create_stream()?;

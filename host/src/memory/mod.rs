@@ -10,6 +10,7 @@
 //! | [`VolumeMut<T>`] | an array as planes of rows, borrowed | copies |
 //! | [`MappedBuffer<T>`], [`MappedBox<T>`] | the host's memory, which kernels reach | a plain slice |
 //! | [`MappedAtomics<T>`] | words for host and kernels at the same time | atomics |
+//! | [`PeerSlice<T>`], [`PeerSliceMut<T>`] | an array of another device, borrowed | its owner's copies |
 //! | [`UnifiedBuffer<T>`] | an array that moves between host and device by itself | a plain slice |
 //! | [`UnifiedBox<T>`] | one such value | a plain reference |
 //! | [`PinnedBuffer<T>`], [`PinnedBox<T>`] | page-locked host memory | a plain slice |
