@@ -8,7 +8,7 @@ use core::panic::{PanicInfo, PanicMessage};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::{Channel, Record, Records, SLOTS, Text, message};
+use super::{Channel, MESSAGE_BYTES, Record, Records, SLOTS, Text, VALUE, message};
 use crate::thread;
 
 #[unsafe(export_name = "ferrowarp_panic")]
@@ -238,11 +238,9 @@ fn finish(slot: usize) -> ! {
     // SAFETY: this thread claimed the record.
     unsafe {
         if CHANNEL.records.load(Relaxed) == 0 {
-            // The next record is nobody's: here is but one.
-            let spare = self::record(slot + 1);
-            super::plain::write(record, spare);
-            let message = &raw mut (*spare).message;
+            let message = &raw mut (*record).message;
             let file = &raw mut (*record).file;
+            cut_at_value(message);
             terminate(message);
             terminate(file);
             let text = (&raw const (*message).bytes).cast();
@@ -253,6 +251,23 @@ fn finish(slot: usize) -> ! {
         (*record).ready.store(grid(), Release);
     }
     end()
+}
+
+/// Ends a message before its first value: the driver cannot write it as the host does, and code that could
+/// would take registers that every kernel with a panic had to reserve.
+///
+/// # Safety
+/// It is this thread's.
+unsafe fn cut_at_value(message: *mut Text<MESSAGE_BYTES>) {
+    // SAFETY: the caller's promise; the bytes are read up to their number.
+    unsafe {
+        let bytes = (&raw mut (*message).bytes).cast::<u8>();
+        let mut at = 0;
+        while at < (*message).len && bytes.add(at as usize).read_volatile() != VALUE {
+            at += 1;
+        }
+        (*message).len = at;
+    }
 }
 
 /// Writes a zero behind a text.

@@ -352,4 +352,4 @@ unsafe fn head(state: &mut State, mut address: usize, tag: u64, options: Options
 }
 
 /// Bytes before the text of a `str`: mark, type, trait, flags, width, precision, length.
-pub(super) const HEAD_BYTES: usize = 13;
+const HEAD_BYTES: usize = 13;

@@ -29,8 +29,6 @@
 mod device;
 #[cfg(target_os = "cuda")]
 mod message;
-#[cfg(target_os = "cuda")]
-mod plain;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
