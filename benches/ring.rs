@@ -195,7 +195,7 @@ where
     thread::scope(|scope| {
         let send = |(thread, sender): (usize, &Sender<[u32; WORDS]>)| -> GpuResult<u64> {
             let mut sent = 0u64;
-            let mut run = vec![[0; WORDS]; RUN];
+            let mut run = [[0; WORDS]; RUN];
             while sent < each && !stop.load(Ordering::Relaxed) {
                 let count = RUN.min((each - sent) as usize);
                 for (i, message) in run[..count].iter_mut().enumerate() {
