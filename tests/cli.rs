@@ -352,9 +352,11 @@ fn unprivileged(place: &Place, args: &[&str]) -> Assert {
     if fs::metadata("/proc/self").is_ok_and(|me| me.uid() != 0) {
         return place.run(args);
     }
-    // The program may lie where nobody can reach it.
+    // The program may lie where nobody can reach it. Another process copies it: a file that this one writes
+    // stays open in every child that another test starts meanwhile, and what is open cannot be run.
     let reachable = place.path("ferrowarp");
-    fs::copy(program(), &reachable).unwrap();
+    let copied = std::process::Command::new("cp").arg(program()).arg(&reachable).status().unwrap();
+    assert!(copied.success());
     let mut command = std::process::Command::new(reachable);
     command.current_dir(place.0.path()).args(args).uid(NOBODY);
     Command::from_std(command).assert()

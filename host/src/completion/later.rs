@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn a_thread_is_inside_until_the_function_ends_whatever_its_end() {
         assert!(!in_host_func() && inside(in_host_func) && !in_host_func());
-        assert!(inside(|| inside(|| ()) == () && in_host_func()));
+        assert!(inside(|| {
+            inside(|| ());
+            in_host_func()
+        }));
         assert!(std::panic::catch_unwind(|| inside(|| panic!("on purpose"))).is_err());
         assert!(!in_host_func());
     }
