@@ -1,7 +1,8 @@
 //! Tests in a process of their own.
 
-use std::env;
 use std::process::{Command, Output};
+use std::time::Duration;
+use std::{env, process, thread};
 
 /// Runs the ignored test `name` (`module::test`) alone in another process with these variables.
 pub fn child(name: &str, variables: &[(&str, &str)]) -> Output {
@@ -17,4 +18,13 @@ pub fn lines(output: &Output, prefix: &str) -> Vec<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
     text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
+}
+
+/// Ends this process, which is a child, after so long: what waits for ever fails.
+pub fn end_after(most: Duration) {
+    thread::spawn(move || {
+        thread::sleep(most);
+        eprintln!("the child was too slow");
+        process::exit(3);
+    });
 }

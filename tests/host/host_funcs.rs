@@ -41,6 +41,7 @@ fn functions_run_in_order_and_their_values_come_back() -> GpuResult<()> {
 fn later_work_waits_for_a_function() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
+    churn(&stream, &mut DeviceBuffer::<u32>::zeroed(&stream, 1)?, 1)?;
     let gate = Gate::close(&stream);
     churn(&stream, &mut words, 10)?;
     assert!(!stream.is_idle()?);
