@@ -16,6 +16,7 @@ use cust::sys;
 use ferrowarp::graph::{Graph, GraphBuilder, GraphNode};
 use ferrowarp::module::best_image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear};
+use kernels_gpu::grid::copy::copy_coalesced;
 use kernels_gpu::grid::saxpy::saxpy;
 use serde::Deserialize;
 
@@ -89,6 +90,16 @@ fn graph(gpu: &Gpu, plan: Plan, chains: usize) -> GpuResult<(Graph<Buffers>, Vec
     Ok((builder.build((x, y))?, nodes))
 }
 
+/// A chain of kernels that cannot panic: code that may be called, and a stack for it, cost a launch time.
+fn copies(gpu: &Gpu, plan: Plan) -> GpuResult<Graph<Buffers>> {
+    let (x, mut y) = buffers(gpu, 1)?;
+    let builder = GraphBuilder::new(gpu);
+    for _ in 0..plan.nodes {
+        copy_coalesced::launch(&builder, ONE_BLOCK, &x, &mut y[0])?;
+    }
+    builder.build((x, y))
+}
+
 fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
     let (x, mut y) = buffers(gpu, 1)?;
     let mut launches =
@@ -100,6 +111,8 @@ fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
     cases.extend(raw_launches(gpu, plan));
     let (mut chain, nodes) = graph(gpu, plan, 1)?;
     cases.push(measure("graph: chain", plan, || Ok(times(gpu, || chain.launch(gpu))?.1))?);
+    let mut copies = copies(gpu, plan)?;
+    cases.push(measure("graph: copies", plan, || Ok(times(gpu, || copies.launch(gpu))?.1))?);
     let (mut wide, _) = graph(gpu, plan, 4)?;
     cases.push(measure("graph: 4 chains", plan, || Ok(times(gpu, || wide.launch(gpu))?.1))?);
     let alphas = nodes.iter().map(|node| chain.parameter::<f32>(node, "alpha"));

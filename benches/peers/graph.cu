@@ -23,6 +23,11 @@ __global__ void saxpy(float alpha, const float* x, size_t, float* y, size_t n) {
     if (i < n) y[i] += alpha * x[i];
 }
 
+__global__ void copy(const float* x, size_t n, float* y, size_t m) {
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
+        if (i < m) y[i] = x[i];
+}
+
 static double now_us() {
     using namespace std::chrono;
     return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
@@ -103,6 +108,23 @@ int main(int argc, char** argv) {
         };
     };
     measure("graph: chain", rounds, nodes, replay(chain));
+    cudaGraph_t row;
+    CHECK(cudaGraphCreate(&row, 0));
+    cudaGraphNode_t last = nullptr;
+    for (int i = 0; i < nodes; i++) {
+        void* args[] = {&x, &n, &y[0], &n};
+        cudaKernelNodeParams params = {};
+        params.func = reinterpret_cast<void*>(copy);
+        params.gridDim = dim3(1);
+        params.blockDim = dim3(N);
+        params.kernelParams = args;
+        cudaGraphNode_t node;
+        CHECK(cudaGraphAddKernelNode(&node, row, &last, i == 0 ? 0 : 1, &params));
+        last = node;
+    }
+    cudaGraphExec_t copies;
+    CHECK(cudaGraphInstantiateWithFlags(&copies, row, 0));
+    measure("graph: copies", rounds, nodes, replay(copies));
     measure("graph: 4 chains", rounds, nodes, replay(chains));
     measure("graph: set parameter", rounds, nodes, [&] {
         double start = now_us();

@@ -165,7 +165,7 @@ fn two_nodes(edges: bool, times: usize) {
 fn nodes_that_no_edge_orders_are_a_race() {
     let body = || two_nodes(false, 1);
     reported("nodes_that_no_edge_orders_are_a_race", body, |text| {
-        contains(text, &["race between streams: 4 bytes at", "the kernel `store` on"]);
+        contains(text, &["data race: store of 4 bytes", "it and the kernel `store` on stream"]);
     });
 }
 
