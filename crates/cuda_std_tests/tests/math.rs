@@ -122,6 +122,7 @@ fn tolerance(module: &str, name: &str, gpu: bool) -> u64 {
         {
             2
         }
+        "tgamma" | "gamma" if gpu => 4,
         _ if gpu && (name.starts_with("log") || name == "ln" || name == "ln_1p") => 1,
         _ => 0,
     }

@@ -1,8 +1,8 @@
 //! Inverse trigonometric functions of doubles.
 //!
-//! As in f32: minimax polynomials in `x²` around 0, elsewhere `asin x = π/2 - 2 asin √((1-x)/2)` and
-//! `atan x = π/2 - atan(1/x)`. Every function is `base + k (t + rest)` with a small rest and a base and
-//! `k` by selection, so that the lanes of a warp stay together.
+//! As in f32: minimax polynomials in `x²` around 0, elsewhere `asin x = π/2 - 2 asin √((1-x)/2)`
+//! and `atan x = π/2 - atan(1/x)`. Every function is `base + k (t + rest)` with a small rest and a
+//! base and `k` by selection, so that the lanes of a warp stay together.
 
 use super::hw::{fma64, horner64, mul64};
 use super::newton::{high, quotient_parts, reciprocal, root_parts};
@@ -89,8 +89,8 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     arctangent(base, k, quotient_parts(least, most)).copysign(y)
 }
 
-/// Numbers with the quotient of `least` and `most`, or of what C takes in place of 0/0 and ∞/∞, for a `most`
-/// that is zero, subnormal, nearly so, huge, infinite or NaN.
+/// Numbers with the quotient of `least` and `most`, or of what C takes in place of 0/0 and ∞/∞, for
+/// a `most` that is zero, subnormal, nearly so, huge, infinite or NaN.
 #[inline(always)]
 fn tamed(least: f64, most: f64) -> (f64, f64) {
     if most == 0.0 {

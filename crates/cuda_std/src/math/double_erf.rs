@@ -1,8 +1,9 @@
 //! The error function of doubles, its complements and inverses, and the normal distribution's.
 //!
-//! `erf a = 1 - e^-g` with a polynomial `g` of `a` that has no constant, so that small arguments keep their
-//! last bits. As in f32, `erfc a` is `e^(-a²)` times `erfcx a`, which is a polynomial in
-//! `(a-4)/(a+4)` over `1 + 2a` (M. M. Shepherd and J. G. Laframboise, 1981). The inverses take steps of Newton's method.
+//! `erf a = 1 - e^-g` with a polynomial `g` of `a` that has no constant, so that small arguments
+//! keep their last bits. As in f32, `erfc a` is `e^(-a²)` times `erfcx a`, which is a polynomial in
+//! `(a-4)/(a+4)` over `1 + 2a` (M. M. Shepherd and J. G. Laframboise, 1981). The inverses take
+//! steps of Newton's method.
 
 use super::double_exp::{
     LN_2_LO, exp, nearest, power_of_two, reduced, small_expm1, small_expm1_parts,

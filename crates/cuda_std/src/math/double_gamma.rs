@@ -1,9 +1,9 @@
 //! The gamma function of doubles and the logarithm of its magnitude.
 //!
-//! Stirling's formula with a polynomial in `1/x` in place of its divergent series, from 4 on, where four steps
-//! of the recurrence lead; the power `x^(x-1/2) e^-x` is carried in two parts. Between 1/2 and 5/2 the
-//! logarithm is its factors `(x-1) (x-2)` times a polynomial in `(x-1)/(x+1)`. Negative arguments by Euler's
-//! reflection `Γ(x) Γ(-x) = -π / (x sin πx)`.
+//! Stirling's formula with a polynomial in `1/x` in place of its divergent series, from 4 on, where
+//! four steps of the recurrence lead; the power `x^(x-1/2) e^-x` is carried in two parts. Between
+//! 1/2 and 5/2 the logarithm is its factors `(x-1) (x-2)` times a polynomial in `(x-1)/(x+1)`.
+//! Negative arguments by Euler's reflection `Γ(x) Γ(-x) = -π / (x sin πx)`.
 
 use super::double_exp::{LN_2_LO, near_one, nearest, power_of_two};
 use super::double_log::{log, log_parts};

@@ -1,8 +1,8 @@
 //! Sine, cosine and tangent of doubles, of radians and of multiples of π.
 //!
-//! As in f32: three parts of π/2 up to 2^30 (W. J. Cody and W. Waite, 1980), an integer product with
-//! the bits of 2/π above (M. Payne and R. Hanek, 1983). What the reduced argument has lost is kept
-//! in a second number.
+//! As in f32: three parts of π/2 up to 2^30 (W. J. Cody and W. Waite, 1980), an integer product
+//! with the bits of 2/π above (M. Payne and R. Hanek, 1983). What the reduced argument has lost is
+//! kept in a second number.
 
 use super::double_exp::ROUND;
 use super::hw::{self, fma64, horner64, mul64};
@@ -60,7 +60,8 @@ fn reduce(x: f64) -> (f64, f64, u64) {
 fn reduce_large(x: f64) -> (f64, f64, u64) {
     let bits = x.to_bits();
     let exponent = bits >> 52 & 0x7ff;
-    // |x| = mantissa · 2^(exponent - 1086). 192 bits of 2/π matter: those before give multiples of 4.
+    // |x| = mantissa · 2^(exponent - 1086). 192 bits of 2/π matter: those before give multiples of
+    // 4.
     let mantissa = u128::from(bits << 11 | 1 << 63);
     let (word, shift) = ((exponent - 1024) as usize >> 6, exponent as u32 & 63);
     // SAFETY: an exponent has 11 bits, so that `word` is 15 at most, and `i` is 3 at most.

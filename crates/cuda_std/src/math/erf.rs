@@ -1,9 +1,9 @@
 //! The error function, its complements and inverses, and the normal distribution's.
 //!
-//! `erfcx x = e^(x²) erfc x` is a polynomial in `(x-2)/(x+2)` over `1 + 2x` (M. M. Shepherd and J. G.
-//! Laframboise, "Chebyshev approximation of (1+2x) exp(x²) erfc x in 0 ≤ x < ∞", 1981); `erfc` is that times
-//! `e^(-x²)`, with the rounding error of the square put back. The inverses are polynomials in
-//! `log(1-x²)`, after M. Giles, "Approximating the erfinv function", 2011.
+//! `erfcx x = e^(x²) erfc x` is a polynomial in `(x-2)/(x+2)` over `1 + 2x` (M. M. Shepherd and J.
+//! G. Laframboise, "Chebyshev approximation of (1+2x) exp(x²) erfc x in 0 ≤ x < ∞", 1981); `erfc`
+//! is that times `e^(-x²)`, with the rounding error of the square put back. The inverses are
+//! polynomials in `log(1-x²)`, after M. Giles, "Approximating the erfinv function", 2011.
 
 use core::f32::consts::LOG2_E;
 
@@ -46,8 +46,8 @@ fn scaled(a: f32) -> f32 {
 /// 2^-64.
 const TWO_TO_MINUS_64: f32 = 5.421_010_9e-20;
 
-/// `(m, s)` with `m·s·2^-64 = e^(-a²)` for `a` up to 10.5: `s` is a power of two, and the last factor
-/// carries the underflow.
+/// `(m, s)` with `m·s·2^-64 = e^(-a²)` for `a` up to 10.5: `s` is a power of two, and the last
+/// factor carries the underflow.
 #[inline(always)]
 fn gauss(a: f32) -> (f32, f32) {
     let s = mul(a, a);

@@ -1,9 +1,10 @@
 //! Quotients and roots of doubles: 20 bits from the hardware, the rest by a step of third order.
 //!
-//! With `e = 1 - d·r` the reciprocal is `r/(1 - e) = r (1 + e + e² + …)`, and with `e = 1 - s·y²` the root is
-//! `s·y/√(1 - e) = s·y (1 + e/2 + 3e²/8 + …)`: what is left out is below 2^-60. (W. Kahan, "Lecture notes on
-//! the status of IEEE 754", 1997, has the residuals by fma.) No branch, no case of their own: who calls sees to
-//! zeros, infinities and subnormals.
+//! With `e = 1 - d·r` the reciprocal is `r/(1 - e) = r (1 + e + e² + …)`, and with `e = 1 - s·y²`
+//! the root is `s·y/√(1 - e) = s·y (1 + e/2 + 3e²/8 + …)`: what is left out is below 2^-57. The
+//! residuals are fmas (P. W. Markstein, "Computation of elementary functions on the IBM RISC
+//! System/6000 processor", 1990). No branch, no case of their own: who calls sees to zeros,
+//! infinities and subnormals.
 
 use super::hw::{self, fma64, mul64};
 
@@ -21,8 +22,8 @@ pub(crate) fn reciprocal(d: f64) -> f64 {
     fma64(fma64(e, e, e), r, r)
 }
 
-/// `n/d` in two parts, of which the second is what rounding left of the first; neither `d` nor `1/d` is
-/// subnormal.
+/// `n/d` in two parts, of which the second is what rounding left of the first; neither `d` nor
+/// `1/d` is subnormal.
 #[inline(always)]
 pub(crate) fn quotient_parts(n: f64, d: f64) -> (f64, f64) {
     let r = reciprocal(d);
