@@ -41,7 +41,9 @@ fn relay() {
     let (from, to) = (replace("RING_FROM"), replace("RING_TO"));
     let image = best_image(ferrowarp::kernels::IMAGES, (9, 0)).unwrap();
     let start = image.ptx.find(".entry ring_relay").expect("the kernel is there");
-    let end = image.ptx[start..].find("\n}").map_or(image.ptx.len(), |end| start + end);
+    // Up to the next kernel: braces stand at the start of lines within this one, too.
+    let next = image.ptx[start..].find("\n.visible .entry ");
+    let end = next.map_or(image.ptx.len(), |next| start + next);
     let body = &image.ptx[start..end];
     assert!(body.contains(&from) && image.ptx.contains(SYMBOL), "no {from} in the kernel");
     let ptx = [&image.ptx[..start], &body.replace(&from, &to), &image.ptx[end..]].concat();
