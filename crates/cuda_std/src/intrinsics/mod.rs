@@ -21,12 +21,13 @@ pub use rounding::*;
 
 pub use crate::math::atrig::{acosf, asinf, atan2f, atanf};
 pub use crate::math::bessel::{j0, j0f, j1, j1f, jn, jnf, y0, y0f, y1, y1f, yn, ynf};
-pub use crate::math::double::{acosh, asinh, atanh, pow};
+pub use crate::math::double::{acosh, asinh, atanh};
 pub use crate::math::double_atrig::{acos, asin, atan, atan2};
 pub use crate::math::double_erf::{erf, erfc, erfcinv, erfcx, erfinv, normcdf, normcdfinv};
 pub use crate::math::double_exp::{cosh, exp, exp2, exp10, expm1, sinh, tanh};
 pub use crate::math::double_gamma::{lgamma, tgamma};
 pub use crate::math::double_log::{log, log1p, log2, log10};
+pub use crate::math::double_pow::pow;
 pub use crate::math::double_root::{cbrt, hypot, rcbrt, rsqrt, sqrt};
 pub use crate::math::double_trig::{cos, cospi, sin, sinpi, tan};
 pub use crate::math::erf::{erfcf, erfcinvf, erfcxf, erff, erfinvf, normcdff, normcdfinvf};

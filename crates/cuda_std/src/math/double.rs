@@ -18,9 +18,3 @@ from_libm! {
     /// Inverse hyperbolic tangent, to 2 ulp.
     atanh;
 }
-
-/// `x^y`, to 1 ulp.
-#[inline]
-pub fn pow(x: f64, y: f64) -> f64 {
-    libm::pow(x, y)
-}

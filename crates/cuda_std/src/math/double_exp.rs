@@ -51,7 +51,7 @@ pub(crate) fn reduced(x: f64) -> (f64, i32) {
 /// `y·2^k`, the power of `x`, for `y` near 1; overflow and underflow by the size and sign of `x`.
 /// Below `usual`, the upper half of the bits of a bound, there is neither.
 #[inline(always)]
-fn finished(x: f64, usual: u32, y: f64, k: i32) -> f64 {
+pub(crate) fn finished(x: f64, usual: u32, y: f64, k: i32) -> f64 {
     let size = high(x) & 0x7fff_ffff;
     if size < usual {
         return raised(y, k);
@@ -108,6 +108,15 @@ pub(crate) fn small_expm1_parts(r: f64, lost: f64) -> f64 {
     r + beyond_first(r, lost)
 }
 
+/// `(k, e^(x - k·log 2) - 1)` for the nearest `k`.
+#[inline(always)]
+fn expm1_parts(x: f64) -> (i32, f64) {
+    let (k, whole) = nearest(x, LOG2_E);
+    let first = fma64(whole, -LN_2, x);
+    let r = fma64(whole, -LN_2_LO, first);
+    (k, small_expm1_parts(r, fma64(whole, -LN_2_LO, first - r)))
+}
+
 /// `e^x - 1`, to 1 ulp.
 #[inline(always)]
 pub fn expm1(x: f64) -> f64 {
@@ -118,8 +127,7 @@ pub fn expm1(x: f64) -> f64 {
     } else {
         x
     };
-    let (r, k) = reduced(limited);
-    let p = small_expm1(r);
+    let (k, p) = expm1_parts(limited);
     // 2^(k-1), so that k = 1024 is no case of its own.
     let s = power_of_two(k.wrapping_sub(1));
     let r = fma64(s, p, s - 0.5);
@@ -162,10 +170,9 @@ pub fn tanh(x: f64) -> f64 {
     // From 20 on it is 1.
     let a = if a > 20.0 { 20.0 } else { a };
     let a = a + a;
-    let (k, whole) = nearest(a, LOG2_E);
-    let (r, lost) = (fma64(whole, -LN_2, a), whole * -LN_2_LO);
+    let (k, p) = expm1_parts(a);
     let s = power_of_two(k);
-    let q = fma64(s, small_expm1_parts(r, lost), s - 1.0);
+    let q = fma64(s, p, s - 1.0);
     let inverse = reciprocal(q + 2.0);
     let t = mul64(q, inverse);
     // What is left of q: t (q + 2) would round.

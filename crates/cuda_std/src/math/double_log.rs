@@ -1,7 +1,7 @@
 //! Logarithms of doubles.
 //!
-//! `x = m·2^e` with `m` in `[√½, √2)`, and `log m = 2 atanh((m-1)/(m+1))`: the quotient is carried in
-//! two parts, the series behind it is a minimax polynomial in its square.
+//! `x = m·2^e` with `m` in `[√½, √2)`, and `log m = 2 atanh((m-1)/(m+1))`: the quotient is carried
+//! in two parts, the series behind it is a minimax polynomial in its square.
 
 use super::hw::{fma64, horner64, mul64};
 use super::newton::reciprocal;
@@ -16,7 +16,7 @@ const LOG10_E_LO: f64 = 1.098_319_650_216_765e-17;
 
 /// `(m - 1, e)` with `x = m·2^e`, for positive finite `x`.
 #[inline(always)]
-fn split(x: f64) -> (f64, f64) {
+pub(crate) fn split(x: f64) -> (f64, f64) {
     let tiny = x < f64::MIN_POSITIVE;
     let bits = if tiny { x * 18_014_398_509_481_984.0 } else { x }.to_bits();
     let e = bits.wrapping_sub(ROOT_HALF) as i64 >> 52;
@@ -70,7 +70,7 @@ fn natural(e: f64, (q, rest): (f64, f64)) -> (f64, f64) {
     (sum, fma64(e, LN_2_LO, lost) + rest)
 }
 
-/// `log x` in two parts, to 60 bits, for positive finite `x`.
+/// `log x` in two parts, to 58 bits, for positive finite `x`.
 #[inline(always)]
 pub(crate) fn log_parts(x: f64) -> (f64, f64) {
     let (f, e) = split(x);

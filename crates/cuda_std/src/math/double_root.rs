@@ -11,17 +11,25 @@ pub fn sqrt(x: f64) -> f64 {
     hw::sqrt64(x)
 }
 
-/// Reciprocal square root, to 1 ulp: `y (1 + e/2 + 3e²/8)` with `e = 1 - x·y²`.
+/// Reciprocal square root, to 1 ulp.
 #[inline(always)]
 pub fn rsqrt(x: f64) -> f64 {
-    let tiny = high(x) < LEAST_NORMAL;
-    let (s, back) = if tiny { (x * TWO_TO_54, 134_217_728.0) } else { (x, 1.0) };
-    let y = hw::rsqrt64(s);
-    let e = fma64(-mul64(y, y), s, 1.0);
-    let r = fma64(fma64(e, 0.375, 0.5), mul64(e, y), y);
+    let y = hw::rsqrt64(x);
+    let r = improved(x, y);
+    if high(x).wrapping_sub(LEAST_NORMAL) < INFINITY - LEAST_NORMAL {
+        return r;
+    }
     // Of zeros, infinities, negative numbers and NaN the estimate is right.
-    let regular = high(s).wrapping_sub(LEAST_NORMAL) < INFINITY - LEAST_NORMAL;
-    (if regular { r } else { y }) * back
+    let scaled = x * TWO_TO_54;
+    let tiny = scaled > 0.0 && x < 1.0;
+    if tiny { improved(scaled, hw::rsqrt64(scaled)) * 134_217_728.0 } else { y }
+}
+
+/// `y (1 + e/2 + 3e²/8)` with `e = 1 - x·y²`, for an estimate `y` of `1/√x`.
+#[inline(always)]
+fn improved(x: f64, y: f64) -> f64 {
+    let e = fma64(-mul64(y, y), x, 1.0);
+    fma64(fma64(e, 0.375, 0.5), mul64(e, y), y)
 }
 
 /// Upper halves of the bits of the least normal number and of infinity.
@@ -29,7 +37,8 @@ const LEAST_NORMAL: u32 = 0x0010_0000;
 const INFINITY: u32 = 0x7ff0_0000;
 const TWO_TO_54: f64 = 18_014_398_509_481_984.0;
 
-/// Cube root, to 1 ulp: `g (1 + 2/3 e + 5/9 e²)` with `g = m·y²` and `e = 1 - g·y`, for `y` near `m^(-1/3)`.
+/// Cube root, to 1 ulp: `g (1 + 2/3 e + 5/9 e²)` with `g = m·y²` and `e = 1 - g·y`, for `y` near
+/// `m^(-1/3)`.
 #[inline(always)]
 pub fn cbrt(x: f64) -> f64 {
     let (m, k, y) = cubic(x);

@@ -24,6 +24,7 @@ pub mod double_erf;
 pub mod double_exp;
 pub mod double_gamma;
 pub mod double_log;
+pub mod double_pow;
 pub mod double_root;
 pub mod double_trig;
 pub mod erf;

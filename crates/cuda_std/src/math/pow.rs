@@ -66,38 +66,45 @@ pub fn powf(x: f32, y: f32) -> f32 {
     if regular { r } else { special(x, y, r) }
 }
 
-/// The power of a number that is zero, negative, infinite or NaN, or to one that is not finite;
-/// `r` is that of finite `|x|`.
-#[inline(always)]
-fn special(x: f32, y: f32, r: f32) -> f32 {
-    if x == 1.0 || y == 0.0 {
-        return 1.0;
-    }
-    if x.is_nan() || y.is_nan() {
-        return x + y;
-    }
-    let a = x.abs();
-    if y.is_infinite() {
-        let grows = (a > 1.0) == (y > 0.0);
-        return if a == 1.0 {
-            1.0
-        } else if grows {
-            f32::INFINITY
-        } else {
-            0.0
-        };
-    }
-    let half = y * 0.5;
-    let odd = trunc(y) == y && trunc(half) != half;
-    let magnitude = if a == 0.0 || a == f32::INFINITY {
-        if (a == 0.0) == (y > 0.0) { 0.0 } else { f32::INFINITY }
-    } else if trunc(y) == y {
-        r
-    } else {
-        return f32::NAN;
+macro_rules! special_powers {
+    ($name:ident, $t:ty, $trunc:path) => {
+        /// The power of a number that is zero, negative, infinite or NaN, or to one that is not finite;
+        /// `r` is that of finite `|x|`.
+        #[inline(always)]
+        pub(crate) fn $name(x: $t, y: $t, r: $t) -> $t {
+            if x == 1.0 || y == 0.0 {
+                return 1.0;
+            }
+            if x.is_nan() || y.is_nan() {
+                return x + y;
+            }
+            let a = x.abs();
+            if y.is_infinite() {
+                let grows = (a > 1.0) == (y > 0.0);
+                return if a == 1.0 {
+                    1.0
+                } else if grows {
+                    <$t>::INFINITY
+                } else {
+                    0.0
+                };
+            }
+            let half = y * 0.5;
+            let odd = $trunc(y) == y && $trunc(half) != half;
+            let magnitude = if a == 0.0 || a == <$t>::INFINITY {
+                if (a == 0.0) == (y > 0.0) { 0.0 } else { <$t>::INFINITY }
+            } else if $trunc(y) == y {
+                r
+            } else {
+                return <$t>::NAN;
+            };
+            if odd { magnitude.copysign(x) } else { magnitude }
+        }
     };
-    if odd { magnitude.copysign(x) } else { magnitude }
 }
+
+special_powers!(special, f32, trunc);
+special_powers!(special64, f64, hw::trunc64);
 
 macro_rules! by_squaring {
     ($name:ident, $t:ty, $mul:path) => {
