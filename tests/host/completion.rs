@@ -4,45 +4,17 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 use ferrowarp::completion::block_on;
-use ferrowarp::{Backend, Completion, DeviceBuffer, GpuError, GpuResult, HostCall, Linear, Stream};
+use ferrowarp::{Backend, Completion, DeviceBuffer, GpuError, GpuResult, Linear, Stream};
 
 use crate::child::{child, end_after, lines};
+use crate::gate::{Gate, PATIENCE};
 use crate::kernels::{WILD, churn, churned, fill, gpu, launch};
 
 const LEN: usize = 256;
 const ROUNDS: u32 = 20_000;
-
-/// Longer than any test, so that one that waits wrongly ends and fails.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Holds a stream until it is opened. While one is closed its thread allocates nothing, waits for no
-/// host function and for no future, and queues no hundreds of things: a driver may have one thread for
-/// all host functions, and room for a thousand entries, and let the caller wait.
-pub struct Gate {
-    open: Sender<()>,
-    passed: HostCall<()>,
-}
-
-impl Gate {
-    pub fn close(stream: &Stream) -> Self {
-        let (open, opened) = channel();
-        // An end without a word opens too.
-        let passed =
-            stream.launch_host_func(move || opened.recv_timeout(PATIENCE).unwrap_or(())).unwrap();
-        Self { open, passed }
-    }
-
-    pub fn open(self) -> GpuResult<()> {
-        // It has lost patience if nobody listens.
-        let _ = self.open.send(());
-        self.passed.wait()
-    }
-}
 
 fn is_pending(future: &mut Completion) -> bool {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_pending()
@@ -70,13 +42,13 @@ fn a_future_is_pending_until_its_work_is_done_and_wakes_once() -> GpuResult<()> 
     }
     let stream = gpu().create_stream()?;
     block_on(stream.completed())?;
-    let gate = Gate::close(&stream);
+    let gate = Gate::on(&stream);
     let mut completed = stream.completed();
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let poll = Pin::new(&mut completed).poll(&mut Context::from_waker(&waker));
     assert!(poll.is_pending() && count.0.load(Ordering::SeqCst) == 0);
-    gate.open()?;
+    gate.open();
     // Behind it on the same bell, so what rings for the first has run.
     block_on(stream.completed())?;
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
@@ -90,15 +62,14 @@ fn events_are_awaited_in_any_order() -> GpuResult<()> {
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     churn(&stream, &mut words, ROUNDS)?;
     let early = stream.record()?;
-    // A closed gate would also hold the ring for the early one where there is one thread for both.
-    let gate = (gpu().backend() == Backend::Emulator).then(|| Gate::close(&stream));
+    let gate = Gate::on(&stream);
     churn(&stream, &mut words, ROUNDS)?;
     let late = stream.record()?;
     // The bell of the stream is taken by the later one, which is not to come yet.
     let mut late = late.completed();
     block_on(early.completed())?;
-    assert!(early.has_passed()? && (gate.is_none() || is_pending(&mut late)));
-    gate.map_or(Ok(()), Gate::open)?;
+    assert!(early.has_passed()? && is_pending(&mut late));
+    gate.open();
     block_on(late)
 }
 
@@ -148,14 +119,14 @@ fn ten_thousand_futures_are_pending_at_once() -> GpuResult<()> {
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     // A real driver lets the caller wait when some thousand entries are queued, so none waits there for
     // this thread.
-    let gate = (gpu().backend() == Backend::Emulator).then(|| Gate::close(&stream));
+    let gate = (gpu().backend() == Backend::Emulator).then(|| Gate::on(&stream));
     churn(&stream, &mut words, ROUNDS)?;
     let mut all: Vec<_> = (0..10_000).map(|_| stream.completed()).collect();
     assert!(gate.is_none() || all.iter_mut().all(is_pending));
     // Half of them are not wanted any more.
     let half = all.split_off(5_000);
     drop(half);
-    gate.map_or(Ok(()), Gate::open)?;
+    drop(gate);
     block_on(async {
         for future in all {
             future.await?;
@@ -233,7 +204,7 @@ fn fault_with_futures() {
     // Looked up and made before, so that no call comes upon the fault but those of the futures.
     fill(&stream, &mut words, 1).unwrap();
     block_on(stream.completed()).and(block_on(other.completed())).unwrap();
-    let gate = Gate::close(&stream);
+    let gate = Gate::on(&stream);
     launch(&stream, &WILD, Linear::new(3, 1), &mut words, 1).unwrap();
     other.wait_for(&stream.record().unwrap()).unwrap();
     let event = stream.record().unwrap();
@@ -241,7 +212,7 @@ fn fault_with_futures() {
     futures.extend((0..50).map(|_| other.completed()));
     futures.push(event.completed());
     let call = other.launch_host_func(|| panic!("it must not run after a fault")).unwrap();
-    gate.open().unwrap();
+    gate.open();
     let code = |result: GpuResult<()>| match result.unwrap_err().root() {
         GpuError::DeviceLost { cause } => cause.driver().expect("a driver error").code(),
         other => panic!("{other}"),

@@ -7,7 +7,7 @@ use ferrowarp::completion::block_on;
 use ferrowarp::{DeviceBuffer, GpuError, GpuResult};
 
 use crate::child::{child, lines};
-use crate::completion::Gate;
+use crate::gate::Gate;
 use crate::kernels::{WILD, churn, churned, fill, gpu, launch};
 
 const LEN: usize = 10_000;
@@ -52,14 +52,14 @@ fn what_is_queued_later_does_not_change_a_copy() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut buffer = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     warm(&mut buffer)?;
-    let gate = Gate::close(&stream);
+    let gate = Gate::on(&stream);
     churn(&stream, &mut buffer, 1000)?;
     let copied = buffer.to_vec_async();
     fill(&stream, &mut buffer, 9)?;
     let mut copied = pin!(copied);
     let mut task = Context::from_waker(Waker::noop());
     assert!(copied.as_mut().poll(&mut task).is_pending());
-    gate.open()?;
+    gate.open();
     drop(buffer);
     assert_eq!(block_on(copied)?, [churned(3, 1000); LEN]);
     Ok(())
@@ -72,12 +72,12 @@ fn copies_may_be_dropped_at_any_time() -> GpuResult<()> {
     let mut buffer = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     warm(&mut buffer)?;
     for round in 0..20 {
-        let gate = Gate::close(&stream);
+        let gate = Gate::on(&stream);
         drop(buffer.to_vec_async());
         drop(buffer.copy_from_vec(vec![round; LEN]));
         let last = buffer.to_vec_async();
         drop(buffer.to_vec_async());
-        gate.open()?;
+        gate.open();
         assert_eq!(block_on(last)?, [round; LEN]);
     }
     Ok(())

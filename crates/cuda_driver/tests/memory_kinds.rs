@@ -278,7 +278,11 @@ fn advice_is_for_one_allocation_however_near_others_lie() {
     };
     let blocks = [managed(100), managed(100), managed(100)];
     ok!(cuMemAdvise(blocks[1], 100, 1, 0));
-    assert_eq!(blocks.map(read_mostly), [0, 1, 0]);
+    // A GPU keeps advice for whole pages, which small allocations share.
+    assert_eq!(read_mostly(blocks[1]), 1);
+    if on_emulator() {
+        assert_eq!(blocks.map(read_mostly), [0, 1, 0]);
+    }
     ok!(cuMemFree_v2(blocks[0]));
     ok!(cuMemFree_v2(blocks[2]));
     assert_eq!(read_mostly(blocks[1]), 1);

@@ -6,8 +6,12 @@ use panics_debug_kernels::add;
 
 device!("panics_debug");
 
+/// The tests share a device, and so its panics: one at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[test]
 fn an_overflow_panics_with_its_place() {
+    let _alone = ALONE.lock();
     let (x, mut out) = (upload(gpu(), &[1u8, 250, 255]), poisoned::<u8>(gpu(), 3));
     let config = LaunchConfig::for_num_elems(3);
     done(add::launch(gpu(), config, 5, &x, &mut out));
@@ -21,6 +25,7 @@ fn an_overflow_panics_with_its_place() {
 
 #[test]
 fn a_debug_assertion_is_told() {
+    let _alone = ALONE.lock();
     let (x, mut out) = (upload(gpu(), &[1u8; 100]), poisoned::<u8>(gpu(), 1));
     done(add::launch(gpu(), LaunchConfig::for_num_elems(1), 5, &x, &mut out));
     let error = gpu().synchronize().expect_err("100 bytes");

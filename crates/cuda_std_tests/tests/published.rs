@@ -175,27 +175,31 @@ fn lens() -> Vec<u32> {
     (0..=100).chain(large).chain([333, 777, 1500, 1999, MOST as u32]).collect()
 }
 
+/// The lengths in parts whose threads' copies fit into the device's heap of 8 MiB together.
+fn parts() -> Vec<Vec<u32>> {
+    lens().chunks(128).map(<[u32]>::to_vec).collect()
+}
+
 #[test]
 fn a_vector_is_sorted() {
-    let lens = lens();
-    for keys in [3, 40, 1 << 20] {
-        let rows = rows(&lens, keys);
+    for (lens, keys) in parts().iter().flat_map(|lens| [3, 40, 1 << 20].map(|keys| (lens, keys))) {
+        let rows = rows(lens, keys);
         let mut out = upload(gpu(), &rows);
         let config = LaunchConfig::for_num_elems(lens.len());
-        done(sort::launch(gpu(), config, &upload(gpu(), &lens), &mut out));
-        assert!(download(&out) == sorted(&lens, &rows, |number| *number), "{keys} keys");
+        done(sort::launch(gpu(), config, &upload(gpu(), lens), &mut out));
+        assert!(download(&out) == sorted(lens, &rows, |number| *number), "{keys} keys");
     }
 }
 
 #[test]
 fn equal_numbers_keep_their_order() {
-    let lens = lens();
-    for keys in [1, 3, 40, 1 << 20] {
-        let rows = rows(&lens, keys);
+    let keys = [1, 3, 40, 1 << 20];
+    for (lens, keys) in parts().iter().flat_map(|lens| keys.map(|keys| (lens, keys))) {
+        let rows = rows(lens, keys);
         let mut out = upload(gpu(), &rows);
         let config = LaunchConfig::for_num_elems(lens.len());
-        done(sort_stably::launch(gpu(), config, &upload(gpu(), &lens), &mut out));
-        let expected = sorted(&lens, &rows, |number| number >> UNSEEN_BITS);
+        done(sort_stably::launch(gpu(), config, &upload(gpu(), lens), &mut out));
+        let expected = sorted(lens, &rows, |number| number >> UNSEEN_BITS);
         assert!(download(&out) == expected, "{keys} keys");
     }
 }

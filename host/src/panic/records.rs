@@ -80,14 +80,15 @@ impl ModuleRecords {
         let records = unsafe { self.records.as_ref() };
         let mut taken = Vec::new();
         for (slot, record) in records.records.iter().enumerate() {
-            let grid = record.ready.load(Acquire);
-            if grid == record.seen.load(Relaxed) {
+            // The upper half of the owner counts the panics of the record.
+            let generation = record.ready.load(Acquire) >> 32;
+            if generation == record.seen.load(Relaxed) {
                 continue;
             }
             let mut found = self.read(record);
             if which(&found) {
                 found.panic.others = self.late(slot);
-                record.seen.store(grid, Release);
+                record.seen.store(generation, Release);
                 taken.push(found);
             }
         }

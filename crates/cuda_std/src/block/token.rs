@@ -22,6 +22,14 @@ use core::marker::PhantomData;
 /// }
 /// ```
 ///
+/// ```compile_fail,E0277
+/// # use cuda_std::block::Block;
+/// fn send<T: Send>(_: T) {}
+/// fn away(block: Block<256>) {
+///     send(block); // the token belongs to its thread
+/// }
+/// ```
+///
 /// The shape is part of the kernel's [contract](crate::contract): a launch says how many blocks, and
 /// no other shape can be launched.
 ///

@@ -121,9 +121,11 @@ enum Claim {
 fn claim() -> Claim {
     let grid = grid();
     for slot in 0..slots() {
+        let seen = seen(slot);
         let mut owner = CHANNEL.owners[slot].load(Acquire);
-        if owner == 0 || seen(slot) == owner {
-            match CHANNEL.owners[slot].compare_exchange(owner, grid, AcqRel, Acquire) {
+        if generation(owner) <= seen {
+            let own = (seen + 1) << 32 | u64::from(grid);
+            match CHANNEL.owners[slot].compare_exchange(owner, own, AcqRel, Acquire) {
                 Ok(_) => {
                     CHANNEL.claims.store(1, Release);
                     return Claim::Won(slot);
@@ -131,8 +133,8 @@ fn claim() -> Claim {
                 Err(now) => owner = now,
             }
         }
-        if owner == grid {
-            let begun = CHANNEL.begun[slot].load(Acquire) == grid;
+        if owner as u32 == grid {
+            let begun = CHANNEL.begun[slot].load(Acquire) == owner;
             let own = begun && CHANNEL.writers[slot].load(Relaxed) == thread_number();
             return if own { Claim::Own(slot) } else { Claim::Taken(slot) };
         }
@@ -151,7 +153,7 @@ fn slots() -> usize {
 fn begin(slot: usize) {
     CHANNEL.writers[slot].store(thread_number(), Relaxed);
     CHANNEL.formatting[slot].store(0, Relaxed);
-    CHANNEL.begun[slot].store(grid(), Release);
+    CHANNEL.begun[slot].store(CHANNEL.owners[slot].load(Relaxed), Release);
     // SAFETY: this thread claimed the record, and the host does not look before it is ready.
     unsafe { (*record(slot)).kernel.len = 0 };
 }
@@ -248,7 +250,7 @@ fn finish(slot: usize) -> ! {
             let file = (&raw const (*file).bytes).cast();
             crate::io::__assertfail(text, file, (*record).line, function, 1);
         }
-        (*record).ready.store(grid(), Release);
+        (*record).ready.store(CHANNEL.owners[slot].load(Relaxed), Release);
     }
     end()
 }
@@ -295,8 +297,9 @@ fn record(slot: usize) -> *mut Record {
 }
 
 fn seen(slot: usize) -> u64 {
+    // Acquire: the host has read the record before it says so, and this thread may write it then.
     // SAFETY: the field is atomic.
-    unsafe { (*record(slot)).seen.load(Relaxed) }
+    unsafe { (*record(slot)).seen.load(Acquire) }
 }
 
 /// Ends the thread. The name tells the emulator that what follows in this grid follows from a panic.
@@ -334,35 +337,48 @@ pub(super) fn leave_after_panic() {
     }
 }
 
-/// The rest of [`leave_after_panic`].
+/// The rest of [`leave_after_panic`]: whether a record is this grid's, and not taken by the host yet. (Then it
+/// may be that of an earlier replay of the same graph, whose grids may have the same id.)
 #[inline(always)]
 fn leave() {
-    /// The owner at an offset in the channel.
-    macro_rules! owner {
-        ($offset:literal) => {
+    /// Looks at one record: the owner at an offset in the channel, and what the host has seen of it.
+    macro_rules! record {
+        ($owner:literal, $seen:literal) => {
             concat!(
+                "mov.b64 seen, 0;",
+                "@told ld.relaxed.sys.global.u64 seen, [records+{",
+                $seen,
+                "}];",
                 "ld.relaxed.gpu.global.u64 owner, [ferrowarp_panic+",
-                $offset,
-                "]; setp.eq.or.u64 own, owner, grid, own;"
+                $owner,
+                "]; shr.u64 generation, owner, 32; setp.gt.u64 mine, generation, seen;",
+                "and.b64 owner, owner, 4294967295; setp.eq.and.u64 mine, owner, grid, mine;",
+                "or.pred own, own, mine;"
             )
         };
+    }
+    const fn seen(slot: usize) -> usize {
+        offset_of!(Records, records) + slot * size_of::<Record>() + offset_of!(Record, seen)
     }
     // SAFETY: as above; the thread ends as in `end`.
     unsafe {
         core::arch::asm!(
             "{{ // ferrowarp.leave",
-            ".reg .pred own; .reg .b64 grid, owner;",
-            "mov.u64 grid, %gridid; add.s64 grid, grid, 1; setp.ne.u64 own, grid, grid;",
-            owner!(8),
-            owner!(16),
-            owner!(24),
-            owner!(32),
-            owner!(40),
-            owner!(48),
-            owner!(56),
-            owner!(64),
+            ".reg .pred own, mine, told; .reg .b64 grid, owner, generation, records, seen;",
+            "ld.relaxed.gpu.global.u64 records, [ferrowarp_panic]; setp.ne.u64 told, records, 0;",
+            "mov.u64 grid, %gridid; and.b64 grid, grid, 4294967295; setp.ne.u64 own, grid, grid;",
+            record!(8, "s0"),
+            record!(16, "s1"),
+            record!(24, "s2"),
+            record!(32, "s3"),
+            record!(40, "s4"),
+            record!(48, "s5"),
+            record!(56, "s6"),
+            record!(64, "s7"),
             "@own exit;",
             "}} // ferrowarp.leave end",
+            s0 = const seen(0), s1 = const seen(1), s2 = const seen(2), s3 = const seen(3),
+            s4 = const seen(4), s5 = const seen(5), s6 = const seen(6), s7 = const seen(7),
             options(nostack),
         );
     }
@@ -371,14 +387,20 @@ fn leave() {
 /// Every record's owner is looked at.
 const _: () = assert!(offset_of!(Channel, owners) == 8 && SLOTS == 8);
 
-/// The grid's id plus 1.
-fn grid() -> u64 {
+/// The upper half of an owner: the how manieth panic of its record it is, from 1.
+#[inline(always)]
+fn generation(owner: u64) -> u64 {
+    owner >> 32
+}
+
+/// The low half of the grid's id. Replays of a graph may have the same one, so it alone tells no launch.
+fn grid() -> u32 {
     let grid: u64;
     // SAFETY: reading a special register has no precondition.
     unsafe {
         core::arch::asm!("mov.u64 {0}, %gridid;", out(reg64) grid, options(pure, nomem, nostack));
     }
-    grid.wrapping_add(1)
+    grid as u32
 }
 
 /// The thread's number in the grid.

@@ -72,11 +72,12 @@ pub const SYMBOL: &str = "ferrowarp_panic";
 pub struct Channel {
     /// The device's address of [`Records`], or 0: the only part that the host writes.
     pub records: AtomicU64,
-    /// For each record, the grid that claimed it last, as its id plus 1.
+    /// For each record, who claimed it last: the how manieth panic of the record it is, from 1, above the
+    /// low half of the grid's id. The id alone is not enough, for replays of a graph may share it.
     pub owners: [AtomicU64; SLOTS],
     /// For each record, the number in its grid of the thread that claimed it.
     pub writers: [AtomicU64; SLOTS],
-    /// For each record, the grid whose writer is noted.
+    /// For each record, the owner whose writer is noted.
     pub begun: [AtomicU64; SLOTS],
     /// For each record, how many threads found that it was claimed for their grid already; it only
     /// grows.
@@ -101,9 +102,9 @@ pub struct Records {
 #[doc(hidden)]
 #[repr(C)]
 pub struct Record {
-    /// The grid whose panic is here, as its id plus 1; written last.
+    /// The owner of the record whose panic is here; written last.
     pub ready: AtomicU64,
-    /// The last grid whose panic the host took from here. The record is free when it is its owner.
+    /// How many panics the host has taken from here. The record is free when its owner's is one of them.
     pub seen: AtomicU64,
     /// The block's index.
     pub block: [u32; 3],
