@@ -201,8 +201,10 @@ fn fault_with_futures() {
     let stream = gpu().create_stream().unwrap();
     let other = gpu().create_stream().unwrap();
     let mut words = DeviceBuffer::<u32>::zeroed(&stream, 4).unwrap();
-    // Looked up and made before, so that no call comes upon the fault but those of the futures.
+    // Looked up and made before, so that no call comes upon the fault but those of the futures, and none
+    // waits for the device: a driver may load a kernel's code at its first use.
     fill(&stream, &mut words, 1).unwrap();
+    gpu().occupancy(&WILD, 0).unwrap();
     block_on(stream.completed()).and(block_on(other.completed())).unwrap();
     let gate = Gate::on(&stream);
     launch(&stream, &WILD, Linear::new(3, 1), &mut words, 1).unwrap();

@@ -210,6 +210,8 @@ fn a_module_that_recurses_raises_the_stack() {
     use cust::context::{CurrentContext, ResourceLimit};
     let limit = || CurrentContext::get_resource_limit(ResourceLimit::StackSize).expect("a limit");
     done(gpu().load_kernels().map(|_| ()));
+    // Makes the device's context this thread's current one.
+    done(gpu().synchronize());
     let raised = limit();
     assert!((12 << 10..64 << 10).contains(&raised), "{raised} bytes");
     done(gpu().raise_stack_limit(raised / 2));

@@ -169,6 +169,10 @@ pub(super) fn active_blocks(
     threads: u32,
     shared: u32,
 ) -> GpuResult<u32> {
+    // A driver's count looks at registers, and not at the kernel's own bound.
+    if threads > function.max_threads_per_block {
+        return Ok(0);
+    }
     let mut blocks = 0;
     stream.inner().context().call("cuOccupancyMaxActiveBlocksPerMultiprocessor", || {
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);

@@ -38,7 +38,7 @@ const _: () = assert!(size_of::<WriteValue>() == 48);
 
 /// The driver's number of a write of 32 bits, and how many operations it takes at once.
 const WRITE_VALUE_32: u32 = 2;
-const MOST_OPERATIONS: usize = 256;
+const MOST_OPERATIONS: usize = 255;
 
 /// How messages get from the host to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ const COMPARISONS: u32 = 3;
 /// Make writes of other devices visible afterwards: they are.
 const FLUSH_AFTER: u32 = 1 << 30;
 /// What a batch may hold at once.
-const MOST: u32 = 256;
+const MOST: u32 = 255;
 /// How long a waiting stream sleeps between two looks.
 const PAUSE: Duration = Duration::from_micros(20);
 
