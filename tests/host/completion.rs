@@ -191,7 +191,7 @@ fn streams_have_priorities() -> GpuResult<()> {
 #[test]
 fn a_fault_resolves_all_that_waits() {
     let told = lines(&child("completion::fault_with_futures", &[]), "resolved: ");
-    assert_eq!(told, ["103 of 103, 700"]);
+    assert_eq!(told, ["19 of 19, 700"]);
 }
 
 #[test]
@@ -210,8 +210,9 @@ fn fault_with_futures() {
     launch(&stream, &WILD, Linear::new(3, 1), &mut words, 1).unwrap();
     other.wait_for(&stream.record().unwrap()).unwrap();
     let event = stream.record().unwrap();
-    let mut futures: Vec<_> = (0..50).map(|_| stream.completed()).collect();
-    futures.extend((0..50).map(|_| other.completed()));
+    // Few, for a real driver lets the caller wait where too much stands behind a closed gate.
+    let mut futures: Vec<_> = (0..8).map(|_| stream.completed()).collect();
+    futures.extend((0..8).map(|_| other.completed()));
     futures.push(event.completed());
     let call = other.launch_host_func(|| panic!("it must not run after a fault")).unwrap();
     gate.open();

@@ -5,6 +5,9 @@
 //! once for each: on a stream of its own that waits for the mark, so that no work waits for the ring.
 //! A fault rings too, and so does whoever finds the device lost: no future waits for ever.
 //!
+//! A driver has room for so many rings: on an H200 a call that makes the hundredth future behind work that
+//! does not end waits for some of that work. Never let the work wait for the thread that makes futures.
+//!
 //! ```no_run
 //! use ferrowarp::completion::block_on;
 //! use ferrowarp::{DeviceBuffer, Gpu};

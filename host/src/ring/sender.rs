@@ -188,11 +188,13 @@ mod tests {
 
     #[test]
     fn a_range_is_divided_where_the_slots_begin_again() {
-        let all = |range, capacity| parts(range, capacity).collect::<Vec<_>>();
-        assert_eq!(all(0..4, 4), [0..4]);
-        assert_eq!(all(3..6, 4), [3..4, 4..6]);
-        assert_eq!(all(5..8, 4), [5..8]);
-        assert_eq!(all(7..8, 1), [7..8]);
-        assert_eq!(all(9..9, 4), []);
+        let divided = |range, capacity, expected: &[Range<u64>]| {
+            assert!(parts(range, capacity).eq(expected.iter().cloned()));
+        };
+        divided(0..4, 4, &[0..4]);
+        divided(3..6, 4, &[3..4, 4..6]);
+        divided(5..8, 4, &[5..8]);
+        divided(7..8, 1, &[7..8]);
+        divided(9..9, 4, &[]);
     }
 }
