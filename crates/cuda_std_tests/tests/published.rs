@@ -141,7 +141,7 @@ fn rows(lens: &[u32], keys: u32) -> Vec<u32> {
     let mut state = keys;
     let number = |i: usize, state: &mut u32| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (*state >> 8) % keys << UNSEEN_BITS | i as u32
+        (((*state >> 8) % keys) << UNSEEN_BITS) | i as u32
     };
     let mut rows = Vec::new();
     for (row, _) in lens.iter().enumerate() {
