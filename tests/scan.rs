@@ -1,6 +1,6 @@
 //! The scans against a running sum on the CPU: exact, whatever order the blocks start in.
 
-use ferrowarp::ops::scan;
+use ferrowarp::ops::{Scratch, scan};
 use ferrowarp::reference;
 use kernels_gpu::grid::scan::TILE;
 use rand::RngExt;
@@ -36,9 +36,9 @@ fn plain_every_size() {
 }
 
 #[test]
-fn scratch_serves_again_and_again() {
-    let mut scratch = scan::Scratch::new(gpu(), 5 * TILE).unwrap();
-    for n in [5 * TILE, 17, 3 * TILE + 1, 5 * TILE] {
+fn scratch_grows_and_serves_again() {
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    for n in [17, 5 * TILE, 3 * TILE + 1, 40 * TILE] {
         let x = vec![3u32; n];
         let mut out = poisoned(n);
         scan::exclusive_into(gpu(), &upload(&x), &mut out, &mut scratch).unwrap();
@@ -49,11 +49,7 @@ fn scratch_serves_again_and_again() {
 #[test]
 fn lengths_that_do_not_fit_are_errors() {
     let x = upload(&[1u32; 100]);
-    let mut scratch = scan::Scratch::new(gpu(), 100).unwrap();
+    let mut scratch = Scratch::new(gpu()).unwrap();
     let short = scan::exclusive_into(gpu(), &x, &mut poisoned(99), &mut scratch);
     assert_eq!(short.unwrap_err().to_string(), "scan: 100 elements are needed, 99 were given");
-    let long = vec![1u32; TILE + 1];
-    let small = scan::exclusive_into(gpu(), &upload(&long), &mut poisoned(TILE + 1), &mut scratch);
-    let expected = "the scratch of a scan: 3 elements are needed, 2 were given";
-    assert_eq!(small.unwrap_err().to_string(), expected);
 }

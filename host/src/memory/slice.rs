@@ -186,7 +186,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     }
 
     /// A part of it, in its place.
-    pub(super) fn narrowed(self, range: impl RangeBounds<usize>) -> Self {
+    pub(crate) fn narrowed(self, range: impl RangeBounds<usize>) -> Self {
         let (address, len) = part::<T>(self.address, self.len, range);
         Self { address, len, ..self }
     }
@@ -210,6 +210,16 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     pub fn cast_mut<U: Pod>(&mut self) -> GpuResult<DeviceSliceMut<'_, U>> {
         let len = cast_len::<T, U>(self.address, self.len)?;
         // SAFETY: the same bytes, `self` is borrowed for as long as the result, and every bit pattern is a value of either type.
+        Ok(unsafe { DeviceSliceMut::new(self.home, self.address, len) })
+    }
+
+    /// The same bytes as another type, for as long as the borrow.
+    ///
+    /// # Errors
+    /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
+    pub fn into_cast<U: Pod>(self) -> GpuResult<DeviceSliceMut<'a, U>> {
+        let len = cast_len::<T, U>(self.address, self.len)?;
+        // SAFETY: the same bytes, `self` is gone, and every bit pattern is a value of either type.
         Ok(unsafe { DeviceSliceMut::new(self.home, self.address, len) })
     }
 

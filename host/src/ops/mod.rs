@@ -11,6 +11,7 @@ pub mod particles;
 pub mod reduce;
 pub mod saxpy;
 pub mod scan;
+mod scratch;
 pub mod spheres;
 pub mod transpose;
 pub mod vecadd;
@@ -19,6 +20,7 @@ pub use copy::{copy, copy_strided};
 pub use histogram::histogram;
 pub use reduce::{sum_f32, sum_i32};
 pub use saxpy::saxpy;
+pub use scratch::Scratch;
 pub use transpose::transpose;
 pub use vecadd::vecadd;
 

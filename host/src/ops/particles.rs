@@ -8,7 +8,7 @@ use kernels_gpu::grid::particles as kernels;
 pub use kernels_gpu::grid::particles::World;
 
 use super::reduce::Reducer;
-use super::scan;
+use super::{Scratch, scan};
 use crate::error::{GpuError, GpuResult};
 use crate::graph::{Graph, GraphBuffers, GraphMemory};
 use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
@@ -59,7 +59,7 @@ struct State {
     order: DeviceBuffer<u32>,
     counts: DeviceBuffer<u32>,
     starts: DeviceBuffer<u32>,
-    scan: scan::Scratch,
+    scan: Scratch,
 }
 
 graph_buffers!(State {
@@ -161,6 +161,8 @@ impl Particles {
         let named = |(name, &[x, y, z]): (usize, &[f32; 3])| {
             Vec4::new(x, y, z, f32::from_bits(name as u32))
         };
+        let mut scan = Scratch::new(gpu)?;
+        scan.reserve(gpu, scan::scratch_bytes(n_counts))?;
         let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
         let state = State {
             position: vectors(&position)?,
@@ -171,7 +173,7 @@ impl Particles {
             order: DeviceBuffer::zeroed_in(memory, gpu, n)?,
             counts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
             starts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
-            scan: scan::Scratch::new(gpu, n_counts)?,
+            scan,
         };
         let energies = DeviceBuffer::zeroed_in(memory, gpu, n)?;
         let (steps, reducer) = (Steps::Launched(Box::new(state)), Reducer::new(gpu)?);

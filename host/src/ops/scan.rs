@@ -3,35 +3,24 @@
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use kernels_gpu::grid::scan::{self as kernels, TILE, scratch_len};
 
-use super::same_len;
-use crate::error::{GpuContext, GpuResult};
+use super::scratch::size_of_parts;
+use super::{Scratch, same_len};
+use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
-/// Scratch memory of [`exclusive_into`], for one array at a time.
-pub struct Scratch {
-    states: DeviceBuffer<u64>,
-}
-
-crate::graph_buffers!(Scratch { states });
-
-impl Scratch {
-    /// Scratch for arrays of up to `n_elems` elements.
-    ///
-    /// # Errors
-    /// What the driver answers, out of memory for one.
-    pub fn new(on: &impl AsStream, n_elems: usize) -> GpuResult<Self> {
-        let states = DeviceBuffer::zeroed(on, scratch_len(n_elems));
-        Ok(Self { states: states.gpu_context("allocating scratch for a scan")? })
-    }
+/// What [`exclusive_into`] takes of its scratch for `n_elems` elements, in bytes.
+#[must_use]
+pub fn scratch_bytes(n_elems: usize) -> usize {
+    size_of_parts(&[scratch_len(n_elems) * size_of::<u64>()])
 }
 
 /// `out[i] = x[0] + … + x[i - 1]` modulo 2³². `x: [n]`, `out: [n]`; queued, in one launch. The sums are
 /// integers, so they are the same in every run.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length or the scratch is too small; what
-/// the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length ; what the driver answers, out of memory
+/// where the scratch must grow for one.
 pub fn exclusive_into<S: AsStream>(
     on: &S,
     x: &impl DeviceRead<u32>,
@@ -40,9 +29,8 @@ pub fn exclusive_into<S: AsStream>(
 ) -> GpuResult<()> {
     let n = x.raw().len;
     same_len("scan", n, out.raw_mut().len)?;
-    let words = scratch_len(n);
-    same_len("the scratch of a scan", words, words.min(scratch.states.len()))?;
-    let mut states = scratch.states.slice_mut(..words);
+    let (_, [states]) = scratch.parts(on, [scratch_len(n) * size_of::<u64>()])?;
+    let mut states = states.into_cast::<u64>()?;
     states.clear()?;
     let tiles = n.div_ceil(TILE) as u32;
     kernels::scan_exclusive::launch(on.as_stream(), Grid1::new(tiles), x, &mut states, out)
@@ -55,7 +43,7 @@ pub fn exclusive_into<S: AsStream>(
 pub fn exclusive<S: AsStream>(on: &S, x: &impl DeviceRead<u32>) -> GpuResult<DeviceBuffer<u32>> {
     let n = x.raw().len;
     let mut out = DeviceBuffer::zeroed(on, n)?;
-    exclusive_into(on, x, &mut out, &mut Scratch::new(on, n)?)?;
+    exclusive_into(on, x, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
 

@@ -1,0 +1,93 @@
+//! Device memory that operations work in.
+
+use crate::error::{GpuContext, GpuResult};
+use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::stream::AsStream;
+
+/// Each part begins on a boundary of this many bytes, as each allocation does.
+const ALIGN_BYTES: usize = 256;
+
+/// Scratch memory for the `_into` forms of operations: any of them, one after the other.
+///
+/// It grows to what the largest of them asked for, and is kept between calls, so that a loop allocates
+/// nothing after its first round. A graph cannot allocate while it is built or captured:
+/// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
+///
+/// Kernels that count finished blocks do so in words at the front, which are 0 between operations. After a
+/// kernel that did not end well, a panic for one, drop the scratch and take a new one.
+///
+/// ```
+/// use ferrowarp::{Gpu, ops::Scratch};
+///
+/// let gpu = Gpu::new()?;
+/// let mut scratch = Scratch::new(&gpu)?;
+/// scratch.reserve(&gpu, 1 << 20)?;
+/// assert!(scratch.size_bytes() >= 1 << 20);
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+#[derive(Debug)]
+pub struct Scratch {
+    bytes: DeviceBuffer<u8>,
+}
+
+crate::graph_buffers!(Scratch { bytes });
+
+impl Scratch {
+    /// Scratch memory of the least size.
+    ///
+    /// # Errors
+    /// What the driver answers, out of memory for one.
+    pub fn new(on: &impl AsStream) -> GpuResult<Self> {
+        Self::of_bytes(on, ALIGN_BYTES)
+    }
+
+    fn of_bytes(on: &impl AsStream, bytes: usize) -> GpuResult<Self> {
+        // SAFETY: the counters are written next; an operation writes what it reads of the others.
+        let allocated = unsafe { DeviceBuffer::uninitialized(on, bytes) };
+        let mut bytes = allocated.gpu_context("allocating scratch memory")?;
+        bytes.slice_mut(..ALIGN_BYTES).clear()?;
+        Ok(Self { bytes })
+    }
+
+    /// How large it is now, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Makes room for an operation whose `scratch_bytes` are these.
+    ///
+    /// # Errors
+    /// What the driver answers, out of memory for one.
+    pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
+        let needed = ALIGN_BYTES + bytes;
+        if self.bytes.len() < needed {
+            *self = Self::of_bytes(on, needed)?;
+        }
+        Ok(())
+    }
+
+    /// The counters, which are 0 and must be 0 again afterwards, and a part of unknown content for each of
+    /// `bytes`, which kernels write before they read.
+    pub(super) fn parts<const N: usize>(
+        &mut self,
+        on: &impl AsStream,
+        bytes: [usize; N],
+    ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
+        self.reserve(on, size_of_parts(&bytes))?;
+        let (counters, rest) = self.bytes.as_mut_slice().split_at_mut(ALIGN_BYTES);
+        let mut rest = Some(rest);
+        let parts = bytes.map(|bytes| {
+            let all = rest.take().expect("each round leaves what is behind its part");
+            let (part, behind) = all.split_at_mut(bytes.next_multiple_of(ALIGN_BYTES));
+            rest = Some(behind);
+            part.narrowed(..bytes)
+        });
+        Ok((counters.into_cast()?, parts))
+    }
+}
+
+/// What [`Scratch::parts`] takes for these parts: an operation's `scratch_bytes`.
+pub(super) fn size_of_parts(bytes: &[usize]) -> usize {
+    bytes.iter().map(|bytes| bytes.next_multiple_of(ALIGN_BYTES)).sum()
+}
