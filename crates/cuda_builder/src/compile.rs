@@ -75,12 +75,13 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
         Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
         None => sources::default_target_dir(&root),
     };
-    toolchain::knows(&root, &builder.archs)?;
+    let archs = script::archs(builder)?;
+    toolchain::knows(&root, &archs)?;
     let job = Job { builder, root, target_dir };
     let mut compiled =
         Compiled { modules: Vec::new(), sources: Vec::new(), messages: String::new() };
     let mut read = BTreeSet::new();
-    for arch in &builder.archs {
+    for arch in &archs {
         let (module, messages) = job.compile(*arch, &mut read)?;
         compiled.modules.push(module);
         compiled.messages = messages;

@@ -36,6 +36,13 @@
 //! architecture or a later one; see [`NvvmArch::all_target_features`]. Dependencies do not see it,
 //! since they are compiled once for all architectures.
 //!
+//! # Faster builds during development
+//!
+//! A kernel crate is compiled once for each architecture. The environment variable
+//! `CUDA_BUILDER_ARCHS` (`CUDA_BUILDER_ARCHS=sm_90a cargo test`, several with commas) leaves of a
+//! build script's architectures only those that it names. A kernel crate that is for none of them
+//! is built for all of its own, so that every program still has its kernels.
+//!
 //! # What is checked and added
 //!
 //! - `// ferrowarp.once TAG`, a comment in an `asm!`: the same tag twice in one function of the

@@ -27,7 +27,8 @@ fn command(host: &Fixture, args: &[&str]) -> Command {
         .args(args)
         .env("CARGO_TARGET_DIR", host.dir.join("target"))
         .env("FIXTURE_BUILDER", env!("CARGO_BIN_EXE_cuda-builder"))
-        .env("FIXTURE_TARGET_DIR", target_dir());
+        .env("FIXTURE_TARGET_DIR", target_dir())
+        .env_remove("CUDA_BUILDER_ARCHS");
     command
 }
 
@@ -43,6 +44,18 @@ fn a_host_embeds_every_architecture() {
     let host = host("embedding_host");
     let (stdout, stderr) = texts(&cargo(&host, &["run"]));
     assert_eq!(stdout, "sm_80 true\nsm_90a true\n", "{stderr}");
+}
+
+#[test]
+fn a_variable_limits_the_architectures() {
+    let host = host("limited_host");
+    let run =
+        |archs| texts(&command(&host, &["run"]).env("CUDA_BUILDER_ARCHS", archs).output().unwrap());
+    let (stdout, stderr) = run("sm_90a");
+    assert_eq!(stdout, "sm_90a true\n", "{stderr}");
+    let (stdout, stderr) = run("sm_120");
+    assert_eq!(stdout, "sm_80 true\nsm_90a true\n", "{stderr}");
+    assert!(run("h100").1.contains("`h100` is not a GPU architecture"));
 }
 
 #[test]
