@@ -39,10 +39,23 @@ static TWO_OVER_PI: [u64; 20] = [
 /// Up to here three parts of π/2 are enough: 2^30.
 const LARGE: f64 = 1_073_741_824.0;
 
-/// `x - k·π/2` for the nearest `k` in two parts `t - lost`, with the low bits of `k`.
+/// `x - k·π/2` for the nearest `k`, with the low bits of `k`; of a zero the positive zero. `x` is not negative.
 #[inline(always)]
-fn reduce(x: f64) -> (f64, f64, u64) {
-    if !(x.abs() < LARGE) {
+fn reduce(x: f64) -> (f64, u64) {
+    if !(x < LARGE) {
+        let (t, lost, quadrant) = reduce_large(x);
+        return (t - lost, quadrant);
+    }
+    let j = fma64(x, core::f64::consts::FRAC_2_PI, ROUND);
+    let k = j - ROUND;
+    let t = fma64(k, -FRAC_PI_2_MID, fma64(k, -FRAC_PI_2, x));
+    (fma64(k, -FRAC_PI_2_LO, t), j.to_bits())
+}
+
+/// The same in two parts `t - lost`.
+#[inline(always)]
+fn reduce_in_two(x: f64) -> (f64, f64, u64) {
+    if !(x < LARGE) {
         return reduce_large(x);
     }
     let j = fma64(x, core::f64::consts::FRAC_2_PI, ROUND);
@@ -53,7 +66,7 @@ fn reduce(x: f64) -> (f64, f64, u64) {
     (t, fma64(k, FRAC_PI_2_LO, lost), j.to_bits())
 }
 
-/// The same for every `x` from 1/2 on: NaN for what is not finite.
+/// The same for every positive `x` from 1/2 on: NaN for what is not finite.
 ///
 /// Inline, rare as it is: a call would cost the caller the constants that it holds in registers.
 #[inline(always)]
@@ -74,8 +87,7 @@ fn reduce_large(x: f64) -> (f64, f64, u64) {
     let quadrant = ((product >> 125) as u64 + 1) >> 1;
     let (t, lost) = quarter_turns((product << 2) as i128);
     let finite = exponent != 0x7ff;
-    let t = if finite { t } else { f64::NAN };
-    if x < 0.0 { (-t, -lost, 0u64.wrapping_sub(quadrant)) } else { (t, lost, quadrant) }
+    (if finite { t } else { f64::NAN }, lost, quadrant)
 }
 
 /// `rest · 2^-128 · π/2` in two parts `t - lost`.
@@ -99,21 +111,44 @@ const TWO_TO_32: f64 = 4_294_967_296.0;
 const UNIT: f64 = FRAC_PI_2 / (TWO_TO_32 * TWO_TO_32);
 const UNIT_LO: f64 = FRAC_PI_2_MID / (TWO_TO_32 * TWO_TO_32);
 
-/// `sin(t - lost)`, for `|t|` up to π/4; of a zero `t` that zero, sign and all.
+/// Two coefficients, which one load brings.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Pair(f64, f64);
+
+/// The coefficients of a series in `s = t²`, lowest power first.
+#[repr(C, align(64))]
+struct Series([Pair; 4]);
+
+/// `(cos(t) - 1) / s` and `(sin(t) / t - 1) / s`, for `|t|` up to π/4.
+static SERIES: [Series; 2] = [
+    Series([
+        Pair(-0.5, 0.041_666_666_666_666_65),
+        Pair(-0.001_388_888_888_888_167_5, 2.480_158_729_363_239_5e-5),
+        Pair(-2.755_731_542_862_696e-7, 2.087_585_651_272_130_7e-9),
+        Pair(-1.136_599_968_024_312_5e-11, 0.0),
+    ]),
+    Series([
+        Pair(-0.166_666_666_666_666_32, 0.008_333_333_333_322_455),
+        Pair(-0.000_198_412_698_298_132_3, 2.755_731_368_744_603_4e-6),
+        Pair(-2.505_075_668_655_901_4e-8, 1.589_667_988_019_612_1e-10),
+        Pair(0.0, 0.0),
+    ]),
+];
+
+/// The series of cosine or sine at `s`.
 #[inline(always)]
-fn sine(t: f64, lost: f64) -> f64 {
-    let s = mul64(t, t);
-    let p = horner64!(s; 0.166_666_666_666_666_32, -0.008_333_333_333_322_455, 0.000_198_412_698_298_132_3, -2.755_731_368_744_603_4e-6, 2.505_075_668_655_901_4e-8, -1.589_667_988_019_612_1e-10);
-    t - fma64(mul64(s, t), p, lost)
+fn series(s: f64, is_sine: bool) -> f64 {
+    let Series([Pair(a, b), Pair(c, d), Pair(e, f), Pair(g, _)]) = &SERIES[usize::from(is_sine)];
+    horner64!(s; *a, *b, *c, *d, *e, *f, *g)
 }
 
-/// `cos(t - lost)`, for `|t|` up to π/4.
+/// `cos(t)` or `sin(t)` for `|t|` up to π/4.
 #[inline(always)]
-fn cosine(t: f64, lost: f64) -> f64 {
+fn cosine_or_sine(t: f64, is_sine: bool) -> f64 {
     let s = mul64(t, t);
-    let p = horner64!(s; 0.041_666_666_666_666_65, -0.001_388_888_888_888_167_5, 2.480_158_729_363_239_5e-5, -2.755_731_542_862_696e-7, 2.087_585_651_272_130_7e-9, -1.136_599_968_024_312_5e-11);
-    let r = fma64(s, fma64(s, p, -0.5), 1.0);
-    fma64(t, lost, r)
+    let first = if is_sine { t } else { 1.0 };
+    fma64(series(s, is_sine), mul64(s, first), first)
 }
 
 /// `r` with its sign changed in the lower two quadrants.
@@ -122,43 +157,57 @@ fn signed(r: f64, quadrant: u64) -> f64 {
     f64::from_bits(r.to_bits() ^ (quadrant << 62 & 1 << 63))
 }
 
-/// `sin(t - lost + quadrant·π/2)`: both series, since the lanes of a warp need both.
+/// `r` with its sign changed if that of `x` is set: an odd function of `|x|` becomes that of `x`.
 #[inline(always)]
-fn turned(t: f64, lost: f64, quadrant: u64) -> f64 {
-    let (sin, cos) = (sine(t, lost), cosine(t, lost));
-    signed(if quadrant & 1 != 0 { cos } else { sin }, quadrant)
+fn odd(r: f64, x: f64) -> f64 {
+    f64::from_bits(r.to_bits() ^ (x.to_bits() & 1 << 63))
+}
+
+/// `sin(t + quadrant·π/2)`. The lanes of a warp need different series: each takes the coefficients of its own.
+#[inline(always)]
+fn turned(t: f64, quadrant: u64) -> f64 {
+    signed(cosine_or_sine(t, quadrant & 1 == 0), quadrant)
+}
+
+/// Sine and cosine of `t + quadrant·π/2`: both series.
+#[inline(always)]
+fn both_turned(t: f64, quadrant: u64) -> (f64, f64) {
+    let (sin, cos) = (cosine_or_sine(t, true), cosine_or_sine(t, false));
+    let (sin, cos) = if quadrant & 1 != 0 { (cos, sin) } else { (sin, cos) };
+    (signed(sin, quadrant), signed(cos, quadrant.wrapping_add(1)))
 }
 
 /// Sine and cosine, to 1 ulp.
 #[inline(always)]
 pub fn sincos(x: f64) -> (f64, f64) {
-    let (t, lost, quadrant) = reduce(x);
-    let (sin, cos) = (sine(t, lost), cosine(t, lost));
-    let (sin, cos) = if quadrant & 1 != 0 { (cos, sin) } else { (sin, cos) };
-    (signed(sin, quadrant), signed(cos, quadrant.wrapping_add(1)))
+    let (t, quadrant) = reduce(x.abs());
+    let (sin, cos) = both_turned(t, quadrant);
+    (odd(sin, x), cos)
 }
 
 /// Sine, to 1 ulp.
 #[inline(always)]
 pub fn sin(x: f64) -> f64 {
-    let (t, lost, quadrant) = reduce(x);
-    turned(t, lost, quadrant)
+    let (t, quadrant) = reduce(x.abs());
+    odd(turned(t, quadrant), x)
 }
 
 /// Cosine, to 1 ulp.
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
-    let (t, lost, quadrant) = reduce(x);
-    turned(t, lost, quadrant.wrapping_add(1))
+    let (t, quadrant) = reduce(x.abs());
+    turned(t, quadrant.wrapping_add(1))
 }
 
 /// Tangent, to 2 ulp.
 #[inline(always)]
 pub fn tan(x: f64) -> f64 {
-    let (t, lost, quadrant) = reduce(x);
-    let (sin, cos) = (sine(t, lost), cosine(t, lost));
+    let (t, lost, quadrant) = reduce_in_two(x.abs());
+    let s = mul64(t, t);
+    let sin = t + fma64(series(s, true), mul64(s, t), -lost);
+    let cos = fma64(t, lost, fma64(series(s, false), s, 1.0));
     let (n, d) = if quadrant & 1 != 0 { (-cos, sin) } else { (sin, cos) };
-    quotient(n, d)
+    odd(quotient(n, d), x)
 }
 
 /// `x` less the nearest even integer: exact, and NaN of infinities.
@@ -167,48 +216,43 @@ fn without_turns(x: f64) -> f64 {
     fma64(hw::rint64(x * 0.5), -2.0, x)
 }
 
-/// `x - k/2` for the nearest `k`, with the low bits of `k`; exact.
+/// `π(x - k/2)` for the nearest `k`, with the low bits of `k`. `x` is not negative.
 #[inline(always)]
 fn reduce_pi(x: f64) -> (f64, u64) {
     // 2^50
-    let x = if x.abs() < 1_125_899_906_842_624.0 { x } else { without_turns(x) };
+    let x = if x < 1_125_899_906_842_624.0 { x } else { without_turns(x) };
     let j = fma64(x, 2.0, ROUND);
-    (fma64(j - ROUND, -0.5, x), j.to_bits())
-}
-
-/// `sin(π (t + quadrant/2))` for `|t|` up to 1/4.
-#[inline(always)]
-fn sine_pi(t: f64, quadrant: u64) -> f64 {
-    let s = mul64(t, t);
-    let cos = horner64!(s; 1.0, -4.934_802_200_544_679, 4.058_712_126_416_665, -1.335_262_768_843_089, 0.235_330_629_762_044_27, -0.025_806_875_172_839_968, 0.001_929_340_146_952_650_4, -0.000_102_980_199_438_296_59);
-    let sin = horner64!(s; -5.167_712_780_049_97, 2.550_164_039_877_415, -0.599_264_529_327_833_9, 0.082_145_886_937_343_66, -0.007_370_438_457_435_342, 0.000_466_383_979_219_678_44, -2.218_518_747_783_970_5e-5);
-    // π·t with the bits of π behind a double.
-    let sin = fma64(t, PI, fma64(sin, mul64(s, t), t * PI_LO));
-    signed(if quadrant & 1 != 0 { cos } else { sin }, quadrant)
+    let t = fma64(j - ROUND, -0.5, x);
+    (fma64(t, PI, mul64(t, PI_LO)), j.to_bits())
 }
 
 /// π less its nearest double.
 const PI_LO: f64 = 1.224_646_799_147_353_2e-16;
 
-/// `sin(πx)`, to 1 ulp.
+/// `sin(πx)`, to 1 ulp. An integer's sine is the zero of its sign.
 #[inline(always)]
 pub fn sinpi(x: f64) -> f64 {
-    let (t, quadrant) = reduce_pi(x);
-    let r = sine_pi(t, quadrant);
-    // An integer's sine is the zero of its sign.
-    if r == 0.0 { r.copysign(x) } else { r }
+    let (t, quadrant) = reduce_pi(x.abs());
+    odd(positive_zero(turned(t, quadrant)), x)
 }
 
-/// `cos(πx)`, to 1 ulp.
+/// `cos(πx)`, to 1 ulp. Its zeros are positive.
 #[inline(always)]
 pub fn cospi(x: f64) -> f64 {
-    let (t, quadrant) = reduce_pi(x);
-    // The added zero makes a half's zero positive.
-    sine_pi(t, quadrant.wrapping_add(1)) + 0.0
+    let (t, quadrant) = reduce_pi(x.abs());
+    positive_zero(turned(t, quadrant.wrapping_add(1)))
 }
 
 /// `sin(πx)` and `cos(πx)`, to 1 ulp.
 #[inline(always)]
 pub fn sincospi(x: f64) -> (f64, f64) {
-    (sinpi(x), cospi(x))
+    let (t, quadrant) = reduce_pi(x.abs());
+    let (sin, cos) = both_turned(t, quadrant);
+    (odd(positive_zero(sin), x), positive_zero(cos))
+}
+
+/// `r`, but the positive zero for either zero.
+#[inline(always)]
+fn positive_zero(r: f64) -> f64 {
+    r + 0.0
 }
