@@ -25,6 +25,8 @@ mod host_scope;
 mod injection;
 #[path = "host/kernels.rs"]
 mod kernels;
+#[path = "host/launch_cost.rs"]
+mod launch_cost;
 #[path = "host/launches.rs"]
 mod launches;
 #[path = "host/memory.rs"]

@@ -1,5 +1,6 @@
 //! A device's primary context, and the one way in which this crate calls the driver.
 
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use cust::context::Context as PrimaryContext;
@@ -189,7 +190,15 @@ impl Context {
         self.call("cuCtxSetLimit", || unsafe { sys::cuCtxSetLimit(STACK, bytes) })
     }
 
+    /// Makes this context the thread's current one. It mostly is: asking costs less than telling, and an
+    /// answer that was remembered would be wrong once other code had told the driver another one.
     fn bind(&self) -> GpuResult<()> {
+        let mut current = ptr::null_mut();
+        // SAFETY: `current` is writable.
+        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut current) })?;
+        if current == self.raw() {
+            return Ok(());
+        }
         // SAFETY: the primary context is retained until `self` is dropped.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw()) })
     }

@@ -1,11 +1,5 @@
 //! Which devices there are, and what each can do.
 
-#[cfg(unix)]
-use std::ffi::c_int;
-use std::process;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 pub use cuda_driver::Backend;
 use cust::CudaFlags;
 use cust::device::Device;
@@ -205,44 +199,10 @@ pub(crate) fn init() -> GpuResult<()> {
     check("cuInit", unsafe { sys::cuInit(CudaFlags::empty().bits()) })
 }
 
-/// Whether this process was forked from the one that has started the driver. Asking the system for its
-/// number at each call would cost more than all else that a launch does on the host.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-/// The process that has started the driver, where the system does not tell of forks.
-static PROCESS: OnceLock<Option<u32>> = OnceLock::new();
-
-/// Lets the system tell of forks; the number of the process where it cannot.
-#[cfg(unix)]
-fn watch_forks() -> Option<u32> {
-    extern "C" fn note_fork() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
-    unsafe extern "C" {
-        fn pthread_atfork(
-            before: Option<extern "C" fn()>,
-            parent: Option<extern "C" fn()>,
-            child: Option<extern "C" fn()>,
-        ) -> c_int;
-    }
-    // SAFETY: the function only stores to a static, which any moment allows.
-    let watched = unsafe { pthread_atfork(None, None, Some(note_fork)) };
-    (watched != 0).then(process::id)
-}
-
-#[cfg(not(unix))]
-fn watch_forks() -> Option<u32> {
-    Some(process::id())
-}
-
 /// An error in a child that was forked from the process that has started the driver.
 #[inline]
 pub(crate) fn check_process() -> GpuResult<()> {
-    let is_other = match PROCESS.get_or_init(watch_forks) {
-        None => FORKED.load(Ordering::Relaxed),
-        Some(first) => *first != process::id(),
-    };
-    if is_other { Err(GpuError::Forked) } else { Ok(()) }
+    if cuda_driver::forked() { Err(GpuError::Forked) } else { Ok(()) }
 }
 
 /// The device of that number.

@@ -93,7 +93,7 @@ fn prepare_function(
     let function = stream.module().function(kernel)?;
     check_args(kernel, args)?;
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
-    allow_shared(stream, &config, function)?;
+    allow_shared(stream, kernel, &config, function)?;
     let attributes = groups::attributes(stream, kernel, &config, function)?;
     Ok(Prepared { function, config, attributes })
 }
@@ -228,13 +228,18 @@ fn check_function(
 }
 
 /// A block may have more than the ordinary shared memory if its kernel asks for it.
-fn allow_shared(stream: &Stream, config: &LaunchConfig, function: Function) -> GpuResult<()> {
+fn allow_shared(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    config: &LaunchConfig,
+    function: Function,
+) -> GpuResult<()> {
     let ordinary = stream.inner().context().info().shared_mem_per_block_bytes;
     let shared = function.static_shared_bytes.saturating_add(config.shared_mem_bytes);
     if shared <= ordinary {
         return Ok(());
     }
-    stream.module().allow_dynamic_shared(function, config.shared_mem_bytes)
+    stream.module().allow_dynamic_shared(kernel, function, config.shared_mem_bytes)
 }
 
 /// Also refuses 0, which no launch limit allows: an empty grid is handled before.

@@ -1,5 +1,7 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+mod known;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
@@ -16,6 +18,7 @@ use crate::panic::ModuleRecords;
 use crate::reload::Uses;
 use crate::stack;
 use crate::stream::StreamInner;
+use known::ModuleId;
 
 /// What the driver answers where a kernel has no such parameter.
 const NO_PARAM: u32 = 1;
@@ -118,9 +121,12 @@ pub(crate) fn best_arch<'a>(
 /// version of a [`HotModule`](crate::reload::HotModule) were compiled before.
 #[derive(Debug)]
 pub(crate) struct KernelModule {
+    id: ModuleId,
     context: Arc<Context>,
     images: Vec<Image>,
     loaded: Mutex<Option<Loaded>>,
+    /// How much dynamic shared memory functions were allowed, each by its handle.
+    allowed_bytes: Mutex<HashMap<usize, u32>>,
     /// The streams that may run its kernels, where it can be unloaded before they end.
     uses: Option<Uses>,
 }
@@ -150,15 +156,17 @@ pub(crate) struct Function {
 
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
-        let loaded = Mutex::new(None);
-        Arc::new(Self { context: context.clone(), images: images.to_vec(), loaded, uses: None })
+        let (id, context, images) = (ModuleId::new(), context.clone(), images.to_vec());
+        let (loaded, allowed_bytes) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { id, context, images, loaded, allowed_bytes, uses: None })
     }
 
     /// Loads a text that is no part of the program.
     pub(crate) fn from_ptx(context: &Arc<Context>, arch: String, ptx: String) -> GpuResult<Self> {
         let loaded = load(context, arch.into(), ptx.into())?;
-        let (context, loaded) = (context.clone(), Mutex::new(Some(loaded)));
-        Ok(Self { context, images: Vec::new(), loaded, uses: Some(Uses::default()) })
+        let (id, context, loaded) = (ModuleId::new(), context.clone(), Mutex::new(Some(loaded)));
+        let (images, allowed_bytes, uses) = (Vec::new(), Mutex::default(), Some(Uses::default()));
+        Ok(Self { id, context, images, loaded, allowed_bytes, uses })
     }
 
     /// Loads the module if it is not.
@@ -198,8 +206,17 @@ impl KernelModule {
         self.uses.iter().for_each(|uses| uses.add(stream));
     }
 
-    /// Looks a kernel up; the second time without the driver. Its parameters must be those of the PTX.
+    /// Looks a kernel up; the second time without the driver, and on the same thread without a lock.
+    /// Its parameters must be those of the PTX.
+    #[inline]
     pub(crate) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
+        match self.id.known(kernel) {
+            Some(function) => Ok(function),
+            None => self.look_up(kernel).inspect(|&function| self.id.keep(kernel, function, 0)),
+        }
+    }
+
+    fn look_up(&self, kernel: &'static Kernel) -> GpuResult<Function> {
         let name = kernel.name;
         let mut guard = self.lock();
         let loaded = self.loaded(&mut guard, name)?;
@@ -232,13 +249,33 @@ impl KernelModule {
         self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
     }
 
-    /// Lets `function` have `bytes` of dynamic shared memory, beyond the ordinary limit.
-    pub(crate) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
+    /// Lets `kernel` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    pub(crate) fn allow_dynamic_shared(
+        &self,
+        kernel: &'static Kernel,
+        function: Function,
+        bytes: u32,
+    ) -> GpuResult<()> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-        // SAFETY: the function lives as long as its module, which `self` keeps.
-        let set = || unsafe { sys::cuFuncSetAttribute(function.handle, attribute, bytes) };
-        self.context.call("cuFuncSetAttribute", set)
+        if self.id.allowed_bytes(kernel) >= bytes {
+            return Ok(());
+        }
+        self.context.call("cuFuncSetAttribute", || {
+            // Never less than before: another thread may be about to launch with that. The lock is held for
+            // this call alone.
+            let mut all = self.allowed_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let allowed = all.entry(function.handle.addr()).or_default();
+            let most = bytes.max(*allowed);
+            let value = i32::try_from(most).unwrap_or(i32::MAX);
+            // SAFETY: the function lives as long as its module, which `self` keeps.
+            let code = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, value) };
+            if code == sys::CUresult::CUDA_SUCCESS {
+                *allowed = most;
+            }
+            code
+        })?;
+        self.id.keep(kernel, function, bytes);
+        Ok(())
     }
 
     /// Lets `function` run in clusters that not every device with clusters can hold.

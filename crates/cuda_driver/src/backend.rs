@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
 use crate::detail::{Answer, Failure};
+use crate::process::Origin;
 use crate::real::Unusable;
 use crate::table::Symbols;
 use crate::{detail, emulated, real};
@@ -33,8 +34,8 @@ pub(crate) enum Served {
 
 struct Chosen {
     served: Served,
-    /// A child after `fork` has another one, and no driver works there.
-    process: u32,
+    /// No driver works in a child after `fork`.
+    origin: Origin,
     passed_over: Option<String>,
 }
 
@@ -57,6 +58,12 @@ pub fn backend() -> Option<Backend> {
     })
 }
 
+/// Whether this process was forked from one in which a `cuInit` had succeeded: no driver works here.
+#[inline]
+pub fn forked() -> bool {
+    CHOSEN.get().is_some_and(|chosen| !chosen.origin.is_here())
+}
+
 /// Why the emulator was taken where the NVIDIA driver would have been preferred, in a few words:
 /// its library does not open, it has no device, …
 pub fn cuda_passed_over() -> Option<&'static str> {
@@ -68,7 +75,7 @@ pub(crate) fn served() -> Answer<Served> {
     let Some(chosen) = CHOSEN.get() else {
         return Err(Failure::new(CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called yet"));
     };
-    if chosen.process == std::process::id() { Ok(chosen.served) } else { Err(forked()) }
+    if chosen.origin.is_here() { Ok(chosen.served) } else { Err(forked_away()) }
 }
 
 /// The chosen driver; before `cuInit` the one that it would choose.
@@ -79,7 +86,7 @@ pub(crate) fn likely() -> Answer<Served> {
     }
 }
 
-fn forked() -> Failure {
+fn forked_away() -> Failure {
     Failure::new(
         CUDA_ERROR_NOT_INITIALIZED,
         "this process was forked from one that had initialised CUDA; CUDA works only in the \
@@ -95,7 +102,7 @@ pub(crate) fn init() -> Answer {
     }
     detail::verbose()?;
     let (served, passed_over) = choose(wish_of_environment()?, start_emulator)?;
-    let chosen = Chosen { served, process: std::process::id(), passed_over };
+    let chosen = Chosen { served, origin: Origin::here(), passed_over };
     CHOSEN.set(chosen).map_err(|_| Failure::from(CUDA_ERROR_NOT_INITIALIZED))
 }
 

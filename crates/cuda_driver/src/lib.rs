@@ -47,13 +47,14 @@ mod entry;
 mod front;
 pub mod injection;
 mod per_thread;
+mod process;
 mod real;
 mod structs;
 mod table;
 mod versions;
 
 pub use abi::*;
-pub use backend::{Backend, backend, cuda_passed_over};
+pub use backend::{Backend, backend, cuda_passed_over, forked};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
 pub use emulated::{pageable_async_copies, pageable_on_purpose};

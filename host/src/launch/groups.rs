@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
 use cuda_std::launch::{Args, Kernel, LaunchConfig};
 use cust::sys;
+use smallvec::SmallVec;
 
 use super::occupancy::active_blocks;
 use super::within;
@@ -120,13 +121,15 @@ pub(super) unsafe fn start(
     args: &Args,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
-    let values: Vec<HostPtr> = args.pointers().into_iter().map(HostPtr).collect();
     let config = driver_config(stream, config, attributes);
-    stream.context().call("cuLaunchKernelEx", || {
-        let params = In::from(values.as_slice());
-        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
-        // (the caller's promise), and the driver copies them before it returns.
-        unsafe { cuLaunchKernelEx(In::from(&config), function.handle, params, In::NULL) }
+    args.with_pointers(|values| {
+        let values: SmallVec<[HostPtr; 12]> = values.iter().copied().map(HostPtr).collect();
+        stream.context().call("cuLaunchKernelEx", || {
+            let params = In::from(values.as_slice());
+            // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+            // (the caller's promise), and the driver copies them before it returns.
+            unsafe { cuLaunchKernelEx(In::from(&config), function.handle, params, In::NULL) }
+        })
     })
 }
 

@@ -63,7 +63,7 @@ enum Stage {
     /// Somebody may hold it, and launch.
     Held(Arc<KernelModule>),
     /// Nobody can launch; what was launched may run.
-    Ending(KernelModule),
+    Ending(Box<KernelModule>),
 }
 
 impl Loader {
@@ -234,7 +234,7 @@ impl Retired {
         let rest = |stage| Some(Self { number, stage });
         let module = match self.stage {
             Stage::Held(module) => match Arc::try_unwrap(module) {
-                Ok(module) => module,
+                Ok(module) => Box::new(module),
                 Err(held) => return rest(Stage::Held(held)),
             },
             Stage::Ending(module) => module,
