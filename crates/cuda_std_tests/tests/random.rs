@@ -169,4 +169,10 @@ fn uniform_and_normal_numbers_are_right() {
         let expected: f32 = Philox::new(seed, thread as u64).normal_f32();
         assert!((found - expected).abs() <= 1e-5, "{found} for {expected}");
     }
+    let mut wide = poisoned(gpu(), THREADS);
+    done(random::one_wide_normal::launch(gpu(), config(), seed, &mut wide));
+    for (thread, found) in download(&wide).into_iter().enumerate() {
+        let [expected, _] = Philox::new(seed, thread as u64).normal_f64_2();
+        assert!((found - expected).abs() <= 1e-14, "{found} for {expected}");
+    }
 }

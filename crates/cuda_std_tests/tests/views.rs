@@ -1,7 +1,7 @@
 //! Views of device memory, and matrix products through them.
 
 use contracts_kernels::{gemm, views};
-use cuda_std::launch::{Grid2, Grid3, LaunchConfig, Linear};
+use cuda_std::launch::{Grid2, Grid3, LaunchConfig, Linear, Spatial};
 use cuda_std_tests::{done, download, poisoned, upload};
 use ferrowarp::GpuError;
 
@@ -88,6 +88,31 @@ fn vectors_of_two_slices_that_are_aligned_alike() {
     done(views::axpy_vectors::launch(gpu(), Linear::new(3, 64), 2.0, &from, &mut to));
     let expected: Vec<f32> = x.iter().map(|&x| if x < 3.0 { 0.5 } else { 2.0 * x + 0.5 }).collect();
     assert_eq!(download(&y), expected);
+}
+
+#[test]
+fn vectors_know_their_places() {
+    for (start, len) in [(0, 40), (1, 39), (2, 5), (3, 37), (3, 1)] {
+        let mut buffer = upload(gpu(), &[u32::MAX; 40]);
+        let mut part = buffer.slice_mut(start..start + len);
+        done(views::vector_places::launch(gpu(), Linear::new(2, 32), &mut part));
+        let (head, place) = ((4 - start % 4) % 4, |i: usize| i.wrapping_sub(start));
+        let vectors = head..head + len.saturating_sub(head) / 4 * 4;
+        let expected = |i| if vectors.contains(&place(i)) { place(i) as u32 } else { u32::MAX };
+        assert_eq!(download(&buffer), (0..40).map(expected).collect::<Vec<_>>(), "{start}, {len}");
+    }
+}
+
+#[test]
+fn blocks_are_numbered_x_first() {
+    let (w, h, d) = (12, 6, 4);
+    let mut out = poisoned::<[u32; 2]>(gpu(), w * h * d);
+    let mut volume = out.volume_mut(w, h, d).unwrap();
+    let config = Spatial::new((3, 3, 2), (4, 2, 2));
+    done(views::block_numbers::launch(gpu(), config, &mut volume));
+    let block = |i: usize| (i / (w * h) / 2 * 3 + i / w % h / 2) * 3 + i % w / 4;
+    let expected: Vec<_> = (0..w * h * d).map(|i| [block(i) as u32, 18]).collect();
+    assert_eq!(download(&out), expected);
 }
 
 #[test]

@@ -248,6 +248,20 @@ fn partitions_agree_with_loops() {
 }
 
 #[test]
+fn a_group_can_be_named_by_its_mask() {
+    let x = numbers(3);
+    let mut out = poisoned(gpu(), THREADS);
+    let config = Linear::new(BLOCKS as u32, BLOCK as u32);
+    done(groups::odd_lanes::launch(gpu(), config, &upload(gpu(), &x), &mut out));
+    let odd = |t: usize| {
+        let warp = (t / 32 * 32..(t / 32 + 1) * 32).filter(|other| other % 2 == 1);
+        warp.fold(0u32, |sum, other| sum.wrapping_add(x[other]))
+    };
+    let expected: Vec<u32> = (0..THREADS).map(|t| if t % 2 == 1 { odd(t) } else { 0 }).collect();
+    assert_eq!(download(&out), expected);
+}
+
+#[test]
 fn a_group_claims_places_together() {
     for by in [1, 2, 3, 50] {
         let x: Vec<u32> = (1..=1000).collect();

@@ -49,11 +49,30 @@ vectors! {
     vectors_f64x2: f64, 2;
 }
 
+/// Each vector takes the numbers of its elements.
+#[kernel]
+pub fn vector_places(index: ThreadIndex, mut x: DisjointVectors<u32>) {
+    for i in index.grid_stride(x.steps()) {
+        let first = x.first_of(i) as u32;
+        if let Some(x) = x.get_mut(i) {
+            (x.x, x.y, x.z, x.w) = (first, first + 1, first + 2, first + 3);
+        }
+    }
+}
+
+/// The linear number of each block, and the number of blocks.
+#[kernel]
+pub fn block_numbers(index: ThreadIndex3, mut out: DisjointVolume<[u32; 2]>) {
+    if let Some(out) = out.get_mut(index) {
+        *out = [thread::block_in_grid() as u32, thread::blocks_in_grid() as u32];
+    }
+}
+
 /// `y = alpha * x + y`, 16 bytes at a time where both are aligned alike.
 #[kernel]
 pub fn axpy_vectors(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointVectors<f32>) {
     let (head, body, tail) = split_vectors(x);
-    assert!(head.len() == y.head_len() && x.len() == y.len());
+    assert!(head.len() == y.head_len() && tail.len() == y.tail_len() && x.len() == y.len());
     for i in index.grid_stride(y.steps()) {
         if let (Some(x), Some(y)) = (body.get(i.get()), y.get_mut(i)) {
             // All loads before the first store, so that each is one access.

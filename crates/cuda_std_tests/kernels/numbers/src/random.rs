@@ -100,6 +100,14 @@ pub fn jumps(index: ThreadIndex, mut states: DisjointSlice<Xoshiro256PlusPlus>) 
     }
 }
 
+/// One number of twice the width.
+#[kernel]
+pub fn one_wide_normal(index: ThreadIndex, seed: u64, mut out: DisjointSlice<f64>) {
+    if let Some(out) = out.get_mut(index) {
+        *out = Philox::new(seed, index.get() as u64).normal_f64();
+    }
+}
+
 /// One word and one number, for reading in the PTX.
 #[kernel]
 pub fn one_normal(index: ThreadIndex, seed: u64, mut out: DisjointSlice<f32>) {

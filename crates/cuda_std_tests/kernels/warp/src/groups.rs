@@ -2,7 +2,7 @@
 
 use crate::{Affine, Rows};
 use cuda_std::prelude::*;
-use cuda_std::warp::{Coalesced, Warp};
+use cuda_std::warp::{Coalesced, Warp, lane_id};
 
 /// Rows that [`partitions`] writes.
 pub const ROWS: usize = 32;
@@ -17,6 +17,21 @@ pub fn partitions(index: ThreadIndex, keys: u32, x: &[u32], out: DisjointSlice<u
     joins(group, x, &mut rows);
     scans(group, x, &mut rows);
     group.sync();
+}
+
+/// Lanes that say themselves which they are: those of odd number add up theirs, the others wait for none.
+#[kernel]
+pub fn odd_lanes(index: ThreadIndex, x: &[u32], mut out: DisjointSlice<u32>) {
+    let (x, lane) = (x[index.get()], lane_id());
+    let mut sum = 0;
+    if lane % 2 == 1 {
+        // SAFETY: every odd lane of the warp comes here, and no other.
+        let group = unsafe { Coalesced::from_mask(0xaaaa_aaaa) };
+        sum = group.sum(x);
+    }
+    if let Some(out) = out.get_mut(index) {
+        *out = sum;
+    }
 }
 
 /// 11 rows.
