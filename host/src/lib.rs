@@ -16,6 +16,7 @@
 //! not take: lengths and limits are checked, lifetimes and types do the rest, and [`stream`] says
 //! how the uses of a buffer are kept in order.
 
+pub mod bench;
 pub mod cli;
 pub mod completion;
 mod context;

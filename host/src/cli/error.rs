@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cuda_driver::counters::NotCounted;
 use thiserror::Error;
 
+use crate::bench::BenchError;
 use crate::error::GpuError;
 
 /// Why a command failed.
@@ -266,6 +267,17 @@ pub enum CliError {
     WrongDemos {
         /// Their names.
         names: Vec<&'static str>,
+    },
+
+    /// A benchmark could not be run.
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+
+    /// Cases of the benchmark computed something else than the CPU.
+    #[error("{} of the benchmark differ from the CPU: {}", count(names.len(), "case"), names.join(", "))]
+    WrongCases {
+        /// Their names and sizes.
+        names: Vec<String>,
     },
 
     /// Standard output could not be written.

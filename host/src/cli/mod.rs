@@ -3,6 +3,7 @@
 //! A failure is one line on standard error and the exit status 1; a command line that makes no
 //! sense is 2. Results go to standard output, progress to standard error and only to a terminal.
 
+mod bench;
 mod demo;
 mod devices;
 mod error;
@@ -43,6 +44,7 @@ Examples:
   ferrowarp devices
   ferrowarp demo
   ferrowarp demo particles -o particles.gif
+  ferrowarp bench --quick
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
@@ -55,6 +57,8 @@ enum Command {
     Devices,
     /// Run the demos and check each against the CPU
     Demo(demo::Args),
+    /// Measure our operations, and the peers that the machine has, side by side
+    Bench(bench::Args),
     /// Count what a kernel does and what it costs, line by line
     Profile(profile::Args),
     /// Filter a picture: PNG or JPEG in, PNG or JPEG out
@@ -88,6 +92,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
     match cli.command {
         Command::Devices => devices::run(out),
         Command::Demo(args) => demo::run(&args, out),
+        Command::Bench(args) => bench::run(&args, out),
         Command::Profile(args) => profile::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),

@@ -5,6 +5,7 @@ pub mod copy;
 pub mod equalize;
 pub mod grayscale;
 pub mod histogram;
+pub mod noise;
 pub mod particles;
 pub mod reduce;
 pub mod ring;

@@ -1,0 +1,228 @@
+"""What the peers in Python share: random data, timing, and the lines of JSON in which `ferrowarp bench` asks.
+
+A peer is a file that registers cases and calls `serve()`:
+
+    from peer import case, random, serve, torch
+
+    @case("torch", "reduce/sum/f32")
+    def _(shape, seed):
+        x = random("f32", *shape)
+        return lambda: torch.sum(x)
+
+    serve()
+
+A case is called once for each copy of the data and returns what runs on it; what that returns is kept until the next
+run on the same copy, and is what `check` looks at: with no check of its own, a case is right if its result is not
+all NaN. Cases whose library is missing are not registered. What a case returns may also be a pair (run, check), where
+`check(result)` is None or says what is wrong.
+"""
+
+import json
+import sys
+import time
+
+try:
+    import torch
+
+    if not torch.cuda.is_available():
+        torch = None
+except Exception:
+    torch = None
+try:
+    import cupy
+except Exception:
+    cupy = None
+
+_CASES = {}
+_TORCH_TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_TORCH_TYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)} | {"u8": "uint8"}
+
+
+def torch_type(element):
+    """torch's type of an element type as cases name it."""
+    return getattr(torch, _TORCH_TYPES[element])
+
+
+def random(element, *shape):
+    """Random data for torch: integers over their whole range, floats in -0.5..0.5."""
+    kind = torch_type(element)
+    if kind.is_floating_point:
+        return torch.rand(shape, device="cuda", dtype=torch.float32 if kind.itemsize < 4 else kind).sub_(0.5).to(kind)
+    limits = torch.iinfo(kind)
+    if kind == torch.int64:
+        high, low = (torch.randint(0, 2**32, shape, device="cuda") for _ in range(2))
+        return (high << 32) | low
+    return torch.randint(limits.min, limits.max + 1, shape, device="cuda", dtype=kind)
+
+
+def cupy_random(element, *shape):
+    """Random data for CuPy: integers over their whole range, floats in -0.5..0.5."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    kind = cupy.dtype({"f": "f", "i": "i", "u": "u"}[element[0]] + str(int(element[1:]) // 8))
+    if kind.kind == "f":
+        wide = cupy.float32 if kind.itemsize < 8 else cupy.float64
+        return (cupy.random.random(count, dtype=wide) - wide(0.5)).astype(kind).reshape(shape)
+    words = cupy.random.randint(0, 2**32, -(-count * kind.itemsize // 4), dtype=cupy.uint32)
+    return words.view(kind)[:count].reshape(shape)
+
+
+_COMPILED = {}
+
+
+def compiled(function):
+    """`function` through torch.compile, with static shapes. It takes all its tensors as arguments: what the first copy
+    of the data compiles serves the others."""
+    code = function.__code__
+    if code not in _COMPILED:
+        _COMPILED[code] = torch.compile(function, dynamic=False)
+    return _COMPILED[code]
+
+
+def case(peer, name):
+    """Registers a case of `torch…` or `cupy…`, if that is on the machine."""
+    library = cupy if peer.lower().startswith("cupy") else torch
+
+    def register(set_up):
+        if library is not None:
+            _CASES[peer, name] = set_up
+        return set_up
+
+    return register
+
+
+class _Torch:
+    """Timing on torch's current stream."""
+
+    def __init__(self):
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.synchronize = torch.cuda.synchronize
+
+    def begin(self, wait_ns):
+        # So many cycles of a clock of at most 2 GHz.
+        torch.cuda._sleep(int(wait_ns * 2))
+        self.events[0].record()
+
+    def end(self):
+        self.events[1].record()
+        self.events[1].synchronize()
+        return self.events[0].elapsed_time(self.events[1])
+
+
+class _Cupy:
+    """Timing on CuPy's current stream."""
+
+    HOLD = r"""
+    extern "C" __global__ void hold(unsigned long long wait) {
+        unsigned long long start, now;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+        do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < wait);
+    }"""
+
+    def __init__(self):
+        self.events = [cupy.cuda.Event() for _ in range(2)]
+        self.hold = cupy.RawKernel(self.HOLD, "hold")
+        self.synchronize = cupy.cuda.Device().synchronize
+
+    def begin(self, wait_ns):
+        self.hold((1,), (1,), (cupy.uint64(wait_ns),))
+        self.events[0].record()
+
+    def end(self):
+        self.events[1].record()
+        self.events[1].synchronize()
+        return cupy.cuda.get_elapsed_time(*self.events)
+
+
+class _Ready:
+    """A case with its data."""
+
+    def __init__(self, peer, set_up, shape, copies):
+        self.clock = _Cupy() if peer.lower().startswith("cupy") else _Torch()
+        self.runs, self.checks = [], []
+        for copy in range(copies):
+            made = set_up(shape, 1 + copy)
+            run, check = made if isinstance(made, tuple) else (made, _not_all_nan)
+            self.runs.append(run)
+            self.checks.append(check)
+        self.results = [None] * copies
+        self.done = 0
+        for _ in range(max(copies, 3)):
+            self.next()
+        self.clock.synchronize()
+        start = time.perf_counter_ns()
+        for _ in range(10):
+            self.next()
+        self.queue_ns = (time.perf_counter_ns() - start) // 10
+        self.clock.synchronize()
+
+    def next(self):
+        copy = self.done % len(self.runs)
+        self.done += 1
+        self.results[copy] = self.runs[copy]()
+
+    def sample(self, runs):
+        self.clock.begin(min(self.queue_ns * runs * 3 // 2 + 20_000, 20_000_000))
+        for _ in range(runs):
+            self.next()
+        return self.clock.end() / runs
+
+    def check(self):
+        last = min(self.done, len(self.runs)) - 1
+        return self.checks[0](self.results[0]) or self.checks[last](self.results[last])
+
+
+def _not_all_nan(result):
+    while isinstance(result, (tuple, list)):
+        result = result[0]
+    if bool((result != result).all()):
+        return "the result is all NaN"
+    return None
+
+
+def _versions():
+    versions = [] if torch is None else [f"PyTorch {torch.__version__}"]
+    return versions + ([] if cupy is None else [f"CuPy {cupy.__version__}"])
+
+
+_READY = {}
+
+
+def _answer(request):
+    verb, peer = request["do"], request.get("peer")
+    if verb == "list":
+        return {"cases": sorted(_CASES), "versions": _versions()}
+    if verb == "prepare":
+        set_up = _CASES[peer, request["case"]]
+        _READY[peer] = _Ready(peer, set_up, request["shape"], request["copies"])
+        return {}
+    if verb == "run":
+        return {"ms": [_READY[peer].sample(request["runs"]) for _ in range(request["rounds"])]}
+    if verb == "check":
+        wrong = _READY[peer].check()
+        return {"wrong": wrong} if wrong else {}
+    _READY.clear()
+    if _COMPILED:
+        _COMPILED.clear()
+        torch._dynamo.reset()
+    if torch is not None:
+        torch.cuda.empty_cache()
+    if cupy is not None:
+        cupy.get_default_memory_pool().free_all_blocks()
+    return {}
+
+
+def serve():
+    """Answers requests until there are no more."""
+    replies, sys.stdout = sys.stdout, sys.stderr
+    if torch is None and cupy is None:
+        print(json.dumps({"error": "neither PyTorch nor CuPy is on this machine"}), file=replies, flush=True)
+        return
+    for line in sys.stdin:
+        try:
+            reply = _answer(json.loads(line))
+        except Exception as error:
+            words = (str(error).splitlines() or [""])[0]
+            reply = {"error": f"{type(error).__name__}: {words}"}
+        print(json.dumps(reply), file=replies, flush=True)

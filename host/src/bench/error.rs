@@ -1,0 +1,27 @@
+//! Why a benchmark could not be run.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::error::GpuError;
+
+/// Why a benchmark could not be run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The device or its driver.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+
+    /// No case is left.
+    #[error("no case has {} in its name; see --list", filters.join(" or "))]
+    NothingToRun {
+        /// What was asked for.
+        filters: Vec<String>,
+    },
+
+    /// A place for the peers' programs could not be made.
+    #[error("cannot make a folder for the peers' programs: {0}")]
+    Folder(#[source] io::Error),
+}

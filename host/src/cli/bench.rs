@@ -1,0 +1,243 @@
+//! `ferrowarp bench`: our operations beside the peers that the machine has.
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use super::error::CliError;
+use super::output::Output;
+use super::progress::Progress;
+use super::table::{Side, Table};
+use crate::bench::report::{PeerRow, Report, Row};
+use crate::bench::session::{self, Notice, Options};
+use crate::bench::{Scale, measure::Plan};
+use crate::{Backend, Gpu};
+
+/// Options of `ferrowarp bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ferrowarp bench --quick
+  ferrowarp bench --filter reduce,scan/inclusive --json today.json
+
+Each time is the median of the device's own; the spread is from the slowest tenth to the fastest. The ratio is
+the peer's time over ours: above 1 ours is faster. Peers are CUB (with nvcc on the machine), PyTorch and CuPy
+(with python3); each runs in turns with ours, on random data of its own that outgrows the cache.")]
+pub(super) struct Args {
+    /// Only cases with one of these in their name or size
+    #[arg(short, long, value_name = "PART,…", value_delimiter = ',')]
+    filter: Vec<String>,
+    /// Only list the cases
+    #[arg(long)]
+    list: bool,
+    /// Fewer sizes and samples
+    #[arg(long)]
+    quick: bool,
+    /// Lengths of arrays, as numbers or as powers of two: 1000000,2^28
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
+    sizes: Option<Vec<usize>>,
+    /// Samples of each side in a turn
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZeroUsize>,
+    /// Ours alone
+    #[arg(long)]
+    no_peers: bool,
+    /// Write all results into this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A number, or 2^ and a number.
+fn length(text: &str) -> Result<usize, &'static str> {
+    const WHAT: &str = "a length is a number from 1, or 2^ and a number up to 40";
+    let power = |power: &str| power.parse::<u32>().ok().filter(|p| *p <= 40).map(|p| 1 << p);
+    let n: Option<usize> = text.strip_prefix("2^").map_or_else(|| text.parse().ok(), power);
+    n.filter(|n| *n > 0).ok_or(WHAT)
+}
+
+impl Args {
+    fn options(&self, backend: Backend) -> Options {
+        let (sittings, rounds) = match (backend, self.quick) {
+            (Backend::Emulator, _) => (1, 2),
+            (Backend::Cuda, true) => (3, 5),
+            (Backend::Cuda, false) => (5, 10),
+        };
+        Options {
+            scale: Scale::new(backend, self.quick, self.sizes.clone()),
+            plan: Plan { sittings, rounds: self.rounds.map_or(rounds, NonZeroUsize::get) },
+            filters: self.filter.clone(),
+            peers: !self.no_peers,
+        }
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
+    let gpu = Gpu::new()?;
+    let options = args.options(gpu.backend());
+    if args.list {
+        return list(&options, out);
+    }
+    let json = args.json.as_deref().map(Output::create).transpose()?;
+    let report = measure(&gpu, &options, out)?;
+    if let Some(json) = json {
+        json.finish(|file| {
+            Ok(serde_json::to_writer_pretty(file, &report).map_err(std::io::Error::from)?)
+        })?;
+    }
+    let wrong: Vec<_> = report.wrong().map(|row| format!("{} {}", row.case, row.size())).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(CliError::WrongCases { names: wrong }) }
+}
+
+fn list(options: &Options, out: &mut impl Write) -> Result<(), CliError> {
+    let mut table = Table::new([("case", Side::Left), ("size", Side::Right)]);
+    options.cases()?.iter().for_each(|case| table.add([case.name.clone(), case.size()]));
+    Ok(table.print(out)?)
+}
+
+/// Runs and prints a table for each family as it is done.
+fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report, CliError> {
+    let emulator = gpu.backend() == Backend::Emulator;
+    let mut report = Report { device: gpu.name().to_owned(), emulator, ..Report::default() };
+    writeln!(out, "{}", report.device)?;
+    if emulator {
+        writeln!(out, "An emulator: results are checked, and its times say nothing about a GPU.")?;
+    }
+    let progress = Progress::steps("measuring", options.cases()?.len());
+    let mut page = Page { out, table: table(), failed: None };
+    let versions = &mut report.versions;
+    report.rows = session::run(gpu, options, &mut |notice| match notice {
+        Notice::Preparing => progress.set_message("compiling and starting the peers"),
+        Notice::Begins(case) => progress.set_message(format!("{case:?}")),
+        Notice::Versions(lines) => {
+            let new = lines.iter().filter(|line| !versions.contains(line)).cloned();
+            versions.extend(new.collect::<Vec<_>>());
+        }
+        Notice::NoPeer(source, why) => {
+            page.line(&format!(
+                "no peers in {}.{}: {why}",
+                source.family,
+                source.language.extension()
+            ));
+        }
+        Notice::NoTime(case, peer, why) => {
+            page.line(&format!("no time of {peer} in {} {}: {why}", case.name, case.size()));
+        }
+        Notice::Row(row) => {
+            progress.advance();
+            page.row(row);
+        }
+        Notice::FamilyEnds(_) => page.end_table(),
+    })?;
+    page.failed.map_or(Ok(report), |error| Err(error.into()))
+}
+
+const COLUMNS: usize = 9;
+
+fn table() -> Table<COLUMNS> {
+    let left = [("case", Side::Left)];
+    let right = ["size", "us", "speed", "", "10%..90%", "peer", "its speed", "ratio"];
+    let mut columns = [left[0]; COLUMNS];
+    columns[1..].copy_from_slice(&right.map(|name| (name, Side::Right)));
+    Table::new(columns)
+}
+
+/// Standard output, whose first failure is kept for the end.
+struct Page<'a, W: Write> {
+    out: &'a mut W,
+    table: Table<COLUMNS>,
+    failed: Option<std::io::Error>,
+}
+
+impl<W: Write> Page<'_, W> {
+    fn line(&mut self, line: &str) {
+        self.keep(|page| writeln!(page.out, "{line}"));
+    }
+
+    fn keep(&mut self, write: impl FnOnce(&mut Self) -> std::io::Result<()>) {
+        if self.failed.is_none() {
+            self.failed = write(self).err();
+        }
+    }
+
+    fn row(&mut self, row: &Row) {
+        let mut ours = ours(row);
+        for peer in &row.peers {
+            ours[6..].clone_from_slice(&theirs(row, peer));
+            self.table.add(std::mem::take(&mut ours));
+        }
+        if row.peers.is_empty() {
+            self.table.add(ours);
+        }
+        if let Some(fault) = &row.fault {
+            self.line(&format!("WRONG {} {}: {fault}", row.case, row.size()));
+        }
+    }
+
+    fn end_table(&mut self) {
+        let table = std::mem::replace(&mut self.table, self::table());
+        self.keep(|page| {
+            writeln!(page.out)?;
+            table.print(page.out)?;
+            page.out.flush()
+        });
+    }
+}
+
+/// The cells of our side; those of a peer are empty.
+fn ours(row: &Row) -> [String; COLUMNS] {
+    let speed = |ms| number(row.speed(ms));
+    let times = row.ours;
+    let mut cells = [const { String::new() }; COLUMNS];
+    cells[..6].clone_from_slice(&[
+        row.case.clone(),
+        row.size(),
+        number(times.median_ms * 1e3),
+        speed(times.median_ms),
+        row.unit.sign().to_owned(),
+        format!("{}..{}", speed(times.slow_ms), speed(times.fast_ms)),
+    ]);
+    cells
+}
+
+fn theirs(row: &Row, peer: &PeerRow) -> [String; 3] {
+    let ratio = peer.ratio(&row.ours);
+    let verdict = match peer.goal {
+        Some(goal) if ratio >= goal => format!(" met {goal:.2}"),
+        Some(goal) => format!(" MISSED {goal:.2}"),
+        None => String::new(),
+    };
+    let speed = number(row.speed(peer.times.median_ms));
+    [peer.name.clone(), speed, format!("{ratio:.3}{verdict}")]
+}
+
+/// Four digits, if that makes sense.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("{v:.0}"),
+        v if v >= 100.0 => format!("{v:.1}"),
+        v if v >= 10.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_numbers_or_powers() {
+        assert_eq!(length("2^20"), Ok(1 << 20));
+        assert_eq!(length("1000"), Ok(1000));
+        for bad in ["0", "2^41", "-1", "2^", "x", ""] {
+            length(bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn numbers_have_four_digits() {
+        assert_eq!(
+            [0.01234, 1.23456, 12.3456, 123.456, 1234.56].map(number),
+            ["0.012", "1.235", "12.35", "123.5", "1235"]
+        );
+    }
+}
