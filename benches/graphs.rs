@@ -2,7 +2,14 @@
 //!
 //! Each kernel is a `saxpy` of 256 elements, so what is measured is what a launch and a node cost. The
 //! peer (benches/peers/graph.cu) does the same where `nvcc` is on the machine.
+//!
+//! What a node's cost is made of: chains of kernels in a module of their own, of an empty one, one with
+//! arguments, a `saxpy` and a copy that check as C++ does; all of them `fresh`, before the shipped kernels are loaded,
+//! and again after. `chain` and `copies` are the shipped kernels; the first can panic, and C++'s `asserts` is its
+//! peer that can too.
 
+#[path = "graphs/alone.rs"]
+mod alone;
 #[path = "peers/mod.rs"]
 mod peers;
 
@@ -98,6 +105,15 @@ fn copies(gpu: &Gpu, plan: Plan) -> GpuResult<Graph<Buffers>> {
         copy_coalesced::launch(&builder, ONE_BLOCK, &x, &mut y[0])?;
     }
     builder.build((x, y))
+}
+
+/// Chains of the kernels that are alone in their module.
+fn alone(gpu: &Gpu, plan: Plan, suffix: &str) -> GpuResult<Vec<Case>> {
+    let case = |(name, mut graph): (&str, Graph<Buffers>)| {
+        let name = format!("graph: {name}{suffix}");
+        measure(&name, plan, || Ok(times(gpu, || graph.launch(gpu))?.1))
+    };
+    alone::graphs(gpu, plan)?.into_iter().map(case).collect()
 }
 
 fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
@@ -201,19 +217,21 @@ fn spread(us: &[f64]) -> [f64; 3] {
 }
 
 fn print(ours: &[Case], peers: &[Case]) {
-    println!("{:<22} {:>9} {:>15} {:>9}", "µs a kernel", "ours", "10%..90%", "C++");
+    println!("{:<28} {:>9} {:>15} {:>9}", "µs a kernel", "ours", "10%..90%", "C++");
     for case in ours {
         let [median, low, high] = spread(&case.us);
-        let peer = peers.iter().find(|peer| peer.name == case.name);
+        let peer = peers.iter().find(|peer| case.name.trim_end_matches(", fresh") == peer.name);
         let peer = peer.map_or("-".to_owned(), |peer| format!("{:.3}", spread(&peer.us)[0]));
         let range = format!("{low:.3}..{high:.3}");
-        println!("{:<22} {median:>9.3} {range:>15} {peer:>9}", case.name);
+        println!("{:<28} {median:>9.3} {range:>15} {peer:>9}", case.name);
+    }
+    for peer in peers.iter().filter(|peer| ours.iter().all(|case| case.name != peer.name)) {
+        println!("{:<28} {:>9} {:>15} {:>9.3}", peer.name, "-", "-", spread(&peer.us)[0]);
     }
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let gpu = Gpu::new()?;
-    gpu.load_kernels()?;
+    let (gpu, small) = (Gpu::new()?, Gpu::with_images(alone::IMAGES)?);
     let plan = Plan::from_args(cuda_driver::backend())?;
     println!("{}: {} kernels, {} rounds, medians", gpu.name(), plan.nodes, plan.rounds);
     let dir = tempfile::tempdir()?;
@@ -225,7 +243,11 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     if let Err(why) = &peer {
         println!("no peer: {why}");
     }
-    print(&ours(&gpu, plan)?, &peer.unwrap_or_default());
+    let mut cases = alone(&small, plan, ", fresh")?;
+    gpu.load_kernels()?;
+    cases.extend(ours(&gpu, plan)?);
+    cases.extend(alone(&small, plan, "")?);
+    print(&cases, &peer.unwrap_or_default());
     Ok(())
 }
 

@@ -102,6 +102,13 @@ impl Bare {
         // SAFETY: the context lives as long as the device that the program holds.
         checked(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
+
+    fn ask(&self) {
+        let mut current = ptr::null_mut();
+        // SAFETY: `current` is writable.
+        checked(unsafe { sys::cuCtxGetCurrent(&mut current) });
+        assert_eq!(current, self.context);
+    }
 }
 
 fn run() -> GpuResult<()> {
@@ -127,6 +134,13 @@ fn run() -> GpuResult<()> {
             "binding a context",
             measure(&gpu, batches, |n| {
                 (0..n).for_each(|_| bare.bind());
+                Ok(())
+            })?,
+        ),
+        (
+            "asking which context is current",
+            measure(&gpu, batches, |n| {
+                (0..n).for_each(|_| bare.ask());
                 Ok(())
             })?,
         ),

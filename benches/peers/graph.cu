@@ -1,6 +1,7 @@
 // The peer of `benches/graphs.rs`, in CUDA C++: the same small kernel, launched one by one and as a graph.
 //
 // Usage: graph NODES ROUNDS. Prints a JSON line a case: {"name", "us": [one a round, for a launch or a node]}.
+#include <cassert>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,18 @@ __global__ void saxpy(float alpha, const float* x, size_t, float* y, size_t n) {
 __global__ void copy(const float* x, size_t n, float* y, size_t m) {
     for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
         if (i < m) y[i] = x[i];
+}
+
+__global__ void empty() {}
+
+__global__ void slices_unused(const float*, size_t, float*, size_t) {}
+
+__global__ void asserts(float alpha, const float* x, size_t m, float* y, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i < n) {
+        assert(i < m);
+        y[i] += alpha * x[i];
+    }
 }
 
 static double now_us() {
@@ -108,23 +121,32 @@ int main(int argc, char** argv) {
         };
     };
     measure("graph: chain", rounds, nodes, replay(chain));
-    cudaGraph_t row;
-    CHECK(cudaGraphCreate(&row, 0));
-    cudaGraphNode_t last = nullptr;
-    for (int i = 0; i < nodes; i++) {
-        void* args[] = {&x, &n, &y[0], &n};
-        cudaKernelNodeParams params = {};
-        params.func = reinterpret_cast<void*>(copy);
-        params.gridDim = dim3(1);
-        params.blockDim = dim3(N);
-        params.kernelParams = args;
-        cudaGraphNode_t node;
-        CHECK(cudaGraphAddKernelNode(&node, row, &last, i == 0 ? 0 : 1, &params));
-        last = node;
-    }
-    cudaGraphExec_t copies;
-    CHECK(cudaGraphInstantiateWithFlags(&copies, row, 0));
-    measure("graph: copies", rounds, nodes, replay(copies));
+    auto row = [&](auto* kernel, void** args) {
+        cudaGraph_t graph;
+        CHECK(cudaGraphCreate(&graph, 0));
+        cudaGraphNode_t last = nullptr;
+        for (int i = 0; i < nodes; i++) {
+            cudaKernelNodeParams params = {};
+            params.func = reinterpret_cast<void*>(kernel);
+            params.gridDim = dim3(1);
+            params.blockDim = dim3(N);
+            params.kernelParams = args;
+            cudaGraphNode_t node;
+            CHECK(cudaGraphAddKernelNode(&node, graph, &last, i == 0 ? 0 : 1, &params));
+            last = node;
+        }
+        cudaGraphExec_t exec;
+        CHECK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+        return exec;
+    };
+    void* slices[] = {&x, &n, &y[0], &n};
+    void* scaled[] = {&alpha, &x, &n, &y[0], &n};
+    measure("graph: empty", rounds, nodes, replay(row(empty, nullptr)));
+    measure("graph: slices unused", rounds, nodes, replay(row(slices_unused, slices)));
+    measure("graph: saxpy alone", rounds, nodes, replay(row(saxpy, scaled)));
+    measure("graph: copy alone", rounds, nodes, replay(row(copy, slices)));
+    measure("graph: copies", rounds, nodes, replay(row(copy, slices)));
+    measure("graph: asserts", rounds, nodes, replay(row(asserts, scaled)));
     measure("graph: 4 chains", rounds, nodes, replay(chains));
     measure("graph: set parameter", rounds, nodes, [&] {
         double start = now_us();
