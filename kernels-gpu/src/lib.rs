@@ -15,7 +15,10 @@ pub use grid::blur::{blur_columns, blur_rows};
 pub use grid::copy::{copy_coalesced, copy_strided, copy_vectors};
 pub use grid::equalize::{equalize_apply, equalize_table};
 pub use grid::grayscale::grayscale;
-pub use grid::histogram::histogram;
+pub use grid::histogram::{
+    histogram, histogram_global, histogram_search, shared::histogram_bytes,
+    shared::histogram_ranges, shared::histogram_shared,
+};
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
