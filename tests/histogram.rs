@@ -12,11 +12,7 @@ use crate::support::{SIZES, bytes, gpu, poisoned, rng, upload};
 const PAST_ONE_TILE: usize = 3 * 512 * 4 * 16 + 4099;
 
 /// Both forms, of all samples, and of those behind the first few, which lie otherwise in memory.
-fn assert_bins<T: Countable>(
-    samples: &[T],
-    bins: &Bins<T>,
-    expected: impl Fn(&[T]) -> Vec<u64>,
-) {
+fn assert_bins<T: Countable>(samples: &[T], bins: &Bins<T>, expected: impl Fn(&[T]) -> Vec<u64>) {
     let on_device = upload(samples);
     for start in [0, 1, 3].map(|start: usize| start.min(samples.len())) {
         let part = on_device.slice(start..);
@@ -189,7 +185,9 @@ fn ranges_of_integers() {
     let random = sorted((0..900).map(|_| rng.random::<u32>().into()));
     for levels in [powers, vec![0, 1 << 32], vec![5, 5, 6, 6, 6, 1000, u32::MAX.into()], random] {
         let bins = Bins::ranges(gpu(), &levels).unwrap();
-        assert_bins(&x, &bins, |x| reference::histogram::ranges(&wide(x).collect::<Vec<_>>(), &levels));
+        assert_bins(&x, &bins, |x| {
+            reference::histogram::ranges(&wide(x).collect::<Vec<_>>(), &levels)
+        });
     }
     let x: Vec<u16> = x.iter().map(|x| *x as u16).collect();
     let levels = sorted((0..300).map(|_| rng.random::<u16>().into()));

@@ -142,10 +142,7 @@ pub trait Countable: Sample + sealed::Sealed {
 
     /// Of bytes: the bin of each.
     #[doc(hidden)]
-    fn map(
-        on: &impl AsStream,
-        bin: impl Fn(Self) -> u32,
-    ) -> GpuResult<Option<DeviceBuffer<u32>>>;
+    fn map(on: &impl AsStream, bin: impl Fn(Self) -> u32) -> GpuResult<Option<DeviceBuffer<u32>>>;
 
     #[doc(hidden)]
     fn add(
@@ -195,10 +192,7 @@ macro_rules! globally {
 /// Samples that are counted by their bins.
 macro_rules! by_bins {
     ($ty:ty) => {
-        fn map(
-            _: &impl AsStream,
-            _: impl Fn(Self) -> u32,
-        ) -> GpuResult<Option<DeviceBuffer<u32>>> {
+        fn map(_: &impl AsStream, _: impl Fn(Self) -> u32) -> GpuResult<Option<DeviceBuffer<u32>>> {
             Ok(None)
         }
 

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
+use cuda_std::intrinsics::float2uint_rz;
 use cuda_std::vector::Vec2;
 
 /// The bin of a sample that is in none.
@@ -168,7 +169,8 @@ impl EvenFloats {
 impl Binning<f32> for EvenFloats {
     #[inline(always)]
     fn bin(self, sample: f32) -> u32 {
-        let bin = (((sample - self.lower) * self.scale) as u32).min(self.n_bins - 1);
+        let place = float2uint_rz((sample - self.lower) * self.scale) as u32;
+        let bin = place.min(self.n_bins - 1);
         // Not `&&`: one branch, at the count. A NaN compares as false.
         if (sample >= self.lower) & (sample < self.upper) { bin } else { NONE }
     }
@@ -206,16 +208,27 @@ impl Ranges {
     /// The shift of buckets of equal width.
     pub const LINEAR: u32 = 32;
 
+    /// Whether buckets are of equal width, with at most one boundary each.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_simple(&self) -> bool {
+        self.shift == Self::LINEAR && self.crowded == 0
+    }
+
     /// The bucket of a sample.
     #[inline(always)]
     pub fn bucket<T: Sample>(&self, sample: T) -> u32 {
+        if self.shift == Self::LINEAR {
+            return self.linear_bucket(sample);
+        }
+        let distance = sample.above(T::of_word(self.origin, 0)).to_bits();
+        (distance >> (self.shift & 31)).saturating_sub(self.first_bucket).min(self.last_bucket)
+    }
+
+    #[inline(always)]
+    fn linear_bucket<T: Sample>(&self, sample: T) -> u32 {
         let distance = sample.above(T::of_word(self.origin, 0));
-        let bucket = if self.shift == Self::LINEAR {
-            (distance * self.scale) as u32
-        } else {
-            (distance.to_bits() >> (self.shift & 31)).saturating_sub(self.first_bucket)
-        };
-        bucket.min(self.last_bucket)
+        (float2uint_rz(distance * self.scale) as u32).min(self.last_bucket)
     }
 
     /// The bin of a sample. `entry` gives the table's entry of a bucket; `inner: [bins - 1]` are the keys of the
@@ -227,19 +240,38 @@ impl Ranges {
         entry: impl Fn(u32) -> Vec2<u32>,
         inner: &[u32],
     ) -> u32 {
+        let bucket = self.bucket(sample);
+        let before = entry(bucket);
+        if self.crowded == 0 {
+            return self.bin_in(sample, before, inner.len() as u32);
+        }
         let key = sample.key();
         if key.wrapping_sub(self.lower) > self.last {
             return NONE;
         }
-        let bucket = self.bucket(sample);
-        let Vec2 { x: before, y: next, .. } = entry(bucket);
-        if self.crowded == 0 {
-            // There is no bin behind the last, whatever the key of a boundary that is not there.
-            return (before + u32::from(key >= next)).min(inner.len() as u32);
-        }
         let is_last = bucket == self.last_bucket;
         let end = if is_last { inner.len() as u32 } else { entry(bucket + 1).x };
-        let own = inner.get(before as usize..end as usize).unwrap_or(&[]);
-        before + own.partition_point(|level| *level <= key) as u32
+        let own = inner.get(before.x as usize..end as usize).unwrap_or(&[]);
+        before.x + own.partition_point(|level| *level <= key) as u32
+    }
+
+    /// [`bin`](Self::bin) where [`is_simple`](Self::is_simple).
+    #[inline(always)]
+    pub fn simple_bin<T: Sample>(
+        &self,
+        sample: T,
+        entry: impl Fn(u32) -> Vec2<u32>,
+        last_bin: u32,
+    ) -> u32 {
+        self.bin_in(sample, entry(self.linear_bucket(sample)), last_bin)
+    }
+
+    /// The bin of a sample whose bucket has one boundary at most.
+    #[inline(always)]
+    fn bin_in<T: Sample>(&self, sample: T, entry: Vec2<u32>, last_bin: u32) -> u32 {
+        let key = sample.key();
+        // There is no bin behind the last, whatever the key of a boundary that is not there.
+        let bin = (entry.x + u32::from(key >= entry.y)).min(last_bin);
+        if key.wrapping_sub(self.lower) <= self.last { bin } else { NONE }
     }
 }

@@ -220,7 +220,12 @@ pub fn histogram_ranges<T: Sample>(
     let counters = Counters::zeroed(bins.len(), table_bytes);
     // SAFETY: a bucket is at most the last one; written before the barrier in `zeroed`, and not since.
     let entry = |bucket: u32| unsafe { shared.add(bucket as usize).read() };
-    each_sample(samples, |sample: T| counters.add(ranges.bin(sample, entry, inner)));
+    if ranges.is_simple() {
+        let last_bin = inner.len() as u32;
+        each_sample(samples, |x: T| counters.add(ranges.simple_bin(x, entry, last_bin)));
+    } else {
+        each_sample(samples, |x: T| counters.add(ranges.bin(x, entry, inner)));
+    }
     counters.merge_into(bins);
 }
 
@@ -233,13 +238,28 @@ const BYTE_COUNTERS: usize = 256 * 32;
 pub fn histogram_bytes(bytes: &[u8], map: &[u32], bins: AtomicSlice<u32>) {
     let warp = Warp::current();
     let lane = warp.thread_rank() as usize;
-    let private = SharedAtomics::<BYTE_COUNTERS>::zeroed();
-    each_sample(bytes, |byte: u8| private.add(usize::from(byte) * 32 + lane, 1));
+    let counters = shared_array![u32; BYTE_COUNTERS].as_mut_ptr();
+    let mut i = thread::thread_idx_x() as usize;
+    while i < BYTE_COUNTERS {
+        // SAFETY: inside, and before the barrier this thread's alone.
+        unsafe { counters.add(i).write(0) };
+        i += BLOCK;
+    }
+    // Nobody counts before all counters are 0.
+    thread::sync_threads();
+    let count = |byte: u8| {
+        let bytes_before = usize::from(byte) << 7 | lane << 2;
+        // SAFETY: below 256 * 128, a multiple of 4; between the two barriers every access is atomic.
+        let counter = unsafe { AtomicU32::from_ptr(counters.byte_add(bytes_before)) };
+        counter.fetch_add(1, Ordering::Relaxed);
+    };
+    each_sample(bytes, count);
     // Every count of this block is in before any is moved.
     thread::sync_threads();
     let mut byte = thread::thread_idx_x() as usize / 32;
     while byte < 256 {
-        let count = warp.sum(private.get(byte * 32 + lane));
+        // SAFETY: `byte < 256` and `lane < 32`; nobody writes any more.
+        let count = warp.sum(unsafe { counters.add(byte * 32 + lane).read() });
         let bin = map.get(byte).map_or(usize::MAX, |bin| *bin as usize);
         if lane == 0 && count > 0 && bin < bins.len() {
             bins.fetch_add(bin, count, Relaxed);
