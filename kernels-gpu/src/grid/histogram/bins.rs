@@ -135,7 +135,7 @@ impl<T: Sample> Binning<T> for Even {
         let distance = sample.key().wrapping_sub(self.lower);
         let (high, low) = (self.fraction >> 32, self.fraction & 0xffff_ffff);
         let wide = u64::from(distance);
-        let behind = (wide * high + (wide * low >> 32)) >> 32;
+        let behind = (wide * high + ((wide * low) >> 32)) >> 32;
         let bin = distance.wrapping_mul(self.whole).wrapping_add(behind as u32);
         if distance <= self.last { bin } else { NONE }
     }
