@@ -1,6 +1,7 @@
 //! The cases, a file for each family of operations.
 
 mod copy;
+mod histogram;
 mod reduce;
 
 use super::case::{Case, Scale};
@@ -8,5 +9,8 @@ use super::case::{Case, Scale};
 /// All cases at a scale, in the order of the table.
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
-    [copy::cases, reduce::cases].into_iter().flat_map(|cases| cases(scale)).collect()
+    [copy::cases, histogram::cases, reduce::cases]
+        .into_iter()
+        .flat_map(|cases| cases(scale))
+        .collect()
 }

@@ -47,6 +47,7 @@ macro_rules! sources {
 
 sources! {
     copy: Cuda "cu", Python "py";
+    histogram: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
 }
 
