@@ -27,7 +27,7 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
 
 /// 257 levels in -0.5..=0.5 at nearly equal distances.
 fn jittered(k: u32) -> f32 {
-    let jitter = if k % 2 == 0 { 0.0 } else { 0.3 };
+    let jitter = if k.is_multiple_of(2) { 0.0 } else { 0.3 };
     (k as f32 + jitter) / 256.0 - 0.5
 }
 
