@@ -25,7 +25,9 @@ pub use grid::particles::{
 pub use grid::reduce::{reduce_sum_f32, reduce_sum_i32, reduce_tree_f32};
 pub use grid::ring::{ring_echo, ring_relay, ring_saxpy};
 pub use grid::saxpy::saxpy;
-pub use grid::scan::{scan_exclusive, scan_running};
+pub use grid::scan::{
+    scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_running, scan_tiles,
+};
 pub use grid::sobel::sobel;
 pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::transpose::{transpose_naive, transpose_tiled};

@@ -1,12 +1,29 @@
-//! Reference of `scan`.
+//! Reference of `scan`: one loop, from the left.
 
-/// The sum of all elements before each one, modulo 2³².
-pub fn exclusive(x: &[u32]) -> Vec<u32> {
-    let mut sum = 0u64;
-    let before = |&x: &u32| {
-        let before = sum as u32;
-        sum += u64::from(x);
-        before
+/// What is before each element, joined from `start` on; with the element itself if `inclusive`. Begins anew
+/// wherever `is_head` says so.
+pub fn segments<T: Copy, J: Copy>(
+    x: &[T],
+    start: J,
+    join: impl Fn(J, T) -> J,
+    is_head: impl Fn(usize) -> bool,
+    inclusive: bool,
+) -> Vec<J> {
+    let mut joined = start;
+    let one = |(i, &x)| {
+        let before = if is_head(i) { start } else { joined };
+        joined = join(before, x);
+        if inclusive { joined } else { before }
     };
-    x.iter().map(before).collect()
+    x.iter().enumerate().map(one).collect()
+}
+
+/// [`segments`] with one segment.
+pub fn by<T: Copy, J: Copy>(
+    x: &[T],
+    start: J,
+    join: impl Fn(J, T) -> J,
+    inclusive: bool,
+) -> Vec<J> {
+    segments(x, start, join, |_| false, inclusive)
 }

@@ -8,6 +8,7 @@ pub mod equalize;
 pub mod histogram;
 pub mod image;
 pub mod particles;
+mod recast;
 pub mod reduce;
 pub mod saxpy;
 pub mod scan;

@@ -162,7 +162,7 @@ impl Particles {
             Vec4::new(x, y, z, f32::from_bits(name as u32))
         };
         let mut scan = Scratch::new(gpu)?;
-        scan.reserve(gpu, scan::scratch_bytes(n_counts))?;
+        scan.reserve(gpu, scan::scratch_bytes::<u32, scan::Sum>(n_counts))?;
         let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
         let state = State {
             position: vectors(&position)?,

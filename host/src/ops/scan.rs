@@ -1,61 +1,247 @@
-//! Sums of all elements before each element.
+//! Scans: each element joined with all before it, by an associative operation.
+//!
+//! What is joined with what depends on the length alone: sums of floats have the same bits in every run and on
+//! every device. Halves are added in f32, and each result is rounded once; integers wrap.
+//!
+//! ```
+//! use ferrowarp::ops::scan::{self, Form, Max};
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! let x = DeviceBuffer::from_slice(&gpu, &[3.0_f32, 1.0, 4.0, 1.0, 5.0])?;
+//! assert_eq!(scan::inclusive(&gpu, &x)?.to_vec()?, [3.0, 4.0, 8.0, 9.0, 14.0]);
+//! assert_eq!(scan::exclusive(&gpu, &x)?.to_vec()?, [0.0, 3.0, 4.0, 8.0, 9.0]);
+//! let highest = scan::by(&gpu, Max, Form::Inclusive, &x)?;
+//! assert_eq!(highest.to_vec()?, [3.0, 3.0, 4.0, 4.0, 5.0]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
 
+use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::scan::{self as kernels, TILE, scratch_len};
+use cuda_std::{bf16, f16};
+use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len};
 
+pub use kernels_gpu::grid::scan::{Max, Min, Sum};
+
+use super::recast::Recast;
 use super::scratch::size_of_parts;
 use super::{Scratch, same_len};
+use crate::Stream;
 use crate::error::GpuResult;
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
 
-/// What [`exclusive_into`] takes of its scratch for `n_elems` elements, in bytes.
-#[must_use]
-pub fn scratch_bytes(n_elems: usize) -> usize {
-    size_of_parts(&[scratch_len(n_elems) * size_of::<u64>()])
+/// What is written for an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Everything up to it, and the element itself.
+    Inclusive,
+    /// Everything before it. The first gets what changes nothing: 0 for a sum, the least number for a maximum.
+    Exclusive,
 }
 
-/// `out[i] = x[0] + … + x[i - 1]` modulo 2³². `x: [n]`, `out: [n]`; queued, in one launch. The sums are
-/// integers, so they are the same in every run.
+/// The memory of one launch.
+#[doc(hidden)]
+#[allow(missing_debug_implementations)]
+pub struct Arguments<'a> {
+    on: &'a Stream,
+    x: Recast,
+    form: Form,
+    states: DeviceSliceMut<'a, u64>,
+    out: Recast,
+    n: usize,
+}
+
+/// An operation that scans have kernels of, for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
+/// [`Min`] of `i32`, `u32` and `f32`.
+#[diagnostic::on_unimplemented(
+    message = "there is no scan of `{T}` by `{Self}`",
+    note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Operator`"
+)]
+pub trait ScanOperator<T: Pod> {
+    #[doc(hidden)]
+    fn states_len(n: usize) -> usize;
+    #[doc(hidden)]
+    fn launch(arguments: Arguments<'_>) -> GpuResult<()>;
+}
+
+/// Types and operations, and the type of the kernel: integers of either sign have the same sums.
+macro_rules! operators {
+    ($($op:ident: $($ty:ty as $bits:ty),*;)*) => {$($(
+        impl ScanOperator<$ty> for $op {
+            fn states_len(n: usize) -> usize {
+                scratch_len::<$bits, <$op as Operator<$bits>>::Joined>(n)
+            }
+
+            fn launch(arguments: Arguments<'_>) -> GpuResult<()> {
+                const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
+                let Arguments { on, x, form, mut states, mut out, n } = arguments;
+                let (grid, exclusive) = (Grid1::new(blocks::<$bits>(n)), form == Form::Exclusive);
+                kernels::scan_tiles::<$bits, $op>::launch(on, grid, &x, exclusive, &mut states, &mut out)
+            }
+        }
+    )*)*};
+}
+
+operators! {
+    Sum: u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64,
+        f16 as f16, bf16 as bf16, f32 as f32, f64 as f64;
+    Max: i32 as i32, u32 as u32, f32 as f32;
+    Min: i32 as i32, u32 as u32, f32 as f32;
+}
+
+/// What a scan of `n_elems` elements by `O` takes of its scratch, in bytes.
+#[must_use]
+pub fn scratch_bytes<T: Pod, O: ScanOperator<T>>(n_elems: usize) -> usize {
+    size_of_parts(&[O::states_len(n_elems) * size_of::<u64>()])
+}
+
+/// `out[i]` becomes the join of the elements of `x` up to `i` or before it. `x: [n]`, `out: [n]`; queued, in one
+/// launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length ; what the driver answers, out of memory
-/// where the scratch must grow for one.
-pub fn exclusive_into<S: AsStream>(
-    on: &S,
-    x: &impl DeviceRead<u32>,
-    out: &mut impl DeviceWrite<u32>,
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers, out of
+/// memory where the scratch must grow for one.
+pub fn by_into<T: Pod, O: ScanOperator<T>>(
+    on: &impl AsStream,
+    _operator: O,
+    form: Form,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let n = x.raw().len;
     same_len("scan", n, out.raw_mut().len)?;
-    let (_, [states]) = scratch.parts(on, [scratch_len(n) * size_of::<u64>()])?;
+    if n == 0 {
+        return Ok(());
+    }
+    let (_, [states]) = scratch.parts(on, [O::states_len(n) * size_of::<u64>()])?;
     let mut states = states.into_cast::<u64>()?;
     states.clear()?;
-    let tiles = n.div_ceil(TILE) as u32;
-    kernels::scan_exclusive::launch(on.as_stream(), Grid1::new(tiles), x, &mut states, out)
+    // SAFETY: both are borrowed until this function returns; the kernel has the element's size.
+    let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
+    O::launch(Arguments { on: on.as_stream(), x, form, states, out, n })
 }
 
-/// As [`exclusive_into`], with scratch of its own: a new buffer.
+/// As [`by_into`], with scratch of its own: a new buffer.
 ///
 /// # Errors
 /// What the driver answers.
-pub fn exclusive<S: AsStream>(on: &S, x: &impl DeviceRead<u32>) -> GpuResult<DeviceBuffer<u32>> {
-    let n = x.raw().len;
-    let mut out = DeviceBuffer::zeroed(on, n)?;
-    exclusive_into(on, x, &mut out, &mut Scratch::new(on)?)?;
+pub fn by<T: Pod, O: ScanOperator<T>>(
+    on: &impl AsStream,
+    operator: O,
+    form: Form,
+    x: &impl DeviceRead<T>,
+) -> GpuResult<DeviceBuffer<T>> {
+    let mut out = unwritten(on, x.raw().len)?;
+    by_into(on, operator, form, x, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
 
-/// The same by one block, tile after tile: the form to read first.
+/// `out[i] = x[0] + … + x[i]`; see [`by_into`].
 ///
 /// # Errors
-/// As [`exclusive_into`].
-pub fn running_into<S: AsStream>(
-    on: &S,
-    x: &impl DeviceRead<u32>,
-    out: &mut impl DeviceWrite<u32>,
+/// As [`by_into`].
+pub fn inclusive_into<T: Pod>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    scratch: &mut Scratch,
+) -> GpuResult<()>
+where
+    Sum: ScanOperator<T>,
+{
+    by_into(on, Sum, Form::Inclusive, x, out, scratch)
+}
+
+/// `out[i] = x[0] + … + x[i - 1]`; see [`by_into`].
+///
+/// # Errors
+/// As [`by_into`].
+pub fn exclusive_into<T: Pod>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    scratch: &mut Scratch,
+) -> GpuResult<()>
+where
+    Sum: ScanOperator<T>,
+{
+    by_into(on, Sum, Form::Exclusive, x, out, scratch)
+}
+
+/// `x[0] + … + x[i]` for each `i`: a new buffer.
+///
+/// # Errors
+/// What the driver answers.
+pub fn inclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
+where
+    Sum: ScanOperator<T>,
+{
+    by(on, Sum, Form::Inclusive, x)
+}
+
+/// `x[0] + … + x[i - 1]` for each `i`: a new buffer.
+///
+/// # Errors
+/// What the driver answers.
+pub fn exclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
+where
+    Sum: ScanOperator<T>,
+{
+    by(on, Sum, Form::Exclusive, x)
+}
+
+/// A buffer that a kernel is about to write from end to end.
+pub(super) fn unwritten<T: Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
+    // SAFETY: every bit pattern is a value, and the caller's kernel writes all of it or fails.
+    Ok(unsafe { DeviceBuffer::uninitialized(on, n) }?)
+}
+
+/// An operation that [`running_into`] has a kernel of.
+#[doc(hidden)]
+pub trait RunningOperator<T: Pod> {
+    fn running(
+        on: &Stream,
+        form: Form,
+        x: &impl DeviceRead<T>,
+        out: &mut impl DeviceWrite<T>,
+    ) -> GpuResult<()>;
+}
+
+macro_rules! running {
+    ($($op:ident $ty:ty;)*) => {$(
+        impl RunningOperator<$ty> for $op {
+            fn running(
+                on: &Stream,
+                form: Form,
+                x: &impl DeviceRead<$ty>,
+                out: &mut impl DeviceWrite<$ty>,
+            ) -> GpuResult<()> {
+                let exclusive = form == Form::Exclusive;
+                kernels::scan_running::<$ty, $op>::launch(on, Grid1::new(1), x, exclusive, out)
+            }
+        }
+    )*};
+}
+
+running! {
+    Sum u32;
+    Sum f32;
+    Max f32;
+}
+
+/// The same by one block, tile after tile: the form to read first. Sums of `u32` and `f32`, maxima of `f32`.
+///
+/// # Errors
+/// As [`by_into`].
+pub fn running_into<T: Pod, O: RunningOperator<T>>(
+    on: &impl AsStream,
+    _operator: O,
+    form: Form,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     same_len("scan", x.raw().len, out.raw_mut().len)?;
-    kernels::scan_running::launch(on.as_stream(), Grid1::new(1), x, out)
+    O::running(on.as_stream(), form, x, out)
 }
