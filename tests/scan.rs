@@ -216,6 +216,70 @@ fn plain_form() {
     }
 }
 
+/// Flags of segments of random lengths, and the offsets at which they begin.
+fn random_segments(rng: &mut impl RngExt, n: usize, mean: u32) -> (Vec<u8>, Vec<u64>) {
+    let heads: Vec<u8> = (0..n).map(|_| u8::from(rng.random_ratio(1, mean))).collect();
+    let offsets = (0..n).filter(|&i| heads[i] != 0).map(|i| i as u64).collect();
+    (heads, offsets)
+}
+
+#[test]
+fn segments_are_told_by_flags_offsets_and_keys() {
+    let mut rng = rng();
+    for (n, mean) in [(0, 1), (1, 1), (4097, 3), (9000, 1), (20_000, 5000), (70_001, 40_000)] {
+        let (heads, mut offsets) = random_segments(&mut rng, n, mean);
+        let x: Vec<i32> = (0..n).map(|_| rng.random_range(-9..=9)).collect();
+        let floats: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+        let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        let keys = reference::scan::by(&heads, 0u32, |key, head| key + u32::from(head), true);
+        let wide_keys: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 32).collect();
+        // Empty segments have an offset twice; one behind the last element has one past the end.
+        offsets.extend(offsets.first().copied());
+        offsets.push(n as u64);
+        for form in FORMS {
+            let is_head = |i: usize| heads[i] != 0;
+            let sums =
+                reference::scan::segments(&x, 0, |a, b| a + b, is_head, form == Form::Inclusive);
+            let float_sums: Vec<f32> = sums.iter().map(|&sum| sum as f32).collect();
+            let wide_sums: Vec<f64> = sums.iter().map(|&sum| f64::from(sum)).collect();
+            let (x, floats, flags) = (upload(&x), upload(&floats), upload(&heads));
+            let (keys, offsets) = (upload(&keys), upload(&offsets));
+            let told = [
+                scan::flagged(gpu(), Sum, form, &x, &flags),
+                scan::segments(gpu(), Sum, form, &x, &offsets),
+                scan::by_key(gpu(), Sum, form, &x, &keys),
+            ];
+            for found in told {
+                assert!(found.unwrap().to_vec().unwrap() == sums, "{n} elements, {form:?}");
+            }
+            let told = [
+                scan::flagged(gpu(), Sum, form, &floats, &flags),
+                scan::segments(gpu(), Sum, form, &floats, &offsets),
+                scan::by_key(gpu(), Sum, form, &floats, &keys),
+                scan::by_key(gpu(), Sum, form, &floats, &upload(&wide_keys)),
+            ];
+            for found in told {
+                assert!(found.unwrap().to_vec().unwrap() == float_sums, "{n} elements, {form:?}");
+            }
+            let found = scan::segments(gpu(), Sum, form, &upload(&wide), &offsets).unwrap();
+            assert!(found.to_vec().unwrap() == wide_sums, "{n} elements, {form:?}");
+        }
+    }
+}
+
+/// What stands before a segment, an infinity for one, is not seen in it.
+#[test]
+fn segments_do_not_touch() {
+    let mut x = vec![1.0f32; 9000];
+    (x[10], x[5000]) = (f32::INFINITY, f32::NAN);
+    let offsets = upload(&[0u64, 11, 5001]);
+    let sums = scan::segments(gpu(), Sum, Form::Inclusive, &upload(&x), &offsets).unwrap();
+    let sums = sums.to_vec().unwrap();
+    assert_eq!((sums[10], sums[11], sums[4999]), (f32::INFINITY, 1.0, 4989.0));
+    assert!(sums[5000].is_nan());
+    assert_eq!((sums[5001], sums[8999]), (1.0, 3999.0));
+}
+
 #[test]
 fn scratch_grows_and_serves_again() {
     let mut scratch = Scratch::new(gpu()).unwrap();
@@ -233,6 +297,9 @@ fn lengths_that_do_not_fit_are_errors() {
     let mut scratch = Scratch::new(gpu()).unwrap();
     let short = scan::exclusive_into(gpu(), &x, &mut poisoned(99), &mut scratch);
     assert_eq!(short.unwrap_err().to_string(), "scan: 100 elements are needed, 99 were given");
+    let keys = scan::by_key(gpu(), Sum, Form::Inclusive, &x, &upload(&[1u32; 101])).unwrap_err();
+    let expected = "the keys of a scan: 100 elements are needed, 101 were given";
+    assert_eq!(keys.to_string(), expected);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 
 /// Memory of a type `T` as a kernel's of `U`, while the borrow it was made from lasts.
-pub(super) struct Recast(RawSlice);
+#[derive(Debug)]
+pub struct Recast(RawSlice);
 
 impl Recast {
     /// # Safety

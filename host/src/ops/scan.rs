@@ -16,12 +16,19 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 
+mod segments;
+
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len};
 
 pub use kernels_gpu::grid::scan::{Max, Min, Sum};
+
+pub use segments::{
+    AtOffsets, Flagged, Keyed, SegmentOperator, by_key, by_key_into, flagged, flagged_into,
+    segments, segments_into, segments_scratch_bytes,
+};
 
 use super::recast::Recast;
 use super::scratch::size_of_parts;
@@ -50,6 +57,28 @@ pub struct Arguments<'a> {
     states: DeviceSliceMut<'a, u64>,
     out: Recast,
     n: usize,
+}
+
+impl<'a> Arguments<'a> {
+    /// Checks the lengths and clears the states. `None` if there is nothing to do.
+    fn new<T: Pod>(
+        on: &'a impl AsStream,
+        form: Form,
+        x: &impl DeviceRead<T>,
+        out: &mut impl DeviceWrite<T>,
+        states: DeviceSliceMut<'a, u8>,
+    ) -> GpuResult<Option<Self>> {
+        let n = x.raw().len;
+        same_len("scan", n, out.raw_mut().len)?;
+        if n == 0 {
+            return Ok(None);
+        }
+        let mut states = states.into_cast::<u64>()?;
+        states.clear()?;
+        // SAFETY: the caller borrows both until the launch is queued, by a kernel for elements of this size.
+        let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
+        Ok(Some(Self { on: on.as_stream(), x, form, states, out, n }))
+    }
 }
 
 /// An operation that scans have kernels of, for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
@@ -110,17 +139,11 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("scan", n, out.raw_mut().len)?;
-    if n == 0 {
-        return Ok(());
+    let (_, [states]) = scratch.parts(on, [O::states_len(x.raw().len) * size_of::<u64>()])?;
+    match Arguments::new(on, form, x, out, states)? {
+        Some(arguments) => O::launch(arguments),
+        None => Ok(()),
     }
-    let (_, [states]) = scratch.parts(on, [O::states_len(n) * size_of::<u64>()])?;
-    let mut states = states.into_cast::<u64>()?;
-    states.clear()?;
-    // SAFETY: both are borrowed until this function returns; the kernel has the element's size.
-    let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
-    O::launch(Arguments { on: on.as_stream(), x, form, states, out, n })
 }
 
 /// As [`by_into`], with scratch of its own: a new buffer.

@@ -3,14 +3,12 @@
 mod copy;
 mod histogram;
 mod reduce;
+mod scan;
 
 use super::case::{Case, Scale};
 
 /// All cases at a scale, in the order of the table.
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
-    [copy::cases, histogram::cases, reduce::cases]
-        .into_iter()
-        .flat_map(|cases| cases(scale))
-        .collect()
+    [copy::cases, histogram::cases, reduce::cases, scan::cases].into_iter().flat_map(|cases| cases(scale)).collect()
 }

@@ -49,6 +49,7 @@ sources! {
     copy: Cuda "cu", Python "py";
     histogram: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
+    scan: Cuda "cu";
 }
 
 /// What the peers in CUDA C++ share.
