@@ -183,7 +183,7 @@ impl<C: Carry> Tile<C> {
         let before = build(|j| {
             let lanes = map_words(upto[j], |word| warp.shuffle_up(word, 1));
             let step = map_words(upto[j], |word| warp.shuffle(word, 31));
-            let before = if thread % 32 == 0 { of_warp } else { L::join(of_warp, lanes) };
+            let before = if thread.is_multiple_of(32) { of_warp } else { L::join(of_warp, lanes) };
             of_warp = L::join(of_warp, step);
             before
         });
