@@ -218,7 +218,7 @@ where
 /// A buffer that a kernel is about to write from end to end.
 pub(super) fn unwritten<T: Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
     // SAFETY: every bit pattern is a value, and the caller's kernel writes all of it or fails.
-    Ok(unsafe { DeviceBuffer::uninitialized(on, n) }?)
+    unsafe { DeviceBuffer::uninitialized(on, n) }
 }
 
 /// An operation that [`running_into`] has a kernel of.
