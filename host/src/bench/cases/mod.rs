@@ -10,5 +10,8 @@ use super::case::{Case, Scale};
 /// All cases at a scale, in the order of the table.
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
-    [copy::cases, histogram::cases, reduce::cases, scan::cases].into_iter().flat_map(|cases| cases(scale)).collect()
+    [copy::cases, histogram::cases, reduce::cases, scan::cases]
+        .into_iter()
+        .flat_map(|cases| cases(scale))
+        .collect()
 }
