@@ -16,6 +16,7 @@ mod safety;
 mod saxpy;
 mod scan;
 mod sobel;
+mod sort;
 mod spheres;
 mod transpose;
 mod vecadd;

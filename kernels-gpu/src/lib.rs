@@ -29,6 +29,9 @@ pub use grid::scan::{
     scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_running, scan_tiles,
 };
 pub use grid::sobel::sobel;
+pub use grid::sort::histogram::sort_histogram;
+pub use grid::sort::pass::sort_pass;
+pub use grid::sort::plain::{sort_count, sort_move, sort_sums};
 pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::transpose::{transpose_naive, transpose_tiled};
 pub use grid::vecadd::vecadd;

@@ -11,6 +11,7 @@ pub mod reduce;
 pub mod saxpy;
 pub mod scan;
 pub mod sobel;
+pub mod sort;
 pub mod spheres;
 pub mod transpose;
 pub mod vecadd;

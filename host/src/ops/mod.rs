@@ -13,6 +13,7 @@ pub mod reduce;
 pub mod saxpy;
 pub mod scan;
 mod scratch;
+pub mod sort;
 pub mod spheres;
 pub mod transpose;
 pub mod vecadd;

@@ -12,6 +12,7 @@ pub mod ring;
 pub mod saxpy;
 pub mod scan;
 pub mod sobel;
+pub mod sort;
 pub mod spheres;
 pub mod transpose;
 pub mod vecadd;

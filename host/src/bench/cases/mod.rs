@@ -4,13 +4,14 @@ mod copy;
 mod histogram;
 mod reduce;
 mod scan;
+mod sort;
 
 use super::case::{Case, Scale};
 
 /// All cases at a scale, in the order of the table.
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
-    [copy::cases, histogram::cases, reduce::cases, scan::cases]
+    [copy::cases, histogram::cases, reduce::cases, scan::cases, sort::cases]
         .into_iter()
         .flat_map(|cases| cases(scale))
         .collect()

@@ -50,6 +50,7 @@ sources! {
     histogram: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
     scan: Cuda "cu";
+    sort: Cuda "cu", Python "py";
 }
 
 /// What the peers in CUDA C++ share.

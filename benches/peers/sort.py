@@ -1,0 +1,12 @@
+"""The peers of the sorts: PyTorch's, which also gives the places, of 64 bits."""
+
+from peer import case, random, serve, torch
+
+
+@case("torch", "sort/keys/f32")
+def _(shape, seed):
+    x = random("f32", *shape)
+    return lambda: torch.sort(x)[0]
+
+
+serve()

@@ -1,0 +1,204 @@
+//! Radix sorts of keys, of keys with values, and of their places.
+//!
+//! Keys are `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32` and `f64`; values have 4 or 8 bytes. Every sort is *stable*: equal keys
+//! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN stands
+//! at the end that its sign says, and no key is lost or changed. The result is the same, bit for bit, in every run and on
+//! every device.
+//!
+//! ```
+//! use ferrowarp::ops::sort::{SortOptions, argsort, sort};
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! let x = DeviceBuffer::from_slice(&gpu, &[2.5f32, f32::NAN, -1.0, 0.0, -0.0])?;
+//! let sorted = sort(&gpu, &x, SortOptions::ASCENDING)?.to_vec()?;
+//! assert_eq!(sorted[..4], [-1.0, -0.0, 0.0, 2.5]);
+//! assert!(sorted[1].is_sign_negative() && sorted[4].is_nan());
+//! assert_eq!(argsort(&gpu, &x, SortOptions::DESCENDING)?.to_vec()?, [1, 0, 3, 4, 2]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! How many elements: as many as the memory holds; for [`argsort`] at most 2³², whose places are 32 bits.
+
+mod keys;
+mod plain;
+mod radix;
+
+use std::ops::Range;
+
+use cuda_std::launch::{DeviceRead, DeviceWrite};
+
+pub use keys::{SortKey, SortValue};
+pub use plain::{plain_into, plain_scratch_bytes};
+
+use super::{Scratch, same_len};
+use crate::error::{GpuError, GpuResult};
+use crate::memory::DeviceBuffer;
+use crate::stream::AsStream;
+use radix::{Job, Values};
+
+/// Which way a sort goes, and by which bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortOptions {
+    descending: bool,
+    bits: Option<(u32, u32)>,
+}
+
+impl SortOptions {
+    /// The smallest key first.
+    pub const ASCENDING: Self = Self { descending: false, bits: None };
+    /// The largest key first.
+    pub const DESCENDING: Self = Self { descending: true, bits: None };
+
+    /// Sorts by these bits of a key alone, counted from its lowest: keys that agree in them keep their order. Fewer bits take
+    /// less time, a pass over the keys for each eight.
+    ///
+    /// They are bits of the unsigned number that stands for the key: of a signed number with its highest bit turned, of a
+    /// float with all bits turned if it is negative, and the highest one if it is not.
+    #[must_use]
+    pub const fn bits(self, bits: Range<u32>) -> Self {
+        Self { bits: Some((bits.start, bits.end)), ..self }
+    }
+
+    /// The bits of a key of so many.
+    fn range(self, of: u32) -> GpuResult<(u32, u32)> {
+        let (begin, end) = self.bits.unwrap_or((0, of));
+        if begin < end && end <= of {
+            return Ok((begin, end));
+        }
+        let reason = format!(
+            "bits {begin}..{end} of a key of {of} bits: take at least one, and none past its end"
+        );
+        Err(GpuError::InvalidArgument { operation: "sorting", reason })
+    }
+}
+
+/// What [`sort_into`] takes of its scratch for `n_elems` keys, in bytes: as many as the keys have, and about a
+/// thirtieth more.
+#[must_use]
+pub fn scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
+    radix::scratch_bytes(n_elems, [size_of::<K>(), 0], 0)
+}
+
+/// What [`sort_pairs_into`] takes of its scratch for `n_elems` pairs, in bytes.
+#[must_use]
+pub fn pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
+    radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<V>()], 0)
+}
+
+/// What [`argsort_into`] takes of its scratch for `n_elems` keys, in bytes.
+#[must_use]
+pub fn argsort_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
+    radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<u32>()], n_elems * size_of::<K>())
+}
+
+/// `out: [n]` becomes the keys `x: [n]` in order. Queued; nothing waits.
+///
+/// A pass for each eight bits reads and writes every key once; passes over bits that are the same in all keys are left out, which the
+/// device decides.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if `out` has another length,
+/// [`InvalidArgument`](GpuError::InvalidArgument) for bits that the key has not; what the driver answers.
+pub fn sort_into<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    out: &mut impl DeviceWrite<K>,
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let job = Job::new::<K>(x.raw().len, options)?;
+    same_len("sorting", job.n, out.raw_mut().len)?;
+    radix::keys::<K>(on, job, x.raw(), out.raw_mut(), scratch)
+}
+
+/// As [`sort_into`], with scratch of its own: a new buffer.
+///
+/// # Errors
+/// As [`sort_into`].
+pub fn sort<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    options: SortOptions,
+) -> GpuResult<DeviceBuffer<K>> {
+    let mut out = result(on, x.raw().len)?;
+    sort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
+    Ok(out)
+}
+
+/// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Queued.
+///
+/// # Errors
+/// As [`sort_into`].
+pub fn sort_pairs_into<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    (keys, values): (&impl DeviceRead<K>, &impl DeviceRead<V>),
+    (out_keys, out_values): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<V>),
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let job = Job::new::<K>(keys.raw().len, options)?;
+    same_len("the values of a sort", job.n, values.raw().len)?;
+    same_len("sorting", job.n, out_keys.raw_mut().len)?;
+    same_len("the sorted values", job.n, out_values.raw_mut().len)?;
+    let values = Values { input: Some(values.raw()), out: out_values.raw_mut() };
+    radix::pairs::<K, V>(on, job, keys.raw(), Some(out_keys.raw_mut()), values, scratch)
+}
+
+/// As [`sort_pairs_into`], with scratch of its own: two new buffers.
+///
+/// # Errors
+/// As [`sort_into`].
+pub fn sort_pairs<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    keys: &impl DeviceRead<K>,
+    values: &impl DeviceRead<V>,
+    options: SortOptions,
+) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
+    let n = keys.raw().len;
+    let (mut out_keys, mut out_values) = (result(on, n)?, result(on, n)?);
+    let out = (&mut out_keys, &mut out_values);
+    sort_pairs_into(on, (keys, values), out, options, &mut Scratch::new(on)?)?;
+    Ok((out_keys, out_values))
+}
+
+/// `out: [n]` becomes the places of the keys `x: [n]` in order: `x[out[0]]` is the first. Places of equal keys ascend. Queued.
+///
+/// # Errors
+/// As [`sort_into`]; [`InvalidArgument`](GpuError::InvalidArgument) for more than 2³² keys.
+pub fn argsort_into<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    out: &mut impl DeviceWrite<u32>,
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let job = Job::new::<K>(x.raw().len, options)?;
+    same_len("the places of a sort", job.n, out.raw_mut().len)?;
+    if job.n > 1 << 32 {
+        let reason = format!("{} places do not fit into 32 bits", job.n);
+        return Err(GpuError::InvalidArgument { operation: "sorting places", reason });
+    }
+    let values = Values { input: None, out: out.raw_mut() };
+    radix::pairs::<K, u32>(on, job, x.raw(), None, values, scratch)
+}
+
+/// As [`argsort_into`], with scratch of its own: a new buffer.
+///
+/// # Errors
+/// As [`argsort_into`].
+pub fn argsort<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    options: SortOptions,
+) -> GpuResult<DeviceBuffer<u32>> {
+    let mut out = result(on, x.raw().len)?;
+    argsort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
+    Ok(out)
+}
+
+/// A buffer that a sort writes.
+fn result<T: bytemuck::Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
+    // SAFETY: a sort writes every element, and nobody has the buffer before.
+    unsafe { DeviceBuffer::uninitialized(on, n) }
+}

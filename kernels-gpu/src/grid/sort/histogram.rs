@@ -1,0 +1,176 @@
+//! Counts all digits of all keys at once, and plans the passes of the sort.
+//!
+//! Each block counts in shared memory. Of each counter there are several copies beside one another, one for every
+//! few lanes, so that lanes with equal digits, and lanes with unlike ones in the same bank, seldom wait for one another. The last block to finish turns the
+//! counts of each digit into the place where each of its values begins, and decides which passes run: one over a digit that is the
+//! same in all keys moves nothing.
+
+use cuda_std::prelude::*;
+
+use super::key::{Digit, Order, RADIX, Word};
+use super::pass::{Control, Step};
+
+/// Threads in a block.
+pub const THREADS: usize = 512;
+/// Most digits that a key has.
+pub const MAX_PASSES: usize = 8;
+/// Counters of a block: [`RADIX`] for each digit, and copies of them as far as there is room.
+const COUNTERS: usize = RADIX * 32;
+/// Keys for which another block is worth its start and its end.
+const KEYS_OF_BLOCK: usize = 64 * THREADS;
+/// Most blocks: three for each of 132 multiprocessors.
+const MAX_BLOCKS: usize = 3 * 132;
+
+/// Blocks to launch for `n_elems` keys.
+#[must_use]
+pub const fn blocks(n_elems: usize) -> u32 {
+    let blocks = n_elems.div_ceil(KEYS_OF_BLOCK);
+    if blocks < MAX_BLOCKS { blocks as u32 } else { MAX_BLOCKS as u32 }
+}
+
+/// Counts the digits of the bits `begin..end` of `keys: [n]`, and plans the passes.
+///
+/// # Safety
+/// - `control` has the words that [`control_words`](super::pass::control_words) asks for, all of them 0.
+/// - `begin < end <= K::BITS`, and the launch has [`blocks`]`(n)` blocks.
+#[kernel(u8, u16, u32, u64)]
+pub unsafe fn sort_histogram<K: Word>(
+    mut block: Block<THREADS>,
+    keys: &[K],
+    order: Order,
+    begin: u32,
+    end: u32,
+    control: AtomicSlice<u32>,
+) {
+    let counters = shared_array![u32; COUNTERS].as_mut_ptr();
+    let control = Control::new(control.as_mut_ptr());
+    let thread = block.thread();
+    let passes = super::passes(begin, end);
+    // SAFETY: the counters are reached atomically, or behind barriers by their owners; the rest is the caller's promise.
+    unsafe {
+        let mut i = thread;
+        while i < COUNTERS {
+            counters.add(i).write(0);
+            i += THREADS;
+        }
+        // Every counter is 0 before anyone counts.
+        block.sync(());
+        count(counters, keys, order, begin, end);
+        // Every key is counted.
+        block.sync(());
+        if thread < RADIX {
+            for pass in 0..passes {
+                let n = sum_of_copies::<K>(counters, pass, thread);
+                if n > 0 {
+                    control.count(pass, thread, n);
+                }
+            }
+        }
+        // The counts of all threads are in global memory before the block says that it has finished.
+        block.sync(());
+        let last = block.once(|| control.finish() == thread::grid_dim_x() - 1).unwrap_or(false);
+        if block.any(last) {
+            plan(&mut block, control, keys.len(), passes);
+        }
+    }
+}
+
+/// Copies of each counter, so that all fit.
+const fn copies<K: Word>() -> usize {
+    COUNTERS / RADIX / (K::BITS as usize / 8)
+}
+
+/// The first copy of a counter.
+#[inline(always)]
+fn counter<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> *mut u32 {
+    counters.wrapping_add((pass * RADIX + digit) * const { copies::<K>() })
+}
+
+/// Counts the grid's keys: vectors of 16 bytes, and what lies before and behind them.
+///
+/// # Safety
+/// As for the kernel; the counters are reached atomically alone.
+#[inline(always)]
+unsafe fn count<K: Word>(counters: *mut u32, keys: &[K], order: Order, begin: u32, end: u32) {
+    let lane = thread::thread_idx_x() as usize % const { copies::<K>() };
+    let passes = super::passes(begin, end);
+    let add = |key: K| {
+        let key = key.ordered(order);
+        let mut pass = 0;
+        while pass < const { K::BITS as usize / 8 } {
+            if pass < passes {
+                let value = key.digit(Digit::of(pass as u32, begin, end), 0) as usize;
+                let counter = counter::<K>(counters, pass, value).wrapping_add(lane);
+                // SAFETY: a counter of the block.
+                unsafe { core::sync::atomic::AtomicU32::from_ptr(counter) }.fetch_add(1, Relaxed);
+            }
+            pass += 1;
+        }
+    };
+    // SAFETY: sixteen bytes of keys are a vector, whatever the keys.
+    let (head, body, tail) = unsafe { keys.align_to::<Vec4<u32>>() };
+    let first = thread::block_idx_x() as usize * THREADS + thread::thread_idx_x() as usize;
+    let stride = thread::grid_dim_x() as usize * THREADS;
+    if let Some(&key) = head.get(first) {
+        add(key);
+    }
+    if let Some(&key) = tail.get(first) {
+        add(key);
+    }
+    let mut i = first;
+    while i + stride < body.len() {
+        // Two loads are under way before the first key is counted.
+        // SAFETY: both below the length.
+        let (a, b) = unsafe { (*body.get_unchecked(i), *body.get_unchecked(i + stride)) };
+        K::each_of(a.to_array(), add);
+        K::each_of(b.to_array(), add);
+        i += 2 * stride;
+    }
+    if let Some(vector) = body.get(i) {
+        K::each_of(vector.to_array(), add);
+    }
+}
+
+/// # Safety
+/// All keys of the block are counted.
+#[inline(always)]
+unsafe fn sum_of_copies<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> u32 {
+    let first = counter::<K>(counters, pass, digit);
+    let mut sum = 0;
+    let mut copy = 0;
+    while copy < const { copies::<K>() } {
+        // Neighbouring threads begin with different copies, which lie in different banks.
+        // SAFETY: one of the counter's copies.
+        sum += unsafe { *first.add((copy + digit) % const { copies::<K>() }) };
+        copy += 1;
+    }
+    sum
+}
+
+/// Where each value of each digit begins, and what each pass reads and writes. The last block alone calls it.
+///
+/// # Safety
+/// All blocks have counted.
+#[inline(always)]
+unsafe fn plan(block: &mut Block<THREADS>, control: Control, n: usize, passes: usize) {
+    let thread = block.thread();
+    let digit = thread.min(RADIX - 1);
+    let mut moves = 0u32;
+    for pass in 0..passes {
+        // SAFETY: all blocks have counted, which the counter of finished blocks acquired.
+        let count = if thread < RADIX { unsafe { control.counted(pass, digit) } } else { 0 };
+        let ([before], _) = block.exclusive_scan([count], 0, u64::wrapping_add);
+        if thread < RADIX {
+            // SAFETY: a word of the thread's own.
+            unsafe { control.begin_group(0, pass, digit, before) };
+        }
+        let is_constant = block.any(count == n as u64);
+        moves |= u32::from(!is_constant) << pass;
+    }
+    // Where no digit tells keys apart, the last pass copies them.
+    let moves = if moves == 0 { 1 << (passes - 1) } else { moves };
+    if thread < passes {
+        // SAFETY: a word of the thread's own.
+        unsafe { control.set_step(thread, Step::of(moves, thread as u32)) };
+    }
+}

@@ -1,0 +1,484 @@
+//! One pass of the sort: every key moves behind those with a smaller digit, and behind the equal ones before it.
+//!
+//! A block takes a tile of the keys. What each step buys over the [plain form](super::plain):
+//!
+//! 1. All digits were counted [before the first pass](super::histogram), so a pass reads each key once.
+//! 2. A tile counts its digits early and says the counts at once; tiles behind it find what lies before them by
+//!    looking back, digit by digit, and wait for nobody to finish (Merrill and Garland, 2016).
+//! 3. Ranks come from ballots: eight of them tell each lane which other lanes hold its digit. So a digit has eight
+//!    bits instead of four, and there are half as many passes.
+//! 4. Keys go to their place in the tile in shared memory first: keys of one digit then leave side by side, in
+//!    whole sectors.
+
+use bytemuck::{NoUninit, Zeroable};
+use cuda_std::prelude::*;
+use cuda_std::warp::Warp;
+
+pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
+use super::items::{build, each};
+use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
+
+/// Threads in a block.
+pub const THREADS: usize = 384;
+const WARPS: usize = THREADS / 32;
+/// Keys of a thread, where neither keys nor values are longer than 4 bytes.
+pub const SHORT: usize = 20;
+/// Keys of a thread, where either has 8 bytes.
+pub const LONG: usize = 10;
+
+/// Keys of a tile, by the bytes of a key and of its value.
+#[must_use]
+pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> usize {
+    if key_bytes > 4 || value_bytes > 4 { THREADS * LONG } else { THREADS * SHORT }
+}
+
+/// Registers of a thread. A multiprocessor has 65,536, so it holds three blocks of keys alone, and two of pairs.
+const fn registers<V>() -> u32 {
+    if size_of::<V>() == 0 { 56 } else { 80 }
+}
+
+/// What all blocks of a pass know.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, NoUninit, Zeroable)]
+pub struct Task {
+    /// How raw bits become words in order.
+    pub order: Order,
+    /// The number of the pass.
+    pub pass: u32,
+    /// The first of the bits to sort by.
+    pub begin: u32,
+    /// The bit behind the last.
+    pub end: u32,
+    /// A group has 2 to the power of this tiles: at most [`GROUP_BITS`].
+    pub group_bits: u32,
+    /// Not 0 where the values are `0, 1, 2, …`, whatever the input holds.
+    pub numbered: u32,
+    /// Nothing: it fills up the last 8 bytes.
+    pub reserved: u32,
+}
+
+/// Shared memory, in words: counters of each digit for each warp, the place of each digit, the tile.
+const COUNTERS: usize = WARPS * RADIX;
+const PLACES: usize = 2 * RADIX;
+const STAGED: usize = THREADS * SHORT;
+
+/// The block's shared memory.
+#[derive(Clone, Copy)]
+struct Memory {
+    words: *mut u32,
+}
+
+impl Memory {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { words: shared_array![u32; COUNTERS + PLACES + STAGED].as_mut_ptr() }
+    }
+
+    /// A warp's counters of all digits.
+    #[inline(always)]
+    fn counters(self, warp: usize) -> *mut u32 {
+        self.words.wrapping_add(warp * RADIX)
+    }
+
+    /// Where the keys of each digit go, in elements.
+    #[inline(always)]
+    fn places<T>(self) -> *mut T {
+        self.words.wrapping_add(COUNTERS).cast()
+    }
+
+    /// The tile's keys or values.
+    #[inline(always)]
+    fn staged<T, const ITEMS: usize>(self) -> *mut T {
+        const { assert!(THREADS * ITEMS * size_of::<T>() <= 4 * STAGED) };
+        self.words.wrapping_add(COUNTERS + PLACES).cast()
+    }
+}
+
+/// One pass over `input: [n]`, or over what the pass before wrote of it; `values` follow their keys. Each of the arrays has `n`
+/// elements; those of [`NoValue`] may be empty.
+///
+/// Afterwards `out` holds the sorted keys if the pass is the last one; how often a pass goes to `spare` and back is planned by
+/// [`sort_histogram`](fn@super::histogram::sort_histogram).
+///
+/// # Safety
+/// - `n > 0`, and the launch has a block for each [`tile_len`] keys.
+/// - `control` was planned for these keys, this order and these bits, and all passes before have run.
+/// - `task.pass` is one of the plan's, and `task.group_bits` is what the control was made for, at most [`GROUP_BITS`].
+#[kernel(
+    (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
+    (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
+    (u8, u64, LONG), (u16, u64, LONG), (u32, u64, LONG), (u64, u64, LONG),
+    max_registers = registers::<V>()
+)]
+pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
+    mut block: Block<THREADS>,
+    input: &[K],
+    mut out: DisjointSlice<K>,
+    mut spare: DisjointSlice<K>,
+    values: &[V],
+    mut out_values: DisjointSlice<V>,
+    mut spare_values: DisjointSlice<V>,
+    control: AtomicSlice<u32>,
+    task: Task,
+) {
+    let control = Control::new(control.as_mut_ptr());
+    // SAFETY: the plan has this pass.
+    let step = unsafe { control.step(task.pass) };
+    if !step.runs() {
+        return;
+    }
+    let (from, from_values) = match step.from() {
+        Place::Input => (input.as_ptr(), values.as_ptr()),
+        Place::Out => (out.as_mut_ptr().cast_const(), out_values.as_mut_ptr().cast_const()),
+        Place::Spare => (spare.as_mut_ptr().cast_const(), spare_values.as_mut_ptr().cast_const()),
+    };
+    let (to, to_values) = match step.to() {
+        Place::Spare => (spare.as_mut_ptr(), spare_values.as_mut_ptr()),
+        _ => (out.as_mut_ptr(), out_values.as_mut_ptr()),
+    };
+    let arrays = Arrays { from, to, from_values, to_values, n: input.len() };
+    // SAFETY: the caller's promise.
+    unsafe { sweep::<K, V, ITEMS>(&mut block, arrays, control, task, step) };
+}
+
+/// What a pass reads and writes: `n` elements each.
+#[derive(Clone, Copy)]
+struct Arrays<K, V> {
+    from: *const K,
+    to: *mut K,
+    from_values: *const V,
+    to_values: *mut V,
+    n: usize,
+}
+
+/// The pass of one block.
+///
+/// # Safety
+/// As for [`sort_pass`](fn@sort_pass).
+#[inline(always)]
+unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
+    block: &mut Block<THREADS>,
+    arrays: Arrays<K, V>,
+    control: Control,
+    task: Task,
+    step: Step,
+) {
+    let (thread, warp, n) = (block.thread(), block.whole_warp(), arrays.n);
+    let memory = Memory::new();
+    let digit = Digit::of(task.pass, task.begin, task.end);
+    let counters = memory.counters(block.warp());
+    let tiles = n.div_ceil(THREADS * ITEMS);
+    let states = control.states(tiles, task.group_bits, step);
+
+    // SAFETY: each step says who reaches the shared memory; indices of device memory are below `n`, since
+    // they are those of the tile or ranks of its keys among all.
+    unsafe {
+        clear(memory, thread);
+        let ticket = block.once(|| control.ticket(task.pass)).unwrap_or(0);
+        // The barrier in it: the counters are clear.
+        let tile = block.broadcast(ticket, 0) as usize;
+        let start = tile * (THREADS * ITEMS);
+        let first = start + block.warp() * (32 * ITEMS) + block.lane();
+        let is_full = start + THREADS * ITEMS <= n;
+        let group = tile >> task.group_bits;
+        let group_start = group << task.group_bits;
+
+        let keys: [K; ITEMS] = load(arrays.from, first, is_full, n, task.order, step);
+        // Early counts: the tiles behind this one need them soonest.
+        each::<ITEMS>(|k| {
+            let counter = counters.byte_add(keys[k].digit(digit, 2) as usize);
+            core::sync::atomic::AtomicU32::from_ptr(counter).fetch_add(1, Relaxed);
+        });
+        // Every warp has counted.
+        block.sync(());
+        let own = thread % RADIX;
+        let of_warps: [u32; WARPS] = build(|warp| memory.counters(warp).add(own).read());
+        let mut of_tile = 0;
+        each::<WARPS>(|warp| of_tile += of_warps[warp]);
+        let of_tile = if thread < RADIX { of_tile } else { 0 };
+        if thread < RADIX {
+            let is_first = tile == group_start;
+            let known = if is_first { Known::UpTo(of_tile) } else { Known::Own(of_tile) };
+            states.say(tile, own, known);
+        }
+        let ([begin], _) = block.exclusive_scan([of_tile], 0, u32::wrapping_add);
+        if thread < RADIX {
+            // Counters become places in the tile, in bytes of keys.
+            let mut place = begin;
+            each::<WARPS>(|warp| {
+                memory.counters(warp).add(own).write(place * size_of::<K>() as u32);
+                place += of_warps[warp];
+            });
+        }
+        // Every warp's places are there.
+        block.sync(());
+
+        let staged = memory.staged::<K, ITEMS>();
+        // The digits are cut out again: kept since they were counted, they would take a register each.
+        let digit = Digit { shift: opaque(digit.shift), ..digit };
+        let ranks = rank(warp, counters, &keys, digit, staged);
+        let in_order: [V; ITEMS] = load_values(arrays.from_values, first, is_full, n, task, step);
+
+        if thread < RADIX {
+            let before = states.before(group_start, tile, own);
+            if tile > group_start {
+                states.say(tile, own, Known::UpTo(before + of_tile));
+            }
+            let place = control.group(group, task.pass as usize, own) + u64::from(before);
+            if tile + 1 == (group + 1) << task.group_bits && tile + 1 < tiles {
+                let next = place + u64::from(of_tile);
+                control.begin_group(group + 1, task.pass as usize, own, next);
+            }
+            // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
+            let shift = place - u64::from(begin);
+            if is_wide(n) {
+                memory.places::<u64>().add(own).write(shift);
+            } else {
+                memory.places::<u32>().add(own).write(shift as u32);
+            }
+        }
+        // The keys are staged, and every digit's place is known.
+        block.sync(());
+        let leave = Leave { memory, digit, n, used: (n - start).min(THREADS * ITEMS), thread };
+        let digits = leave.keys::<K, ITEMS>(arrays.to, task.order, step);
+        if const { size_of::<V>() > 0 } {
+            // The keys are read, and values take their place.
+            block.sync(());
+            let staged = memory.staged::<V, ITEMS>();
+            each::<ITEMS>(|k| staged.add(ranks[k] as usize / size_of::<K>()).write(in_order[k]));
+            // The values are staged.
+            block.sync(());
+            leave.values::<V, ITEMS>(arrays.to_values, digits);
+        }
+    }
+}
+
+/// Whether places do not fit into 32 bits.
+#[inline(always)]
+fn is_wide(n: usize) -> bool {
+    n > u32::MAX as usize
+}
+
+/// Sets the counters of all warps to 0, 16 bytes a time.
+///
+/// # Safety
+/// Nobody else reaches them before the next barrier.
+#[inline(always)]
+unsafe fn clear(memory: Memory, thread: usize) {
+    let vectors = memory.counters(0).cast::<Vec4<u32>>();
+    each::<{ COUNTERS / 4 / THREADS }>(|k| {
+        // SAFETY: below the number of vectors.
+        unsafe { vectors.add(thread + k * THREADS).write(Vec4::splat(0)) };
+    });
+}
+
+const _: () = assert!(COUNTERS.is_multiple_of(4 * THREADS) && THREADS >= RADIX);
+
+/// This lane's keys in the order of the array: 32 neighbours to a warp and load. Behind the end of the
+/// array are last keys, which stay behind all others with their digit.
+///
+/// # Safety
+/// As for [`sort_pass`](fn@sort_pass).
+#[inline(always)]
+unsafe fn load<K: Word, const ITEMS: usize>(
+    from: *const K,
+    first: usize,
+    is_full: bool,
+    n: usize,
+    order: Order,
+    step: Step,
+) -> [K; ITEMS] {
+    let raw = step.is_first() && !order.is_none();
+    let keys: [K; ITEMS] = if is_full {
+        // SAFETY: below `n`, for the tile is full.
+        build(|k| unsafe { from.add(first + 32 * k).read() })
+    } else {
+        let last = if raw { K::LAST.raw(order) } else { K::LAST };
+        build(|k| {
+            let i = first + 32 * k;
+            // SAFETY: below `n`.
+            if i < n { unsafe { from.add(i).read() } } else { last }
+        })
+    };
+    if raw { build(|k| keys[k].ordered(order)) } else { keys }
+}
+
+/// The values of this lane's keys.
+///
+/// # Safety
+/// As for [`sort_pass`](fn@sort_pass).
+#[inline(always)]
+unsafe fn load_values<V: Payload, const ITEMS: usize>(
+    from: *const V,
+    first: usize,
+    is_full: bool,
+    n: usize,
+    task: Task,
+    step: Step,
+) -> [V; ITEMS] {
+    if const { size_of::<V>() == 0 } || (step.is_first() && task.numbered != 0) {
+        return build(|k| V::numbered(first + 32 * k));
+    }
+    if is_full {
+        // SAFETY: below `n`, for the tile is full.
+        return build(|k| unsafe { from.add(first + 32 * k).read() });
+    }
+    build(|k| {
+        let i = first + 32 * k;
+        // SAFETY: below `n`.
+        if i < n { unsafe { from.add(i).read() } } else { V::numbered(0) }
+    })
+}
+
+/// Writes each key to its place in the tile, which comes back too, in bytes of keys. All lanes call it together.
+///
+/// # Safety
+/// `counters` are the warp's own, the places of its keys of each digit; `staged` has room for the tile.
+#[inline(always)]
+unsafe fn rank<K: Word, const ITEMS: usize>(
+    warp: Warp,
+    counters: *mut u32,
+    keys: &[K; ITEMS],
+    digit: Digit,
+    staged: *mut K,
+) -> [u32; ITEMS] {
+    let lane = warp.thread_rank();
+    let (below, above) = ((1 << lane) - 1, u32::MAX << lane << 1);
+    let size = size_of::<K>() as u32;
+    build(|k| {
+        let at = keys[k].digit(digit, 2);
+        let others = others(warp, at);
+        // SAFETY: a counter of the warp; its lanes read before one of those with the digit writes, and the next
+        // read comes after. The places of the tile's keys are different and inside.
+        unsafe {
+            let counter = counters.byte_add(at as usize);
+            let place = counter.read() + (!others & below).count_ones() * size;
+            // All lanes have read.
+            warp.sync();
+            if !others & above == 0 {
+                counter.write(place + size);
+            }
+            // The last lane with each digit has written.
+            warp.sync();
+            staged.byte_add(place as usize).write(keys[k]);
+            place
+        }
+    })
+}
+
+/// The lanes with another digit, which stands from bit 2 on.
+///
+/// Four instructions a bit: test it, vote, spread this lane's own over a word, and join.
+#[inline(always)]
+fn others(warp: Warp, digit: u32) -> u32 {
+    let mut others = 0;
+    each::<8>(|bit| {
+        let is_set = opaque(digit & (4 << bit)) != 0;
+        others |= warp.ballot(is_set) ^ if is_set { u32::MAX } else { 0 };
+    });
+    others
+}
+
+/// The same word. The compiler does not see that one bit of it is left, which it would test by a shift more.
+#[inline(always)]
+fn opaque(word: u32) -> u32 {
+    #[cfg(target_os = "cuda")]
+    {
+        let same;
+        // SAFETY: it copies a register.
+        unsafe {
+            core::arch::asm!(
+                "mov.b32 {0}, {1};", out(reg32) same, in(reg32) word,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        same
+    }
+    #[cfg(not(target_os = "cuda"))]
+    word
+}
+
+/// How a tile leaves shared memory.
+#[derive(Clone, Copy)]
+struct Leave {
+    memory: Memory,
+    digit: Digit,
+    n: usize,
+    used: usize,
+    thread: usize,
+}
+
+impl Leave {
+    /// Writes the keys, neighbours by neighbouring threads; the digits of this thread's, each times 4.
+    ///
+    /// # Safety
+    /// Keys and places are in shared memory; `to` has `n` elements.
+    #[inline(always)]
+    unsafe fn keys<K: Word, const ITEMS: usize>(
+        self,
+        to: *mut K,
+        order: Order,
+        step: Step,
+    ) -> [u32; ITEMS] {
+        let staged = self.memory.staged::<K, ITEMS>();
+        let raw = step.is_last() && !order.is_none();
+        // SAFETY: every place of the tile was written.
+        let keys: [K; ITEMS] = build(|k| unsafe { staged.add(self.thread + k * THREADS).read() });
+        let digits = build(|k| keys[k].digit(self.digit, 2));
+        let keys = if raw { build(|k| keys[k].raw(order)) } else { keys };
+        // SAFETY: the caller's promise.
+        unsafe { self.items(to, keys, digits) };
+        digits
+    }
+
+    /// Writes the values of the keys whose digits these are.
+    ///
+    /// # Safety
+    /// As for [`keys`](Self::keys).
+    #[inline(always)]
+    unsafe fn values<V: Payload, const ITEMS: usize>(self, to: *mut V, digits: [u32; ITEMS]) {
+        let staged = self.memory.staged::<V, ITEMS>();
+        // SAFETY: every place of the tile was written.
+        let values: [V; ITEMS] = build(|k| unsafe { staged.add(self.thread + k * THREADS).read() });
+        // SAFETY: the caller's promise.
+        unsafe { self.items(to, values, digits) };
+    }
+
+    /// Writes each item as far behind its place in the tile as its digit says.
+    ///
+    /// # Safety
+    /// As for [`keys`](Self::keys).
+    #[inline(always)]
+    unsafe fn items<T: Copy, const ITEMS: usize>(
+        self,
+        to: *mut T,
+        items: [T; ITEMS],
+        digits: [u32; ITEMS],
+    ) {
+        let own = to.wrapping_add(self.thread);
+        // SAFETY: places of the tile's digits, and below `n`.
+        unsafe {
+            if is_wide(self.n) {
+                let places = self.memory.places::<u64>();
+                each::<ITEMS>(|k| {
+                    let place = places.byte_add(2 * digits[k] as usize).read() as usize;
+                    if self.thread + k * THREADS < self.used {
+                        own.add(place).add(k * THREADS).write(items[k]);
+                    }
+                });
+                return;
+            }
+            let places = self.memory.places::<u32>();
+            let place = |k: usize| places.byte_add(digits[k] as usize).read() as usize;
+            if self.used == THREADS * ITEMS {
+                each::<ITEMS>(|k| own.add(place(k)).add(k * THREADS).write(items[k]));
+            } else {
+                each::<ITEMS>(|k| {
+                    if self.thread + k * THREADS < self.used {
+                        own.add(place(k)).add(k * THREADS).write(items[k]);
+                    }
+                });
+            }
+        }
+    }
+}
