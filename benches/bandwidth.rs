@@ -12,7 +12,7 @@ use std::path::Path;
 use cuda_driver::Backend;
 use cuda_std::launch::Linear;
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::ops::{self, reduce::Reducer};
+use ferrowarp::ops::{self, Scratch};
 use ferrowarp::{Gpu, GpuResult};
 use kernels_gpu::grid::copy::copy_vectors;
 use serde::Deserialize;
@@ -96,7 +96,8 @@ fn measure(
 struct Ours {
     x: DeviceBuffer<f32>,
     out: DeviceBuffer<f32>,
-    reducer: Reducer,
+    sum: DeviceBuffer<f32>,
+    scratch: Scratch,
 }
 
 impl Ours {
@@ -105,16 +106,17 @@ impl Ours {
         Ok(Self {
             x: DeviceBuffer::from_slice(gpu, &random(floats))?,
             out: DeviceBuffer::from_slice(gpu, &vec![f32::NAN; floats])?,
-            reducer: Reducer::new(gpu)?,
+            sum: DeviceBuffer::zeroed(gpu, 1)?,
+            scratch: Scratch::new(gpu)?,
         })
     }
 
     fn measure(&mut self, gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
         let (n, side, rounds) = (1 << plan.log2, plan.side, plan.rounds);
         let cells = side * side;
-        let Self { x, out, reducer } = self;
+        let Self { x, out, sum, scratch } = self;
         let reduce = measure(gpu, rounds, ("reduce_sum_f32", n, 4 * n), || {
-            reducer.queue_f32(gpu, &x.slice(..n))
+            ops::reduce::sum_into(gpu, &x.slice(..n), sum, scratch)
         })?;
         let vectors = Linear::new((n / 4).div_ceil(256).min(16 * 132) as u32, 256);
         let copy = measure(gpu, rounds, ("copy", n, 8 * n), || {

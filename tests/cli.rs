@@ -2,9 +2,6 @@
 //!
 //! Runs on the device that the machine has, except where the device is the matter.
 
-#[path = "cli/bench.rs"]
-mod bench;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -96,7 +93,7 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "demo", "profile", "bench"] {
+    for command in ["image", "reduce", "demo", "profile"] {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }

@@ -1,5 +1,6 @@
 //! The kernels that ship with Ferrowarp, by scope first and algorithm second.
 //!
+//! * [`mod@thread`]: what one thread does alone, in registers.
 //! * [`warp`]: what the 32 threads of a warp do together, through registers.
 //! * [`block`]: what the threads of a block do together, through shared memory.
 //! * [`grid`]: whole kernels, which a host launches.
@@ -9,6 +10,7 @@
 
 pub mod block;
 pub mod grid;
+pub mod thread;
 pub mod warp;
 
 pub use grid::blur::{blur_columns, blur_rows};
@@ -22,7 +24,10 @@ pub use grid::histogram::{
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
-pub use grid::reduce::{reduce_sum_f32, reduce_sum_i32, reduce_tree_f32};
+pub use grid::reduce::{
+    column_extreme, column_sum, reduce_extreme, reduce_place, reduce_product, reduce_sum,
+    reduce_tree_f32, segment_extreme, segment_sum,
+};
 pub use grid::ring::{ring_echo, ring_relay, ring_saxpy};
 pub use grid::saxpy::saxpy;
 pub use grid::scan::{

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         let _progress = Progress::unknown(format!("adding {} numbers", values.len()));
         let buffer = DeviceBuffer::from_slice(&gpu, &values).gpu_context("copying the numbers")?;
         gpu.load_kernels()?;
-        gpu.time(|| ops::sum_f32(&gpu, &buffer))?
+        gpu.time(|| ops::reduce::sum(&gpu, &buffer))?
     };
     let check = Check::of(&values, sum);
     check.verdict(gpu.name())?;

@@ -20,7 +20,6 @@ pub mod vecadd;
 
 pub use copy::{copy, copy_strided};
 pub use histogram::histogram;
-pub use reduce::{sum_f32, sum_i32};
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
 pub use transpose::transpose;

@@ -7,8 +7,7 @@ use cuda_std::vector::{Vec2, Vec4};
 use kernels_gpu::grid::particles as kernels;
 pub use kernels_gpu::grid::particles::World;
 
-use super::reduce::Reducer;
-use super::{Scratch, scan};
+use super::{Scratch, reduce, scan};
 use crate::error::{GpuError, GpuResult};
 use crate::graph::{Graph, GraphBuffers, GraphMemory};
 use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
@@ -38,7 +37,8 @@ pub struct Particles {
     world: World,
     steps: Steps,
     energies: DeviceBuffer<f32>,
-    reducer: Reducer,
+    energy: DeviceBuffer<f32>,
+    sums: Scratch,
 }
 
 /// How steps are queued.
@@ -176,8 +176,9 @@ impl Particles {
             scan,
         };
         let energies = DeviceBuffer::zeroed_in(memory, gpu, n)?;
-        let (steps, reducer) = (Steps::Launched(Box::new(state)), Reducer::new(gpu)?);
-        Ok(Self { gpu: gpu.clone(), world, steps, energies, reducer })
+        let (energy, sums) = (DeviceBuffer::zeroed(gpu, 1)?, Scratch::new(gpu)?);
+        let steps = Steps::Launched(Box::new(state));
+        Ok(Self { gpu: gpu.clone(), world, steps, energies, energy, sums })
     }
 
     /// The same particles, whose steps are replays of one graph from now on.
@@ -265,8 +266,10 @@ impl Particles {
         let config = kernels::particles_energy::grid_for(self.energies.len());
         let velocity = state.velocity.read();
         kernels::particles_energy::launch(&self.gpu, config, &velocity, &mut self.energies)?;
-        self.reducer.queue_f32(&self.gpu, &self.energies)?;
-        Ok(f32::from_bits(self.reducer.bits()?))
+        reduce::sum_into(&self.gpu, &self.energies, &mut self.energy, &mut self.sums)?;
+        let mut energy = [0.0];
+        self.energy.copy_to_host(&mut energy)?;
+        Ok(energy[0])
     }
 
     /// The particles, in the order of their names. Waits for them.

@@ -1,0 +1,209 @@
+//! Reductions of segments, rows and columns.
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite};
+use kernels_gpu::grid::reduce::{Shape, Split, partial_words};
+
+use super::types::{CompareParts, Job, NoOffsets, Side, SumParts};
+use crate::error::{GpuError, GpuResult};
+use crate::memory::DeviceBuffer;
+use crate::ops::scratch::size_of_parts;
+use crate::ops::{Scratch, same_len};
+use crate::stream::AsStream;
+
+/// Counters of a [`Scratch`] that columns share.
+const COUNTERS: u32 = 64;
+
+/// Bytes for partial values of at most 8 bytes.
+const fn partial_bytes(values: usize) -> usize {
+    4 * partial_words::<u64>(values)
+}
+
+/// What the `_into` forms for rows take of their scratch, in bytes.
+#[must_use]
+pub fn rows_scratch_bytes(rows: usize, cols: usize) -> usize {
+    segments_scratch_bytes(rows, rows * cols)
+}
+
+/// What the `_into` forms for segments take of their scratch, in bytes.
+#[must_use]
+pub fn segments_scratch_bytes(segments: usize, n_elems: usize) -> usize {
+    let split = Split::of(segments as u64, n_elems as u64, 0);
+    size_of_parts(&[partial_bytes(split.partials(segments as u64))])
+}
+
+/// What the `_into` forms for columns take of their scratch, in bytes.
+#[must_use]
+pub fn columns_scratch_bytes(rows: usize, cols: usize) -> usize {
+    size_of_parts(&[partial_bytes(Shape::of(rows as u64, cols as u64, COUNTERS).partials())])
+}
+
+/// What a launch takes that hands over `partials` values.
+fn job<'a, S: AsStream>(
+    on: &'a S,
+    blocks: u64,
+    partials: usize,
+    scratch: &'a mut Scratch,
+) -> GpuResult<Job<'a>> {
+    let (counters, [words]) = scratch.parts(on, [partial_bytes(partials)])?;
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    Ok(Job { stream: on.as_stream(), blocks, partials: words.into_cast()?, counters })
+}
+
+/// A launch over `segments` segments of `x`, each `width` long unless there are offsets.
+fn segments<'a, T: Pod, S: AsStream>(
+    on: &'a S,
+    x: &impl DeviceRead<T>,
+    (segments, width): (usize, usize),
+    scratch: &'a mut Scratch,
+) -> GpuResult<(Job<'a>, Split)> {
+    let (segments, n_elems) = (segments as u64, x.raw().len as u64);
+    let split = Split::of(segments, n_elems, width as u64);
+    let (blocks, partials) = (split.blocks(segments), split.partials(segments));
+    Ok((job(on, blocks.into(), partials, scratch)?, split))
+}
+
+/// An error unless offsets are one more than segments.
+fn check_offsets(offsets: usize, segments: usize) -> GpuResult<()> {
+    same_len("offsets of segments", segments + 1, offsets)
+}
+
+/// An error unless `x` and `out` fit a matrix.
+fn check_matrix((rows, cols): (usize, usize), x: usize, out: (usize, usize)) -> GpuResult<()> {
+    const OPERATION: &str = "reducing a matrix";
+    let cells = rows.checked_mul(cols).ok_or_else(|| GpuError::InvalidArgument {
+        operation: OPERATION,
+        reason: format!("{rows} rows of {cols} elements are more than can be counted"),
+    })?;
+    same_len(OPERATION, cells, x)?;
+    same_len(OPERATION, out.0, out.1)
+}
+
+/// The forms of an operation on segments, rows and columns.
+macro_rules! parts {
+    ($(
+        $what:literal, $nothing:literal, $trait:ident => $total:ty, ($($side:expr)?):
+        $segmented:ident $segmented_into:ident
+        $row:ident $row_into:ident
+        $column:ident $column_into:ident;
+    )*) => {$(
+        #[doc = concat!("The ", $what, " of each segment of `x: [n]`; ", $nothing, " of an empty one.")]
+        ///
+        /// Segment `s` is `offsets[s]..offsets[s + 1]`, as in a CSR matrix: `offsets: [segments + 1]`. What of a
+        /// segment lies outside of `x` is left out, and so is one whose end is before its start. The order of
+        /// joining is fixed by the offsets and by the address of `x` modulo 16.
+        ///
+        /// A thread, a warp, a block or several take a segment, by the mean length. A segment that is far longer
+        /// than the mean is waited for.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; what the driver answers.
+        pub fn $segmented<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            offsets: &impl DeviceRead<u64>,
+        ) -> GpuResult<DeviceBuffer<$total>> {
+            let count = offsets.raw().len;
+            check_offsets(count, count.saturating_sub(1))?;
+            let mut out = DeviceBuffer::zeroed(on, count - 1)?;
+            $segmented_into(on, x, offsets, &mut out, &mut Scratch::new(on)?)?;
+            Ok(out)
+        }
+
+        #[doc = concat!("As [`", stringify!($segmented), "`], into `out: [segments]`; queued, in one launch.")]
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; what the
+        /// driver answers.
+        pub fn $segmented_into<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            offsets: &impl DeviceRead<u64>,
+            out: &mut impl DeviceWrite<$total>,
+            scratch: &mut Scratch,
+        ) -> GpuResult<()> {
+            let count = out.raw_mut().len;
+            check_offsets(offsets.raw().len, count)?;
+            let (job, split) = segments(on, x, (count, 0), scratch)?;
+            <T as $trait>::launch_segments(job, $($side,)? split, x, offsets, out)
+        }
+
+        #[doc = concat!("The ", $what, " of each row of the row-major `x: [rows, cols]`; ", $nothing, " without columns.")]
+        /// The order of joining is fixed by the shape and by the address of `x` modulo 16.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
+        pub fn $row<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            rows: usize,
+            cols: usize,
+        ) -> GpuResult<DeviceBuffer<$total>> {
+            check_matrix((rows, cols), x.raw().len, (rows, rows))?;
+            let mut out = DeviceBuffer::zeroed(on, rows)?;
+            $row_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
+            Ok(out)
+        }
+
+        #[doc = concat!("As [`", stringify!($row), "`], into `out: [rows]`; queued, in one launch.")]
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
+        pub fn $row_into<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            rows: usize,
+            cols: usize,
+            out: &mut impl DeviceWrite<$total>,
+            scratch: &mut Scratch,
+        ) -> GpuResult<()> {
+            check_matrix((rows, cols), x.raw().len, (rows, out.raw_mut().len))?;
+            let (job, split) = segments(on, x, (rows, cols), scratch)?;
+            <T as $trait>::launch_segments(job, $($side,)? split, x, &NoOffsets, out)
+        }
+
+        #[doc = concat!("The ", $what, " of each column of the row-major `x: [rows, cols]`; ", $nothing, " without rows.")]
+        /// The order of joining is fixed by the shape.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
+        pub fn $column<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            rows: usize,
+            cols: usize,
+        ) -> GpuResult<DeviceBuffer<$total>> {
+            check_matrix((rows, cols), x.raw().len, (cols, cols))?;
+            let mut out = DeviceBuffer::zeroed(on, cols)?;
+            $column_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
+            Ok(out)
+        }
+
+        #[doc = concat!("As [`", stringify!($column), "`], into `out: [cols]`; queued, in one launch.")]
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
+        pub fn $column_into<T: $trait>(
+            on: &impl AsStream,
+            x: &impl DeviceRead<T>,
+            rows: usize,
+            cols: usize,
+            out: &mut impl DeviceWrite<$total>,
+            scratch: &mut Scratch,
+        ) -> GpuResult<()> {
+            check_matrix((rows, cols), x.raw().len, (cols, out.raw_mut().len))?;
+            let shape = Shape::of(rows as u64, cols as u64, COUNTERS);
+            let job = job(on, shape.blocks(), shape.partials(), scratch)?;
+            <T as $trait>::launch_columns(job, $($side,)? shape, x, out)
+        }
+    )*};
+}
+
+parts! {
+    "sum", "0", SumParts => T::Total, ():
+        segmented_sum segmented_sum_into row_sums row_sums_into column_sums column_sums_into;
+    "smallest element", "+∞, or the type's largest integer,", CompareParts => T, (Side::Least):
+        segmented_min segmented_min_into row_min row_min_into column_min column_min_into;
+    "largest element", "-∞, or the type's smallest integer,", CompareParts => T, (Side::Greatest):
+        segmented_max segmented_max_into row_max row_max_into column_max column_max_into;
+}

@@ -1,0 +1,3 @@
+//! What one thread does alone, in registers.
+
+pub mod words;
