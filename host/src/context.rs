@@ -1,6 +1,7 @@
 //! A device's primary context, and the one way in which this crate calls the driver.
 
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cust::context::Context as PrimaryContext;
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     staging: StagingCache,
     pageable: PageableRing,
     persistent: Persistent,
+    /// Counts the calls that may have given a stream something to do.
+    work: AtomicU64,
 }
 
 impl Context {
@@ -50,6 +53,7 @@ impl Context {
             staging: StagingCache::default(),
             pageable: PageableRing::default(),
             persistent: Persistent::default(),
+            work: AtomicU64::new(0),
         }))
     }
 
@@ -119,6 +123,17 @@ impl Context {
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
+        let called = self.look(operation, function);
+        self.note_work();
+        called
+    }
+
+    /// The same for a call that gives no stream anything to do that others could wait for.
+    pub(crate) fn look(
+        &self,
+        operation: &'static str,
+        function: impl FnOnce() -> sys::CUresult,
+    ) -> GpuResult<()> {
         capture::check(operation)?;
         if in_host_func() {
             return Err(GpuError::InHostFunc { operation });
@@ -131,6 +146,16 @@ impl Context {
         self.bind().and_then(|()| check(operation, function())).map_err(|error| self.note(error))
     }
 
+    /// Notes that a stream may have been given something to do.
+    pub(crate) fn note_work(&self) {
+        self.work.fetch_add(1, Ordering::Release);
+    }
+
+    /// A number that is another one whenever a stream has been given something to do in between.
+    pub(crate) fn work(&self) -> u64 {
+        self.work.load(Ordering::Acquire)
+    }
+
     /// Calls the driver where an error could not be handled: in `drop`. Not in a host function of a
     /// stream, and not in a forked child: what is released there is left alone. Whether it succeeded.
     pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) -> bool {
@@ -140,6 +165,7 @@ impl Context {
         // There is no second chance to release, but one to make the context current.
         let bound = self.bind().or_else(|_| self.bind()).is_ok();
         let done = bound && function() == sys::CUresult::CUDA_SUCCESS;
+        self.note_work();
         if !done {
             cuda_driver::take_detail();
         }

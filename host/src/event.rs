@@ -1,14 +1,14 @@
 //! Events: marks in a stream that can be waited for and timed.
 
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cust::event::EventFlags;
 use cust::sys;
 
-use crate::completion::{Completion, in_host_func};
+use crate::completion::{Completion, Signal, in_host_func};
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
 use crate::panic::Launches;
@@ -24,6 +24,8 @@ pub struct Event {
     /// The stream that recorded it, and its number there; none for an event that streams use
     /// themselves.
     mark: Option<(Arc<StreamInner>, u64)>,
+    /// What rings for it, once somebody has asked.
+    ring: Mutex<Option<Arc<Signal>>>,
 }
 
 // SAFETY: the driver's functions for events may be called from any thread; each call binds the
@@ -47,8 +49,9 @@ impl Event {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is writable.
         let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
-        context.call("cuEventCreate", create)?;
-        Ok(Self { context: context.clone(), handle, launches: Arc::default(), mark: None })
+        context.look("cuEventCreate", create)?;
+        let (context, launches, ring) = (context.clone(), Arc::default(), Mutex::default());
+        Ok(Self { context, handle, launches, mark: None, ring })
     }
 
     /// Notes what was launched before the event, and where it is.
@@ -103,7 +106,7 @@ impl Event {
     /// A future that is ready when the event has passed: see [`Completion`].
     pub fn completed(&self) -> Completion {
         let (stream, number) = self.mark.as_ref().expect("a stream's own events are not given out");
-        stream.completed_event(self, *number)
+        stream.completed_event(self, *number, &self.ring)
     }
 
     /// Whether the event has passed.
@@ -122,7 +125,7 @@ impl Event {
     pub(crate) fn query(&self) -> GpuResult<bool> {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
-        not_ready(self.context.call("cuEventQuery", query))
+        not_ready(self.context.look("cuEventQuery", query))
     }
 
     /// The time from `earlier` to this event on the device, in milliseconds. Both come from

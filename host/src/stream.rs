@@ -229,6 +229,8 @@ pub(crate) struct StreamInner {
     marks: Mutex<Marks>,
     /// Whether work on other streams, which this one should wait for, may be unfinished.
     strays: AtomicBool,
+    /// Whether others than this crate know the handle, and may queue what it does not see.
+    outside: AtomicBool,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -248,8 +250,9 @@ impl StreamInner {
             unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, priority) }
         })?;
         let launches = context.panics().new_launches();
-        let (marks, strays) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { context: context.clone(), handle, order, launches, marks, strays })
+        let (context, marks) = (context.clone(), Mutex::default());
+        let (strays, outside) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { context, handle, order, launches, marks, strays, outside })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -258,6 +261,16 @@ impl StreamInner {
 
     pub(crate) fn handle(&self) -> sys::CUstream {
         self.handle
+    }
+
+    /// The handle for somebody else.
+    pub(crate) fn give_handle(&self) -> sys::CUstream {
+        self.outside.store(true, Ordering::Release);
+        self.handle
+    }
+
+    fn is_known_outside(&self) -> bool {
+        self.outside.load(Ordering::Acquire)
     }
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {

@@ -50,7 +50,7 @@ fn a_future_is_pending_until_its_work_is_done_and_wakes_once() -> GpuResult<()> 
     assert!(poll.is_pending() && count.0.load(Ordering::SeqCst) == 0);
     gate.open();
     // Behind it on the same bell, so what rings for the first has run.
-    block_on(stream.completed())?;
+    block_on(stream.record()?.completed())?;
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
     assert!(!is_pending(&mut completed) && !is_pending(&mut completed));
     Ok(())
@@ -117,8 +117,8 @@ fn any_executor_will_do() -> GpuResult<()> {
 fn ten_thousand_futures_are_pending_at_once() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
-    // A real driver lets the caller wait when some thousand entries are queued, so none waits there for
-    // this thread.
+    // The gate's stream is one that others than the crate know, so that each future has a moment of its own;
+    // and a real driver lets the caller wait when some thousand entries are queued.
     let gate = (gpu().backend() == Backend::Emulator).then(|| Gate::on(&stream));
     churn(&stream, &mut words, ROUNDS)?;
     let mut all: Vec<_> = (0..10_000).map(|_| stream.completed()).collect();
@@ -135,6 +135,83 @@ fn ten_thousand_futures_are_pending_at_once() -> GpuResult<()> {
     })?;
     assert_eq!(words.to_vec()?, [churned(3, ROUNDS); LEN]);
     Ok(())
+}
+
+/// A stream that stands still, and that nobody but the crate queues anything on.
+fn behind_a_gate() -> GpuResult<(Gate, Stream, DeviceBuffer<u32>)> {
+    let (closed, stream) = (gpu().create_stream()?, gpu().create_stream()?);
+    let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
+    // A driver may load a kernel's code at its first use, which may wait for the device.
+    churn(&stream, &mut words, 1)?;
+    block_on(stream.completed())?;
+    let gate = Gate::on(&closed);
+    stream.wait_for(&closed.record()?)?;
+    Ok((gate, stream, words))
+}
+
+#[test]
+fn a_thousand_futures_of_one_moment_wait_behind_a_gate() -> GpuResult<()> {
+    let (gate, stream, mut words) = behind_a_gate()?;
+    churn(&stream, &mut words, 10)?;
+    let mut all: Vec<_> = (0..1000).map(|_| stream.completed()).collect();
+    let event = stream.record()?;
+    all.extend((0..1000).map(|_| event.completed()));
+    assert!(all.iter_mut().all(is_pending));
+    gate.open();
+    all.into_iter().try_for_each(block_on)?;
+    assert_eq!(words.to_vec()?, [churned(3, 11); LEN]);
+    Ok(())
+}
+
+/// More moments than a driver has room for callbacks, and each resolves after its own work.
+#[test]
+fn futures_of_many_moments_wait_behind_a_gate() -> GpuResult<()> {
+    let (gate, stream, mut words) = behind_a_gate()?;
+    let mut all = Vec::new();
+    for moment in 0..150 {
+        churn(&stream, &mut words, 1)?;
+        all.push((stream.completed(), stream.record()?));
+        if moment % 3 == 0 {
+            let event = &all[moment / 2].1;
+            let again = event.completed();
+            all.push((again, stream.record()?));
+        }
+    }
+    assert!(all.iter_mut().all(|(future, _)| is_pending(future)));
+    gate.open();
+    for (future, event) in all {
+        block_on(future)?;
+        block_on(event.completed())?;
+        assert!(event.has_passed()?);
+    }
+    assert_eq!(words.to_vec()?, [churned(3, 151); LEN]);
+    Ok(())
+}
+
+/// What is queued between two futures is waited for by the second one, whoever queues it.
+#[test]
+fn a_future_waits_for_all_that_was_queued_before_it() -> GpuResult<()> {
+    let stream = gpu().create_stream()?;
+    let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
+    churn(&stream, &mut words, 1)?;
+    block_on(stream.completed())?;
+    let early = stream.completed();
+    // By the driver's handle, past the crate.
+    let gate = Gate::on(&stream);
+    let mut late = stream.completed();
+    block_on(early)?;
+    assert!(is_pending(&mut late));
+    gate.open();
+    block_on(late)?;
+    let (closed, early) = (gpu().create_stream()?, stream.completed());
+    let gate = Gate::on(&closed);
+    closed.wait_for(&stream.record()?)?;
+    stream.wait_for(&closed.record()?)?;
+    let mut late = stream.completed();
+    block_on(early)?;
+    assert!(is_pending(&mut late));
+    gate.open();
+    block_on(late)
 }
 
 #[test]

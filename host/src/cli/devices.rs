@@ -10,7 +10,9 @@ use crate::error::bytes;
 
 pub(super) fn run(out: &mut impl Write) -> Result<(), CliError> {
     let devices = devices()?;
-    writeln!(out, "{}\n", reason(backend()?, env::var("FERROWARP_DEVICE").ok().as_deref()))?;
+    let (wish, backend) = (env::var("FERROWARP_DEVICE").ok(), backend()?);
+    let reason = reason(backend, wish.as_deref(), cuda_driver::cuda_passed_over());
+    writeln!(out, "{reason}\n")?;
     table(&devices).print(out)?;
     devices.iter().try_for_each(|device| describe(device, out))?;
     Ok(())
@@ -65,7 +67,7 @@ fn abilities(device: &DeviceInfo) -> Vec<&'static str> {
 }
 
 /// Which backend it is, and what made it so.
-fn reason(backend: Backend, wish: Option<&str>) -> String {
+fn reason(backend: Backend, wish: Option<&str>, passed_over: Option<&str>) -> String {
     let wished = wish.is_some_and(|wish| matches!(wish, "cuda" | "emulator"));
     match (backend, wished) {
         (Backend::Cuda, false) => "Work runs on the NVIDIA driver, which has a device.".to_owned(),
@@ -76,7 +78,7 @@ fn reason(backend: Backend, wish: Option<&str>) -> String {
             "Work runs on the emulator: FERROWARP_DEVICE=emulator.".to_owned()
         }
         (Backend::Emulator, false) => {
-            let why = cuda_driver::cuda_passed_over().unwrap_or("there is no NVIDIA driver");
+            let why = passed_over.unwrap_or("there is no NVIDIA driver");
             format!("Work runs on the emulator: {why}.")
         }
     }
@@ -119,10 +121,11 @@ mod tests {
     #[test]
     fn the_reason_names_the_variable_when_it_decided() {
         assert!(
-            reason(Backend::Emulator, Some("emulator")).ends_with("FERROWARP_DEVICE=emulator.")
+            reason(Backend::Emulator, Some("emulator"), None)
+                .ends_with("FERROWARP_DEVICE=emulator.")
         );
-        assert!(reason(Backend::Emulator, Some("auto")).contains("no NVIDIA driver"));
-        assert!(reason(Backend::Emulator, None).contains("no NVIDIA driver"));
-        assert!(reason(Backend::Cuda, Some("cuda")).contains("FERROWARP_DEVICE=cuda"));
+        assert!(reason(Backend::Emulator, Some("auto"), None).contains("no NVIDIA driver"));
+        assert!(reason(Backend::Emulator, None, Some("it has no device")).ends_with("no device."));
+        assert!(reason(Backend::Cuda, Some("cuda"), None).contains("FERROWARP_DEVICE=cuda"));
     }
 }

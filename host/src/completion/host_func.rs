@@ -12,7 +12,7 @@ use std::task::{Context as Task, Poll};
 use cust::sys;
 
 use super::ring::{Respond, add_ringing};
-use super::signal::{LOST, SUCCESS, Signal, lock};
+use super::signal::{LOST, Listener, SUCCESS, Signal, lock};
 use super::{Of, block_on};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
@@ -23,14 +23,13 @@ use crate::stream::StreamInner;
 /// Dropping it leaves the function where it is.
 #[must_use = "dropping it forgets what the function returns; its panic is the stream's next error"]
 pub struct HostCall<R> {
-    shared: Arc<Shared<R>>,
+    listener: Listener,
+    end: End<R>,
     stream: Arc<StreamInner>,
 }
 
-struct Shared<R> {
-    signal: Arc<Signal>,
-    end: Mutex<Option<Result<R, Arc<HostPanic>>>>,
-}
+/// What the function returned, or how it panicked.
+type End<R> = Arc<Mutex<Option<Result<R, Arc<HostPanic>>>>>;
 
 impl<R> HostCall<R> {
     /// Waits until the function has run.
@@ -46,9 +45,9 @@ impl<R> HostCall<R> {
 impl<R> Future for HostCall<R> {
     type Output = GpuResult<R>;
 
-    fn poll(self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(status) = self.shared.signal.poll(task) else { return Poll::Pending };
-        let end = lock(&self.shared.end).take();
+    fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(status) = self.listener.poll(task) else { return Poll::Pending };
+        let end = lock(&self.end).take();
         Poll::Ready(match end {
             Some(Ok(value)) => Ok(value),
             Some(Err(panic)) => Err(panic.tell()),
@@ -76,21 +75,25 @@ pub(crate) fn launch<R: Send + 'static>(
 ) -> GpuResult<HostCall<R>> {
     let context = stream.context().clone();
     let signal = Arc::new(Signal::default());
-    let shared = Arc::new(Shared { signal: signal.clone(), end: Mutex::new(None) });
+    let end = End::default();
     let call = Call {
         function: Some(function),
-        shared: shared.clone(),
+        signal: signal.clone(),
+        end: end.clone(),
         context: context.clone(),
         stream: stream.handle().addr(),
     };
     // SAFETY: the stream lives.
     let added = unsafe { add_ringing(&context, stream.handle(), &signal, call) };
-    added.map(|()| HostCall { shared, stream: stream.clone() })
+    // Work like other work: what waits for an earlier moment does not wait for it.
+    context.note_work();
+    added.map(|()| HostCall { listener: Listener::new(signal), end, stream: stream.clone() })
 }
 
 struct Call<F, R> {
     function: Option<F>,
-    shared: Arc<Shared<R>>,
+    signal: Arc<Signal>,
+    end: End<R>,
     context: Arc<Context>,
     stream: usize,
 }
@@ -104,12 +107,12 @@ where
     fn respond(&mut self, status: u32) {
         if let Some(function) = self.function.take_if(|_| status == SUCCESS) {
             let end = catch_unwind(AssertUnwindSafe(function));
-            *lock(&self.shared.end) = Some(end.map_err(|payload| {
+            *lock(&self.end) = Some(end.map_err(|payload| {
                 self.context.host_panics().add(self.stream, HostPanic::new(payload))
             }));
         }
-        self.context.waiting().remove(&self.shared.signal);
-        self.shared.signal.ring(status);
+        self.context.waiting().end(&self.signal);
+        self.signal.ring(status);
     }
 }
 

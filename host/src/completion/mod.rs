@@ -2,11 +2,16 @@
 //! on the host.
 //!
 //! Any executor can await these futures, for they need nothing of it but a [`Waker`]. The driver rings
-//! once for each: on a stream of its own that waits for the mark, so that no work waits for the ring.
-//! A fault rings too, and so does whoever finds the device lost: no future waits for ever.
+//! once for all that wait for the same moment: on a stream of its own that waits for the mark, so that no work
+//! waits for the ring. A fault rings too, and so does whoever finds the device lost: no future waits for
+//! ever.
 //!
-//! A driver has room for so many rings: on an H200 a call that makes the hundredth future behind work that
-//! does not end waits for some of that work. Never let the work wait for the thread that makes futures.
+//! A driver has room for so many rings: on an H200 who asks for the hundredth behind work that does not end
+//! waits for some of that work. So a context asks for 16 at most, and a thread of its own watches the other
+//! moments; that thread lives as long as there are any. Functions of the host
+//! ([`launch_host_func`](crate::Stream::launch_host_func)) are called by the driver alone, on one thread for
+//! all streams of the process: one that waits keeps the others waiting, and so do some dozens that
+//! are pending behind work which stands still: the next call that hands one in then waits too.
 //!
 //! ```no_run
 //! use ferrowarp::completion::block_on;
@@ -25,6 +30,7 @@ mod host_func;
 mod later;
 mod ring;
 mod signal;
+mod watch;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -36,7 +42,8 @@ pub use host_func::HostCall;
 pub(crate) use host_func::{HostPanics, launch};
 pub(crate) use later::{in_host_func, keep, sweep};
 pub(crate) use ring::Bell;
-pub(crate) use signal::{SUCCESS, Signal, Waiting};
+pub(crate) use signal::{Listener, SUCCESS, Signal, Waiting};
+pub(crate) use watch::Mark;
 
 use crate::error::{GpuError, GpuResult};
 use crate::panic::Launches;
@@ -58,7 +65,7 @@ enum State {
     /// It could not be made.
     Failed(Option<GpuError>),
     Armed {
-        signal: Arc<Signal>,
+        listener: Listener,
         stream: Arc<StreamInner>,
         of: Of,
     },
@@ -76,7 +83,9 @@ pub(crate) enum Of {
 impl Completion {
     pub(crate) fn new(stream: &Arc<StreamInner>, armed: GpuResult<Arc<Signal>>, of: Of) -> Self {
         let state = match armed {
-            Ok(signal) => State::Armed { signal, stream: stream.clone(), of },
+            Ok(signal) => {
+                State::Armed { listener: Listener::new(signal), stream: stream.clone(), of }
+            }
             Err(error) => State::Failed(Some(error)),
         };
         Self { state }
@@ -94,8 +103,8 @@ impl Future for Completion {
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         match &mut self.state {
             State::Failed(error) => Poll::Ready(error.take().map_or(Ok(()), Err)),
-            State::Armed { signal, stream, of } => {
-                signal.poll(task).map(|status| stream.after_ring(status, of))
+            State::Armed { listener, stream, of } => {
+                listener.poll(task).map(|status| stream.after_ring(status, of))
             }
         }
     }

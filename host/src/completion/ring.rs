@@ -11,6 +11,7 @@ use super::later::{inside, keep};
 use super::signal::Signal;
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
+use crate::event::Event;
 
 // cust's binding gives the callback the status as a Rust enum, which has not every code. Unlike
 // `cuLaunchHostFunc`, this one calls back after a fault as well.
@@ -39,7 +40,7 @@ unsafe fn add_callback<R: Respond>(
     response: R,
 ) -> GpuResult<()> {
     let data = Box::into_raw(Box::new(response));
-    let added = context.call("cuStreamAddCallback", || {
+    let added = context.look("cuStreamAddCallback", || {
         // SAFETY: the stream lives; `called::<R>` takes the box back, once.
         unsafe { cuStreamAddCallback(stream, called::<R>, data.cast(), 0) }
     });
@@ -60,11 +61,11 @@ pub(super) unsafe fn add_ringing<R: Respond>(
     signal: &Arc<Signal>,
     response: R,
 ) -> GpuResult<()> {
-    context.waiting().add(signal);
+    context.waiting().begin(signal);
     // SAFETY: the caller's promise.
     let added = unsafe { add_callback(context, stream, response) };
     if added.is_err() {
-        context.waiting().remove(signal);
+        context.waiting().end(signal);
     } else if context.lost().is_some() {
         // Lost meanwhile, perhaps by a thread that rang all before this signal was among them.
         context.waiting().lose();
@@ -91,7 +92,7 @@ struct Rope {
 
 impl Respond for Rope {
     fn respond(&mut self, status: u32) {
-        self.context.waiting().remove(&self.signal);
+        self.context.waiting().end(&self.signal);
         self.signal.ring(status);
     }
 }
@@ -113,11 +114,35 @@ impl Bell {
     pub(crate) fn new(context: &Arc<Context>) -> GpuResult<Self> {
         const NON_BLOCKING: u32 = 1;
         let mut handle = ptr::null_mut();
-        context.call("cuStreamCreate", || {
+        context.look("cuStreamCreate", || {
             // SAFETY: `handle` is writable.
             unsafe { sys::cuStreamCreate(&mut handle, NON_BLOCKING) }
         })?;
         Ok(Self { context: context.clone(), handle })
+    }
+
+    /// An event behind `event` that is this bell's own, and the number of its line.
+    ///
+    /// # Safety
+    /// `event` lives and was recorded in this context.
+    pub(crate) unsafe fn mark_after(&self, event: sys::CUevent) -> GpuResult<(Event, usize)> {
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for(event) }?;
+        let own = Event::untimed(&self.context)?;
+        self.context.look("cuEventRecord", || {
+            // SAFETY: both live, and belong to one context.
+            unsafe { sys::cuEventRecord(own.handle(), self.handle) }
+        })?;
+        Ok((own, self.handle.addr()))
+    }
+
+    /// # Safety
+    /// `event` lives and was recorded in this context.
+    unsafe fn wait_for(&self, event: sys::CUevent) -> GpuResult<()> {
+        self.context.look("cuStreamWaitEvent", || {
+            // SAFETY: stream and event live; no flags are defined.
+            unsafe { sys::cuStreamWaitEvent(self.handle, event, 0) }
+        })
     }
 
     /// Rings after `event`, with `kept` alive until then.
@@ -129,10 +154,8 @@ impl Bell {
         event: sys::CUevent,
         kept: Option<Box<dyn Any + Send>>,
     ) -> GpuResult<Arc<Signal>> {
-        self.context.call("cuStreamWaitEvent", || {
-            // SAFETY: stream and event live; no flags are defined.
-            unsafe { sys::cuStreamWaitEvent(self.handle, event, 0) }
-        })?;
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for(event) }?;
         let signal = Arc::new(Signal::default());
         let rope = Rope { signal: signal.clone(), context: self.context.clone(), _kept: kept };
         // SAFETY: the stream lives.

@@ -1,15 +1,18 @@
 //! A bell's signal, and all signals that a context's streams will ring.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Task, Poll, Waker};
+
+use super::watch::Watch;
 
 /// The status of work that is done.
 pub(crate) const SUCCESS: u32 = 0;
 /// A status that no driver has: the device was found lost.
 pub(crate) const LOST: u32 = u32::MAX;
 
-/// What one future waits for.
+/// What futures wait for: one ring, for all that wait for the same moment.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
@@ -17,41 +20,92 @@ pub(crate) struct Signal {
 
 #[derive(Debug)]
 enum State {
-    Waiting(Option<Waker>),
+    Waiting(Wakers),
     /// The driver's status.
     Rung(u32),
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self::Waiting(None)
+        Self::Waiting(Wakers::default())
+    }
+}
+
+/// Who waits, each in a place of his own.
+#[derive(Debug, Default)]
+struct Wakers {
+    places: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+impl Wakers {
+    /// The place of one more.
+    fn add(&mut self, waker: Waker) -> usize {
+        let place = self.free.pop().unwrap_or(self.places.len());
+        if place == self.places.len() {
+            self.places.push(None);
+        }
+        self.places[place] = Some(waker);
+        place
     }
 }
 
 impl Signal {
-    /// Wakes who waits; the first status stays.
+    /// Wakes all who wait; the first status stays.
     pub(crate) fn ring(&self, status: u32) {
         let mut state = lock(&self.state);
-        let State::Waiting(waker) = &mut *state else { return };
-        let waker = waker.take();
+        let State::Waiting(wakers) = &mut *state else { return };
+        let wakers = std::mem::take(&mut wakers.places);
         *state = State::Rung(status);
         drop(state);
-        waker.into_iter().for_each(Waker::wake);
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Whether it has told of a failure: somebody else must ask anew.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(*lock(&self.state), State::Rung(status) if status != SUCCESS)
+    }
+}
+
+/// One future's share of a signal.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    signal: Arc<Signal>,
+    /// Where its waker is.
+    place: Option<usize>,
+}
+
+impl Listener {
+    pub(crate) fn new(signal: Arc<Signal>) -> Self {
+        Self { signal, place: None }
     }
 
     /// The status, or a wake when it is there.
-    pub(crate) fn poll(&self, task: &mut Task<'_>) -> Poll<u32> {
-        match &mut *lock(&self.state) {
-            State::Rung(status) => Poll::Ready(*status),
-            State::Waiting(Some(waker)) => {
-                waker.clone_from(task.waker());
-                Poll::Pending
-            }
-            State::Waiting(waker) => {
-                *waker = Some(task.waker().clone());
-                Poll::Pending
-            }
+    pub(crate) fn poll(&mut self, task: &mut Task<'_>) -> Poll<u32> {
+        match (&mut *lock(&self.signal.state), self.place) {
+            (State::Rung(status), _) => return Poll::Ready(*status),
+            (State::Waiting(wakers), None) => self.place = Some(wakers.add(task.waker().clone())),
+            (State::Waiting(wakers), Some(place)) => match &mut wakers.places[place] {
+                Some(waker) => waker.clone_from(task.waker()),
+                empty => *empty = Some(task.waker().clone()),
+            },
         }
+        Poll::Pending
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Some(place) = self.place else { return };
+        let left = match &mut *lock(&self.signal.state) {
+            State::Waiting(wakers) => {
+                wakers.free.push(place);
+                wakers.places[place].take()
+            }
+            State::Rung(_) => None,
+        };
+        // Whatever ends with a waker ends without the lock.
+        drop(left);
     }
 }
 
@@ -60,9 +114,37 @@ impl Signal {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     signals: Mutex<HashMap<usize, Arc<Signal>>>,
+    /// Calls back that the driver owes.
+    rings: AtomicUsize,
+    watch: Watch,
 }
 
 impl Waiting {
+    /// Whether the driver takes one more callback without letting the caller wait, however long the
+    /// work before it takes. An H200's does so for 19, and not for 101.
+    pub(crate) fn may_ring(&self) -> bool {
+        const MOST: usize = 16;
+        self.rings.load(Ordering::Relaxed) < MOST
+    }
+
+    /// A callback is handed in.
+    pub(super) fn begin(&self, signal: &Arc<Signal>) {
+        self.rings.fetch_add(1, Ordering::Relaxed);
+        self.add(signal);
+    }
+
+    /// It came, or never will.
+    pub(super) fn end(&self, signal: &Arc<Signal>) {
+        self.rings.fetch_sub(1, Ordering::Relaxed);
+        self.remove(signal);
+        self.watch.hurry();
+    }
+
+    /// What waits without a callback.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     pub(crate) fn add(&self, signal: &Arc<Signal>) {
         lock(&self.signals).insert(key(signal), signal.clone());
     }
@@ -104,29 +186,75 @@ mod tests {
         }
     }
 
+    fn listener(signal: &Arc<Signal>) -> Listener {
+        Listener::new(signal.clone())
+    }
+
+    fn poll(listener: &mut Listener) -> Poll<u32> {
+        listener.poll(&mut Task::from_waker(Waker::noop()))
+    }
+
     #[test]
     fn the_last_waker_is_woken_once_and_the_first_status_stays() {
         let (early, late) = (Arc::new(Count::default()), Arc::new(Count::default()));
-        let signal = Signal::default();
+        let signal = Arc::new(Signal::default());
+        let mut own = listener(&signal);
         for count in [&early, &late] {
             let waker = Waker::from(count.clone());
-            assert!(signal.poll(&mut Task::from_waker(&waker)).is_pending());
+            assert!(own.poll(&mut Task::from_waker(&waker)).is_pending());
         }
         signal.ring(7);
         signal.ring(SUCCESS);
         let woken = [early, late].map(|count| count.0.load(Ordering::Relaxed));
-        assert_eq!(woken, [0, 1]);
-        assert_eq!(signal.poll(&mut Task::from_waker(Waker::noop())), Poll::Ready(7));
+        assert_eq!((woken, poll(&mut own)), ([0, 1], Poll::Ready(7)));
+        assert!(signal.has_failed());
+    }
+
+    #[test]
+    fn all_who_wait_are_woken_but_those_who_have_gone() {
+        let counts: Vec<_> = (0..4).map(|_| Arc::new(Count::default())).collect();
+        let signal = Arc::new(Signal::default());
+        let mut all: Vec<_> = counts.iter().map(|_| listener(&signal)).collect();
+        for (own, count) in all.iter_mut().zip(&counts) {
+            let waker = Waker::from(count.clone());
+            assert!(own.poll(&mut Task::from_waker(&waker)).is_pending());
+        }
+        drop(all.remove(1));
+        // Takes the place of the one that has gone.
+        let mut last = listener(&signal);
+        assert!(poll(&mut last).is_pending() && Arc::strong_count(&counts[1]) == 1);
+        signal.ring(SUCCESS);
+        let woken: Vec<_> = counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect();
+        assert_eq!(woken, [1, 0, 1, 1]);
+        assert!(all.iter_mut().all(|own| poll(own) == Poll::Ready(SUCCESS)));
+        assert!(poll(&mut last) == Poll::Ready(SUCCESS) && !signal.has_failed());
+    }
+
+    #[test]
+    fn who_waits_and_goes_again_and_again_takes_one_place() {
+        let signal = Arc::new(Signal::default());
+        (0..100).for_each(|_| assert!(poll(&mut listener(&signal)).is_pending()));
+        let State::Waiting(wakers) = &*lock(&signal.state) else { panic!("nobody rang") };
+        assert_eq!((wakers.places.len(), wakers.free.len()), (1, 1));
     }
 
     #[test]
     fn a_lost_device_rings_what_was_not_removed() {
         let (waiting, gone, left) = (Waiting::default(), Arc::default(), Arc::default());
-        waiting.add(&gone);
-        waiting.add(&left);
-        waiting.remove(&gone);
+        waiting.begin(&gone);
+        waiting.begin(&left);
+        waiting.end(&gone);
         waiting.lose();
-        let poll = |signal: &Signal| signal.poll(&mut Task::from_waker(Waker::noop()));
+        let poll = |signal| poll(&mut listener(signal));
         assert_eq!((poll(&gone), poll(&left)), (Poll::Pending, Poll::Ready(LOST)));
+    }
+
+    #[test]
+    fn the_driver_owes_few_callbacks() {
+        let (waiting, signal) = (Waiting::default(), Arc::default());
+        let begun = (0..100).take_while(|_| waiting.may_ring()).map(|_| waiting.begin(&signal));
+        assert_eq!(begun.count(), 16);
+        waiting.end(&signal);
+        assert!(waiting.may_ring());
     }
 }

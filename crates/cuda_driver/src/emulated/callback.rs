@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use super::host_thread::{self, Place};
 use super::operation::Operation;
 use super::queue::Work;
 use super::{capture, check_flags, invalid, order, stream};
@@ -20,11 +21,17 @@ pub(crate) fn running_here() -> bool {
     RUNNING.get()
 }
 
-/// Runs `function` as one that must not call the driver.
-fn guarded(function: impl FnOnce()) {
-    RUNNING.set(true);
-    order::host_call(function);
-    RUNNING.set(false);
+/// Runs `function` as one that must not call the driver, on the thread of all such functions.
+fn guarded(function: impl FnOnce() + Send + 'static) -> Answer {
+    let mut answer = Ok(());
+    order::host_call(|| {
+        answer = host_thread::run(|| {
+            RUNNING.set(true);
+            function();
+            RUNNING.set(false);
+        });
+    });
+    answer
 }
 
 /// A function of the program, with what it is called with.
@@ -47,11 +54,13 @@ impl HostCall {
     }
 
     pub(super) fn run(self) -> Answer {
-        if let Some(function) = self.params.function {
+        let HostNodeParams { function, data } = self.params;
+        let Some(function) = function else { return Ok(()) };
+        guarded(move || {
+            let HostPtr(data) = { data };
             // SAFETY: the program handed both in for this call, from whatever thread it comes.
-            guarded(|| unsafe { function(self.params.data.0) });
-        }
-        Ok(())
+            unsafe { function(data) }
+        })
     }
 }
 
@@ -59,7 +68,16 @@ impl HostCall {
 pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
     let (context, stream) = stream::named(stream)?;
     let call = HostCall::new(HostNodeParams { function, data })?;
-    stream::enqueue(&context, &stream, Operation::Host(call))
+    if stream.is_capturing() {
+        return stream::enqueue(&context, &stream, Operation::Host(call));
+    }
+    capture::check_implicit(&context, &stream)?;
+    let place = Place::wait_for();
+    let work = Work::new(move || {
+        let _place = place;
+        call.run()
+    });
+    context.queue.submit(&context, stream.line(), work).map(drop)
 }
 
 /// The stream's handle, to hand back to the program.
@@ -81,12 +99,15 @@ pub(crate) fn cuStreamAddCallback(
     let callback = callback.ok_or_else(|| invalid("the callback is null"))?;
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     let gpu = context.gpu;
+    let place = Place::wait_for();
     let work = Work::new(move || {
-        let (Given(handle), HostPtr(data)) = { (given, data) };
+        let _place = place;
         let status = gpu.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
-        // SAFETY: the program handed both in for this call, from whatever thread it comes.
-        guarded(|| unsafe { callback(handle, status, data) });
-        Ok(())
+        guarded(move || {
+            let (Given(handle), HostPtr(data)) = { (given, data) };
+            // SAFETY: the program handed both in for this call, from whatever thread it comes.
+            unsafe { callback(handle, status, data) }
+        })
     });
     context.queue.submit(&context, stream.line(), work.even_if_lost()).map(drop)
 }

@@ -44,6 +44,7 @@ mod gpu;
 mod graph;
 mod graph_lanes;
 mod graph_memory;
+mod host_thread;
 pub(crate) mod injected;
 mod jit;
 mod launch_attributes;

@@ -83,7 +83,7 @@ impl<R: DeviceMemoryResource + ?Sized> LogAdaptor<R> {
 impl Writer {
     fn stream(&mut self, stream: StreamRef<'_>) -> usize {
         let next = self.streams.len();
-        *self.streams.entry(stream.as_raw().addr()).or_insert(next)
+        *self.streams.entry(stream.inner().handle().addr()).or_insert(next)
     }
 
     fn allocated(&mut self, request: &AllocationRequest<'_>, address: u64) {
