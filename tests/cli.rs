@@ -2,6 +2,9 @@
 //!
 //! Runs on the device that the machine has, except where the device is the matter.
 
+#[path = "cli/bench.rs"]
+mod bench;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -93,7 +96,7 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "demo", "profile"] {
+    for command in ["image", "reduce", "demo", "profile", "bench"] {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }

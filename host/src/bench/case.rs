@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::check::Fault;
 use crate::error::GpuResult;
 use crate::{Backend, Gpu};
@@ -15,8 +17,8 @@ pub struct Case {
     pub name: String,
     /// The shape, outermost first: `[n]`, `[rows, cols]`.
     pub shape: Vec<usize>,
-    /// Bytes that must move: each input read once, each output written once.
-    pub bytes: u64,
+    /// What one run does.
+    pub work: Work,
     /// What its speed is told in.
     pub unit: Unit,
     /// Peers by name, and how many times as fast as them ours should be.
@@ -24,15 +26,39 @@ pub struct Case {
     set_up: SetUp,
 }
 
+/// What one run does, at the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Bytes that must move: each input read once, each output written once.
+    pub bytes: u64,
+    /// Elements of the shape.
+    pub elements: u64,
+    /// Arithmetic operations, for the roofline: one an element unless the case says more.
+    pub operations: u64,
+}
+
+impl Work {
+    /// The speed of a run that takes so many milliseconds.
+    #[must_use]
+    pub fn speed(&self, unit: Unit, milliseconds: f64) -> f64 {
+        let (amount, per_second) = match unit {
+            Unit::Bandwidth => (self.bytes, 1e9),
+            Unit::Elements => (self.elements, 1e9),
+            Unit::Operations => (self.operations, 1e12),
+        };
+        amount as f64 / (milliseconds / 1e3) / per_second
+    }
+}
+
 /// What a speed is told in.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// GB/s of the bytes that must move.
     Bandwidth,
-    /// 10^9 elements a second, for so many elements.
-    Elements(u64),
-    /// 10^12 operations a second, for so many operations.
-    Operations(u64),
+    /// 10^9 elements a second.
+    Elements,
+    /// 10^12 operations a second.
+    Operations,
 }
 
 impl Unit {
@@ -41,18 +67,8 @@ impl Unit {
     pub fn sign(self) -> &'static str {
         match self {
             Self::Bandwidth => "GB/s",
-            Self::Elements(_) => "G/s",
-            Self::Operations(_) => "Top/s",
-        }
-    }
-
-    /// The speed of a run that moves `bytes` in `milliseconds`.
-    #[must_use]
-    pub fn speed(self, bytes: u64, milliseconds: f64) -> f64 {
-        match self {
-            Self::Bandwidth => bytes as f64 / milliseconds / 1e6,
-            Self::Elements(n) => n as f64 / milliseconds / 1e6,
-            Self::Operations(n) => n as f64 / milliseconds / 1e9,
+            Self::Elements => "G/s",
+            Self::Operations => "Top/s",
         }
     }
 }
@@ -66,10 +82,12 @@ impl Case {
         bytes: usize,
         set_up: impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>> + 'static,
     ) -> Self {
+        let shape = shape.into();
+        let elements = shape.iter().product::<usize>() as u64;
         Self {
             name: format!("{family}/{form}/{element}"),
-            shape: shape.into(),
-            bytes: bytes as u64,
+            shape,
+            work: Work { bytes: bytes as u64, elements, operations: elements },
             unit: Unit::Bandwidth,
             goals: Vec::new(),
             set_up: Box::new(set_up),
@@ -79,14 +97,20 @@ impl Case {
     /// Tells the speed in elements a second, for the elements of the shape.
     #[must_use]
     pub fn in_elements(self) -> Self {
-        let n = self.shape.iter().product::<usize>() as u64;
-        Self { unit: Unit::Elements(n), ..self }
+        Self { unit: Unit::Elements, ..self }
     }
 
     /// Tells the speed in operations a second.
     #[must_use]
     pub fn in_operations(self, operations: u64) -> Self {
-        Self { unit: Unit::Operations(operations), ..self }
+        Self { unit: Unit::Operations, ..self.operations(operations) }
+    }
+
+    /// How many arithmetic operations a run takes, for the roofline, where it is not one an element.
+    #[must_use]
+    pub fn operations(mut self, operations: u64) -> Self {
+        self.work.operations = operations;
+        self
     }
 
     /// The goal to be `ratio` times as fast as `peer`.
@@ -268,9 +292,10 @@ mod tests {
 
     #[test]
     fn a_speed_is_work_over_time() {
-        assert_eq!(Unit::Bandwidth.speed(4_000_000_000, 1000.0), 4.0);
-        assert_eq!(Unit::Elements(5_000_000).speed(0, 1.0), 5.0);
-        assert_eq!(Unit::Operations(7_000_000_000).speed(0, 1.0), 7.0);
+        let work = Work { bytes: 4 << 30, elements: 5_000_000, operations: 7_000_000_000 };
+        assert!((work.speed(Unit::Bandwidth, 1000.0) - 4.294_967_296).abs() < 1e-9);
+        assert!((work.speed(Unit::Elements, 1.0) - 5.0).abs() < 1e-9);
+        assert!((work.speed(Unit::Operations, 1.0) - 7.0).abs() < 1e-9);
     }
 
     #[test]

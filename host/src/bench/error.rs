@@ -21,7 +21,20 @@ pub enum BenchError {
         filters: Vec<String>,
     },
 
+    /// A picture could not be drawn.
+    #[error("cannot draw the picture: {reason}")]
+    Picture {
+        /// What the drawing says.
+        reason: String,
+    },
+
     /// A place for the peers' programs could not be made.
     #[error("cannot make a folder for the peers' programs: {0}")]
     Folder(#[source] io::Error),
+}
+
+impl BenchError {
+    pub(super) fn picture(error: impl std::fmt::Display) -> Self {
+        Self::Picture { reason: error.to_string() }
+    }
 }

@@ -65,7 +65,7 @@ impl<'a> Ours<'a> {
     pub fn new(gpu: &'a Gpu, case: &Case) -> GpuResult<Self> {
         let n = match gpu.backend() {
             Backend::Cuda => {
-                copies(case.bytes, gpu.info().l2_bytes.into(), gpu.memory_info()?.0 as u64)
+                copies(case.work.bytes, gpu.info().l2_bytes.into(), gpu.memory_info()?.0 as u64)
             }
             Backend::Emulator => 2,
         };

@@ -14,13 +14,16 @@
 //! * Outputs are poisoned before and checked after. A wrong result is a failure of the run; a peer that is missing
 //!   is a line of text.
 
+pub mod baseline;
 pub mod case;
 pub mod cases;
 pub mod check;
 pub mod data;
 mod error;
+pub mod machine;
 pub mod measure;
 pub mod peers;
+pub mod picture;
 pub mod report;
 pub mod session;
 pub mod stats;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::case::{Unit, size};
+use super::case::{Unit, Work, size};
 use super::measure::Batching;
 use super::stats::Summary;
 
@@ -15,6 +15,8 @@ pub struct Report {
     pub emulator: bool,
     /// The driver, clocks and libraries, a line each.
     pub versions: Vec<String>,
+    /// 10^12 f32 operations a second that the device can do at its highest clock; 0 where that is not known.
+    pub peak_tera_operations: f64,
     /// A case each.
     pub rows: Vec<Row>,
 }
@@ -26,8 +28,8 @@ pub struct Row {
     pub case: String,
     /// The shape.
     pub shape: Vec<usize>,
-    /// Bytes that must move.
-    pub bytes: u64,
+    /// What one run does, at the least.
+    pub work: Work,
     /// What the speed is told in.
     pub unit: Unit,
     /// How the samples were taken.
@@ -69,7 +71,7 @@ impl Row {
     /// A speed in the case's unit.
     #[must_use]
     pub fn speed(&self, milliseconds: f64) -> f64 {
-        self.unit.speed(self.bytes, milliseconds)
+        self.work.speed(self.unit, milliseconds)
     }
 }
 
@@ -77,5 +79,53 @@ impl Report {
     /// The cases whose results are wrong.
     pub fn wrong(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.fault.is_some())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn row(case: &str, shape: &[usize], median_ms: f64) -> Row {
+        let summary = |median_ms| {
+            let (fast_ms, slow_ms) = (0.875 * median_ms, 1.125 * median_ms);
+            Summary { median_ms, fast_ms, slow_ms, samples: 9 }
+        };
+        let elements = shape.iter().product::<usize>() as u64;
+        Row {
+            case: case.to_owned(),
+            shape: shape.to_vec(),
+            work: Work { bytes: 8 * elements, elements, operations: elements },
+            unit: Unit::Bandwidth,
+            batching: Batching { copies: 3, runs: 20 },
+            ours: summary(median_ms),
+            fault: None,
+            peers: vec![PeerRow {
+                name: "CUB".to_owned(),
+                times: summary(2.0 * median_ms),
+                goal: Some(1.25),
+            }],
+        }
+    }
+
+    pub fn report(rows: Vec<Row>) -> Report {
+        Report { device: "a device".to_owned(), rows, ..Report::default() }
+    }
+
+    #[test]
+    fn a_report_comes_back_from_its_text() {
+        let mut written = report(vec![row("a/b/f32", &[4, 5], 0.375), row("c/d/u8", &[7], 0.0625)]);
+        written.rows[1].fault = Some("element 3 is 4".to_owned());
+        written.versions = vec!["CUB 3.0.1".to_owned()];
+        let text = serde_json::to_string(&written).unwrap();
+        let read: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, written);
+        assert_eq!(read.wrong().map(Row::size).collect::<Vec<_>>(), ["7"]);
+    }
+
+    #[test]
+    fn a_ratio_above_one_is_ours_faster() {
+        let row = row("a/b/f32", &[8], 0.5);
+        assert_eq!(row.peers[0].ratio(&row.ours), 2.0);
     }
 }

@@ -8,10 +8,10 @@ use super::cases;
 use super::check::Fault;
 use super::error::BenchError;
 use super::measure::{Batching, Ours, Plan};
-use super::peers::{Listing, PeerError, Process, SOURCES, Source, Workshop};
+use super::peers::{Listing, PeerError, Process, Source, Workshop};
 use super::report::{PeerRow, Row};
 use super::stats::Summary;
-use crate::{Backend, Gpu};
+use crate::Gpu;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub struct Options {
     pub plan: Plan,
     /// Parts of names, one of which a case has; none for all cases.
     pub filters: Vec<String>,
-    /// Whether peers run too.
-    pub peers: bool,
+    /// The peers' files: [`SOURCES`](super::peers::SOURCES), or none.
+    pub peers: &'static [Source],
 }
 
 impl Options {
@@ -51,6 +51,8 @@ impl Options {
 pub enum Notice<'a> {
     /// Peers are compiled and started.
     Preparing,
+    /// All peers are started that can be.
+    Ready,
     /// A peer's file has nothing to give.
     NoPeer(&'a Source, &'a PeerError),
     /// What a peer's file uses.
@@ -107,12 +109,9 @@ pub fn run(
 ) -> Result<Vec<Row>, BenchError> {
     let cases = options.cases()?;
     let workshop = Workshop::new().map_err(BenchError::Folder)?;
-    let mut troupes = if options.peers && gpu.backend() == Backend::Cuda {
-        notice(Notice::Preparing);
-        start_all(&workshop, &cases, notice)
-    } else {
-        Vec::new()
-    };
+    notice(Notice::Preparing);
+    let mut troupes = start_all(&workshop, &cases, options.peers, notice);
+    notice(Notice::Ready);
     let mut rows = Vec::new();
     for (i, case) in cases.iter().enumerate() {
         notice(Notice::Begins(case));
@@ -130,10 +129,11 @@ pub fn run(
 fn start_all(
     workshop: &Workshop,
     cases: &[Case],
+    peers: &'static [Source],
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Vec<Troupe> {
     let families: BTreeSet<_> = cases.iter().map(Case::family).collect();
-    let sources: Vec<_> = SOURCES.iter().filter(|s| families.contains(s.family)).collect();
+    let sources: Vec<_> = peers.iter().filter(|s| families.contains(s.family)).collect();
     let start = |program: PathBuf, family| {
         let mut process = workshop.start(&program)?;
         let listing = process.list()?;
@@ -190,7 +190,7 @@ fn one(
     Ok(Row {
         case: case.name.clone(),
         shape: case.shape.clone(),
-        bytes: case.bytes,
+        work: case.work,
         unit: case.unit,
         batching,
         ours: times(&samples),
@@ -245,4 +245,106 @@ fn keep(
         }
         done.is_ok()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::bench::peers::Language;
+
+    /// A peer whose runs take 2 ms each, one of whose cases fails at its second sitting.
+    static FAKE: [Source; 2] = [
+        Source {
+            family: "copy",
+            language: Language::Python,
+            text: r#"
+import json, sys
+sittings = 0
+for line in sys.stdin:
+    request = json.loads(line)
+    verb, peer = request["do"], request.get("peer")
+    reply = {}
+    if verb == "list":
+        cases = [[name, "copy/array/f32"] for name in ("steady", "failing", "unready", "wrong")]
+        reply = {"cases": cases, "versions": ["Fake 1.0"]}
+    elif verb == "prepare" and peer == "unready":
+        reply = {"error": "no memory"}
+    elif verb == "run":
+        sittings += peer == "failing"
+        reply = {"ms": [2.0] * request["rounds"]}
+        if peer == "failing" and sittings == 2:
+            reply = {"error": "tired"}
+    elif verb == "check" and peer == "wrong":
+        reply = {"wrong": "all zero"}
+    print(json.dumps(reply), flush=True)
+"#,
+        },
+        Source { family: "reduce", language: Language::Python, text: "raise Exception('never')" },
+    ];
+
+    fn options(filters: &[&str]) -> Options {
+        Options {
+            scale: Scale::new(Backend::Emulator, false, Some(vec![100])),
+            plan: Plan { sittings: 3, rounds: 2 },
+            filters: filters.iter().map(|&filter| filter.to_owned()).collect(),
+            peers: &FAKE,
+        }
+    }
+
+    #[test]
+    fn filters_look_at_names_and_sizes() {
+        let names = |filters: &[&str]| {
+            let cases = options(filters).cases();
+            cases.map(|cases| cases.into_iter().map(|case| case.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["copy/array/f32"]).unwrap(), ["copy/array/f32"]);
+        let two = names(&["copy/array/f32", "reduce/sum/f32"]).unwrap();
+        assert_eq!(two, ["copy/array/f32", "reduce/sum/f32"]);
+        assert!(names(&["f32 100"]).unwrap().contains(&two[0]));
+        assert!(names(&[]).unwrap().len() > 1);
+        let error = names(&["nothing", "such"]).unwrap_err().to_string();
+        assert_eq!(error, "no case has nothing or such in its name; see --list");
+    }
+
+    #[test]
+    fn peers_take_turns_and_those_that_fail_are_lines() {
+        let gpu = Gpu::new().unwrap();
+        let (mut lines, mut versions) = (Vec::new(), Vec::new());
+        let rows = run(&gpu, &options(&["copy/array/f32"]), &mut |notice| match notice {
+            Notice::NoPeer(source, why) => lines.push(format!("{}: {why}", source.family)),
+            Notice::NoTime(_, peer, why) => lines.push(format!("{peer}: {why}")),
+            Notice::Versions(known) => versions.extend(known.to_vec()),
+            _ => {}
+        });
+        let rows = rows.unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].fault, None);
+        assert_eq!(rows[0].ours.samples, 6);
+        if lines == ["copy: python3 is not on this machine"] {
+            return;
+        }
+        let said =
+            ["unready: no memory", "failing: tired", "wrong: its own result is wrong: all zero"];
+        assert_eq!(lines, said);
+        assert_eq!(versions, ["Fake 1.0"]);
+        let [peer] = &rows[0].peers[..] else { panic!("{:?}", rows[0].peers) };
+        assert_eq!(
+            (peer.name.as_str(), peer.times.median_ms, peer.times.samples),
+            ("steady", 2.0, 6)
+        );
+    }
+
+    #[test]
+    fn only_the_peers_of_chosen_families_are_started() {
+        let gpu = Gpu::new().unwrap();
+        let mut lines = 0;
+        let options = options(&["reduce/sum/f32"]);
+        let rows = run(&gpu, &options, &mut |notice| {
+            lines += usize::from(
+                matches!(notice, Notice::NoPeer(source, _) if source.family == "reduce"),
+            );
+        });
+        assert_eq!((rows.unwrap().len(), lines), (1, 1));
+    }
 }

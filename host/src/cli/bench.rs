@@ -1,16 +1,21 @@
 //! `ferrowarp bench`: our operations beside the peers that the machine has.
 
+use std::fs;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::output::Output;
 use super::progress::Progress;
 use super::table::{Side, Table};
+use crate::bench::baseline::{self, Moved};
+use crate::bench::measure::Plan;
+use crate::bench::peers::SOURCES;
+use crate::bench::picture::{self, Format};
 use crate::bench::report::{PeerRow, Report, Row};
 use crate::bench::session::{self, Notice, Options};
-use crate::bench::{Scale, measure::Plan};
+use crate::bench::{Scale, machine};
 use crate::{Backend, Gpu};
 
 /// Options of `ferrowarp bench`.
@@ -45,6 +50,12 @@ pub(super) struct Args {
     /// Write all results into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw bandwidth against size, and a roofline, into this file: .png or .svg
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// Tell what moved since an earlier run's --json
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
 }
 
 /// A number, or 2^ and a number.
@@ -66,8 +77,21 @@ impl Args {
             scale: Scale::new(backend, self.quick, self.sizes.clone()),
             plan: Plan { sittings, rounds: self.rounds.map_or(rounds, NonZeroUsize::get) },
             filters: self.filter.clone(),
-            peers: !self.no_peers,
+            peers: if self.no_peers || backend == Backend::Emulator { &[] } else { SOURCES },
         }
+    }
+
+    /// What is written at the end, opened now, so that a bad name costs no time.
+    fn outputs(&self) -> Result<Outputs, CliError> {
+        let json = self.json.as_deref().map(Output::create).transpose()?;
+        let picture = |path: &Path| {
+            let unknown = || CliError::UnknownChart { path: path.to_owned() };
+            let format = Format::of(path).ok_or_else(unknown)?;
+            Ok::<_, CliError>((format, Output::create(path)?))
+        };
+        let baseline = self.baseline.as_deref().map(read_report).transpose()?;
+        let picture = self.picture.as_deref().map(picture).transpose()?;
+        Ok(Outputs { json, picture, baseline })
     }
 }
 
@@ -77,15 +101,83 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     if args.list {
         return list(&options, out);
     }
-    let json = args.json.as_deref().map(Output::create).transpose()?;
+    let outputs = args.outputs()?;
     let report = measure(&gpu, &options, out)?;
-    if let Some(json) = json {
-        json.finish(|file| {
-            Ok(serde_json::to_writer_pretty(file, &report).map_err(std::io::Error::from)?)
-        })?;
-    }
+    outputs.finish(&report, out)?;
     let wrong: Vec<_> = report.wrong().map(|row| format!("{} {}", row.case, row.size())).collect();
     if wrong.is_empty() { Ok(()) } else { Err(CliError::WrongCases { names: wrong }) }
+}
+
+struct Outputs {
+    json: Option<Output>,
+    picture: Option<(Format, Output)>,
+    baseline: Option<Report>,
+}
+
+impl Outputs {
+    fn finish(self, report: &Report, out: &mut impl Write) -> Result<(), CliError> {
+        if let Some(json) = self.json {
+            let text = serde_json::to_vec_pretty(report).expect("a report is plain data");
+            json.finish(|file| Ok(file.write_all(&text)?))?;
+        }
+        if let Some((format, output)) = self.picture {
+            let picture = picture::draw(report, format)?;
+            output.finish(|file| Ok(file.write_all(&picture)?))?;
+        }
+        self.baseline.map_or(Ok(()), |before| Ok(compare(&before, report, out)?))
+    }
+}
+
+fn read_report(path: &Path) -> Result<Report, CliError> {
+    let text = fs::read(path).map_err(CliError::read(path))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| CliError::NotAReport { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// Prints what moved.
+fn compare(before: &Report, now: &Report, out: &mut impl Write) -> std::io::Result<()> {
+    let changes = baseline::changes(before, now);
+    writeln!(out)?;
+    if before.device != now.device {
+        writeln!(out, "The earlier run was on another device: {}", before.device)?;
+    }
+    let right = ["size", "us before", "us now", "factor", "peers'"].map(|name| (name, Side::Right));
+    let [size, earlier, later, factor, peers] = right;
+    let mut table = Table::new([
+        ("moved", Side::Left),
+        ("case", Side::Left),
+        size,
+        earlier,
+        later,
+        factor,
+        peers,
+    ]);
+    for change in &changes {
+        let word = match change.moved() {
+            Moved::Faster => "faster",
+            Moved::Slower => "SLOWER",
+            Moved::Within => continue,
+        };
+        let us = |row: &Row| number(row.ours.median_ms * 1e3);
+        table.add([
+            word.to_owned(),
+            change.now.case.clone(),
+            change.now.size(),
+            us(change.before),
+            us(change.now),
+            format!("{:.3}", change.factor()),
+            change.peers_factor().map(|factor| format!("{factor:.3}")).unwrap_or_default(),
+        ]);
+    }
+    table.print(out)?;
+    let within = changes.iter().filter(|change| change.moved() == Moved::Within).count();
+    writeln!(
+        out,
+        "{within} of {} cases are where they were; {} of this run are new, {} of the earlier one are gone",
+        changes.len(),
+        now.rows.len() - changes.len(),
+        before.rows.len() - changes.len()
+    )
 }
 
 fn list(options: &Options, out: &mut impl Write) -> Result<(), CliError> {
@@ -102,6 +194,12 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
     if emulator {
         writeln!(out, "An emulator: results are checked, and its times say nothing about a GPU.")?;
     }
+    report.peak_tera_operations = machine::peak_tera_operations(gpu.info());
+    let ordinal = gpu.info().ordinal;
+    if !emulator {
+        report.versions.extend(machine::driver(ordinal));
+    }
+    let mut clocks = Vec::new();
     let progress = Progress::steps("measuring", options.cases()?.len());
     let mut page = Page { out, table: table(), failed: None };
     let versions = &mut report.versions;
@@ -112,6 +210,7 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
             let new = lines.iter().filter(|line| !versions.contains(line)).cloned();
             versions.extend(new.collect::<Vec<_>>());
         }
+        Notice::Ready => versions.iter().for_each(|line| page.line(line)),
         Notice::NoPeer(source, why) => {
             page.line(&format!(
                 "no peers in {}.{}: {why}",
@@ -126,8 +225,16 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
             progress.advance();
             page.row(row);
         }
-        Notice::FamilyEnds(_) => page.end_table(),
+        Notice::FamilyEnds(_) => {
+            clocks.extend((!emulator).then(|| machine::clock_mhz(ordinal)).flatten());
+            page.end_table();
+        }
     })?;
+    if let (Some(least), Some(most)) = (clocks.iter().min(), clocks.iter().max()) {
+        let line = format!("clock after each family: {least}..{most} MHz");
+        page.line(&format!("\n{line}"));
+        report.versions.push(line);
+    }
     page.failed.map_or(Ok(report), |error| Err(error.into()))
 }
 

@@ -273,6 +273,22 @@ pub enum CliError {
     #[error(transparent)]
     Bench(#[from] BenchError),
 
+    /// A file is no report of a benchmark.
+    #[error("{} is not what `ferrowarp bench --json` writes: {reason}", path.display())]
+    NotAReport {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says.
+        reason: String,
+    },
+
+    /// The output's name does not say which kind of chart to write.
+    #[error("cannot tell what to draw into {}: end its name in .png or .svg", path.display())]
+    UnknownChart {
+        /// The output.
+        path: PathBuf,
+    },
+
     /// Cases of the benchmark computed something else than the CPU.
     #[error("{} of the benchmark differ from the CPU: {}", count(names.len(), "case"), names.join(", "))]
     WrongCases {

@@ -205,3 +205,76 @@ fn keep_last(stderr: impl Read, kept: &Mutex<VecDeque<String>>) {
         kept.push_back(line);
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::bench::{Scale, cases};
+    use crate::{Backend, bench::measure::Batching};
+
+    /// A peer in the shell's language that answers each request with the next of `replies`.
+    fn peer(replies: &[&str], end: &str) -> Process {
+        let answer = |reply: &&str| format!("read -r line; echo '{reply}'; ");
+        let script: String = replies.iter().map(answer).chain([end.to_owned()]).collect();
+        Process::start(Command::new("sh").args(["-c", &script]), Duration::from_millis(700))
+            .unwrap()
+    }
+
+    const BATCHING: Batching = Batching { copies: 2, runs: 3 };
+
+    #[test]
+    fn a_conversation() {
+        let list = r#"{"cases": [["CUB", "a/b/f32"]], "versions": ["CUB 3"]}"#;
+        let mut peer = peer(&[list, "{}", r#"{"ms": [0.5, 0.25]}"#, "{}", "{}"], "");
+        let listing = peer.list().unwrap();
+        assert_eq!(listing.cases, [("CUB".to_owned(), "a/b/f32".to_owned())]);
+        assert_eq!(listing.versions, ["CUB 3"]);
+        let case = &cases::all(&Scale::new(Backend::Emulator, true, None))[0];
+        peer.prepare("CUB", case, BATCHING).unwrap();
+        assert_eq!(peer.sitting("CUB", 2, BATCHING).unwrap(), [0.5, 0.25]);
+        peer.check("CUB").unwrap();
+        peer.release().unwrap();
+    }
+
+    #[test]
+    fn requests_are_lines_of_json() {
+        let mut peer =
+            peer(&[], r#"read -r line; echo "{\"error\": \"$(echo "$line" | tr -d '"')\"}""#);
+        let said = peer.sitting("CUB", 2, BATCHING).unwrap_err().to_string();
+        assert_eq!(said, "{do:run,peer:CUB,rounds:2,runs:3}");
+    }
+
+    #[test]
+    fn what_a_peer_refuses_or_garbles_is_told() {
+        let replies = [r#"{"error": "no torch"}"#, r#"{"wrong": "all NaN"}"#, "nonsense"];
+        let times = [r#"{"ms": [1.0]}"#, r#"{"ms": [1.0, 0.0]}"#, r#"{"ms": [1.0, null]}"#];
+        let mut peer = peer(&[&replies[..], &times].concat(), "");
+        assert!(matches!(peer.check("x"), Err(PeerError::Refused(words)) if words == "no torch"));
+        assert!(matches!(peer.check("x"), Err(PeerError::Wrong(words)) if words == "all NaN"));
+        assert!(matches!(peer.check("x"), Err(PeerError::Garbled(words)) if words == "nonsense"));
+        for _ in times {
+            assert!(matches!(peer.sitting("x", 2, BATCHING), Err(PeerError::Garbled(_))));
+        }
+        assert!(!peer.is_over());
+    }
+
+    #[test]
+    fn a_peer_that_ends_leaves_its_last_words() {
+        let mut ends = peer(&["{}"], "echo first >&2; echo 'out of memory' >&2; exit 1");
+        ends.check("x").unwrap();
+        let error = ends.release().unwrap_err().to_string();
+        assert_eq!(error, "it ended: first | out of memory");
+        assert!(ends.is_over());
+        assert!(matches!(ends.release(), Err(PeerError::Ended(_))));
+        let error = peer(&[], "exit 0").list().unwrap_err().to_string();
+        assert_eq!(error, "it ended: without a word");
+    }
+
+    #[test]
+    fn a_peer_that_hangs_is_ended() {
+        let mut hangs = peer(&[], "exec sleep 1000");
+        let start = std::time::Instant::now();
+        assert!(matches!(hangs.list(), Err(PeerError::Hung(_))));
+        assert!(hangs.is_over() && start.elapsed() < Duration::from_secs(20));
+    }
+}
