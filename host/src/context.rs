@@ -181,6 +181,20 @@ impl Context {
         }
     }
 
+    /// Drops what kernels may still use, after all of them have run; never where one does not end.
+    pub(crate) fn drop_after_all<T: Send + 'static>(self: &Arc<Self>, held: T) {
+        if self.persistent.running() > 0 {
+            std::mem::forget(held);
+            return;
+        }
+        self.end(move || {
+            // SAFETY: `end` made the context current.
+            let code = unsafe { sys::cuCtxSynchronize() };
+            drop(held);
+            code
+        });
+    }
+
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
         let running = self.persistent.running();
         if running > 0 {

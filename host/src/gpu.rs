@@ -108,13 +108,15 @@ impl Gpu {
         Ok(greatest..=least)
     }
 
-    /// Loads the kernels now and not at the first launch, and tells which image was taken.
+    /// Loads all kernels now, on several threads, and tells which image was taken. Otherwise the
+    /// driver compiles a kernel, and those that share a part of the text with it, when it is first
+    /// launched.
     ///
     /// # Errors
     /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
     /// or what the driver's compiler says.
     pub fn load_kernels(&self) -> GpuResult<LoadedImage> {
-        self.stream.module().load("any")
+        self.stream.module().load_all()
     }
 
     /// What the device is.

@@ -1,27 +1,28 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
 mod known;
+mod params;
+mod part;
+mod program;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_int};
-use std::ptr;
+use std::ffi::c_int;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cuda_std::launch::Kernel;
 use cust::sys;
 
 use crate::context::Context;
-use crate::error::{GpuContext, GpuError, GpuResult};
-use crate::panic::ModuleRecords;
+use crate::error::{GpuError, GpuResult};
 use crate::reload::Uses;
-use crate::stack;
 use crate::stream::StreamInner;
 use known::ModuleId;
+use part::Part;
+use program::Program;
 
-/// What the driver answers where a kernel has no such parameter.
-const NO_PARAM: u32 = 1;
+pub(crate) use part::not_stopped_by_captures;
 
 /// Kernels compiled for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,32 +118,19 @@ pub(crate) fn best_arch<'a>(
     ranked.filter(|(arch, _)| arch.runs_on(device)).max_by_key(|(arch, _)| *arch).map(|(_, n)| n)
 }
 
-/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles them at the first launch; those of a
-/// version of a [`HotModule`](crate::reload::HotModule) were compiled before.
+/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles each part of them when a kernel of it is first
+/// looked up; those of a version of a [`HotModule`](crate::reload::HotModule) were compiled before.
 #[derive(Debug)]
 pub(crate) struct KernelModule {
     id: ModuleId,
     context: Arc<Context>,
     images: Vec<Image>,
-    loaded: Mutex<Option<Loaded>>,
-    /// How much dynamic shared memory functions were allowed, each by its handle.
-    allowed_bytes: Mutex<HashMap<usize, u32>>,
+    program: OnceLock<Program>,
+    /// The kernels that were looked up, by name.
+    functions: Mutex<HashMap<&'static str, (Function, &'static Kernel)>>,
     /// The streams that may run its kernels, where it can be unloaded before they end.
     uses: Option<Uses>,
 }
-
-#[derive(Debug)]
-struct Loaded {
-    handle: sys::CUmodule,
-    arch: Cow<'static, str>,
-    ptx: Cow<'static, str>,
-    functions: HashMap<&'static str, (Function, &'static Kernel)>,
-    /// Where its kernels report panics, if they can.
-    records: Option<Arc<ModuleRecords>>,
-}
-
-// SAFETY: the handles are used through the driver alone, which allows any thread.
-unsafe impl Send for Loaded {}
 
 /// A kernel of a loaded module, and its limits.
 #[derive(Clone, Copy, Debug)]
@@ -154,35 +142,48 @@ pub(crate) struct Function {
     pub(crate) static_shared_bytes: u32,
 }
 
+// SAFETY: the handle is used through the driver alone, which allows any thread.
+unsafe impl Send for Function {}
+
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
-        let (id, context, images) = (ModuleId::new(), context.clone(), images.to_vec());
-        let (loaded, allowed_bytes) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { id, context, images, loaded, allowed_bytes, uses: None })
+        Arc::new(Self::of(context, images.to_vec(), OnceLock::new(), None))
     }
 
-    /// Loads a text that is no part of the program.
-    pub(crate) fn from_ptx(context: &Arc<Context>, arch: String, ptx: String) -> GpuResult<Self> {
-        let loaded = load(context, arch.into(), ptx.into())?;
-        let (id, context, loaded) = (ModuleId::new(), context.clone(), Mutex::new(Some(loaded)));
-        let (images, allowed_bytes, uses) = (Vec::new(), Mutex::default(), Some(Uses::default()));
-        Ok(Self { id, context, images, loaded, allowed_bytes, uses })
+    /// A text that is no part of the program. What it has in common with `others` is theirs; nothing is
+    /// loaded yet.
+    pub(crate) fn from_ptx(
+        context: &Arc<Context>,
+        arch: String,
+        ptx: String,
+        others: &[Arc<KernelModule>],
+    ) -> Self {
+        let others: Vec<&Program> =
+            others.iter().filter_map(|other| other.program("any").ok()).collect();
+        let program = Program::of_text(context, arch, ptx, &others);
+        Self::of(context, Vec::new(), OnceLock::from(program), Some(Uses::default()))
     }
 
-    /// Loads the module if it is not.
-    pub(crate) fn load(&self, kernel: &str) -> GpuResult<LoadedImage> {
-        let mut guard = self.lock();
-        let loaded = self.loaded(&mut guard, kernel)?;
-        Ok(LoadedImage { arch: loaded.arch.clone().into_owned() })
+    fn of(
+        context: &Arc<Context>,
+        images: Vec<Image>,
+        program: OnceLock<Program>,
+        uses: Option<Uses>,
+    ) -> Self {
+        let (id, context, functions) = (ModuleId::new(), context.clone(), Mutex::default());
+        Self { id, context, images, program, functions, uses }
     }
 
-    /// The image that is loaded, or will be.
-    pub(crate) fn image(&self) -> GpuResult<(String, String)> {
-        let mut guard = self.lock();
-        match guard.as_mut() {
-            Some(loaded) => Ok((loaded.arch.clone().into_owned(), loaded.ptx.clone().into_owned())),
-            None => self.pick("any").map(|image| (image.arch.to_owned(), image.ptx.to_owned())),
-        }
+    /// Loads all that is not loaded, on several threads.
+    pub(crate) fn load_all(&self) -> GpuResult<LoadedImage> {
+        let program = self.program("any")?;
+        program.load_all()?;
+        Ok(LoadedImage { arch: program.arch().to_owned() })
+    }
+
+    /// The architecture and the text that is loaded, or will be.
+    pub(crate) fn image(&self) -> GpuResult<(&str, &str)> {
+        self.program("any").map(|program| (program.arch(), program.ptx()))
     }
 
     /// The images that it can be loaded from.
@@ -192,8 +193,7 @@ impl KernelModule {
 
     /// The kernels that were launched, as their launchers know them.
     pub(crate) fn launchers(&self) -> Vec<&'static Kernel> {
-        let guard = self.lock();
-        guard.iter().flat_map(|loaded| loaded.functions.values()).map(|(_, k)| *k).collect()
+        self.functions().values().map(|(_, kernel)| *kernel).collect()
     }
 
     /// The streams that may run its kernels, if it can be unloaded before they end.
@@ -217,36 +217,33 @@ impl KernelModule {
     }
 
     fn look_up(&self, kernel: &'static Kernel) -> GpuResult<Function> {
-        let name = kernel.name;
-        let mut guard = self.lock();
-        let loaded = self.loaded(&mut guard, name)?;
-        if let Some((function, known)) = loaded.functions.get(name)
+        if let Some((function, known)) = self.functions().get(kernel.name)
             && (std::ptr::eq(*known, kernel) || known.params == kernel.params)
         {
             return Ok(*function);
         }
-        let function = self.find(loaded, name)?;
-        self.check_params(kernel, function.handle)?;
-        loaded.functions.insert(name, (function, kernel));
-        loaded.records.iter().for_each(|records| records.uses(name));
+        // Not under the lock: other kernels are launched while the driver compiles this one.
+        let part = self.part(kernel.name)?;
+        let function = part.function(kernel)?;
+        self.functions().insert(kernel.name, (function, kernel));
         Ok(function)
     }
 
-    /// Looks up every kernel that the text has: what does not work shows before a launch.
+    /// Loads what no other module had and looks its kernels up: what does not work shows before a launch.
     pub(crate) fn look_up_all(&self) -> GpuResult<()> {
-        let mut guard = self.lock();
-        let loaded = self.loaded(&mut guard, "any")?;
-        entries(&loaded.ptx).iter().try_for_each(|name| self.lookup(loaded, name).map(drop))
+        self.program("any")?.look_up_own()
+    }
+
+    /// The text of the part that has a kernel; nothing where none has.
+    pub(crate) fn text_of(&self, kernel: &str) -> Option<Cow<'_, str>> {
+        Some(self.program(kernel).ok()?.part(kernel)?.text())
     }
 
     /// Unloads a module that nothing uses any more: no launch can come, and none runs.
     pub(crate) fn unload_unused(mut self) {
-        let slot = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(loaded) = slot.take() else { return };
         // A panic that nobody was told of is kept beyond the records that have it.
         self.context.panics().keep_all();
-        // SAFETY: the module is loaded; its functions were in `loaded` alone.
-        self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
+        drop(self.program.take());
     }
 
     /// Lets `kernel` have `bytes` of dynamic shared memory, beyond the ordinary limit.
@@ -256,24 +253,10 @@ impl KernelModule {
         function: Function,
         bytes: u32,
     ) -> GpuResult<()> {
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         if self.id.allowed_bytes(kernel) >= bytes {
             return Ok(());
         }
-        self.context.call("cuFuncSetAttribute", || {
-            // Never less than before: another thread may be about to launch with that. The lock is held for
-            // this call alone.
-            let mut all = self.allowed_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            let allowed = all.entry(function.handle.addr()).or_default();
-            let most = bytes.max(*allowed);
-            let value = i32::try_from(most).unwrap_or(i32::MAX);
-            // SAFETY: the function lives as long as its module, which `self` keeps.
-            let code = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, value) };
-            if code == sys::CUresult::CUDA_SUCCESS {
-                *allowed = most;
-            }
-            code
-        })?;
+        self.part(kernel.name)?.allow_dynamic_shared(function, bytes)?;
         self.id.keep(kernel, function, bytes);
         Ok(())
     }
@@ -292,19 +275,30 @@ impl KernelModule {
         self.context.call("cuFuncSetAttribute", set)
     }
 
-    /// A panic while the lock is held leaves the map whole, so poison is no reason to stop.
-    fn lock(&self) -> MutexGuard<'_, Option<Loaded>> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn attribute(
+        &self,
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+    ) -> GpuResult<u32> {
+        part::attribute(&self.context, function, attribute)
     }
 
-    fn loaded<'a>(&self, slot: &'a mut Option<Loaded>, kernel: &str) -> GpuResult<&'a mut Loaded> {
-        if slot.is_none() {
-            let image = self.pick(kernel)?;
-            let context = || format!("loading the kernels for {}", image.arch);
-            let loaded = load(&self.context, image.arch.into(), image.ptx.into());
-            *slot = Some(loaded.with_gpu_context(context)?);
+    /// A panic while the lock is held leaves the map whole, so poison is no reason to stop.
+    fn functions(&self) -> MutexGuard<'_, HashMap<&'static str, (Function, &'static Kernel)>> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn part(&self, kernel: &str) -> GpuResult<&Arc<Part>> {
+        let program = self.program(kernel)?;
+        program.part(kernel).ok_or_else(|| program.not_found(kernel))
+    }
+
+    fn program(&self, kernel: &str) -> GpuResult<&Program> {
+        if let Some(program) = self.program.get() {
+            return Ok(program);
         }
-        Ok(slot.as_mut().expect("it was filled above"))
+        let image = self.pick(kernel)?;
+        Ok(self.program.get_or_init(|| Program::of_image(&self.context, image)))
     }
 
     fn pick(&self, kernel: &str) -> GpuResult<Image> {
@@ -317,127 +311,15 @@ impl KernelModule {
             available: self.images.iter().map(|image| image.arch.to_owned()).collect(),
         })
     }
-
-    fn find(&self, loaded: &Loaded, name: &'static str) -> GpuResult<Function> {
-        const NOT_FOUND: u32 = 500;
-        let handle = self.lookup(loaded, name).map_err(|error| match error.driver() {
-            Some(driver) if driver.code() == NOT_FOUND => {
-                let candidates = nearest_first(name, entries(&loaded.ptx));
-                GpuError::NotFound { kernel: name.to_owned(), candidates }
-            }
-            _ => error,
-        })?;
-        use sys::CUfunction_attribute as A;
-        Ok(Function {
-            handle,
-            max_threads_per_block: self
-                .attribute(handle, A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            static_shared_bytes: self.attribute(handle, A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-        })
-    }
-
-    /// Compares a kernel's parameters with those of the entry, as far as the driver tells them (from CUDA
-    /// 12.4 on).
-    fn check_params(&self, kernel: &'static Kernel, function: sys::CUfunction) -> GpuResult<()> {
-        let wanted: Vec<usize> = kernel.params.iter().map(|param| param.size_bytes).collect();
-        let mut found = Vec::new();
-        for index in 0..=wanted.len() {
-            match self.param_bytes(function, index) {
-                Ok(bytes) => found.push(bytes),
-                Err(NO_PARAM) => break,
-                Err(_) => return Ok(()),
-            }
-        }
-        if found == wanted {
-            return Ok(());
-        }
-        Err(GpuError::WrongParameters { kernel: kernel.name, expected: found, found: wanted })
-    }
-
-    /// The size of a parameter, or the driver's code.
-    fn param_bytes(&self, function: sys::CUfunction, index: usize) -> Result<usize, u32> {
-        // cust's bindings do not know this one.
-        unsafe extern "C" {
-            fn cuFuncGetParamInfo(
-                f: sys::CUfunction,
-                index: usize,
-                offset: *mut usize,
-                bytes: *mut usize,
-            ) -> sys::CUresult;
-        }
-        let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the function's module is loaded, and both places are writable.
-        let ask = || unsafe { cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };
-        let asked = self.context.call("cuFuncGetParamInfo", ask);
-        // A refusal of the call itself; on the way there others can fail with the same codes.
-        let own = |error: &GpuError| {
-            let driver = error.driver().filter(|own| own.operation() == "cuFuncGetParamInfo");
-            driver.map_or(0, |driver| driver.code())
-        };
-        asked.map_err(|error| own(&error))?;
-        Ok(bytes)
-    }
-
-    fn lookup(&self, loaded: &Loaded, name: &str) -> GpuResult<sys::CUfunction> {
-        let c_name = CString::new(name.split('\0').next().unwrap_or_default());
-        let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
-        let mut handle = ptr::null_mut();
-        self.context.call("cuModuleGetFunction", || {
-            // SAFETY: `handle` is writable, the module is loaded, the name NUL-terminated.
-            unsafe { sys::cuModuleGetFunction(&mut handle, loaded.handle, c_name.as_ptr()) }
-        })?;
-        Ok(handle)
-    }
-
-    pub(crate) fn attribute(
-        &self,
-        function: sys::CUfunction,
-        attribute: sys::CUfunction_attribute,
-    ) -> GpuResult<u32> {
-        let mut value = 0;
-        // SAFETY: `value` is writable, and the function is of a loaded module.
-        let get = || unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) };
-        self.context.call("cuFuncGetAttribute", get)?;
-        Ok(u32::try_from(value).unwrap_or(0))
-    }
 }
 
 impl Drop for KernelModule {
     fn drop(&mut self) {
-        let slot = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(loaded) = slot.take() else { return };
-        if self.context.persistent().running() > 0 {
-            // The wait would not end. The module stays loaded until the process ends.
-            return;
-        }
         // Kernels of it may still run.
-        // SAFETY: `release` makes the context current.
-        self.context.release(|| unsafe { sys::cuCtxSynchronize() });
-        // SAFETY: the module is loaded; its functions were in `loaded` alone.
-        self.context.release(|| unsafe { sys::cuModuleUnload(loaded.handle) });
+        if let Some(program) = self.program.take().filter(Program::is_loaded) {
+            self.context.drop_after_all(program);
+        }
     }
-}
-
-/// Gives a PTX text to the driver, which compiles it.
-fn load(
-    context: &Arc<Context>,
-    arch: Cow<'static, str>,
-    ptx: Cow<'static, str>,
-) -> GpuResult<Loaded> {
-    check_target(context, &ptx)?;
-    // PTX ends at its first NUL, which a build writes nowhere.
-    let text = ptx.split('\0').next().unwrap_or_default();
-    let c_text = CString::new(text).expect("the text was cut at its first NUL");
-    let mut handle = ptr::null_mut();
-    // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
-    let load = || unsafe { sys::cuModuleLoadData(&mut handle, c_text.as_ptr().cast()) };
-    context.call("cuModuleLoadData", load)?;
-    let prepared = prepare(context, handle, text);
-    let records = prepared.inspect_err(|_| {
-        // SAFETY: the module is loaded, and nothing of it was handed out.
-        context.release(|| unsafe { sys::cuModuleUnload(handle) });
-    })?;
-    Ok(Loaded { handle, arch, ptx, functions: HashMap::new(), records })
 }
 
 /// Refuses a text for another device before the driver does, and with both architectures.
@@ -455,34 +337,6 @@ pub(crate) fn target(ptx: &str) -> &str {
     let mut code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
     let line = code.find_map(|line| line.strip_prefix(".target"));
     line.and_then(|line| line.split([',', ' ', '\t']).find(|word| !word.is_empty())).unwrap_or("")
-}
-
-/// The stack that the kernels need, and the place where they report panics.
-fn prepare(
-    context: &Arc<Context>,
-    module: sys::CUmodule,
-    ptx: &str,
-) -> GpuResult<Option<Arc<ModuleRecords>>> {
-    context.at_least_stack(stack::needed(ptx))?;
-    ModuleRecords::attach(context, module, ptx)
-}
-
-/// The names behind `.entry` in a PTX text.
-fn entries(ptx: &str) -> Vec<String> {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '%');
-    let name = |text: &str| {
-        let text = text.trim_start();
-        text[..text.find(|c| !is_name(c)).unwrap_or(text.len())].to_owned()
-    };
-    let code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default());
-    code.filter_map(|line| Some(name(line.split_once(".entry ")?.1))).collect()
-}
-
-/// `names` with those that begin most like `name` first.
-fn nearest_first(name: &str, mut names: Vec<String>) -> Vec<String> {
-    let shared = |other: &str| name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
-    names.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
-    names
 }
 
 #[cfg(test)]
@@ -520,12 +374,5 @@ mod tests {
         assert_eq!(target("// .target sm_10\n.version 8.0\n.target sm_90a, debug\n"), "sm_90a");
         assert_eq!(target(".target\tsm_70 // x"), "sm_70");
         assert_eq!(target("nonsense"), "");
-    }
-
-    #[test]
-    fn entries_are_read_from_the_text() {
-        let ptx = ".visible .entry saxpy(\n.entry vecadd (\n// .entry comment(\n.func f()\n";
-        assert_eq!(entries(ptx), ["saxpy", "vecadd"]);
-        assert_eq!(nearest_first("vecad", entries(ptx)), ["vecadd", "saxpy"]);
     }
 }

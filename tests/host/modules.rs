@@ -1,9 +1,13 @@
 //! Images that do not load, and launchers that do not fit what was loaded.
 
-use ferrowarp::module::Image;
-use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
+use std::sync::Barrier;
 
-use crate::kernels::{FILL, IMAGES, TOO_FEW, TOO_MANY, TOO_WIDE, fill, launch};
+use cuda_driver::injection;
+use cuda_std::launch::{Contract, Kernel};
+use ferrowarp::module::Image;
+use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
+
+use crate::kernels::{CHURN, FILL, IMAGES, TOO_FEW, TOO_MANY, TOO_WIDE, fill, launch};
 
 /// What the first launch from this text says.
 fn refusal(ptx: &str) -> GpuError {
@@ -92,4 +96,134 @@ fn a_second_launcher_of_a_kernel_is_checked_like_the_first() -> GpuResult<()> {
     launch(&gpu, &FILL, Linear::new(1, 4), &mut words, 6)?;
     assert_eq!(words.to_vec()?, [6; 4]);
     Ok(())
+}
+
+// ---- parts
+
+/// A device with the kernels of a text, in parts.
+fn parted(ptx: &str) -> Gpu {
+    let ptx: &'static str = cuda_builder::with_parts(ptx).leak();
+    assert!(cuda_builder::parts(ptx).is_some_and(|parts| parts.len() > 1));
+    Gpu::with_images(&[Image { arch: "sm_70", ptx }]).unwrap()
+}
+
+/// How often this thread gives the driver something to compile.
+fn loads<R>(work: impl FnOnce() -> R) -> (R, usize) {
+    let (result, calls) = injection::watch(work);
+    (result, calls.iter().filter(|call| call.function == "cuModuleLoadData").count())
+}
+
+#[test]
+fn a_part_is_loaded_when_a_kernel_of_it_is_launched() -> GpuResult<()> {
+    let gpu = parted(IMAGES[0].ptx);
+    let mut words = DeviceBuffer::<u32>::zeroed(&gpu, 4)?;
+    if gpu.backend() != Backend::Emulator {
+        return Ok(());
+    }
+    let mut compiled = |kernel| {
+        let (result, loads) = loads(|| launch(&gpu, kernel, Linear::new(1, 4), &mut words, 3));
+        result.map(|()| loads)
+    };
+    assert_eq!([compiled(&FILL)?, compiled(&FILL)?, compiled(&CHURN)?], [1, 0, 1]);
+    let whole = Gpu::with_images(IMAGES)?;
+    let (result, loads) = loads(|| {
+        launch(&whole, &FILL, Linear::new(1, 4), &mut words, 3)?;
+        launch(&whole, &CHURN, Linear::new(1, 4), &mut words, 3)
+    });
+    result?;
+    assert_eq!(loads, 1);
+    Ok(())
+}
+
+#[test]
+fn all_parts_are_loaded_at_once_where_that_is_asked() -> GpuResult<()> {
+    let gpu = parted(IMAGES[0].ptx);
+    assert_eq!(gpu.load_kernels()?.arch, "sm_70");
+    let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
+    let (result, later) = loads(|| {
+        launch(&gpu, &CHURN, Linear::new(1, 4), &mut words, 1)?;
+        fill(&gpu, &mut words, 8)
+    });
+    result?;
+    assert_eq!((words.to_vec()?, later), (vec![8; 4], 0));
+    Ok(())
+}
+
+#[test]
+fn threads_that_launch_a_kernel_at_once_load_its_part_once() {
+    const THREADS: usize = 4;
+    let gpu = parted(IMAGES[0].ptx);
+    let (gpu, begin) = (&gpu, &Barrier::new(THREADS));
+    let launched = || {
+        let stream = gpu.create_stream().unwrap();
+        let mut words = DeviceBuffer::zeroed(&stream, 4).unwrap();
+        begin.wait();
+        let ((), loads) = loads(|| fill(&stream, &mut words, 9).unwrap());
+        assert_eq!(words.to_vec().unwrap(), [9; 4]);
+        loads
+    };
+    let loads: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(launched)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(loads, usize::from(gpu.backend() == Backend::Emulator));
+}
+
+#[test]
+fn a_part_that_does_not_load_is_named_and_the_others_work() -> GpuResult<()> {
+    let gpu = parted(&IMAGES[0].ptx.replacen("st.global.u32", "st.nowhere.u32", 1));
+    let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
+    for _ in 0..2 {
+        let error = fill(&gpu, &mut words, 1).expect_err("its part is broken");
+        let named = "loading the kernel `fill` for sm_70";
+        assert!(error.contexts().any(|what| what == named), "{error}");
+        assert!(error.driver().is_some_and(|driver| driver.code() == 218), "{error}");
+    }
+    launch(&gpu, &CHURN, Linear::new(1, 4), &mut words, 1)?;
+    assert!(gpu.load_kernels().is_err());
+    gpu.synchronize()
+}
+
+/// Kernels of different parts, and a counter that two of one part share.
+const COUNTER: &str = ".version 7.0\n.target sm_70\n.address_size 64\n\
+.visible .global .align 4 .u32 COUNT = 40;\n\
+.visible .entry count(.param .u64 p, .param .u64 len, .param .u32 value)\n{\n\
+.reg .b32 %r<3>;\nld.param.u32 %r1, [value];\natom.global.add.u32 %r2, [COUNT], %r1;\nret;\n}\n\
+.visible .entry nothing()\n{\nret;\n}\n\
+.visible .entry tell(.param .u64 p, .param .u64 len, .param .u32 value)\n{\n\
+.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\nld.global.u32 %r1, [COUNT];\n\
+st.global.u32 [%rd1], %r1;\nret;\n}\n";
+static COUNT: Kernel = Kernel { name: "count", ..FILL };
+static TELL: Kernel = Kernel { name: "tell", ..FILL };
+static NOWHERE: Kernel = Kernel { name: "tells", params: &[], contract: Contract::NONE };
+
+#[test]
+fn kernels_that_share_a_variable_see_each_others_writes() -> GpuResult<()> {
+    let gpu = parted(COUNTER);
+    let mut word = DeviceBuffer::zeroed(&gpu, 1)?;
+    launch(&gpu, &COUNT, Linear::new(1, 1), &mut word, 2)?;
+    launch(&gpu, &TELL, Linear::new(1, 1), &mut word, 0)?;
+    assert_eq!(word.to_vec()?, [42]);
+    let error = launch(&gpu, &NOWHERE, Linear::new(1, 1), &mut word, 0).unwrap_err();
+    let GpuError::NotFound { kernel, candidates } = error.root() else { panic!("{error}") };
+    assert_eq!(
+        (kernel.as_str(), &candidates[..]),
+        ("tells", &["tell", "count", "nothing"].map(str::to_owned)[..])
+    );
+    Ok(())
+}
+
+#[test]
+fn the_shipped_kernels_are_in_parts_each_in_one() {
+    for image in ferrowarp::kernels::IMAGES {
+        let parts = cuda_builder::parts(image.ptx).expect("the build wrote them");
+        let mut kernels: Vec<_> = parts.iter().flat_map(|part| &part.kernels).collect();
+        let count = kernels.len();
+        kernels.sort();
+        kernels.dedup();
+        assert_eq!(kernels.len(), count);
+        assert_eq!(count, image.ptx.matches("\n.visible .entry ").count());
+        let longest = parts.iter().map(|part| part.text(image.ptx).len()).max();
+        assert!(longest.is_some_and(|longest| longest < image.ptx.len() * 2 / 3), "{longest:?}");
+    }
 }

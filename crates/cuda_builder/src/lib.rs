@@ -81,5 +81,5 @@ pub use builder::{CudaBuilder, DebugInfo, EmitOption};
 pub use cancel::Cancel;
 pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
-pub use ptx::PtxError;
+pub use ptx::{Part, PtxError, parts, with_parts};
 pub use ptxas::{FunctionUsage, NotAssembled, Report};

@@ -55,7 +55,10 @@ impl ModuleRecords {
 
     /// The kernel `name` may be launched from now on.
     pub(crate) fn uses(&self, name: &'static str) {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if !used.contains(&name) {
+            used.push(name);
+        }
     }
 
     /// Writes the device's address of the records to the module's variable.

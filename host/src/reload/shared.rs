@@ -71,34 +71,42 @@ impl Loader {
         self.stream.inner().context()
     }
 
-    /// Loads a text and looks its kernels up; `launchers` are those that it must fit.
+    /// Loads a text and looks its kernels up; `launchers` are those that it must fit. Parts that one of
+    /// `others` has too are not loaded again.
     pub(super) fn load(
         &self,
         number: u64,
         ptx: String,
         launchers: &[&'static Kernel],
+        others: &[Arc<KernelModule>],
     ) -> GpuResult<ModuleVersion> {
         let arch = target(&ptx).to_owned();
         let info = VersionInfo::new(number, &arch, &ptx);
-        let bounds: GpuResult<()> =
-            launchers.iter().try_for_each(|kernel| fit::check_bounds(kernel, &ptx));
-        let load = || -> GpuResult<KernelModule> {
-            let module = KernelModule::from_ptx(self.context(), arch, ptx)?;
-            module.look_up_all()?;
-            launchers.iter().try_for_each(|kernel| module.function(kernel).map(drop))?;
-            Ok(module)
-        };
-        let module = load().with_gpu_context(|| format!("loading version {number}"))?;
-        bounds?;
-        Ok(ModuleVersion::new(info, &self.stream, Arc::new(module)))
+        let module = KernelModule::from_ptx(self.context(), arch, ptx, others);
+        match fits(&module, launchers).with_gpu_context(|| format!("loading version {number}")) {
+            Ok(()) => Ok(ModuleVersion::new(info, &self.stream, Arc::new(module))),
+            Err(error) => {
+                module.unload_unused();
+                Err(error)
+            }
+        }
     }
 
     /// The image that is part of the program; the driver compiles it at its first launch.
     pub(super) fn embedded(&self) -> GpuResult<ModuleVersion> {
         let (arch, ptx) = self.stream.module().image()?;
-        let info = VersionInfo::new(1, &arch, &ptx);
+        let info = VersionInfo::new(1, arch, ptx);
         Ok(ModuleVersion::new(info, &self.stream, self.stream.module().clone()))
     }
+}
+
+/// Loads a module, and compares its kernels with their launchers.
+fn fits(module: &KernelModule, launchers: &[&'static Kernel]) -> GpuResult<()> {
+    module.look_up_all()?;
+    launchers.iter().try_for_each(|kernel| {
+        module.function(kernel)?;
+        module.text_of(kernel.name).map_or(Ok(()), |text| fit::check_bounds(kernel, &text))
+    })
 }
 
 impl Shared {
@@ -143,7 +151,9 @@ impl Shared {
             return Ok(Swap::Unchanged(newest));
         }
         let begin = Instant::now();
-        let version = self.loader.load(newest.number() + 1, ptx, &self.launchers())?;
+        let others: Vec<_> = self.kept().iter().map(|version| version.module().clone()).collect();
+        let version = self.loader.load(newest.number() + 1, ptx, &self.launchers(), &others)?;
+        drop(others);
         let load = begin.elapsed();
         self.put_to_use(version.clone());
         Ok(Swap::Swapped { version, load })

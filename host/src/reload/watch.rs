@@ -214,6 +214,6 @@ fn first(loader: &Loader, source: &Source, files: &mut Option<Files>) -> GpuResu
             Err(source) => return Err(GpuError::Watch { path: path.clone(), source }),
         },
     };
-    let loaded = loader.load(1, ptx, &loader.required);
+    let loaded = loader.load(1, ptx, &loader.required, &[]);
     loaded.gpu_context("loading the first version")
 }

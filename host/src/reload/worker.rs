@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cuda_builder::{Compiled, CudaBuilder, CudaBuilderError};
-use cust::sys;
 
 use super::ReloadEvent;
 use super::files::Files;
 use super::shared::Shared;
+use crate::module::not_stopped_by_captures;
 
 /// What the thread is told.
 pub(super) enum Job {
@@ -150,13 +150,4 @@ pub(super) fn build(builder: &CudaBuilder) -> Result<(Compiled, String), CudaBui
     let read = |source| CudaBuilderError::File { action: "read", path: path.clone(), source };
     let ptx = std::fs::read_to_string(&path).map_err(read)?;
     Ok((compiled, ptx))
-}
-
-/// A capture on another thread forbids the calls that load a module to every thread that has not
-/// said that they do not disturb it. This one touches no stream that is captured.
-fn not_stopped_by_captures() {
-    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: `mode` is writable; the mode is this thread's own. Where the driver refuses, loads
-    // during a capture fail, and are told as that.
-    let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
 }

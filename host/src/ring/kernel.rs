@@ -9,6 +9,7 @@ use std::time::Duration;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
 
+use crate::device::{Backend, backend};
 use crate::error::{GpuError, GpuResult};
 use crate::event::not_ready;
 use crate::shared_memory::{SharedMemory, shared_of};
@@ -65,6 +66,10 @@ impl PersistentKernel {
     ) -> GpuResult<Self> {
         let parent = on.as_stream();
         let context = parent.inner().context();
+        if backend()? == Backend::Cuda {
+            // The driver may wait for this kernel when it loads another one.
+            parent.module().load_all()?;
+        }
         let stream = Stream::new(context, parent.module())?;
         context.persistent().add(stream.inner());
         let launcher = Launcher { stream: stream.clone(), rings: RefCell::default() };

@@ -69,17 +69,22 @@ impl Open<'_> {
     }
 }
 
-/// Reads `.visible .entry NAME(` or `.func (…) NAME(`.
 fn header(code: &str) -> Option<Open<'_>> {
+    let (is_entry, name) = named(code)?;
+    let declared = code.ends_with(';');
+    (!declared).then_some(Open { name, is_entry, first: None, depth: 0 })
+}
+
+/// Whether it is an entry, and the name, in `.visible .entry NAME(` or `.func (…) NAME(`.
+pub(super) fn named(code: &str) -> Option<(bool, &str)> {
     let linkage = [".visible", ".weak", ".extern", ".common"];
     let bare = linkage.iter().find_map(|word| code.strip_prefix(word)).unwrap_or(code).trim_start();
     let (is_entry, rest) = match bare.strip_prefix(".entry") {
         Some(rest) => (true, rest),
         None => (false, after_result(bare.strip_prefix(".func")?)),
     };
-    let name = rest.trim_start().split(|c: char| c == '(' || c.is_whitespace()).next()?;
-    let declared = code.ends_with(';');
-    (!declared).then_some(Open { name, is_entry, first: None, depth: 0 })
+    let end = |c: char| c == '(' || c == ';' || c.is_whitespace();
+    Some((is_entry, rest.trim_start().split(end).next()?))
 }
 
 /// Skips a `.func`'s result, ` (.param .b64 func_retval0)`.

@@ -9,11 +9,14 @@ mod graph;
 mod leave;
 mod once;
 mod panics;
+mod parts;
 mod spaces;
 mod unused;
 mod version;
 
 use std::path::Path;
+
+pub use parts::{Part, parts, with_parts};
 
 /// A rule of the builder that a PTX text breaks.
 #[derive(Debug, thiserror::Error)]
@@ -109,5 +112,5 @@ pub(crate) fn finish(
     if let Some(base) = base {
         text = files::relative(&text, base);
     }
-    Ok(Finished { text, entries })
+    Ok(Finished { text: parts::with_parts(&text), entries })
 }

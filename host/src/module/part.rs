@@ -1,0 +1,279 @@
+//! What the driver is given at once.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cuda_std::launch::Kernel;
+use cust::sys;
+
+use super::program::{Source, not_found};
+use super::{Function, check_target, params};
+use crate::context::{Context, Handle};
+use crate::error::{GpuContext, GpuResult};
+use crate::panic::ModuleRecords;
+use crate::stack;
+
+/// Kernels that stand alone in their text, or a whole text, on a device.
+#[derive(Debug)]
+pub(super) struct Part {
+    context: Arc<Context>,
+    source: Arc<Source>,
+    /// Which part of the text it is; nothing for all of it.
+    at: Option<usize>,
+    loaded: OnceLock<Loaded>,
+    /// Held while the driver compiles, so that one thread does it.
+    loading: Mutex<()>,
+    /// How much dynamic shared memory functions were allowed, each by its handle.
+    allowed_bytes: Mutex<HashMap<usize, u32>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    handle: sys::CUmodule,
+    /// Where its kernels report panics, if they can.
+    records: Option<Arc<ModuleRecords>>,
+}
+
+// SAFETY: the handle is used through the driver alone, which allows any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Part {
+    pub(super) fn new(context: &Arc<Context>, source: &Arc<Source>, at: Option<usize>) -> Self {
+        Self {
+            context: context.clone(),
+            source: source.clone(),
+            at,
+            loaded: OnceLock::new(),
+            loading: Mutex::default(),
+            allowed_bytes: Mutex::default(),
+        }
+    }
+
+    /// The number that equal parts share; none for a whole text.
+    pub(super) fn hash(&self) -> Option<u64> {
+        self.indexed().map(|part| part.hash)
+    }
+
+    /// Whether it was made from this text.
+    pub(super) fn is_of(&self, source: &Arc<Source>) -> bool {
+        Arc::ptr_eq(&self.source, source)
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.loaded.get().is_some()
+    }
+
+    /// Its PTX.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        match self.indexed() {
+            Some(part) => part.text(&self.source.ptx).into(),
+            None => (&*self.source.ptx).into(),
+        }
+    }
+
+    /// Gives it to the driver, which compiles it, if it has not been yet.
+    pub(super) fn load(&self) -> GpuResult<()> {
+        self.loaded().map(drop)
+    }
+
+    /// Loads it and looks up all its kernels.
+    pub(super) fn look_up_all(&self) -> GpuResult<()> {
+        self.load()?;
+        self.kernels().iter().try_for_each(|name| self.handle(name).map(drop))
+    }
+
+    /// A kernel whose parameters are those of the PTX.
+    pub(super) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
+        let handle = self.handle(kernel.name)?;
+        params::check(&self.context, kernel, handle)?;
+        self.loaded()?.records.iter().for_each(|records| records.uses(kernel.name));
+        use sys::CUfunction_attribute as A;
+        let attribute = |what| attribute(&self.context, handle, what);
+        Ok(Function {
+            handle,
+            max_threads_per_block: attribute(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared_bytes: attribute(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        })
+    }
+
+    /// Lets `function` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    pub(super) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        self.context.call("cuFuncSetAttribute", || {
+            // Never less than before: another thread may be about to launch with that. The lock is held for
+            // this call alone.
+            let mut all = self.allowed_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let allowed = all.entry(function.handle.addr()).or_default();
+            let most = bytes.max(*allowed);
+            let value = i32::try_from(most).unwrap_or(i32::MAX);
+            // SAFETY: the function lives as long as its module, which `self` keeps.
+            let code = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, value) };
+            if code == sys::CUresult::CUDA_SUCCESS {
+                *allowed = most;
+            }
+            code
+        })
+    }
+
+    fn indexed(&self) -> Option<&cuda_builder::Part> {
+        self.source.index.as_ref()?.get(self.at?)
+    }
+
+    /// The names of its kernels.
+    fn kernels(&self) -> Cow<'_, [String]> {
+        match self.indexed() {
+            Some(part) => (&*part.kernels).into(),
+            None => entries(&self.source.ptx).into(),
+        }
+    }
+
+    fn loaded(&self) -> GpuResult<&Loaded> {
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
+        }
+        let _one_compiles = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
+        }
+        let loaded = load(&self.context, &self.text());
+        let loaded = match self.what() {
+            Some(what) => loaded.with_gpu_context(|| what)?,
+            None => loaded?,
+        };
+        Ok(self.loaded.get_or_init(|| loaded))
+    }
+
+    /// What it is, for an error of the driver's compiler.
+    fn what(&self) -> Option<String> {
+        let arch = &self.source.arch;
+        match self.indexed() {
+            Some(part) => Some(format!("loading {} for {arch}", named(&part.kernels))),
+            None => self.source.is_image.then(|| format!("loading the kernels for {arch}")),
+        }
+    }
+
+    fn handle(&self, name: &str) -> GpuResult<sys::CUfunction> {
+        const NOT_FOUND: u32 = 500;
+        let module = self.loaded()?.handle;
+        let c_name = CString::new(name.split('\0').next().unwrap_or_default());
+        let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
+        let mut handle = ptr::null_mut();
+        let found = self.context.call("cuModuleGetFunction", || {
+            // SAFETY: `handle` is writable, the module is loaded, the name NUL-terminated.
+            unsafe { sys::cuModuleGetFunction(&mut handle, module, c_name.as_ptr()) }
+        });
+        found.map(|()| handle).map_err(|error| match error.driver() {
+            Some(driver) if driver.code() == NOT_FOUND => {
+                not_found(name, self.kernels().into_owned())
+            }
+            _ => error,
+        })
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let Some(loaded) = self.loaded.take() else { return };
+        let handle = Handle(loaded.handle);
+        // SAFETY: the module is loaded. Each module that had the part has let go of it, after its kernels.
+        self.context.end(move || unsafe { sys::cuModuleUnload(handle.get()) });
+    }
+}
+
+/// `the kernel `a``, `the kernels `a` and `b``, `the kernels `a`, `b` and 5 more`.
+fn named(kernels: &[String]) -> String {
+    match kernels {
+        [one] => format!("the kernel `{one}`"),
+        [one, other] => format!("the kernels `{one}` and `{other}`"),
+        [one, other, more @ ..] => {
+            format!("the kernels `{one}`, `{other}` and {} more", more.len())
+        }
+        [] => "no kernel".to_owned(),
+    }
+}
+
+/// An attribute of a function of a loaded module.
+pub(super) fn attribute(
+    context: &Context,
+    function: sys::CUfunction,
+    attribute: sys::CUfunction_attribute,
+) -> GpuResult<u32> {
+    let mut value = 0;
+    // SAFETY: `value` is writable, and the function is of a loaded module.
+    let get = || unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) };
+    context.call("cuFuncGetAttribute", get)?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+/// Gives a PTX text to the driver, which compiles it.
+fn load(context: &Arc<Context>, ptx: &str) -> GpuResult<Loaded> {
+    check_target(context, ptx)?;
+    // PTX ends at its first NUL, which a build writes nowhere.
+    let text = ptx.split('\0').next().unwrap_or_default();
+    let c_text = CString::new(text).expect("the text was cut at its first NUL");
+    let mut handle = ptr::null_mut();
+    // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
+    let load = || unsafe { sys::cuModuleLoadData(&mut handle, c_text.as_ptr().cast()) };
+    context.call("cuModuleLoadData", load)?;
+    let prepared = prepare(context, handle, text);
+    let records = prepared.inspect_err(|_| {
+        // SAFETY: the module is loaded, and nothing of it was handed out.
+        context.release(|| unsafe { sys::cuModuleUnload(handle) });
+    })?;
+    Ok(Loaded { handle, records })
+}
+
+/// The stack that the kernels need, and the place where they report panics.
+fn prepare(
+    context: &Arc<Context>,
+    module: sys::CUmodule,
+    ptx: &str,
+) -> GpuResult<Option<Arc<ModuleRecords>>> {
+    context.at_least_stack(stack::needed(ptx))?;
+    ModuleRecords::attach(context, module, ptx)
+}
+
+/// The names behind `.entry` in a PTX text.
+fn entries(ptx: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '%');
+    let name = |text: &str| {
+        let text = text.trim_start();
+        text[..text.find(|c| !is_name(c)).unwrap_or(text.len())].to_owned()
+    };
+    let code = ptx.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.filter_map(|line| Some(name(line.split_once(".entry ")?.1))).collect()
+}
+
+/// A capture on another thread forbids the calls that load a module to every thread that has not
+/// said that they do not disturb it. A thread that calls this touches no stream that is captured.
+pub(crate) fn not_stopped_by_captures() {
+    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: `mode` is writable; the mode is this thread's own. Where the driver refuses, loads
+    // during a capture fail, and are told as that.
+    let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read_from_the_text() {
+        let ptx = ".visible .entry saxpy(\n.entry vecadd (\n// .entry comment(\n.func f()\n";
+        assert_eq!(entries(ptx), ["saxpy", "vecadd"]);
+    }
+
+    #[test]
+    fn a_part_is_named_by_its_kernels() {
+        let of =
+            |kernels: &[&str]| named(&kernels.iter().map(|&k| k.to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["a"]), "the kernel `a`");
+        assert_eq!(of(&["a", "b"]), "the kernels `a` and `b`");
+        assert_eq!(of(&["a", "b", "c", "d"]), "the kernels `a`, `b` and 2 more");
+    }
+}
