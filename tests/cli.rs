@@ -4,6 +4,8 @@
 
 #[path = "cli/bench.rs"]
 mod bench;
+#[path = "cli/sort.rs"]
+mod sort;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +98,7 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "demo", "profile", "bench"] {
+    for command in ["image", "reduce", "sort", "demo", "profile", "bench"] {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }
@@ -303,7 +305,7 @@ fn raw_floats_are_added() {
     let sum = contains("count   4097\nsum     8390656\n");
     place.run(&["reduce", "n.f32"]).success().stdout(sum.clone());
     place.run(&["reduce", "n.dat", "--raw"]).success().stdout(sum);
-    place.refuses(&["reduce", "n.f32", "--column", "1"], "holds raw floats");
+    place.refuses(&["reduce", "n.f32", "--column", "1"], "holds raw numbers");
     place.run(&["reduce", "n.dat", "--raw", "--column", "1"]).code(2);
 }
 

@@ -141,8 +141,8 @@ fn every_size() {
 fn every_type_of_key() {
     fn check<K: Compared>(rng: &mut StdRng) {
         let name = std::any::type_name::<K>();
-        check_keys(&random::<K>(rng, TILE + 1234), name);
-        check_pairs(&random::<K>(rng, 1500), |i| i as u32, name);
+        check_keys(&random::<K>(rng, THREADS * SHORT + 123), name);
+        check_pairs(&random::<K>(rng, 700), |i| i as u32, name);
     }
     let mut rng = rng();
     check::<u8>(&mut rng);
@@ -156,4 +156,211 @@ fn every_type_of_key() {
     check::<bf16>(&mut rng);
     check::<f32>(&mut rng);
     check::<f64>(&mut rng);
+}
+
+#[test]
+fn values_of_eight_bytes_follow_keys_of_any_size() {
+    fn check<K: Compared>(rng: &mut StdRng) {
+        let name = std::any::type_name::<K>();
+        check_pairs(&random::<K>(rng, THREADS * LONG + 321), |i| i as f64 - 0.5, name);
+    }
+    let mut rng = rng();
+    check::<u8>(&mut rng);
+    check::<i16>(&mut rng);
+    check::<f32>(&mut rng);
+    check::<u64>(&mut rng);
+}
+
+/// Keys that a radix sort may stumble over.
+fn patterns(rng: &mut StdRng, n: usize) -> Vec<(&'static str, Vec<u32>)> {
+    let of = |key: &mut dyn FnMut(usize) -> u32| (0..n).map(key).collect::<Vec<u32>>();
+    vec![
+        ("all equal", of(&mut |_| 0x0102_0304)),
+        ("all last", of(&mut |_| u32::MAX)),
+        ("in order", of(&mut |i| i as u32)),
+        ("reversed", of(&mut |i| (n - i) as u32)),
+        ("few", of(&mut |_| rng.next_u32() % 3)),
+        ("a lowest digit", of(&mut |_| rng.next_u32() | 0xffff_ff00)),
+        ("a highest digit", of(&mut |_| rng.next_u32() << 24)),
+        ("a middle digit", of(&mut |_| rng.next_u32() & 0x00ff_0000)),
+        ("two digits apart", of(&mut |_| rng.next_u32() & 0xff00_ff00)),
+        ("one other", of(&mut |i| if i == n / 2 { 7 } else { 0x0700_0000 })),
+        ("skewed", of(&mut |_| rng.next_u32() & rng.next_u32() & rng.next_u32() & rng.next_u32())),
+    ]
+}
+
+#[test]
+fn keys_that_hurt() {
+    let mut rng = rng();
+    for (name, keys) in patterns(&mut rng, 2 * TILE + 777) {
+        check_keys(&keys, name);
+    }
+}
+
+#[test]
+fn equal_keys_keep_their_order() {
+    let mut rng = rng();
+    for (name, keys) in patterns(&mut rng, TILE + 555) {
+        check_pairs(&keys, |i| i as u32, name);
+        let x = upload(&keys);
+        for options in BOTH {
+            let places = sort::argsort(gpu(), &x, options).unwrap();
+            let expected: Vec<u32> = expected(&keys, options).1.iter().map(|&i| i as u32).collect();
+            same(&places, &expected, name);
+        }
+    }
+}
+
+#[test]
+fn special_floats_stand_in_total_order() {
+    let special = [
+        f32::NAN,
+        -f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::MIN_POSITIVE,
+        -f32::from_bits(1),
+        f32::MAX,
+        f32::MIN,
+        f32::from_bits(0x7f80_0001),
+    ];
+    let keys: Vec<f32> = special.into_iter().cycle().take(2000).collect();
+    check_keys(&keys, "f32");
+    check_pairs(&keys, |i| i as u32, "f32");
+    check_keys(&keys.iter().map(|&x| f64::from(x)).collect::<Vec<_>>(), "f64");
+}
+
+#[test]
+fn some_bits_are_sorted_by_and_the_others_are_not_looked_at() {
+    let mut rng = rng();
+    let keys = random::<u32>(&mut rng, TILE + 99);
+    for bits in [0..1, 31..32, 4..20, 3..12, 8..16, 0..32] {
+        let mask = ((1u64 << bits.end) - (1u64 << bits.start)) as u32;
+        let masked: Vec<u32> = keys.iter().map(|key| key & mask).collect();
+        for options in BOTH {
+            let places = expected(&masked, options).1;
+            let expected: Vec<u32> = places.iter().map(|&place| keys[place]).collect();
+            let found = sort::sort(gpu(), &upload(&keys), options.bits(bits.clone())).unwrap();
+            same(&found, &expected, &format!("bits {bits:?}"));
+        }
+    }
+}
+
+#[test]
+fn keys_may_begin_anywhere() {
+    let mut rng = rng();
+    let bytes = random::<u8>(&mut rng, 3000);
+    let words = random::<u32>(&mut rng, 3000);
+    let (device_bytes, device_words) = (upload(&bytes), upload(&words));
+    for first in [1, 2, 3, 5, 15, 17] {
+        let sorted =
+            |found: DeviceBuffer<u8>| same(&found, &expected(&bytes[first..], BOTH[0]).0, "u8");
+        sorted(sort::sort(gpu(), &device_bytes.slice(first..), BOTH[0]).unwrap());
+        let found = sort::sort(gpu(), &device_words.slice(first..2900), BOTH[1]).unwrap();
+        same(&found, &expected(&words[first..2900], BOTH[1]).0, "u32");
+    }
+}
+
+#[test]
+fn scratch_serves_sorts_of_any_kind() {
+    let mut rng = rng();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    for n in [3 * TILE, 100, TILE + 1] {
+        let (words, longs) = (random::<u32>(&mut rng, n), random::<i64>(&mut rng, n / 2));
+        let mut out = poisoned(n);
+        sort::sort_into(gpu(), &upload(&words), &mut out, BOTH[0], &mut scratch).unwrap();
+        same(&out, &expected(&words, BOTH[0]).0, "u32");
+        let mut out = poisoned(n / 2);
+        sort::argsort_into(gpu(), &upload(&longs), &mut out, BOTH[0], &mut scratch).unwrap();
+        let places: Vec<u32> = expected(&longs, BOTH[0]).1.iter().map(|&i| i as u32).collect();
+        same(&out, &places, "i64");
+    }
+    let before = scratch.size_bytes();
+    scratch.reserve(gpu(), sort::scratch_bytes::<u32>(3 * TILE)).unwrap();
+    assert_eq!(scratch.size_bytes(), before);
+}
+
+#[test]
+fn the_plain_form_sorts_alike() {
+    let mut rng = rng();
+    let mut cases = patterns(&mut rng, 2500);
+    cases.extend([0, 1, 1023, 1024, 1025].map(|n| ("random", random::<u32>(&mut rng, n))));
+    for (name, keys) in cases {
+        let values: Vec<u32> = (0..keys.len() as u32).collect();
+        for (options, mask) in
+            [(BOTH[0], u32::MAX), (BOTH[1], u32::MAX), (BOTH[0].bits(2..11), 0x7fc)]
+        {
+            let (mut out_keys, mut out_values) = (poisoned(keys.len()), poisoned(keys.len()));
+            let out = (&mut out_keys, &mut out_values);
+            let (x, y) = (upload(&keys), upload(&values));
+            let mut scratch = Scratch::new(gpu()).unwrap();
+            sort::plain_into(gpu(), (&x, &y), out, options, &mut scratch).unwrap();
+            let masked: Vec<u32> = keys.iter().map(|key| key & mask).collect();
+            let places = reference::sort::places(&masked, Ord::cmp, options == BOTH[1]);
+            same(&out_keys, &places.iter().map(|&i| keys[i]).collect::<Vec<_>>(), name);
+            same(&out_values, &places.iter().map(|&i| i as u32).collect::<Vec<_>>(), name);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let x = upload(&[1u32; 100]);
+    let scratch = &mut Scratch::new(gpu()).unwrap();
+    let short = sort::sort_into(gpu(), &x, &mut poisoned(99), BOTH[0], scratch);
+    assert_eq!(short.unwrap_err().to_string(), "sorting: 100 elements are needed, 99 were given");
+    let short = sort::argsort_into(gpu(), &x, &mut poisoned(99), BOTH[0], scratch);
+    let line = "the places of a sort: 100 elements are needed, 99 were given";
+    assert_eq!(short.unwrap_err().to_string(), line);
+    let short = sort::sort_pairs(gpu(), &x, &upload(&[1u64; 99]), BOTH[0]).map(drop);
+    let line = "the values of a sort: 100 elements are needed, 99 were given";
+    assert_eq!(short.unwrap_err().to_string(), line);
+    for bits in [5..5, 0..33, 9..4] {
+        let wrong = sort::sort(gpu(), &x, BOTH[0].bits(bits.clone())).map(drop).unwrap_err();
+        let line = format!("sorting: bits {}..{} of a key of 32 bits: ", bits.start, bits.end);
+        assert!(wrong.to_string().starts_with(&line), "{wrong}");
+    }
+}
+
+/// The emulator starts and interleaves blocks in other orders; tiles take tickets, so none waits for one that
+/// cannot start. A GPU has an order of its own, and ignores the variable.
+#[test]
+fn any_order_of_blocks_will_do() {
+    for schedule in ["reversed", "random:1", "random:2", "sequential"] {
+        let program = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(program)
+            .args(["sort::several_tiles_look_back", "--exact", "--include-ignored"])
+            .env("FERROWARP_SCHEDULE", schedule)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && text.contains("1 passed"), "{schedule}: {text}");
+    }
+}
+
+#[test]
+fn several_tiles_look_back() {
+    let mut rng = rng();
+    let keys: Vec<u16> = random(&mut rng, 7 * TILE + 5);
+    check_keys(&keys, "u16");
+}
+
+/// Five groups of tiles, and places of more than 32 bits.
+#[test]
+#[ignore = "needs 14 GB of device memory"]
+fn more_than_two_to_the_32_keys() {
+    let n = (1usize << 32) + 12_345;
+    let key = |i: usize| ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    let keys: Vec<u8> = (0..n).map(key).collect();
+    let mut counts = [0usize; 256];
+    keys.iter().for_each(|&key| counts[usize::from(key)] += 1);
+    let found = sort::sort(gpu(), &upload(&keys), BOTH[0]).unwrap().to_vec().unwrap();
+    assert!(found.is_sorted());
+    let mut sorted = [0usize; 256];
+    found.iter().for_each(|&key| sorted[usize::from(key)] += 1);
+    assert_eq!(sorted, counts);
 }

@@ -99,7 +99,7 @@ pub enum CliError {
     },
 
     /// Something other than a number stands in a column of numbers.
-    #[error("{}, row {row}, column {column}: {found} is not a number", path.display())]
+    #[error("{}, row {row}, column {column}: {found} is not {what}", path.display())]
     NotANumber {
         /// The file.
         path: PathBuf,
@@ -109,10 +109,12 @@ pub enum CliError {
         column: String,
         /// What stands there.
         found: String,
+        /// What should.
+        what: &'static str,
     },
 
-    /// A number is too large for the 32-bit floats that are added.
-    #[error("{}, row {row}, column {column}: {found} does not fit into a 32-bit float", path.display())]
+    /// A number is too large for its type.
+    #[error("{}, row {row}, column {column}: {found} does not fit into {room}", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -122,6 +124,8 @@ pub enum CliError {
         column: String,
         /// What stands there.
         found: String,
+        /// What it should fit into.
+        room: &'static str,
     },
 
     /// A row ends before the column.
@@ -184,8 +188,46 @@ pub enum CliError {
         bytes: usize,
     },
 
+    /// A raw file is no whole number of elements.
+    #[error(
+        "{} has {bytes} bytes, which is not a multiple of {size}: it is no file of {element}",
+        path.display()
+    )]
+    PartialElement {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: usize,
+        /// The size of an element.
+        size: usize,
+        /// The type of an element.
+        element: &'static str,
+    },
+
+    /// Nobody said what a raw file holds.
+    #[error("what does {} hold? Name the type of its elements with --type, as in --type u32", path.display())]
+    UnknownElement {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// Raw numbers are not printed.
+    #[error("raw numbers do not go to standard output: name a file with -o")]
+    NoOutput,
+
+    /// What came from the device is not in order, or other than what went there.
+    #[error("the result is wrong: {n} numbers on {device} {what}")]
+    WrongSort {
+        /// The device.
+        device: String,
+        /// How many numbers.
+        n: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+
     /// A column was chosen of a file that has none.
-    #[error("{} holds raw floats, which have no column {column}", path.display())]
+    #[error("{} holds raw numbers, which have no column {column}", path.display())]
     RawColumn {
         /// The file.
         path: PathBuf,

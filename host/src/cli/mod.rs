@@ -16,6 +16,7 @@ mod pixels;
 mod profile;
 pub mod progress;
 mod reduce;
+mod sort;
 mod table;
 mod watch;
 
@@ -48,6 +49,7 @@ Examples:
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
+  ferrowarp sort prices.csv --column price -o sorted.csv
   ferrowarp watch --run saxpy --compare
   ferrowarp new own";
 
@@ -65,6 +67,8 @@ enum Command {
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
     Reduce(reduce::Args),
+    /// Sort the rows of a table by a column of numbers, or a file of raw numbers
+    Sort(sort::Args),
     /// Make a project with kernels of your own
     New(new::Args),
     /// Build, load and run kernels again whenever they are edited
@@ -96,6 +100,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Profile(args) => profile::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
+        Command::Sort(args) => sort::run(&args, out),
         Command::New(args) => new::run(&args, out),
         Command::Watch(args) => watch::run(&args, out),
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use csv::{ByteRecord, ReaderBuilder, Trim};
@@ -18,6 +19,93 @@ pub(super) struct Column {
     pub(super) values: Vec<f32>,
 }
 
+/// A table by the numbers in one of its columns.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    /// The file.
+    pub(super) bytes: Vec<u8>,
+    /// Where its header stands, if it has one.
+    pub(super) header: Option<Range<usize>>,
+    /// Where each row stands, without the end of its line.
+    pub(super) rows: Vec<Range<usize>>,
+    /// The row's number.
+    pub(super) values: Vec<T>,
+}
+
+/// A number that can stand in a column.
+pub(super) trait Parsed: Copy {
+    /// What the column holds, for messages: "a number".
+    const WHAT: &'static str;
+    /// What such a number fits into, for messages: "a 32-bit float".
+    const ROOM: &'static str;
+
+    /// The number that the text says.
+    fn parse(text: &str) -> Result<Self, Refused>;
+}
+
+/// Why a text is no number of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It says none.
+    NoNumber,
+    /// It says one that the type has no room for.
+    TooLarge,
+}
+
+macro_rules! parsed_floats {
+    ($($ty:ty: $room:literal;)*) => {$(
+        impl Parsed for $ty {
+            const WHAT: &'static str = "a number";
+            const ROOM: &'static str = $room;
+
+            fn parse(text: &str) -> Result<Self, Refused> {
+                let number: Self = text.parse().map_err(|_| Refused::NoNumber)?;
+                // Infinity and NaN are words; digits that say one are a number that is too large.
+                let too_large = !number.is_finite() && text.bytes().any(|byte| byte.is_ascii_digit());
+                if too_large { Err(Refused::TooLarge) } else { Ok(number) }
+            }
+        }
+    )*};
+}
+
+parsed_floats! {
+    f32: "a 32-bit float";
+    f64: "a 64-bit float";
+}
+
+macro_rules! parsed_integers {
+    ($what:literal: $($ty:ty: $room:literal;)*) => {$(
+        impl Parsed for $ty {
+            const WHAT: &'static str = $what;
+            const ROOM: &'static str = $room;
+
+            fn parse(text: &str) -> Result<Self, Refused> {
+                use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+                text.parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+                    PosOverflow | NegOverflow => Refused::TooLarge,
+                    _ => Refused::NoNumber,
+                })
+            }
+        }
+    )*};
+}
+
+parsed_integers! {
+    "a whole number from 0":
+    u8: "8 bits";
+    u16: "16 bits";
+    u32: "32 bits";
+    u64: "64 bits";
+}
+
+parsed_integers! {
+    "a whole number":
+    i8: "8 bits with a sign";
+    i16: "16 bits with a sign";
+    i32: "32 bits with a sign";
+    i64: "64 bits with a sign";
+}
+
 /// Reads little-endian 32-bit floats without anything between them.
 pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
     let bytes = read(path)?;
@@ -31,27 +119,53 @@ pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
 /// Reads the column `wanted`, by number from 1 or by name, of a table with commas between fields,
 /// or tabs in a `.tsv` file. With one column there is nothing to choose.
 pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, CliError> {
+    let mut values = Vec::new();
     let bytes = read(path)?;
+    let (name, _) = visit(path, &bytes, wanted, |value, _| values.push(value))?;
+    Ok(Column { name, values })
+}
+
+/// Reads a table whose column `wanted`, chosen as in [`read_column`], holds numbers.
+pub(super) fn read_table<T: Parsed>(
+    path: &Path,
+    wanted: Option<&str>,
+) -> Result<Table<T>, CliError> {
+    let (mut values, mut rows) = (Vec::new(), Vec::new());
+    let bytes = read(path)?;
+    let (_, header) = visit(path, &bytes, wanted, |value, row| {
+        values.push(value);
+        rows.push(row);
+    })?;
+    Ok(Table { bytes, header, rows, values })
+}
+
+/// Calls `each` with the number in each row, and the row's place; gives the column's name and the header's place.
+fn visit<T: Parsed>(
+    path: &Path,
+    bytes: &[u8],
+    wanted: Option<&str>,
+    mut each: impl FnMut(T, Range<usize>),
+) -> Result<(String, Option<Range<usize>>), CliError> {
     let progress = Progress::bytes(format!("reading {}", path.display()), bytes.len() as u64);
-    let mut rows = Rows::new(path, &bytes, progress.reading(&bytes[..]));
+    let mut rows = Rows::new(path, bytes, progress.reading(bytes));
     if !rows.next()? {
         return Err(CliError::Empty { path: path.to_owned() });
     }
     let chosen = Chosen::among(&rows, wanted)?;
-    let mut values = Vec::new();
+    let header = chosen.has_header.then(|| rows.place());
     let mut more = !chosen.has_header || rows.next()?;
-    while more {
-        values.push(chosen.number(&rows)?);
-        more = rows.next()?;
-    }
-    if values.is_empty() {
+    if !more {
         return Err(CliError::HeaderOnly { path: path.to_owned() });
     }
-    Ok(Column { name: chosen.name.trim_matches('`').to_owned(), values })
+    while more {
+        each(chosen.number(&rows)?, rows.place());
+        more = rows.next()?;
+    }
+    Ok((chosen.name.trim_matches('`').to_owned(), header))
 }
 
 /// The whole file, which is not empty.
-fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let _progress = Progress::unknown(format!("reading {}", path.display()));
     let bytes = fs::read(path).map_err(CliError::read(path))?;
     if bytes.is_empty() {
@@ -90,11 +204,27 @@ impl<'a, R: Read> Rows<'a, R> {
         })
     }
 
+    /// Where the row stands in the file, without blank lines before it and the end of its line.
+    fn place(&self) -> Range<usize> {
+        let end = self.end();
+        let begin = self.row.position().map_or(end, |position| position.byte() as usize).min(end);
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let row = &self.bytes[begin..end];
+        let before = row.iter().take_while(|byte| is_end(byte)).count();
+        let behind = row[before..].iter().rev().take_while(|byte| is_end(byte)).count();
+        begin + before..end - behind
+    }
+
+    /// The byte behind what was read of the file.
+    fn end(&self) -> usize {
+        let end = usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX);
+        end.min(self.bytes.len())
+    }
+
     /// The line in which the row ends, from 1. The reader's own count is of rows and blank lines
     /// before them, so it is counted again; that is needed once, for a message.
     fn line(&self) -> usize {
-        let end = usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX);
-        let read = self.bytes[..end.min(self.bytes.len())].trim_ascii_end();
+        let read = self.bytes[..self.end()].trim_ascii_end();
         read.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 }
@@ -129,37 +259,37 @@ impl<'a> Chosen<'a> {
         Ok(Self { path, name, index, has_header })
     }
 
-    fn number(&self, rows: &Rows<'_, impl Read>) -> Result<f32, CliError> {
-        match rows.row.get(self.index).map(|field| (field, parse(field))) {
-            Some((field, Some(number))) if number.is_finite() || !has_digits(field) => Ok(number),
-            field => Err(self.refuse(rows, field)),
-        }
+    fn number<T: Parsed>(&self, rows: &Rows<'_, impl Read>) -> Result<T, CliError> {
+        let field = rows.row.get(self.index).ok_or_else(|| self.too_short(rows))?;
+        let text = std::str::from_utf8(field).map_err(|_| Refused::NoNumber);
+        text.and_then(T::parse).map_err(|why| self.refuse::<T>(rows, field, why))
     }
 
     /// Why the row has no number here.
-    fn refuse(&self, rows: &Rows<'_, impl Read>, field: Option<(&[u8], Option<f32>)>) -> CliError {
+    fn refuse<T: Parsed>(
+        &self,
+        rows: &Rows<'_, impl Read>,
+        field: &[u8],
+        why: Refused,
+    ) -> CliError {
         let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
-        match field.map(|(field, number)| (shown(field), number)) {
-            Some((found, Some(_))) => CliError::TooLarge { path, row, column, found },
-            Some((found, None)) => CliError::NotANumber { path, row, column, found },
-            None => CliError::ShortRow { path, row, column, fields: rows.row.len() },
+        let found = shown(field);
+        match why {
+            Refused::NoNumber => CliError::NotANumber { path, row, column, found, what: T::WHAT },
+            Refused::TooLarge => CliError::TooLarge { path, row, column, found, room: T::ROOM },
         }
     }
-}
 
-fn parse(field: &[u8]) -> Option<f32> {
-    std::str::from_utf8(field).ok()?.parse().ok()
+    fn too_short(&self, rows: &Rows<'_, impl Read>) -> CliError {
+        let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
+        CliError::ShortRow { path, row, column, fields: rows.row.len() }
+    }
 }
 
 /// Whether a field of the first row can only be a name. A number with a slip in it is none.
 fn is_word(field: &[u8]) -> bool {
     let text = String::from_utf8_lossy(field);
-    parse(field).is_none() && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
-}
-
-/// Infinity and NaN are words; digits that parse to one are a number that is too large.
-fn has_digits(field: &[u8]) -> bool {
-    field.iter().any(u8::is_ascii_digit)
+    text.parse::<f64>().is_err() && text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 /// A field for a message: whatever stands in the file, it stays short and on one line.
@@ -245,6 +375,31 @@ mod tests {
         assert_eq!(error("", None), "t.csv is empty");
         assert_eq!(error("\n\n", None), "t.csv is empty");
         assert_eq!(error("price\n", None), "t.csv has no numbers below its header");
+    }
+
+    #[test]
+    fn rows_are_found_as_they_stand() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        fs::write(&path, "a,b\r\n1,x\r\n\r\n 2 ,\"y\nz\"\n3,").unwrap();
+        let table = read_table::<i16>(&path, Some("a")).unwrap();
+        let text = |place: Range<usize>| String::from_utf8(table.bytes[place].to_vec()).unwrap();
+        assert_eq!(table.header.clone().map(text).as_deref(), Some("a,b"));
+        let rows: Vec<_> = table.rows.iter().cloned().map(text).collect();
+        assert_eq!(rows, ["1,x", " 2 ,\"y\nz\"", "3,"]);
+        assert_eq!(table.values, [1, 2, 3]);
+    }
+
+    #[test]
+    fn integers_keep_to_their_type() {
+        assert_eq!(u8::parse("255"), Ok(255));
+        assert_eq!(u8::parse("256"), Err(Refused::TooLarge));
+        assert_eq!(i8::parse("-129"), Err(Refused::TooLarge));
+        assert_eq!(
+            (u8::parse("-1"), i32::parse("1.5")),
+            (Err(Refused::NoNumber), Err(Refused::NoNumber))
+        );
+        assert_eq!((f64::parse("1e400"), f64::parse("1e40")), (Err(Refused::TooLarge), Ok(1e40)));
     }
 
     #[test]

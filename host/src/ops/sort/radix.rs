@@ -161,3 +161,30 @@ fn run<W: KeyWord, V: ValueWord>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DeviceBuffer, Gpu};
+
+    /// As for more keys than 30 bits count, with groups of two tiles.
+    #[test]
+    fn groups_of_tiles_follow_one_another() {
+        let gpu = Gpu::new().unwrap();
+        let keys: Vec<u32> = (0..45_000u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let values: Vec<u32> = (0..45_000).collect();
+        let (x, y) =
+            (DeviceBuffer::from_slice(&gpu, &keys), DeviceBuffer::from_slice(&gpu, &values));
+        let (x, y) = (x.unwrap(), y.unwrap());
+        let mut out = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&gpu, keys.len()).unwrap());
+        let job =
+            Job { group_bits: 1, ..Job::new::<u32>(keys.len(), SortOptions::ASCENDING).unwrap() };
+        let [out_keys, out_values] = out.each_ref().map(DeviceRead::raw);
+        let values = Values { input: Some(y.raw()), out: out_values };
+        let scratch = &mut Scratch::new(&gpu).unwrap();
+        pairs::<u32, u32>(&gpu, job, x.raw(), Some(out_keys), values, scratch).unwrap();
+        let [out_keys, out_values] = out.each_mut().map(|out| out.to_vec().unwrap());
+        assert!(out_keys.is_sorted());
+        assert!(out_keys.iter().zip(out_values).all(|(key, place)| keys[place as usize] == *key));
+    }
+}
