@@ -21,9 +21,15 @@ pub use grid::histogram::{
     histogram, histogram_global, histogram_search, shared::histogram_bytes,
     shared::histogram_ranges, shared::histogram_shared,
 };
+pub use grid::norm::{
+    norm_backward_registers, norm_backward_streamed, norm_clusters, norm_plain, norm_registers,
+    norm_streamed,
+};
+pub use grid::norm_weights::{norm_weights_finish, norm_weights_partial};
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
+pub use grid::random::{random_fill, random_normal_plain, random_uniform_plain};
 pub use grid::reduce::{
     column_extreme, column_sum, reduce_extreme, reduce_place, reduce_product, reduce_sum,
     reduce_tree_f32, segment_extreme, segment_sum,
@@ -34,6 +40,10 @@ pub use grid::scan::{
     scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_running, scan_tiles,
 };
 pub use grid::sobel::sobel;
+pub use grid::softmax::{
+    softmax_backward_registers, softmax_backward_streamed, softmax_clusters, softmax_plain,
+    softmax_registers, softmax_streamed,
+};
 pub use grid::sort::histogram::sort_histogram;
 pub use grid::sort::pass::sort_pass;
 pub use grid::sort::plain::{sort_count, sort_move, sort_sums};

@@ -7,12 +7,16 @@ pub mod copy;
 pub mod equalize;
 pub mod histogram;
 pub mod image;
+pub mod norm;
 pub mod particles;
+pub mod random;
 mod recast;
 pub mod reduce;
+mod rows;
 pub mod saxpy;
 pub mod scan;
 mod scratch;
+pub mod softmax;
 pub mod sort;
 pub mod spheres;
 pub mod transpose;
@@ -20,8 +24,10 @@ pub mod vecadd;
 
 pub use copy::{copy, copy_strided};
 pub use histogram::histogram;
+pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
+pub use softmax::softmax;
 pub use transpose::transpose;
 pub use vecadd::vecadd;
 

@@ -36,3 +36,24 @@ pub fn reduce<T: WarpShuffleValue, const WARPS: usize>(
     let of_lane = if lane < WARPS { unsafe { *scratch.as_mut_ptr().add(lane) } } else { identity };
     reduce_warp(of_lane, &op)
 }
+
+/// As [`reduce`], with the result in every thread. `scratch` may be used again after the next barrier.
+#[inline(always)]
+pub fn reduce_to_all<T: WarpShuffleValue, const WARPS: usize>(
+    value: T,
+    identity: T,
+    op: impl Fn(T, T) -> T,
+    scratch: SharedArray<T, WARPS>,
+) -> T {
+    let total = reduce(value, identity, op, scratch);
+    // The first warp has read the warps' results before one of them is replaced.
+    thread::sync_threads();
+    if thread::thread_idx_x() == 0 {
+        // SAFETY: one writer between two barriers.
+        unsafe { *scratch.as_mut_ptr() = total };
+    }
+    // Every thread reads what the first one wrote.
+    thread::sync_threads();
+    // SAFETY: written before the barrier.
+    unsafe { *scratch.as_mut_ptr() }
+}

@@ -2,7 +2,9 @@
 
 mod copy;
 mod histogram;
+mod random;
 mod reduce;
+mod rows;
 mod scan;
 mod sort;
 
@@ -11,8 +13,16 @@ use super::case::{Case, Scale};
 /// All cases at a scale, in the order of the table.
 #[must_use]
 pub fn all(scale: &Scale) -> Vec<Case> {
-    [copy::cases, histogram::cases, reduce::cases, scan::cases, sort::cases]
-        .into_iter()
-        .flat_map(|cases| cases(scale))
-        .collect()
+    [
+        copy::cases,
+        histogram::cases,
+        random::cases,
+        reduce::cases,
+        rows::cases,
+        scan::cases,
+        sort::cases,
+    ]
+    .into_iter()
+    .flat_map(|cases| cases(scale))
+    .collect()
 }

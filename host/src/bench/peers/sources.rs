@@ -48,7 +48,9 @@ macro_rules! sources {
 sources! {
     copy: Cuda "cu", Python "py";
     histogram: Cuda "cu", Python "py";
+    random: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
+    rows: Python "py";
     scan: Cuda "cu";
     sort: Cuda "cu", Python "py";
 }

@@ -1,0 +1,325 @@
+//! Layer norm and RMS norm of the rows of a matrix, and their gradients.
+//!
+//! `x: [rows, columns]`, row-major, of [`f32`], [`f16`](cuda_std::f16) or [`bf16`](cuda_std::bf16); computed in `f32`.
+//!
+//! | | result |
+//! |---|---|
+//! | layer norm | `(s - mean) / sqrt(variance + epsilon) * weight + bias` |
+//! | RMS norm | `s / sqrt(mean of s² + epsilon) * weight + bias` |
+//!
+//! with `s = x + residual`; the variance is that of `n`, not of `n - 1`. Weight, bias and residual are optional.
+//! A row of up to 32,768 elements is read once on every GPU, of up to 262,144 on those with clusters (`sm_90`);
+//! what is longer is read twice.
+//!
+//! ```
+//! use ferrowarp::ops::norm::{self, Norm};
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! let x = DeviceBuffer::from_slice(&gpu, &[3.0f32, 4.0, 0.0, 0.0])?;
+//! let weight = DeviceBuffer::from_slice(&gpu, &[2.0f32; 4])?;
+//! let y = norm::norm(&gpu, &Norm::rms(4).epsilon(0.0).weight(weight.as_slice()), &x)?;
+//! assert_eq!(y.to_vec()?, [2.4, 3.2, 0.0, 0.0]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! # Results
+//! - The variance is a sum of squared deviations from a mean that is known before they are squared (Chan, Golub
+//!   and LeVeque's pairwise form): no squares are subtracted from one another. A result is off by at most
+//!   `2^-18` of itself and of the row's largest element over the deviation, and then rounded to the element type.
+//! - NaN or infinity in a row makes all of it NaN. (An infinite element of an RMS norm is NaN, its neighbours 0.)
+//! - The order of summation depends on `columns`, the element type and whether the device has clusters, and on
+//!   nothing else: the same bits again and again. Gradients of weights are summed in two stages, in an order that
+//!   depends on the shape alone.
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2};
+use cuda_std::vector::Vec2;
+use kernels_gpu::grid::norm::NormKind;
+use kernels_gpu::grid::norm_weights::{BLOCK, chunks, columns_per_block};
+use kernels_gpu::norm_plain;
+
+use super::rows::{Form, Maybe, MaybeMut, RowValue, plan, rows_of};
+use super::same_len;
+use super::scratch::{Scratch, size_of_parts};
+use crate::error::GpuResult;
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+use crate::stream::AsStream;
+
+/// Epsilon unless another one is given: PyTorch's of `layer_norm`.
+pub const EPSILON: f32 = 1e-5;
+
+/// A norm of rows of a length, with what it takes beside them.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'a, T: Pod> {
+    columns: usize,
+    kind: NormKind,
+    weight: Option<DeviceSlice<'a, T>>,
+    bias: Option<DeviceSlice<'a, T>>,
+    residual: Option<DeviceSlice<'a, T>>,
+}
+
+impl<'a, T: Pod> Norm<'a, T> {
+    fn new(columns: usize, is_centered: u32) -> Self {
+        let kind = NormKind { is_centered, epsilon: EPSILON };
+        Self { columns, kind, weight: None, bias: None, residual: None }
+    }
+
+    /// Layer norm of rows of `columns` elements, without weights.
+    #[must_use]
+    pub fn layer(columns: usize) -> Self {
+        Self::new(columns, 1)
+    }
+
+    /// RMS norm of rows of `columns` elements, without weights.
+    #[must_use]
+    pub fn rms(columns: usize) -> Self {
+        Self::new(columns, 0)
+    }
+
+    /// With another epsilon than [`EPSILON`].
+    #[must_use]
+    pub fn epsilon(self, epsilon: f32) -> Self {
+        Self { kind: NormKind { epsilon, ..self.kind }, ..self }
+    }
+
+    /// With weights: `[columns]`.
+    #[must_use]
+    pub fn weight(self, weight: DeviceSlice<'a, T>) -> Self {
+        Self { weight: Some(weight), ..self }
+    }
+
+    /// With a bias: `[columns]`.
+    #[must_use]
+    pub fn bias(self, bias: DeviceSlice<'a, T>) -> Self {
+        Self { bias: Some(bias), ..self }
+    }
+
+    /// Of the sum with a residual: `[rows, columns]`. The sum is not rounded before it is normalised.
+    #[must_use]
+    pub fn residual(self, residual: DeviceSlice<'a, T>) -> Self {
+        Self { residual: Some(residual), ..self }
+    }
+
+    /// The rows of `x`, where all lengths agree.
+    fn rows(&self, len: usize) -> GpuResult<usize> {
+        let rows = rows_of("norm", len, self.columns)?;
+        for shared in [self.weight, self.bias].into_iter().flatten() {
+            same_len("the weights of a norm", self.columns, shared.len())?;
+        }
+        same_len("the residual of a norm", len, self.residual.map_or(len, |r| r.len()))?;
+        Ok(rows)
+    }
+}
+
+/// The norm of each row of `x: [rows, columns]`, as a new buffer. Queued.
+///
+/// # Errors
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `x` is no whole number of rows or an argument of `norm` has
+/// another length, [`InvalidArgument`](crate::GpuError::InvalidArgument) for rows of 2^31 elements; what the
+/// driver answers.
+pub fn norm<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+) -> GpuResult<DeviceBuffer<T>> {
+    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    norm_into(on, norm, x, &mut out)?;
+    Ok(out)
+}
+
+/// As [`norm`], into `out: [rows, columns]`. Queued; allocates nothing.
+///
+/// # Errors
+/// As [`norm()`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length.
+pub fn norm_into<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    forward(on, norm, x, out, MaybeMut(None))
+}
+
+/// As [`norm_into`], and `sum` becomes `x + residual`, rounded to the element type: what the next residual is.
+///
+/// # Errors
+/// As [`norm_into`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `sum` has another length.
+pub fn norm_with_sum_into<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    sum: DeviceSliceMut<'_, T>,
+) -> GpuResult<()> {
+    same_len("the sum of a norm", x.raw().len, sum.len())?;
+    forward(on, norm, x, out, MaybeMut(Some(sum)))
+}
+
+fn forward<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    mut sum: MaybeMut<'_, T>,
+) -> GpuResult<()> {
+    let len = x.raw().len;
+    let rows = norm.rows(len)?;
+    same_len("norm", len, out.raw_mut().len)?;
+    let Some(plan) = plan(on, (rows, norm.columns), size_of::<T>(), 1, true)? else {
+        return Ok(());
+    };
+    let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);
+    let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
+    let sum = &mut sum;
+    // SAFETY: all have the stated lengths, which were checked, and the plan is the one that the form asks for.
+    unsafe {
+        match plan.form {
+            Form::Registers => {
+                T::norm_registers(stream, config, shape, kind, x, residual, weight, bias, out, sum)
+            }
+            Form::Clusters => {
+                T::norm_clusters(stream, config, shape, kind, x, residual, weight, bias, out, sum)
+            }
+            Form::Streamed => {
+                T::norm_streamed(stream, config, shape, kind, x, residual, weight, bias, out, sum)
+            }
+        }
+    }
+}
+
+/// The gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, into `dx`. Queued; allocates
+/// nothing.
+///
+/// `x` is what was normalised: with a residual, the sum. `norm`'s residual is here what is added to `dx`: the gradient
+/// that comes to the sum from elsewhere. Rows of up to 16,384 elements are read once.
+///
+/// # Errors
+/// As [`norm_into`].
+pub fn backward_into<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    dy: &impl DeviceRead<T>,
+    dx: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    backward(on, norm, x, dy, dx, MaybeMut(None))
+}
+
+fn backward<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    dy: &impl DeviceRead<T>,
+    dx: &mut impl DeviceWrite<T>,
+    mut stats: MaybeMut<'_, Vec2<f32>>,
+) -> GpuResult<()> {
+    let len = x.raw().len;
+    let rows = norm.rows(len)?;
+    same_len("the gradient of a norm", len, dy.raw().len)?;
+    same_len("the gradient of a norm", len, dx.raw_mut().len)?;
+    let Some(plan) = plan(on, (rows, norm.columns), size_of::<T>(), 2, false)? else {
+        return Ok(());
+    };
+    let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);
+    let (weight, addend, stats) = (&Maybe(norm.weight), &Maybe(norm.residual), &mut stats);
+    // SAFETY: as in `forward`.
+    unsafe {
+        match plan.form {
+            Form::Registers => T::norm_backward_registers(
+                stream, config, shape, kind, x, dy, weight, addend, dx, stats,
+            ),
+            _ => T::norm_backward_streamed(
+                stream, config, shape, kind, x, dy, weight, addend, dx, stats,
+            ),
+        }
+    }
+}
+
+/// [`norm_into`] by the plain kernel, a block for each row: the form to read first. It knows no residual, and leaves
+/// `norm`'s out.
+///
+/// # Errors
+/// As [`norm_into`].
+pub fn plain_into(
+    on: &impl AsStream,
+    norm: &Norm<'_, f32>,
+    x: &impl DeviceRead<f32>,
+    out: &mut impl DeviceWrite<f32>,
+) -> GpuResult<()> {
+    let rows = norm.rows(x.raw().len)?;
+    same_len("norm", x.raw().len, out.raw_mut().len)?;
+    let (weight, bias) = (&Maybe(norm.weight), &Maybe(norm.bias));
+    let NormKind { is_centered, epsilon } = norm.kind;
+    let grid = Grid1::new(rows as u32);
+    norm_plain::launch(
+        on.as_stream(),
+        grid,
+        norm.columns,
+        is_centered,
+        epsilon,
+        x,
+        weight,
+        bias,
+        out,
+    )
+}
+
+/// Gradients by the weights and the bias, each `[columns]`; what is `None` is not computed.
+#[derive(Debug)]
+pub struct WeightGradients<'a, T: Pod> {
+    /// By the weights: `sum over rows of dy * normalised x`.
+    pub weight: Option<DeviceSliceMut<'a, T>>,
+    /// By the bias: `sum over rows of dy`.
+    pub bias: Option<DeviceSliceMut<'a, T>>,
+}
+
+/// As [`backward_into`], with the gradients by weight and bias. Queued; allocates nothing once `scratch` is large
+/// enough. Without rows those gradients are 0.
+///
+/// # Errors
+/// As [`backward_into`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if a gradient has another length.
+pub fn backward_with_weights_into<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    dy: &impl DeviceRead<T>,
+    dx: &mut impl DeviceWrite<T>,
+    gradients: WeightGradients<'_, T>,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let (columns, rows) = (norm.columns, norm.rows(x.raw().len)?);
+    for gradient in [&gradients.weight, &gradients.bias].into_iter().flatten() {
+        same_len("the gradient of a norm's weights", columns, gradient.len())?;
+    }
+    if columns == 0 {
+        return Ok(());
+    }
+    let (_, [stats, partials]) = scratch.parts(on, parts(rows, columns))?;
+    let (stats, mut partials) = (stats.into_cast::<Vec2<f32>>()?, partials.into_cast::<f32>()?);
+    let mut stats = MaybeMut((rows > 0).then_some(stats));
+    if let Some(stats) = &mut stats.0 {
+        backward(on, norm, x, dy, dx, MaybeMut(Some(stats.slice_mut(..))))?;
+    }
+    let (stream, stats) = (on.as_stream(), Maybe(stats.0.as_ref().map(DeviceSliceMut::as_slice)));
+    let across = columns.div_ceil(columns_per_block(size_of::<T>())) as u32;
+    let grid = Grid2::new(across, chunks(rows) as u32);
+    let last = Grid1::new(columns.div_ceil(BLOCK as usize) as u32);
+    let (mut weight, mut bias) = (MaybeMut(gradients.weight), MaybeMut(gradients.bias));
+    // SAFETY: all have the stated shapes, the statistics by the kernel before.
+    unsafe {
+        T::norm_weights_partial(stream, grid, rows, columns as u32, x, dy, &stats, &mut partials)?;
+        T::norm_weights_finish(stream, last, columns, &partials, &mut weight, &mut bias)
+    }
+}
+
+/// The scratch memory of [`backward_with_weights_into`], in bytes.
+#[must_use]
+pub fn scratch_bytes(rows: usize, columns: usize) -> usize {
+    size_of_parts(&parts(rows, columns))
+}
+
+/// Statistics of each row; partial sums for two gradients.
+fn parts(rows: usize, columns: usize) -> [usize; 2] {
+    [rows * size_of::<Vec2<f32>>(), 2 * chunks(rows) * columns * size_of::<f32>()]
+}

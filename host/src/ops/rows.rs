@@ -1,0 +1,218 @@
+//! What the operations over rows have in common: the element types, and which form a row's length asks for.
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear, RawSlice};
+use cuda_std::vector::Vec2;
+use cuda_std::{bf16, f16};
+use kernels_gpu::grid::norm::NormKind;
+use kernels_gpu::grid::rows::{CLUSTER, HELD, MAX_COLUMNS, MAX_THREADS, Shape, WARP};
+use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
+
+use super::same_len;
+use crate::device::DeviceInfo;
+use crate::error::{GpuError, GpuResult};
+use crate::memory::{DeviceSlice, DeviceSliceMut};
+use crate::stream::{AsStream, Stream};
+
+/// Threads of a block in which several rows have a part of a warp each.
+const SHARED_BLOCK: u32 = 256;
+/// Vectors that a lane should have, so that a few lanes read neighbouring lines.
+const VECTORS_PER_LANE: u32 = 4;
+/// Static shared memory of the kernels, in bytes, with room to spare.
+const STATIC_SHARED_BYTES: u32 = 2048;
+
+mod sealed {
+    /// Bars other implementations.
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for super::f16 {}
+    impl Sealed for super::bf16 {}
+}
+
+/// Declares [`RowValue`] with a launcher for each kernel, and implements it for the three types. The number in
+/// brackets is that of the inputs whose rows a thread holds.
+macro_rules! row_values {
+    (@trait $($name:ident [$($inputs:literal)?] ($($arg:ident: $ty:ty),*);)*) => {
+        /// An element of rows: `f32`, [`f16`] or [`bf16`]. Everything is computed in `f32`.
+        pub trait RowValue: Pod + PartialEq + sealed::Sealed {$(
+            #[doc(hidden)]
+            #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]
+            unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
+        )*}
+    };
+    (@impl $t:ident $v:literal; $($name:ident [$($inputs:literal)?] ($($arg:ident: $ty:ty),*);)*) => {
+        impl RowValue for $t {$(
+            unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()> {
+                // SAFETY: the caller's promise is the kernel's.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    kernels_gpu::$name::<$t, $v $(, { HELD / ($v * $inputs) })?>::launch(on, $($arg),*)
+                }
+            }
+        )*}
+    };
+    ($($list:tt)*) => {
+        row_values!(@trait $($list)*);
+        row_values!(@impl f32 4; $($list)*);
+        row_values!(@impl f16 8; $($list)*);
+        row_values!(@impl bf16 8; $($list)*);
+    };
+}
+
+row_values! {
+    softmax_registers [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_clusters [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_streamed [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_backward_registers [2] (
+        config: LaunchConfig, shape: Shape, is_log: bool, y: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        dx: &mut impl DeviceWrite<Self>
+    );
+    softmax_backward_streamed [2] (
+        config: LaunchConfig, shape: Shape, is_log: bool, y: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        dx: &mut impl DeviceWrite<Self>
+    );
+    norm_registers [1] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
+        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut MaybeMut<'_, Self>
+    );
+    norm_clusters [1] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
+        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut MaybeMut<'_, Self>
+    );
+    norm_streamed [1] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
+        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut MaybeMut<'_, Self>
+    );
+    norm_backward_registers [2] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut MaybeMut<'_, Vec2<f32>>
+    );
+    norm_backward_streamed [2] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut MaybeMut<'_, Vec2<f32>>
+    );
+    norm_weights_partial [] (
+        grid: Grid2, rows: usize, columns: u32, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        stats: &Maybe<'_, Vec2<f32>>, partials: &mut DeviceSliceMut<'_, f32>
+    );
+    norm_weights_finish [] (
+        grid: Grid1, columns: usize, partials: &DeviceSliceMut<'_, f32>,
+        dweight: &mut MaybeMut<'_, Self>, dbias: &mut MaybeMut<'_, Self>
+    );
+}
+
+/// Memory that a kernel reads, or none.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct Maybe<'a, T: Pod>(pub(super) Option<DeviceSlice<'a, T>>);
+
+/// Memory that a kernel writes, or none.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct MaybeMut<'a, T: Pod>(pub(super) Option<DeviceSliceMut<'a, T>>);
+
+/// No elements, at an address that is not null and well aligned.
+const NOTHING: RawSlice = RawSlice { address: 256, len: 0, home: None };
+
+// SAFETY: as the slice inside; without one there are no elements.
+unsafe impl<T: Pod> DeviceRead<T> for Maybe<'_, T> {
+    fn raw(&self) -> RawSlice {
+        self.0.as_ref().map_or(NOTHING, DeviceRead::raw)
+    }
+}
+
+// SAFETY: as the slice inside; without one there are no elements.
+unsafe impl<T: Pod> DeviceWrite<T> for MaybeMut<'_, T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.0.as_mut().map_or(NOTHING, DeviceWrite::raw_mut)
+    }
+}
+
+/// How rows are shared out to threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Registers,
+    Clusters,
+    Streamed,
+}
+
+/// A form with its launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub form: Form,
+    pub shape: Shape,
+    pub config: LaunchConfig,
+}
+
+/// Rows of `columns` in `len` elements.
+pub(super) fn rows_of(operation: &'static str, len: usize, columns: usize) -> GpuResult<usize> {
+    if columns > MAX_COLUMNS as usize {
+        let reason = "a row has at most 2^31 - 1 elements";
+        return Err(GpuError::InvalidArgument { operation, reason: reason.into() });
+    }
+    let rows = len.checked_div(columns).unwrap_or(0);
+    same_len(operation, rows * columns, len)?;
+    Ok(rows)
+}
+
+/// The form for `rows` of `columns` elements of `size_bytes`, of which a thread holds `inputs` arrays.
+/// `None` if there is nothing to do.
+pub(super) fn plan(
+    on: &impl AsStream,
+    (rows, columns): (usize, usize),
+    size_bytes: usize,
+    inputs: usize,
+    has_clusters: bool,
+) -> GpuResult<Option<Plan>> {
+    if rows == 0 || columns == 0 {
+        return Ok(None);
+    }
+    let info = on.as_stream().inner().context().info();
+    let per_vector = 16 / size_bytes;
+    let vectors = columns.div_ceil(per_vector) as u32;
+    let per_thread = (HELD / inputs / per_vector) as u32;
+    let whole_warps = |threads: u32| threads.next_multiple_of(WARP);
+    let shape = |threads| Shape { rows, columns: columns as u32, threads };
+
+    let (form, threads, config) = if vectors <= WARP * per_thread {
+        let lanes = vectors.div_ceil(VECTORS_PER_LANE.min(per_thread)).next_power_of_two();
+        let threads = lanes.min(WARP);
+        let per_block = (SHARED_BLOCK / threads) as usize;
+        (Form::Registers, threads, (rows.div_ceil(per_block), SHARED_BLOCK, 0))
+    } else if vectors <= MAX_THREADS * per_thread {
+        (Form::Registers, 0, (rows, whole_warps(vectors.div_ceil(per_thread)), 0))
+    } else if has_clusters && clusters_hold(info, vectors, per_thread) {
+        let block = whole_warps(vectors.div_ceil(per_thread * CLUSTER));
+        (Form::Clusters, 0, (rows * CLUSTER as usize, block, 0))
+    } else {
+        let bytes = cache_bytes(info, vectors, per_vector * inputs);
+        (Form::Streamed, 0, (rows, MAX_THREADS, bytes))
+    };
+    let config = Linear::new(blocks(config.0)?, config.1).shared_mem(config.2);
+    Ok(Some(Plan { form, shape: shape(threads), config: config.into() }))
+}
+
+/// Whether the registers of a cluster hold a row, on a device that has clusters.
+fn clusters_hold(info: &DeviceInfo, vectors: u32, per_thread: u32) -> bool {
+    info.compute_capability >= (9, 0) && vectors <= CLUSTER * MAX_THREADS * per_thread
+}
+
+/// The dynamic shared memory that holds as much of a row as the device allows.
+fn cache_bytes(info: &DeviceInfo, vectors: u32, values_per_vector: usize) -> u32 {
+    let limit = info.shared_mem_per_block_optin_bytes.saturating_sub(STATIC_SHARED_BYTES);
+    let of_each = MAX_THREADS * (values_per_vector * size_of::<f32>()) as u32;
+    let wanted = vectors.div_ceil(MAX_THREADS);
+    wanted.min(limit.min(MAX_SHARED_BYTES) / of_each) * of_each
+}
+
+/// A grid along x.
+fn blocks(blocks: usize) -> GpuResult<u32> {
+    let reason = || "more rows than a grid has blocks, 2^31 - 1".into();
+    let invalid = |_| GpuError::InvalidArgument { operation: "rows", reason: reason() };
+    i32::try_from(blocks).map_err(invalid).map(i32::cast_unsigned)
+}

@@ -1,0 +1,559 @@
+//! Layer norm and RMS norm of rows, with weights and a residual, and their backward passes.
+//!
+//! Layer norm: `y = (x - mean) / sqrt(var + epsilon) * weight + bias`, with the mean and the variance (of `n`,
+//! not of `n - 1`) of the row. RMS norm: the same with a mean of 0, `x / sqrt(mean of x² + epsilon)`.
+//!
+//! * [`norm_plain`](fn@norm_plain): one block a row, three passes over it: mean, variance, results.
+//! * [`norm_registers`](fn@norm_registers), [`norm_clusters`](fn@norm_clusters): one read and one write.
+//! * [`norm_streamed`](fn@norm_streamed): rows that do not fit.
+//!
+//! The variance is stable: each thread computes mean and sum of squared deviations of its own elements in two
+//! passes over its registers, and pairs of those are joined by the formula of T. Chan, G. Golub and R. LeVeque
+//! ("Updating formulae and a pairwise algorithm for computing sample variances", 1979). No square of an element
+//! is subtracted from another one. The backward passes carry `sum g` and `sum g (x - mean)` in the same way.
+//!
+//! Gradients by the weights are sums over the rows, in two stages and a fixed order:
+//! see [`norm_weights`](super::norm_weights).
+
+// The host's compiler does not know `compute_90`.
+#![allow(unexpected_cfgs)]
+
+use cuda_std::bf16;
+use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
+use cuda_std::prelude::*;
+
+use super::rows::registers::{build, each};
+use super::rows::{
+    CLUSTER, Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers,
+    load_row, load_vector, store_vector, streamed,
+};
+use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
+use crate::block;
+
+/// What the norms compute.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NormKind {
+    /// 1 for layer norm, 0 for RMS norm: whether the mean is subtracted.
+    pub is_centered: u32,
+    /// Added to the variance.
+    pub epsilon: f32,
+}
+
+/// `a / n`, to an ulp: an estimate and one step of Newton's.
+#[inline(always)]
+fn quotient(a: f32, n: f32) -> f32 {
+    let reciprocal = fast_fdividef(1.0, n);
+    let q = a * reciprocal;
+    (a - q * n) * reciprocal + q
+}
+
+/// Count, mean and sum of squared deviations of some elements. (For RMS norm the mean stays 0.)
+#[derive(Clone, Copy)]
+pub struct Moments {
+    count: f32,
+    mean: f32,
+    squares: f32,
+}
+
+impl Moments {
+    const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
+
+    /// Those of this thread's vectors, by two passes over registers.
+    #[inline(always)]
+    fn of<const V: usize, const K: usize>(
+        kind: NormKind,
+        x: impl Fn(usize, usize) -> f32,
+        places: [Place; K],
+    ) -> Self {
+        let (mut n, mut sum) = (0, 0.0);
+        each::<K>(|k| n += places[k].count);
+        each::<K>(|k| each::<V>(|i| sum += x(k, i)));
+        let count = n as f32;
+        let mean = if kind.is_centered != 0 { quotient(sum, count.max(1.0)) } else { 0.0 };
+        let mut squares = 0.0;
+        each::<K>(|k| {
+            each::<V>(|i| {
+                let deviation = if places[k].has(i) { x(k, i) - mean } else { 0.0 };
+                squares += deviation * deviation;
+            });
+        });
+        Self { count, mean, squares }
+    }
+
+    /// With another center in place of the mean, how far is it? Lanes and parts are joined by this.
+    #[inline(always)]
+    fn moved(self, mean: f32) -> (f32, f32) {
+        let distance = self.mean - mean;
+        (distance, self.squares + self.count * distance * distance)
+    }
+
+    /// The join, and the distance of the own mean to the common one.
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> (Self, f32) {
+        let count = lanes.sum(self.count);
+        let mean = quotient(lanes.sum(self.mean * self.count), count.max(1.0));
+        let (distance, squares) = self.moved(mean);
+        (Self { count, mean, squares: lanes.sum(squares) }, distance)
+    }
+
+    /// The same for two parts.
+    #[inline(always)]
+    fn merge(self, later: Self) -> (Self, [f32; 2]) {
+        let count = self.count + later.count;
+        let sum = self.mean * self.count + later.mean * later.count;
+        let mean = quotient(sum, count.max(1.0));
+        let ((here, a), (there, b)) = (self.moved(mean), later.moved(mean));
+        (Self { count, mean, squares: a + b }, [here, there])
+    }
+
+    /// Mean, and reciprocal of the standard deviation.
+    #[inline(always)]
+    fn scale(self, kind: NormKind) -> Scale {
+        // Not `quotient`, of which an infinite sum would be NaN.
+        let variance = fast_fdividef(self.squares, self.count.max(1.0));
+        Scale { mean: self.mean, reciprocal: rsqrtf(variance + kind.epsilon) }
+    }
+}
+
+/// What a row is normalised by.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    mean: f32,
+    reciprocal: f32,
+}
+
+impl Summary for Moments {
+    const EMPTY: Self = Moments::EMPTY;
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> Self {
+        Moments::join(self, lanes).0
+    }
+
+    #[inline(always)]
+    fn merge(self, later: Self) -> Self {
+        Moments::merge(self, later).0
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [Vec4<f32>; 2] {
+        [Vec4::new(self.count, self.mean, self.squares, 0.0), Vec4::splat(0.0)]
+    }
+
+    #[inline(always)]
+    fn from_words([first, _]: [Vec4<f32>; 2]) -> Self {
+        Self { count: first.x, mean: first.y, squares: first.z }
+    }
+}
+
+/// A row that all rows share, or none.
+#[derive(Clone, Copy)]
+struct Shared1<T> {
+    values: *const T,
+    is_there: bool,
+}
+
+impl<T> Shared1<T> {
+    #[inline(always)]
+    fn new(values: &[T]) -> Self {
+        Self { values: values.as_ptr(), is_there: !values.is_empty() }
+    }
+
+    /// The elements of `place`'s columns, or `absent` if there are none.
+    ///
+    /// # Safety
+    /// As [`load_vector`].
+    #[inline(always)]
+    unsafe fn load<const V: usize>(self, place: Place, absent: f32) -> [f32; V]
+    where
+        T: Value<V>,
+    {
+        if !self.is_there {
+            return build(|_| absent);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { load_vector(self.values, place.column as usize, place, absent, Reuse::ByEveryRow) }
+    }
+}
+
+/// A norm with its arguments; those that are not there are empty.
+#[derive(Clone, Copy)]
+struct Norm<T> {
+    kind: NormKind,
+    x: *const T,
+    residual: Shared1<T>,
+    weight: Shared1<T>,
+    bias: Shared1<T>,
+    out: *mut T,
+    sum: Option<*mut T>,
+}
+
+impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
+    type Summary = Moments;
+    type Constants = Scale;
+
+    #[inline(always)]
+    fn alignment(self) -> (usize, usize) {
+        let rows = self.x.addr() | self.residual.values.addr() | self.out.addr();
+        let shared = self.weight.values.addr() | self.bias.values.addr();
+        (rows | shared | self.sum.map_or(0, |sum| sum.addr()), size_of::<T>())
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, place: Place) -> [[f32; V]; 1] {
+        // SAFETY: the caller's promise.
+        let mut x: [f32; V] = unsafe { load_row(self.x, place) };
+        if self.residual.is_there {
+            // SAFETY: the caller's promise.
+            let residual: [f32; V] = unsafe { load_row(self.residual.values, place) };
+            x = build(|i| x[i] + residual[i]);
+        }
+        if let Some(sum) = self.sum {
+            // SAFETY: the caller's promise; a thread that reads a vector again writes the same again.
+            unsafe { store_vector(sum, place, x) };
+        }
+        [x]
+    }
+
+    #[inline(always)]
+    fn digest<const K: usize>(
+        self,
+        x: [[[f32; V]; 1]; K],
+        places: [Place; K],
+    ) -> ([[[f32; V]; 1]; K], Moments) {
+        (x, Moments::of::<V, K>(self.kind, |k, i| x[k][0][i], places))
+    }
+
+    #[inline(always)]
+    fn constants(self, _: Moments, row: Moments) -> Scale {
+        row.scale(self.kind)
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, [x]: [[f32; V]; 1], by: Scale, place: Place) -> [f32; V] {
+        // SAFETY: the caller's promise.
+        let (weight, bias): ([f32; V], [f32; V]) =
+            unsafe { (self.weight.load(place, 1.0), self.bias.load(place, 0.0)) };
+        build(|i| (x[i] - by.mean) * by.reciprocal * weight[i] + bias[i])
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, results: [f32; V], place: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { store_vector(self.out, place, results) };
+    }
+}
+
+/// [`Moments`] of `x`, and the sums of `g` and `g (x - mean)`.
+#[derive(Clone, Copy)]
+pub struct Gradients {
+    of_x: Moments,
+    sum: f32,
+    products: f32,
+}
+
+impl Summary for Gradients {
+    const EMPTY: Self = Self { of_x: Moments::EMPTY, sum: 0.0, products: 0.0 };
+    const IS_WIDE: bool = true;
+
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> Self {
+        let (of_x, distance) = self.of_x.join(lanes);
+        let products = lanes.sum(self.products + distance * self.sum);
+        Self { of_x, sum: lanes.sum(self.sum), products }
+    }
+
+    #[inline(always)]
+    fn merge(self, later: Self) -> Self {
+        let (of_x, [here, there]) = self.of_x.merge(later.of_x);
+        let products = self.products + here * self.sum + (later.products + there * later.sum);
+        Self { of_x, sum: self.sum + later.sum, products }
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [Vec4<f32>; 2] {
+        [self.of_x.to_words()[0], Vec4::new(self.sum, self.products, 0.0, 0.0)]
+    }
+
+    #[inline(always)]
+    fn from_words([first, second]: [Vec4<f32>; 2]) -> Self {
+        let of_x = Moments::from_words([first, first]);
+        Self { of_x, sum: second.x, products: second.y }
+    }
+}
+
+/// The gradient by the elements. `addend` is what comes to the residual's sum from elsewhere.
+#[derive(Clone, Copy)]
+struct NormBackward<T> {
+    kind: NormKind,
+    x: *const T,
+    dy: *const T,
+    weight: Shared1<T>,
+    addend: Shared1<T>,
+    dx: *mut T,
+    stats: Option<*mut Vec2<f32>>,
+}
+
+/// `dx = (g - mean_g - normalised * mean_product) * scale.reciprocal`.
+#[derive(Clone, Copy)]
+struct Slope {
+    scale: Scale,
+    mean_g: f32,
+    mean_product: f32,
+}
+
+impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
+    type Summary = Gradients;
+    type Constants = Slope;
+
+    #[inline(always)]
+    fn alignment(self) -> (usize, usize) {
+        let rows = self.x.addr() | self.dy.addr() | self.dx.addr() | self.addend.values.addr();
+        (rows | self.weight.values.addr(), size_of::<T>())
+    }
+
+    /// The elements, and the gradient by them before the weights.
+    #[inline(always)]
+    unsafe fn load(self, place: Place) -> [[f32; V]; 2] {
+        // SAFETY: the caller's promise.
+        let (x, dy, weight): ([f32; V], [f32; V], [f32; V]) = unsafe {
+            (load_row(self.x, place), load_row(self.dy, place), self.weight.load(place, 1.0))
+        };
+        [x, build(|i| dy[i] * weight[i])]
+    }
+
+    #[inline(always)]
+    fn digest<const K: usize>(
+        self,
+        given: [[[f32; V]; 2]; K],
+        places: [Place; K],
+    ) -> ([[[f32; V]; 2]; K], Gradients) {
+        let of_x = Moments::of::<V, K>(self.kind, |k, i| given[k][0][i], places);
+        let (mut sum, mut products) = (0.0, 0.0);
+        each::<K>(|k| {
+            each::<V>(|i| {
+                sum += given[k][1][i];
+                // Outside of the row the gradient is 0.
+                products += given[k][1][i] * (given[k][0][i] - of_x.mean);
+            });
+        });
+        (given, Gradients { of_x, sum, products })
+    }
+
+    #[inline(always)]
+    fn constants(self, _: Gradients, row: Gradients) -> Slope {
+        let (scale, count) = (row.of_x.scale(self.kind), row.of_x.count.max(1.0));
+        let mean_g = if self.kind.is_centered != 0 { quotient(row.sum, count) } else { 0.0 };
+        Slope { scale, mean_g, mean_product: quotient(row.products, count) * scale.reciprocal }
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, [x, g]: [[f32; V]; 2], by: Slope, place: Place) -> [f32; V] {
+        let Scale { mean, reciprocal } = by.scale;
+        let dx = build(|i| {
+            let normalised = (x[i] - mean) * reciprocal;
+            (g[i] - by.mean_g - normalised * by.mean_product) * reciprocal
+        });
+        if !self.addend.is_there {
+            return dx;
+        }
+        // SAFETY: the caller's promise.
+        let addend: [f32; V] = unsafe { load_row(self.addend.values, place) };
+        build(|i| dx[i] + addend[i])
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, results: [f32; V], place: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { store_vector(self.dx, place, results) };
+    }
+
+    #[inline(always)]
+    unsafe fn note(self, by: Slope, row: usize) {
+        if let Some(stats) = self.stats {
+            // SAFETY: a place for each row, and one thread of it.
+            unsafe { stats.add(row).write(Vec2::new(by.scale.mean, by.scale.reciprocal)) };
+        }
+    }
+}
+
+/// The pointer to memory that may be none.
+#[inline(always)]
+fn optional<T>(mut memory: DisjointSlice<T>) -> Option<*mut T> {
+    (!memory.is_empty()).then(|| memory.as_mut_ptr())
+}
+
+/// The arguments of a norm, from the parameters of its kernel.
+macro_rules! norm {
+    ($kind:ident, $x:ident, $residual:ident, $weight:ident, $bias:ident, $out:ident, $sum:ident) => {
+        Norm {
+            kind: $kind,
+            x: $x.as_ptr(),
+            residual: Shared1::new($residual),
+            weight: Shared1::new($weight),
+            bias: Shared1::new($bias),
+            out: $out.as_mut_ptr(),
+            sum: optional($sum),
+        }
+    };
+}
+
+/// The same of a backward pass.
+macro_rules! norm_backward {
+    ($kind:ident, $x:ident, $dy:ident, $weight:ident, $addend:ident, $dx:ident, $stats:ident) => {
+        NormBackward {
+            kind: $kind,
+            x: $x.as_ptr(),
+            dy: $dy.as_ptr(),
+            weight: Shared1::new($weight),
+            addend: Shared1::new($addend),
+            dx: $dx.as_mut_ptr(),
+            stats: optional($stats),
+        }
+    };
+}
+
+/// `out` becomes the norm of each row of `x + residual: [rows, columns]`, times `weight`, plus `bias` (`[columns]`);
+/// `sum` becomes `x + residual`. `residual`, `weight`, `bias` and `sum` may be empty.
+///
+/// # Safety
+/// As [`in_registers`]; what is not empty has the stated shape.
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
+pub unsafe fn norm_registers<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    residual: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+    sum: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 1, K, false>(op, shape, exchange!()) };
+}
+
+/// As [`norm_registers`](fn@norm_registers), with a cluster for each row.
+///
+/// # Safety
+/// As [`norm_registers`](fn@norm_registers).
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
+pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    residual: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+    sum: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
+}
+
+/// As [`norm_registers`](fn@norm_registers), for rows of any length, with a block for each.
+///
+/// # Safety
+/// As [`streamed`]; what is not empty has the stated shape.
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn norm_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    residual: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+    sum: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
+}
+
+/// `dx` becomes the gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, plus `addend`;
+/// `stats: [rows]` mean and reciprocal deviation of each row. `weight`, `addend` and `stats` may be empty.
+///
+/// # Safety
+/// As [`in_registers`]; what is not empty has the stated shape.
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
+pub unsafe fn norm_backward_registers<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    dy: &[T],
+    weight: &[T],
+    addend: &[T],
+    mut dx: DisjointSlice<T>,
+    stats: DisjointSlice<Vec2<f32>>,
+) {
+    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
+}
+
+/// As [`norm_backward_registers`](fn@norm_backward_registers), for rows of any length, with a block for each.
+///
+/// # Safety
+/// As [`streamed`]; what is not empty has the stated shape.
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn norm_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    dy: &[T],
+    weight: &[T],
+    addend: &[T],
+    mut dx: DisjointSlice<T>,
+    stats: DisjointSlice<Vec2<f32>>,
+) {
+    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
+}
+
+/// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each row;
+/// `weight` and `bias` are `[columns]` or empty. Rows outside of a matrix are left alone.
+#[kernel(block = PLAIN_BLOCK)]
+pub fn norm_plain(
+    columns: usize,
+    is_centered: u32,
+    epsilon: f32,
+    x: &[f32],
+    weight: &[f32],
+    bias: &[f32],
+    mut out: DisjointSlice<f32>,
+) {
+    let (sums, squares) = (shared_array![f32; 8], shared_array![f32; 8]);
+    let (first, thread) =
+        (thread::block_idx_x() as usize * columns, thread::thread_idx_x() as usize);
+    let Some(row) = x.get(first..first + columns) else { return };
+    if out.len() < first + columns {
+        return;
+    }
+    let own = || row.iter().skip(thread).step_by(PLAIN_BLOCK as usize);
+
+    let mut sum = 0.0;
+    own().for_each(|value| sum += value);
+    let sum = block::reduce::reduce_to_all(sum, 0.0, |a, b| a + b, sums);
+    let mean = if is_centered != 0 { sum / columns as f32 } else { 0.0 };
+    let mut square = 0.0;
+    own().for_each(|value| square += (value - mean) * (value - mean));
+    let square = block::reduce::reduce_to_all(square, 0.0, |a, b| a + b, squares);
+    let reciprocal = rsqrtf(square / columns as f32 + epsilon);
+    let mut i = thread;
+    while i < columns {
+        let weight = weight.get(i).copied().unwrap_or(1.0);
+        let bias = bias.get(i).copied().unwrap_or(0.0);
+        let result = (row[i] - mean) * reciprocal * weight + bias;
+        // SAFETY: inside of `out`, in a row of this block alone, in a place of this thread alone.
+        unsafe { out.as_mut_ptr().add(first + i).write(result) };
+        i += PLAIN_BLOCK as usize;
+    }
+}

@@ -1,0 +1,135 @@
+//! Gradients of the norms by their weights: sums over the rows of a matrix, column by column.
+//!
+//! `dweight[j] = sum over rows of dy[i, j] * (x[i, j] - mean[i]) / deviation[i]`, `dbias[j] = sum of dy[i, j]`.
+//!
+//! Two stages, each in a fixed order: [`norm_weights_partial`](fn@norm_weights_partial) adds up a chunk of rows,
+//! [`norm_weights_finish`](fn@norm_weights_finish) the chunks. How many chunks there are depends on the shape
+//! alone, so the sums have the same bits on every device.
+
+use cuda_std::bf16;
+use cuda_std::prelude::*;
+
+use super::rows::registers::{build, each};
+use super::rows::{Place, Value, WARP, load_row};
+
+/// Warps of a block of the first stage, which take rows in turn.
+pub const WARPS: u32 = 8;
+/// Threads in a block of either stage.
+pub const BLOCK: u32 = WARP * WARPS;
+/// Rows that a block of the first stage takes at least, where there are so many.
+const ROWS_PER_CHUNK: usize = 64;
+/// Most chunks.
+const MAX_CHUNKS: usize = 128;
+
+/// Chunks into which `rows` are cut.
+#[must_use]
+pub const fn chunks(rows: usize) -> usize {
+    let chunks = rows.div_ceil(ROWS_PER_CHUNK);
+    if chunks < MAX_CHUNKS { chunks } else { MAX_CHUNKS }
+}
+
+/// Columns of a block of the first stage for elements of `size_bytes`: a vector of 16 bytes for each lane.
+#[must_use]
+pub const fn columns_per_block(size_bytes: usize) -> usize {
+    WARP as usize * (16 / size_bytes)
+}
+
+/// The first stage. `x, dy: [rows, columns]`; `stats: [rows]`, mean and reciprocal deviation; `partials: [2, chunks,
+/// columns]`, first those of the weights. Launched with a block along x for every [`columns_per_block`] and a
+/// block along y for each chunk.
+///
+/// # Safety
+/// All have the stated shapes, and the grid is as stated.
+#[kernel((f32, 4), (f16, 8), (bf16, 8), block = BLOCK)]
+pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
+    rows: usize,
+    columns: u32,
+    x: &[T],
+    dy: &[T],
+    stats: &[Vec2<f32>],
+    mut partials: DisjointSlice<f32>,
+) {
+    let (thread, chunk) = (thread::thread_idx_x(), thread::block_idx_y() as usize);
+    let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
+    let column = (thread::block_idx_x() * WARP + lane) * V as u32;
+    let count = columns.saturating_sub(column).min(V as u32);
+    let addresses = x.as_ptr().addr() | dy.as_ptr().addr();
+    let whole = (addresses | columns as usize * size_of::<T>()).is_multiple_of(16);
+
+    let chunks = thread::grid_dim_y() as usize;
+    let per_chunk = rows.div_ceil(chunks);
+    let end = rows.min((chunk + 1) * per_chunk);
+    let mut sums = [[0.0; V]; 2];
+    let mut row = chunk * per_chunk + warp;
+    while row < end {
+        let at = row * columns as usize + column as usize;
+        let place = Place { at, column, count, whole };
+        // SAFETY: the row exists, `count` of its elements are there, and they are aligned if all are.
+        let (x, dy): ([f32; V], [f32; V]) =
+            unsafe { (load_row(x.as_ptr(), place), load_row(dy.as_ptr(), place)) };
+        // SAFETY: the row exists.
+        let Vec2 { x: mean, y: reciprocal, .. } = unsafe { *stats.get_unchecked(row) };
+        let [weights, biases] = sums;
+        sums = [
+            build(|i| weights[i] + dy[i] * ((x[i] - mean) * reciprocal)),
+            build(|i| biases[i] + dy[i]),
+        ];
+        row += WARPS as usize;
+    }
+
+    // Eight values a lane are enough for every type; lanes are neighbours, so banks do not collide.
+    let scratch = shared_array![f32; 2 * 8 * BLOCK as usize].as_mut_ptr();
+    let word = |kind: usize, i: usize, thread: usize| (kind * 8 + i) * BLOCK as usize + thread;
+    each::<2>(|kind| {
+        // SAFETY: in bounds, and each thread's own.
+        each::<V>(|i| unsafe {
+            scratch.add(word(kind, i, thread as usize)).write(sums[kind][i]);
+        });
+    });
+    // The first two warps read what all have written.
+    thread::sync_threads();
+    if warp < 2 {
+        each::<V>(|i| {
+            if (i as u32) < count {
+                let mut sum = 0.0;
+                let mut other = lane;
+                while other < BLOCK {
+                    // SAFETY: in bounds, and written before the barrier.
+                    sum += unsafe { scratch.add(word(warp, i, other as usize)).read() };
+                    other += WARP;
+                }
+                let at = (warp * chunks + chunk) * columns as usize + column as usize + i;
+                // SAFETY: one thread writes the column's sum of this chunk.
+                unsafe { partials.as_mut_ptr().add(at).write(sum) };
+            }
+        });
+    }
+}
+
+/// The second stage: the sums over the chunks, in their order. `partials: [2, chunks, columns]`; `dweight, dbias:
+/// [columns]`, either of which may be empty. A thread for each column.
+#[kernel((f32, 4), (f16, 8), (bf16, 8), block = BLOCK)]
+pub fn norm_weights_finish<T: Value<V>, const V: usize>(
+    index: ThreadIndex,
+    columns: usize,
+    partials: &[f32],
+    mut dweight: DisjointSlice<T>,
+    mut dbias: DisjointSlice<T>,
+) {
+    let column = index.get();
+    if column >= columns {
+        return;
+    }
+    let (weights, biases) = partials.split_at(partials.len() / 2);
+    let total = |partials: &[f32]| {
+        let mut sum = 0.0;
+        partials.iter().skip(column).step_by(columns).for_each(|partial| sum += partial);
+        T::narrow(sum)
+    };
+    if let Some(dweight) = dweight.get_mut(index) {
+        *dweight = total(weights);
+    }
+    if let Some(dbias) = dbias.get_mut(index) {
+        *dbias = total(biases);
+    }
+}

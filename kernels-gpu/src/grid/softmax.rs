@@ -1,0 +1,390 @@
+//! Softmax and log-softmax of rows, and their backward passes.
+//!
+//! `y[i] = exp(x[i] - max) / sum exp(x[j] - max)`; log-softmax is its logarithm, `x[i] - max - ln sum`.
+//!
+//! * [`softmax_plain`](fn@softmax_plain): one block a row, three passes over it: maximum, sum, results.
+//! * [`softmax_registers`](fn@softmax_registers), [`softmax_clusters`](fn@softmax_clusters): one read and one
+//!   write. Each thread subtracts the maximum of its own elements, so one exponential an element and one
+//!   reduction are enough: the sums are brought to the common maximum when they meet (M. Milakov and
+//!   N. Gimelshein, "Online normalizer calculation for softmax", 2018).
+//! * [`softmax_streamed`](fn@softmax_streamed): rows that do not fit.
+//!
+//! Exponentials are `ex2.approx.ftz` of `(x - max) * log2 e`: to 2 ulp and `2^-23` of the exponent's magnitude;
+//! results below 2^-126 may become 0. NaN, or positive infinity, in a row makes all of it NaN; so does a row of
+//! nothing but negative infinity, whose sum is 0. A single negative infinity becomes 0 (log-softmax: itself).
+
+// The host's compiler does not know `compute_90`.
+#![allow(unexpected_cfgs)]
+
+use core::f32::consts::LOG2_E;
+
+use cuda_std::intrinsics::{fast_fdividef, logf};
+use cuda_std::prelude::*;
+use cuda_std::{bf16, gpu_only};
+
+use super::rows::registers::{build, each};
+use super::rows::{
+    CLUSTER, Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers,
+    load_row, load_vector, store_vector, streamed,
+};
+use crate::block;
+
+/// Threads in a block of [`softmax_plain`](fn@softmax_plain).
+pub const PLAIN_BLOCK: u32 = 256;
+
+/// Most dynamic shared memory of a block, in bytes, on any device so far.
+pub const MAX_SHARED_BYTES: u32 = 227 * 1024;
+
+/// `2^x` by one instruction, to 2 ulp; results below 2^-126 are 0.
+#[gpu_only]
+#[inline(always)]
+fn exp2_flushed(x: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic in registers.
+    unsafe {
+        core::arch::asm!("ex2.approx.ftz.f32 {r}, {x};", r = out(reg32) result, x = in(reg32) x,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    result
+}
+
+/// `e^x`. The product is rounded before the power is taken, whatever the size of the row's elements: `x` is a
+/// difference to the maximum.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    exp2_flushed(x * LOG2_E)
+}
+
+/// What is subtracted from elements whose maximum is `max`: 0 where that would be `-inf - -inf`.
+#[inline(always)]
+fn center(max: f32) -> f32 {
+    if max == f32::NEG_INFINITY { 0.0 } else { max }
+}
+
+/// The maximum of some elements, and the sum of `exp(x - center(max))`.
+#[derive(Clone, Copy)]
+pub struct Exponentials {
+    max: f32,
+    sum: f32,
+}
+
+impl Exponentials {
+    /// The sum relative to a maximum that is not less.
+    #[inline(always)]
+    fn sum_below(self, max: f32) -> f32 {
+        self.sum * exp(self.max - center(max))
+    }
+}
+
+impl Summary for Exponentials {
+    const EMPTY: Self = Self { max: f32::NEG_INFINITY, sum: 0.0 };
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> Self {
+        let max = lanes.max(self.max);
+        Self { max, sum: lanes.sum(self.sum_below(max)) }
+    }
+
+    #[inline(always)]
+    fn merge(self, later: Self) -> Self {
+        let max = self.max.max(later.max);
+        Self { max, sum: self.sum_below(max) + later.sum_below(max) }
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [Vec4<f32>; 2] {
+        [Vec4::new(self.max, self.sum, 0.0, 0.0), Vec4::splat(0.0)]
+    }
+
+    #[inline(always)]
+    fn from_words([first, _]: [Vec4<f32>; 2]) -> Self {
+        Self { max: first.x, sum: first.y }
+    }
+}
+
+/// Softmax, or its logarithm.
+#[derive(Clone, Copy)]
+struct Softmax<T> {
+    is_log: bool,
+    x: *const T,
+    out: *mut T,
+}
+
+/// A result is `(kept - shift) * scale + offset`.
+#[derive(Clone, Copy)]
+struct Line {
+    shift: f32,
+    scale: f32,
+    offset: f32,
+}
+
+impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
+    type Summary = Exponentials;
+    type Constants = Line;
+
+    #[inline(always)]
+    fn alignment(self) -> (usize, usize) {
+        (self.x.addr() | self.out.addr(), size_of::<T>())
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, place: Place) -> [[f32; V]; 1] {
+        // SAFETY: the caller's promise.
+        [unsafe { load_vector(self.x, place.at, place, f32::NEG_INFINITY, Reuse::Once) }]
+    }
+
+    /// Keeps the exponentials (of log-softmax, the elements).
+    #[inline(always)]
+    fn digest<const K: usize>(
+        self,
+        x: [[[f32; V]; 1]; K],
+        _: [Place; K],
+    ) -> ([[[f32; V]; 1]; K], Exponentials) {
+        let mut max = f32::NEG_INFINITY;
+        each::<K>(|k| each::<V>(|i| max = max.max(x[k][0][i])));
+        let (center, mut sum) = (center(max), 0.0);
+        let kept = build(|k| {
+            [build(|i| {
+                let power = exp(x[k][0][i] - center);
+                sum += power;
+                if self.is_log { x[k][0][i] } else { power }
+            })]
+        });
+        (kept, Exponentials { max, sum })
+    }
+
+    #[inline(always)]
+    fn constants(self, own: Exponentials, row: Exponentials) -> Line {
+        if self.is_log {
+            return Line { shift: row.max, scale: 1.0, offset: -logf(row.sum) };
+        }
+        let scale = fast_fdividef(exp(own.max - center(row.max)), row.sum);
+        Line { shift: 0.0, scale, offset: 0.0 }
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, [kept]: [[f32; V]; 1], line: Line, _: Place) -> [f32; V] {
+        build(|i| (kept[i] - line.shift) * line.scale + line.offset)
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, results: [f32; V], place: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { store_vector(self.out, place, results) };
+    }
+}
+
+/// The sum of one number of each element.
+#[derive(Clone, Copy)]
+pub struct Sum(f32);
+
+impl Summary for Sum {
+    const EMPTY: Self = Self(0.0);
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> Self {
+        Self(lanes.sum(self.0))
+    }
+
+    #[inline(always)]
+    fn merge(self, later: Self) -> Self {
+        Self(self.0 + later.0)
+    }
+
+    #[inline(always)]
+    fn to_words(self) -> [Vec4<f32>; 2] {
+        [Vec4::splat(self.0), Vec4::splat(0.0)]
+    }
+
+    #[inline(always)]
+    fn from_words([first, _]: [Vec4<f32>; 2]) -> Self {
+        Self(first.x)
+    }
+}
+
+/// From the results and the gradient by them, the gradient by the inputs.
+#[derive(Clone, Copy)]
+struct SoftmaxBackward<T> {
+    is_log: bool,
+    y: *const T,
+    dy: *const T,
+    dx: *mut T,
+}
+
+impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
+    type Summary = Sum;
+    type Constants = f32;
+
+    #[inline(always)]
+    fn alignment(self) -> (usize, usize) {
+        (self.y.addr() | self.dy.addr() | self.dx.addr(), size_of::<T>())
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, place: Place) -> [[f32; V]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [load_row(self.y, place), load_row(self.dy, place)] }
+    }
+
+    /// Keeps the probabilities and the gradient.
+    #[inline(always)]
+    fn digest<const K: usize>(
+        self,
+        given: [[[f32; V]; 2]; K],
+        _: [Place; K],
+    ) -> ([[[f32; V]; 2]; K], Sum) {
+        let mut sum = 0.0;
+        let kept = build(|k| {
+            let [y, dy] = given[k];
+            let p = build(|i| if self.is_log { exp(y[i]) } else { y[i] });
+            each::<V>(|i| sum += if self.is_log { dy[i] } else { p[i] * dy[i] });
+            [p, dy]
+        });
+        (kept, Sum(sum))
+    }
+
+    #[inline(always)]
+    fn constants(self, _: Sum, row: Sum) -> f32 {
+        row.0
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, [p, dy]: [[f32; V]; 2], sum: f32, _: Place) -> [f32; V] {
+        build(|i| if self.is_log { dy[i] - p[i] * sum } else { p[i] * (dy[i] - sum) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, results: [f32; V], place: Place) {
+        // SAFETY: the caller's promise.
+        unsafe { store_vector(self.dx, place, results) };
+    }
+}
+
+/// The shared memory of the reductions.
+macro_rules! exchange {
+    () => {
+        $crate::grid::rows::Exchange {
+            warps: shared_array![Vec4<f32>; 2 * $crate::grid::rows::group::MAX_WARPS],
+            blocks: shared_array![Vec4<f32>; 2 * $crate::grid::rows::CLUSTER as usize],
+        }
+    };
+}
+pub(super) use exchange;
+
+/// `out` becomes the softmax (with `is_log` the log-softmax) of each row of `x: [rows, columns]`.
+///
+/// # Safety
+/// As [`in_registers`].
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
+pub unsafe fn softmax_registers<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    is_log: bool,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 1, K, false>(op, shape, exchange!()) };
+}
+
+/// As [`softmax_registers`](fn@softmax_registers), with a cluster for each row.
+///
+/// # Safety
+/// As [`in_registers`].
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
+pub unsafe fn softmax_clusters<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    is_log: bool,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
+}
+
+/// As [`softmax_registers`](fn@softmax_registers), for rows of any length, with a block for each.
+///
+/// # Safety
+/// As [`streamed`].
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn softmax_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    is_log: bool,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
+}
+
+/// `dx` becomes the gradient by the inputs of softmax (with `is_log`, log-softmax), from its results `y` and
+/// the gradient `dy` by them; all `[rows, columns]`.
+///
+/// # Safety
+/// As [`in_registers`].
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
+pub unsafe fn softmax_backward_registers<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    is_log: bool,
+    y: &[T],
+    dy: &[T],
+    mut dx: DisjointSlice<T>,
+) {
+    let op = SoftmaxBackward { is_log, y: y.as_ptr(), dy: dy.as_ptr(), dx: dx.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
+}
+
+/// As [`softmax_backward_registers`](fn@softmax_backward_registers), for rows of any length, with a block for each.
+///
+/// # Safety
+/// As [`streamed`].
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn softmax_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    is_log: bool,
+    y: &[T],
+    dy: &[T],
+    mut dx: DisjointSlice<T>,
+) {
+    let op = SoftmaxBackward { is_log, y: y.as_ptr(), dy: dy.as_ptr(), dx: dx.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
+}
+
+/// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each
+/// row. Rows outside of either are left alone.
+#[kernel(block = PLAIN_BLOCK)]
+pub fn softmax_plain(columns: usize, is_log: bool, x: &[f32], mut out: DisjointSlice<f32>) {
+    let (maxima, sums) = (shared_array![f32; 8], shared_array![f32; 8]);
+    let (first, thread) =
+        (thread::block_idx_x() as usize * columns, thread::thread_idx_x() as usize);
+    let Some(row) = x.get(first..first + columns) else { return };
+    if out.len() < first + columns {
+        return;
+    }
+
+    let mut max = f32::NEG_INFINITY;
+    for &value in row.iter().skip(thread).step_by(PLAIN_BLOCK as usize) {
+        max = max.max(value);
+    }
+    let max = block::reduce::reduce_to_all(max, f32::NEG_INFINITY, f32::max, maxima);
+    let mut sum = 0.0;
+    for &value in row.iter().skip(thread).step_by(PLAIN_BLOCK as usize) {
+        sum += exp(value - max);
+    }
+    let sum = block::reduce::reduce_to_all(sum, 0.0, |a, b| a + b, sums);
+    let mut i = thread;
+    while i < columns {
+        let shifted = row[i] - max;
+        let result = if is_log { shifted - logf(sum) } else { exp(shifted) / sum };
+        // SAFETY: inside of `out`, in a row of this block alone, in a place of this thread alone.
+        unsafe { out.as_mut_ptr().add(first + i).write(result) };
+        i += PLAIN_BLOCK as usize;
+    }
+}

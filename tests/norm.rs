@@ -1,0 +1,273 @@
+//! The norms against f64.
+//!
+//! Tolerance. Mean and squares are sums over 32 terms of a thread, then 13 levels of a tree (and for long rows as
+//! many steps as a thread takes), a rounding each: together below `60 * 2^-24`, relative to the sums of
+//! magnitudes. A mean that is off moves a result by that much of `largest |x| / deviation`, which is `reach` here.
+//! Root, quotients and the result itself are a few roundings more. So `2^-18 (|result| + |weight| reach)` before the bias.
+//! Gradients multiply such results with means of `g`, of which no one exceeds the largest `|g|`.
+
+use cuda_std::{bf16, f16};
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::norm::{
+    self, Norm, WeightGradients, backward_into, backward_with_weights_into, norm_into,
+    norm_with_sum_into, plain_into,
+};
+use ferrowarp::reference::norm::Norm as Reference;
+
+use crate::rows::{Element, LONG, SHAPES, assert_near, exact, random, unwritten};
+use crate::support::{gpu, rng, upload};
+
+const PART: f64 = 1.0 / (1 << 18) as f64;
+const EPSILON: f32 = 1e-5;
+
+/// Which of the optional arguments a test gives.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    is_layer: bool,
+    weight: bool,
+    bias: bool,
+    residual: bool,
+}
+
+const ALL: Given = Given { is_layer: true, weight: true, bias: true, residual: true };
+const NONE: Given = Given { is_layer: true, weight: false, bias: false, residual: false };
+const RMS: Given = Given { is_layer: false, weight: true, bias: false, residual: false };
+const RMS_SUM: Given = Given { is_layer: false, weight: true, bias: true, residual: true };
+
+/// The largest magnitude of a row, times the reciprocal of its deviation.
+fn reach(row: &[f64], reciprocal: f64) -> f64 {
+    row.iter().fold(0.0, |most: f64, x| most.max(x.abs())) * reciprocal
+}
+
+fn described<T: Element>(columns: usize, is_layer: bool) -> Norm<'static, T> {
+    if is_layer { Norm::layer(columns) } else { Norm::rms(columns) }
+}
+
+fn assert_rows<T: Element>(found: &[T], x: &[f64], columns: usize, by: &Reference<'_>) {
+    assert_eq!(found.len(), x.len());
+    for (r, (found, x)) in found.chunks(columns.max(1)).zip(x.chunks(columns.max(1))).enumerate() {
+        let ((normalised, reciprocal), expected) = (by.normalised(x), by.forward(x));
+        let reach = reach(x, reciprocal);
+        for (c, (&found, expected)) in found.iter().zip(expected).enumerate() {
+            let weight = by.weight.map_or(1.0, |weight| weight[c]).abs();
+            let size = normalised[c].abs() + reach;
+            let allowed = PART * (weight * size + by.bias.map_or(0.0, |bias| bias[c].abs()));
+            assert_near(found, expected, allowed, || format!("row {r} of {columns}, column {c}"));
+        }
+    }
+}
+
+/// Runs a norm of `x` with random arguments, and compares it.
+fn check<T: Element>(x: &[T], columns: usize, given: Given, seed: &mut rand::rngs::StdRng) {
+    let weight = random::<T>(seed, columns, 2.0);
+    let bias = random::<T>(seed, columns, 1.0);
+    let residual = random::<T>(seed, x.len(), 1.0);
+    let there = (upload(&weight), upload(&bias), upload(&residual));
+    let mut norm = described(columns, given.is_layer);
+    norm = if given.weight { norm.weight(there.0.as_slice()) } else { norm };
+    norm = if given.bias { norm.bias(there.1.as_slice()) } else { norm };
+    norm = if given.residual { norm.residual(there.2.as_slice()) } else { norm };
+
+    let (mut out, mut sum) = (unwritten::<T>(x.len()), unwritten::<T>(x.len()));
+    let sums: Vec<f64> = if given.residual {
+        let to = sum.as_mut_slice();
+        norm_with_sum_into(gpu(), &norm, &upload(x), &mut out, to).unwrap();
+        exact(x).iter().zip(exact(&residual)).map(|(x, r)| x + r).collect()
+    } else {
+        norm_into(gpu(), &norm, &upload(x), &mut out).unwrap();
+        exact(x)
+    };
+    let (weight, bias) = (exact(&weight), exact(&bias));
+    let by = Reference {
+        is_layer: given.is_layer,
+        epsilon: EPSILON.into(),
+        weight: given.weight.then_some(&weight),
+        bias: given.bias.then_some(&bias),
+    };
+    assert_rows(&out.to_vec().unwrap(), &sums, columns, &by);
+    if given.residual {
+        for (i, (found, sum)) in sum.to_vec().unwrap().into_iter().zip(sums).enumerate() {
+            assert_near(found, sum, sum.abs() * PART / 64.0, || format!("sum {i}"));
+        }
+    }
+}
+
+fn every_shape<T: Element>() {
+    let mut rng = rng();
+    for (i, (rows, columns)) in SHAPES.into_iter().chain(LONG).enumerate() {
+        let x = random::<T>(&mut rng, rows * columns, 4.0);
+        let half = if i % 2 == 0 { [ALL, RMS] } else { [NONE, RMS_SUM] };
+        half.into_iter().for_each(|given| check(&x, columns, given, &mut rng));
+    }
+}
+
+#[test]
+fn f32_every_shape() {
+    every_shape::<f32>();
+}
+
+#[test]
+fn f16_every_shape() {
+    every_shape::<f16>();
+}
+
+#[test]
+fn bf16_every_shape() {
+    every_shape::<bf16>();
+}
+
+#[test]
+fn plain_every_shape() {
+    let mut rng = rng();
+    for (rows, columns) in SHAPES {
+        let x = random::<f32>(&mut rng, rows * columns, 4.0);
+        let [weight, bias] = [0, 1].map(|_| random::<f32>(&mut rng, columns, 2.0));
+        let there = (upload(&weight), upload(&bias));
+        for is_layer in [false, true] {
+            let norm = described(columns, is_layer);
+            let norm = norm.weight(there.0.as_slice()).bias(there.1.as_slice());
+            let mut out = unwritten::<f32>(x.len());
+            plain_into(gpu(), &norm, &upload(&x), &mut out).unwrap();
+            let (weight, bias) = (exact(&weight), exact(&bias));
+            let (weight, bias) = (Some(&weight[..]), Some(&bias[..]));
+            let by = Reference { is_layer, epsilon: EPSILON.into(), weight, bias };
+            assert_rows(&out.to_vec().unwrap(), &exact(&x), columns, &by);
+        }
+    }
+}
+
+/// What each form sees: lanes, a block, a cluster, a stream of the row.
+const FORMS: [usize; 5] = [12, 200, 3000, 40_000, 262_152];
+
+#[test]
+fn a_mean_far_from_zero_costs_no_digits_of_the_variance() {
+    // A sum of squares minus the square of the sum would lose all digits but one.
+    let mut rng = rng();
+    for columns in FORMS {
+        let mut x = random::<f32>(&mut rng, 2 * columns, 1.0);
+        x.iter_mut().for_each(|x| *x += 3000.0);
+        check(&x, columns, NONE, &mut rng);
+    }
+}
+
+#[test]
+fn a_row_of_one_value_has_no_variance() {
+    for columns in FORMS {
+        let norm = Norm::layer(columns).epsilon(1.0);
+        let out = norm::norm(gpu(), &norm, &upload(&vec![3.0f32; columns])).unwrap();
+        assert_eq!(out.to_vec().unwrap(), vec![0.0; columns], "{columns} columns");
+    }
+}
+
+#[test]
+fn what_is_not_finite() {
+    for columns in FORMS {
+        for (value, is_layer) in [(f32::NAN, true), (f32::NAN, false), (f32::INFINITY, true)] {
+            let mut x = vec![1.0f32; 2 * columns];
+            x[columns / 2] = value;
+            let out = norm::norm(gpu(), &described(columns, is_layer), &upload(&x)).unwrap();
+            let out = out.to_vec().unwrap();
+            assert!(out[..columns].iter().all(|y| y.is_nan()), "{value} in a row of {columns}");
+            assert!(out[columns..].iter().all(|y| y.is_finite()), "the row behind");
+        }
+        let mut x = vec![1.0f32; columns];
+        x[columns - 1] = f32::INFINITY;
+        let out = norm::norm(gpu(), &Norm::rms(columns), &upload(&x)).unwrap().to_vec().unwrap();
+        assert!(out[..columns - 1].iter().all(|&y| y == 0.0) && out[columns - 1].is_nan());
+    }
+}
+
+fn gradients<T: Element>(shapes: impl IntoIterator<Item = (usize, usize)>) {
+    let mut rng = rng();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    for (i, (rows, columns)) in shapes.into_iter().enumerate() {
+        let len = rows * columns;
+        let [x, dy, addend] = [0, 1, 2].map(|_| random::<T>(&mut rng, len, 2.0));
+        let weight = random::<T>(&mut rng, columns, 2.0);
+        let there = (upload(&x), upload(&dy), upload(&weight), upload(&addend));
+        let (is_layer, has_weight, has_addend) = (i % 2 == 0, i % 3 != 0, i % 5 == 0);
+        let mut norm = described(columns, is_layer);
+        norm = if has_weight { norm.weight(there.2.as_slice()) } else { norm };
+        norm = if has_addend { norm.residual(there.3.as_slice()) } else { norm };
+
+        let mut dx = unwritten::<T>(len);
+        let (mut dweight, mut dbias) = (unwritten::<T>(columns), unwritten::<T>(columns));
+        let weights = WeightGradients {
+            weight: Some(dweight.as_mut_slice()),
+            bias: (i % 4 != 3).then_some(dbias.as_mut_slice()),
+        };
+        let (on_x, on_dy) = (&there.0, &there.1);
+        backward_with_weights_into(gpu(), &norm, on_x, on_dy, &mut dx, weights, &mut scratch)
+            .unwrap();
+        let mut again = unwritten::<T>(len);
+        backward_into(gpu(), &norm, on_x, on_dy, &mut again).unwrap();
+        let dx = dx.to_vec().unwrap();
+        assert!(dx == again.to_vec().unwrap(), "with and without the weights");
+
+        let (x, dy, addend) = (exact(&x), exact(&dy), exact(&addend));
+        let weight = exact(&weight);
+        let weight = has_weight.then_some(&weight[..]);
+        let by = Reference { is_layer, epsilon: EPSILON.into(), weight, bias: None };
+        let mut sums = vec![[0.0f64; 4]; columns];
+        for row in 0..rows {
+            let range = row * columns..(row + 1) * columns;
+            let (x, dy) = (&x[range.clone()], &dy[range.clone()]);
+            let (normalised, reciprocal) = by.normalised(x);
+            let reach = reach(x, reciprocal);
+            let g = dy.iter().enumerate().map(|(c, dy)| dy * by.weight.map_or(1.0, |w| w[c]));
+            let largest = g.fold(0.0, |most: f64, g| most.max(g.abs()));
+            for (c, expected) in by.backward(x, dy).into_iter().enumerate() {
+                let addend = if has_addend { addend[row * columns + c] } else { 0.0 };
+                let size = largest * reciprocal * (1.0 + reach) * (1.0 + normalised[c].abs());
+                let allowed = 4.0 * PART * (size + addend.abs());
+                let what = || format!("dx {row}, {c} of {columns}");
+                assert_near(dx[row * columns + c], expected + addend, allowed, what);
+                let term = dy[c] * normalised[c];
+                let near = dy[c].abs() * (1.0 + normalised[c].abs() + reach);
+                let [w, b, size, of_b] = sums[c];
+                sums[c] = [w + term, b + dy[c], size + near, of_b + dy[c].abs()];
+            }
+        }
+        let (dweight, dbias) = (dweight.to_vec().unwrap(), dbias.to_vec().unwrap());
+        for (c, [w, b, size, of_b]) in sums.into_iter().enumerate() {
+            assert_near(dweight[c], w, 2.0 * PART * size, || format!("dweight {c} of {columns}"));
+            if i % 4 != 3 {
+                assert_near(dbias[c], b, 2.0 * PART * of_b, || format!("dbias {c} of {columns}"));
+            }
+        }
+    }
+}
+
+/// Many rows for the sums over them: chunks of 64, and more rows than chunks times 64.
+const TALL: [(usize, usize); 6] =
+    [(64, 40), (65, 300), (130, 129), (1000, 33), (9000, 5), (200, 512)];
+
+#[test]
+fn f32_gradients() {
+    gradients::<f32>(SHAPES.into_iter().chain(TALL));
+}
+
+#[test]
+fn f16_gradients() {
+    gradients::<f16>(SHAPES.into_iter().step_by(2).chain(TALL));
+}
+
+#[test]
+fn bf16_gradients() {
+    gradients::<bf16>(SHAPES.into_iter().skip(1).step_by(2).chain(TALL));
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_errors() {
+    let (x, short) = (upload(&[1.0f32; 12]), upload(&[1.0f32; 3]));
+    let error = |norm: &Norm<'_, f32>, out| {
+        norm_into(gpu(), norm, &x, &mut unwritten(out)).unwrap_err().to_string()
+    };
+    assert_eq!(error(&Norm::layer(5), 12), "norm: 10 elements are needed, 12 were given");
+    assert_eq!(error(&Norm::rms(4), 8), "norm: 12 elements are needed, 8 were given");
+    let weights = "the weights of a norm: 4 elements are needed, 3 were given";
+    assert_eq!(error(&Norm::layer(4).weight(short.as_slice()), 12), weights);
+    assert_eq!(error(&Norm::layer(4).bias(short.as_slice()), 12), weights);
+    let residual = "the residual of a norm: 12 elements are needed, 3 were given";
+    assert_eq!(error(&Norm::layer(4).residual(short.as_slice()), 12), residual);
+}
