@@ -54,7 +54,7 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
     let column = (thread::block_idx_x() * WARP + lane) * V as u32;
     let count = columns.saturating_sub(column).min(V as u32);
     let addresses = x.as_ptr().addr() | dy.as_ptr().addr();
-    let whole = (addresses | columns as usize * size_of::<T>()).is_multiple_of(16);
+    let whole = (addresses | (columns as usize * size_of::<T>())).is_multiple_of(16);
 
     let chunks = thread::grid_dim_y() as usize;
     let per_chunk = rows.div_ceil(chunks);

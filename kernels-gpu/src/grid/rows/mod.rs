@@ -188,7 +188,7 @@ unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>
 #[inline(always)]
 fn is_whole<Op: RowOp<V, I>, const V: usize, const I: usize>(op: Op, shape: Shape) -> bool {
     let (addresses, size) = op.alignment();
-    (addresses | shape.columns as usize * size).is_multiple_of(VECTOR_BYTES)
+    (addresses | (shape.columns as usize * size)).is_multiple_of(VECTOR_BYTES)
 }
 
 /// One row by each group, held in registers: `K` vectors a thread. Launched with a group for each row.
