@@ -18,6 +18,7 @@ mod rows;
 mod safety;
 mod saxpy;
 mod scan;
+mod select;
 mod sobel;
 mod softmax;
 mod sort;

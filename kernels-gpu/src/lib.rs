@@ -39,6 +39,9 @@ pub use grid::saxpy::saxpy;
 pub use grid::scan::{
     scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_running, scan_tiles,
 };
+pub use grid::select::{
+    run_lengths, select_above, select_flagged, select_nonzero, select_running, select_unique,
+};
 pub use grid::sobel::sobel;
 pub use grid::softmax::{
     softmax_backward_registers, softmax_backward_streamed, softmax_clusters, softmax_plain,

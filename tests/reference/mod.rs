@@ -12,6 +12,7 @@ pub mod random;
 pub mod reduce;
 pub mod saxpy;
 pub mod scan;
+pub mod select;
 pub mod sobel;
 pub mod softmax;
 pub mod sort;

@@ -16,6 +16,7 @@ mod rows;
 pub mod saxpy;
 pub mod scan;
 mod scratch;
+pub mod select;
 pub mod softmax;
 pub mod sort;
 pub mod spheres;

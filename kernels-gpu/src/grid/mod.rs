@@ -15,6 +15,7 @@ pub mod ring;
 pub mod rows;
 pub mod saxpy;
 pub mod scan;
+pub mod select;
 pub mod sobel;
 pub mod softmax;
 pub mod sort;

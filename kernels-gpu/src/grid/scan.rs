@@ -16,17 +16,19 @@ pub mod look_back;
 pub mod marks;
 pub mod operator;
 pub mod pack;
+pub mod pipeline;
 
 use cuda_std::number::bf16;
 use cuda_std::prelude::*;
 use cuda_std::warp::Plain;
 
-use carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
+use carry::{Carry, map_words, scan_lanes};
 use look_back::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{Line, Max, Min, Operator, Segments, Sum, Whole};
 pub use pack::BLOCK;
-use pack::{Pack, WARPS, build, each, element, pack_of, per_pack, place, tile_len};
+use pack::{Pack, build, each, element, pack_of, per_pack, place, tile_len};
+use pipeline::Stages;
 
 /// Packs of 16 bytes that each thread takes at a time.
 pub const PACKS: usize = 4;
@@ -142,78 +144,84 @@ pub fn scan_mark_offsets(index: ThreadIndex, offsets: &[u64], heads: AtomicSlice
     }
 }
 
+/// A scan's way with its tiles, which stay in registers.
+struct Scan<'a, T, L> {
+    warp: Warp,
+    thread: usize,
+    x: &'a [T],
+    line: L,
+    exclusive: bool,
+    out: *mut T,
+}
+
 /// A tile in registers.
 #[derive(Clone, Copy)]
 struct Tile<C> {
-    /// Its number; past the last one if there is no tile.
-    number: usize,
     packs: [Pack; PACKS],
     marks: [u32; PACKS],
-    /// What comes in the tile before each pack of this thread.
+    /// What comes in the tile before each pack of this thread; at first, in its warp.
     before: [C; PACKS],
-    /// The whole tile.
-    own: C,
 }
 
-impl<C: Carry> Tile<C> {
+impl<T: Plain, L: Line<T>> Stages for Scan<'_, T, L> {
+    type Carry = L::Carry;
+    type Kept = Tile<L::Carry>;
+
     #[inline(always)]
-    fn none(neutral: C) -> Self {
-        let packs = [Pack::splat(0); PACKS];
-        let before = [neutral; PACKS];
-        Self { number: usize::MAX, packs, marks: [0; PACKS], before, own: neutral }
+    fn neutral() -> L::Carry {
+        L::lift(L::NEUTRAL, false)
     }
 
-    /// The tile of a number, whose packs know what comes before them in their warp; and the warp's join.
     #[inline(always)]
-    fn load<T: Plain, L: Line<T, Carry = C>>(
-        warp: Warp,
-        thread: usize,
-        number: usize,
-        x: &[T],
-        line: L,
-    ) -> (Self, C) {
-        let neutral = L::lift(L::NEUTRAL, false);
-        let start = number * tile_len::<T, PACKS>();
-        let packs: [_; PACKS] = pack::load(x, start, thread, L::NEUTRAL);
-        let marks = build(|j| line.marks(start + place::<T, PACKS>(thread, j), &packs[j]));
+    fn join(a: L::Carry, b: L::Carry) -> L::Carry {
+        L::join(a, b)
+    }
+
+    #[inline(always)]
+    fn nothing(&self) -> Self::Kept {
+        Tile { packs: [Pack::splat(0); PACKS], marks: [0; PACKS], before: [Self::neutral(); PACKS] }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, number: usize) -> (L::Carry, Self::Kept) {
+        let (warp, thread, start) = (self.warp, self.thread, number * tile_len::<T, PACKS>());
+        let packs: [_; PACKS] = pack::load(self.x, start, thread, L::NEUTRAL);
+        let marks = build(|j| self.line.marks(start + place::<T, PACKS>(thread, j), &packs[j]));
         // Four scans that do not wait for one another.
-        let upto: [C; PACKS] =
+        let upto: [L::Carry; PACKS] =
             build(|j| scan_lanes(warp, join_pack::<T, L>(&packs[j], marks[j]), L::join));
-        let mut of_warp = neutral;
+        let mut of_warp = Self::neutral();
         let before = build(|j| {
             let lanes = map_words(upto[j], |word| warp.shuffle_up(word, 1));
             let step = map_words(upto[j], |word| warp.shuffle(word, 31));
-            let before = if thread.is_multiple_of(32) { of_warp } else { L::join(of_warp, lanes) };
+            let is_first = thread.is_multiple_of(32);
+            let before = if is_first { of_warp } else { L::join(of_warp, lanes) };
             of_warp = L::join(of_warp, step);
             before
         });
-        (Self { number, packs, marks, before, own: of_warp }, of_warp)
+        (of_warp, Tile { packs, marks, before })
     }
 
-    /// Writes the tile, before which comes `before`.
-    ///
-    /// # Safety
-    /// `out` is a pointer that is valid for writes of so many elements, and no other block has this tile.
     #[inline(always)]
-    unsafe fn store<T: Plain, L: Line<T, Carry = C>>(
-        &self,
-        thread: usize,
-        before: C,
-        exclusive: bool,
-        out: (*mut T, usize),
-    ) {
-        let start = self.number * tile_len::<T, PACKS>();
+    fn settle(&mut self, tile: Self::Kept, warps_before: L::Carry) -> Self::Kept {
+        Tile { before: build(|j| L::join(warps_before, tile.before[j])), ..tile }
+    }
+
+    #[inline(always)]
+    unsafe fn write(&mut self, number: usize, tile: &Self::Kept, before: L::Carry, _: L::Carry) {
+        let start = number * tile_len::<T, PACKS>();
         let pack = |j: usize| {
-            let mut upto = L::join(before, self.before[j]);
+            let mut upto = L::join(before, tile.before[j]);
             pack_of(|e| {
-                let (x, is_marked) = (element(&self.packs[j], e), self.marks[j] >> e & 1 != 0);
+                let (x, is_marked) = (element(&tile.packs[j], e), tile.marks[j] >> e & 1 != 0);
                 let before = upto;
                 upto = L::join(before, L::lift(x, is_marked));
-                if exclusive { L::exclusive(before, is_marked) } else { L::inclusive(upto) }
+                let inclusive = L::inclusive(upto);
+                if self.exclusive { L::exclusive(before, is_marked) } else { inclusive }
             })
         };
-        // SAFETY: the caller's promise; a thread has packs of its own.
-        unsafe { pack::store::<T, PACKS>(out, start, thread, pack) };
+        // SAFETY: `out` is as long as `x`; the tile is this block's, and a thread has packs of its own.
+        unsafe { pack::store::<T, PACKS>((self.out, self.x.len()), start, self.thread, pack) };
     }
 }
 
@@ -224,25 +232,6 @@ fn join_pack<T: Plain, L: Line<T>>(pack: &Pack, marks: u32) -> L::Carry {
     let mut all = lift(0);
     each(per_pack::<T>() - 1, |e| all = L::join(all, lift(e + 1)));
     all
-}
-
-/// What the warps before this one join to, and all warps of the block; a slot for each was put before a barrier.
-#[inline(always)]
-pub(crate) fn join_warps<C: Carry>(
-    slots: Slots,
-    warp: usize,
-    neutral: C,
-    join: impl Fn(C, C) -> C,
-) -> (C, C) {
-    let (mut before, mut all) = (neutral, neutral);
-    each(WARPS, |w| {
-        if w == warp {
-            before = all;
-        }
-        // SAFETY: put before the barrier.
-        all = join(all, unsafe { slots.get(w) });
-    });
-    (before, all)
 }
 
 /// The body of every fast form. `x: [n]`, `out: [n]`, another length panics; all blocks of the launch call it.
@@ -260,69 +249,8 @@ pub fn scan_grid<T: Plain, L: Line<T>>(
     assert!(x.len() == out.len(), "a scan has as many results as elements");
     let tiles = x.len().div_ceil(tile_len::<T, PACKS>());
     let states = States::new::<L::Carry>(states, tiles);
-    let memory = shared_array![u32; (WARPS + 2) * MOST_WORDS];
-    // SAFETY: a slot for each warp, one for what comes before the tile, and one for the ticket.
-    let slots = unsafe { Slots::new(memory.as_mut_ptr()) };
     let (warp, thread) = (block.whole_warp(), block.thread());
-    let neutral = L::lift(L::NEUTRAL, false);
-
-    // A block has two tiles: one that is read and said, and the one before that, which is finished then. So
-    // everybody has said his tile long before others look for it.
-    let mut last = Tile::none(neutral);
-    let ticket = block.once(|| states.take()).unwrap_or(0);
-    let mut number = block.broadcast(ticket as u64, 0) as usize;
-    loop {
-        let is_tile = number < tiles;
-        let mut tile = Tile::none(neutral);
-        if is_tile {
-            let of_warp;
-            (tile, of_warp) = Tile::load(warp, thread, number, x, line);
-            if block.lane() == 0 {
-                // SAFETY: a slot for each warp; the last reads lie behind a barrier.
-                unsafe { slots.put(block.warp(), of_warp) };
-            }
-        }
-        // The warps' joins are there; what comes before the last tile has been read.
-        block.sync(());
-        if is_tile {
-            let before;
-            (before, tile.own) = join_warps(slots, block.warp(), neutral, L::join);
-            tile.before = build(|j| L::join(before, tile.before[j]));
-        }
-        if block.warp() == 0 {
-            // SAFETY: the tiles are there; one thread puts slots that nobody reads before the barrier.
-            unsafe {
-                let mut ticket = 0;
-                if is_tile {
-                    states.say_own(warp, number, tile.own);
-                    ticket = if thread == 0 { states.take() } else { 0 };
-                }
-                if last.number < tiles {
-                    let before = states.before(warp, last.number, last.own, neutral, L::join);
-                    if thread == 0 {
-                        slots.put(WARPS, before);
-                    }
-                }
-                if thread == 0 {
-                    slots.put(WARPS + 1, ticket as u64);
-                }
-            }
-        }
-        // What comes before the last tile is there, and the number of the next.
-        block.sync(());
-        if last.number < tiles {
-            // SAFETY: put before the barrier; a ticket is taken once, so the tile is this block's, and `out` is
-            // as long as `x`.
-            unsafe {
-                let out = (out.as_mut_ptr(), out.len());
-                last.store::<T, L>(thread, slots.get(WARPS), exclusive, out);
-            }
-        }
-        if !is_tile {
-            return;
-        }
-        last = tile;
-        // SAFETY: put before the barrier.
-        number = unsafe { slots.get::<u64>(WARPS + 1) } as usize;
-    }
+    let mut scan = Scan { warp, thread, x, line, exclusive, out: out.as_mut_ptr() };
+    // SAFETY: the states were made for so many tiles of this line.
+    unsafe { pipeline::run(&mut block, states, tiles, &mut scan) };
 }
