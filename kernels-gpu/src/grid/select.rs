@@ -24,8 +24,8 @@ use super::scan::pipeline::{self, Stages};
 
 /// Bytes of shared memory for what a tile keeps; a block has it twice.
 const STAGE_BYTES: usize = 16 << 10;
-/// Most blocks of a launch: five for each of 132 multiprocessors, whatever the device has.
-pub const MAX_BLOCKS: usize = 5 * 132;
+/// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has.
+pub const MAX_BLOCKS: usize = 4 * 132;
 
 /// Packs of 16 bytes that each thread takes at a time.
 pub const PACKS: usize = STAGE_BYTES / 16 / BLOCK;
@@ -90,7 +90,7 @@ macro_rules! entries {
         ///
         /// # Safety
         /// The words of `states` are 0 before.
-        #[kernel($($instance),+)]
+        #[kernel($($instance),+, max_registers = 64)]
         pub unsafe fn $name<$t: $bound>(
             block: Block<BLOCK>,
             $x: &[$t],
@@ -445,7 +445,10 @@ impl<T: Plain + PartialEq, const PACKS: usize> Stages for RunLengths<'_, T, PACK
 ///
 /// # Safety
 /// The words of `states` are 0 before.
-#[kernel((u8, { run_packs::<u8>() }), (u32, { run_packs::<u32>() }), (u64, { run_packs::<u64>() }))]
+#[kernel(
+    (u8, { run_packs::<u8>() }), (u32, { run_packs::<u32>() }), (u64, { run_packs::<u64>() }),
+    max_registers = 80
+)]
 pub unsafe fn run_lengths<T: PlainOrd, const PACKS: usize>(
     mut block: Block<BLOCK>,
     x: &[T],
