@@ -6,10 +6,13 @@
 //! than 64, each within 2^-24 of the sum of magnitudes up to there.
 
 use bytemuck::Pod;
+use std::process::Command;
+
 use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::scan::{self, Form, Max, Min, ScanOperator, Sum};
+use ferrowarp::ops::select::{self, Above};
 use ferrowarp::reference;
 use kernels_gpu::grid::scan::PACKS;
 use kernels_gpu::grid::scan::pack::tile_len;
@@ -171,9 +174,8 @@ fn every_alignment_of_input_and_output() {
     }
 }
 
-/// What is added to what depends on the length alone: this sum is one number, found once on the emulator.
-#[test]
-fn the_same_bits_on_every_device_and_again_and_again() {
+/// The fingerprint of the sums of 300,007 floats.
+fn sums_of_lcg() -> u64 {
     let mut state = 1_u32;
     let x: Vec<f32> = (0..300_007)
         .map(|_| {
@@ -181,15 +183,69 @@ fn the_same_bits_on_every_device_and_again_and_again() {
             (state >> 8) as f32 / 16_777_216.0 - 0.5
         })
         .collect();
-    for _ in 0..3 {
-        assert_eq!(fingerprint(&found(Sum, Form::Inclusive, &x)), SUMS_OF_LCG);
+    fingerprint(&found(Sum, Form::Inclusive, &x))
+}
+
+/// What is added to what depends on the length alone: this is one number, found once on the emulator.
+const SUMS_OF_LCG: u64 = 13_375_672_789_541_649_578;
+
+#[test]
+fn the_same_bits_on_every_device_and_again_and_again() {
+    assert_eq!([sums_of_lcg(), sums_of_lcg()], [SUMS_OF_LCG; 2]);
+}
+
+/// Blocks from the last to the first and in random orders, on one CPU thread and on all.
+#[test]
+fn in_whatever_order_blocks_run() {
+    for (schedule, one_cpu) in
+        [("reversed", true), ("reversed", false), ("random:1", true), ("random:2", false)]
+    {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new(if one_cpu { "taskset".into() } else { program.clone() });
+        if one_cpu {
+            command.arg("--cpu-list").arg(first_cpu()).arg(program);
+        }
+        command.args(["--ignored", "--exact", "scan::under_a_schedule", "--nocapture"]);
+        command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_SCHEDULE", schedule);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{schedule}: {text}{errors}");
     }
 }
 
-const SUMS_OF_LCG: u64 = 13_375_672_789_541_649_578;
+/// The number of a CPU that this process may use.
+fn first_cpu() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().chars().take_while(char::is_ascii_digit).collect()
+}
+
+#[test]
+#[ignore = "run in processes of its own by the test above"]
+fn under_a_schedule() {
+    let n = 34 * tile_len::<u64, PACKS>() + 5;
+    let x: Vec<u64> = (0..n as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let expected = reference::scan::by(&x, 0, u64::wrapping_add, false);
+    assert!(found(Sum, Form::Exclusive, &x) == expected);
+    assert_eq!(sums_of_lcg(), SUMS_OF_LCG);
+    let small: Vec<u32> = x.iter().map(|x| (x >> 61) as u32).collect();
+    let keys: Vec<u32> = (0..n as u32).map(|i| i / 1000).collect();
+    let is_head = |i: usize| i % 1000 == 0;
+    let sums = reference::scan::segments(&small, 0, |a, b| a + b, is_head, true);
+    let found = scan::by_key(gpu(), Sum, Form::Inclusive, &upload(&small), &upload(&keys)).unwrap();
+    assert!(found.to_vec().unwrap() == sums);
+    let (kept, mut others) = reference::select::split(&small, |i| small[i] > 2);
+    others.reverse();
+    let (parts, count) = select::partition(gpu(), Above(2), &upload(&small)).unwrap();
+    assert!(count == kept.len() && parts.to_vec().unwrap() == [kept, others].concat());
+    let (values, lengths) = select::run_lengths(gpu(), &upload(&small)).unwrap();
+    let found = values.to_vec().unwrap().into_iter().zip(lengths.to_vec().unwrap());
+    assert!(found.eq(reference::select::runs(&small)));
+}
 
 /// A number that other bits anywhere change.
-pub fn fingerprint<T: Pod>(found: &[T]) -> u64 {
+fn fingerprint<T: Pod>(found: &[T]) -> u64 {
     let bytes: &[u8] = bytemuck::cast_slice(found);
     let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)

@@ -6,6 +6,7 @@ mod random;
 mod reduce;
 mod rows;
 mod scan;
+mod select;
 mod sort;
 
 use super::case::{Case, Scale};
@@ -20,6 +21,7 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         reduce::cases,
         rows::cases,
         scan::cases,
+        select::cases,
         sort::cases,
     ]
     .into_iter()

@@ -47,7 +47,12 @@ impl Kept {
         data::poison(&mut self.count)
     }
 
-    fn select(&mut self, gpu: &Gpu, selector: impl Selector<u32>, x: &DeviceBuffer<u32>) -> GpuResult<()> {
+    fn select(
+        &mut self,
+        gpu: &Gpu,
+        selector: impl Selector<u32>,
+        x: &DeviceBuffer<u32>,
+    ) -> GpuResult<()> {
         by_into(gpu, selector, x, &mut self.out, &mut self.count, &mut self.scratch)
     }
 
@@ -89,7 +94,11 @@ fn above(n: usize, percent: u32) -> Case {
                 let count = kept.count(share, |i| data::value::<u32>(seed, i) > limit)?;
                 check::for_samples(&kept.out, |i, found| {
                     let right = i >= count || found > limit;
-                    if right { Ok(()) } else { Err(check::element(i, found, "above the threshold")) }
+                    if right {
+                        Ok(())
+                    } else {
+                        Err(check::element(i, found, "above the threshold"))
+                    }
                 })
             },
         )
@@ -181,7 +190,11 @@ fn run_lengths(n: usize) -> Case {
                 let longest = 64;
                 check::for_samples(lengths, |i, found| {
                     let right = i >= count || (1..longest).contains(&found);
-                    if right { Ok(()) } else { Err(check::element(i, found, "the length of a run")) }
+                    if right {
+                        Ok(())
+                    } else {
+                        Err(check::element(i, found, "the length of a run"))
+                    }
                 })
             },
         )

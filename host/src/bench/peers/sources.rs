@@ -52,6 +52,7 @@ sources! {
     reduce: Cuda "cu", Python "py";
     rows: Python "py";
     scan: Cuda "cu";
+    select: Cuda "cu";
     sort: Cuda "cu", Python "py";
 }
 
