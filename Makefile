@@ -18,9 +18,9 @@ lint: toolchain ## Format, clippy and documentation, all without warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: toolchain ## Our bandwidth, and the peers' where nvcc is on the machine; the speed of the emulator
+bench: toolchain ## Our operations beside the peers that the machine has; allocation, graphs, the speed of the emulator
+	cargo run --release -- bench --json target/bench.json --picture target/bench.png
 	cargo bench --bench allocation
-	cargo bench --bench bandwidth
 	cargo bench --bench emulator
 	cargo bench --bench graphs
 

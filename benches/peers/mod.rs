@@ -3,11 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn nvcc() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let toolkit = PathBuf::from("/usr/local/cuda/bin");
-    std::env::split_paths(&path).chain([toolkit]).map(|dir| dir.join("nvcc")).find(|f| f.is_file())
-}
+use ferrowarp::bench::peers::nvcc;
 
 /// The executable of `source` in `dir`, or why there is none.
 pub fn build(dir: &Path, name: &str, source: &str) -> Result<PathBuf, String> {

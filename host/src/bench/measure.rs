@@ -165,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn a_held_device_waits() {
+        let gpu = Gpu::new().unwrap();
+        gpu.load_kernels().unwrap();
+        let (_, ms) = gpu.time(|| hold::launch(&gpu, Grid1::new(1), 3_000_000)).unwrap();
+        assert!(ms >= 3.0, "{ms} ms");
+    }
+
+    #[test]
     fn the_hold_outlasts_the_queueing() {
         assert!(hold_ns(5_000, 100) > 500_000);
         assert!(hold_ns(u32::MAX.into(), 100) == 20_000_000);

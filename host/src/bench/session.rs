@@ -108,7 +108,7 @@ pub fn run(
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Vec<Row>, BenchError> {
     let cases = options.cases()?;
-    let workshop = Workshop::new().map_err(BenchError::Folder)?;
+    let workshop = Workshop::new(gpu.compute_capability()).map_err(BenchError::Folder)?;
     notice(Notice::Preparing);
     let mut troupes = start_all(&workshop, &cases, options.peers, notice);
     notice(Notice::Ready);

@@ -15,7 +15,7 @@ mod error;
 mod process;
 mod sources;
 
-pub use build::Workshop;
+pub use build::{Workshop, nvcc};
 pub use error::PeerError;
 pub use process::{Listing, Process};
 pub use sources::{Language, SOURCES, Source};
