@@ -22,8 +22,7 @@ pub use grid::histogram::{
     shared::histogram_ranges, shared::histogram_shared,
 };
 pub use grid::norm::{
-    norm_backward_registers, norm_backward_streamed, norm_clusters, norm_plain, norm_registers,
-    norm_streamed,
+    norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,
 };
 pub use grid::norm_weights::{norm_weights_finish, norm_weights_partial};
 pub use grid::particles::{
@@ -44,8 +43,8 @@ pub use grid::select::{
 };
 pub use grid::sobel::sobel;
 pub use grid::softmax::{
-    softmax_backward_registers, softmax_backward_streamed, softmax_clusters, softmax_plain,
-    softmax_registers, softmax_streamed,
+    softmax_backward_registers, softmax_backward_streamed, softmax_plain, softmax_registers,
+    softmax_streamed,
 };
 pub use grid::sort::histogram::sort_histogram;
 pub use grid::sort::pass::sort_pass;
@@ -54,3 +53,6 @@ pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::transpose::{transpose_naive, transpose_tiled};
 pub use grid::vecadd::vecadd;
 pub use grid::zero_copy::answer_words;
+// On the device they are there from compute capability 9.0.
+#[cfg(not(target_os = "cuda"))]
+pub use grid::{norm::norm_clusters, softmax::softmax_clusters};

@@ -22,10 +22,12 @@ use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
 use cuda_std::prelude::*;
 
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
 use super::rows::{
-    CLUSTER, Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers,
-    load_row, load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers, load_row,
+    load_vector, store_vector, streamed,
 };
 use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
 use crate::block;

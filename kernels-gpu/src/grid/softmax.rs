@@ -22,10 +22,12 @@ use cuda_std::intrinsics::{fast_fdividef, logf};
 use cuda_std::prelude::*;
 use cuda_std::{bf16, gpu_only};
 
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
 use super::rows::{
-    CLUSTER, Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers,
-    load_row, load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers, load_row,
+    load_vector, store_vector, streamed,
 };
 use crate::block;
 
