@@ -37,11 +37,16 @@ fn main() -> GpuResult<()> {
     let launch_stamp = |hot: &HotModule| {
         stamps::stamped(&gpu, hot);
     };
-    let swaps = ptx_swaps(&gpu, &stamps::ptx(1), launch_stamp)?;
+    let one = stamps::ptx(1);
+    let swaps = ptx_swaps(&gpu, |number| format!("{one}\n// {number}\n"), launch_stamp)?;
     row("a PTX file with one kernel is replaced", median(swaps.0), "50 ms");
     row("  of it the driver's load", median(swaps.1), "");
-    let swaps = ptx_swaps(&gpu, shipped, |hot| used(&gpu, hot).expect("a launch"))?;
-    row("a PTX file with all shipped kernels", median(swaps.0), "");
+    let launch = |hot: &HotModule| used(&gpu, hot).expect("a launch");
+    let swaps = ptx_swaps(&gpu, |number| edited(shipped, "vecadd", number), launch)?;
+    row("all shipped kernels, one of them edited", median(swaps.0), "50 ms");
+    row("  of it the driver's load", median(swaps.1), "");
+    let swaps = ptx_swaps(&gpu, |number| edited(shipped, "", number), launch)?;
+    row("all shipped kernels, all of them edited", median(swaps.0), "");
     row("  of it the driver's load", median(swaps.1), "");
     match kernel_edits(&gpu) {
         Ok((whole, builds)) => {
@@ -70,22 +75,33 @@ fn used(gpu: &Gpu, hot: &HotModule) -> GpuResult<()> {
     gpu.synchronize()
 }
 
-/// A PTX file that is replaced by one that differs in a comment, until a launch has run: whole times,
+/// A text with one more register in the bodies of the kernels whose names begin so, as a build writes it.
+fn edited(text: &str, kernel: &str, number: usize) -> String {
+    let header = format!(".entry {kernel}");
+    let pieces = text.split_inclusive(&header).enumerate();
+    let one = pieces.map(|(at, piece)| match at {
+        0 => piece.to_owned(),
+        _ => piece.replacen("\n{\n", &format!("\n{{\n\t.reg .b32 \t%edit{number};\n"), 1),
+    });
+    cuda_builder::with_parts(&one.collect::<String>())
+}
+
+/// A PTX file that is replaced by the text of the next number, until a launch has run: whole times,
 /// and loads.
 fn ptx_swaps(
     gpu: &Gpu,
-    text: &str,
+    text: impl Fn(usize) -> String,
     launch: impl Fn(&HotModule),
 ) -> GpuResult<(Vec<Duration>, Vec<Duration>)> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (file, new) = (dir.path().join("kernels.ptx"), dir.path().join("kernels.new"));
-    fs::write(&file, text).expect("a writable directory");
+    fs::write(&file, text(0)).expect("a writable directory");
     let hot = gpu.watch_ptx(&file)?;
     let events = hot.events();
     launch(&hot);
     let (mut whole, mut loads) = (Vec::new(), Vec::new());
-    for number in 0..SWAPS {
-        fs::write(&new, format!("{text}\n// {number}\n")).expect("a writable directory");
+    for number in 1..=SWAPS {
+        fs::write(&new, text(number)).expect("a writable directory");
         let edit = Instant::now();
         fs::rename(&new, &file).expect("a writable directory");
         loads.push(swapped(&events)?.0);

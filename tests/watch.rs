@@ -5,6 +5,8 @@ mod files;
 #[allow(dead_code, reason = "the host crate's tests use the rest")]
 #[path = "host/kernels.rs"]
 mod kernels;
+#[path = "watch/parts.rs"]
+mod parts;
 #[path = "watch/program.rs"]
 mod program;
 #[path = "watch/stamps.rs"]
