@@ -152,7 +152,11 @@ fn all_parts_are_loaded_at_once_where_that_is_asked() -> GpuResult<()> {
 #[test]
 fn threads_that_launch_a_kernel_at_once_load_its_part_once() {
     const THREADS: usize = 4;
-    let gpu = parted(IMAGES[0].ptx);
+    let store = "    st.global.u32 [%rd5], %r1;";
+    // Long enough to be compiled by several at once, if several did.
+    let long = "    mov.u32 %r1, %r1;\n".repeat(30_000) + store;
+    assert!(IMAGES[0].ptx.contains(store));
+    let gpu = parted(&IMAGES[0].ptx.replacen(store, &long, 1));
     let (gpu, begin) = (&gpu, &Barrier::new(THREADS));
     let launched = || {
         let stream = gpu.create_stream().unwrap();
