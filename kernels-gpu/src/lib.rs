@@ -25,6 +25,7 @@ pub use grid::norm::{
     norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,
 };
 pub use grid::norm_weights::{norm_weights_finish, norm_weights_partial};
+pub use grid::merge::{merge_partners, merge_plain, merge_tile_pairs, merge_tiles};
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
@@ -41,6 +42,7 @@ pub use grid::scan::{
 pub use grid::select::{
     run_lengths, select_above, select_flagged, select_nonzero, select_running, select_unique,
 };
+pub use grid::search::{search_plain, search_sorted};
 pub use grid::sobel::sobel;
 pub use grid::softmax::{
     softmax_backward_registers, softmax_backward_streamed, softmax_plain, softmax_registers,
@@ -50,6 +52,7 @@ pub use grid::sort::histogram::sort_histogram;
 pub use grid::sort::pass::sort_pass;
 pub use grid::sort::plain::{sort_count, sort_move, sort_sums};
 pub use grid::spheres::{spheres_colour, spheres_draw};
+pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows};
 pub use grid::transpose::{transpose_naive, transpose_tiled};
 pub use grid::vecadd::vecadd;
 pub use grid::zero_copy::answer_words;

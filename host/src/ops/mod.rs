@@ -8,6 +8,7 @@ pub mod equalize;
 pub mod histogram;
 pub mod image;
 pub mod norm;
+pub mod merge;
 pub mod particles;
 pub mod random;
 mod recast;
@@ -18,8 +19,10 @@ pub mod scan;
 mod scratch;
 pub mod select;
 pub mod softmax;
+pub mod search;
 pub mod sort;
 pub mod spheres;
+pub mod spmv;
 pub mod transpose;
 pub mod vecadd;
 
@@ -29,6 +32,9 @@ pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
 pub use softmax::softmax;
+pub use merge::{merge, merge_into, merge_pairs_into};
+pub use search::{lower_bound, upper_bound};
+pub use spmv::{Csr, spmv_into};
 pub use transpose::transpose;
 pub use vecadd::vecadd;
 

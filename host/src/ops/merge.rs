@@ -1,0 +1,93 @@
+//! Sorted arrays as one, and as sets.
+//!
+//! Keys are of a [`SortedKey`] type, in its total order.
+//!
+//! ```
+//! use ferrowarp::{DeviceBuffer, Gpu, ops};
+//!
+//! let gpu = Gpu::new()?;
+//! let a = DeviceBuffer::from_slice(&gpu, &[1u32, 3, 3, 7])?;
+//! let b = DeviceBuffer::from_slice(&gpu, &[2u32, 3])?;
+//! assert_eq!(ops::merge(&gpu, &a, &b)?.to_vec()?, [1, 2, 3, 3, 3, 7]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! Arrays that are not sorted give a result that means nothing, and no error.
+
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use kernels_gpu::grid::merge::TILE;
+
+use super::same_len;
+use super::search::SortedKey;
+use crate::error::GpuResult;
+use crate::memory::DeviceBuffer;
+use crate::stream::AsStream;
+
+/// `a: [n]` and `b: [m]`, both sorted, as one sorted buffer of `n + m`. Of equal keys those of `a` come first.
+/// Queued.
+///
+/// # Errors
+/// What the driver answers.
+pub fn merge<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    let mut out = DeviceBuffer::zeroed(on, a.raw().len + b.raw().len)?;
+    merge_into(on, a, b, &mut out)?;
+    Ok(out)
+}
+
+/// As [`merge`], into `out: [n + m]`. Queued; allocates nothing.
+///
+/// # Errors
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+pub fn merge_into<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+    out: &mut impl DeviceWrite<K>,
+) -> GpuResult<()> {
+    let n = a.raw().len + b.raw().len;
+    same_len("merging", n, out.raw_mut().len)?;
+    K::merge_tiles(on.as_stream(), tiles(n), a, b, out)
+}
+
+/// As [`merge_into`], in the plain way.
+///
+/// # Errors
+/// As [`merge_into`].
+pub fn merge_plain_into<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+    out: &mut impl DeviceWrite<K>,
+) -> GpuResult<()> {
+    let n = a.raw().len + b.raw().len;
+    same_len("merging", n, out.raw_mut().len)?;
+    K::merge_plain(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
+}
+
+/// As [`merge_into`], with a value at each key that goes where the key goes: `a` and `b` are keys and values, and
+/// so is `out`. Queued; allocates nothing.
+///
+/// # Errors
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths do not fit; what the driver answers.
+pub fn merge_pairs_into<K: SortedKey>(
+    on: &impl AsStream,
+    a: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
+    b: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
+    out: (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
+) -> GpuResult<()> {
+    let n = a.0.raw().len + b.0.raw().len;
+    same_len("merging pairs", a.0.raw().len, a.1.raw().len)?;
+    same_len("merging pairs", b.0.raw().len, b.1.raw().len)?;
+    same_len("merging pairs", n, out.0.raw_mut().len)?;
+    same_len("merging pairs", n, out.1.raw_mut().len)?;
+    K::merge_tile_pairs(on.as_stream(), tiles(n), a.0, a.1, b.0, b.1, out.0, out.1)
+}
+
+/// A block for each tile of `n` elements.
+fn tiles(n: usize) -> Grid1 {
+    Grid1::new(n.div_ceil(TILE) as u32)
+}

@@ -1,0 +1,293 @@
+//! A sparse matrix times a vector.
+//!
+//! ```
+//! use ferrowarp::{DeviceBuffer, Gpu, ops::{self, Csr, Scratch}};
+//!
+//! let gpu = Gpu::new()?;
+//! // 1 0 2
+//! // 0 0 0
+//! // 0 3 0
+//! let a = Csr::new(&gpu, 3, &[0, 2, 2, 3], &[0, 2, 1], &[1.0f32, 2.0, 3.0])?;
+//! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 10.0, 100.0])?;
+//! let mut y = DeviceBuffer::zeroed(&gpu, 3)?;
+//! ops::spmv_into(&gpu, &a, &x, &mut y, &mut Scratch::new(&gpu)?)?;
+//! assert_eq!(y.to_vec()?, [201.0, 0.0, 30.0]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use kernels_gpu::grid::spmv::{BLOCK, TILE};
+use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows};
+
+use super::scratch::size_of_parts;
+use super::{Scratch, same_len};
+use crate::Stream;
+use crate::error::{GpuError, GpuResult};
+use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::stream::AsStream;
+
+const CREATING: &str = "making a matrix of compressed rows";
+
+/// A sparse matrix in compressed rows (CSR): up to 2^32 - 1 rows, columns and entries.
+#[derive(Debug)]
+pub struct Csr<T: Pod> {
+    offsets: DeviceBuffer<u32>,
+    columns: DeviceBuffer<u32>,
+    values: DeviceBuffer<T>,
+    width: usize,
+}
+
+impl<T: Pod> Csr<T> {
+    /// A matrix of `width` columns: `offsets: [rows + 1]`, `columns: [entries]`, `values: [entries]`.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](GpuError::InvalidArgument) if the offsets do not begin at 0, do not rise, or do not end
+    /// at the number of entries, or a column is past the last one; [`SizeMismatch`](GpuError::SizeMismatch) if
+    /// there are not as many columns as values; what the driver answers.
+    pub fn new(
+        on: &impl AsStream,
+        width: usize,
+        offsets: &[u32],
+        columns: &[u32],
+        values: &[T],
+    ) -> GpuResult<Self> {
+        same_len(CREATING, columns.len(), values.len())?;
+        let rise = offsets.is_sorted() && offsets.first() == Some(&0);
+        if !rise || offsets.last().map(|&end| end as usize) != Some(columns.len()) {
+            let reason = "the offsets must rise from 0 to the number of entries".to_owned();
+            return Err(GpuError::InvalidArgument { operation: CREATING, reason });
+        }
+        if let Some(column) = columns.iter().find(|&&column| column as usize >= width) {
+            let reason = format!("there is an entry in column {column}, of {width} columns");
+            return Err(GpuError::InvalidArgument { operation: CREATING, reason });
+        }
+        Ok(Self {
+            offsets: DeviceBuffer::from_slice(on, offsets)?,
+            columns: DeviceBuffer::from_slice(on, columns)?,
+            values: DeviceBuffer::from_slice(on, values)?,
+            width,
+        })
+    }
+
+    /// A matrix of `rows` rows and `width` columns from its entries as coordinates (COO), sorted by row:
+    /// `entry_rows`, `columns` and `values`, all `[entries]`. Queued.
+    ///
+    /// What is on the device is not looked at by the host: rows that are not sorted give another matrix, an entry
+    /// in a row or a column past the last one counts nothing.
+    ///
+    /// # Errors
+    /// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths differ;
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 entries or more; what the driver answers.
+    pub fn from_sorted_coo(
+        on: &impl AsStream,
+        (rows, width): (usize, usize),
+        entry_rows: &impl DeviceRead<u32>,
+        columns: DeviceBuffer<u32>,
+        values: DeviceBuffer<T>,
+    ) -> GpuResult<Self> {
+        let entries = entry_rows.raw().len;
+        same_len(CREATING, entries, columns.len())?;
+        same_len(CREATING, entries, values.len())?;
+        if u32::try_from(entries.max(rows)).is_err() {
+            let reason =
+                format!("there are {rows} rows and {entries} entries, and 2^32 - 1 is the most");
+            return Err(GpuError::InvalidArgument { operation: CREATING, reason });
+        }
+        let mut offsets = DeviceBuffer::zeroed(on, rows + 1)?;
+        let config = LaunchConfig::for_num_elems(rows + 1);
+        rows_to_offsets::launch(on.as_stream(), config, entry_rows, &mut offsets)?;
+        Ok(Self { offsets, columns, values, width })
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Where the rows begin: `[rows + 1]`.
+    #[must_use]
+    pub fn offsets(&self) -> &DeviceBuffer<u32> {
+        &self.offsets
+    }
+
+    fn check(&self, x: usize, y: usize) -> GpuResult<()> {
+        same_len("multiplying a matrix by a vector", self.width, x)?;
+        same_len("multiplying a matrix by a vector", self.rows(), y)
+    }
+
+    /// Blocks of the balanced form.
+    fn tiles(&self) -> usize {
+        (self.rows() + self.entries()).div_ceil(TILE)
+    }
+}
+
+/// What a launch of a product takes: the matrix, the vector and the result.
+struct Product<'a, T: Pod, X, Y> {
+    a: &'a Csr<T>,
+    x: &'a X,
+    y: &'a mut Y,
+}
+
+/// A type of a matrix's values: `f32` or `f64`.
+pub trait SpmvValue: Pod + sealed::Sealed {
+    #[doc(hidden)]
+    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+        on: &Stream,
+        product: Product<'_, Self, X, Y>,
+    ) -> GpuResult<()>;
+
+    #[doc(hidden)]
+    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+        on: &Stream,
+        lanes: RowLanes,
+        product: Product<'_, Self, X, Y>,
+    ) -> GpuResult<()>;
+
+    #[doc(hidden)]
+    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+        on: &Stream,
+        product: Product<'_, Self, X, Y>,
+        carry_rows: &mut DeviceSliceMut<'_, u32>,
+        carry_sums: &mut DeviceSliceMut<'_, f64>,
+    ) -> GpuResult<()>;
+}
+
+macro_rules! values {
+    ($($value:ty),*) => {$(
+        impl sealed::Sealed for $value {}
+
+        #[allow(private_interfaces)]
+        impl SpmvValue for $value {
+            fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+                on: &Stream,
+                Product { a, x, y }: Product<'_, Self, X, Y>,
+            ) -> GpuResult<()> {
+                let config = LaunchConfig::for_num_elems(a.rows());
+                spmv_plain::<$value>::launch(on, config, &a.offsets, &a.columns, &a.values, x, y)
+            }
+
+            fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+                on: &Stream,
+                lanes: RowLanes,
+                Product { a, x, y }: Product<'_, Self, X, Y>,
+            ) -> GpuResult<()> {
+                let config = Grid1::new((a.rows() * lanes as usize).div_ceil(BLOCK) as u32);
+                let (offsets, columns, values) = (&a.offsets, &a.columns, &a.values);
+                match lanes {
+                    RowLanes::Four => spmv_rows::<$value, 4>::launch(on, config, offsets, columns, values, x, y),
+                    RowLanes::Eight => spmv_rows::<$value, 8>::launch(on, config, offsets, columns, values, x, y),
+                    RowLanes::Sixteen => spmv_rows::<$value, 16>::launch(on, config, offsets, columns, values, x, y),
+                    RowLanes::Warp => spmv_rows::<$value, 32>::launch(on, config, offsets, columns, values, x, y),
+                }
+            }
+
+            fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
+                on: &Stream,
+                Product { a, x, y }: Product<'_, Self, X, Y>,
+                carry_rows: &mut DeviceSliceMut<'_, u32>,
+                carry_sums: &mut DeviceSliceMut<'_, f64>,
+            ) -> GpuResult<()> {
+                let (tiles, carries) = (Grid1::new(a.tiles() as u32), Grid1::new(a.tiles().div_ceil(BLOCK) as u32));
+                spmv_merge::<$value>::launch(
+                    on, tiles, &a.offsets, &a.columns, &a.values, x, &mut *y, &mut *carry_rows, &mut *carry_sums,
+                )?;
+                spmv_carry::<$value>::launch(on, carries, carry_rows, carry_sums, y)
+            }
+        }
+    )*};
+}
+
+values!(f32, f64);
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// How many lanes take a row in [`spmv_rows_into`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLanes {
+    /// For rows of about 4 entries.
+    Four = 4,
+    /// For rows of about 8 entries.
+    Eight = 8,
+    /// For rows of about 16 entries.
+    Sixteen = 16,
+    /// All 32, for longer rows.
+    Warp = 32,
+}
+
+/// What [`spmv_into`] takes of its scratch for a matrix, in bytes.
+#[must_use]
+pub fn scratch_bytes<T: Pod>(a: &Csr<T>) -> usize {
+    size_of_parts(&carry_bytes(a))
+}
+
+fn carry_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
+    [a.tiles() * size_of::<u32>(), a.tiles() * size_of::<f64>()]
+}
+
+/// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
+///
+/// A row's products are added in parts, which depend on the matrix alone: the same bits again and again. The
+/// parts of a row are joined in f64.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; what the driver answers.
+pub fn spmv_into<T: SpmvValue>(
+    on: &impl AsStream,
+    a: &Csr<T>,
+    x: &impl DeviceRead<T>,
+    y: &mut impl DeviceWrite<T>,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    a.check(x.raw().len, y.raw_mut().len)?;
+    let (_, [rows, sums]) = scratch.parts(on, carry_bytes(a))?;
+    let (mut rows, mut sums) = (rows.into_cast()?, sums.into_cast()?);
+    T::balanced(on.as_stream(), Product { a, x, y }, &mut rows, &mut sums)
+}
+
+/// `y = A x` by some lanes for each row: for matrices whose rows are about equally long. Queued; no scratch.
+///
+/// # Errors
+/// As [`spmv_into`].
+pub fn spmv_rows_into<T: SpmvValue>(
+    on: &impl AsStream,
+    lanes: RowLanes,
+    a: &Csr<T>,
+    x: &impl DeviceRead<T>,
+    y: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    a.check(x.raw().len, y.raw_mut().len)?;
+    T::rows(on.as_stream(), lanes, Product { a, x, y })
+}
+
+/// `y = A x` by a thread for each row: the plain way. Queued; no scratch.
+///
+/// # Errors
+/// As [`spmv_into`].
+pub fn spmv_plain_into<T: SpmvValue>(
+    on: &impl AsStream,
+    a: &Csr<T>,
+    x: &impl DeviceRead<T>,
+    y: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    a.check(x.raw().len, y.raw_mut().len)?;
+    T::plain(on.as_stream(), Product { a, x, y })
+}

@@ -1,0 +1,111 @@
+//! Where values belong in a sorted array.
+//!
+//! * [`search_plain`](struct@search_plain): a thread for each value, a binary search in device memory: `log2 n` loads, one after
+//!   the other.
+//! * [`search_sorted`](struct@search_sorted): each block first copies every `n / 1024`th element to shared memory. The first ten steps of a
+//!   search are then in shared memory, and the others stay within a part of the array that the caches hold.
+//!
+//! Keys are compared in their total order: `-NaN < -inf < … < -0.0 < 0.0 < … < inf < NaN`.
+
+use cuda_std::block::SortKey;
+use cuda_std::prelude::*;
+
+/// Threads in a block.
+pub const BLOCK: usize = 256;
+/// Elements of the array that a block keeps in shared memory.
+pub const PIVOTS: usize = 1024;
+
+/// Which of the places that keep the array sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Bound {
+    /// The first one: as many elements are less than the value.
+    Lower = 0,
+    /// The last one: as many elements are not greater than the value.
+    Upper = 1,
+}
+
+/// A key whose ordered bits can be compared.
+pub trait Key: SortKey<Bits: PartialOrd> {}
+
+impl<K: SortKey<Bits: PartialOrd>> Key for K {}
+
+/// The number of `true`s at the front of `0..len`, behind which all are `false`.
+#[inline(always)]
+fn partition_point(mut first: usize, mut last: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    while first < last {
+        let middle = first + (last - first) / 2;
+        if is_before(middle) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    first
+}
+
+/// Whether `element` stands before the place of `value`.
+#[inline(always)]
+fn is_before<K: Key>(element: K, value: K, is_upper: bool) -> bool {
+    let (element, value) = (element.to_ordered(), value.to_ordered());
+    if is_upper { element <= value } else { element < value }
+}
+
+/// The plain form. `x: [n]`, sorted; `values: [m]`; `out: [m]` becomes the places, 0 to `n`. `is_upper`: a
+/// [`Bound`].
+#[kernel(u32, i32, f32, u64, i64, f64)]
+pub fn search_plain<K: Key>(
+    index: ThreadIndex,
+    is_upper: u32,
+    x: &[K],
+    values: &[K],
+    mut out: DisjointSlice<u64>,
+) {
+    for own in index.grid_stride(values.len()) {
+        if let (Some(&value), Some(out)) = (values.get(own.get()), out.get_mut(own)) {
+            // SAFETY: below `x.len()`.
+            let at = |i| unsafe { *x.get_unchecked(i) };
+            *out = partition_point(0, x.len(), |i| is_before(at(i), value, is_upper != 0)) as u64;
+        }
+    }
+}
+
+/// The fast form, of the same signature; launched with as many blocks as the device runs at a time.
+#[kernel(u32, i32, f32, u64, i64, f64)]
+pub fn search_sorted<K: Key>(
+    mut block: Block<BLOCK>,
+    index: ThreadIndex,
+    pivots: Shared<[K; PIVOTS]>,
+    is_upper: u32,
+    x: &[K],
+    values: &[K],
+    mut out: DisjointSlice<u64>,
+) {
+    // Pivot `j` is the last element of the part from `j * step` on. Parts past the end repeat the last one.
+    let step = x.len().div_ceil(PIVOTS);
+    let end_of = |part: usize| ((part + 1) * step).min(x.len());
+    let Some(&last) = x.last() else {
+        for own in index.grid_stride(values.len()) {
+            if let Some(out) = out.get_mut(own) {
+                *out = 0;
+            }
+        }
+        return;
+    };
+    let pivots =
+        pivots.fill(&block, |part| x.get(end_of(part).wrapping_sub(1)).copied().unwrap_or(last));
+    // All pivots are there before any thread looks.
+    let pivots = block.sync(pivots);
+
+    for own in index.grid_stride(values.len()) {
+        if let (Some(&value), Some(out)) = (values.get(own.get()), out.get_mut(own)) {
+            let goes = |element| is_before(element, value, is_upper != 0);
+            // SAFETY: below the number of pivots.
+            let part = partition_point(0, PIVOTS, |i| goes(unsafe { *pivots.get_unchecked(i) }));
+            let first = (part * step).min(x.len());
+            // SAFETY: a part ends at the array's end or before it.
+            *out = partition_point(first, end_of(part), |i| goes(unsafe { *x.get_unchecked(i) }))
+                as u64;
+        }
+    }
+}

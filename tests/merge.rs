@@ -1,0 +1,105 @@
+//! Merges against a plain one, bit for bit.
+
+use std::cmp::Ordering;
+
+use bytemuck::Pod;
+use ferrowarp::ops::{self, merge, search::SortedKey};
+use ferrowarp::reference;
+use kernels_gpu::grid::merge::TILE;
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::support::{gpu, poisoned, rng, upload};
+
+fn bytes<T: Pod>(x: &[T]) -> &[u8] {
+    bytemuck::cast_slice(x)
+}
+
+fn check<K: SortedKey>(mut a: Vec<K>, mut b: Vec<K>, order: impl Fn(&K, &K) -> Ordering) {
+    a.sort_by(&order);
+    b.sort_by(&order);
+    let expected = reference::merge::merge(&a, &b, &order);
+    let what = format!("{} and {} elements", a.len(), b.len());
+    let (da, db) = (upload(&a), upload(&b));
+    let mut out = poisoned(expected.len());
+    merge::merge_into(gpu(), &da, &db, &mut out).unwrap();
+    assert!(bytes(&out.to_vec().unwrap()) == bytes(&expected), "{what}");
+    let mut out = poisoned(expected.len());
+    merge::merge_plain_into(gpu(), &da, &db, &mut out).unwrap();
+    assert!(bytes(&out.to_vec().unwrap()) == bytes(&expected), "{what}, plain");
+
+    // Values tell where a key came from: the merge is stable.
+    let named = |keys: &[K], first: u32| -> Vec<(K, u32)> {
+        keys.iter().enumerate().map(|(i, &key)| (key, first + i as u32)).collect()
+    };
+    let (na, nb) = (named(&a, 0), named(&b, 1 << 31));
+    let expected = reference::merge::merge(&na, &nb, |x, y| order(&x.0, &y.0));
+    let values = |pairs: &[(K, u32)]| upload(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let (mut keys, mut names) = (poisoned(expected.len()), poisoned(expected.len()));
+    merge::merge_pairs_into(
+        gpu(),
+        (&da, &values(&na)),
+        (&db, &values(&nb)),
+        (&mut keys, &mut names),
+    )
+    .unwrap();
+    let (keys, names) = (keys.to_vec().unwrap(), names.to_vec().unwrap());
+    for (i, (key, name)) in expected.into_iter().enumerate() {
+        assert!(bytes(&[keys[i]]) == bytes(&[key]) && names[i] == name, "pair {i}, {what}");
+    }
+}
+
+fn below(rng: &mut StdRng, n: usize, limit: u32) -> Vec<u32> {
+    (0..n).map(|_| rng.random_range(0..limit)).collect()
+}
+
+#[test]
+fn every_size() {
+    let mut rng = rng();
+    let sizes = [0, 1, 2, 33, TILE / 2, TILE - 1, TILE, TILE + 1, 2 * TILE + 5];
+    for n in sizes {
+        for m in [0, 1, 31, TILE - n.min(TILE), 3000] {
+            let limit = (n + m) as u32 / 2 + 1;
+            check(below(&mut rng, n, limit), below(&mut rng, m, limit), u32::cmp);
+        }
+    }
+}
+
+#[test]
+fn adversarial_inputs() {
+    let rising = |first: u32, n: u32| (first..first + n).collect::<Vec<_>>();
+    // All of one before all of the other, both ways; all equal; turn by turn.
+    check(rising(0, 4000), rising(5000, 4000), u32::cmp);
+    check(rising(5000, 4000), rising(0, 4000), u32::cmp);
+    check(vec![7; 4000], vec![7; 4001], u32::cmp);
+    let every_other = |first: u32| (0..4000).map(|i| first + 2 * i).collect::<Vec<u32>>();
+    check(every_other(0), every_other(1), u32::cmp);
+}
+
+#[test]
+fn every_type() {
+    let mut rng = rng();
+    let mut words = |n: usize| -> Vec<u64> { (0..n).map(|_| rng.random()).collect() };
+    let (a, b) = (words(4001), words(2999));
+    check(a.clone(), b.clone(), u64::cmp);
+    macro_rules! as_type {
+        ($from:expr) => {
+            (a.iter().map(|&x| $from(x)).collect(), b.iter().map(|&x| $from(x)).collect())
+        };
+    }
+    let (x, y) = as_type!(|x| x as i64);
+    check(x, y, i64::cmp);
+    let (x, y) = as_type!(|x| x as i32);
+    check(x, y, i32::cmp);
+    let (x, y) = as_type!(|x| f32::from_bits(x as u32));
+    check(x, y, f32::total_cmp);
+    let (x, y) = as_type!(f64::from_bits);
+    check(x, y, f64::total_cmp);
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_errors() {
+    let x = upload(&[1u32, 2]);
+    let error = ops::merge_into(gpu(), &x, &x, &mut poisoned(3)).unwrap_err();
+    assert_eq!(error.to_string(), "merging: 4 elements are needed, 3 were given");
+}
