@@ -26,18 +26,17 @@ macro_rules! speed {
             if let Some(out) = out.get_mut(index) {
                 let mut states = [seed, seed ^ 0x5555_5555, seed ^ 0x3333_3333, seed ^ 0x0f0f_0f0f];
                 let mut sums = [0.0; CALLS as usize];
-                let mut round = || {
-                    for i in 0..CALLS as usize {
-                        states[i] = next(states[i]);
-                        sums[i] += f($fma(unit(states[i]), span, low));
-                    }
+                let mut call = |i: usize| {
+                    states[i] = next(states[i]);
+                    sums[i] += f($fma(unit(states[i]), span, low));
                 };
-                // Four at a time, as nvcc unrolls its loop; `rounds` is a multiple of four.
-                for _ in 0..rounds / 4 {
-                    round();
-                    round();
-                    round();
-                    round();
+                // As many copies of the function as nvcc makes of most: more would outgrow the
+                // instruction cache.
+                for _ in 0..rounds {
+                    call(0);
+                    call(1);
+                    call(2);
+                    call(3);
                 }
                 *out = sums[0] + sums[1] + sums[2] + sums[3];
             }
