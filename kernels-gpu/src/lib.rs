@@ -21,11 +21,11 @@ pub use grid::histogram::{
     histogram, histogram_global, histogram_search, shared::histogram_bytes,
     shared::histogram_ranges, shared::histogram_shared,
 };
+pub use grid::merge::{merge_partners, merge_plain, merge_tile_pairs, merge_tiles};
 pub use grid::norm::{
     norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,
 };
 pub use grid::norm_weights::{norm_weights_finish, norm_weights_partial};
-pub use grid::merge::{merge_partners, merge_plain, merge_tile_pairs, merge_tiles};
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
 };
@@ -39,10 +39,10 @@ pub use grid::saxpy::saxpy;
 pub use grid::scan::{
     scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets, scan_running, scan_tiles,
 };
+pub use grid::search::{search_plain, search_sorted};
 pub use grid::select::{
     run_lengths, select_above, select_flagged, select_nonzero, select_running, select_unique,
 };
-pub use grid::search::{search_plain, search_sorted};
 pub use grid::sobel::sobel;
 pub use grid::softmax::{
     softmax_backward_registers, softmax_backward_streamed, softmax_plain, softmax_registers,
