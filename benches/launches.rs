@@ -162,6 +162,18 @@ fn run() -> GpuResult<()> {
         })?,
     ));
     rows.push((
+        "one of a batch of 100",
+        measure(&gpu, batches, |n| {
+            stream.batch(&mut here, |batch, here| (0..n).try_for_each(|_| nothing(batch, *here)))
+        })?,
+    ));
+    rows.push((
+        "the same, a buffer of another stream",
+        measure(&gpu, batches, |n| {
+            stream.batch(&mut there, |batch, there| (0..n).try_for_each(|_| nothing(batch, *there)))
+        })?,
+    ));
+    rows.push((
         "an event recorded",
         measure(&gpu, batches, |n| loops(n, Box::new(|| stream.record().map(drop))))?,
     ));

@@ -11,7 +11,7 @@ use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
 use crate::graph::capture;
-use crate::memory::{ContextPool, PageableRing, StagingCache, Usage};
+use crate::memory::{ContextPool, Deferred, PageableRing, StagingCache, Usage};
 use crate::panic::Panics;
 use crate::ring::Persistent;
 
@@ -30,6 +30,7 @@ pub(crate) struct Context {
     staging: StagingCache,
     pageable: PageableRing,
     persistent: Persistent,
+    deferred: Deferred,
     /// Counts the calls that may have given a stream something to do.
     work: AtomicU64,
 }
@@ -53,6 +54,7 @@ impl Context {
             staging: StagingCache::default(),
             pageable: PageableRing::default(),
             persistent: Persistent::default(),
+            deferred: Deferred::default(),
             work: AtomicU64::new(0),
         }))
     }
@@ -104,6 +106,11 @@ impl Context {
     /// Its persistent kernels.
     pub(crate) fn persistent(&self) -> &Persistent {
         &self.persistent
+    }
+
+    /// The frees that its persistent kernels put off.
+    pub(crate) fn deferred(&self) -> &Deferred {
+        &self.deferred
     }
 
     /// The fault that ended the context, if one did.
@@ -202,6 +209,7 @@ impl Context {
         }
         // SAFETY: `call` made the context current.
         self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })?;
+        self.free_deferred();
         self.host_panics.check_all()?;
         self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
     }
@@ -260,6 +268,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.free_deferred();
         std::mem::take(&mut self.pageable).close(self);
         if let Some(pool) = self.ordered.take() {
             pool.destroy(self);

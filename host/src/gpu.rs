@@ -9,6 +9,7 @@ use cust::sys;
 use crate::context::Context;
 use crate::device::{DeviceInfo, backend};
 use crate::error::{GpuError, GpuResult};
+use crate::memory::DeferredFrees;
 use crate::module::{Image, KernelModule, LoadedImage};
 use crate::stream::{AsStream, Stream};
 
@@ -149,6 +150,13 @@ impl Gpu {
     /// The fault of a kernel before.
     pub fn memory_info(&self) -> GpuResult<(usize, usize)> {
         self.context().memory_info()
+    }
+
+    /// The frees that persistent kernels of the device have put off. A driver's free waits for the whole
+    /// device, so it waits until no [`PersistentKernel`](crate::PersistentKernel) runs.
+    #[must_use]
+    pub fn deferred_frees(&self) -> DeferredFrees {
+        self.context().deferred().count()
     }
 
     /// Lets each thread have at least `bytes` of stack, for kernels whose functions call themselves or

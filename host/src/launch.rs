@@ -1,5 +1,6 @@
 //! Starting kernels: the limits that are checked before the driver, and the order among streams.
 
+mod batch;
 mod groups;
 mod occupancy;
 
@@ -20,6 +21,7 @@ use crate::module::Function;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
+pub use batch::Batch;
 pub use occupancy::Occupancy;
 
 impl Launch for Stream {
@@ -133,17 +135,29 @@ unsafe fn start(
     config: LaunchConfig,
     args: &Args,
 ) -> GpuResult<()> {
+    stream.context().call("cuLaunchKernel", || {
+        // SAFETY: the caller's promise.
+        unsafe { start_raw(stream, function, config, args) }
+    })
+}
+
+/// The same with the stream's context current already.
+///
+/// # Safety
+/// As [`Launch::launch`].
+unsafe fn start_raw(
+    stream: &StreamInner,
+    function: Function,
+    config: LaunchConfig,
+    args: &Args,
+) -> sys::CUresult {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
         let (values, extra) = (values.as_mut_ptr(), ptr::null_mut());
-        stream.context().call("cuLaunchKernel", || {
-            let (f, s) = (function.handle, stream.handle());
-            // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
-            // (the caller's promise), and the driver copies them before it returns.
-            unsafe {
-                sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra)
-            }
-        })
+        let (f, s) = (function.handle, stream.handle());
+        // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
+        // (the caller's promise), and the driver copies them before it returns.
+        unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }
     })
 }
 

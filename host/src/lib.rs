@@ -60,7 +60,7 @@ pub use error::{GpuContext, GpuError, GpuResult};
 pub use event::Event;
 pub use gpu::Gpu;
 pub use graph::{Graph, GraphBuilder};
-pub use launch::Occupancy;
+pub use launch::{Batch, Occupancy};
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
     HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox,

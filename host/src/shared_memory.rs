@@ -16,6 +16,7 @@ use cust::sys;
 use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::Event;
+use crate::memory::Freed;
 use crate::panic::KernelPanic;
 use crate::stream::StreamInner;
 
@@ -35,6 +36,7 @@ pub(crate) struct Block {
     place: Place,
     host: NonNull<u8>,
     device: u64,
+    bytes: usize,
 }
 
 // SAFETY: a block is an address; who reads and writes there says why that is sound.
@@ -49,7 +51,7 @@ impl Block {
             Place::Mapped => map(context, bytes)?,
             Place::Managed => manage(context, bytes)?,
         };
-        let block = Self { context: context.clone(), place, host, device };
+        let block = Self { context: context.clone(), place, host, device, bytes };
         // SAFETY: the driver gave as many bytes, which nobody else knows yet.
         unsafe { host.write_bytes(0, bytes) };
         Ok(block)
@@ -68,14 +70,11 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let (host, device) = (Handle(self.host.as_ptr()), self.device);
-        let place = self.place;
-        self.context.end(move || match place {
-            // SAFETY: the memory is this block's own and is not used again.
-            Place::Mapped => unsafe { sys::cuMemFreeHost(host.get().cast()) },
-            // SAFETY: as above.
-            Place::Managed => unsafe { sys::cuMemFree_v2(device) },
-        });
+        let freed = match self.place {
+            Place::Mapped => Freed::Host(Handle(self.host.as_ptr().cast())),
+            Place::Managed => Freed::Managed(self.device),
+        };
+        self.context.end_memory(freed, self.bytes);
     }
 }
 

@@ -310,6 +310,13 @@ impl StreamInner {
         self.record(&event).map(|()| Some(event))
     }
 
+    /// Whether it has work that is not done; not where a fault has ended it.
+    pub(crate) fn is_busy(&self) -> bool {
+        // SAFETY: the stream lives.
+        let query = || unsafe { sys::cuStreamQuery(self.handle) };
+        matches!(not_ready(self.context.look("cuStreamQuery", query)), Ok(false))
+    }
+
     /// Waits for the stream where an error could not be handled: in `drop`. Whether it succeeded.
     pub(crate) fn settle(&self) -> bool {
         // SAFETY: the stream lives.

@@ -1,11 +1,12 @@
 //! A kernel that faults ends its process's device, so these run in a process of their own.
 
 use std::env;
+use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::process::{Command, Output};
 
 use cuda_std::launch::Kernel;
 use ferrowarp::module::Image;
-use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
+use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear, Stream};
 
 use crate::kernels::{FILL, WILD, fill, gpu, launch};
 
@@ -167,4 +168,24 @@ fn report<T>(result: GpuResult<T>) {
     let GpuError::DeviceLost { cause } = error.root() else { panic!("{error}") };
     assert_eq!(cause.driver().expect("a driver error").code(), 700, "{error}");
     println!("lost: {cause}");
+}
+
+/// What a panic goes past is whole afterwards, so it may be used behind a `catch_unwind`.
+#[test]
+fn devices_streams_and_errors_are_unwind_safe() -> GpuResult<()> {
+    fn check<T: UnwindSafe + RefUnwindSafe>() {}
+    check::<Gpu>();
+    check::<Stream>();
+    check::<GpuError>();
+    let mut words = DeviceBuffer::<u32>::zeroed(gpu(), 4)?;
+    let (gpu, stream) = (gpu().clone(), gpu().create_stream()?);
+    let caught = catch_unwind(|| {
+        stream.synchronize().unwrap();
+        gpu.synchronize().unwrap();
+        panic!("on purpose");
+    });
+    assert!(caught.is_err());
+    fill(&stream, &mut words, 5)?;
+    assert_eq!(words.to_vec()?, [5; 4]);
+    gpu.synchronize()
 }

@@ -5,6 +5,7 @@ mod codes;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,11 @@ pub(crate) use codes::is_sticky;
 
 /// The result of an operation on a GPU.
 pub type GpuResult<T> = Result<T, GpuError>;
+
+// An error is made once and never changed, so nobody finds one half changed after a panic. What some
+// errors hold cannot say so itself: an `io::Error` may hold anything.
+impl UnwindSafe for GpuError {}
+impl RefUnwindSafe for GpuError {}
 
 /// Everything that can go wrong between the host and a GPU.
 ///
@@ -89,6 +95,18 @@ pub enum GpuError {
         expected: Vec<usize>,
         /// Sizes that were given.
         found: Vec<usize>,
+    },
+
+    /// A launch of a batch uses memory that the batch was not given, or writes what it was lent to read.
+    #[error(
+        "`{kernel}` uses memory as `{argument}` that its batch does not have for that: give `batch` \
+         every buffer, or a `&mut` of each that a kernel writes and a `&` of the others"
+    )]
+    NotInBatch {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the memory is to it.
+        argument: &'static str,
     },
 
     /// A new version of a module has a kernel that its launcher does not fit.

@@ -70,6 +70,23 @@ impl GraphMemory {
     }
 }
 
+/// All memory of a batch of launches.
+pub(crate) struct Memory(Vec<Region>);
+
+impl Memory {
+    /// What `buffers` show.
+    pub(crate) fn of(buffers: &impl GraphBuffers) -> Self {
+        Self(GraphMemory::of(buffers))
+    }
+
+    /// Whether `bytes` bytes at `address` are part of it, to be written too if a launch `writes` them.
+    pub(crate) fn allows(&self, address: u64, bytes: usize, writes: bool) -> bool {
+        let range = Range::new(address, bytes);
+        let holds = |region: &Region| region.range.holds(&range) && !(writes && region.is_shared);
+        self.0.iter().any(holds)
+    }
+}
+
 /// The streams that order the uses of memory, each once.
 pub(super) fn homes(regions: &[Region]) -> Vec<Arc<StreamInner>> {
     let mut homes: Vec<Arc<StreamInner>> = Vec::new();

@@ -31,8 +31,8 @@ pub(super) fn capture<R>(builder: &GraphBuilder, work: impl FnOnce() -> R) -> R 
     work()
 }
 
-/// Lets this thread call the driver in a capture: for what a node needs to be made.
-pub(super) fn outside<R>(work: impl FnOnce() -> R) -> R {
+/// Lets this thread call the driver in a capture: for what a node needs to be made, and for what has nothing to do with it.
+pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
     if !IS_ON.get() {
         return work();
     }

@@ -92,6 +92,7 @@ mod parameter;
 mod replay;
 mod work;
 
+pub(crate) use buffers::Memory;
 pub use buffers::{GraphBuffers, GraphMemory};
 pub(crate) use builder::Bytes;
 pub use builder::{GraphBuilder, GraphNode};

@@ -4,8 +4,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::resource::{
-    AllocationRequest, DeviceMemoryResource, Kind, StreamRef, allocate, allocate_ordered, free,
-    free_ordered, out_of_memory, reclaiming,
+    AllocationRequest, DeviceMemoryResource, Kind, StreamRef, allocate_or_reuse, allocate_ordered,
+    free, free_ordered, out_of_memory, reclaiming,
 };
 use crate::completion::{in_host_func, keep};
 use crate::error::GpuResult;
@@ -70,7 +70,7 @@ impl Source {
     fn allocate(&self, home: &Arc<StreamInner>, bytes: usize) -> GpuResult<u64> {
         let context = home.context();
         match self {
-            Self::Driver(kind) => reclaiming(context, || allocate(context, *kind, bytes)),
+            Self::Driver(kind) => allocate_or_reuse(home, *kind, bytes),
             Self::StreamOrdered => {
                 let pool = context.ordered().get(context)?;
                 reclaiming(context, || allocate_ordered(home, pool, bytes))
@@ -88,7 +88,7 @@ impl Source {
     unsafe fn free(&self, home: &Arc<StreamInner>, address: u64, bytes: usize) {
         match self {
             // SAFETY: the caller's promise.
-            Self::Driver(_) => unsafe { free(home, address, bytes) },
+            Self::Driver(kind) => unsafe { free(home, *kind, address, bytes) },
             // SAFETY: the caller's promise.
             Self::StreamOrdered => unsafe { free_ordered(home, address, bytes) },
             Self::Resource(resource) => {

@@ -11,6 +11,7 @@ use cust::sys;
 
 use super::allocation::DANGLING;
 use super::pending::{PinnedSource, PinnedTarget};
+use super::resource::Freed;
 use super::write_combined::WriteCombined;
 use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
@@ -124,10 +125,10 @@ impl<T> HostAllocation<T> {
 impl<T> Drop for HostAllocation<T> {
     /// Copies own what they use until they are over, so none uses it now.
     fn drop(&mut self) {
-        if self.len * size_of::<T>() > 0 {
+        let bytes = self.len * size_of::<T>();
+        if bytes > 0 {
             let start = Handle(self.address.as_ptr().cast());
-            // SAFETY: the memory is this allocation's own and is not used again.
-            self.context.end(move || unsafe { sys::cuMemFreeHost(start.get()) });
+            self.context.end_memory(Freed::Host(start), bytes);
         }
     }
 }

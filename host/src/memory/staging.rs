@@ -9,6 +9,7 @@ use bytemuck::Pod;
 use cust::sys;
 
 use super::allocation::DANGLING;
+use super::resource::Freed;
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
 use crate::stream::StreamInner;
@@ -162,9 +163,9 @@ impl<T> Drop for Staging<T> {
         }
         let block = Handle(self.address.as_ptr().cast());
         if let Some(block) = self.context.staging().give(block, self.block_bytes) {
-            // SAFETY: the memory is this array's own and is not used again: copies that use it keep
-            // it until they are done.
-            self.context.end(move || unsafe { sys::cuMemFreeHost(block.get().cast()) });
+            // Copies that use it keep it until they are done.
+            let start = Handle(block.get().cast());
+            self.context.end_memory(Freed::Host(start), self.block_bytes);
         }
     }
 }

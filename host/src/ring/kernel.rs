@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
-use cust::sys;
 
 use crate::device::{Backend, backend};
 use crate::error::{GpuError, GpuResult};
-use crate::event::not_ready;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner};
 
@@ -109,6 +107,12 @@ impl PersistentKernel {
 
     fn end(&mut self) -> GpuResult<()> {
         self.ended = true;
+        let end = self.wait_for_end();
+        self.stream.inner().context().free_deferred();
+        end
+    }
+
+    fn wait_for_end(&self) -> GpuResult<()> {
         self.each_ring(SharedMemory::close_requests);
         if self.stream.synchronize_for(self.patience)? {
             self.each_ring(SharedMemory::close);
@@ -167,12 +171,6 @@ impl Persistent {
     /// How many run.
     pub(crate) fn running(&self) -> usize {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        streams.iter().filter_map(Weak::upgrade).filter(|stream| is_busy(stream)).count()
+        streams.iter().filter_map(Weak::upgrade).filter(|stream| stream.is_busy()).count()
     }
-}
-
-fn is_busy(stream: &StreamInner) -> bool {
-    // SAFETY: the stream lives.
-    let query = || unsafe { sys::cuStreamQuery(stream.handle()) };
-    matches!(not_ready(stream.context().call("cuStreamQuery", query)), Ok(false))
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cust::sys;
 
+use super::deferred::Freed;
 use super::{AllocationRequest, DeviceMemoryResource, StreamRef};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
@@ -19,12 +20,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    fn add(&self, bytes: usize) {
+    pub(super) fn add(&self, bytes: usize) {
         let now = self.current.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak.fetch_max(now, Ordering::Relaxed);
     }
 
-    fn remove(&self, bytes: usize) {
+    pub(super) fn remove(&self, bytes: usize) {
         self.current.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -36,7 +37,7 @@ impl Usage {
 
 /// Where an allocation that takes effect at once lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memory) enum Kind {
+pub(crate) enum Kind {
     /// On the device.
     Device,
     /// Where it is used: the driver moves it.
@@ -60,16 +61,18 @@ pub(in crate::memory) fn allocate(context: &Context, kind: Kind, bytes: usize) -
     counted(context, result.map(|()| address), bytes)
 }
 
-/// Gives back what [`allocate`] gave, after all work on `home`.
+/// Gives back what [`allocate`] gave, after all work on `home`; later where a persistent kernel runs.
 ///
 /// # Safety
 /// The memory has as many bytes and is not used again; all its uses are ordered before the end of
 /// `home`.
-pub(in crate::memory) unsafe fn free(home: &StreamInner, address: u64, bytes: usize) {
-    home.settle();
-    // SAFETY: the caller's promise.
-    home.context().release(|| unsafe { sys::cuMemFree_v2(address) });
-    home.context().usage().remove(bytes);
+pub(in crate::memory) unsafe fn free(
+    home: &Arc<StreamInner>,
+    kind: Kind,
+    address: u64,
+    bytes: usize,
+) {
+    home.context().free(Freed::Counted { kind, address, home: home.clone() }, bytes);
 }
 
 /// `bytes` bytes of a pool, from now on in the stream's order.
@@ -90,7 +93,7 @@ pub(in crate::memory) fn allocate_ordered(
 ///
 /// # Safety
 /// As for [`free`].
-pub(in crate::memory) unsafe fn free_ordered(home: &StreamInner, address: u64, bytes: usize) {
+pub(in crate::memory) unsafe fn free_ordered(home: &Arc<StreamInner>, address: u64, bytes: usize) {
     // SAFETY: the caller's promise: the stream's end is behind all uses.
     let free = || unsafe { sys::cuMemFreeAsync(address, home.handle()) };
     if home.context().release(free) {
@@ -98,7 +101,7 @@ pub(in crate::memory) unsafe fn free_ordered(home: &StreamInner, address: u64, b
     } else {
         // A driver that refuses to free in order has not freed; it may still free at once.
         // SAFETY: the caller's promise.
-        unsafe { self::free(home, address, bytes) };
+        unsafe { self::free(home, Kind::Device, address, bytes) };
     }
 }
 
@@ -124,14 +127,33 @@ pub(in crate::memory) fn out_of_memory(context: &Context, requested: usize) -> G
     GpuError::OutOfMemory { requested, free, total, peak: context.usage().peak() }
 }
 
-/// Allocates; if there is too little memory, once more after the context's own pool has given back
-/// what it keeps.
+/// Allocates; if there is too little memory, once more after the context's own pool and the frees that
+/// were put off have given back what they keep.
 pub(in crate::memory) fn reclaiming(
     context: &Context,
     allocate: impl Fn() -> GpuResult<u64>,
 ) -> GpuResult<u64> {
     match allocate() {
-        Err(GpuError::OutOfMemory { .. }) if context.ordered().trim(context) => allocate(),
+        Err(GpuError::OutOfMemory { .. })
+            if context.free_deferred() | context.ordered().trim(context) =>
+        {
+            allocate()
+        }
+        result => result,
+    }
+}
+
+/// Allocates at once, if need be with what a persistent kernel keeps from going back to the driver.
+pub(in crate::memory) fn allocate_or_reuse(
+    home: &Arc<StreamInner>,
+    kind: Kind,
+    bytes: usize,
+) -> GpuResult<u64> {
+    let context = home.context();
+    match reclaiming(context, || allocate(context, kind, bytes)) {
+        Err(error @ GpuError::OutOfMemory { .. }) => {
+            context.reuse_deferred(home, kind, bytes).ok_or(error)
+        }
         result => result,
     }
 }
@@ -282,13 +304,12 @@ pub struct SynchronousMemory;
 // since all that used it was waited for.
 unsafe impl DeviceMemoryResource for SynchronousMemory {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
-        let context = request.stream.inner().context();
-        reclaiming(context, || allocate(context, Kind::Device, request.bytes))
+        allocate_or_reuse(request.stream.inner(), Kind::Device, request.bytes)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize) {
         // SAFETY: the caller's promise.
-        unsafe { free(stream.inner(), address, bytes) };
+        unsafe { free(stream.inner(), Kind::Device, address, bytes) };
     }
 }
 

@@ -30,6 +30,7 @@
 //! ```
 
 mod adaptors;
+mod deferred;
 mod driver;
 mod pool;
 
@@ -45,9 +46,11 @@ pub use adaptors::{
     AllocationLog, AllocationStatistics, FailureAdaptor, LimitAdaptor, LogAdaptor, LogSyntaxError,
     PoisonAdaptor, StatisticsAdaptor, TrackedAllocation, TrackingAdaptor,
 };
+pub use deferred::DeferredFrees;
+pub(crate) use deferred::{Deferred, Freed};
 pub(crate) use driver::{ContextPool, Usage};
 pub(super) use driver::{
-    Kind, allocate, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
+    Kind, allocate_or_reuse, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
 };
 pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
 pub use pool::{MemoryPool, PoolStatistics};
