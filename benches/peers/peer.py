@@ -21,16 +21,20 @@ import json
 import sys
 import time
 
+_MISSING = []
 try:
     import torch
 
     if not torch.cuda.is_available():
+        _MISSING.append("PyTorch sees no GPU")
         torch = None
-except Exception:
+except Exception as error:
+    _MISSING.append(f"PyTorch: {type(error).__name__}: {error}")
     torch = None
 try:
     import cupy
-except Exception:
+except Exception as error:
+    _MISSING.append(f"CuPy: {type(error).__name__}: {error}")
     cupy = None
 
 _CASES = {}
@@ -217,7 +221,7 @@ def serve():
     """Answers requests until there are no more."""
     replies, sys.stdout = sys.stdout, sys.stderr
     if torch is None and cupy is None:
-        print(json.dumps({"error": "neither PyTorch nor CuPy is on this machine"}), file=replies, flush=True)
+        print(json.dumps({"error": "; ".join(_MISSING).replace("\n", " ")}), file=replies, flush=True)
         return
     for line in sys.stdin:
         try:

@@ -59,7 +59,8 @@ impl Workshop {
     }
 
     fn build(&self, source: &Source) -> Result<PathBuf, PeerError> {
-        let name = format!("{}.{}", source.family, source.language.extension());
+        // Python finds its own modules `copy` and `random` elsewhere, and not a family's file of that name.
+        let name = format!("peers_of_{}.{}", source.family, source.language.extension());
         let file = self.dir.path().join(name);
         fs::write(&file, source.text)?;
         match source.language {
@@ -165,8 +166,10 @@ pub fn nvcc() -> Option<PathBuf> {
     on_path(&["nvcc"], &["/usr/local/cuda/bin"])
 }
 
+/// The interpreter that `FERROWARP_PYTHON` names, or the first on the PATH.
 fn python() -> Option<PathBuf> {
-    on_path(&["python3", "python"], &[])
+    let named = std::env::var_os("FERROWARP_PYTHON").map(PathBuf::from);
+    named.or_else(|| on_path(&["python3", "python"], &[]))
 }
 
 /// The first of `names` in the folders of PATH and in `more`.
