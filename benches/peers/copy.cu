@@ -1,64 +1,43 @@
-// The peers of the copies: the driver's, CUB's, and plain loops in CUDA C++.
+// The peers of the copies: the driver's copies on the device, and CUB's transformation that changes nothing.
 #include <cub/cub.cuh>
-#include <cuda/std/tuple>
+#include <cuda/std/functional>
 #include "peer.cuh"
 using namespace peer;
 
-CASE("driver", "copy/array/f32") {
+template <class T>
+Rig driver(const Shape& shape, uint32_t seed, size_t skipped = 0) {
     size_t n = shape[0];
-    auto x = random<float>(n, seed);
-    auto out = poisoned<float>(n);
-    return rig([=] { OK(cudaMemcpyAsync(out, x, n * sizeof(float), cudaMemcpyDeviceToDevice, queue)); }, out, n);
+    auto x = random<T>(n + skipped, seed) + skipped;
+    auto out = poisoned<T>(n);
+    return rig([=] { OK(cudaMemcpyAsync(out, x, n * sizeof(T), cudaMemcpyDeviceToDevice, queue)); }, out, n);
 }
 
-struct Same {
-    __host__ __device__ float operator()(float x) const { return x; }
-};
-
-CASE("CUB", "copy/array/f32") {
+template <class T>
+Rig transformed(const Shape& shape, uint32_t seed) {
     size_t n = shape[0];
-    auto x = random<float>(n, seed);
-    auto out = poisoned<float>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(cuda::std::make_tuple(x), out, n, Same{}, queue)); }, out, n);
+    auto x = random<T>(n, seed);
+    auto out = poisoned<T>(n);
+    return rig([=] { OK(cub::DeviceTransform::Transform(x, out, n, cuda::std::identity{}, queue)); }, out, n);
 }
 
-CASE("driver", "copy/fill/f32") {
-    size_t n = shape[0];
-    auto out = poisoned<float>(n);
-    return rig([=] { OK(cudaMemsetAsync(out, 0, n * sizeof(float), queue)); }, out, n);
+CASE("driver", "copy/array/f32") { return driver<float>(shape, seed); }
+CASE("driver", "copy/array/u8") {
+    // A random byte can be the poison, so that the result is not looked at.
+    Rig copy = driver<uint8_t>(shape, seed);
+    return rig(copy.run, [] { return std::string(); });
 }
+CASE("driver", "copy/array/bf16") { return driver<__nv_bfloat16>(shape, seed); }
+CASE("driver", "copy/misaligned/f32") { return driver<float>(shape, seed, 1); }
+CASE("CUB", "copy/array/f32") { return transformed<float>(shape, seed); }
+CASE("CUB", "copy/array/bf16") { return transformed<__nv_bfloat16>(shape, seed); }
 
-// a + 3 b
-struct Triad {
-    __host__ __device__ float operator()(float a, float b) const { return a + 3.0f * b; }
-};
-
-CASE("CUB", "copy/triad/f32") {
-    size_t n = shape[0];
-    auto a = random<float>(n, seed), b = random<float>(n, seed + 1000);
-    auto out = poisoned<float>(n);
-    return rig([=] { OK(cub::DeviceTransform::Transform(cuda::std::make_tuple(a, b), out, n, Triad{}, queue)); }, out, n);
-}
-
-__global__ void triad(const float4* a, const float4* b, float4* out, size_t n) {
-    size_t step = size_t(gridDim.x) * blockDim.x;
-    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += step) {
-        float4 x = a[i], y = b[i];
-        Triad f;
-        out[i] = make_float4(f(x.x, y.x), f(x.y, y.y), f(x.z, y.z), f(x.w, y.w));
-    }
-}
-
-// Four elements at a time: the lengths are multiples of four.
-CASE("textbook", "copy/triad/f32") {
-    size_t n = shape[0] / 4;
-    auto a = random<float>(4 * n, seed), b = random<float>(4 * n, seed + 1000);
-    auto out = poisoned<float>(4 * n);
-    unsigned blocks = unsigned(n / 256 + 1 < 132 * 16 ? n / 256 + 1 : 132 * 16);
-    return rig([=] {
-        triad<<<blocks, 256, 0, queue>>>(reinterpret_cast<const float4*>(a), reinterpret_cast<const float4*>(b),
-                                         reinterpret_cast<float4*>(out), n);
-    }, out, 4 * n);
+CASE("driver", "copy/rows/f32") {
+    size_t height = shape[0], width = shape[1], pitch = (width + 63) / 64 * 64 + 64;
+    auto x = random<float>(pitch * height, seed);
+    auto out = poisoned<float>(width * height);
+    return rig(
+        [=] { OK(cudaMemcpy2DAsync(out, width * 4, x, pitch * 4, width * 4, height, cudaMemcpyDeviceToDevice, queue)); },
+        out, width * height);
 }
 
 int main() { return serve(); }

@@ -14,13 +14,15 @@ pub mod thread;
 pub mod warp;
 
 pub use grid::blur::{blur_columns, blur_rows};
-pub use grid::copy::{copy_coalesced, copy_strided, copy_vectors};
+pub use grid::copy::{copy_coalesced, copy_rows, copy_strided, copy_units, copy_vectors};
 pub use grid::equalize::{equalize_apply, equalize_table};
+pub use grid::fill::fill;
 pub use grid::grayscale::grayscale;
 pub use grid::histogram::{
     histogram, histogram_global, histogram_search, shared::histogram_bytes,
     shared::histogram_ranges, shared::histogram_shared,
 };
+pub use grid::map::{map_bits, map_convert, map_scale, triad, zip_product, zip_sum};
 pub use grid::merge::{merge_partners, merge_plain, merge_tile_pairs, merge_tiles};
 pub use grid::norm::{
     norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,

@@ -6,6 +6,7 @@ pub mod blur;
 pub mod equalize;
 pub mod grayscale;
 pub mod histogram;
+pub mod map;
 pub mod merge;
 pub mod norm;
 pub mod particles;

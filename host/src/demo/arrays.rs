@@ -56,7 +56,7 @@ pub(super) fn copy_strided(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outco
 }
 
 pub(super) fn copy_coalesced(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
-    copied(gpu, n, |x, out| ops::copy(gpu, x, out))
+    copied(gpu, n, |x, out| ops::copy::copy_coalesced(gpu, x, out))
 }
 
 fn copied(

@@ -1,25 +1,154 @@
-//! Copies by kernel: what coalesced access is worth.
+//! Copies by kernel: whole arrays, rows at equal distances, every so many elements; and what coalesced access is worth.
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, Linear};
-use kernels_gpu::grid::copy::{copy_coalesced, copy_strided as strided};
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Grid1, Linear};
+use kernels_gpu::grid::copy::{
+    copy_coalesced as coalesced, copy_rows as rows, copy_strided as strided, copy_units,
+};
+use kernels_gpu::grid::map::{TILE, blocks};
+use kernels_gpu::thread::words::Quad;
 
 use super::same_len;
+use super::units::{As, AsMut, unit};
 use crate::Gpu;
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
+use crate::stream::AsStream;
 
 const BLOCK: u32 = 256;
 /// Enough blocks to fill any device; each thread steps on from there.
 const MAX_BLOCKS: usize = 8 * 132;
 
-/// Copies `x` to `out`, neighbouring threads on neighbouring elements.
+/// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; queued, in one launch.
+///
+/// Where the two are aligned differently to 16 bytes, it goes by the largest unit that divides the difference: 8, 4 or 1
+/// bytes an instruction.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; what the driver answers.
+pub fn copy<T: Pod, S: AsStream>(
+    on: &S,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    let (from, to) = (x.raw(), out.raw_mut());
+    same_len("copying an array", from.len, to.len)?;
+    let bytes = from.len * size_of::<T>();
+    let stream = on.as_stream();
+    let unit = unit(&[from.address as usize, to.address as usize, bytes]);
+    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
+    let grid = |unit: usize| Grid1::new(blocks(bytes / unit, unit));
+    match unit {
+        8.. => copy_units::<u64>::launch(stream, grid(8), &x, &mut out),
+        4 => copy_units::<u32>::launch(stream, grid(4), &x, &mut out),
+        _ => copy_units::<u8>::launch(stream, grid(1), &x, &mut out),
+    }
+}
+
+/// Copies rows: `out[row][column] = x[row * pitch + column]`, of any plain type; queued, in one launch. The extents and the
+/// distance of the rows of `out` are its own: `buffer.pitched_mut(width, height, pitch)`, or `buffer.grid_mut(…)`.
+///
+/// It goes by the largest unit of 16, 4 or 1 bytes that divides both addresses, both pitches and the width.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; what the driver answers.
+pub fn copy_pitched<T: Pod, S: AsStream>(
+    on: &S,
+    x: &impl DeviceRead<T>,
+    pitch: usize,
+    out: &mut impl DeviceWritePitched<T>,
+) -> GpuResult<()> {
+    let (to, width, height, to_pitch) = out.raw_pitched();
+    check_rows(x.raw().len, (width, height), pitch)?;
+    copy_places(on, x, pitch, out, [width, to_pitch, to.address as usize])
+}
+
+/// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; queued, in one launch.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has not so many elements, or without a stride; what the driver answers.
+pub fn copy_every<T: Pod, S: AsStream>(
+    on: &S,
+    stride: usize,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    let to = out.raw_mut();
+    check_rows(x.raw().len, (1, to.len), stride)?;
+    let mut columns = Column::<_, T> { memory: out, element: std::marker::PhantomData };
+    copy_places(on, x, stride, &mut columns, [1, 1, to.address as usize])
+}
+
+/// An array as rows of one element.
+struct Column<'a, M, T> {
+    memory: &'a mut M,
+    element: std::marker::PhantomData<T>,
+}
+
+// SAFETY: rows of one element, one behind the other, are the array.
+unsafe impl<M: DeviceWrite<T>, T> DeviceWritePitched<T> for Column<'_, M, T> {
+    fn raw_pitched(&mut self) -> (cuda_std::launch::RawSlice, usize, usize, usize) {
+        let raw = self.memory.raw_mut();
+        let len = raw.len;
+        (raw, 1, len, 1)
+    }
+}
+
+/// An error unless rows are inside `len` elements and do not overlap.
+fn check_rows(len: usize, (width, height): (usize, usize), pitch: usize) -> GpuResult<()> {
+    const OPERATION: &str = "copying rows";
+    let mismatch =
+        |expected, found| Err(GpuError::SizeMismatch { operation: OPERATION, expected, found });
+    if width == 0 || height == 0 {
+        return Ok(());
+    }
+    if pitch < width {
+        return mismatch(width, pitch);
+    }
+    let end = (height - 1).saturating_mul(pitch).saturating_add(width);
+    if end > len { mismatch(end, len) } else { Ok(()) }
+}
+
+/// Launches the copy of rows that were checked. `to`: the width and the pitch of `out` in elements, and its address.
+fn copy_places<T: Pod, S: AsStream>(
+    on: &S,
+    x: &impl DeviceRead<T>,
+    pitch: usize,
+    out: &mut impl DeviceWritePitched<T>,
+    [width, to_pitch, to]: [usize; 3],
+) -> GpuResult<()> {
+    let (stream, from) = (on.as_stream(), x.raw());
+    let (_, _, height, _) = out.raw_pitched();
+    let bytes = |elements: usize| elements * size_of::<T>();
+    // The last unit of a row must be inside `x` too.
+    let all =
+        [from.address as usize, to, bytes(width), bytes(pitch), bytes(to_pitch), bytes(from.len)];
+    let unit = unit(&all);
+    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
+    let units = |unit: usize| (bytes(pitch) / unit) as u64;
+    let grid = |unit: usize| {
+        let tiles = (height * (bytes(width) / unit)).div_ceil(TILE);
+        Grid1::new(tiles.min(1 << 30) as u32)
+    };
+    match unit {
+        16.. => rows::<Quad>::launch(stream, grid(16), &x, units(16), &mut out),
+        4.. => rows::<u32>::launch(stream, grid(4), &x, units(4), &mut out),
+        _ => rows::<u8>::launch(stream, grid(1), &x, units(1), &mut out),
+    }
+}
+
+/// Copies `x` to `out`, both `[n]`, neighbouring threads on neighbouring elements, 4 bytes each: the form to read first.
 ///
 /// # Errors
 /// Lengths that differ; what the driver answers.
-pub fn copy(gpu: &Gpu, x: &impl DeviceRead<f32>, out: &mut impl DeviceWrite<f32>) -> GpuResult<()> {
+pub fn copy_coalesced(
+    gpu: &Gpu,
+    x: &impl DeviceRead<f32>,
+    out: &mut impl DeviceWrite<f32>,
+) -> GpuResult<()> {
     let n = x.raw().len;
     same_len("copying an array", n, out.raw_mut().len)?;
     let blocks = n.div_ceil(BLOCK as usize).min(MAX_BLOCKS) as u32;
-    copy_coalesced::launch(gpu, Linear::new(blocks, BLOCK), x, out)
+    coalesced::launch(gpu, Linear::new(blocks, BLOCK), x, out)
 }
 
 /// Copies `x` to `out`, each thread a run of `per_thread` elements: slow on purpose.

@@ -3,8 +3,10 @@
 pub mod blur;
 pub mod copy;
 pub mod equalize;
+pub mod fill;
 pub mod grayscale;
 pub mod histogram;
+pub mod map;
 pub mod merge;
 pub mod merge_path;
 pub mod noise;

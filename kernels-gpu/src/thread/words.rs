@@ -1,7 +1,7 @@
 //! Sixteen bytes at a time, whatever the type: the widest access that one instruction makes.
 
 use bytemuck::Pod;
-use cuda_std::vector::Vec4;
+use cuda_std::vector::{Vec2, Vec4};
 
 /// Sixteen bytes that one instruction loads or stores.
 pub type Quad = Vec4<u32>;
@@ -49,6 +49,45 @@ pub unsafe fn load(from: *const Quad) -> Quad {
     // SAFETY: the caller's promise.
     let Vec4 { x, y, z, w, .. } = unsafe { *from };
     Vec4::new(x, y, z, w)
+}
+
+/// Loads 1, 2, 4, 8 or 16 bytes by one instruction: the front of the quad. `bytes` is a constant.
+///
+/// # Safety
+/// `from` is valid for reads of `bytes` initialised bytes, and aligned to them.
+#[inline(always)]
+pub unsafe fn load_part(from: *const u8, bytes: usize) -> Quad {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => Quad::new(u32::from(*from), 0, 0, 0),
+            2 => Quad::new(u32::from(*from.cast::<u16>()), 0, 0, 0),
+            4 => Quad::new(*from.cast(), 0, 0, 0),
+            8 => {
+                let Vec2 { x, y, .. } = *from.cast::<Vec2<u32>>();
+                Quad::new(x, y, 0, 0)
+            }
+            _ => load(from.cast()),
+        }
+    }
+}
+
+/// Stores the front 1, 2, 4, 8 or 16 bytes by one instruction. `bytes` is a constant.
+///
+/// # Safety
+/// `to` is valid for writes of `bytes` bytes, and aligned to them.
+#[inline(always)]
+pub unsafe fn store_part(to: *mut u8, [x, y, z, w]: [u32; 4], bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => to.write(x as u8),
+            2 => to.cast::<u16>().write(x as u16),
+            4 => to.cast::<u32>().write(x),
+            8 => to.cast::<Vec2<u32>>().write(Vec2::new(x, y)),
+            _ => to.cast::<Quad>().write(Quad::new(x, y, z, w)),
+        }
+    }
 }
 
 /// Element `lane` of a quad, below [`per_quad`]. With a constant it is a register, or a part of one.

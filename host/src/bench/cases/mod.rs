@@ -2,6 +2,7 @@
 
 mod copy;
 mod histogram;
+mod map;
 mod random;
 mod reduce;
 mod rows;
@@ -17,6 +18,7 @@ pub fn all(scale: &Scale) -> Vec<Case> {
     [
         copy::cases,
         histogram::cases,
+        map::cases,
         random::cases,
         reduce::cases,
         rows::cases,

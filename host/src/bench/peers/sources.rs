@@ -48,6 +48,7 @@ macro_rules! sources {
 sources! {
     copy: Cuda "cu", Python "py";
     histogram: Cuda "cu", Python "py";
+    map: Cuda "cu", Python "py";
     random: Cuda "cu", Python "py";
     reduce: Cuda "cu", Python "py";
     rows: Python "py";

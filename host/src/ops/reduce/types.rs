@@ -8,6 +8,7 @@ use kernels_gpu::grid::reduce as kernels;
 use crate::Stream;
 use crate::error::GpuResult;
 use crate::memory::DeviceSliceMut;
+use crate::ops::units::{As, AsMut};
 
 /// What every launch takes beside its arrays: blocks, words for partial values, counters.
 #[doc(hidden)]
@@ -17,48 +18,6 @@ pub struct Job<'a> {
     pub blocks: u32,
     pub partials: DeviceSliceMut<'a, u32>,
     pub counters: DeviceSliceMut<'a, u32>,
-}
-
-/// Device memory as the type of equal size that a kernel's instance is for.
-struct As<'a, M: ?Sized, From> {
-    memory: &'a M,
-    from: std::marker::PhantomData<From>,
-}
-
-impl<'a, M: ?Sized, From> As<'a, M, From> {
-    fn new(memory: &'a M) -> Self {
-        Self { memory, from: std::marker::PhantomData }
-    }
-}
-
-// SAFETY: the memory is what `M` promises; the macros below name plain types of the same size and alignment.
-unsafe impl<M: DeviceRead<From>, From: Pod, To: Pod> DeviceRead<To> for As<'_, M, From> {
-    fn raw(&self) -> RawSlice {
-        const { assert!(size_of::<From>() == size_of::<To>()) };
-        const { assert!(align_of::<From>() == align_of::<To>()) };
-        self.memory.raw()
-    }
-}
-
-/// As [`As`], to be written.
-struct AsMut<'a, M: ?Sized, From> {
-    memory: &'a mut M,
-    from: std::marker::PhantomData<From>,
-}
-
-impl<'a, M: ?Sized, From> AsMut<'a, M, From> {
-    fn new(memory: &'a mut M) -> Self {
-        Self { memory, from: std::marker::PhantomData }
-    }
-}
-
-// SAFETY: as for `As`, and `M` may be written with any bits, since `From` is plain.
-unsafe impl<M: DeviceWrite<From>, From: Pod, To: Pod> DeviceWrite<To> for AsMut<'_, M, From> {
-    fn raw_mut(&mut self) -> RawSlice {
-        const { assert!(size_of::<From>() == size_of::<To>()) };
-        const { assert!(align_of::<From>() == align_of::<To>()) };
-        self.memory.raw_mut()
-    }
 }
 
 mod sealed {

@@ -1,0 +1,389 @@
+//! One output element for each input element: maps, zips, the triad, conversions, by a function of one's own too.
+//!
+//! [`each`] is all of them. It moves 16 bytes an instruction and has four of them in flight a thread: a block takes a tile
+//! of the output, loads all of it, computes, stores. What stands before the output's first aligned place and behind its last
+//! goes element by element, and so does everything where an input is aligned otherwise than the output.
+//!
+//! A kernel of another crate calls [`map`] or [`zip`] with a closure:
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//! use kernels_gpu::grid::map::{BLOCK, map};
+//!
+//! /// The logistic function of each element.
+//! #[kernel]
+//! pub fn logistic(
+//!     block: Block<BLOCK>,
+//!     index: ThreadIndex,
+//!     x: &[f32],
+//!     mut out: DisjointSlice<f32>,
+//! ) {
+//!     map(&block, index, x, &mut out, |x| 1.0 / (1.0 + (-x).exp()));
+//! }
+//! # fn main() {}
+//! ```
+
+use bytemuck::Pod;
+use cuda_std::number::{Half, bf16};
+use cuda_std::prelude::*;
+
+use super::reduce::operator::Number;
+use crate::thread::words::{self, Quad, lane, load_part, store_part};
+
+/// Threads in a block.
+pub const BLOCK: usize = 256;
+/// Vectors that each thread has in flight.
+pub const VECTORS: usize = 4;
+/// Vectors of a tile.
+pub const TILE: usize = BLOCK * VECTORS;
+
+/// Blocks to launch for `n_elems` elements whose largest form has `element_bytes` bytes: one a tile, at least one.
+#[must_use]
+pub const fn blocks(n_elems: usize, element_bytes: usize) -> u32 {
+    let tiles = n_elems.div_ceil(TILE * per_vector(element_bytes));
+    if tiles == 0 {
+        1
+    } else if tiles < 1 << 30 {
+        tiles as u32
+    } else {
+        1 << 30
+    }
+}
+
+/// Elements of a vector, if the largest has so many bytes.
+const fn per_vector(element_bytes: usize) -> usize {
+    if element_bytes.is_power_of_two() && element_bytes < words::QUAD_BYTES {
+        words::QUAD_BYTES / element_bytes
+    } else {
+        1
+    }
+}
+
+/// What a map reads: a slice, or two.
+pub trait Inputs: Copy {
+    /// The elements of one place.
+    type Item: Copy;
+    /// The vectors of one place.
+    type Loaded: Copy;
+    /// The size of the largest element.
+    const ELEMENT_BYTES: usize;
+
+    /// The number of places.
+    fn places(self) -> usize;
+    /// Whether vectors of `lanes` elements, the first of them at `first`, are aligned.
+    fn are_aligned(self, first: usize, lanes: usize) -> bool;
+    /// The vectors of `lanes` elements from `at` on.
+    ///
+    /// # Safety
+    /// They are inside and aligned; `lanes` elements have at most 16 bytes.
+    unsafe fn load(self, at: usize, lanes: usize) -> Self::Loaded;
+    /// The elements at `at`.
+    ///
+    /// # Safety
+    /// `at` is below [`places`](Self::places).
+    unsafe fn element(self, at: usize) -> Self::Item;
+    /// The elements of one place of loaded vectors.
+    fn lane(loaded: Self::Loaded, lane: usize) -> Self::Item;
+}
+
+impl<T: Pod> Inputs for &[T] {
+    type Item = T;
+    type Loaded = Quad;
+    const ELEMENT_BYTES: usize = size_of::<T>();
+
+    #[inline(always)]
+    fn places(self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn are_aligned(self, first: usize, lanes: usize) -> bool {
+        let address = self.as_ptr().addr() + first * size_of::<T>();
+        address & (lanes * size_of::<T>() - 1) == 0
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, at: usize, lanes: usize) -> Quad {
+        // SAFETY: the caller's promise.
+        unsafe { load_part(self.as_ptr().add(at).cast(), lanes * size_of::<T>()) }
+    }
+
+    #[inline(always)]
+    unsafe fn element(self, at: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { *self.get_unchecked(at) }
+    }
+
+    #[inline(always)]
+    fn lane(loaded: Quad, at: usize) -> T {
+        lane(loaded, at)
+    }
+}
+
+impl<A: Inputs, B: Inputs> Inputs for (A, B) {
+    type Item = (A::Item, B::Item);
+    type Loaded = (A::Loaded, B::Loaded);
+    const ELEMENT_BYTES: usize =
+        if A::ELEMENT_BYTES > B::ELEMENT_BYTES { A::ELEMENT_BYTES } else { B::ELEMENT_BYTES };
+
+    #[inline(always)]
+    fn places(self) -> usize {
+        self.0.places().min(self.1.places())
+    }
+
+    #[inline(always)]
+    fn are_aligned(self, first: usize, lanes: usize) -> bool {
+        self.0.are_aligned(first, lanes) & self.1.are_aligned(first, lanes)
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, at: usize, lanes: usize) -> Self::Loaded {
+        // SAFETY: the caller's promise.
+        unsafe { (self.0.load(at, lanes), self.1.load(at, lanes)) }
+    }
+
+    #[inline(always)]
+    unsafe fn element(self, at: usize) -> Self::Item {
+        // SAFETY: the caller's promise.
+        unsafe { (self.0.element(at), self.1.element(at)) }
+    }
+
+    #[inline(always)]
+    fn lane(loaded: Self::Loaded, at: usize) -> Self::Item {
+        (A::lane(loaded.0, at), B::lane(loaded.1, at))
+    }
+}
+
+/// `out[i] = f(inputs[i])` for each `i` below the shortest length.
+///
+/// * All threads of the grid call it once. Launch [`blocks`] blocks; fewer step on.
+/// * 16 bytes a load and store of the largest type, if all of them have 1, 2, 4, 8 or 16 bytes and every array is
+///   aligned to its vectors at the same element; else element by element.
+#[inline(always)]
+pub fn each<I: Inputs, U: Pod>(
+    block: &Block<BLOCK>,
+    index: ThreadIndex,
+    inputs: I,
+    out: &mut DisjointSlice<U>,
+    f: impl Fn(I::Item) -> U,
+) {
+    let lanes = const {
+        let (a, b) = (I::ELEMENT_BYTES, size_of::<U>());
+        per_vector(if a > b { a } else { b })
+    };
+    let n = inputs.places().min(out.len());
+    let to = out.as_mut_ptr();
+    let vector_bytes = lanes * size_of::<U>();
+    let to_aligned = to.addr().wrapping_neg() & (vector_bytes.max(1) - 1);
+    let head = (to_aligned / size_of::<U>().max(1)).min(n);
+    let is_whole = to_aligned.is_multiple_of(size_of::<U>().max(1));
+    let one = |at: usize| {
+        // SAFETY: `at < n` by all callers, and each element is one thread's: indices of the grid, stepped by its
+        // size, in parts that do not overlap.
+        unsafe { to.add(at).write(f(inputs.element(at))) }
+    };
+    if lanes == 1 || !is_whole || !inputs.are_aligned(head, lanes) {
+        let mut first = index.get();
+        while first < n {
+            let at = |k: usize| first + k * index.total();
+            // SAFETY: the last element, where the thread has none.
+            let load = |k| unsafe { inputs.element(at(k).min(n - 1)) };
+            let loaded = [load(0), load(1), load(2), load(3)];
+            words::each::<VECTORS>(|k| {
+                if at(k) < n {
+                    // SAFETY: inside, and the thread's own: an index of the grid, stepped by its size.
+                    unsafe { to.add(at(k)).write(f(loaded[k])) };
+                }
+            });
+            first = at(VECTORS);
+        }
+        return;
+    }
+
+    let vectors = (n - head) / lanes;
+    let at = |vector: usize| head + vector * lanes;
+    // SAFETY: whole aligned vectors inside, for `vector < vectors`.
+    let load = |vector: usize| unsafe { inputs.load(at(vector), lanes) };
+    let store = |vector: usize, loaded: I::Loaded| {
+        let mut words = [0u32; 4];
+        words::each::<16>(|k| {
+            if k < lanes {
+                // SAFETY: `lanes` elements of `U` have at most 16 bytes.
+                unsafe {
+                    words.as_mut_ptr().cast::<U>().add(k).write_unaligned(f(I::lane(loaded, k)))
+                };
+            }
+        });
+        // SAFETY: a whole aligned vector, which one thread stores: `vector` is its own, as above.
+        unsafe { store_part(to.add(at(vector)).cast(), words, vector_bytes) };
+    };
+    let (threads, thread) = (BLOCK, block.thread());
+    let mut first = index.get() / threads * TILE + thread;
+    while first - thread + TILE <= vectors {
+        let of = |k: usize| load(first + k * threads);
+        let loaded = [of(0), of(1), of(2), of(3)];
+        words::each::<VECTORS>(|k| store(first + k * threads, loaded[k]));
+        first += index.total() / threads * TILE;
+    }
+    // The ragged tile, if it is this block's turn.
+    let mut vector = first;
+    while vector < vectors && vector < first - thread + TILE {
+        store(vector, load(vector));
+        vector += threads;
+    }
+    for i in index.grid_stride(head.max(lanes)) {
+        if i.get() < head {
+            one(i.get());
+        }
+        let behind = at(vectors) + i.get();
+        if i.get() < lanes && behind < n {
+            one(behind);
+        }
+    }
+}
+
+/// `out[i] = f(x[i])`: see [`each`].
+#[inline(always)]
+pub fn map<T: Pod, U: Pod>(
+    block: &Block<BLOCK>,
+    index: ThreadIndex,
+    x: &[T],
+    out: &mut DisjointSlice<U>,
+    f: impl Fn(T) -> U,
+) {
+    each(block, index, x, out, f);
+}
+
+/// `out[i] = f(a[i], b[i])`: see [`each`].
+#[inline(always)]
+pub fn zip<A: Pod, B: Pod, U: Pod>(
+    block: &Block<BLOCK>,
+    index: ThreadIndex,
+    a: &[A],
+    b: &[B],
+    out: &mut DisjointSlice<U>,
+    f: impl Fn(A, B) -> U,
+) {
+    each(block, index, (a, b), out, |(a, b)| f(a, b));
+}
+
+/// `a = b + s * c`, rounded once. All `[n]`.
+#[kernel(f32, f64)]
+pub fn triad<T: Real>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    s: T,
+    b: &[T],
+    c: &[T],
+    mut a: DisjointSlice<T>,
+) {
+    zip(&block, index, b, c, &mut a, |b, c| c.times_plus(s, b));
+}
+
+/// `out = a + b`, both `[n]`.
+#[kernel(f32)]
+pub fn zip_sum<T: Number<Wide = T>>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    a: &[T],
+    b: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    zip(&block, index, a, b, &mut out, T::plus);
+}
+
+/// `out = a * b`, both `[n]`.
+#[kernel(f32)]
+pub fn zip_product<T: Number<Wide = T>>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    a: &[T],
+    b: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    zip(&block, index, a, b, &mut out, T::times);
+}
+
+/// `out = factor * x`, both `[n]`.
+#[kernel(f32, f64)]
+pub fn map_scale<T: Number<Wide = T>>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    factor: T,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    map(&block, index, x, &mut out, |x| T::times(factor, x));
+}
+
+/// `out = x & keep ^ flip`, both `[n]`: with the sign's bit, negation and magnitude of any float.
+#[kernel(u16, u32, u64)]
+pub fn map_bits<T>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    keep: T,
+    flip: T,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) where
+    T: Pod + core::ops::BitAnd<Output = T> + core::ops::BitXor<Output = T>,
+{
+    map(&block, index, x, &mut out, |x| x & keep ^ flip);
+}
+
+/// Each number as another type, rounded to the nearest. Both `[n]`.
+#[kernel((f32, f16), (f32, bf16), (f16, f32), (bf16, f32))]
+pub fn map_convert<T: Convert<U>, U: Pod>(
+    block: Block<BLOCK>,
+    index: ThreadIndex,
+    x: &[T],
+    mut out: DisjointSlice<U>,
+) {
+    map(&block, index, x, &mut out, T::convert);
+}
+
+/// A float with a fused multiply-add.
+pub trait Real: Pod {
+    /// `self * factor + summand`, rounded once.
+    fn times_plus(self, factor: Self, summand: Self) -> Self;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn times_plus(self, factor: f32, summand: f32) -> f32 {
+        self.mul_add(factor, summand)
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn times_plus(self, factor: f64, summand: f64) -> f64 {
+        self.mul_add(factor, summand)
+    }
+}
+
+/// A number that becomes a `U`.
+pub trait Convert<U>: Pod {
+    /// The nearest `U`.
+    fn convert(self) -> U;
+}
+
+macro_rules! halves {
+    ($($half:ty)*) => {$(
+        impl Convert<$half> for f32 {
+            #[inline(always)]
+            fn convert(self) -> $half {
+                <$half>::nearest(self)
+            }
+        }
+
+        impl Convert<f32> for $half {
+            #[inline(always)]
+            fn convert(self) -> f32 {
+                Half::widen(self)
+            }
+        }
+    )*};
+}
+
+halves!(f16 bf16);
