@@ -10,6 +10,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Source};
 use super::resource::{DeviceMemoryResource, Kind};
+use super::shapes::lengths;
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
@@ -177,17 +178,7 @@ impl<T: Pod> DeviceBuffer<T> {
         &self.memory
     }
 
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// The size in bytes.
     #[must_use]

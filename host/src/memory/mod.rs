@@ -39,6 +39,7 @@ mod registered;
 
 pub mod resource;
 mod rows;
+mod shapes;
 mod slice;
 mod staging;
 mod strategy;

@@ -11,6 +11,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 use cust::sys;
 
 use super::buffer::DeviceBuffer;
+use super::shapes::lengths;
 use super::slice::part;
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
@@ -160,17 +161,7 @@ impl<T: Pod> DeviceBuffer<T> {
 }
 
 impl<'a, T: Pod> PeerSlice<'a, T> {
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// A part of it.
     ///
@@ -184,17 +175,7 @@ impl<'a, T: Pod> PeerSlice<'a, T> {
 }
 
 impl<T: Pod> PeerSliceMut<'_, T> {
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// A part of it, to be written.
     ///

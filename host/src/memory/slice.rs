@@ -12,6 +12,7 @@ use cuda_std::launch::{
 };
 
 use super::rows::check_rows;
+use super::shapes::lengths;
 use super::transfer::{check_len, clear, copy, copy_peer, download, download_vec, upload};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::StreamInner;
@@ -46,17 +47,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         self.home
     }
 
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// The address, for a kernel that takes a pointer.
     #[must_use]
@@ -149,17 +140,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         DeviceSliceMut { home, address: self.address, len: self.len, values: PhantomData }
     }
 
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// The address, for a kernel that takes a pointer.
     #[must_use]

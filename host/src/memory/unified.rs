@@ -12,6 +12,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSli
 
 use super::allocation::{Allocation, Source};
 use super::resource::Kind;
+use super::shapes::{lengths, one_value};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
@@ -81,17 +82,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         self.memory.address() as *mut T
     }
 
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// The address, for a kernel that takes a pointer.
     #[must_use]
@@ -219,53 +210,6 @@ impl<T: Pod> UnifiedBox<T> {
     pub(super) fn buffer(&self) -> &UnifiedBuffer<T> {
         &self.buffer
     }
-
-    /// The value on the host, after all kernels that were given it.
-    ///
-    /// # Errors
-    /// The fault of a kernel before.
-    pub fn get(&self) -> GpuResult<&T> {
-        Ok(&self.buffer.as_slice()?[0])
-    }
-
-    /// The value on the host, to be written, after all kernels that were given it.
-    ///
-    /// # Errors
-    /// The fault of a kernel before.
-    pub fn get_mut(&mut self) -> GpuResult<&mut T> {
-        Ok(&mut self.buffer.as_mut_slice()?[0])
-    }
-
-    /// The address, for a kernel that takes a pointer.
-    #[must_use]
-    pub fn as_device_ptr(&self) -> DevicePtr<T> {
-        self.buffer.as_device_ptr()
-    }
 }
 
-impl<T: Pod> fmt::Debug for UnifiedBox<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UnifiedBox({:#x})", self.as_device_ptr().address())
-    }
-}
-
-// SAFETY: the buffer holds one value; the rest as for the buffer.
-unsafe impl<T: Pod> DeviceReadOne<T> for UnifiedBox<T> {
-    fn raw_one(&self) -> RawSlice {
-        self.buffer.raw()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> DeviceRead<T> for UnifiedBox<T> {
-    fn raw(&self) -> RawSlice {
-        self.buffer.raw()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> DeviceWrite<T> for UnifiedBox<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.buffer.raw_mut()
-    }
-}
+one_value!(UnifiedBox);

@@ -8,6 +8,7 @@ use bytemuck::Pod;
 
 use super::pending::PinnedSource;
 use super::pinned::HostAllocation;
+use super::shapes::lengths;
 use super::slice::bounds;
 use crate::error::GpuResult;
 use crate::memory::PinnedOptions;
@@ -99,17 +100,7 @@ unsafe impl<T: Pod + Send> Send for WriteSlice<'_, T> {}
 unsafe impl<T: Pod + Sync> Sync for WriteSlice<'_, T> {}
 
 impl<T: Pod> WriteSlice<'_, T> {
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// Writes one element. In order is fast: the processor gathers 64 bytes before it writes them.
     ///

@@ -9,6 +9,7 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
+use crate::memory::shapes::{lengths, one_value};
 use crate::memory::slice::{DeviceSlice, DeviceSliceMut};
 use crate::shared_memory::{Block, Place};
 use crate::stream::{AsStream, StreamInner};
@@ -85,17 +86,7 @@ impl<T: Pod> MappedBuffer<T> {
         self.block.as_ref().map_or(DANGLING, Block::device)
     }
 
-    /// The number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+    lengths!();
 
     /// The address on the device, for a kernel that takes a pointer.
     #[must_use]
@@ -190,53 +181,6 @@ impl<T: Pod> MappedBox<T> {
     pub fn new(on: &impl AsStream, value: &T) -> GpuResult<Self> {
         Ok(Self { buffer: MappedBuffer::from_slice(on, slice::from_ref(value))? })
     }
-
-    /// The value on the host, after all kernels that were given it.
-    ///
-    /// # Errors
-    /// The fault of a kernel before.
-    pub fn get(&self) -> GpuResult<&T> {
-        Ok(&self.buffer.as_slice()?[0])
-    }
-
-    /// The value on the host, to be written, after all kernels that were given it.
-    ///
-    /// # Errors
-    /// The fault of a kernel before.
-    pub fn get_mut(&mut self) -> GpuResult<&mut T> {
-        Ok(&mut self.buffer.as_mut_slice()?[0])
-    }
-
-    /// The address on the device, for a kernel that takes a pointer.
-    #[must_use]
-    pub fn as_device_ptr(&self) -> DevicePtr<T> {
-        self.buffer.as_device_ptr()
-    }
 }
 
-impl<T: Pod> fmt::Debug for MappedBox<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MappedBox({:#x})", self.as_device_ptr().address())
-    }
-}
-
-// SAFETY: the buffer holds one value; the rest as for the buffer.
-unsafe impl<T: Pod> DeviceReadOne<T> for MappedBox<T> {
-    fn raw_one(&self) -> RawSlice {
-        self.buffer.raw()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> DeviceRead<T> for MappedBox<T> {
-    fn raw(&self) -> RawSlice {
-        self.buffer.raw()
-    }
-}
-
-// SAFETY: as for the buffer.
-unsafe impl<T: Pod> DeviceWrite<T> for MappedBox<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.buffer.raw_mut()
-    }
-}
+one_value!(MappedBox);

@@ -1,0 +1,93 @@
+//! New values and new launches for the nodes of a graph that is ready.
+
+use super::*;
+
+#[test]
+fn parameters_are_set_anew() -> GpuResult<()> {
+    let (builder, mut a, mut b) = (builder(), words(0)?, words(0)?);
+    let (first, second) = (builder.node("first"), builder.node("second"));
+    fill(&first, &mut a, 1)?;
+    fill(&second, &mut b, 2)?;
+    let mut graph = builder.build((a, b))?;
+    let value = graph.parameter::<u32>(&first, "value")?;
+    for i in 10..40 {
+        graph.set(value, i)?;
+        graph.launch(gpu())?;
+        // What is queued keeps the value that it had.
+        graph.set(value, 0)?;
+        let (a, b) = graph.wait()?;
+        assert_eq!((a.to_vec()?[LEN - 1], b.to_vec()?[0]), (i, 2));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_no_parameter_is_refused() -> GpuResult<()> {
+    let (builder, mut a) = (builder(), words(0)?);
+    let (node, clear) = (builder.node("one"), builder.node("clear"));
+    fill(&node, &mut a, 1)?;
+    clear.clear(&mut a)?;
+    let mut graph = builder.build(a)?;
+    let error = refused(graph.parameter::<u32>(&node, "valve"));
+    assert!(matches!(&error, GraphError::NoParameter { known, .. } if known == &["value"]));
+    let line = "node `one` of the graph has no parameter `valve`; it has `value`";
+    assert_eq!(error.to_string(), line);
+    let error = refused(graph.parameter::<u64>(&node, "p"));
+    assert!(matches!(error, GraphError::NoParameter { .. }), "{error}");
+    let error = refused(graph.parameter::<u32>(&clear, "value"));
+    assert!(matches!(error, GraphError::NoParameter { .. }), "{error}");
+    let error = refused(graph.parameter::<f32>(&node, "value"));
+    let (expected, found) = ("u32", "f32");
+    let (named, parameter) = ("one".to_owned(), "value".to_owned());
+    assert_eq!(error, GraphError::WrongType { node: named, parameter, expected, found });
+
+    let (other, mut b) = (GraphBuilder::new(gpu()), words(0)?);
+    let stranger = other.node("stranger");
+    fill(&stranger, &mut b, 1)?;
+    let error = refused(graph.parameter::<u32>(&stranger, "value"));
+    assert_eq!(error, GraphError::OtherGraph { node: "stranger".to_owned() });
+    let other = other.build(b)?;
+    let value = other.parameter::<u32>(&stranger, "value")?;
+    assert!(matches!(refused(graph.set(value, 1)), GraphError::OtherGraph { .. }));
+    let error = refused(graph.node("three"));
+    let known = ["one", "clear"].map(str::to_owned).to_vec();
+    assert_eq!(error, GraphError::NoNode { node: "three".to_owned(), known });
+    Ok(())
+}
+
+#[test]
+fn a_kernel_is_launched_anew_on_its_node() -> GpuResult<()> {
+    let (builder, mut a, mut b) = (builder(), words(0)?, words(0)?);
+    let (node, other) = (builder.node("fill"), builder.node("other"));
+    fill(&node, &mut a, 1)?;
+    churn(&other, &mut b, 1)?;
+    let mut graph = builder.build((a, b))?;
+    graph.relaunch(&node, |node, (a, _)| fill(node, &mut a.slice_mut(..100), 7))?;
+    graph.launch(gpu())?;
+    let values = graph.wait()?.0.to_vec()?;
+    assert_eq!((values[99], values[100]), (7, 0));
+    // The part stays where it is in a buffer that takes the first one's place.
+    drop(std::mem::replace(&mut graph.buffers_mut().0, words(4)?));
+    graph.relaunch(&node, |node, (a, _)| fill(node, &mut a.slice_mut(50..), 8))?;
+    drop(std::mem::replace(&mut graph.buffers_mut().0, words(5)?));
+    graph.launch(gpu())?;
+    let values = graph.wait()?.0.to_vec()?;
+    assert_eq!((values[49], values[50], values[LEN - 1]), (5, 8, 8));
+
+    let error = refused(graph.relaunch(&node, |node, (_, b)| fill(node, b, 7)));
+    assert!(matches!(error, GraphError::OtherMemory { argument: "p", .. }), "{error}");
+    let error = refused(graph.relaunch(&node, |node, (a, _)| churn(node, a, 7)));
+    let named = "fill".to_owned();
+    let (expected, found) = ("fill", "churn");
+    assert_eq!(error, GraphError::OtherKernel { node: named.clone(), expected, found });
+    let mut outside = words(0)?;
+    let error = refused(graph.relaunch(&node, |node, _| fill(node, &mut outside, 7)));
+    assert_eq!(error, GraphError::NotOwned { node: named.clone(), argument: "p" });
+    let empty = Linear::new(0, 32);
+    let error = refused(graph.relaunch(&node, |node, (a, _)| launch(node, &FILL, empty, a, 1)));
+    assert_eq!(error, GraphError::EmptyGrid { node: named });
+    // After all that it does what it did.
+    graph.launch(gpu())?;
+    assert_eq!(graph.wait()?.0.to_vec()?[LEN - 1], 8);
+    Ok(())
+}
