@@ -5,7 +5,9 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Line
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::norm::NormKind;
-use kernels_gpu::grid::rows::{CLUSTER, HELD, MAX_COLUMNS, MAX_THREADS, Shape, WARP};
+use kernels_gpu::grid::rows::{
+    CLUSTER, HELD, MAX_COLUMNS, MAX_THREADS, STREAM_THREADS, Shape, WARP,
+};
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
 use super::same_len;
@@ -191,7 +193,7 @@ pub(super) fn plan(
         (Form::Clusters, 0, (rows * CLUSTER as usize, block, 0))
     } else {
         let bytes = cache_bytes(info, vectors, per_vector * inputs);
-        (Form::Streamed, 0, (rows, MAX_THREADS, bytes))
+        (Form::Streamed, 0, (rows, STREAM_THREADS, bytes))
     };
     let config = Linear::new(blocks(config.0)?, config.1).shared_mem(config.2);
     Ok(Some(Plan { form, shape: shape(threads), config: config.into() }))
@@ -205,8 +207,8 @@ fn clusters_hold(info: &DeviceInfo, vectors: u32, per_thread: u32) -> bool {
 /// The dynamic shared memory that holds as much of a row as the device allows.
 fn cache_bytes(info: &DeviceInfo, vectors: u32, values_per_vector: usize) -> u32 {
     let limit = info.shared_mem_per_block_optin_bytes.saturating_sub(STATIC_SHARED_BYTES);
-    let of_each = MAX_THREADS * (values_per_vector * size_of::<f32>()) as u32;
-    let wanted = vectors.div_ceil(MAX_THREADS);
+    let of_each = STREAM_THREADS * (values_per_vector * size_of::<f32>()) as u32;
+    let wanted = vectors.div_ceil(STREAM_THREADS);
     wanted.min(limit.min(MAX_SHARED_BYTES) / of_each) * of_each
 }
 

@@ -24,10 +24,10 @@ use cuda_std::prelude::*;
 
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::rows::CLUSTER;
-use super::rows::registers::{build, each};
+use super::rows::registers::{build, each, unrolled};
 use super::rows::{
-    Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers, load_row,
-    load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
+    load_row, load_vector, store_vector, streamed,
 };
 use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
 use crate::block;
@@ -195,6 +195,7 @@ struct Norm<T> {
 impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
     type Summary = Moments;
     type Constants = Scale;
+    const PAUSES: bool = true;
 
     #[inline(always)]
     fn alignment(self) -> (usize, usize) {
@@ -206,17 +207,28 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
     #[inline(always)]
     unsafe fn load(self, place: Place) -> [[f32; V]; 1] {
         // SAFETY: the caller's promise.
-        let mut x: [f32; V] = unsafe { load_row(self.x, place) };
+        [unsafe { load_row(self.x, place) }]
+    }
+
+    /// Adds the residual, and stores the sum.
+    #[inline(always)]
+    unsafe fn prepare<const K: usize>(
+        self,
+        mut x: [[[f32; V]; 1]; K],
+        places: [Place; K],
+    ) -> [[[f32; V]; 1]; K] {
         if self.residual.is_there {
-            // SAFETY: the caller's promise.
-            let residual: [f32; V] = unsafe { load_row(self.residual.values, place) };
-            x = build(|i| x[i] + residual[i]);
+            unrolled!(K, |k| {
+                // SAFETY: the caller's promise.
+                let residual: [f32; V] = unsafe { load_row(self.residual.values, places[k]) };
+                x[k] = [build(|i| x[k][0][i] + residual[i])];
+            });
         }
         if let Some(sum) = self.sum {
             // SAFETY: the caller's promise; a thread that reads a vector again writes the same again.
-            unsafe { store_vector(sum, place, x) };
+            unrolled!(K, |k| unsafe { store_vector(sum, places[k], x[k][0]) });
         }
-        [x]
+        x
     }
 
     #[inline(always)]
@@ -316,14 +328,28 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
         (rows | self.weight.values.addr(), size_of::<T>())
     }
 
-    /// The elements, and the gradient by them before the weights.
     #[inline(always)]
     unsafe fn load(self, place: Place) -> [[f32; V]; 2] {
         // SAFETY: the caller's promise.
-        let (x, dy, weight): ([f32; V], [f32; V], [f32; V]) = unsafe {
-            (load_row(self.x, place), load_row(self.dy, place), self.weight.load(place, 1.0))
-        };
-        [x, build(|i| dy[i] * weight[i])]
+        unsafe { [load_row(self.x, place), load_row(self.dy, place)] }
+    }
+
+    /// The gradient before the weights.
+    #[inline(always)]
+    unsafe fn prepare<const K: usize>(
+        self,
+        mut given: [[[f32; V]; 2]; K],
+        places: [Place; K],
+    ) -> [[[f32; V]; 2]; K] {
+        if self.weight.is_there {
+            unrolled!(K, |k| {
+                // SAFETY: the caller's promise.
+                let weight: [f32; V] = unsafe { self.weight.load(places[k], 1.0) };
+                let [x, dy] = given[k];
+                given[k] = [x, build(|i| dy[i] * weight[i])];
+            });
+        }
+        given
     }
 
     #[inline(always)]
@@ -463,7 +489,7 @@ pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
 ///
 /// # Safety
 /// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn norm_streamed<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,
@@ -504,7 +530,7 @@ pub unsafe fn norm_backward_registers<T: Value<V>, const V: usize, const K: usiz
 ///
 /// # Safety
 /// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn norm_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,

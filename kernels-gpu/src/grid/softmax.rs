@@ -26,8 +26,8 @@ use cuda_std::{bf16, gpu_only};
 use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
 use super::rows::{
-    Lanes, MAX_THREADS, Place, Reuse, RowOp, Shape, Summary, Value, in_registers, load_row,
-    load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
+    load_row, load_vector, store_vector, streamed,
 };
 use crate::block;
 
@@ -312,7 +312,7 @@ pub unsafe fn softmax_clusters<T: Value<V>, const V: usize, const K: usize>(
 ///
 /// # Safety
 /// As [`streamed`].
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn softmax_streamed<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     is_log: bool,
@@ -346,7 +346,7 @@ pub unsafe fn softmax_backward_registers<T: Value<V>, const V: usize, const K: u
 ///
 /// # Safety
 /// As [`streamed`].
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn softmax_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     is_log: bool,

@@ -22,6 +22,7 @@ pub mod value;
 use core::mem::MaybeUninit;
 
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
+use cuda_std::warp::sync_warp;
 
 pub use group::{Butterfly, CLUSTER, Exchange, Group, Lanes, Summary, WARP};
 pub use value::{Reuse, Value};
@@ -30,6 +31,8 @@ use registers::{build, each, unrolled};
 
 /// Most threads in a block.
 pub const MAX_THREADS: u32 = 1024;
+/// Threads in a block of [`streamed`]: few, so that each has many registers.
+pub const STREAM_THREADS: u32 = 512;
 /// Elements of a row that a thread holds, of all inputs together.
 pub const HELD: usize = 32;
 /// Longest row: the number of an element in it, and of those one step further, fits into 32 bits.
@@ -82,11 +85,28 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
     /// The addresses of all that is moved in vectors, or-ed, and the size of an element: how well it is aligned.
     fn alignment(self) -> (usize, usize);
 
-    /// Loads elements of each input; those outside of the row are [`RowOp`]'s own neutral value.
+    /// Whether [`apply`](Self::apply) loads: then the vectors' loads are kept apart, lest they fill the registers.
+    const PAUSES: bool = false;
+
+    /// Loads elements of each input; those outside of the row are [`RowOp`]'s own neutral value. Nothing is computed
+    /// with them yet: that would wait for the first load before the second one.
     ///
     /// # Safety
     /// The elements of `place` exist, and are aligned if it is whole.
     unsafe fn load(self, place: Place) -> [[f32; V]; I];
+
+    /// What is computed with each vector, once it is there and before anything is learnt of it.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load).
+    #[inline(always)]
+    unsafe fn prepare<const K: usize>(
+        self,
+        loaded: [[[f32; V]; I]; K],
+        _places: [Place; K],
+    ) -> [[[f32; V]; I]; K] {
+        loaded
+    }
 
     /// What `K` vectors add to the summary, and what is to be kept of them.
     fn digest<const K: usize>(
@@ -145,7 +165,7 @@ fn places<const V: usize, const K: usize>(
     build(|k| place::<V>(group, shape, first + k as u32, whole))
 }
 
-/// Loads vectors: all loads before the first use.
+/// Loads vectors, all loads before the first use, and prepares them.
 ///
 /// # Safety
 /// As [`RowOp::load`].
@@ -158,15 +178,14 @@ unsafe fn load<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>(
     let first = loaded.as_mut_ptr().cast::<[[f32; V]; I]>();
     // SAFETY: in bounds; the rest is the caller's promise.
     unrolled!(K, |k| unsafe { first.add(k).write(op.load(places[k])) });
-    // SAFETY: every element was written.
-    unsafe { loaded.assume_init() }
+    // SAFETY: every element was written; the caller's promise.
+    unsafe { op.prepare(loaded.assume_init(), places) }
 }
 
-/// Computes the results of vectors and stores them: all of them first, so that the loads of weights need not wait
-/// for stores.
+/// Computes the results of vectors and stores them.
 ///
 /// # Safety
-/// As [`RowOp::store`].
+/// As [`RowOp::store`]. All lanes of the warp call it.
 #[inline(always)]
 unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>(
     op: Op,
@@ -174,14 +193,29 @@ unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>
     constants: Op::Constants,
     places: [Place; K],
 ) {
-    let mut results = MaybeUninit::<[[f32; V]; K]>::uninit();
-    let first = results.as_mut_ptr().cast::<[f32; V]>();
-    // SAFETY: in bounds; the rest is the caller's promise.
-    unrolled!(K, |k| unsafe { first.add(k).write(op.apply(kept[k], constants, places[k])) });
-    // SAFETY: every element was written.
-    let results = unsafe { results.assume_init() };
+    unrolled!(K, |k| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            op.store(op.apply(kept[k], constants, places[k]), places[k]);
+            if Op::PAUSES && ((k + 1) * V).is_multiple_of(PAUSE) {
+                pause();
+            }
+        }
+    });
+}
+
+/// Elements between two pauses.
+pub const PAUSE: usize = 8;
+
+/// Keeps the loads behind it from being moved before it. Without it the assembler gathers the loads of all weights,
+/// and the row's own registers go to memory.
+///
+/// # Safety
+/// All lanes of the warp call it.
+#[inline(always)]
+pub unsafe fn pause() {
     // SAFETY: the caller's promise.
-    unrolled!(K, |k| unsafe { op.store(results[k], places[k]) });
+    unsafe { sync_warp(u32::MAX) };
 }
 
 /// Whether every vector of every row is aligned and complete.
@@ -242,7 +276,7 @@ pub unsafe fn in_registers<
 /// dynamic shared memory is kept there between the two; the rest is read again.
 ///
 /// # Safety
-/// As [`in_registers`], for rows of any length, with the block as the group.
+/// As [`in_registers`], for rows of any length, with the block as the group, of [`STREAM_THREADS`].
 #[inline(always)]
 pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>(
     op: Op,
@@ -275,7 +309,7 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
             let kept = match cache.kept(first + k as u32) {
                 Some(kept) => kept,
                 // SAFETY: as above.
-                None => unsafe { op.load(places[k]) },
+                None => unsafe { load(op, [places[k]])[0] },
             };
             // SAFETY: in bounds.
             unsafe { to.add(k).write(kept) };

@@ -16,7 +16,7 @@ macro_rules! unrolled {
         })*
     };
 }
-pub(super) use unrolled;
+pub(in crate::grid) use unrolled;
 
 /// Calls `f` with 0, 1, … `N - 1`, for `N` up to 8, without a loop that the compiler might keep.
 #[inline(always)]

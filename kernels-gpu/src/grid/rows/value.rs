@@ -38,7 +38,8 @@ pub trait Value<const V: usize>: Pod {
     unsafe fn store(to: *mut Self, values: [f32; V]);
 }
 
-/// Sixteen bytes by one instruction.
+/// Sixteen bytes by one instruction. (Not of the read-only path: the assembler moves such loads across
+/// [`pause`](super::pause).)
 ///
 /// # Safety
 /// As [`Value::load`].
@@ -48,8 +49,8 @@ unsafe fn load_16<V: access::Access>(from: *const V, reuse: Reuse) -> V {
     // SAFETY: the caller's promise.
     let from = unsafe { &*from };
     match reuse {
-        Reuse::Once => access::load(from, access::LoadHint::ReadOnlyNoAllocate),
-        Reuse::ByEveryRow => access::load(from, access::LoadHint::ReadOnly),
+        Reuse::Once => access::load(from, access::LoadHint::NoAllocate),
+        Reuse::ByEveryRow => access::load(from, access::LoadHint::AllLevels),
     }
 }
 
