@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use super::case::{Case, Scale};
 use super::cases;
@@ -49,10 +50,6 @@ impl Options {
 /// What happens in a run, as it happens.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// Peers are compiled and started.
-    Preparing,
-    /// All peers are started that can be.
-    Ready,
     /// A peer's file has nothing to give.
     NoPeer(&'a Source, &'a PeerError),
     /// What a peer's file uses.
@@ -72,7 +69,6 @@ struct Troupe {
     program: PathBuf,
     listing: Listing,
     process: Option<Process>,
-    family: &'static str,
 }
 
 impl Troupe {
@@ -98,7 +94,14 @@ impl Troupe {
     }
 }
 
-/// Runs the cases and tells `notice` what happens.
+/// A peers' file that is being compiled and started.
+struct Arrival<'scope> {
+    source: &'static Source,
+    troupe: ScopedJoinHandle<'scope, Result<Troupe, PeerError>>,
+}
+
+/// Runs the cases and tells `notice` what happens. All peers are compiled and started at the same time; a family
+/// begins when its own are ready.
 ///
 /// # Errors
 /// The device's or the system's; a peer's are notices.
@@ -109,40 +112,50 @@ pub fn run(
 ) -> Result<Vec<Row>, BenchError> {
     let cases = options.cases()?;
     let workshop = Workshop::new(gpu.compute_capability()).map_err(BenchError::Folder)?;
-    notice(Notice::Preparing);
-    let mut troupes = start_all(&workshop, &cases, options.peers, notice);
-    notice(Notice::Ready);
-    let mut rows = Vec::new();
-    for (i, case) in cases.iter().enumerate() {
-        notice(Notice::Begins(case));
-        rows.push(one(gpu, case, options.plan, &workshop, &mut troupes, notice)?);
-        notice(Notice::Row(&rows[i]));
-        if cases.get(i + 1).is_none_or(|next| next.family() != case.family()) {
-            troupes.retain(|troupe| troupe.family != case.family());
-            notice(Notice::FamilyEnds(case.family()));
+    thread::scope(|scope| {
+        let mut coming = send_for(scope, &workshop, &cases, options.peers);
+        let (mut rows, mut troupes) = (Vec::new(), Vec::new());
+        for (i, case) in cases.iter().enumerate() {
+            notice(Notice::Begins(case));
+            troupes.extend(arrived(&mut coming, case.family(), notice));
+            rows.push(one(gpu, case, options.plan, &workshop, &mut troupes, notice)?);
+            notice(Notice::Row(&rows[i]));
+            if cases.get(i + 1).is_none_or(|next| next.family() != case.family()) {
+                troupes.clear();
+                notice(Notice::FamilyEnds(case.family()));
+            }
         }
-    }
-    Ok(rows)
+        Ok(rows)
+    })
 }
 
-/// Compiles and starts the peers of the cases' families.
-fn start_all(
-    workshop: &Workshop,
+/// Compiles and starts the peers of the cases' families, each on a thread of its own.
+fn send_for<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    workshop: &'env Workshop,
     cases: &[Case],
     peers: &'static [Source],
-    notice: &mut dyn FnMut(Notice<'_>),
-) -> Vec<Troupe> {
+) -> Vec<Arrival<'scope>> {
     let families: BTreeSet<_> = cases.iter().map(Case::family).collect();
-    let sources: Vec<_> = peers.iter().filter(|s| families.contains(s.family)).collect();
-    let start = |program: PathBuf, family| {
+    let start = move |source: &Source| {
+        let program = workshop.program(source)?;
         let mut process = workshop.start(&program)?;
         let listing = process.list()?;
-        Ok(Troupe { program, listing, process: Some(process), family })
+        Ok(Troupe { program, listing, process: Some(process) })
     };
-    let started = workshop.each(&sources, |source, program| start(program, source.family));
+    let wanted = peers.iter().filter(|source| families.contains(source.family));
+    wanted.map(|source| Arrival { source, troupe: scope.spawn(move || start(source)) }).collect()
+}
+
+/// Waits for the peers of a family.
+fn arrived(
+    coming: &mut Vec<Arrival<'_>>,
+    family: &str,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Vec<Troupe> {
     let mut troupes = Vec::new();
-    for (source, troupe) in started {
-        match troupe {
+    for Arrival { source, troupe } in coming.extract_if(.., |one| one.source.family == family) {
+        match troupe.join().expect("building and starting do not panic") {
             Ok(troupe) => {
                 notice(Notice::Versions(&troupe.listing.versions));
                 troupes.push(troupe);

@@ -198,19 +198,22 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
     let ordinal = gpu.info().ordinal;
     if !emulator {
         report.versions.extend(machine::driver(ordinal));
+        report.versions.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     let mut clocks = Vec::new();
     let progress = Progress::steps("measuring", options.cases()?.len());
     let mut page = Page { out, table: table(), failed: None };
     let versions = &mut report.versions;
     report.rows = session::run(gpu, options, &mut |notice| match notice {
-        Notice::Preparing => progress.set_message("compiling and starting the peers"),
         Notice::Begins(case) => progress.set_message(format!("{case:?}")),
         Notice::Versions(lines) => {
-            let new = lines.iter().filter(|line| !versions.contains(line)).cloned();
-            versions.extend(new.collect::<Vec<_>>());
+            for line in lines {
+                if !versions.contains(line) {
+                    page.line(line);
+                    versions.push(line.clone());
+                }
+            }
         }
-        Notice::Ready => versions.iter().for_each(|line| page.line(line)),
         Notice::NoPeer(source, why) => {
             page.line(&format!(
                 "no peers in {}.{}: {why}",

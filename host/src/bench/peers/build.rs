@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -41,24 +40,11 @@ impl Workshop {
         Ok(Self { dir, arch: format!("sm_{major}{minor}"), cache: cache() })
     }
 
-    /// What `start` makes of each source's program, all of them at the same time.
-    pub fn each<'a, T: Send>(
-        &self,
-        sources: &[&'a Source],
-        start: impl Fn(&Source, PathBuf) -> Result<T, PeerError> + Sync,
-    ) -> Vec<(&'a Source, Result<T, PeerError>)> {
-        let made = &|source: &Source| start(source, self.build(source)?);
-        thread::scope(|scope| {
-            let spawn = |&source| (source, scope.spawn(move || made(source)));
-            let builds: Vec<_> = sources.iter().map(spawn).collect();
-            let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-                thread.join().expect("building and starting do not panic")
-            };
-            builds.into_iter().map(|(source, thread)| (source, join(thread))).collect()
-        })
-    }
-
-    fn build(&self, source: &Source) -> Result<PathBuf, PeerError> {
+    /// The program of a source, which is compiled if it needs that.
+    ///
+    /// # Errors
+    /// The compiler is missing, or refuses it.
+    pub fn program(&self, source: &Source) -> Result<PathBuf, PeerError> {
         // Python finds its own modules `copy` and `random` elsewhere, and not a family's file of that name.
         let name = format!("peers_of_{}.{}", source.family, source.language.extension());
         let file = self.dir.path().join(name);
