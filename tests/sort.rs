@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::sort::{self, SortKey, SortOptions, SortValue};
+use ferrowarp::ops::sort::{self, Extreme, SortKey, SortOptions, SortValue};
 use ferrowarp::reference;
 use kernels_gpu::grid::sort::pass::{LONG, SHORT, THREADS};
 use rand::Rng;
@@ -326,6 +326,135 @@ fn what_does_not_fit_is_an_error() {
     }
 }
 
+#[track_caller]
+fn check_top<K: Compared>(keys: &[K], k: usize, what: &str) {
+    let x = upload(keys);
+    for (options, which) in [(BOTH[0], Extreme::Smallest), (BOTH[1], Extreme::Largest)] {
+        let (mut out, mut places) = (poisoned(k), poisoned(k));
+        let results = (&mut out, &mut places);
+        let mut scratch = Scratch::new(gpu()).unwrap();
+        sort::top_k_into(gpu(), &x, results, which, &mut scratch).unwrap();
+        let (sorted, order) = expected(keys, options);
+        let what = format!("{what}, {k} of {}", keys.len());
+        same(&out, &sorted[..k], &what);
+        let order: Vec<u32> = order[..k].iter().map(|&place| place as u32).collect();
+        same(&places, &order, &what);
+    }
+}
+
+#[test]
+fn the_first_few_are_found_with_their_places() {
+    let mut rng = rng();
+    for (name, keys) in patterns(&mut rng, 9001) {
+        for k in [1, 33, 4500, 9001] {
+            check_top(&keys, k, name);
+        }
+    }
+    for n in [0, 1, 31, 32, 33, 4095, 4096, 4097, 40 * 4096 + 3] {
+        check_top(&random::<u32>(&mut rng, n), n.min(100), "random");
+        check_top(&random::<u32>(&mut rng, n), 0, "random");
+    }
+}
+
+#[test]
+fn the_first_few_of_every_type() {
+    fn check<K: Compared>(rng: &mut StdRng) {
+        check_top(&random::<K>(rng, 4444), 77, std::any::type_name::<K>());
+    }
+    let mut rng = rng();
+    check::<u8>(&mut rng);
+    check::<i16>(&mut rng);
+    check::<f16>(&mut rng);
+    check::<i32>(&mut rng);
+    check::<f32>(&mut rng);
+    check::<u64>(&mut rng);
+    check::<f64>(&mut rng);
+}
+
+#[test]
+fn more_than_there_are_is_an_error() {
+    let x = upload(&[1u32; 100]);
+    let error = sort::top_k(gpu(), &x, 101, Extreme::Largest).map(drop).unwrap_err();
+    let line = "finding the first keys: 101 of 100 keys are more than there are";
+    assert_eq!(error.to_string(), line);
+    let scratch = &mut Scratch::new(gpu()).unwrap();
+    let results = (&mut poisoned(5), &mut poisoned(4));
+    let error = sort::top_k_into(gpu(), &x, results, Extreme::Largest, scratch).unwrap_err();
+    let line = "the places of the first keys: 5 elements are needed, 4 were given";
+    assert_eq!(error.to_string(), line);
+}
+
+#[track_caller]
+fn check_segments<K: Compared>(keys: &[K], offsets: &[u64], what: &str) {
+    let (x, device_offsets) = (upload(keys), upload(offsets));
+    let scratch = &mut Scratch::new(gpu()).unwrap();
+    for options in BOTH {
+        let (mut out, mut places) = (poisoned(keys.len()), poisoned(keys.len()));
+        let (mut sorted, mut order) = (out.to_vec().unwrap(), places.to_vec().unwrap());
+        for pair in offsets.windows(2) {
+            let [begin, end] = [pair[0], pair[1]].map(|at| (at as usize).min(keys.len()));
+            let segment = begin..end.max(begin);
+            let (part, from) = expected(&keys[segment.clone()], options);
+            sorted[segment.clone()].copy_from_slice(&part);
+            let from = from.into_iter().map(|place| (begin + place) as u32);
+            order[segment].iter_mut().zip(from).for_each(|(order, from)| *order = from);
+        }
+        sort::segmented_sort_into(gpu(), &x, &device_offsets, &mut out, options, scratch).unwrap();
+        same(&out, &sorted, what);
+        let argsort = sort::segmented_argsort_into;
+        argsort(gpu(), &x, &device_offsets, &mut places, options, scratch).unwrap();
+        same(&places, &order, what);
+    }
+}
+
+/// Offsets of segments of these lengths, from `first` on.
+fn offsets(first: u64, lens: &[usize]) -> Vec<u64> {
+    let mut at = first;
+    let ends = lens.iter().map(|&len| {
+        at += len as u64;
+        at
+    });
+    std::iter::once(first).chain(ends).collect()
+}
+
+#[test]
+fn segments_of_very_different_lengths() {
+    let mut rng = rng();
+    let lens =
+        [0, 1, 2, 31, 32, 33, 0, 641, 5, TILE, 17, TILE + 1, 3, 2 * TILE + 99, 30, 12, 0, 1000];
+    let offsets = offsets(7, &lens);
+    let n = *offsets.last().unwrap() as usize + 11;
+    check_segments(&random::<u32>(&mut rng, n), &offsets, "u32");
+    check_segments(&(0..n as u32).map(|i| i % 3).collect::<Vec<_>>(), &offsets, "few");
+}
+
+#[test]
+fn segments_of_every_type() {
+    fn check<K: Compared>(rng: &mut StdRng) {
+        let offsets = offsets(0, &[20, 300, 0, 32, 33, THREADS * LONG + 50]);
+        let keys = random::<K>(rng, offsets[offsets.len() - 1] as usize);
+        check_segments(&keys, &offsets, std::any::type_name::<K>());
+    }
+    let mut rng = rng();
+    check::<u8>(&mut rng);
+    check::<i16>(&mut rng);
+    check::<f16>(&mut rng);
+    check::<f32>(&mut rng);
+    check::<i64>(&mut rng);
+    check::<f64>(&mut rng);
+}
+
+#[test]
+fn offsets_past_the_end_and_back_are_harmless() {
+    let mut rng = rng();
+    let keys = random::<u32>(&mut rng, 500);
+    check_segments(&keys, &[100, 400, 1000, u64::MAX], "past the end");
+    check_segments(&keys, &[300, 200, 200], "back");
+    check_segments(&keys, &[], "none");
+    check_segments(&keys, &[3], "one");
+    check_segments(&[] as &[u32], &[0, 0, 9], "no keys");
+}
+
 /// The emulator starts and interleaves blocks in other orders; tiles take tickets, so none waits for one that
 /// cannot start. A GPU has an order of its own, and ignores the variable.
 #[test]
@@ -347,6 +476,7 @@ fn several_tiles_look_back() {
     let mut rng = rng();
     let keys: Vec<u16> = random(&mut rng, 7 * TILE + 5);
     check_keys(&keys, "u16");
+    check_top(&keys, 9999, "u16");
 }
 
 /// Five groups of tiles, and places of more than 32 bits.

@@ -53,6 +53,8 @@ pub use grid::softmax::{
 pub use grid::sort::histogram::sort_histogram;
 pub use grid::sort::pass::sort_pass;
 pub use grid::sort::plain::{sort_count, sort_move, sort_sums};
+pub use grid::sort::segments::sort_segments;
+pub use grid::sort::top_k::{top_k_collect, top_k_count};
 pub use grid::spheres::{spheres_colour, spheres_draw};
 pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows};
 pub use grid::transpose::{transpose_naive, transpose_tiled};

@@ -2,7 +2,7 @@
 
 use crate::bench::{Case, Fault, Random, Scale, check, data, rig};
 use crate::memory::DeviceBuffer;
-use crate::ops::sort::{self, SortKey, SortOptions};
+use crate::ops::sort::{self, Extreme, SortKey, SortOptions};
 use crate::ops::{self, Scratch};
 
 /// Up to so many keys the CPU sorts them too.
@@ -14,7 +14,7 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let f32s = ladder.iter().map(|&n| keys::<f32>(n));
     let u64s = ladder.iter().filter(|&&n| n < 1 << 30).map(|&n| keys::<u64>(n));
     let pairs = ladder.iter().filter(|&&n| n < 1 << 30).map(|&n| pairs(n));
-    let like = scale.lens().into_iter().flat_map(|n| [few(n), sorted(n)]);
+    let like = scale.lens().into_iter().flat_map(|n| [few(n), sorted(n), argsort(n), top_k(n)]);
     let plain =
         scale.pick(vec![4096], vec![1 << 20], vec![1 << 20, 1 << 24]).into_iter().map(plain);
     u32s.chain(f32s).chain(u64s).chain(pairs).chain(like).chain(plain).collect()
@@ -149,6 +149,68 @@ fn sorted(n: usize) -> Case {
         )
     })
     .in_elements()
+}
+
+/// The places of keys in order.
+fn argsort(n: usize) -> Case {
+    Case::new(["sort", "argsort", f32::NAME], [n], 8 * n, move |gpu, seed| {
+        let x = data::random::<f32>(gpu, n, seed)?;
+        rig(
+            (x, data::poisoned::<u32>(gpu, n)?, Scratch::new(gpu)?),
+            |(_, out, _), _| data::poison(out),
+            |(x, out, scratch), gpu| {
+                sort::argsort_into(gpu, x, out, SortOptions::ASCENDING, scratch)
+            },
+            move |(_, out, _), _| {
+                let mut before = f32::NEG_INFINITY;
+                check::for_samples(out, |index, place: u32| {
+                    let key = data::value::<f32>(seed, place as usize);
+                    let what = "places out of order";
+                    let in_order = before <= key;
+                    before = key;
+                    if in_order { Ok(()) } else { Err(Fault::Broken { what, index }) }
+                })
+            },
+        )
+    })
+    .in_elements()
+}
+
+/// The largest few, and where they stand.
+fn top_k(n: usize) -> Case {
+    const K: usize = 128;
+    Case::new(["sort", "top_k", f32::NAME], [n, K], 4 * n, move |gpu, seed| {
+        let x = data::random::<f32>(gpu, n, seed)?;
+        let out = (data::poisoned::<f32>(gpu, K)?, data::poisoned::<u32>(gpu, K)?);
+        rig(
+            (x, out, Scratch::new(gpu)?),
+            |(_, out, _), _| {
+                data::poison(&mut out.0)?;
+                data::poison(&mut out.1)
+            },
+            |(x, out, scratch), gpu| {
+                sort::top_k_into(gpu, x, (&mut out.0, &mut out.1), Extreme::Largest, scratch)
+            },
+            move |(_, out, _), _| {
+                let places = out.1.to_vec()?;
+                let key = |place: u32| data::value::<f32>(seed, place as usize);
+                check::samples(&out.0, |i| key(places[i]))?;
+                if n > 1 << 22 {
+                    let share = f64::from(key(places[K - 1])) + 0.5;
+                    return check::near(
+                        "share of smaller keys",
+                        share,
+                        1.0,
+                        4.0 * K as f64 / n as f64,
+                    );
+                }
+                let mut largest: Vec<f32> = (0..n).map(|i| data::value(seed, i)).collect();
+                largest.select_nth_unstable_by(K - 1, |a, b| b.total_cmp(a));
+                let least = largest[K - 1];
+                check::near("least of the largest", key(places[K - 1]).into(), least.into(), 0.0)
+            },
+        )
+    })
 }
 
 /// The plain form, of pairs.

@@ -7,8 +7,11 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
 use kernels_gpu::grid::sort::histogram::{self, sort_histogram};
 use kernels_gpu::grid::sort::pass::{LONG, SHORT, Task, sort_pass};
+use kernels_gpu::grid::sort::segments::{self, sort_segments};
+use kernels_gpu::grid::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
 use kernels_gpu::grid::sort::{NoValue, Order, Payload, Word};
 
+use super::segments::{How, Work};
 use crate::error::GpuResult;
 use crate::memory::DeviceSliceMut;
 use crate::stream::Stream;
@@ -112,7 +115,9 @@ unsafe impl<W> DeviceWrite<W> for Words<W> {
 }
 
 /// A word that is a key in the kernels.
-pub trait KeyWord: Word + Pod + Pass<NoValue> + Pass<u32> + Pass<u64> {
+pub trait KeyWord:
+    Word + Pass<NoValue> + Pass<u32> + Pass<u64> + Segments<NoValue> + Segments<u32>
+{
     /// Launches the histogram.
     ///
     /// # Safety
@@ -123,6 +128,19 @@ pub trait KeyWord: Word + Pod + Pass<NoValue> + Pass<u32> + Pass<u64> {
         order: Order,
         bits: (u32, u32),
         control: &mut DeviceSliceMut<'_, u32>,
+    ) -> GpuResult<()>;
+
+    /// Launches the search for the first `k`, and what collects them and their places.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    unsafe fn top_k(
+        on: &Stream,
+        keys: &Words<Self>,
+        order: Order,
+        k: usize,
+        state: &mut DeviceSliceMut<'_, u64>,
+        results: (&mut Words<Self>, &mut Words<u32>),
     ) -> GpuResult<()>;
 }
 
@@ -188,6 +206,40 @@ passes! {
     u8, u64, LONG; u16, u64, LONG; u32, u64, LONG; u64, u64, LONG;
 }
 
+/// Keys whose segments are sorted with `V`.
+pub trait Segments<V>: Sized {
+    /// Launches the sort.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    unsafe fn segments(on: &Stream, work: Work<Self, V>, how: How) -> GpuResult<()>;
+}
+
+macro_rules! segments {
+    ($($word:ty, $value:ty, $items:ident;)*) => {$(
+        impl Segments<$value> for $word {
+            unsafe fn segments(on: &Stream, work: Work<Self, $value>, how: How) -> GpuResult<()> {
+                let Work { keys, mut out, mut spare, values, numbered } = work;
+                let [values, mut out_values, mut spare_values] = values;
+                let How { offsets, order, bits: (begin, end) } = how;
+                let grid = Grid1::new(segments::blocks(offsets.raw.len - 1));
+                // SAFETY: the caller's promise.
+                unsafe {
+                    sort_segments::<$word, $value, { $items }>::launch(
+                        on, grid, &keys, &values, &offsets, order, begin, end,
+                        u32::from(numbered), &mut out, &mut spare, &mut out_values, &mut spare_values,
+                    )
+                }
+            }
+        }
+    )*};
+}
+
+segments! {
+    u8, NoValue, SHORT; u16, NoValue, SHORT; u32, NoValue, SHORT; u64, NoValue, LONG;
+    u8, u32, SHORT; u16, u32, SHORT; u32, u32, SHORT; u64, u32, LONG;
+}
+
 macro_rules! key_words {
     ($($word:ty)*) => {$(
         impl KeyWord for $word {
@@ -202,6 +254,27 @@ macro_rules! key_words {
                 // SAFETY: the caller's promise.
                 unsafe {
                     sort_histogram::<$word>::launch(on, grid, keys, order, begin, end, control)
+                }
+            }
+
+            unsafe fn top_k(
+                on: &Stream,
+                keys: &Words<Self>,
+                order: Order,
+                k: usize,
+                state: &mut DeviceSliceMut<'_, u64>,
+                (out, places): (&mut Words<Self>, &mut Words<u32>),
+            ) -> GpuResult<()> {
+                let n = keys.raw.len;
+                let (count, collect) = (histogram::blocks(n), n.div_ceil(TILE) as u32);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    for round in 0..rounds(<$word>::BITS) {
+                        let grid = Grid1::new(count);
+                        top_k_count::<$word>::launch(on, grid, keys, order, k as u64, round, state)?;
+                    }
+                    let grid = Grid1::new(collect);
+                    top_k_collect::<$word>::launch(on, grid, keys, order, state, out, places)
                 }
             }
         }

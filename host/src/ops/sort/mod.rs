@@ -1,4 +1,4 @@
-//! Radix sorts of keys, of keys with values, and of their places.
+//! Radix sorts of keys, of keys with values, and of their places; the first few in order; each segment by itself.
 //!
 //! Keys are `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32` and `f64`; values have 4 or 8 bytes. Every sort is *stable*: equal keys
 //! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN stands
@@ -23,6 +23,8 @@
 mod keys;
 mod plain;
 mod radix;
+mod segments;
+mod top_k;
 
 use std::ops::Range;
 
@@ -30,6 +32,11 @@ use cuda_std::launch::{DeviceRead, DeviceWrite};
 
 pub use keys::{SortKey, SortValue};
 pub use plain::{plain_into, plain_scratch_bytes};
+pub use segments::{
+    segmented_argsort, segmented_argsort_into, segmented_argsort_scratch_bytes,
+    segmented_scratch_bytes, segmented_sort, segmented_sort_into,
+};
+pub use top_k::{Extreme, top_k, top_k_into, top_k_scratch_bytes};
 
 use super::{Scratch, same_len};
 use crate::error::{GpuError, GpuResult};
@@ -175,10 +182,7 @@ pub fn argsort_into<K: SortKey>(
 ) -> GpuResult<()> {
     let job = Job::new::<K>(x.raw().len, options)?;
     same_len("the places of a sort", job.n, out.raw_mut().len)?;
-    if job.n > 1 << 32 {
-        let reason = format!("{} places do not fit into 32 bits", job.n);
-        return Err(GpuError::InvalidArgument { operation: "sorting places", reason });
-    }
+    check_places(job.n)?;
     let values = Values { input: None, out: out.raw_mut() };
     radix::pairs::<K, u32>(on, job, x.raw(), None, values, scratch)
 }
@@ -197,8 +201,21 @@ pub fn argsort<K: SortKey>(
     Ok(out)
 }
 
+/// An error unless the places of so many keys fit into 32 bits.
+fn check_places(n: usize) -> GpuResult<()> {
+    if n <= 1 << 32 {
+        return Ok(());
+    }
+    let reason = format!("the places of {n} keys do not fit into 32 bits");
+    Err(GpuError::InvalidArgument { operation: "sorting places", reason })
+}
+
 /// A buffer that a sort writes.
 fn result<T: bytemuck::Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
     // SAFETY: a sort writes every element, and nobody has the buffer before.
     unsafe { DeviceBuffer::uninitialized(on, n) }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../../book/src/sorting.md")]
+struct BookPage;

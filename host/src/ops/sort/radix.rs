@@ -51,6 +51,12 @@ fn parts(n: usize, [key, value]: [usize; 2], other: usize, group_bits: u32) -> [
     [control, n * key, n * value, other]
 }
 
+/// Bytes of the control words, of the spare keys and values, for `n` pairs of so many bytes.
+pub fn pair_parts(n: usize, sizes: [usize; 2]) -> [usize; 3] {
+    let [control, spare, spare_values, _] = parts(n, sizes, 0, GROUP_BITS);
+    [control, spare, spare_values]
+}
+
 /// Scratch for `n` keys and values of so many bytes, and for another part.
 pub fn scratch_bytes(n: usize, sizes: [usize; 2], other: usize) -> usize {
     size_of_parts(&parts(n, sizes, other, GROUP_BITS))
@@ -91,6 +97,18 @@ pub fn pairs<K: SortKey, V: SortValue>(
     let sizes = parts(job.n, bytes, other, job.group_bits);
     let (_, [control, spare, spare_values, other]) = scratch.parts(on, sizes)?;
     let out = out.unwrap_or_else(|| other.raw());
+    pairs_in::<K, V>(on, job, input, out, values, [control, spare, spare_values])
+}
+
+/// Sorts keys with values in parts of scratch that have the sizes of [`pair_parts`].
+pub fn pairs_in<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    job: Job,
+    input: RawSlice,
+    out: RawSlice,
+    values: Values,
+    [control, spare, spare_values]: [DeviceSliceMut<'_, u8>; 3],
+) -> GpuResult<()> {
     // SAFETY: memory of keys and values, or as many bytes of scratch, whose parts are aligned.
     let ([input, out, spare], [mut out_values, mut spare_values]) = unsafe {
         let keys = words(job.n, [input, out, spare.raw()]);

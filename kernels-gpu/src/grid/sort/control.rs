@@ -335,7 +335,7 @@ impl States {
 
 /// Gives others time to say what is awaited.
 #[inline(always)]
-fn wait() {
+pub fn wait() {
     thread::nanosleep(20);
     // The block that has not said anything may have panicked.
     cuda_std::panic::leave_after_panic();

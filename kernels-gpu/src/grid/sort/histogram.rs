@@ -9,6 +9,7 @@ use cuda_std::prelude::*;
 
 use super::key::{Digit, Order, RADIX, Word};
 use super::pass::{Control, Step};
+use super::walk::each_key;
 
 /// Threads in a block.
 pub const THREADS: usize = 512;
@@ -86,7 +87,7 @@ fn counter<K: Word>(counters: *mut u32, pass: usize, digit: usize) -> *mut u32 {
     counters.wrapping_add((pass * RADIX + digit) * const { copies::<K>() })
 }
 
-/// Counts the grid's keys: vectors of 16 bytes, and what lies before and behind them.
+/// Counts the grid's keys.
 ///
 /// # Safety
 /// As for the kernel; the counters are reached atomically alone.
@@ -107,28 +108,7 @@ unsafe fn count<K: Word>(counters: *mut u32, keys: &[K], order: Order, begin: u3
             pass += 1;
         }
     };
-    // SAFETY: sixteen bytes of keys are a vector, whatever the keys.
-    let (head, body, tail) = unsafe { keys.align_to::<Vec4<u32>>() };
-    let first = thread::block_idx_x() as usize * THREADS + thread::thread_idx_x() as usize;
-    let stride = thread::grid_dim_x() as usize * THREADS;
-    if let Some(&key) = head.get(first) {
-        add(key);
-    }
-    if let Some(&key) = tail.get(first) {
-        add(key);
-    }
-    let mut i = first;
-    while i + stride < body.len() {
-        // Two loads are under way before the first key is counted.
-        // SAFETY: both below the length.
-        let (a, b) = unsafe { (*body.get_unchecked(i), *body.get_unchecked(i + stride)) };
-        K::each_of(a.to_array(), add);
-        K::each_of(b.to_array(), add);
-        i += 2 * stride;
-    }
-    if let Some(vector) = body.get(i) {
-        K::each_of(vector.to_array(), add);
-    }
+    each_key(keys, THREADS, add);
 }
 
 /// # Safety

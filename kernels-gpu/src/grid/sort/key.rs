@@ -80,7 +80,7 @@ impl Digit {
 ///
 /// # Safety
 /// Every bit pattern is a value, and there is no padding.
-pub unsafe trait Word: Copy + Ord + Send + Sync + 'static {
+pub unsafe trait Word: Pod + Ord + Send + Sync {
     /// The number of bits.
     const BITS: u32;
     /// The last in order.
@@ -97,6 +97,18 @@ pub unsafe trait Word: Copy + Ord + Send + Sync + 'static {
     /// The digit times 2^`scale`, of which `scale + 8` is at most 32.
     #[must_use]
     fn digit(self, digit: Digit, scale: u32) -> u32;
+
+    /// The lowest bits of a word of 64.
+    #[must_use]
+    fn of(word: u64) -> Self;
+
+    /// The same number in 64 bits.
+    #[must_use]
+    fn word(self) -> u64;
+
+    /// Which bits differ from `other`, from `shift` on; where that is more than 32 bits hold, the largest number.
+    #[must_use]
+    fn apart(self, other: Self, shift: u32) -> u32;
 
     /// The words in 16 bytes, from the lowest address.
     fn each_of(vector: [u32; 4], f: impl FnMut(Self));
@@ -128,6 +140,23 @@ macro_rules! words {
             fn digit(self, $digit: Digit, $scale: u32) -> u32 {
                 let $key = self;
                 $place & ($digit.mask << $scale)
+            }
+
+            #[inline(always)]
+            fn of(word: u64) -> Self {
+                word as $ty
+            }
+
+            #[inline(always)]
+            #[allow(clippy::useless_conversion)]
+            fn word(self) -> u64 {
+                u64::from(self)
+            }
+
+            #[inline(always)]
+            #[allow(clippy::useless_conversion)]
+            fn apart(self, other: Self, shift: u32) -> u32 {
+                u32::try_from((self ^ other) >> shift).unwrap_or(u32::MAX)
             }
 
             #[inline(always)]

@@ -8,6 +8,8 @@
 //! * [`histogram`] and [`pass`]: digits of eight bits; all of them are counted in one go at the start, and a pass reads and
 //!   writes each key once (A. Adinets and D. Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort
 //!   for GPUs", 2022). What each step buys stands in [`pass`].
+//! * [`segments`]: each segment of an array by itself.
+//! * [`top_k`]: the first few in order, and where they stand, without sorting the others.
 //!
 //! Keys are unsigned words in every kernel. An [`Order`] says how the bits of signed numbers and floats become
 //! words in the keys' order, and whether the largest comes first.
@@ -18,5 +20,8 @@ mod items;
 pub mod key;
 pub mod pass;
 pub mod plain;
+pub mod segments;
+pub mod top_k;
+mod walk;
 
 pub use key::{Digit, NoValue, Order, Payload, RADIX, RADIX_BITS, Word, passes};

@@ -20,7 +20,7 @@ use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 
 /// Threads in a block.
 pub const THREADS: usize = 384;
-const WARPS: usize = THREADS / 32;
+pub(super) const WARPS: usize = THREADS / 32;
 /// Keys of a thread, where neither keys nor values are longer than 4 bytes.
 pub const SHORT: usize = 20;
 /// Keys of a thread, where either has 8 bytes.
@@ -64,31 +64,31 @@ const STAGED: usize = THREADS * SHORT;
 
 /// The block's shared memory.
 #[derive(Clone, Copy)]
-struct Memory {
+pub(super) struct Memory {
     words: *mut u32,
 }
 
 impl Memory {
     #[inline(always)]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { words: shared_array![u32; COUNTERS + PLACES + STAGED].as_mut_ptr() }
     }
 
     /// A warp's counters of all digits.
     #[inline(always)]
-    fn counters(self, warp: usize) -> *mut u32 {
+    pub(super) fn counters(self, warp: usize) -> *mut u32 {
         self.words.wrapping_add(warp * RADIX)
     }
 
     /// Where the keys of each digit go, in elements.
     #[inline(always)]
-    fn places<T>(self) -> *mut T {
+    pub(super) fn places<T>(self) -> *mut T {
         self.words.wrapping_add(COUNTERS).cast()
     }
 
     /// The tile's keys or values.
     #[inline(always)]
-    fn staged<T, const ITEMS: usize>(self) -> *mut T {
+    pub(super) fn staged<T, const ITEMS: usize>(self) -> *mut T {
         const { assert!(THREADS * ITEMS * size_of::<T>() <= 4 * STAGED) };
         self.words.wrapping_add(COUNTERS + PLACES).cast()
     }
@@ -143,12 +143,12 @@ pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
 
 /// What a pass reads and writes: `n` elements each.
 #[derive(Clone, Copy)]
-struct Arrays<K, V> {
-    from: *const K,
-    to: *mut K,
-    from_values: *const V,
-    to_values: *mut V,
-    n: usize,
+pub(super) struct Arrays<K, V> {
+    pub from: *const K,
+    pub to: *mut K,
+    pub from_values: *const V,
+    pub to_values: *mut V,
+    pub n: usize,
 }
 
 /// The pass of one block.
@@ -264,7 +264,7 @@ fn is_wide(n: usize) -> bool {
 /// # Safety
 /// Nobody else reaches them before the next barrier.
 #[inline(always)]
-unsafe fn clear(memory: Memory, thread: usize) {
+pub(super) unsafe fn clear(memory: Memory, thread: usize) {
     let vectors = memory.counters(0).cast::<Vec4<u32>>();
     each::<{ COUNTERS / 4 / THREADS }>(|k| {
         // SAFETY: below the number of vectors.
@@ -335,7 +335,7 @@ unsafe fn load_values<V: Payload, const ITEMS: usize>(
 /// # Safety
 /// `counters` are the warp's own, the places of its keys of each digit; `staged` has room for the tile.
 #[inline(always)]
-unsafe fn rank<K: Word, const ITEMS: usize>(
+pub(super) unsafe fn rank<K: Word, const ITEMS: usize>(
     warp: Warp,
     counters: *mut u32,
     keys: &[K; ITEMS],
@@ -381,7 +381,7 @@ fn others(warp: Warp, digit: u32) -> u32 {
 
 /// The same word. The compiler does not see that one bit of it is left, which it would test by a shift more.
 #[inline(always)]
-fn opaque(word: u32) -> u32 {
+pub(super) fn opaque(word: u32) -> u32 {
     #[cfg(target_os = "cuda")]
     {
         let same;

@@ -1,0 +1,113 @@
+//! The first few of the keys in order.
+
+use cuda_std::launch::{DeviceRead, DeviceWrite};
+use kernels_gpu::grid::sort::top_k::{MAX_K, state_words};
+
+use super::keys::KeyWord;
+use super::keys::sealed::Key;
+use super::radix::{Job, Values, pair_parts, pairs_in, words};
+use super::{SortKey, SortOptions, check_places, result};
+use crate::error::{GpuError, GpuResult};
+use crate::memory::DeviceBuffer;
+use crate::ops::scratch::size_of_parts;
+use crate::ops::{Scratch, same_len};
+use crate::stream::AsStream;
+
+/// Which end of the order [`top_k`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extreme {
+    /// The largest keys, from the largest down.
+    Largest,
+    /// The smallest keys, from the smallest up.
+    Smallest,
+}
+
+impl Extreme {
+    fn options(self) -> SortOptions {
+        match self {
+            Self::Largest => SortOptions::DESCENDING,
+            Self::Smallest => SortOptions::ASCENDING,
+        }
+    }
+}
+
+/// The state of the search, what it finds, and what their sort takes.
+fn part_bytes<K: SortKey>(n: usize, k: usize) -> [usize; 6] {
+    let key = size_of::<K>();
+    let state = state_words(n, 8 * key as u32) * size_of::<u64>();
+    let [control, spare, spare_places] = pair_parts(k, [key, size_of::<u32>()]);
+    [state, k * key, k * size_of::<u32>(), control, spare, spare_places]
+}
+
+/// What [`top_k_into`] takes of its scratch for `k` of `n_elems` keys, in bytes.
+#[must_use]
+pub fn top_k_scratch_bytes<K: SortKey>(n_elems: usize, k: usize) -> usize {
+    size_of_parts(&part_bytes::<K>(n_elems, k))
+}
+
+/// `out: [k]` becomes the `k` largest or smallest of the keys `x: [n]`, in order, and `places: [k]` where each stands in
+/// `x`. Of equal keys those that come first are taken, in their order. Queued.
+///
+/// The keys are not sorted: a search for the key number `k` reads them once for each eleven bits and once more, and `k` keys
+/// are sorted.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the results differ in length, [`InvalidArgument`](GpuError::InvalidArgument)
+/// for more keys than there are, or than 2³¹ - 1, or of more than 2³²; what the driver answers.
+pub fn top_k_into<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    (out, places): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
+    which: Extreme,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let (input, out, places) = (x.raw(), out.raw_mut(), places.raw_mut());
+    let (n, k) = (input.len, out.len);
+    same_len("the places of the first keys", k, places.len)?;
+    check(n, k)?;
+    if k == 0 {
+        return Ok(());
+    }
+    let job = Job::new::<K>(k, which.options())?;
+    let [state, found, found_places, control, spare, spare_places] =
+        scratch.parts(on, part_bytes::<K>(n, k))?.1;
+    let mut state = state.into_cast::<u64>()?;
+    state.clear()?;
+    // SAFETY: memory of keys, or as many bytes of scratch, whose parts are aligned.
+    let ([input], [mut kept], [mut kept_places]) =
+        unsafe { (words(n, [input]), words(k, [found.raw()]), words(k, [found_places.raw()])) };
+    // SAFETY: the state is 0 and large enough; the results have `k` elements.
+    unsafe {
+        let results = (&mut kept, &mut kept_places);
+        <K as Key>::Word::top_k(on.as_stream(), &input, job.parts().1, k, &mut state, results)?;
+    }
+    let values = Values { input: Some(found_places.raw()), out: places };
+    pairs_in::<K, u32>(on, job, found.raw(), out, values, [control, spare, spare_places])
+}
+
+fn check(n: usize, k: usize) -> GpuResult<()> {
+    let reason = if k > n {
+        format!("{k} of {n} keys are more than there are")
+    } else if k > MAX_K {
+        format!("{k} keys are too many: it takes at most {MAX_K}")
+    } else {
+        return check_places(n);
+    };
+    Err(GpuError::InvalidArgument { operation: "finding the first keys", reason })
+}
+
+/// As [`top_k_into`], with scratch of its own: two new buffers of `k` elements.
+///
+/// # Errors
+/// As [`top_k_into`].
+pub fn top_k<K: SortKey>(
+    on: &impl AsStream,
+    x: &impl DeviceRead<K>,
+    k: usize,
+    which: Extreme,
+) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<u32>)> {
+    check(x.raw().len, k)?;
+    let (mut out, mut places) = (result(on, k)?, result(on, k)?);
+    top_k_into(on, x, (&mut out, &mut places), which, &mut Scratch::new(on)?)?;
+    Ok((out, places))
+}
