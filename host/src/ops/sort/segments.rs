@@ -7,7 +7,7 @@ use super::keys::sealed::Key;
 use super::keys::{Segments, Words};
 use super::radix::{Job, words};
 use super::{SortKey, SortOptions};
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
 use crate::ops::{Scratch, same_len};
@@ -39,7 +39,7 @@ fn argsort_part_bytes<K: SortKey>(n: usize) -> [usize; 3] {
 /// empty; where segments overlap, keys may get lost.
 ///
 /// # Errors
-/// As [`sort_into`](super::sort_into). A segment of 2³² keys or more is a panic of the kernel.
+/// As [`sort_into`](super::sort_into); [`InvalidArgument`](GpuError::InvalidArgument) for 2³² keys or more.
 pub fn segmented_sort_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -78,7 +78,7 @@ pub fn segmented_sort<K: SortKey>(
 /// Segments are as for [`segmented_sort_into`]. Queued, in one launch.
 ///
 /// # Errors
-/// As [`segmented_sort_into`]; [`InvalidArgument`](crate::GpuError::InvalidArgument) for more than 2³² keys.
+/// As [`segmented_sort_into`].
 pub fn segmented_argsort_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -90,7 +90,6 @@ pub fn segmented_argsort_into<K: SortKey>(
     let (x, out) = (x.raw(), out.raw_mut());
     let job = Job::new::<K>(x.len, options)?;
     same_len("the places of a sort of segments", job.n, out.len)?;
-    super::check_places(job.n)?;
     let (_, [sorted, spare, spare_places]) = scratch.parts(on, argsort_part_bytes::<K>(job.n))?;
     // SAFETY: memory of keys and places, or as many bytes of scratch, whose parts are aligned.
     let ([keys, sorted, spare], [out, spare_places]) = unsafe {
@@ -145,6 +144,10 @@ where
 {
     if offsets.len < 2 || job.n == 0 {
         return Ok(());
+    }
+    if job.n > u32::MAX as usize {
+        let reason = format!("{} keys are too many: it takes fewer than 2^32", job.n);
+        return Err(GpuError::InvalidArgument { operation: "sorting segments", reason });
     }
     let (_, order, bits) = job.parts();
     // SAFETY: memory of offsets.

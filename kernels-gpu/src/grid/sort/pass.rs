@@ -32,10 +32,8 @@ pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> usize {
     if key_bytes > 4 || value_bytes > 4 { THREADS * LONG } else { THREADS * SHORT }
 }
 
-/// Registers of a thread. A multiprocessor has 65,536, so it holds three blocks of keys alone, and two of pairs.
-const fn registers<V>() -> u32 {
-    if size_of::<V>() == 0 { 56 } else { 80 }
-}
+/// Registers of a thread. A multiprocessor has 65,536, so it holds three blocks.
+const REGISTERS: u32 = 56;
 
 /// What all blocks of a pass know.
 #[repr(C)]
@@ -108,7 +106,7 @@ impl Memory {
     (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
     (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
     (u8, u64, LONG), (u16, u64, LONG), (u32, u64, LONG), (u64, u64, LONG),
-    max_registers = registers::<V>()
+    max_registers = REGISTERS
 )]
 pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
     mut block: Block<THREADS>,
@@ -216,8 +214,7 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
         let staged = memory.staged::<K, ITEMS>();
         // The digits are cut out again: kept since they were counted, they would take a register each.
         let digit = Digit { shift: opaque(digit.shift), ..digit };
-        let ranks = rank(warp, counters, &keys, digit, staged);
-        let in_order: [V; ITEMS] = load_values(arrays.from_values, first, is_full, n, task, step);
+        let ranks = Halves::of(rank(warp, counters, &keys, digit, staged));
 
         if thread < RADIX {
             let before = states.before(group_start, tile, own);
@@ -240,16 +237,63 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
         // The keys are staged, and every digit's place is known.
         block.sync(());
         let leave = Leave { memory, digit, n, used: (n - start).min(THREADS * ITEMS), thread };
-        let digits = leave.keys::<K, ITEMS>(arrays.to, task.order, step);
+        let digits = leave.keys::<K, V, ITEMS>(arrays.to, task.order, step);
         if const { size_of::<V>() > 0 } {
+            let values: [V; ITEMS] = load_values(arrays.from_values, first, is_full, n, task, step);
             // The keys are read, and values take their place.
             block.sync(());
             let staged = memory.staged::<V, ITEMS>();
-            each::<ITEMS>(|k| staged.add(ranks[k] as usize / size_of::<K>()).write(in_order[k]));
+            each::<ITEMS>(|k| staged.add(ranks.get(k) / size_of::<K>()).write(values[k]));
             // The values are staged.
             block.sync(());
             leave.values::<V, ITEMS>(arrays.to_values, digits);
         }
+    }
+}
+
+/// Numbers below 65,536, two to a register. They are kept while others need the registers more.
+#[derive(Clone, Copy)]
+struct Halves {
+    words: [u32; SHORT / 2],
+}
+
+impl Halves {
+    #[inline(always)]
+    fn of<const ITEMS: usize>(numbers: [u32; ITEMS]) -> Self {
+        const { assert!(ITEMS.is_multiple_of(2) && ITEMS <= SHORT) };
+        let pair = |i: usize| numbers[i] | numbers[i + 1] << 16;
+        Self { words: build(|i| if 2 * i < ITEMS { opaque(pair(2 * i)) } else { 0 }) }
+    }
+
+    #[inline(always)]
+    fn get(self, i: usize) -> usize {
+        (self.words[i / 2] >> (16 * (i % 2)) & 0xffff) as usize
+    }
+}
+
+/// Digits, four to a register.
+#[derive(Clone, Copy)]
+struct Quarters {
+    words: [u32; SHORT / 4],
+}
+
+impl Quarters {
+    /// The digits of the keys.
+    #[inline(always)]
+    fn of<K: Word, const ITEMS: usize>(keys: &[K; ITEMS], digit: Digit) -> Self {
+        const { assert!(SHORT.is_multiple_of(4) && ITEMS <= SHORT) };
+        let part = |i: usize, place: u32| {
+            if i < ITEMS { keys[i].digit(digit, 8 * place) } else { 0 }
+        };
+        let word = |i: usize| part(i, 0) | part(i + 1, 1) | part(i + 2, 2) | part(i + 3, 3);
+        Self { words: build(|i| opaque(word(4 * i))) }
+    }
+
+    /// A digit times 4.
+    #[inline(always)]
+    fn get(self, i: usize) -> u32 {
+        let (word, place) = (self.words[i / 4], 8 * (i % 4) as u32);
+        word.rotate_right(place.wrapping_sub(2) & 31) & (4 * (RADIX as u32 - 1))
     }
 }
 
@@ -409,25 +453,36 @@ struct Leave {
 }
 
 impl Leave {
-    /// Writes the keys, neighbours by neighbouring threads; the digits of this thread's, each times 4.
+    /// Writes the keys, neighbours by neighbouring threads; the digits of this thread's.
     ///
     /// # Safety
     /// Keys and places are in shared memory; `to` has `n` elements.
     #[inline(always)]
-    unsafe fn keys<K: Word, const ITEMS: usize>(
+    unsafe fn keys<K: Word, V: Payload, const ITEMS: usize>(
         self,
         to: *mut K,
         order: Order,
         step: Step,
-    ) -> [u32; ITEMS] {
+    ) -> Quarters {
         let staged = self.memory.staged::<K, ITEMS>();
         let raw = step.is_last() && !order.is_none();
         // SAFETY: every place of the tile was written.
         let keys: [K; ITEMS] = build(|k| unsafe { staged.add(self.thread + k * THREADS).read() });
-        let digits = build(|k| keys[k].digit(self.digit, 2));
-        let keys = if raw { build(|k| keys[k].raw(order)) } else { keys };
+        let digits = Quarters::of(&keys, self.digit);
+        let own = |k: usize| keys[k].digit(self.digit, 2);
         // SAFETY: the caller's promise.
-        unsafe { self.items(to, keys, digits) };
+        unsafe {
+            if const { size_of::<V>() == 0 } {
+                let own: [u32; ITEMS] = build(own);
+                let keys = if raw { build(|k| keys[k].raw(order)) } else { keys };
+                self.items::<_, ITEMS>(to, |k| keys[k], |k| own[k]);
+            } else if raw {
+                // Packed digits stay beside the keys: each item's are cut out where they are used.
+                self.items::<_, ITEMS>(to, |k| keys[k].raw(order), own);
+            } else {
+                self.items::<_, ITEMS>(to, |k| keys[k], own);
+            }
+        }
         digits
     }
 
@@ -436,15 +491,15 @@ impl Leave {
     /// # Safety
     /// As for [`keys`](Self::keys).
     #[inline(always)]
-    unsafe fn values<V: Payload, const ITEMS: usize>(self, to: *mut V, digits: [u32; ITEMS]) {
+    unsafe fn values<V: Payload, const ITEMS: usize>(self, to: *mut V, digits: Quarters) {
         let staged = self.memory.staged::<V, ITEMS>();
         // SAFETY: every place of the tile was written.
         let values: [V; ITEMS] = build(|k| unsafe { staged.add(self.thread + k * THREADS).read() });
         // SAFETY: the caller's promise.
-        unsafe { self.items(to, values, digits) };
+        unsafe { self.items::<_, ITEMS>(to, |k| values[k], |k| digits.get(k)) };
     }
 
-    /// Writes each item as far behind its place in the tile as its digit says.
+    /// Writes each item as far behind its place in the tile as its digit, times 4, says.
     ///
     /// # Safety
     /// As for [`keys`](Self::keys).
@@ -452,8 +507,8 @@ impl Leave {
     unsafe fn items<T: Copy, const ITEMS: usize>(
         self,
         to: *mut T,
-        items: [T; ITEMS],
-        digits: [u32; ITEMS],
+        item: impl Fn(usize) -> T,
+        digit: impl Fn(usize) -> u32,
     ) {
         let own = to.wrapping_add(self.thread);
         // SAFETY: places of the tile's digits, and below `n`.
@@ -461,21 +516,21 @@ impl Leave {
             if is_wide(self.n) {
                 let places = self.memory.places::<u64>();
                 each::<ITEMS>(|k| {
-                    let place = places.byte_add(2 * digits[k] as usize).read() as usize;
+                    let place = places.byte_add(2 * digit(k) as usize).read() as usize;
                     if self.thread + k * THREADS < self.used {
-                        own.add(place).add(k * THREADS).write(items[k]);
+                        own.add(place).add(k * THREADS).write(item(k));
                     }
                 });
                 return;
             }
             let places = self.memory.places::<u32>();
-            let place = |k: usize| places.byte_add(digits[k] as usize).read() as usize;
+            let place = |k: usize| places.byte_add(digit(k) as usize).read() as usize;
             if self.used == THREADS * ITEMS {
-                each::<ITEMS>(|k| own.add(place(k)).add(k * THREADS).write(items[k]));
+                each::<ITEMS>(|k| own.add(place(k)).add(k * THREADS).write(item(k)));
             } else {
                 each::<ITEMS>(|k| {
                     if self.thread + k * THREADS < self.used {
-                        own.add(place(k)).add(k * THREADS).write(items[k]);
+                        own.add(place(k)).add(k * THREADS).write(item(k));
                     }
                 });
             }

@@ -31,10 +31,11 @@ pub const fn blocks(n_segments: usize) -> u32 {
 /// get lost.
 ///
 /// # Safety
-/// All arrays have as many elements as `keys`; those of [`NoValue`] may be empty. `begin < end <= K::BITS`.
+/// All arrays have as many elements as `keys`; those of [`NoValue`] may be empty. They are fewer than 2³². `begin < end <= K::BITS`.
 #[kernel(
     (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
-    (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG)
+    (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
+    max_registers = 80
 )]
 pub unsafe fn sort_segments<K: Word, V: Payload, const ITEMS: usize>(
     mut block: Block<THREADS>,
@@ -229,7 +230,6 @@ impl<K: Word, V: Payload> Segments<K, V> {
         len: usize,
     ) {
         // Overlapping segments change one another's keys between their count and their move: places are compared with `len`.
-        assert!(len <= u32::MAX as usize, "a segment has fewer than 2^32 keys");
         let (begin, end) = self.bits;
         let passes = super::passes(begin, end) as u32;
         for pass in 0..passes {
