@@ -234,7 +234,7 @@ impl<K: Word, V: Payload> Segments<K, V> {
         let passes = super::passes(begin, end) as u32;
         for pass in 0..passes {
             let (is_first, is_last) = (pass == 0, pass + 1 == passes);
-            let to_out = (passes - 1 - pass) % 2 == 0;
+            let to_out = (passes - 1 - pass).is_multiple_of(2);
             let Arrays { to, to_values, .. } = self.input;
             let (other, other_values) = (self.spare, self.spare_values);
             let (to, from) = if to_out { (to, other) } else { (other, to) };
