@@ -27,7 +27,7 @@ use look_back::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{Line, Max, Min, Operator, Segments, Sum, Whole};
 pub use pack::BLOCK;
-use pack::{Pack, build, each, element, pack_of, per_pack, place, tile_len};
+use pack::{Fetched, Pack, build, each, element, pack_of, per_pack, place, tile_len};
 use pipeline::Stages;
 
 /// Packs of 16 bytes that each thread takes at a time.
@@ -149,6 +149,7 @@ struct Scan<'a, T, L> {
     warp: Warp,
     thread: usize,
     x: &'a [T],
+    fetched: Fetched<PACKS>,
     line: L,
     exclusive: bool,
     out: *mut T,
@@ -183,9 +184,14 @@ impl<T: Plain, L: Line<T>> Stages for Scan<'_, T, L> {
     }
 
     #[inline(always)]
+    fn fetch(&mut self, number: usize) {
+        self.fetched.start(self.x, number * tile_len::<T, PACKS>(), self.thread);
+    }
+
+    #[inline(always)]
     fn read(&mut self, number: usize) -> (L::Carry, Self::Kept) {
         let (warp, thread, start) = (self.warp, self.thread, number * tile_len::<T, PACKS>());
-        let packs: [_; PACKS] = pack::load(self.x, start, thread, L::NEUTRAL);
+        let packs = self.fetched.take(self.x, start, thread, L::NEUTRAL);
         let marks = build(|j| self.line.marks(start + place::<T, PACKS>(thread, j), &packs[j]));
         // Four scans that do not wait for one another.
         let upto: [L::Carry; PACKS] =
@@ -250,7 +256,10 @@ pub fn scan_grid<T: Plain, L: Line<T>>(
     let tiles = x.len().div_ceil(tile_len::<T, PACKS>());
     let states = States::new::<L::Carry>(states, tiles);
     let (warp, thread) = (block.whole_warp(), block.thread());
-    let mut scan = Scan { warp, thread, x, line, exclusive, out: out.as_mut_ptr() };
+    let memory = shared_array![u128; 2 * PACKS * BLOCK].as_mut_ptr().cast();
+    // SAFETY: room for two tiles, for this alone.
+    let fetched = unsafe { Fetched::new(memory, thread) };
+    let mut scan = Scan { warp, thread, x, fetched, line, exclusive, out: out.as_mut_ptr() };
     // SAFETY: the states were made for so many tiles of this line.
     unsafe { pipeline::run(&mut block, states, tiles, &mut scan) };
 }

@@ -164,6 +164,8 @@ struct Select<'a, T, M> {
     warp: Warp,
     thread: usize,
     x: &'a [T],
+    /// The packs of the tile that is read next.
+    fetched: [Pack; PACKS],
     marks: M,
     split: bool,
     /// Two tiles, the one that is written next at `turn`.
@@ -184,16 +186,15 @@ struct Part<const PACKS: usize> {
 impl<const PACKS: usize> Part<PACKS> {
     const NOTHING: Self = Self { packs: [Pack::splat(0); PACKS], ranks: Ranks::NONE, turn: 0 };
 
-    /// The part of the tile that begins at `start`.
+    /// The part of the tile that begins at `start`, whose packs these are.
     #[inline(always)]
-    fn load<T: Plain>(
-        warp: Warp,
-        thread: usize,
+    fn new<T: Plain>(
+        packs: [Pack; PACKS],
+        (warp, thread): (Warp, usize),
         x: &[T],
         start: usize,
         marks: impl Marks<T>,
     ) -> Self {
-        let packs: [Pack; PACKS] = pack::load(x, start, thread, T::zeroed());
         let marks = build(|j| {
             let first = start + place::<T, PACKS>(thread, j);
             marks.of(first, &packs[j]) & ((1 << inside::<T>(x.len(), first)) - 1)
@@ -222,9 +223,16 @@ impl<T: Plain, M: Marks<T>> Stages for Select<'_, T, M> {
     }
 
     #[inline(always)]
+    fn fetch(&mut self, number: usize) {
+        let start = number * tile_len::<T, PACKS>();
+        self.fetched = pack::load(self.x, start, self.thread, T::zeroed());
+    }
+
+    #[inline(always)]
     fn read(&mut self, number: usize) -> (u64, Self::Kept) {
         let start = number * tile_len::<T, PACKS>();
-        let part = Part::load(self.warp, self.thread, self.x, start, self.marks);
+        let own = (self.warp, self.thread);
+        let part = Part::new(self.fetched, own, self.x, start, self.marks);
         (part.ranks.of_warp.into(), part)
     }
 
@@ -311,7 +319,8 @@ pub unsafe fn select_grid<T: Plain, M: Marks<T>>(
     let states = States::new::<u64>(states, tiles);
     let (warp, thread, out) = (block.whole_warp(), block.thread(), (out.as_mut_ptr(), out.len()));
     let stages = shared_array![u128; 2 * STAGE_BYTES / 16].as_mut_ptr().cast();
-    let mut select = Select { warp, thread, x, marks, split, stages, turn: 0, out, count };
+    let fetched = [Pack::splat(0); PACKS];
+    let mut select = Select { warp, thread, x, fetched, marks, split, stages, turn: 0, out, count };
     // SAFETY: the states were made for so many tiles that carry counts.
     unsafe { pipeline::run(&mut block, states, tiles, &mut select) };
 }
@@ -338,6 +347,8 @@ struct RunLengths<'a, T, const PACKS: usize> {
     warp: Warp,
     thread: usize,
     x: &'a [T],
+    /// The packs of the tile that is read next.
+    fetched: [Pack; PACKS],
     /// The places in two tiles, those that are written next at `turn`.
     stages: *mut u16,
     turn: usize,
@@ -366,9 +377,16 @@ impl<T: Plain + PartialEq, const PACKS: usize> Stages for RunLengths<'_, T, PACK
     }
 
     #[inline(always)]
+    fn fetch(&mut self, number: usize) {
+        let start = number * tile_len::<T, PACKS>();
+        self.fetched = pack::load(self.x, start, self.thread, T::zeroed());
+    }
+
+    #[inline(always)]
     fn read(&mut self, number: usize) -> (Begun, Self::Kept) {
         let (runs, start) = (&*self, number * tile_len::<T, PACKS>());
-        let part = Part::<PACKS>::load(runs.warp, runs.thread, runs.x, start, Runs(runs.x));
+        let own = (runs.warp, runs.thread);
+        let part = Part::new(runs.fetched, own, runs.x, start, Runs(runs.x));
         let mut last = 0;
         each(PACKS, |j| {
             let marks = part.ranks.marks[j];
@@ -466,8 +484,18 @@ pub unsafe fn run_lengths<T: PlainOrd, const PACKS: usize>(
     let stages = shared_array![u16; STAGE_BYTES].as_mut_ptr();
     let values = (values.as_mut_ptr(), values.len());
     let lengths = (lengths.as_mut_ptr(), lengths.len());
-    let mut runs =
-        RunLengths::<T, PACKS> { warp, thread, x, stages, turn: 0, values, lengths, count };
+    let fetched = [Pack::splat(0); PACKS];
+    let mut runs = RunLengths::<T, PACKS> {
+        warp,
+        thread,
+        x,
+        fetched,
+        stages,
+        turn: 0,
+        values,
+        lengths,
+        count,
+    };
     // SAFETY: the states were made for so many tiles that carry where runs began.
     unsafe { pipeline::run(&mut block, states, tiles, &mut runs) };
 }

@@ -4,7 +4,8 @@
 //! "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). Their tiles look back until one says
 //! everything before its end, so what is joined with what depends on who was faster. Here it does not: 32
 //! tiles are a group, 32 groups are a hall. The last tile of a group says the group's join, and the last tile of a
-//! hall says everything up to the hall's end. What comes before a tile is then
+//! hall says everything up to the hall's end, as soon as those before have said theirs. What comes before a tile is
+//! then
 //!
 //! > (the halls before) (the groups before it in its hall) (the tiles before it in its group),
 //!
@@ -24,6 +25,9 @@ use super::pack::each;
 const FANOUT: usize = 32;
 /// In a word of a state beside its 32 bits: that it has been said.
 const SAID: u64 = 1 << 32;
+
+/// Looks at a state, one after the other, before a thread gives way to others.
+const QUICK_LOOKS: u32 = 8;
 
 /// The words of `tiles` tiles of a scan that carries `words` words: a ticket, and the states. All are 0 before.
 #[must_use]
@@ -76,8 +80,43 @@ impl<'a> States<'a> {
         unsafe { self.say(warp, tile, own) };
     }
 
-    /// What comes before `tile`, whose own elements joined are `own`; `neutral` if there is nothing. All lanes of
-    /// one warp call it, after [`say_own`](Self::say_own) of this tile.
+    /// Says the join of a group, and of a hall, where `tile` is its last; `own` is the tile's. All lanes of one
+    /// warp call it, soon after [`say_own`](Self::say_own): it waits for the tiles before.
+    ///
+    /// # Safety
+    /// There is such a tile, of a scan that carries `C`.
+    #[inline(always)]
+    pub unsafe fn say_groups<C: Carry>(
+        self,
+        warp: Warp,
+        tile: usize,
+        own: C,
+        neutral: C,
+        join: impl Fn(C, C) -> C,
+    ) {
+        let lane = warp.thread_rank() as usize;
+        let (group, hall) = (tile / FANOUT, tile / FANOUT / FANOUT);
+        if tile % FANOUT != FANOUT - 1 {
+            return;
+        }
+        let others = lane < FANOUT - 1;
+        // SAFETY: all are before this tile.
+        unsafe {
+            let tiles = self.joined(warp, others, group * FANOUT + lane, neutral, &join);
+            let of_group = join(tiles, own);
+            self.say(warp, self.group(group), of_group);
+            if group % FANOUT != FANOUT - 1 {
+                return;
+            }
+            let groups =
+                self.joined(warp, others, self.group(hall * FANOUT + lane), neutral, &join);
+            let slot = (hall > 0).then_some(self.hall(hall));
+            let halls = self.wait(slot, self.look(slot, neutral));
+            self.say(warp, self.hall(hall + 1), join(halls, join(groups, of_group)));
+        }
+    }
+
+    /// What comes before `tile`; `neutral` if there is nothing. All lanes of one warp call it.
     ///
     /// # Safety
     /// There is such a tile, of a scan that carries `C`.
@@ -86,7 +125,6 @@ impl<'a> States<'a> {
         self,
         warp: Warp,
         tile: usize,
-        own: C,
         neutral: C,
         join: impl Fn(C, C) -> C,
     ) -> C {
@@ -106,18 +144,28 @@ impl<'a> States<'a> {
                 self.look(slots[2], neutral),
             ];
             let tiles = join_lanes(warp, self.wait(slots[0], tiles), &join);
-            let upto = join(tiles, own);
-            let is_last = tiles_before == FANOUT - 1;
-            if is_last {
-                self.say(warp, self.group(group), upto);
-            }
             let groups = join_lanes(warp, self.wait(slots[1], groups), &join);
             let halls = self.wait(slots[2], halls);
-            if is_last && groups_before == FANOUT - 1 {
-                self.say(warp, self.hall(hall + 1), join(halls, join(groups, upto)));
-            }
             join(join(halls, groups), tiles)
         }
+    }
+
+    /// The states that the lanes ask for, joined, where a lane asks.
+    ///
+    /// # Safety
+    /// The slots are of [`states_len`], and somebody says them without waiting for this tile.
+    #[inline(always)]
+    unsafe fn joined<C: Carry>(
+        self,
+        warp: Warp,
+        asks: bool,
+        slot: Slot,
+        neutral: C,
+        join: impl Fn(C, C) -> C,
+    ) -> C {
+        let slot = asks.then_some(slot);
+        // SAFETY: the caller's promise.
+        join_lanes(warp, unsafe { self.wait(slot, self.look(slot, neutral)) }, join)
     }
 
     #[inline(always)]
@@ -166,10 +214,14 @@ impl<'a> States<'a> {
     /// The slot is one of [`states_len`].
     #[inline(always)]
     unsafe fn wait<C: Carry>(self, slot: Option<Slot>, (mut value, mut said): (C, bool)) -> C {
+        let mut looks = 0;
         while !said {
-            thread::nanosleep(20);
-            // The block that has not said anything may have panicked.
-            cuda_std::panic::leave_after_panic();
+            looks += 1;
+            if looks > QUICK_LOOKS {
+                thread::nanosleep(20);
+                // The block that has not said anything may have panicked.
+                cuda_std::panic::leave_after_panic();
+            }
             // SAFETY: the caller's promise.
             (value, said) = unsafe { self.look(slot, value) };
         }

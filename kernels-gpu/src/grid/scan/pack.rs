@@ -7,6 +7,7 @@
 use core::mem::MaybeUninit;
 
 use cuda_std::access::{self, StoreHint};
+use cuda_std::copy;
 use cuda_std::vector::Vec4;
 use cuda_std::warp::Plain;
 
@@ -123,6 +124,52 @@ pub fn load<T: Plain, const PACKS: usize>(
         // SAFETY: so many of the pack's elements are inside the slice.
         pack_of(|e| if e < inside { unsafe { elements.add(e).read() } } else { filler })
     })
+}
+
+/// This thread's packs of a tile that is on its way to shared memory. Each thread fetches for itself, so nothing is
+/// to wait for but its own copies.
+pub struct Fetched<const PACKS: usize> {
+    /// The thread's first place; two tiles in turn, of packs that are a block apart.
+    own: *mut Pack,
+    turn: usize,
+}
+
+impl<const PACKS: usize> Fetched<PACKS> {
+    /// # Safety
+    /// `memory` is shared memory of `2 * PACKS * BLOCK` packs, which nothing else uses.
+    #[inline(always)]
+    pub unsafe fn new(memory: *mut Pack, thread: usize) -> Self {
+        Self { own: memory.wrapping_add(thread), turn: 0 }
+    }
+
+    #[inline(always)]
+    fn place(&self, j: usize) -> *mut Pack {
+        self.own.wrapping_add((self.turn * PACKS + j) * BLOCK)
+    }
+
+    /// Starts to fetch the tile that begins at `x[start]`.
+    #[inline(always)]
+    pub fn start<T>(&mut self, x: &[T], start: usize, thread: usize) {
+        self.turn = 1 - self.turn;
+        let tile = x.as_ptr().wrapping_add(start);
+        if is_whole::<T, PACKS>(tile, x.len(), start) {
+            let first = tile.cast::<Pack>().wrapping_add(first_pack::<PACKS>(thread));
+            // SAFETY: inside the tile, which is inside the slice and begins at a multiple of 16 bytes; the place
+            // is this thread's own, and has been read since the copy before.
+            each(PACKS, |j| unsafe { copy::copy_async(self.place(j), first.add(32 * j)) });
+        }
+    }
+
+    /// The tile that was started; `filler` past the end.
+    #[inline(always)]
+    pub fn take<T: Plain>(&self, x: &[T], start: usize, thread: usize, filler: T) -> [Pack; PACKS] {
+        if is_whole::<T, PACKS>(x.as_ptr().wrapping_add(start), x.len(), start) {
+            copy::wait_all_copies();
+            // SAFETY: the copies are done.
+            return build(|j| unsafe { self.place(j).read() });
+        }
+        load(x, start, thread, filler)
+    }
 }
 
 /// Writes this thread's packs of the tile that begins at element `start` of the `len` elements at `out`.

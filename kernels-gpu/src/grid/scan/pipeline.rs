@@ -24,7 +24,10 @@ pub trait Stages {
     /// Nothing kept: for a block that has had no tile yet.
     fn nothing(&self) -> Self::Kept;
 
-    /// Reads the tile of a number. Every lane gets the join of its warp's elements.
+    /// Starts to fetch the tile of a number, which is the next that is read.
+    fn fetch(&mut self, number: usize);
+
+    /// Reads the tile that was fetched. Every lane gets the join of its warp's elements.
     fn read(&mut self, number: usize) -> (Self::Carry, Self::Kept);
 
     /// Told the join of what the warps before this one have of the tile.
@@ -45,8 +48,8 @@ pub trait Stages {
 
 /// Takes tiles of `states` until there are no more.
 ///
-/// A block has two tiles: one that it reads and says, and the one before that, which it finishes then. So everybody
-/// has said his tile long before others look for it.
+/// A block has three tiles: one is on its way, one is read and said, and the one before that is finished. So everybody
+/// has said his tile long before others look for it, and the memory is never idle.
 ///
 /// # Safety
 /// `states` has `tiles` tiles, of a scan that carries `S::Carry`.
@@ -62,18 +65,28 @@ pub unsafe fn run<S: Stages>(
     let slots = unsafe { Slots::new(memory.as_mut_ptr()) };
     let (warp, thread) = (block.whole_warp(), block.thread());
 
-    let (mut last, mut last_kept, mut last_own) = (usize::MAX, stages.nothing(), S::neutral());
+    let (mut last, mut last_kept) = (usize::MAX, stages.nothing());
+    let mut last_own = S::neutral();
     let ticket = block.once(|| states.take()).unwrap_or(0);
     let mut number = block.broadcast(ticket as u64, 0) as usize;
+    if number < tiles {
+        stages.fetch(number);
+    }
     loop {
         let is_tile = number < tiles;
-        let (mut kept, mut own) = (stages.nothing(), S::neutral());
+        let (mut kept, mut own, mut next) = (stages.nothing(), S::neutral(), usize::MAX);
         if is_tile {
+            let ticket = if thread == 0 { states.take() } else { 0 };
             let of_warp;
             (of_warp, kept) = stages.read(number);
-            if block.lane() == 0 {
-                // SAFETY: a slot for each warp; the last reads lie behind a barrier.
-                unsafe { slots.put(block.warp(), of_warp) };
+            // SAFETY: a slot for each warp and one for the ticket; the last reads lie behind a barrier.
+            unsafe {
+                if block.lane() == 0 {
+                    slots.put(block.warp(), of_warp);
+                }
+                if thread == 0 {
+                    slots.put(WARPS + 1, ticket as u64);
+                }
             }
         }
         // The warps' joins are there; what comes before the last tile has been read.
@@ -82,27 +95,32 @@ pub unsafe fn run<S: Stages>(
             let before;
             (before, own) = join_warps::<S>(slots, block.warp());
             kept = stages.settle(kept, before);
-        }
-        if block.warp() == 0 {
-            // SAFETY: the tiles are there; one thread puts slots that nobody reads before the barrier.
-            unsafe {
-                let mut ticket = 0;
-                if is_tile {
-                    states.say_own(warp, number, own);
-                    ticket = if thread == 0 { states.take() } else { 0 };
-                }
-                if last < tiles {
-                    let before = states.before(warp, last, last_own, S::neutral(), S::join);
-                    if thread == 0 {
-                        slots.put(WARPS, before);
-                    }
-                }
-                if thread == 0 {
-                    slots.put(WARPS + 1, ticket as u64);
-                }
+            // SAFETY: put before the barrier.
+            next = unsafe { slots.get::<u64>(WARPS + 1) } as usize;
+            // The next tile is under way while this block looks back and writes.
+            if next < tiles {
+                stages.fetch(next);
             }
         }
-        // What comes before the last tile is there, and the number of the next.
+        // SAFETY: the tiles are there; one thread puts a slot that nobody reads before the barrier.
+        unsafe {
+            match block.warp() {
+                0 => {
+                    if is_tile {
+                        states.say_own(warp, number, own);
+                    }
+                    if last < tiles {
+                        let before = states.before(warp, last, S::neutral(), S::join);
+                        if thread == 0 {
+                            slots.put(WARPS, before);
+                        }
+                    }
+                }
+                1 if is_tile => states.say_groups(warp, number, own, S::neutral(), S::join),
+                _ => {}
+            }
+        }
+        // What comes before the last tile is there.
         block.sync(());
         if last < tiles {
             // SAFETY: put before the barrier; a ticket is taken once, so the tile is this block's.
@@ -112,8 +130,7 @@ pub unsafe fn run<S: Stages>(
             return;
         }
         (last, last_kept, last_own) = (number, kept, own);
-        // SAFETY: put before the barrier.
-        number = unsafe { slots.get::<u64>(WARPS + 1) } as usize;
+        number = next;
     }
 }
 
