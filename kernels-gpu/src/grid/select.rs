@@ -24,8 +24,8 @@ use super::scan::pipeline::{self, Stages};
 
 /// Bytes of shared memory for what a tile keeps; a block has it twice.
 const STAGE_BYTES: usize = 16 << 10;
-/// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has.
-pub const MAX_BLOCKS: usize = 4 * 132;
+/// Most blocks of a launch: three for each of 132 multiprocessors, whatever the device has.
+pub const MAX_BLOCKS: usize = 3 * 132;
 
 /// Packs of 16 bytes that each thread takes at a time.
 pub const PACKS: usize = STAGE_BYTES / 16 / BLOCK;
@@ -90,7 +90,7 @@ macro_rules! entries {
         ///
         /// # Safety
         /// The words of `states` are 0 before.
-        #[kernel($($instance),+, max_registers = 64)]
+        #[kernel($($instance),+, max_registers = 80)]
         pub unsafe fn $name<$t: $bound>(
             block: Block<BLOCK>,
             $x: &[$t],
