@@ -39,7 +39,8 @@ impl Shape {
             return shape;
         }
         let a_round = shape.rows_at_once() as u64 * COLUMN_ROUND as u64;
-        let (wanted, useful) = (MAX_BLOCKS as u64 / strips, rows / a_round);
+        // A thread has few bytes in flight here, so that a multiprocessor needs all its threads.
+        let (wanted, useful) = (2 * MAX_BLOCKS as u64 / strips, rows / a_round);
         let parts = if wanted < useful { wanted } else { useful };
         let counters = if strips < counters as u64 { strips as u32 } else { counters };
         Self { parts: if parts == 0 { 1 } else { parts as u32 }, counters, ..shape }

@@ -10,8 +10,52 @@
 //! The order in which values are joined depends on lengths and alignment of the input alone, never on the
 //! device or on which block runs first: the same input gives the same bits everywhere.
 //!
-//! A kernel of another crate calls [`whole`], [`segments`] or [`columns`] with its own
-//! [`Operator`](operator::Operator).
+//! A kernel of another crate calls [`whole_to`], [`segments`] or [`columns`] with its own
+//! [`Operator`](operator::Operator):
+//!
+//! ```
+//! use cuda_std::prelude::*;
+//! use kernels_gpu::grid::reduce::{BLOCK, Operator, whole_to};
+//!
+//! /// The largest magnitude.
+//! #[derive(Clone, Copy)]
+//! struct LargestMagnitude;
+//!
+//! impl Operator for LargestMagnitude {
+//!     type Input = f32;
+//!     type Value = f32;
+//!     type Output = f32;
+//!
+//!     fn identity(self) -> f32 {
+//!         0.0
+//!     }
+//!
+//!     fn value(self, element: f32) -> f32 {
+//!         element.abs()
+//!     }
+//!
+//!     fn join(self, a: f32, b: f32) -> f32 {
+//!         a.max(b)
+//!     }
+//!
+//!     fn finish(self, all: f32) -> f32 {
+//!         all
+//!     }
+//! }
+//!
+//! #[kernel]
+//! pub fn largest_magnitude(
+//!     mut block: Block<{ BLOCK as usize }>,
+//!     index: ThreadIndex,
+//!     x: &[f32],
+//!     partials: AtomicSlice<u32>,
+//!     finished: AtomicSlice<u32>,
+//!     mut out: DisjointSlice<f32>,
+//! ) {
+//!     whole_to(&mut block, index, LargestMagnitude, x, partials, finished, &mut out);
+//! }
+//! # fn main() {}
+//! ```
 
 mod columns;
 pub mod operator;
@@ -39,14 +83,19 @@ pub const TILE: usize = BLOCK as usize * QUADS_PER_THREAD;
 /// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has.
 pub const MAX_BLOCKS: u32 = 4 * 132;
 
-/// Blocks to launch for `n_bytes` bytes: one a tile, at most [`MAX_BLOCKS`], at least one.
+/// Up to so many tiles each has a block of its own.
+const FEW_TILES: usize = 132;
+
+/// Blocks to launch for `n_bytes` bytes: one a tile where these are few, then one for two, at most [`MAX_BLOCKS`], at
+/// least one. Fewer blocks have fewer partial values to hand over, which is what small arrays wait for.
 #[must_use]
 pub const fn blocks(n_bytes: usize) -> u32 {
     let tiles = n_bytes / QUAD_BYTES / TILE;
-    if tiles == 0 {
+    let blocks = if tiles <= FEW_TILES { tiles } else { tiles.div_ceil(2) };
+    if blocks == 0 {
         1
-    } else if tiles < MAX_BLOCKS as usize {
-        tiles as u32
+    } else if blocks < MAX_BLOCKS as usize {
+        blocks as u32
     } else {
         MAX_BLOCKS
     }
