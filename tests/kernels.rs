@@ -27,5 +27,6 @@ mod softmax;
 mod sort;
 mod spheres;
 mod spmv;
+mod stencil;
 mod transpose;
 mod vecadd;

@@ -21,5 +21,6 @@ pub mod softmax;
 pub mod sort;
 pub mod spheres;
 pub mod spmv;
+pub mod stencil;
 pub mod transpose;
 pub mod vecadd;

@@ -126,7 +126,9 @@ pub(super) fn transpose_naive(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
 }
 
 pub(super) fn transpose_tiled(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
-    transposed(gpu, scale.side, |input, out, side| ops::transpose(gpu, input, out, side, side))
+    transposed(gpu, scale.side, |input, out, side| {
+        ops::transpose::transpose_tiled(gpu, input, out, side, side)
+    })
 }
 
 fn transposed(

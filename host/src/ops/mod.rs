@@ -24,6 +24,7 @@ pub mod softmax;
 pub mod sort;
 pub mod spheres;
 pub mod spmv;
+pub mod stencil;
 pub mod transpose;
 mod units;
 pub mod vecadd;

@@ -1,35 +1,143 @@
-//! Transpose of a matrix.
+//! Transposes of matrices, and permutations of three axes.
+//!
+//! They move bits, of elements of 1, 2, 4 or 8 bytes of any plain type. Everything is queued and nothing is allocated.
+//!
+//! ```
+//! use ferrowarp::ops::transpose;
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! let rows = DeviceBuffer::from_slice(&gpu, &[1u16, 2, 3, 4, 5, 6])?;
+//! let mut columns = DeviceBuffer::zeroed(&gpu, 6)?;
+//! transpose::transpose(&gpu, &rows, &mut columns, 3, 2)?;
+//! assert_eq!(columns.to_vec()?, [1, 4, 2, 5, 3, 6]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
 
-use cuda_std::launch::{DeviceRead, Grid2, LaunchConfig};
-use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled};
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawSlice};
+use kernels_gpu::grid::transpose::vectors::{blocks, permute_elements, transpose_vectors};
+use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
 use super::same_len;
 use crate::Gpu;
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
+use crate::stream::{AsStream, Stream};
 
-/// `out: [width, height]` becomes the transpose of the row-major `input: [height, width]`.
+const OPERATION: &str = "transposing a matrix";
+
+/// `out: [width, height]` becomes the transpose of the row-major `input: [height, width]`. Fastest where both are
+/// multiples of 16 bytes and the tile's side (32 to 128 elements); any others work.
+///
+/// # Errors
+/// [`SizeMismatch`](GpuError::SizeMismatch) for lengths other than `width * height`,
+/// [`InvalidArgument`](GpuError::InvalidArgument) for memory that is not aligned to the size of its
+/// elements; what the driver answers.
+pub fn transpose<T: Pod>(
+    on: &impl AsStream,
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    width: usize,
+    height: usize,
+) -> GpuResult<()> {
+    batched(on, input, out, width, height, 1)
+}
+
+/// Each of `count` matrices is transposed: `input: [count, height, width]`, `out: [count, width, height]`.
+///
+/// # Errors
+/// As [`transpose`].
+pub fn batched<T: Pod>(
+    on: &impl AsStream,
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    width: usize,
+    height: usize,
+    count: usize,
+) -> GpuResult<()> {
+    check_lens([count, height, width], input, out)?;
+    let planes = Planes { rows: height, cols: width, count, interleaved: 0 };
+    planes.turn(on.as_stream(), input, out)
+}
+
+/// The axes of `input: dims`, row-major, in another order: axis `k` of `out` is axis `axes[k]` of `input`, as in NumPy's
+/// `transpose`. So with `axes = [2, 0, 1]`, `out[c][a][b] = input[a][b][c]`.
+///
+/// # Errors
+/// [`InvalidArgument`](GpuError::InvalidArgument) unless `axes` are 0, 1 and 2 in some order; as [`transpose`].
+pub fn permute<T: Pod>(
+    on: &impl AsStream,
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    dims: [usize; 3],
+    axes: [usize; 3],
+) -> GpuResult<()> {
+    check_lens(dims, input, out)?;
+    let [a, b, c] = dims;
+    let planes = |rows, cols, count| Planes { rows, cols, count, interleaved: 0 };
+    let planes = match axes {
+        [0, 1, 2] => return copy_runs(on.as_stream(), input, out, [1, 1, a * b * c]),
+        [1, 0, 2] => return copy_runs(on.as_stream(), input, out, dims),
+        [0, 2, 1] => planes(b, c, a),
+        [1, 2, 0] => planes(a, b * c, 1),
+        [2, 0, 1] => planes(a * b, c, 1),
+        [2, 1, 0] => Planes { interleaved: 1, ..planes(a, c, b) },
+        _ => return Err(no_permutation(axes)),
+    };
+    planes.turn(on.as_stream(), input, out)
+}
+
+/// [`permute`] element by element: the form to read first.
+///
+/// # Errors
+/// As [`permute`].
+pub fn permute_naive<T: Pod>(
+    on: &impl AsStream,
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    dims: [usize; 3],
+    axes: [usize; 3],
+) -> GpuResult<()> {
+    check_lens(dims, input, out)?;
+    let mut sorted = axes;
+    sorted.sort_unstable();
+    if sorted != [0, 1, 2] {
+        return Err(no_permutation(axes));
+    }
+    let strides = [dims[1] * dims[2], dims[2], 1];
+    let units =
+        Units { dims: axes.map(|axis| dims[axis]), strides: axes.map(|axis| strides[axis]) };
+    units.copy(on.as_stream(), input, out, size_of::<T>())
+}
+
+fn no_permutation([a, b, c]: [usize; 3]) -> GpuError {
+    GpuError::InvalidArgument {
+        operation: "permuting axes",
+        reason: format!("the axes are {a}, {b} and {c}, and must be 0, 1 and 2 in some order"),
+    }
+}
+
+/// `out: [width, height]` becomes the transpose of `input: [height, width]` through tiles of single elements in shared memory:
+/// the middle one of three steps, to read.
 ///
 /// # Errors
 /// Lengths other than `width * height`; what the driver answers.
-pub fn transpose(
+pub fn transpose_tiled(
     gpu: &Gpu,
     input: &impl DeviceRead<f32>,
     out: &mut DeviceBuffer<f32>,
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len("transposing a matrix", width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.raw().len)?;
     let grid = (height.div_ceil(TILE) as u32, width.div_ceil(TILE) as u32);
-    transpose_tiled::launch(
-        gpu,
-        Grid2::new(grid.0, grid.1),
-        input,
-        &mut out.grid_mut(height, width)?,
-    )
+    tiled::launch(gpu, Grid2::new(grid.0, grid.1), input, &mut out.grid_mut(height, width)?)
 }
 
-/// As [`transpose`], without shared memory: slow on purpose.
+/// As [`transpose_tiled`], without shared memory: slow on purpose.
 ///
 /// # Errors
 /// Lengths other than `width * height`; what the driver answers.
@@ -40,7 +148,147 @@ pub fn transpose_naive(
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len("transposing a matrix", width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.raw().len)?;
     let config = LaunchConfig::for_grid(height, width);
     naive::launch(gpu, config, input, &mut out.grid_mut(height, width)?)
+}
+
+fn check_lens<T>(
+    dims: [usize; 3],
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    let n = dims.iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim)).unwrap_or(usize::MAX);
+    same_len(OPERATION, n, input.raw().len)?;
+    same_len(OPERATION, n, out.raw_mut().len)
+}
+
+/// Memory of `T` as its bits, in units of another size.
+struct Bits<M, T> {
+    memory: M,
+    element: PhantomData<T>,
+}
+
+/// `raw`, of elements of `T`, as whole and aligned units of `U`.
+fn in_units<T, U>(raw: RawSlice) -> RawSlice {
+    RawSlice { len: raw.len * size_of::<T>() / size_of::<U>(), ..raw }
+}
+
+// SAFETY: `fits` said that the units are whole and aligned; they are plain bits, as the elements are.
+unsafe impl<M: DeviceRead<T>, T: Pod, U: Pod> DeviceRead<U> for Bits<&M, T> {
+    fn raw(&self) -> RawSlice {
+        in_units::<T, U>(self.memory.raw())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<M: DeviceWrite<T>, T: Pod, U: Pod> DeviceWrite<U> for Bits<&mut M, T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        in_units::<T, U>(self.memory.raw_mut())
+    }
+}
+
+/// Whether memory of `T` is whole, aligned units of `bytes`.
+fn fits<T>(raw: &RawSlice, bytes: usize) -> bool {
+    raw.address.is_multiple_of(bytes as u64) && (raw.len * size_of::<T>()).is_multiple_of(bytes)
+}
+
+/// Calls a macro's body for the integer of an element's size, with both sides as such integers.
+macro_rules! by_size {
+    ($bytes:expr, $input:ident, $out:ident, $t:ident, [$($size:literal $unit:ty),+], $unit_name:ident => $run:expr) => {{
+        let bytes = $bytes;
+        if !fits::<$t>(&$input.raw(), bytes) || !fits::<$t>(&$out.raw_mut(), bytes) {
+            return Err(GpuError::InvalidArgument {
+                operation: OPERATION,
+                reason: "an element's address is no multiple of its size".into(),
+            });
+        }
+        let $input = &Bits { memory: $input, element: PhantomData::<$t> };
+        let $out = &mut Bits { memory: $out, element: PhantomData::<$t> };
+        match bytes {
+            $($size => {
+                type $unit_name = $unit;
+                $run
+            })+
+            _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),
+        }
+    }};
+}
+
+/// Does not compile for elements of another size.
+const fn assert_size<T>() {
+    assert!(
+        matches!(size_of::<T>(), 1 | 2 | 4 | 8),
+        "elements that are transposed have 1, 2, 4 or 8 bytes"
+    );
+}
+
+/// Matrices side by side.
+#[derive(Clone, Copy)]
+struct Planes {
+    rows: usize,
+    cols: usize,
+    count: usize,
+    interleaved: u32,
+}
+
+impl Planes {
+    fn turn<T: Pod>(
+        self,
+        stream: &Stream,
+        input: &impl DeviceRead<T>,
+        out: &mut impl DeviceWrite<T>,
+    ) -> GpuResult<()> {
+        const { assert_size::<T>() };
+        let Self { rows, cols, count, interleaved } = self;
+        by_size!(size_of::<T>(), input, out, T, [1 u8, 2 u16, 4 u32, 8 u64], Unit => {
+            let blocks = u32::try_from(blocks::<Unit>(rows, cols, count)).unwrap_or(u32::MAX);
+            let grid = Grid1::new(blocks);
+            transpose_vectors::<Unit>::launch(stream, grid, input, rows, cols, count, interleaved, out)
+        })
+    }
+}
+
+/// `out[b][a] = input[a][b]` for `input: dims` of runs along the last axis, in the largest units that fit.
+fn copy_runs<T: Pod>(
+    stream: &Stream,
+    input: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    [a, b, c]: [usize; 3],
+) -> GpuResult<()> {
+    let run_bytes = c * size_of::<T>();
+    let largest = [16, 8, 4, 2].into_iter().find(|bytes| {
+        run_bytes.is_multiple_of(*bytes)
+            && fits::<T>(&input.raw(), *bytes)
+            && fits::<T>(&out.raw_mut(), *bytes)
+    });
+    let bytes = largest.unwrap_or(1);
+    let c = run_bytes / bytes;
+    Units { dims: [b, a, c], strides: [c, b * c, 1] }.copy(stream, input, out, bytes)
+}
+
+/// What lies where, in units: `out: dims`.
+struct Units {
+    dims: [usize; 3],
+    strides: [usize; 3],
+}
+
+impl Units {
+    fn copy<T: Pod>(
+        &self,
+        stream: &Stream,
+        input: &impl DeviceRead<T>,
+        out: &mut impl DeviceWrite<T>,
+        bytes: usize,
+    ) -> GpuResult<()> {
+        /// Enough threads to fill any device several times; each steps on from there.
+        const MOST_THREADS: usize = 1 << 22;
+        const { assert_size::<T>() };
+        let Self { dims, strides } = *self;
+        let n: usize = dims.iter().product();
+        let grid = LaunchConfig::for_num_elems(n.min(MOST_THREADS));
+        by_size!(bytes, input, out, T, [1 u8, 2 u16, 4 u32, 8 u64, 16 u128], Unit => {
+            permute_elements::<Unit>::launch(stream, grid, input, dims, strides, out)
+        })
+    }
 }

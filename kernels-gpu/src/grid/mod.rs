@@ -26,6 +26,7 @@ pub mod softmax;
 pub mod sort;
 pub mod spheres;
 pub mod spmv;
+pub mod stencil;
 pub mod transpose;
 pub mod vecadd;
 pub mod zero_copy;

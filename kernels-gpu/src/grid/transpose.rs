@@ -3,6 +3,9 @@
 //! * [`transpose_naive`](fn@transpose_naive): writes along rows and reads along columns, so each warp's read touches 32 sectors.
 //! * [`transpose_tiled`](fn@transpose_tiled): a block carries a square tile through shared memory and reads and writes along rows.
 //!   Rows of the tile are padded by one word, so that a column of it lies in 32 different banks.
+//! * [`vectors`]: 16 bytes at a time, elements of any size, many matrices, and permutations of three axes.
+
+pub mod vectors;
 
 use cuda_std::block::DisjointTiles2;
 use cuda_std::prelude::*;
@@ -22,7 +25,7 @@ pub fn transpose_naive(index: ThreadIndex2, input: &[f32], mut out: DisjointGrid
     }
 }
 
-/// The fast form, with the same arguments. Launch one block a tile of `out`.
+/// The middle form, with the same arguments. Launch one block a tile of `out`.
 #[kernel]
 pub fn transpose_tiled(
     mut block: Block<TILE, ROWS>,

@@ -1,0 +1,434 @@
+//! Stencils: steps of heat, of waves, or of any weighted sum of a cell and its nearest neighbours.
+//!
+//! ```
+//! use ferrowarp::ops::stencil::{self, Boundary, PlaneStencil};
+//! use ferrowarp::{DeviceBuffer, Gpu};
+//!
+//! let gpu = Gpu::new()?;
+//! // A hot cell in the middle of a plate of 5 by 5, whose edges stay cold.
+//! let mut plate = vec![0.0f32; 25];
+//! plate[12] = 1.0;
+//! let mut heat = DeviceBuffer::from_slice(&gpu, &plate)?;
+//! let mut spare = DeviceBuffer::zeroed(&gpu, 25)?;
+//! let spread = PlaneStencil::diffusion(0.25, Boundary::Fixed);
+//! stencil::plane_steps(&gpu, &mut heat, &mut spare, [5, 5], &spread, 1)?;
+//! assert_eq!(heat.to_vec()?[11..14], [0.25, 0.0, 0.25]);
+//! # Ok::<(), ferrowarp::GpuError>(())
+//! ```
+//!
+//! The order of a sum is fixed (see [the kernels](kernels_gpu::grid::stencil)), so results have the same bits on every
+//! device, and however the steps are fused. NaN and infinities spread to the neighbours, as they do on the CPU.
+
+use std::mem;
+
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use kernels_gpu::grid::stencil as kernels;
+use kernels_gpu::grid::stencil::plane::{self, stencil_plane};
+use kernels_gpu::grid::stencil::volume::{self, stencil_volume, stencil_volume_twice};
+use kernels_gpu::grid::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
+
+use super::same_len;
+use crate::error::GpuResult;
+use crate::memory::DeviceBuffer;
+use crate::stream::{AsStream, Stream};
+
+const OPERATION: &str = "making a step of a stencil";
+
+/// What lies beyond the edges of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// Nothing: cells on an edge keep their values.
+    Fixed,
+    /// The opposite edge.
+    Periodic,
+    /// The mirror image, so that nothing flows over the edge.
+    Insulated,
+}
+
+impl Boundary {
+    fn number(self) -> u32 {
+        match self {
+            Self::Fixed => kernels::FIXED,
+            Self::Periodic => kernels::PERIODIC,
+            Self::Insulated => kernels::INSULATED,
+        }
+    }
+}
+
+/// A five-point stencil: `centre * c + x * (left + right) + y * (above + below)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlaneStencil<T> {
+    /// Weight of the cell itself.
+    pub centre: T,
+    /// Weight of both neighbours in its row.
+    pub x: T,
+    /// Weight of both neighbours in its column.
+    pub y: T,
+    /// What lies beyond the edges.
+    pub boundary: Boundary,
+}
+
+/// A seven-point stencil: a [`PlaneStencil`] with two more neighbours, in the planes before and behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VolumeStencil<T> {
+    /// Weight of the cell itself.
+    pub centre: T,
+    /// Weight of both neighbours in its row.
+    pub x: T,
+    /// Weight of both neighbours in its column.
+    pub y: T,
+    /// Weight of both neighbours in other planes.
+    pub z: T,
+    /// What lies beyond the edges.
+    pub boundary: Boundary,
+}
+
+impl<T: Cell> PlaneStencil<T> {
+    /// A step of heat: `rate` is the diffusivity times the time step over the square of the distance of cells. Up to
+    /// 1/4 it is stable.
+    #[must_use]
+    pub fn diffusion(rate: T, boundary: Boundary) -> Self {
+        Self { centre: T::rest(4.0, rate), x: rate, y: rate, boundary }
+    }
+}
+
+impl PlaneStencil<f32> {
+    /// A step of waves, for [`wave_steps`]: `courant` is the speed times the time step over the distance of cells. Up to
+    /// √½ it is stable.
+    #[must_use]
+    pub fn wave(courant: f32, boundary: Boundary) -> Self {
+        let square = courant * courant;
+        Self { centre: 2.0 - 4.0 * square, x: square, y: square, boundary }
+    }
+}
+
+impl<T: Cell> VolumeStencil<T> {
+    /// A step of heat, as [`PlaneStencil::diffusion`]; stable up to a rate of 1/6.
+    #[must_use]
+    pub fn diffusion(rate: T, boundary: Boundary) -> Self {
+        Self { centre: T::rest(6.0, rate), x: rate, y: rate, z: rate, boundary }
+    }
+}
+
+/// `out: shape` becomes `cells: shape` one step further. `shape` is `[height, width]`; best if the width is a multiple
+/// of 16 bytes.
+///
+/// # Errors
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; what the driver answers.
+pub fn plane_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    T::plane(on.as_stream(), cells, out, shape, stencil, 1)
+}
+
+/// `steps` steps of `cells: [height, width]`, four at a time in one pass over the memory, then two, then one. The result is
+/// in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn plane_steps<T: Cell>(
+    on: &impl AsStream,
+    cells: &mut DeviceBuffer<T>,
+    spare: &mut DeviceBuffer<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, spare)?;
+    fused(&[4, 2, 1], steps, |together| {
+        T::plane(on.as_stream(), cells, spare, shape, stencil, together)?;
+        mem::swap(cells, spare);
+        Ok(())
+    })
+}
+
+/// [`plane_into`] with a thread a cell: the form to read first.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn plane_plain_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut DeviceBuffer<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    T::plane_plain(on.as_stream(), cells, out, shape, stencil)
+}
+
+/// `out: shape` becomes `cells: shape` one step further. `shape` is `[depth, height, width]`; best if the width is a
+/// multiple of 16 bytes.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn volume_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    T::volume(on.as_stream(), cells, out, shape, stencil, 1)
+}
+
+/// `steps` steps of `cells: [depth, height, width]`, two at a time in one pass over the memory, and the last one alone if
+/// they are odd. The result is in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn volume_steps<T: Cell>(
+    on: &impl AsStream,
+    cells: &mut DeviceBuffer<T>,
+    spare: &mut DeviceBuffer<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, spare)?;
+    fused(&[2, 1], steps, |together| {
+        T::volume(on.as_stream(), cells, spare, shape, stencil, together)?;
+        mem::swap(cells, spare);
+        Ok(())
+    })
+}
+
+/// [`volume_into`] with a thread a cell: the form to read first.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn volume_plain_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut DeviceBuffer<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    T::volume_plain(on.as_stream(), cells, out, shape, stencil)
+}
+
+/// `steps` steps of the wave equation from `cells: [height, width]` and `previous`, the same one step earlier: each step's
+/// result is the stencil's sum minus what was before. Both are further in time afterwards.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn wave_steps(
+    on: &impl AsStream,
+    cells: &mut DeviceBuffer<f32>,
+    previous: &mut DeviceBuffer<f32>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<f32>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, previous)?;
+    let [height, width] = shape;
+    let grid = LaunchConfig::for_grid(width, height);
+    let PlaneStencil { centre, x, y, boundary } = *stencil;
+    for _ in 0..steps {
+        let out = &mut previous.grid_mut(width, height)?;
+        let on = on.as_stream();
+        stencil_wave::launch(on, grid, cells, centre, [x, y], boundary.number(), out)?;
+        mem::swap(cells, previous);
+    }
+    Ok(())
+}
+
+fn check_lens<T: Pod>(
+    shape: &[usize],
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()> {
+    let n = shape.iter().try_fold(1_usize, |n, len| n.checked_mul(*len)).unwrap_or(usize::MAX);
+    same_len(OPERATION, n, cells.raw().len)?;
+    same_len(OPERATION, n, out.raw_mut().len)
+}
+
+/// Makes `steps` steps, as many of `sizes` at a time as there are left.
+fn fused(
+    sizes: &[usize],
+    steps: usize,
+    mut make: impl FnMut(usize) -> GpuResult<()>,
+) -> GpuResult<()> {
+    let mut left = steps;
+    for size in sizes {
+        while left >= *size {
+            make(*size)?;
+            left -= size;
+        }
+    }
+    Ok(())
+}
+
+/// What cells hold: `f32` or `f64`.
+pub trait Cell: Pod + sealed::Sealed {
+    /// `1 - n * rate`.
+    #[doc(hidden)]
+    fn rest(n: f32, rate: Self) -> Self;
+
+    #[doc(hidden)]
+    fn plane(
+        stream: &Stream,
+        cells: &impl DeviceRead<Self>,
+        out: &mut impl DeviceWrite<Self>,
+        shape: [usize; 2],
+        stencil: &PlaneStencil<Self>,
+        steps: usize,
+    ) -> GpuResult<()>;
+
+    #[doc(hidden)]
+    fn plane_plain(
+        stream: &Stream,
+        cells: &impl DeviceRead<Self>,
+        out: &mut DeviceBuffer<Self>,
+        shape: [usize; 2],
+        stencil: &PlaneStencil<Self>,
+    ) -> GpuResult<()>;
+
+    #[doc(hidden)]
+    fn volume(
+        stream: &Stream,
+        cells: &impl DeviceRead<Self>,
+        out: &mut impl DeviceWrite<Self>,
+        shape: [usize; 3],
+        stencil: &VolumeStencil<Self>,
+        steps: usize,
+    ) -> GpuResult<()>;
+
+    #[doc(hidden)]
+    fn volume_plain(
+        stream: &Stream,
+        cells: &impl DeviceRead<Self>,
+        out: &mut DeviceBuffer<Self>,
+        shape: [usize; 3],
+        stencil: &VolumeStencil<Self>,
+    ) -> GpuResult<()>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// How much of a line of `len` each part takes, so that there are about so many parts of all `lines` for each
+/// multiprocessor.
+fn share(stream: &Stream, lines: usize, len: usize, per_processor: usize) -> usize {
+    let wanted = stream.inner().context().info().multiprocessors as usize * per_processor;
+    (len * lines).div_ceil(wanted.max(1))
+}
+
+/// The grid of the plane's kernel, and the rows of a warp.
+fn plane_grid(stream: &Stream, [height, width]: [usize; 2], strip: usize) -> (Grid1, usize) {
+    let strips = width.div_ceil(strip);
+    let rows = share(stream, strips, height, 128).clamp(16, 128);
+    let warps = strips * height.div_ceil(rows);
+    let blocks = warps.div_ceil(plane::BLOCK / 32);
+    (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), rows)
+}
+
+/// The grid of the volume's kernels for blocks of `columns` by `rows`, and the planes of a block.
+fn volume_grid(stream: &Stream, shape: [usize; 3], columns: usize, rows: usize) -> (Grid1, usize) {
+    let [depth, height, width] = shape;
+    let tiles = width.div_ceil(columns) * height.div_ceil(rows);
+    let planes = share(stream, tiles, depth, 8).clamp(8, 256);
+    let blocks = tiles * depth.div_ceil(planes);
+    (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), planes)
+}
+
+macro_rules! cell {
+    ($ty:ty, $lanes:literal) => {
+        impl Cell for $ty {
+            fn rest(n: f32, rate: Self) -> Self {
+                1.0 - Self::from(n) * rate
+            }
+
+            fn plane(
+                stream: &Stream,
+                cells: &impl DeviceRead<Self>,
+                out: &mut impl DeviceWrite<Self>,
+                shape: [usize; 2],
+                stencil: &PlaneStencil<Self>,
+                steps: usize,
+            ) -> GpuResult<()> {
+                let PlaneStencil { centre, x, y, boundary } = *stencil;
+                let (w, edge) = ([x, y], boundary.number());
+                let (grid, rows) = plane_grid(stream, shape, plane::strip($lanes, steps));
+                match steps {
+                    1 => stencil_plane::<Self, $lanes, 1>::launch(
+                        stream, grid, cells, shape, rows, centre, w, edge, out,
+                    ),
+                    2 => stencil_plane::<Self, $lanes, 2>::launch(
+                        stream, grid, cells, shape, rows, centre, w, edge, out,
+                    ),
+                    _ => stencil_plane::<Self, $lanes, 4>::launch(
+                        stream, grid, cells, shape, rows, centre, w, edge, out,
+                    ),
+                }
+            }
+
+            fn plane_plain(
+                stream: &Stream,
+                cells: &impl DeviceRead<Self>,
+                out: &mut DeviceBuffer<Self>,
+                [height, width]: [usize; 2],
+                stencil: &PlaneStencil<Self>,
+            ) -> GpuResult<()> {
+                let PlaneStencil { centre, x, y, boundary } = *stencil;
+                let grid = LaunchConfig::for_grid(width, height);
+                let out = &mut out.grid_mut(width, height)?;
+                let (w, edge) = ([x, y], boundary.number());
+                stencil_plane_plain::<Self>::launch(stream, grid, cells, centre, w, edge, out)
+            }
+
+            fn volume(
+                stream: &Stream,
+                cells: &impl DeviceRead<Self>,
+                out: &mut impl DeviceWrite<Self>,
+                shape: [usize; 3],
+                stencil: &VolumeStencil<Self>,
+                steps: usize,
+            ) -> GpuResult<()> {
+                let VolumeStencil { centre, x, y, z, boundary } = *stencil;
+                let (w, edge) = ([x, y, z], boundary.number());
+                if steps == 1 {
+                    let (columns, rows) = (volume::strip($lanes), volume::ROWS);
+                    let (grid, planes) = volume_grid(stream, shape, columns, rows);
+                    stencil_volume::<Self, $lanes>::launch(
+                        stream, grid, cells, shape, planes, centre, w, edge, out,
+                    )
+                } else {
+                    let (columns, rows) = (volume::strip_twice($lanes), volume::ROWS_TWICE);
+                    let (grid, planes) = volume_grid(stream, shape, columns, rows);
+                    stencil_volume_twice::<Self, $lanes>::launch(
+                        stream, grid, cells, shape, planes, centre, w, edge, out,
+                    )
+                }
+            }
+
+            fn volume_plain(
+                stream: &Stream,
+                cells: &impl DeviceRead<Self>,
+                out: &mut DeviceBuffer<Self>,
+                [depth, height, width]: [usize; 3],
+                stencil: &VolumeStencil<Self>,
+            ) -> GpuResult<()> {
+                let VolumeStencil { centre, x, y, z, boundary } = *stencil;
+                let grid = LaunchConfig::for_volume(width, height, depth);
+                let out = &mut out.volume_mut(width, height, depth)?;
+                let (w, edge) = ([x, y, z], boundary.number());
+                stencil_volume_plain::<Self>::launch(stream, grid, cells, centre, w, edge, out)
+            }
+        }
+    };
+}
+
+cell!(f32, 4);
+cell!(f64, 2);

@@ -1,0 +1,194 @@
+//! The fast five-point stencil: several steps in one pass over the memory, all of them in registers.
+//!
+//! A warp owns a strip of columns, a 16-byte vector of them a lane, and streams down a stretch of rows. Of each step it keeps
+//! the last two rows; when a new row comes in, every step makes one row further up, from the three that are
+//! now there, and the last step's row is stored. Neighbours in a row come from the neighbour lanes, by shuffles. Nothing is shared
+//! between warps: the outer lanes of a strip and the outer rows of a stretch are computed by both neighbours.
+//!
+//! What each step buys over the plain form: 16-byte accesses, [`AHEAD`] rows in flight; each cell read about once a pass and not five
+//! times; and `STEPS` steps for the traffic of one.
+
+use super::{Cell, FIXED, Weights, is_edge, place};
+use cuda_std::prelude::*;
+
+/// Threads in a block.
+pub const BLOCK: usize = 128;
+/// Rows that a warp has in flight.
+pub const AHEAD: usize = 4;
+
+/// Lanes at each side of a strip that only serve their neighbours.
+#[must_use]
+pub const fn halo_lanes(lanes: usize, steps: usize) -> usize {
+    steps.div_ceil(lanes)
+}
+
+/// Columns of a strip, for vectors of `lanes` cells.
+#[must_use]
+pub const fn strip(lanes: usize, steps: usize) -> usize {
+    (32 - 2 * halo_lanes(lanes, steps)) * lanes
+}
+
+/// The strip of columns of a lane: which of them it holds, and what it may do with them.
+struct Columns<const LANES: usize> {
+    /// The lane's first column, perhaps beyond an edge.
+    first: isize,
+    width: usize,
+    boundary: u32,
+    /// Whether the lane's columns are one aligned vector of memory in every row.
+    is_vector: bool,
+    /// Whether the lane's columns are the strip's own.
+    is_own: bool,
+    /// The columns that are fixed edges.
+    is_kept: [bool; LANES],
+}
+
+impl<const LANES: usize> Columns<LANES> {
+    /// The lane's cells of a row.
+    ///
+    /// # Safety
+    /// `row` leads to the `width` cells of a row, to read; if `is_vector`, the lane's are aligned to 16 bytes.
+    #[inline(always)]
+    unsafe fn load<T: Cell<LANES>>(&self, row: *const T) -> [T; LANES] {
+        if self.is_vector {
+            // SAFETY: the columns are inside the row.
+            return unsafe { T::load(row.offset(self.first)) };
+        }
+        let mut cells = [T::ZERO; LANES];
+        for (k, cell) in cells.iter_mut().enumerate() {
+            let column = place(self.first + k as isize, self.width, self.boundary);
+            // SAFETY: `place` is below the width.
+            *cell = unsafe { row.add(column).read() };
+        }
+        cells
+    }
+
+    /// Stores the lane's cells of a row, those inside of the strip's own.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load), to write; nobody else accesses the strip's own columns.
+    #[inline(always)]
+    unsafe fn store<T: Cell<LANES>>(&self, row: *mut T, cells: [T; LANES]) {
+        if !self.is_own {
+            return;
+        }
+        if self.is_vector {
+            // SAFETY: the columns are inside the row, and the lane's own.
+            return unsafe { T::store(row.offset(self.first), cells) };
+        }
+        for (k, cell) in cells.iter().enumerate() {
+            let column = self.first as usize + k;
+            if column < self.width {
+                // SAFETY: inside the row, and the lane's own.
+                unsafe { row.add(column).write(*cell) };
+            }
+        }
+    }
+}
+
+/// A row further in time: of three rows and the columns' rule.
+#[inline(always)]
+fn next_row<T: Cell<LANES>, const LANES: usize>(
+    warp: Warp,
+    rows: [[T; LANES]; 3],
+    weights: Weights<T>,
+    is_kept: [bool; LANES],
+    row_is_kept: bool,
+) -> [T; LANES] {
+    let [above, centre, below] = rows;
+    let before = warp.shuffle_up(centre[LANES - 1], 1);
+    let behind = warp.shuffle_down(centre[0], 1);
+    let mut next = [T::ZERO; LANES];
+    for k in 0..LANES {
+        let left = if k == 0 { before } else { centre[k - 1] };
+        let right = if k + 1 == LANES { behind } else { centre[k + 1] };
+        let sum = weights.plane(centre[k], [left, right], [above[k], below[k]]);
+        next[k] = if is_kept[k] | row_is_kept { centre[k] } else { sum };
+    }
+    next
+}
+
+/// The fast form: `STEPS` steps of the five-point stencil. `cells: [height, width]`, `out` likewise.
+///
+/// Each warp makes `rows` rows of a [`strip`]; launch as many warps as there are. Best if the width is a multiple of
+/// `LANES` and both begin at a multiple of 16 bytes.
+#[kernel(
+    (f32, 4, 1), (f32, 4, 2), (f32, 4, 4), (f64, 2, 1), (f64, 2, 2), (f64, 2, 4),
+    block = BLOCK
+)]
+pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
+    cells: &[T],
+    shape: [usize; 2],
+    rows: usize,
+    centre: T,
+    weights: [T; 2],
+    boundary: u32,
+    mut out: DisjointSlice<T>,
+) {
+    let [height, width] = shape;
+    let n = height.checked_mul(width).unwrap_or(usize::MAX);
+    assert!(n <= cells.len() && n <= out.len(), "the grid is larger than its memory");
+    let warp = Warp::current();
+    let (strips, rows) = (width.div_ceil(strip(LANES, STEPS)), rows.max(1));
+    let number =
+        thread::block_idx_x() as usize * (BLOCK / 32) + thread::thread_idx_x() as usize / 32;
+    // `|`, not `||`: one branch. All lanes of a warp take the same.
+    let aside = thread::block_idx_y() | thread::block_idx_z();
+    if (strips == 0) | (aside != 0) || number / strips >= height.div_ceil(rows) {
+        return;
+    }
+    let (stretch, number) = (number / strips, number % strips);
+    let top = stretch * rows;
+    let bottom = height.min(top.saturating_add(rows));
+    let weights = Weights { centre, x: weights[0], y: weights[1], z: T::ZERO };
+
+    let lane = warp.thread_rank() as usize;
+    let halo = halo_lanes(LANES, STEPS);
+    let first = (number * strip(LANES, STEPS) + lane * LANES) as isize - (halo * LANES) as isize;
+    let is_inside = first >= 0 && first as usize + LANES <= width;
+    let ends = cells.as_ptr().addr() | out.as_mut_ptr().addr();
+    let is_aligned = ends.is_multiple_of(16) && width.is_multiple_of(LANES);
+    let kept = |k: usize| boundary == FIXED && is_edge((first + k as isize) as usize, width);
+    let columns = Columns::<LANES> {
+        first,
+        width,
+        boundary,
+        is_vector: is_inside && is_aligned,
+        is_own: lane >= halo && lane < 32 - halo,
+        is_kept: core::array::from_fn(kept),
+    };
+    let load = |row: isize| {
+        let row = place(row, height, boundary);
+        // SAFETY: a row of the grid, which is inside, and whose vectors are aligned if all rows' are.
+        unsafe { columns.load(cells.as_ptr().add(row * width)) }
+    };
+
+    let mut above = [[T::ZERO; LANES]; STEPS];
+    let mut below = [[T::ZERO; LANES]; STEPS];
+    let end = (bottom + STEPS) as isize;
+    let mut i = top as isize - STEPS as isize;
+    let mut ahead = [load(i), load(i + 1), load(i + 2), load(i + 3)];
+    while i < end {
+        let rows = ahead;
+        if i + (AHEAD as isize) < end {
+            ahead = [load(i + 4), load(i + 5), load(i + 6), load(i + 7)];
+        }
+        for k in 0..AHEAD {
+            let mut row = rows[k];
+            for step in 0..STEPS {
+                // The row that this step makes; beyond an edge it is none, or one that nobody needs.
+                let made = i + k as isize - step as isize - 1;
+                let row_is_kept = boundary == FIXED && is_edge(made as usize, height);
+                let three = [above[step], below[step], row];
+                let next = next_row(warp, three, weights, columns.is_kept, row_is_kept);
+                (above[step], below[step]) = (below[step], row);
+                row = next;
+            }
+            let made = i + k as isize - STEPS as isize;
+            if made >= top as isize && made < bottom as isize {
+                // SAFETY: a row of this warp's own stretch, inside the grid; the strip's columns are its own.
+                unsafe { columns.store(out.as_mut_ptr().add(made as usize * width), row) };
+            }
+        }
+        i += AHEAD as isize;
+    }
+}

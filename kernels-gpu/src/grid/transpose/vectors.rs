@@ -1,0 +1,385 @@
+//! The fast transpose: 16-byte loads and stores, squares of elements turned in registers, and squares turned through
+//! shared memory without bank conflicts.
+//!
+//! What each step buys over [`transpose_tiled`](fn@super::transpose_tiled):
+//! 1. A thread moves a square of vectors, 4 × 4 of 4-byte elements: a quarter of the instructions, and
+//!    64 bytes a thread in flight.
+//! 2. It turns its square in registers, so that shared memory moves vectors too; the places of a row's vectors are
+//!    exchanged by an exclusive or with the row's number, so that 8 lanes always meet 8 different bank groups.
+//! 3. Blocks go through the matrix in groups of [`GROUP`] rows of tiles, so that reads and writes both stay near each other.
+
+use bytemuck::Pod;
+use core::ops::Range;
+use cuda_std::access::{self, Access, LoadHint};
+use cuda_std::intrinsics::byte_perm;
+use cuda_std::prelude::*;
+
+/// Squares along each side of a tile, and threads along each side of a block.
+pub const SIDE: usize = 16;
+/// Rows of tiles that blocks go through together.
+const GROUP: u32 = 16;
+
+/// An element by its size: `u8`, `u16`, `u32` or `u64`.
+pub trait Element: Pod {
+    /// Elements along the side of a square: as many as a vector has.
+    const LANES: usize;
+    /// A row of a square: 16 bytes, or 8 of single bytes.
+    type Vector: Pod;
+    /// [`LANES`](Self::LANES) vectors.
+    type Square: Copy;
+
+    /// The block's shared memory for a tile. All threads of the block get the same.
+    fn tile() -> *mut Self::Vector;
+
+    /// Square `i` of the vectors that `vector(0)`, `vector(1)` … give.
+    fn square(vector: impl FnMut(usize) -> Self::Vector) -> Self::Square;
+
+    /// The square with rows and columns exchanged.
+    fn turned(square: Self::Square) -> Self::Square;
+
+    /// Hands each vector of a square to `to`, with its number.
+    fn each(square: Self::Square, to: impl FnMut(usize, Self::Vector));
+
+    /// A vector, by its words: one instruction.
+    ///
+    /// # Safety
+    /// `from` is valid and aligned for a read.
+    unsafe fn load(from: *const Self::Vector) -> Self::Vector;
+
+    /// Stores a vector, by its words: one instruction.
+    ///
+    /// # Safety
+    /// `to` is valid and aligned for a write.
+    unsafe fn store(to: *mut Self::Vector, vector: Self::Vector);
+}
+
+type Words = Vec4<u32>;
+
+/// What vectors of a shape share.
+macro_rules! vectors {
+    ($ty:ty, $lanes:literal, $vector:ty { $($word:ident)+ }, [$($i:literal $name:ident)+]) => {
+        const LANES: usize = $lanes;
+        type Vector = $vector;
+        type Square = [$vector; $lanes];
+
+        #[inline(always)]
+        fn tile() -> *mut $vector {
+            shared_array![$vector; SIDE * SIDE * $lanes].as_mut_ptr()
+        }
+
+        #[inline(always)]
+        fn square(mut vector: impl FnMut(usize) -> $vector) -> Self::Square {
+            [$(vector($i)),+]
+        }
+
+        #[inline(always)]
+        fn each(square: Self::Square, mut to: impl FnMut(usize, $vector)) {
+            let [$($name),+] = square;
+            $(to($i, $name);)+
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const $vector) -> $vector {
+            // SAFETY: the caller's promise.
+            let from = unsafe { &*from };
+            <$vector>::new($(from.$word),+)
+        }
+
+        #[inline(always)]
+        unsafe fn store(to: *mut $vector, vector: $vector) {
+            // SAFETY: the caller's promise.
+            let to = unsafe { &mut *to };
+            $(to.$word = vector.$word;)+
+        }
+    };
+}
+
+impl Element for u64 {
+    vectors!(u64, 2, Words { x y z w }, [0 a 1 b]);
+
+    #[inline(always)]
+    fn turned([a, b]: Self::Square) -> Self::Square {
+        [Vec4::new(a.x, a.y, b.x, b.y), Vec4::new(a.z, a.w, b.z, b.w)]
+    }
+}
+
+impl Element for u32 {
+    vectors!(u32, 4, Words { x y z w }, [0 a 1 b 2 c 3 d]);
+
+    #[inline(always)]
+    fn turned([a, b, c, d]: Self::Square) -> Self::Square {
+        [
+            Vec4::new(a.x, b.x, c.x, d.x),
+            Vec4::new(a.y, b.y, c.y, d.y),
+            Vec4::new(a.z, b.z, c.z, d.z),
+            Vec4::new(a.w, b.w, c.w, d.w),
+        ]
+    }
+}
+
+/// The bytes of two words that a selector names: digit `k` of it, from the right, is the source of byte `k`.
+#[inline(always)]
+fn bytes_of(a: u32, b: u32, selector: u32) -> u32 {
+    byte_perm(a as i32, b as i32, selector as i32) as u32
+}
+
+/// The lower halves of two words, and the upper ones.
+#[inline(always)]
+fn halves(a: u32, b: u32) -> [u32; 2] {
+    [bytes_of(a, b, 0x5410), bytes_of(a, b, 0x7632)]
+}
+
+impl Element for u16 {
+    vectors!(u16, 8, Words { x y z w }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
+
+    #[inline(always)]
+    fn turned([a, b, c, d, e, f, g, h]: Self::Square) -> Self::Square {
+        // Two rows of the result from each column of words.
+        let pair = |[a, b, c, d, e, f, g, h]: [u32; 8]| {
+            let ([ab, ab2], [cd, cd2]) = (halves(a, b), halves(c, d));
+            let ([ef, ef2], [gh, gh2]) = (halves(e, f), halves(g, h));
+            [Vec4::new(ab, cd, ef, gh), Vec4::new(ab2, cd2, ef2, gh2)]
+        };
+        let [r0, r1] = pair([a.x, b.x, c.x, d.x, e.x, f.x, g.x, h.x]);
+        let [r2, r3] = pair([a.y, b.y, c.y, d.y, e.y, f.y, g.y, h.y]);
+        let [r4, r5] = pair([a.z, b.z, c.z, d.z, e.z, f.z, g.z, h.z]);
+        let [r6, r7] = pair([a.w, b.w, c.w, d.w, e.w, f.w, g.w, h.w]);
+        [r0, r1, r2, r3, r4, r5, r6, r7]
+    }
+}
+
+/// Four words of bytes with rows and columns exchanged.
+#[inline(always)]
+fn turned_bytes([a, b, c, d]: [u32; 4]) -> [u32; 4] {
+    let (ab, ab2) = (bytes_of(a, b, 0x5140), bytes_of(a, b, 0x7362));
+    let (cd, cd2) = (bytes_of(c, d, 0x5140), bytes_of(c, d, 0x7362));
+    let ([r0, r1], [r2, r3]) = (halves(ab, cd), halves(ab2, cd2));
+    [r0, r1, r2, r3]
+}
+
+impl Element for u8 {
+    vectors!(u8, 8, Vec2<u32> { x y }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
+
+    #[inline(always)]
+    fn turned([a, b, c, d, e, f, g, h]: Self::Square) -> Self::Square {
+        let [a0, a1, a2, a3] = turned_bytes([a.x, b.x, c.x, d.x]);
+        let [b0, b1, b2, b3] = turned_bytes([e.x, f.x, g.x, h.x]);
+        let [c0, c1, c2, c3] = turned_bytes([a.y, b.y, c.y, d.y]);
+        let [d0, d1, d2, d3] = turned_bytes([e.y, f.y, g.y, h.y]);
+        [
+            Vec2::new(a0, b0),
+            Vec2::new(a1, b1),
+            Vec2::new(a2, b2),
+            Vec2::new(a3, b3),
+            Vec2::new(c0, d0),
+            Vec2::new(c1, d1),
+            Vec2::new(c2, d2),
+            Vec2::new(c3, d3),
+        ]
+    }
+}
+
+/// Rows or columns of a tile for elements of `T`.
+#[must_use]
+pub const fn tile_side<T: Element>() -> usize {
+    SIDE * T::LANES
+}
+
+/// Blocks for `planes` matrices of `rows` by `cols`.
+#[must_use]
+pub const fn blocks<T: Element>(rows: usize, cols: usize, planes: usize) -> usize {
+    rows.div_ceil(tile_side::<T>()) * cols.div_ceil(tile_side::<T>()) * planes
+}
+
+/// The matrices of an array: where rows and matrices begin.
+#[derive(Clone, Copy)]
+struct Layout {
+    pitch: usize,
+    plane: usize,
+}
+
+/// A block's tile: which matrix, and the place of its first row and column among the matrix's tiles.
+struct Place {
+    plane: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Place {
+    /// The tile of this block, of `rows` by `cols` tiles in each matrix. Blocks go down [`GROUP`] tiles, then one to
+    /// the right.
+    #[inline(always)]
+    fn of_block(rows: u32, cols: u32) -> Self {
+        let block = thread::block_idx_x();
+        let (plane, tile) = (block / (rows * cols), block % (rows * cols));
+        let (group, within) = (tile / (GROUP * cols), tile % (GROUP * cols));
+        let first = group * GROUP;
+        let height = (rows - first).min(GROUP);
+        let (row, column) = (first + within % height, within / height);
+        Self { plane: plane as usize, row: row as usize, column: column as usize }
+    }
+}
+
+/// The fast form, for matrices of any number: `out[p][c][r] = input[p][r][c]`, with `input: [planes, rows, cols]` and
+/// `out: [planes, cols, rows]`, or, if `interleaved` is not 0, `out[c][p][r] = input[r][p][c]`, with
+/// `input: [rows, planes, cols]` and `out: [cols, planes, rows]`.
+///
+/// Launch [`blocks`]`(rows, cols, planes)` blocks.
+#[kernel(u8, u16, u32, u64, block = (SIDE, SIDE))]
+pub fn transpose_vectors<T: Element>(
+    input: &[T],
+    rows: usize,
+    cols: usize,
+    planes: usize,
+    interleaved: u32,
+    mut out: DisjointSlice<T>,
+) {
+    let n = rows.checked_mul(cols).and_then(|n| n.checked_mul(planes)).unwrap_or(usize::MAX);
+    assert!(n <= input.len() && n <= out.len(), "the matrices are larger than their memory");
+    let side = tile_side::<T>();
+    let tiles = |len: usize| len.div_ceil(side) as u32;
+    let blocks = blocks::<T>(rows, cols, planes);
+    assert!(u32::try_from(blocks).is_ok(), "there are more tiles than a grid has blocks");
+    // A block too many. `|`, not `||`: one branch.
+    let aside = thread::block_idx_y() | thread::block_idx_z();
+    if (thread::block_idx_x() as usize >= blocks) | (aside != 0) {
+        return;
+    }
+    let layout = |width: usize, height: usize| match interleaved {
+        0 => Layout { pitch: width, plane: width * height },
+        _ => Layout { pitch: planes * width, plane: width },
+    };
+    let (from, to) = (layout(cols, rows), layout(rows, cols));
+    let place = Place::of_block(tiles(rows), tiles(cols));
+    let (top, left) = (place.row * side, place.column * side);
+    // SAFETY: the tile's first element is inside both arrays: its matrix, row and column exist, and all matrices are
+    // inside, by the assertion.
+    let (first, first_out) = unsafe {
+        (
+            input.as_ptr().add(place.plane * from.plane + top * from.pitch + left),
+            out.as_mut_ptr().add(place.plane * to.plane + left * to.pitch + top),
+        )
+    };
+    let ends = first.addr() | first_out.addr() | (from.pitch | to.pitch) * size_of::<T>();
+    let is_aligned = ends.is_multiple_of(size_of::<T::Vector>());
+    // `&`, not `&&`: one branch. All threads of the block take the same.
+    if is_aligned & (top + side <= rows) & (left + side <= cols) {
+        // SAFETY: the tile is wholly inside both, its rows are aligned to vectors; no other block has it.
+        unsafe { turn_whole::<T>(first, from.pitch, first_out, to.pitch) };
+    } else {
+        let (height, width) = ((rows - top).min(side), (cols - left).min(side));
+        // SAFETY: so many rows and columns of the tile are inside both; no other block has them.
+        unsafe { turn_ragged::<T>(first, from.pitch, height, width, first_out, to.pitch) };
+    }
+}
+
+/// Turns a whole tile. All threads of the block call it.
+///
+/// # Safety
+/// - `from` leads to [`tile_side`] rows of as many elements, `pitch` apart, to read; `to` likewise, to write, and
+///   nobody else accesses those.
+/// - Every row begins at a multiple of a vector's size.
+#[inline(always)]
+unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pitch: usize) {
+    let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
+    let tile = T::tile();
+    // Slot `y` of row `x * LANES + k`, moved to another slot of the row.
+    let slot = |row: usize, slot: usize| row * SIDE + (slot ^ (row / T::LANES));
+
+    // SAFETY: row and column are inside the tile.
+    let first = unsafe { from.add(y * T::LANES * pitch + x * T::LANES) };
+    // All loads are under way before the first store.
+    // SAFETY: the caller's promise.
+    let square = T::square(|k| unsafe { T::load(first.add(k * pitch).cast()) });
+    T::each(T::turned(square), |k, vector| {
+        // SAFETY: `x * LANES + k` is a row of the tile, `y < SIDE` a slot, and so is its exclusive or with `x < SIDE`. It
+        // differs for each thread and `k`.
+        unsafe { T::store(tile.add(slot(x * T::LANES + k, y)), vector) };
+    });
+    // The tile is read by other threads than wrote it.
+    thread::sync_threads();
+    for k in 0..T::LANES {
+        let row = k * SIDE + y;
+        // SAFETY: inside the tile, as above, and written before the barrier; the place in `to` is this thread's alone.
+        unsafe {
+            let vector = T::load(tile.add(slot(row, x)));
+            T::store(to.add(row * to_pitch + x * T::LANES).cast(), vector);
+        }
+    }
+}
+
+/// Turns a part of a tile, element by element. All threads of the block call it.
+///
+/// # Safety
+/// `from` leads to `height` rows of `width` elements, `pitch` apart, to read; `to` to `width` rows of `height` elements, to
+/// write, and nobody else accesses those. Neither is more than [`tile_side`].
+#[inline(always)]
+unsafe fn turn_ragged<T: Element>(
+    from: *const T,
+    pitch: usize,
+    height: usize,
+    width: usize,
+    to: *mut T,
+    to_pitch: usize,
+) {
+    let side = const { tile_side::<T>() };
+    let tile = T::tile().cast::<T>();
+    // A column of the tile lies in different banks, of 4 bytes.
+    let per_bank = const { if size_of::<T>() < 4 { 4 / size_of::<T>() } else { 1 } };
+    let place = |row: usize, column: usize| row * side + (column ^ (row % 32 * per_bank));
+    for i in own(0..side * side) {
+        let (row, column) = (i / side, i % side);
+        if row < height && column < width {
+            // SAFETY: inside `from`. The place is inside the tile, whose side is a power of two above `31 * per_bank`, and the
+            // thread's alone.
+            unsafe { tile.add(place(row, column)).write(*from.add(row * pitch + column)) };
+        }
+    }
+    // The tile is read by other threads than wrote it.
+    thread::sync_threads();
+    for i in own(0..side * side) {
+        let (column, row) = (i / side, i % side);
+        if row < height && column < width {
+            // SAFETY: written before the barrier; the place in `to` is inside and this thread's alone.
+            unsafe { *to.add(column * to_pitch + row) = tile.add(place(row, column)).read() };
+        }
+    }
+}
+
+/// The numbers of a range that are the calling thread's, neighbours in neighbouring threads.
+#[inline(always)]
+fn own(range: Range<usize>) -> impl Iterator<Item = usize> {
+    let thread = thread::thread_idx_y() as usize * SIDE + thread::thread_idx_x() as usize;
+    (range.start + thread..range.end).step_by(SIDE * SIDE)
+}
+
+/// The plain form of all permutations of three axes, and the fast one of those that keep the last axis, in units of up to
+/// 16 bytes: `out[z][y][x] = input[z * strides[0] + y * strides[1] + x * strides[2]]`, with `out: dims`. Any grid.
+#[kernel(u8, u16, u32, u64, u128)]
+pub fn permute_elements<T: Access>(
+    index: ThreadIndex,
+    input: &[T],
+    dims: [usize; 3],
+    strides: [usize; 3],
+    mut out: DisjointSlice<T>,
+) {
+    let n = dims[0] * dims[1] * dims[2];
+    for i in index.grid_stride(n.min(out.len())) {
+        let (rest, x) = divide(i.get(), dims[2]);
+        let (z, y) = divide(rest, dims[1]);
+        let from = input.get(z * strides[0] + y * strides[1] + x * strides[2]);
+        if let (Some(from), Some(to)) = (from, out.get_mut(i)) {
+            access::store(to, access::load(from, LoadHint::ReadOnly), access::StoreHint::WriteBack);
+        }
+    }
+}
+
+/// Quotient and remainder; in 32 bits where they suffice, which is many times as fast.
+#[inline(always)]
+fn divide(a: usize, b: usize) -> (usize, usize) {
+    match (u32::try_from(a), u32::try_from(b)) {
+        (Ok(a), Ok(b)) if b > 0 => ((a / b) as usize, (a % b) as usize),
+        _ if b > 0 => (a / b, a % b),
+        _ => (0, 0),
+    }
+}
