@@ -294,6 +294,11 @@ fn a_shape_that_does_not_fit_is_an_error() {
     let mut out = upload(&[0.0_f32; 12]);
     let error = stencil::plane_into(gpu(), &upload(&[0.0; 12]), &mut out, [3, 5], &rule);
     assert!(matches!(error, Err(GpuError::SizeMismatch { expected: 15, found: 12, .. })));
+    for steps in [0, 3, 8] {
+        let error =
+            stencil::plane_fused_into(gpu(), &upload(&[0.0; 12]), &mut out, [3, 4], &rule, steps);
+        assert!(matches!(error, Err(GpuError::InvalidArgument { .. })));
+    }
 }
 
 #[test]

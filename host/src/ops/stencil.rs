@@ -29,11 +29,15 @@ use kernels_gpu::grid::stencil::volume::{self, stencil_volume, stencil_volume_tw
 use kernels_gpu::grid::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
 
 use super::same_len;
-use crate::error::GpuResult;
+use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
 
 const OPERATION: &str = "making a step of a stencil";
+/// Steps of a plane that one launch makes.
+const PLANE_STEPS: [usize; 3] = [4, 2, 1];
+/// Steps of a volume that one launch makes.
+const VOLUME_STEPS: [usize; 2] = [2, 1];
 
 /// What lies beyond the edges of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +131,23 @@ pub fn plane_into<T: Cell>(
     T::plane(on.as_stream(), cells, out, shape, stencil, 1)
 }
 
+/// [`plane_into`], 1, 2 or 4 steps further in one pass over the memory.
+///
+/// # Errors
+/// [`InvalidArgument`](GpuError::InvalidArgument) for another number of steps; as [`plane_into`].
+pub fn plane_fused_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    check_steps(&PLANE_STEPS, steps)?;
+    T::plane(on.as_stream(), cells, out, shape, stencil, steps)
+}
+
 /// `steps` steps of `cells: [height, width]`, four at a time in one pass over the memory, then two, then one. The result is
 /// in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
 ///
@@ -141,7 +162,7 @@ pub fn plane_steps<T: Cell>(
     steps: usize,
 ) -> GpuResult<()> {
     check_lens(&shape, cells, spare)?;
-    fused(&[4, 2, 1], steps, |together| {
+    fused(&PLANE_STEPS, steps, |together| {
         T::plane(on.as_stream(), cells, spare, shape, stencil, together)?;
         mem::swap(cells, spare);
         Ok(())
@@ -179,6 +200,23 @@ pub fn volume_into<T: Cell>(
     T::volume(on.as_stream(), cells, out, shape, stencil, 1)
 }
 
+/// [`volume_into`], 1 or 2 steps further in one pass over the memory.
+///
+/// # Errors
+/// [`InvalidArgument`](GpuError::InvalidArgument) for another number of steps; as [`plane_into`].
+pub fn volume_fused_into<T: Cell>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, out)?;
+    check_steps(&VOLUME_STEPS, steps)?;
+    T::volume(on.as_stream(), cells, out, shape, stencil, steps)
+}
+
 /// `steps` steps of `cells: [depth, height, width]`, two at a time in one pass over the memory, and the last one alone if
 /// they are odd. The result is in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
 ///
@@ -193,7 +231,7 @@ pub fn volume_steps<T: Cell>(
     steps: usize,
 ) -> GpuResult<()> {
     check_lens(&shape, cells, spare)?;
-    fused(&[2, 1], steps, |together| {
+    fused(&VOLUME_STEPS, steps, |together| {
         T::volume(on.as_stream(), cells, spare, shape, stencil, together)?;
         mem::swap(cells, spare);
         Ok(())
@@ -249,6 +287,17 @@ fn check_lens<T: Pod>(
     let n = shape.iter().try_fold(1_usize, |n, len| n.checked_mul(*len)).unwrap_or(usize::MAX);
     same_len(OPERATION, n, cells.raw().len)?;
     same_len(OPERATION, n, out.raw_mut().len)
+}
+
+fn check_steps(known: &[usize], steps: usize) -> GpuResult<()> {
+    if known.contains(&steps) {
+        return Ok(());
+    }
+    let most = known[0];
+    Err(GpuError::InvalidArgument {
+        operation: OPERATION,
+        reason: format!("one pass makes a power of two of steps up to {most}, and not {steps}"),
+    })
 }
 
 /// Makes `steps` steps, as many of `sizes` at a time as there are left.

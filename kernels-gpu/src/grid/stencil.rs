@@ -110,28 +110,25 @@ impl Cell<2> for f64 {
 }
 
 /// Where cell `i` of an axis with `n` cells lies: itself, or for one beyond an edge what the boundary puts there. A fixed
-/// boundary puts the nearest cell there, of which no result depends. `i` is above `-n * 2³²`.
+/// boundary puts the nearest cell there, of which no result depends. Cells are never many times `n` beyond an edge.
 #[inline(always)]
 pub fn place(i: isize, n: usize, boundary: u32) -> usize {
-    if (i as usize) < n || n == 0 {
+    if (i as usize) < n {
         return i as usize;
     }
-    // Above 0, with the same remainder.
-    let above = |period: usize| i.wrapping_add((period << 32) as isize) as usize % period;
-    match boundary {
-        PERIODIC => above(n),
-        INSULATED => {
-            let there = above(2 * n);
-            if there < n { there } else { 2 * n - 1 - there }
-        }
-        _ => {
-            if i < 0 {
-                0
-            } else {
-                n - 1
-            }
-        }
+    if boundary == FIXED || n == 0 {
+        return if i < 0 { 0 } else { n.wrapping_sub(1) };
     }
+    let period = if boundary == PERIODIC { n } else { 2 * n } as isize;
+    // Few rounds, which are much less code than a division of 64 bits.
+    let mut i = i;
+    while i < 0 {
+        i += period;
+    }
+    while i >= period {
+        i -= period;
+    }
+    if (i as usize) < n { i as usize } else { 2 * n - 1 - i as usize }
 }
 
 /// The weights of two or three axes.

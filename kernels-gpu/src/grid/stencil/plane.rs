@@ -32,8 +32,9 @@ pub const fn strip(lanes: usize, steps: usize) -> usize {
 struct Columns<const LANES: usize> {
     /// The lane's first column, perhaps beyond an edge.
     first: isize,
+    /// What lies in the lane's columns: they, or what the boundary puts there.
+    places: [u32; LANES],
     width: usize,
-    boundary: u32,
     /// Whether the lane's columns are one aligned vector of memory in every row.
     is_vector: bool,
     /// Whether the lane's columns are the strip's own.
@@ -54,10 +55,9 @@ impl<const LANES: usize> Columns<LANES> {
             return unsafe { T::load(row.offset(self.first)) };
         }
         let mut cells = [T::ZERO; LANES];
-        for (k, cell) in cells.iter_mut().enumerate() {
-            let column = place(self.first + k as isize, self.width, self.boundary);
-            // SAFETY: `place` is below the width.
-            *cell = unsafe { row.add(column).read() };
+        for k in 0..LANES {
+            // SAFETY: a place is below the width.
+            cells[k] = unsafe { row.add(self.places[k] as usize).read() };
         }
         cells
     }
@@ -127,6 +127,7 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     let [height, width] = shape;
     let n = height.checked_mul(width).unwrap_or(usize::MAX);
     assert!(n <= cells.len() && n <= out.len(), "the grid is larger than its memory");
+    assert!(u32::try_from(width).is_ok(), "a row has 2^32 cells or more");
     let warp = Warp::current();
     let (strips, rows) = (width.div_ceil(strip(LANES, STEPS)), rows.max(1));
     let number =
@@ -150,8 +151,8 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     let kept = |k: usize| boundary == FIXED && is_edge((first + k as isize) as usize, width);
     let columns = Columns::<LANES> {
         first,
+        places: core::array::from_fn(|k| place(first + k as isize, width, boundary) as u32),
         width,
-        boundary,
         is_vector: is_inside && is_aligned,
         is_own: lane >= halo && lane < 32 - halo,
         is_kept: core::array::from_fn(kept),
@@ -165,12 +166,15 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     let mut above = [[T::ZERO; LANES]; STEPS];
     let mut below = [[T::ZERO; LANES]; STEPS];
     let end = (bottom + STEPS) as isize;
-    let mut i = top as isize - STEPS as isize;
-    let mut ahead = [load(i), load(i + 1), load(i + 2), load(i + 3)];
+    // The first round only loads: what it makes of nothing is not stored.
+    let mut i = top as isize - (STEPS + AHEAD) as isize;
+    let mut ahead = [[T::ZERO; LANES]; AHEAD];
     while i < end {
         let rows = ahead;
         if i + (AHEAD as isize) < end {
-            ahead = [load(i + 4), load(i + 5), load(i + 6), load(i + 7)];
+            for k in 0..AHEAD {
+                ahead[k] = load(i + (AHEAD + k) as isize);
+            }
         }
         for k in 0..AHEAD {
             let mut row = rows[k];

@@ -73,6 +73,8 @@ struct Lane<T, const LANES: usize> {
     volume: Volume<T>,
     /// The first column, perhaps beyond an edge.
     first: isize,
+    /// What lies in the columns: they, or what the boundary puts there.
+    places: [u32; LANES],
     /// Where the row above, the own row and the one below begin in a plane.
     rows: [usize; 3],
     /// Whether the columns are one aligned vector of memory in every row.
@@ -94,39 +96,39 @@ impl<T: Cell<LANES>, const LANES: usize> Lane<T, LANES> {
         Self {
             volume,
             first,
+            places: core::array::from_fn(|k| place(first + k as isize, width, boundary) as u32),
             rows: [begin(row - 1), begin(row), begin(row + 1)],
             is_vector: is_inside && is_aligned,
             is_kept: core::array::from_fn(kept),
         }
     }
 
-    /// The lane's cells of a plane, in one of the three rows.
+    /// Where a plane begins, which may lie beyond an edge.
     #[inline(always)]
-    fn load(&self, plane: isize, row: usize) -> [T; LANES] {
+    fn plane(&self, plane: isize) -> *const T {
         let Volume { cells, width, height, depth, boundary } = self.volume;
-        let plane = place(plane, depth, boundary) * (width * height);
-        // SAFETY: a row of the volume, which is inside its memory.
-        let row = unsafe { cells.add(plane + self.rows[row]) };
+        // SAFETY: a plane of the volume, which is inside its memory.
+        unsafe { cells.add(place(plane, depth, boundary) * (width * height)) }
+    }
+
+    /// The lane's cells in one of the three rows.
+    ///
+    /// # Safety
+    /// `plane` is where a plane begins.
+    #[inline(always)]
+    unsafe fn load(&self, plane: *const T, row: usize) -> [T; LANES] {
+        // SAFETY: a row of the plane.
+        let row = unsafe { plane.add(self.rows[row]) };
         if self.is_vector {
             // SAFETY: the columns are inside the row, and aligned.
             return unsafe { T::load(row.offset(self.first)) };
         }
         let mut cells = [T::ZERO; LANES];
-        for (k, cell) in cells.iter_mut().enumerate() {
-            let column = place(self.first + k as isize, width, boundary);
-            // SAFETY: `place` is below the width.
-            *cell = unsafe { row.add(column).read() };
+        for k in 0..LANES {
+            // SAFETY: a place is below the width.
+            cells[k] = unsafe { row.add(self.places[k] as usize).read() };
         }
         cells
-    }
-
-    /// One cell of the own row.
-    #[inline(always)]
-    fn cell(&self, plane: isize, column: isize) -> T {
-        let Volume { cells, width, height, depth, boundary } = self.volume;
-        let plane = place(plane, depth, boundary) * (width * height);
-        // SAFETY: inside the volume.
-        unsafe { cells.add(plane + self.rows[1] + place(column, width, boundary)).read() }
     }
 
     /// The cells a step further in time.
@@ -188,6 +190,7 @@ fn volume_of<T>(
     let [depth, height, width] = shape;
     let n = height.checked_mul(width).and_then(|n| n.checked_mul(depth)).unwrap_or(usize::MAX);
     assert!(n <= cells.len() && n <= out.len(), "the volume is larger than its memory");
+    assert!(u32::try_from(width).is_ok(), "a row has 2^32 cells or more");
     let ends = cells.as_ptr().addr() | out.as_mut_ptr().addr() | (width * size_of::<T>());
     let volume = Volume { cells: cells.as_ptr(), width, height, depth, boundary };
     (volume, ends.is_multiple_of(16))
@@ -221,14 +224,26 @@ pub fn stencil_volume<T: Cell<LANES>, const LANES: usize>(
     let weights = Weights { centre, x: weights[0], y: weights[1], z: weights[2] };
     // What the shuffles do not bring, of the lanes at the ends.
     let outer = if lane == 0 { first - 1 } else { first + LANES as isize };
+    let outer = own.rows[1] + place(outer, volume.width, boundary);
 
-    let mut z = part.first[2] as isize;
-    let (mut before, mut here) = (own.load(z - 1, 1), own.load(z, 1));
-    let (mut behind, mut ahead) = (own.load(z + 1, 1), own.load(z + 2, 1));
+    let begin = part.first[2] as isize;
+    let [mut before, mut here, mut behind, mut ahead] = [[T::ZERO; LANES]; 4];
+    // The first rounds only load.
+    let mut z = begin - 2 - AHEAD as isize;
     while z < part.end as isize {
-        let further = own.load(z + 1 + AHEAD as isize, 1);
-        let beside = [own.load(z, 0), own.load(z, 2)];
-        let edge = if lane == 0 || lane == 31 { own.cell(z, outer) } else { T::ZERO };
+        // SAFETY: where planes begin.
+        let further = unsafe { own.load(own.plane(z + 1 + AHEAD as isize), 1) };
+        if z < begin {
+            (before, here, behind, ahead) = (here, behind, ahead, further);
+            z += 1;
+            continue;
+        }
+        let plane = own.plane(z);
+        // SAFETY: where a plane begins; a cell of it.
+        let (beside, edge) = unsafe {
+            let edge = if lane == 0 || lane == 31 { plane.add(outer).read() } else { T::ZERO };
+            ([own.load(plane, 0), own.load(plane, 2)], edge)
+        };
         let left = warp.shuffle_up(here[LANES - 1], 1);
         let right = warp.shuffle_down(here[0], 1);
         let sides = [if lane == 0 { edge } else { left }, if lane == 31 { edge } else { right }];
@@ -270,21 +285,30 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
         unsafe { shared.add(((plane & 1) as usize * ROWS + row) * 32 + lane).cast::<T>() }
     };
 
-    let mut z = part.first[2] as isize - 1;
-    let (mut before, mut here) = (own.load(z - 1, 1), own.load(z, 1));
-    let mut behind = own.load(z + 1, 1);
-    let mut first_before = [T::ZERO; LANES];
-    let mut first_here = [T::ZERO; LANES];
+    let begin = part.first[2] as isize;
+    let [mut before, mut here, mut behind] = [[T::ZERO; LANES]; 3];
+    let [mut first_before, mut first_here] = [[T::ZERO; LANES]; 2];
+    // The first rounds only load.
+    let mut z = begin - 4;
     while z <= part.end as isize {
-        let ahead = own.load(z + 2, 1);
-        let beside = [own.load(z, 0), own.load(z, 2)];
+        // SAFETY: where a plane begins.
+        let ahead = unsafe { own.load(own.plane(z + 2), 1) };
+        // The same for all threads of the block, as is every number of planes.
+        if z < begin - 1 {
+            (before, here, behind) = (here, behind, ahead);
+            z += 1;
+            continue;
+        }
+        let plane = own.plane(z);
+        // SAFETY: where a plane begins.
+        let beside = unsafe { [own.load(plane, 0), own.load(plane, 2)] };
         let sides = [warp.shuffle_up(here[LANES - 1], 1), warp.shuffle_down(here[0], 1)];
         let first_behind = own.next([before, here, behind], beside, sides, z, weights);
 
         let sides =
             [warp.shuffle_up(first_here[LANES - 1], 1), warp.shuffle_down(first_here[0], 1)];
         let made = z - 1;
-        if is_own && made >= part.first[2] as isize {
+        if is_own && made >= begin {
             // SAFETY: slots are aligned to 16 bytes. The warp is none of the outer ones, so there is one above and one
             // below; they wrote before the last barrier and write the other half now.
             let beside =

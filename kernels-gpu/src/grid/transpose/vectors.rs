@@ -260,7 +260,7 @@ pub fn transpose_vectors<T: Element>(
             out.as_mut_ptr().add(place.plane * to.plane + left * to.pitch + top),
         )
     };
-    let ends = first.addr() | first_out.addr() | (from.pitch | to.pitch) * size_of::<T>();
+    let ends = first.addr() | first_out.addr() | ((from.pitch | to.pitch) * size_of::<T>());
     let is_aligned = ends.is_multiple_of(size_of::<T::Vector>());
     // `&`, not `&&`: one branch. All threads of the block take the same.
     if is_aligned & (top + side <= rows) & (left + side <= cols) {
