@@ -9,6 +9,8 @@ mod rows;
 mod scan;
 mod select;
 mod sort;
+mod stencil;
+mod transpose;
 
 use super::case::{Case, Scale};
 
@@ -25,6 +27,8 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         scan::cases,
         select::cases,
         sort::cases,
+        stencil::cases,
+        transpose::cases,
     ]
     .into_iter()
     .flat_map(|cases| cases(scale))

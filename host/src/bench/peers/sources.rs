@@ -55,6 +55,8 @@ sources! {
     scan: Cuda "cu";
     select: Cuda "cu";
     sort: Cuda "cu", Python "py";
+    stencil: Cuda "cu", Python "py";
+    transpose: Cuda "cu", Python "py";
 }
 
 /// What the peers in CUDA C++ share.

@@ -54,12 +54,8 @@ impl<const LANES: usize> Columns<LANES> {
             // SAFETY: the columns are inside the row.
             return unsafe { T::load(row.offset(self.first)) };
         }
-        let mut cells = [T::ZERO; LANES];
-        for k in 0..LANES {
-            // SAFETY: a place is below the width.
-            cells[k] = unsafe { row.add(self.places[k] as usize).read() };
-        }
-        cells
+        // SAFETY: a place is below the width.
+        self.places.map(|place| unsafe { row.add(place as usize).read() })
     }
 
     /// Stores the lane's cells of a row, those inside of the strip's own.
@@ -107,6 +103,47 @@ fn next_row<T: Cell<LANES>, const LANES: usize>(
     next
 }
 
+/// All steps of a warp's rows: the last two rows of each step.
+struct Steps<T, const LANES: usize, const STEPS: usize> {
+    above: [[T; LANES]; STEPS],
+    below: [[T; LANES]; STEPS],
+    warp: Warp,
+    columns: Columns<LANES>,
+    weights: Weights<T>,
+    /// The number of rows if the first and the last are kept, else 0.
+    kept_rows: usize,
+    /// The warp's own rows, and where the grid's result begins.
+    top: isize,
+    bottom: isize,
+    out: *mut T,
+}
+
+impl<T: Cell<LANES>, const LANES: usize, const STEPS: usize> Steps<T, LANES, STEPS> {
+    /// Takes row `i` of the cells, and stores row `i - STEPS` of the last step, if it is one of the warp's own.
+    ///
+    /// # Safety
+    /// The own rows are rows of the grid at `out`, of which nobody else accesses the strip's own columns, and which are
+    /// aligned to 16 bytes if the columns are a vector.
+    #[inline(always)]
+    unsafe fn take(&mut self, i: isize, row: [T; LANES]) {
+        let mut row = row;
+        for step in 0..STEPS {
+            // The row that this step makes; beyond an edge it is none, or one that nobody needs.
+            let made = (i - step as isize - 1) as usize;
+            let row_is_kept = self.kept_rows > 0 && is_edge(made, self.kept_rows);
+            let three = [self.above[step], self.below[step], row];
+            let next = next_row(self.warp, three, self.weights, self.columns.is_kept, row_is_kept);
+            (self.above[step], self.below[step]) = (self.below[step], row);
+            row = next;
+        }
+        let made = i - STEPS as isize;
+        if made >= self.top && made < self.bottom {
+            // SAFETY: an own row, by the caller's promise.
+            unsafe { self.columns.store(self.out.add(made as usize * self.columns.width), row) };
+        }
+    }
+}
+
 /// The fast form: `STEPS` steps of the five-point stencil. `cells: [height, width]`, `out` likewise.
 ///
 /// Each warp makes `rows` rows of a [`strip`]; launch as many warps as there are. Best if the width is a multiple of
@@ -125,7 +162,7 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     mut out: DisjointSlice<T>,
 ) {
     let [height, width] = shape;
-    let n = height.checked_mul(width).unwrap_or(usize::MAX);
+    let n = height.saturating_mul(width);
     assert!(n <= cells.len() && n <= out.len(), "the grid is larger than its memory");
     assert!(u32::try_from(width).is_ok(), "a row has 2^32 cells or more");
     let warp = Warp::current();
@@ -157,41 +194,37 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
         is_own: lane >= halo && lane < 32 - halo,
         is_kept: core::array::from_fn(kept),
     };
-    let load = |row: isize| {
+    let mut steps = Steps::<T, LANES, STEPS> {
+        above: [[T::ZERO; LANES]; STEPS],
+        below: [[T::ZERO; LANES]; STEPS],
+        warp,
+        columns,
+        weights,
+        kept_rows: if boundary == FIXED { height } else { 0 },
+        top: top as isize,
+        bottom: bottom as isize,
+        out: out.as_mut_ptr(),
+    };
+    let load = |columns: &Columns<LANES>, row: isize| {
         let row = place(row, height, boundary);
         // SAFETY: a row of the grid, which is inside, and whose vectors are aligned if all rows' are.
         unsafe { columns.load(cells.as_ptr().add(row * width)) }
     };
-
-    let mut above = [[T::ZERO; LANES]; STEPS];
-    let mut below = [[T::ZERO; LANES]; STEPS];
     let end = (bottom + STEPS) as isize;
     // The first round only loads: what it makes of nothing is not stored.
     let mut i = top as isize - (STEPS + AHEAD) as isize;
     let mut ahead = [[T::ZERO; LANES]; AHEAD];
     while i < end {
-        let rows = ahead;
+        let [a, b, c, d] = ahead;
         if i + (AHEAD as isize) < end {
-            for k in 0..AHEAD {
-                ahead[k] = load(i + (AHEAD + k) as isize);
-            }
+            ahead = [4, 5, 6, 7].map(|k| load(&steps.columns, i + k));
         }
-        for k in 0..AHEAD {
-            let mut row = rows[k];
-            for step in 0..STEPS {
-                // The row that this step makes; beyond an edge it is none, or one that nobody needs.
-                let made = i + k as isize - step as isize - 1;
-                let row_is_kept = boundary == FIXED && is_edge(made as usize, height);
-                let three = [above[step], below[step], row];
-                let next = next_row(warp, three, weights, columns.is_kept, row_is_kept);
-                (above[step], below[step]) = (below[step], row);
-                row = next;
-            }
-            let made = i + k as isize - STEPS as isize;
-            if made >= top as isize && made < bottom as isize {
-                // SAFETY: a row of this warp's own stretch, inside the grid; the strip's columns are its own.
-                unsafe { columns.store(out.as_mut_ptr().add(made as usize * width), row) };
-            }
+        // SAFETY: the rows from `top` to `bottom` are inside the grid and this warp's own, as are the strip's columns.
+        unsafe {
+            steps.take(i, a);
+            steps.take(i + 1, b);
+            steps.take(i + 2, c);
+            steps.take(i + 3, d);
         }
         i += AHEAD as isize;
     }

@@ -123,12 +123,8 @@ impl<T: Cell<LANES>, const LANES: usize> Lane<T, LANES> {
             // SAFETY: the columns are inside the row, and aligned.
             return unsafe { T::load(row.offset(self.first)) };
         }
-        let mut cells = [T::ZERO; LANES];
-        for k in 0..LANES {
-            // SAFETY: a place is below the width.
-            cells[k] = unsafe { row.add(self.places[k] as usize).read() };
-        }
-        cells
+        // SAFETY: a place is below the width.
+        self.places.map(|place| unsafe { row.add(place as usize).read() })
     }
 
     /// The cells a step further in time.
@@ -179,6 +175,13 @@ impl<T: Cell<LANES>, const LANES: usize> Lane<T, LANES> {
     }
 }
 
+/// A thread's cells in shared memory.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Slot<T, const LANES: usize> {
+    cells: [T; LANES],
+}
+
 /// Whether a volume fits into both arrays, and whether its vectors are aligned in both.
 #[inline(always)]
 fn volume_of<T>(
@@ -188,7 +191,7 @@ fn volume_of<T>(
     boundary: u32,
 ) -> (Volume<T>, bool) {
     let [depth, height, width] = shape;
-    let n = height.checked_mul(width).and_then(|n| n.checked_mul(depth)).unwrap_or(usize::MAX);
+    let n = height.saturating_mul(width).saturating_mul(depth);
     assert!(n <= cells.len() && n <= out.len(), "the volume is larger than its memory");
     assert!(u32::try_from(width).is_ok(), "a row has 2^32 cells or more");
     let ends = cells.as_ptr().addr() | out.as_mut_ptr().addr() | (width * size_of::<T>());
@@ -279,10 +282,10 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
     let is_outer = lane == 0 || lane == 31 || warp_row == 0 || warp_row + 1 == ROWS;
     let is_own = !is_outer && row < volume.height as isize;
     // The first step's results of this plane and of the one before.
-    let shared = SharedArray::<[T; LANES], { 2 * ROWS * 32 }>::numbered::<0>().as_mut_ptr();
+    let shared = SharedArray::<Slot<T, LANES>, { 2 * ROWS * 32 }>::numbered::<0>().as_mut_ptr();
     let slot = |plane: isize, row: usize| {
         // SAFETY: one of two halves, a row and a lane: inside the array.
-        unsafe { shared.add(((plane & 1) as usize * ROWS + row) * 32 + lane).cast::<T>() }
+        unsafe { shared.add(((plane & 1) as usize * ROWS + row) * 32 + lane) }
     };
 
     let begin = part.first[2] as isize;
@@ -309,17 +312,18 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
             [warp.shuffle_up(first_here[LANES - 1], 1), warp.shuffle_down(first_here[0], 1)];
         let made = z - 1;
         if is_own && made >= begin {
-            // SAFETY: slots are aligned to 16 bytes. The warp is none of the outer ones, so there is one above and one
+            // SAFETY: the warp is none of the outer ones, so there is one above and one
             // below; they wrote before the last barrier and write the other half now.
-            let beside =
-                unsafe { [T::load(slot(made, warp_row - 1)), T::load(slot(made, warp_row + 1))] };
+            let beside = unsafe {
+                [slot(made, warp_row - 1).read().cells, slot(made, warp_row + 1).read().cells]
+            };
             let next =
                 own.next([first_before, first_here, first_behind], beside, sides, made, weights);
             // SAFETY: `out` has the volume's shape; the cells are this thread's alone.
             unsafe { own.store(out.as_mut_ptr(), made as usize, next) };
         }
         // SAFETY: a slot of this thread alone, which others read last before the last barrier.
-        unsafe { T::store(slot(z, warp_row), first_behind) };
+        unsafe { slot(z, warp_row).write(Slot { cells: first_behind }) };
         // The results are read by the warps above and below; those of the plane before have been.
         thread::sync_threads();
         (first_before, first_here) = (first_here, first_behind);

@@ -234,7 +234,7 @@ pub fn transpose_vectors<T: Element>(
     interleaved: u32,
     mut out: DisjointSlice<T>,
 ) {
-    let n = rows.checked_mul(cols).and_then(|n| n.checked_mul(planes)).unwrap_or(usize::MAX);
+    let n = rows.saturating_mul(cols).saturating_mul(planes);
     assert!(n <= input.len() && n <= out.len(), "the matrices are larger than their memory");
     let side = tile_side::<T>();
     let tiles = |len: usize| len.div_ceil(side) as u32;
