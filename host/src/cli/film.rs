@@ -1,4 +1,4 @@
-//! `ferrowarp demo particles -o FILE`: pictures that move, as GIF, APNG or a directory of PNG files.
+//! Pictures that move, as GIF, APNG or a directory of PNG files: `ferrowarp demo particles -o FILE` and others.
 
 use std::fs;
 use std::io::Write;
@@ -40,6 +40,16 @@ pub(super) struct FilmArgs {
     unified: bool,
 }
 
+/// What a film on disk is told of its pictures.
+pub(super) struct Reel {
+    /// Width and height in pixels.
+    pub(super) size: [u32; 2],
+    /// The number of pictures.
+    pub(super) frames: usize,
+    /// Pictures a second.
+    pub(super) fps: u16,
+}
+
 /// A film on disk.
 enum Kind {
     Gif,
@@ -61,7 +71,8 @@ impl FilmArgs {
     ) -> Result<(), CliError> {
         let Some(path) = &self.output else { return Ok(()) };
         let film = self.film(gpu, n_particles);
-        let report = make(gpu, &film, path, self.fps)?;
+        let reel = Reel { size: film.size, frames: film.frames, fps: self.fps };
+        let report = record(&reel, path, |show| film.run(gpu, show))?;
         describe(gpu, &report, out)?;
         writeln!(out, "wrote {}", path.display())?;
         if report.n_particles < film.n_particles {
@@ -105,14 +116,21 @@ fn kind_of(path: &Path) -> Result<Kind, CliError> {
     }
 }
 
-/// Simulates on this thread, and encodes on another one. Two pictures at most wait between them.
-fn make(gpu: &Gpu, film: &Film, path: &Path, fps: u16) -> Result<FilmReport, CliError> {
+/// What takes the pictures of a film, one after the other.
+type Show<'a> = &'a mut dyn FnMut(Vec<[u8; 4]>) -> Result<(), CliError>;
+
+/// Lets `run` make the pictures on this thread, and encodes them on another one. Two pictures at most wait between them.
+pub(super) fn record<R>(
+    reel: &Reel,
+    path: &Path,
+    run: impl FnOnce(Show<'_>) -> Result<R, CliError>,
+) -> Result<R, CliError> {
     let kind = kind_of(path)?;
-    let progress = Progress::steps("frames", film.frames);
+    let progress = Progress::steps("frames", reel.frames);
     let (sender, pictures) = sync_channel(2);
     thread::scope(|scope| {
-        let encoder = scope.spawn(|| encode(kind, path, film, fps, pictures));
-        let report = film.run(gpu, |picture| {
+        let encoder = scope.spawn(|| encode(kind, path, reel, pictures));
+        let report = run(&mut |picture| {
             progress.advance();
             // An encoder that is gone has an error to tell.
             sender.send(picture).map_err(|_| CliError::FilmStopped)
@@ -129,34 +147,31 @@ fn make(gpu: &Gpu, film: &Film, path: &Path, fps: u16) -> Result<FilmReport, Cli
 fn encode(
     kind: Kind,
     path: &Path,
-    film: &Film,
-    fps: u16,
+    reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), CliError> {
     match kind {
-        Kind::Pictures => write_pictures(path, film, pictures),
-        Kind::Gif => Output::create(path)?.finish(|file| {
-            write_gif(file, film, fps, pictures).map_err(|error| bad_image(path, error))
-        }),
+        Kind::Pictures => write_pictures(path, reel, pictures),
+        Kind::Gif => Output::create(path)?
+            .finish(|file| write_gif(file, reel, pictures).map_err(|error| bad_image(path, error))),
         Kind::Apng => Output::create(path)?
-            .finish(|file| write_apng(file, film, fps, pictures).map_err(|e| bad_png(path, e))),
+            .finish(|file| write_apng(file, reel, pictures).map_err(|e| bad_png(path, e))),
     }
 }
 
 fn write_gif(
     file: &mut (dyn WriteSeek + '_),
-    film: &Film,
-    fps: u16,
+    reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), ImageError> {
     // 1 is the slowest of 30 ways to find 256 colours; the picture has fewer.
     let mut encoder = GifEncoder::new_with_speed(file, 20);
     encoder.set_repeat(Repeat::Infinite)?;
-    let [width, height] = film.size;
+    let [width, height] = reel.size;
     for picture in pictures {
         let image = RgbaImage::from_raw(width, height, picture.into_flattened());
         let image = image.expect("a picture has width times height pixels");
-        let delay = Delay::from_numer_denom_ms(1000, fps.into());
+        let delay = Delay::from_numer_denom_ms(1000, reel.fps.into());
         encoder.encode_frame(Frame::from_parts(image, 0, 0, delay))?;
     }
     Ok(())
@@ -164,15 +179,14 @@ fn write_gif(
 
 fn write_apng(
     file: &mut (dyn WriteSeek + '_),
-    film: &Film,
-    fps: u16,
+    reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), png::EncodingError> {
-    let [width, height] = film.size;
+    let [width, height] = reel.size;
     let mut encoder = png::Encoder::new(file, width, height);
     encoder.set_color(png::ColorType::Rgb);
-    encoder.set_animated(film.frames as u32, 0)?;
-    encoder.set_frame_delay(1, fps)?;
+    encoder.set_animated(reel.frames as u32, 0)?;
+    encoder.set_frame_delay(1, reel.fps)?;
     let mut writer = encoder.write_header()?;
     for picture in pictures {
         let rgb: Vec<u8> = picture.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect();
@@ -183,11 +197,11 @@ fn write_apng(
 
 fn write_pictures(
     dir: &Path,
-    film: &Film,
+    reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), CliError> {
     fs::create_dir_all(dir).map_err(CliError::write(dir))?;
-    let [width, height] = film.size.map(|side| side as usize);
+    let [width, height] = reel.size.map(|side| side as usize);
     for (number, picture) in pictures.into_iter().enumerate() {
         let channels = (0..3).map(|k| picture.iter().map(|pixel| pixel[k]).collect()).collect();
         let path = dir.join(format!("{number:05}.png"));

@@ -8,6 +8,7 @@ mod demo;
 mod devices;
 mod error;
 mod film;
+mod heat;
 mod new;
 mod numbers;
 mod output;
@@ -46,6 +47,7 @@ Examples:
   ferrowarp demo
   ferrowarp demo particles -o particles.gif
   ferrowarp bench --quick
+  ferrowarp heat -o heat.gif
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
@@ -63,6 +65,8 @@ enum Command {
     Bench(bench::Args),
     /// Count what a kernel does and what it costs, line by line
     Profile(profile::Args),
+    /// Heat that spreads over a plate, or waves on one, as a film
+    Heat(heat::Args),
     /// Filter a picture: PNG or JPEG in, PNG or JPEG out
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
@@ -98,6 +102,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Demo(args) => demo::run(&args, out),
         Command::Bench(args) => bench::run(&args, out),
         Command::Profile(args) => profile::run(&args, out),
+        Command::Heat(args) => heat::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
         Command::Sort(args) => sort::run(&args, out),

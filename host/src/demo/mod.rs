@@ -6,6 +6,7 @@ mod graphs;
 mod memory;
 mod particles;
 mod pictures;
+mod plates;
 mod rings;
 mod running;
 mod scene;
@@ -20,6 +21,7 @@ use crate::error::GpuResult;
 
 pub use particles::{Film, FilmReport};
 pub use pictures::{Picture, Pixels};
+pub use plates::{Motion, Plate, PlateReport};
 
 /// Problem sizes: large on a GPU, small on the emulator.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +157,8 @@ pub const DEMOS: &[Demo] = &[
     Demo { name: "equalize", about: "grey levels spread evenly", run: pictures::equalize },
     Demo { name: "blur", about: "a separable Gaussian with halos", run: pictures::blur },
     Demo { name: "sobel", about: "edges", run: pictures::sobel },
+    Demo { name: "heat", about: "spreads, four steps in registers", run: plates::heat_demo },
+    Demo { name: "wave", about: "spreads, and comes back", run: plates::wave_demo },
     Demo {
         name: "streams",
         about: "branches side by side, forked and joined",

@@ -42,7 +42,7 @@ impl Picture {
     }
 }
 
-fn size((width, height): (usize, usize)) -> String {
+pub(super) fn size((width, height): (usize, usize)) -> String {
     format!("{width} × {height}")
 }
 

@@ -15,7 +15,7 @@ pub mod plane;
 pub mod volume;
 
 use bytemuck::Pod;
-use cuda_std::access::{self, LoadHint};
+use cuda_std::access::{self, LoadHint, StoreHint};
 use cuda_std::prelude::*;
 
 /// Boundary: cells on an edge keep their values.
@@ -91,7 +91,7 @@ impl Cell<4> for f32 {
     unsafe fn store(to: *mut f32, [x, y, z, w]: [f32; 4]) {
         // SAFETY: the caller's promise.
         let to = unsafe { &mut *to.cast::<Vec4<f32>>() };
-        (to.x, to.y, to.z, to.w) = (x, y, z, w);
+        access::store(to, Vec4::new(x, y, z, w), StoreHint::WriteBack);
     }
 }
 
@@ -108,7 +108,7 @@ impl Cell<2> for f64 {
     unsafe fn store(to: *mut f64, [x, y]: [f64; 2]) {
         // SAFETY: the caller's promise.
         let to = unsafe { &mut *to.cast::<Vec2<f64>>() };
-        (to.x, to.y) = (x, y);
+        access::store(to, Vec2::new(x, y), StoreHint::WriteBack);
     }
 }
 

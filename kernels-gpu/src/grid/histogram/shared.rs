@@ -97,24 +97,36 @@ impl Counters {
         }
     }
 
-    /// Adds the counts to `bins`. All threads of the block call it together; a barrier is inside.
+    /// The count of a bin, which is below the number of bins, over all copies.
+    ///
+    /// # Safety
+    /// Nobody counts any more.
     #[inline(always)]
-    pub fn merge_into(self, bins: AtomicSlice<u32>) {
+    unsafe fn sum(self, bin: usize) -> u32 {
+        let copies = 1usize << self.copies_log2;
+        let mut count = 0u32;
+        for k in 0..copies {
+            // Lanes begin with different copies, which lie in different banks.
+            let at = (bin << self.copies_log2) + ((k + bin) & (copies - 1));
+            // SAFETY: a copy of a bin, inside; nobody writes any more.
+            count = count.wrapping_add(unsafe { self.first.add(at).read() });
+        }
+        count
+    }
+
+    /// Adds the counts to `bins`: the counts of bin `b` to `bins[to(b)]`, if there is one. Neighbouring threads have neighbouring
+    /// bins, so that an addition of a warp is one access. All threads of the block call it together; a barrier is inside.
+    #[inline(always)]
+    pub fn merge_into(self, bins: AtomicSlice<u32>, to: impl Fn(usize) -> usize) {
         // Every count of this block is in.
         thread::sync_threads();
-        let copies = 1usize << self.copies_log2;
-        let thread = thread::thread_idx_x() as usize;
-        let mut bin = thread;
+        let mut bin = thread::thread_idx_x() as usize;
         while bin < self.n_bins as usize {
-            let mut count = 0u32;
-            for k in 0..copies {
-                // Lanes begin with different copies, which lie in different banks.
-                let at = (bin << self.copies_log2) + ((k + thread) & (copies - 1));
-                // SAFETY: a copy of a bin, inside; nobody writes any more.
-                count = count.wrapping_add(unsafe { self.first.add(at).read() });
-            }
-            if count > 0 {
-                bins.fetch_add(bin, count, Relaxed);
+            // SAFETY: below the number of bins, and behind the barrier.
+            let count = unsafe { self.sum(bin) };
+            let to = to(bin);
+            if count > 0 && to < bins.len() {
+                bins.fetch_add(to, count, Relaxed);
             }
             bin += BLOCK;
         }
@@ -177,7 +189,7 @@ pub fn each_sample<T: Sample>(samples: &[T], mut f: impl FnMut(T)) {
 pub fn count<T: Sample>(samples: &[T], bins: AtomicSlice<u32>, bin: impl Fn(T) -> u32) {
     let counters = Counters::zeroed(bins.len(), 0);
     each_sample(samples, |sample| counters.add(bin(sample)));
-    counters.merge_into(bins);
+    counters.merge_into(bins, |bin| bin);
 }
 
 /// The fast form of [`histogram_global`](fn@super::histogram_global), with its arguments, for bins that fit into shared memory:
@@ -226,7 +238,7 @@ pub fn histogram_ranges<T: Sample>(
     } else {
         each_sample(samples, |x: T| counters.add(ranges.bin(x, entry, inner)));
     }
-    counters.merge_into(bins);
+    counters.merge_into(bins, |bin| bin);
 }
 
 /// Copies of 256 counters: one for each lane.
@@ -236,34 +248,22 @@ const BYTE_COUNTERS: usize = 256 * 32;
 /// The fast form of all three rules. Any number of blocks.
 #[kernel(block = BLOCK, min_blocks = MIN_BLOCKS)]
 pub fn histogram_bytes(bytes: &[u8], map: &[u32], bins: AtomicSlice<u32>) {
-    let warp = Warp::current();
-    let lane = warp.thread_rank() as usize;
-    let counters = shared_array![u32; BYTE_COUNTERS].as_mut_ptr();
+    let lane = thread::thread_idx_x() as usize & 31;
+    let first = shared_array![u32; BYTE_COUNTERS].as_mut_ptr();
     let mut i = thread::thread_idx_x() as usize;
     while i < BYTE_COUNTERS {
         // SAFETY: inside, and before the barrier this thread's alone.
-        unsafe { counters.add(i).write(0) };
+        unsafe { first.add(i).write(0) };
         i += BLOCK;
     }
     // Nobody counts before all counters are 0.
     thread::sync_threads();
-    let count = |byte: u8| {
+    each_sample(bytes, |byte: u8| {
         let bytes_before = usize::from(byte) << 7 | lane << 2;
         // SAFETY: below 256 * 128, a multiple of 4; between the two barriers every access is atomic.
-        let counter = unsafe { AtomicU32::from_ptr(counters.byte_add(bytes_before)) };
+        let counter = unsafe { AtomicU32::from_ptr(first.byte_add(bytes_before)) };
         counter.fetch_add(1, Ordering::Relaxed);
-    };
-    each_sample(bytes, count);
-    // Every count of this block is in before any is moved.
-    thread::sync_threads();
-    let mut byte = thread::thread_idx_x() as usize / 32;
-    while byte < 256 {
-        // SAFETY: `byte < 256` and `lane < 32`; nobody writes any more.
-        let count = warp.sum(unsafe { counters.add(byte * 32 + lane).read() });
-        let bin = map.get(byte).map_or(usize::MAX, |bin| *bin as usize);
-        if lane == 0 && count > 0 && bin < bins.len() {
-            bins.fetch_add(bin, count, Relaxed);
-        }
-        byte += BLOCK / 32;
-    }
+    });
+    let counters = Counters { own: first, first, n_bins: 256, copies_log2: MAX_COPIES_LOG2 };
+    counters.merge_into(bins, |byte| map.get(byte).map_or(usize::MAX, |bin| *bin as usize));
 }

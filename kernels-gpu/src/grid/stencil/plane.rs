@@ -217,7 +217,10 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     while i < end {
         let [a, b, c, d] = ahead;
         if i + (AHEAD as isize) < end {
-            ahead = [4, 5, 6, 7].map(|k| load(&steps.columns, i + k));
+            let columns = &steps.columns;
+            let (a, b) = (load(columns, i + 4), load(columns, i + 5));
+            let (c, d) = (load(columns, i + 6), load(columns, i + 7));
+            ahead = [a, b, c, d];
         }
         // SAFETY: the rows from `top` to `bottom` are inside the grid and this warp's own, as are the strip's columns.
         unsafe {
