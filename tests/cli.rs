@@ -501,6 +501,34 @@ fn a_demo_takes_a_size() {
     assert.stdout(contains("1000 elements"));
 }
 
+// ---- heat
+
+#[test]
+fn heat_and_waves_are_films() {
+    let place = Place::new();
+    let few = ["--width", "32", "--height", "20", "--frames", "3", "--steps", "5"];
+    let run = |more: &[&str]| place.run(&[&["heat"][..], more, &few].concat());
+    let said = || contains("32 x 20 cells").and(contains("3 pictures in "));
+    run(&["-o", "heat.gif"]).success().stdout(said().and(contains("wrote heat.gif")));
+    run(&["-o", "waves", "--wave"]).success().stdout(said().and(contains("wrote waves")));
+
+    assert!(fs::read(place.path("heat.gif")).unwrap().starts_with(b"GIF89a"));
+    let pictures = ["00000", "00001", "00002"]
+        .map(|name| image::open(place.path(&format!("waves/{name}.png"))).unwrap().into_rgb8());
+    assert!(pictures.iter().all(|picture| picture.dimensions() == (32, 20)));
+    assert_ne!(pictures[0], pictures[2], "nothing moves");
+    // Edges are fixed.
+    assert_eq!(pictures[0].get_pixel(0, 0), pictures[2].get_pixel(0, 0));
+}
+
+#[test]
+fn heat_is_refused_what_is_no_film() {
+    let place = Place::new();
+    place.run(&["heat"]).failure().code(2);
+    place.run(&["heat", "-o", "heat.mp4"]).failure().code(1);
+    assert!(place.files().is_empty());
+}
+
 // ---- demo particles --output
 
 /// A film of a few particles: the arguments, with `more` behind them.

@@ -196,7 +196,7 @@ fn colours(motion: Motion, cells: &[f32]) -> Vec<[u8; 4]> {
     let colour = |cell: &f32| match motion {
         // A little heat is to be seen too.
         Motion::Heat => between(&WARM, cell.max(0.0).powf(0.6)),
-        Motion::Wave => between(&BOTH, 0.5 + 0.5 * (3.0 * cell).tanh()),
+        Motion::Wave => between(&BOTH, 0.5 + 0.5 * (5.0 * cell).tanh()),
     };
     cells.iter().map(colour).collect()
 }

@@ -21,7 +21,7 @@ mod table;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use kernels_gpu::grid::histogram as kernels;
 use kernels_gpu::grid::histogram::bins::Sample;
-use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS, VECTORS_PER_THREAD};
+use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS};
 
 pub use bins::{Bins, Countable};
 
@@ -116,7 +116,7 @@ fn blocks<T: Sample>(stream: &Stream, n_samples: usize, shared_mem_bytes: usize)
     let by_shared = info.shared_mem_per_multiprocessor_bytes / (shared_mem_bytes as u32 + 1024);
     let resident = info.multiprocessors * by_shared.clamp(1, MIN_BLOCKS);
     let vectors = (n_samples * size_of::<T>()).div_ceil(size_of::<[u32; 4]>());
-    let useful = vectors.div_ceil(BLOCK * VECTORS_PER_THREAD);
+    let useful = vectors.div_ceil(BLOCK);
     let blocks = useful.min(resident as usize) as u32;
     let blocks = if n_samples > 0 { blocks.max(1) } else { 0 };
     Grid1::new(blocks).shared_mem(shared_mem_bytes as u32)
@@ -140,3 +140,8 @@ fn strided(n_samples: usize) -> cuda_std::launch::Linear {
     const MOST: usize = 1 << 20;
     LaunchConfig::for_num_elems(n_samples.min(MOST))
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/histogram.md")]
+struct Chapter;

@@ -481,3 +481,8 @@ macro_rules! cell {
 
 cell!(f32, 4);
 cell!(f64, 2);
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/stencil.md")]
+struct Chapter;

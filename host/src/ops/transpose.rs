@@ -292,3 +292,8 @@ impl Units {
         })
     }
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/transpose.md")]
+struct Chapter;

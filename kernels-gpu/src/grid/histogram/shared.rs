@@ -154,7 +154,10 @@ pub fn each_sample<T: Sample>(samples: &[T], mut f: impl FnMut(T)) {
     let thread = thread::thread_idx_x() as usize;
     let (block, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
     let (head, body, tail) = pod_align_to::<T, Vec4<u32>>(samples);
-    let (tiles, rest) = body.as_chunks::<TILE>();
+    // With less than a tile for each block, all blocks take of what there is.
+    let in_tiles = if body.len() / TILE < blocks { 0 } else { body.len() - body.len() % TILE };
+    let (tiles, rest) = body.split_at(in_tiles);
+    let (tiles, _) = tiles.as_chunks::<TILE>();
 
     let mut i = block;
     while let Some(tile) = tiles.get(i) {
