@@ -63,3 +63,43 @@ sources! {
 pub(super) const CUDA_HEADER: &str = include_str!("../../../../benches/peers/peer.cuh");
 /// What the peers in Python share.
 pub(super) const PYTHON_MODULE: &str = include_str!("../../../../benches/peers/peer.py");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::bench::{Scale, cases};
+
+    /// The names in `CASE("peer", "name")` and `case("peer", "name")`; those that a program puts together are left out.
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        let calls = text
+            .lines()
+            .map(str::trim_start)
+            .filter_map(|line| line.strip_prefix("CASE(").or_else(|| line.strip_prefix("@case(")));
+        calls.filter_map(|call| call.split_once(", \"")?.1.split('"').next())
+    }
+
+    #[test]
+    fn each_peer_is_that_of_a_case_of_ours() {
+        let ours = cases::all(&Scale::new(Backend::Cuda, false, None));
+        let mut found = 0;
+        for source in SOURCES {
+            for name in names(source.text) {
+                let family = name.split('/').next();
+                assert_eq!(family, Some(source.family), "{name} stands in another family's file");
+                assert!(
+                    ours.iter().any(|case| case.name == name),
+                    "no case of ours is called {name}"
+                );
+                found += 1;
+            }
+        }
+        assert!(found > 20, "{found} names");
+    }
+
+    #[test]
+    fn names_are_found_in_both_languages() {
+        let text = "CASE(\"CUB\", \"a/b/f32\") {\n    @case(\"torch\", \"c/d/u8\")\n@case(\"torch\", f\"e/{f}\")";
+        assert_eq!(names(text).collect::<Vec<_>>(), ["a/b/f32", "c/d/u8"]);
+    }
+}
