@@ -11,5 +11,7 @@ mod parts;
 mod program;
 #[path = "watch/stamps.rs"]
 mod stamps;
+#[path = "watch/types.rs"]
+mod types;
 #[path = "watch/versions.rs"]
 mod versions;

@@ -218,7 +218,7 @@ impl KernelModule {
 
     fn look_up(&self, kernel: &'static Kernel) -> GpuResult<Function> {
         if let Some((function, known)) = self.functions().get(kernel.name)
-            && (std::ptr::eq(*known, kernel) || known.params == kernel.params)
+            && (std::ptr::eq(*known, kernel) || are_alike(known, kernel))
         {
             return Ok(*function);
         }
@@ -320,6 +320,11 @@ impl Drop for KernelModule {
             self.context.drop_after_all(program);
         }
     }
+}
+
+/// Whether what fits one launcher's parameters fits the other's.
+fn are_alike(one: &Kernel, other: &Kernel) -> bool {
+    one.params == other.params && one.contract.signature == other.contract.signature
 }
 
 /// Refuses a text for another device before the driver does, and with both architectures.

@@ -244,6 +244,7 @@ fn an_edit_changes_the_parts_that_it_is_in() {
     assert_eq!(edit("call.uni vprintf", "call.uni  vprintf"), ["get put", "far"]);
     assert_eq!(edit("b.rs", "d.rs"), ["other"]);
     assert_eq!(edit(".loc\t3 15", ".loc\t3 16"), ["add read"]);
+    assert_eq!(edit("maxntid=32", "maxntid=64"), ["plain"]);
     assert_eq!(edit("sm_90a", "sm_80").len(), 5);
 }
 

@@ -44,6 +44,8 @@
 //! # }
 //! ```
 
+use crate::signature::Parameter;
+
 /// Most threads in a block, on every device so far.
 const MOST_THREADS: u32 = 1024;
 /// Most threads in a block along z.
@@ -78,6 +80,9 @@ pub struct Contract {
     pub dependent: bool,
     /// Dynamic shared memory of each block.
     pub dynamic_shared: DynamicShared,
+    /// The types of the parameters, where they are known: what the kernel takes from the hardware is not
+    /// among them.
+    pub signature: &'static [Parameter],
 }
 
 /// How much dynamic shared memory a block is given, in bytes.
@@ -121,6 +126,7 @@ impl Contract {
         cooperative: false,
         dependent: false,
         dynamic_shared: DynamicShared::ANY,
+        signature: &[],
     };
 
     /// Threads of a block, if the kernel fixes them.
@@ -180,6 +186,12 @@ impl Contract {
         let (least_bytes, most_bytes) = (clamped(least), clamped(most));
         let unit_bytes = clamped(unit);
         Self { dynamic_shared: DynamicShared { least_bytes, most_bytes, unit_bytes }, ..self }
+    }
+
+    /// Says what the parameters are.
+    #[must_use]
+    pub const fn with_signature(self, signature: &'static [Parameter]) -> Self {
+        Self { signature, ..self }
     }
 
     /// Why no device can keep the contract. `#[kernel]` makes a compile error of it.

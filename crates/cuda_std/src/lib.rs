@@ -25,7 +25,14 @@
 #![cfg_attr(target_os = "cuda", no_std)]
 #![cfg_attr(
     target_os = "cuda",
-    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, linkage, stdarch_nvptx)
+    feature(
+        abi_unadjusted,
+        asm_experimental_arch,
+        const_type_name,
+        link_llvm_intrinsics,
+        linkage,
+        stdarch_nvptx
+    )
 )]
 #![cfg_attr(target_os = "cuda", allow(internal_features))]
 
@@ -62,6 +69,7 @@ pub mod ptr;
 pub mod random;
 pub mod ring;
 pub mod shared;
+pub mod signature;
 pub mod thread;
 pub mod vector;
 pub mod view;

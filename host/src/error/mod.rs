@@ -109,6 +109,19 @@ pub enum GpuError {
         argument: &'static str,
     },
 
+    /// A module has a kernel whose parameters have other types than its launcher's.
+    #[error(
+        "`{kernel}` takes ({found}), and its launcher gives ({expected}): build the host again"
+    )]
+    WrongTypes {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the launcher gives.
+        expected: String,
+        /// What the kernel was compiled for, as it is written there.
+        found: String,
+    },
+
     /// A new version of a module has a kernel that its launcher does not fit.
     #[error(
         "`{kernel}` now is for {found}, and its launcher gives {expected}: build the host again"

@@ -91,6 +91,7 @@ impl Part {
     pub(super) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
         let handle = self.handle(kernel.name)?;
         params::check(&self.context, kernel, handle)?;
+        params::check_types(kernel, &self.text())?;
         self.loaded()?.records.iter().for_each(|records| records.uses(kernel.name));
         use sys::CUfunction_attribute as A;
         let attribute = |what| attribute(&self.context, handle, what);

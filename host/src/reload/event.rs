@@ -77,6 +77,7 @@ impl ReloadEvent {
         let error = Arc::new(error);
         let kernel = match error.root() {
             GpuError::WrongParameters { kernel, .. } => (*kernel).to_owned(),
+            GpuError::WrongTypes { kernel, .. } => (*kernel).to_owned(),
             GpuError::ContractChanged { kernel, .. } => (*kernel).to_owned(),
             GpuError::NotFound { kernel, .. } => kernel.clone(),
             _ => return Self::LoadFailed { error },

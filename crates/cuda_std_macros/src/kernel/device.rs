@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use super::param::{Kind, Param};
-use super::shared;
+use super::{shared, signature};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -28,8 +28,13 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
     };
     let entry = function(kernel, name, &quote!(#body_name), &body);
     let distinct = shared::distinct(&kernel.params);
+    let signature = signature::comment(kernel, name, None);
     quote! {
         #bounds
+
+        #[cfg(target_os = "cuda")]
+        #(#conditions)*
+        #signature
 
         #distinct
 
@@ -51,6 +56,7 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
         let callee = quote!(super::#user::<#(#arguments),*>);
         let entry = function(kernel, name, &callee, &TokenStream::new());
         let distinct = shared::distinct(&kernel.params);
+        let signature = signature::comment(kernel, name, Some(instance));
         quote! {
             #[cfg(target_os = "cuda")]
             #(#attributes)*
@@ -59,6 +65,7 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
                 use super::*;
                 #aliases
                 #bounds
+                #signature
                 #distinct
                 #entry
             }

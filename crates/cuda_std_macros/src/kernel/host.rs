@@ -73,9 +73,16 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
             }
         }
     });
-    quote! {
-        ::cuda_std::launch::Kernel { name: #name, params: &[#(#params),*], contract: #contract }
-    }
+    let (forms, elements): (Vec<_>, Vec<_>) = kernel.params.iter().filter_map(Param::form).unzip();
+    quote! {{
+        const SIGNATURE: &[::cuda_std::signature::Parameter] =
+            &[#(::cuda_std::signature::Parameter::of::<#elements>(#forms)),*];
+        ::cuda_std::launch::Kernel {
+            name: #name,
+            params: &[#(#params),*],
+            contract: #contract.with_signature(SIGNATURE),
+        }
+    }}
 }
 
 /// `pub fn grid_for`: enough blocks of a fixed size.

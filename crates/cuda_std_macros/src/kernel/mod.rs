@@ -7,6 +7,7 @@ mod host;
 mod instances;
 mod param;
 mod shared;
+mod signature;
 
 use contract::Contract;
 use instances::Instance;

@@ -207,6 +207,19 @@ impl Param {
         }
     }
 
+    /// Its form and its element, if it is passed to the entry: what a launcher is compared by.
+    pub fn form(&self) -> Option<(&'static str, &Type)> {
+        match &self.kind {
+            Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => None,
+            Kind::Slice(element) => Some(("slice", element)),
+            Kind::Reference(element) => Some(("reference", element)),
+            Kind::View { view, element } => Some((view.name, element)),
+            Kind::Pointer { element, mutable: false } => Some(("pointer", element)),
+            Kind::Pointer { element, mutable: true } => Some(("pointer_mut", element)),
+            Kind::Value => Some(("value", &self.ty)),
+        }
+    }
+
     /// The pointer of a slice. Since it is known not to be null, `Option<&T>` needs no second test.
     fn pointer(&self, element: &Type) -> PtxParam {
         let name = format_ident!("{}_ptr", self.name);

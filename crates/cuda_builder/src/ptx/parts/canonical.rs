@@ -37,6 +37,9 @@ pub(super) fn hash<'a>(lines: impl Iterator<Item = &'a str>, files: &Files<'_>) 
     let mut hash = Hash::new();
     let mut known: HashMap<&'a str, usize> = HashMap::new();
     for line in lines {
+        if line.starts_with("// ferrowarp.") {
+            hash.text(line);
+        }
         let code = code(line);
         if code.is_empty() || code.starts_with(".file") {
             continue;
