@@ -1,15 +1,21 @@
 //! The histograms against counts on the CPU: exact, and the fast form against the plain one.
 
-use ferrowarp::GpuError;
 use ferrowarp::ops::histogram::{self, Bins, Countable};
+use ferrowarp::{GpuError, Grid1};
 use ferrowarp::{ops, reference};
+use kernels_gpu::grid::histogram::bins::{Even, EvenFloats};
+use kernels_gpu::grid::histogram::shared::{
+    BLOCK, MIN_BLOCKS, VECTORS_PER_THREAD, histogram_bytes, histogram_shared, shared_bytes,
+};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::support::{SIZES, bytes, gpu, poisoned, rng, upload};
 
-/// A tile of every block of the largest grid on the emulator and more, and a ragged end.
+/// Samples for several blocks, of which none has a tile.
 const PAST_ONE_TILE: usize = 3 * 512 * 4 * 16 + 4099;
+/// 16-byte vectors of a tile.
+const TILE: usize = BLOCK * VECTORS_PER_THREAD;
 
 /// Both forms, of all samples, and of those behind the first few, which lie otherwise in memory.
 fn assert_bins<T: Countable>(samples: &[T], bins: &Bins<T>, expected: impl Fn(&[T]) -> Vec<u64>) {
@@ -103,6 +109,49 @@ fn even_bins_of_integers_divide_exactly() {
             reference::histogram::even_integers(wide(x), levels.clone(), n_bins as usize)
         });
     }
+}
+
+/// Five tiles and a ragged end, for the kernels themselves: three blocks, of which two have two tiles.
+#[test]
+fn whole_tiles_of_even_bins() {
+    let mut rng = rng();
+    let grid = |n_bins| Grid1::new(3).shared_mem(shared_bytes(n_bins, 0) as u32);
+    let x = bytes(&mut rng, 5 * 16 * TILE + 1234);
+    let map: Vec<u32> = (0..256).map(|byte| byte / 2).collect();
+    let mut counts = upload(&[0; 128]);
+    let on_device = upload(&x);
+    histogram_bytes::launch(gpu(), Grid1::new(3), &on_device, &upload(&map), &mut counts).unwrap();
+    let halves: Vec<u64> =
+        reference::histogram::histogram(&x).chunks(2).map(|pair| pair.iter().sum()).collect();
+    assert_eq!(widened(&counts.to_vec().unwrap()), halves);
+
+    let x: Vec<u16> = (0..5 * 8 * TILE + 1234).map(|_| rng.random()).collect();
+    let mut counts = upload(&[0; 700]);
+    let even = Even::new(0..60_000, 700).unwrap();
+    histogram_shared::launch(gpu(), grid(700), &upload(&x), even, &mut counts).unwrap();
+    let expected = reference::histogram::even_integers(wide(&x), 0..60_000, 700);
+    assert_eq!(widened(&counts.to_vec().unwrap()), expected);
+
+    let x: Vec<f32> = (0..5 * 4 * TILE + 1234).map(|_| rng.random_range(-0.1..1.1)).collect();
+    let mut counts = upload(&[0; 90]);
+    let even = EvenFloats::new(0.0..1.0, 90).unwrap();
+    histogram_shared::launch(gpu(), grid(90), &upload(&x), even, &mut counts).unwrap();
+    let expected = reference::histogram::even_floats(&x, 0.0..1.0, 90);
+    assert_eq!(widened(&counts.to_vec().unwrap()), expected);
+}
+
+/// A tile for each block that the device holds, and a ragged end.
+#[test]
+fn whole_tiles_of_ranges() {
+    let mut rng = rng();
+    let blocks = (gpu().info().multiprocessors * MIN_BLOCKS) as usize;
+    let levels = [0.1, 0.4, 0.4, 0.55, 0.9_f32];
+    let x: Vec<f32> = (0..(blocks + 1) * 4 * TILE + 777)
+        .map(|i| if i % 7 == 0 { levels[i % 5] } else { rng.random_range(0.0..1.0) })
+        .collect();
+    let bins = Bins::ranges(gpu(), &levels).unwrap();
+    let found = histogram::count(gpu(), &upload(&x), &bins).unwrap().to_vec().unwrap();
+    assert_eq!(widened(&found), reference::histogram::ranges(&x, &levels));
 }
 
 #[test]
