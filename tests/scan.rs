@@ -11,7 +11,7 @@ use std::process::Command;
 use cuda_std::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::scan::{self, Form, Max, Min, ScanOperator, Sum};
+use ferrowarp::ops::scan::{self, Compose, Form, Max, Min, ScanOperator, Sum};
 use ferrowarp::ops::select::{self, Above};
 use ferrowarp::reference;
 use kernels_gpu::grid::scan::PACKS;
@@ -89,6 +89,18 @@ fn largest_and_smallest() {
             reference::scan::by(&x, f32::INFINITY, f32::min, is_inclusive)
         );
     }
+}
+
+/// Affine maps one behind the other: what comes first matters.
+#[test]
+fn operators_need_not_commute() {
+    let compose =
+        |[a, b]: [u32; 2], [c, d]: [u32; 2]| [a.wrapping_mul(c), b.wrapping_mul(c).wrapping_add(d)];
+    exact(Compose, &[0, 1, 33, 2047, 2049, 70_001], [1, 0], compose, |map| map);
+    // A recurrence: each number is half of the one before, and one more.
+    let halves = found(Compose, Form::Inclusive, &[[0.5f32, 1.0]; 5000]);
+    assert_eq!((halves[0], halves[1]), ([0.5, 1.0], [0.25, 1.5]));
+    assert!((halves[4999][1] - 2.0).abs() < 1e-5);
 }
 
 /// More than a hall of tiles, so that all three levels of states are used, and the chain of halls.

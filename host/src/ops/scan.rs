@@ -23,7 +23,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len};
 
-pub use kernels_gpu::grid::scan::{Max, Min, Sum};
+pub use kernels_gpu::grid::scan::{Compose, Max, Min, Sum};
 
 pub use segments::{
     AtOffsets, Flagged, Keyed, SegmentOperator, by_key, by_key_into, flagged, flagged_into,
@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// An operation that scans have kernels of, for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
-/// [`Min`] of `i32`, `u32` and `f32`.
+/// [`Min`] of `i32`, `u32` and `f32`, [`Compose`] of `[f32; 2]` and `[u32; 2]`.
 #[diagnostic::on_unimplemented(
     message = "there is no scan of `{T}` by `{Self}`",
     note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Operator`"
@@ -117,6 +117,7 @@ operators! {
         f16 as f16, bf16 as bf16, f32 as f32, f64 as f64;
     Max: i32 as i32, u32 as u32, f32 as f32;
     Min: i32 as i32, u32 as u32, f32 as f32;
+    Compose: [f32; 2] as [f32; 2], [u32; 2] as [u32; 2];
 }
 
 /// What a scan of `n_elems` elements by `O` takes of its scratch, in bytes.
@@ -268,3 +269,7 @@ pub fn running_into<T: Pod, O: RunningOperator<T>>(
     same_len("scan", x.raw().len, out.raw_mut().len)?;
     O::running(on.as_stream(), form, x, out)
 }
+
+#[doc = include_str!("../../../book/src/scans.md")]
+#[cfg(doctest)]
+struct Chapter;

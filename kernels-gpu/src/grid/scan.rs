@@ -25,7 +25,7 @@ use cuda_std::warp::Plain;
 use carry::{Carry, map_words, scan_lanes};
 use look_back::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
-pub use operator::{Line, Max, Min, Operator, Segments, Sum, Whole};
+pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segments, Sum, Whole};
 pub use pack::BLOCK;
 use pack::{Fetched, Pack, build, each, element, pack_of, per_pack, place, tile_len};
 use pipeline::Stages;
@@ -83,6 +83,7 @@ pub fn scan_running<T: Plain, O: Operator<T>>(
 #[kernel(
     (u8, Sum), (u16, Sum), (u32, Sum), (u64, Sum), (f16, Sum), (bf16, Sum), (f32, Sum), (f64, Sum),
     (i32, Max), (u32, Max), (f32, Max), (i32, Min), (u32, Min), (f32, Min),
+    (AffineF32, Compose), (AffineU32, Compose),
     max_registers = registers::<T>()
 )]
 pub fn scan_tiles<T: Plain, O: Operator<T>>(

@@ -18,26 +18,38 @@ use super::pack::Pack;
 /// always in the same places. A kernel of your own makes any such type an operator:
 ///
 /// ```
-/// use kernels_gpu::grid::scan::Operator;
+/// use cuda_std::prelude::*;
+/// use kernels_gpu::grid::scan::{BLOCK, Operator, Whole, scan_grid};
 ///
-/// /// Affine maps `x ↦ a x + b`, one behind the other.
-/// struct Compose;
+/// /// The bits that any element up to here has.
+/// pub struct Or;
 ///
-/// impl Operator<[f32; 2]> for Compose {
-///     type Joined = [f32; 2];
-///     const NEUTRAL: [f32; 2] = [1.0, 0.0];
+/// impl Operator<u64> for Or {
+///     type Joined = u64;
+///     const NEUTRAL: u64 = 0;
 ///
-///     fn lift(x: [f32; 2]) -> [f32; 2] {
+///     fn lift(x: u64) -> u64 {
 ///         x
 ///     }
-///     fn join([a, b]: [f32; 2], [c, d]: [f32; 2]) -> [f32; 2] {
-///         [a * c, b * c + d]
+///     fn join(a: u64, b: u64) -> u64 {
+///         a | b
 ///     }
-///     fn lower(joined: [f32; 2]) -> [f32; 2] {
+///     fn lower(joined: u64) -> u64 {
 ///         joined
 ///     }
 /// }
-/// # assert_eq!(Compose::join([2.0, 1.0], [3.0, 4.0]), [6.0, 7.0]);
+///
+/// /// `states` has `scratch_len::<u64, u64>(n)` words of 0; launch `blocks::<u64>(n)` blocks.
+/// #[kernel]
+/// pub fn seen_bits(
+///     block: Block<BLOCK>,
+///     x: &[u64],
+///     states: AtomicSlice<u64>,
+///     out: DisjointSlice<u64>,
+/// ) {
+///     scan_grid(block, x, Whole::<Or>::new(), false, states, out);
+/// }
+/// # fn main() {}
 /// ```
 pub trait Operator<T> {
     /// Elements joined: of at most 16 bytes, perhaps wider than an element.
@@ -67,6 +79,18 @@ pub struct Max;
 /// The smaller. A NaN counts as nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Min;
+
+/// Affine maps `x ↦ a x + b`, written `[a, b]`, one behind the other: the first element's map comes first. It does
+/// not commute. An inclusive scan of `[a[i], b[i]]` solves the recurrence `y[i] = a[i] y[i - 1] + b[i]`: from `y = 0`
+/// its second numbers are the solution.
+#[derive(Clone, Copy, Debug)]
+pub struct Compose;
+
+/// An affine map of floats, for [`Compose`].
+pub type AffineF32 = [f32; 2];
+
+/// An affine map of integers modulo 2^32, for [`Compose`].
+pub type AffineU32 = [u32; 2];
 
 macro_rules! operators {
     ($($op:ident $ty:ty as $joined:ty: $neutral:expr, $lift:expr, $join:expr, $lower:expr;)*) => {$(
@@ -107,6 +131,13 @@ operators! {
     Min i32 as i32: i32::MAX, |x| x, Ord::min, |min| min;
     Min u32 as u32: u32::MAX, |x| x, Ord::min, |min| min;
     Min f32 as f32: f32::INFINITY, |x| x, f32::min, |min| min;
+    Compose AffineF32 as AffineF32: [1.0, 0.0], |x| x,
+        |[a, b]: AffineF32, [c, d]: AffineF32| [a * c, b * c + d], |map| map;
+    Compose AffineU32 as AffineU32: [1, 0], |x| x,
+        |[a, b]: AffineU32, [c, d]: AffineU32| {
+            [a.wrapping_mul(c), b.wrapping_mul(c).wrapping_add(d)]
+        },
+        |map| map;
 }
 
 /// A scan's view of its elements: what it carries along, and what it writes.
