@@ -97,6 +97,41 @@ fn every_type() {
     check(x, y, f64::total_cmp);
 }
 
+/// How often each key below `limit` occurs.
+fn counts(x: &[u32], limit: u32) -> Vec<usize> {
+    (0..limit).map(|key| x.iter().filter(|&&x| x == key).count()).collect()
+}
+
+#[test]
+fn sets_are_those_of_counted_elements() {
+    let mut rng = rng();
+    for (n, m, limit) in
+        [(0, 0, 1), (1, 0, 2), (0, 5, 3), (40, 50, 7), (3001, 2500, 50), (700, 900, 1000)]
+    {
+        let (mut a, mut b) = (below(&mut rng, n, limit), below(&mut rng, m, limit));
+        a.sort_unstable();
+        b.sort_unstable();
+        let (in_a, in_b) = (counts(&a, limit), counts(&b, limit));
+        let expected = |count: fn(usize, usize) -> usize| -> Vec<u32> {
+            let keys = 0..limit;
+            keys.flat_map(|key| vec![key; count(in_a[key as usize], in_b[key as usize])]).collect()
+        };
+        let (a, b) = (upload(&a), upload(&b));
+        let same = |found: ferrowarp::GpuResult<ferrowarp::DeviceBuffer<u32>>,
+                    expected: Vec<u32>| {
+            assert_eq!(found.unwrap().to_vec().unwrap(), expected, "{n} and {m} below {limit}");
+        };
+        same(merge::set_intersection(gpu(), &a, &b), expected(usize::min));
+        same(merge::set_union(gpu(), &a, &b), expected(usize::max));
+        same(merge::set_difference(gpu(), &a, &b), expected(usize::saturating_sub));
+        same(merge::set_symmetric_difference(gpu(), &a, &b), expected(usize::abs_diff));
+    }
+    let special = [f32::NEG_INFINITY, -0.0, 0.0, 1.0, f32::NAN];
+    let (a, b) = (upload(&special), upload(&special[1..4]));
+    let left = merge::set_difference(gpu(), &a, &b).unwrap().to_vec().unwrap();
+    assert!(left[0] == f32::NEG_INFINITY && left[1].is_nan() && left.len() == 2);
+}
+
 #[test]
 fn lengths_that_do_not_fit_are_errors() {
     let x = upload(&[1u32, 2]);

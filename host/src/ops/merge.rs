@@ -87,6 +87,72 @@ pub fn merge_pairs_into<K: SortedKey>(
     K::merge_tile_pairs(on.as_stream(), tiles(n), a.0, a.1, b.0, b.1, out.0, out.1)
 }
 
+/// The elements of `a` that `b` has too, both sorted: of equal ones as many as the array that has fewer. Waits
+/// for their number.
+///
+/// # Errors
+/// What the driver answers.
+pub fn set_intersection<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    partners(on, true, a, b)
+}
+
+/// The elements of `a` that `b` has not, both sorted: of equal ones as many as `a` has more. Waits for their
+/// number.
+///
+/// # Errors
+/// What the driver answers.
+pub fn set_difference<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    partners(on, false, a, b)
+}
+
+/// The elements that `a` or `b` has, both sorted: of equal ones as many as the array that has more, sorted. Waits
+/// for their number.
+///
+/// # Errors
+/// What the driver answers.
+pub fn set_union<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    merge(on, a, &set_difference(on, b, a)?)
+}
+
+/// The elements that either `a` or `b` has more of, both sorted: of equal ones as many more, sorted. Waits for
+/// their number.
+///
+/// # Errors
+/// What the driver answers.
+pub fn set_symmetric_difference<K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    merge(on, &set_difference(on, a, b)?, &set_difference(on, b, a)?)
+}
+
+/// The elements of `a` that have a partner in `b`, or those that have none.
+fn partners<K: SortedKey>(
+    on: &impl AsStream,
+    with_partner: bool,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+) -> GpuResult<DeviceBuffer<K>> {
+    let n = a.raw().len;
+    let mut flags = DeviceBuffer::<u8>::zeroed(on, n)?;
+    let (stream, config) = (on.as_stream(), LaunchConfig::for_num_elems(n));
+    K::merge_partners(stream, config, with_partner.into(), a, b, &mut flags)?;
+    K::flagged(stream, &flags, a)
+}
+
 /// A block for each tile of `n` elements.
 fn tiles(n: usize) -> Grid1 {
     Grid1::new(n.div_ceil(TILE) as u32)

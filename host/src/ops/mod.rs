@@ -31,7 +31,10 @@ pub mod vecadd;
 
 pub use copy::{copy, copy_every, copy_pitched, copy_strided};
 pub use histogram::histogram;
-pub use merge::{merge, merge_into, merge_pairs_into};
+pub use merge::{
+    merge, merge_into, merge_pairs_into, set_difference, set_intersection,
+    set_symmetric_difference, set_union,
+};
 pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;

@@ -21,6 +21,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig, Linear};
 use kernels_gpu::grid::search::{BLOCK, Bound};
 
 use super::same_len;
+use super::select::{self, Flagged};
 use crate::Stream;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
@@ -36,7 +37,11 @@ macro_rules! sorted_keys {
             #[doc(hidden)]
             #[allow(clippy::missing_errors_doc, clippy::too_many_arguments)]
             fn $name(on: &Stream, config: $config $(, $arg: $ty)*) -> GpuResult<()>;
-        )*}
+        )*
+            #[doc(hidden)]
+            #[allow(clippy::missing_errors_doc)]
+            fn flagged(on: &Stream, flags: &DeviceBuffer<u8>, x: &impl DeviceRead<Self>) -> GpuResult<DeviceBuffer<Self>>;
+        }
 
         sorted_keys!(@each $([$key])*; $($name($kernel, $config $(, $arg: $ty)*);)*);
     };
@@ -52,7 +57,11 @@ macro_rules! sorted_keys {
             fn $name(on: &Stream, config: $config $(, $arg: $ty)*) -> GpuResult<()> {
                 kernels_gpu::$kernel::<$key>::launch(on, config $(, $arg)*)
             }
-        )*}
+        )*
+            fn flagged(on: &Stream, flags: &DeviceBuffer<u8>, x: &impl DeviceRead<Self>) -> GpuResult<DeviceBuffer<Self>> {
+                select::by(on, Flagged(flags), x)
+            }
+        }
     };
 }
 

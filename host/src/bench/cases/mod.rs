@@ -7,8 +7,10 @@ mod random;
 mod reduce;
 mod rows;
 mod scan;
+mod search;
 mod select;
 mod sort;
+mod spmv;
 mod stencil;
 mod transpose;
 
@@ -25,8 +27,10 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         reduce::cases,
         rows::cases,
         scan::cases,
+        search::cases,
         select::cases,
         sort::cases,
+        spmv::cases,
         stencil::cases,
         transpose::cases,
     ]

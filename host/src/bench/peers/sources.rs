@@ -53,8 +53,10 @@ sources! {
     reduce: Cuda "cu", Python "py";
     rows: Python "py";
     scan: Cuda "cu";
+    search: Cuda "cu";
     select: Cuda "cu";
     sort: Cuda "cu", Python "py";
+    spmv: Python "py";
     stencil: Cuda "cu", Python "py";
     transpose: Cuda "cu", Python "py";
 }
