@@ -142,6 +142,25 @@ fn kernels_are_together_that_share_state_or_the_panic_handler_of_a_file() {
 }
 
 #[test]
+fn large_kernels_share_no_panic_handler_but_still_state() {
+    let large = "\tmov.b32 %r1, %r1;\n".repeat(1000);
+    let kernels = |text: &str| -> Vec<_> {
+        read(&with_parts(text)).iter().map(|part| part.kernels.join(" ")).collect()
+    };
+    let text =
+        TEXT.replace("\tmov.b64 %rd2, fmt_i32;\n", &format!("{large}\tmov.b64 %rd2, fmt_i32;\n"));
+    assert_eq!(kernels(&text), ["plain", "add read", "get put", "far", "other"]);
+    let text = TEXT.replace(
+        "\tmov.b64 %rd2, fmt_i32;\n",
+        &format!("{large}{large}\tmov.b64 %rd2, fmt_i32;\n"),
+    );
+    assert_eq!(kernels(&text), ["plain", "add read", "get", "far", "put", "other"]);
+    let text = TEXT
+        .replace("\tmov.b64 %rd1, TOTAL;\n", &format!("{large}{large}\tmov.b64 %rd1, TOTAL;\n"));
+    assert_eq!(kernels(&text), ["plain", "add read", "get put", "far", "other"]);
+}
+
+#[test]
 fn the_text_itself_stays_as_it_was() {
     let ptx = with_parts(TEXT);
     let comments = ptx.strip_prefix(TEXT).expect("the text");

@@ -17,6 +17,15 @@ pub(super) const TABLE: &str = "ferrowarp_formatters";
 /// The panic handler's work.
 const REPORT: &str = "5panic6device6report";
 
+/// How much of kernels that share the panic handler is put together: more takes longer to compile than
+/// another panic handler does.
+const HEAP_BYTES: usize = 20 << 10;
+
+/// What kernels of one part have in common: a variable, or a heap of a source file, counted from 1.
+type Key<'a> = (&'a str, usize);
+/// The last heap of each file, and its bytes.
+type Heaps<'a> = HashMap<&'a str, (usize, usize)>;
+
 /// A text and what its statements name.
 pub(super) struct Text<'a> {
     pub lines: &'a [&'a str],
@@ -49,7 +58,9 @@ impl<'a> Text<'a> {
         let entries: Vec<usize> =
             (0..self.items.len()).filter(|at| self.items[*at].kind == Kind::Entry).collect();
         let reached: Vec<Vec<bool>> = entries.iter().map(|entry| self.reach(*entry)).collect();
-        let keys = entries.iter().zip(&reached).map(|(entry, reached)| self.keys(*entry, reached));
+        let mut heaps = Heaps::new();
+        let keys = entries.iter().zip(&reached);
+        let keys = keys.map(|(entry, reached)| self.keys(*entry, reached, &mut heaps));
         let mut groups: Vec<(Vec<usize>, Vec<bool>)> = Vec::new();
         for members in connected(&keys.collect::<Vec<_>>()) {
             let all = |at| members.iter().any(|member: &usize| reached[*member][at]);
@@ -75,14 +86,16 @@ impl<'a> Text<'a> {
     }
 
     /// What an entry shares with those that have the same key.
-    fn keys(&self, entry: usize, reached: &[bool]) -> Vec<&'a str> {
+    fn keys(&self, entry: usize, reached: &[bool], heaps: &mut Heaps<'a>) -> Vec<Key<'a>> {
         let reached = self.items.iter().zip(reached).filter(|(_, reached)| **reached);
         let items: Vec<&Item<'_>> = reached.map(|(item, _)| item).collect();
         let is_global = |item: &Item<'_>| is_global(self.lines, item);
         let names = items.iter().filter(|item| is_global(item)).flat_map(|item| &item.names);
-        let mut keys: Vec<&str> = names.copied().filter(|name| is_state(name)).collect();
+        let names = names.copied().filter(|name| is_state(name));
+        let mut keys: Vec<Key<'a>> = names.map(|name| (name, 0)).collect();
         if items.iter().any(|item| item.names.iter().any(|name| name.contains(REPORT))) {
-            keys.extend(self.source(entry));
+            let bytes = self.lines[self.items[entry].lines.clone()].iter().map(|l| l.len()).sum();
+            keys.extend(self.source(entry).map(|file| (file, heap(heaps, file, bytes))));
         }
         keys
     }
@@ -148,13 +161,23 @@ fn is_of_core(name: &str) -> bool {
     name.starts_with("_RNv") && name.split_once("Cs").is_some_and(|(_, rest)| behind_crate(rest))
 }
 
+/// The number of the heap of a file to which a kernel of so many bytes comes.
+fn heap<'a>(heaps: &mut Heaps<'a>, file: &'a str, bytes: usize) -> usize {
+    let (number, full) = heaps.entry(file).or_insert((1, 0));
+    if *full > 0 && *full + bytes > HEAP_BYTES {
+        (*number, *full) = (*number + 1, 0);
+    }
+    *full += bytes;
+    *number
+}
+
 /// Groups of positions that are connected by equal keys, by their first positions.
-fn connected(keys: &[Vec<&str>]) -> Vec<Vec<usize>> {
+fn connected(keys: &[Vec<Key<'_>>]) -> Vec<Vec<usize>> {
     let mut root: Vec<usize> = (0..keys.len()).collect();
-    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut first: HashMap<Key<'_>, usize> = HashMap::new();
     for (at, own) in keys.iter().enumerate() {
         for key in own {
-            let (a, b) = (find(&root, at), find(&root, *first.entry(key).or_insert(at)));
+            let (a, b) = (find(&root, at), find(&root, *first.entry(*key).or_insert(at)));
             root[a.max(b)] = a.min(b);
         }
     }

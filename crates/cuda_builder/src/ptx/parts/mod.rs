@@ -7,7 +7,7 @@
 //! Two kernels are in one part
 //! - if both reach the same state: a variable that is neither a constant of the compiler's own, nor the
 //!   panic handler's, of which each module has its own;
-//! - if both can panic and begin in the same source file: they share the panic handler, which
+//! - if both can panic, are small and begin in the same source file: they share the panic handler, which
 //!   is most of what a driver compiles for a small kernel.
 
 mod canonical;
