@@ -134,8 +134,8 @@ fn parts_are_those_of_the_whole() {
     }
 }
 
-/// Off by 2^-20.9 of the radius for sine and cosine (the angle's roundings are 2^-22 more), and by 2^-21 of it for the
-/// logarithm and the root: below 2^-19 together.
+/// Off by 2^-20.9 of the radius for sine and cosine, by 2^-21.3 for the turn's bits that are cut off, and by 2^-19.6 for the
+/// logarithm, which is off by 2^-22 where it is 0.093 or more: below 2^-18 together.
 #[test]
 fn normals_are_box_and_mullers() {
     for offset in OFFSETS {
@@ -144,7 +144,7 @@ fn normals_are_box_and_mullers() {
         let plain = filled(n, |out| normal_plain_into(gpu(), out, SEED, offset));
         for i in 0..n {
             let (expected, radius) = reference::normal(SEED, offset + i as u64);
-            let allowed = radius * 2.0_f64.powi(-19);
+            let allowed = radius * 2.0_f64.powi(-18);
             let error = (f64::from(found[i]) - expected).abs();
             assert!(error <= allowed, "element {i}: {} instead of {expected}", found[i]);
             let error = (f64::from(plain[i]) - expected).abs();

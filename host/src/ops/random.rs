@@ -156,7 +156,7 @@ pub fn normal_into(
 ///
 /// By Box and Muller's transform of pairs of words: elements `2 k` and `2 k + 1` are the cosine and the sine of a pair.
 /// Logarithm, root, sine and cosine are approximate instructions: before the scale a number is off by at most
-/// 2^-19 times the radius of its pair, which is at most 6.8. The same bits whatever the grid; between devices the
+/// 2^-18 times the radius of its pair, which is at most 6.8. The same bits whatever the grid; between devices the
 /// last ones may differ.
 ///
 /// # Errors

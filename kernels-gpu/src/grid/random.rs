@@ -17,7 +17,7 @@
 //! * [`random_fill`](fn@random_fill): a thread for each block of four words, which are 16 bytes of any type: one
 //!   store, and no word is computed twice. The keys of the ten rounds are the same in all threads.
 
-use cuda_std::intrinsics::{fast_cosf, fast_log2f, fast_sinf};
+use cuda_std::intrinsics::{fast_cosf, fast_sinf};
 use cuda_std::prelude::*;
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox, philox4x32};
@@ -70,7 +70,7 @@ impl Distribution<f64, 2> for UniformF64 {
 
 /// Normal: `a + b z`, with `z` of mean 0 and variance 1, from pairs of words as [`GpuRand::normal_f32_2`].
 ///
-/// By the approximate instructions for logarithm, root, sine and cosine: `z` is off by at most 2^-19 times the
+/// By the approximate instructions for logarithm, root, sine and cosine: `z` is off by at most 2^-18 times the
 /// radius `sqrt(-2 ln u)` of its pair (which is at most 6.8), of which sine and cosine make 2^-20.9. So devices
 /// may differ in the last bits; the grid changes nothing.
 pub enum NormalF32 {}
@@ -87,22 +87,33 @@ impl Distribution<f32, 4> for NormalF32 {
 #[inline(always)]
 fn box_muller(first: u32, second: u32) -> [f32; 2] {
     const UNIT: f32 = 1.0 / 4_294_967_296.0;
-    let half = |word: u32| word as f32 * UNIT + UNIT / 2.0;
-    // `u` in (0, 1], and its distance to 1 with all its digits.
-    let (u, below_one) = (half(first), half(!first));
-    // Near 1 the logarithm is a series of that distance, since `lg2.approx` has an absolute error there: up to
-    // 2^-4 the terms from the sixth on are below 2^-22 of it.
-    let series =
-        1.0 + below_one * (0.5 + below_one * (1.0 / 3.0 + below_one * (0.25 + below_one * 0.2)));
-    let minus_ln = if below_one < 0.0625 {
-        below_one * series
-    } else {
-        -core::f32::consts::LN_2 * fast_log2f(u)
-    };
+    // `u` in (0, 1]; of the last sixteenth its distance to 1, with all its digits. One conversion for either.
+    let is_near_one = first >= 0xf000_0000;
+    let x = (if is_near_one { !first } else { first }) as f32 * UNIT + UNIT / 2.0;
+    // Near 1 the logarithm is a series of that distance, since `lg2.approx` has an absolute error there: the terms
+    // from the sixth on are below 2^-22 of it.
+    let series = 1.0 + x * (0.5 + x * (1.0 / 3.0 + x * (0.25 + x * 0.2)));
+    let minus_ln =
+        if is_near_one { x * series } else { -core::f32::consts::LN_2 * log2_approximate(x) };
     let radius = sqrt_approximate(2.0 * minus_ln);
-    // In [-pi, pi], where the instructions are good.
-    let angle = second as i32 as f32 * (core::f32::consts::TAU * UNIT);
+    // 23 bits of the turn in [-1/2, 1/2), by setting an exponent: conversions share a pipe with the functions. The
+    // half of a step makes the middle of what was cut off.
+    let turn = f32::from_bits(((second ^ 0x8000_0000) >> 9) | 0x3f80_0000) - 1.5;
+    let angle = turn * core::f32::consts::TAU + core::f32::consts::TAU / (1u32 << 24) as f32;
     [radius * fast_cosf(angle), radius * fast_sinf(angle)]
+}
+
+/// The logarithm to base 2 of a normal number, by one instruction.
+#[cuda_std::gpu_only]
+#[inline(always)]
+fn log2_approximate(x: f32) -> f32 {
+    let logarithm;
+    // SAFETY: arithmetic in registers.
+    unsafe {
+        core::arch::asm!("lg2.approx.ftz.f32 {r}, {x};", r = out(reg32) logarithm, x = in(reg32) x,
+            options(pure, nomem, nostack, preserves_flags));
+    }
+    logarithm
 }
 
 /// The square root to an ulp, by one instruction.
