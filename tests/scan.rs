@@ -243,7 +243,7 @@ fn under_a_schedule() {
     assert_eq!(sums_of_lcg(), SUMS_OF_LCG);
     let small: Vec<u32> = x.iter().map(|x| (x >> 61) as u32).collect();
     let keys: Vec<u32> = (0..n as u32).map(|i| i / 1000).collect();
-    let is_head = |i: usize| i % 1000 == 0;
+    let is_head = |i: usize| i.is_multiple_of(1000);
     let sums = reference::scan::segments(&small, 0, |a, b| a + b, is_head, true);
     let found = scan::by_key(gpu(), Sum, Form::Inclusive, &upload(&small), &upload(&keys)).unwrap();
     assert!(found.to_vec().unwrap() == sums);
