@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bytemuck::Pod;
-use ferrowarp::ops::{self, merge, search::SortedKey};
+use ferrowarp::ops::{self, Scratch, merge, search::SortedKey};
 use ferrowarp::reference;
 use kernels_gpu::grid::merge::TILE;
 use rand::RngExt;
@@ -22,7 +22,8 @@ fn check<K: SortedKey>(mut a: Vec<K>, mut b: Vec<K>, order: impl Fn(&K, &K) -> O
     let what = format!("{} and {} elements", a.len(), b.len());
     let (da, db) = (upload(&a), upload(&b));
     let mut out = poisoned(expected.len());
-    merge::merge_into(gpu(), &da, &db, &mut out).unwrap();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    merge::merge_into(gpu(), &da, &db, &mut out, &mut scratch).unwrap();
     assert!(bytes(&out.to_vec().unwrap()) == bytes(&expected), "{what}");
     let mut out = poisoned(expected.len());
     merge::merge_plain_into(gpu(), &da, &db, &mut out).unwrap();
@@ -41,6 +42,7 @@ fn check<K: SortedKey>(mut a: Vec<K>, mut b: Vec<K>, order: impl Fn(&K, &K) -> O
         (&da, &values(&na)),
         (&db, &values(&nb)),
         (&mut keys, &mut names),
+        &mut scratch,
     )
     .unwrap();
     let (keys, names) = (keys.to_vec().unwrap(), names.to_vec().unwrap());
@@ -135,6 +137,7 @@ fn sets_are_those_of_counted_elements() {
 #[test]
 fn lengths_that_do_not_fit_are_errors() {
     let x = upload(&[1u32, 2]);
-    let error = ops::merge_into(gpu(), &x, &x, &mut poisoned(3)).unwrap_err();
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let error = ops::merge_into(gpu(), &x, &x, &mut poisoned(3), &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "merging: 4 elements are needed, 3 were given");
 }

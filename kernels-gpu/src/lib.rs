@@ -23,7 +23,7 @@ pub use grid::histogram::{
     shared::histogram_ranges, shared::histogram_shared,
 };
 pub use grid::map::{map_bits, map_convert, map_scale, triad, zip_product, zip_sum};
-pub use grid::merge::{merge_partners, merge_plain, merge_tile_pairs, merge_tiles};
+pub use grid::merge::{merge_partners, merge_plain, merge_splits, merge_tile_pairs, merge_tiles};
 pub use grid::norm::{
     norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,
 };
@@ -56,7 +56,7 @@ pub use grid::sort::plain::{sort_count, sort_move, sort_sums};
 pub use grid::sort::segments::sort_segments;
 pub use grid::sort::top_k::{top_k_collect, top_k_count};
 pub use grid::spheres::{spheres_colour, spheres_draw};
-pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows};
+pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows, spmv_splits};
 pub use grid::stencil::{
     plane::stencil_plane, stencil_plane_plain, stencil_volume_plain, stencil_wave,
     volume::stencil_volume, volume::stencil_volume_twice,

@@ -17,10 +17,11 @@
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use kernels_gpu::grid::merge::TILE;
 
-use super::same_len;
+use super::scratch::size_of_parts;
 use super::search::SortedKey;
+use super::{Scratch, same_len};
 use crate::error::GpuResult;
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
 
 /// `a: [n]` and `b: [m]`, both sorted, as one sorted buffer of `n + m`. Of equal keys those of `a` come first.
@@ -34,11 +35,21 @@ pub fn merge<K: SortedKey>(
     b: &impl DeviceRead<K>,
 ) -> GpuResult<DeviceBuffer<K>> {
     let mut out = DeviceBuffer::zeroed(on, a.raw().len + b.raw().len)?;
-    merge_into(on, a, b, &mut out)?;
+    merge_into(on, a, b, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
 
-/// As [`merge`], into `out: [n + m]`. Queued; allocates nothing.
+/// What [`merge_into`] and [`merge_pairs_into`] take of their scratch for a result of `n_elems` elements, in bytes.
+#[must_use]
+pub fn scratch_bytes(n_elems: usize) -> usize {
+    size_of_parts(&[splits_bytes(n_elems)])
+}
+
+fn splits_bytes(n_elems: usize) -> usize {
+    (n_elems.div_ceil(TILE) + 1) * size_of::<u64>()
+}
+
+/// As [`merge`], into `out: [n + m]`. Queued, in two launches.
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
@@ -47,13 +58,29 @@ pub fn merge_into<K: SortedKey>(
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<K>,
+    scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let n = a.raw().len + b.raw().len;
     same_len("merging", n, out.raw_mut().len)?;
-    K::merge_tiles(on.as_stream(), tiles(n), a, b, out)
+    let splits = splits(on, a, b, scratch)?;
+    K::merge_tiles(on.as_stream(), tiles(n), &splits, a, b, out)
 }
 
-/// As [`merge_into`], in the plain way.
+/// Where the tiles of the result begin in `a`.
+fn splits<'a, K: SortedKey>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<K>,
+    b: &impl DeviceRead<K>,
+    scratch: &'a mut Scratch,
+) -> GpuResult<DeviceSliceMut<'a, u64>> {
+    let (_, [splits]) = scratch.parts(on, [splits_bytes(a.raw().len + b.raw().len)])?;
+    let mut splits = splits.into_cast::<u64>()?;
+    let config = LaunchConfig::for_num_elems(splits.len());
+    K::merge_splits(on.as_stream(), config, a, b, &mut splits)?;
+    Ok(splits)
+}
+
+/// As [`merge_into`], in the plain way: one launch, no scratch.
 ///
 /// # Errors
 /// As [`merge_into`].
@@ -69,7 +96,7 @@ pub fn merge_plain_into<K: SortedKey>(
 }
 
 /// As [`merge_into`], with a value at each key that goes where the key goes: `a` and `b` are keys and values, and
-/// so is `out`. Queued; allocates nothing.
+/// so is `out`. Queued, in two launches.
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths do not fit; what the driver answers.
@@ -78,13 +105,15 @@ pub fn merge_pairs_into<K: SortedKey>(
     a: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
     b: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
     out: (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
+    scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let n = a.0.raw().len + b.0.raw().len;
     same_len("merging pairs", a.0.raw().len, a.1.raw().len)?;
     same_len("merging pairs", b.0.raw().len, b.1.raw().len)?;
     same_len("merging pairs", n, out.0.raw_mut().len)?;
     same_len("merging pairs", n, out.1.raw_mut().len)?;
-    K::merge_tile_pairs(on.as_stream(), tiles(n), a.0, a.1, b.0, b.1, out.0, out.1)
+    let splits = splits(on, a.0, b.0, scratch)?;
+    K::merge_tile_pairs(on.as_stream(), tiles(n), &splits, a.0, a.1, b.0, b.1, out.0, out.1)
 }
 
 /// The elements of `a` that `b` has too, both sorted: of equal ones as many as the array that has fewer. Waits

@@ -18,7 +18,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use kernels_gpu::grid::spmv::{BLOCK, TILE};
-use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows};
+use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows, spmv_splits};
 
 use super::scratch::size_of_parts;
 use super::{Scratch, same_len};
@@ -142,6 +142,13 @@ struct Product<'a, T: Pod, X, Y> {
     y: &'a mut Y,
 }
 
+/// The scratch of the balanced form.
+struct Parts<'a> {
+    splits: DeviceSliceMut<'a, u32>,
+    carry_rows: DeviceSliceMut<'a, u32>,
+    carry_sums: DeviceSliceMut<'a, f64>,
+}
+
 /// A type of a matrix's values: `f32` or `f64`.
 pub trait SpmvValue: Pod + sealed::Sealed {
     #[doc(hidden)]
@@ -164,8 +171,7 @@ pub trait SpmvValue: Pod + sealed::Sealed {
     fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
         on: &Stream,
         product: Product<'_, Self, X, Y>,
-        carry_rows: &mut DeviceSliceMut<'_, u32>,
-        carry_sums: &mut DeviceSliceMut<'_, f64>,
+        parts: Parts<'_>,
     ) -> GpuResult<()>;
 }
 
@@ -201,14 +207,24 @@ macro_rules! values {
             fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
                 on: &Stream,
                 Product { a, x, y }: Product<'_, Self, X, Y>,
-                carry_rows: &mut DeviceSliceMut<'_, u32>,
-                carry_sums: &mut DeviceSliceMut<'_, f64>,
+                Parts { mut splits, mut carry_rows, mut carry_sums }: Parts<'_>,
             ) -> GpuResult<()> {
-                let (tiles, carries) = (Grid1::new(a.tiles() as u32), Grid1::new(a.tiles().div_ceil(BLOCK) as u32));
+                let (tiles, n_splits) = (a.tiles(), LaunchConfig::for_num_elems(splits.len()));
+                spmv_splits::launch(on, n_splits, a.entries() as u32, &a.offsets, &mut splits)?;
                 spmv_merge::<$value>::launch(
-                    on, tiles, &a.offsets, &a.columns, &a.values, x, &mut *y, &mut *carry_rows, &mut *carry_sums,
+                    on,
+                    Grid1::new(tiles as u32),
+                    &splits,
+                    &a.offsets,
+                    &a.columns,
+                    &a.values,
+                    x,
+                    &mut *y,
+                    &mut carry_rows,
+                    &mut carry_sums,
                 )?;
-                spmv_carry::<$value>::launch(on, carries, carry_rows, carry_sums, y)
+                let carries = Grid1::new(tiles.div_ceil(BLOCK) as u32);
+                spmv_carry::<$value>::launch(on, carries, &carry_rows, &carry_sums, y)
             }
         }
     )*};
@@ -236,11 +252,12 @@ pub enum RowLanes {
 /// What [`spmv_into`] takes of its scratch for a matrix, in bytes.
 #[must_use]
 pub fn scratch_bytes<T: Pod>(a: &Csr<T>) -> usize {
-    size_of_parts(&carry_bytes(a))
+    size_of_parts(&part_bytes(a))
 }
 
-fn carry_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
-    [a.tiles() * size_of::<u32>(), a.tiles() * size_of::<f64>()]
+fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 3] {
+    let tiles = a.tiles();
+    [(tiles + 1) * size_of::<u32>(), tiles * size_of::<u32>(), tiles * size_of::<f64>()]
 }
 
 /// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
@@ -258,9 +275,11 @@ pub fn spmv_into<T: SpmvValue>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     a.check(x.raw().len, y.raw_mut().len)?;
-    let (_, [rows, sums]) = scratch.parts(on, carry_bytes(a))?;
-    let (mut rows, mut sums) = (rows.into_cast()?, sums.into_cast()?);
-    T::balanced(on.as_stream(), Product { a, x, y }, &mut rows, &mut sums)
+    let (_, [splits, rows, sums]) = scratch.parts(on, part_bytes(a))?;
+    let (splits, carry_rows, carry_sums) =
+        (splits.into_cast()?, rows.into_cast()?, sums.into_cast()?);
+    let parts = Parts { splits, carry_rows, carry_sums };
+    T::balanced(on.as_stream(), Product { a, x, y }, parts)
 }
 
 /// `y = A x` by some lanes for each row: for matrices whose rows are about equally long. Queued; no scratch.

@@ -2,8 +2,9 @@
 //!
 //! * [`merge_plain`](struct@merge_plain): each thread finds by a binary search in the other array where its element goes.
 //! * [`merge_tiles`](struct@merge_tiles), [`merge_tile_pairs`](struct@merge_tile_pairs): each block makes one tile of the result. The
-//!   elements that it needs are two stretches, which a [`merge_path`] finds; they go to shared memory, where each thread
-//!   finds its own stretches in the same way and merges them one by one.
+//!   elements that it needs are two stretches, which go to shared memory, where each thread finds its own stretches by a
+//!   [`merge_path`] and merges them one by one. Where the tiles' stretches begin, [`merge_splits`](struct@merge_splits) has found in the
+//!   same way before: a search is twenty loads one after the other, and so those of all tiles go on at once.
 //!
 //! Keys are compared in their total order (see [`search`](super::search)). The merge is stable: of equal keys those
 //! of the first array come first.
@@ -47,17 +48,34 @@ pub fn merge_plain<K: Key + AtomicElement>(
     }
 }
 
-/// The fast form. `a: [n]`, `b: [m]`, both sorted; `out: [n + m]`; a block for each [`TILE`] of `out`.
+/// How many of the first `i` [`TILE`]s of a merge of `a: [n]` and `b: [m]` come from `a`, for each `i`;
+/// `splits: [tiles + 1]`.
+#[kernel(u32, i32, f32, u64, i64, f64)]
+pub fn merge_splits<K: Key>(index: ThreadIndex, a: &[K], b: &[K], mut splits: DisjointSlice<u64>) {
+    for own in index.grid_stride(splits.len()) {
+        let steps = (own.get() * TILE).min(a.len() + b.len());
+        if let Some(split) = splits.get_mut(own) {
+            *split = merge_path(steps, (a.len(), b.len()), |i, j| {
+                // SAFETY: below the lengths.
+                unsafe { goes_first(*a.get_unchecked(i), *b.get_unchecked(j)) }
+            }) as u64;
+        }
+    }
+}
+
+/// The fast form. `a: [n]`, `b: [m]`, both sorted; `splits:` those of [`merge_splits`](struct@merge_splits);
+/// `out: [n + m]`; a block for each [`TILE`] of `out`.
 #[kernel(u32, i32, f32, u64, i64, f64)]
 pub fn merge_tiles<K: Key>(
     mut block: Block<BLOCK>,
     tile: Shared<[K; TILE]>,
     scratch: Shared<Bytes<{ exchange_bytes::<u64>(TILE) }>, 1>,
+    splits: &[u64],
     a: &[K],
     b: &[K],
     mut out: DisjointTiles<K, TILE>,
 ) {
-    let share = Share::of_block(&mut block, out.start(0), a, b);
+    let Some(share) = Share::of_block(splits, a.len(), b.len()) else { return };
     // Behind the end of the last tile nobody looks.
     let Some(&fallback) = a.first().or(b.first()) else { return };
     let tile = tile.fill(&block, |i| share.pick(a, b, i).unwrap_or(fallback));
@@ -74,6 +92,7 @@ pub fn merge_tile_pairs<K: Key>(
     mut block: Block<BLOCK>,
     tile: Shared<[K; TILE]>,
     scratch: Shared<Bytes<{ exchange_bytes::<u64>(TILE) }>, 1>,
+    splits: &[u64],
     a: &[K],
     a_values: &[u32],
     b: &[K],
@@ -81,7 +100,7 @@ pub fn merge_tile_pairs<K: Key>(
     mut out: DisjointTiles<K, TILE>,
     mut out_values: DisjointTiles<u32, TILE>,
 ) {
-    let share = Share::of_block(&mut block, out.start(0), a, b);
+    let Some(share) = Share::of_block(splits, a.len(), b.len()) else { return };
     // Behind the end of the last tile nobody looks.
     let Some(&fallback) = a.first().or(b.first()) else { return };
     let tile = tile.fill(&block, |i| share.pick(a, b, i).unwrap_or(fallback));
@@ -106,22 +125,15 @@ struct Share {
 }
 
 impl Share {
-    /// What the elements of the result from `start` on, at most [`TILE`], are made of. Two barriers.
+    /// What the block's tile is made of: nothing past the ends of arrays of these lengths, whatever the splits say.
     #[inline(always)]
-    fn of_block<K: Key>(block: &mut Block<BLOCK>, start: usize, a: &[K], b: &[K]) -> Self {
-        let total = a.len() + b.len();
-        let (start, end) = (start.min(total), (start + TILE).min(total));
-        // Two warps search, one for each end.
-        let steps = if block.thread() < 32 { start } else { end };
-        let mut split = 0;
-        if block.thread() == 0 || block.thread() == 32 {
-            split = merge_path(steps, (a.len(), b.len()), |i, j| {
-                // SAFETY: below the lengths.
-                unsafe { goes_first(*a.get_unchecked(i), *b.get_unchecked(j)) }
-            });
-        }
-        let (first, last) = (block.broadcast(split, 0), block.broadcast(split, 32));
-        Self { a: (first, last - first), b: (start - first, end - last - (start - first)) }
+    fn of_block(splits: &[u64], a_len: usize, b_len: usize) -> Option<Self> {
+        let tile = thread::block_idx_x() as usize;
+        let (first, last) = (*splits.get(tile)? as usize, *splits.get(tile + 1)? as usize);
+        let total = a_len + b_len;
+        let (start, end) = ((tile * TILE).min(total), ((tile + 1) * TILE).min(total));
+        let a = last.saturating_sub(first).min(end - start);
+        Some(Self { a: (first, a), b: (start.saturating_sub(first), end - start - a) })
     }
 
     /// The element of number `i`, those of the first stretch before those of the second.

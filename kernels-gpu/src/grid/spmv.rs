@@ -137,7 +137,29 @@ impl Carry {
     }
 }
 
-/// The balanced form. A block for each [`TILE`] of `rows + entries`; `y: [rows]`.
+/// How many of the first `i` [`TILE`]s of rows' ends and entries are rows' ends, for each `i`:
+/// `splits: [tiles + 1]`; of a matrix of `entries` entries.
+#[kernel]
+pub fn spmv_splits(
+    index: ThreadIndex,
+    entries: u32,
+    offsets: &[u32],
+    mut splits: DisjointSlice<u32>,
+) {
+    let (rows, entries) = (offsets.len().saturating_sub(1), entries as usize);
+    for own in index.grid_stride(splits.len()) {
+        let steps = (own.get() * TILE).min(rows + entries);
+        if let Some(split) = splits.get_mut(own) {
+            *split = merge_path(steps, (rows, entries), |row, entry| {
+                // SAFETY: `row` is below the number of rows.
+                unsafe { *offsets.get_unchecked(row + 1) as usize <= entry }
+            }) as u32;
+        }
+    }
+}
+
+/// The balanced form. A block for each [`TILE`] of `rows + entries`; `splits:` those of
+/// [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
 ///
 /// The entries of a row are added in the matrix's type as far as one thread has them, the threads' sums in f64.
 ///
@@ -150,6 +172,7 @@ pub fn spmv_merge<T: Value>(
     mut block: Block<BLOCK>,
     ends: Shared<[u32; TILE + 1]>,
     products: Shared<[T; TILE], 1>,
+    splits: &[u32],
     offsets: &[u32],
     columns: &[u32],
     values: &[T],
@@ -159,25 +182,19 @@ pub fn spmv_merge<T: Value>(
     carry_sums: AtomicSlice<f64>,
 ) {
     let tile = thread::block_idx_x() as usize;
-    let rows = offsets.len().saturating_sub(1);
-    let entries = offsets.last().map_or(0, |&end| end as usize).min(columns.len());
-    // Two warps search, one for each end of the block's part of the path.
-    let steps = if block.thread() < 32 { tile * TILE } else { (tile + 1) * TILE };
-    let mut split = 0;
-    if block.thread() == 0 || block.thread() == 32 {
-        split = merge_path(steps.min(rows + entries), (rows, entries), |row, entry| {
-            // SAFETY: `row` is below the number of rows.
-            unsafe { *offsets.get_unchecked(row + 1) as usize <= entry }
-        });
-    }
-    let (first_row, last_row) = (block.broadcast(split, 0), block.broadcast(split, 32));
-    let first_entry = (tile * TILE).min(rows + entries) - first_row;
-    let last_entry = ((tile + 1) * TILE).min(rows + entries) - last_row;
-    let (n_rows, n_entries) = (last_row - first_row, last_entry - first_entry);
+    let (rows, entries) = (offsets.len().saturating_sub(1), columns.len());
+    let (Some(&first_row), Some(&last_row)) = (splits.get(tile), splits.get(tile + 1)) else {
+        return;
+    };
+    let (first_row, last_row) = (first_row as usize, last_row as usize);
+    let first_entry = (tile * TILE).min(rows + entries).saturating_sub(first_row);
+    let last_entry = ((tile + 1) * TILE).min(rows + entries).saturating_sub(last_row);
+    let n_rows = last_row.saturating_sub(first_row);
+    let n_entries = last_entry.saturating_sub(first_entry);
 
     // Ends as numbers of the block's own entries. Behind the last one: an end that no entry reaches.
     let end_of = |i: usize| match offsets.get(first_row + i + 1) {
-        Some(&end) if i < n_rows => end - first_entry as u32,
+        Some(&end) if i < n_rows => end.saturating_sub(first_entry as u32),
         _ => u32::MAX,
     };
     let ends = ends.fill(&block, end_of);

@@ -7,6 +7,7 @@ use crate::bench::check::Fault;
 use crate::bench::{Case, Scale, check, data, rig};
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
+use crate::ops::Scratch;
 use crate::ops::merge::merge_into;
 use crate::ops::search::{bound_into, bound_plain_into};
 use crate::ops::sort::{self, SortOptions};
@@ -55,10 +56,10 @@ fn merge(n: usize) -> Case {
     Case::new(["search", "merge", "u32"], [n], 8 * n, move |gpu, seed| {
         let (a, b) = (sorted(gpu, n / 2, seed)?, sorted(gpu, n - n / 2, seed + 1)?);
         rig(
-            (a, b, data::poisoned::<u32>(gpu, n)?),
-            |(_, _, out), _| data::poison(out),
-            |(a, b, out), gpu| merge_into(gpu, a, b, out),
-            move |(_, _, out), _| {
+            (a, b, data::poisoned::<u32>(gpu, n)?, Scratch::new(gpu)?),
+            |(_, _, out, _), _| data::poison(out),
+            |(a, b, out, scratch), gpu| merge_into(gpu, a, b, out, scratch),
+            move |(_, _, out, _), _| {
                 check::for_samples(out, |i, found| {
                     let expected = (i as f64 + 0.5) / n as f64 * 2f64.powi(32);
                     let deviation = 2f64.powi(32) / (n as f64).sqrt();
