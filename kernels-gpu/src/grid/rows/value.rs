@@ -63,7 +63,7 @@ unsafe fn load_16<V: access::Access>(from: *const V, reuse: Reuse) -> V {
 #[inline(always)]
 pub(in crate::grid) unsafe fn store_16<V: access::Access>(to: *mut V, value: V) {
     // SAFETY: the caller's promise.
-    access::store(unsafe { &mut *to }, value, access::StoreHint::WriteBack);
+    access::store(unsafe { &mut *to }, value, access::StoreHint::NoAllocate);
 }
 
 impl Value<4> for f32 {
