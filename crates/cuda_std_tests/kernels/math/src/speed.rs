@@ -17,7 +17,7 @@ fn next(state: u32) -> u32 {
 }
 
 macro_rules! speed {
-    ($t:ty, $fma:path, $unit:expr; $($kernel:ident = $f:expr;)+) => { $(
+    ($t:ty, $fma:path, $unit:expr, $at_once:literal; $($kernel:ident = $f:expr;)+) => { $(
         #[kernel]
         pub fn $kernel(index: ThreadIndex, rounds: u32, low: $t, span: $t, mut out: DisjointSlice<$t>) {
             let unit: fn(u32) -> $t = $unit;
@@ -30,13 +30,20 @@ macro_rules! speed {
                     states[i] = next(states[i]);
                     sums[i] += f($fma(unit(states[i]), span, low));
                 };
-                // As many copies of the function as nvcc makes of most: more would outgrow the
-                // instruction cache.
-                for _ in 0..rounds {
+                let mut round = || {
                     call(0);
                     call(1);
                     call(2);
                     call(3);
+                };
+                // `rounds` is a multiple of four.
+                for _ in 0..rounds / $at_once {
+                    round();
+                    if $at_once == 4 {
+                        round();
+                        round();
+                        round();
+                    }
                 }
                 *out = sums[0] + sums[1] + sums[2] + sums[3];
             }
@@ -57,7 +64,7 @@ fn unit64(state: u32) -> f64 {
 }
 
 speed! {
-    f32, c::fmaf, unit32;
+    f32, c::fmaf, unit32, 4;
     speed_nonef = |x| x;
     speed_expf = c::expf;
     speed_exp2f = c::exp2f;
@@ -67,10 +74,7 @@ speed! {
     speed_log2f = c::log2f;
     speed_log10f = c::log10f;
     speed_log1pf = c::log1pf;
-    speed_sinf = c::sinf;
-    speed_cosf = c::cosf;
     speed_tanf = c::tanf;
-    speed_sincosf = |x| { let (s, c) = trig::sincosf(x); s + c };
     speed_sinpif = c::sinpif;
     speed_asinf = c::asinf;
     speed_acosf = c::acosf;
@@ -89,15 +93,23 @@ speed! {
     speed_erfcf = c::erfcf;
     speed_erfinvf = c::erfinvf;
     speed_normcdff = c::normcdff;
-    speed_tgammaf = c::tgammaf;
-    speed_lgammaf = c::lgammaf;
     speed_powf = |x| c::powf(x, 2.3);
     speed_atan2f = |x| c::atan2f(x, 1.5);
     speed_hypotf = |x| c::hypotf(x, 1.5);
 }
 
+// More copies of these would outgrow the instruction cache.
 speed! {
-    f64, c::fma, unit64;
+    f32, c::fmaf, unit32, 1;
+    speed_sinf = c::sinf;
+    speed_cosf = c::cosf;
+    speed_sincosf = |x| { let (s, c) = trig::sincosf(x); s + c };
+    speed_tgammaf = c::tgammaf;
+    speed_lgammaf = c::lgammaf;
+}
+
+speed! {
+    f64, c::fma, unit64, 4;
     speed_none = |x| x;
     speed_exp = c::exp;
     speed_exp2 = c::exp2;
@@ -107,15 +119,10 @@ speed! {
     speed_log2 = c::log2;
     speed_log10 = c::log10;
     speed_log1p = c::log1p;
-    speed_sin = c::sin;
-    speed_cos = c::cos;
-    speed_tan = c::tan;
-    speed_sincos = |x| { let (s, c) = double_trig::sincos(x); s + c };
     speed_sinpi = c::sinpi;
     speed_asin = c::asin;
     speed_acos = c::acos;
     speed_atan = c::atan;
-    speed_sinh = c::sinh;
     speed_cosh = c::cosh;
     speed_tanh = c::tanh;
     speed_sqrt = c::sqrt;
@@ -123,9 +130,19 @@ speed! {
     speed_cbrt = c::cbrt;
     speed_erf = c::erf;
     speed_erfc = c::erfc;
-    speed_tgamma = c::tgamma;
-    speed_lgamma = c::lgamma;
     speed_pow = |x| c::pow(x, 2.3);
     speed_atan2 = |x| c::atan2(x, 1.5);
     speed_hypot = |x| c::hypot(x, 1.5);
+}
+
+// More copies of these would outgrow the instruction cache.
+speed! {
+    f64, c::fma, unit64, 1;
+    speed_sin = c::sin;
+    speed_cos = c::cos;
+    speed_tan = c::tan;
+    speed_sincos = |x| { let (s, c) = double_trig::sincos(x); s + c };
+    speed_sinh = c::sinh;
+    speed_tgamma = c::tgamma;
+    speed_lgamma = c::lgamma;
 }
