@@ -35,7 +35,7 @@ mod sealed {
 /// brackets is that of the inputs whose rows a thread holds.
 macro_rules! row_values {
     (@trait $($name:ident [$($inputs:literal)?] ($($arg:ident: $ty:ty),*);)*) => {
-        /// An element of rows: `f32`, [`f16`] or [`bf16`]. Everything is computed in `f32`.
+        /// An element of rows: `f32`, [`f16`](struct@f16) or [`bf16`]. Everything is computed in `f32`.
         pub trait RowValue: Pod + PartialEq + sealed::Sealed {$(
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]

@@ -11,7 +11,7 @@
 //! device or on which block runs first: the same input gives the same bits everywhere.
 //!
 //! A kernel of another crate calls [`whole_to`], [`segments`] or [`columns`] with its own
-//! [`Operator`](operator::Operator):
+//! [`Operator`]:
 //!
 //! ```
 //! use cuda_std::prelude::*;

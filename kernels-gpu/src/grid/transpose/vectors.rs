@@ -6,7 +6,7 @@
 //!    64 bytes a thread in flight.
 //! 2. It turns its square in registers, so that shared memory moves vectors too; the places of a row's vectors are
 //!    exchanged by an exclusive or with the row's number, so that 8 lanes always meet 8 different bank groups.
-//! 3. Blocks go through the matrix in groups of [`GROUP`] rows of tiles, so that reads and writes both stay near each other.
+//! 3. Blocks go through the matrix in groups of `GROUP` rows of tiles, so that reads and writes both stay near each other.
 
 use bytemuck::Pod;
 use core::ops::Range;
