@@ -111,7 +111,7 @@ fn tail(w: f32) -> f32 {
     mul(p, mul(w, u))
 }
 
-/// Inverse error function, to 2 ulp; NaN outside `[-1, 1]`.
+/// Inverse error function, to 3 ulp; NaN outside `[-1, 1]`.
 #[inline(always)]
 pub fn erfinvf(x: f32) -> f32 {
     let l = hw::lg2(fma(-x, x, 1.0));
