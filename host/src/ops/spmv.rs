@@ -53,6 +53,7 @@ impl<T: Pod> Csr<T> {
         values: &[T],
     ) -> GpuResult<Self> {
         same_len(CREATING, columns.len(), values.len())?;
+        check_size(offsets.len().saturating_sub(1), columns.len())?;
         let rise = offsets.is_sorted() && offsets.first() == Some(&0);
         if !rise || offsets.last().map(|&end| end as usize) != Some(columns.len()) {
             let reason = "the offsets must rise from 0 to the number of entries".to_owned();
@@ -89,11 +90,7 @@ impl<T: Pod> Csr<T> {
         let entries = entry_rows.raw().len;
         same_len(CREATING, entries, columns.len())?;
         same_len(CREATING, entries, values.len())?;
-        if u32::try_from(entries.max(rows)).is_err() {
-            let reason =
-                format!("there are {rows} rows and {entries} entries, and 2^32 - 1 is the most");
-            return Err(GpuError::InvalidArgument { operation: CREATING, reason });
-        }
+        check_size(rows, entries)?;
         let mut offsets = DeviceBuffer::zeroed(on, rows + 1)?;
         let config = LaunchConfig::for_num_elems(rows + 1);
         rows_to_offsets::launch(on.as_stream(), config, entry_rows, &mut offsets)?;
@@ -135,15 +132,28 @@ impl<T: Pod> Csr<T> {
     }
 }
 
+/// Rows and entries have numbers of 32 bits.
+fn check_size(rows: usize, entries: usize) -> GpuResult<()> {
+    if u32::try_from(rows.max(entries)).is_ok() {
+        return Ok(());
+    }
+    let reason = format!("there are {rows} rows and {entries} entries, and 2^32 - 1 is the most");
+    Err(GpuError::InvalidArgument { operation: CREATING, reason })
+}
+
 /// What a launch of a product takes: the matrix, the vector and the result.
-struct Product<'a, T: Pod, X, Y> {
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Product<'a, T: Pod, X, Y> {
     a: &'a Csr<T>,
     x: &'a X,
     y: &'a mut Y,
 }
 
 /// The scratch of the balanced form.
-struct Parts<'a> {
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Parts<'a> {
     splits: DeviceSliceMut<'a, u32>,
     carry_rows: DeviceSliceMut<'a, u32>,
     carry_sums: DeviceSliceMut<'a, f64>,
@@ -152,14 +162,14 @@ struct Parts<'a> {
 /// A type of a matrix's values: `f32` or `f64`.
 pub trait SpmvValue: Pod + sealed::Sealed {
     #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    #[allow(clippy::missing_errors_doc)]
     fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
         on: &Stream,
         product: Product<'_, Self, X, Y>,
     ) -> GpuResult<()>;
 
     #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    #[allow(clippy::missing_errors_doc)]
     fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
         on: &Stream,
         lanes: RowLanes,
@@ -167,7 +177,7 @@ pub trait SpmvValue: Pod + sealed::Sealed {
     ) -> GpuResult<()>;
 
     #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc, private_interfaces)]
+    #[allow(clippy::missing_errors_doc)]
     fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
         on: &Stream,
         product: Product<'_, Self, X, Y>,
@@ -179,7 +189,6 @@ macro_rules! values {
     ($($value:ty),*) => {$(
         impl sealed::Sealed for $value {}
 
-        #[allow(private_interfaces)]
         impl SpmvValue for $value {
             fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
                 on: &Stream,

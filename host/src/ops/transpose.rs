@@ -14,14 +14,13 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 
-use std::marker::PhantomData;
-
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawSlice};
 use kernels_gpu::grid::transpose::vectors::{blocks, permute_elements, transpose_vectors};
 use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
 use super::same_len;
+use super::units::{As, AsMut};
 use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
@@ -163,31 +162,6 @@ fn check_lens<T>(
     same_len(OPERATION, n, out.raw_mut().len)
 }
 
-/// Memory of `T` as its bits, in units of another size.
-struct Bits<M, T> {
-    memory: M,
-    element: PhantomData<T>,
-}
-
-/// `raw`, of elements of `T`, as whole and aligned units of `U`.
-fn in_units<T, U>(raw: RawSlice) -> RawSlice {
-    RawSlice { len: raw.len * size_of::<T>() / size_of::<U>(), ..raw }
-}
-
-// SAFETY: `fits` said that the units are whole and aligned; they are plain bits, as the elements are.
-unsafe impl<M: DeviceRead<T>, T: Pod, U: Pod> DeviceRead<U> for Bits<&M, T> {
-    fn raw(&self) -> RawSlice {
-        in_units::<T, U>(self.memory.raw())
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<M: DeviceWrite<T>, T: Pod, U: Pod> DeviceWrite<U> for Bits<&mut M, T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        in_units::<T, U>(self.memory.raw_mut())
-    }
-}
-
 /// Whether memory of `T` is whole, aligned units of `bytes`.
 fn fits<T>(raw: &RawSlice, bytes: usize) -> bool {
     raw.address.is_multiple_of(bytes as u64) && (raw.len * size_of::<T>()).is_multiple_of(bytes)
@@ -203,8 +177,8 @@ macro_rules! by_size {
                 reason: "an element's address is no multiple of its size".into(),
             });
         }
-        let $input = &Bits { memory: $input, element: PhantomData::<$t> };
-        let $out = &mut Bits { memory: $out, element: PhantomData::<$t> };
+        let $input = &As::<_, $t>::new($input);
+        let $out = &mut AsMut::<_, $t>::new($out);
         match bytes {
             $($size => {
                 type $unit_name = $unit;

@@ -9,6 +9,7 @@ use core::f32::consts::LOG2_E;
 
 use super::exp::{LN_2, LN_2_LO, ROUND, expf};
 use super::hw::{self, fma, horner, mul};
+use super::log::logf;
 
 /// `erf x / x - 1`, for `|x|` up to 0.925.
 #[inline(always)]
@@ -111,12 +112,14 @@ fn tail(w: f32) -> f32 {
     mul(p, mul(w, u))
 }
 
-/// Inverse error function, to 3 ulp; NaN outside `[-1, 1]`.
+/// Inverse error function, to 2 ulp; NaN outside `[-1, 1]`.
 #[inline(always)]
 pub fn erfinvf(x: f32) -> f32 {
     let l = hw::lg2(fma(-x, x, 1.0));
     if l < TAIL {
-        let r = if l == f32::NEG_INFINITY { f32::INFINITY } else { tail(l * -LN_2) };
+        // The estimate is off by 4 ulp here, of which half would reach the result.
+        let w = -logf(fma(-x, x, 1.0));
+        let r = if w == f32::INFINITY { w } else { tail(w) };
         return r.copysign(x);
     }
     central(x, l)

@@ -91,7 +91,7 @@ table! {
     erff = libm::erf, 2, 2;
     erfcf = libm::erfc, 4, 4;
     erfcxf = c::erfcx, 4, 4;
-    erfinvf = c::erfinv, 3, 2;
+    erfinvf = c::erfinv, 2, 2;
     erfcinvf = c::erfcinv, 4, 4;
     normcdff = c::normcdf, 5, 5;
     normcdfinvf = c::normcdfinv, 5, 5;
