@@ -252,6 +252,46 @@ fn some_bits_are_sorted_by_and_the_others_are_not_looked_at() {
     }
 }
 
+/// Keys and numbers for values, each where it is; the keys' bits beside `bits` are not looked at.
+#[track_caller]
+fn check_in_place<K: Compared + Into<u64>>(keys: &[K], bits: Range<u32>, what: &str) {
+    let mask = u64::MAX >> (64 - bits.end) & u64::MAX << bits.start;
+    let masked: Vec<u64> = keys.iter().map(|&key| key.into() & mask).collect();
+    let what = &format!("{what}, bits {bits:?}");
+    let scratch = &mut Scratch::new(gpu()).unwrap();
+    for options in BOTH {
+        let places = expected(&masked, options).1;
+        let sorted: Vec<K> = places.iter().map(|&place| keys[place]).collect();
+        let options = options.bits(bits.clone());
+        let mut x = upload(keys);
+        sort::sort_in_place(gpu(), &mut x, options, scratch).unwrap();
+        same(&x, &sorted, what);
+        let (mut x, mut y) = (upload(keys), upload(&(0..keys.len() as u32).collect::<Vec<_>>()));
+        sort::sort_pairs_in_place(gpu(), &mut x, &mut y, options, scratch).unwrap();
+        same(&x, &sorted, what);
+        same(&y, &places.iter().map(|&place| place as u32).collect::<Vec<_>>(), what);
+    }
+}
+
+#[test]
+fn keys_and_values_come_in_order_where_they_are() {
+    let mut rng = rng();
+    for (name, keys) in patterns(&mut rng, 1500) {
+        check_in_place(&keys, 0..32, name);
+    }
+    for n in [0, 1, 33, THREADS * LONG + 1, 2 * TILE + 5] {
+        check_in_place(&random::<u32>(&mut rng, n), 0..24, &format!("{n} keys"));
+        check_in_place(&random::<u8>(&mut rng, n), 0..8, &format!("{n} bytes"));
+    }
+    for bits in [0..64, 8..64, 60..64] {
+        check_in_place(&random::<u64>(&mut rng, 5000), bits, "u64");
+    }
+    let keys = random::<f32>(&mut rng, TILE + 1);
+    let mut x = upload(&keys);
+    sort::sort_in_place(gpu(), &mut x, BOTH[1], &mut Scratch::new(gpu()).unwrap()).unwrap();
+    same(&x, &expected(&keys, BOTH[1]).0, "f32");
+}
+
 #[test]
 fn keys_may_begin_anywhere() {
     let mut rng = rng();
@@ -321,6 +361,18 @@ fn what_does_not_fit_is_an_error() {
     let short = sort::sort_pairs(gpu(), &x, &upload(&[1u64; 99]), BOTH[0]).map(drop);
     let line = "the values of a sort: 100 elements are needed, 99 were given";
     assert_eq!(short.unwrap_err().to_string(), line);
+    let short = sort::sort_pairs_in_place(
+        gpu(),
+        &mut upload(&[1u32; 100]),
+        &mut poisoned::<u32>(99),
+        BOTH[0],
+        scratch,
+    );
+    assert_eq!(short.unwrap_err().to_string(), line);
+    let offsets = upload(&[0u64, 100]);
+    let short = sort::segmented_sort_pairs(gpu(), &x, &upload(&[1u32; 101]), &offsets, BOTH[0]);
+    let line = "the values of a sort of segments: 100 elements are needed, 101 were given";
+    assert_eq!(short.map(drop).unwrap_err().to_string(), line);
     let backwards = Range { start: 9, end: 4 };
     for bits in [5..5, 0..33, backwards] {
         let wrong = sort::sort(gpu(), &x, BOTH[0].bits(bits.clone())).map(drop).unwrap_err();
@@ -445,6 +497,64 @@ fn segments_of_every_type() {
     check::<f32>(&mut rng);
     check::<i64>(&mut rng);
     check::<f64>(&mut rng);
+}
+
+#[track_caller]
+fn check_segment_pairs<K: Compared, V: SortValue + Debug>(
+    keys: &[K],
+    value: impl Fn(usize) -> V,
+    offsets: &[u64],
+) {
+    let what = std::any::type_name::<(K, V)>();
+    let values: Vec<V> = (0..keys.len()).map(&value).collect();
+    let (x, y, device_offsets) = (upload(keys), upload(&values), upload(offsets));
+    for options in BOTH {
+        let (mut out, mut out_values) = (poisoned(keys.len()), poisoned(keys.len()));
+        let (mut sorted, mut with) = (out.to_vec().unwrap(), out_values.to_vec().unwrap());
+        for pair in offsets.windows(2) {
+            let segment = pair[0] as usize..pair[1] as usize;
+            let (part, from) = expected(&keys[segment.clone()], options);
+            sorted[segment.clone()].copy_from_slice(&part);
+            for (place, from) in segment.clone().zip(from) {
+                with[place] = value(segment.start + from);
+            }
+        }
+        let scratch = &mut Scratch::new(gpu()).unwrap();
+        let results = (&mut out, &mut out_values);
+        sort::segmented_sort_pairs_into(
+            gpu(),
+            (&x, &y),
+            &device_offsets,
+            results,
+            options,
+            scratch,
+        )
+        .unwrap();
+        same(&out, &sorted, what);
+        same(&out_values, &with, what);
+    }
+}
+
+#[test]
+fn values_go_with_their_keys_in_segments() {
+    let mut rng = rng();
+    let lens = [0, 1, 31, 33, 32, THREADS * LONG, 7, THREADS * LONG + 1, 2 * TILE + 9, 100];
+    let offsets = offsets(3, &lens);
+    let n = offsets[lens.len()] as usize + 5;
+    let few: Vec<u32> = (0..n).map(|_| rng.next_u32() % 5).collect();
+    check_segment_pairs(&few, |i| i as i32 - 9, &offsets);
+    check_segment_pairs(&few, |i| i as f64 + 0.5, &offsets);
+    check_segment_pairs(&random::<f64>(&mut rng, n), |i| i as u64, &offsets);
+    let short = self::offsets(0, &[100, 20, 0, 500]);
+    check_segment_pairs(&random::<u8>(&mut rng, 620), |i| i as i64, &short);
+    check_segment_pairs(&random::<i16>(&mut rng, 620), |i| i as u64, &short);
+    check_segment_pairs(&random::<i64>(&mut rng, 620), |i| i as f32, &short);
+    let keys = upload(&[3u32, 1, 2, 9, 8]);
+    let values = upload(&[30u32, 10, 20, 90, 80]);
+    let (keys, values) =
+        sort::segmented_sort_pairs(gpu(), &keys, &values, &upload(&[0u64, 3, 5]), BOTH[0]).unwrap();
+    assert_eq!(keys.to_vec().unwrap(), [1, 2, 3, 8, 9]);
+    assert_eq!(values.to_vec().unwrap(), [10, 20, 30, 80, 90]);
 }
 
 #[test]

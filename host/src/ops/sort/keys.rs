@@ -116,7 +116,7 @@ unsafe impl<W> DeviceWrite<W> for Words<W> {
 
 /// A word that is a key in the kernels.
 pub trait KeyWord:
-    Word + Pass<NoValue> + Pass<u32> + Pass<u64> + Segments<NoValue> + Segments<u32>
+    Word + Pass<NoValue> + Pass<u32> + Pass<u64> + Segments<NoValue> + Segments<u32> + Segments<u64>
 {
     /// Launches the histogram.
     ///
@@ -127,6 +127,7 @@ pub trait KeyWord:
         keys: &Words<Self>,
         order: Order,
         bits: (u32, u32),
+        in_place: bool,
         control: &mut DeviceSliceMut<'_, u32>,
     ) -> GpuResult<()>;
 
@@ -155,6 +156,12 @@ pub trait ValueWord: Payload {
         arrays: Arrays<'_, '_, W, Self>,
         task: Task,
     ) -> GpuResult<()>;
+
+    /// Launches a sort of segments.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    unsafe fn segments<W: KeyWord>(on: &Stream, work: Work<W, Self>, how: How) -> GpuResult<()>;
 }
 
 /// Keys that travel with `V`.
@@ -238,6 +245,7 @@ macro_rules! segments {
 segments! {
     u8, NoValue, SHORT; u16, NoValue, SHORT; u32, NoValue, SHORT; u64, NoValue, LONG;
     u8, u32, SHORT; u16, u32, SHORT; u32, u32, SHORT; u64, u32, LONG;
+    u8, u64, LONG; u16, u64, LONG; u32, u64, LONG; u64, u64, LONG;
 }
 
 macro_rules! key_words {
@@ -248,12 +256,16 @@ macro_rules! key_words {
                 keys: &Words<Self>,
                 order: Order,
                 (begin, end): (u32, u32),
+                in_place: bool,
                 control: &mut DeviceSliceMut<'_, u32>,
             ) -> GpuResult<()> {
                 let grid = Grid1::new(histogram::blocks(keys.raw.len));
+                let in_place = u32::from(in_place);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    sort_histogram::<$word>::launch(on, grid, keys, order, begin, end, control)
+                    sort_histogram::<$word>::launch(
+                        on, grid, keys, order, begin, end, in_place, control,
+                    )
                 }
             }
 
@@ -293,6 +305,15 @@ macro_rules! value_words {
             ) -> GpuResult<()> {
                 // SAFETY: the caller's promise.
                 unsafe { <W as Pass<$word>>::pass(on, arrays, task) }
+            }
+
+            unsafe fn segments<W: KeyWord>(
+                on: &Stream,
+                work: Work<W, Self>,
+                how: How,
+            ) -> GpuResult<()> {
+                // SAFETY: the caller's promise.
+                unsafe { <W as Segments<$word>>::segments(on, work, how) }
             }
         }
     )*};

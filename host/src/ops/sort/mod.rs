@@ -34,7 +34,8 @@ pub use keys::{SortKey, SortValue};
 pub use plain::{plain_into, plain_scratch_bytes};
 pub use segments::{
     segmented_argsort, segmented_argsort_into, segmented_argsort_scratch_bytes,
-    segmented_scratch_bytes, segmented_sort, segmented_sort_into,
+    segmented_pairs_scratch_bytes, segmented_scratch_bytes, segmented_sort, segmented_sort_into,
+    segmented_sort_pairs, segmented_sort_pairs_into,
 };
 pub use top_k::{Extreme, top_k, top_k_into, top_k_scratch_bytes};
 
@@ -42,7 +43,7 @@ use super::{Scratch, same_len};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
-use radix::{Job, Values};
+use radix::{Column, Input, Job};
 
 /// Which way a sort goes, and by which bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +81,14 @@ impl SortOptions {
     }
 }
 
-/// What [`sort_into`] takes of its scratch for `n_elems` keys, in bytes: as many as the keys have, and about a
-/// thirtieth more.
+/// What [`sort_into`] and [`sort_in_place`] take of their scratch for `n_elems` keys, in bytes: as many as the keys have, and
+/// about a thirtieth more.
 #[must_use]
 pub fn scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), 0], 0)
 }
 
-/// What [`sort_pairs_into`] takes of its scratch for `n_elems` pairs, in bytes.
+/// What [`sort_pairs_into`] and [`sort_pairs_in_place`] take of their scratch for `n_elems` pairs, in bytes.
 #[must_use]
 pub fn pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<V>()], 0)
@@ -116,7 +117,8 @@ pub fn sort_into<K: SortKey>(
 ) -> GpuResult<()> {
     let job = Job::new::<K>(x.raw().len, options)?;
     same_len("sorting", job.n, out.raw_mut().len)?;
-    radix::keys::<K>(on, job, x.raw(), out.raw_mut(), scratch)
+    let keys = Column { input: Input::Given(x.raw()), out: out.raw_mut() };
+    radix::keys::<K>(on, job, keys, scratch)
 }
 
 /// As [`sort_into`], with scratch of its own: a new buffer.
@@ -131,6 +133,24 @@ pub fn sort<K: SortKey>(
     let mut out = result(on, x.raw().len)?;
     sort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
+}
+
+/// The keys `x: [n]` come in order where they are. Queued; nothing waits.
+///
+/// They go to the scratch and back, one pass for each eight bits and at most one more, and memory for one buffer is saved beside
+/// [`sort_into`].
+///
+/// # Errors
+/// As [`sort_into`].
+pub fn sort_in_place<K: SortKey>(
+    on: &impl AsStream,
+    x: &mut impl DeviceWrite<K>,
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let out = x.raw_mut();
+    let job = Job::new::<K>(out.len, options)?;
+    radix::keys::<K>(on, job, Column { input: Input::InPlace, out }, scratch)
 }
 
 /// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Queued.
@@ -148,8 +168,9 @@ pub fn sort_pairs_into<K: SortKey, V: SortValue>(
     same_len("the values of a sort", job.n, values.raw().len)?;
     same_len("sorting", job.n, out_keys.raw_mut().len)?;
     same_len("the sorted values", job.n, out_values.raw_mut().len)?;
-    let values = Values { input: Some(values.raw()), out: out_values.raw_mut() };
-    radix::pairs::<K, V>(on, job, keys.raw(), Some(out_keys.raw_mut()), values, scratch)
+    let keys = Column { input: Input::Given(keys.raw()), out: out_keys.raw_mut() };
+    let values = Column { input: Input::Given(values.raw()), out: out_values.raw_mut() };
+    radix::pairs::<K, V>(on, job, keys, values, scratch)
 }
 
 /// As [`sort_pairs_into`], with scratch of its own: two new buffers.
@@ -169,6 +190,25 @@ pub fn sort_pairs<K: SortKey, V: SortValue>(
     Ok((out_keys, out_values))
 }
 
+/// The keys `keys: [n]` come in order where they are, and `values: [n]` as their keys do. Queued; nothing waits. As
+/// [`sort_in_place`].
+///
+/// # Errors
+/// As [`sort_into`].
+pub fn sort_pairs_in_place<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    keys: &mut impl DeviceWrite<K>,
+    values: &mut impl DeviceWrite<V>,
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let [keys, values] = [keys.raw_mut(), values.raw_mut()];
+    let job = Job::new::<K>(keys.len, options)?;
+    same_len("the values of a sort", job.n, values.len)?;
+    let [keys, values] = [keys, values].map(|out| Column { input: Input::InPlace, out });
+    radix::pairs::<K, V>(on, job, keys, values, scratch)
+}
+
 /// `out: [n]` becomes the places of the keys `x: [n]` in order: `x[out[0]]` is the first. Places of equal keys ascend. Queued.
 ///
 /// # Errors
@@ -183,8 +223,7 @@ pub fn argsort_into<K: SortKey>(
     let job = Job::new::<K>(x.raw().len, options)?;
     same_len("the places of a sort", job.n, out.raw_mut().len)?;
     check_places(job.n)?;
-    let values = Values { input: None, out: out.raw_mut() };
-    radix::pairs::<K, u32>(on, job, x.raw(), None, values, scratch)
+    radix::places::<K>(on, job, x.raw(), out.raw_mut(), scratch)
 }
 
 /// As [`argsort_into`], with scratch of its own: a new buffer.

@@ -3,10 +3,10 @@
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 use kernels_gpu::grid::sort::{NoValue, Order};
 
-use super::keys::sealed::Key;
-use super::keys::{Segments, Words};
+use super::keys::sealed::{Key, Value};
+use super::keys::{ValueWord, Words};
 use super::radix::{Job, words};
-use super::{SortKey, SortOptions};
+use super::{SortKey, SortOptions, SortValue};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
@@ -17,6 +17,12 @@ use crate::stream::AsStream;
 #[must_use]
 pub fn segmented_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     size_of_parts(&[n_elems * size_of::<K>()])
+}
+
+/// What [`segmented_sort_pairs_into`] takes of its scratch for `n_elems` pairs, in bytes.
+#[must_use]
+pub fn segmented_pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
+    size_of_parts(&[n_elems * size_of::<K>(), n_elems * size_of::<V>()])
 }
 
 /// What [`segmented_argsort_into`] takes of its scratch for `n_elems` keys, in bytes.
@@ -54,8 +60,7 @@ pub fn segmented_sort_into<K: SortKey>(
     let (_, [spare]) = scratch.parts(on, [job.n * size_of::<K>()])?;
     // SAFETY: memory of keys, or as many bytes of scratch, whose parts are aligned.
     let [keys, out, spare] = unsafe { words(job.n, [x, out, spare.raw()]) };
-    let none = || Words::<NoValue>::none();
-    let values = [none(), none(), none()];
+    let values = [(); 3].map(|()| Words::<NoValue>::none());
     launch::<K, _>(on, job, offsets.raw(), Work { keys, out, spare, values, numbered: false })
 }
 
@@ -72,6 +77,55 @@ pub fn segmented_sort<K: SortKey>(
     let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
     segmented_sort_into(on, x, offsets, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
+}
+
+/// As [`segmented_sort_into`], of the keys `keys: [n]` into `out_keys: [n]`, and of their values `values: [n]` with them into
+/// `out_values: [n]`. Queued, in one launch.
+///
+/// # Errors
+/// As [`segmented_sort_into`].
+pub fn segmented_sort_pairs_into<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    (keys, values): (&impl DeviceRead<K>, &impl DeviceRead<V>),
+    offsets: &impl DeviceRead<u64>,
+    (out_keys, out_values): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<V>),
+    options: SortOptions,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    let (keys, values) = (keys.raw(), values.raw());
+    let (out_keys, out_values) = (out_keys.raw_mut(), out_values.raw_mut());
+    let job = Job::new::<K>(keys.len, options)?;
+    same_len("the values of a sort of segments", job.n, values.len)?;
+    same_len("sorting segments", job.n, out_keys.len)?;
+    same_len("the sorted values of segments", job.n, out_values.len)?;
+    let sizes = [job.n * size_of::<K>(), job.n * size_of::<V>()];
+    let (_, [spare, spare_values]) = scratch.parts(on, sizes)?;
+    // SAFETY: memory of keys and values, or as many bytes of scratch, whose parts are aligned.
+    let ([keys, out, spare], values) = unsafe {
+        let values =
+            words::<<V as Value>::Word, 3>(job.n, [values, out_values, spare_values.raw()]);
+        (words(job.n, [keys, out_keys, spare.raw()]), values)
+    };
+    launch::<K, _>(on, job, offsets.raw(), Work { keys, out, spare, values, numbered: false })
+}
+
+/// As [`segmented_sort_pairs_into`], with scratch of its own: two new buffers, 0 outside all segments.
+///
+/// # Errors
+/// As [`segmented_sort_into`].
+pub fn segmented_sort_pairs<K: SortKey, V: SortValue>(
+    on: &impl AsStream,
+    keys: &impl DeviceRead<K>,
+    values: &impl DeviceRead<V>,
+    offsets: &impl DeviceRead<u64>,
+    options: SortOptions,
+) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
+    let n = keys.raw().len;
+    let (mut out_keys, mut out_values) =
+        (DeviceBuffer::zeroed(on, n)?, DeviceBuffer::zeroed(on, n)?);
+    let out = (&mut out_keys, &mut out_values);
+    segmented_sort_pairs_into(on, (keys, values), offsets, out, options, &mut Scratch::new(on)?)?;
+    Ok((out_keys, out_values))
 }
 
 /// `out: [n]` becomes, for each segment of the keys `x: [n]`, their places in `x` in order; those of equal keys ascend.
@@ -133,15 +187,12 @@ pub struct How {
     pub bits: (u32, u32),
 }
 
-fn launch<K: SortKey, V>(
+fn launch<K: SortKey, V: ValueWord>(
     on: &impl AsStream,
     job: Job,
     offsets: RawSlice,
     work: Work<<K as Key>::Word, V>,
-) -> GpuResult<()>
-where
-    <K as Key>::Word: Segments<V>,
-{
+) -> GpuResult<()> {
     if offsets.len < 2 || job.n == 0 {
         return Ok(());
     }
@@ -153,5 +204,5 @@ where
     // SAFETY: memory of offsets.
     let offsets = unsafe { Words::new(offsets) };
     // SAFETY: all arrays have `n` elements, or none where there are no values; the bits are the key's.
-    unsafe { Segments::segments(on.as_stream(), work, How { offsets, order, bits }) }
+    unsafe { V::segments(on.as_stream(), work, How { offsets, order, bits }) }
 }

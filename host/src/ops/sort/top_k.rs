@@ -5,7 +5,7 @@ use kernels_gpu::grid::sort::top_k::{MAX_K, state_words};
 
 use super::keys::KeyWord;
 use super::keys::sealed::Key;
-use super::radix::{Job, Values, pair_parts, pairs_in, words};
+use super::radix::{Column, Input, Job, pair_parts, pairs_in, words};
 use super::{SortKey, SortOptions, check_places, result};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
@@ -81,8 +81,9 @@ pub fn top_k_into<K: SortKey>(
         let results = (&mut kept, &mut kept_places);
         <K as Key>::Word::top_k(on.as_stream(), &input, job.parts().1, k, &mut state, results)?;
     }
-    let values = Values { input: Some(found_places.raw()), out: places };
-    pairs_in::<K, u32>(on, job, found.raw(), out, values, [control, spare, spare_places])
+    let keys = Column { input: Input::Given(found.raw()), out };
+    let places = Column { input: Input::Given(found_places.raw()), out: places };
+    pairs_in::<K, u32>(on, job, keys, places, [control, spare, spare_places])
 }
 
 fn check(n: usize, k: usize) -> GpuResult<()> {

@@ -53,14 +53,28 @@ impl Step {
     const LAST: u32 = 4;
     const ODD: u32 = 8;
     const FROM_SPARE: u32 = 16;
+    const IN_PLACE: u32 = 32;
+
+    /// Which of the first `passes` run, bit for bit, where `moves` are those whose digit tells keys apart.
+    ///
+    /// Sorted in place, keys come back after an even number of passes, so `passes` are one: if need be, another pass
+    /// moves all keys and leaves their order. Otherwise at least one pass runs, which copies.
+    #[must_use]
+    pub const fn plan(moves: u32, passes: usize, in_place: bool) -> u32 {
+        if !in_place {
+            return if moves == 0 { 1 << (passes - 1) } else { moves };
+        }
+        let idle = !moves & ((1 << passes) - 1);
+        if moves.count_ones() % 2 == 1 { moves | idle & idle.wrapping_neg() } else { moves }
+    }
 
     /// The step of `pass` if the passes that run are those whose bits are set in `moves`.
     ///
     /// The last one writes the result, and each reads what the one before has written.
     #[must_use]
-    pub const fn of(moves: u32, pass: u32) -> Self {
+    pub const fn of(moves: u32, pass: u32, in_place: bool) -> Self {
         let (before, behind) = (moves & ((1 << pass) - 1), moves >> pass >> 1);
-        let mut bits = 0;
+        let mut bits = if in_place { Self::IN_PLACE } else { 0 };
         if moves >> pass & 1 == 1 {
             bits |= Self::RUNS;
         }
@@ -101,9 +115,9 @@ impl Step {
     #[must_use]
     pub const fn from(self) -> Place {
         match (self.is_first(), self.0 & Self::FROM_SPARE != 0) {
-            (true, _) => Place::Input,
-            (false, true) => Place::Spare,
-            (false, false) => Place::Out,
+            (true, _) if self.0 & Self::IN_PLACE == 0 => Place::Input,
+            (_, true) => Place::Spare,
+            (_, false) => Place::Out,
         }
     }
 
@@ -347,11 +361,12 @@ mod tests {
 
     #[test]
     fn passes_hand_the_keys_on_and_the_last_one_writes_the_result() {
-        for moves in 1..256u32 {
-            let mut keys = Place::Input;
+        for (moves, in_place) in (0..256).flat_map(|moves| [(moves, false), (moves, true)]) {
+            let moves = Step::plan(moves, 8, in_place);
+            let mut keys = if in_place { Place::Out } else { Place::Input };
             let mut ran = 0;
             for pass in 0..8 {
-                let step = Step::of(moves, pass);
+                let step = Step::of(moves, pass, in_place);
                 assert_eq!(step.runs(), moves >> pass & 1 == 1);
                 if !step.runs() {
                     continue;
@@ -368,8 +383,15 @@ mod tests {
     }
 
     #[test]
+    fn every_pass_that_moves_is_planned_and_one_more_if_need_be() {
+        assert_eq!([0b0000, 0b0100, 0b0101].map(|moves| Step::plan(moves, 4, false)), [8, 4, 5]);
+        assert_eq!([0b0000, 0b0101, 0b1111].map(|moves| Step::plan(moves, 4, true)), [0, 5, 15]);
+        assert_eq!([0b0001, 0b0100, 0b1011].map(|moves| Step::plan(moves, 4, true)), [3, 5, 15]);
+    }
+
+    #[test]
     fn words_of_the_pass_before_say_nothing() {
-        let (even, odd) = (Step::of(0b11, 0), Step::of(0b11, 1));
+        let (even, odd) = (Step::of(0b11, 0, false), Step::of(0b11, 1, false));
         for known in [Known::Nothing, Known::Own(5), Known::UpTo((1 << 30) - 1), Known::UpTo(0)] {
             assert_eq!(Known::of(known.word(even), even), known);
             assert_eq!(Known::of(known.word(odd), odd), known);

@@ -7,7 +7,7 @@
 
 use cuda_std::prelude::*;
 
-use super::key::{Digit, Order, RADIX, Word};
+use super::key::{Digit, Order, RADIX, Word, planned_passes};
 use super::pass::{Control, Step};
 use super::walk::each_key;
 
@@ -29,7 +29,8 @@ pub const fn blocks(n_elems: usize) -> u32 {
     if blocks < MAX_BLOCKS { blocks as u32 } else { MAX_BLOCKS as u32 }
 }
 
-/// Counts the digits of the bits `begin..end` of `keys: [n]`, and plans the passes.
+/// Counts the digits of the bits `begin..end` of `keys: [n]`, and plans the passes: [`planned_passes`](super::planned_passes), where
+/// `in_place` that is not 0 means that the keys are in the memory where the result goes.
 ///
 /// # Safety
 /// - `control` has the words that [`control_words`](super::pass::control_words) asks for, all of them 0.
@@ -41,6 +42,7 @@ pub unsafe fn sort_histogram<K: Word>(
     order: Order,
     begin: u32,
     end: u32,
+    in_place: u32,
     control: AtomicSlice<u32>,
 ) {
     let counters = shared_array![u32; COUNTERS].as_mut_ptr();
@@ -71,7 +73,7 @@ pub unsafe fn sort_histogram<K: Word>(
         block.sync(());
         let last = block.once(|| control.finish() == thread::grid_dim_x() - 1).unwrap_or(false);
         if block.any(last) {
-            plan(&mut block, control, keys.len(), passes);
+            plan(&mut block, control, keys.len(), begin, end, in_place != 0);
         }
     }
 }
@@ -132,13 +134,27 @@ unsafe fn sum_of_copies<K: Word>(counters: *mut u32, pass: usize, digit: usize) 
 /// # Safety
 /// All blocks have counted.
 #[inline(always)]
-unsafe fn plan(block: &mut Block<THREADS>, control: Control, n: usize, passes: usize) {
+unsafe fn plan(
+    block: &mut Block<THREADS>,
+    control: Control,
+    n: usize,
+    begin: u32,
+    end: u32,
+    in_place: bool,
+) {
     let thread = block.thread();
     let digit = thread.min(RADIX - 1);
+    let (counted, passes) = (super::passes(begin, end), planned_passes(begin, end, in_place));
     let mut moves = 0u32;
     for pass in 0..passes {
-        // SAFETY: all blocks have counted, which the counter of finished blocks acquired.
-        let count = if thread < RADIX { unsafe { control.counted(pass, digit) } } else { 0 };
+        let count = match pass < counted {
+            _ if thread >= RADIX => 0,
+            // SAFETY: all blocks have counted, which the counter of finished blocks acquired.
+            true => unsafe { control.counted(pass, digit) },
+            // A digit of no bits is 0 in all keys.
+            false if digit == 0 => n as u64,
+            false => 0,
+        };
         let ([before], _) = block.exclusive_scan([count], 0, u64::wrapping_add);
         if thread < RADIX {
             // SAFETY: a word of the thread's own.
@@ -147,10 +163,9 @@ unsafe fn plan(block: &mut Block<THREADS>, control: Control, n: usize, passes: u
         let is_constant = block.any(count == n as u64);
         moves |= u32::from(!is_constant) << pass;
     }
-    // Where no digit tells keys apart, the last pass copies them.
-    let moves = if moves == 0 { 1 << (passes - 1) } else { moves };
+    let moves = Step::plan(moves, passes, in_place);
     if thread < passes {
         // SAFETY: a word of the thread's own.
-        unsafe { control.set_step(thread, Step::of(moves, thread as u32)) };
+        unsafe { control.set_step(thread, Step::of(moves, thread as u32, in_place)) };
     }
 }

@@ -13,6 +13,14 @@ pub const fn passes(begin: u32, end: u32) -> usize {
     (end - begin).div_ceil(RADIX_BITS) as usize
 }
 
+/// Passes that a sort by the bits `begin..end` launches: one for each digit, and if the result is wanted where the input is, one
+/// more where that is an odd number.
+#[must_use]
+pub const fn planned_passes(begin: u32, end: u32, in_place: bool) -> usize {
+    let digits = passes(begin, end);
+    if in_place { digits.next_multiple_of(2) } else { digits }
+}
+
 /// How the raw bits of a key become a word in the keys' order, and back.
 ///
 /// Unsigned numbers are such words. Of signed ones the highest bit is turned; of floats all bits of the negative ones
@@ -67,12 +75,15 @@ pub struct Digit {
 }
 
 impl Digit {
-    /// The digit number `pass` of the bits `begin..end`; the last one may have fewer bits.
+    /// The digit number `pass` of the bits `begin..end`. The last one may have fewer bits; one behind it has none, and is the same
+    /// in all keys.
     #[inline(always)]
     #[must_use]
     pub fn of(pass: u32, begin: u32, end: u32) -> Self {
-        let shift = begin + pass * RADIX_BITS;
-        Self { shift, mask: (1 << (end - shift).min(RADIX_BITS)) - 1 }
+        let shift = (begin + pass * RADIX_BITS).min(end);
+        let mask = (1 << (end - shift).min(RADIX_BITS)) - 1;
+        // A word of 64 bits cannot be shifted by as many.
+        Self { shift: shift.min(u64::BITS - 1), mask }
     }
 }
 
@@ -274,6 +285,10 @@ mod tests {
         );
         assert_eq!(0xabcd_ef12_0000_0000u64.digit(Digit::of(4, 0, 64), 2), 0x12 << 2);
         assert_eq!(0xa7u8.digit(Digit::of(0, 0, 8), 2), 0xa7 << 2);
+        assert_eq!(
+            (0xffu8.digit(Digit::of(1, 0, 8), 2), u64::MAX.digit(Digit::of(7, 8, 64), 2)),
+            (0, 0)
+        );
         assert_eq!((passes(0, 32), passes(4, 32), passes(3, 4)), (4, 4, 1));
     }
 

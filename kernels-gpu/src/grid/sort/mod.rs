@@ -24,4 +24,4 @@ pub mod segments;
 pub mod top_k;
 mod walk;
 
-pub use key::{Digit, NoValue, Order, Payload, RADIX, RADIX_BITS, Word, passes};
+pub use key::{Digit, NoValue, Order, Payload, RADIX, RADIX_BITS, Word, passes, planned_passes};

@@ -93,7 +93,8 @@ impl Memory {
 }
 
 /// One pass over `input: [n]`, or over what the pass before wrote of it; `values` follow their keys. Each of the arrays has `n`
-/// elements; those of [`NoValue`] may be empty.
+/// elements; those of [`NoValue`] may be empty. So may be `input` and `values` if the plan is to sort in place: what `out` and
+/// `out_values` hold.
 ///
 /// Afterwards `out` holds the sorted keys if the pass is the last one; how often a pass goes to `spare` and back is planned by
 /// [`sort_histogram`](fn@super::histogram::sort_histogram).
@@ -134,7 +135,7 @@ pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
         Place::Spare => (spare.as_mut_ptr(), spare_values.as_mut_ptr()),
         _ => (out.as_mut_ptr(), out_values.as_mut_ptr()),
     };
-    let arrays = Arrays { from, to, from_values, to_values, n: input.len() };
+    let arrays = Arrays { from, to, from_values, to_values, n: out.len() };
     // SAFETY: the caller's promise.
     unsafe { sweep::<K, V, ITEMS>(&mut block, arrays, control, task, step) };
 }

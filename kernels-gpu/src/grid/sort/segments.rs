@@ -35,6 +35,7 @@ pub const fn blocks(n_segments: usize) -> u32 {
 #[kernel(
     (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
     (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
+    (u8, u64, LONG), (u16, u64, LONG), (u32, u64, LONG), (u64, u64, LONG),
     max_registers = 80
 )]
 pub unsafe fn sort_segments<K: Word, V: Payload, const ITEMS: usize>(
