@@ -34,6 +34,8 @@
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
+use crate::arch::compute_capability;
+#[cfg(target_os = "cuda")]
 use core::arch::asm;
 
 /// Waits until the kernels that this one depends on have ended and their memory is visible. What
@@ -45,8 +47,10 @@ use core::arch::asm;
 #[gpu_only]
 #[inline(always)]
 pub fn wait_for_previous() {
-    // SAFETY: waiting has no precondition.
-    unsafe { asm!("griddepcontrol.wait;", options(nostack)) }
+    if compute_capability() >= 900 {
+        // SAFETY: waiting has no precondition.
+        unsafe { asm!("griddepcontrol.wait;", options(nostack)) }
+    }
 }
 
 /// Says that the next kernel may start: it does when every block has said so or ended. Its
@@ -54,6 +58,8 @@ pub fn wait_for_previous() {
 #[gpu_only]
 #[inline(always)]
 pub fn let_next_start() {
-    // SAFETY: a hint to the scheduler.
-    unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack)) }
+    if compute_capability() >= 900 {
+        // SAFETY: a hint to the scheduler.
+        unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack)) }
+    }
 }

@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_std::block::Item;
+use cuda_std::dependent;
 use cuda_std::number::bf16;
 use cuda_std::prelude::*;
 
@@ -167,6 +168,8 @@ pub fn columns<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
+    // As for a whole array.
+    dependent::let_next_start();
     let (rows, cols) = (shape.rows as usize, shape.cols as usize);
     let inside = rows.checked_mul(cols).is_some_and(|cells| cells <= x.len());
     assert!(inside, "the matrix is larger than its slice");
@@ -228,7 +231,7 @@ pub fn columns<O: Operator>(
 }
 
 /// Sums of the columns of `x: [rows, cols]` into `out: [cols]`: see [`columns`].
-#[kernel(f32, i32, f64, f16, bf16)]
+#[kernel(f32, i32, f64, f16, bf16, dependent)]
 pub fn column_sum<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -242,7 +245,7 @@ pub fn column_sum<T: Number>(
 }
 
 /// Extremes of the columns of `x: [rows, cols]` into `out: [cols]`: see [`columns`] and [`Ordered`].
-#[kernel(f32, u32)]
+#[kernel(f32, u32, dependent)]
 pub fn column_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,

@@ -7,6 +7,9 @@
 //! * [`segment_sum`](fn@segment_sum), [`segment_extreme`](fn@segment_extreme): a result for each segment of an array, or for each row of a matrix.
 //! * [`column_sum`](fn@column_sum), [`column_extreme`](fn@column_extreme): a result for each column.
 //!
+//! All but the first are dependent launches, which let the next one start: of small arrays reduced one after the other, a
+//! kernel takes its places while the one before still joins its partials.
+//!
 //! The order in which values are joined depends on lengths and alignment of the input alone, never on the
 //! device or on which block runs first: the same input gives the same bits everywhere.
 //!

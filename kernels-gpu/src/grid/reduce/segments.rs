@@ -1,6 +1,7 @@
 //! A result for each segment of an array, or for each row of a row-major matrix.
 
 use bytemuck::{Pod, Zeroable};
+use cuda_std::dependent;
 use cuda_std::number::bf16;
 use cuda_std::prelude::*;
 
@@ -156,6 +157,8 @@ pub fn segments<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
+    // As for a whole array.
+    dependent::let_next_start();
     let join = |a, b| operator.join(a, b);
     if split.team == 1 {
         for i in index.grid_stride(out.len()) {
@@ -239,7 +242,7 @@ fn shared_segments<O: Operator>(
 }
 
 /// Sums of the segments of `x` into `out: [segments]`: see [`segments`] and [`Segments::new`].
-#[kernel(f32, i32, f64, f16, bf16)]
+#[kernel(f32, i32, f64, f16, bf16, dependent)]
 pub fn segment_sum<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -255,7 +258,7 @@ pub fn segment_sum<T: Number>(
 }
 
 /// Extremes of the segments of `x` into `out: [segments]`: see [`segments`], [`Segments::new`] and [`Ordered`].
-#[kernel(f32, u32)]
+#[kernel(f32, u32, dependent)]
 pub fn segment_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,

@@ -1,6 +1,7 @@
 //! One result for a whole array.
 
 use cuda_std::block::Item;
+use cuda_std::dependent;
 use cuda_std::number::bf16;
 use cuda_std::prelude::*;
 
@@ -260,6 +261,9 @@ pub fn whole<R: Reduction>(
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
 ) -> Option<R::Value> {
+    // A kernel behind this one that waits for its end may take its places: small arrays are reduced in less time
+    // than a launch takes.
+    dependent::let_next_start();
     let own = of_thread(block, index, reduction, x);
     let join = |a, b| reduction.join(a, b);
     join_grid(block, own, reduction.identity(), join, partials, finished)
@@ -286,7 +290,7 @@ pub fn whole_to<O: Operator>(
 /// [`blocks`](super::blocks)`(bytes of x)` blocks.
 ///
 /// `partials` is scratch, [`partial_words`](super::partial_words) long; `finished: [1]` must be 0 and is 0 again afterwards.
-#[kernel(f32, i32, f64, u64, f16, bf16)]
+#[kernel(f32, i32, f64, u64, f16, bf16, dependent)]
 pub fn reduce_sum<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -299,7 +303,7 @@ pub fn reduce_sum<T: Number>(
 }
 
 /// Product of `x: [n]` into `out[0]`, 1 of nothing; launch and scratch as for [`reduce_sum`](fn@reduce_sum).
-#[kernel(f32, i32, f64, u64)]
+#[kernel(f32, i32, f64, u64, dependent)]
 pub fn reduce_product<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -313,7 +317,7 @@ pub fn reduce_product<T: Number>(
 
 /// The smallest element of `x: [n]`, or with flipped bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
 /// left out; of nothing it is infinity, or the last integer. Launch and scratch as for [`reduce_sum`](fn@reduce_sum).
-#[kernel(f32, u32, f64, u64, f16, bf16)]
+#[kernel(f32, u32, f64, u64, f16, bf16, dependent)]
 pub fn reduce_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -328,7 +332,7 @@ pub fn reduce_extreme<T: Ordered>(
 
 /// Where that extreme is first, into `out[0]`; `u64::MAX` where no element is a number. Launch and scratch as for
 /// [`reduce_sum`](fn@reduce_sum), with partial values of 16 bytes.
-#[kernel(f32, u32, f64, u64, f16, bf16)]
+#[kernel(f32, u32, f64, u64, f16, bf16, dependent)]
 pub fn reduce_place<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
