@@ -8,8 +8,8 @@
 //! | RMS norm | `s / sqrt(mean of s² + epsilon) * weight + bias` |
 //!
 //! with `s = x + residual`; the variance is that of `n`, not of `n - 1`. Weight, bias and residual are optional.
-//! A row of up to 32,768 elements is read once on every GPU, of up to 262,144 on those with clusters (`sm_90`);
-//! what is longer is read twice.
+//! A row of up to 16,384 elements is read once on every GPU, of up to 131,072 on those with clusters (`sm_90`);
+//! what is longer is read twice. (Of [`f16`](cuda_std::f16) and [`bf16`](cuda_std::bf16) without a residual, twice as long.)
 //!
 //! ```
 //! use ferrowarp::ops::norm::{self, Norm};
@@ -28,18 +28,18 @@
 //!   and LeVeque's pairwise form): no squares are subtracted from one another. A result is off by at most
 //!   `2^-18` of itself and of the row's largest element over the deviation, and then rounded to the element type.
 //! - NaN or infinity in a row makes all of it NaN. (An infinite element of an RMS norm is NaN, its neighbours 0.)
-//! - The order of summation depends on `columns`, the element type and whether the device has clusters, and on
-//!   nothing else: the same bits again and again. Gradients of weights are summed in two stages, in an order that
-//!   depends on the shape alone.
+//! - The order of summation depends on `columns`, the element type, whether the device has clusters, and whether all
+//!   rows and weights begin at multiples of 16 bytes, and on nothing else: the same bits again and again. Gradients of
+//!   weights are summed in two stages, in an order that depends on the shape alone.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2};
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::norm::NormKind;
+use kernels_gpu::grid::norm::{NormKind, PACKS};
 use kernels_gpu::grid::norm_weights::{BLOCK, chunks, columns_per_block};
 use kernels_gpu::norm_plain;
 
-use super::rows::{Form, Maybe, MaybeMut, RowValue, plan, rows_of};
+use super::rows::{Form, Held, Maybe, MaybeMut, Plan, RowValue, plan, rows_of};
 use super::same_len;
 use super::scratch::{Scratch, size_of_parts};
 use crate::error::GpuResult;
@@ -164,26 +164,31 @@ fn forward<T: RowValue>(
     mut sum: MaybeMut<'_, T>,
 ) -> GpuResult<()> {
     let len = x.raw().len;
-    let rows = norm.rows(len)?;
+    let shape = (norm.rows(len)?, norm.columns);
     same_len("norm", len, out.raw_mut().len)?;
-    let Some(plan) = plan(on, (rows, norm.columns), size_of::<T>(), 1, true)? else {
+    let (stream, kind, sum) = (on.as_stream(), norm.kind, &mut sum);
+    let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
+    let is_alone = norm.residual.is_none() && sum.0.is_none();
+    let held = if is_alone { Held { inputs: 1, packs: PACKS } } else { Held::of::<T>(2) };
+    let Some(Plan { form, shape, config }) = plan::<T>(on, shape, held, true)? else {
         return Ok(());
     };
-    let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);
-    let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
-    let sum = &mut sum;
+    /// The kernel of a form: without or with a residual.
+    macro_rules! launch {
+        ($alone:ident, $with_sum:ident) => {
+            if is_alone {
+                T::$alone(stream, config, shape, kind, x, weight, bias, out)
+            } else {
+                T::$with_sum(stream, config, shape, kind, x, residual, weight, bias, out, sum)
+            }
+        };
+    }
     // SAFETY: all have the stated lengths, which were checked, and the plan is the one that the form asks for.
     unsafe {
-        match plan.form {
-            Form::Registers => {
-                T::norm_registers(stream, config, shape, kind, x, residual, weight, bias, out, sum)
-            }
-            Form::Clusters => {
-                T::norm_clusters(stream, config, shape, kind, x, residual, weight, bias, out, sum)
-            }
-            Form::Streamed => {
-                T::norm_streamed(stream, config, shape, kind, x, residual, weight, bias, out, sum)
-            }
+        match form {
+            Form::Registers => launch!(norm_registers, norm_sum_registers),
+            Form::Clusters => launch!(norm_clusters, norm_sum_clusters),
+            Form::Streamed => launch!(norm_streamed, norm_sum_streamed),
         }
     }
 }
@@ -218,7 +223,7 @@ fn backward<T: RowValue>(
     let rows = norm.rows(len)?;
     same_len("the gradient of a norm", len, dy.raw().len)?;
     same_len("the gradient of a norm", len, dx.raw_mut().len)?;
-    let Some(plan) = plan(on, (rows, norm.columns), size_of::<T>(), 2, false)? else {
+    let Some(plan) = plan::<T>(on, (rows, norm.columns), Held::of::<T>(2), false)? else {
         return Ok(());
     };
     let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);

@@ -4,9 +4,9 @@ use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear, RawSlice};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
-use kernels_gpu::grid::norm::NormKind;
+use kernels_gpu::grid::norm::{NormKind, PACKS};
 use kernels_gpu::grid::rows::{
-    CLUSTER, HELD, MAX_COLUMNS, MAX_THREADS, STREAM_THREADS, Shape, WARP,
+    CLUSTER, MAX_COLUMNS, MAX_THREADS, STREAM_THREADS, Shape, VECTOR_BYTES, WARP, packs_held,
 };
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
@@ -31,10 +31,20 @@ mod sealed {
     impl Sealed for super::bf16 {}
 }
 
-/// Declares [`RowValue`] with a launcher for each kernel, and implements it for the three types. The number in
-/// brackets is that of the inputs whose rows a thread holds.
+/// Vectors of `v` elements that a thread of a kernel holds of each input.
+macro_rules! packs {
+    ($v:literal held of $inputs:literal) => {
+        packs_held($v, $inputs)
+    };
+    ($v:literal packed) => {
+        PACKS
+    };
+}
+
+/// Declares [`RowValue`] with a launcher for each kernel, and implements it for the three types. In brackets stands
+/// what a thread holds of a row: as [`packs!`] has it.
 macro_rules! row_values {
-    (@trait $($name:ident [$($inputs:literal)?] ($($arg:ident: $ty:ty),*);)*) => {
+    (@trait $($name:ident [$($held:ident $(of $inputs:literal)?)?] ($($arg:ident: $ty:ty),*);)*) => {
         /// An element of rows: `f32`, [`f16`](struct@f16) or [`bf16`]. Everything is computed in `f32`.
         pub trait RowValue: Pod + PartialEq + sealed::Sealed {$(
             #[doc(hidden)]
@@ -42,13 +52,13 @@ macro_rules! row_values {
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
         )*}
     };
-    (@impl $t:ident $v:literal; $($name:ident [$($inputs:literal)?] ($($arg:ident: $ty:ty),*);)*) => {
+    (@impl $t:ident $v:literal; $($name:ident [$($held:ident $(of $inputs:literal)?)?] ($($arg:ident: $ty:ty),*);)*) => {
         impl RowValue for $t {$(
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()> {
                 // SAFETY: the caller's promise is the kernel's.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    kernels_gpu::$name::<$t, $v $(, { HELD / ($v * $inputs) })?>::launch(on, $($arg),*)
+                    kernels_gpu::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
                 }
             }
         )*}
@@ -62,38 +72,50 @@ macro_rules! row_values {
 }
 
 row_values! {
-    softmax_registers [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
-    softmax_clusters [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
-    softmax_streamed [1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
-    softmax_backward_registers [2] (
+    softmax_registers [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_clusters [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_streamed [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_backward_registers [held of 2] (
         config: LaunchConfig, shape: Shape, is_log: bool, y: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         dx: &mut impl DeviceWrite<Self>
     );
-    softmax_backward_streamed [2] (
+    softmax_backward_streamed [held of 2] (
         config: LaunchConfig, shape: Shape, is_log: bool, y: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         dx: &mut impl DeviceWrite<Self>
     );
-    norm_registers [1] (
+    norm_registers [packed] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
+        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+    );
+    norm_clusters [packed] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
+        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+    );
+    norm_streamed [packed] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
+        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+    );
+    norm_sum_registers [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
         weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
         sum: &mut MaybeMut<'_, Self>
     );
-    norm_clusters [1] (
+    norm_sum_clusters [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
         weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
         sum: &mut MaybeMut<'_, Self>
     );
-    norm_streamed [1] (
+    norm_sum_streamed [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
         weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
         sum: &mut MaybeMut<'_, Self>
     );
-    norm_backward_registers [2] (
+    norm_backward_registers [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
         stats: &mut MaybeMut<'_, Vec2<f32>>
     );
-    norm_backward_streamed [2] (
+    norm_backward_streamed [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
         stats: &mut MaybeMut<'_, Vec2<f32>>
@@ -162,22 +184,35 @@ pub(super) fn rows_of(operation: &'static str, len: usize, columns: usize) -> Gp
     Ok(rows)
 }
 
-/// The form for `rows` of `columns` elements of `size_bytes`, of which a thread holds `inputs` arrays.
-/// `None` if there is nothing to do.
-pub(super) fn plan(
+/// What a thread holds of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// Matrices that are read.
+    pub inputs: usize,
+    /// Vectors of each of them.
+    pub packs: usize,
+}
+
+impl Held {
+    /// As many of each of `inputs` as fit, as `f32`.
+    pub fn of<T>(inputs: usize) -> Self {
+        Self { inputs, packs: packs_held(VECTOR_BYTES / size_of::<T>(), inputs) }
+    }
+}
+
+/// The form for `rows` of `columns` elements. `None` if there is nothing to do.
+pub(super) fn plan<T>(
     on: &impl AsStream,
     (rows, columns): (usize, usize),
-    size_bytes: usize,
-    inputs: usize,
+    held: Held,
     has_clusters: bool,
 ) -> GpuResult<Option<Plan>> {
     if rows == 0 || columns == 0 {
         return Ok(None);
     }
     let info = on.as_stream().inner().context().info();
-    let per_vector = 16 / size_bytes;
-    let vectors = columns.div_ceil(per_vector) as u32;
-    let per_thread = (HELD / inputs / per_vector) as u32;
+    let vectors = columns.div_ceil(VECTOR_BYTES / size_of::<T>()) as u32;
+    let per_thread = held.packs as u32;
     let whole_warps = |threads: u32| threads.next_multiple_of(WARP);
     let shape = |threads| Shape { rows, columns: columns as u32, threads };
 
@@ -192,7 +227,7 @@ pub(super) fn plan(
         let block = whole_warps(vectors.div_ceil(per_thread * CLUSTER));
         (Form::Clusters, 0, (rows * CLUSTER as usize, block, 0))
     } else {
-        let bytes = cache_bytes(info, vectors, per_vector * inputs);
+        let bytes = cache_bytes(info, vectors, held.inputs);
         (Form::Streamed, 0, (rows, STREAM_THREADS, bytes))
     };
     let config = Linear::new(blocks(config.0)?, config.1).shared_mem(config.2);
@@ -205,9 +240,9 @@ fn clusters_hold(info: &DeviceInfo, vectors: u32, per_thread: u32) -> bool {
 }
 
 /// The dynamic shared memory that holds as much of a row as the device allows.
-fn cache_bytes(info: &DeviceInfo, vectors: u32, values_per_vector: usize) -> u32 {
+fn cache_bytes(info: &DeviceInfo, vectors: u32, inputs: usize) -> u32 {
     let limit = info.shared_mem_per_block_optin_bytes.saturating_sub(STATIC_SHARED_BYTES);
-    let of_each = STREAM_THREADS * (values_per_vector * size_of::<f32>()) as u32;
+    let of_each = STREAM_THREADS * (VECTOR_BYTES * inputs) as u32;
     let wanted = vectors.div_ceil(STREAM_THREADS);
     wanted.min(limit.min(MAX_SHARED_BYTES) / of_each) * of_each
 }

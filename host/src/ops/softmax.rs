@@ -20,14 +20,14 @@
 //!   `(128 + 2 |y|) 2^-24`.
 //! - NaN or positive infinity makes the whole row NaN, and so does a row of negative infinities alone. Among
 //!   others a negative infinity becomes 0 (log-softmax: itself).
-//! - The order of summation depends on `columns`, the element type and whether the device has clusters, and on
-//!   nothing else: the same bits again and again. (The exponential is an approximate instruction, of which an
+//! - The order of summation depends on `columns`, the element type, whether the device has clusters, and whether all
+//!   rows begin at multiples of 16 bytes, and on nothing else: the same bits again and again. (The exponential is an approximate instruction, of which an
 //!   emulated GPU rounds correctly: between devices the last bits may differ.)
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use kernels_gpu::softmax_plain;
 
-use super::rows::{Form, RowValue, plan, rows_of};
+use super::rows::{Form, Held, RowValue, plan, rows_of};
 use super::same_len;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
@@ -85,7 +85,9 @@ fn forward<T: RowValue>(
     let len = x.raw().len;
     let rows = rows_of("softmax", len, columns)?;
     same_len("softmax", len, out.raw_mut().len)?;
-    let Some(plan) = plan(on, (rows, columns), size_of::<T>(), 1, true)? else { return Ok(()) };
+    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(1), true)? else {
+        return Ok(());
+    };
     let (stream, config, shape) = (on.as_stream(), plan.config, plan.shape);
     // SAFETY: both matrices have the shape, which was checked, and the plan is the one that the form asks for.
     unsafe {
@@ -140,7 +142,9 @@ fn backward<T: RowValue>(
     let rows = rows_of("the gradient of softmax", len, columns)?;
     same_len("the gradient of softmax", len, dy.raw().len)?;
     same_len("the gradient of softmax", len, dx.raw_mut().len)?;
-    let Some(plan) = plan(on, (rows, columns), size_of::<T>(), 2, false)? else { return Ok(()) };
+    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(2), false)? else {
+        return Ok(());
+    };
     let (stream, config, shape) = (on.as_stream(), plan.config, plan.shape);
     // SAFETY: as in `forward`.
     unsafe {

@@ -24,13 +24,17 @@ use cuda_std::prelude::*;
 
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::rows::CLUSTER;
-use super::rows::registers::{build, each, unrolled};
+use super::rows::registers::{build, each};
 use super::rows::{
-    Lanes, MAX_THREADS, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
-    load_row, load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
+    in_registers, load_vector, store_vector, streamed,
 };
 use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
 use crate::block;
+
+/// Vectors of a row that a thread holds without a residual: packed, so that two blocks of 512 threads or four of 256
+/// run at a time, with 64 KiB on the way.
+pub const PACKS: usize = 4;
 
 /// What the norms compute.
 #[repr(C)]
@@ -61,24 +65,30 @@ pub struct Moments {
 impl Moments {
     const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
 
-    /// Those of this thread's vectors, by two passes over registers.
+    /// Those of this thread's vectors, by two passes over them: `x` is called twice for each.
     #[inline(always)]
     fn of<const V: usize, const K: usize>(
         kind: NormKind,
-        x: impl Fn(usize, usize) -> f32,
+        x: impl Fn(usize) -> [f32; V],
         places: [Place; K],
     ) -> Self {
         let (mut n, mut sum) = (0, 0.0);
-        each::<K>(|k| n += places[k].count);
-        each::<K>(|k| each::<V>(|i| sum += x(k, i)));
+        each::<K>(|k| {
+            let x = x(k);
+            n += places[k].count::<V>();
+            each::<V>(|i| sum += x[i]);
+        });
         let count = n as f32;
         let mean = if kind.is_centered != 0 { quotient(sum, count.max(1.0)) } else { 0.0 };
         let mut squares = 0.0;
         each::<K>(|k| {
+            let (x, place, mut of_vector) = (x(k), places[k], 0.0);
             each::<V>(|i| {
-                let deviation = if places[k].has(i) { x(k, i) - mean } else { 0.0 };
-                squares += deviation * deviation;
+                let is_there = place.whole || place.has(i);
+                let deviation = if is_there { x[i] - mean } else { 0.0 };
+                of_vector += deviation * deviation;
             });
+            squares += if place.has(0) { of_vector } else { 0.0 };
         });
         Self { count, mean, squares }
     }
@@ -168,76 +178,85 @@ impl<T> Shared1<T> {
     /// # Safety
     /// As [`load_vector`].
     #[inline(always)]
-    unsafe fn load<const V: usize>(self, place: Place, absent: f32) -> [f32; V]
+    unsafe fn load<const V: usize>(self, place: Place, absent: f32) -> Pack
     where
         T: Value<V>,
     {
         if !self.is_there {
-            return build(|_| absent);
+            return T::pack([absent; V]);
         }
         // SAFETY: the caller's promise.
-        unsafe { load_vector(self.values, place.column as usize, place, absent, Reuse::ByEveryRow) }
+        unsafe { load_vector(self.values, place, absent, Reuse::ByEveryRow) }
     }
 }
 
-/// A norm with its arguments; those that are not there are empty.
+/// The weights and the bias of a norm; those that are not there are empty.
+#[derive(Clone, Copy)]
+struct Affine<T> {
+    weight: Shared1<T>,
+    bias: Shared1<T>,
+}
+
+impl<T> Affine<T> {
+    #[inline(always)]
+    fn addresses(self) -> usize {
+        self.weight.values.addr() | self.bias.values.addr()
+    }
+
+    /// The results for `x`.
+    ///
+    /// # Safety
+    /// As [`load_vector`].
+    #[inline(always)]
+    unsafe fn apply<const V: usize>(self, x: [f32; V], by: Scale, place: Place) -> [f32; V]
+    where
+        T: Value<V>,
+    {
+        // SAFETY: the caller's promise.
+        let (weight, bias) = unsafe { (self.weight.load(place, 1.0), self.bias.load(place, 0.0)) };
+        let (weight, bias) = (T::unpack(weight), T::unpack(bias));
+        build(|i| (x[i] - by.mean) * by.reciprocal * weight[i] + bias[i])
+    }
+}
+
+/// A norm with its arguments.
 #[derive(Clone, Copy)]
 struct Norm<T> {
     kind: NormKind,
     x: *const T,
-    residual: Shared1<T>,
-    weight: Shared1<T>,
-    bias: Shared1<T>,
+    affine: Affine<T>,
     out: *mut T,
-    sum: Option<*mut T>,
 }
 
 impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
+    type Element = T;
     type Summary = Moments;
     type Constants = Scale;
-    const PAUSES: bool = true;
+    type Kept = Pack;
 
     #[inline(always)]
-    fn alignment(self) -> (usize, usize) {
-        let rows = self.x.addr() | self.residual.values.addr() | self.out.addr();
-        let shared = self.weight.values.addr() | self.bias.values.addr();
-        (rows | shared | self.sum.map_or(0, |sum| sum.addr()), size_of::<T>())
+    fn inputs(self) -> [*const T; 1] {
+        [self.x]
     }
 
     #[inline(always)]
-    unsafe fn load(self, place: Place) -> [[f32; V]; 1] {
-        // SAFETY: the caller's promise.
-        [unsafe { load_row(self.x, place) }]
+    fn output(self) -> *mut T {
+        self.out
     }
 
-    /// Adds the residual, and stores the sum.
     #[inline(always)]
-    unsafe fn prepare<const K: usize>(
-        self,
-        mut x: [[[f32; V]; 1]; K],
-        places: [Place; K],
-    ) -> [[[f32; V]; 1]; K] {
-        if self.residual.is_there {
-            unrolled!(K, |k| {
-                // SAFETY: the caller's promise.
-                let residual: [f32; V] = unsafe { load_row(self.residual.values, places[k]) };
-                x[k] = [build(|i| x[k][0][i] + residual[i])];
-            });
-        }
-        if let Some(sum) = self.sum {
-            // SAFETY: the caller's promise; a thread that reads a vector again writes the same again.
-            unrolled!(K, |k| unsafe { store_vector(sum, places[k], x[k][0]) });
-        }
+    fn others(self) -> usize {
+        self.affine.addresses()
+    }
+
+    #[inline(always)]
+    unsafe fn prepare(self, [x]: [Pack; 1], _: Place) -> Pack {
         x
     }
 
     #[inline(always)]
-    fn digest<const K: usize>(
-        self,
-        x: [[[f32; V]; 1]; K],
-        places: [Place; K],
-    ) -> ([[[f32; V]; 1]; K], Moments) {
-        (x, Moments::of::<V, K>(self.kind, |k, i| x[k][0][i], places))
+    fn digest<const K: usize>(self, x: [Pack; K], places: [Place; K]) -> ([Pack; K], Moments) {
+        (x, Moments::of::<V, K>(self.kind, |k| T::unpack(anew(x[k])), places))
     }
 
     #[inline(always)]
@@ -246,17 +265,74 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, [x]: [[f32; V]; 1], by: Scale, place: Place) -> [f32; V] {
+    unsafe fn apply(self, x: Pack, by: Scale, place: Place) -> [f32; V] {
         // SAFETY: the caller's promise.
-        let (weight, bias): ([f32; V], [f32; V]) =
-            unsafe { (self.weight.load(place, 1.0), self.bias.load(place, 0.0)) };
-        build(|i| (x[i] - by.mean) * by.reciprocal * weight[i] + bias[i])
+        unsafe { self.affine.apply(T::unpack(anew(x)), by, place) }
+    }
+}
+
+/// A norm of `x + residual`, which is not rounded before: it is kept as `f32`.
+#[derive(Clone, Copy)]
+struct NormOfSum<T> {
+    norm: Norm<T>,
+    residual: Shared1<T>,
+    sum: Option<*mut T>,
+}
+
+impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormOfSum<T> {
+    type Element = T;
+    type Summary = Moments;
+    type Constants = Scale;
+    type Kept = [f32; V];
+
+    #[inline(always)]
+    fn inputs(self) -> [*const T; 2] {
+        let residual = if self.residual.is_there { self.residual.values } else { self.norm.x };
+        [self.norm.x, residual]
     }
 
     #[inline(always)]
-    unsafe fn store(self, results: [f32; V], place: Place) {
+    fn output(self) -> *mut T {
+        self.norm.out
+    }
+
+    #[inline(always)]
+    fn others(self) -> usize {
+        self.norm.affine.addresses() | self.sum.map_or(0, |sum| sum.addr())
+    }
+
+    #[inline(always)]
+    unsafe fn prepare(self, loaded: [Pack; 2], _: Place) -> [f32; V] {
+        let [x, residual] = loaded.map(T::unpack);
+        build(|i| if self.residual.is_there { x[i] + residual[i] } else { x[i] })
+    }
+
+    #[inline(always)]
+    unsafe fn pass_on(self, x: [f32; V], place: Place) {
+        if let Some(sum) = self.sum {
+            // SAFETY: the caller's promise.
+            unsafe { store_vector(sum.wrapping_add(place.row), place, x) };
+        }
+    }
+
+    #[inline(always)]
+    fn digest<const K: usize>(
+        self,
+        x: [[f32; V]; K],
+        places: [Place; K],
+    ) -> ([[f32; V]; K], Moments) {
+        (x, Moments::of::<V, K>(self.norm.kind, |k| x[k], places))
+    }
+
+    #[inline(always)]
+    fn constants(self, _: Moments, row: Moments) -> Scale {
+        row.scale(self.norm.kind)
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, x: [f32; V], by: Scale, place: Place) -> [f32; V] {
         // SAFETY: the caller's promise.
-        unsafe { store_vector(self.out, place, results) };
+        unsafe { self.norm.affine.apply(x, by, place) }
     }
 }
 
@@ -319,37 +395,33 @@ struct Slope {
 }
 
 impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
+    type Element = T;
     type Summary = Gradients;
     type Constants = Slope;
+    /// `x`, and the gradient before the weights.
+    type Kept = [[f32; V]; 2];
 
     #[inline(always)]
-    fn alignment(self) -> (usize, usize) {
-        let rows = self.x.addr() | self.dy.addr() | self.dx.addr() | self.addend.values.addr();
-        (rows | self.weight.values.addr(), size_of::<T>())
+    fn inputs(self) -> [*const T; 2] {
+        [self.x, self.dy]
     }
 
     #[inline(always)]
-    unsafe fn load(self, place: Place) -> [[f32; V]; 2] {
+    fn output(self) -> *mut T {
+        self.dx
+    }
+
+    #[inline(always)]
+    fn others(self) -> usize {
+        self.weight.values.addr() | self.addend.values.addr()
+    }
+
+    #[inline(always)]
+    unsafe fn prepare(self, [x, dy]: [Pack; 2], place: Place) -> [[f32; V]; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [load_row(self.x, place), load_row(self.dy, place)] }
-    }
-
-    /// The gradient before the weights.
-    #[inline(always)]
-    unsafe fn prepare<const K: usize>(
-        self,
-        mut given: [[[f32; V]; 2]; K],
-        places: [Place; K],
-    ) -> [[[f32; V]; 2]; K] {
-        if self.weight.is_there {
-            unrolled!(K, |k| {
-                // SAFETY: the caller's promise.
-                let weight: [f32; V] = unsafe { self.weight.load(places[k], 1.0) };
-                let [x, dy] = given[k];
-                given[k] = [x, build(|i| dy[i] * weight[i])];
-            });
-        }
-        given
+        let weight = T::unpack(unsafe { self.weight.load(place, 1.0) });
+        let dy = T::unpack(dy);
+        [T::unpack(x), build(|i| dy[i] * weight[i])]
     }
 
     #[inline(always)]
@@ -358,7 +430,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
         given: [[[f32; V]; 2]; K],
         places: [Place; K],
     ) -> ([[[f32; V]; 2]; K], Gradients) {
-        let of_x = Moments::of::<V, K>(self.kind, |k, i| given[k][0][i], places);
+        let of_x = Moments::of::<V, K>(self.kind, |k| given[k][0], places);
         let (mut sum, mut products) = (0.0, 0.0);
         each::<K>(|k| {
             each::<V>(|i| {
@@ -387,15 +459,10 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
         if !self.addend.is_there {
             return dx;
         }
+        let addend = self.addend.values.wrapping_add(place.row);
         // SAFETY: the caller's promise.
-        let addend: [f32; V] = unsafe { load_row(self.addend.values, place) };
+        let addend = T::unpack(unsafe { load_vector(addend, place, 0.0, Reuse::Once) });
         build(|i| dx[i] + addend[i])
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, results: [f32; V], place: Place) {
-        // SAFETY: the caller's promise.
-        unsafe { store_vector(self.dx, place, results) };
     }
 
     #[inline(always)]
@@ -415,15 +482,12 @@ fn optional<T>(mut memory: DisjointSlice<T>) -> Option<*mut T> {
 
 /// The arguments of a norm, from the parameters of its kernel.
 macro_rules! norm {
-    ($kind:ident, $x:ident, $residual:ident, $weight:ident, $bias:ident, $out:ident, $sum:ident) => {
+    ($kind:ident, $x:ident, $weight:ident, $bias:ident, $out:ident) => {
         Norm {
             kind: $kind,
             x: $x.as_ptr(),
-            residual: Shared1::new($residual),
-            weight: Shared1::new($weight),
-            bias: Shared1::new($bias),
+            affine: Affine { weight: Shared1::new($weight), bias: Shared1::new($bias) },
             out: $out.as_mut_ptr(),
-            sum: optional($sum),
         }
     };
 }
@@ -443,23 +507,21 @@ macro_rules! norm_backward {
     };
 }
 
-/// `out` becomes the norm of each row of `x + residual: [rows, columns]`, times `weight`, plus `bias` (`[columns]`);
-/// `sum` becomes `x + residual`. `residual`, `weight`, `bias` and `sum` may be empty.
+/// `out` becomes the norm of each row of `x: [rows, columns]`, times `weight`, plus `bias` (`[columns]`).
+/// `weight` and `bias` may be empty.
 ///
 /// # Safety
 /// As [`in_registers`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
+#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
 pub unsafe fn norm_registers<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,
     x: &[T],
-    residual: &[T],
     weight: &[T],
     bias: &[T],
     mut out: DisjointSlice<T>,
-    sum: DisjointSlice<T>,
 ) {
-    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    let op = norm!(kind, x, weight, bias, out);
     // SAFETY: the caller's promise.
     unsafe { in_registers::<_, V, 1, K, false>(op, shape, exchange!()) };
 }
@@ -469,18 +531,16 @@ pub unsafe fn norm_registers<T: Value<V>, const V: usize, const K: usize>(
 /// # Safety
 /// As [`norm_registers`](fn@norm_registers).
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
+#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
 pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,
     x: &[T],
-    residual: &[T],
     weight: &[T],
     bias: &[T],
     mut out: DisjointSlice<T>,
-    sum: DisjointSlice<T>,
 ) {
-    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    let op = norm!(kind, x, weight, bias, out);
     // SAFETY: the caller's promise.
     unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
 }
@@ -489,8 +549,27 @@ pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
 ///
 /// # Safety
 /// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn norm_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, weight, bias, out);
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
+}
+
+/// As [`norm_registers`](fn@norm_registers), of `x + residual: [rows, columns]`, which `sum` becomes. `residual` and
+/// `sum` may be empty too.
+///
+/// # Safety
+/// As [`norm_registers`](fn@norm_registers).
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
+pub unsafe fn norm_sum_registers<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,
     x: &[T],
@@ -500,9 +579,53 @@ pub unsafe fn norm_streamed<T: Value<V>, const V: usize, const K: usize>(
     mut out: DisjointSlice<T>,
     sum: DisjointSlice<T>,
 ) {
-    let op = norm!(kind, x, residual, weight, bias, out, sum);
+    let norm = norm!(kind, x, weight, bias, out);
+    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
     // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
+    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
+}
+
+/// As [`norm_sum_registers`](fn@norm_sum_registers), with a cluster for each row.
+///
+/// # Safety
+/// As [`norm_registers`](fn@norm_registers).
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, cluster = CLUSTER)]
+pub unsafe fn norm_sum_clusters<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    residual: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+    sum: DisjointSlice<T>,
+) {
+    let norm = norm!(kind, x, weight, bias, out);
+    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
+    // SAFETY: the caller's promise.
+    unsafe { in_registers::<_, V, 2, K, true>(op, shape, exchange!()) };
+}
+
+/// As [`norm_sum_registers`](fn@norm_sum_registers), for rows of any length, with a block for each.
+///
+/// # Safety
+/// As [`norm_streamed`](fn@norm_streamed).
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn norm_sum_streamed<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    residual: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+    sum: DisjointSlice<T>,
+) {
+    let norm = norm!(kind, x, weight, bias, out);
+    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
+    // SAFETY: the caller's promise.
+    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
 }
 
 /// `dx` becomes the gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, plus `addend`;

@@ -10,7 +10,7 @@ use cuda_std::bf16;
 use cuda_std::prelude::*;
 
 use super::rows::registers::{build, each};
-use super::rows::{Place, Value, WARP, load_row};
+use super::rows::{Place, Reuse, Value, WARP, load_vector};
 
 /// Warps of a block of the first stage, which take rows in turn.
 pub const WARPS: u32 = 8;
@@ -52,7 +52,6 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
     let (thread, chunk) = (thread::thread_idx_x(), thread::block_idx_y() as usize);
     let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
     let column = (thread::block_idx_x() * WARP + lane) * V as u32;
-    let count = columns.saturating_sub(column).min(V as u32);
     let addresses = x.as_ptr().addr() | dy.as_ptr().addr();
     let whole = (addresses | (columns as usize * size_of::<T>())).is_multiple_of(16);
 
@@ -62,11 +61,13 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
     let mut sums = [[0.0; V]; 2];
     let mut row = chunk * per_chunk + warp;
     while row < end {
-        let at = row * columns as usize + column as usize;
-        let place = Place { at, column, count, whole };
-        // SAFETY: the row exists, `count` of its elements are there, and they are aligned if all are.
-        let (x, dy): ([f32; V], [f32; V]) =
-            unsafe { (load_row(x.as_ptr(), place), load_row(dy.as_ptr(), place)) };
+        let place = Place { row: row * columns as usize, column, columns, stride: 1, whole };
+        let load = |from: &[T]| {
+            let from = from.as_ptr().wrapping_add(place.row);
+            // SAFETY: the row exists, and its elements are aligned if all are.
+            T::unpack(unsafe { load_vector(from, place, 0.0, Reuse::Once) })
+        };
+        let (x, dy) = (load(x), load(dy));
         // SAFETY: the row exists.
         let Vec2 { x: mean, y: reciprocal, .. } = unsafe { *stats.get_unchecked(row) };
         let [weights, biases] = sums;
@@ -90,7 +91,7 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
     thread::sync_threads();
     if warp < 2 {
         each::<V>(|i| {
-            if (i as u32) < count {
+            if column + (i as u32) < columns {
                 let mut sum = 0.0;
                 let mut other = lane;
                 while other < BLOCK {

@@ -26,8 +26,8 @@ use cuda_std::{bf16, gpu_only};
 use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
 use super::rows::{
-    Lanes, MAX_THREADS, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
-    load_row, load_vector, store_vector, streamed,
+    Lanes, MAX_THREADS, Pack, Place, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
+    streamed,
 };
 use crate::block;
 
@@ -55,6 +55,22 @@ fn exp2_flushed(x: f32) -> f32 {
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     exp2_flushed(x * LOG2_E)
+}
+
+/// The same number, of which the compiler does not know that it is.
+#[inline(always)]
+fn apart(x: f32) -> f32 {
+    #[cfg(target_os = "cuda")]
+    {
+        let mut x = x;
+        // SAFETY: a comment.
+        unsafe {
+            core::arch::asm!("// {0}", inout(reg32) x, options(nomem, nostack, preserves_flags));
+        }
+        x
+    }
+    #[cfg(not(target_os = "cuda"))]
+    x
 }
 
 /// What is subtracted from elements whose maximum is `max`: 0 where that would be `-inf - -inf`.
@@ -122,38 +138,52 @@ struct Line {
 }
 
 impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
+    type Element = T;
     type Summary = Exponentials;
     type Constants = Line;
+    /// The elements, and then their exponentials (of log-softmax, still the elements).
+    type Kept = [f32; V];
+
+    const ABSENT: f32 = f32::NEG_INFINITY;
 
     #[inline(always)]
-    fn alignment(self) -> (usize, usize) {
-        (self.x.addr() | self.out.addr(), size_of::<T>())
+    fn inputs(self) -> [*const T; 1] {
+        [self.x]
     }
 
     #[inline(always)]
-    unsafe fn load(self, place: Place) -> [[f32; V]; 1] {
-        // SAFETY: the caller's promise.
-        [unsafe { load_vector(self.x, place.at, place, f32::NEG_INFINITY, Reuse::Once) }]
+    fn output(self) -> *mut T {
+        self.out
     }
 
-    /// Keeps the exponentials (of log-softmax, the elements).
+    #[inline(always)]
+    unsafe fn prepare(self, [x]: [Pack; 1], _: Place) -> [f32; V] {
+        T::unpack(x)
+    }
+
     #[inline(always)]
     fn digest<const K: usize>(
         self,
-        x: [[[f32; V]; 1]; K],
+        x: [[f32; V]; K],
         _: [Place; K],
-    ) -> ([[[f32; V]; 1]; K], Exponentials) {
+    ) -> ([[f32; V]; K], Exponentials) {
         let mut max = f32::NEG_INFINITY;
-        each::<K>(|k| each::<V>(|i| max = max.max(x[k][0][i])));
+        each::<K>(|k| each::<V>(|i| max = max.max(x[k][i])));
         let (center, mut sum) = (center(max), 0.0);
-        let kept = build(|k| {
-            [build(|i| {
-                let power = exp(x[k][0][i] - center);
+        if self.is_log {
+            // Told apart, lest the compiler compute the powers once for both and keep them beside the elements.
+            let center = apart(center);
+            each::<K>(|k| each::<V>(|i| sum += exp(x[k][i] - center)));
+            return (x, Exponentials { max, sum });
+        }
+        let powers = build(|k| {
+            build(|i| {
+                let power = exp(x[k][i] - center);
                 sum += power;
-                if self.is_log { x[k][0][i] } else { power }
-            })]
+                power
+            })
         });
-        (kept, Exponentials { max, sum })
+        (powers, Exponentials { max, sum })
     }
 
     #[inline(always)]
@@ -166,14 +196,8 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, [kept]: [[f32; V]; 1], line: Line, _: Place) -> [f32; V] {
+    unsafe fn apply(self, kept: [f32; V], line: Line, _: Place) -> [f32; V] {
         build(|i| (kept[i] - line.shift) * line.scale + line.offset)
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, results: [f32; V], place: Place) {
-        // SAFETY: the caller's promise.
-        unsafe { store_vector(self.out, place, results) };
     }
 }
 
@@ -216,21 +240,28 @@ struct SoftmaxBackward<T> {
 }
 
 impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
+    type Element = T;
     type Summary = Sum;
     type Constants = f32;
+    /// The probabilities and the gradient.
+    type Kept = [[f32; V]; 2];
 
     #[inline(always)]
-    fn alignment(self) -> (usize, usize) {
-        (self.y.addr() | self.dy.addr() | self.dx.addr(), size_of::<T>())
+    fn inputs(self) -> [*const T; 2] {
+        [self.y, self.dy]
     }
 
     #[inline(always)]
-    unsafe fn load(self, place: Place) -> [[f32; V]; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [load_row(self.y, place), load_row(self.dy, place)] }
+    fn output(self) -> *mut T {
+        self.dx
     }
 
-    /// Keeps the probabilities and the gradient.
+    #[inline(always)]
+    unsafe fn prepare(self, given: [Pack; 2], _: Place) -> [[f32; V]; 2] {
+        let [y, dy] = given.map(T::unpack);
+        [build(|i| if self.is_log { exp(y[i]) } else { y[i] }), dy]
+    }
+
     #[inline(always)]
     fn digest<const K: usize>(
         self,
@@ -238,13 +269,11 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
         _: [Place; K],
     ) -> ([[[f32; V]; 2]; K], Sum) {
         let mut sum = 0.0;
-        let kept = build(|k| {
-            let [y, dy] = given[k];
-            let p = build(|i| if self.is_log { exp(y[i]) } else { y[i] });
+        each::<K>(|k| {
+            let [p, dy] = given[k];
             each::<V>(|i| sum += if self.is_log { dy[i] } else { p[i] * dy[i] });
-            [p, dy]
         });
-        (kept, Sum(sum))
+        (given, Sum(sum))
     }
 
     #[inline(always)]
@@ -255,12 +284,6 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
     #[inline(always)]
     unsafe fn apply(self, [p, dy]: [[f32; V]; 2], sum: f32, _: Place) -> [f32; V] {
         build(|i| if self.is_log { dy[i] - p[i] * sum } else { p[i] * (dy[i] - sum) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, results: [f32; V], place: Place) {
-        // SAFETY: the caller's promise.
-        unsafe { store_vector(self.dx, place, results) };
     }
 }
 

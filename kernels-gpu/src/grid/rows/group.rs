@@ -7,7 +7,7 @@
 
 use cuda_std::cluster;
 use cuda_std::prelude::*;
-use cuda_std::warp::warp_shuffle_xor;
+use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
 use super::registers::each;
 
@@ -123,22 +123,13 @@ impl Group {
         Self { row, threads, rank: thread & (threads - 1) }
     }
 
-    /// The same, computed anew from what the compiler does not know to be the same: else it keeps every vector's place
-    /// in registers that the row itself needs.
+    /// The same, of which no compiler sees that it is the same: each lane shuffles with itself. Else every vector's place
+    /// stays in registers that the row itself needs, from the loads to the stores. All lanes of the warp call it.
     #[inline(always)]
     pub fn anew(self) -> Self {
-        #[cfg(target_os = "cuda")]
-        let rank = {
-            let rank: u32;
-            // SAFETY: a move between registers.
-            unsafe {
-                core::arch::asm!("mov.u32 {r}, {x};", r = out(reg32) rank, x = in(reg32) self.rank,
-                    options(nomem, nostack, preserves_flags));
-            }
-            rank
-        };
-        #[cfg(not(target_os = "cuda"))]
-        let rank = self.rank;
+        let lane = thread::thread_idx_x() % WARP;
+        // SAFETY: all lanes of the warp are here.
+        let (rank, _) = unsafe { warp_shuffle_idx(ALL_LANES, self.rank, lane, WARP) };
         Self { rank, ..self }
     }
 

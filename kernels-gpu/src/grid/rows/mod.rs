@@ -13,32 +13,41 @@
 //! reductions (first the maximum, then the sum): one barrier. Loads of 16 bytes, all before the first use:
 //! enough bytes in flight. Clusters: rows that no block can hold, still read once.
 //!
-//! A row that begins at no multiple of 16 bytes takes the same way, element by element.
+//! A thread's elements stay packed, as they lay in memory, where they are looked at more than once: half of the
+//! registers, for a shift at each look.
+//!
+//! Rows that do not all begin at multiples of 16 bytes take the same way, element by element, with neighbouring
+//! threads at neighbouring elements.
 
 pub mod group;
 pub mod registers;
 pub mod value;
 
-use core::mem::MaybeUninit;
-
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
-use cuda_std::warp::sync_warp;
 
 pub use group::{Butterfly, CLUSTER, Exchange, Group, Lanes, Summary, WARP};
-pub use value::{Reuse, Value};
+pub use value::{Pack, Reuse, Value, anew};
 
 use registers::{build, each, unrolled};
+use value::{load_16, store_16};
 
 /// Most threads in a block.
 pub const MAX_THREADS: u32 = 1024;
 /// Threads in a block of [`streamed`]: few, so that each has many registers.
 pub const STREAM_THREADS: u32 = 512;
-/// Elements of a row that a thread holds, of all inputs together.
-pub const HELD: usize = 32;
+/// Elements of a row that a thread holds as `f32`, of all inputs together.
+const HELD: usize = 32;
+
+/// Vectors of `v` elements of each of `inputs` that a thread holds.
+#[must_use]
+pub const fn packs_held(v: usize, inputs: usize) -> usize {
+    HELD / (v * inputs)
+}
+
 /// Longest row: the number of an element in it, and of those one step further, fits into 32 bits.
 pub const MAX_COLUMNS: u32 = i32::MAX as u32;
 /// Bytes of a load.
-const VECTOR_BYTES: usize = 16;
+pub const VECTOR_BYTES: usize = 16;
 
 /// The matrix, and how many threads share a row: a power of two up to 32, or 0 for the whole block.
 #[repr(C)]
@@ -52,15 +61,17 @@ pub struct Shape {
     pub threads: u32,
 }
 
-/// Neighbouring elements of a row.
+/// Elements of a row that a thread takes at once: neighbours, if the rows are aligned.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// The first one's number in the matrix.
-    pub at: usize,
-    /// Its number in the row.
+    /// The number of the row's first element in the matrix.
+    pub row: usize,
+    /// The number in the row of the first of the elements.
     pub column: u32,
-    /// How many of them the row has: all, or fewer at its end, or none.
-    pub count: u32,
+    /// Elements of the row; none if it does not exist.
+    pub columns: u32,
+    /// From one of the elements to the next.
+    pub stride: u32,
     /// Whether they are moved by one instruction: all vectors of all rows are aligned and complete.
     pub whole: bool,
 }
@@ -69,51 +80,73 @@ impl Place {
     /// Whether the row has the `i`th of the elements.
     #[inline(always)]
     pub fn has(self, i: usize) -> bool {
-        if self.whole { self.count != 0 } else { (i as u32) < self.count }
+        (if self.whole { self.column } else { self.column_of(i) }) < self.columns
+    }
+
+    /// How many of `V` elements the row has.
+    #[inline(always)]
+    pub fn count<const V: usize>(self) -> u32 {
+        if self.whole {
+            return if self.has(0) { V as u32 } else { 0 };
+        }
+        let mut count = 0;
+        each::<V>(|i| count += u32::from(self.has(i)));
+        count
+    }
+
+    /// The number in the row of the `i`th of the elements.
+    #[inline(always)]
+    fn column_of(self, i: usize) -> u32 {
+        self.column + i as u32 * self.stride
     }
 }
 
 /// What is done with rows: `I` inputs of the same shape, of which a vector has `V` elements.
 ///
-/// The inputs, the outputs and what else it needs are pointers in it: the functions say what must be there.
+/// The inputs, the output and what else it needs are pointers in it: the functions say what must be there.
 pub trait RowOp<const V: usize, const I: usize>: Copy {
+    /// The elements of the inputs and the output.
+    type Element: Value<V>;
     /// What is learnt of a row.
     type Summary: Summary;
     /// The row's own constants, computed from it.
     type Constants: Copy;
+    /// What is kept of a vector of each input until its results are written.
+    type Kept: Copy;
 
-    /// The addresses of all that is moved in vectors, or-ed, and the size of an element: how well it is aligned.
-    fn alignment(self) -> (usize, usize);
+    /// What stands for an element outside of the row.
+    const ABSENT: f32 = 0.0;
 
-    /// Whether [`apply`](Self::apply) loads: then the vectors' loads are kept apart, lest they fill the registers.
-    const PAUSES: bool = false;
+    /// The matrices that are read.
+    fn inputs(self) -> [*const Self::Element; I];
 
-    /// Loads elements of each input; those outside of the row are [`RowOp`]'s own neutral value. Nothing is computed
-    /// with them yet: that would wait for the first load before the second one.
+    /// The matrix that is written.
+    fn output(self) -> *mut Self::Element;
+
+    /// The addresses of all else that is moved in vectors, or-ed: how well it is aligned.
+    fn others(self) -> usize {
+        0
+    }
+
+    /// What is to be kept of a vector.
     ///
     /// # Safety
     /// The elements of `place` exist, and are aligned if it is whole.
-    unsafe fn load(self, place: Place) -> [[f32; V]; I];
+    unsafe fn prepare(self, loaded: [Pack; I], place: Place) -> Self::Kept;
 
-    /// What is computed with each vector, once it is there and before anything is learnt of it.
+    /// Called once with each vector: stores what is known before anything is learnt of the row.
     ///
     /// # Safety
-    /// As [`load`](Self::load).
+    /// As [`prepare`](Self::prepare); no other thread reaches the elements.
     #[inline(always)]
-    unsafe fn prepare<const K: usize>(
-        self,
-        loaded: [[[f32; V]; I]; K],
-        _places: [Place; K],
-    ) -> [[[f32; V]; I]; K] {
-        loaded
-    }
+    unsafe fn pass_on(self, _kept: Self::Kept, _place: Place) {}
 
-    /// What `K` vectors add to the summary, and what is to be kept of them.
+    /// What `K` vectors add to the summary, and what is to be kept of them from now on.
     fn digest<const K: usize>(
         self,
-        kept: [[[f32; V]; I]; K],
+        kept: [Self::Kept; K],
         places: [Place; K],
-    ) -> ([[[f32; V]; I]; K], Self::Summary);
+    ) -> ([Self::Kept; K], Self::Summary);
 
     /// The constants, from what this thread's vectors gave and what the whole row gave.
     fn constants(self, own: Self::Summary, row: Self::Summary) -> Self::Constants;
@@ -121,24 +154,14 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
     /// The results for one vector.
     ///
     /// # Safety
-    /// As [`load`](Self::load).
-    unsafe fn apply(
-        self,
-        kept: [[f32; V]; I],
-        constants: Self::Constants,
-        place: Place,
-    ) -> [f32; V];
-
-    /// Stores the results of one vector.
-    ///
-    /// # Safety
-    /// As [`load`](Self::load); no other thread reaches them.
-    unsafe fn store(self, results: [f32; V], place: Place);
+    /// As [`prepare`](Self::prepare).
+    unsafe fn apply(self, kept: Self::Kept, constants: Self::Constants, place: Place) -> [f32; V];
 
     /// Called by one thread of each row.
     ///
     /// # Safety
     /// The row exists.
+    #[inline(always)]
     unsafe fn note(self, _constants: Self::Constants, _row: usize) {}
 }
 
@@ -146,12 +169,14 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
 #[inline(always)]
 fn place<const V: usize>(group: Group, shape: Shape, vector: u32, whole: bool) -> Place {
     // Below 2^31 and what one step reaches beyond the row's end.
-    let column = (vector * group.threads + group.rank) * V as u32;
+    let column = match whole {
+        true => (vector * group.threads + group.rank) * V as u32,
+        false => vector * group.threads * V as u32 + group.rank,
+    };
     // A row that does not exist has no columns.
     let columns = if group.row < shape.rows { shape.columns } else { 0 };
-    let count = columns.saturating_sub(column).min(V as u32);
-    let at = group.row * shape.columns as usize + column as usize;
-    Place { at, column, count, whole }
+    let row = group.row * shape.columns as usize;
+    Place { row, column, columns, stride: if whole { 1 } else { group.threads }, whole }
 }
 
 /// The calling thread's vectors from its `first` one on.
@@ -165,64 +190,46 @@ fn places<const V: usize, const K: usize>(
     build(|k| place::<V>(group, shape, first + k as u32, whole))
 }
 
-/// Loads vectors, all loads before the first use, and prepares them.
+/// Loads a vector of each input.
 ///
 /// # Safety
-/// As [`RowOp::load`].
+/// As [`RowOp::prepare`].
 #[inline(always)]
-unsafe fn load<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>(
-    op: Op,
-    places: [Place; K],
-) -> [[[f32; V]; I]; K] {
-    let mut loaded = MaybeUninit::<[[[f32; V]; I]; K]>::uninit();
-    let first = loaded.as_mut_ptr().cast::<[[f32; V]; I]>();
-    // SAFETY: in bounds; the rest is the caller's promise.
-    unrolled!(K, |k| unsafe { first.add(k).write(op.load(places[k])) });
-    // SAFETY: every element was written; the caller's promise.
-    unsafe { op.prepare(loaded.assume_init(), places) }
+unsafe fn load<Op: RowOp<V, I>, const V: usize, const I: usize>(op: Op, place: Place) -> [Pack; I] {
+    let inputs = op.inputs();
+    // SAFETY: the caller's promise.
+    build(|i| unsafe {
+        load_vector(inputs[i].wrapping_add(place.row), place, Op::ABSENT, Reuse::Once)
+    })
 }
 
 /// Computes the results of vectors and stores them.
 ///
 /// # Safety
-/// As [`RowOp::store`]. All lanes of the warp call it.
+/// As [`RowOp::pass_on`].
 #[inline(always)]
 unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>(
     op: Op,
-    kept: [[[f32; V]; I]; K],
+    kept: [Op::Kept; K],
     constants: Op::Constants,
     places: [Place; K],
 ) {
     unrolled!(K, |k| {
         // SAFETY: the caller's promise.
         unsafe {
-            op.store(op.apply(kept[k], constants, places[k]), places[k]);
-            if Op::PAUSES && ((k + 1) * V).is_multiple_of(PAUSE) {
-                pause();
-            }
+            let results = op.apply(kept[k], constants, places[k]);
+            store_vector(op.output().wrapping_add(places[k].row), places[k], results);
         }
     });
-}
-
-/// Elements between two pauses.
-pub const PAUSE: usize = 8;
-
-/// Keeps the loads behind it from being moved before it. Without it the assembler gathers the loads of all weights,
-/// and the row's own registers go to memory.
-///
-/// # Safety
-/// All lanes of the warp call it.
-#[inline(always)]
-pub unsafe fn pause() {
-    // SAFETY: the caller's promise.
-    unsafe { sync_warp(u32::MAX) };
 }
 
 /// Whether every vector of every row is aligned and complete.
 #[inline(always)]
 fn is_whole<Op: RowOp<V, I>, const V: usize, const I: usize>(op: Op, shape: Shape) -> bool {
-    let (addresses, size) = op.alignment();
-    (addresses | (shape.columns as usize * size)).is_multiple_of(VECTOR_BYTES)
+    let mut addresses = op.others() | op.output().addr();
+    let inputs = op.inputs();
+    each::<I>(|i| addresses |= inputs[i].addr());
+    (addresses | (shape.columns as usize * size_of::<Op::Element>())).is_multiple_of(VECTOR_BYTES)
 }
 
 /// One row by each group, held in registers: `K` vectors a thread. Launched with a group for each row.
@@ -244,28 +251,45 @@ pub unsafe fn in_registers<
     exchange: Exchange,
 ) {
     let group = Group::of_thread::<CLUSTERED>(shape.threads);
-    let whole = is_whole(op, shape);
-    // SAFETY: every place lies in the row, and the vectors are as aligned as they were found to be.
-    let (kept, own) = unsafe {
-        if whole {
-            let places = places::<V, K>(group, shape, 0, true);
-            op.digest(load(op, places), places)
-        } else {
-            let places = places::<V, K>(group, shape, 0, false);
-            op.digest(load(op, places), places)
-        }
-    };
-    let row = group.join::<_, CLUSTERED>(own, exchange);
-    let constants = op.constants(own, row);
-    let group = group.anew();
-    // SAFETY: as for the loads; each thread has elements of its own.
+    // SAFETY: the caller's promise.
     unsafe {
-        if whole {
-            write(op, kept, constants, places::<V, K>(group, shape, 0, true));
+        if is_whole(op, shape) {
+            one_row::<_, V, I, K, CLUSTERED, true>(op, shape, group, exchange);
         } else {
-            write(op, kept, constants, places::<V, K>(group, shape, 0, false));
+            one_row::<_, V, I, K, CLUSTERED, false>(op, shape, group, exchange);
         }
     }
+}
+
+/// # Safety
+/// As [`in_registers`]; if `WHOLE`, every vector of every row is aligned and complete.
+#[inline(always)]
+unsafe fn one_row<
+    Op: RowOp<V, I>,
+    const V: usize,
+    const I: usize,
+    const K: usize,
+    const CLUSTERED: bool,
+    const WHOLE: bool,
+>(
+    op: Op,
+    shape: Shape,
+    group: Group,
+    exchange: Exchange,
+) {
+    let here = places::<V, K>(group, shape, 0, WHOLE);
+    // All loads before the first use.
+    // SAFETY: every place lies in the row, and the vectors are as aligned as they were found to be.
+    let loaded: [[Pack; I]; K] = build(|k| unsafe { load(op, here[k]) });
+    // SAFETY: as above.
+    let kept: [Op::Kept; K] = build(|k| unsafe { op.prepare(loaded[k], here[k]) });
+    // SAFETY: as above; each thread has elements of its own.
+    each::<K>(|k| unsafe { op.pass_on(kept[k], here[k]) });
+    let (kept, own) = op.digest(kept, here);
+    let row = group.join::<_, CLUSTERED>(own, exchange);
+    let constants = op.constants(own, row);
+    // SAFETY: as above.
+    unsafe { write(op, kept, constants, places::<V, K>(group.anew(), shape, 0, WHOLE)) };
     if group.rank == 0 && group.row < shape.rows {
         // SAFETY: the row exists, and this is its first thread.
         unsafe { op.note(constants, group.row) };
@@ -285,39 +309,37 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
 ) {
     let group = Group::of_thread::<false>(0);
     let whole = is_whole(op, shape);
-    let cache = Cache::<V, I>::new(group);
+    let cache = Cache::<I>::new(group);
     let vectors = (shape.columns as usize).div_ceil(V * group.threads as usize) as u32;
 
     let mut known = Op::Summary::EMPTY;
     let mut first = 0;
     while first < vectors {
-        let places = places::<V, K>(group, shape, first, whole);
+        let here = places::<V, K>(group, shape, first, whole);
         // SAFETY: every place lies in the row, and the vectors are as aligned as they were found to be.
-        let loaded = unsafe { load(op, places) };
+        let loaded: [[Pack; I]; K] = build(|k| unsafe { load(op, here[k]) });
         each::<K>(|k| cache.keep(first + k as u32, loaded[k]));
-        known = known.merge(op.digest(loaded, places).1);
+        // SAFETY: as above.
+        let kept: [Op::Kept; K] = build(|k| unsafe { op.prepare(loaded[k], here[k]) });
+        // SAFETY: as above; each thread has elements of its own.
+        each::<K>(|k| unsafe { op.pass_on(kept[k], here[k]) });
+        known = known.merge(op.digest(kept, here).1);
         first += K as u32;
     }
     let row = group.join::<_, false>(known, exchange);
 
     let mut first = 0;
     while first < vectors {
-        let places = places::<V, K>(group, shape, first, whole);
-        let mut again = MaybeUninit::<[[[f32; V]; I]; K]>::uninit();
-        let to = again.as_mut_ptr().cast::<[[f32; V]; I]>();
-        unrolled!(K, |k| {
-            let kept = match cache.kept(first + k as u32) {
-                Some(kept) => kept,
-                // SAFETY: as above.
-                None => unsafe { load(op, [places[k]])[0] },
-            };
-            // SAFETY: in bounds.
-            unsafe { to.add(k).write(kept) };
+        let here = places::<V, K>(group, shape, first, whole);
+        let again: [[Pack; I]; K] = build(|k| match cache.kept(first + k as u32) {
+            Some(packs) => packs,
+            // SAFETY: as above.
+            None => unsafe { load(op, here[k]) },
         });
-        // SAFETY: every element was written.
-        let (kept, own) = op.digest(unsafe { again.assume_init() }, places);
+        // SAFETY: as above.
+        let (kept, own) = op.digest(build(|k| unsafe { op.prepare(again[k], here[k]) }), here);
         // SAFETY: as above; each thread has elements of its own.
-        unsafe { write(op, kept, op.constants(own, row), places) };
+        unsafe { write(op, kept, op.constants(own, row), here) };
         first += K as u32;
     }
     if group.rank == 0 && group.row < shape.rows {
@@ -327,114 +349,102 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
 }
 
 /// The block's dynamic shared memory, in which each thread keeps vectors of its own: no barrier is needed.
-/// Neighbouring threads have neighbouring words, so no two lanes meet in a bank.
 #[derive(Clone, Copy)]
-struct Cache<const V: usize, const I: usize> {
-    words: *mut f32,
+struct Cache<const I: usize> {
+    packs: *mut Pack,
     threads: usize,
     rank: usize,
     /// Vectors that each thread keeps.
     vectors: u32,
 }
 
-impl<const V: usize, const I: usize> Cache<V, I> {
+impl<const I: usize> Cache<I> {
     #[inline(always)]
     fn new(group: Group) -> Self {
         let threads = group.threads as usize;
-        let vectors = dynamic_shared_bytes() / (size_of::<[[f32; V]; I]>() * threads);
-        let (words, rank) = (dynamic_shared_mem(), group.rank as usize);
-        Self { words, threads, rank, vectors: vectors as u32 }
+        let vectors = dynamic_shared_bytes() / (size_of::<[Pack; I]>() * threads);
+        let (packs, rank) = (dynamic_shared_mem(), group.rank as usize);
+        Self { packs, threads, rank, vectors: vectors as u32 }
     }
 
-    /// Where a value of a vector lies.
+    /// Where a vector of an input lies.
     #[inline(always)]
-    fn word(self, vector: u32, input: usize, i: usize) -> *mut f32 {
-        let before = (vector as usize * I + input) * V + i;
-        self.words.wrapping_add(before * self.threads + self.rank)
+    fn pack(self, vector: u32, input: usize) -> *mut Pack {
+        let before = vector as usize * I + input;
+        self.packs.wrapping_add(before * self.threads + self.rank)
     }
 
     #[inline(always)]
-    fn keep(self, vector: u32, values: [[f32; V]; I]) {
+    fn keep(self, vector: u32, packs: [Pack; I]) {
         if vector < self.vectors {
-            each::<I>(|input| {
-                // SAFETY: inside of the dynamic shared memory, since the vector is among those that fit; the
-                // thread's own word.
-                each::<V>(|i| unsafe { self.word(vector, input, i).write(values[input][i]) });
-            });
+            // SAFETY: inside of the dynamic shared memory, since the vector is among those that fit; the thread's
+            // own.
+            each::<I>(|input| unsafe { self.pack(vector, input).write(packs[input]) });
         }
     }
 
     #[inline(always)]
-    fn kept(self, vector: u32) -> Option<[[f32; V]; I]> {
+    fn kept(self, vector: u32) -> Option<[Pack; I]> {
         if vector >= self.vectors {
             return None;
         }
         // SAFETY: as above, and written by `keep`.
-        Some(build(|input| build(|i| unsafe { self.word(vector, input, i).read() })))
+        Some(build(|input| unsafe { self.pack(vector, input).read() }))
     }
 }
 
-/// Loads one vector of a matrix or of a row that all share: by one instruction, or its elements one by one
-/// with `absent` for those outside.
+/// Loads one vector of a row of a matrix, or of one that all rows share: by one instruction, or its elements one by
+/// one with `absent` for those outside.
 ///
 /// # Safety
-/// `from` has the elements at `at`, as many as `place` counts, aligned if it is whole.
+/// `row` has the elements that `place` has, aligned if it is whole.
 #[inline(always)]
 pub unsafe fn load_vector<T: Value<V>, const V: usize>(
-    from: *const T,
-    at: usize,
+    row: *const T,
     place: Place,
     absent: f32,
     reuse: Reuse,
-) -> [f32; V] {
+) -> Pack {
     if place.whole {
-        if place.count == 0 {
-            return [absent; V];
+        if !place.has(0) {
+            return T::pack([absent; V]);
         }
         // SAFETY: the caller's promise.
-        return unsafe { T::load(from.wrapping_add(at), reuse) };
+        return unsafe { load_16(row.wrapping_add(place.column as usize).cast(), reuse) };
     }
-    build(|i| {
+    T::pack(build(|i| {
         if place.has(i) {
             // SAFETY: the caller's promise.
-            unsafe { from.wrapping_add(at + i).read() }.widen()
+            unsafe { row.wrapping_add(place.column_of(i) as usize).read() }.widen()
         } else {
             absent
         }
-    })
+    }))
 }
 
-/// A vector of a matrix that is read once, with 0 for what is outside.
-///
-/// # Safety
-/// As [`load_vector`].
-#[inline(always)]
-pub unsafe fn load_row<T: Value<V>, const V: usize>(from: *const T, place: Place) -> [f32; V] {
-    // SAFETY: the caller's promise.
-    unsafe { load_vector(from, place.at, place, 0.0, Reuse::Once) }
-}
-
-/// Stores one vector of a matrix, as [`load_vector`] loads it.
+/// Stores one vector of a row, as [`load_vector`] loads it.
 ///
 /// # Safety
 /// As [`load_vector`], of elements that no other thread reaches.
 #[inline(always)]
 pub unsafe fn store_vector<T: Value<V>, const V: usize>(
-    to: *mut T,
+    row: *mut T,
     place: Place,
     values: [f32; V],
 ) {
     if place.whole {
-        if place.count != 0 {
+        if place.has(0) {
+            let to = row.wrapping_add(place.column as usize).cast();
             // SAFETY: the caller's promise.
-            unsafe { T::store(to.wrapping_add(place.at), values) };
+            unsafe { store_16(to, T::pack(values)) };
         }
         return;
     }
     each::<V>(|i| {
         if place.has(i) {
+            let to = row.wrapping_add(place.column_of(i) as usize);
             // SAFETY: the caller's promise.
-            unsafe { to.wrapping_add(place.at + i).write(T::narrow(values[i])) };
+            unsafe { to.write(T::narrow(values[i])) };
         }
     });
 }

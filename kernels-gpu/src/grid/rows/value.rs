@@ -17,6 +17,9 @@ pub enum Reuse {
     ByEveryRow,
 }
 
+/// Sixteen bytes of a row, as they lie in memory.
+pub type Pack = Vec4<u32>;
+
 /// An element type of which 16 bytes hold `V`.
 pub trait Value<const V: usize>: Pod {
     /// To `f32`, exactly.
@@ -25,32 +28,25 @@ pub trait Value<const V: usize>: Pod {
     /// The nearest value of this type.
     fn narrow(value: f32) -> Self;
 
-    /// `V` elements, by one load.
-    ///
-    /// # Safety
-    /// `from` is aligned to 16 bytes and has `V` elements that no thread writes.
-    unsafe fn load(from: *const Self, reuse: Reuse) -> [f32; V];
+    /// The elements of a pack, exactly.
+    fn unpack(pack: Pack) -> [f32; V];
 
-    /// Stores `V` elements at once, each rounded to nearest.
-    ///
-    /// # Safety
-    /// `to` is aligned to 16 bytes and has room for `V` elements that no other thread reaches.
-    unsafe fn store(to: *mut Self, values: [f32; V]);
+    /// A pack of elements, each rounded to nearest.
+    fn pack(values: [f32; V]) -> Pack;
 }
 
-/// Sixteen bytes by one instruction. (Not of the read-only path: the assembler moves such loads across
-/// [`pause`](super::pause).)
+/// Sixteen bytes by one instruction. (Not of the read-only path: the assembler moves such loads to their first use.)
 ///
 /// # Safety
-/// As [`Value::load`].
+/// `from` is aligned to 16 bytes, and no thread writes what is there.
 #[gpu_only]
 #[inline(always)]
-unsafe fn load_16<V: access::Access>(from: *const V, reuse: Reuse) -> V {
+pub(super) unsafe fn load_16(from: *const Pack, reuse: Reuse) -> Pack {
     // SAFETY: the caller's promise.
     let from = unsafe { &*from };
     match reuse {
         Reuse::Once => access::load(from, access::LoadHint::NoAllocate),
-        Reuse::ByEveryRow => access::load(from, access::LoadHint::AllLevels),
+        Reuse::ByEveryRow => access::load(from, access::LoadHint::EvictLast),
     }
 }
 
@@ -58,12 +54,30 @@ unsafe fn load_16<V: access::Access>(from: *const V, reuse: Reuse) -> V {
 /// for rows that are not aligned, and tear the vector apart.
 ///
 /// # Safety
-/// As [`Value::store`].
+/// `to` is aligned to 16 bytes, and no other thread reaches what is there.
 #[gpu_only]
 #[inline(always)]
 pub(in crate::grid) unsafe fn store_16<V: access::Access>(to: *mut V, value: V) {
     // SAFETY: the caller's promise.
     access::store(unsafe { &mut *to }, value, access::StoreHint::NoAllocate);
+}
+
+/// The same pack, of which the compiler does not know that it is: else it keeps what it computed of the pack in
+/// twice as many registers, in place of computing it again.
+#[inline(always)]
+pub fn anew(pack: Pack) -> Pack {
+    #[cfg(target_os = "cuda")]
+    {
+        let [mut a, mut b, mut c, mut d] = pack.to_array();
+        // SAFETY: a comment.
+        unsafe {
+            core::arch::asm!("// {0} {1} {2} {3}", inout(reg32) a, inout(reg32) b, inout(reg32) c,
+                inout(reg32) d, options(nomem, nostack, preserves_flags));
+        }
+        Vec4::new(a, b, c, d)
+    }
+    #[cfg(not(target_os = "cuda"))]
+    pack
 }
 
 impl Value<4> for f32 {
@@ -78,16 +92,14 @@ impl Value<4> for f32 {
     }
 
     #[inline(always)]
-    unsafe fn load(from: *const Self, reuse: Reuse) -> [f32; 4] {
-        // SAFETY: the caller's promise.
-        unsafe { load_16(from.cast::<Vec4<f32>>(), reuse) }.to_array()
+    fn unpack(pack: Pack) -> [f32; 4] {
+        let words = pack.to_array();
+        build(|i| f32::from_bits(words[i]))
     }
 
     #[inline(always)]
-    unsafe fn store(to: *mut Self, values: [f32; 4]) {
-        let [x, y, z, w] = values;
-        // SAFETY: the caller's promise.
-        unsafe { store_16(to.cast(), Vec4::new(x, y, z, w)) };
+    fn pack([x, y, z, w]: [f32; 4]) -> Pack {
+        Vec4::new(x.to_bits(), y.to_bits(), z.to_bits(), w.to_bits())
     }
 }
 
@@ -106,22 +118,23 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            unsafe fn load(from: *const Self, reuse: Reuse) -> [f32; 8] {
-                // SAFETY: the caller's promise.
-                let words = unsafe { load_16(from.cast::<Vec4<u32>>(), reuse) };
-                let [a, b, c, d] = words.to_array().map(|word| {
-                    $pair::from_bits(word).widen()
-                });
+            fn unpack(pack: Pack) -> [f32; 8] {
+                let [a, b, c, d] = pack.to_array();
+                let [a, b, c, d] = [
+                    $pair::from_bits(a).widen(),
+                    $pair::from_bits(b).widen(),
+                    $pair::from_bits(c).widen(),
+                    $pair::from_bits(d).widen(),
+                ];
                 [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
             }
 
             #[inline(always)]
-            unsafe fn store(to: *mut Self, values: [f32; 8]) {
+            fn pack(values: [f32; 8]) -> Pack {
                 let [x, y, z, w] = build(|k| {
                     $pair::nearest(values[2 * k], values[2 * k + 1]).to_bits()
                 });
-                // SAFETY: the caller's promise.
-                unsafe { store_16(to.cast(), Vec4::new(x, y, z, w)) };
+                Vec4::new(x, y, z, w)
             }
         }
     )*};
