@@ -5,11 +5,14 @@ use std::cmp::Ordering;
 use bytemuck::Pod;
 use ferrowarp::ops::{self, Scratch, merge, search::SortedKey};
 use ferrowarp::reference;
-use kernels_gpu::grid::merge::TILE;
+use kernels_gpu::grid::merge::{SPLITS, tile_len};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::support::{gpu, poisoned, rng, upload};
+
+/// Elements that a block merges.
+const TILE: usize = tile_len::<u32>();
 
 fn bytes<T: Pod>(x: &[T]) -> &[u8] {
     bytemuck::cast_slice(x)
@@ -64,6 +67,27 @@ fn every_size() {
             let limit = (n + m) as u32 / 2 + 1;
             check(below(&mut rng, n, limit), below(&mut rng, m, limit), u32::cmp);
         }
+    }
+}
+
+#[test]
+fn tiles_of_several_blocks_of_splits() {
+    let mut rng = rng();
+    let n = SPLITS * tile_len::<u64>();
+    let mut random = |n| -> Vec<u64> { (0..n).map(|_| rng.random_range(0..1000)).collect() };
+    check(random(n + 3), random(n / 4), u64::cmp);
+    check(vec![], random(n + 1), u64::cmp);
+    // All of one before all of the other, which begins in the middle of a block's splits.
+    check((0..n as u64 / 3).collect(), (n as u64 / 3..n as u64 + 5).collect(), u64::cmp);
+}
+
+#[test]
+fn the_largest_keys_keep_their_order() {
+    // What fills up the last tile has the same bits.
+    for (n, m) in [(1, 1), (100, 3), (3, 100), (TILE, 7), (7, TILE), (TILE, TILE)] {
+        check(vec![u32::MAX; n], vec![u32::MAX; m], u32::cmp);
+        let last = |n: usize| (0..n as u32).rev().map(|i| u32::MAX - i / 2).collect::<Vec<_>>();
+        check(last(n), last(m), u32::cmp);
     }
 }
 

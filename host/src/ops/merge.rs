@@ -15,7 +15,7 @@
 //! Arrays that are not sorted give a result that means nothing, and no error.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::merge::TILE;
+use kernels_gpu::grid::merge::{SPLITS, tile_len};
 
 use super::scratch::size_of_parts;
 use super::search::SortedKey;
@@ -42,11 +42,12 @@ pub fn merge<K: SortedKey>(
 /// What [`merge_into`] and [`merge_pairs_into`] take of their scratch for a result of `n_elems` elements, in bytes.
 #[must_use]
 pub fn scratch_bytes(n_elems: usize) -> usize {
-    size_of_parts(&[splits_bytes(n_elems)])
+    // The longest keys have the smallest tiles.
+    size_of_parts(&[splits_bytes::<u64>(n_elems)])
 }
 
-fn splits_bytes(n_elems: usize) -> usize {
-    (n_elems.div_ceil(TILE) + 1) * size_of::<u64>()
+fn splits_bytes<K>(n_elems: usize) -> usize {
+    (n_elems.div_ceil(tile_len::<K>()) + 1) * size_of::<u64>()
 }
 
 /// As [`merge`], into `out: [n + m]`. Queued, in two launches.
@@ -63,7 +64,7 @@ pub fn merge_into<K: SortedKey>(
     let n = a.raw().len + b.raw().len;
     same_len("merging", n, out.raw_mut().len)?;
     let splits = splits(on, a, b, scratch)?;
-    K::merge_tiles(on.as_stream(), tiles(n), &splits, a, b, out)
+    K::merge_tiles(on.as_stream(), tiles::<K>(n), &splits, a, b, out)
 }
 
 /// Where the tiles of the result begin in `a`.
@@ -73,9 +74,9 @@ fn splits<'a, K: SortedKey>(
     b: &impl DeviceRead<K>,
     scratch: &'a mut Scratch,
 ) -> GpuResult<DeviceSliceMut<'a, u64>> {
-    let (_, [splits]) = scratch.parts(on, [splits_bytes(a.raw().len + b.raw().len)])?;
+    let (_, [splits]) = scratch.parts(on, [splits_bytes::<K>(a.raw().len + b.raw().len)])?;
     let mut splits = splits.into_cast::<u64>()?;
-    let config = LaunchConfig::for_num_elems(splits.len());
+    let config = Grid1::new(splits.len().div_ceil(SPLITS) as u32);
     K::merge_splits(on.as_stream(), config, a, b, &mut splits)?;
     Ok(splits)
 }
@@ -113,7 +114,7 @@ pub fn merge_pairs_into<K: SortedKey>(
     same_len("merging pairs", n, out.0.raw_mut().len)?;
     same_len("merging pairs", n, out.1.raw_mut().len)?;
     let splits = splits(on, a.0, b.0, scratch)?;
-    K::merge_tile_pairs(on.as_stream(), tiles(n), &splits, a.0, a.1, b.0, b.1, out.0, out.1)
+    K::merge_tile_pairs(on.as_stream(), tiles::<K>(n), &splits, a.0, a.1, b.0, b.1, out.0, out.1)
 }
 
 /// The elements of `a` that `b` has too, both sorted: of equal ones as many as the array that has fewer. Waits
@@ -183,6 +184,6 @@ fn partners<K: SortedKey>(
 }
 
 /// A block for each tile of `n` elements.
-fn tiles(n: usize) -> Grid1 {
-    Grid1::new(n.div_ceil(TILE) as u32)
+fn tiles<K>(n: usize) -> Grid1 {
+    Grid1::new(n.div_ceil(tile_len::<K>()) as u32)
 }

@@ -69,7 +69,7 @@ sorted_keys! {
     u32, i32, f32, u64, i64, f64;
     search_sorted(search_sorted, Grid1, bound: u32, x: &impl DeviceRead<Self>, values: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<u64>);
     search_plain(search_plain, Linear, bound: u32, x: &impl DeviceRead<Self>, values: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<u64>);
-    merge_splits(merge_splits, Linear, a: &impl DeviceRead<Self>, b: &impl DeviceRead<Self>, splits: &mut impl DeviceWrite<u64>);
+    merge_splits(merge_splits, Grid1, a: &impl DeviceRead<Self>, b: &impl DeviceRead<Self>, splits: &mut impl DeviceWrite<u64>);
     merge_tiles(merge_tiles, Grid1, splits: &impl DeviceRead<u64>, a: &impl DeviceRead<Self>, b: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
     merge_plain(merge_plain, Linear, a: &impl DeviceRead<Self>, b: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
     merge_tile_pairs(

@@ -3,25 +3,41 @@
 //! * [`merge_plain`](struct@merge_plain): each thread finds by a binary search in the other array where its element goes.
 //! * [`merge_tiles`](struct@merge_tiles), [`merge_tile_pairs`](struct@merge_tile_pairs): each block makes one tile of the result. The
 //!   elements that it needs are two stretches, which go to shared memory, where each thread finds its own stretches by a
-//!   [`merge_path`] and merges them one by one. Where the tiles' stretches begin, [`merge_splits`](struct@merge_splits) has found in the
-//!   same way before: a search is twenty loads one after the other, and so those of all tiles go on at once.
+//!   [`merge_path`] and merges them one by one, without a branch. Where the tiles' stretches begin,
+//!   [`merge_splits`](struct@merge_splits) has found before: a search is as many loads, one after the other, as
+//!   the arrays' lengths have bits, and so those of all tiles go on at once, several lanes for each.
 //!
 //! Keys are compared in their total order (see [`search`](super::search)). The merge is stable: of equal keys those
 //! of the first array come first.
 
+use bytemuck::Zeroable;
+use cuda_std::access::{self, Access, LoadHint};
 use cuda_std::atomic::AtomicElement;
-use cuda_std::block::{Bytes, DisjointTiles, exchange_bytes};
 use cuda_std::prelude::*;
 
-use super::merge_path::merge_path;
+use super::merge_path::{merge_path_by, merge_path_short};
+use super::scan::pack::each;
 use super::search::Key;
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;
-/// Elements of the result that each thread makes: odd, so that the threads of a warp meet different banks.
-pub const ITEMS: usize = 11;
-/// Elements of the result that a block makes.
-pub const TILE: usize = BLOCK * ITEMS;
+/// Elements of the result that each thread makes, at most: odd, so that the threads of a warp meet different banks.
+const MOST_ITEMS: usize = 15;
+/// Lanes that look for a split of [`merge_splits`](struct@merge_splits).
+const SPLIT_LANES: usize = 2;
+/// Splits that a block of [`merge_splits`](struct@merge_splits) finds.
+pub const SPLITS: usize = BLOCK / SPLIT_LANES;
+
+/// Elements of the result that each thread makes of keys of type `K`.
+const fn items<K>() -> usize {
+    if size_of::<K>() > 4 { MOST_ITEMS / 2 } else { MOST_ITEMS }
+}
+
+/// Elements of the result that a block makes of keys of type `K`.
+#[must_use]
+pub const fn tile_len<K>() -> usize {
+    BLOCK * items::<K>()
+}
 
 /// Whether `a` of the first array goes before `b` of the second.
 #[inline(always)]
@@ -48,125 +64,266 @@ pub fn merge_plain<K: Key + AtomicElement>(
     }
 }
 
-/// How many of the first `i` [`TILE`]s of a merge of `a: [n]` and `b: [m]` come from `a`, for each `i`;
-/// `splits: [tiles + 1]`.
+/// How many of the first `i` tiles of a merge of `a: [n]` and `b: [m]` come from `a`, for each `i`;
+/// `splits: [tiles + 1]`. A block for each [`SPLITS`] of them.
+///
+/// A whole warp looks for the first one of a block, and another one for that behind its last. The others lie between.
 #[kernel(u32, i32, f32, u64, i64, f64)]
-pub fn merge_splits<K: Key>(index: ThreadIndex, a: &[K], b: &[K], mut splits: DisjointSlice<u64>) {
-    for own in index.grid_stride(splits.len()) {
-        let steps = (own.get() * TILE).min(a.len() + b.len());
-        if let Some(split) = splits.get_mut(own) {
-            *split = merge_path(steps, (a.len(), b.len()), |i, j| {
-                // SAFETY: below the lengths.
-                unsafe { goes_first(*a.get_unchecked(i), *b.get_unchecked(j)) }
-            }) as u64;
-        }
+pub fn merge_splits<K: Key>(mut block: Block<BLOCK>, a: &[K], b: &[K], splits: AtomicSlice<u64>) {
+    let goes = |i: usize, j: usize| {
+        // SAFETY: below the lengths.
+        unsafe { goes_first(*a.get_unchecked(i), *b.get_unchecked(j)) }
+    };
+    let steps_to = |tile: usize| (tile * tile_len::<K>()).min(a.len() + b.len());
+    let first = thread::block_in_grid() * SPLITS;
+    let (start, end) = (steps_to(first), steps_to(first + SPLITS));
+    let is_end = block.warp() == 1;
+    let mut found = 0;
+    if block.warp() < 2 {
+        let steps = if is_end { end } else { start };
+        let range = (steps.saturating_sub(b.len()), steps.min(a.len()));
+        found = merge_path_by(block.whole_warp(), steps, range, goes);
+    }
+    let (low, high) = (block.broadcast(found, 0), block.broadcast(found, 32));
+
+    let lanes = block.whole_warp().tile::<{ SPLIT_LANES as u32 }>();
+    let own = first + block.thread() / SPLIT_LANES;
+    let steps = steps_to(own);
+    // Of either array come at least as many as of the first split's, and at most as many as of the last one's.
+    let range = (low.max(steps.saturating_sub(end - high)), high.min(steps - (start - low)));
+    let split = merge_path_by(lanes, steps, range, goes);
+    if lanes.thread_rank() == 0 && own < splits.len() {
+        splits.store(own, split as u64, Relaxed);
     }
 }
 
 /// The fast form. `a: [n]`, `b: [m]`, both sorted; `splits:` those of [`merge_splits`](struct@merge_splits);
-/// `out: [n + m]`; a block for each [`TILE`] of `out`.
-#[kernel(u32, i32, f32, u64, i64, f64)]
-pub fn merge_tiles<K: Key>(
+/// `out: [n + m]`; a block for each tile of `out`.
+#[kernel(u32, i32, f32, u64, i64, f64, max_registers = 40)]
+pub fn merge_tiles<K: Key + Access>(
     mut block: Block<BLOCK>,
-    tile: Shared<[K; TILE]>,
-    scratch: Shared<Bytes<{ exchange_bytes::<u64>(TILE) }>, 1>,
     splits: &[u64],
     a: &[K],
     b: &[K],
-    mut out: DisjointTiles<K, TILE>,
+    mut out: DisjointSlice<K>,
 ) {
-    let Some(share) = Share::of_block(splits, a.len(), b.len()) else { return };
-    // Behind the end of the last tile nobody looks.
-    let Some(&fallback) = a.first().or(b.first()) else { return };
-    let tile = tile.fill(&block, |i| share.pick(a, b, i).unwrap_or(fallback));
+    let Some(share) = Share::of_block::<K>(splits, a.len(), b.len()) else { return };
+    let tile = Tile::<K>::new(&block);
+    tile.fill(&share, a, b);
     // All keys of the tile are there.
-    let tile = block.sync(tile);
-    let (keys, _) = share.merge_of_thread(&tile, block.thread());
-    out.store_transposed(&mut block, 0, keys, scratch);
+    block.sync(());
+    let (keys, _) = tile.merge(&share, false);
+    tile.store(&mut block, &share, &keys, &mut out);
 }
 
 /// The same with a value at each key, which goes where the key goes.
 #[expect(clippy::too_many_arguments, reason = "two arrays in, one out, each of keys and values")]
-#[kernel(u32, i32, f32, u64, i64, f64)]
-pub fn merge_tile_pairs<K: Key>(
+#[kernel(u32, i32, f32, u64, i64, f64, max_registers = 64)]
+pub fn merge_tile_pairs<K: Key + Access>(
     mut block: Block<BLOCK>,
-    tile: Shared<[K; TILE]>,
-    scratch: Shared<Bytes<{ exchange_bytes::<u64>(TILE) }>, 1>,
     splits: &[u64],
     a: &[K],
     a_values: &[u32],
     b: &[K],
     b_values: &[u32],
-    mut out: DisjointTiles<K, TILE>,
-    mut out_values: DisjointTiles<u32, TILE>,
+    mut out: DisjointSlice<K>,
+    mut out_values: DisjointSlice<u32>,
 ) {
-    let Some(share) = Share::of_block(splits, a.len(), b.len()) else { return };
-    // Behind the end of the last tile nobody looks.
-    let Some(&fallback) = a.first().or(b.first()) else { return };
-    let tile = tile.fill(&block, |i| share.pick(a, b, i).unwrap_or(fallback));
+    let Some(share) = Share::of_block::<K>(splits, a.len(), b.len()) else { return };
+    let tile = Tile::<K>::new(&block);
+    tile.fill(&share, a, b);
     // All keys of the tile are there.
-    let tile = block.sync(tile);
-    let (keys, sources) = share.merge_of_thread(&tile, block.thread());
-    let used = out.store_transposed(&mut block, 0, keys, scratch);
-    // The keys have been read from the scratch memory.
-    let scratch = block.sync(used);
-    let (sources, _) = block.blocked_to_striped(sources, scratch);
-    let value = |source| share.pick(a_values, b_values, source as usize).unwrap_or(0);
-    out_values.store_striped(&mut block, 0, sources.map(value));
+    block.sync(());
+    let (keys, sources) = tile.merge(&share, true);
+    tile.store(&mut block, &share, &keys, &mut out);
+    let sources = tile.exchange(&mut block, &sources);
+    let len = share.len_in(out_values.len());
+    let out_values = out_values.as_mut_ptr();
+    each(items::<K>(), |k| {
+        let i = block.thread() + k * BLOCK;
+        if i < len {
+            // SAFETY: the exchange wrote all items of the tile.
+            let source = unsafe { sources.add(i).read() } as usize;
+            let value = share.pick(a_values, b_values, source).unwrap_or(0);
+            // SAFETY: inside the values; the tile is the block's own.
+            unsafe { out_values.add(share.start + i).write(value) };
+        }
+    });
 }
 
-/// The stretches of both arrays that a block merges.
+/// The stretches of both arrays that a block merges, as they lie in its tile: the first from the front on, the second
+/// from the back on, turned round. Between them is nothing, but in the last tile.
+///
+/// So a thread that comes to the end of one stretch sees the largest keys of the other, which go behind all that is
+/// left, and a merge compares nothing but keys.
 #[derive(Clone, Copy)]
 struct Share {
+    /// The length of a whole tile.
+    tile: usize,
+    /// Where the tile begins in the result.
+    start: usize,
     /// Where its stretch of the first array begins, and its length.
-    a: (usize, usize),
+    a: (usize, u32),
     /// The same of the second.
-    b: (usize, usize),
+    b: (usize, u32),
 }
 
 impl Share {
     /// What the block's tile is made of: nothing past the ends of arrays of these lengths, whatever the splits say.
     #[inline(always)]
-    fn of_block(splits: &[u64], a_len: usize, b_len: usize) -> Option<Self> {
-        let tile = thread::block_idx_x() as usize;
-        let (first, last) = (*splits.get(tile)? as usize, *splits.get(tile + 1)? as usize);
+    fn of_block<K>(splits: &[u64], a_len: usize, b_len: usize) -> Option<Self> {
+        let (number, tile) = (thread::block_in_grid(), tile_len::<K>());
+        let (first, last) = (*splits.get(number)? as usize, *splits.get(number + 1)? as usize);
         let total = a_len + b_len;
-        let (start, end) = ((tile * TILE).min(total), ((tile + 1) * TILE).min(total));
-        let a = last.saturating_sub(first).min(end - start);
-        Some(Self { a: (first, a), b: (start.saturating_sub(first), end - start - a) })
+        let (start, end) = ((number * tile).min(total), ((number + 1) * tile).min(total));
+        let (a_start, b_start) = (first.min(a_len), start.saturating_sub(first).min(b_len));
+        let a = last.saturating_sub(first).min(a_len - a_start).min(end - start);
+        let b = (end - start - a).min(b_len - b_start);
+        Some(Self { tile, start, a: (a_start, a as u32), b: (b_start, b as u32) })
     }
 
-    /// The element of number `i`, those of the first stretch before those of the second.
+    /// The number of elements.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        (self.a.1 + self.b.1) as usize
+    }
+
+    /// How many of them are in a result of this length.
+    #[inline(always)]
+    fn len_in(&self, out_len: usize) -> usize {
+        self.len().min(out_len.saturating_sub(self.start))
+    }
+
+    /// The element at place `i` of the tile, of keys or of values.
     #[inline(always)]
     fn pick<T: Copy>(&self, a: &[T], b: &[T], i: usize) -> Option<T> {
-        if i < self.a.1 {
+        if (i as u32) < self.a.1 {
             return a.get(self.a.0 + i).copied();
         }
-        if i < self.a.1 + self.b.1 { b.get(self.b.0 + i - self.a.1).copied() } else { None }
+        let behind = self.tile - 1 - i;
+        if behind < self.b.1 as usize { b.get(self.b.0 + behind).copied() } else { None }
+    }
+}
+
+/// The block's tile of keys in shared memory.
+#[derive(Clone, Copy)]
+struct Tile<K: Key> {
+    bits: *mut K::Bits,
+    thread: usize,
+}
+
+impl<K: Key + Access> Tile<K> {
+    const ITEMS: usize = items::<K>();
+    /// The last place.
+    const LAST: usize = tile_len::<K>() - 1;
+
+    #[inline(always)]
+    fn new(block: &Block<BLOCK>) -> Self {
+        const { assert!(tile_len::<K>() * size_of::<K>() <= 4 * BLOCK * MOST_ITEMS) };
+        let words = shared_array![u32; BLOCK * MOST_ITEMS].as_mut_ptr();
+        Self { bits: words.cast(), thread: block.thread() }
     }
 
-    /// The thread's [`ITEMS`] keys of the block's tile in order, and which elements of the tile they were.
+    /// Fills the tile with the ordered bits of the block's share. Between the stretches come the largest bits.
     #[inline(always)]
-    fn merge_of_thread<K: Key>(
-        &self,
-        tile: &[K; TILE],
-        thread: usize,
-    ) -> ([K; ITEMS], [u32; ITEMS]) {
-        let (a_len, b_len) = (self.a.1, self.b.1);
-        // SAFETY: callers stay below `a_len + b_len`, which is at most `TILE`.
-        let at = |i: usize| unsafe { *tile.get_unchecked(i) };
-        let steps = (thread * ITEMS).min(a_len + b_len);
-        let mut i = merge_path(steps, (a_len, b_len), |i, j| goes_first(at(i), at(a_len + j)));
-        let mut j = a_len + steps - i;
-        let (mut keys, mut sources) = ([at(0); ITEMS], [0; ITEMS]);
-        for k in 0..ITEMS {
-            let takes_first = i < a_len && (j >= a_len + b_len || goes_first(at(i), at(j)));
-            let source = if takes_first { i } else { j };
-            (keys[k], sources[k]) = (at(source.min(TILE - 1)), source as u32);
-            i += usize::from(takes_first);
-            j += usize::from(!takes_first);
+    fn fill(self, share: &Share, a: &[K], b: &[K]) {
+        if share.len() > Self::LAST {
+            let a = a.as_ptr().wrapping_add(share.a.0);
+            let b = b.as_ptr().wrapping_add(share.b.0 + Self::LAST);
+            each(Self::ITEMS, |k| {
+                let i = self.thread + k * BLOCK;
+                let is_first = (i as u32) < share.a.1;
+                let from = if is_first { a.wrapping_add(i) } else { b.wrapping_sub(i) };
+                // SAFETY: in one of the stretches, which fill the tile and are inside the arrays; the place is the
+                // thread's own.
+                unsafe {
+                    let key = access::load(&*from, LoadHint::ReadOnlyNoAllocate);
+                    self.bits.add(i).write(key.to_ordered());
+                }
+            });
+            return;
         }
+        each(Self::ITEMS, |k| {
+            let i = self.thread + k * BLOCK;
+            let largest = K::reversed(K::Bits::zeroed());
+            let bits = share.pick(a, b, i).map_or(largest, K::to_ordered);
+            // SAFETY: the place is the thread's own.
+            unsafe { self.bits.add(i).write(bits) };
+        });
+    }
+
+    /// The thread's items in order, and where in the tile they were: the first [`items`] of both. The tile has been filled.
+    ///
+    /// What is between the stretches counts as the end of the second. Where the first one has ended and equal keys
+    /// alone are left, only a `stable` merge takes them from the front of the second.
+    #[inline(always)]
+    fn merge(self, share: &Share, is_stable: bool) -> ([K; MOST_ITEMS], [u32; MOST_ITEMS]) {
+        // SAFETY: all places that a merge of so many steps looks at are in the tile.
+        let at = |i: u32| unsafe { self.bits.add(i as usize).read() };
+        let (last, a_len) = (Self::LAST as u32, share.a.1);
+        let steps = (self.thread * Self::ITEMS) as u32;
+        let lens = (a_len, last + 1 - a_len);
+        let mut i = merge_path_short(steps, lens, |i, j| at(i) <= at(last - j));
+        let mut j = last - (steps - i);
+        let (mut a, mut b) = (at(i), at(j));
+        let (mut keys, mut sources) = ([K::from_ordered(a); MOST_ITEMS], [0; MOST_ITEMS]);
+        each(Self::ITEMS, |k| {
+            let is_first = a <= b && (!is_stable || i < a_len);
+            keys[k] = K::from_ordered(if is_first { a } else { b });
+            sources[k] = if is_first { i } else { j };
+            if k + 1 < Self::ITEMS {
+                (i, j) = if is_first { (i + 1, j) } else { (i, j - 1) };
+                let next = at(if is_first { i } else { j });
+                (a, b) = if is_first { (next, b) } else { (a, next) };
+            }
+        });
         (keys, sources)
+    }
+
+    /// The items of all threads, in order, in the tile's memory. Others may still be reading that.
+    #[inline(always)]
+    fn exchange<T: Copy>(self, block: &mut Block<BLOCK>, items: &[T; MOST_ITEMS]) -> *const T {
+        const { assert!(size_of::<T>() <= size_of::<K>()) };
+        let all = self.bits.cast::<T>();
+        // Every thread has read what it wants.
+        block.sync(());
+        // SAFETY: the places are the thread's own.
+        each(Self::ITEMS, |k| unsafe { all.add(self.thread * Self::ITEMS + k).write(items[k]) });
+        // All items are there.
+        block.sync(());
+        all
+    }
+
+    /// Writes the items of all threads, in order, to the block's place in the result, through the tile's memory.
+    #[inline(always)]
+    fn store(
+        self,
+        block: &mut Block<BLOCK>,
+        share: &Share,
+        items: &[K; MOST_ITEMS],
+        out: &mut DisjointSlice<K>,
+    ) {
+        let all = self.exchange(block, items);
+        let len = share.len_in(out.len());
+        let first = out.as_mut_ptr().wrapping_add(share.start);
+        let (from, to) = (all.cast::<Vec4<u32>>(), first.cast::<Vec4<u32>>());
+        if len > Self::LAST && to.is_aligned() {
+            let vectors = const { tile_len::<K>() * size_of::<K>() / size_of::<Vec4<u32>>() };
+            let mut i = self.thread;
+            while i < vectors {
+                // SAFETY: aligned, and inside the tile, which is inside the result and the block's own.
+                unsafe { to.add(i).write(from.add(i).read()) };
+                i += BLOCK;
+            }
+            return;
+        }
+        each(Self::ITEMS, |k| {
+            let i = self.thread + k * BLOCK;
+            if i < len {
+                // SAFETY: inside the result; the tile is the block's own.
+                unsafe { first.add(i).write(all.add(i).read()) };
+            }
+        });
     }
 }
 

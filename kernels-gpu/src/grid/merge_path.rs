@@ -5,25 +5,63 @@
 //! other, however the elements are spread (Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path - Parallel Merging
 //! Made Simple", 2012).
 
-/// How many of the first `steps` elements of a merge come from the first of two sequences of these lengths.
-///
-/// `first_goes(i, j)`: whether element `i` of the first sequence goes before element `j` of the second. It is
-/// called for `i` and `j` below the lengths.
-#[inline(always)]
-pub fn merge_path(
-    steps: usize,
-    (first_len, second_len): (usize, usize),
-    first_goes: impl Fn(usize, usize) -> bool,
-) -> usize {
-    let mut low = steps.saturating_sub(second_len);
-    let mut high = steps.min(first_len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if first_goes(middle, steps - 1 - middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
+use cuda_std::warp::{Lanes, Tile, TileSize};
+
+macro_rules! merge_paths {
+    ($($(#[$doc:meta])* $name:ident($number:ident);)*) => {$(
+        $(#[$doc])*
+        ///
+        /// `first_goes(i, j)`: whether element `i` of the first sequence goes before element `j` of the second. It is
+        /// called for `i` and `j` below the lengths.
+        #[inline(always)]
+        pub fn $name(
+            steps: $number,
+            (first_len, second_len): ($number, $number),
+            first_goes: impl Fn($number, $number) -> bool,
+        ) -> $number {
+            let mut low = steps.saturating_sub(second_len);
+            let mut high = steps.min(first_len);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if first_goes(middle, steps - 1 - middle) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            low
         }
+    )*};
+}
+
+merge_paths! {
+    /// How many of the first `steps` elements of a merge come from the first of two sequences of these lengths.
+    merge_path(usize);
+    /// [`merge_path`] of sequences in shared memory, whose numbers take one register.
+    merge_path_short(u32);
+}
+
+/// [`merge_path`] by `LANES` lanes, all of which call it alike and get the result. In each step they try as many places
+/// side by side: a search in device memory waits for one after the other.
+///
+/// The result is known to be in `low..=high`.
+#[inline(always)]
+pub fn merge_path_by<const LANES: u32>(
+    lanes: Tile<LANES>,
+    steps: usize,
+    (mut low, mut high): (usize, usize),
+    first_goes: impl Fn(usize, usize) -> bool,
+) -> usize
+where
+    TileSize<LANES>: Lanes,
+{
+    while low < high {
+        let stride = (high - low).div_ceil(LANES as usize);
+        let own = low + stride * (lanes.thread_rank() as usize + 1) - 1;
+        let goes = own < high && first_goes(own, steps - 1 - own);
+        // The first of them go, the others do not.
+        low += stride * lanes.ballot(goes).count_ones() as usize;
+        high = high.min(low + stride - 1);
     }
     low
 }

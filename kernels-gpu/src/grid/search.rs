@@ -2,18 +2,19 @@
 //!
 //! * [`search_plain`](struct@search_plain): a thread for each value, a binary search in device memory: `log2 n` loads, one after
 //!   the other.
-//! * [`search_sorted`](struct@search_sorted): each block first copies every `n / 1024`th element to shared memory. The first ten steps of a
-//!   search are then in shared memory, and the others stay within a part of the array that the caches hold.
+//! * [`search_sorted`](struct@search_sorted): each block first copies every `n / 4096`th element to shared memory. The first twelve steps of
+//!   a search are then in shared memory. Blocks are as large as can be, so that two of them fill a multiprocessor.
 //!
 //! Keys are compared in their total order: `-NaN < -inf < … < -0.0 < 0.0 < … < inf < NaN`.
 
+use bytemuck::Zeroable;
 use cuda_std::block::SortKey;
 use cuda_std::prelude::*;
 
 /// Threads in a block.
-pub const BLOCK: usize = 256;
+pub const BLOCK: usize = 1024;
 /// Elements of the array that a block keeps in shared memory.
-pub const PIVOTS: usize = 1024;
+pub const PIVOTS: usize = 4096;
 
 /// Which of the places that keep the array sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +27,9 @@ pub enum Bound {
 }
 
 /// A key whose ordered bits can be compared.
-pub trait Key: SortKey<Bits: PartialOrd> {}
+pub trait Key: SortKey<Bits: PartialOrd + Zeroable> {}
 
-impl<K: SortKey<Bits: PartialOrd>> Key for K {}
+impl<K: SortKey<Bits: PartialOrd + Zeroable>> Key for K {}
 
 /// The number of `true`s at the front of `0..len`, behind which all are `false`.
 #[inline(always)]
