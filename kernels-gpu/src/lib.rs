@@ -57,7 +57,7 @@ pub use grid::sort::plain::{sort_count, sort_move, sort_sums};
 pub use grid::sort::segments::sort_segments;
 pub use grid::sort::top_k::{top_k_collect, top_k_count};
 pub use grid::spheres::{spheres_colour, spheres_draw};
-pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows, spmv_splits};
+pub use grid::spmv::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
 pub use grid::stencil::{
     plane::stencil_plane, stencil_plane_plain, stencil_volume_plain, stencil_wave,
     volume::stencil_volume, volume::stencil_volume_twice,

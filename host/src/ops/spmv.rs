@@ -17,8 +17,9 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::spmv::{BLOCK, TILE};
-use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_merge, spmv_plain, spmv_rows, spmv_splits};
+use cuda_std::vector::Vec2;
+use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
 
 use super::scratch::size_of_parts;
 use super::{Scratch, same_len};
@@ -30,12 +31,19 @@ use crate::stream::AsStream;
 const CREATING: &str = "making a matrix of compressed rows";
 
 /// A sparse matrix in compressed rows (CSR): up to 2^32 - 1 rows, columns and entries.
+///
+/// It also keeps where the blocks of a product begin, 8 bytes for about two thousand entries, so that a product has not
+/// to find that out again.
 #[derive(Debug)]
 pub struct Csr<T: Pod> {
     offsets: DeviceBuffer<u32>,
     columns: DeviceBuffer<u32>,
     values: DeviceBuffer<T>,
     width: usize,
+    /// Where the tiles of [`spmv_into`] begin.
+    splits: DeviceBuffer<Vec2<u32>>,
+    /// Whether a row may be in several of them.
+    has_long_rows: bool,
 }
 
 impl<T: Pod> Csr<T> {
@@ -63,12 +71,27 @@ impl<T: Pod> Csr<T> {
             let reason = format!("there is an entry in column {column}, of {width} columns");
             return Err(GpuError::InvalidArgument { operation: CREATING, reason });
         }
-        Ok(Self {
-            offsets: DeviceBuffer::from_slice(on, offsets)?,
-            columns: DeviceBuffer::from_slice(on, columns)?,
-            values: DeviceBuffer::from_slice(on, values)?,
-            width,
-        })
+        let has_long_rows = offsets.windows(2).any(|ends| (ends[1] - ends[0]) as usize > OVERHANG);
+        let offsets = DeviceBuffer::from_slice(on, offsets)?;
+        let columns = DeviceBuffer::from_slice(on, columns)?;
+        let values = DeviceBuffer::from_slice(on, values)?;
+        Self::split(on, width, offsets, columns, values, has_long_rows)
+    }
+
+    /// The matrix of these arrays, with its tiles.
+    fn split(
+        on: &impl AsStream,
+        width: usize,
+        offsets: DeviceBuffer<u32>,
+        columns: DeviceBuffer<u32>,
+        values: DeviceBuffer<T>,
+        has_long_rows: bool,
+    ) -> GpuResult<Self> {
+        let tiles = (offsets.len() - 1 + columns.len()).div_ceil(TILE);
+        let mut splits = DeviceBuffer::zeroed(on, tiles + 1)?;
+        let config = LaunchConfig::for_num_elems(splits.len());
+        spmv_splits::launch(on.as_stream(), config, columns.len() as u32, &offsets, &mut splits)?;
+        Ok(Self { offsets, columns, values, width, splits, has_long_rows })
     }
 
     /// A matrix of `rows` rows and `width` columns from its entries as coordinates (COO), sorted by row:
@@ -94,7 +117,7 @@ impl<T: Pod> Csr<T> {
         let mut offsets = DeviceBuffer::zeroed(on, rows + 1)?;
         let config = LaunchConfig::for_num_elems(rows + 1);
         rows_to_offsets::launch(on.as_stream(), config, entry_rows, &mut offsets)?;
-        Ok(Self { offsets, columns, values, width })
+        Self::split(on, width, offsets, columns, values, true)
     }
 
     /// The number of rows.
@@ -128,7 +151,7 @@ impl<T: Pod> Csr<T> {
 
     /// Blocks of the balanced form.
     fn tiles(&self) -> usize {
-        (self.rows() + self.entries()).div_ceil(TILE)
+        self.splits.len() - 1
     }
 }
 
@@ -154,7 +177,6 @@ pub struct Product<'a, T: Pod, X, Y> {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Parts<'a> {
-    splits: DeviceSliceMut<'a, u32>,
     carry_rows: DeviceSliceMut<'a, u32>,
     carry_sums: DeviceSliceMut<'a, f64>,
 }
@@ -216,14 +238,12 @@ macro_rules! values {
             fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
                 on: &Stream,
                 Product { a, x, y }: Product<'_, Self, X, Y>,
-                Parts { mut splits, mut carry_rows, mut carry_sums }: Parts<'_>,
+                Parts { mut carry_rows, mut carry_sums }: Parts<'_>,
             ) -> GpuResult<()> {
-                let (tiles, n_splits) = (a.tiles(), LaunchConfig::for_num_elems(splits.len()));
-                spmv_splits::launch(on, n_splits, a.entries() as u32, &a.offsets, &mut splits)?;
-                spmv_merge::<$value>::launch(
+                spmv_tiles::<$value>::launch(
                     on,
-                    Grid1::new(tiles as u32),
-                    &splits,
+                    Grid1::new(a.tiles() as u32),
+                    &a.splits,
                     &a.offsets,
                     &a.columns,
                     &a.values,
@@ -232,7 +252,7 @@ macro_rules! values {
                     &mut carry_rows,
                     &mut carry_sums,
                 )?;
-                let carries = Grid1::new(tiles.div_ceil(BLOCK) as u32);
+                let carries = Grid1::new(carry_rows.len().div_ceil(BLOCK) as u32);
                 spmv_carry::<$value>::launch(on, carries, &carry_rows, &carry_sums, y)
             }
         }
@@ -264,15 +284,18 @@ pub fn scratch_bytes<T: Pod>(a: &Csr<T>) -> usize {
     size_of_parts(&part_bytes(a))
 }
 
-fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 3] {
-    let tiles = a.tiles();
-    [(tiles + 1) * size_of::<u32>(), tiles * size_of::<u32>(), tiles * size_of::<f64>()]
+fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
+    let carries = if a.has_long_rows { a.tiles() } else { 0 };
+    [carries * size_of::<u32>(), carries * size_of::<f64>()]
 }
 
 /// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
 ///
-/// A row's products are added in parts, which depend on the matrix alone: the same bits again and again. The
-/// parts of a row are joined in f64.
+/// One launch, and a second small one if a row may have more than [`OVERHANG`] entries.
+///
+/// A row's products are rounded, and added in a fixed order, which depends on the matrix alone: the same bits again and
+/// again. Some lanes add every so many of them each, in the matrix's type, and their sums are joined as a tree. What
+/// several blocks have of a long row is joined in f64.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; what the driver answers.
@@ -284,10 +307,8 @@ pub fn spmv_into<T: SpmvValue>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     a.check(x.raw().len, y.raw_mut().len)?;
-    let (_, [splits, rows, sums]) = scratch.parts(on, part_bytes(a))?;
-    let (splits, carry_rows, carry_sums) =
-        (splits.into_cast()?, rows.into_cast()?, sums.into_cast()?);
-    let parts = Parts { splits, carry_rows, carry_sums };
+    let (_, [rows, sums]) = scratch.parts(on, part_bytes(a))?;
+    let parts = Parts { carry_rows: rows.into_cast()?, carry_sums: sums.into_cast()? };
     T::balanced(on.as_stream(), Product { a, x, y }, parts)
 }
 

@@ -6,28 +6,54 @@
 //! * [`spmv_plain`](struct@spmv_plain): a thread for each row. Neighbouring threads read far from one another, and a long row
 //!   keeps the others of its warp waiting.
 //! * [`spmv_rows`](struct@spmv_rows): a few lanes for each row, as many as an ordinary row has entries. They read side by side.
-//! * [`spmv_merge`](struct@spmv_merge) and [`spmv_carry`](fn@spmv_carry): every block does the same amount of work however
-//!   long the rows are. It is a [`merge_path`] of the rows' ends and the entries' numbers (D. Merrill and M. Garland,
-//!   "Merge-based Parallel Sparse Matrix-Vector Multiplication", 2016). What a block has of a row that ends
-//!   in a later block is added by the second kernel.
+//! * [`spmv_tiles`](struct@spmv_tiles): every block has the same amount of work, a *tile*, however long the rows are. It reads the
+//!   tile's entries in 16 bytes a lane, without a look at the rows; their products go to shared memory, where the rows
+//!   are summed. Where tiles begin, [`spmv_splits`](fn@spmv_splits) has found once for the matrix: on a [`merge_path`] of the rows' ends and
+//!   the entries' numbers (D. Merrill and M. Garland, "Merge-based Parallel Sparse Matrix-Vector Multiplication",
+//!   2016), moved on to the row's end where that is near. What a tile has of a longer row, which ends in a later
+//!   tile, [`spmv_carry`](struct@spmv_carry) adds.
+//!
+//! That products go to shared memory first is "CSR-stream" of J. Greathouse and M. Daga, "Efficient Sparse
+//! Matrix-Vector Multiplication on GPUs using the CSR Storage Format", 2014.
 
+use core::mem::MaybeUninit;
+
+use cuda_std::access::{self, LoadHint};
 use cuda_std::atomic::AtomicElement;
 use cuda_std::prelude::*;
+use cuda_std::vector::{self, Vec2, Vec4};
 use cuda_std::warp::{Lanes, Number, TileSize};
 
 use super::merge_path::merge_path;
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;
-/// Rows' ends and entries, together, that each thread of [`spmv_merge`](struct@spmv_merge) takes.
-pub const ITEMS: usize = 7;
-/// Rows' ends and entries, together, that a block takes.
-pub const TILE: usize = BLOCK * ITEMS;
+/// Packs of four entries that each thread takes.
+const PACKS: usize = 2;
+/// Entries of which a block holds the products.
+const PRODUCTS: usize = BLOCK * PACKS * 4;
+/// The most entries of a row that a tile takes beyond its own share, to end the row. A row that is no longer than this is
+/// never in two tiles.
+pub const OVERHANG: usize = 124;
+/// Rows' ends and entries, together, that a block takes. Its first entry need not begin a pack.
+pub const TILE: usize = PRODUCTS - OVERHANG - 4;
+/// Entries of a row that a lane adds, at most, before the whole warp takes the row.
+const MOST_EACH: usize = 16;
 
 /// What a matrix is made of.
-pub trait Value: Number + AtomicElement + bytemuck::Zeroable + Into<f64> + Send + Sync {
+pub trait Value:
+    Number
+    + AtomicElement
+    + vector::Element<Align: Send + Sync>
+    + access::Access
+    + Into<f64>
+    + Send
+    + Sync
+{
     /// `self * x + sum`, rounded once.
     fn times_plus(self, x: Self, sum: Self) -> Self;
+    /// `self * x`, rounded.
+    fn times(self, x: Self) -> Self;
     /// The nearest one.
     fn rounded(sum: f64) -> Self;
 }
@@ -36,6 +62,11 @@ impl Value for f32 {
     #[inline(always)]
     fn times_plus(self, x: Self, sum: Self) -> Self {
         self.mul_add(x, sum)
+    }
+
+    #[inline(always)]
+    fn times(self, x: Self) -> Self {
+        self * x
     }
 
     #[inline(always)]
@@ -48,6 +79,11 @@ impl Value for f64 {
     #[inline(always)]
     fn times_plus(self, x: Self, sum: Self) -> Self {
         self.mul_add(x, sum)
+    }
+
+    #[inline(always)]
+    fn times(self, x: Self) -> Self {
+        self * x
     }
 
     #[inline(always)]
@@ -137,42 +173,124 @@ impl Carry {
     }
 }
 
-/// How many of the first `i` [`TILE`]s of rows' ends and entries are rows' ends, for each `i`:
-/// `splits: [tiles + 1]`; of a matrix of `entries` entries.
+/// Where the tiles of a matrix of `entries` entries begin: `splits: [tiles + 1]`, of each the first row that ends in the
+/// tile or later, and the first entry.
+///
+/// Tile `i` begins `i` times [`TILE`] rows' ends and entries from the matrix's beginning, or where the row ends that is
+/// there, if that is at most [`OVERHANG`] entries on. Only a longer row is in several tiles.
 #[kernel]
 pub fn spmv_splits(
     index: ThreadIndex,
     entries: u32,
     offsets: &[u32],
-    mut splits: DisjointSlice<u32>,
+    mut splits: DisjointSlice<Vec2<u32>>,
 ) {
     let (rows, entries) = (offsets.len().saturating_sub(1), entries as usize);
     for own in index.grid_stride(splits.len()) {
         let steps = (own.get() * TILE).min(rows + entries);
+        // SAFETY: `row` is below the number of rows.
+        let end_of = |row: usize| unsafe { *offsets.get_unchecked(row + 1) as usize };
+        let row = merge_path(steps, (rows, entries), |row, entry| end_of(row) <= entry);
+        let entry = steps - row;
+        let begins = offsets.get(row).is_none_or(|&start| start as usize >= entry);
+        let ends_near = row < rows && end_of(row).saturating_sub(entry) <= OVERHANG;
+        let (row, entry) = if !begins && ends_near { (row + 1, end_of(row)) } else { (row, entry) };
         if let Some(split) = splits.get_mut(own) {
-            *split = merge_path(steps, (rows, entries), |row, entry| {
-                // SAFETY: `row` is below the number of rows.
-                unsafe { *offsets.get_unchecked(row + 1) as usize <= entry }
-            }) as u32;
+            *split = Vec2::new(row as u32, entry as u32);
         }
     }
 }
 
-/// The balanced form. A block for each [`TILE`] of `rows + entries`; `splits:` those of
-/// [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
+/// The part of a matrix that a block takes.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// The first row that ends here.
+    row: usize,
+    /// How many do. Behind them may come the beginning of a row that ends in a later tile.
+    rows: usize,
+    /// The first entry, moved back to a whole pack.
+    first: usize,
+    /// The tile's entries among those from `first` on.
+    entries: (usize, usize),
+}
+
+impl Tile {
+    /// Whatever the splits say, it is no larger than a tile may be.
+    #[inline(always)]
+    fn of_block(splits: &[Vec2<u32>]) -> Option<Self> {
+        let tile = thread::block_idx_x() as usize;
+        let (start, end) = (*splits.get(tile)?, *splits.get(tile + 1)?);
+        let skew = (start.y % 4) as usize;
+        Some(Self {
+            row: start.x as usize,
+            rows: (end.x.saturating_sub(start.x) as usize).min(TILE),
+            first: start.y as usize - skew,
+            entries: (skew, (skew + end.y.saturating_sub(start.y) as usize).min(PRODUCTS)),
+        })
+    }
+
+    /// Where the row of number `i` in the tile ends, among the entries from `first` on; of the row that goes on, where the
+    /// tile does.
+    #[inline(always)]
+    fn end_of(&self, offsets: &[u32], i: usize) -> usize {
+        match offsets.get(self.row + i + 1) {
+            Some(&end) if i < self.rows => {
+                (end as usize).saturating_sub(self.first).min(self.entries.1)
+            }
+            _ => self.entries.1,
+        }
+    }
+
+    /// The thread's packs of one of the matrix's arrays. What is past the tile's last pack is anything.
+    #[inline(always)]
+    fn load<T: vector::Element>(&self, array: &[T], thread: usize) -> [Vec4<T>; PACKS] {
+        let packs = self.entries.1.div_ceil(4).max(1);
+        let first = array.as_ptr().wrapping_add(self.first).cast::<Vec4<T>>();
+        if first.is_aligned() && self.first + 4 * packs <= array.len() {
+            let own = |j: usize| (thread + j * BLOCK).min(packs - 1);
+            // SAFETY: aligned, and below the number of packs, which are inside the array.
+            return [0, 1].map(|j| unsafe { load_pack(first.add(own(j))) });
+        }
+        [0, 1].map(|j| {
+            let at = |k| array.get(self.first + 4 * (thread + j * BLOCK) + k).copied();
+            [0, 1, 2, 3].map(|k| at(k).unwrap_or_else(T::default)).into()
+        })
+    }
+}
+
+/// Four elements, in 16 bytes at a time, past the first cache: nobody asks for them again.
 ///
-/// The entries of a row are added in the matrix's type as far as one thread has them, the threads' sums in f64.
+/// # Safety
+/// `pack` is valid for reads, and aligned.
+#[inline(always)]
+unsafe fn load_pack<T: vector::Element>(pack: *const Vec4<T>) -> Vec4<T> {
+    let mut loaded = MaybeUninit::<Vec4<T>>::uninit();
+    for k in 0..const { size_of::<Vec4<T>>() / 16 } {
+        // SAFETY: the caller's promise; a pack is so many times 16 bytes, all of them plain.
+        unsafe {
+            let bytes =
+                access::load(&*pack.cast::<Vec4<u32>>().add(k), LoadHint::ReadOnlyNoAllocate);
+            loaded.as_mut_ptr().cast::<Vec4<u32>>().add(k).write(bytes);
+        }
+    }
+    // SAFETY: all of it was written.
+    unsafe { loaded.assume_init() }
+}
+
+/// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
 ///
-/// `carry_rows` and `carry_sums`, one element a block, take the row in which the block's last entry lies if that
-/// row goes on, else one past the last, and the sum of the block's entries of it: [`spmv_carry`](struct@spmv_carry)
-/// adds them to `y`.
+/// The products of a row, rounded, are added by a number of lanes, a power of two that the tile's mean row decides, in the
+/// matrix's type: a lane adds every so many, and the lanes' sums are joined as a tree.
+///
+/// `carry_rows` and `carry_sums`, one element a block, take the row that goes on in the next tile, or `u32::MAX`, and the
+/// sum of the block's entries of it: [`spmv_carry`](struct@spmv_carry) adds them to `y`. Of a matrix whose rows are no longer than
+/// [`OVERHANG`] both may be empty.
 #[expect(clippy::too_many_arguments, reason = "a matrix is three arrays")]
-#[kernel(f32, f64)]
-pub fn spmv_merge<T: Value>(
+#[kernel(f32, f64, max_registers = 40)]
+pub fn spmv_tiles<T: Value>(
     mut block: Block<BLOCK>,
-    ends: Shared<[u32; TILE + 1]>,
-    products: Shared<[T; TILE], 1>,
-    splits: &[u32],
+    products: Shared<[Vec4<T>; BLOCK * PACKS]>,
+    splits: &[Vec2<u32>],
     offsets: &[u32],
     columns: &[u32],
     values: &[T],
@@ -181,74 +299,130 @@ pub fn spmv_merge<T: Value>(
     carry_rows: AtomicSlice<u32>,
     carry_sums: AtomicSlice<f64>,
 ) {
-    let tile = thread::block_idx_x() as usize;
-    let (rows, entries) = (offsets.len().saturating_sub(1), columns.len());
-    let (Some(&first_row), Some(&last_row)) = (splits.get(tile), splits.get(tile + 1)) else {
-        return;
+    let ends = shared_array![u16; TILE + 1];
+    let Some(tile) = Tile::of_block(splits) else { return };
+    let thread = block.thread();
+    let (columns, values) = (tile.load(columns, thread), tile.load(values, thread));
+    let mut end = tile.end_of(offsets, thread);
+    let product = |column: u32, value: T| match x.get(column as usize) {
+        Some(x) => value.times(access::load(x, LoadHint::ReadOnly)),
+        None => T::zeroed(),
     };
-    let (first_row, last_row) = (first_row as usize, last_row as usize);
-    let first_entry = (tile * TILE).min(rows + entries).saturating_sub(first_row);
-    let last_entry = ((tile + 1) * TILE).min(rows + entries).saturating_sub(last_row);
-    let n_rows = last_row.saturating_sub(first_row);
-    let n_entries = last_entry.saturating_sub(first_entry);
-
-    // Ends as numbers of the block's own entries. Behind the last one: an end that no entry reaches.
-    let end_of = |i: usize| match offsets.get(first_row + i + 1) {
-        Some(&end) if i < n_rows => end.saturating_sub(first_entry as u32),
-        _ => u32::MAX,
-    };
-    let ends = ends.fill(&block, end_of);
-    let product = |i: usize| {
-        if i < n_entries {
-            add_entry(T::zeroed(), first_entry + i, columns, values, x)
-        } else {
-            T::zeroed()
-        }
-    };
-    let products = products.fill(&block, product);
+    let packs = [0, 1].map(|j| {
+        let (c, v) = (columns[j], values[j]);
+        Vec4::new(product(c.x, v.x), product(c.y, v.y), product(c.z, v.z), product(c.w, v.w))
+    });
+    let products = products.fill(&block, |i| packs[i / BLOCK]);
+    let mut i = thread;
+    while i <= tile.rows {
+        // SAFETY: there are at most `TILE` rows; nobody else writes this element, and who reads it waits.
+        unsafe { ends.as_mut_ptr().add(i).write(end as u16) };
+        i += BLOCK;
+        end = tile.end_of(offsets, i);
+    }
     // All ends and products are there.
-    let (ends, products) = block.sync((ends, products));
+    let products = block.sync(products);
+    // SAFETY: as many rows were written, before the barrier.
+    let end_at = |i: usize| unsafe { ends.as_mut_ptr().add(i).read() as usize };
+    let rows = Rows { tile, products: bytemuck::cast_slice(&products[..]), end_at };
+    rows.sum(&block, |i, sum| {
+        let block = thread::block_idx_x() as usize;
+        if i < tile.rows && tile.row + i < y.len() {
+            y.store(tile.row + i, sum, Relaxed);
+        } else if i == tile.rows && block < carry_rows.len() && block < carry_sums.len() {
+            let goes_on = rows.entries(i).0 < rows.entries(i).1;
+            carry_rows.store(
+                block,
+                if goes_on { (tile.row + i) as u32 } else { u32::MAX },
+                Relaxed,
+            );
+            carry_sums.store(block, sum.into(), Relaxed);
+        }
+    });
+}
 
-    // SAFETY: callers stay at or below the numbers of rows and below that of entries, which are at most `TILE`.
-    let end_at = |row: usize| unsafe { *ends.get_unchecked(row) as usize };
-    let steps = (block.thread() * ITEMS).min(n_rows + n_entries);
-    let first = merge_path(steps, (n_rows, n_entries), |row, entry| end_at(row) <= entry);
-    let (mut row, mut entry) = (first, steps - first);
-    let left = (n_rows + n_entries - steps).min(ITEMS);
-    // What the thread has of its first row is joined with what the threads before have.
-    let mut sum = T::zeroed();
-    let mut sum_of_first = None;
-    for k in 0..ITEMS {
-        if k >= left {
-            break;
-        }
-        if entry < end_at(row) && entry < n_entries {
-            // SAFETY: below the number of entries.
-            sum = sum.plus(unsafe { *products.get_unchecked(entry) });
-            entry += 1;
-        } else {
-            match sum_of_first {
-                None => sum_of_first = Some(sum),
-                Some(_) => y.store(first_row + row, sum, Relaxed),
+/// A tile's rows with the one that goes on, and its products in shared memory.
+struct Rows<'a, T, E> {
+    tile: Tile,
+    products: &'a [T],
+    end_at: E,
+}
+
+impl<T: Value, E: Fn(usize) -> usize> Rows<'_, T, E> {
+    /// Where the products of row `i` of the tile begin and end.
+    #[inline(always)]
+    fn entries(&self, i: usize) -> (usize, usize) {
+        (if i == 0 { self.tile.entries.0 } else { (self.end_at)(i - 1) }, (self.end_at)(i))
+    }
+
+    /// How many lanes take a row: about a quarter of the mean row's entries, a power of two.
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        let mean = (self.tile.entries.1 - self.tile.entries.0) as u32 / (self.tile.rows + 1) as u32;
+        1 << (32 - (mean / 4).leading_zeros()).min(5)
+    }
+
+    /// Calls `done(i, sum)` in one lane for each row.
+    #[inline(always)]
+    fn sum(&self, block: &Block<BLOCK>, mut done: impl FnMut(usize, T)) {
+        let (warp, lane, lanes) = (block.whole_warp(), block.lane(), self.lanes());
+        let mut first = block.warp() * (32 / lanes);
+        while first <= self.tile.rows {
+            let (i, rank) = (first + lane / lanes, lane % lanes);
+            let (start, end) = if i <= self.tile.rows { self.entries(i) } else { (0, 0) };
+            let is_long = end > start + MOST_EACH * lanes;
+            let own = self.every(lanes, start + rank, if is_long { 0 } else { end });
+            let mut sum = tree(warp, lanes, own);
+            // A row much longer than the mean is taken by the whole warp, one after the other.
+            let mut long = warp.ballot(is_long && rank == 0);
+            while long != 0 {
+                let owner = long.trailing_zeros();
+                let of_owner = |x: usize| warp.shuffle(x as u32, owner) as usize;
+                let all = tree(warp, 32, self.every(32, of_owner(start) + lane, of_owner(end)));
+                if lane == owner as usize {
+                    sum = all;
+                }
+                long &= long - 1;
             }
-            sum = T::zeroed();
-            row += 1;
+            if rank == 0 {
+                done(i, sum);
+            }
+            first += BLOCK / lanes;
         }
     }
-    let own = Carry { row: row as u64, sum: sum.into() };
-    let nothing = Carry { row: NO_ROW, sum: 0.0 };
-    let ([before], all) = block.exclusive_scan([own], nothing, Carry::then);
-    if let Some(sum) = sum_of_first {
-        let before = if before.row == first as u64 { before.sum } else { 0.0 };
-        y.store(first_row + first, T::rounded(before + sum.into()), Relaxed);
-    }
-    if block.thread() == 0 {
-        carry_rows.store(tile, first_row as u32 + all.row as u32, Relaxed);
-        carry_sums.store(tile, all.sum, Relaxed);
+
+    /// The sum of every `step`th product from `i` to `end`.
+    #[inline(always)]
+    fn every(&self, step: usize, mut i: usize, end: usize) -> T {
+        // SAFETY: callers stay below `end`, which is at most the number of products.
+        let at = |i: usize| unsafe { *self.products.get_unchecked(i) };
+        let mut sum = T::zeroed();
+        // Four loads wait together.
+        while i + 3 * step < end {
+            let (a, b, c, d) = (at(i), at(i + step), at(i + 2 * step), at(i + 3 * step));
+            sum = sum.plus(a).plus(b).plus(c).plus(d);
+            i += 4 * step;
+        }
+        while i < end {
+            sum = sum.plus(at(i));
+            i += step;
+        }
+        sum
     }
 }
 
-/// Adds to `y: [rows]` what the blocks of [`spmv_merge`](struct@spmv_merge) had of rows that ended in later ones. A block
+/// The sum of each `lanes` lanes in a row, a power of two.
+#[inline(always)]
+fn tree<T: Value>(warp: Warp, lanes: usize, mut sum: T) -> T {
+    let mut distance = lanes as u32 / 2;
+    while distance > 0 {
+        sum = sum.plus(warp.shuffle_xor(sum, distance));
+        distance /= 2;
+    }
+    sum
+}
+
+/// Adds to `y: [rows]` what the blocks of [`spmv_tiles`](struct@spmv_tiles) had of rows that ended in later ones. A block
 /// for each [`BLOCK`] carries.
 ///
 /// The sum of a row's carries is taken by the block that has the first of them, in a fixed order.
@@ -260,7 +434,7 @@ pub fn spmv_carry<T: Value>(
     y: AtomicSlice<T>,
 ) {
     let carry = |i: usize| match (carry_rows.get(i), carry_sums.get(i)) {
-        (Some(&row), Some(&sum)) => Carry { row: row.into(), sum },
+        (Some(&row), Some(&sum)) if row != u32::MAX => Carry { row: row.into(), sum },
         _ => Carry { row: NO_ROW, sum: 0.0 },
     };
     let start = thread::block_idx_x() as usize * BLOCK;
