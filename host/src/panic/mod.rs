@@ -6,6 +6,7 @@
 //! on a stream that was ordered behind it (through a buffer or an event), or on the device.
 
 mod launches;
+mod message;
 mod records;
 mod text;
 

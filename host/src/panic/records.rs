@@ -5,10 +5,10 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_std::panic::{Channel, Record, Records, SLOTS, SYMBOL, Text};
+use cuda_std::panic::{Channel, Record, Records, SLOTS, SYMBOL};
 use cust::sys;
 
-use super::{Found, KernelPanic, text};
+use super::{Found, KernelPanic, message, text};
 use crate::context::Context;
 use crate::error::GpuResult;
 
@@ -91,6 +91,7 @@ impl ModuleRecords {
             let mut found = self.read(record);
             if which(&found) {
                 found.panic.others = self.late(slot);
+                record.writer.store(0, Relaxed);
                 record.seen.store(generation, Release);
                 taken.push(found);
             }
@@ -103,8 +104,7 @@ impl ModuleRecords {
     }
 
     fn read(&self, record: &Record) -> Found {
-        let names = text::plain(&record.kernel);
-        let mut kernels: Vec<_> = names.split_whitespace().map(str::to_owned).collect();
+        let mut kernels = message::kernels(record);
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if kernels.is_empty() {
             kernels = used.iter().map(|&name| name.to_owned()).collect();
@@ -115,14 +115,15 @@ impl ModuleRecords {
                 kernels = launched;
             }
         }
+        let [block, thread] = place(record);
         let panic = KernelPanic {
             kernel: kernels.join("` or `"),
-            message: text::message(&record.message),
-            file: text::readable(&text::plain(&record.file)),
+            message: message::message(record),
+            file: text::readable(&message::file(record)),
             line: record.line,
             column: record.column,
-            block: record.block,
-            thread: record.thread,
+            block,
+            thread,
             others: 0,
         };
         Found { panic, kernels, grid: record.grid_dim, block: record.block_dim }
@@ -169,6 +170,16 @@ impl Drop for ModuleRecords {
     }
 }
 
+/// The indices of the block and of the thread that wrote a record.
+fn place(record: &Record) -> [[u32; 3]; 2] {
+    let threads = record.block_dim.iter().map(|own| u64::from(*own)).product::<u64>().max(1);
+    let number = record.writer.load(Relaxed).saturating_sub(1);
+    [(number / threads, record.grid_dim), (number % threads, record.block_dim)].map(|(at, of)| {
+        let [x, y] = [of[0], of[1]].map(|own| u64::from(own.max(1)));
+        [at % x, at / x % y, at / x / y].map(|own| own as u32)
+    })
+}
+
 /// The address of the module's channel.
 fn find(context: &Context, module: sys::CUmodule) -> GpuResult<Option<u64>> {
     let (mut address, mut bytes) = (0, 0);
@@ -196,11 +207,4 @@ fn allocate(context: &Context) -> GpuResult<NonNull<Records>> {
     // SAFETY: the driver gave as many bytes.
     unsafe { ptr::write_bytes(address.cast::<u8>(), 0, bytes) };
     Ok(NonNull::new(address.cast()).expect("memory is not at null"))
-}
-
-/// The text of a record is plain where no value can be in it.
-impl<const N: usize> text::Source for Text<N> {
-    fn bytes(&self) -> (&[u8], bool) {
-        (self.as_bytes(), self.len as usize > N)
-    }
 }

@@ -1,46 +1,11 @@
-//! The texts of a record: values are formatted here, and files named from where they belong.
+//! Values become text as Rust formats them, and files are named from where they belong.
 
 use std::fmt::Write;
 
-use cuda_std::panic::{BINARY, DEBUG, DISPLAY, LOWER_EXP, LOWER_HEX, OCTAL, UPPER_HEX, VALUE};
-
-/// Bytes, and whether some are missing at the end.
-pub(super) trait Source {
-    fn bytes(&self) -> (&[u8], bool);
-}
-
-/// A text without values.
-pub(super) fn plain(source: &impl Source) -> String {
-    String::from_utf8_lossy(source.bytes().0).into_owned()
-}
-
-/// A message, its values formatted; one that was too long ends in `…`.
-pub(super) fn message(source: &impl Source) -> String {
-    let (mut rest, mut cut) = source.bytes();
-    let mut out = String::new();
-    while !rest.is_empty() {
-        let text = rest.iter().position(|byte| *byte == VALUE).unwrap_or(rest.len());
-        out.push_str(&valid(&rest[..text]));
-        rest = &rest[text..];
-        if rest.is_empty() {
-            break;
-        }
-        match value(&mut rest) {
-            Some(text) => out.push_str(&text),
-            None => {
-                cut = true;
-                break;
-            }
-        }
-    }
-    if cut {
-        out.push('…');
-    }
-    out
-}
+use cuda_std::panic::{BINARY, DEBUG, DISPLAY, LOWER_EXP, LOWER_HEX, OCTAL, STR, UPPER_HEX};
 
 /// Text, without a character that is cut at its end.
-fn valid(bytes: &[u8]) -> String {
+pub(super) fn valid(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(error) if error.error_len().is_none() => {
@@ -50,18 +15,12 @@ fn valid(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads one value; `None` if it is cut.
-fn value(rest: &mut &[u8]) -> Option<String> {
-    let letter = take::<2>(rest)?[1];
-    let how = take::<1>(rest)?[0];
-    let flags = u32::from_le_bytes(take(rest)?);
-    let width = u16::from_le_bytes(take(rest)?);
-    let precision = u16::from_le_bytes(take(rest)?);
-    let options = Options::new(flags, width, precision);
+/// A value as text; `None` if bytes of it are missing, or its type is not known.
+pub(super) fn value(letter: u8, how: u8, options: &Options, bytes: &[u8]) -> Option<String> {
     macro_rules! number {
         ($t:ty) => {{
-            let value = <$t>::from_le_bytes(take(rest)?);
-            integer(value, value < 0 as $t, value.unsigned_abs_or_self().to_string(), how, &options)
+            let value = <$t>::from_le_bytes(bytes.try_into().ok()?);
+            integer(value, value < 0 as $t, value.unsigned_abs_or_self().to_string(), how, options)
         }};
     }
     Some(match letter {
@@ -75,24 +34,13 @@ fn value(rest: &mut &[u8]) -> Option<String> {
         b'm' => number!(u32),
         b'y' | b'j' => number!(u64),
         b'o' => number!(u128),
-        b'f' => float(f64::from(f32::from_le_bytes(take(rest)?)), true, how, &options),
-        b'd' => float(f64::from_le_bytes(take(rest)?), false, how, &options),
-        b'b' => options.pad(if take::<1>(rest)?[0] != 0 { "true" } else { "false" }, false),
-        b'c' => character(u32::from_le_bytes(take(rest)?), how, &options),
-        b'e' => {
-            let len = usize::from(u16::from_le_bytes(take(rest)?));
-            let bytes = rest.get(..len).unwrap_or(rest);
-            *rest = &rest[bytes.len()..];
-            string(&valid(bytes), how, &options)
-        }
-        _ => "…".to_owned(),
+        b'f' => float(f64::from(f32::from_le_bytes(bytes.try_into().ok()?)), true, how, options),
+        b'd' => float(f64::from_le_bytes(bytes.try_into().ok()?), false, how, options),
+        b'b' => options.pad(if *bytes.first()? != 0 { "true" } else { "false" }, false),
+        b'c' => character(u32::from_le_bytes(bytes.try_into().ok()?), how, options),
+        STR => string(&valid(bytes), how, options),
+        _ => return None,
     })
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (head, tail) = rest.split_first_chunk()?;
-    *rest = tail;
-    Some(*head)
 }
 
 /// A signed number's magnitude; an unsigned one is its own.
@@ -183,7 +131,7 @@ fn string(value: &str, how: u8, options: &Options) -> String {
 
 /// What stands in a placeholder behind the colon. The bits are those of Rust 1.96's
 /// `FormattingOptions`.
-struct Options {
+pub(super) struct Options {
     fill: char,
     plus: bool,
     alternate: bool,
@@ -197,7 +145,7 @@ struct Options {
 }
 
 impl Options {
-    fn new(flags: u32, width: u16, precision: u16) -> Self {
+    pub(super) fn new(flags: u32, width: u16, precision: u16) -> Self {
         let bit = |number: u32| flags >> number & 1 == 1;
         Self {
             fill: char::from_u32(flags & 0x1F_FFFF).unwrap_or(' '),
@@ -274,23 +222,9 @@ mod tests {
 
     const NONE: u32 = ' ' as u32 | 3 << 29;
 
-    fn piece(letter: u8, how: u8, options: (u32, u16, u16), bytes: &[u8]) -> Vec<u8> {
-        let mut out = vec![VALUE, letter, how];
-        out.extend(options.0.to_le_bytes());
-        out.extend(options.1.to_le_bytes());
-        out.extend(options.2.to_le_bytes());
-        out.extend(bytes);
-        out
-    }
-
     fn shown(letter: u8, how: u8, options: (u32, u16, u16), bytes: &[u8]) -> String {
-        value(&mut piece(letter, how, options, bytes).as_slice()).expect("a whole value")
-    }
-
-    impl Source for (&[u8], bool) {
-        fn bytes(&self) -> (&[u8], bool) {
-            *self
-        }
+        let (flags, width, precision) = options;
+        value(letter, how, &Options::new(flags, width, precision), bytes).expect("a whole value")
     }
 
     #[test]
@@ -304,7 +238,7 @@ mod tests {
         assert_eq!(shown(b'd', DISPLAY, plain, &f64::NEG_INFINITY.to_le_bytes()), "-inf");
         assert_eq!(shown(b'b', DISPLAY, plain, &[1]), "true");
         assert_eq!(shown(b'c', DEBUG, plain, &('ß' as u32).to_le_bytes()), "'ß'");
-        assert_eq!(shown(b'e', DEBUG, plain, b"\x03\0a\"b"), "\"a\\\"b\"");
+        assert_eq!(shown(b'e', DEBUG, plain, b"a\"b"), "\"a\\\"b\"");
         assert_eq!(shown(b'm', LOWER_HEX, plain, &255u32.to_le_bytes()), "ff");
     }
 
@@ -322,18 +256,7 @@ mod tests {
         let fixed = NONE | 1 << 21 | width | 1 << 28;
         let expected = format!("{:+9.3}", 2.5f32);
         assert_eq!(shown(b'f', DISPLAY, (fixed, 9, 3), &2.5f32.to_le_bytes()), expected);
-        assert_eq!(shown(b'e', DISPLAY, (NONE | width, 5, 0), b"\x02\0ab"), format!("{:5}", "ab"));
-    }
-
-    #[test]
-    fn a_message_has_text_and_values() {
-        let mut bytes = b"the len is ".to_vec();
-        bytes.extend(piece(b'j', DISPLAY, (NONE, 0, 0), &5u64.to_le_bytes()));
-        bytes.extend(" Öl".as_bytes());
-        assert_eq!(message(&(bytes.as_slice(), false)), "the len is 5 Öl");
-        assert_eq!(message(&(bytes.as_slice(), true)), "the len is 5 Öl…");
-        assert_eq!(message(&(&bytes[..bytes.len() - 2], true)), "the len is 5 …");
-        assert_eq!(message(&(&bytes[..15], true)), "the len is …");
+        assert_eq!(shown(b'e', DISPLAY, (NONE | width, 5, 0), b"ab"), format!("{:5}", "ab"));
     }
 
     #[test]

@@ -104,23 +104,24 @@ fn names<'a>(
                 let next = known.len();
                 let number = *known.entry(here.clone()).or_insert(next);
                 let at = (0..*line).rev().find(|at| lines[*at].trim_start().starts_with('{'));
-                edits.inserted.insert(at.unwrap_or(*line), call(enter, number));
+                edits.inserted.insert(at.unwrap_or(*line), call(enter, number, here.len()));
             }
         }
     }
     for (names, number) in known {
-        let bytes: Vec<_> = names.bytes().chain([0]).map(|byte| byte.to_string()).collect();
+        let bytes: Vec<_> = names.bytes().map(|byte| byte.to_string()).collect();
         let (len, bytes) = (bytes.len(), bytes.join(", "));
         let _ =
             writeln!(texts, ".global .align 1 .b8 ferrowarp_names_{number}[{len}] = {{{bytes}}};");
     }
 }
 
-fn call(enter: &str, number: usize) -> String {
+fn call(enter: &str, number: usize, len: usize) -> String {
     format!(
-        "\t{{ // names\n\t.reg .b64 %fw;\n\t.param .b64 names;\n\tmov.b64 %fw, ferrowarp_names_{number};\n\
-         \tcvta.global.u64 %fw, %fw;\n\tst.param.b64 [names], %fw;\n\
-         \tcall.uni {enter}, (names);\n\t}} // names\n"
+        "\t{{ // names\n\t.reg .b64 %fw;\n\t.param .b64 names;\n\t.param .b64 len;\n\
+         \tmov.b64 %fw, ferrowarp_names_{number};\n\tcvta.global.u64 %fw, %fw;\n\
+         \tst.param.b64 [names], %fw;\n\tst.param.b64 [len], {len};\n\
+         \tcall.uni {enter}, (names, len);\n\t}} // names\n"
     )
 }
 
@@ -280,11 +281,11 @@ mod tests {
     fn a_panic_is_told_which_kernels_can_be_there() {
         let text = apply(&module(USIZE));
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
-        let names: Vec<_> = "first".bytes().chain([0]).map(|byte| byte.to_string()).collect();
-        assert!(text.contains(&format!("[6] = {{{}}};", names.join(", "))), "{text}");
-        assert!(at("call.uni _R18ferrowarp_panic_in, (names);") < at("// callseq 0, 0"));
+        let names: Vec<_> = "first".bytes().map(|byte| byte.to_string()).collect();
+        assert!(text.contains(&format!("[5] = {{{}}};", names.join(", "))), "{text}");
+        assert!(at("call.uni _R18ferrowarp_panic_in, (names, len);") < at("// callseq 0, 0"));
         assert_eq!(text.matches("call.uni _R18ferrowarp_panic_in").count(), 2);
-        let names: Vec<_> = "second".bytes().chain([0]).map(|byte| byte.to_string()).collect();
+        let names: Vec<_> = "second".bytes().map(|byte| byte.to_string()).collect();
         assert!(text.contains(&names.join(", ")), "{text}");
     }
 

@@ -5,20 +5,17 @@ use core::ffi::c_void;
 use core::fmt;
 use core::mem::{offset_of, transmute};
 use core::panic::{PanicInfo, PanicMessage};
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use super::{Channel, MESSAGE_BYTES, Record, Records, SLOTS, Text, VALUE, message};
+use super::{Arguments, Channel, FILE, KERNELS, PIECES_BYTES, Record, Records, SLOTS, message};
 use crate::thread;
 
 #[unsafe(export_name = "ferrowarp_panic")]
 static CHANNEL: Channel = Channel {
     records: AtomicU64::new(0),
     owners: [const { AtomicU64::new(0) }; SLOTS],
-    writers: [const { AtomicU64::new(0) }; SLOTS],
-    begun: [const { AtomicU64::new(0) }; SLOTS],
     others: [const { AtomicU32::new(0) }; SLOTS],
-    formatting: [const { AtomicU32::new(0) }; SLOTS],
     claims: AtomicU32::new(0),
 };
 
@@ -46,34 +43,20 @@ fn panic(info: &PanicInfo) -> ! {
 #[inline(never)]
 pub fn report(info: &PanicInfo) -> ! {
     keep(ferrowarp_panic_in as *const c_void);
-    let (slot, first) = match claim() {
-        Claim::Won(slot) => {
-            begin(slot);
-            (slot, true)
-        }
-        Claim::Own(slot) => (slot, CHANNEL.formatting[slot].load(Relaxed) == 0),
-        Claim::Taken(slot) => {
-            CHANNEL.others[slot].fetch_add(1, Relaxed);
-            end()
-        }
-        Claim::Full => {
-            // SAFETY: the field is written by single stores alone.
-            unsafe { (*records()).lost.store(1, Release) };
-            end()
-        }
-    };
-    CHANNEL.formatting[slot].store(1, Relaxed);
-    let record = record(slot);
-    if first {
-        place(record, info);
-        // SAFETY: `PanicMessage` is a reference to the arguments, and nothing else.
-        let arguments =
-            unsafe { *transmute::<PanicMessage<'_>, &fmt::Arguments<'_>>(info.message()) };
+    let record = claim();
+    // SAFETY: this thread claimed the record; `PanicMessage` is a reference to the arguments, and nothing else.
+    unsafe {
+        let arguments = if (*record).message == 0 {
+            place(record, info);
+            *transmute::<PanicMessage<'_>, &Arguments>(info.message())
+        } else {
+            let instead = format_args!("a panic while the message of a panic was formatted");
+            (*record).used = (*record).message;
+            transmute::<fmt::Arguments<'_>, Arguments>(instead)
+        };
         message::write(record, arguments);
-    } else {
-        message::write(record, format_args!("a panic while the message of a panic was formatted"));
+        finish(record)
     }
-    finish(slot)
 }
 
 /// Has the linker keep a function that nothing calls yet: the builder writes the calls.
@@ -83,223 +66,133 @@ fn keep(function: *const c_void) {
 }
 
 /// Called before a panic where it is known which kernels can be at that place: `names` is their
-/// names with spaces between, ended by a zero. `cuda_builder` writes the calls.
+/// names with spaces between, of `len` bytes. `cuda_builder` writes the calls.
 ///
 /// # Safety
 /// `names` is such a text.
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn ferrowarp_panic_in(names: *const u8) {
-    if let Claim::Won(slot) = claim() {
-        begin(slot);
-        // SAFETY: this thread claimed the record, and the text has an end.
-        unsafe {
-            let mut sink = Sink::new(&raw mut (*record(slot)).kernel);
-            let mut at = names;
-            while *at != 0 {
-                sink.put(*at);
-                at = at.add(1);
-            }
-            sink.end();
+unsafe extern "C" fn ferrowarp_panic_in(names: *const u8, len: usize) {
+    let record = claim();
+    // SAFETY: this thread claimed the record; the caller's promise.
+    unsafe {
+        if (*record).message == 0 {
+            append(record, KERNELS.into(), names, len);
         }
     }
 }
 
-/// What became of the attempt to get a record for a panic.
-enum Claim {
-    /// This thread has it, since now.
-    Won(usize),
-    /// This thread had it already.
-    Own(usize),
-    /// Another thread of the grid has it.
-    Taken(usize),
-    /// All records hold panics of other grids.
-    Full,
-}
-
+/// The record of this thread, claimed now or before. Where another thread of the grid has it, or all records
+/// hold panics of other grids, the thread ends.
 #[inline(never)]
-fn claim() -> Claim {
-    let grid = grid();
-    for slot in 0..slots() {
-        let seen = seen(slot);
-        let mut owner = CHANNEL.owners[slot].load(Acquire);
-        if generation(owner) <= seen {
-            let own = (seen + 1) << 32 | u64::from(grid);
-            match CHANNEL.owners[slot].compare_exchange(owner, own, AcqRel, Acquire) {
-                Ok(_) => {
-                    CHANNEL.claims.store(1, Release);
-                    return Claim::Won(slot);
+fn claim() -> *mut Record {
+    let (grid, thread) = (grid(), thread_number());
+    let (records, slots) = records();
+    let mut slot = 0;
+    while slot < slots {
+        // SAFETY: the records are `SLOTS`; the fields that others may write are atomic.
+        unsafe {
+            let record = (&raw mut (*records).records).cast::<Record>().add(slot);
+            let seen = (*record).seen.load(Relaxed);
+            let owner = CHANNEL.owners[slot].load(Relaxed);
+            // What the host read and wrote before it freed the record is over before this thread writes there;
+            // and whoever finds this thread's claim finds the writer as the host left it, or later.
+            fence(AcqRel);
+            if generation(owner) <= seen {
+                let own = (seen + 1) << 32 | u64::from(grid);
+                if CHANNEL.owners[slot].compare_exchange(owner, own, Relaxed, Relaxed).is_err() {
+                    continue;
                 }
-                Err(now) => owner = now,
+                CHANNEL.claims.store(1, Relaxed);
+                (*record).writer.store(thread, Relaxed);
+                (*record).owner = own;
+                ((*record).message, (*record).used) = (0, 0);
+                return record;
+            }
+            if owner as u32 == grid {
+                if (*record).writer.load(Relaxed) == thread {
+                    return record;
+                }
+                CHANNEL.others[slot].fetch_add(1, Relaxed);
+                ferrowarp_panic_exit()
             }
         }
-        if owner as u32 == grid {
-            let begun = CHANNEL.begun[slot].load(Acquire) == owner;
-            let own = begun && CHANNEL.writers[slot].load(Relaxed) == thread_number();
-            return if own { Claim::Own(slot) } else { Claim::Taken(slot) };
-        }
+        slot += 1;
     }
-    Claim::Full
+    // SAFETY: the field is written by single stores alone.
+    unsafe { (*records).lost.store(1, Relaxed) };
+    ferrowarp_panic_exit()
 }
 
-/// Where the driver is told, the first panic ends all.
+/// The records, and how many of them are used: where the driver is told, the first panic ends all.
 #[inline(always)]
-fn slots() -> usize {
-    if CHANNEL.records.load(Relaxed) == 0 { 1 } else { SLOTS }
-}
-
-/// The record is this thread's.
-#[inline(always)]
-fn begin(slot: usize) {
-    CHANNEL.writers[slot].store(thread_number(), Relaxed);
-    CHANNEL.formatting[slot].store(0, Relaxed);
-    CHANNEL.begun[slot].store(CHANNEL.owners[slot].load(Relaxed), Release);
-    // SAFETY: this thread claimed the record, and the host does not look before it is ready.
-    unsafe { (*record(slot)).kernel.len = 0 };
+fn records() -> (*mut Records, usize) {
+    match CHANNEL.records.load(Relaxed) {
+        0 => (OWN.0.get().cast(), 1),
+        address => (address as *mut Records, SLOTS),
+    }
 }
 
 /// Writes where the thread is, in the grid and in the source.
+///
+/// # Safety
+/// The record is this thread's.
 #[inline(always)]
-fn place(record: *mut Record, info: &PanicInfo) {
+unsafe fn place(record: *mut Record, info: &PanicInfo) {
     use crate::thread as t;
-    // SAFETY: this thread claimed the record.
+    // SAFETY: the caller's promise.
     unsafe {
         let to = &mut *record;
-        [to.block[0], to.block[1], to.block[2]] =
-            [t::block_idx_x(), t::block_idx_y(), t::block_idx_z()];
-        [to.thread[0], to.thread[1], to.thread[2]] =
-            [t::thread_idx_x(), t::thread_idx_y(), t::thread_idx_z()];
         [to.grid_dim[0], to.grid_dim[1], to.grid_dim[2]] =
             [t::grid_dim_x(), t::grid_dim_y(), t::grid_dim_z()];
         [to.block_dim[0], to.block_dim[1], to.block_dim[2]] =
             [t::block_dim_x(), t::block_dim_y(), t::block_dim_z()];
-        (to.line, to.column) = (0, 0);
-        let mut sink = Sink::new(&raw mut to.file);
-        if let Some(place) = info.location() {
-            (to.line, to.column) = (place.line(), place.column());
-            sink.text(place.file().as_ptr(), place.file().len());
-        }
-        sink.end();
+        let (file, line, column) =
+            info.location().map_or(("\0", 0, 0), |at| (at.file(), at.line(), at.column()));
+        (to.line, to.column) = (line, column);
+        to.file = to.used;
+        // Behind the file's name is a zero.
+        append(record, FILE.into(), file.as_ptr(), file.len() + 1);
+        to.message = to.used;
     }
 }
 
-/// Fills a text byte by byte.
-pub(super) struct Sink {
-    len: *mut u32,
-    bytes: *mut u8,
-    used: u32,
-    room: u32,
-    full: bool,
-}
-
-impl Sink {
-    /// Begins the text anew.
-    ///
-    /// # Safety
-    /// The text is this thread's alone, and outlives the sink.
-    pub(super) unsafe fn new<const N: usize>(text: *mut Text<N>) -> Self {
-        // SAFETY: the caller's promise.
-        let (len, bytes) = unsafe { (&raw mut (*text).len, (&raw mut (*text).bytes).cast()) };
-        Self { len, bytes, used: 0, room: N as u32, full: false }
-    }
-
-    #[inline(always)]
-    pub(super) fn put(&mut self, byte: u8) {
-        if self.used == self.room {
-            self.full = true;
-        } else {
-            // SAFETY: there is room.
-            unsafe { self.bytes.add(self.used as usize).write_volatile(byte) };
-            self.used += 1;
+/// Adds a piece to the record, as far as there is room.
+///
+/// # Safety
+/// The record is this thread's, and there are `len` bytes at `from`.
+#[inline(never)]
+pub(super) unsafe fn append(record: *mut Record, what: u64, mut from: *const u8, len: usize) {
+    // SAFETY: the caller's promise, and there is room.
+    unsafe {
+        let used = (*record).used;
+        let head = (&raw mut (*record).pieces).cast::<u8>().add(used as usize);
+        head.cast::<u64>().write(what | (len as u64) << 16);
+        let (mut to, mut left) = (head.add(8), (len as u32).min(PIECES_BYTES as u32 - used));
+        (*record).used = ((used + left + 15) & !7).min(PIECES_BYTES as u32);
+        while left > 0 {
+            to.write_volatile(from.read_volatile());
+            (to, from) = (to.add(1), from.add(1));
+            left = message::opaque(left - 1);
         }
-    }
-
-    /// # Safety
-    /// There are `len` bytes at `from`.
-    #[inline(always)]
-    pub(super) unsafe fn text(&mut self, from: *const u8, len: usize) {
-        let mut at = 0;
-        while at < len && !self.full {
-            // SAFETY: the caller's promise.
-            self.put(unsafe { from.add(at).read_volatile() });
-            at += 1;
-        }
-    }
-
-    /// Ends the text. The host sees by its full length that some of it is missing.
-    pub(super) fn end(&self) {
-        // SAFETY: as in `new`.
-        unsafe { *self.len = if self.full { self.room + 1 } else { self.used } };
     }
 }
 
 /// The record is complete: tells the host, or the driver where there is none to tell.
+///
+/// # Safety
+/// The record is this thread's.
 #[inline(always)]
-fn finish(slot: usize) -> ! {
-    let record = record(slot);
-    // SAFETY: this thread claimed the record.
+unsafe fn finish(record: *mut Record) -> ! {
+    // SAFETY: the caller's promise.
     unsafe {
         if CHANNEL.records.load(Relaxed) == 0 {
-            let message = &raw mut (*record).message;
-            let file = &raw mut (*record).file;
-            cut_at_value(message);
-            terminate(message);
-            terminate(file);
-            let text = (&raw const (*message).bytes).cast();
-            let function = c"a kernel".as_ptr().cast();
-            let file = (&raw const (*file).bytes).cast();
-            crate::io::__assertfail(text, file, (*record).line, function, 1);
+            let (text, file) = message::until_value(record);
+            crate::io::__assertfail(text, file, (*record).line, c"a kernel".as_ptr().cast(), 1);
         }
-        (*record).ready.store(CHANNEL.owners[slot].load(Relaxed), Release);
+        (*record).ready.store((*record).owner, Release);
     }
-    end()
-}
-
-/// Ends a message before its first value: the driver cannot write it as the host does, and code that could
-/// would take registers that every kernel with a panic had to reserve.
-///
-/// # Safety
-/// It is this thread's.
-unsafe fn cut_at_value(message: *mut Text<MESSAGE_BYTES>) {
-    // SAFETY: the caller's promise; the bytes are read up to their number.
-    unsafe {
-        let bytes = (&raw mut (*message).bytes).cast::<u8>();
-        let mut at = 0;
-        while at < (*message).len && bytes.add(at as usize).read_volatile() != VALUE {
-            at += 1;
-        }
-        (*message).len = at;
-    }
-}
-
-/// Writes a zero behind a text.
-///
-/// # Safety
-/// It is this thread's.
-unsafe fn terminate<const N: usize>(text: *mut Text<N>) {
-    // SAFETY: there is room for one byte more than `N`.
-    unsafe {
-        let len = ((*text).len as usize).min(N);
-        (&raw mut (*text).bytes).cast::<u8>().add(len).write(0);
-    }
-}
-
-fn records() -> *mut Records {
-    match CHANNEL.records.load(Relaxed) {
-        0 => OWN.0.get().cast(),
-        address => address as *mut Records,
-    }
-}
-
-fn record(slot: usize) -> *mut Record {
-    // SAFETY: the records are `SLOTS`.
-    unsafe { (&raw mut (*records()).records).cast::<Record>().add(slot) }
-}
-
-fn seen(slot: usize) -> u64 {
-    // Acquire: the host has read the record before it says so, and this thread may write it then.
-    // SAFETY: the field is atomic.
-    unsafe { (*record(slot)).seen.load(Acquire) }
+    ferrowarp_panic_exit()
 }
 
 /// Ends the thread. The name tells the emulator that what follows in this grid follows from a panic.
@@ -309,11 +202,6 @@ fn seen(slot: usize) -> u64 {
 extern "C" fn ferrowarp_panic_exit() -> ! {
     // SAFETY: nothing runs on; destructors are not run, as in any abort.
     unsafe { core::arch::asm!("exit;", options(noreturn, nomem, nostack)) }
-}
-
-#[inline(always)]
-fn end() -> ! {
-    ferrowarp_panic_exit()
 }
 
 /// Ends the thread if its grid has a record. There is no call in it, so that it can stand in a loop beside
@@ -360,7 +248,7 @@ fn leave() {
     const fn seen(slot: usize) -> usize {
         offset_of!(Records, records) + slot * size_of::<Record>() + offset_of!(Record, seen)
     }
-    // SAFETY: as above; the thread ends as in `end`.
+    // SAFETY: as above; the thread ends as in `ferrowarp_panic_exit`.
     unsafe {
         core::arch::asm!(
             "{{ // ferrowarp.leave",
@@ -403,11 +291,11 @@ fn grid() -> u32 {
     grid as u32
 }
 
-/// The thread's number in the grid.
-#[inline(never)]
+/// The thread's number in the grid, from 1.
+#[inline(always)]
 fn thread_number() -> u64 {
     let plane = thread::block_idx_z() as u64 * thread::grid_dim_y() as u64;
     let row = (plane + thread::block_idx_y() as u64) * thread::grid_dim_x() as u64;
     let block = row + thread::block_idx_x() as u64;
-    block * thread::threads_in_block() as u64 + thread::index_in_block() as u64
+    block * thread::threads_in_block() as u64 + thread::index_in_block() as u64 + 1
 }

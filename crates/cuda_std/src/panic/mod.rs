@@ -39,12 +39,22 @@ pub use device::report;
 
 /// Grids whose panics the host can be told of before it looks.
 pub const SLOTS: usize = 8;
-/// Bytes of a message, values among them as they lie in memory; a longer one ends in `…`.
-pub const MESSAGE_BYTES: usize = 1000;
-/// Begins a value in a message, which the host formats: no byte of UTF-8. Then come the type as in
-/// symbol names, the trait, flags (4 bytes), width and precision (2 each), and the value's bytes; a
-/// `str` has its length (2 bytes) before them.
-pub const VALUE: u8 = 0xFF;
+/// Bytes of a record's pieces: the names of kernels, the file, templates and values.
+pub const PIECES_BYTES: usize = 2048;
+/// The piece that has the names of the kernels that the panic can be of, with spaces between.
+pub const KERNELS: u8 = b'K';
+/// The file of the place, and a zero.
+pub const FILE: u8 = b'F';
+/// A template, or a text where there are no values.
+pub const TEMPLATE: u8 = b'T';
+/// Arguments of a message, and arguments within them, whose values are taken.
+pub const NESTED: usize = 4;
+/// The type of a count, such as `{:1$}` takes its width from; all others are as in symbol names.
+pub const COUNT: u8 = b'#';
+/// The type of a `str`.
+pub const STR: u8 = b'e';
+/// The type of [`fmt::Arguments`](core::fmt::Arguments): it has no bytes, but is the next of the record's.
+pub const ARGUMENTS: u8 = b'A';
 /// The trait of a value in a message: `Display`.
 pub const DISPLAY: u8 = 0;
 /// `Debug`.
@@ -59,10 +69,6 @@ pub const BINARY: u8 = 4;
 pub const OCTAL: u8 = 5;
 /// `LowerExp`.
 pub const LOWER_EXP: u8 = 6;
-/// Bytes of a file's name.
-pub const FILE_BYTES: usize = 256;
-/// Bytes of a kernel's name.
-pub const KERNEL_BYTES: usize = 256;
 /// The variable of a module that holds its [`Channel`].
 pub const SYMBOL: &str = "ferrowarp_panic";
 
@@ -75,15 +81,9 @@ pub struct Channel {
     /// For each record, who claimed it last: the how manieth panic of the record it is, from 1, above the
     /// low half of the grid's id. The id alone is not enough, for replays of a graph may share it.
     pub owners: [AtomicU64; SLOTS],
-    /// For each record, the number in its grid of the thread that claimed it.
-    pub writers: [AtomicU64; SLOTS],
-    /// For each record, the owner whose writer is noted.
-    pub begun: [AtomicU64; SLOTS],
     /// For each record, how many threads found that it was claimed for their grid already; it only
     /// grows.
     pub others: [AtomicU32; SLOTS],
-    /// Whether a record's writer is at its message.
-    pub formatting: [AtomicU32; SLOTS],
     /// Not 0 once any record was claimed.
     pub claims: AtomicU32,
 }
@@ -99,6 +99,11 @@ pub struct Records {
 }
 
 /// One panic. The device writes all of it but `seen`.
+///
+/// The device copies and the host formats. So there are pieces: the names of kernels, the file, and of each of
+/// `arguments` its template and then its values. A piece is 8 bytes (what it is, of a value the type as in
+/// symbol names; a value's trait << 8; the number of bytes << 16), and as many bytes, with room up to a multiple
+/// of 8.
 #[doc(hidden)]
 #[repr(C)]
 pub struct Record {
@@ -106,10 +111,11 @@ pub struct Record {
     pub ready: AtomicU64,
     /// How many panics the host has taken from here. The record is free when its owner's is one of them.
     pub seen: AtomicU64,
-    /// The block's index.
-    pub block: [u32; 3],
-    /// The thread's index in its block.
-    pub thread: [u32; 3],
+    /// The number in its grid of the thread that has the record, from 1. The host writes 0 before it frees the
+    /// record.
+    pub writer: AtomicU64,
+    /// The owner of the record: what `ready` is going to be.
+    pub owner: u64,
     /// Blocks in the grid.
     pub grid_dim: [u32; 3],
     /// Threads in a block.
@@ -118,31 +124,32 @@ pub struct Record {
     pub line: u32,
     /// Column of the place, from 1.
     pub column: u32,
-    /// The kernel's name, or several with a space between if it is one of them.
-    pub kernel: Text<KERNEL_BYTES>,
-    /// The file of the place.
-    pub file: Text<FILE_BYTES>,
-    /// The message.
-    pub message: Text<MESSAGE_BYTES>,
+    /// Where the piece is that has the file.
+    pub file: u32,
+    /// Where the pieces of the message begin; 0 before they do.
+    pub message: u32,
+    /// Bytes of all pieces. Where the last one is cut, they are `PIECES_BYTES`.
+    pub used: u32,
+    /// How many of `arguments` are there.
+    pub listed: u32,
+    /// Not 0 where a value's type is not known.
+    pub unknown: u32,
+    /// The message, and the arguments within it in the order of their values.
+    pub arguments: [Arguments; NESTED],
+    /// The pieces, and room for one without bytes and for a zero.
+    pub pieces: [u64; PIECES_BYTES / 8 + 2],
 }
 
-/// UTF-8 of at most `N` bytes.
+/// The parts of [`fmt::Arguments`](core::fmt::Arguments) in Rust 1.96, the one compiler that builds kernels.
 #[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Text<const N: usize> {
-    /// Bytes used; more than `N` where some are missing.
-    pub len: u32,
-    /// The bytes, and one more so that a zero can end them.
-    pub bytes: [u8; N],
-    /// Room for that zero.
-    pub end: [u8; 4],
-}
-
-impl<const N: usize> Text<N> {
-    /// The text.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..(self.len as usize).min(N)]
-    }
+pub struct Arguments {
+    /// The device's address of the template.
+    pub template: u64,
+    /// That of the values and the functions that format them. If it is odd, the template is a text of half as
+    /// many bytes, or the device formatted what is there.
+    pub args: u64,
 }
 
 /// Ends this thread if another one of its grid has panicked.
