@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
 use kernels_gpu::grid::sort::histogram::{self, sort_histogram};
-use kernels_gpu::grid::sort::pass::{LONG, SHORT, Task, sort_pass};
+use kernels_gpu::grid::sort::pass::{self, Task, sort_pass};
 use kernels_gpu::grid::sort::segments::{self, sort_segments};
 use kernels_gpu::grid::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
 use kernels_gpu::grid::sort::{NoValue, Order, Payload, Word};
@@ -198,7 +198,7 @@ macro_rules! passes {
                 let grid = Grid1::new(tiles);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    sort_pass::<$word, $value, { $items }>::launch(
+                    sort_pass::<$word, $value, { pass::$items }>::launch(
                         on, grid, input, out, spare, values, out_values, spare_values, control, task,
                     )
                 }
@@ -232,7 +232,7 @@ macro_rules! segments {
                 let grid = Grid1::new(segments::blocks(offsets.raw.len - 1));
                 // SAFETY: the caller's promise.
                 unsafe {
-                    sort_segments::<$word, $value, { $items }>::launch(
+                    sort_segments::<$word, $value, { segments::$items }>::launch(
                         on, grid, &keys, &values, &offsets, order, begin, end,
                         u32::from(numbered), &mut out, &mut spare, &mut out_values, &mut spare_values,
                     )

@@ -82,7 +82,7 @@ impl SortOptions {
 }
 
 /// What [`sort_into`] and [`sort_in_place`] take of their scratch for `n_elems` keys, in bytes: as many as the keys have, and
-/// about a thirtieth more.
+/// at most a fourteenth more.
 #[must_use]
 pub fn scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), 0], 0)

@@ -18,7 +18,7 @@ const COUNTS: usize = 2 * MAX_PASSES * RADIX;
 
 /// 2 to the power of this tiles are a group, whose keys are counted in the 30 bits of a [`Known`] word. Groups
 /// follow one another by sums of 64 bits.
-pub const GROUP_BITS: u32 = 17;
+pub const GROUP_BITS: u32 = 16;
 
 /// Words of device memory for the control of a sort with so many tiles, in groups of 2 to the power of `group_bits`.
 /// All are 0 before the first kernel.
@@ -146,7 +146,7 @@ pub enum Known {
 }
 
 /// Bits of a number in a word.
-const COUNT_BITS: u32 = 30;
+pub(super) const COUNT_BITS: u32 = 30;
 const OWN: u32 = 1;
 
 impl Known {

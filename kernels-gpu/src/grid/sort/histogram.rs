@@ -6,6 +6,7 @@
 //! same in all keys moves nothing.
 
 use cuda_std::prelude::*;
+use cuda_std::shared::dynamic_shared_mem;
 
 use super::key::{Digit, Order, RADIX, Word, planned_passes};
 use super::pass::{Control, Step};
@@ -15,8 +16,8 @@ use super::walk::each_key;
 pub const THREADS: usize = 512;
 /// Most digits that a key has.
 pub const MAX_PASSES: usize = 8;
-/// Counters of a block: [`RADIX`] for each digit, and copies of them as far as there is room.
-const COUNTERS: usize = RADIX * 32;
+/// Counters of a block: [`RADIX`] for each digit, and copies of them as far as there is room for three blocks.
+const COUNTERS: usize = RADIX * 64;
 /// Keys for which another block is worth its start and its end.
 const KEYS_OF_BLOCK: usize = 64 * THREADS;
 /// Most blocks: three for each of 132 multiprocessors.
@@ -35,7 +36,7 @@ pub const fn blocks(n_elems: usize) -> u32 {
 /// # Safety
 /// - `control` has the words that [`control_words`](super::pass::control_words) asks for, all of them 0.
 /// - `begin < end <= K::BITS`, and the launch has [`blocks`]`(n)` blocks.
-#[kernel(u8, u16, u32, u64)]
+#[kernel(u8, u16, u32, u64, dynamic_shared = 4 * COUNTERS)]
 pub unsafe fn sort_histogram<K: Word>(
     mut block: Block<THREADS>,
     keys: &[K],
@@ -45,7 +46,7 @@ pub unsafe fn sort_histogram<K: Word>(
     in_place: u32,
     control: AtomicSlice<u32>,
 ) {
-    let counters = shared_array![u32; COUNTERS].as_mut_ptr();
+    let counters = dynamic_shared_mem::<u32>();
     let control = Control::new(control.as_mut_ptr());
     let thread = block.thread();
     let passes = super::passes(begin, end);

@@ -18,6 +18,7 @@ mod control;
 pub mod histogram;
 mod items;
 pub mod key;
+mod memory;
 pub mod pass;
 pub mod plain;
 pub mod segments;

@@ -12,19 +12,22 @@
 
 use bytemuck::{NoUninit, Zeroable};
 use cuda_std::prelude::*;
+use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::warp::Warp;
 
+use super::control::COUNT_BITS;
 pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
 use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 
 /// Threads in a block.
-pub const THREADS: usize = 384;
-pub(super) const WARPS: usize = THREADS / 32;
-/// Keys of a thread, where neither keys nor values are longer than 4 bytes.
-pub const SHORT: usize = 20;
+pub const THREADS: usize = 512;
+const WARPS: usize = THREADS / 32;
+/// Keys of a thread, where neither keys nor values are longer than 4 bytes: as many as its registers hold. A digit's keys leave a
+/// tile side by side, so a longer tile writes longer runs.
+pub const SHORT: usize = 28;
 /// Keys of a thread, where either has 8 bytes.
-pub const LONG: usize = 10;
+pub const LONG: usize = 14;
 
 /// Keys of a tile, by the bytes of a key and of its value.
 #[must_use]
@@ -32,8 +35,8 @@ pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> usize {
     if key_bytes > 4 || value_bytes > 4 { THREADS * LONG } else { THREADS * SHORT }
 }
 
-/// Registers of a thread. A multiprocessor has 65,536, so it holds three blocks.
-const REGISTERS: u32 = 56;
+/// Registers of a thread. A multiprocessor has 65,536, so it holds two blocks: while one ranks its keys, the other moves them.
+const REGISTERS: u32 = 64;
 
 /// What all blocks of a pass know.
 #[repr(C)]
@@ -55,42 +58,8 @@ pub struct Task {
     pub reserved: u32,
 }
 
-/// Shared memory, in words: counters of each digit for each warp, the place of each digit, the tile.
-const COUNTERS: usize = WARPS * RADIX;
-const PLACES: usize = 2 * RADIX;
-const STAGED: usize = THREADS * SHORT;
-
 /// The block's shared memory.
-#[derive(Clone, Copy)]
-pub(super) struct Memory {
-    words: *mut u32,
-}
-
-impl Memory {
-    #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self { words: shared_array![u32; COUNTERS + PLACES + STAGED].as_mut_ptr() }
-    }
-
-    /// A warp's counters of all digits.
-    #[inline(always)]
-    pub(super) fn counters(self, warp: usize) -> *mut u32 {
-        self.words.wrapping_add(warp * RADIX)
-    }
-
-    /// Where the keys of each digit go, in elements.
-    #[inline(always)]
-    pub(super) fn places<T>(self) -> *mut T {
-        self.words.wrapping_add(COUNTERS).cast()
-    }
-
-    /// The tile's keys or values.
-    #[inline(always)]
-    pub(super) fn staged<T, const ITEMS: usize>(self) -> *mut T {
-        const { assert!(THREADS * ITEMS * size_of::<T>() <= 4 * STAGED) };
-        self.words.wrapping_add(COUNTERS + PLACES).cast()
-    }
-}
+type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 
 /// One pass over `input: [n]`, or over what the pass before wrote of it; `values` follow their keys. Each of the arrays has `n`
 /// elements; those of [`NoValue`] may be empty. So may be `input` and `values` if the plan is to sort in place: what `out` and
@@ -107,7 +76,7 @@ impl Memory {
     (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
     (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
     (u8, u64, LONG), (u16, u64, LONG), (u32, u64, LONG), (u64, u64, LONG),
-    max_registers = REGISTERS
+    max_registers = REGISTERS, dynamic_shared = 4 * Memory::WORDS
 )]
 pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
     mut block: Block<THREADS>,
@@ -163,7 +132,7 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     step: Step,
 ) {
     let (thread, warp, n) = (block.thread(), block.whole_warp(), arrays.n);
-    let memory = Memory::new();
+    let memory = Memory::new(dynamic_shared_mem());
     let digit = Digit::of(task.pass, task.begin, task.end);
     let counters = memory.counters(block.warp());
     let tiles = n.div_ceil(THREADS * ITEMS);
@@ -172,7 +141,7 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     // SAFETY: each step says who reaches the shared memory; indices of device memory are below `n`, since
     // they are those of the tile or ranks of its keys among all.
     unsafe {
-        clear(memory, thread);
+        memory.clear(thread);
         let ticket = block.once(|| control.ticket(task.pass)).unwrap_or(0);
         // The barrier in it: the counters are clear.
         let tile = block.broadcast(ticket, 0) as usize;
@@ -252,6 +221,9 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     }
 }
 
+// Each of the first threads looks after a digit, and the keys of a group are counted in the bits of a `Known` word.
+const _: () = assert!(THREADS >= RADIX && (THREADS * SHORT) << GROUP_BITS < 1 << COUNT_BITS);
+
 /// Numbers below 65,536, two to a register. They are kept while others need the registers more.
 #[derive(Clone, Copy)]
 struct Halves {
@@ -303,21 +275,6 @@ impl Quarters {
 fn is_wide(n: usize) -> bool {
     n > u32::MAX as usize
 }
-
-/// Sets the counters of all warps to 0, 16 bytes a time.
-///
-/// # Safety
-/// Nobody else reaches them before the next barrier.
-#[inline(always)]
-pub(super) unsafe fn clear(memory: Memory, thread: usize) {
-    let vectors = memory.counters(0).cast::<Vec4<u32>>();
-    each::<{ COUNTERS / 4 / THREADS }>(|k| {
-        // SAFETY: below the number of vectors.
-        unsafe { vectors.add(thread + k * THREADS).write(Vec4::splat(0)) };
-    });
-}
-
-const _: () = assert!(COUNTERS.is_multiple_of(4 * THREADS) && THREADS >= RADIX);
 
 /// This lane's keys in the order of the array: 32 neighbours to a warp and load. Behind the end of the
 /// array are last keys, which stay behind all others with their digit.

@@ -10,7 +10,24 @@ use cuda_std::prelude::*;
 
 use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
-use super::pass::{Arrays, LONG, Memory, SHORT, THREADS, WARPS, clear, opaque, rank};
+use super::pass::{Arrays, opaque, rank};
+
+/// Threads in a block.
+pub const THREADS: usize = 384;
+const WARPS: usize = THREADS / 32;
+/// Keys of a thread, where neither keys nor values are longer than 4 bytes.
+pub const SHORT: usize = 20;
+/// Keys of a thread, where either has 8 bytes.
+pub const LONG: usize = 10;
+
+/// The block's shared memory.
+type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
+
+/// That memory. Every call gives the same.
+#[inline(always)]
+fn memory() -> Memory {
+    Memory::new(shared_array![u32; Memory::WORDS].as_mut_ptr())
+}
 
 /// Segments that a block takes at a time: one for each warp.
 pub const SEGMENTS: usize = WARPS;
@@ -169,7 +186,7 @@ impl<K: Word, V: Payload> Segments<K, V> {
         start: usize,
         len: usize,
     ) {
-        let memory = Memory::new();
+        let memory = memory();
         let first = block.warp() * (32 * ITEMS) + block.lane();
         let (begin, end) = self.bits;
         // SAFETY: in the segment, or in shared memory, in the order that the barriers of each step give.
@@ -289,12 +306,12 @@ unsafe fn pass_of_tiles<K: Word, V: Payload, const ITEMS: usize>(
     write: impl Fn(usize, K),
     write_value: impl Fn(usize, V),
 ) {
-    let memory = Memory::new();
+    let memory = memory();
     let (thread, own) = (block.thread(), block.thread() % RADIX);
     let counters = memory.counters(block.warp());
     // SAFETY: the shared memory is reached in the order of the barriers, which say what they are for.
     unsafe {
-        clear(memory, thread);
+        memory.clear(thread);
         // The counters are clear.
         block.sync(());
         let mut i = thread;
@@ -389,7 +406,7 @@ unsafe fn stage<K: Word, const ITEMS: usize>(
     let counters = memory.counters(block.warp());
     // SAFETY: the shared memory is reached in the order of the barriers, which say what they are for.
     unsafe {
-        clear(memory, thread);
+        memory.clear(thread);
         // The counters are clear.
         block.sync(());
         each::<ITEMS>(|k| count(counters, keys[k], digit));
