@@ -152,6 +152,33 @@ fn coordinates_become_rows() {
 }
 
 #[test]
+fn coordinates_in_any_order_become_rows() {
+    let mut rng = rng();
+    // Some places occur twice, some rows not at all, and some entries are in rows past the last one.
+    let (rows, width, entries) = (300, 40, 5000);
+    let mut below =
+        |limit: u32| -> Vec<u32> { (0..entries).map(|_| rng.random_range(0..limit)).collect() };
+    let (entry_rows, columns) = (below(rows + 2), below(width));
+    let values: Vec<f64> = below(9).into_iter().map(f64::from).collect();
+    let size = (rows as usize, width as usize);
+    let (on_device, of_columns) = (upload(&entry_rows), upload(&columns));
+    let a = Csr::from_coo(gpu(), size, &on_device, &of_columns, &upload(&values)).unwrap();
+    let x: Vec<f64> = (0..width).map(|column| f64::from(column) + 1.0).collect();
+    let mut expected = vec![0.0; rows as usize];
+    for ((&row, &column), value) in entry_rows.iter().zip(&columns).zip(&values) {
+        if row < rows {
+            expected[row as usize] += value * x[column as usize];
+        }
+    }
+    // All of them are whole numbers: no sum is rounded.
+    for (way, found) in ways(&a, &x) {
+        assert_eq!(found, expected, "{way}");
+    }
+    assert_eq!(on_device.to_vec().unwrap(), entry_rows);
+    assert!(Csr::from_coo(gpu(), size, &on_device, &of_columns, &upload(&values[1..])).is_err());
+}
+
+#[test]
 fn what_is_no_matrix_is_an_error() {
     let make = |offsets: &[u32], columns: &[u32]| {
         Csr::new(gpu(), 3, offsets, columns, &[1.0f32; 2]).map(drop)

@@ -22,6 +22,7 @@ use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
 use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
 
 use super::scratch::size_of_parts;
+use super::sort::{SortOptions, SortValue, sort_pairs};
 use super::{Scratch, same_len};
 use crate::Stream;
 use crate::error::{GpuError, GpuResult};
@@ -118,6 +119,31 @@ impl<T: Pod> Csr<T> {
         let config = LaunchConfig::for_num_elems(rows + 1);
         rows_to_offsets::launch(on.as_stream(), config, entry_rows, &mut offsets)?;
         Self::split(on, width, offsets, columns, values, true)
+    }
+
+    /// As [`from_sorted_coo`](Self::from_sorted_coo), of entries in any order, which stay as they are: two stable
+    /// [sorts](super::sort) by row, of the columns and of the values. Entries of one row keep their order; several in one
+    /// place count together. Queued.
+    ///
+    /// # Errors
+    /// As [`from_sorted_coo`](Self::from_sorted_coo).
+    pub fn from_coo(
+        on: &impl AsStream,
+        size: (usize, usize),
+        entry_rows: &impl DeviceRead<u32>,
+        columns: &impl DeviceRead<u32>,
+        values: &impl DeviceRead<T>,
+    ) -> GpuResult<Self>
+    where
+        T: SortValue,
+    {
+        let entries = entry_rows.raw().len;
+        same_len(CREATING, entries, columns.raw().len)?;
+        same_len(CREATING, entries, values.raw().len)?;
+        check_size(size.0, entries)?;
+        let (_, columns) = sort_pairs(on, entry_rows, columns, SortOptions::ASCENDING)?;
+        let (rows, values) = sort_pairs(on, entry_rows, values, SortOptions::ASCENDING)?;
+        Self::from_sorted_coo(on, size, &rows, columns, values)
     }
 
     /// The number of rows.
