@@ -25,20 +25,28 @@ use cuda_std::vector::{self, Vec2, Vec4};
 use cuda_std::warp::{Lanes, Number, TileSize};
 
 use super::merge_path::merge_path;
+use super::scan::pack::build;
 
-/// Threads in a block.
+/// Threads in a block of [`spmv_rows`](struct@spmv_rows) and of [`spmv_carry`](struct@spmv_carry).
 pub const BLOCK: usize = 256;
-/// Packs of four entries that each thread takes.
-const PACKS: usize = 2;
+/// Threads in a block of [`spmv_tiles`](struct@spmv_tiles).
+const TILE_BLOCK: usize = 128;
+/// Packs of four entries that each of them takes.
+const PACKS: usize = 4;
 /// Entries of which a block holds the products.
-const PRODUCTS: usize = BLOCK * PACKS * 4;
+const PRODUCTS: usize = TILE_BLOCK * PACKS * 4;
 /// The most entries of a row that a tile takes beyond its own share, to end the row. A row that is no longer than this is
 /// never in two tiles.
 pub const OVERHANG: usize = 124;
 /// Rows' ends and entries, together, that a block takes. Its first entry need not begin a pack.
 pub const TILE: usize = PRODUCTS - OVERHANG - 4;
-/// Entries of a row that a lane adds, at most, before the whole warp takes the row.
-const MOST_EACH: usize = 16;
+/// Entries of the mean row of a tile that a lane adds, at most.
+const MOST_EACH: u32 = 32;
+
+/// Registers of a thread: a multiprocessor then holds ten blocks, or seven where a value takes two registers.
+const fn registers<T>() -> u32 {
+    if size_of::<T>() < 8 { 48 } else { 72 }
+}
 
 /// What a matrix is made of.
 pub trait Value:
@@ -205,56 +213,67 @@ pub fn spmv_splits(
 #[derive(Clone, Copy)]
 struct Tile {
     /// The first row that ends here.
-    row: usize,
+    row: u32,
     /// How many do. Behind them may come the beginning of a row that ends in a later tile.
-    rows: usize,
+    rows: u32,
     /// The first entry, moved back to a whole pack.
-    first: usize,
-    /// The tile's entries among those from `first` on.
-    entries: (usize, usize),
+    first: u32,
+    /// Where the tile's entries begin and end, counted from `first` on.
+    entries: (u32, u32),
 }
 
 impl Tile {
     /// Whatever the splits say, it is no larger than a tile may be.
     #[inline(always)]
     fn of_block(splits: &[Vec2<u32>]) -> Option<Self> {
-        let tile = thread::block_idx_x() as usize;
+        let tile = thread::block_in_grid();
         let (start, end) = (*splits.get(tile)?, *splits.get(tile + 1)?);
-        let skew = (start.y % 4) as usize;
+        let skew = start.y % 4;
         Some(Self {
-            row: start.x as usize,
-            rows: (end.x.saturating_sub(start.x) as usize).min(TILE),
-            first: start.y as usize - skew,
-            entries: (skew, (skew + end.y.saturating_sub(start.y) as usize).min(PRODUCTS)),
+            row: start.x,
+            rows: end.x.saturating_sub(start.x).min(TILE as u32),
+            first: start.y - skew,
+            entries: (skew, (skew + end.y.saturating_sub(start.y)).min(PRODUCTS as u32)),
         })
     }
 
-    /// Where the row of number `i` in the tile ends, among the entries from `first` on; of the row that goes on, where the
-    /// tile does.
+    /// Where row `i` of the tile ends, counted from `first` on; of the row that goes on, where the tile does.
     #[inline(always)]
-    fn end_of(&self, offsets: &[u32], i: usize) -> usize {
-        match offsets.get(self.row + i + 1) {
-            Some(&end) if i < self.rows => {
-                (end as usize).saturating_sub(self.first).min(self.entries.1)
-            }
+    fn end_of(&self, offsets: &[u32], i: u32) -> u32 {
+        match offsets.get(self.row as usize + i as usize + 1) {
+            Some(&end) if i < self.rows => end.saturating_sub(self.first).min(self.entries.1),
             _ => self.entries.1,
         }
     }
 
     /// The thread's packs of one of the matrix's arrays. What is past the tile's last pack is anything.
     #[inline(always)]
-    fn load<T: vector::Element>(&self, array: &[T], thread: usize) -> [Vec4<T>; PACKS] {
-        let packs = self.entries.1.div_ceil(4).max(1);
-        let first = array.as_ptr().wrapping_add(self.first).cast::<Vec4<T>>();
-        if first.is_aligned() && self.first + 4 * packs <= array.len() {
-            let own = |j: usize| (thread + j * BLOCK).min(packs - 1);
-            // SAFETY: aligned, and below the number of packs, which are inside the array.
-            return [0, 1].map(|j| unsafe { load_pack(first.add(own(j))) });
+    fn load<T: vector::Element>(&self, array: &[T], thread: u32) -> [Vec4<T>; PACKS] {
+        let (packs, start) = (self.entries.1.div_ceil(4).max(1), self.first as usize);
+        let first = array.as_ptr().wrapping_add(start).cast::<Vec4<T>>();
+        if first.is_aligned() && start + 4 * packs as usize <= array.len() {
+            return build(|j| {
+                let own = (thread + (j * TILE_BLOCK) as u32).min(packs - 1);
+                // SAFETY: aligned, and below the number of packs, which are inside the array.
+                unsafe { load_pack(first.add(own as usize)) }
+            });
         }
-        [0, 1].map(|j| {
-            let at = |k| array.get(self.first + 4 * (thread + j * BLOCK) + k).copied();
-            [0, 1, 2, 3].map(|k| at(k).unwrap_or_else(T::default)).into()
+        build(|j| {
+            let pack = start + 4 * (thread as usize + j * TILE_BLOCK);
+            let at = |k| array.get(pack + k).copied().unwrap_or_default();
+            Vec4::new(at(0), at(1), at(2), at(3))
         })
+    }
+
+    /// How many lanes take a row, a power of two: enough for the mean one.
+    ///
+    /// Lanes that are a power of two apart meet in one bank of shared memory. Where rows are as long as a multiple of
+    /// one, a quarter of it as lanes leaves four rows in a bank.
+    #[inline(always)]
+    fn lanes(&self) -> u32 {
+        let mean = ((self.entries.1 - self.entries.0) / self.rows.max(1)).max(1);
+        let enough = mean.div_ceil(MOST_EACH).next_power_of_two();
+        enough.max((1 << mean.trailing_zeros()) / 4).min(32)
     }
 }
 
@@ -268,9 +287,9 @@ unsafe fn load_pack<T: vector::Element>(pack: *const Vec4<T>) -> Vec4<T> {
     for k in 0..const { size_of::<Vec4<T>>() / 16 } {
         // SAFETY: the caller's promise; a pack is so many times 16 bytes, all of them plain.
         unsafe {
-            let bytes =
-                access::load(&*pack.cast::<Vec4<u32>>().add(k), LoadHint::ReadOnlyNoAllocate);
-            loaded.as_mut_ptr().cast::<Vec4<u32>>().add(k).write(bytes);
+            let words = &*pack.cast::<Vec4<u32>>().add(k);
+            let words = access::load(words, LoadHint::ReadOnlyNoAllocate);
+            loaded.as_mut_ptr().cast::<Vec4<u32>>().add(k).write(words);
         }
     }
     // SAFETY: all of it was written.
@@ -279,17 +298,18 @@ unsafe fn load_pack<T: vector::Element>(pack: *const Vec4<T>) -> Vec4<T> {
 
 /// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
 ///
-/// The products of a row, rounded, are added by a number of lanes, a power of two that the tile's mean row decides, in the
-/// matrix's type: a lane adds every so many, and the lanes' sums are joined as a tree.
+/// The products of a row, rounded, are added in the matrix's type. Of a tile's rows each has as many lanes, a power of two that
+/// the mean row decides: a lane adds every so many, from the first to the last, and the lanes' sums are joined as a tree.
+/// A row much longer than the mean has all 32.
 ///
 /// `carry_rows` and `carry_sums`, one element a block, take the row that goes on in the next tile, or `u32::MAX`, and the
 /// sum of the block's entries of it: [`spmv_carry`](struct@spmv_carry) adds them to `y`. Of a matrix whose rows are no longer than
 /// [`OVERHANG`] both may be empty.
 #[expect(clippy::too_many_arguments, reason = "a matrix is three arrays")]
-#[kernel(f32, f64, max_registers = 40)]
+#[kernel(f32, f64, max_registers = registers::<T>())]
 pub fn spmv_tiles<T: Value>(
-    mut block: Block<BLOCK>,
-    products: Shared<[Vec4<T>; BLOCK * PACKS]>,
+    mut block: Block<TILE_BLOCK>,
+    products: Shared<[Vec4<T>; TILE_BLOCK * PACKS]>,
     splits: &[Vec2<u32>],
     offsets: &[u32],
     columns: &[u32],
@@ -301,101 +321,98 @@ pub fn spmv_tiles<T: Value>(
 ) {
     let ends = shared_array![u16; TILE + 1];
     let Some(tile) = Tile::of_block(splits) else { return };
-    let thread = block.thread();
+    let thread = block.thread() as u32;
     let (columns, values) = (tile.load(columns, thread), tile.load(values, thread));
     let mut end = tile.end_of(offsets, thread);
-    let product = |column: u32, value: T| match x.get(column as usize) {
-        Some(x) => value.times(access::load(x, LoadHint::ReadOnly)),
-        None => T::zeroed(),
+    let width = x.len().min(u32::MAX as usize) as u32;
+    let product = |column: u32, value: T| {
+        if column >= width {
+            return T::zeroed();
+        }
+        // SAFETY: below the length.
+        value.times(access::load(unsafe { x.get_unchecked(column as usize) }, LoadHint::ReadOnly))
     };
-    let packs = [0, 1].map(|j| {
+    let packs: [Vec4<T>; PACKS] = build(|j| {
         let (c, v) = (columns[j], values[j]);
         Vec4::new(product(c.x, v.x), product(c.y, v.y), product(c.z, v.z), product(c.w, v.w))
     });
-    let products = products.fill(&block, |i| packs[i / BLOCK]);
+    let products = products.fill(&block, |i| packs[i / TILE_BLOCK]);
     let mut i = thread;
     while i <= tile.rows {
         // SAFETY: there are at most `TILE` rows; nobody else writes this element, and who reads it waits.
-        unsafe { ends.as_mut_ptr().add(i).write(end as u16) };
-        i += BLOCK;
+        unsafe { ends.as_mut_ptr().add(i as usize).write(end as u16) };
+        i += TILE_BLOCK as u32;
         end = tile.end_of(offsets, i);
     }
     // All ends and products are there.
     let products = block.sync(products);
-    // SAFETY: as many rows were written, before the barrier.
-    let end_at = |i: usize| unsafe { ends.as_mut_ptr().add(i).read() as usize };
-    let rows = Rows { tile, products: bytemuck::cast_slice(&products[..]), end_at };
+    let rows =
+        Rows { tile, products: bytemuck::cast_slice(&products[..]), ends: ends.as_mut_ptr() };
     rows.sum(&block, |i, sum| {
-        let block = thread::block_idx_x() as usize;
-        if i < tile.rows && tile.row + i < y.len() {
-            y.store(tile.row + i, sum, Relaxed);
-        } else if i == tile.rows && block < carry_rows.len() && block < carry_sums.len() {
-            let goes_on = rows.entries(i).0 < rows.entries(i).1;
-            carry_rows.store(
-                block,
-                if goes_on { (tile.row + i) as u32 } else { u32::MAX },
-                Relaxed,
-            );
-            carry_sums.store(block, sum.into(), Relaxed);
+        let (row, own) = (tile.row as usize + i as usize, thread::block_in_grid());
+        if i < tile.rows {
+            if row < y.len() {
+                y.store(row, sum, Relaxed);
+            }
+        } else if own < carry_rows.len() && own < carry_sums.len() {
+            let (start, end) = rows.entries(i);
+            carry_rows.store(own, if start < end { row as u32 } else { u32::MAX }, Relaxed);
+            carry_sums.store(own, sum.into(), Relaxed);
         }
     });
 }
 
-/// A tile's rows with the one that goes on, and its products in shared memory.
-struct Rows<'a, T, E> {
+/// A tile's rows with the one that goes on, and its products in shared memory, which all have been written.
+struct Rows<'a, T> {
     tile: Tile,
     products: &'a [T],
-    end_at: E,
+    ends: *const u16,
 }
 
-impl<T: Value, E: Fn(usize) -> usize> Rows<'_, T, E> {
+impl<T: Value> Rows<'_, T> {
     /// Where the products of row `i` of the tile begin and end.
     #[inline(always)]
-    fn entries(&self, i: usize) -> (usize, usize) {
-        (if i == 0 { self.tile.entries.0 } else { (self.end_at)(i - 1) }, (self.end_at)(i))
-    }
-
-    /// How many lanes take a row: about a quarter of the mean row's entries, a power of two.
-    #[inline(always)]
-    fn lanes(&self) -> usize {
-        let mean = (self.tile.entries.1 - self.tile.entries.0) as u32 / (self.tile.rows + 1) as u32;
-        1 << (32 - (mean / 4).leading_zeros()).min(5)
+    fn entries(&self, i: u32) -> (u32, u32) {
+        // SAFETY: the callers' rows are those of the tile and the one that goes on.
+        let end_at = |i: u32| unsafe { self.ends.add(i as usize).read().into() };
+        (if i == 0 { self.tile.entries.0 } else { end_at(i - 1) }, end_at(i))
     }
 
     /// Calls `done(i, sum)` in one lane for each row.
     #[inline(always)]
-    fn sum(&self, block: &Block<BLOCK>, mut done: impl FnMut(usize, T)) {
-        let (warp, lane, lanes) = (block.whole_warp(), block.lane(), self.lanes());
-        let mut first = block.warp() * (32 / lanes);
+    fn sum(&self, block: &Block<TILE_BLOCK>, mut done: impl FnMut(u32, T)) {
+        let (warp, lane, lanes) = (block.whole_warp(), block.lane() as u32, self.tile.lanes());
+        let (shift, rank) = (lanes.trailing_zeros(), lane & (lanes - 1));
+        let mut first = (block.warp() as u32 * 32) >> shift;
         while first <= self.tile.rows {
-            let (i, rank) = (first + lane / lanes, lane % lanes);
+            let i = first + (lane >> shift);
             let (start, end) = if i <= self.tile.rows { self.entries(i) } else { (0, 0) };
-            let is_long = end > start + MOST_EACH * lanes;
+            let is_long = end > start + 2 * MOST_EACH * lanes;
             let own = self.every(lanes, start + rank, if is_long { 0 } else { end });
             let mut sum = tree(warp, lanes, own);
-            // A row much longer than the mean is taken by the whole warp, one after the other.
+            // Long rows are taken by the whole warp, one after the other.
             let mut long = warp.ballot(is_long && rank == 0);
             while long != 0 {
                 let owner = long.trailing_zeros();
-                let of_owner = |x: usize| warp.shuffle(x as u32, owner) as usize;
-                let all = tree(warp, 32, self.every(32, of_owner(start) + lane, of_owner(end)));
-                if lane == owner as usize {
+                let (start, end) = (warp.shuffle(start, owner), warp.shuffle(end, owner));
+                let all = tree(warp, 32, self.every(32, start + lane, end));
+                if lane == owner {
                     sum = all;
                 }
                 long &= long - 1;
             }
-            if rank == 0 {
+            if rank == 0 && i <= self.tile.rows {
                 done(i, sum);
             }
-            first += BLOCK / lanes;
+            first += TILE_BLOCK as u32 >> shift;
         }
     }
 
     /// The sum of every `step`th product from `i` to `end`.
     #[inline(always)]
-    fn every(&self, step: usize, mut i: usize, end: usize) -> T {
+    fn every(&self, step: u32, mut i: u32, end: u32) -> T {
         // SAFETY: callers stay below `end`, which is at most the number of products.
-        let at = |i: usize| unsafe { *self.products.get_unchecked(i) };
+        let at = |i: u32| unsafe { *self.products.get_unchecked(i as usize) };
         let mut sum = T::zeroed();
         // Four loads wait together.
         while i + 3 * step < end {
@@ -413,8 +430,8 @@ impl<T: Value, E: Fn(usize) -> usize> Rows<'_, T, E> {
 
 /// The sum of each `lanes` lanes in a row, a power of two.
 #[inline(always)]
-fn tree<T: Value>(warp: Warp, lanes: usize, mut sum: T) -> T {
-    let mut distance = lanes as u32 / 2;
+fn tree<T: Value>(warp: Warp, lanes: u32, mut sum: T) -> T {
+    let mut distance = lanes / 2;
     while distance > 0 {
         sum = sum.plus(warp.shuffle_xor(sum, distance));
         distance /= 2;
