@@ -63,6 +63,23 @@ fn any_type_every_size_and_alignment() {
     }
 }
 
+/// All distances between the source's and the target's multiples of 16 bytes, where few quads or none are whole.
+#[test]
+fn bytes_from_anywhere_to_anywhere() {
+    let x = bytes(&mut rng(), 700);
+    let on_device = upload(&x);
+    for (from, to) in (0..16).flat_map(|from| (0..16).map(move |to| (from, to))) {
+        for n in [(from * 7 + to) % 50, 600 + from] {
+            let mut out = poisoned::<u8>(700);
+            let target = &mut out.slice_mut(to..to + n);
+            ops::copy(gpu(), &on_device.slice(from..from + n), target).unwrap();
+            let mut expected = vec![0xA5; 700];
+            expected[to..to + n].copy_from_slice(&x[from..from + n]);
+            assert!(out.to_vec().unwrap() == expected, "{n} from {from} to {to}");
+        }
+    }
+}
+
 #[test]
 fn of_wide_and_of_narrow_elements() {
     let mut rng = rng();

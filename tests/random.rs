@@ -134,8 +134,9 @@ fn parts_are_those_of_the_whole() {
     }
 }
 
-/// Off by 2^-20.9 of the radius for sine and cosine, by 2^-21.3 for the turn's bits that are cut off, and by 2^-19.6 for the
-/// logarithm, which is off by 2^-22 where it is 0.093 or more: below 2^-18 together.
+/// Off by 2^-20.9 of the radius for sine and cosine, by 2^-21.2 for the angle, which is rounded three times, by 2^-18.5 for
+/// the logarithm, which is off by 2^-22 where it is 0.0458 or more, and by less than 2^-22 for the products: below 2^-18
+/// together.
 #[test]
 fn normals_are_box_and_mullers() {
     for offset in OFFSETS {

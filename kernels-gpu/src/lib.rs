@@ -14,7 +14,9 @@ pub mod thread;
 pub mod warp;
 
 pub use grid::blur::{blur_columns, blur_rows};
-pub use grid::copy::{copy_coalesced, copy_rows, copy_strided, copy_units, copy_vectors};
+pub use grid::copy::{
+    copy_bytes, copy_coalesced, copy_quads, copy_rows, copy_strided, copy_vectors,
+};
 pub use grid::equalize::{equalize_apply, equalize_table};
 pub use grid::fill::fill;
 pub use grid::grayscale::grayscale;

@@ -5,10 +5,11 @@ use ferrowarp::ops::{Scratch, reduce};
 use ferrowarp::reference;
 
 use super::{Tested, small_values, values};
-use crate::support::{gpu, poisoned, rng, upload};
+use crate::support::{assert_same_bits, gpu, poisoned, rng, upload};
 
-/// Rows and columns: narrow, wide, few and many strips, strips that share a counter, one block and many.
-const SHAPES: [(usize, usize); 12] = [
+/// Rows and columns: narrow, wide, few and many strips, strips that share a counter, one block and many; whole vectors in
+/// a row and not; rows for which blocks lie along them, wholly or in part.
+const SHAPES: [(usize, usize); 18] = [
     (0, 5),
     (5, 0),
     (1, 1),
@@ -21,6 +22,12 @@ const SHAPES: [(usize, usize); 12] = [
     (1300, 100),
     (130, 2500),
     (16, 9001),
+    (8, 3000),
+    (7, 1025),
+    (20, 1028),
+    (40, 516),
+    (600, 128),
+    (3000, 64),
 ];
 
 fn sums<T: Tested + reduce::SumParts<Total: Tested>>() {
@@ -55,6 +62,22 @@ fn sums_of_columns_of_other_sizes() {
     sums::<f64>();
     sums::<f16>();
     sums::<bf16>();
+}
+
+/// Vectors or not, a column's elements are joined in the same order.
+#[test]
+fn alignment_changes_no_bit() {
+    for (rows, cols) in [(300, 64), (1000, 8), (9, 2000)] {
+        let x: Vec<f32> = values(&mut rng(), rows * cols + 3);
+        let on_device = upload(&x);
+        for start in 1..4 {
+            let part = &x[start..start + rows * cols];
+            let of = |x: &_| reduce::column_sums(gpu(), x, rows, cols).unwrap().to_vec().unwrap();
+            let aligned = upload(part);
+            let aligned = of(&aligned.slice(..));
+            assert_same_bits(&of(&on_device.slice(start..start + rows * cols)), &aligned);
+        }
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Grid1, Linear};
 use kernels_gpu::grid::copy::{
-    copy_coalesced as coalesced, copy_rows as rows, copy_strided as strided, copy_units,
+    TILE, copy_bytes, copy_coalesced as coalesced, copy_quads, copy_rows as rows,
+    copy_strided as strided,
 };
-use kernels_gpu::grid::map::{TILE, blocks};
+use kernels_gpu::grid::map::blocks;
 use kernels_gpu::thread::words::Quad;
 
 use super::same_len;
@@ -20,8 +21,8 @@ const MAX_BLOCKS: usize = 8 * 132;
 
 /// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; queued, in one launch.
 ///
-/// Where the two are aligned differently to 16 bytes, it goes by the largest unit that divides the difference: 8, 4 or 1
-/// bytes an instruction.
+/// Wherever the two begin: stores are of aligned 16 bytes, and so are loads, of which two make a store's bytes where the
+/// alignments differ.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; what the driver answers.
@@ -34,13 +35,13 @@ pub fn copy<T: Pod, S: AsStream>(
     same_len("copying an array", from.len, to.len)?;
     let bytes = from.len * size_of::<T>();
     let stream = on.as_stream();
-    let unit = unit(&[from.address as usize, to.address as usize, bytes]);
+    let is_quads = unit(&[from.address as usize, to.address as usize, bytes]) == 16;
     let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
-    let grid = |unit: usize| Grid1::new(blocks(bytes / unit, unit));
-    match unit {
-        8.. => copy_units::<u64>::launch(stream, grid(8), &x, &mut out),
-        4 => copy_units::<u32>::launch(stream, grid(4), &x, &mut out),
-        _ => copy_units::<u8>::launch(stream, grid(1), &x, &mut out),
+    let grid = Grid1::new(blocks(bytes, 1));
+    if is_quads {
+        copy_quads::launch(stream, grid, &x, &mut out)
+    } else {
+        copy_bytes::launch(stream, grid, &x, &mut out)
     }
 }
 

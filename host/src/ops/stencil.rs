@@ -115,142 +115,91 @@ impl<T: Cell> VolumeStencil<T> {
     }
 }
 
-/// `out: shape` becomes `cells: shape` one step further. `shape` is `[height, width]`; best if the width is a multiple
-/// of 16 bytes.
-///
-/// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; what the driver answers.
-pub fn plane_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut impl DeviceWrite<T>,
-    shape: [usize; 2],
-    stencil: &PlaneStencil<T>,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    T::plane(on.as_stream(), cells, out, shape, stencil, 1)
+/// The forms of a stencil on grids of so many dimensions.
+macro_rules! forms {
+    ($(
+        $method:ident $plain:ident, $stencil:ident, $dimensions:literal, $shape:literal, $sizes:ident, $counts:literal, $order:literal:
+            $into:ident $fused_into:ident $steps:ident $plain_into:ident;
+    )*) => {$(
+        #[doc = concat!("`out: shape` becomes `cells: shape` one step further. `shape` is `", $shape, "`; best if the width")]
+        /// is a multiple of 16 bytes.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; what the driver answers.
+        pub fn $into<T: Cell>(
+            on: &impl AsStream,
+            cells: &impl DeviceRead<T>,
+            out: &mut impl DeviceWrite<T>,
+            shape: [usize; $dimensions],
+            stencil: &$stencil<T>,
+        ) -> GpuResult<()> {
+            check_lens(&shape, cells, out)?;
+            T::$method(on.as_stream(), cells, out, shape, stencil, 1)
+        }
+
+        #[doc = concat!("[`", stringify!($into), "`], ", $counts, " steps further in one pass over the memory.")]
+        ///
+        /// # Errors
+        /// [`InvalidArgument`](GpuError::InvalidArgument) for another number of steps;
+        #[doc = concat!("as [`", stringify!($into), "`].")]
+        pub fn $fused_into<T: Cell>(
+            on: &impl AsStream,
+            cells: &impl DeviceRead<T>,
+            out: &mut impl DeviceWrite<T>,
+            shape: [usize; $dimensions],
+            stencil: &$stencil<T>,
+            steps: usize,
+        ) -> GpuResult<()> {
+            check_lens(&shape, cells, out)?;
+            check_steps(&$sizes, steps)?;
+            T::$method(on.as_stream(), cells, out, shape, stencil, steps)
+        }
+
+        #[doc = concat!("`steps` steps of `cells: ", $shape, "`, ", $order, ". The result is")]
+        /// in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
+        ///
+        /// # Errors
+        #[doc = concat!("As [`", stringify!($into), "`].")]
+        pub fn $steps<T: Cell>(
+            on: &impl AsStream,
+            cells: &mut DeviceBuffer<T>,
+            spare: &mut DeviceBuffer<T>,
+            shape: [usize; $dimensions],
+            stencil: &$stencil<T>,
+            steps: usize,
+        ) -> GpuResult<()> {
+            check_lens(&shape, cells, spare)?;
+            fused(&$sizes, steps, |together| {
+                T::$method(on.as_stream(), cells, spare, shape, stencil, together)?;
+                mem::swap(cells, spare);
+                Ok(())
+            })
+        }
+
+        #[doc = concat!("[`", stringify!($into), "`] with a thread a cell: the form to read first.")]
+        ///
+        /// # Errors
+        #[doc = concat!("As [`", stringify!($into), "`].")]
+        pub fn $plain_into<T: Cell>(
+            on: &impl AsStream,
+            cells: &impl DeviceRead<T>,
+            out: &mut DeviceBuffer<T>,
+            shape: [usize; $dimensions],
+            stencil: &$stencil<T>,
+        ) -> GpuResult<()> {
+            check_lens(&shape, cells, out)?;
+            T::$plain(on.as_stream(), cells, out, shape, stencil)
+        }
+    )*};
 }
 
-/// [`plane_into`], 1, 2 or 4 steps further in one pass over the memory.
-///
-/// # Errors
-/// [`InvalidArgument`](GpuError::InvalidArgument) for another number of steps; as [`plane_into`].
-pub fn plane_fused_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut impl DeviceWrite<T>,
-    shape: [usize; 2],
-    stencil: &PlaneStencil<T>,
-    steps: usize,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    check_steps(&PLANE_STEPS, steps)?;
-    T::plane(on.as_stream(), cells, out, shape, stencil, steps)
-}
-
-/// `steps` steps of `cells: [height, width]`, four at a time in one pass over the memory, then two, then one. The result is
-/// in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
-///
-/// # Errors
-/// As [`plane_into`].
-pub fn plane_steps<T: Cell>(
-    on: &impl AsStream,
-    cells: &mut DeviceBuffer<T>,
-    spare: &mut DeviceBuffer<T>,
-    shape: [usize; 2],
-    stencil: &PlaneStencil<T>,
-    steps: usize,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, spare)?;
-    fused(&PLANE_STEPS, steps, |together| {
-        T::plane(on.as_stream(), cells, spare, shape, stencil, together)?;
-        mem::swap(cells, spare);
-        Ok(())
-    })
-}
-
-/// [`plane_into`] with a thread a cell: the form to read first.
-///
-/// # Errors
-/// As [`plane_into`].
-pub fn plane_plain_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut DeviceBuffer<T>,
-    shape: [usize; 2],
-    stencil: &PlaneStencil<T>,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    T::plane_plain(on.as_stream(), cells, out, shape, stencil)
-}
-
-/// `out: shape` becomes `cells: shape` one step further. `shape` is `[depth, height, width]`; best if the width is a
-/// multiple of 16 bytes.
-///
-/// # Errors
-/// As [`plane_into`].
-pub fn volume_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut impl DeviceWrite<T>,
-    shape: [usize; 3],
-    stencil: &VolumeStencil<T>,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    T::volume(on.as_stream(), cells, out, shape, stencil, 1)
-}
-
-/// [`volume_into`], 1 or 2 steps further in one pass over the memory.
-///
-/// # Errors
-/// [`InvalidArgument`](GpuError::InvalidArgument) for another number of steps; as [`plane_into`].
-pub fn volume_fused_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut impl DeviceWrite<T>,
-    shape: [usize; 3],
-    stencil: &VolumeStencil<T>,
-    steps: usize,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    check_steps(&VOLUME_STEPS, steps)?;
-    T::volume(on.as_stream(), cells, out, shape, stencil, steps)
-}
-
-/// `steps` steps of `cells: [depth, height, width]`, two at a time in one pass over the memory, and the last one alone if
-/// they are odd. The result is in `cells` again; `spare`, as long, holds the step between. Nothing is allocated.
-///
-/// # Errors
-/// As [`plane_into`].
-pub fn volume_steps<T: Cell>(
-    on: &impl AsStream,
-    cells: &mut DeviceBuffer<T>,
-    spare: &mut DeviceBuffer<T>,
-    shape: [usize; 3],
-    stencil: &VolumeStencil<T>,
-    steps: usize,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, spare)?;
-    fused(&VOLUME_STEPS, steps, |together| {
-        T::volume(on.as_stream(), cells, spare, shape, stencil, together)?;
-        mem::swap(cells, spare);
-        Ok(())
-    })
-}
-
-/// [`volume_into`] with a thread a cell: the form to read first.
-///
-/// # Errors
-/// As [`plane_into`].
-pub fn volume_plain_into<T: Cell>(
-    on: &impl AsStream,
-    cells: &impl DeviceRead<T>,
-    out: &mut DeviceBuffer<T>,
-    shape: [usize; 3],
-    stencil: &VolumeStencil<T>,
-) -> GpuResult<()> {
-    check_lens(&shape, cells, out)?;
-    T::volume_plain(on.as_stream(), cells, out, shape, stencil)
+forms! {
+    plane plane_plain, PlaneStencil, 2, "[height, width]", PLANE_STEPS, "1, 2 or 4",
+        "four at a time in one pass over the memory, then two, then one":
+        plane_into plane_fused_into plane_steps plane_plain_into;
+    volume volume_plain, VolumeStencil, 3, "[depth, height, width]", VOLUME_STEPS, "1 or 2",
+        "two at a time in one pass over the memory, and the last one alone if they are odd":
+        volume_into volume_fused_into volume_steps volume_plain_into;
 }
 
 /// `steps` steps of the wave equation from `cells: [height, width]` and `previous`, the same one step earlier: each step's

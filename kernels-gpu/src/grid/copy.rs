@@ -6,8 +6,13 @@
 use bytemuck::Pod;
 use cuda_std::prelude::*;
 
-use super::map::{BLOCK, TILE, VECTORS, map};
-use crate::thread::words::{Quad, each, load_part, store_part};
+use super::map::BLOCK;
+use crate::thread::words::{QUAD_BYTES, Quad, each, load, load_part, store_part};
+
+/// Units of rows that a thread has in flight.
+const UNITS: usize = 4;
+/// Units that a block takes of rows.
+pub const TILE: usize = BLOCK * UNITS;
 
 /// The slow form. Thread `t` copies elements `t * per_thread ..`, so neighbouring lanes are `per_thread` apart.
 /// `x: [n]`, `out: [n]`, with `n <= threads * per_thread`.
@@ -48,16 +53,70 @@ pub fn copy_vectors(index: ThreadIndex, x: &[Vec4<f32>], mut out: DisjointSlice<
     }
 }
 
-/// Any array of plain values, at the memory's full speed: 16 bytes an instruction and four of them in flight a thread. `x: [n]`,
-/// `out: [n]`, in units that divide all addresses and lengths. Launch [`map::blocks`](super::map::blocks)`(n, size of a unit)` blocks.
-#[kernel(u8, u32, u64)]
-pub fn copy_units<T: Pod>(
-    block: Block<BLOCK>,
-    index: ThreadIndex,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    map(&block, index, x, &mut out, |x| x);
+/// The fastest form: a vector of 16 bytes a thread, see [`map`](super::map). `x: [n]`, `out: [n]`; launch
+/// [`map::blocks`](super::map::blocks)`(n, 16)` blocks.
+#[kernel(block = BLOCK)]
+pub fn copy_quads(index: ThreadIndex, x: &[Quad], mut out: DisjointSlice<Quad>) {
+    let to = out.as_mut_ptr();
+    for i in index.grid_stride(x.len().min(out.len())) {
+        // SAFETY: inside both, and each index is one thread's.
+        unsafe { to.add(i.get()).write(load(x.as_ptr().add(i.get()))) };
+    }
+}
+
+/// Bytes from anywhere to anywhere: `x: [n]`, `out: [n]`. Launch [`map::blocks`](super::map::blocks)`(n, 1)` blocks.
+///
+/// A thread stores a quad, aligned. Where the source is aligned otherwise, it is put together from the two of the source
+/// that it lies in, of which the second is the neighbour's first: that comes from the cache. What is outside of whole
+/// quads goes byte by byte.
+#[kernel(block = BLOCK)]
+pub fn copy_bytes(index: ThreadIndex, x: &[u8], mut out: DisjointSlice<u8>) {
+    let n = x.len().min(out.len());
+    let (from, to) = (x.as_ptr(), out.as_mut_ptr());
+    let aligned = to.addr().wrapping_neg() % QUAD_BYTES;
+    // How far into its own quads the source is, where the target's begin.
+    let shift = (from.addr() + aligned) % QUAD_BYTES;
+    // The first target whose source has its whole quads inside, and the bytes that its last one reads beside it.
+    let head = (if aligned < shift { aligned + QUAD_BYTES } else { aligned }).min(n);
+    let beside = if shift > 0 { QUAD_BYTES - shift } else { 0 };
+    let quads = (n - head).saturating_sub(beside) / QUAD_BYTES;
+    for i in index.grid_stride(quads) {
+        let at = head + i.get() * QUAD_BYTES;
+        // SAFETY: aligned, and inside: from `shift` bytes before `at`, and as far as `beside` behind the quad.
+        let words = unsafe {
+            let first = from.add(at - shift).cast::<Quad>();
+            let low = load(first);
+            if shift == 0 { low } else { funnel(low, load(first.add(1)), shift) }
+        };
+        // SAFETY: aligned, inside, and this thread's alone.
+        unsafe { to.add(at).cast::<Quad>().write(words) };
+    }
+    // Fewer than two quads at either end.
+    let end = head + quads * QUAD_BYTES;
+    for i in index.grid_stride(3 * QUAD_BYTES) {
+        let i = i.get();
+        let copy = |at: usize| {
+            // SAFETY: inside, and each byte is one thread's: indices of the grid.
+            unsafe { to.add(at).write(*from.add(at)) };
+        };
+        if i < head {
+            copy(i);
+        }
+        if end + i < n {
+            copy(end + i);
+        }
+    }
+}
+
+/// The 16 bytes from `shift` on of the 32 of two quads, for shifts from 1 to 15.
+#[inline(always)]
+fn funnel(low: Quad, high: Quad, shift: usize) -> Quad {
+    let ([a, b, c, d], [e, f, g, h]) = (low.to_array(), high.to_array());
+    let [a, b, c, d, e, f] = if shift & 8 == 0 { [a, b, c, d, e, f] } else { [c, d, e, f, g, h] };
+    let [a, b, c, d, e] = if shift & 4 == 0 { [a, b, c, d, e] } else { [b, c, d, e, f] };
+    let bits = 8 * (shift as u32 % 4);
+    let word = |low: u32, high: u32| ((u64::from(high) << 32 | u64::from(low)) >> bits) as u32;
+    Quad::new(word(a, b), word(b, c), word(c, d), word(d, e))
 }
 
 /// Rows at equal distances: `out[row][column] = x[row * pitch + column]`, in units that divide all addresses, widths and
@@ -99,7 +158,7 @@ pub fn copy_rows<T: Pod>(
             load_part(x.as_ptr().add(from).cast(), size_of::<T>())
         };
         let loaded = [of(0), of(1), of(2), of(3)];
-        each::<VECTORS>(|k| {
+        each::<UNITS>(|k| {
             // SAFETY: each unit is one thread's: places of its block's tiles.
             let own = unsafe { ThreadIndex2::new(places[k].1, places[k].0) };
             if let Some(out) = out.get_mut(own) {

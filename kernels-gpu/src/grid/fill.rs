@@ -1,9 +1,11 @@
 //! An array full of one value.
 
+use core::hint::select_unpredictable;
+
 use cuda_std::prelude::*;
 
-use super::map::{BLOCK, TILE, VECTORS};
-use crate::thread::words::{QUAD_BYTES, each, store_part};
+use super::map::BLOCK;
+use crate::thread::words::{QUAD_BYTES, store_part};
 
 /// Bytes after which every pattern is the same again.
 pub const PATTERN_BYTES: usize = 3 * QUAD_BYTES;
@@ -27,44 +29,29 @@ pub fn pattern(value: &[u8], address: u64) -> Option<[u32; 12]> {
 
 /// Fills `out: [bytes]` with [`pattern`]. Launch [`map::blocks`](super::map::blocks)`(bytes, 1)` blocks.
 ///
-/// A block takes a tile of quads; the bytes before the first multiple of 16 and behind the last go one by one.
-#[kernel]
-pub fn fill(
-    block: Block<BLOCK>,
-    index: ThreadIndex,
-    pattern: [u32; 12],
-    mut out: DisjointSlice<u8>,
-) {
+/// A thread stores a quad; the bytes before the first multiple of 16 and behind the last go one by one.
+#[kernel(block = BLOCK)]
+pub fn fill(index: ThreadIndex, pattern: [u32; 12], mut out: DisjointSlice<u8>) {
     let (to, n) = (out.as_mut_ptr(), out.len());
     let before = to.addr() % QUAD_BYTES;
     let head = ((QUAD_BYTES - before) % QUAD_BYTES).min(n);
     let quads = (n - head) / QUAD_BYTES;
     let [a, b, c, d, e, f, g, h, i, j, k, l] = pattern;
-    // The quad at a place that counts from the pattern's start: word by word, so that it stays in registers.
+    // The quad at a place that counts from the pattern's start.
     let quad = |place: usize| {
-        let turn = place % 3;
-        let word = |first, second, third| match turn {
-            0 => first,
-            1 => second,
-            _ => third,
+        // Modulo 3: 2^16 is 1 there, and any memory's quads are below 2^48. A remainder of 32 bits is a product.
+        let turn = ((place >> 16) as u32 + (place as u32 & 0xffff)) % 3;
+        // Chosen, not branched to: the words are in registers.
+        let word = |first, second, third| {
+            select_unpredictable(turn == 0, first, select_unpredictable(turn == 1, second, third))
         };
         [word(a, e, i), word(b, f, j), word(c, g, k), word(d, h, l)]
     };
     let skipped = usize::from(before != 0);
-    let store = |at: usize| {
-        // SAFETY: `at < quads`, and each quad is one thread's: places of its block's tiles.
+    for i in index.grid_stride(quads) {
+        let at = i.get();
+        // SAFETY: inside, and each quad is one thread's: indices of the grid.
         unsafe { store_part(to.add(head + at * QUAD_BYTES), quad(at + skipped), QUAD_BYTES) };
-    };
-    let (threads, thread) = (BLOCK, block.thread());
-    let mut first = index.get() / threads * TILE + thread;
-    while first - thread + TILE <= quads {
-        each::<VECTORS>(|k| store(first + k * threads));
-        first += index.total() / threads * TILE;
-    }
-    let mut at = first;
-    while at < quads && at < first - thread + TILE {
-        store(at);
-        at += threads;
     }
     let byte = |at: usize| {
         let [x, y, z, w] = quad((at + before) / QUAD_BYTES);

@@ -1,8 +1,10 @@
 //! One output element for each input element: maps, zips, the triad, conversions, by a function of one's own too.
 //!
-//! [`each`] is all of them. It moves 16 bytes an instruction and has four of them in flight a thread: a block takes a tile
-//! of the output, loads all of it, computes, stores. What stands before the output's first aligned place and behind its last
-//! goes element by element, and so does everything where an input is aligned otherwise than the output.
+//! [`each`] is all of them. A thread has one vector of 16 bytes, and the grid as many threads as there are vectors. Blocks
+//! are started in order and are soon over, so that what is under way at a time lies together: the memory then has few of its
+//! rows open. On an H200 a copy this way reaches 4,240 GB/s; with four vectors a thread, or blocks that step on, 4,030 and
+//! less, whatever the hints for the caches. What stands before the output's first aligned place and behind its last goes
+//! element by element, and so does everything where an input is aligned otherwise than the output.
 //!
 //! A kernel of another crate calls [`map`] or [`zip`] with a closure:
 //!
@@ -11,14 +13,9 @@
 //! use kernels_gpu::grid::map::{BLOCK, map};
 //!
 //! /// The logistic function of each element.
-//! #[kernel]
-//! pub fn logistic(
-//!     block: Block<BLOCK>,
-//!     index: ThreadIndex,
-//!     x: &[f32],
-//!     mut out: DisjointSlice<f32>,
-//! ) {
-//!     map(&block, index, x, &mut out, |x| 1.0 / (1.0 + (-x).exp()));
+//! #[kernel(block = BLOCK)]
+//! pub fn logistic(index: ThreadIndex, x: &[f32], mut out: DisjointSlice<f32>) {
+//!     map(index, x, &mut out, |x| 1.0 / (1.0 + (-x).exp()));
 //! }
 //! # fn main() {}
 //! ```
@@ -32,19 +29,16 @@ use crate::thread::words::{self, Quad, lane, load_part, store_part};
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;
-/// Vectors that each thread has in flight.
-pub const VECTORS: usize = 4;
-/// Vectors of a tile.
-pub const TILE: usize = BLOCK * VECTORS;
 
-/// Blocks to launch for `n_elems` elements whose largest form has `element_bytes` bytes: one a tile, at least one.
+/// Blocks to launch for `n_elems` elements whose largest form has `element_bytes` bytes: a thread for each vector, at least
+/// one block.
 #[must_use]
 pub const fn blocks(n_elems: usize, element_bytes: usize) -> u32 {
-    let tiles = n_elems.div_ceil(TILE * per_vector(element_bytes));
-    if tiles == 0 {
+    let blocks = n_elems.div_ceil(BLOCK * per_vector(element_bytes));
+    if blocks == 0 {
         1
-    } else if tiles < 1 << 30 {
-        tiles as u32
+    } else if blocks < 1 << 30 {
+        blocks as u32
     } else {
         1 << 30
     }
@@ -161,7 +155,6 @@ impl<A: Inputs, B: Inputs> Inputs for (A, B) {
 ///   aligned to its vectors at the same element; else element by element.
 #[inline(always)]
 pub fn each<I: Inputs, U: Pod>(
-    block: &Block<BLOCK>,
     index: ThreadIndex,
     inputs: I,
     out: &mut DisjointSlice<U>,
@@ -189,22 +182,23 @@ pub fn each<I: Inputs, U: Pod>(
             // SAFETY: the last element, where the thread has none.
             let load = |k| unsafe { inputs.element(at(k).min(n - 1)) };
             let loaded = [load(0), load(1), load(2), load(3)];
-            words::each::<VECTORS>(|k| {
+            words::each::<4>(|k| {
                 if at(k) < n {
                     // SAFETY: inside, and the thread's own: an index of the grid, stepped by its size.
                     unsafe { to.add(at(k)).write(f(loaded[k])) };
                 }
             });
-            first = at(VECTORS);
+            first = at(4);
         }
         return;
     }
 
     let vectors = (n - head) / lanes;
     let at = |vector: usize| head + vector * lanes;
-    // SAFETY: whole aligned vectors inside, for `vector < vectors`.
-    let load = |vector: usize| unsafe { inputs.load(at(vector), lanes) };
-    let store = |vector: usize, loaded: I::Loaded| {
+    for vector in index.grid_stride(vectors) {
+        let vector = vector.get();
+        // SAFETY: a whole aligned vector inside.
+        let loaded = unsafe { inputs.load(at(vector), lanes) };
         let mut words = [0u32; 4];
         words::each::<16>(|k| {
             if k < lanes {
@@ -214,22 +208,8 @@ pub fn each<I: Inputs, U: Pod>(
                 };
             }
         });
-        // SAFETY: a whole aligned vector, which one thread stores: `vector` is its own, as above.
+        // SAFETY: a whole aligned vector, which one thread stores: `vector` is its own.
         unsafe { store_part(to.add(at(vector)).cast(), words, vector_bytes) };
-    };
-    let (threads, thread) = (BLOCK, block.thread());
-    let mut first = index.get() / threads * TILE + thread;
-    while first - thread + TILE <= vectors {
-        let of = |k: usize| load(first + k * threads);
-        let loaded = [of(0), of(1), of(2), of(3)];
-        words::each::<VECTORS>(|k| store(first + k * threads, loaded[k]));
-        first += index.total() / threads * TILE;
-    }
-    // The ragged tile, if it is this block's turn.
-    let mut vector = first;
-    while vector < vectors && vector < first - thread + TILE {
-        store(vector, load(vector));
-        vector += threads;
     }
     for i in index.grid_stride(head.max(lanes)) {
         if i.get() < head {
@@ -245,101 +225,78 @@ pub fn each<I: Inputs, U: Pod>(
 /// `out[i] = f(x[i])`: see [`each`].
 #[inline(always)]
 pub fn map<T: Pod, U: Pod>(
-    block: &Block<BLOCK>,
     index: ThreadIndex,
     x: &[T],
     out: &mut DisjointSlice<U>,
     f: impl Fn(T) -> U,
 ) {
-    each(block, index, x, out, f);
+    each(index, x, out, f);
 }
 
 /// `out[i] = f(a[i], b[i])`: see [`each`].
 #[inline(always)]
 pub fn zip<A: Pod, B: Pod, U: Pod>(
-    block: &Block<BLOCK>,
     index: ThreadIndex,
     a: &[A],
     b: &[B],
     out: &mut DisjointSlice<U>,
     f: impl Fn(A, B) -> U,
 ) {
-    each(block, index, (a, b), out, |(a, b)| f(a, b));
+    each(index, (a, b), out, |(a, b)| f(a, b));
 }
 
 /// `a = b + s * c`, rounded once. All `[n]`.
-#[kernel(f32, f64)]
-pub fn triad<T: Real>(
-    block: Block<BLOCK>,
-    index: ThreadIndex,
-    s: T,
-    b: &[T],
-    c: &[T],
-    mut a: DisjointSlice<T>,
-) {
-    zip(&block, index, b, c, &mut a, |b, c| c.times_plus(s, b));
+#[kernel(f32, f64, block = BLOCK)]
+pub fn triad<T: Real>(index: ThreadIndex, s: T, b: &[T], c: &[T], mut a: DisjointSlice<T>) {
+    zip(index, b, c, &mut a, |b, c| c.times_plus(s, b));
 }
 
 /// `out = a + b`, both `[n]`.
-#[kernel(f32)]
+#[kernel(f32, block = BLOCK)]
 pub fn zip_sum<T: Number<Wide = T>>(
-    block: Block<BLOCK>,
     index: ThreadIndex,
     a: &[T],
     b: &[T],
     mut out: DisjointSlice<T>,
 ) {
-    zip(&block, index, a, b, &mut out, T::plus);
+    zip(index, a, b, &mut out, T::plus);
 }
 
 /// `out = a * b`, both `[n]`.
-#[kernel(f32)]
+#[kernel(f32, block = BLOCK)]
 pub fn zip_product<T: Number<Wide = T>>(
-    block: Block<BLOCK>,
     index: ThreadIndex,
     a: &[T],
     b: &[T],
     mut out: DisjointSlice<T>,
 ) {
-    zip(&block, index, a, b, &mut out, T::times);
+    zip(index, a, b, &mut out, T::times);
 }
 
 /// `out = factor * x`, both `[n]`.
-#[kernel(f32, f64)]
+#[kernel(f32, f64, block = BLOCK)]
 pub fn map_scale<T: Number<Wide = T>>(
-    block: Block<BLOCK>,
     index: ThreadIndex,
     factor: T,
     x: &[T],
     mut out: DisjointSlice<T>,
 ) {
-    map(&block, index, x, &mut out, |x| T::times(factor, x));
+    map(index, x, &mut out, |x| T::times(factor, x));
 }
 
 /// `out = x & keep ^ flip`, both `[n]`: with the sign's bit, negation and magnitude of any float.
-#[kernel(u16, u32, u64)]
-pub fn map_bits<T>(
-    block: Block<BLOCK>,
-    index: ThreadIndex,
-    keep: T,
-    flip: T,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) where
+#[kernel(u16, u32, u64, block = BLOCK)]
+pub fn map_bits<T>(index: ThreadIndex, keep: T, flip: T, x: &[T], mut out: DisjointSlice<T>)
+where
     T: Pod + core::ops::BitAnd<Output = T> + core::ops::BitXor<Output = T>,
 {
-    map(&block, index, x, &mut out, |x| x & keep ^ flip);
+    map(index, x, &mut out, |x| x & keep ^ flip);
 }
 
 /// Each number as another type, rounded to the nearest. Both `[n]`.
-#[kernel((f32, f16), (f32, bf16), (f16, f32), (bf16, f32))]
-pub fn map_convert<T: Convert<U>, U: Pod>(
-    block: Block<BLOCK>,
-    index: ThreadIndex,
-    x: &[T],
-    mut out: DisjointSlice<U>,
-) {
-    map(&block, index, x, &mut out, T::convert);
+#[kernel((f32, f16), (f32, bf16), (f16, f32), (bf16, f32), block = BLOCK)]
+pub fn map_convert<T: Convert<U>, U: Pod>(index: ThreadIndex, x: &[T], mut out: DisjointSlice<U>) {
+    map(index, x, &mut out, T::convert);
 }
 
 /// A float with a fused multiply-add.

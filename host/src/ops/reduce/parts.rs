@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::reduce::{Shape, Split, partial_words};
+use kernels_gpu::grid::reduce::{Shape, Split, column_lanes, partial_words};
 
 use super::types::{CompareParts, Job, NoOffsets, Side, SumParts};
 use crate::error::{GpuError, GpuResult};
@@ -35,7 +35,14 @@ pub fn segments_scratch_bytes(segments: usize, n_elems: usize) -> usize {
 /// What the `_into` forms for columns take of their scratch, in bytes.
 #[must_use]
 pub fn columns_scratch_bytes(rows: usize, cols: usize) -> usize {
-    size_of_parts(&[partial_bytes(Shape::of(rows as u64, cols as u64, COUNTERS).partials())])
+    // Whatever a thread's number of columns: it depends on the element.
+    let of = |lanes| partial_bytes(shape(rows, cols, lanes).partials());
+    size_of_parts(&[of(1).max(of(2)).max(of(4))])
+}
+
+/// How blocks share a matrix.
+fn shape(rows: usize, cols: usize, lanes: usize) -> Shape {
+    Shape::of(rows as u64, cols as u64, lanes, COUNTERS)
 }
 
 /// What a launch takes that hands over `partials` values.
@@ -192,7 +199,7 @@ macro_rules! parts {
             scratch: &mut Scratch,
         ) -> GpuResult<()> {
             check_matrix((rows, cols), x.raw().len, (cols, out.raw_mut().len))?;
-            let shape = Shape::of(rows as u64, cols as u64, COUNTERS);
+            let shape = shape(rows, cols, column_lanes::<T>());
             let job = job(on, shape.blocks(), shape.partials(), scratch)?;
             <T as $trait>::launch_columns(job, $($side,)? shape, x, out)
         }

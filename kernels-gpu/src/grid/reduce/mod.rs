@@ -67,7 +67,7 @@ mod segments;
 mod tree;
 mod whole;
 
-pub use columns::{COLUMN_ROUND, Shape, column_extreme, column_sum, columns};
+pub use columns::{COLUMN_ROUND, Shape, column_extreme, column_lanes, column_sum, columns};
 pub use operator::{Extreme, Found, Operator, Ordered, Product, Sum};
 pub use segments::{Segments, Split, segment_extreme, segment_sum, segments};
 pub use tree::reduce_tree_f32;
