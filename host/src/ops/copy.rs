@@ -37,7 +37,7 @@ pub fn copy<T: Pod, S: AsStream>(
     let stream = on.as_stream();
     let is_quads = unit(&[from.address as usize, to.address as usize, bytes]) == 16;
     let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
-    let grid = Grid1::new(blocks(bytes, 1));
+    let grid = Grid1::new(blocks(bytes, 1, 1));
     if is_quads {
         copy_quads::launch(stream, grid, &x, &mut out)
     } else {

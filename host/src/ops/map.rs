@@ -15,9 +15,9 @@ use crate::Stream;
 use crate::error::GpuResult;
 use crate::stream::AsStream;
 
-/// Blocks for `n` elements of which the largest has so many bytes.
+/// Blocks for `n` elements of so many bytes.
 fn grid(n: usize, element_bytes: usize) -> Grid1 {
-    Grid1::new(kernels::blocks(n, element_bytes))
+    Grid1::new(kernels::blocks(n, element_bytes, element_bytes))
 }
 
 /// Sets every element of `out` to `value`: a type of 1, 2, 4, 8 or 16 bytes, or three times as many.
@@ -266,6 +266,7 @@ pub fn convert<T: Convert<U>, U: Pod>(
 ) -> GpuResult<()> {
     let n = x.raw().len;
     same_len("conversion", n, out.raw_mut().len)?;
-    let largest = size_of::<T>().max(size_of::<U>());
-    T::launch_convert(on.as_stream(), grid(n, largest), x, out)
+    let (from, to) = (size_of::<T>(), size_of::<U>());
+    let grid = Grid1::new(kernels::blocks(n, from.max(to), from.min(to)));
+    T::launch_convert(on.as_stream(), grid, x, out)
 }

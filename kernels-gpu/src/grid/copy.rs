@@ -54,7 +54,7 @@ pub fn copy_vectors(index: ThreadIndex, x: &[Vec4<f32>], mut out: DisjointSlice<
 }
 
 /// The fastest form: a vector of 16 bytes a thread, see [`map`](super::map). `x: [n]`, `out: [n]`; launch
-/// [`map::blocks`](super::map::blocks)`(n, 16)` blocks.
+/// [`map::blocks`](super::map::blocks)`(n, 16, 16)` blocks.
 #[kernel(block = BLOCK)]
 pub fn copy_quads(index: ThreadIndex, x: &[Quad], mut out: DisjointSlice<Quad>) {
     let to = out.as_mut_ptr();
@@ -64,7 +64,7 @@ pub fn copy_quads(index: ThreadIndex, x: &[Quad], mut out: DisjointSlice<Quad>) 
     }
 }
 
-/// Bytes from anywhere to anywhere: `x: [n]`, `out: [n]`. Launch [`map::blocks`](super::map::blocks)`(n, 1)` blocks.
+/// Bytes from anywhere to anywhere: `x: [n]`, `out: [n]`. Launch [`map::blocks`](super::map::blocks)`(n, 1, 1)` blocks.
 ///
 /// A thread stores a quad, aligned. Where the source is aligned otherwise, it is put together from the two of the source
 /// that it lies in, of which the second is the neighbour's first: that comes from the cache. What is outside of whole

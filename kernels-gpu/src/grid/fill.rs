@@ -27,7 +27,7 @@ pub fn pattern(value: &[u8], address: u64) -> Option<[u32; 12]> {
     }))
 }
 
-/// Fills `out: [bytes]` with [`pattern`]. Launch [`map::blocks`](super::map::blocks)`(bytes, 1)` blocks.
+/// Fills `out: [bytes]` with [`pattern`]. Launch [`map::blocks`](super::map::blocks)`(bytes, 1, 1)` blocks.
 ///
 /// A thread stores a quad; the bytes before the first multiple of 16 and behind the last go one by one.
 #[kernel(block = BLOCK)]
