@@ -31,7 +31,8 @@ const PLANES: [[usize; 2]; 12] = [
     [70, 63],
 ];
 
-const VOLUMES: [[usize; 3]; 10] = [
+/// Around the planes and rows of a block; lanes past the edge in a warp, and a vector alone in one.
+const VOLUMES: [[usize; 3]; 13] = [
     [1, 1, 1],
     [1, 1, 5],
     [2, 3, 4],
@@ -42,6 +43,9 @@ const VOLUMES: [[usize; 3]; 10] = [
     [5, 17, 132],
     [18, 31, 60],
     [3, 33, 66],
+    [17, 21, 264],
+    [9, 6, 260],
+    [8, 35, 256],
 ];
 
 /// The CPU's steps, of either type.

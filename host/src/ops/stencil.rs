@@ -332,13 +332,21 @@ fn plane_grid(stream: &Stream, [height, width]: [usize; 2], strip: usize) -> (Gr
     (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), rows)
 }
 
-/// The grid of the volume's kernels for blocks of `columns` by `rows`, and the planes of a block.
-fn volume_grid(stream: &Stream, shape: [usize; 3], columns: usize, rows: usize) -> (Grid1, usize) {
-    let [depth, height, width] = shape;
+/// The planes of blocks of `rows` by `columns`, where as few as may be computed twice.
+fn volume_planes(
+    stream: &Stream,
+    [depth, height, width]: [usize; 3],
+    [rows, columns]: [usize; 2],
+) -> usize {
     let tiles = width.div_ceil(columns) * height.div_ceil(rows);
-    let planes = share(stream, tiles, depth, 8).clamp(8, 256);
-    let blocks = tiles * depth.div_ceil(planes);
-    (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), planes)
+    share(stream, tiles, depth, 8).clamp(8, 256)
+}
+
+/// The grid of the volume's kernels for blocks of so many planes, rows and columns.
+fn volume_grid(shape: [usize; 3], block: [usize; 3]) -> Grid1 {
+    let blocks: usize =
+        shape.iter().zip(block).map(|(len, of_block)| len.div_ceil(of_block)).product();
+    Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX))
 }
 
 macro_rules! cell {
@@ -397,14 +405,15 @@ macro_rules! cell {
                 let VolumeStencil { centre, x, y, z, boundary } = *stencil;
                 let (w, edge) = ([x, y, z], boundary.number());
                 if steps == 1 {
-                    let (columns, rows) = (volume::strip($lanes), volume::ROWS);
-                    let (grid, planes) = volume_grid(stream, shape, columns, rows);
+                    let planes = volume::PLANES;
+                    let grid = volume_grid(shape, [planes, volume::ROWS, volume::strip($lanes)]);
                     stencil_volume::<Self, $lanes>::launch(
                         stream, grid, cells, shape, planes, centre, w, edge, out,
                     )
                 } else {
-                    let (columns, rows) = (volume::strip_twice($lanes), volume::ROWS_TWICE);
-                    let (grid, planes) = volume_grid(stream, shape, columns, rows);
+                    let (rows, columns) = (volume::ROWS_TWICE, volume::strip_twice($lanes));
+                    let planes = volume_planes(stream, shape, [rows, columns]);
+                    let grid = volume_grid(shape, [planes, rows, columns]);
                     stencil_volume_twice::<Self, $lanes>::launch(
                         stream, grid, cells, shape, planes, centre, w, edge, out,
                     )

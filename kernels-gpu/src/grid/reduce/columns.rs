@@ -1,4 +1,8 @@
 //! A result for each column of a row-major matrix.
+//!
+//! A thread has up to four neighbouring columns, which one load of 16 bytes brings, in every so many rows; a block has a strip
+//! of columns, 32 threads beside each other and eight rows of them, or fewer and longer rows where the matrix has few.
+//! Shared memory joins the rows of threads, and the last block of a strip the parts of the others.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_std::dependent;
@@ -11,9 +15,11 @@ use super::{BLOCK, MAX_BLOCKS};
 use crate::thread::words::{each, lane, load_part, per_quad};
 
 /// Rows that a thread has under way.
-pub const COLUMN_ROUND: usize = 8;
+pub const COLUMN_ROUND: usize = 4;
 /// Columns of a thread, at most.
 const MOST_LANES: usize = 4;
+/// Rows that a thread has at least, if there are as many.
+const LEAST_ROWS: u64 = 8;
 /// Threads beside each other on a row, where rows are many.
 const SEATS: u64 = 32;
 
@@ -30,6 +36,10 @@ pub const fn column_lanes<T>() -> usize {
 
 /// Blocks that are wanted, if there are rows for them.
 const BLOCKS: u64 = 2 * MAX_BLOCKS as u64;
+/// Fewer strips than these have [`FEW_BLOCKS`].
+const FEW_STRIPS: u64 = 8;
+/// Blocks of few strips: those that run at a time.
+const FEW_BLOCKS: u64 = 3 * 132;
 
 /// A matrix, and how blocks share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -62,14 +72,16 @@ impl Shape {
         let (threads, needed) = (BLOCK as u64, cols.div_ceil(lanes as u64));
         let mut seats = SEATS;
         while seats < threads
-            && (threads / seats * COLUMN_ROUND as u64 > rows || needed / (2 * seats) >= BLOCKS)
+            && (threads / seats * LEAST_ROWS > rows || needed / (2 * seats) >= BLOCKS)
         {
             seats *= 2;
         }
         shape.seats = if needed < seats { needed as u32 } else { seats as u32 };
         let strips = shape.strips();
-        let a_round = shape.rows_at_once() as u64 * COLUMN_ROUND as u64;
-        let (wanted, useful) = (BLOCKS.div_ceil(strips), rows / a_round);
+        // Of few strips, each block more makes the joining of the parts longer.
+        let blocks = if strips < FEW_STRIPS { FEW_BLOCKS } else { BLOCKS };
+        let useful = rows / (shape.rows_at_once() as u64 * LEAST_ROWS);
+        let wanted = blocks.div_ceil(strips);
         let parts = if wanted < useful { wanted } else { useful };
         shape.counters = if strips < counters as u64 { strips as u32 } else { counters };
         shape.parts = if parts == 0 { 1 } else { parts as u32 };
@@ -217,7 +229,7 @@ fn of_columns<O: Operator>(
     let mut row = first;
     while row + (COLUMN_ROUND - 1) * step < rows {
         let of = |k: usize| load(row + k * step);
-        let loaded = [of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7)];
+        let loaded = [of(0), of(1), of(2), of(3)];
         each::<COLUMN_ROUND>(|k| take(loaded[k]));
         row += COLUMN_ROUND * step;
     }
