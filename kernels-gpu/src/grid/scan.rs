@@ -2,9 +2,9 @@
 //! (exclusive), by any associative operation.
 //!
 //! * [`scan_running`](fn@scan_running): one block goes through the array, tile by tile, with a running total.
-//! * [`scan_tiles`](fn@scan_tiles): all blocks at once, each element read and written once. A tile stays in registers while its
-//!   block finds out what comes before it ([`look_back`]); meanwhile the block has the next tile read, and has said
-//!   what that one adds up to, so that nobody waits for it later.
+//! * [`scan_tiles`](fn@scan_tiles): all multiprocessors at once, each element read and written once. A block keeps several tiles in
+//!   shared memory ([`ring`]): while some of its warps scan one tile, others join the elements of the next ones, find out what
+//!   comes before them ([`look_ahead`]), and have more read.
 //! * [`scan_flagged`](fn@scan_flagged), [`scan_bit_flagged`](fn@scan_bit_flagged), [`scan_by_key`](fn@scan_by_key): segments, each for itself. The same pass:
 //!   what is carried along says, besides its value, whether a segment began.
 //!
@@ -12,58 +12,49 @@
 //! device. The body, [`scan_grid`], takes an operator and element type of your own: see [`Operator`].
 
 pub mod carry;
+mod fetch;
+pub mod look_ahead;
 pub mod look_back;
 pub mod marks;
 pub mod operator;
 pub mod pack;
 pub mod pipeline;
+pub mod ring;
 
 use cuda_std::number::bf16;
 use cuda_std::prelude::*;
 use cuda_std::warp::Plain;
 
 use carry::{Carry, map_words, scan_lanes};
-use look_back::{States, states_len};
+use look_ahead::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segments, Sum, Whole};
-pub use pack::BLOCK;
-use pack::{Fetched, Pack, build, each, element, pack_of, per_pack, place, tile_len};
-use pipeline::Stages;
+use pack::{Pack, build, each, element, pack_of, per_pack};
+pub use ring::{
+    BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, blocks, shared_bytes, tile_len,
+};
+use ring::{PACKS, Part, Stages};
 
-/// Packs of 16 bytes that each thread takes at a time.
-pub const PACKS: usize = 4;
-/// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has.
-pub const MAX_BLOCKS: usize = 4 * 132;
-
-/// Registers of a thread: a multiprocessor then holds four blocks, or three where sums take two registers.
-const fn registers<T>() -> u32 {
-    if size_of::<T>() < 8 { 64 } else { 80 }
-}
-
-/// Blocks to launch for `n_elems` elements of type `T`: one a tile, at most [`MAX_BLOCKS`].
-#[must_use]
-pub const fn blocks<T>(n_elems: usize) -> u32 {
-    let tiles = n_elems.div_ceil(tile_len::<T, PACKS>());
-    if tiles < MAX_BLOCKS { tiles as u32 } else { MAX_BLOCKS as u32 }
-}
+/// Threads in a block of the plain form.
+const RUNNING_BLOCK: usize = 256;
 
 /// Scratch words for a scan of `n_elems` elements of type `T` that carries `C`.
 #[must_use]
 pub const fn scratch_len<T, C: Carry>(n_elems: usize) -> usize {
-    states_len(n_elems.div_ceil(tile_len::<T, PACKS>()), C::WORDS)
+    states_len(n_elems.div_ceil(tile_len::<T>()), C::WORDS)
 }
 
 /// The plain form. `x: [n]`, `out: [n]`; launched with one block.
 #[kernel((u32, Sum), (f32, Sum), (f32, Max))]
 pub fn scan_running<T: Plain, O: Operator<T>>(
-    mut block: Block<BLOCK>,
+    mut block: Block<RUNNING_BLOCK>,
     index: ThreadIndex,
     x: &[T],
     exclusive: bool,
     mut out: DisjointSlice<T>,
 ) {
     let mut running = O::lift(O::NEUTRAL);
-    for tile in 0..x.len().div_ceil(BLOCK) {
+    for tile in 0..x.len().div_ceil(RUNNING_BLOCK) {
         let own = index.stride(tile);
         let item = O::lift(x.get(own.get()).copied().unwrap_or(O::NEUTRAL));
         let ([before], _) = block.scan_with_prefix([item], O::join, |total| {
@@ -77,14 +68,15 @@ pub fn scan_running<T: Plain, O: Operator<T>>(
     }
 }
 
-/// The fast form. `x: [n]`, `out: [n]`; launch [`blocks`]`(n)` blocks.
+/// The fast form. `x: [n]`, `out: [n]`; launch [`blocks`]`(n, multiprocessors)` blocks, each with
+/// [`shared_bytes`] of shared memory.
 ///
 /// `states:` [`scratch_len`]`(n)` words of 0, which are not 0 afterwards.
 #[kernel(
     (u8, Sum), (u16, Sum), (u32, Sum), (u64, Sum), (f16, Sum), (bf16, Sum), (f32, Sum), (f64, Sum),
     (i32, Max), (u32, Max), (f32, Max), (i32, Min), (u32, Min), (f32, Min),
     (AffineF32, Compose), (AffineU32, Compose),
-    max_registers = registers::<T>()
+    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub fn scan_tiles<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
@@ -97,7 +89,10 @@ pub fn scan_tiles<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `heads: [n]` is not 0.
-#[kernel((u32, Sum), (f32, Sum), max_registers = 80)]
+#[kernel(
+    (u32, Sum), (f32, Sum),
+    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+)]
 pub fn scan_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
@@ -110,7 +105,10 @@ pub fn scan_flagged<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever a bit of `heads: [n / 32]` is set.
-#[kernel((u32, Sum), (f32, Sum), (f64, Sum), max_registers = 80)]
+#[kernel(
+    (u32, Sum), (f32, Sum), (f64, Sum),
+    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+)]
 pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
@@ -123,7 +121,10 @@ pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `keys: [n]` changes.
-#[kernel((u32, u32, Sum), (f32, u32, Sum), (f32, u64, Sum), max_registers = 80)]
+#[kernel(
+    (u32, u32, Sum), (f32, u32, Sum), (f32, u64, Sum),
+    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+)]
 pub fn scan_by_key<T: Plain, K: Plain + PartialEq, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
@@ -145,29 +146,81 @@ pub fn scan_mark_offsets(index: ThreadIndex, offsets: &[u64], heads: AtomicSlice
     }
 }
 
-/// A scan's way with its tiles, which stay in registers.
-struct Scan<'a, T, L> {
+/// A scan's way with the parts of its tiles, of which a lane has `N` packs in registers at a time.
+struct Scan<T, L, const N: usize> {
     warp: Warp,
-    thread: usize,
-    x: &'a [T],
-    fetched: Fetched<PACKS>,
+    lane: usize,
     line: L,
     exclusive: bool,
     out: *mut T,
 }
 
-/// A tile in registers.
-#[derive(Clone, Copy)]
-struct Tile<C> {
-    packs: [Pack; PACKS],
-    marks: [u32; PACKS],
-    /// What comes in the tile before each pack of this thread; at first, in its warp.
-    before: [C; PACKS],
+/// Packs of a lane, which of their elements are marked, and what the lanes up to this one join to.
+struct Scanned<C, const N: usize> {
+    packs: [Pack; N],
+    marks: [u32; N],
+    upto: [C; N],
 }
 
-impl<T: Plain, L: Line<T>> Stages for Scan<'_, T, L> {
+impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
+    /// This lane's packs from pack `j` on, each joined.
+    #[inline(always)]
+    fn joined(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
+        let packs = part.packs(j, L::NEUTRAL);
+        let marks: [u32; N] = build(|k| self.line.marks(part.first(j + k), &packs[k]));
+        Scanned { packs, marks, upto: build(|k| join_pack::<T, L>(&packs[k], marks[k])) }
+    }
+
+    /// The same, with the lanes before.
+    #[inline(always)]
+    fn scanned(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
+        let joined = self.joined(part, j);
+        // Scans that do not wait for one another.
+        Scanned { upto: build(|k| scan_lanes(self.warp, joined.upto[k], L::join)), ..joined }
+    }
+
+    /// Writes the results of packs from pack `j` on, before which comes `before`. What comes behind them has the
+    /// join that is returned before it.
+    ///
+    /// # Safety
+    /// No other warp has this part.
+    #[inline(always)]
+    unsafe fn write(
+        &self,
+        part: Part<'_, T>,
+        j: usize,
+        scanned: &Scanned<L::Carry, N>,
+        mut before: L::Carry,
+    ) -> L::Carry {
+        let lanes_before: [L::Carry; N] = build(|k| {
+            let lanes = map_words(scanned.upto[k], |word| self.warp.shuffle_up(word, 1));
+            let all = map_words(scanned.upto[k], |word| self.warp.shuffle(word, 31));
+            let joined = L::join(before, lanes);
+            let own = if self.lane == 0 { before } else { joined };
+            before = L::join(before, all);
+            own
+        });
+        let results = |k: usize| {
+            let mut upto = lanes_before[k];
+            pack_of(|e| {
+                let is_marked = scanned.marks[k] >> e & 1 != 0;
+                let before = upto;
+                upto = L::join(before, L::lift(element(&scanned.packs[k], e), is_marked));
+                let inclusive = L::inclusive(upto);
+                if self.exclusive { L::exclusive(before, is_marked) } else { inclusive }
+            })
+        };
+        // SAFETY: `out` is as long as `x`; the part is this warp's.
+        unsafe { part.store::<N>(self.out, j, results) };
+        before
+    }
+}
+
+impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
+    type Element = T;
     type Carry = L::Carry;
-    type Kept = Tile<L::Carry>;
+
+    const WRITES_MEMORY: bool = false;
 
     #[inline(always)]
     fn neutral() -> L::Carry {
@@ -180,55 +233,42 @@ impl<T: Plain, L: Line<T>> Stages for Scan<'_, T, L> {
     }
 
     #[inline(always)]
-    fn nothing(&self) -> Self::Kept {
-        Tile { packs: [Pack::splat(0); PACKS], marks: [0; PACKS], before: [Self::neutral(); PACKS] }
+    fn reduce(&self, part: Part<'_, T>) -> L::Carry {
+        let mut all = Self::neutral();
+        for j in (0..PACKS).step_by(N) {
+            let mut joined = self.joined(part, j).upto;
+            // Reductions that do not wait for one another.
+            each(5, |step| {
+                let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
+                joined = build(|k| L::join(joined[k], behind(joined[k])));
+            });
+            each(N, |k| all = L::join(all, joined[k]));
+        }
+        all
     }
 
     #[inline(always)]
-    fn fetch(&mut self, number: usize) {
-        self.fetched.start(self.x, number * tile_len::<T, PACKS>(), self.thread);
-    }
-
-    #[inline(always)]
-    fn read(&mut self, number: usize) -> (L::Carry, Self::Kept) {
-        let (warp, thread, start) = (self.warp, self.thread, number * tile_len::<T, PACKS>());
-        let packs = self.fetched.take(self.x, start, thread, L::NEUTRAL);
-        let marks = build(|j| self.line.marks(start + place::<T, PACKS>(thread, j), &packs[j]));
-        // Four scans that do not wait for one another.
-        let upto: [L::Carry; PACKS] =
-            build(|j| scan_lanes(warp, join_pack::<T, L>(&packs[j], marks[j]), L::join));
-        let mut of_warp = Self::neutral();
-        let before = build(|j| {
-            let lanes = map_words(upto[j], |word| warp.shuffle_up(word, 1));
-            let step = map_words(upto[j], |word| warp.shuffle(word, 31));
-            let is_first = thread.is_multiple_of(32);
-            let before = if is_first { of_warp } else { L::join(of_warp, lanes) };
-            of_warp = L::join(of_warp, step);
-            before
-        });
-        (of_warp, Tile { packs, marks, before })
-    }
-
-    #[inline(always)]
-    fn settle(&mut self, tile: Self::Kept, warps_before: L::Carry) -> Self::Kept {
-        Tile { before: build(|j| L::join(warps_before, tile.before[j])), ..tile }
-    }
-
-    #[inline(always)]
-    unsafe fn write(&mut self, number: usize, tile: &Self::Kept, before: L::Carry, _: L::Carry) {
-        let start = number * tile_len::<T, PACKS>();
-        let pack = |j: usize| {
-            let mut upto = L::join(before, tile.before[j]);
-            pack_of(|e| {
-                let (x, is_marked) = (element(&tile.packs[j], e), tile.marks[j] >> e & 1 != 0);
-                let before = upto;
-                upto = L::join(before, L::lift(x, is_marked));
-                let inclusive = L::inclusive(upto);
-                if self.exclusive { L::exclusive(before, is_marked) } else { inclusive }
-            })
-        };
-        // SAFETY: `out` is as long as `x`; the tile is this block's, and a thread has packs of its own.
-        unsafe { pack::store::<T, PACKS>((self.out, self.x.len()), start, self.thread, pack) };
+    unsafe fn finish(
+        &self,
+        part: Part<'_, T>,
+        before: impl FnOnce() -> L::Carry,
+        release: impl FnOnce(),
+    ) {
+        const { assert!(N == PACKS || 2 * N == PACKS) };
+        let first = self.scanned(part, 0);
+        let before = before();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if N == PACKS {
+                release();
+                self.write(part, 0, &first, before);
+            } else {
+                let before = self.write(part, 0, &first, before);
+                let second = self.scanned(part, N);
+                release();
+                self.write(part, N, &second, before);
+            }
+        }
     }
 }
 
@@ -254,13 +294,17 @@ pub fn scan_grid<T: Plain, L: Line<T>>(
     mut out: DisjointSlice<T>,
 ) {
     assert!(x.len() == out.len(), "a scan has as many results as elements");
-    let tiles = x.len().div_ceil(tile_len::<T, PACKS>());
-    let states = States::new::<L::Carry>(states, tiles);
-    let (warp, thread) = (block.whole_warp(), block.thread());
-    let memory = shared_array![u128; 2 * PACKS * BLOCK].as_mut_ptr().cast();
-    // SAFETY: room for two tiles, for this alone.
-    let fetched = unsafe { Fetched::new(memory, thread) };
-    let mut scan = Scan { warp, thread, x, fetched, line, exclusive, out: out.as_mut_ptr() };
-    // SAFETY: the states were made for so many tiles of this line.
-    unsafe { pipeline::run(&mut block, states, tiles, &mut scan) };
+    let states = States::new::<L::Carry>(states, x.len().div_ceil(tile_len::<T>()));
+    let (warp, lane, out) = (block.whole_warp(), block.lane(), out.as_mut_ptr());
+    // SAFETY: the states were made for the tiles of `x` and this line; the contract says how large the shared memory is.
+    unsafe {
+        if const { L::IS_MARKED } {
+            // Marks take registers too.
+            let scan = Scan::<_, _, { PACKS / 2 }> { warp, lane, line, exclusive, out };
+            ring::run(&mut block, states, x, &scan);
+        } else {
+            let scan = Scan::<_, _, PACKS> { warp, lane, line, exclusive, out };
+            ring::run(&mut block, states, x, &scan);
+        }
+    }
 }

@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Linear};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Linear};
 use kernels_gpu::grid::scan::carry::Segmented;
-use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len};
+use kernels_gpu::grid::scan::{self as kernels, Operator, scratch_len};
 
 use super::super::recast::Recast;
 use super::super::scratch::size_of_parts;
 use super::super::{Scratch, same_len};
-use super::{Arguments, Form, Sum, unwritten};
+use super::{Arguments, Form, Sum, grid, unwritten};
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
@@ -52,7 +52,7 @@ macro_rules! operators {
             fn launch(arguments: Arguments<'_>, marks: &Recast) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, form, mut states, mut out, n } = arguments;
-                let (grid, exclusive) = (Grid1::new(blocks::<$bits>(n)), form == Form::Exclusive);
+                let (grid, exclusive) = (grid::<$bits>(on, n), form == Form::Exclusive);
                 kernels::$kernel::<$bits, $($key,)? $op>::launch(
                     on, grid, &x, marks, exclusive, &mut states, &mut out,
                 )

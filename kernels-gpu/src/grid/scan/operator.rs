@@ -19,7 +19,7 @@ use super::pack::Pack;
 ///
 /// ```
 /// use cuda_std::prelude::*;
-/// use kernels_gpu::grid::scan::{BLOCK, Operator, Whole, scan_grid};
+/// use kernels_gpu::grid::scan::{self, BLOCK, MAX_REGISTERS, Operator, Whole, scan_grid};
 ///
 /// /// The bits that any element up to here has.
 /// pub struct Or;
@@ -39,8 +39,12 @@ use super::pack::Pack;
 ///     }
 /// }
 ///
-/// /// `states` has `scratch_len::<u64, u64>(n)` words of 0; launch `blocks::<u64>(n)` blocks.
-/// #[kernel]
+/// /// `states` has `scratch_len::<u64, u64>(n)` words of 0; launch `blocks::<u64>(n, multiprocessors)` blocks with
+/// /// `shared_bytes(…)` of shared memory.
+/// #[kernel(
+///     max_registers = MAX_REGISTERS,
+///     dynamic_shared = scan::LEAST_SHARED_BYTES..=scan::MOST_SHARED_BYTES
+/// )]
 /// pub fn seen_bits(
 ///     block: Block<BLOCK>,
 ///     x: &[u64],
@@ -148,6 +152,9 @@ pub trait Line<T: Plain>: Copy {
     /// The element that changes nothing.
     const NEUTRAL: T;
 
+    /// Whether elements may be marked.
+    const IS_MARKED: bool;
+
     /// Which elements of a pack are marked; see [`Marks::of`].
     fn marks(self, first: usize, pack: &Pack) -> u32;
 
@@ -201,6 +208,7 @@ impl<T: Plain, O: Operator<T>> Line<T> for Whole<O> {
     type Carry = O::Joined;
 
     const NEUTRAL: T = O::NEUTRAL;
+    const IS_MARKED: bool = false;
 
     #[inline(always)]
     fn marks(self, _: usize, _: &Pack) -> u32 {
@@ -256,6 +264,7 @@ impl<T: Plain, O: Operator<T>, M: Marks<T>> Line<T> for Segments<O, M> {
     type Carry = Segmented<O::Joined>;
 
     const NEUTRAL: T = O::NEUTRAL;
+    const IS_MARKED: bool = true;
 
     #[inline(always)]
     fn marks(self, first: usize, pack: &Pack) -> u32 {
