@@ -21,13 +21,13 @@ use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 
 /// Threads in a block.
-pub const THREADS: usize = 512;
+pub const THREADS: usize = 256;
 const WARPS: usize = THREADS / 32;
 /// Keys of a thread, where neither keys nor values are longer than 4 bytes: as many as its registers hold. A digit's keys leave a
-/// tile side by side, so a longer tile writes longer runs.
-pub const SHORT: usize = 28;
+/// tile side by side, so a longer tile writes longer runs; and a block of few warps has few counters for them.
+pub const SHORT: usize = 56;
 /// Keys of a thread, where either has 8 bytes.
-pub const LONG: usize = 14;
+pub const LONG: usize = 28;
 
 /// Keys of a tile, by the bytes of a key and of its value.
 #[must_use]
@@ -36,7 +36,7 @@ pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> usize {
 }
 
 /// Registers of a thread. A multiprocessor has 65,536, so it holds two blocks: while one ranks its keys, the other moves them.
-const REGISTERS: u32 = 64;
+const REGISTERS: u32 = 128;
 
 /// What all blocks of a pass know.
 #[repr(C)]
