@@ -126,6 +126,27 @@ fn a_wait_for_the_device_says_that_it_would_not_end() -> GpuResult<()> {
 }
 
 #[test]
+fn a_kernel_that_is_not_loaded_does_not_wait_for_one_that_stays() -> GpuResult<()> {
+    let (_loaded, _turn) = gpu();
+    let gpu = Gpu::new()?;
+    let x = ferrowarp::MappedBuffer::from_slice(&gpu, &[1.0f32; 100])?;
+    let mut sum = ferrowarp::MappedBuffer::zeroed(&gpu, 100)?;
+    let config = LaunchConfig::for_num_elems(100);
+    let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
+    let error = vecadd::launch(&gpu, config, &x, &x, &mut sum).unwrap_err();
+    let words = error.to_string();
+    for expected in ["1 persistent kernel runs", "`vecadd`"] {
+        assert!(words.contains(expected), "{expected} is not in: {words}");
+    }
+    sender.send(&[3])?;
+    assert_eq!(receiver.recv()?, Some([3]));
+    kernel.shut_down()?;
+    vecadd::launch(&gpu, config, &x, &x, &mut sum)?;
+    assert_eq!(sum.as_slice()?, [2.0; 100]);
+    Ok(())
+}
+
+#[test]
 fn a_kernel_that_does_not_listen_is_an_error() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
     let words = ferrowarp::MappedAtomics::<u32>::zeroed(&gpu, 1)?;

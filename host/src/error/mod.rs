@@ -304,11 +304,22 @@ pub enum GpuError {
 
     /// A wait for the whole device would not end while persistent kernels run.
     #[error(
-        "{} run on the device, so that a wait for all of it would not end: shut them down first, or \
+        "{} on the device, so that a wait for all of it would not end: shut them down first, or \
          wait for a stream",
         persistent(*running)
     )]
     PersistentKernels {
+        /// How many run.
+        running: usize,
+    },
+
+    /// A kernel would have to be loaded while persistent kernels run, for which the driver waits.
+    #[error(
+        "{} on the device, and the driver would wait for their end before it loads another kernel: \
+         load it first (`Gpu::load_kernels`), or shut them down",
+        persistent(*running)
+    )]
+    LoadWouldWait {
         /// How many run.
         running: usize,
     },
@@ -611,7 +622,7 @@ fn one_line(text: &str) -> String {
 
 /// `1 persistent kernel`, `3 persistent kernels`
 fn persistent(count: usize) -> String {
-    format!("{count} persistent kernel{}", if count == 1 { "" } else { "s" })
+    format!("{count} persistent kernel{}", if count == 1 { " runs" } else { "s run" })
 }
 
 /// `1 parameter`, `3 parameters`

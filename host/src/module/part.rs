@@ -12,7 +12,8 @@ use cust::sys;
 use super::program::{Source, not_found};
 use super::{Function, check_target, params};
 use crate::context::{Context, Handle};
-use crate::error::{GpuContext, GpuResult};
+use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::memory::Freed;
 use crate::panic::ModuleRecords;
 use crate::stack;
 
@@ -141,7 +142,7 @@ impl Part {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }
-        let loaded = load(&self.context, &self.text());
+        let loaded = no_wait(&self.context).and_then(|()| load(&self.context, &self.text()));
         let loaded = match self.what() {
             Some(what) => loaded.with_gpu_context(|| what)?,
             None => loaded?,
@@ -180,9 +181,8 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         let Some(loaded) = self.loaded.take() else { return };
-        let handle = Handle(loaded.handle);
-        // SAFETY: the module is loaded. Each module that had the part has let go of it, after its kernels.
-        self.context.end(move || unsafe { sys::cuModuleUnload(handle.get()) });
+        // Each module that had the part has let go of it, after its kernels.
+        self.context.end_memory(Freed::Module(Handle(loaded.handle)), 0);
     }
 }
 
@@ -209,6 +209,14 @@ pub(super) fn attribute(
     let get = || unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) };
     context.call("cuFuncGetAttribute", get)?;
     Ok(u32::try_from(value).unwrap_or(0))
+}
+
+/// The driver loads nothing before all that runs has ended, which a persistent kernel does not.
+fn no_wait(context: &Context) -> GpuResult<()> {
+    match context.persistent_running() {
+        0 => Ok(()),
+        running => Err(GpuError::LoadWouldWait { running }),
+    }
 }
 
 /// Gives a PTX text to the driver, which compiles it.

@@ -9,8 +9,9 @@ use cuda_std::panic::{Channel, Record, Records, SLOTS, SYMBOL};
 use cust::sys;
 
 use super::{Found, KernelPanic, message, text};
-use crate::context::Context;
+use crate::context::{Context, Handle};
 use crate::error::GpuResult;
+use crate::memory::Freed;
 
 /// The records of a loaded module.
 #[derive(Debug)]
@@ -165,8 +166,8 @@ impl ModuleRecords {
 
 impl Drop for ModuleRecords {
     fn drop(&mut self) {
-        // SAFETY: the module, whose kernels write there, is unloaded.
-        self.context.release(|| unsafe { sys::cuMemFreeHost(self.records.as_ptr().cast()) });
+        // The module, whose kernels write there, was unloaded, or will be before.
+        self.context.end_memory(Freed::Host(Handle(self.records.as_ptr().cast())), 0);
     }
 }
 

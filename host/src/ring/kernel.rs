@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 
-use crate::device::{Backend, backend};
 use crate::error::{GpuError, GpuResult};
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner};
@@ -54,20 +53,19 @@ impl Launch for Launcher {
 }
 
 impl PersistentKernel {
-    /// Starts what `launch` launches, on a new stream of the device that `on` is of.
+    /// Starts what `launch` launches, on a new stream of the device that `on` is of. Of the kernels only
+    /// these are loaded; what is to be launched while they run is loaded before, by
+    /// [`Gpu::load_kernels`](crate::Gpu::load_kernels) or a launch.
     ///
     /// # Errors
-    /// The error of `launch`; a driver's refusal.
+    /// The error of `launch`; a driver's refusal; [`LoadWouldWait`](GpuError::LoadWouldWait) where `launch`
+    /// launches several kernels that are not loaded.
     pub fn start(
         on: &impl AsStream,
         launch: impl FnOnce(&Launcher) -> GpuResult<()>,
     ) -> GpuResult<Self> {
         let parent = on.as_stream();
         let context = parent.inner().context();
-        if backend()? == Backend::Cuda {
-            // The driver may wait for this kernel when it loads another one.
-            parent.module().load_all()?;
-        }
         let stream = Stream::new(context, parent.module())?;
         context.persistent().add(stream.inner());
         let launcher = Launcher { stream: stream.clone(), rings: RefCell::default() };

@@ -27,8 +27,9 @@
 //!   [`PersistentKernels`](crate::GpuError::PersistentKernels) error. Wait for streams and events.
 //! - The driver's frees wait for the whole device, so what is dropped meanwhile goes back to the driver
 //!   later: [`Gpu::deferred_frees`](crate::Gpu::deferred_frees) counts it.
-//! - Pinning and registering memory and the loading of modules may wait for the whole device: do the former
-//!   before. On a GPU all kernels of the [`Gpu`](crate::Gpu) are loaded before a persistent one starts.
+//! - The driver loads no kernel before all that runs has ended, so that the first launch of another one is a
+//!   [`LoadWouldWait`](crate::GpuError::LoadWouldWait) error: load it before. Pinning and registering memory
+//!   may wait for the whole device: do that before, too.
 //! - Work on the null stream of another library waits for nothing here: streams of this crate are
 //!   non-blocking.
 //! - Where the device also draws the screen (WDDM on Windows, desktops), the system ends kernels that run

@@ -1,6 +1,6 @@
 //! Frees that are put off while a persistent kernel runs.
 //!
-//! `cuMemFree` and `cuMemFreeHost` wait for the whole device, and beside a kernel that stays such a wait would
+//! `cuMemFree`, `cuMemFreeHost` and `cuModuleUnload` wait for the whole device, and beside a kernel that stays such a wait would
 //! not end. So what is freed meanwhile is kept, and goes back to the driver as soon as none runs: when the
 //! kernel is shut down, at a wait for the device, or at the next free. Where the device has no more memory, what
 //! is kept serves the next allocation that it is large enough for.
@@ -17,7 +17,7 @@ use crate::context::{Context, Handle};
 use crate::graph::capture;
 use crate::stream::StreamInner;
 
-/// Memory on its way back to the driver.
+/// Memory, or a module, on its way back to the driver.
 #[derive(Debug)]
 pub(crate) enum Freed {
     /// Memory that counts as the device's, to be freed behind all work on `home`.
@@ -33,6 +33,8 @@ pub(crate) enum Freed {
     Managed(u64),
     /// Page-locked memory of the host that nothing uses any more.
     Host(Handle<c_void>),
+    /// A module whose kernels nothing launches any more.
+    Module(Handle<sys::CUmod_st>),
 }
 
 impl Freed {
@@ -153,7 +155,12 @@ impl Context {
     }
 
     fn has_persistent(&self) -> bool {
-        capture::outside(|| self.persistent().running() > 0)
+        self.persistent_running() > 0
+    }
+
+    /// How many persistent kernels run, in a capture too.
+    pub(crate) fn persistent_running(&self) -> usize {
+        capture::outside(|| self.persistent().running())
     }
 
     fn free_now(&self, memory: Freed, bytes: usize) {
@@ -171,6 +178,10 @@ impl Context {
             Freed::Host(start) => {
                 // SAFETY: as above.
                 self.release(|| unsafe { sys::cuMemFreeHost(start.get()) });
+            }
+            Freed::Module(module) => {
+                // SAFETY: as above; the module is loaded.
+                self.release(|| unsafe { sys::cuModuleUnload(module.get()) });
             }
         }
     }
