@@ -169,17 +169,19 @@ struct Share {
 }
 
 impl Share {
-    /// What the block's tile is made of: nothing past the ends of arrays of these lengths, whatever the splits say.
+    /// What the block's tile is made of: nothing where the splits are none of arrays of these lengths.
     #[inline(always)]
     fn of_block<K>(splits: &[u64], a_len: usize, b_len: usize) -> Option<Self> {
-        let (number, tile) = (thread::block_in_grid(), tile_len::<K>());
+        let (number, tile) = (thread::block_idx_x() as usize, tile_len::<K>());
         let (first, last) = (*splits.get(number)? as usize, *splits.get(number + 1)? as usize);
-        let total = a_len + b_len;
-        let (start, end) = ((number * tile).min(total), ((number + 1) * tile).min(total));
-        let (a_start, b_start) = (first.min(a_len), start.saturating_sub(first).min(b_len));
-        let a = last.saturating_sub(first).min(a_len - a_start).min(end - start);
-        let b = (end - start - a).min(b_len - b_start);
-        Some(Self { tile, start, a: (a_start, a as u32), b: (b_start, b as u32) })
+        let (start, end) = (number * tile, ((number + 1) * tile).min(a_len + b_len));
+        let is_of_a = first <= last && last <= a_len;
+        let is_of_b = first <= start && last <= end && end - last <= b_len;
+        if !is_of_a || !is_of_b || last - first > end - start || start > end {
+            return None;
+        }
+        let a = (last - first) as u32;
+        Some(Self { tile, start, a: (first, a), b: (start - first, (end - start) as u32 - a) })
     }
 
     /// The number of elements.
@@ -243,13 +245,14 @@ impl<K: Key + Access> Tile<K> {
             });
             return;
         }
-        each(Self::ITEMS, |k| {
-            let i = self.thread + k * BLOCK;
+        let mut i = self.thread;
+        while i <= Self::LAST {
             let largest = K::reversed(K::Bits::zeroed());
             let bits = share.pick(a, b, i).map_or(largest, K::to_ordered);
             // SAFETY: the place is the thread's own.
             unsafe { self.bits.add(i).write(bits) };
-        });
+            i += BLOCK;
+        }
     }
 
     /// The thread's items in order, and where in the tile they were: the first [`items`] of both. The tile has been filled.
@@ -259,21 +262,23 @@ impl<K: Key + Access> Tile<K> {
     #[inline(always)]
     fn merge(self, share: &Share, is_stable: bool) -> ([K; MOST_ITEMS], [u32; MOST_ITEMS]) {
         // SAFETY: all places that a merge of so many steps looks at are in the tile.
-        let at = |i: u32| unsafe { self.bits.add(i as usize).read() };
-        let (last, a_len) = (Self::LAST as u32, share.a.1);
-        let steps = (self.thread * Self::ITEMS) as u32;
-        let lens = (a_len, last + 1 - a_len);
-        let mut i = merge_path_short(steps, lens, |i, j| at(i) <= at(last - j));
-        let mut j = last - (steps - i);
-        let (mut a, mut b) = (at(i), at(j));
+        let at = |i: usize| unsafe { self.bits.wrapping_add(i).read() };
+        let (steps, a_len) = (self.thread * Self::ITEMS, share.a.1);
+        let lens = (a_len, Self::LAST as u32 + 1 - a_len);
+        let goes = |i: u32, j: u32| at(i as usize) <= at(Self::LAST - j as usize);
+        let mut i = merge_path_short(steps as u32, lens, goes) as usize;
+        // After `k` steps the second stretch is at `i + apart - k`.
+        let apart = Self::LAST - steps;
+        let (mut a, mut b) = (at(i), at(i + apart));
         let (mut keys, mut sources) = ([K::from_ordered(a); MOST_ITEMS], [0; MOST_ITEMS]);
         each(Self::ITEMS, |k| {
-            let is_first = a <= b && (!is_stable || i < a_len);
+            let is_first = a <= b && (!is_stable || i < a_len as usize);
             keys[k] = K::from_ordered(if is_first { a } else { b });
-            sources[k] = if is_first { i } else { j };
+            sources[k] = (if is_first { i } else { i + apart - k }) as u32;
             if k + 1 < Self::ITEMS {
-                (i, j) = if is_first { (i + 1, j) } else { (i, j - 1) };
-                let next = at(if is_first { i } else { j });
+                let next = i + (if is_first { k + 2 } else { apart }) - (k + 1);
+                i += usize::from(is_first);
+                let next = at(next);
                 (a, b) = if is_first { (next, b) } else { (a, next) };
             }
         });
@@ -309,21 +314,21 @@ impl<K: Key + Access> Tile<K> {
         let (from, to) = (all.cast::<Vec4<u32>>(), first.cast::<Vec4<u32>>());
         if len > Self::LAST && to.is_aligned() {
             let vectors = const { tile_len::<K>() * size_of::<K>() / size_of::<Vec4<u32>>() };
-            let mut i = self.thread;
-            while i < vectors {
-                // SAFETY: aligned, and inside the tile, which is inside the result and the block's own.
-                unsafe { to.add(i).write(from.add(i).read()) };
-                i += BLOCK;
-            }
+            each(vectors.div_ceil(BLOCK), |k| {
+                let i = self.thread + k * BLOCK;
+                if i < vectors {
+                    // SAFETY: aligned, and inside the tile, which is inside the result and the block's own.
+                    unsafe { to.add(i).write(from.add(i).read()) };
+                }
+            });
             return;
         }
-        each(Self::ITEMS, |k| {
-            let i = self.thread + k * BLOCK;
-            if i < len {
-                // SAFETY: inside the result; the tile is the block's own.
-                unsafe { first.add(i).write(all.add(i).read()) };
-            }
-        });
+        let mut i = self.thread;
+        while i < len {
+            // SAFETY: inside the result; the tile is the block's own.
+            unsafe { first.add(i).write(all.add(i).read()) };
+            i += BLOCK;
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl Tile {
     /// Whatever the splits say, it is no larger than a tile may be.
     #[inline(always)]
     fn of_block(splits: &[Vec2<u32>]) -> Option<Self> {
-        let tile = thread::block_in_grid();
+        let tile = thread::block_idx_x() as usize;
         let (start, end) = (*splits.get(tile)?, *splits.get(tile + 1)?);
         let skew = start.y % 4;
         Some(Self {
@@ -246,23 +246,28 @@ impl Tile {
         }
     }
 
-    /// The thread's packs of one of the matrix's arrays. What is past the tile's last pack is anything.
+    /// The thread's packs of columns and of values. What is past the tile's last pack is anything.
     #[inline(always)]
-    fn load<T: vector::Element>(&self, array: &[T], thread: u32) -> [Vec4<T>; PACKS] {
+    fn load<T: Value>(
+        &self,
+        columns: &[u32],
+        values: &[T],
+        thread: u32,
+    ) -> ([Vec4<u32>; PACKS], [Vec4<T>; PACKS]) {
         let (packs, start) = (self.entries.1.div_ceil(4).max(1), self.first as usize);
-        let first = array.as_ptr().wrapping_add(start).cast::<Vec4<T>>();
-        if first.is_aligned() && start + 4 * packs as usize <= array.len() {
-            return build(|j| {
-                let own = (thread + (j * TILE_BLOCK) as u32).min(packs - 1);
-                // SAFETY: aligned, and below the number of packs, which are inside the array.
-                unsafe { load_pack(first.add(own as usize)) }
-            });
+        let of_columns = columns.as_ptr().wrapping_add(start).cast::<Vec4<u32>>();
+        let of_values = values.as_ptr().wrapping_add(start).cast::<Vec4<T>>();
+        let is_inside = start + 4 * packs as usize <= columns.len().min(values.len());
+        if is_inside && of_columns.is_aligned() && of_values.is_aligned() {
+            let own = |j: usize| (thread + (j * TILE_BLOCK) as u32).min(packs - 1) as usize;
+            // SAFETY: aligned, and below the number of packs, which are inside the arrays.
+            return unsafe {
+                let columns = build(|j| load_pack(of_columns.add(own(j))));
+                (columns, build(|j| load_pack(of_values.add(own(j)))))
+            };
         }
-        build(|j| {
-            let pack = start + 4 * (thread as usize + j * TILE_BLOCK);
-            let at = |k| array.get(pack + k).copied().unwrap_or_default();
-            Vec4::new(at(0), at(1), at(2), at(3))
-        })
+        let first = |j: usize| start + 4 * (thread as usize + j * TILE_BLOCK);
+        (build(|j| pick_pack(columns, first(j))), build(|j| pick_pack(values, first(j))))
     }
 
     /// How many lanes take a row, a power of two: enough for the mean one.
@@ -296,6 +301,13 @@ unsafe fn load_pack<T: vector::Element>(pack: *const Vec4<T>) -> Vec4<T> {
     unsafe { loaded.assume_init() }
 }
 
+/// The four elements from `first` on; zeros past the end.
+#[inline(always)]
+fn pick_pack<T: vector::Element>(array: &[T], first: usize) -> Vec4<T> {
+    let at = |k| array.get(first + k).copied().unwrap_or_default();
+    Vec4::new(at(0), at(1), at(2), at(3))
+}
+
 /// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
 ///
 /// The products of a row, rounded, are added in the matrix's type. Of a tile's rows each has as many lanes, a power of two that
@@ -322,19 +334,21 @@ pub fn spmv_tiles<T: Value>(
     let ends = shared_array![u16; TILE + 1];
     let Some(tile) = Tile::of_block(splits) else { return };
     let thread = block.thread() as u32;
-    let (columns, values) = (tile.load(columns, thread), tile.load(values, thread));
+    let (columns, values) = tile.load(columns, values, thread);
     let mut end = tile.end_of(offsets, thread);
     let width = x.len().min(u32::MAX as usize) as u32;
-    let product = |column: u32, value: T| {
+    let element = |column: u32| {
         if column >= width {
             return T::zeroed();
         }
         // SAFETY: below the length.
-        value.times(access::load(unsafe { x.get_unchecked(column as usize) }, LoadHint::ReadOnly))
+        access::load(unsafe { x.get_unchecked(column as usize) }, LoadHint::ReadOnly)
     };
+    // All elements of the vector are asked for before the first product needs one.
+    let elements: [Vec4<T>; PACKS] = build(|j| columns[j].map(element));
     let packs: [Vec4<T>; PACKS] = build(|j| {
-        let (c, v) = (columns[j], values[j]);
-        Vec4::new(product(c.x, v.x), product(c.y, v.y), product(c.z, v.z), product(c.w, v.w))
+        let (v, x) = (values[j], elements[j]);
+        Vec4::new(v.x.times(x.x), v.y.times(x.y), v.z.times(x.z), v.w.times(x.w))
     });
     let products = products.fill(&block, |i| packs[i / TILE_BLOCK]);
     let mut i = thread;
@@ -349,7 +363,7 @@ pub fn spmv_tiles<T: Value>(
     let rows =
         Rows { tile, products: bytemuck::cast_slice(&products[..]), ends: ends.as_mut_ptr() };
     rows.sum(&block, |i, sum| {
-        let (row, own) = (tile.row as usize + i as usize, thread::block_in_grid());
+        let (row, own) = (tile.row as usize + i as usize, thread::block_idx_x() as usize);
         if i < tile.rows {
             if row < y.len() {
                 y.store(row, sum, Relaxed);
