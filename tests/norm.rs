@@ -238,13 +238,17 @@ fn gradients<T: Element>(shapes: impl IntoIterator<Item = (usize, usize)>) {
     }
 }
 
-/// Many rows for the sums over them: chunks of 64, and more rows than chunks times 64.
-const TALL: [(usize, usize); 6] =
-    [(64, 40), (65, 300), (130, 129), (1000, 33), (9000, 5), (200, 512)];
+/// Many rows for the sums over them: chunks of 64, and more rows than chunks times 64; several rows for each block of
+/// the kernel that sums on the way.
+const TALL: [(usize, usize); 7] =
+    [(64, 40), (65, 300), (130, 129), (1000, 33), (9000, 5), (200, 512), (130, 8192)];
+
+/// More rows for each block than its shared memory holds at a time.
+const STAGES_AGAIN: (usize, usize) = (400, 8192);
 
 #[test]
 fn f32_gradients() {
-    gradients::<f32>(SHAPES.into_iter().chain(TALL));
+    gradients::<f32>(SHAPES.into_iter().chain(TALL).chain([STAGES_AGAIN]));
 }
 
 #[test]
@@ -255,6 +259,32 @@ fn f16_gradients() {
 #[test]
 fn bf16_gradients() {
     gradients::<bf16>(SHAPES.into_iter().skip(1).step_by(2).chain(TALL));
+}
+
+/// From matrices that begin at no multiple of 16 bytes, by kernels of another order of summation.
+#[test]
+fn gradients_of_rows_at_any_alignment() {
+    let (mut rng, rows, columns) = (rng(), 5, 1024);
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let len = rows * columns;
+    let [x, dy] = [0, 1].map(|_| random::<f32>(&mut rng, len, 2.0));
+    let mut run = |at: [usize; 3]| {
+        let shifted = |values: &[f32], at: usize| upload(&[&vec![0.0; at], values].concat());
+        let (x, dy) = (shifted(&x, at[0]), shifted(&dy, at[1]));
+        let (mut dx, mut dweight) = (unwritten::<f32>(len + at[2]), unwritten::<f32>(columns));
+        let weights = WeightGradients { weight: Some(dweight.as_mut_slice()), bias: None };
+        let (x, dy, to) = (x.slice(at[0]..), dy.slice(at[1]..), &mut dx.slice_mut(at[2]..));
+        let norm = Norm::layer(columns);
+        backward_with_weights_into(gpu(), &norm, &x, &dy, to, weights, &mut scratch).unwrap();
+        [dx.slice(at[2]..).to_vec().unwrap(), dweight.to_vec().unwrap()].concat()
+    };
+    let aligned = run([0, 0, 0]);
+    for at in [[1, 0, 0], [0, 2, 0], [0, 0, 3], [4, 8, 4]] {
+        for (found, &expected) in run(at).into_iter().zip(&aligned) {
+            let allowed = 8.0 * PART * (4.0 + f64::from(expected.abs()));
+            assert_near(found, expected.into(), allowed, || format!("matrices at {at:?}"));
+        }
+    }
 }
 
 #[test]

@@ -93,8 +93,9 @@ pub const SHAPES: [(usize, usize); 30] = [
     (1, 40_001),
 ];
 
-/// Rows that only some forms hold: of the largest clusters, and longer.
-pub const LONG: [(usize, usize); 2] = [(1, 262_144), (1, 262_152)];
+/// Rows that only some forms hold: of one block's and two blocks' shared memory, of the largest clusters, and longer.
+pub const LONG: [(usize, usize); 5] =
+    [(3, 33_000), (1, 65_544), (1, 131_072), (1, 262_144), (1, 262_152)];
 
 /// `n` random numbers in `-scale..scale`, as the type holds them.
 pub fn random<T: Element>(rng: &mut StdRng, n: usize, scale: f64) -> Vec<T> {

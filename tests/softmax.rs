@@ -86,6 +86,20 @@ fn plain_every_shape() {
 }
 
 #[test]
+fn more_long_rows_than_are_held_at_once() {
+    // Of 96 KiB and 208 KiB, on a device of 132 multiprocessors or fewer: each block, or pair, has a second one.
+    let mut rng = rng();
+    for (rows, columns) in [(134, 24_576), (68, 53_248)] {
+        let x = random::<f32>(&mut rng, rows * columns, 8.0);
+        let found = run(&x, columns, false);
+        for row in [0, 1, 65, 66, 67, rows - 1] {
+            let range = row * columns..(row + 1) * columns;
+            assert_rows(&found[range.clone()], &x[range], columns, false);
+        }
+    }
+}
+
+#[test]
 fn every_alignment_of_the_first_element() {
     let mut rng = rng();
     let (rows, columns) = (5, 264);

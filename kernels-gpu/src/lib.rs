@@ -27,9 +27,9 @@ pub use grid::histogram::{
 pub use grid::map::{map_bits, map_convert, map_scale, triad, zip_product, zip_sum};
 pub use grid::merge::{merge_partners, merge_plain, merge_splits, merge_tile_pairs, merge_tiles};
 pub use grid::norm::{
-    norm_backward_registers, norm_backward_streamed, norm_plain, norm_registers, norm_streamed,
-    norm_sum_registers, norm_sum_streamed,
+    norm_plain, norm_registers, norm_streamed, norm_sum_registers, norm_sum_streamed,
 };
+pub use grid::norm_backward::{norm_backward_registers, norm_backward_streamed};
 pub use grid::norm_weights::{norm_weights_finish, norm_weights_partial};
 pub use grid::particles::{
     particles_bin, particles_energy, particles_move, particles_order, particles_sort,
@@ -71,4 +71,8 @@ pub use grid::vecadd::vecadd;
 pub use grid::zero_copy::answer_words;
 // On the device they are there from compute capability 9.0.
 #[cfg(not(target_os = "cuda"))]
-pub use grid::{norm::norm_clusters, norm::norm_sum_clusters, softmax::softmax_clusters};
+pub use grid::{
+    norm::{norm_clusters, norm_sum_clusters},
+    norm_backward::norm_backward_fused,
+    softmax::{softmax_clusters, softmax_staged, softmax_staged_pairs},
+};

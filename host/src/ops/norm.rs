@@ -30,16 +30,22 @@
 //! - NaN or infinity in a row makes all of it NaN. (An infinite element of an RMS norm is NaN, its neighbours 0.)
 //! - The order of summation depends on `columns`, the element type, whether the device has clusters, and whether all
 //!   rows and weights begin at multiples of 16 bytes, and on nothing else: the same bits again and again. Gradients of
-//!   weights are summed in two stages, in an order that depends on the shape alone.
+//!   weights are summed in two stages, in an order that depends on the same and on the number of rows.
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
 use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::norm_weights::{BLOCK, chunks, columns_per_block};
+use kernels_gpu::grid::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
+use kernels_gpu::grid::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
+use kernels_gpu::grid::rows::stages::MAX_STAGES;
+use kernels_gpu::grid::rows::{Shape, VECTOR_BYTES};
+use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 use kernels_gpu::norm_plain;
 
-use super::rows::{Form, Held, Maybe, MaybeMut, Plan, RowValue, plan, rows_of};
+use super::rows::{
+    Form, Held, Long, Maybe, MaybeMut, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of,
+};
 use super::same_len;
 use super::scratch::{Scratch, size_of_parts};
 use crate::error::GpuResult;
@@ -170,10 +176,10 @@ fn forward<T: RowValue>(
     let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
     let is_alone = norm.residual.is_none() && sum.0.is_none();
     let held = if is_alone { Held { inputs: 1, packs: PACKS } } else { Held::of::<T>(2) };
-    let Some(Plan { form, shape, config }) = plan::<T>(on, shape, held, true)? else {
+    let Some(Plan { form, shape, config }) = plan::<T>(on, shape, held, Long::Clusters)? else {
         return Ok(());
     };
-    /// The kernel of a form: without or with a residual.
+    /// The kernel of a form, without or with a residual.
     macro_rules! launch {
         ($alone:ident, $with_sum:ident) => {
             if is_alone {
@@ -188,7 +194,7 @@ fn forward<T: RowValue>(
         match form {
             Form::Registers => launch!(norm_registers, norm_sum_registers),
             Form::Clusters => launch!(norm_clusters, norm_sum_clusters),
-            Form::Streamed => launch!(norm_streamed, norm_sum_streamed),
+            _ => launch!(norm_streamed, norm_sum_streamed),
         }
     }
 }
@@ -197,7 +203,8 @@ fn forward<T: RowValue>(
 /// nothing.
 ///
 /// `x` is what was normalised: with a residual, the sum. `norm`'s residual is here what is added to `dx`: the gradient
-/// that comes to the sum from elsewhere. Rows of up to 16,384 elements are read once.
+/// that comes to the sum from elsewhere. Rows of up to 16,384 elements are read once. (With the gradients by weight and bias:
+/// aligned rows of 512 to 8,192 elements on a device with bulk copies, `sm_90`; others twice.)
 ///
 /// # Errors
 /// As [`norm_into`].
@@ -208,22 +215,88 @@ pub fn backward_into<T: RowValue>(
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    backward(on, norm, x, dy, dx, MaybeMut(None))
+    let rows = backward_rows(norm, x, dy, dx)?;
+    match fused(on, norm, rows, [x.raw().address, dy.raw().address, dx.raw_mut().address]) {
+        // SAFETY: all lengths were checked.
+        Some(plan) => unsafe { backward_fused(on, norm, plan, x, dy, dx, MaybeMut(None)) },
+        None => backward_alone(on, norm, rows, x, dy, dx, MaybeMut(None)),
+    }
 }
 
-fn backward<T: RowValue>(
+/// The rows of a backward pass, where all lengths agree.
+fn backward_rows<T: RowValue>(
+    norm: &Norm<'_, T>,
+    x: &impl DeviceRead<T>,
+    dy: &impl DeviceRead<T>,
+    dx: &mut impl DeviceWrite<T>,
+) -> GpuResult<usize> {
+    let len = x.raw().len;
+    let rows = norm.rows(len)?;
+    same_len("the gradient of a norm", len, dy.raw().len)?;
+    same_len("the gradient of a norm", len, dx.raw_mut().len)?;
+    Ok(rows)
+}
+
+/// The launch that reads everything once, where it can: rows of 512 to [`FUSED_COLUMNS`] elements that all begin at
+/// multiples of 16 bytes, on a device with bulk copies.
+fn fused<T: Pod>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,
+    rows: usize,
+    matrices: [u64; 3],
+) -> Option<(LaunchConfig, Shape)> {
+    let (columns, info) = (norm.columns, on.as_stream().inner().context().info());
+    let row_bytes = columns * size_of::<T>();
+    let others = [norm.weight, norm.residual].into_iter().flatten();
+    let addresses = matrices.into_iter().chain(others.map(|other| other.raw().address));
+    let bits = addresses.fold(row_bytes as u64, |all, address| all | address);
+    let fits = rows > 0 && (512..=FUSED_COLUMNS).contains(&columns);
+    if !fits || !bits.is_multiple_of(VECTOR_BYTES as u64) || info.compute_capability < (9, 0) {
+        return None;
+    }
+    let vectors = row_bytes / VECTOR_BYTES;
+    let threads = vectors.div_ceil(Held::of::<T>(2).packs).next_multiple_of(32) as u32;
+    // Each block has its share of a multiprocessor's shared memory, of which the system takes 1 KiB for each.
+    let shared = info.shared_mem_per_multiprocessor_bytes / (FUSED_THREADS / threads);
+    let shared = shared.saturating_sub(1024 + STATIC_SHARED_BYTES);
+    let (shared, stage) =
+        (shared.min(MAX_SHARED_BYTES - STATIC_SHARED_BYTES), 2 * row_bytes as u32);
+    let stages = (shared / stage).min(MAX_STAGES as u32);
+    let blocks = fused_blocks(rows, columns) as u32;
+    let config = Linear::new(blocks, threads).shared_mem(stages * stage).into();
+    (stages >= 2).then_some((config, Shape { rows, columns: columns as u32, threads: 0 }))
+}
+
+/// # Safety
+/// All have the stated lengths, `plan` is of [`fused`], and `partials` have a place for two sums of each block and column.
+unsafe fn backward_fused<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    (config, shape): (LaunchConfig, Shape),
+    x: &impl DeviceRead<T>,
+    dy: &impl DeviceRead<T>,
+    dx: &mut impl DeviceWrite<T>,
+    mut partials: MaybeMut<'_, f32>,
+) -> GpuResult<()> {
+    let (stream, kind, partials) = (on.as_stream(), norm.kind, &mut partials);
+    let (weight, addend) = (&Maybe(norm.weight), &Maybe(norm.residual));
+    // SAFETY: the caller's promise.
+    unsafe {
+        T::norm_backward_fused(stream, config, shape, kind, x, dy, weight, addend, dx, partials)
+    }
+}
+
+/// The gradient by the elements alone; `stats` become each row's mean and reciprocal deviation.
+fn backward_alone<T: RowValue>(
+    on: &impl AsStream,
+    norm: &Norm<'_, T>,
+    rows: usize,
     x: &impl DeviceRead<T>,
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
     mut stats: MaybeMut<'_, Vec2<f32>>,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
-    let rows = norm.rows(len)?;
-    same_len("the gradient of a norm", len, dy.raw().len)?;
-    same_len("the gradient of a norm", len, dx.raw_mut().len)?;
-    let Some(plan) = plan::<T>(on, (rows, norm.columns), Held::of::<T>(2), false)? else {
+    let Some(plan) = plan::<T>(on, (rows, norm.columns), Held::of::<T>(2), Long::Streamed)? else {
         return Ok(());
     };
     let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);
@@ -293,7 +366,7 @@ pub fn backward_with_weights_into<T: RowValue>(
     gradients: WeightGradients<'_, T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (columns, rows) = (norm.columns, norm.rows(x.raw().len)?);
+    let (columns, rows) = (norm.columns, backward_rows(norm, x, dy, dx)?);
     for gradient in [&gradients.weight, &gradients.bias].into_iter().flatten() {
         same_len("the gradient of a norm's weights", columns, gradient.len())?;
     }
@@ -301,20 +374,47 @@ pub fn backward_with_weights_into<T: RowValue>(
         return Ok(());
     }
     let (_, [stats, partials]) = scratch.parts(on, parts(rows, columns))?;
-    let (stats, mut partials) = (stats.into_cast::<Vec2<f32>>()?, partials.into_cast::<f32>()?);
-    let mut stats = MaybeMut((rows > 0).then_some(stats));
-    if let Some(stats) = &mut stats.0 {
-        backward(on, norm, x, dy, dx, MaybeMut(Some(stats.slice_mut(..))))?;
-    }
-    let (stream, stats) = (on.as_stream(), Maybe(stats.0.as_ref().map(DeviceSliceMut::as_slice)));
-    let across = columns.div_ceil(columns_per_block(size_of::<T>())) as u32;
-    let grid = Grid2::new(across, chunks(rows) as u32);
-    let last = Grid1::new(columns.div_ceil(BLOCK as usize) as u32);
+    let (stats, partials) = (stats.into_cast::<Vec2<f32>>()?, partials.into_cast::<f32>()?);
+    let addresses = [x.raw().address, dy.raw().address, dx.raw_mut().address];
+    let partials = match fused(on, norm, rows, addresses) {
+        Some(plan) => {
+            let length = 2 * fused_blocks(rows, columns) * columns;
+            let (mut partials, _) = partials.split_at_mut(length);
+            let to = MaybeMut(Some(partials.slice_mut(..)));
+            // SAFETY: all lengths were checked, and `partials` have those of the plan.
+            unsafe { backward_fused(on, norm, plan, x, dy, dx, to)? };
+            partials
+        }
+        None => {
+            let mut stats = MaybeMut((rows > 0).then_some(stats));
+            if let Some(stats) = &mut stats.0 {
+                backward_alone(on, norm, rows, x, dy, dx, MaybeMut(Some(stats.slice_mut(..))))?;
+            }
+            let stats = Maybe(stats.0.as_ref().map(DeviceSliceMut::as_slice));
+            let across = columns.div_ceil(columns_per_block(size_of::<T>())) as u32;
+            let (grid, by) = (Grid2::new(across, chunks(rows) as u32), columns as u32);
+            let (mut partials, _) = partials.split_at_mut(2 * chunks(rows) * columns);
+            // SAFETY: all have the stated shapes, the statistics by the kernel before.
+            unsafe {
+                T::norm_weights_partial(
+                    on.as_stream(),
+                    grid,
+                    rows,
+                    by,
+                    x,
+                    dy,
+                    &stats,
+                    &mut partials,
+                )?;
+            }
+            partials
+        }
+    };
     let (mut weight, mut bias) = (MaybeMut(gradients.weight), MaybeMut(gradients.bias));
-    // SAFETY: all have the stated shapes, the statistics by the kernel before.
+    let grid = Grid2::new(columns.div_ceil(FINISH_COLUMNS) as u32, 2);
+    // SAFETY: all have the stated shapes.
     unsafe {
-        T::norm_weights_partial(stream, grid, rows, columns as u32, x, dy, &stats, &mut partials)?;
-        T::norm_weights_finish(stream, last, columns, &partials, &mut weight, &mut bias)
+        T::norm_weights_finish(on.as_stream(), grid, columns, &partials, &mut weight, &mut bias)
     }
 }
 
@@ -326,5 +426,6 @@ pub fn scratch_bytes(rows: usize, columns: usize) -> usize {
 
 /// Statistics of each row; partial sums for two gradients.
 fn parts(rows: usize, columns: usize) -> [usize; 2] {
-    [rows * size_of::<Vec2<f32>>(), 2 * chunks(rows) * columns * size_of::<f32>()]
+    let most = chunks(rows).max(fused_blocks(rows, columns));
+    [rows * size_of::<Vec2<f32>>(), 2 * most * columns * size_of::<f32>()]
 }

@@ -1,10 +1,12 @@
 //! What the operations over rows have in common: the element types, and which form a row's length asks for.
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, RawSlice};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::norm::{NormKind, PACKS};
+use kernels_gpu::grid::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS};
+use kernels_gpu::grid::rows::stages::MAX_STAGES;
 use kernels_gpu::grid::rows::{
     CLUSTER, MAX_COLUMNS, MAX_THREADS, STREAM_THREADS, Shape, VECTOR_BYTES, WARP, packs_held,
 };
@@ -20,8 +22,14 @@ use crate::stream::{AsStream, Stream};
 const SHARED_BLOCK: u32 = 256;
 /// Vectors that a lane should have, so that a few lanes read neighbouring lines.
 const VECTORS_PER_LANE: u32 = 4;
+/// Threads of the largest block of which a multiprocessor holds two: longer rows are better off in stages.
+const EASY_THREADS: u32 = 512;
+/// Stages that a block should have beside those of a row.
+const STAGES_AHEAD: u32 = 2;
+/// Static shared memory of the kernels with stages, in bytes, with room to spare.
+const STAGED_STATIC_BYTES: u32 = 3072;
 /// Static shared memory of the kernels, in bytes, with room to spare.
-const STATIC_SHARED_BYTES: u32 = 2048;
+pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
 
 mod sealed {
     /// Bars other implementations.
@@ -75,6 +83,8 @@ row_values! {
     softmax_registers [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
     softmax_clusters [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
     softmax_streamed [held of 1] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_staged [] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
+    softmax_staged_pairs [] (config: LaunchConfig, shape: Shape, is_log: bool, x: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>);
     softmax_backward_registers [held of 2] (
         config: LaunchConfig, shape: Shape, is_log: bool, y: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         dx: &mut impl DeviceWrite<Self>
@@ -120,12 +130,17 @@ row_values! {
         weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
         stats: &mut MaybeMut<'_, Vec2<f32>>
     );
+    norm_backward_fused [held of 2] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
+        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
+        partials: &mut MaybeMut<'_, f32>
+    );
     norm_weights_partial [] (
         grid: Grid2, rows: usize, columns: u32, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
         stats: &Maybe<'_, Vec2<f32>>, partials: &mut DeviceSliceMut<'_, f32>
     );
     norm_weights_finish [] (
-        grid: Grid1, columns: usize, partials: &DeviceSliceMut<'_, f32>,
+        grid: Grid2, columns: usize, partials: &DeviceSliceMut<'_, f32>,
         dweight: &mut MaybeMut<'_, Self>, dbias: &mut MaybeMut<'_, Self>
     );
 }
@@ -161,8 +176,21 @@ unsafe impl<T: Pod> DeviceWrite<T> for MaybeMut<'_, T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Registers,
+    Staged,
+    StagedPairs,
     Clusters,
     Streamed,
+}
+
+/// Which forms an operation has for long rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Long {
+    /// [`Form::Streamed`] alone.
+    Streamed,
+    /// Clusters too.
+    Clusters,
+    /// All of them. The matrices and what else is moved in vectors have these addresses, or-ed.
+    Staged { addresses: u64 },
 }
 
 /// A form with its launch.
@@ -205,7 +233,7 @@ pub(super) fn plan<T>(
     on: &impl AsStream,
     (rows, columns): (usize, usize),
     held: Held,
-    has_clusters: bool,
+    long: Long,
 ) -> GpuResult<Option<Plan>> {
     if rows == 0 || columns == 0 {
         return Ok(None);
@@ -221,9 +249,13 @@ pub(super) fn plan<T>(
         let threads = lanes.min(WARP);
         let per_block = (SHARED_BLOCK / threads) as usize;
         (Form::Registers, threads, (rows.div_ceil(per_block), SHARED_BLOCK, 0))
+    } else if vectors > EASY_THREADS * per_thread
+        && let Some((form, config)) = staged(info, rows, columns * size_of::<T>(), long)
+    {
+        (form, 0, config)
     } else if vectors <= MAX_THREADS * per_thread {
         (Form::Registers, 0, (rows, whole_warps(vectors.div_ceil(per_thread)), 0))
-    } else if has_clusters && clusters_hold(info, vectors, per_thread) {
+    } else if long != Long::Streamed && clusters_hold(info, vectors, per_thread) {
         let block = whole_warps(vectors.div_ceil(per_thread * CLUSTER));
         (Form::Clusters, 0, (rows * CLUSTER as usize, block, 0))
     } else {
@@ -232,6 +264,31 @@ pub(super) fn plan<T>(
     };
     let config = Linear::new(blocks(config.0)?, config.1).shared_mem(config.2);
     Ok(Some(Plan { form, shape: shape(threads), config: config.into() }))
+}
+
+/// The launch of rows that one or two blocks keep in shared memory, with some stages more for the next row, on a device
+/// that has bulk copies.
+fn staged(
+    info: &DeviceInfo,
+    rows: usize,
+    row_bytes: usize,
+    long: Long,
+) -> Option<(Form, (usize, u32, u32))> {
+    let Long::Staged { addresses } = long else { return None };
+    let is_aligned = (addresses | row_bytes as u64).is_multiple_of(VECTOR_BYTES as u64);
+    if !is_aligned || info.compute_capability < (9, 0) {
+        return None;
+    }
+    let shared = info.shared_mem_per_block_optin_bytes.min(MAX_SHARED_BYTES);
+    let stages = (shared.saturating_sub(STAGED_STATIC_BYTES) / STAGE_BYTES).min(MAX_STAGES as u32);
+    let of_row = row_bytes.div_ceil(STAGE_BYTES as usize) as u32;
+    let (form, per_row) = match of_row + STAGES_AHEAD {
+        needed if needed <= stages => (Form::Staged, 1),
+        _ if of_row.div_ceil(2) + STAGES_AHEAD <= stages => (Form::StagedPairs, 2),
+        _ => return None,
+    };
+    let at_once = (info.multiprocessors as usize / per_row).max(1);
+    Some((form, (rows.min(at_once) * per_row, STAGED_THREADS, stages * STAGE_BYTES)))
 }
 
 /// Whether the registers of a cluster hold a row, on a device that has clusters.

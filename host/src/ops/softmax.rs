@@ -27,7 +27,7 @@
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use kernels_gpu::softmax_plain;
 
-use super::rows::{Form, Held, RowValue, plan, rows_of};
+use super::rows::{Form, Held, Long, RowValue, plan, rows_of};
 use super::same_len;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
@@ -85,7 +85,8 @@ fn forward<T: RowValue>(
     let len = x.raw().len;
     let rows = rows_of("softmax", len, columns)?;
     same_len("softmax", len, out.raw_mut().len)?;
-    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(1), true)? else {
+    let long = Long::Staged { addresses: x.raw().address | out.raw_mut().address };
+    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(1), long)? else {
         return Ok(());
     };
     let (stream, config, shape) = (on.as_stream(), plan.config, plan.shape);
@@ -93,6 +94,8 @@ fn forward<T: RowValue>(
     unsafe {
         match plan.form {
             Form::Registers => T::softmax_registers(stream, config, shape, is_log, x, out),
+            Form::Staged => T::softmax_staged(stream, config, shape, is_log, x, out),
+            Form::StagedPairs => T::softmax_staged_pairs(stream, config, shape, is_log, x, out),
             Form::Clusters => T::softmax_clusters(stream, config, shape, is_log, x, out),
             Form::Streamed => T::softmax_streamed(stream, config, shape, is_log, x, out),
         }
@@ -142,7 +145,7 @@ fn backward<T: RowValue>(
     let rows = rows_of("the gradient of softmax", len, columns)?;
     same_len("the gradient of softmax", len, dy.raw().len)?;
     same_len("the gradient of softmax", len, dx.raw_mut().len)?;
-    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(2), false)? else {
+    let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(2), Long::Streamed)? else {
         return Ok(());
     };
     let (stream, config, shape) = (on.as_stream(), plan.config, plan.shape);

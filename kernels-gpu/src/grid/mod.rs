@@ -11,6 +11,7 @@ pub mod merge;
 pub mod merge_path;
 pub mod noise;
 pub mod norm;
+pub mod norm_backward;
 pub mod norm_weights;
 pub mod particles;
 pub mod random;

@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm of rows, with weights and a residual, and their backward passes.
+//! Layer norm and RMS norm of rows, with weights and a residual.
 //!
 //! Layer norm: `y = (x - mean) / sqrt(var + epsilon) * weight + bias`, with the mean and the variance (of `n`,
 //! not of `n - 1`) of the row. RMS norm: the same with a mean of 0, `x / sqrt(mean of x² + epsilon)`.
@@ -10,10 +10,9 @@
 //! The variance is stable: each thread computes mean and sum of squared deviations of its own elements in two
 //! passes over its registers, and pairs of those are joined by the formula of T. Chan, G. Golub and R. LeVeque
 //! ("Updating formulae and a pairwise algorithm for computing sample variances", 1979). No square of an element
-//! is subtracted from another one. The backward passes carry `sum g` and `sum g (x - mean)` in the same way.
+//! is subtracted from another one.
 //!
-//! Gradients by the weights are sums over the rows, in two stages and a fixed order:
-//! see [`norm_weights`](super::norm_weights).
+//! The backward passes are in [`norm_backward`](super::norm_backward) and [`norm_weights`](super::norm_weights).
 
 // The host's compiler does not know `compute_90`.
 #![allow(unexpected_cfgs)]
@@ -22,9 +21,9 @@ use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
 use cuda_std::prelude::*;
 
+use super::rows::registers::{build, each};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::rows::CLUSTER;
-use super::rows::registers::{build, each};
 use super::rows::{
     Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
     in_registers, load_vector, store_vector, streamed,
@@ -48,7 +47,7 @@ pub struct NormKind {
 
 /// `a / n`, to an ulp: an estimate and one step of Newton's.
 #[inline(always)]
-fn quotient(a: f32, n: f32) -> f32 {
+pub(super) fn quotient(a: f32, n: f32) -> f32 {
     let reciprocal = fast_fdividef(1.0, n);
     let q = a * reciprocal;
     (a - q * n) * reciprocal + q
@@ -57,17 +56,17 @@ fn quotient(a: f32, n: f32) -> f32 {
 /// Count, mean and sum of squared deviations of some elements. (For RMS norm the mean stays 0.)
 #[derive(Clone, Copy)]
 pub struct Moments {
-    count: f32,
-    mean: f32,
+    pub(super) count: f32,
+    pub(super) mean: f32,
     squares: f32,
 }
 
 impl Moments {
-    const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
+    pub(super) const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
 
     /// Those of this thread's vectors, by two passes over them: `x` is called twice for each.
     #[inline(always)]
-    fn of<const V: usize, const K: usize>(
+    pub(super) fn of<const V: usize, const K: usize>(
         kind: NormKind,
         x: impl Fn(usize) -> [f32; V],
         places: [Place; K],
@@ -102,7 +101,7 @@ impl Moments {
 
     /// The join, and the distance of the own mean to the common one.
     #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> (Self, f32) {
+    pub(super) fn join(self, lanes: impl Lanes) -> (Self, f32) {
         let count = lanes.sum(self.count);
         let mean = quotient(lanes.sum(self.mean * self.count), count.max(1.0));
         let (distance, squares) = self.moved(mean);
@@ -111,7 +110,7 @@ impl Moments {
 
     /// The same for two parts.
     #[inline(always)]
-    fn merge(self, later: Self) -> (Self, [f32; 2]) {
+    pub(super) fn merge(self, later: Self) -> (Self, [f32; 2]) {
         let count = self.count + later.count;
         let sum = self.mean * self.count + later.mean * later.count;
         let mean = quotient(sum, count.max(1.0));
@@ -121,18 +120,24 @@ impl Moments {
 
     /// Mean, and reciprocal of the standard deviation.
     #[inline(always)]
-    fn scale(self, kind: NormKind) -> Scale {
-        // Not `quotient`, of which an infinite sum would be NaN.
-        let variance = fast_fdividef(self.squares, self.count.max(1.0));
-        Scale { mean: self.mean, reciprocal: rsqrtf(variance + kind.epsilon) }
+    pub(super) fn scale(self, kind: NormKind) -> Scale {
+        moments_scale(kind, self.mean, self.squares, self.count.max(1.0))
     }
+}
+
+/// What a row is normalised by, from its mean and the sum of its squared deviations.
+#[inline(always)]
+pub(super) fn moments_scale(kind: NormKind, mean: f32, squares: f32, count: f32) -> Scale {
+    // Not `quotient`, of which an infinite sum would be NaN.
+    let variance = fast_fdividef(squares, count);
+    Scale { mean, reciprocal: rsqrtf(variance + kind.epsilon) }
 }
 
 /// What a row is normalised by.
 #[derive(Clone, Copy)]
 pub struct Scale {
-    mean: f32,
-    reciprocal: f32,
+    pub(super) mean: f32,
+    pub(super) reciprocal: f32,
 }
 
 impl Summary for Moments {
@@ -162,14 +167,14 @@ impl Summary for Moments {
 
 /// A row that all rows share, or none.
 #[derive(Clone, Copy)]
-struct Shared1<T> {
-    values: *const T,
-    is_there: bool,
+pub(super) struct Shared1<T> {
+    pub(super) values: *const T,
+    pub(super) is_there: bool,
 }
 
 impl<T> Shared1<T> {
     #[inline(always)]
-    fn new(values: &[T]) -> Self {
+    pub(super) fn new(values: &[T]) -> Self {
         Self { values: values.as_ptr(), is_there: !values.is_empty() }
     }
 
@@ -178,7 +183,7 @@ impl<T> Shared1<T> {
     /// # Safety
     /// As [`load_vector`].
     #[inline(always)]
-    unsafe fn load<const V: usize>(self, place: Place, absent: f32) -> Pack
+    pub(super) unsafe fn load<const V: usize>(self, place: Place, absent: f32) -> Pack
     where
         T: Value<V>,
     {
@@ -336,147 +341,9 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormOfSum<T> {
     }
 }
 
-/// [`Moments`] of `x`, and the sums of `g` and `g (x - mean)`.
-#[derive(Clone, Copy)]
-pub struct Gradients {
-    of_x: Moments,
-    sum: f32,
-    products: f32,
-}
-
-impl Summary for Gradients {
-    const EMPTY: Self = Self { of_x: Moments::EMPTY, sum: 0.0, products: 0.0 };
-    const IS_WIDE: bool = true;
-
-    #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> Self {
-        let (of_x, distance) = self.of_x.join(lanes);
-        let products = lanes.sum(self.products + distance * self.sum);
-        Self { of_x, sum: lanes.sum(self.sum), products }
-    }
-
-    #[inline(always)]
-    fn merge(self, later: Self) -> Self {
-        let (of_x, [here, there]) = self.of_x.merge(later.of_x);
-        let products = self.products + here * self.sum + (later.products + there * later.sum);
-        Self { of_x, sum: self.sum + later.sum, products }
-    }
-
-    #[inline(always)]
-    fn to_words(self) -> [Vec4<f32>; 2] {
-        [self.of_x.to_words()[0], Vec4::new(self.sum, self.products, 0.0, 0.0)]
-    }
-
-    #[inline(always)]
-    fn from_words([first, second]: [Vec4<f32>; 2]) -> Self {
-        let of_x = Moments::from_words([first, first]);
-        Self { of_x, sum: second.x, products: second.y }
-    }
-}
-
-/// The gradient by the elements. `addend` is what comes to the residual's sum from elsewhere.
-#[derive(Clone, Copy)]
-struct NormBackward<T> {
-    kind: NormKind,
-    x: *const T,
-    dy: *const T,
-    weight: Shared1<T>,
-    addend: Shared1<T>,
-    dx: *mut T,
-    stats: Option<*mut Vec2<f32>>,
-}
-
-/// `dx = (g - mean_g - normalised * mean_product) * scale.reciprocal`.
-#[derive(Clone, Copy)]
-struct Slope {
-    scale: Scale,
-    mean_g: f32,
-    mean_product: f32,
-}
-
-impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
-    type Element = T;
-    type Summary = Gradients;
-    type Constants = Slope;
-    /// `x`, and the gradient before the weights.
-    type Kept = [[f32; V]; 2];
-
-    #[inline(always)]
-    fn inputs(self) -> [*const T; 2] {
-        [self.x, self.dy]
-    }
-
-    #[inline(always)]
-    fn output(self) -> *mut T {
-        self.dx
-    }
-
-    #[inline(always)]
-    fn others(self) -> usize {
-        self.weight.values.addr() | self.addend.values.addr()
-    }
-
-    #[inline(always)]
-    unsafe fn prepare(self, [x, dy]: [Pack; 2], place: Place) -> [[f32; V]; 2] {
-        // SAFETY: the caller's promise.
-        let weight = T::unpack(unsafe { self.weight.load(place, 1.0) });
-        let dy = T::unpack(dy);
-        [T::unpack(x), build(|i| dy[i] * weight[i])]
-    }
-
-    #[inline(always)]
-    fn digest<const K: usize>(
-        self,
-        given: [[[f32; V]; 2]; K],
-        places: [Place; K],
-    ) -> ([[[f32; V]; 2]; K], Gradients) {
-        let of_x = Moments::of::<V, K>(self.kind, |k| given[k][0], places);
-        let (mut sum, mut products) = (0.0, 0.0);
-        each::<K>(|k| {
-            each::<V>(|i| {
-                sum += given[k][1][i];
-                // Outside of the row the gradient is 0.
-                products += given[k][1][i] * (given[k][0][i] - of_x.mean);
-            });
-        });
-        (given, Gradients { of_x, sum, products })
-    }
-
-    #[inline(always)]
-    fn constants(self, _: Gradients, row: Gradients) -> Slope {
-        let (scale, count) = (row.of_x.scale(self.kind), row.of_x.count.max(1.0));
-        let mean_g = if self.kind.is_centered != 0 { quotient(row.sum, count) } else { 0.0 };
-        Slope { scale, mean_g, mean_product: quotient(row.products, count) * scale.reciprocal }
-    }
-
-    #[inline(always)]
-    unsafe fn apply(self, [x, g]: [[f32; V]; 2], by: Slope, place: Place) -> [f32; V] {
-        let Scale { mean, reciprocal } = by.scale;
-        let dx = build(|i| {
-            let normalised = (x[i] - mean) * reciprocal;
-            (g[i] - by.mean_g - normalised * by.mean_product) * reciprocal
-        });
-        if !self.addend.is_there {
-            return dx;
-        }
-        let addend = self.addend.values.wrapping_add(place.row);
-        // SAFETY: the caller's promise.
-        let addend = T::unpack(unsafe { load_vector(addend, place, 0.0, Reuse::Once) });
-        build(|i| dx[i] + addend[i])
-    }
-
-    #[inline(always)]
-    unsafe fn note(self, by: Slope, row: usize) {
-        if let Some(stats) = self.stats {
-            // SAFETY: a place for each row, and one thread of it.
-            unsafe { stats.add(row).write(Vec2::new(by.scale.mean, by.scale.reciprocal)) };
-        }
-    }
-}
-
 /// The pointer to memory that may be none.
 #[inline(always)]
-fn optional<T>(mut memory: DisjointSlice<T>) -> Option<*mut T> {
+pub(super) fn optional<T>(mut memory: DisjointSlice<T>) -> Option<*mut T> {
     (!memory.is_empty()).then(|| memory.as_mut_ptr())
 }
 
@@ -488,21 +355,6 @@ macro_rules! norm {
             x: $x.as_ptr(),
             affine: Affine { weight: Shared1::new($weight), bias: Shared1::new($bias) },
             out: $out.as_mut_ptr(),
-        }
-    };
-}
-
-/// The same of a backward pass.
-macro_rules! norm_backward {
-    ($kind:ident, $x:ident, $dy:ident, $weight:ident, $addend:ident, $dx:ident, $stats:ident) => {
-        NormBackward {
-            kind: $kind,
-            x: $x.as_ptr(),
-            dy: $dy.as_ptr(),
-            weight: Shared1::new($weight),
-            addend: Shared1::new($addend),
-            dx: $dx.as_mut_ptr(),
-            stats: optional($stats),
         }
     };
 }
@@ -624,47 +476,6 @@ pub unsafe fn norm_sum_streamed<T: Value<V>, const V: usize, const K: usize>(
 ) {
     let norm = norm!(kind, x, weight, bias, out);
     let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
-}
-
-/// `dx` becomes the gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, plus `addend`;
-/// `stats: [rows]` mean and reciprocal deviation of each row. `weight`, `addend` and `stats` may be empty.
-///
-/// # Safety
-/// As [`in_registers`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
-pub unsafe fn norm_backward_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    dy: &[T],
-    weight: &[T],
-    addend: &[T],
-    mut dx: DisjointSlice<T>,
-    stats: DisjointSlice<Vec2<f32>>,
-) {
-    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
-}
-
-/// As [`norm_backward_registers`](fn@norm_backward_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    dy: &[T],
-    weight: &[T],
-    addend: &[T],
-    mut dx: DisjointSlice<T>,
-    stats: DisjointSlice<Vec2<f32>>,
-) {
-    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
     // SAFETY: the caller's promise.
     unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
 }

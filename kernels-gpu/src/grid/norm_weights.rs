@@ -14,8 +14,14 @@ use super::rows::{Place, Reuse, Value, WARP, load_vector};
 
 /// Warps of a block of the first stage, which take rows in turn.
 pub const WARPS: u32 = 8;
-/// Threads in a block of either stage.
+/// Threads in a block of the first stage.
 pub const BLOCK: u32 = WARP * WARPS;
+/// Columns of a block of the second stage: one for each lane.
+pub const FINISH_COLUMNS: usize = WARP as usize;
+/// Warps of a block of the second stage, which take chunks in turn.
+const FINISH_WARPS: usize = 32;
+/// Threads in a block of the second stage.
+pub const FINISH_BLOCK: u32 = WARP * FINISH_WARPS as u32;
 /// Rows that a block of the first stage takes at least, where there are so many.
 const ROWS_PER_CHUNK: usize = 64;
 /// Most chunks.
@@ -107,30 +113,46 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
     }
 }
 
-/// The second stage: the sums over the chunks, in their order. `partials: [2, chunks, columns]`; `dweight, dbias:
-/// [columns]`, either of which may be empty. A thread for each column.
-#[kernel((f32, 4), (f16, 8), (bf16, 8), block = BLOCK)]
-pub fn norm_weights_finish<T: Value<V>, const V: usize>(
-    index: ThreadIndex,
+/// The second stage: the sums over the chunks, those of each warp in their order, and then the warps'. `partials: [2, chunks,
+/// columns]`; `dweight, dbias: [columns]`, either of which may be empty. Launched with a block along x for every
+/// [`FINISH_COLUMNS`], and two along y: weights and biases.
+///
+/// # Safety
+/// All have the stated shapes, and the grid is as stated.
+#[kernel((f32, 4), (f16, 8), (bf16, 8), block = FINISH_BLOCK)]
+pub unsafe fn norm_weights_finish<T: Value<V>, const V: usize>(
     columns: usize,
     partials: &[f32],
-    mut dweight: DisjointSlice<T>,
-    mut dbias: DisjointSlice<T>,
+    dweight: DisjointSlice<T>,
+    dbias: DisjointSlice<T>,
 ) {
-    let column = index.get();
-    if column >= columns {
+    let (thread, is_bias) = (thread::thread_idx_x() as usize, thread::block_idx_y() != 0);
+    let (warp, lane) = (thread / WARP as usize, thread % WARP as usize);
+    let column = thread::block_idx_x() as usize * FINISH_COLUMNS + lane;
+    let (weights, biases) = partials.split_at(partials.len() / 2);
+    let of = if is_bias { biases } else { weights };
+    let sums = shared_array![f32; FINISH_BLOCK as usize];
+    let mut sum = 0.0;
+    let mut at = warp * columns + column;
+    while column < columns
+        && let Some(partial) = of.get(at)
+    {
+        sum += partial;
+        at += FINISH_WARPS * columns;
+    }
+    // SAFETY: each thread writes its own element.
+    unsafe { sums.set(thread, sum) };
+    // The first warp reads what all have written.
+    thread::sync_threads();
+    let mut out = if is_bias { dbias } else { dweight };
+    if warp > 0 || column >= columns || out.is_empty() {
         return;
     }
-    let (weights, biases) = partials.split_at(partials.len() / 2);
-    let total = |partials: &[f32]| {
-        let mut sum = 0.0;
-        partials.iter().skip(column).step_by(columns).for_each(|partial| sum += partial);
-        T::narrow(sum)
-    };
-    if let Some(dweight) = dweight.get_mut(index) {
-        *dweight = total(weights);
+    let mut total = 0.0;
+    for warp in 0..FINISH_WARPS {
+        // SAFETY: in bounds, and written before the barrier.
+        total += unsafe { sums.get(warp * WARP as usize + lane) };
     }
-    if let Some(dbias) = dbias.get_mut(index) {
-        *dbias = total(biases);
-    }
+    // SAFETY: what is not empty has every column, and one thread writes each.
+    unsafe { out.as_mut_ptr().add(column).write(T::narrow(total)) };
 }

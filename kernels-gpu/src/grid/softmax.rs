@@ -22,9 +22,12 @@ use cuda_std::intrinsics::{fast_fdividef, logf};
 use cuda_std::prelude::*;
 use cuda_std::{bf16, gpu_only};
 
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+use super::rows::{
+    CLUSTER,
+    staged::{THREADS as STAGED_THREADS, staged, staged_memory},
+};
 use super::rows::{
     Lanes, MAX_THREADS, Pack, Place, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
     streamed,
@@ -187,6 +190,12 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     }
 
     #[inline(always)]
+    fn settle(self, x: [f32; V], row: Exponentials) -> [f32; V] {
+        let center = center(row.max);
+        build(|i| if self.is_log { x[i] } else { exp(x[i] - center) })
+    }
+
+    #[inline(always)]
     fn constants(self, own: Exponentials, row: Exponentials) -> Line {
         if self.is_log {
             return Line { shift: row.max, scale: 1.0, offset: -logf(row.sum) };
@@ -329,6 +338,41 @@ pub unsafe fn softmax_clusters<T: Value<V>, const V: usize, const K: usize>(
     let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
     // SAFETY: the caller's promise.
     unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
+}
+
+/// As [`softmax_registers`](fn@softmax_registers), of long rows one after the other, each in the shared memory of a
+/// block.
+///
+/// # Safety
+/// As [`staged`].
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn softmax_staged<T: Value<V>, const V: usize>(
+    shape: Shape,
+    is_log: bool,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { staged::<_, V, 1>(op, shape, staged_memory!()) };
+}
+
+/// As [`softmax_staged`](fn@softmax_staged), each in that of two blocks.
+///
+/// # Safety
+/// As [`staged`].
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, cluster = 2, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn softmax_staged_pairs<T: Value<V>, const V: usize>(
+    shape: Shape,
+    is_log: bool,
+    x: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
+    // SAFETY: the caller's promise.
+    unsafe { staged::<_, V, 2>(op, shape, staged_memory!()) };
 }
 
 /// As [`softmax_registers`](fn@softmax_registers), for rows of any length, with a block for each.

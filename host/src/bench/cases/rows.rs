@@ -202,8 +202,8 @@ fn norm_plain(shape: Shape) -> Case {
     Case::new(["rows", "layer_norm_plain", f32::NAME], shape, bytes::<f32>(shape, 2), set_up)
 }
 
-/// The gradients by the elements, the weights and the bias. Both inputs must be read twice, unless all partial sums
-/// stay on the chip; they are counted once.
+/// The gradients by the elements, the weights and the bias. Both inputs are counted once: the partial sums stay on the
+/// chip.
 fn norm_backward<T: Element>(shape: Shape) -> Case {
     let [rows, columns] = shape;
     let set_up = move |gpu: &crate::Gpu, seed| {

@@ -55,6 +55,9 @@ pub struct Butterfly {
 }
 
 impl Butterfly {
+    /// Over all lanes.
+    pub const WHOLE_WARP: Self = Self { count: WARP };
+
     /// All lanes of the warp call it, whatever `count` is. Both partners of a step compute the same sum, so
     /// all lanes hold the same bits.
     #[inline(always)]
@@ -145,9 +148,10 @@ impl Group {
     }
 }
 
+/// What all threads of the block know together. All call it.
 #[inline(always)]
-fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
-    let (thread, lanes) = (thread::thread_idx_x(), Butterfly { count: WARP });
+pub(super) fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
+    let (thread, lanes) = (thread::thread_idx_x(), Butterfly::WHOLE_WARP);
     let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
     let of_warp = own.join(lanes);
     let place = exchange.warps.as_mut_ptr();
@@ -166,14 +170,20 @@ fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
     of_lane.join(lanes)
 }
 
-/// Every block writes what it knows into every block's memory, so that after the barrier each reads its own
-/// and none has to wait for another one's end.
 #[inline(always)]
 fn join_cluster<S: Summary>(of_block: S, exchange: Exchange) -> S {
-    let (thread, place) = (thread::thread_idx_x(), exchange.blocks.as_mut_ptr());
     // All blocks have started, so their shared memory is there.
     cluster::sync();
-    if thread < CLUSTER {
+    join_blocks(of_block, exchange, CLUSTER)
+}
+
+/// What all `blocks` of the cluster know together, once all have started. All threads call it. Every block writes what it
+/// knows into every block's memory, so that after the barrier each reads its own and none has to wait for another one's
+/// end.
+#[inline(always)]
+pub(super) fn join_blocks<S: Summary>(of_block: S, exchange: Exchange, blocks: u32) -> S {
+    let (thread, place) = (thread::thread_idx_x(), exchange.blocks.as_mut_ptr());
+    if thread < blocks {
         // SAFETY: in bounds, each block has a place of its own in every other one, and the barriers stand
         // before and behind.
         unsafe {
@@ -184,13 +194,13 @@ fn join_cluster<S: Summary>(of_block: S, exchange: Exchange) -> S {
     // Every block has written.
     cluster::sync();
     let lane = thread % WARP;
-    let of_lane = if lane < CLUSTER {
+    let of_lane = if lane < blocks {
         // SAFETY: written before the barrier.
         unsafe { read_pair::<S>(place.add(2 * lane as usize)) }
     } else {
         S::EMPTY
     };
-    of_lane.join(Butterfly { count: WARP })
+    of_lane.join(Butterfly::WHOLE_WARP)
 }
 
 /// # Safety

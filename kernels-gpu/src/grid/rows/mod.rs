@@ -19,8 +19,15 @@
 //! Rows that do not all begin at multiples of 16 bytes take the same way, element by element, with neighbouring
 //! threads at neighbouring elements.
 
+// The host's compiler does not know `compute_90`.
+#![allow(unexpected_cfgs)]
+
 pub mod group;
 pub mod registers;
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+pub mod staged;
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+pub mod stages;
 pub mod value;
 
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
@@ -147,6 +154,13 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
         kept: [Self::Kept; K],
         places: [Place; K],
     ) -> ([Self::Kept; K], Self::Summary);
+
+    /// What [`digest`](Self::digest) keeps of a vector, where the whole row is known already: then the row's summary
+    /// stands for this thread's in [`constants`](Self::constants).
+    #[inline(always)]
+    fn settle(self, kept: Self::Kept, _row: Self::Summary) -> Self::Kept {
+        kept
+    }
 
     /// The constants, from what this thread's vectors gave and what the whole row gave.
     fn constants(self, own: Self::Summary, row: Self::Summary) -> Self::Constants;
@@ -327,6 +341,7 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
         first += K as u32;
     }
     let row = group.join::<_, false>(known, exchange);
+    let constants = op.constants(row, row);
 
     let mut first = 0;
     while first < vectors {
@@ -337,14 +352,14 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
             None => unsafe { load(op, here[k]) },
         });
         // SAFETY: as above.
-        let (kept, own) = op.digest(build(|k| unsafe { op.prepare(again[k], here[k]) }), here);
+        let kept = build(|k| op.settle(unsafe { op.prepare(again[k], here[k]) }, row));
         // SAFETY: as above; each thread has elements of its own.
-        unsafe { write(op, kept, op.constants(own, row), here) };
+        unsafe { write(op, kept, constants, here) };
         first += K as u32;
     }
     if group.rank == 0 && group.row < shape.rows {
         // SAFETY: the row exists, and this is its first thread.
-        unsafe { op.note(op.constants(known, row), group.row) };
+        unsafe { op.note(constants, group.row) };
     }
 }
 
