@@ -21,9 +21,9 @@ use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
 use cuda_std::prelude::*;
 
-use super::rows::registers::{build, each};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::rows::CLUSTER;
+use super::rows::registers::{build, each};
 use super::rows::{
     Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
     in_registers, load_vector, store_vector, streamed,

@@ -7,6 +7,8 @@
 //!   write. Each thread subtracts the maximum of its own elements, so one exponential an element and one
 //!   reduction are enough: the sums are brought to the common maximum when they meet (M. Milakov and
 //!   N. Gimelshein, "Online normalizer calculation for softmax", 2018).
+//! * [`softmax_staged`](fn@softmax_staged), [`softmax_staged_pairs`](fn@softmax_staged_pairs): long rows, each in shared
+//!   memory, while the next one is copied.
 //! * [`softmax_streamed`](fn@softmax_streamed): rows that do not fit.
 //!
 //! Exponentials are `ex2.approx.ftz` of `(x - max) * log2 e`: to 2 ulp and `2^-23` of the exponent's magnitude;

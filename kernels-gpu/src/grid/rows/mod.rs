@@ -5,13 +5,15 @@
 //! | form | a row is held by | read | row of at most |
 //! |---|---|---|---|
 //! | [`in_registers`], `threads` of 1 to 32 | lanes of a warp, in registers; many rows a block | once | 1,024 elements |
-//! | [`in_registers`], a block | the registers of a block | once | 32,768 (16,384 backward) |
-//! | [`in_registers`], `CLUSTERED` | the registers of eight blocks (`sm_90`) | once | 262,144 |
+//! | [`in_registers`], a block | the registers of a block | once | 32,768 (16,384 backward, and norms of `f32`) |
+//! | [`staged`](staged::staged) | the shared memory of one or two blocks, with some of the next row (`sm_90`) | once | what 400 KB hold |
+//! | [`in_registers`], `CLUSTERED` | the registers of eight blocks (`sm_90`) | once | 262,144 (as above: half) |
 //! | [`streamed`] | shared memory, as far as it goes | what is not held: twice | any |
 //!
 //! Each step buys something. Registers: one read in place of two or three. One [`Summary`] in place of two
 //! reductions (first the maximum, then the sum): one barrier. Loads of 16 bytes, all before the first use:
-//! enough bytes in flight. Clusters: rows that no block can hold, still read once.
+//! enough bytes in flight. Stages: copies that go on while a row is written. Clusters: rows that no block can hold,
+//! still read once.
 //!
 //! A thread's elements stay packed, as they lay in memory, where they are looked at more than once: half of the
 //! registers, for a shift at each look.
