@@ -405,7 +405,7 @@ macro_rules! cell {
                 let VolumeStencil { centre, x, y, z, boundary } = *stencil;
                 let (w, edge) = ([x, y, z], boundary.number());
                 if steps == 1 {
-                    let planes = volume::PLANES;
+                    let planes = volume::planes($lanes);
                     let grid = volume_grid(shape, [planes, volume::ROWS, volume::strip($lanes)]);
                     stencil_volume::<Self, $lanes>::launch(
                         stream, grid, cells, shape, planes, centre, w, edge, out,
