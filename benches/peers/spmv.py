@@ -25,10 +25,16 @@ def _(shape, seed):
 def _(shape, seed):
     rows = shape[0]
     lengths = min(200_000, 200 * rows) // (cupy.random.randint(0, 1 << 16, rows, dtype=cupy.int32) + 1)
-    offsets = cupy.zeros(rows + 1, dtype=cupy.int32)
+    lengths = cupy.minimum(lengths, rows)
+    offsets = cupy.zeros(rows + 1, dtype=cupy.int64)
     offsets[1:] = cupy.cumsum(lengths)
-    columns = cupy.random.randint(0, rows, int(offsets[-1]), dtype=cupy.int32)
-    return product(offsets, columns, rows)
+    # A random column of each of as many equal parts of a row as it has entries: they rise, and none comes twice.
+    entries = cupy.arange(int(offsets[-1]), dtype=cupy.int64)
+    row = cupy.searchsorted(offsets, entries, side="right") - 1
+    own, length = entries - offsets[row], lengths[row]
+    first, end = own * rows // length, (own + 1) * rows // length
+    columns = first + (cupy.random.random(len(entries)) * (end - first)).astype(cupy.int64)
+    return product(offsets.astype(cupy.int32), columns.astype(cupy.int32), rows)
 
 
 serve()

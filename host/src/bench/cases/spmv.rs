@@ -28,8 +28,19 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
 enum Shape {
     /// [`BAND`] entries a row, about the diagonal.
     Banded,
-    /// Few long rows and many short ones, with entries in random columns.
+    /// Few long rows and many short ones, with entries in random columns, which rise within a row.
     Skewed,
+}
+
+impl Shape {
+    /// How many entries a row has.
+    fn row_len(self, rows: usize, seed: u32, row: usize) -> usize {
+        let longest = LONGEST.min(200 * rows as u32);
+        match self {
+            Self::Banded => BAND,
+            Self::Skewed => rows.min((longest / (data::below(seed, LENGTHS, row) + 1)) as usize),
+        }
+    }
 }
 
 /// How it is multiplied.
@@ -48,24 +59,25 @@ struct Matrix {
 
 impl Matrix {
     fn new(shape: Shape, rows: usize, seed: u32) -> Self {
-        let len = |row: usize| match shape {
-            Shape::Banded => BAND as u32,
-            Shape::Skewed => LONGEST.min(200 * rows as u32) / (data::below(seed, LENGTHS, row) + 1),
-        };
-        let mut offsets = Vec::with_capacity(rows + 1);
-        let mut end = 0;
-        offsets.push(0);
-        offsets.extend((0..rows).map(|row| {
-            end += len(row);
-            end
-        }));
-        let column = |entry: usize| match shape {
-            Shape::Banded => {
-                ((entry / BAND + entry % BAND).max(BAND / 2) - BAND / 2).min(rows - 1) as u32
+        let (mut offsets, mut columns) = (vec![0], Vec::new());
+        for row in 0..rows {
+            let len = shape.row_len(rows, seed, row);
+            // A random column of each of as many equal parts of the row: CuPy would sort a matrix whose columns do not
+            // rise, and multiply that one.
+            let part = |i: usize| i * rows / len;
+            for i in 0..len {
+                let entry = columns.len();
+                columns.push(match shape {
+                    Shape::Banded => ((row + i).max(BAND / 2) - BAND / 2).min(rows - 1) as u32,
+                    Shape::Skewed => {
+                        let width = (part(i + 1) - part(i)) as u32;
+                        part(i) as u32 + data::below(seed + 1, width, entry)
+                    }
+                });
             }
-            Shape::Skewed => data::below(seed + 1, rows as u32, entry),
-        };
-        Self { columns: (0..end as usize).map(column).collect(), offsets }
+            offsets.push(columns.len() as u32);
+        }
+        Self { offsets, columns }
     }
 }
 
@@ -80,7 +92,7 @@ fn case(shape: Shape, way: Way, rows: usize) -> Case {
         (Shape::Skewed, Way::Rows(_)) => "skewed_rows",
         (Shape::Skewed, Way::Plain) => "skewed_plain",
     };
-    let entries = Matrix::new(shape, rows, 0).columns.len();
+    let entries: usize = (0..rows).map(|row| shape.row_len(rows, 0, row)).sum();
     let goal = if shape == Shape::Banded { 1.2 } else { 1.0 };
     // A column and a value each; an offset and a result each row; the vector.
     Case::new(["spmv", form, "f32"], [rows], 8 * entries + 12 * rows, move |gpu, seed| {
