@@ -5,8 +5,7 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::select::{self, Above, Flagged, Nonzero, RunElement, Selector, Unique};
 use ferrowarp::reference;
-use kernels_gpu::grid::scan::pack::tile_len;
-use kernels_gpu::grid::select::PACKS;
+use kernels_gpu::grid::select::tile_len;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -14,7 +13,7 @@ use crate::support::{SIZES, gpu, poisoned, rng, upload};
 
 /// Around one tile of `T`, and around the 32 tiles of a group.
 fn sizes<T>() -> Vec<usize> {
-    let tile = tile_len::<T, PACKS>();
+    let tile = tile_len::<T>();
     let tiles = [tile - 1, tile, tile + 1, 3 * tile + 77, 32 * tile, 33 * tile + 1];
     SIZES.into_iter().take(11).chain(tiles).collect()
 }

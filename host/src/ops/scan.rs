@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// A block for each multiprocessor, with all of its shared memory, or fewer blocks for fewer tiles.
-fn grid<T>(on: &Stream, n: usize) -> Grid1 {
+pub(super) fn grid<T>(on: &Stream, n: usize) -> Grid1 {
     let info = on.inner().context().info();
     let shared = shared_bytes(info.shared_mem_per_block_optin_bytes as usize);
     Grid1::new(blocks::<T>(n, info.multiprocessors)).shared_mem(shared as u32)

@@ -21,12 +21,10 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::select::{
-    self as kernels, PACKS, blocks, run_packs, run_scratch_len, scratch_len,
-};
+use kernels_gpu::grid::select::{self as kernels, run_scratch_len, scratch_len};
 
 use super::recast::Recast;
-use super::scan::unwritten;
+use super::scan::{grid, unwritten};
 use super::scratch::size_of_parts;
 use super::{Scratch, same_len};
 use crate::Stream;
@@ -104,7 +102,7 @@ macro_rules! selectors {
             fn launch($self, arguments: Arguments<'_>) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, n, split, mut states, mut out, mut count } = arguments;
-                let grid = Grid1::new(blocks::<$bits>(n, PACKS));
+                let grid = grid::<$bits>(on, n.max(1));
                 // SAFETY: the states were cleared on this stream.
                 unsafe {
                     kernels::$kernel::<$bits>::launch(
@@ -269,13 +267,10 @@ macro_rules! run_elements {
                 (values, lengths, count): (&mut Recast, &mut Recast, &mut Recast),
             ) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
-                const RUN_PACKS: usize = run_packs::<$bits>();
-                let grid = Grid1::new(blocks::<$bits>(n, RUN_PACKS));
+                let grid = grid::<$bits>(on, n.max(1));
                 // SAFETY: the states were cleared on this stream.
                 unsafe {
-                    kernels::run_lengths::<$bits, RUN_PACKS>::launch(
-                        on, grid, x, states, values, lengths, count,
-                    )
+                    kernels::run_lengths::<$bits>::launch(on, grid, x, states, values, lengths, count)
                 }
             }
         }

@@ -14,11 +14,9 @@
 pub mod carry;
 mod fetch;
 pub mod look_ahead;
-pub mod look_back;
 pub mod marks;
 pub mod operator;
 pub mod pack;
-pub mod pipeline;
 pub mod ring;
 
 use cuda_std::number::bf16;
@@ -251,12 +249,12 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
     unsafe fn finish(
         &self,
         part: Part<'_, T>,
-        before: impl FnOnce() -> L::Carry,
+        before: impl FnOnce() -> (L::Carry, L::Carry),
         release: impl FnOnce(),
     ) {
         const { assert!(N == PACKS || 2 * N == PACKS) };
         let first = self.scanned(part, 0);
-        let before = before();
+        let (before, _) = before();
         // SAFETY: the caller's promise.
         unsafe {
             if N == PACKS {

@@ -12,7 +12,7 @@ use cuda_std::mbarrier::Mbarrier;
 
 use super::pack::Pack;
 
-pub use device::{ARRIVALS, fence, fence_init, nothing, tile, wait};
+pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
 
 /// Packs to copy of `x[start..]`, of which at most `packs` are wanted.
 #[inline(always)]
@@ -75,6 +75,19 @@ mod device {
                 let _ = full.arrive_expecting(bytes);
                 copy::bulk_load(to, x.as_ptr().wrapping_add(start).cast(), bytes, full);
             }
+        }
+    }
+
+    /// Asks for `len` bytes from `first` on to be brought to the L2 cache, as far as they are there.
+    #[inline(always)]
+    pub fn soon(bytes: &[u8], first: usize, len: usize) {
+        let from = bytes.as_ptr().wrapping_add(first);
+        let head = from.align_offset(size_of::<Pack>());
+        let there = bytes.len().saturating_sub(first).min(len).saturating_sub(head);
+        let whole = there / size_of::<Pack>() * size_of::<Pack>();
+        if whole > 0 {
+            // SAFETY: inside the slice, at multiples of 16 bytes.
+            unsafe { copy::bulk_prefetch(from.wrapping_add(head), whole as u32) };
         }
     }
 
@@ -145,6 +158,10 @@ mod device {
             }
         }
     }
+
+    /// Would ask for bytes to be brought to the L2 cache.
+    #[inline(always)]
+    pub fn soon(_bytes: &[u8], _first: usize, _len: usize) {}
 
     /// Says that there is nothing to copy. All lanes of a warp call it.
     ///

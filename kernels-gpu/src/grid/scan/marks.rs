@@ -1,15 +1,28 @@
 //! Which elements are marked: where segments begin, or what a selection keeps.
 
 use cuda_std::number::{Half, bf16, f16};
-use cuda_std::warp::Plain;
+use cuda_std::warp::{Plain, Warp};
 
-use super::pack::{Pack, each, element, per_pack};
+use super::fetch;
+use super::pack::{Pack, build, each, element, per_pack};
+use crate::thread::words;
 
 /// Marks some of the elements of an array of `T`.
 pub trait Marks<T>: Copy {
     /// The marks of the elements of `pack`, which are those from `first` on: bit `e` for element `first + e`.
     /// Bits of elements past the array's end may be anything.
     fn of(self, first: usize, pack: &Pack) -> u32;
+
+    /// [`of`](Self::of) all packs of a lane: pack `j` begins at element `first(j)`, and those of the lanes of a warp, which
+    /// all call it, follow each other, lane by lane and pack by pack.
+    #[inline(always)]
+    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+        build(|j| self.of(first(j), &packs[j]))
+    }
+
+    /// Says that `len` elements from `first` on are asked for soon.
+    #[inline(always)]
+    fn announce(self, _first: usize, _len: usize) {}
 }
 
 /// One bit for each element of a pack.
@@ -27,7 +40,18 @@ pub struct Flags<'a>(pub &'a [u8]);
 impl<T> Marks<T> for Flags<'_> {
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
+        let from = self.0.as_ptr().wrapping_add(first);
+        if from.addr().is_multiple_of(per_pack::<T>()) && first + per_pack::<T>() <= self.0.len() {
+            // SAFETY: inside the slice, and aligned.
+            let flags = unsafe { words::load_part(from, per_pack::<T>()) };
+            return bits::<T>(|e| words::lane::<u8>(flags, e) != 0);
+        }
         bits::<T>(|e| self.0.get(first + e).is_some_and(|&flag| flag != 0))
+    }
+
+    #[inline(always)]
+    fn announce(self, first: usize, len: usize) {
+        fetch::soon(self.0, first, len);
     }
 }
 
@@ -61,18 +85,57 @@ impl<T, K: Copy + PartialEq> Marks<T> for Changes<'_, K> {
 }
 
 /// The elements that differ from the one before, and the first: of the array itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Runs<'a, T>(pub &'a [T]);
+#[derive(Clone, Copy)]
+pub struct Runs<'a, T> {
+    warp: Warp,
+    x: &'a [T],
+}
+
+impl<'a, T> Runs<'a, T> {
+    /// Those of `x`, for all lanes of a warp.
+    #[inline(always)]
+    pub fn new(warp: Warp, x: &'a [T]) -> Self {
+        Self { warp, x }
+    }
+}
+
+impl<T: Plain + PartialEq> Runs<'_, T> {
+    /// The marks of a pack that comes behind `before`.
+    #[inline(always)]
+    fn behind(first: usize, pack: &Pack, mut before: T) -> u32 {
+        let differs = bits::<T>(|e| {
+            let own = element::<T>(pack, e);
+            let differs = own != before;
+            before = own;
+            differs
+        });
+        if first == 0 { differs | 1 } else { differs }
+    }
+
+    /// The element before the one at `first`, or any where there is none.
+    #[inline(always)]
+    fn before(self, first: usize) -> T {
+        self.x.get(first.wrapping_sub(1)).copied().unwrap_or(T::zeroed())
+    }
+}
 
 impl<T: Plain + PartialEq> Marks<T> for Runs<'_, T> {
     #[inline(always)]
     fn of(self, first: usize, pack: &Pack) -> u32 {
-        let mut before = first.checked_sub(1).and_then(|i| self.0.get(i).copied());
-        bits::<T>(|e| {
-            let own = Some(element::<T>(pack, e));
-            let differs = own != before;
-            before = own;
-            differs
+        Self::behind(first, pack, self.before(first))
+    }
+
+    #[inline(always)]
+    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+        let lane = self.warp.thread_rank();
+        // What the lane before has at its end; the first lane's is in the pack before, of the last lane.
+        let mut of_last = if lane == 0 { self.before(first(0)) } else { T::zeroed() };
+        build(|j| {
+            let end = element::<T>(&packs[j], per_pack::<T>() - 1);
+            let of_lane = self.warp.shuffle(end, (lane + 31) % 32);
+            let before = if lane == 0 { of_last } else { of_lane };
+            of_last = of_lane;
+            Self::behind(first(j), &packs[j], before)
         })
     }
 }

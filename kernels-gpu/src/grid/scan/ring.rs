@@ -90,8 +90,16 @@ pub trait Stages {
     /// What goes from tile to tile.
     type Carry: Carry;
 
-    /// Whether [`finish`](Self::finish) writes the part's shared memory.
+    /// Whether [`reduce`](Self::reduce) or [`finish`](Self::finish) write the part's shared memory.
     const WRITES_MEMORY: bool;
+
+    /// Words of each lane in [`Part::note`].
+    const NOTE_WORDS: usize = 0;
+
+    /// Says that the tile that begins at element `start` is reduced soon: time to ask for what else is needed for it. One
+    /// thread calls it.
+    #[inline(always)]
+    fn announce(&self, _start: usize) {}
 
     /// What is before the first tile.
     fn neutral() -> Self::Carry;
@@ -99,11 +107,12 @@ pub trait Stages {
     /// `a`, and `b` behind it.
     fn join(a: Self::Carry, b: Self::Carry) -> Self::Carry;
 
-    /// The join of the part's elements, in lane 0.
+    /// The join of the part's elements, in lane 0. This may write the part's shared memory and its note, which `finish`
+    /// then finds.
     fn reduce(&self, part: Part<'_, Self::Element>) -> Self::Carry;
 
-    /// Writes the part's results. `before` gives the join of all elements before the part; it waits, so the later it is
-    /// called the better. `release` says that the part's shared memory is not needed any more. Each is called once, in this
+    /// Writes the part's results. `before` gives the join of all elements before the part, and what the part was reduced
+    /// to; it waits, so the later it is called the better. `release` says that the part's shared memory is not needed any more. Each is called once, in this
     /// order.
     ///
     /// # Safety
@@ -111,7 +120,7 @@ pub trait Stages {
     unsafe fn finish(
         &self,
         part: Part<'_, Self::Element>,
-        before: impl FnOnce() -> Self::Carry,
+        before: impl FnOnce() -> (Self::Carry, Self::Carry),
         release: impl FnOnce(),
     );
 }
@@ -123,6 +132,7 @@ pub struct Part<'a, T> {
     pub start: usize,
     lane: usize,
     memory: *mut Pack,
+    note: *mut u32,
 }
 
 impl<T> Clone for Part<'_, T> {
@@ -145,6 +155,30 @@ impl<T: Plain> Part<'_, T> {
     #[inline(always)]
     pub fn memory(self) -> *mut T {
         self.memory.cast()
+    }
+
+    /// [`Stages::NOTE_WORDS`] words of this lane.
+    #[inline(always)]
+    pub fn note(self) -> *mut u32 {
+        self.note
+    }
+
+    /// How many elements it has.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.x.len().saturating_sub(self.start).min(part_len::<T>())
+    }
+
+    /// Whether there are no elements in it.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.start >= self.x.len()
+    }
+
+    /// Whether the last of all elements is in it.
+    #[inline(always)]
+    pub fn is_last(self) -> bool {
+        !self.is_empty() && self.x.len() - self.start <= part_len::<T>()
     }
 
     /// This lane's packs from pack `j` on; `filler` past the end.
@@ -251,8 +285,16 @@ const PUBLISHER: usize = PRODUCER + 1;
 /// In place of a tile's number: there are no more.
 const NONE: u32 = u32::MAX;
 
-/// Slots of a stage: one for each part, and one for what comes before the tile.
-const SLOTS: usize = SQUAD + 1;
+/// Slots of a stage: what comes before each part in the tile, from the first on; what each part is reduced to, from [`OWN`]
+/// on; and what comes before the tile.
+const SLOTS: usize = 2 * SQUAD + 1;
+const OWN: usize = SQUAD;
+const TILE: usize = 2 * SQUAD;
+
+/// What the notes of a stage take.
+const fn note_bytes<S: Stages>() -> usize {
+    SQUAD * 32 * S::NOTE_WORDS * size_of::<u32>()
+}
 
 /// The shared memory of a block. Every duty is called once, by the warp whose duty it is, when the barriers were made.
 #[derive(Clone, Copy)]
@@ -277,7 +319,7 @@ pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::E
     let ring = Ring {
         warp: block.whole_warp(),
         lane: block.lane(),
-        first: Turn::first(dynamic_shared_bytes() / STAGE_BYTES),
+        first: Turn::first(dynamic_shared_bytes() / (STAGE_BYTES + note_bytes::<S>())),
         stages: dynamic_shared_mem(),
         barriers: shared_array![u64; 4 * MOST_STAGES],
         numbers: shared_array![u32; MOST_STAGES],
@@ -299,7 +341,7 @@ pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::E
         match warp {
             0..SQUAD => ring.reduce(warp, x, scan),
             SQUAD..PRODUCER => ring.finish(warp - SQUAD, x, scan),
-            PRODUCER => ring.produce(first, states, x),
+            PRODUCER => ring.produce(first, states, x, scan),
             PUBLISHER => ring.publish::<S>(states),
             _ => ring.look_ahead::<S>(states),
         }
@@ -326,7 +368,13 @@ impl Ring {
 
     /// The producer's duty.
     #[inline(always)]
-    unsafe fn produce<T: Plain>(self, mut tile: Option<usize>, states: States, x: &[T]) {
+    unsafe fn produce<S: Stages>(
+        self,
+        mut tile: Option<usize>,
+        states: States,
+        x: &[S::Element],
+        scan: &S,
+    ) {
         let mut turn = self.first;
         loop {
             let full = self.barrier(Sign::Full, turn);
@@ -341,7 +389,10 @@ impl Ring {
                 if number == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let start = number as usize * tile_len::<T>();
+                let start = number as usize * tile_len::<S::Element>();
+                if self.lane == 0 {
+                    scan.announce(start);
+                }
                 fetch::tile((self.stage(turn), STAGE_PACKS), x, start, full, self.lane);
                 turn.advance();
                 fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
@@ -361,7 +412,7 @@ impl Ring {
                 fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
                 let has_part = self.lane < SQUAD;
                 let slot = turn.slot(self.lane);
-                let own = if has_part { self.slots.get(slot) } else { S::neutral() };
+                let own = if has_part { self.slots.get(OWN + slot) } else { S::neutral() };
                 let upto = scan_lanes(self.warp, own, S::join);
                 if self.lane == SQUAD - 1 {
                     states.say(tile, upto);
@@ -386,7 +437,7 @@ impl Ring {
             while let Some(tile) = self.tile(turn) {
                 let before = ahead.before(tile);
                 if self.lane == 0 {
-                    self.slots.put(turn.slot(SQUAD), before);
+                    self.slots.put(turn.slot(TILE), before);
                 }
                 self.sign(Sign::Ready, turn);
                 turn.advance();
@@ -401,9 +452,12 @@ impl Ring {
         // SAFETY: the part's slot, which the publisher reads when the stage is reduced.
         unsafe {
             while let Some(tile) = self.tile(turn) {
-                let own = scan.reduce(self.part(part, turn, tile, x));
+                let own = scan.reduce(self.part::<S>(part, turn, tile, x));
                 if self.lane == 0 {
-                    self.slots.put(turn.slot(part), own);
+                    self.slots.put(turn.slot(OWN + part), own);
+                }
+                if S::WRITES_MEMORY {
+                    fetch::fence();
                 }
                 self.sign(Sign::Reduced, turn);
                 turn.advance();
@@ -421,8 +475,9 @@ impl Ring {
             while let Some(tile) = self.tile(turn) {
                 let before = || {
                     fetch::wait(self.barrier(Sign::Ready, turn), turn.parity);
-                    let of_tile = self.slots.get(turn.slot(SQUAD));
-                    S::join(of_tile, self.slots.get(turn.slot(part)))
+                    let of_tile = self.slots.get(turn.slot(TILE));
+                    let before = S::join(of_tile, self.slots.get(turn.slot(part)));
+                    (before, self.slots.get(turn.slot(OWN + part)))
                 };
                 let release = || {
                     if S::WRITES_MEMORY {
@@ -430,7 +485,7 @@ impl Ring {
                     }
                     self.sign(Sign::Empty, turn);
                 };
-                scan.finish(self.part(part, turn, tile, x), before, release);
+                scan.finish(self.part::<S>(part, turn, tile, x), before, release);
                 turn.advance();
             }
         }
@@ -458,9 +513,20 @@ impl Ring {
     }
 
     #[inline(always)]
-    fn part<'a, T>(self, part: usize, turn: Turn, tile: usize, x: &'a [T]) -> Part<'a, T> {
+    fn part<'a, S: Stages>(
+        self,
+        part: usize,
+        turn: Turn,
+        tile: usize,
+        x: &'a [S::Element],
+    ) -> Part<'a, S::Element> {
+        let start = tile * tile_len::<S::Element>() + part * part_len::<S::Element>();
         let memory = self.stage(turn).wrapping_add(part * 32 * PACKS);
-        Part { x, start: tile * tile_len::<T>() + part * part_len::<T>(), lane: self.lane, memory }
+        // The notes stand behind all stages.
+        let notes = self.stages.wrapping_add(self.first.stages * STAGE_PACKS).cast::<u32>();
+        let lanes_before = (turn.stage * SQUAD + part) * 32 + self.lane;
+        let note = notes.wrapping_add(lanes_before * S::NOTE_WORDS);
+        Part { x, start, lane: self.lane, memory, note }
     }
 
     #[inline(always)]
