@@ -4,9 +4,10 @@
 //! peer (benches/peers/graph.cu) does the same where `nvcc` is on the machine.
 //!
 //! What a node's cost is made of: chains of kernels in a module of their own, of an empty one, one with
-//! arguments, a `saxpy` and a copy that check as C++ does; all of them `fresh`, before the shipped kernels are loaded,
+//! arguments, a `saxpy` and a copy that check as C++ does; all of them `fresh`, before the shipped ones are launched,
 //! and again after. `chain` and `copies` are the shipped kernels; the first can panic, and C++'s `asserts` is its
-//! peer that can too.
+//! peer that can too. Kernels are loaded as they are launched, as in any program: beside many modules that can panic
+//! the driver takes longer for each node (book/src/graphs.md).
 
 #[path = "graphs/alone.rs"]
 mod alone;
@@ -244,7 +245,6 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         println!("no peer: {why}");
     }
     let mut cases = alone(&small, plan, ", fresh")?;
-    gpu.load_kernels()?;
     cases.extend(ours(&gpu, plan)?);
     cases.extend(alone(&small, plan, "")?);
     print(&cases, &peer.unwrap_or_default());
