@@ -11,6 +11,7 @@ const KERNELS: &[&str] = &[
     "hopper",
     "math",
     "numbers",
+    "operators",
     "panics",
     "panics_debug",
     "panics_light",

@@ -5,11 +5,26 @@
 //! * [`block`]: what the threads of a block do together, through shared memory.
 //! * [`grid`]: whole kernels, which a host launches.
 //!
-//! On the GPU this crate is `no_std` (the builder says so); on the host it is an ordinary crate, in
+//! On the GPU this crate is `no_std`; on the host it is an ordinary crate, in
 //! which every kernel has a typed launcher of its own name: `kernels_gpu::vecadd::launch`.
+//!
+//! A kernel crate that wants the algorithms in kernels of its own, with its own operators, leaves the feature `entries` out
+//! (`default-features = false`): then every kernel here is a function and no more, and the PTX has the other crate's
+//! entries alone. [`grid::reduce`] and [`grid::scan`] show such kernels.
+
+// The builder says so of the crate that it builds, but not of one that this crate is a library of.
+#![cfg_attr(target_os = "cuda", no_std)]
+#![cfg_attr(
+    target_os = "cuda",
+    feature(abi_ptx, asm_experimental_arch, f16, link_llvm_intrinsics, stdarch_nvptx)
+)]
+#![cfg_attr(target_os = "cuda", allow(internal_features, unused_features))]
+// What the lists of instances alone name is not used without them.
+#![cfg_attr(not(feature = "entries"), allow(unused_imports, dead_code))]
 
 pub mod block;
 pub mod grid;
+mod prelude;
 pub mod thread;
 pub mod warp;
 

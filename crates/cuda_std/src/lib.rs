@@ -78,6 +78,8 @@ pub mod warp;
 pub use cache_line::CacheLineAligned;
 pub use float::{FloatExt, GpuFloat};
 
-pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel, shared_array};
+pub use cuda_std_macros::{
+    address_space, externally_visible, gpu_only, kernel, kernel_body, shared_array,
+};
 pub use glam;
 pub use half::{self, bf16, f16};

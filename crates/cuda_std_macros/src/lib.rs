@@ -94,6 +94,35 @@ pub fn kernel(attributes: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(attributes.into(), item.into()).into()
 }
 
+/// Takes what [`macro@kernel`] takes and leaves the function: no entry in the PTX, no launcher.
+///
+/// A kernel crate that others also take as a library of bodies has a feature for its entries, and a prelude that
+/// chooses; its kernels are written once.
+///
+/// ```
+/// mod prelude {
+///     pub use cuda_std::prelude::*;
+///     # // A feature of the crate: `#[cfg(not(feature = "entries"))]`.
+///     pub use cuda_std::kernel_body as kernel;
+/// }
+/// use prelude::*;
+///
+/// #[kernel(f32, f64)]
+/// pub fn double<T: Copy + core::ops::Add<Output = T>>(index: ThreadIndex, mut x: DisjointSlice<T>) {
+///     if let Some(x) = x.get_mut(index) {
+///         *x = *x + *x;
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// A crate that depends on it with `default-features = false` calls `double::<f32>` from a kernel of its own, and has
+/// that kernel alone in its PTX.
+#[proc_macro_attribute]
+pub fn kernel_body(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    kernel::body(attributes.into(), item.into()).into()
+}
+
 /// Keeps a function's body for the GPU. On the host its twin panics with a message that says so.
 ///
 /// ```

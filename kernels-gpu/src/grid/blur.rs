@@ -3,7 +3,7 @@
 //! A blur of radius `r` in two passes costs `2 (2r + 1)` multiplications a pixel instead of `(2r + 1)²`.
 //! Each block loads its stretch of pixels and a halo of `r` on both sides into shared memory once.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// Threads in a block along the direction of the blur.
 pub const SPAN: usize = 128;

@@ -3,8 +3,8 @@
 //! Memory moves in sectors of 32 bytes. When the 32 lanes of a warp read neighbouring words, a warp's
 //! read is four sectors; when they read words `stride` apart, it is up to 32, of which most bytes are thrown away.
 
+use crate::prelude::*;
 use bytemuck::Pod;
-use cuda_std::prelude::*;
 
 use super::map::BLOCK;
 use crate::thread::words::{QUAD_BYTES, Quad, each, load, load_part, store_part};

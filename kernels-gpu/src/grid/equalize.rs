@@ -4,7 +4,7 @@
 //! then [`equalize_apply`](fn@equalize_apply) (a table look-up a pixel). The method is the textbook one (Gonzalez & Woods,
 //! *Digital Image Processing*, "Histogram Equalization").
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::histogram::BINS;
 

@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::map::BLOCK;
 use crate::thread::words::{QUAD_BYTES, store_part};

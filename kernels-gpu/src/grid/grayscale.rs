@@ -1,6 +1,6 @@
 //! Colour to grey: the luma of ITU-R BT.601, in integers.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// Luma of one RGBA pixel: `0.299 R + 0.587 G + 0.114 B` in 16-bit fixed point, rounded to nearest. Alpha is ignored.
 #[inline(always)]

@@ -10,9 +10,9 @@
 pub mod bins;
 pub mod shared;
 
+use crate::prelude::*;
 use bins::{Binning, Even, EvenFloats, Sample};
 use cuda_std::atomic::Ordering::Relaxed;
-use cuda_std::prelude::*;
 
 /// Bins of [`histogram`](fn@histogram): one for each byte value.
 pub const BINS: usize = 256;

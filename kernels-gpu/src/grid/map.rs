@@ -20,9 +20,9 @@
 //! # fn main() {}
 //! ```
 
+use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::number::{Half, bf16};
-use cuda_std::prelude::*;
 
 use super::reduce::operator::Number;
 use crate::thread::words::{self, Quad, lane, load_part, store_part};

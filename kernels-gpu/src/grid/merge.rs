@@ -10,10 +10,10 @@
 //! Keys are compared in their total order (see [`search`](super::search)). The merge is stable: of equal keys those
 //! of the first array come first.
 
+use crate::prelude::*;
 use bytemuck::Zeroable;
 use cuda_std::access::{self, Access, LoadHint};
 use cuda_std::atomic::AtomicElement;
-use cuda_std::prelude::*;
 
 use super::merge_path::{merge_path_by, merge_path_short};
 use super::scan::pack::each;

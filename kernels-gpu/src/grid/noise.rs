@@ -2,8 +2,8 @@
 //!
 //! Each word is a hash of its place, so that a host can tell any of them without a copy of all.
 
+use crate::prelude::*;
 use cuda_std::gpu_only;
-use cuda_std::prelude::*;
 
 /// Numbers in a memory of 32-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

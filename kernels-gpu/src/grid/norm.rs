@@ -17,9 +17,9 @@
 // The host's compiler does not know `compute_90`.
 #![allow(unexpected_cfgs)]
 
+use crate::prelude::*;
 use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
-use cuda_std::prelude::*;
 
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::rows::CLUSTER;

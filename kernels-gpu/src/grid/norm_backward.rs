@@ -10,8 +10,8 @@
 // The host's compiler does not know `compute_90`.
 #![allow(unexpected_cfgs)]
 
+use crate::prelude::*;
 use cuda_std::bf16;
-use cuda_std::prelude::*;
 
 use super::norm::{Moments, NormKind, Scale, Shared1, optional, quotient};
 use super::rows::registers::{build, each};

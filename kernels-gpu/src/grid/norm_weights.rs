@@ -6,8 +6,8 @@
 //! [`norm_weights_finish`](fn@norm_weights_finish) the chunks. How many chunks there are depends on the shape
 //! alone, so the sums have the same bits on every device.
 
+use crate::prelude::*;
 use cuda_std::bf16;
-use cuda_std::prelude::*;
 
 use super::rows::registers::{build, each};
 use super::rows::{Place, Reuse, Value, WARP, load_vector};

@@ -13,8 +13,8 @@
 //! Sources: S. Green, "Particle Simulation using CUDA", 2010 (grid and sort); P. A. Cundall and O. D. L. Strack,
 //! "A discrete numerical model for granular assemblies", 1979 (contacts of spring and dashpot).
 
+use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::prelude::*;
 
 /// Threads in a block.
 pub const BLOCK: u32 = 128;

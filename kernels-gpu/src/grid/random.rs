@@ -19,8 +19,8 @@
 //!   blocks of words at a time, so that the work on places and edges is shared: on an H200 normal numbers come at 900
 //!   Gsample/s, and at 760 if it takes one.
 
+use crate::prelude::*;
 use cuda_std::intrinsics::{fast_cosf, fast_sinf};
-use cuda_std::prelude::*;
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox, philox4x32};
 

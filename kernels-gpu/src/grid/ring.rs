@@ -4,8 +4,8 @@
 //! The lanes of a warp take as many messages at once as are there. One warp answers in the order in
 //! which it was asked; of several, each takes what it can, so answers overtake each other.
 
+use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::prelude::*;
 use cuda_std::ring::Closed;
 
 use super::saxpy::axpy;

@@ -1,6 +1,6 @@
 //! `y = alpha * x + y`, the BLAS level-1 update.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// One element of the update. The compiler contracts it to a fused multiply-add on the GPU.
 #[inline(always)]

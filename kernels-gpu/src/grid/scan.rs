@@ -19,8 +19,8 @@ pub mod operator;
 pub mod pack;
 pub mod ring;
 
+use crate::prelude::*;
 use cuda_std::number::bf16;
-use cuda_std::prelude::*;
 use cuda_std::warp::Plain;
 
 use carry::{Carry, map_words, scan_lanes};

@@ -7,9 +7,9 @@
 //!
 //! Keys are compared in their total order: `-NaN < -inf < … < -0.0 < 0.0 < … < inf < NaN`.
 
+use crate::prelude::*;
 use bytemuck::Zeroable;
 use cuda_std::block::SortKey;
-use cuda_std::prelude::*;
 
 /// Threads in a block.
 pub const BLOCK: usize = 1024;

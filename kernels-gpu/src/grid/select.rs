@@ -11,7 +11,7 @@
 //! not kept stand behind, in reversed order. [`run_lengths`](fn@run_lengths) tells how long each run of equal elements is, in the
 //! same pass: it carries along where the last run began.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 use cuda_std::warp::Plain;
 
 use super::scan::carry::Carry;

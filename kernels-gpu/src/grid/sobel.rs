@@ -1,6 +1,6 @@
 //! Edges by Sobel's operator (Sobel and Feldman, 1968): the length of the gradient of a 3×3 neighbourhood.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// Threads along x in a block.
 pub const BLOCK_X: usize = 32;

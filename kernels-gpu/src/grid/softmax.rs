@@ -20,8 +20,8 @@
 
 use core::f32::consts::LOG2_E;
 
+use crate::prelude::*;
 use cuda_std::intrinsics::{fast_fdividef, logf};
-use cuda_std::prelude::*;
 use cuda_std::{bf16, gpu_only};
 
 use super::rows::registers::{build, each};

@@ -4,8 +4,8 @@
 //!    that the largest word is the nearest sphere, and an atomic maximum is the depth test.
 //! 2. [`spheres_colour`](fn@spheres_colour): the words become colours.
 
+use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::prelude::*;
 
 /// Threads in a block.
 pub const BLOCK: u32 = 256;

@@ -18,9 +18,9 @@
 
 use core::mem::MaybeUninit;
 
+use crate::prelude::*;
 use cuda_std::access::{self, LoadHint};
 use cuda_std::atomic::AtomicElement;
-use cuda_std::prelude::*;
 use cuda_std::vector::{self, Vec2, Vec4};
 use cuda_std::warp::{Lanes, Number, TileSize};
 

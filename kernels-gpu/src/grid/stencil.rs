@@ -14,9 +14,9 @@
 pub mod plane;
 pub mod volume;
 
+use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::access::{self, LoadHint, StoreHint};
-use cuda_std::prelude::*;
 
 /// Boundary: cells on an edge keep their values.
 pub const FIXED: u32 = 0;

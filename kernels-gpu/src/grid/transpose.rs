@@ -7,8 +7,8 @@
 
 pub mod vectors;
 
+use crate::prelude::*;
 use cuda_std::block::DisjointTiles2;
-use cuda_std::prelude::*;
 use cuda_std::shared::Tile;
 
 /// Side of a tile, and threads along x in a block.

@@ -1,6 +1,6 @@
 //! `out = a + b`, element by element: one thread an element.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// Adds `a: [n]` and `b: [n]` into `out: [n]`. Threads past the end do nothing.
 #[kernel]

@@ -1,7 +1,7 @@
 //! Words that the host and a running kernel use at the same time.
 
+use crate::prelude::*;
 use cuda_std::panic::leave_after_panic;
-use cuda_std::prelude::*;
 
 /// Answers `count` numbers while it runs. The host writes each into `questions: [n]`, never 0, and
 /// takes its square from `answers: [n]`; thread `i` answers element `i`, and empties the question

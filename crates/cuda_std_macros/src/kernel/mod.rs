@@ -35,6 +35,19 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
+/// Writes the kernel's function alone; errors as in [`expand`].
+pub fn body(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let parsed = syn::parse2(item).and_then(|function| Kernel::parse(attributes, function));
+    match parsed {
+        Ok(Kernel { function, .. }) => quote! {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            #function
+        },
+        Err(error) => error.into_compile_error(),
+    }
+}
+
 /// A checked kernel: what both sides are written from.
 struct Kernel {
     function: ItemFn,

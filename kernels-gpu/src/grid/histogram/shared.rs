@@ -9,9 +9,9 @@
 //!
 //! The bodies are generic: [`count`] takes any rule as a closure, for a kernel of one's own.
 
+use crate::prelude::*;
 use bytemuck::pod_align_to;
 use core::sync::atomic::{AtomicU32, Ordering};
-use cuda_std::prelude::*;
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
 
 use super::bins::{Binning, Even, EvenFloats, Ranges, Sample};

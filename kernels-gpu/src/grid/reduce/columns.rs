@@ -4,10 +4,10 @@
 //! of columns, 32 threads beside each other and eight rows of them, or fewer and longer rows where the matrix has few.
 //! Shared memory joins the rows of threads, and the last block of a strip the parts of the others.
 
+use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::dependent;
 use cuda_std::number::bf16;
-use cuda_std::prelude::*;
 
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};

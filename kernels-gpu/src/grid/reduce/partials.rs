@@ -1,8 +1,8 @@
 //! How blocks hand over: a partial value each, in words of global memory, and a count of those that are done.
 
+use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
 use cuda_std::block::Item;
-use cuda_std::prelude::*;
 
 use super::BLOCK;
 use crate::thread::words::each;

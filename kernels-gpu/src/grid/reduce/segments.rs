@@ -1,9 +1,9 @@
 //! A result for each segment of an array, or for each row of a row-major matrix.
 
+use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::dependent;
 use cuda_std::number::bf16;
-use cuda_std::prelude::*;
 
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};

@@ -1,6 +1,6 @@
 //! The textbook's sum.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::BLOCK;
 

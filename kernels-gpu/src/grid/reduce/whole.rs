@@ -1,9 +1,9 @@
 //! One result for a whole array.
 
+use crate::prelude::*;
 use cuda_std::block::Item;
 use cuda_std::dependent;
 use cuda_std::number::bf16;
-use cuda_std::prelude::*;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
 use super::partials::{Team, join_grid, put};

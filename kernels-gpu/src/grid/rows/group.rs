@@ -5,8 +5,8 @@
 //! shared memory behind one barrier of the cluster. The order is that of a tree whose shape depends on the
 //! number of threads alone.
 
+use crate::prelude::*;
 use cuda_std::cluster;
-use cuda_std::prelude::*;
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
 use super::registers::each;

@@ -1,8 +1,8 @@
 //! Long rows in shared memory: the copies of the next row run while this one is written (`sm_90`).
 
+use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::mbarrier::Mbarrier;
-use cuda_std::prelude::*;
 use cuda_std::warp::sync_warp;
 
 use super::group::{Exchange, WARP, join_block, join_blocks};

@@ -1,9 +1,9 @@
 //! A ring of stages in dynamic shared memory: bulk copies fill some of them while the block works on another one
 //! (`sm_90`). What is on the way does not depend on how many registers the work takes.
 
+use crate::prelude::*;
 use cuda_std::copy::bulk_load;
 use cuda_std::mbarrier::{Mbarrier, fence_init};
-use cuda_std::prelude::*;
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
 
 use super::Pack;

@@ -1,9 +1,9 @@
 //! The elements of rows: `f32`, `f16` and `bf16` in memory, always `f32` in registers.
 
+use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::access;
 use cuda_std::number::{Bf16x2, F16x2, Half};
-use cuda_std::prelude::*;
 use cuda_std::{bf16, gpu_only};
 
 use super::registers::build;

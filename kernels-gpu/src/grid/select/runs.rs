@@ -1,6 +1,6 @@
 //! Run-length encoding.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::super::scan::carry::Carry;
 use super::super::scan::look_ahead::{States, states_len};

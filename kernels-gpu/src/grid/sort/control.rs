@@ -2,8 +2,8 @@
 
 use core::sync::atomic::AtomicU64;
 
+use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
-use cuda_std::prelude::*;
 use cuda_std::thread;
 
 use super::histogram::MAX_PASSES;

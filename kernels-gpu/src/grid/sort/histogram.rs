@@ -5,7 +5,7 @@
 //! counts of each digit into the place where each of its values begins, and decides which passes run: one over a digit that is the
 //! same in all keys moves nothing.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 use cuda_std::shared::dynamic_shared_mem;
 
 use super::key::{Digit, Order, RADIX, Word, planned_passes};

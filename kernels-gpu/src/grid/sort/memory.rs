@@ -1,6 +1,6 @@
 //! The shared memory of a block that ranks tiles.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::items::each;
 use super::key::RADIX;

@@ -10,8 +10,8 @@
 //! 4. Keys go to their place in the tile in shared memory first: keys of one digit then leave side by side, in
 //!    whole sectors.
 
+use crate::prelude::*;
 use bytemuck::{NoUninit, Zeroable};
-use cuda_std::prelude::*;
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::warp::Warp;
 

@@ -8,8 +8,8 @@
 //! The keys are read twice and written once for each four bits: for 32 bits 96 bytes a key, and the writes are
 //! scattered over sixteen places a tile.
 
+use crate::prelude::*;
 use cuda_std::block::{Bytes, rank_bytes};
-use cuda_std::prelude::*;
 
 use super::key::{Digit, Order, Word};
 

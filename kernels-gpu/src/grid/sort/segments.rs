@@ -6,7 +6,7 @@
 
 use core::sync::atomic::AtomicU32;
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};

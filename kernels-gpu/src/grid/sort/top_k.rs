@@ -11,8 +11,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
-use cuda_std::prelude::*;
 use cuda_std::warp::Warp;
 
 use super::items::{build, each};

@@ -1,6 +1,6 @@
 //! All keys, over all threads of a grid.
 
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 use super::key::Word;
 

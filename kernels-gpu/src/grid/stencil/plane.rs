@@ -9,7 +9,7 @@
 //! times; and `STEPS` steps for the traffic of one.
 
 use super::{Cell, FIXED, Weights, is_edge, place};
-use cuda_std::prelude::*;
+use crate::prelude::*;
 
 /// Threads in a block.
 pub const BLOCK: usize = 128;

@@ -8,11 +8,11 @@
 //!    exchanged by an exclusive or with the row's number, so that 8 lanes always meet 8 different bank groups.
 //! 3. Blocks go through the matrix in groups of `GROUP` rows of tiles, so that reads and writes both stay near each other.
 
+use crate::prelude::*;
 use bytemuck::Pod;
 use core::ops::Range;
 use cuda_std::access::{self, Access, LoadHint};
 use cuda_std::intrinsics::byte_perm;
-use cuda_std::prelude::*;
 
 /// Squares along each side of a tile, and threads along each side of a block.
 pub const SIDE: usize = 16;
