@@ -40,13 +40,19 @@ pub struct Flags<'a>(pub &'a [u8]);
 impl<T> Marks<T> for Flags<'_> {
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
-        let from = self.0.as_ptr().wrapping_add(first);
-        if from.addr().is_multiple_of(per_pack::<T>()) && first + per_pack::<T>() <= self.0.len() {
-            // SAFETY: inside the slice, and aligned.
-            let flags = unsafe { words::load_part(from, per_pack::<T>()) };
-            return bits::<T>(|e| words::lane::<u8>(flags, e) != 0);
-        }
         bits::<T>(|e| self.0.get(first + e).is_some_and(|&flag| flag != 0))
+    }
+
+    #[inline(always)]
+    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+        let (from, per) = (self.0.as_ptr(), per_pack::<T>());
+        if from.addr().is_multiple_of(per) && first(N - 1) + per <= self.0.len() {
+            // All loads are under way before the first is used.
+            // SAFETY: inside the slice, and aligned, since packs begin at multiples of their elements.
+            let flags: [Pack; N] = build(|j| unsafe { words::load_part(from.add(first(j)), per) });
+            return build(|j| bits::<T>(|e| words::lane::<u8>(flags[j], e) != 0));
+        }
+        build(|j| Marks::<T>::of(self, first(j), &packs[j]))
     }
 
     #[inline(always)]

@@ -102,10 +102,10 @@ impl Ranks {
     #[inline(always)]
     pub fn each_kept<T>(&self, mut f: impl FnMut(usize, usize, usize)) {
         each(PACKS, |j| {
-            let mut rank = self.before[j] as usize;
+            let mut rank = self.before[j];
             each(per_pack::<T>(), |e| {
                 if self.marks[j] >> e & 1 != 0 {
-                    f(rank, j, e);
+                    f(rank as usize, j, e);
                     rank += 1;
                 }
             });
@@ -165,18 +165,20 @@ pub unsafe fn write_rows<T: Plain>(
     lane: usize,
     element: impl Fn(usize) -> T,
 ) {
-    let lead = to as usize / size_of::<T>() % 32;
+    let lead = (to as usize / size_of::<T>() % 32) as u32;
+    // A part has a few thousand elements.
+    let (lane, len) = (lane as u32, len as u32);
     let mut row = 0;
     while row < len + lead {
-        let places: [usize; STORES] = build(|k| (row + 32 * k + lane).wrapping_sub(lead));
+        let places: [u32; STORES] = build(|k| (row + 32 * k as u32 + lane).wrapping_sub(lead));
         let elements: [T; STORES] =
-            build(|k| if places[k] < len { element(places[k]) } else { T::zeroed() });
+            build(|k| if places[k] < len { element(places[k] as usize) } else { T::zeroed() });
         each(STORES, |k| {
             if places[k] < len {
                 // SAFETY: the caller's promise; each place is one lane's.
-                unsafe { to.add(places[k]).write(elements[k]) };
+                unsafe { to.add(places[k] as usize).write(elements[k]) };
             }
         });
-        row += 32 * STORES;
+        row += 32 * STORES as u32;
     }
 }

@@ -115,7 +115,8 @@ impl<T: PlainOrd> RunLengths<'_, T> {
             let len = most.min(own - from);
             self.warp.sync();
             ranks.each_kept::<T>(|rank, j, e| {
-                if rank + 1 >= from && rank < from + len {
+                // Elements of more than two bytes leave room for all places.
+                if size_of::<T>() > 2 || (rank + 1 >= from && rank < from + len) {
                     let place = part.first(j) - part.start + e;
                     // SAFETY: at most `len`, which is below what the memory holds.
                     unsafe { places.add(rank + 1 - from).write(place as u16) };
@@ -125,10 +126,12 @@ impl<T: PlainOrd> RunLengths<'_, T> {
             let first = at + from - 1;
             let length = |k: usize| {
                 // SAFETY: written before the barrier.
-                let begin =
-                    |k: usize| part.start as u64 + u64::from(unsafe { places.add(k).read() });
-                let last = if from + k > 0 { begin(k) } else { before.last };
-                (begin(k + 1) - last) as u32
+                let begin = |k: usize| u32::from(unsafe { places.add(k).read() });
+                if from + k > 0 {
+                    begin(k + 1) - begin(k)
+                } else {
+                    begin(1) + (part.start as u64 - before.last) as u32
+                }
             };
             // SAFETY: the caller's promise.
             unsafe {
