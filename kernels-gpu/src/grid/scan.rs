@@ -165,7 +165,7 @@ impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
     #[inline(always)]
     fn joined(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
         let packs = part.packs(j, L::NEUTRAL);
-        let marks: [u32; N] = build(|k| self.line.marks(part.first(j + k), &packs[k]));
+        let marks = self.line.marks(|k| part.first(j + k), &packs);
         Scanned { packs, marks, upto: build(|k| join_pack::<T, L>(&packs[k], marks[k])) }
     }
 
@@ -228,6 +228,11 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
     #[inline(always)]
     fn join(a: L::Carry, b: L::Carry) -> L::Carry {
         L::join(a, b)
+    }
+
+    #[inline(always)]
+    fn announce(&self, start: usize) {
+        self.line.announce(start, tile_len::<T>());
     }
 
     #[inline(always)]

@@ -169,9 +169,12 @@ mod device {
     /// See [`Mbarrier`].
     #[inline(always)]
     pub unsafe fn nothing(full: Mbarrier, lane: usize) {
-        if lane == 0 {
-            // SAFETY: the caller's promise.
-            let _ = unsafe { full.arrive_many(ARRIVALS) };
+        // SAFETY: the caller's promise. Each lane arrives, and the first once more.
+        unsafe {
+            let _ = full.arrive();
+            if lane == 0 {
+                let _ = full.arrive();
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ impl<T> Marks<T> for BitFlags<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a, K>(pub &'a [K]);
 
-impl<T, K: Copy + PartialEq> Marks<T> for Changes<'_, K> {
+impl<T, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
         let mut before = first.checked_sub(1).and_then(|i| self.0.get(i).copied());
@@ -88,7 +88,43 @@ impl<T, K: Copy + PartialEq> Marks<T> for Changes<'_, K> {
             differs
         })
     }
+
+    #[inline(always)]
+    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+        let (keys, each_packs) = (self.0, per_pack::<T>() * size_of::<K>() / size_of::<Pack>());
+        let is_aligned = keys.as_ptr().wrapping_add(first(0)).cast::<Pack>().is_aligned();
+        let is_whole = first(0) > 0 && first(N - 1) + per_pack::<T>() <= keys.len();
+        if !(matches!(each_packs, 1..=MOST_KEY_PACKS) && is_aligned && is_whole) {
+            return build(|k| Marks::<T>::of(self, first(k), &packs[k]));
+        }
+        // All are on their way before the first is looked at.
+        // SAFETY: so many keys are there, one before them, and the packs begin at multiples of 16 bytes.
+        let before: [K; N] = build(|k| unsafe { *keys.get_unchecked(first(k) - 1) });
+        let own: [[Pack; MOST_KEY_PACKS]; N] = build(|k| {
+            let own = keys.as_ptr().wrapping_add(first(k)).cast::<Pack>();
+            // SAFETY: as above.
+            build(|p| unsafe { own.add(if p < each_packs { p } else { 0 }).read() })
+        });
+        build(|k| {
+            let mut before = before[k];
+            bits::<T>(|e| {
+                let key = element::<K>(&own[k][e / per_pack::<K>()], e % per_pack::<K>());
+                let differs = key != before;
+                before = key;
+                differs
+            })
+        })
+    }
+
+    #[inline(always)]
+    fn announce(self, first: usize, len: usize) {
+        let size = size_of::<K>();
+        fetch::soon(bytemuck::cast_slice(self.0), first * size, len * size);
+    }
 }
+
+/// Most packs of keys, for one pack of elements, that are loaded as packs.
+const MOST_KEY_PACKS: usize = 2;
 
 /// The elements that differ from the one before, and the first: of the array itself.
 #[derive(Clone, Copy)]

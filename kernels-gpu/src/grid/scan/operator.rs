@@ -155,8 +155,12 @@ pub trait Line<T: Plain>: Copy {
     /// Whether elements may be marked.
     const IS_MARKED: bool;
 
-    /// Which elements of a pack are marked; see [`Marks::of`].
-    fn marks(self, first: usize, pack: &Pack) -> u32;
+    /// Which elements of some packs are marked; see [`Marks::of_all`].
+    fn marks<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N];
+
+    /// See [`Marks::announce`].
+    #[inline(always)]
+    fn announce(self, _first: usize, _len: usize) {}
 
     /// An element alone.
     fn lift(x: T, is_marked: bool) -> Self::Carry;
@@ -211,8 +215,8 @@ impl<T: Plain, O: Operator<T>> Line<T> for Whole<O> {
     const IS_MARKED: bool = false;
 
     #[inline(always)]
-    fn marks(self, _: usize, _: &Pack) -> u32 {
-        0
+    fn marks<const N: usize>(self, _: impl Fn(usize) -> usize, _: &[Pack; N]) -> [u32; N] {
+        [0; N]
     }
 
     #[inline(always)]
@@ -267,8 +271,13 @@ impl<T: Plain, O: Operator<T>, M: Marks<T>> Line<T> for Segments<O, M> {
     const IS_MARKED: bool = true;
 
     #[inline(always)]
-    fn marks(self, first: usize, pack: &Pack) -> u32 {
-        self.marks.of(first, pack)
+    fn marks<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+        self.marks.of_all(first, packs)
+    }
+
+    #[inline(always)]
+    fn announce(self, first: usize, len: usize) {
+        self.marks.announce(first, len);
     }
 
     #[inline(always)]
