@@ -163,16 +163,32 @@ struct Scanned<C, const N: usize> {
 impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
     /// This lane's packs from pack `j` on, each joined.
     #[inline(always)]
-    fn joined(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
+    fn joined(
+        part: Part<'_, T>,
+        j: usize,
+        marks: impl FnOnce(&[Pack; N]) -> [u32; N],
+    ) -> Scanned<L::Carry, N> {
         let packs = part.packs(j, L::NEUTRAL);
-        let marks = self.line.marks(|k| part.first(j + k), &packs);
+        let marks = marks(&packs);
         Scanned { packs, marks, upto: build(|k| join_pack::<T, L>(&packs[k], marks[k])) }
     }
 
-    /// The same, with the lanes before.
+    /// The same with the lanes before, marked as the part's note says.
+    ///
+    /// # Safety
+    /// The part was reduced before, if elements may be marked.
     #[inline(always)]
-    fn scanned(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
-        let joined = self.joined(part, j);
+    unsafe fn scanned(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
+        let joined = Self::joined(part, j, |_| {
+            build(|k| {
+                if !L::IS_MARKED {
+                    return 0;
+                }
+                let bit = (j + k) * per_pack::<T>();
+                // SAFETY: the note has a bit for each element of the lane.
+                unsafe { part.note().add(bit / 32).read() >> (bit % 32) }
+            })
+        });
         // Scans that do not wait for one another.
         Scanned { upto: build(|k| scan_lanes(self.warp, joined.upto[k], L::join)), ..joined }
     }
@@ -219,6 +235,8 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
     type Carry = L::Carry;
 
     const WRITES_MEMORY: bool = false;
+    /// A bit for each element of a lane.
+    const NOTE_WORDS: usize = if L::IS_MARKED { (PACKS * per_pack::<T>()).div_ceil(32) } else { 0 };
 
     #[inline(always)]
     fn neutral() -> L::Carry {
@@ -237,16 +255,24 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
 
     #[inline(always)]
     fn reduce(&self, part: Part<'_, T>) -> L::Carry {
-        let mut all = Self::neutral();
-        for j in (0..PACKS).step_by(N) {
-            let mut joined = self.joined(part, j).upto;
+        let (mut all, mut note) = (Self::neutral(), [0; 4]);
+        each(PACKS / N, |round| {
+            let j = round * N;
+            let marks = |packs: &_| self.line.marks(|k| part.first(j + k), packs);
+            let Scanned { marks, upto: mut joined, .. } = Self::joined(part, j, marks);
+            each(N, |k| {
+                let bit = (j + k) * per_pack::<T>();
+                note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
+            });
             // Reductions that do not wait for one another.
             each(5, |step| {
                 let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
                 joined = build(|k| L::join(joined[k], behind(joined[k])));
             });
             each(N, |k| all = L::join(all, joined[k]));
-        }
+        });
+        // SAFETY: so many words are this lane's.
+        each(Self::NOTE_WORDS, |w| unsafe { part.note().add(w).write(note[w]) });
         all
     }
 
@@ -258,8 +284,15 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
         release: impl FnOnce(),
     ) {
         const { assert!(N == PACKS || 2 * N == PACKS) };
-        let first = self.scanned(part, 0);
-        let (before, _) = before();
+        // SAFETY: the part was reduced when what comes before it is told, and unmarked ones have no note.
+        let (first, before) = unsafe {
+            if L::IS_MARKED {
+                let (before, _) = before();
+                (self.scanned(part, 0), before)
+            } else {
+                (self.scanned(part, 0), before().0)
+            }
+        };
         // SAFETY: the caller's promise.
         unsafe {
             if N == PACKS {

@@ -91,24 +91,33 @@ impl<T, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
 
     #[inline(always)]
     fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
-        let (keys, each_packs) = (self.0, per_pack::<T>() * size_of::<K>() / size_of::<Pack>());
+        let keys = self.0;
+        // Packs of keys for a pack of elements, where they are whole ones and not too many.
+        let wanted = per_pack::<T>() * size_of::<K>() / size_of::<Pack>();
+        let each_packs = if wanted * N <= MOST_KEY_PACKS { wanted.max(1) } else { 1 };
         let is_aligned = keys.as_ptr().wrapping_add(first(0)).cast::<Pack>().is_aligned();
         let is_whole = first(0) > 0 && first(N - 1) + per_pack::<T>() <= keys.len();
-        if !(matches!(each_packs, 1..=MOST_KEY_PACKS) && is_aligned && is_whole) {
+        if !(wanted == each_packs && is_aligned && is_whole) {
             return build(|k| Marks::<T>::of(self, first(k), &packs[k]));
         }
         // All are on their way before the first is looked at.
         // SAFETY: so many keys are there, one before them, and the packs begin at multiples of 16 bytes.
         let before: [K; N] = build(|k| unsafe { *keys.get_unchecked(first(k) - 1) });
-        let own: [[Pack; MOST_KEY_PACKS]; N] = build(|k| {
-            let own = keys.as_ptr().wrapping_add(first(k)).cast::<Pack>();
-            // SAFETY: as above.
-            build(|p| unsafe { own.add(if p < each_packs { p } else { 0 }).read() })
+        let own: [Pack; MOST_KEY_PACKS] = build(|i| {
+            let (k, p) = (i / each_packs, i % each_packs);
+            if k < N {
+                let own = keys.as_ptr().wrapping_add(first(k)).cast::<Pack>();
+                // SAFETY: as above.
+                unsafe { own.add(p).read() }
+            } else {
+                Pack::splat(0)
+            }
         });
         build(|k| {
             let mut before = before[k];
             bits::<T>(|e| {
-                let key = element::<K>(&own[k][e / per_pack::<K>()], e % per_pack::<K>());
+                let (p, e) = (k * each_packs + e / per_pack::<K>(), e % per_pack::<K>());
+                let key = element::<K>(&own[p], e);
                 let differs = key != before;
                 before = key;
                 differs
@@ -123,8 +132,8 @@ impl<T, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
     }
 }
 
-/// Most packs of keys, for one pack of elements, that are loaded as packs.
-const MOST_KEY_PACKS: usize = 2;
+/// Most packs of keys that a lane has in registers.
+const MOST_KEY_PACKS: usize = 8;
 
 /// The elements that differ from the one before, and the first: of the array itself.
 #[derive(Clone, Copy)]
