@@ -2,7 +2,12 @@
 
 /// Instructions that are younger than the version a compiler writes, each as words that stand in one line,
 /// and their versions.
-const NEEDS: [(&[&str], (u32, u32)); 9] = [
+const NEEDS: [(&[&str], (u32, u32)); 14] = [
+    (&["test_wait.parity"], (7, 1)),
+    (&[".L1::"], (7, 4)),
+    (&[".L2::"], (7, 4)),
+    (&["createpolicy."], (7, 4)),
+    (&[".shared::cta"], (7, 8)),
     (&[".b128"], (8, 3)),
     (&["cvt.", ".satfinite", ".f16.f32"], (8, 1)),
     (&["cvt.", ".satfinite", ".f16x2.f32"], (8, 1)),
@@ -50,6 +55,14 @@ mod tests {
         assert_eq!(raised("//\n.version 8.0\nmov.b128"), "//\n.version 8.3\nmov.b128");
         assert_eq!(raised("//\n.version 8.0\nmov.b64"), "//\n.version 8.0\nmov.b64");
         assert_eq!(raised(".version 8.7\nmov.b128"), ".version 8.7\nmov.b128");
+        assert_eq!(
+            raised(".version 7.0\nld.global.L1::no_allocate.b32"),
+            ".version 7.4\nld.global.L1::no_allocate.b32"
+        );
+        assert_eq!(
+            raised(".version 7.0\nmbarrier.init.shared::cta.b64"),
+            ".version 7.8\nmbarrier.init.shared::cta.b64"
+        );
         let of = |line: &str| raised(&format!(".version 8.0\n{line}"))[9..12].to_owned();
         assert_eq!(of("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%f1}"), "8.4");
         assert_eq!(of("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {%r1}"), "8.4");
