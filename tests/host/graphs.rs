@@ -5,6 +5,8 @@
 mod buffers;
 #[path = "graphs/captures.rs"]
 mod captures;
+#[path = "graphs/children.rs"]
+mod children;
 #[path = "graphs/nodes.rs"]
 mod nodes;
 #[path = "graphs/order.rs"]

@@ -19,7 +19,7 @@ use super::replay::Graph;
 use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::launch::{check_homes, prepare};
-use crate::stream::{AsStream, Stream, StreamInner, home_of};
+use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
 /// A graph in the making.
 ///
@@ -258,6 +258,38 @@ impl GraphNode {
             // uses it before the function is over.
             function(unsafe { slice::from_raw_parts_mut(values, len) });
         })
+    }
+
+    /// Does all that `child` does, as one node, which uses all memory that the child's nodes use: give
+    /// it to [`build`](GraphBuilder::build) too. What the child does later, and what becomes of it, is
+    /// its own affair; functions of the host are shared, and called by one replay at a time.
+    ///
+    /// ```no_run
+    /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Graph, GraphBuilder};
+    /// # fn example(gpu: &Gpu, mut step: Graph<DeviceBuffer<f32>>) -> GpuResult<()> {
+    /// let builder = GraphBuilder::new(gpu);
+    /// for _ in 0..10 {
+    ///     builder.node("step").graph(&mut step)?;
+    /// }
+    /// let mut ten_steps = builder.build(step.into_buffers())?;
+    /// ten_steps.launch(gpu)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice) for a graph of another device, a node that does something
+    /// already, or, if the child's buffers were exchanged, as [`Graph::launch`].
+    pub fn graph<B: GraphBuffers>(&self, child: &mut Graph<B>) -> GpuResult<()> {
+        capture::check("a graph within a capture")?;
+        child.refresh()?;
+        let parts = child.parts();
+        check_same(self.builder.stream.inner().context(), parts.context(), "the graph")?;
+        let work = parts.as_child();
+        let uses = work.uses();
+        match work.len() {
+            0 => self.record(Work::Nothing, uses),
+            _ => self.record(Work::Child(Box::new(work)), uses),
+        }
     }
 
     pub(super) fn place(&self) -> &Place {

@@ -23,9 +23,15 @@ unsafe extern "C" {
 /// A graph of the driver, and what was made ready of it.
 #[derive(Debug)]
 pub(super) struct Driver {
+    exec: sys::CUgraphExec,
+    drawing: Drawing,
+}
+
+/// A graph of the driver, of which others are made.
+#[derive(Debug)]
+pub(super) struct Drawing {
     context: Arc<Context>,
     graph: sys::CUgraph,
-    exec: sys::CUgraphExec,
     /// Of each node, by its number.
     nodes: Vec<sys::CUgraphNode>,
 }
@@ -44,19 +50,100 @@ impl Driver {
         before: &[Vec<usize>],
         sorted: &[usize],
     ) -> GpuResult<Self> {
-        let (graph, exec) = (ptr::null_mut(), ptr::null_mut());
+        let drawing = Drawing::new(context, nodes, before, sorted)?;
+        let mut driver = Self { exec: ptr::null_mut(), drawing };
+        driver.instantiate(nodes)?;
+        Ok(driver)
+    }
+
+    fn instantiate(&mut self, nodes: &[(&str, &Work)]) -> GpuResult<()> {
+        let mut log = [0 as c_char; 256];
+        let mut odd = ptr::null_mut();
+        let (exec, graph) = (&mut self.exec, self.drawing.graph);
+        let made = self.drawing.context.call("cuGraphInstantiate", || {
+            let (log, bytes) = (log.as_mut_ptr(), log.len());
+            // SAFETY: all places are writable, and the graph lives.
+            unsafe { sys::cuGraphInstantiate_v2(exec, graph, &mut odd, log, bytes) }
+        });
+        let place = self.drawing.nodes.iter().position(|node| !odd.is_null() && *node == odd);
+        let log: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
+        made.with_gpu_context(|| {
+            let at = place.map_or(String::new(), |at| format!(" at node `{}`", nodes[at].0));
+            let log = String::from_utf8_lossy(&log);
+            let log = if log.is_empty() { String::new() } else { format!(" ({log})") };
+            format!("making a graph ready{at}{log}")
+        })
+    }
+
+    /// Gives a node the parameters that `work` has now, for the launches to come.
+    pub(super) fn update(&mut self, at: usize, work: &Work) -> GpuResult<()> {
+        let Drawing { context: own, nodes, .. } = &self.drawing;
+        let (exec, node, context) = (self.exec, nodes[at], own.raw());
+        match work {
+            // What a function of the host is called with is its own affair.
+            Work::Nothing | Work::Host(_) => Ok(()),
+            Work::Kernel(kernel) => kernel.with_params(|params| {
+                own.call("cuGraphExecKernelNodeSetParams", || {
+                    // SAFETY: as for a new node; the node is of the graph that this was made from.
+                    unsafe { sys::cuGraphExecKernelNodeSetParams(exec, node, params) }
+                })
+            }),
+            Work::Copy(copy) => own.call("cuGraphExecMemcpyNodeSetParams", || {
+                let params = &copy.params();
+                // SAFETY: as above.
+                unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node, params, context) }
+            }),
+            Work::Fill(fill) => own.call("cuGraphExecMemsetNodeSetParams", || {
+                let params = &fill.params();
+                // SAFETY: as above.
+                unsafe { sys::cuGraphExecMemsetNodeSetParams(exec, node, params, context) }
+            }),
+            Work::Child(child) => {
+                let inner = child.draw(own)?;
+                own.call("cuGraphExecChildGraphNodeSetParams", || {
+                    // SAFETY: as above; the node's graph was made of the same nodes in the same order.
+                    unsafe { sys::cuGraphExecChildGraphNodeSetParams(exec, node, inner.graph) }
+                })
+            }
+        }
+    }
+
+    /// Queues all of it.
+    ///
+    /// # Safety
+    /// All that its nodes use lives until the stream has done them.
+    pub(super) unsafe fn launch(&mut self, stream: sys::CUstream) -> GpuResult<()> {
+        // SAFETY: the graph is ready, the stream lives, and the rest is the caller's promise.
+        self.drawing
+            .context
+            .call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
+    }
+}
+
+// SAFETY: as for `Driver`: what adds nodes to one takes `&mut self` of who makes it.
+unsafe impl Send for Drawing {}
+// SAFETY: as above; nothing is done through a shared reference.
+unsafe impl Sync for Drawing {}
+
+impl Drawing {
+    /// Makes the graph of `nodes`, in `sorted` order, each behind those in `before`.
+    pub(super) fn new(
+        context: &Arc<Context>,
+        nodes: &[(&str, &Work)],
+        before: &[Vec<usize>],
+        sorted: &[usize],
+    ) -> GpuResult<Self> {
         let handles = vec![ptr::null_mut(); nodes.len()];
-        let mut driver = Self { context: context.clone(), graph, exec, nodes: handles };
+        let mut own = Self { context: context.clone(), graph: ptr::null_mut(), nodes: handles };
         // SAFETY: the place is writable; no flags are defined.
-        let create = || unsafe { sys::cuGraphCreate(&mut driver.graph, 0) };
+        let create = || unsafe { sys::cuGraphCreate(&mut own.graph, 0) };
         context.call("cuGraphCreate", create)?;
         for &at in sorted {
             let (name, work) = nodes[at];
             let what = || format!("adding node `{name}` to a graph");
-            driver.nodes[at] = driver.add(work, &before[at]).with_gpu_context(what)?;
+            own.nodes[at] = own.add(work, &before[at]).with_gpu_context(what)?;
         }
-        driver.instantiate(nodes)?;
-        Ok(driver)
+        Ok(own)
     }
 
     fn add(&self, work: &Work, before: &[usize]) -> GpuResult<sys::CUgraphNode> {
@@ -94,6 +181,13 @@ impl Driver {
                 // SAFETY: as above; the graph keeps the function until no replay can call it.
                 unsafe { sys::cuGraphAddHostNode(new, graph, behind, count, params) }
             }),
+            Work::Child(child) => {
+                let inner = child.draw(&self.context)?;
+                call("cuGraphAddChildGraphNode", &mut || {
+                    // SAFETY: as above; the driver makes a copy of the inner graph.
+                    unsafe { sys::cuGraphAddChildGraphNode(new, graph, behind, count, inner.graph) }
+                })
+            }
         }?;
         if let Work::Kernel(kernel) = work {
             let mut set = kernel.attributes.iter();
@@ -108,58 +202,6 @@ impl Driver {
             unsafe { cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) }
         })
     }
-
-    fn instantiate(&mut self, nodes: &[(&str, &Work)]) -> GpuResult<()> {
-        let mut log = [0 as c_char; 256];
-        let mut odd = ptr::null_mut();
-        let made = self.context.call("cuGraphInstantiate", || {
-            let (log, bytes) = (log.as_mut_ptr(), log.len());
-            // SAFETY: all places are writable, and the graph lives.
-            unsafe { sys::cuGraphInstantiate_v2(&mut self.exec, self.graph, &mut odd, log, bytes) }
-        });
-        let place = self.nodes.iter().position(|node| !odd.is_null() && *node == odd);
-        let log: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&byte| byte != 0).collect();
-        made.with_gpu_context(|| {
-            let at = place.map_or(String::new(), |at| format!(" at node `{}`", nodes[at].0));
-            let log = String::from_utf8_lossy(&log);
-            let log = if log.is_empty() { String::new() } else { format!(" ({log})") };
-            format!("making a graph ready{at}{log}")
-        })
-    }
-
-    /// Gives a node the parameters that `work` has now, for the launches to come.
-    pub(super) fn update(&mut self, at: usize, work: &Work) -> GpuResult<()> {
-        let (exec, node, context) = (self.exec, self.nodes[at], self.context.raw());
-        match work {
-            // What a function of the host is called with is its own affair.
-            Work::Nothing | Work::Host(_) => Ok(()),
-            Work::Kernel(kernel) => kernel.with_params(|params| {
-                self.context.call("cuGraphExecKernelNodeSetParams", || {
-                    // SAFETY: as for a new node; the node is of the graph that this was made from.
-                    unsafe { sys::cuGraphExecKernelNodeSetParams(exec, node, params) }
-                })
-            }),
-            Work::Copy(copy) => self.context.call("cuGraphExecMemcpyNodeSetParams", || {
-                let params = &copy.params();
-                // SAFETY: as above.
-                unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node, params, context) }
-            }),
-            Work::Fill(fill) => self.context.call("cuGraphExecMemsetNodeSetParams", || {
-                let params = &fill.params();
-                // SAFETY: as above.
-                unsafe { sys::cuGraphExecMemsetNodeSetParams(exec, node, params, context) }
-            }),
-        }
-    }
-
-    /// Queues all of it.
-    ///
-    /// # Safety
-    /// All that its nodes use lives until the stream has done them.
-    pub(super) unsafe fn launch(&mut self, stream: sys::CUstream) -> GpuResult<()> {
-        // SAFETY: the graph is ready, the stream lives, and the rest is the caller's promise.
-        self.context.call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
-    }
 }
 
 impl Drop for Driver {
@@ -167,8 +209,13 @@ impl Drop for Driver {
     fn drop(&mut self) {
         if !self.exec.is_null() {
             // SAFETY: it is this one's own, and is not used again.
-            self.context.release(|| unsafe { sys::cuGraphExecDestroy(self.exec) });
+            self.drawing.context.release(|| unsafe { sys::cuGraphExecDestroy(self.exec) });
         }
+    }
+}
+
+impl Drop for Drawing {
+    fn drop(&mut self) {
         if !self.graph.is_null() {
             // SAFETY: it is this one's own, and is not used again.
             self.context.release(|| unsafe { sys::cuGraphDestroy(self.graph) });

@@ -5,13 +5,14 @@ use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A function that the driver calls in each replay. It stays at one address.
 pub(super) struct HostCall(Box<Call>);
 
 struct Call {
-    function: Mutex<Box<dyn FnMut(u64) + Send>>,
+    /// Clones share it, each with memory of its own.
+    function: Arc<Mutex<dyn FnMut(u64) + Send>>,
     /// What the function is called with: where its memory is.
     address: AtomicU64,
     /// What the first panic said that nobody was told of.
@@ -20,8 +21,11 @@ struct Call {
 
 impl HostCall {
     pub(super) fn new(address: u64, function: impl FnMut(u64) + Send + 'static) -> Self {
-        let function: Box<dyn FnMut(u64) + Send> = Box::new(function);
-        let (function, address) = (Mutex::new(function), AtomicU64::new(address));
+        Self::shared(Arc::new(Mutex::new(function)), address)
+    }
+
+    fn shared(function: Arc<Mutex<dyn FnMut(u64) + Send>>, address: u64) -> Self {
+        let address = AtomicU64::new(address);
         Self(Box::new(Call { function, address, panic: Mutex::default() }))
     }
 
@@ -52,6 +56,13 @@ impl HostCall {
         if let Err(panic) = result {
             lock(&call.panic).get_or_insert_with(|| message(&*panic));
         }
+    }
+}
+
+impl Clone for HostCall {
+    /// The same function at another address, for another graph.
+    fn clone(&self) -> Self {
+        Self::shared(self.0.function.clone(), self.0.address.load(Ordering::Acquire))
     }
 }
 

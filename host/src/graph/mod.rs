@@ -66,6 +66,17 @@
 //!     x.to_vec()
 //! }
 //! ```
+//! ```compile_fail,E0502
+//! # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, GraphBuilder};
+//! fn lent(gpu: &Gpu, mut x: DeviceBuffer<f32>) -> GpuResult<()> {
+//!     let mut child = GraphBuilder::new(gpu).build(&x)?;
+//!     let parent = GraphBuilder::new(gpu);
+//!     parent.node("child").graph(&mut child)?;
+//!     let mut parent = parent.build(&mut x)?; // while the child may still read it
+//!     child.launch(gpu)?;
+//!     parent.launch(gpu)
+//! }
+//! ```
 //! ```compile_fail,E0277
 //! # use ferrowarp::{DeviceBuffer, GpuResult, GraphBuilder};
 //! fn cell(builder: GraphBuilder, x: std::cell::RefCell<DeviceBuffer<f32>>) -> GpuResult<()> {
@@ -82,6 +93,7 @@
 mod buffers;
 mod builder;
 pub(crate) mod capture;
+mod child;
 mod dot;
 mod error;
 mod exec;

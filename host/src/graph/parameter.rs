@@ -119,7 +119,8 @@ impl<B: GraphBuffers> Graph<B> {
             let (node, expected, found) = (name.clone(), work.kernel.name, kernel.name);
             return Err(GraphError::OtherKernel { node, expected, found }.into());
         }
-        let now = uses(kernel, &args).into_iter().map(|part| Located::new(part, name, &regions));
+        let located = |part| Located::new(part, || name.clone(), &regions);
+        let now = uses(kernel, &args).into_iter().map(located);
         let now = now.collect::<Result<Vec<_>, _>>()?;
         for own in &now {
             if !node.ordered.iter().any(|known| known.holds(own)) {

@@ -8,6 +8,7 @@ use cuda_std::launch::{Access, LaunchConfig};
 
 use super::buffers::{GraphBuffers, GraphMemory, Region, homes};
 use super::builder::{GraphNode, Place, Recorded, lock};
+use super::child::ChildWork;
 use super::dot;
 use super::error::GraphError;
 use super::exec::Driver;
@@ -38,6 +39,8 @@ pub(super) struct Parts {
     pub(super) nodes: Vec<Node>,
     /// What each node comes directly after.
     pub(super) before: Vec<Vec<usize>>,
+    /// The nodes, each behind those that it comes after.
+    sorted: Vec<usize>,
     pub(super) driver: Driver,
     /// The launches of kernels, each kind once.
     launches: Vec<(&'static str, LaunchConfig)>,
@@ -241,7 +244,11 @@ impl Parts {
     ) -> GpuResult<Self> {
         let mut nodes = Vec::new();
         for Recorded { place, work, uses } in recorded {
-            let uses = uses.into_iter().map(|part| Located::new(part, &place.name, regions));
+            let located = |part: Use| {
+                let value = part.value;
+                Located::new(part, || work.name_of(value, &place.name), regions)
+            };
+            let uses = uses.into_iter().map(located);
             let uses = uses.collect::<Result<Vec<_>, _>>()?;
             nodes.push(Node { place, work, ordered: uses.clone(), uses, is_stale: false });
         }
@@ -254,16 +261,22 @@ impl Parts {
         let parts: Vec<(&str, &Work)> =
             nodes.iter().map(|node| (node.place.name.as_str(), &node.work)).collect();
         let driver = Driver::new(stream.inner().context(), &parts, &before, &sorted)?;
-        let is_host = |&at: &usize| matches!(nodes[at].work, Work::Host(_));
+        let is_host = |&at: &usize| nodes[at].work.calls_host();
         let (hosts, stream) = ((0..nodes.len()).filter(is_host).collect(), stream.clone());
         let launches = Vec::new();
-        let mut own = Self { id, stream, nodes, before, driver, launches, hosts, last: None };
+        let mut own =
+            Self { id, stream, nodes, before, sorted, driver, launches, hosts, last: None };
         (0..own.nodes.len()).for_each(|at| own.note_launch(at));
         Ok(own)
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
         self.stream.inner().context()
+    }
+
+    /// What all nodes do, as one.
+    pub(super) fn as_child(&self) -> ChildWork {
+        ChildWork::new(&self.nodes, &self.before, &self.sorted)
     }
 
     /// Which of the graph's nodes it is.
@@ -276,22 +289,28 @@ impl Parts {
 
     /// Notes what the node launches now.
     pub(super) fn note_launch(&mut self, at: usize) {
-        let Work::Kernel(kernel) = &self.nodes[at].work else { return };
-        let launch = (kernel.kernel.name, kernel.config);
-        if !self.launches.contains(&launch) {
-            self.launches.push(launch);
-        }
+        let launches = &mut self.launches;
+        self.nodes[at].work.visit("", &mut |_, work| {
+            let Work::Kernel(kernel) = work else { return };
+            let launch = (kernel.kernel.name, kernel.config);
+            if !launches.contains(&launch) {
+                launches.push(launch);
+            }
+        });
     }
 
     fn check_host(&self) -> Result<(), GraphError> {
+        let mut panic = None;
         for node in self.hosts.iter().map(|&at| &self.nodes[at]) {
-            if let Work::Host(call) = &node.work
-                && let Some(message) = call.take_panic()
-            {
-                return Err(GraphError::HostPanic { node: node.place.name.clone(), message });
-            }
+            node.work.visit(&node.place.name, &mut |name, work| {
+                if panic.is_none()
+                    && let Work::Host(call) = work
+                {
+                    panic = call.take_panic().map(|message| (name.to_owned(), message));
+                }
+            });
         }
-        Ok(())
+        panic.map_or(Ok(()), |(node, message)| Err(GraphError::HostPanic { node, message }))
     }
 
     /// Lets each node use the memory that the graph has now.
@@ -347,15 +366,19 @@ impl Drop for Parts {
 
 impl Located {
     /// Finds the region that holds what a node uses.
-    pub(super) fn new(part: Use, node: &str, regions: &[Region]) -> Result<Self, GraphError> {
+    pub(super) fn new(
+        part: Use,
+        node: impl FnOnce() -> String,
+        regions: &[Region],
+    ) -> Result<Self, GraphError> {
         let holds = |region: &Region| region.range.holds(&part.range);
         let argument = part.argument;
         let Some(region) = regions.iter().position(holds) else {
-            return Err(GraphError::NotOwned { node: node.to_owned(), argument });
+            return Err(GraphError::NotOwned { node: node(), argument });
         };
         // Nobody knows whether a pointer is written through, but whoever gave it says it may be.
         if regions[region].is_shared && part.access == Access::Write && !part.is_pointer {
-            return Err(GraphError::WritesShared { node: node.to_owned(), argument });
+            return Err(GraphError::WritesShared { node: node(), argument });
         }
         let offset = part.range.start - regions[region].range.start;
         Ok(Self { part, region, offset })

@@ -8,6 +8,7 @@ use cuda_driver::LaunchAttribute;
 use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
 use cust::sys;
 
+use super::child::ChildWork;
 use super::host::HostCall;
 use super::order::Range;
 use crate::launch::Prepared;
@@ -20,7 +21,7 @@ pub(super) struct Use {
     pub(super) access: Access,
     /// What the memory is to the node: the name of a parameter.
     pub(super) argument: &'static str,
-    /// Which address it is: of a kernel the value, of a copy 0 for the source.
+    /// Which address it is: of a kernel the value, of a copy 0 for the source, of a graph the use.
     pub(super) value: usize,
     /// Whether nobody knows what the node reads and writes by it.
     pub(super) is_pointer: bool,
@@ -46,6 +47,7 @@ impl Use {
             Work::Copy(copy) if self.value == 0 => copy.from = start,
             Work::Copy(CopyWork { to, .. }) | Work::Fill(FillWork { to, .. }) => *to = self.range,
             Work::Host(call) => call.move_to(start),
+            Work::Child(child) => child.move_to(self.value, start),
             Work::Nothing => {}
         }
         true
@@ -53,7 +55,7 @@ impl Use {
 }
 
 /// What a node does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Work {
     /// Nothing: a launch without blocks.
     Nothing,
@@ -61,10 +63,37 @@ pub(super) enum Work {
     Copy(CopyWork),
     Fill(FillWork),
     Host(HostCall),
+    /// All that another graph does.
+    Child(Box<ChildWork>),
+}
+
+impl Work {
+    /// Shows all that a node of that name does: of a graph, what its nodes do.
+    pub(super) fn visit<'a>(&'a self, name: &str, see: &mut dyn FnMut(&str, &'a Work)) {
+        match self {
+            Self::Child(child) => child.visit(name, see),
+            _ => see(name, self),
+        }
+    }
+
+    /// The node to which a use belongs: of a graph, one of its nodes.
+    pub(super) fn name_of(&self, value: usize, name: &str) -> String {
+        match self {
+            Self::Child(child) => child.name_of(value, name),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Whether it calls functions of the host.
+    pub(super) fn calls_host(&self) -> bool {
+        let mut calls = false;
+        self.visit("", &mut |_, work| calls |= matches!(work, Self::Host(_)));
+        calls
+    }
 }
 
 /// A launch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct KernelWork {
     pub(super) kernel: &'static Kernel,
     pub(super) function: Function,
