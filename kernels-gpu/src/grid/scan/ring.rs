@@ -308,18 +308,20 @@ struct Ring {
     slots: Slots,
 }
 
-/// Takes tiles of `x` until there are no more. All threads of the block call it.
+/// Takes tiles of `x` until there are no more. All threads of the block call it. Dynamic shared memory of another size than
+/// [`shared_bytes`] gives, and the notes beside it, panics.
 ///
 /// # Safety
-/// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone, and
-/// of a size that [`shared_bytes`] gives.
+/// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone.
 #[inline(always)]
 pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::Element], scan: &S) {
+    let stages = dynamic_shared_bytes() / (STAGE_BYTES + note_bytes::<S>());
+    assert!((1..=MOST_STAGES).contains(&stages), "a scan has memory for one to seven tiles");
     let memory = shared_array![u32; MOST_STAGES * SLOTS * MOST_WORDS];
     let ring = Ring {
         warp: block.whole_warp(),
         lane: block.lane(),
-        first: Turn::first(dynamic_shared_bytes() / (STAGE_BYTES + note_bytes::<S>())),
+        first: Turn::first(stages),
         stages: dynamic_shared_mem(),
         barriers: shared_array![u64; 4 * MOST_STAGES],
         numbers: shared_array![u32; MOST_STAGES],
