@@ -161,36 +161,55 @@ struct Scanned<C, const N: usize> {
 }
 
 impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
-    /// This lane's packs from pack `j` on, each joined.
+    /// Packs of a lane, each joined.
     #[inline(always)]
-    fn joined(
-        part: Part<'_, T>,
-        j: usize,
-        marks: impl FnOnce(&[Pack; N]) -> [u32; N],
-    ) -> Scanned<L::Carry, N> {
-        let packs = part.packs(j, L::NEUTRAL);
-        let marks = marks(&packs);
+    fn joined(packs: [Pack; N], marks: [u32; N]) -> Scanned<L::Carry, N> {
         Scanned { packs, marks, upto: build(|k| join_pack::<T, L>(&packs[k], marks[k])) }
     }
 
-    /// The same with the lanes before, marked as the part's note says.
+    /// This lane's packs from pack `j` on, marked as the part's note says, with the lanes before.
     ///
     /// # Safety
     /// The part was reduced before, if elements may be marked.
     #[inline(always)]
     unsafe fn scanned(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
-        let joined = Self::joined(part, j, |_| {
-            build(|k| {
-                if !L::IS_MARKED {
-                    return 0;
-                }
-                let bit = (j + k) * per_pack::<T>();
-                // SAFETY: the note has a bit for each element of the lane.
-                unsafe { part.note().add(bit / 32).read() >> (bit % 32) }
-            })
+        let marks = build(|k| {
+            if !L::IS_MARKED {
+                return 0;
+            }
+            let bit = (j + k) * per_pack::<T>();
+            // SAFETY: the note has a bit for each element of the lane.
+            unsafe { part.note().add(bit / 32).read() >> (bit % 32) }
         });
+        let joined = Self::joined(part.packs(j, L::NEUTRAL), marks);
         // Scans that do not wait for one another.
         Scanned { upto: build(|k| scan_lanes(self.warp, joined.upto[k], L::join)), ..joined }
+    }
+
+    /// What comes before the packs from pack `j` on, joined with them; their marks go to the note.
+    #[inline(always)]
+    fn reduced(
+        &self,
+        part: Part<'_, T>,
+        j: usize,
+        mut before: L::Carry,
+        note: &mut [u32; 4],
+    ) -> L::Carry {
+        let packs = part.packs(j, L::NEUTRAL);
+        // No closure around this: what it is called in would not be inlined.
+        let marks = self.line.marks(|k| part.first(j + k), &packs);
+        let mut joined = Self::joined(packs, marks).upto;
+        each(N, |k| {
+            let bit = (j + k) * per_pack::<T>();
+            note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
+        });
+        // Reductions that do not wait for one another.
+        each(5, |step| {
+            let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
+            joined = build(|k| L::join(joined[k], behind(joined[k])));
+        });
+        each(N, |k| before = L::join(before, joined[k]));
+        before
     }
 
     /// Writes the results of packs from pack `j` on, before which comes `before`. What comes behind them has the
@@ -255,22 +274,12 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
 
     #[inline(always)]
     fn reduce(&self, part: Part<'_, T>) -> L::Carry {
-        let (mut all, mut note) = (Self::neutral(), [0; 4]);
-        each(PACKS / N, |round| {
-            let j = round * N;
-            let marks = |packs: &_| self.line.marks(|k| part.first(j + k), packs);
-            let Scanned { marks, upto: mut joined, .. } = Self::joined(part, j, marks);
-            each(N, |k| {
-                let bit = (j + k) * per_pack::<T>();
-                note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
-            });
-            // Reductions that do not wait for one another.
-            each(5, |step| {
-                let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
-                joined = build(|k| L::join(joined[k], behind(joined[k])));
-            });
-            each(N, |k| all = L::join(all, joined[k]));
-        });
+        const { assert!(N == PACKS || 2 * N == PACKS) };
+        let mut note = [0; 4];
+        let mut all = self.reduced(part, 0, Self::neutral(), &mut note);
+        if N < PACKS {
+            all = self.reduced(part, N, all, &mut note);
+        }
         // SAFETY: so many words are this lane's.
         each(Self::NOTE_WORDS, |w| unsafe { part.note().add(w).write(note[w]) });
         all
@@ -283,7 +292,6 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
         before: impl FnOnce() -> (L::Carry, L::Carry),
         release: impl FnOnce(),
     ) {
-        const { assert!(N == PACKS || 2 * N == PACKS) };
         // SAFETY: the part was reduced when what comes before it is told, and unmarked ones have no note.
         let (first, before) = unsafe {
             if L::IS_MARKED {
