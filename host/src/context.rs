@@ -10,7 +10,7 @@ use cust::sys;
 use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
 use crate::device::{self, DeviceInfo, check, check_process};
 use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
-use crate::graph::capture;
+use crate::graph::{GraphError, capture};
 use crate::memory::{ContextPool, Deferred, PageableRing, StagingCache, Usage};
 use crate::panic::Panics;
 use crate::ring::Persistent;
@@ -196,7 +196,10 @@ impl Context {
         }
         self.end(move || {
             // SAFETY: `end` made the context current.
-            let code = unsafe { sys::cuCtxSynchronize() };
+            let Some(code) = capture::device_wait(|| unsafe { sys::cuCtxSynchronize() }) else {
+                std::mem::forget(held);
+                return sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+            };
             drop(held);
             code
         });
@@ -207,8 +210,10 @@ impl Context {
         if running > 0 {
             return Err(GpuError::PersistentKernels { running });
         }
+        const WAIT: &str = "cuCtxSynchronize";
         // SAFETY: `call` made the context current.
-        self.call("cuCtxSynchronize", || unsafe { sys::cuCtxSynchronize() })?;
+        let wait = || self.call(WAIT, || unsafe { sys::cuCtxSynchronize() });
+        capture::device_wait(wait).ok_or(GraphError::NotCapturable { operation: WAIT })??;
         self.free_deferred();
         self.host_panics.check_all()?;
         self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))

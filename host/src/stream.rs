@@ -22,6 +22,7 @@ use crate::completion::{self, Completion, HostCall, in_host_func};
 use crate::context::{Context, Handle};
 use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
+use crate::graph::capture;
 use crate::module::KernelModule;
 use crate::panic::Launches;
 use marks::Marks;
@@ -397,8 +398,10 @@ impl StreamInner {
     /// not be made to.
     pub(crate) fn catch_strays(&self) {
         if self.strays.load(Ordering::Acquire) {
-            // SAFETY: `release` made the context current.
-            self.context.release(|| unsafe { sys::cuCtxSynchronize() });
+            capture::device_wait(|| {
+                // SAFETY: `release` made the context current.
+                self.context.release(|| unsafe { sys::cuCtxSynchronize() })
+            });
         }
     }
 

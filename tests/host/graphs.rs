@@ -7,6 +7,8 @@ mod buffers;
 mod captures;
 #[path = "graphs/children.rs"]
 mod children;
+#[path = "graphs/foreign.rs"]
+mod foreign;
 #[path = "graphs/nodes.rs"]
 mod nodes;
 #[path = "graphs/order.rs"]

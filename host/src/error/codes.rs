@@ -19,6 +19,12 @@ pub(super) fn hint(code: u32, backend: Option<Backend>) -> Option<&'static str> 
     match code {
         36 | 221 | 222 => Some("update the NVIDIA driver, or run with FERROWARP_DEVICE=emulator"),
         46 => Some("`nvidia-smi` shows who holds it"),
+        900 | 901 => Some(
+            "what is captured cannot wait for its stream, nor ask about it: do that before the \
+             capture or after it",
+        ),
+        904 => Some("let the captured stream wait for those that were forked from it"),
+        906 => Some("launch on a stream of your own in place of the null stream"),
         700 | 714..=719 if backend == Some(Backend::Cuda) => {
             Some("FERROWARP_DEVICE=emulator names the thread and the source line")
         }

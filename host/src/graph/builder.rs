@@ -12,6 +12,7 @@ use cuda_std::launch::{
 use super::buffers::GraphBuffers;
 use super::capture;
 use super::error::GraphError;
+use super::foreign::{ForeignMemory, ForeignWork};
 use super::host::HostCall;
 use super::host_buffer::HostMemory;
 use super::order::Range;
@@ -19,6 +20,7 @@ use super::replay::Graph;
 use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::launch::{check_homes, prepare};
+use crate::memory::resource::StreamRef;
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
 /// A graph in the making.
@@ -290,6 +292,41 @@ impl GraphNode {
             0 => self.record(Work::Nothing, uses),
             _ => self.record(Work::Child(Box::new(work)), uses),
         }
+    }
+
+    /// Does what `work` gives to the stream that it is called with, now and by whatever calls of the
+    /// driver: launches of other libraries, say. The driver captures it; nothing runs before the graph
+    /// does. Waits of other threads for the whole device, which would break the capture, begin when it
+    /// has ended; this crate itself refuses what `work` asks of it.
+    ///
+    /// The memory is the same in each replay: to exchange it is
+    /// [`OtherMemory`](GraphError::OtherMemory).
+    ///
+    /// # Errors
+    /// Those of `work`; the driver's, if `work` has broken the capture, by waiting for the stream for
+    /// example; [`NothingCaptured`](GraphError::NothingCaptured);
+    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    ///
+    /// # Safety
+    /// - What `work` gives to the stream reads and writes nothing of the device's memory that others
+    ///   can reach but `memory`, and writes only what `memory` says.
+    /// - All else that it uses (kernels, functions and memory of the host) lives as long as the graph,
+    ///   and those of which this becomes a [part](Self::graph).
+    /// - `work` does not end the capture, and does not keep the stream.
+    pub unsafe fn foreign(
+        &self,
+        memory: ForeignMemory,
+        work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        let uses = memory.uses.iter().enumerate().map(|(value, own)| {
+            let home = own.raw.home.as_ref().and_then(home_of);
+            let bytes = Bytes { home, address: own.raw.address, len: own.bytes };
+            self.use_of(bytes, own.access, ("memory", value))
+        });
+        let uses = uses.collect::<GpuResult<Vec<_>>>()?;
+        let uses = uses.into_iter().filter(|own| own.range.bytes() > 0).collect();
+        let work = ForeignWork::capture(&self.builder.stream, self.name(), work)?;
+        self.record(Work::Foreign(work), uses)
     }
 
     pub(super) fn place(&self) -> &Place {

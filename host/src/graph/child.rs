@@ -58,6 +58,13 @@ impl ChildWork {
         format!("{child}/{}", work.name_of(uses[part].value, name))
     }
 
+    /// Whether the memory of a use of the whole can be no other.
+    pub(super) fn is_fixed(&self, value: usize) -> bool {
+        let (at, part) = self.parts[value];
+        let Step { work, uses, .. } = &self.steps[at];
+        work.is_fixed(uses[part].value)
+    }
+
     /// Lets a use of the whole be of the memory at `start`.
     pub(super) fn move_to(&mut self, value: usize, start: u64) {
         let (at, part) = self.parts[value];

@@ -31,6 +31,7 @@ fn describe(work: &Work) -> String {
         Work::Copy(copy) => format!("copies {} bytes", copy.to.bytes()),
         Work::Fill(fill) => format!("fills {} bytes", fill.to.bytes()),
         Work::Host(_) => "calls the host".to_owned(),
+        Work::Foreign(work) => format!("{} nodes of others", work.len()),
         Work::Child(child) => format!("a graph of {} nodes", child.len()),
     }
 }

@@ -163,6 +163,16 @@ pub enum GraphError {
         operation: &'static str,
     },
 
+    /// Others were to work on a stream that is captured, and did nothing there.
+    #[error(
+        "node `{node}` of the graph is to do what others do, and they gave its stream nothing to do: \
+         let them use the stream that the node's function is called with"
+    )]
+    NothingCaptured {
+        /// The node.
+        node: String,
+    },
+
     /// A function of the host panicked in a replay.
     #[error("node `{node}` of the graph panicked: {message}")]
     HostPanic {

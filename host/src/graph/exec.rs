@@ -80,8 +80,8 @@ impl Driver {
         let Drawing { context: own, nodes, .. } = &self.drawing;
         let (exec, node, context) = (self.exec, nodes[at], own.raw());
         match work {
-            // What a function of the host is called with is its own affair.
-            Work::Nothing | Work::Host(_) => Ok(()),
+            // What a function of the host is called with is its own affair, and others' work stays.
+            Work::Nothing | Work::Host(_) | Work::Foreign(_) => Ok(()),
             Work::Kernel(kernel) => kernel.with_params(|params| {
                 own.call("cuGraphExecKernelNodeSetParams", || {
                     // SAFETY: as for a new node; the node is of the graph that this was made from.
@@ -183,17 +183,29 @@ impl Drawing {
             }),
             Work::Child(child) => {
                 let inner = child.draw(&self.context)?;
-                call("cuGraphAddChildGraphNode", &mut || {
-                    // SAFETY: as above; the driver makes a copy of the inner graph.
-                    unsafe { sys::cuGraphAddChildGraphNode(new, graph, behind, count, inner.graph) }
-                })
+                self.add_child(new, inner.graph, &before)
             }
+            Work::Foreign(work) => self.add_child(new, work.graph(), &before),
         }?;
         if let Work::Kernel(kernel) = work {
             let mut set = kernel.attributes.iter();
             set.try_for_each(|attribute| self.set_attribute(node, attribute))?;
         }
         Ok(node)
+    }
+
+    /// Adds a copy of `child`, which lives.
+    fn add_child(
+        &self,
+        new: &mut sys::CUgraphNode,
+        child: sys::CUgraph,
+        before: &[sys::CUgraphNode],
+    ) -> GpuResult<()> {
+        let (behind, count) = (before.as_ptr(), before.len());
+        self.context.call("cuGraphAddChildGraphNode", || {
+            // SAFETY: graph and nodes are this one's; the driver makes a copy of the other graph.
+            unsafe { sys::cuGraphAddChildGraphNode(new, self.graph, behind, count, child) }
+        })
     }
 
     fn set_attribute(&self, node: sys::CUgraphNode, attribute: &LaunchAttribute) -> GpuResult<()> {

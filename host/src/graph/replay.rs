@@ -317,6 +317,13 @@ impl Parts {
     fn relocate(&mut self, now: &[Region]) -> GpuResult<()> {
         let moves =
             |own: &Located| own.part.range.start != now[own.region].range.start + own.offset;
+        for node in &self.nodes {
+            let fixed = |own: &&Located| node.work.is_fixed(own.part.value) && moves(own);
+            if let Some(own) = node.uses.iter().find(fixed) {
+                let (node, argument) = (node.place.name.clone(), own.part.argument);
+                return Err(GraphError::OtherMemory { node, argument }.into());
+            }
+        }
         let of_host = |&at: &usize| self.nodes[at].uses.iter().any(moves);
         if self.hosts.iter().any(of_host)
             && let Some(last) = &self.last

@@ -9,6 +9,7 @@ use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind}
 use cust::sys;
 
 use super::child::ChildWork;
+use super::foreign::ForeignWork;
 use super::host::HostCall;
 use super::order::Range;
 use crate::launch::Prepared;
@@ -48,7 +49,8 @@ impl Use {
             Work::Copy(CopyWork { to, .. }) | Work::Fill(FillWork { to, .. }) => *to = self.range,
             Work::Host(call) => call.move_to(start),
             Work::Child(child) => child.move_to(self.value, start),
-            Work::Nothing => {}
+            // Nobody knows where the addresses are: `is_fixed` says so before.
+            Work::Foreign(_) | Work::Nothing => {}
         }
         true
     }
@@ -65,6 +67,8 @@ pub(super) enum Work {
     Host(HostCall),
     /// All that another graph does.
     Child(Box<ChildWork>),
+    /// What others gave to a stream.
+    Foreign(ForeignWork),
 }
 
 impl Work {
@@ -81,6 +85,14 @@ impl Work {
         match self {
             Self::Child(child) => child.name_of(value, name),
             _ => name.to_owned(),
+        }
+    }
+
+    /// Whether the memory of a use can be no other.
+    pub(super) fn is_fixed(&self, value: usize) -> bool {
+        match self {
+            Self::Child(child) => child.is_fixed(value),
+            _ => matches!(self, Self::Foreign(_)),
         }
     }
 

@@ -1,0 +1,169 @@
+//! Work of others as a node: what they give to a stream is captured by the driver.
+
+use std::ptr;
+use std::sync::Arc;
+
+use cuda_std::launch::{Access, DeviceRead, DeviceWrite, RawSlice};
+use cust::sys;
+
+use super::capture;
+use super::error::GraphError;
+use crate::context::Context;
+use crate::error::{GpuContext, GpuResult};
+use crate::memory::resource::StreamRef;
+use crate::stream::Stream;
+
+/// The memory that work of others uses, for [`GraphNode::foreign`](super::GraphNode::foreign).
+#[derive(Debug, Default)]
+#[must_use]
+pub struct ForeignMemory {
+    pub(super) uses: Vec<ForeignUse>,
+}
+
+#[derive(Debug)]
+pub(super) struct ForeignUse {
+    pub(super) raw: RawSlice,
+    pub(super) bytes: usize,
+    pub(super) access: Access,
+}
+
+impl ForeignMemory {
+    /// None until now.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// And `memory`, which is only read.
+    pub fn reads<T>(self, memory: &impl DeviceRead<T>) -> Self {
+        self.with::<T>(memory.raw(), Access::Read)
+    }
+
+    /// And `memory`, which is written, or read and written.
+    pub fn writes<T>(self, memory: &mut impl DeviceWrite<T>) -> Self {
+        self.with::<T>(memory.raw_mut(), Access::Write)
+    }
+
+    fn with<T>(mut self, raw: RawSlice, access: Access) -> Self {
+        let bytes = raw.len * size_of::<T>();
+        self.uses.push(ForeignUse { raw, bytes, access });
+        self
+    }
+}
+
+/// What others gave to a stream: a graph of the driver, which nobody changes.
+#[derive(Clone, Debug)]
+pub(super) struct ForeignWork(Arc<Captured>);
+
+#[derive(Debug)]
+struct Captured {
+    context: Arc<Context>,
+    graph: sys::CUgraph,
+}
+
+// SAFETY: the handle is used through the driver alone, which allows any thread.
+unsafe impl Send for Captured {}
+// SAFETY: as above; the graph is copied and not changed, and each copy is made under a lock of the
+// driver.
+unsafe impl Sync for Captured {}
+
+impl ForeignWork {
+    /// What `work` gives to a stream that is made for it.
+    pub(super) fn capture(
+        stream: &Stream,
+        node: &str,
+        work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+    ) -> GpuResult<Self> {
+        capture::check("a capture within a capture")?;
+        let context = stream.inner().context();
+        let stream = Stream::new(context, stream.module())?;
+        let what = || format!("capturing what others do in node `{node}` of a graph");
+        let graph = Capture::of(&stream, work).with_gpu_context(what)?;
+        let captured = Captured { context: context.clone(), graph };
+        match captured.nodes()? {
+            0 => Err(GraphError::NothingCaptured { node: node.to_owned() }.into()),
+            _ => Ok(Self(Arc::new(captured))),
+        }
+    }
+
+    pub(super) fn graph(&self) -> sys::CUgraph {
+        self.0.graph
+    }
+
+    /// The number of the driver's nodes.
+    pub(super) fn len(&self) -> usize {
+        self.0.nodes().unwrap_or(0)
+    }
+}
+
+impl Captured {
+    fn nodes(&self) -> GpuResult<usize> {
+        let mut count = 0;
+        self.context.look("cuGraphGetNodes", || {
+            // SAFETY: the graph is this one's own, and without a list only their number is told.
+            unsafe { sys::cuGraphGetNodes(self.graph, ptr::null_mut(), &mut count) }
+        })?;
+        Ok(count)
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        // SAFETY: the graph is this one's own, and is not used again.
+        self.context.release(|| unsafe { sys::cuGraphDestroy(self.graph) });
+    }
+}
+
+/// A stream that is being captured.
+struct Capture<'a> {
+    stream: &'a Stream,
+    has_ended: bool,
+}
+
+impl<'a> Capture<'a> {
+    /// The driver's graph of what `work` gives to the stream.
+    fn of(
+        stream: &'a Stream,
+        work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+    ) -> GpuResult<sys::CUgraph> {
+        capture::without_device_waits(|| {
+            let mut own = Self::begin(stream)?;
+            capture::refusing(|| work(StreamRef::of(stream)))?;
+            own.end()
+        })
+    }
+
+    fn begin(stream: &'a Stream) -> GpuResult<Self> {
+        // Nobody else has the stream, so nothing that threads do beside it could get into the capture:
+        // there is no reason to forbid it to them.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let inner = stream.inner();
+        inner.context().call("cuStreamBeginCapture", || {
+            // SAFETY: the stream lives.
+            unsafe { sys::cuStreamBeginCapture_v2(inner.handle(), mode) }
+        })?;
+        Ok(Self { stream, has_ended: false })
+    }
+
+    fn end(&mut self) -> GpuResult<sys::CUgraph> {
+        self.has_ended = true;
+        let (inner, mut graph) = (self.stream.inner(), ptr::null_mut());
+        inner.context().call("cuStreamEndCapture", || {
+            // SAFETY: the place is writable, and the stream is captured.
+            unsafe { sys::cuStreamEndCapture(inner.handle(), &mut graph) }
+        })?;
+        Ok(graph)
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        // The work has failed or panicked, and that is what is told.
+        if let Ok(graph) = self.end() {
+            // SAFETY: the graph is nobody else's.
+            self.stream.inner().context().release(|| unsafe { sys::cuGraphDestroy(graph) });
+        }
+    }
+}
