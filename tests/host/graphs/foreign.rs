@@ -221,7 +221,8 @@ fn device_waits_of_other_threads_break_no_capture() -> GpuResult<()> {
 fn the_crate_itself_is_refused_among_others() -> GpuResult<()> {
     let (builder, a) = (builder(), words(1)?);
     let node = builder.node("others");
-    let asks: [fn(&DeviceBuffer<u32>) -> GpuResult<()>; 4] = [
+    type Ask = fn(&DeviceBuffer<u32>) -> GpuResult<()>;
+    let asks: [Ask; 4] = [
         |_| gpu().synchronize(),
         |_| DeviceBuffer::<u32>::zeroed(gpu(), 4).map(drop),
         |a| a.to_vec().map(drop),
