@@ -21,22 +21,29 @@ use crate::support::{gpu, poisoned, rng, upload};
 
 const TILE: usize = pass::THREADS * pass::SHORT;
 const LONG_TILE: usize = pass::THREADS * pass::LONG;
+/// As long as the tiles of short arrays of `u32`, and of `u64`.
+const FEW: usize = pass::THREADS * pass::FEW_SHORT;
+const FEW_LONG: usize = pass::THREADS * pass::FEW_LONG;
 const BOTH: [SortOptions; 2] = [SortOptions::ASCENDING, SortOptions::DESCENDING];
 
 /// Around a warp, the rows of a block, a tile and several, with ragged ends.
-const SIZES: [usize; 14] = [
+const SIZES: [usize; 18] = [
     0,
     1,
     2,
     31,
     32,
     33,
+    32 * pass::FEW_SHORT + 1,
     32 * pass::SHORT + 1,
+    FEW - 1,
+    FEW,
+    FEW + 1,
     LONG_TILE,
-    4099,
     TILE - 1,
     TILE,
     TILE + 1,
+    3 * FEW + 17,
     2 * TILE + 17,
     5 * TILE - 5,
 ];
@@ -139,6 +146,23 @@ fn every_size() {
     let mut rng = rng();
     for n in SIZES {
         check_keys(&random::<u32>(&mut rng, n), &format!("{n} keys"));
+    }
+    for n in [FEW_LONG - 1, FEW_LONG, FEW_LONG + 1] {
+        check_pairs(&random::<u64>(&mut rng, n), |i| i as f64, &format!("{n} pairs"));
+    }
+}
+
+/// From short arrays to longer ones, whose tiles are longer.
+#[test]
+#[ignore = "takes minutes on the emulator"]
+fn sizes_behind_which_tiles_are_longer() {
+    let mut rng = rng();
+    let (most, most_long) = (pass::FEW_TILES * FEW, pass::FEW_TILES * FEW_LONG);
+    for n in [most - 1, most, most + 1] {
+        check_pairs(&random::<u32>(&mut rng, n), |i| i as f32, &format!("{n} pairs"));
+    }
+    for n in [most_long - 1, most_long, most_long + 1] {
+        check_pairs(&random::<u64>(&mut rng, n), |i| i as f64, &format!("{n} pairs"));
     }
 }
 
@@ -463,6 +487,7 @@ fn several_tiles_look_back() {
     let mut rng = rng();
     let keys: Vec<u16> = random(&mut rng, 5 * TILE + 5);
     check_keys(&keys, "u16");
+    check_keys(&random::<u32>(&mut rng, 3 * FEW + 5), "u32");
     check_top(&keys, 9999, "u16");
 }
 

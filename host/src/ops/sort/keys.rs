@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
 use kernels_gpu::grid::sort::histogram::{self, sort_histogram};
-use kernels_gpu::grid::sort::pass::{self, Task, sort_pass};
+use kernels_gpu::grid::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS, Task, sort_pass};
 use kernels_gpu::grid::sort::segments::{self, sort_segments};
 use kernels_gpu::grid::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
 use kernels_gpu::grid::sort::{NoValue, Order, Payload, Word};
@@ -182,25 +182,29 @@ pub struct Arrays<'a, 'c, W, V> {
     pub out_values: &'a mut Words<V>,
     pub spare_values: &'a mut Words<V>,
     pub control: &'a mut DeviceSliceMut<'c, u32>,
-    pub tiles: u32,
+    /// Keys of a thread: what the tiling says of this many.
+    pub items: usize,
 }
 
 macro_rules! passes {
-    ($($word:ty, $value:ty, $items:ident;)*) => {$(
+    ($($word:ty, $value:ty: $($form:pat => $items:ident),+;)*) => {$(
         impl Pass<$value> for $word {
             unsafe fn pass(
                 on: &Stream,
                 arrays: Arrays<'_, '_, Self, $value>,
                 task: Task,
             ) -> GpuResult<()> {
-                let Arrays { input, out, spare, values, out_values, spare_values, control, tiles } =
+                let Arrays { input, out, spare, values, out_values, spare_values, control, items } =
                     arrays;
-                let grid = Grid1::new(tiles);
+                let grid = Grid1::new(out.raw.len.div_ceil(THREADS * items) as u32);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    sort_pass::<$word, $value, { pass::$items }>::launch(
-                        on, grid, input, out, spare, values, out_values, spare_values, control, task,
-                    )
+                    match items {
+                        $($form => sort_pass::<$word, $value, $items>::launch(
+                            on, grid, input, out, spare, values, out_values, spare_values, control,
+                            task,
+                        ),)+
+                    }
                 }
             }
         }
@@ -208,9 +212,18 @@ macro_rules! passes {
 }
 
 passes! {
-    u8, NoValue, SHORT; u16, NoValue, SHORT; u32, NoValue, SHORT; u64, NoValue, LONG;
-    u8, u32, SHORT; u16, u32, SHORT; u32, u32, SHORT; u64, u32, LONG;
-    u8, u64, LONG; u16, u64, LONG; u32, u64, LONG; u64, u64, LONG;
+    u8, NoValue: _ => SHORT;
+    u16, NoValue: _ => SHORT;
+    u32, NoValue: FEW_SHORT => FEW_SHORT, _ => SHORT;
+    u64, NoValue: FEW_LONG => FEW_LONG, _ => LONG;
+    u8, u32: _ => SHORT;
+    u16, u32: _ => SHORT;
+    u32, u32: FEW_SHORT => FEW_SHORT, _ => SHORT;
+    u64, u32: FEW_LONG => FEW_LONG, _ => LONG;
+    u8, u64: _ => LONG;
+    u16, u64: _ => LONG;
+    u32, u64: FEW_LONG => FEW_LONG, _ => LONG;
+    u64, u64: FEW_LONG => FEW_LONG, _ => LONG;
 }
 
 /// Keys whose segments are sorted with `V`.

@@ -1,7 +1,7 @@
 //! The launches of a sort.
 
 use cuda_std::launch::{DeviceRead, RawSlice};
-use kernels_gpu::grid::sort::pass::{GROUP_BITS, Task, control_words, tile_len};
+use kernels_gpu::grid::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
 use kernels_gpu::grid::sort::{NoValue, Order, planned_passes};
 
 use super::keys::sealed::{Key, Value};
@@ -20,14 +20,32 @@ pub struct Job {
     pub n: usize,
     order: Order,
     bits: (u32, u32),
+    cut: Cut,
+}
+
+/// How many tiles there are of a kind, which tests make few.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// A group has 2 to the power of this tiles.
     group_bits: u32,
+    /// The most tiles of few keys.
+    few_tiles: usize,
+}
+
+impl Cut {
+    const WIDEST: Self = Self { group_bits: GROUP_BITS, few_tiles: FEW_TILES };
+
+    /// The tiles of keys and values of so many bytes.
+    fn tiling(self, [key_bytes, value_bytes]: [usize; 2]) -> Tiling {
+        Tiling { key_bytes, value_bytes, few_tiles: self.few_tiles }
+    }
 }
 
 impl Job {
     pub fn new<K: SortKey>(n: usize, options: SortOptions) -> GpuResult<Self> {
         let bits = options.range(8 * size_of::<K>() as u32)?;
         let order = if options.descending { K::ORDER.descending() } else { K::ORDER };
-        Ok(Self { n, order, bits, group_bits: GROUP_BITS })
+        Ok(Self { n, order, bits, cut: Cut::WIDEST })
     }
 
     /// The number of keys, their order and the bits to sort by.
@@ -65,21 +83,23 @@ impl Input {
 }
 
 /// Bytes of the control words, of the spare keys and values, and of another part.
-fn parts(n: usize, [key, value]: [usize; 2], other: usize, group_bits: u32) -> [usize; 4] {
-    let tiles = n.div_ceil(tile_len(key, value));
-    let control = control_words(tiles, group_bits) * size_of::<u32>();
+///
+/// No fewer for more pairs, so that memory for the most serves all.
+fn parts(n: usize, [key, value]: [usize; 2], other: usize, cut: Cut) -> [usize; 4] {
+    let tiles = cut.tiling([key, value]).most_tiles(n);
+    let control = control_words(tiles, cut.group_bits) * size_of::<u32>();
     [control, n * key, n * value, other]
 }
 
 /// Bytes of the control words, of the spare keys and values, for `n` pairs of so many bytes.
 pub fn pair_parts(n: usize, sizes: [usize; 2]) -> [usize; 3] {
-    let [control, spare, spare_values, _] = parts(n, sizes, 0, GROUP_BITS);
+    let [control, spare, spare_values, _] = parts(n, sizes, 0, Cut::WIDEST);
     [control, spare, spare_values]
 }
 
 /// Scratch for `n` keys and values of so many bytes, and for another part.
 pub fn scratch_bytes(n: usize, sizes: [usize; 2], other: usize) -> usize {
-    size_of_parts(&parts(n, sizes, other, GROUP_BITS))
+    size_of_parts(&parts(n, sizes, other, Cut::WIDEST))
 }
 
 /// Sorts keys alone.
@@ -89,7 +109,7 @@ pub fn keys<K: SortKey>(
     keys: Column,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let sizes = parts(job.n, [size_of::<K>(), 0], 0, job.group_bits);
+    let sizes = parts(job.n, [size_of::<K>(), 0], 0, job.cut);
     let (_, [control, spare, ..]) = scratch.parts(on, sizes)?;
     let spare = spare.raw();
     // SAFETY: memory of keys, or as many bytes of scratch, whose parts are aligned.
@@ -105,7 +125,7 @@ pub fn pairs<K: SortKey, V: SortValue>(
     values: Column,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let sizes = parts(job.n, [size_of::<K>(), size_of::<V>()], 0, job.group_bits);
+    let sizes = parts(job.n, [size_of::<K>(), size_of::<V>()], 0, job.cut);
     let (_, [control, spare, spare_values, _]) = scratch.parts(on, sizes)?;
     pairs_in::<K, V>(on, job, keys, values, [control, spare, spare_values])
 }
@@ -119,7 +139,7 @@ pub fn places<K: SortKey>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let [key, place] = [size_of::<K>(), size_of::<u32>()];
-    let sizes = parts(job.n, [key, place], job.n * key, job.group_bits);
+    let sizes = parts(job.n, [key, place], job.n * key, job.cut);
     let (_, [control, spare, spare_places, sorted]) = scratch.parts(on, sizes)?;
     let keys = Column { input: Input::Given(keys), out: sorted.raw() };
     let places = Column { input: Input::Numbers, out };
@@ -193,10 +213,10 @@ fn run<W: KeyWord, V: ValueWord>(
     let stream = on.as_stream();
     let mut control = control.into_cast::<u32>()?;
     control.clear()?;
-    let Job { n, order, bits: (begin, end), group_bits } = job;
+    let Job { n, order, bits: (begin, end), cut } = job;
     let in_place = keys.is_in_place;
     let counted = if in_place { &keys.out } else { &keys.input };
-    let tiles = n.div_ceil(tile_len(size_of::<W>(), size_of::<V>())) as u32;
+    let items = cut.tiling([size_of::<W>(), size_of::<V>()]).items(n);
     // SAFETY: the control words are 0 and enough; the bits are the key's.
     unsafe { W::histogram(stream, counted, order, (begin, end), in_place, &mut control)? };
     for pass in 0..planned_passes(begin, end, in_place) as u32 {
@@ -208,9 +228,10 @@ fn run<W: KeyWord, V: ValueWord>(
             out_values: &mut values.out,
             spare_values: &mut values.spare,
             control: &mut control,
-            tiles,
+            items,
         };
         let numbered = u32::from(values.is_numbered);
+        let group_bits = cut.group_bits;
         let task = Task { order, pass, begin, end, group_bits, numbered, reserved: 0 };
         // SAFETY: each array that the plan reads has `n` elements; the histogram has planned this pass, and those before are queued.
         unsafe { V::pass(stream, arrays, task)? };
@@ -222,26 +243,88 @@ fn run<W: KeyWord, V: ValueWord>(
 mod tests {
     use super::*;
     use crate::{DeviceBuffer, Gpu};
+    use bytemuck::Pod;
+    use kernels_gpu::grid::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS};
+
+    fn given<T: Pod>(gpu: &Gpu, x: &[T]) -> DeviceBuffer<T> {
+        DeviceBuffer::from_slice(gpu, x).unwrap()
+    }
+
+    fn column<T: Pod>(input: &DeviceBuffer<T>, out: &DeviceBuffer<T>) -> Column {
+        Column { input: Input::Given(input.raw()), out: out.raw() }
+    }
+
+    /// Sorts `n` keys of a few values alone and with values, cut into tiles like this.
+    #[track_caller]
+    fn check<K: SortKey + Ord, V: SortValue + PartialEq>(
+        n: usize,
+        cut: Cut,
+        key: impl Fn(u64) -> K,
+        value: impl Fn(usize) -> V,
+    ) {
+        let gpu = Gpu::new().unwrap();
+        let job = Job { cut, ..Job::new::<K>(n, SortOptions::ASCENDING).unwrap() };
+        // Each comes more than once, so that a sort that is not stable shows.
+        let random = |i: usize| (i as u64 % 5000).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 13;
+        let keys: Vec<K> = (0..n).map(|i| key(random(i))).collect();
+        let mut places: Vec<usize> = (0..n).collect();
+        places.sort_by_key(|&place| keys[place]);
+        let x = given(&gpu, &keys);
+        let y = given(&gpu, &(0..n).map(&value).collect::<Vec<V>>());
+        let sorted = [(); 2].map(|()| DeviceBuffer::<K>::zeroed(&gpu, n).unwrap());
+        let moved = DeviceBuffer::<V>::zeroed(&gpu, n).unwrap();
+        let scratch = &mut Scratch::new(&gpu).unwrap();
+        super::keys::<K>(&gpu, job, column(&x, &sorted[0]), scratch).unwrap();
+        let (first, second) = (column(&x, &sorted[1]), column(&y, &moved));
+        pairs::<K, V>(&gpu, job, first, second, scratch).unwrap();
+        for sorted in &sorted {
+            let found = sorted.to_vec().unwrap();
+            assert!(places.iter().zip(found).all(|(&place, key)| keys[place] == key), "{n} keys");
+        }
+        let found = moved.to_vec().unwrap();
+        assert!(places.iter().zip(found).all(|(&i, moved)| value(i) == moved), "{n} values");
+    }
+
+    /// Both lengths of tiles for each kind of keys and values: as if two tiles of few keys were the most.
+    #[test]
+    fn longer_arrays_have_longer_tiles() {
+        let cut = Cut { few_tiles: 2, ..Cut::WIDEST };
+        let (short, long) = (2 * THREADS * FEW_SHORT, 2 * THREADS * FEW_LONG);
+        for n in [short - 1, short, short + 1, THREADS * SHORT + 1] {
+            check(n, cut, |key| key as u32, |i| i as u32);
+        }
+        for n in [long, long + 1, THREADS * LONG + 1] {
+            check(n, cut, |key| key as u32, |i| i as u64);
+            check(n, cut, |key| key, |i| i as u32);
+            check(n, cut, |key| key, |i| i as i64);
+        }
+    }
+
+    #[test]
+    fn memory_for_the_most_pairs_serves_fewer() {
+        for sizes in [[4, 0], [8, 0], [4, 4], [4, 8], [8, 8], [1, 0], [2, 8]] {
+            let tiling = Cut::WIDEST.tiling(sizes);
+            let (mut least, mut tiles) = (0, 0);
+            for n in (0..1 << 23).step_by(509) {
+                let [control, ..] = pair_parts(n, sizes);
+                tiles = tiles.max(tiling.tiles(n));
+                assert!(control >= least.max(control_words(tiles, GROUP_BITS) * size_of::<u32>()));
+                least = control;
+            }
+        }
+        let pairs = Cut::WIDEST.tiling([4, 4]);
+        assert_eq!([1 << 20, (1 << 20) + 1].map(|n| pairs.items(n)), [FEW_SHORT, SHORT]);
+        let longs = Cut::WIDEST.tiling([8, 0]);
+        assert_eq!([1 << 19, (1 << 19) + 1].map(|n| longs.items(n)), [FEW_LONG, LONG]);
+        assert_eq!(Cut::WIDEST.tiling([2, 0]).items(1), SHORT);
+    }
 
     /// As for more keys than 30 bits count, with groups of two tiles.
     #[test]
     fn groups_of_tiles_follow_one_another() {
-        let gpu = Gpu::new().unwrap();
-        let keys: Vec<u32> = (0..45_000u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
-        let values: Vec<u32> = (0..45_000).collect();
-        let (x, y) =
-            (DeviceBuffer::from_slice(&gpu, &keys), DeviceBuffer::from_slice(&gpu, &values));
-        let (x, y) = (x.unwrap(), y.unwrap());
-        let mut out = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&gpu, keys.len()).unwrap());
-        let job =
-            Job { group_bits: 1, ..Job::new::<u32>(keys.len(), SortOptions::ASCENDING).unwrap() };
-        let [out_keys, out_values] = out.each_ref().map(DeviceRead::raw);
-        let keys_column = Column { input: Input::Given(x.raw()), out: out_keys };
-        let values = Column { input: Input::Given(y.raw()), out: out_values };
-        let scratch = &mut Scratch::new(&gpu).unwrap();
-        pairs::<u32, u32>(&gpu, job, keys_column, values, scratch).unwrap();
-        let [out_keys, out_values] = out.each_mut().map(|out| out.to_vec().unwrap());
-        assert!(out_keys.is_sorted());
-        assert!(out_keys.iter().zip(out_values).all(|(key, place)| keys[place as usize] == *key));
+        for few_tiles in [0, FEW_TILES] {
+            let cut = Cut { group_bits: 1, few_tiles };
+            check(45_000, cut, |key| key as u32, |i| i as u32);
+        }
     }
 }

@@ -20,7 +20,12 @@ impl<const THREADS: usize, const STAGED: usize> Memory<THREADS, STAGED> {
     /// Words of all.
     pub const WORDS: usize = Self::COUNTERS + PLACES + STAGED;
 
-    /// `words` leads to as many as [`WORDS`](Self::WORDS), aligned to 16 bytes.
+    /// Bytes of all where a tile takes no more than these.
+    pub const fn bytes(tile_bytes: usize) -> usize {
+        (Self::COUNTERS + PLACES) * size_of::<u32>() + tile_bytes
+    }
+
+    /// `words` leads to as many as [`WORDS`](Self::WORDS), or as the tile needs, aligned to 16 bytes.
     #[inline(always)]
     pub fn new(words: *mut u32) -> Self {
         Self { words }

@@ -29,10 +29,62 @@ pub const SHORT: usize = 56;
 /// Keys of a thread, where either has 8 bytes.
 pub const LONG: usize = 28;
 
-/// Keys of a tile, by the bytes of a key and of its value.
-#[must_use]
-pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> usize {
-    if key_bytes > 4 || value_bytes > 4 { THREADS * LONG } else { THREADS * SHORT }
+/// As [`SHORT`], where the array is short too: all tiles run at once, so that of a few keys is done soonest.
+pub const FEW_SHORT: usize = 16;
+/// As [`LONG`], where the array is short.
+pub const FEW_LONG: usize = 8;
+/// The most tiles of few keys: about two to a multiprocessor. More keys are sorted in longer tiles.
+pub const FEW_TILES: usize = 256;
+
+/// How an array is cut into tiles.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiling {
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of its value.
+    pub value_bytes: usize,
+    /// The most tiles of few keys: [`FEW_TILES`], or less to have long ones earlier.
+    pub few_tiles: usize,
+}
+
+impl Tiling {
+    const fn is_long(self) -> bool {
+        self.key_bytes > 4 || self.value_bytes > 4
+    }
+
+    /// The most keys that are sorted in tiles of few; none of less than 4 bytes, which take one pass or two.
+    const fn few_elems(self) -> usize {
+        let few = if self.is_long() { FEW_LONG } else { FEW_SHORT };
+        if self.key_bytes < 4 { 0 } else { self.few_tiles * THREADS * few }
+    }
+
+    /// Keys of a thread of [`sort_pass`](fn@sort_pass) in a sort of so many: its last parameter.
+    #[must_use]
+    pub const fn items(self, n_elems: usize) -> usize {
+        match (n_elems <= self.few_elems(), self.is_long()) {
+            (true, true) => FEW_LONG,
+            (true, false) => FEW_SHORT,
+            (false, true) => LONG,
+            (false, false) => SHORT,
+        }
+    }
+
+    /// Tiles of a sort of so many keys.
+    #[must_use]
+    pub const fn tiles(self, n_elems: usize) -> usize {
+        n_elems.div_ceil(THREADS * self.items(n_elems))
+    }
+
+    /// The most tiles of a sort of so many keys or fewer.
+    #[must_use]
+    pub const fn most_tiles(self, n_elems: usize) -> usize {
+        let (tiles, few_elems) = (self.tiles(n_elems), self.few_elems());
+        if n_elems > few_elems && tiles < self.tiles(few_elems) {
+            self.tiles(few_elems)
+        } else {
+            tiles
+        }
+    }
 }
 
 /// Registers of a thread. A multiprocessor has 65,536, so it holds two blocks: while one ranks its keys, the other moves them.
@@ -61,6 +113,12 @@ pub struct Task {
 /// The block's shared memory.
 type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 
+/// Bytes of it that a tile's keys need, and their values, which come after them.
+const fn shared_bytes<K, V, const ITEMS: usize>() -> usize {
+    let (key, value) = (size_of::<K>(), size_of::<V>());
+    Memory::bytes(THREADS * ITEMS * if key > value { key } else { value })
+}
+
 /// One pass over `input: [n]`, or over what the pass before wrote of it; `values` follow their keys. Each of the arrays has `n`
 /// elements; those of [`NoValue`] may be empty. So may be `input` and `values` if the plan is to sort in place: what `out` and
 /// `out_values` hold.
@@ -69,14 +127,16 @@ type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 /// [`sort_histogram`](fn@super::histogram::sort_histogram).
 ///
 /// # Safety
-/// - `n > 0`, and the launch has a block for each [`tile_len`] keys.
+/// - `n > 0`, and the launch has a block for each `THREADS * ITEMS` keys.
 /// - `control` was planned for these keys, this order and these bits, and all passes before have run.
 /// - `task.pass` is one of the plan's, and `task.group_bits` is what the control was made for, at most [`GROUP_BITS`].
 #[kernel(
     (u8, NoValue, SHORT), (u16, NoValue, SHORT), (u32, NoValue, SHORT), (u64, NoValue, LONG),
     (u8, u32, SHORT), (u16, u32, SHORT), (u32, u32, SHORT), (u64, u32, LONG),
     (u8, u64, LONG), (u16, u64, LONG), (u32, u64, LONG), (u64, u64, LONG),
-    max_registers = REGISTERS, dynamic_shared = 4 * Memory::WORDS
+    (u32, NoValue, FEW_SHORT), (u64, NoValue, FEW_LONG), (u32, u32, FEW_SHORT), (u64, u32, FEW_LONG),
+    (u32, u64, FEW_LONG), (u64, u64, FEW_LONG),
+    max_registers = REGISTERS, dynamic_shared = shared_bytes::<K, V, ITEMS>()
 )]
 pub unsafe fn sort_pass<K: Word, V: Payload, const ITEMS: usize>(
     mut block: Block<THREADS>,
