@@ -178,6 +178,12 @@ impl<T> Shared1<T> {
         Self { values: values.as_ptr(), is_there: !values.is_empty() }
     }
 
+    /// Its address, with no bit set if it is not there: no elements may begin anywhere.
+    #[inline(always)]
+    pub(super) fn address(self) -> usize {
+        if self.is_there { self.values.addr() } else { 0 }
+    }
+
     /// The elements of `place`'s columns, or `absent` if there are none.
     ///
     /// # Safety
@@ -205,7 +211,7 @@ struct Affine<T> {
 impl<T> Affine<T> {
     #[inline(always)]
     fn addresses(self) -> usize {
-        self.weight.values.addr() | self.bias.values.addr()
+        self.weight.address() | self.bias.address()
     }
 
     /// The results for `x`.

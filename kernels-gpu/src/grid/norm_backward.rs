@@ -126,7 +126,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
 
     #[inline(always)]
     fn others(self) -> usize {
-        self.weight.values.addr() | self.addend.values.addr()
+        self.weight.address() | self.addend.address()
     }
 
     #[inline(always)]

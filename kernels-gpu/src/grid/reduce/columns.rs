@@ -6,7 +6,6 @@
 
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::dependent;
 use cuda_std::number::bf16;
 
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
@@ -259,8 +258,7 @@ pub fn columns<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
-    // As for a whole array.
-    dependent::let_next_start();
+    super::let_next_start(x);
     let (rows, cols) = (shape.rows as usize, shape.cols as usize);
     let inside = rows.checked_mul(cols).is_some_and(|cells| cells <= x.len());
     assert!(inside, "the matrix is larger than its slice");

@@ -7,8 +7,8 @@
 //! * [`segment_sum`](fn@segment_sum), [`segment_extreme`](fn@segment_extreme): a result for each segment of an array, or for each row of a matrix.
 //! * [`column_sum`](fn@column_sum), [`column_extreme`](fn@column_extreme): a result for each column.
 //!
-//! All but the first are dependent launches, which let the next one start: of small arrays reduced one after the other, a
-//! kernel takes its places while the one before still joins its partials.
+//! All but the first are dependent launches, which let the next one start early where they read little: of small arrays reduced
+//! one after the other, a kernel takes its places while the one before still joins its partials.
 //!
 //! The order in which values are joined depends on lengths and alignment of the input alone, never on the
 //! device or on which block runs first: the same input gives the same bits everywhere.
@@ -75,6 +75,8 @@ pub use whole::{
     Reduction, reduce_extreme, reduce_place, reduce_product, reduce_sum, whole, whole_to,
 };
 
+use cuda_std::dependent;
+
 use crate::thread::words::QUAD_BYTES;
 
 /// Threads in a block.
@@ -108,4 +110,15 @@ pub const fn blocks(n_bytes: usize) -> u32 {
 #[must_use]
 pub const fn partial_words<V>(blocks: usize) -> usize {
     blocks * size_of::<V>().div_ceil(4)
+}
+
+/// Most bytes of an input beside which the next kernel may wait in its places: for a larger one they are needed.
+const SMALL_BYTES: usize = 1 << 24;
+
+/// Lets the kernel behind this one take its places early, if this one reads as little as `x`.
+#[inline(always)]
+fn let_next_start<T>(x: &[T]) {
+    if size_of_val(x) <= SMALL_BYTES {
+        dependent::let_next_start();
+    }
 }

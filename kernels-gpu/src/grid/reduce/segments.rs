@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
-use cuda_std::dependent;
 use cuda_std::number::bf16;
 
 use super::BLOCK;
@@ -157,8 +156,7 @@ pub fn segments<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
-    // As for a whole array.
-    dependent::let_next_start();
+    super::let_next_start(segments.x);
     let join = |a, b| operator.join(a, b);
     if split.team == 1 {
         for i in index.grid_stride(out.len()) {

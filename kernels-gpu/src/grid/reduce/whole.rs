@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use cuda_std::block::Item;
-use cuda_std::dependent;
 use cuda_std::number::bf16;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
@@ -261,9 +260,8 @@ pub fn whole<R: Reduction>(
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
 ) -> Option<R::Value> {
-    // A kernel behind this one that waits for its end may take its places: small arrays are reduced in less time
-    // than a launch takes.
-    dependent::let_next_start();
+    // Small arrays are reduced in less time than a launch takes.
+    super::let_next_start(x);
     let own = of_thread(block, index, reduction, x);
     let join = |a, b| reduction.join(a, b);
     join_grid(block, own, reduction.identity(), join, partials, finished)
