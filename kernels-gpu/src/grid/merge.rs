@@ -3,7 +3,7 @@
 //! * [`merge_plain`](struct@merge_plain): each thread finds by a binary search in the other array where its element goes.
 //! * [`merge_tiles`](struct@merge_tiles), [`merge_tile_pairs`](struct@merge_tile_pairs): each block makes one tile of the result. The
 //!   elements that it needs are two stretches, which go to shared memory, where each thread finds its own stretches by a
-//!   [`merge_path`] and merges them one by one, without a branch. Where the tiles' stretches begin,
+//!   [`merge_path`](super::merge_path) and merges them one by one, without a branch. Where the tiles' stretches begin,
 //!   [`merge_splits`](struct@merge_splits) has found before: a search is as many loads, one after the other, as
 //!   the arrays' lengths have bits, and so those of all tiles go on at once, several lanes for each.
 //!

@@ -1,7 +1,7 @@
 //! Selections: the elements that are marked, in their order, one behind the other.
 //!
 //! * [`select_running`](fn@select_running): one block goes through the array, with a running count.
-//! * [`select_grid`]: all blocks at once, each with several tiles in the [ring](super::scan::ring) of a scan. A warp puts
+//! * [`select_grid`]: all blocks at once, each with several tiles in the [ring] of a scan. A warp puts
 //!   what it keeps of its part of a tile together in shared memory; another one finds out how many elements the parts
 //!   before keep, and a third one writes the kept ones in one coalesced go. Each element is read once, and written if it is
 //!   kept.

@@ -30,7 +30,7 @@ pub const fn blocks(n_elems: usize) -> u32 {
     if blocks < MAX_BLOCKS { blocks as u32 } else { MAX_BLOCKS as u32 }
 }
 
-/// Counts the digits of the bits `begin..end` of `keys: [n]`, and plans the passes: [`planned_passes`](super::planned_passes), where
+/// Counts the digits of the bits `begin..end` of `keys: [n]`, and plans the passes: [`planned_passes`], where
 /// `in_place` that is not 0 means that the keys are in the memory where the result goes.
 ///
 /// # Safety
