@@ -91,11 +91,11 @@ pub struct Channel {
 /// What host and device share.
 #[doc(hidden)]
 #[repr(C)]
-pub struct Records {
-    /// One for each grid that panicked.
-    pub records: [Record; SLOTS],
+pub struct Records<const N: usize = SLOTS> {
     /// Not 0 once a grid panicked for which no record was left.
     pub lost: AtomicU64,
+    /// One for each grid that panicked.
+    pub records: [Record; N],
 }
 
 /// One panic. The device writes all of it but `seen`.
