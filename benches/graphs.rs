@@ -5,9 +5,9 @@
 //!
 //! What a node's cost is made of: chains of kernels in a module of their own, of an empty one, one with
 //! arguments, a `saxpy` and a copy that check as C++ does; all of them `fresh`, before the shipped ones are launched,
-//! and again after. `chain` and `copies` are the shipped kernels; the first can panic, and C++'s `asserts` is its
-//! peer that can too. Kernels are loaded as they are launched, as in any program: beside many modules that can panic
-//! the driver takes longer for each node (book/src/graphs.md).
+//! again after, and `beside all` shipped ones. `chain` and `copies` are the shipped kernels; the first can panic, and
+//! C++'s `asserts` is its peer that can too. Kernels are loaded as they are launched, as in any program, until the last
+//! rows: beside many modules with large variables the driver takes longer for each node (book/src/graphs.md).
 
 #[path = "graphs/alone.rs"]
 mod alone;
@@ -117,6 +117,15 @@ fn alone(gpu: &Gpu, plan: Plan, suffix: &str) -> GpuResult<Vec<Case>> {
     alone::graphs(gpu, plan)?.into_iter().map(case).collect()
 }
 
+/// Chains of shipped kernels.
+fn shipped(gpu: &Gpu, plan: Plan, suffix: &str) -> GpuResult<[Case; 2]> {
+    let case = |name: &str, mut graph: Graph<Buffers>| {
+        let name = format!("graph: {name}{suffix}");
+        measure(&name, plan, || Ok(times(gpu, || graph.launch(gpu))?.1))
+    };
+    Ok([case("chain", graph(gpu, plan, 1)?.0)?, case("copies", copies(gpu, plan)?)?])
+}
+
 fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
     let (x, mut y) = buffers(gpu, 1)?;
     let mut launches =
@@ -126,10 +135,8 @@ fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
         measure("launch: whole", plan, || Ok(times(gpu, &mut launches)?.1))?,
     ];
     cases.extend(raw_launches(gpu, plan));
+    cases.extend(shipped(gpu, plan, "")?);
     let (mut chain, nodes) = graph(gpu, plan, 1)?;
-    cases.push(measure("graph: chain", plan, || Ok(times(gpu, || chain.launch(gpu))?.1))?);
-    let mut copies = copies(gpu, plan)?;
-    cases.push(measure("graph: copies", plan, || Ok(times(gpu, || copies.launch(gpu))?.1))?);
     let (mut wide, _) = graph(gpu, plan, 4)?;
     cases.push(measure("graph: 4 chains", plan, || Ok(times(gpu, || wide.launch(gpu))?.1))?);
     let alphas = nodes.iter().map(|node| chain.parameter::<f32>(node, "alpha"));
@@ -247,6 +254,9 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut cases = alone(&small, plan, ", fresh")?;
     cases.extend(ours(&gpu, plan)?);
     cases.extend(alone(&small, plan, "")?);
+    gpu.load_kernels()?;
+    cases.extend(alone(&small, plan, ", beside all")?);
+    cases.extend(shipped(&gpu, plan, ", beside all")?);
     print(&cases, &peer.unwrap_or_default());
     Ok(())
 }
