@@ -265,7 +265,7 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait(self, arrival: Arrival) {
-        loop {
+        wait_until(|| {
             let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
@@ -273,12 +273,8 @@ impl Mbarrier {
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg64) arrival.state, options(nostack));
             }
-            if over != 0 {
-                return;
-            }
-            // Who has not arrived may have panicked.
-            crate::panic::leave_after_panic();
-        }
+            over != 0
+        });
     }
 
     /// Whether the phase with that parity is over: the current one has the other parity. Does not
@@ -307,7 +303,7 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait_parity(self, parity: u32) {
-        loop {
+        wait_until(|| {
             let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
@@ -315,12 +311,8 @@ impl Mbarrier {
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg32) parity, options(nostack));
             }
-            if over != 0 {
-                return;
-            }
-            // Who has not arrived may have panicked.
-            crate::panic::leave_after_panic();
-        }
+            over != 0
+        });
     }
 
     /// [`wait_parity`](Self::wait_parity) for arrivals that come from the whole cluster.
@@ -330,7 +322,7 @@ impl Mbarrier {
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn wait_parity_in_cluster(self, parity: u32) {
-        loop {
+        wait_until(|| {
             let over: u32;
             // SAFETY: the caller's promise.
             unsafe {
@@ -339,10 +331,24 @@ impl Mbarrier {
                     "selp.b32 {o}, 1, 0, p; }}", o = out(reg32) over,
                     a = in(reg32) self.address, s = in(reg32) parity, options(nostack));
             }
-            if over != 0 {
-                return;
-            }
-            // Who has not arrived may have panicked.
+            over != 0
+        });
+    }
+}
+
+/// Looks between two at whether another thread panicked: each sleeps a while, unless the phase is over.
+#[cfg(target_os = "cuda")]
+const LOOKS: u32 = 32;
+
+/// Looks until the phase is over. Who has not arrived may have panicked: then this thread leaves.
+#[cfg(target_os = "cuda")]
+#[inline(always)]
+fn wait_until(is_over: impl Fn() -> bool) {
+    let mut looks = 0;
+    while !is_over() {
+        looks += 1;
+        // Seldom, for it takes as long as memory does, and a phase may be over any moment.
+        if looks % LOOKS == 0 {
             crate::panic::leave_after_panic();
         }
     }

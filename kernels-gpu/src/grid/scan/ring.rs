@@ -359,9 +359,9 @@ impl Ring {
             // SAFETY: the caller's promise.
             unsafe {
                 self.barrier(Sign::Full, turn).init(fetch::ARRIVALS);
-                self.barrier(Sign::Reduced, turn).init(SQUAD as u32);
-                self.barrier(Sign::Ready, turn).init(2);
-                self.barrier(Sign::Empty, turn).init(SQUAD as u32);
+                self.barrier(Sign::Reduced, turn).init(32 * SQUAD as u32);
+                self.barrier(Sign::Ready, turn).init(2 * 32);
+                self.barrier(Sign::Empty, turn).init(32 * SQUAD as u32);
             }
             turn.advance();
         }
@@ -504,14 +504,12 @@ impl Ring {
         (number != NONE).then_some(number as usize)
     }
 
-    /// Says once for the warp, of whose lanes all have come here.
+    /// Says so, for this lane: all of the warp do. (One arrival behind a barrier of the warp would be enough, but
+    /// `compute-sanitizer --tool racecheck` does not follow what the other lanes did then.)
     #[inline(always)]
     unsafe fn sign(self, sign: Sign, turn: Turn) {
-        self.warp.sync();
-        if self.lane == 0 {
-            // SAFETY: the caller's promise.
-            let _ = unsafe { self.barrier(sign, turn).arrive() };
-        }
+        // SAFETY: the caller's promise.
+        let _ = unsafe { self.barrier(sign, turn).arrive() };
     }
 
     #[inline(always)]
