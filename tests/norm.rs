@@ -30,6 +30,7 @@ struct Given {
 }
 
 const ALL: Given = Given { is_layer: true, weight: true, bias: true, residual: true };
+const ALL_BUT_RESIDUAL: Given = Given { residual: false, ..ALL };
 const NONE: Given = Given { is_layer: true, weight: false, bias: false, residual: false };
 const RMS: Given = Given { is_layer: false, weight: true, bias: false, residual: false };
 const RMS_SUM: Given = Given { is_layer: false, weight: true, bias: true, residual: true };
@@ -98,6 +99,9 @@ fn every_shape<T: Element>() {
         let x = random::<T>(&mut rng, rows * columns, 4.0);
         let half = if i % 2 == 0 { [ALL, RMS] } else { [NONE, RMS_SUM] };
         half.into_iter().for_each(|given| check(&x, columns, given, &mut rng));
+        if columns > 16_384 {
+            check(&x, columns, ALL_BUT_RESIDUAL, &mut rng);
+        }
     }
 }
 
@@ -138,6 +142,17 @@ fn plain_every_shape() {
 
 /// What each form sees: lanes, a block, a cluster, a stream of the row.
 const FORMS: [usize; 5] = [12, 200, 3000, 40_000, 262_152];
+
+#[test]
+fn more_long_rows_than_are_held_at_once() {
+    // Clusters of four and of eight, on a device of 132 multiprocessors or fewer: each has a fifth row, for which what is
+    // known of the first one makes room.
+    let mut rng = rng();
+    for (rows, columns, given) in [(140, 16_400, RMS), (68, 32_792, ALL_BUT_RESIDUAL)] {
+        let x = random::<f32>(&mut rng, rows * columns, 4.0);
+        check(&x, columns, given, &mut rng);
+    }
+}
 
 #[test]
 fn a_mean_far_from_zero_costs_no_digits_of_the_variance() {

@@ -22,6 +22,7 @@ use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
 pub use batch::Batch;
+pub(crate) use groups::ClustersAtOnce;
 pub use occupancy::Occupancy;
 
 impl Launch for Stream {

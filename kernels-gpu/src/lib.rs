@@ -87,7 +87,7 @@ pub use grid::zero_copy::answer_words;
 // On the device they are there from compute capability 9.0.
 #[cfg(not(target_os = "cuda"))]
 pub use grid::{
-    norm::{norm_clusters, norm_sum_clusters},
+    norm::{norm_clusters, norm_pipelined, norm_pipelined_small, norm_sum_clusters},
     norm_backward::norm_backward_fused,
     softmax::{softmax_clusters, softmax_staged, softmax_staged_pairs},
 };

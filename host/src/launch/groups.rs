@@ -3,13 +3,13 @@
 use std::ffi::c_int;
 
 use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
-use cuda_std::launch::{Args, Kernel, LaunchConfig};
+use cuda_std::launch::{Args, Kernel, LaunchConfig, MeasureOccupancy};
 use cust::sys;
 use smallvec::SmallVec;
 
 use super::occupancy::active_blocks;
 use super::within;
-use crate::error::{GpuError, GpuResult, LaunchLimit};
+use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
 use crate::stream::{Stream, StreamInner};
 
@@ -79,14 +79,46 @@ fn check_cluster(
     if blocks > PORTABLE_CLUSTER {
         stream.module().allow_large_clusters(function)?;
     }
+    let clusters = active_clusters(stream, config, function, attributes)?;
+    let limit = if clusters > 0 { blocks } else { 0 };
+    within(kernel.name, LaunchLimit::ClusterBlocks, blocks.into(), limit.into())
+}
+
+/// How many clusters of the launch the device runs at once.
+fn active_clusters(
+    stream: &Stream,
+    config: &LaunchConfig,
+    function: Function,
+    attributes: &[LaunchAttribute],
+) -> GpuResult<u32> {
     let config = driver_config(stream.inner(), *config, attributes);
     let mut clusters = 0;
-    context.call("cuOccupancyMaxActiveClusters", || {
+    stream.inner().context().call("cuOccupancyMaxActiveClusters", || {
         // SAFETY: `clusters` is writable, the function is loaded, and the configuration lives.
         unsafe { cuOccupancyMaxActiveClusters(&mut clusters, function.handle, In::from(&config)) }
     })?;
-    let limit = if clusters > 0 { blocks } else { 0 };
-    within(kernel.name, LaunchLimit::ClusterBlocks, blocks.into(), limit.into())
+    Ok(clusters.max(0).cast_unsigned())
+}
+
+/// Asks how many clusters of a kernel a device runs at once: `kernel::occupancy(&ClustersAtOnce { … })`. The grid of the launch
+/// is any whole number of clusters.
+pub(crate) struct ClustersAtOnce<'a> {
+    pub stream: &'a Stream,
+    pub config: LaunchConfig,
+}
+
+impl MeasureOccupancy for ClustersAtOnce<'_> {
+    type Occupancy = u32;
+    type Error = GpuError;
+
+    fn occupancy(&self, kernel: &'static Kernel) -> GpuResult<u32> {
+        let function = self.stream.module().function(kernel)?;
+        super::allow_shared(self.stream, kernel, &self.config, function)?;
+        let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
+        let attributes = [LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z])];
+        active_clusters(self.stream, &self.config, function, &attributes)
+            .with_gpu_context(|| format!("asking for the clusters of `{}`", kernel.name))
+    }
 }
 
 /// All blocks fit on the device at the same time.

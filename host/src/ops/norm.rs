@@ -28,9 +28,9 @@
 //!   and LeVeque's pairwise form): no squares are subtracted from one another. A result is off by at most
 //!   `2^-18` of itself and of the row's largest element over the deviation, and then rounded to the element type.
 //! - NaN or infinity in a row makes all of it NaN. (An infinite element of an RMS norm is NaN, its neighbours 0.)
-//! - The order of summation depends on `columns`, the element type, whether the device has clusters, and whether all
-//!   rows and weights begin at multiples of 16 bytes, and on nothing else: the same bits again and again. Gradients of
-//!   weights are summed in two stages, in an order that depends on the same and on the number of rows.
+//! - The order of summation depends on `columns`, the element type, whether the device has clusters and how large the shared
+//!   memory of its blocks is, and whether all rows and weights begin at multiples of 16 bytes, and on nothing else: the same
+//!   bits again and again. Gradients of weights are summed in two stages, in an order that depends on the same and on the number of rows.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear};
@@ -175,8 +175,14 @@ fn forward<T: RowValue>(
     let (stream, kind, sum) = (on.as_stream(), norm.kind, &mut sum);
     let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
     let is_alone = norm.residual.is_none() && sum.0.is_none();
-    let held = if is_alone { Held { inputs: 1, packs: PACKS } } else { Held::of::<T>(2) };
-    let Some(Plan { form, shape, config }) = plan::<T>(on, shape, held, Long::Clusters)? else {
+    let (held, long) = if is_alone {
+        let shared = weight.raw().address | bias.raw().address;
+        let addresses = x.raw().address | out.raw_mut().address | shared;
+        (Held { inputs: 1, packs: PACKS }, Long::Pipelined { addresses })
+    } else {
+        (Held::of::<T>(2), Long::Clusters)
+    };
+    let Some(Plan { form, shape, config }) = plan::<T>(on, shape, held, long)? else {
         return Ok(());
     };
     /// The kernel of a form, without or with a residual.
@@ -193,6 +199,10 @@ fn forward<T: RowValue>(
     unsafe {
         match form {
             Form::Registers => launch!(norm_registers, norm_sum_registers),
+            Form::Pipelined => T::norm_pipelined(stream, config, shape, kind, x, weight, bias, out),
+            Form::PipelinedSmall => {
+                T::norm_pipelined_small(stream, config, shape, kind, x, weight, bias, out)
+            }
             Form::Clusters => launch!(norm_clusters, norm_sum_clusters),
             _ => launch!(norm_streamed, norm_sum_streamed),
         }

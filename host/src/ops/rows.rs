@@ -5,16 +5,18 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, Raw
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS};
+use kernels_gpu::grid::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS};
 use kernels_gpu::grid::rows::stages::MAX_STAGES;
 use kernels_gpu::grid::rows::{
-    CLUSTER, MAX_COLUMNS, MAX_THREADS, STREAM_THREADS, Shape, VECTOR_BYTES, WARP, packs_held,
+    CLUSTER, MAX_COLUMNS, MAX_THREADS, SMALL_CLUSTER, STREAM_THREADS, Shape, VECTOR_BYTES, WARP,
+    packs_held,
 };
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
 use super::same_len;
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
+use crate::launch::ClustersAtOnce;
 use crate::memory::{DeviceSlice, DeviceSliceMut};
 use crate::stream::{AsStream, Stream};
 
@@ -27,7 +29,7 @@ const EASY_THREADS: u32 = 512;
 /// Stages that a block should have beside those of a row.
 const STAGES_AHEAD: u32 = 2;
 /// Static shared memory of the kernels with stages, in bytes, with room to spare.
-const STAGED_STATIC_BYTES: u32 = 3072;
+const STAGED_STATIC_BYTES: u32 = 9216;
 /// Static shared memory of the kernels, in bytes, with room to spare.
 pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
 
@@ -58,7 +60,12 @@ macro_rules! row_values {
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
-        )*}
+        )*
+            /// How many clusters of so many blocks, launched so, `on` runs at once of the pipelined norm.
+            #[doc(hidden)]
+            #[allow(clippy::missing_errors_doc)]
+            fn pipelined_at_once(on: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32>;
+        }
     };
     (@impl $t:ident $v:literal; $($name:ident [$($held:ident $(of $inputs:literal)?)?] ($($arg:ident: $ty:ty),*);)*) => {
         impl RowValue for $t {$(
@@ -69,7 +76,15 @@ macro_rules! row_values {
                     kernels_gpu::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
                 }
             }
-        )*}
+        )*
+            fn pipelined_at_once(stream: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32> {
+                let of = &ClustersAtOnce { stream, config };
+                match blocks {
+                    CLUSTER => kernels_gpu::norm_pipelined::<$t, $v, PACKS>::occupancy(of),
+                    _ => kernels_gpu::norm_pipelined_small::<$t, $v, PACKS>::occupancy(of),
+                }
+            }
+        }
     };
     ($($list:tt)*) => {
         row_values!(@trait $($list)*);
@@ -98,6 +113,14 @@ row_values! {
         bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_clusters [packed] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
+        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+    );
+    norm_pipelined [packed] (
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
+        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+    );
+    norm_pipelined_small [packed] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
         bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
     );
@@ -178,6 +201,8 @@ pub(super) enum Form {
     Registers,
     Staged,
     StagedPairs,
+    PipelinedSmall,
+    Pipelined,
     Clusters,
     Streamed,
 }
@@ -189,8 +214,10 @@ pub(super) enum Long {
     Streamed,
     /// Clusters too.
     Clusters,
-    /// All of them. The matrices and what else is moved in vectors have these addresses, or-ed.
+    /// Clusters, and one or two blocks' shared memory. All that is moved in vectors has these addresses, or-ed.
     Staged { addresses: u64 },
+    /// Clusters, and the shared memory of four or eight blocks, for a norm. Addresses as above.
+    Pipelined { addresses: u64 },
 }
 
 /// A form with its launch.
@@ -229,7 +256,7 @@ impl Held {
 }
 
 /// The form for `rows` of `columns` elements. `None` if there is nothing to do.
-pub(super) fn plan<T>(
+pub(super) fn plan<T: RowValue>(
     on: &impl AsStream,
     (rows, columns): (usize, usize),
     held: Held,
@@ -255,6 +282,8 @@ pub(super) fn plan<T>(
         (form, 0, config)
     } else if vectors <= MAX_THREADS * per_thread {
         (Form::Registers, 0, (rows, whole_warps(vectors.div_ceil(per_thread)), 0))
+    } else if let Some((form, config)) = pipelined::<T>(on, (rows, columns), long)? {
+        (form, 0, config)
     } else if long != Long::Streamed && clusters_hold(info, vectors, per_thread) {
         let block = whole_warps(vectors.div_ceil(per_thread * CLUSTER));
         (Form::Clusters, 0, (rows * CLUSTER as usize, block, 0))
@@ -275,20 +304,55 @@ fn staged(
     long: Long,
 ) -> Option<(Form, (usize, u32, u32))> {
     let Long::Staged { addresses } = long else { return None };
-    let is_aligned = (addresses | row_bytes as u64).is_multiple_of(VECTOR_BYTES as u64);
-    if !is_aligned || info.compute_capability < (9, 0) {
+    let stages = stages(info, addresses | row_bytes as u64)?;
+    let of_part = |parts: usize| {
+        (row_bytes / VECTOR_BYTES).div_ceil(parts).div_ceil(STAGE_BYTES as usize / VECTOR_BYTES)
+            as u32
+    };
+    let (form, per_row) = if of_part(1) + STAGES_AHEAD <= stages {
+        (Form::Staged, 1)
+    } else if of_part(2) + STAGES_AHEAD <= stages {
+        (Form::StagedPairs, 2)
+    } else {
         return None;
-    }
-    let shared = info.shared_mem_per_block_optin_bytes.min(MAX_SHARED_BYTES);
-    let stages = (shared.saturating_sub(STAGED_STATIC_BYTES) / STAGE_BYTES).min(MAX_STAGES as u32);
-    let of_row = row_bytes.div_ceil(STAGE_BYTES as usize) as u32;
-    let (form, per_row) = match of_row + STAGES_AHEAD {
-        needed if needed <= stages => (Form::Staged, 1),
-        _ if of_row.div_ceil(2) + STAGES_AHEAD <= stages => (Form::StagedPairs, 2),
-        _ => return None,
     };
     let at_once = (info.multiprocessors as usize / per_row).max(1);
     Some((form, (rows.min(at_once) * per_row, STAGED_THREADS, stages * STAGE_BYTES)))
+}
+
+/// The launch of a norm's rows that four or eight blocks keep in shared memory, two at a time and more on the way, on a device
+/// that has bulk copies.
+fn pipelined<T: RowValue>(
+    on: &impl AsStream,
+    (rows, columns): (usize, usize),
+    long: Long,
+) -> GpuResult<Option<(Form, (usize, u32, u32))>> {
+    let Long::Pipelined { addresses } = long else { return Ok(None) };
+    let (stream, row_bytes) = (on.as_stream(), columns * size_of::<T>());
+    let vectors = (row_bytes / VECTOR_BYTES) as u32;
+    let sizes = [(Form::PipelinedSmall, SMALL_CLUSTER), (Form::Pipelined, CLUSTER)];
+    let fitting = sizes.into_iter().find(|(_, blocks)| vectors <= blocks * WORKERS * PACKS as u32);
+    let stages = stages(stream.inner().context().info(), addresses | row_bytes as u64);
+    let (Some((form, blocks)), Some(stages)) = (fitting, stages) else { return Ok(None) };
+    let of_part = vectors.div_ceil(blocks).div_ceil(STAGE_BYTES / VECTOR_BYTES as u32);
+    if 2 * of_part + 1 > stages {
+        return Ok(None);
+    }
+    let shared = stages * STAGE_BYTES;
+    let one = Linear::new(blocks, STAGED_THREADS).shared_mem(shared);
+    let at_once = T::pipelined_at_once(stream, one.into(), blocks)? as usize;
+    let config = (rows.min(at_once) * blocks as usize, STAGED_THREADS, shared);
+    Ok((at_once > 0).then_some((form, config)))
+}
+
+/// The stages that a block has on a device with bulk copies, where all that is moved is aligned: the bits of its addresses and
+/// lengths are given.
+fn stages(info: &DeviceInfo, bits: u64) -> Option<u32> {
+    let has_copies = info.compute_capability >= (9, 0);
+    let shared = info.shared_mem_per_block_optin_bytes.min(MAX_SHARED_BYTES);
+    let stages = shared.saturating_sub(STAGED_STATIC_BYTES) / STAGE_BYTES;
+    (has_copies && bits.is_multiple_of(VECTOR_BYTES as u64))
+        .then_some(stages.min(MAX_STAGES as u32))
 }
 
 /// Whether the registers of a cluster hold a row, on a device that has clusters.

@@ -20,8 +20,8 @@
 //!   `(128 + 2 |y|) 2^-24`.
 //! - NaN or positive infinity makes the whole row NaN, and so does a row of negative infinities alone. Among
 //!   others a negative infinity becomes 0 (log-softmax: itself).
-//! - The order of summation depends on `columns`, the element type, whether the device has clusters, and whether all
-//!   rows begin at multiples of 16 bytes, and on nothing else: the same bits again and again. (The exponential is an approximate instruction, of which an
+//! - The order of summation depends on `columns`, the element type, whether the device has clusters and how large the shared
+//!   memory of its blocks is, and whether all rows begin at multiples of 16 bytes, and on nothing else: the same bits again and again. (The exponential is an approximate instruction, of which an
 //!   emulated GPU rounds correctly: between devices the last bits may differ.)
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
@@ -97,7 +97,7 @@ fn forward<T: RowValue>(
             Form::Staged => T::softmax_staged(stream, config, shape, is_log, x, out),
             Form::StagedPairs => T::softmax_staged_pairs(stream, config, shape, is_log, x, out),
             Form::Clusters => T::softmax_clusters(stream, config, shape, is_log, x, out),
-            Form::Streamed => T::softmax_streamed(stream, config, shape, is_log, x, out),
+            _ => T::softmax_streamed(stream, config, shape, is_log, x, out),
         }
     }
 }

@@ -5,6 +5,8 @@
 //!
 //! * [`norm_plain`](fn@norm_plain): one block a row, three passes over it: mean, variance, results.
 //! * [`norm_registers`](fn@norm_registers), [`norm_clusters`](fn@norm_clusters): one read and one write.
+//! * [`norm_pipelined`](fn@norm_pipelined), [`norm_pipelined_small`](fn@norm_pipelined_small): long rows, while those behind are
+//!   copied and learnt. Weight and bias stay in registers.
 //! * [`norm_streamed`](fn@norm_streamed): rows that do not fit.
 //!
 //! The variance is stable: each thread computes mean and sum of squared deviations of its own elements in two
@@ -21,9 +23,12 @@ use crate::prelude::*;
 use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
 
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-use super::rows::CLUSTER;
 use super::rows::registers::{build, each};
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+use super::rows::{
+    CLUSTER, SMALL_CLUSTER,
+    staged::{THREADS as STAGED_THREADS, pipelined, staged_memory},
+};
 use super::rows::{
     Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
     in_registers, load_vector, store_vector, streamed,
@@ -214,19 +219,26 @@ impl<T> Affine<T> {
         self.weight.address() | self.bias.address()
     }
 
-    /// The results for `x`.
+    /// Weights and bias of a vector's columns.
     ///
     /// # Safety
     /// As [`load_vector`].
     #[inline(always)]
-    unsafe fn apply<const V: usize>(self, x: [f32; V], by: Scale, place: Place) -> [f32; V]
+    unsafe fn columns<const V: usize>(self, place: Place) -> [Pack; 2]
     where
         T: Value<V>,
     {
         // SAFETY: the caller's promise.
-        let (weight, bias) = unsafe { (self.weight.load(place, 1.0), self.bias.load(place, 0.0)) };
-        let (weight, bias) = (T::unpack(weight), T::unpack(bias));
-        build(|i| (x[i] - by.mean) * by.reciprocal * weight[i] + bias[i])
+        unsafe { [self.weight.load(place, 1.0), self.bias.load(place, 0.0)] }
+    }
+}
+
+impl Scale {
+    /// The results for `x`, in columns with these weights and biases.
+    #[inline(always)]
+    fn apply<T: Value<V>, const V: usize>(self, x: [f32; V], columns: [Pack; 2]) -> [f32; V] {
+        let [weight, bias] = columns.map(|pack| T::unpack(anew(pack)));
+        build(|i| (x[i] - self.mean) * self.reciprocal * weight[i] + bias[i])
     }
 }
 
@@ -244,6 +256,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
     type Summary = Moments;
     type Constants = Scale;
     type Kept = Pack;
+    type Columns = [Pack; 2];
 
     #[inline(always)]
     fn inputs(self) -> [*const T; 1] {
@@ -276,9 +289,14 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, x: Pack, by: Scale, place: Place) -> [f32; V] {
+    unsafe fn columns(self, place: Place) -> [Pack; 2] {
         // SAFETY: the caller's promise.
-        unsafe { self.affine.apply(T::unpack(anew(x)), by, place) }
+        unsafe { self.affine.columns(place) }
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, x: Pack, by: Scale, columns: [Pack; 2], _: Place) -> [f32; V] {
+        by.apply::<T, V>(T::unpack(anew(x)), columns)
     }
 }
 
@@ -295,6 +313,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormOfSum<T> {
     type Summary = Moments;
     type Constants = Scale;
     type Kept = [f32; V];
+    type Columns = [Pack; 2];
 
     #[inline(always)]
     fn inputs(self) -> [*const T; 2] {
@@ -341,9 +360,14 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormOfSum<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, x: [f32; V], by: Scale, place: Place) -> [f32; V] {
+    unsafe fn columns(self, place: Place) -> [Pack; 2] {
         // SAFETY: the caller's promise.
-        unsafe { self.norm.affine.apply(x, by, place) }
+        unsafe { self.norm.affine.columns(place) }
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, x: [f32; V], by: Scale, columns: [Pack; 2], _: Place) -> [f32; V] {
+        by.apply::<T, V>(x, columns)
     }
 }
 
@@ -401,6 +425,44 @@ pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
     let op = norm!(kind, x, weight, bias, out);
     // SAFETY: the caller's promise.
     unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
+}
+
+/// As [`norm_registers`](fn@norm_registers), of long rows one after the other, each in the shared memory of a cluster.
+///
+/// # Safety
+/// As [`pipelined`]; what is not empty has the stated shape.
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STAGED_THREADS, min_blocks = 1, cluster = CLUSTER, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn norm_pipelined<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, weight, bias, out);
+    // SAFETY: the caller's promise.
+    unsafe { pipelined::<_, V, K, CLUSTER>(op, shape, staged_memory!()) };
+}
+
+/// As [`norm_pipelined`](fn@norm_pipelined), for rows that a smaller cluster holds.
+///
+/// # Safety
+/// As [`norm_pipelined`](fn@norm_pipelined).
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STAGED_THREADS, min_blocks = 1, cluster = SMALL_CLUSTER, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+pub unsafe fn norm_pipelined_small<T: Value<V>, const V: usize, const K: usize>(
+    shape: Shape,
+    kind: NormKind,
+    x: &[T],
+    weight: &[T],
+    bias: &[T],
+    mut out: DisjointSlice<T>,
+) {
+    let op = norm!(kind, x, weight, bias, out);
+    // SAFETY: the caller's promise.
+    unsafe { pipelined::<_, V, K, SMALL_CLUSTER>(op, shape, staged_memory!()) };
 }
 
 /// As [`norm_registers`](fn@norm_registers), for rows of any length, with a block for each.

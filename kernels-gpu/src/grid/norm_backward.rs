@@ -113,6 +113,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
     type Constants = Slope;
     /// `x`, and the gradient before the weights.
     type Kept = [[f32; V]; 2];
+    type Columns = ();
 
     #[inline(always)]
     fn inputs(self) -> [*const T; 2] {
@@ -162,7 +163,10 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, [x, g]: [[f32; V]; 2], by: Slope, place: Place) -> [f32; V] {
+    unsafe fn columns(self, _: Place) {}
+
+    #[inline(always)]
+    unsafe fn apply(self, [x, g]: [[f32; V]; 2], by: Slope, (): (), place: Place) -> [f32; V] {
         let dx = build(|i| by.at(by.scale.of(x[i]), g[i]));
         // SAFETY: the caller's promise.
         unsafe { self.addend.add_to(dx, place) }

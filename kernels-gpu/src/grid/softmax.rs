@@ -148,6 +148,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     type Constants = Line;
     /// The elements, and then their exponentials (of log-softmax, still the elements).
     type Kept = [f32; V];
+    type Columns = ();
 
     const ABSENT: f32 = f32::NEG_INFINITY;
 
@@ -207,7 +208,10 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, kept: [f32; V], line: Line, _: Place) -> [f32; V] {
+    unsafe fn columns(self, _: Place) {}
+
+    #[inline(always)]
+    unsafe fn apply(self, kept: [f32; V], line: Line, (): (), _: Place) -> [f32; V] {
         build(|i| (kept[i] - line.shift) * line.scale + line.offset)
     }
 }
@@ -256,6 +260,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
     type Constants = f32;
     /// The probabilities and the gradient.
     type Kept = [[f32; V]; 2];
+    type Columns = ();
 
     #[inline(always)]
     fn inputs(self) -> [*const T; 2] {
@@ -293,7 +298,10 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
     }
 
     #[inline(always)]
-    unsafe fn apply(self, [p, dy]: [[f32; V]; 2], sum: f32, _: Place) -> [f32; V] {
+    unsafe fn columns(self, _: Place) {}
+
+    #[inline(always)]
+    unsafe fn apply(self, [p, dy]: [[f32; V]; 2], sum: f32, (): (), _: Place) -> [f32; V] {
         build(|i| if self.is_log { dy[i] - p[i] * sum } else { p[i] * (dy[i] - sum) })
     }
 }
@@ -348,7 +356,7 @@ pub unsafe fn softmax_clusters<T: Value<V>, const V: usize, const K: usize>(
 /// # Safety
 /// As [`staged`].
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, min_blocks = 1, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn softmax_staged<T: Value<V>, const V: usize>(
     shape: Shape,
     is_log: bool,
@@ -365,7 +373,7 @@ pub unsafe fn softmax_staged<T: Value<V>, const V: usize>(
 /// # Safety
 /// As [`staged`].
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, cluster = 2, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, min_blocks = 1, cluster = 2, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn softmax_staged_pairs<T: Value<V>, const V: usize>(
     shape: Shape,
     is_log: bool,

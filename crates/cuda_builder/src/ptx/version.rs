@@ -2,13 +2,14 @@
 
 /// Instructions that are younger than the version a compiler writes, each as words that stand in one line,
 /// and their versions.
-const NEEDS: [(&[&str], (u32, u32)); 14] = [
+const NEEDS: [(&[&str], (u32, u32)); 15] = [
     (&["test_wait.parity"], (7, 1)),
     (&[".L1::"], (7, 4)),
     (&[".L2::"], (7, 4)),
     (&["createpolicy."], (7, 4)),
     (&[".shared::cta"], (7, 8)),
     (&[".b128"], (8, 3)),
+    (&["st.async"], (8, 1)),
     (&["cvt.", ".satfinite", ".f16.f32"], (8, 1)),
     (&["cvt.", ".satfinite", ".f16x2.f32"], (8, 1)),
     (&["cvt.", ".satfinite", ".bf16.f32"], (8, 1)),
@@ -68,6 +69,10 @@ mod tests {
         assert_eq!(of("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {%r1}"), "8.4");
         assert_eq!(of("wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.u8 {%r1}"), "8.0");
         assert_eq!(of("cvt.rn.satfinite.f16.f32 %h1, %f1;"), "8.1");
+        assert_eq!(
+            of("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r1]"),
+            "8.1"
+        );
         assert_eq!(of("cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;"), "8.0");
         assert_eq!(of("mma.sync.aligned.m16n8k8.f32 {%f1}\ncvt.rn.f16x2.e4m3x2 %r1, %h1"), "8.0");
     }

@@ -17,6 +17,8 @@ pub const WARP: u32 = 32;
 pub const MAX_WARPS: usize = 32;
 /// Blocks of a cluster that share a row.
 pub const CLUSTER: u32 = 8;
+/// Those of a smaller one, for rows that it holds.
+pub const SMALL_CLUSTER: u32 = 4;
 
 const ALL_LANES: u32 = u32::MAX;
 
@@ -150,7 +152,7 @@ impl Group {
 
 /// What all threads of the block know together. All call it.
 #[inline(always)]
-pub(super) fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
+fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
     let (thread, lanes) = (thread::thread_idx_x(), Butterfly::WHOLE_WARP);
     let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
     let of_warp = own.join(lanes);
@@ -170,20 +172,14 @@ pub(super) fn join_block<S: Summary>(own: S, exchange: Exchange) -> S {
     of_lane.join(lanes)
 }
 
+/// What all blocks of the cluster know together. All threads call it. Every block writes what it knows into every block's
+/// memory, so that after the barrier each reads its own and none has to wait for another one's end.
 #[inline(always)]
 fn join_cluster<S: Summary>(of_block: S, exchange: Exchange) -> S {
     // All blocks have started, so their shared memory is there.
     cluster::sync();
-    join_blocks(of_block, exchange, CLUSTER)
-}
-
-/// What all `blocks` of the cluster know together, once all have started. All threads call it. Every block writes what it
-/// knows into every block's memory, so that after the barrier each reads its own and none has to wait for another one's
-/// end.
-#[inline(always)]
-pub(super) fn join_blocks<S: Summary>(of_block: S, exchange: Exchange, blocks: u32) -> S {
     let (thread, place) = (thread::thread_idx_x(), exchange.blocks.as_mut_ptr());
-    if thread < blocks {
+    if thread < CLUSTER {
         // SAFETY: in bounds, each block has a place of its own in every other one, and the barriers stand
         // before and behind.
         unsafe {
@@ -194,7 +190,7 @@ pub(super) fn join_blocks<S: Summary>(of_block: S, exchange: Exchange, blocks: u
     // Every block has written.
     cluster::sync();
     let lane = thread % WARP;
-    let of_lane = if lane < blocks {
+    let of_lane = if lane < CLUSTER {
         // SAFETY: written before the barrier.
         unsafe { read_pair::<S>(place.add(2 * lane as usize)) }
     } else {

@@ -7,6 +7,7 @@
 //! | [`in_registers`], `threads` of 1 to 32 | lanes of a warp, in registers; many rows a block | once | 1,024 elements |
 //! | [`in_registers`], a block | the registers of a block | once | 32,768 (16,384 backward, and norms of `f32`) |
 //! | [`staged`](staged::staged) | the shared memory of one or two blocks, with some of the next row (`sm_90`) | once | what 400 KB hold |
+//! | [`pipelined`](staged::pipelined) | that of four or eight blocks, with several of the next rows (`sm_90`) | once | 65,536 of `f32`, 131,072 else |
 //! | [`in_registers`], `CLUSTERED` | the registers of eight blocks (`sm_90`) | once | 262,144 (as above: half) |
 //! | [`streamed`] | shared memory, as far as it goes | what is not held: twice | any |
 //!
@@ -25,6 +26,8 @@
 #![allow(unexpected_cfgs)]
 
 pub mod group;
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+pub mod known;
 pub mod registers;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub mod staged;
@@ -34,7 +37,7 @@ pub mod value;
 
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
 
-pub use group::{Butterfly, CLUSTER, Exchange, Group, Lanes, Summary, WARP};
+pub use group::{Butterfly, CLUSTER, Exchange, Group, Lanes, SMALL_CLUSTER, Summary, WARP};
 pub use value::{Pack, Reuse, Value, anew};
 
 use registers::{build, each, unrolled};
@@ -122,6 +125,8 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
     type Constants: Copy;
     /// What is kept of a vector of each input until its results are written.
     type Kept: Copy;
+    /// What a vector's columns have in all rows.
+    type Columns: Copy;
 
     /// What stands for an element outside of the row.
     const ABSENT: f32 = 0.0;
@@ -167,11 +172,23 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
     /// The constants, from what this thread's vectors gave and what the whole row gave.
     fn constants(self, own: Self::Summary, row: Self::Summary) -> Self::Constants;
 
+    /// What the columns of `place` have in all rows.
+    ///
+    /// # Safety
+    /// As [`prepare`](Self::prepare).
+    unsafe fn columns(self, place: Place) -> Self::Columns;
+
     /// The results for one vector.
     ///
     /// # Safety
     /// As [`prepare`](Self::prepare).
-    unsafe fn apply(self, kept: Self::Kept, constants: Self::Constants, place: Place) -> [f32; V];
+    unsafe fn apply(
+        self,
+        kept: Self::Kept,
+        constants: Self::Constants,
+        columns: Self::Columns,
+        place: Place,
+    ) -> [f32; V];
 
     /// Called by one thread of each row.
     ///
@@ -219,7 +236,7 @@ unsafe fn load<Op: RowOp<V, I>, const V: usize, const I: usize>(op: Op, place: P
     })
 }
 
-/// Computes the results of vectors and stores them.
+/// Computes the results of vectors and stores them. `columns(k)` is what the columns of vector `k` have in all rows.
 ///
 /// # Safety
 /// As [`RowOp::pass_on`].
@@ -228,12 +245,13 @@ unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>
     op: Op,
     kept: [Op::Kept; K],
     constants: Op::Constants,
+    columns: impl Fn(usize) -> Op::Columns,
     places: [Place; K],
 ) {
     unrolled!(K, |k| {
         // SAFETY: the caller's promise.
         unsafe {
-            let results = op.apply(kept[k], constants, places[k]);
+            let results = op.apply(kept[k], constants, columns(k), places[k]);
             store_vector(op.output().wrapping_add(places[k].row), places[k], results);
         }
     });
@@ -305,7 +323,10 @@ unsafe fn one_row<
     let row = group.join::<_, CLUSTERED>(own, exchange);
     let constants = op.constants(own, row);
     // SAFETY: as above.
-    unsafe { write(op, kept, constants, places::<V, K>(group.anew(), shape, 0, WHOLE)) };
+    unsafe {
+        let here = places::<V, K>(group.anew(), shape, 0, WHOLE);
+        write(op, kept, constants, |k| op.columns(here[k]), here);
+    }
     if group.rank == 0 && group.row < shape.rows {
         // SAFETY: the row exists, and this is its first thread.
         unsafe { op.note(constants, group.row) };
@@ -356,7 +377,7 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
         // SAFETY: as above.
         let kept = build(|k| op.settle(unsafe { op.prepare(again[k], here[k]) }, row));
         // SAFETY: as above; each thread has elements of its own.
-        unsafe { write(op, kept, constants, here) };
+        unsafe { write(op, kept, constants, |k| op.columns(here[k]), here) };
         first += K as u32;
     }
     if group.rank == 0 && group.row < shape.rows {

@@ -1,39 +1,205 @@
-//! Long rows in shared memory: the copies of the next row run while this one is written (`sm_90`).
+//! Long rows in shared memory: bulk copies bring the next ones while one is written (`sm_90`).
+//!
+//! * [`staged`]: a row in the shared memory of one block or two, with some of the next one. Learnt, then written.
+//! * [`pipelined`]: in that of a larger cluster, with several of the next ones. While a row is written the next one is
+//!   learnt already, and what the blocks know of it is on the way to one another: nobody waits for that. A thread has so
+//!   few columns that it keeps what these have in all rows, such as weights, in registers. (Which norms need: read again
+//!   for each row, weights and bias are twice as many bytes as the row.)
 
 use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::mbarrier::Mbarrier;
-use cuda_std::warp::sync_warp;
 
-use super::group::{Exchange, WARP, join_block, join_blocks};
-use super::registers::build;
+use super::group::WARP;
+use super::known::{Known, KnownMemory};
+use super::registers::{build, unrolled};
 use super::stages::{MAX_STAGES, Stages};
 use super::{Pack, Place, RowOp, Shape, Summary, Value, write};
 
-/// Threads in a block.
-pub const THREADS: u32 = 512;
+/// Threads of a block that compute.
+pub const WORKERS: u32 = 512;
+/// Threads in a block: a warp more, of which one thread starts the copies.
+pub const THREADS: u32 = WORKERS + WARP;
 /// Vectors of a stage that a thread takes.
 const PACKS: usize = 2;
 /// Bytes of a stage.
-pub const STAGE_BYTES: u32 = THREADS * PACKS as u32 * 16;
+pub const STAGE_BYTES: u32 = WORKERS * PACKS as u32 * 16;
 
-/// Shared memory of [`staged`].
+/// Shared memory of [`staged`] and [`pipelined`].
 #[derive(Clone, Copy)]
 pub struct StagedMemory {
-    /// For one row after the other in turn.
-    pub exchanges: [Exchange; 2],
+    /// For what is known of rows.
+    pub known: KnownMemory,
     /// For the stages to fill.
     pub full: SharedArray<u64, MAX_STAGES>,
     /// For the stages to be read.
     pub free: SharedArray<u64, MAX_STAGES>,
 }
 
-/// One row after the other by each cluster of `BLOCKS` blocks, of which each keeps a part of the row in its stages: they are
-/// looked at once to learn, and once to write. As a stage has been read for the last time it is filled for the next row.
-/// A cluster takes every row whose number is its own modulo the number of clusters.
+/// A block's columns of the rows of its cluster, which takes every row whose number is its own modulo the number of
+/// clusters. One row after the other goes through the stages.
+#[derive(Clone, Copy)]
+struct Part<Op, const V: usize, const BLOCKS: u32> {
+    op: Op,
+    shape: Shape,
+    /// The stage of the next chunk to write.
+    stages: Stages,
+    free: SharedArray<u64, MAX_STAGES>,
+    /// The columns.
+    begin: u32,
+    end: u32,
+}
+
+impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
+    const PER_STAGE: u32 = STAGE_BYTES / size_of::<Op::Element>() as u32;
+
+    /// # Safety
+    /// As [`staged`]. All threads of the block call it; a barrier of the cluster stands before anything else.
+    #[inline(always)]
+    unsafe fn new(op: Op, shape: Shape, memory: StagedMemory) -> Self {
+        let rank = if BLOCKS > 1 { cluster::rank() } else { 0 };
+        let columns = shape.columns.div_ceil(BLOCKS * V as u32) * V as u32;
+        let begin = (rank * columns).min(shape.columns);
+        let end = (begin + columns).min(shape.columns);
+        // SAFETY: the caller's promise.
+        let stages = unsafe { Stages::new(memory.full, STAGE_BYTES) };
+        let part = Self { op, shape, stages, free: memory.free, begin, end };
+        if thread::thread_idx_x() == 0 {
+            let mut stage = 0;
+            while stage < stages.count() {
+                // SAFETY: one thread does it, before the barrier that is still to come.
+                unsafe { part.free(stage).init(WORKERS) };
+                stage += 1;
+            }
+        }
+        part
+    }
+
+    #[inline(always)]
+    fn free(self, stage: u32) -> Mbarrier {
+        Mbarrier::new(self.free, stage as usize % MAX_STAGES)
+    }
+
+    /// The number of the cluster's first row, and of all clusters.
+    #[inline(always)]
+    fn rows() -> (usize, usize) {
+        let cluster = |block: u32| (block / BLOCKS) as usize;
+        (cluster(thread::block_idx_x()), cluster(thread::grid_dim_x()))
+    }
+
+    /// Chunks of a row: what a stage holds of it.
+    #[inline(always)]
+    fn chunks(self) -> u32 {
+        (self.end - self.begin).div_ceil(Self::PER_STAGE)
+    }
+
+    /// Starts all copies, each as soon as its stage is free.
+    ///
+    /// # Safety
+    /// One thread calls it, and [`WORKERS`] others learn and write all rows.
+    #[inline(always)]
+    unsafe fn copy(mut self) {
+        let ([matrix], (mut row, step)) = (self.op.inputs(), Self::rows());
+        while row < self.shape.rows {
+            let of_row = matrix.wrapping_add(row * self.shape.columns as usize);
+            let mut column = self.begin;
+            while column < self.end {
+                let bytes =
+                    (self.end - column).min(Self::PER_STAGE) * size_of::<Op::Element>() as u32;
+                let (stages, from) = (self.stages, of_row.wrapping_add(column as usize).cast());
+                // SAFETY: the elements exist. All have read the stage, or it was empty: then the phase before its first one
+                // counts as over.
+                unsafe {
+                    self.free(stages.current()).wait_parity(stages.parity() ^ 1);
+                    stages.fill(stages.current(), [from], bytes);
+                }
+                self.stages.advance();
+                column += Self::PER_STAGE;
+            }
+            row += step;
+        }
+    }
+
+    /// The calling thread's vectors of a chunk.
+    #[inline(always)]
+    fn places(self, row: usize, chunk: u32) -> [Place; PACKS] {
+        let (first, row) =
+            (self.begin + chunk * Self::PER_STAGE, row * self.shape.columns as usize);
+        build(|k| {
+            let column = first + (k as u32 * WORKERS + thread::thread_idx_x()) * V as u32;
+            Place { row, column, columns: self.end, stride: 1, whole: true }
+        })
+    }
+
+    /// The calling thread's vectors of a chunk, from its stage.
+    ///
+    /// # Safety
+    /// It is the chunk that the stage is filled with at that time.
+    #[inline(always)]
+    unsafe fn read(self, stage: Stages, here: [Place; PACKS]) -> [[Pack; 1]; PACKS] {
+        // SAFETY: the caller's promise.
+        let full = unsafe { stage.wait() };
+        build(|k| {
+            if !here[k].has(0) {
+                return [Op::Element::pack([Op::ABSENT; V])];
+            }
+            let place = k * WORKERS as usize + thread::thread_idx_x() as usize;
+            // SAFETY: inside of the stage, which is full.
+            [unsafe { full.add(place).read() }]
+        })
+    }
+
+    /// What the calling thread's elements tell of a row, whose stages are those from `ahead` on.
+    ///
+    /// # Safety
+    /// Rows are learnt in order, each before it is written.
+    #[inline(always)]
+    unsafe fn learn(self, ahead: &mut Stages, row: usize) -> Op::Summary {
+        let (mut known, mut chunk) = (Op::Summary::EMPTY, 0);
+        while chunk < self.chunks() {
+            let here = self.places(row, chunk);
+            // SAFETY: the chunk's turn, and the elements exist.
+            let kept: [Op::Kept; PACKS] = unsafe {
+                let loaded = self.read(*ahead, here);
+                build(|k| self.op.prepare(loaded[k], here[k]))
+            };
+            known = known.merge(self.op.digest(kept, here).1);
+            ahead.advance();
+            chunk += 1;
+        }
+        known
+    }
+
+    /// Writes the results of a row's next chunk, and frees its stage.
+    ///
+    /// # Safety
+    /// Chunks are written in order, each after its row was learnt, and the columns are those of the chunk.
+    #[inline(always)]
+    unsafe fn write(
+        &mut self,
+        here: [Place; PACKS],
+        of_row: Op::Summary,
+        constants: Op::Constants,
+        columns: impl Fn(usize) -> Op::Columns,
+    ) {
+        let op = self.op;
+        // SAFETY: the chunk's turn, and this thread's own elements. All have arrived, when they have read.
+        unsafe {
+            let loaded = self.read(self.stages, here);
+            let _ = self.free(self.stages.current()).arrive();
+            let kept = build(|k| op.settle(op.prepare(loaded[k], here[k]), of_row));
+            write::<_, V, 1, PACKS>(op, kept, constants, columns, here);
+        }
+        self.stages.advance();
+    }
+}
+
+/// One row after the other by each cluster of `BLOCKS` blocks (by each block, if that is 1), of which each keeps a part of the
+/// row in its stages.
 ///
 /// # Safety
-/// - The matrices of `op` have `shape.rows` rows of `shape.columns` elements, all of which begin at multiples of 16 bytes.
+/// - The matrices of `op` have `shape.rows` rows of `shape.columns` elements, all of which begin at multiples of 16 bytes, and
+///   so does what else is moved in vectors.
 /// - Launched with blocks of [`THREADS`] in clusters of `BLOCKS`, and dynamic shared memory for `1 / BLOCKS` of a row, in
 ///   whole stages of [`STAGE_BYTES`].
 #[inline(always)]
@@ -42,127 +208,137 @@ pub unsafe fn staged<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     shape: Shape,
     memory: StagedMemory,
 ) {
-    let (thread, rank) = (thread::thread_idx_x(), if BLOCKS > 1 { cluster::rank() } else { 0 });
-    let (first, step) =
-        ((thread::block_idx_x() / BLOCKS) as usize, (thread::grid_dim_x() / BLOCKS) as usize);
-    let per_stage = STAGE_BYTES / size_of::<Op::Element>() as u32;
-    let of_row = shape.columns.div_ceil(per_stage);
-    let of_block = of_row.div_ceil(BLOCKS);
-    let begin = rank * of_block;
-    let chunks = of_row.saturating_sub(begin).min(of_block);
     // SAFETY: the caller's promise.
-    let mut stages = unsafe { Stages::new(memory.full, STAGE_BYTES) };
-    let free = |stage: u32| Mbarrier::new(memory.free, stage as usize % MAX_STAGES);
-
-    // One thread fills the stages, in the order in which all go over them.
-    let (mut next_row, mut next_chunk) = (first, 0);
-    let mut fill = |stages: Stages, stage: u32| {
-        if next_row >= shape.rows || chunks == 0 {
-            return;
+    let (mut part, known) = unsafe { begin::<Op, V, BLOCKS>(op, shape, memory) };
+    if thread::thread_idx_x() < WORKERS {
+        let ((mut row, step), mut ahead, mut turn) =
+            (Part::<Op, V, BLOCKS>::rows(), part.stages, 0);
+        while row < shape.rows {
+            // SAFETY: turns and rows come in order.
+            let of_row: Op::Summary = unsafe {
+                known.tell(turn, part.learn(&mut ahead, row));
+                known.of_all(turn)
+            };
+            let constants = op.constants(of_row, of_row);
+            let mut chunk = 0;
+            while chunk < part.chunks() {
+                let here = part.places(row, chunk);
+                // SAFETY: chunks come in order.
+                unsafe { part.write(here, of_row, constants, |k| op.columns(here[k])) };
+                chunk += 1;
+            }
+            // SAFETY: the row exists.
+            unsafe { note::<Op, V, BLOCKS>(op, constants, row) };
+            row += step;
+            turn += 1;
         }
-        let column = (begin + next_chunk) * per_stage;
-        let [matrix] = op.inputs();
-        let from = matrix.wrapping_add(next_row * shape.columns as usize + column as usize);
-        let count = (shape.columns - column).min(per_stage);
-        // SAFETY: the elements exist, and the stage was empty, or all have read it.
-        unsafe { stages.fill(stage, [from.cast()], count * size_of::<Op::Element>() as u32) };
-        next_chunk += 1;
-        if next_chunk == chunks {
-            (next_row, next_chunk) = (next_row + step, 0);
-        }
-    };
-    if thread == 0 {
-        let mut stage = 0;
-        while stage < stages.count() {
-            // SAFETY: one thread does it, before the barrier below.
-            unsafe { free(stage).init(THREADS / WARP) };
-            fill(stages, stage);
-            stage += 1;
-        }
+    } else if thread::thread_idx_x() == WORKERS {
+        // SAFETY: one thread; the others do the rest.
+        unsafe { part.copy() };
     }
-    // `free` is used, and another block's memory, when all blocks are here.
+    end::<BLOCKS>();
+}
+
+/// As [`staged`], with two rows in the stages at a time and more on the way: a thread has `K` vectors of a row.
+///
+/// # Safety
+/// As [`staged`], with dynamic shared memory for two rows and a stage more; and `BLOCKS * WORKERS * K` vectors hold a row.
+#[inline(always)]
+pub unsafe fn pipelined<Op: RowOp<V, 1>, const V: usize, const K: usize, const BLOCKS: u32>(
+    op: Op,
+    shape: Shape,
+    memory: StagedMemory,
+) {
+    // SAFETY: the caller's promise.
+    let (mut part, known) = unsafe { begin::<Op, V, BLOCKS>(op, shape, memory) };
+    if thread::thread_idx_x() < WORKERS {
+        // SAFETY: the columns exist.
+        let columns: [Op::Columns; K] =
+            build(|k| unsafe { op.columns(part.places(0, (k / PACKS) as u32)[k % PACKS]) });
+        let ((mut row, step), mut ahead, mut turn) =
+            (Part::<Op, V, BLOCKS>::rows(), part.stages, 0);
+        if row < shape.rows {
+            // SAFETY: the first turn and row.
+            unsafe { known.tell(turn, part.learn(&mut ahead, row)) };
+        }
+        while row < shape.rows {
+            let next = row + step;
+            if next < shape.rows {
+                // SAFETY: turns and rows come in order.
+                unsafe { known.tell(turn + 1, part.learn(&mut ahead, next)) };
+            }
+            // SAFETY: told in the step before.
+            let of_row: Op::Summary = unsafe { known.of_all(turn) };
+            let constants = op.constants(of_row, of_row);
+            unrolled!(K / PACKS, |chunk| {
+                if (chunk as u32) < part.chunks() {
+                    let here = part.places(row, chunk as u32);
+                    // SAFETY: chunks come in order.
+                    unsafe { part.write(here, of_row, constants, |k| columns[chunk * PACKS + k]) };
+                }
+            });
+            // SAFETY: the row exists.
+            unsafe { note::<Op, V, BLOCKS>(op, constants, row) };
+            row = next;
+            turn += 1;
+        }
+    } else if thread::thread_idx_x() == WORKERS {
+        // SAFETY: one thread; the others do the rest.
+        unsafe { part.copy() };
+    }
+    end::<BLOCKS>();
+}
+
+/// The block's part, and the exchange with the others.
+///
+/// # Safety
+/// As [`staged`]. All threads call it.
+#[inline(always)]
+unsafe fn begin<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
+    op: Op,
+    shape: Shape,
+    memory: StagedMemory,
+) -> (Part<Op, V, BLOCKS>, Known<BLOCKS>) {
+    // SAFETY: the caller's promise.
+    let all = unsafe { (Part::new(op, shape, memory), Known::new(memory.known, WORKERS / WARP)) };
+    // The barriers of all blocks are there before one of them is used.
     if BLOCKS > 1 {
         cluster::sync()
     } else {
         thread::sync_threads()
     }
+    all
+}
 
-    let places = |row: usize, chunk: u32| -> [Place; PACKS] {
-        build(|k| Place {
-            row: row * shape.columns as usize,
-            column: (begin + chunk) * per_stage + (k as u32 * THREADS + thread) * V as u32,
-            columns: shape.columns,
-            stride: 1,
-            whole: true,
-        })
-    };
-    let read = |full: *const Pack, here: [Place; PACKS]| -> [[Pack; 1]; PACKS] {
-        build(|k| {
-            if !here[k].has(0) {
-                return [Op::Element::pack([Op::ABSENT; V])];
-            }
-            // SAFETY: inside of the stage, which is full.
-            [unsafe { full.add(k * THREADS as usize + thread as usize).read() }]
-        })
-    };
-    let (mut row, mut turn) = (first, false);
-    while row < shape.rows {
-        let mut known = Op::Summary::EMPTY;
-        let (mut ahead, mut chunk) = (stages, 0);
-        while chunk < chunks {
-            let here = places(row, chunk);
-            // SAFETY: filled for this chunk.
-            let loaded = read(unsafe { ahead.wait() }, here);
-            // SAFETY: the elements of the places exist.
-            let kept: [Op::Kept; PACKS] = build(|k| unsafe { op.prepare(loaded[k], here[k]) });
-            known = known.merge(op.digest(kept, here).1);
-            ahead.advance();
-            chunk += 1;
-        }
-        let exchange = if turn { memory.exchanges[1] } else { memory.exchanges[0] };
-        turn = !turn;
-        let mut of_row = join_block(known, exchange);
-        if BLOCKS > 1 {
-            of_row = join_blocks(of_row, exchange, BLOCKS);
-        }
-        let constants = op.constants(of_row, of_row);
-        let mut chunk = 0;
-        while chunk < chunks {
-            let here = places(row, chunk);
-            // SAFETY: as above; it has been waited for.
-            let loaded = read(unsafe { stages.wait() }, here);
-            // SAFETY: all lanes of the warp are here.
-            unsafe { sync_warp(u32::MAX) };
-            if thread.is_multiple_of(WARP) {
-                // SAFETY: one arrival of each warp, behind its reads.
-                let _ = unsafe { free(stages.current()).arrive() };
-            }
-            // SAFETY: the elements of the places exist, and are this thread's own.
-            unsafe {
-                let kept = build(|k| op.settle(op.prepare(loaded[k], here[k]), of_row));
-                write::<_, V, 1, PACKS>(op, kept, constants, here);
-            }
-            if thread == 0 {
-                // SAFETY: every warp arrives, in the phase in which the stage was filled.
-                unsafe { free(stages.current()).wait_parity(stages.parity()) };
-                fill(stages, stages.current());
-            }
-            stages.advance();
-            chunk += 1;
-        }
-        if thread == 0 && rank == 0 {
-            // SAFETY: the row exists, and this is its first thread.
-            unsafe { op.note(constants, row) };
-        }
-        row += step;
+/// Ends a kernel: no block is gone while another one stores into its memory. All threads call it.
+#[inline(always)]
+fn end<const BLOCKS: u32>() {
+    if BLOCKS > 1 {
+        cluster::sync();
     }
 }
 
-/// The shared memory of [`staged`].
+/// [`RowOp::note`] by one thread of the cluster.
+///
+/// # Safety
+/// The row exists. All workers call it.
+#[inline(always)]
+unsafe fn note<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
+    op: Op,
+    constants: Op::Constants,
+    row: usize,
+) {
+    if thread::thread_idx_x() == 0 && (BLOCKS == 1 || cluster::rank() == 0) {
+        // SAFETY: the caller's promise, and this is the first thread.
+        unsafe { op.note(constants, row) };
+    }
+}
+
+/// The shared memory of [`staged`] and [`pipelined`].
 macro_rules! staged_memory {
     () => {
         $crate::grid::rows::staged::StagedMemory {
-            exchanges: [exchange!(), exchange!()],
+            known: $crate::grid::rows::known::known_memory!(),
             full: shared_array![u64; $crate::grid::rows::stages::MAX_STAGES],
             free: shared_array![u64; $crate::grid::rows::stages::MAX_STAGES],
         }
