@@ -7,8 +7,8 @@
 //!   keeps the others of its warp waiting.
 //! * [`spmv_rows`](struct@spmv_rows): a few lanes for each row, as many as an ordinary row has entries. They read side by side.
 //! * [`spmv_tiles`](struct@spmv_tiles): every block has the same amount of work, a *tile*, however long the rows are. It reads the
-//!   tile's entries in 16 bytes a lane, without a look at the rows; their products go to shared memory, where the rows
-//!   are summed. Where tiles begin, [`spmv_splits`](fn@spmv_splits) has found once for the matrix: on a [`merge_path`] of the rows' ends and
+//!   tile's entries line by line, without a look at the rows; their products go to shared memory, where the rows are
+//!   summed. Where tiles begin, [`spmv_splits`](fn@spmv_splits) has found once for the matrix: on a [`merge_path`] of the rows' ends and
 //!   the entries' numbers (D. Merrill and M. Garland, "Merge-based Parallel Sparse Matrix-Vector Multiplication",
 //!   2016), moved on to the row's end where that is near. What a tile has of a longer row, which ends in a later
 //!   tile, [`spmv_carry`](struct@spmv_carry) adds.
@@ -16,12 +16,11 @@
 //! That products go to shared memory first is "CSR-stream" of J. Greathouse and M. Daga, "Efficient Sparse
 //! Matrix-Vector Multiplication on GPUs using the CSR Storage Format", 2014.
 
-use core::mem::MaybeUninit;
-
 use crate::prelude::*;
 use cuda_std::access::{self, LoadHint};
 use cuda_std::atomic::AtomicElement;
-use cuda_std::vector::{self, Vec2, Vec4};
+use cuda_std::dependent;
+use cuda_std::vector::Vec2;
 use cuda_std::warp::{Lanes, Number, TileSize};
 
 use super::merge_path::merge_path;
@@ -31,15 +30,17 @@ use super::scan::pack::build;
 pub const BLOCK: usize = 256;
 /// Threads in a block of [`spmv_tiles`](struct@spmv_tiles).
 const TILE_BLOCK: usize = 128;
-/// Packs of four entries that each of them takes.
-const PACKS: usize = 4;
+/// Entries that each of them takes.
+const EACH: usize = 16;
 /// Entries of which a block holds the products.
-const PRODUCTS: usize = TILE_BLOCK * PACKS * 4;
+const PRODUCTS: usize = TILE_BLOCK * EACH;
+/// Columns in a line of the caches.
+const LINE: u32 = 32;
 /// The most entries of a row that a tile takes beyond its own share, to end the row. A row that is no longer than this is
 /// never in two tiles.
 pub const OVERHANG: usize = 124;
-/// Rows' ends and entries, together, that a block takes. Its first entry need not begin a pack.
-pub const TILE: usize = PRODUCTS - OVERHANG - 4;
+/// Rows' ends and entries, together, that a block takes. Its first entry need not begin a line.
+pub const TILE: usize = PRODUCTS - OVERHANG - LINE as usize;
 /// Entries of the mean row of a tile that a lane adds, at most.
 const MOST_EACH: u32 = 32;
 
@@ -49,15 +50,7 @@ const fn registers<T>() -> u32 {
 }
 
 /// What a matrix is made of.
-pub trait Value:
-    Number
-    + AtomicElement
-    + vector::Element<Align: Send + Sync>
-    + access::Access
-    + Into<f64>
-    + Send
-    + Sync
-{
+pub trait Value: Number + AtomicElement + access::Access + Into<f64> + Send + Sync {
     /// `self * x + sum`, rounded once.
     fn times_plus(self, x: Self, sum: Self) -> Self;
     /// `self * x`, rounded.
@@ -216,7 +209,7 @@ struct Tile {
     row: u32,
     /// How many do. Behind them may come the beginning of a row that ends in a later tile.
     rows: u32,
-    /// The first entry, moved back to a whole pack.
+    /// The first entry, moved back to where a line begins.
     first: u32,
     /// Where the tile's entries begin and end, counted from `first` on.
     entries: (u32, u32),
@@ -228,7 +221,7 @@ impl Tile {
     fn of_block(splits: &[Vec2<u32>]) -> Option<Self> {
         let tile = thread::block_idx_x() as usize;
         let (start, end) = (*splits.get(tile)?, *splits.get(tile + 1)?);
-        let skew = start.y % 4;
+        let skew = start.y % LINE;
         Some(Self {
             row: start.x,
             rows: end.x.saturating_sub(start.x).min(TILE as u32),
@@ -246,28 +239,26 @@ impl Tile {
         }
     }
 
-    /// The thread's packs of columns and of values. What is past the tile's last pack is anything.
+    /// The thread's columns and values, one of each [`TILE_BLOCK`]: a warp reads whole lines. What is past the tile's end
+    /// is anything.
     #[inline(always)]
     fn load<T: Value>(
         &self,
         columns: &[u32],
         values: &[T],
         thread: u32,
-    ) -> ([Vec4<u32>; PACKS], [Vec4<T>; PACKS]) {
-        let (packs, start) = (self.entries.1.div_ceil(4).max(1), self.first as usize);
-        let of_columns = columns.as_ptr().wrapping_add(start).cast::<Vec4<u32>>();
-        let of_values = values.as_ptr().wrapping_add(start).cast::<Vec4<T>>();
-        let is_inside = start + 4 * packs as usize <= columns.len().min(values.len());
-        if is_inside && of_columns.is_aligned() && of_values.is_aligned() {
-            let own = |j: usize| (thread + (j * TILE_BLOCK) as u32).min(packs - 1) as usize;
-            // SAFETY: aligned, and below the number of packs, which are inside the arrays.
-            return unsafe {
-                let columns = build(|j| load_pack(of_columns.add(own(j))));
-                (columns, build(|j| load_pack(of_values.add(own(j)))))
-            };
+    ) -> ([u32; EACH], [T; EACH]) {
+        let first = self.first as usize;
+        let there = columns.len().min(values.len()).saturating_sub(first);
+        let len = self.entries.1.min(there.min(PRODUCTS) as u32);
+        if len == 0 {
+            return (build(|_| 0), build(|_| T::zeroed()));
         }
-        let first = |j: usize| start + 4 * (thread as usize + j * TILE_BLOCK);
-        (build(|j| pick_pack(columns, first(j))), build(|j| pick_pack(values, first(j))))
+        let own = |j: usize| first + (thread + (j * TILE_BLOCK) as u32).min(len - 1) as usize;
+        // SAFETY: below the lengths of both.
+        let columns = build(|j| load_once(unsafe { columns.get_unchecked(own(j)) }));
+        // SAFETY: as above.
+        (columns, build(|j| load_once(unsafe { values.get_unchecked(own(j)) })))
     }
 
     /// How many lanes take a row, a power of two: enough for the mean one.
@@ -282,30 +273,10 @@ impl Tile {
     }
 }
 
-/// Four elements, in 16 bytes at a time, past the first cache: nobody asks for them again.
-///
-/// # Safety
-/// `pack` is valid for reads, and aligned.
+/// Loads what nobody asks for again: past the first cache, which is the vector's.
 #[inline(always)]
-unsafe fn load_pack<T: vector::Element>(pack: *const Vec4<T>) -> Vec4<T> {
-    let mut loaded = MaybeUninit::<Vec4<T>>::uninit();
-    for k in 0..const { size_of::<Vec4<T>>() / 16 } {
-        // SAFETY: the caller's promise; a pack is so many times 16 bytes, all of them plain.
-        unsafe {
-            let words = &*pack.cast::<Vec4<u32>>().add(k);
-            let words = access::load(words, LoadHint::ReadOnlyNoAllocate);
-            loaded.as_mut_ptr().cast::<Vec4<u32>>().add(k).write(words);
-        }
-    }
-    // SAFETY: all of it was written.
-    unsafe { loaded.assume_init() }
-}
-
-/// The four elements from `first` on; zeros past the end.
-#[inline(always)]
-fn pick_pack<T: vector::Element>(array: &[T], first: usize) -> Vec4<T> {
-    let at = |k| array.get(first + k).copied().unwrap_or_default();
-    Vec4::new(at(0), at(1), at(2), at(3))
+fn load_once<T: access::Access>(value: &T) -> T {
+    access::load(value, LoadHint::ReadOnlyNoAllocate)
 }
 
 /// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
@@ -321,7 +292,7 @@ fn pick_pack<T: vector::Element>(array: &[T], first: usize) -> Vec4<T> {
 #[kernel(f32, f64, max_registers = registers::<T>())]
 pub fn spmv_tiles<T: Value>(
     mut block: Block<TILE_BLOCK>,
-    products: Shared<[Vec4<T>; TILE_BLOCK * PACKS]>,
+    products: Shared<[T; PRODUCTS]>,
     splits: &[Vec2<u32>],
     offsets: &[u32],
     columns: &[u32],
@@ -344,13 +315,11 @@ pub fn spmv_tiles<T: Value>(
         // SAFETY: below the length.
         access::load(unsafe { x.get_unchecked(column as usize) }, LoadHint::ReadOnly)
     };
-    // All elements of the vector are asked for before the first product needs one.
-    let elements: [Vec4<T>; PACKS] = build(|j| columns[j].map(element));
-    let packs: [Vec4<T>; PACKS] = build(|j| {
-        let (v, x) = (values[j], elements[j]);
-        Vec4::new(v.x.times(x.x), v.y.times(x.y), v.z.times(x.z), v.w.times(x.w))
-    });
-    let products = products.fill(&block, |i| packs[i / TILE_BLOCK]);
+    // All elements of the vector are asked for before the first product needs one. Neighbours in a row are neighbours in
+    // a warp: those in one line of the vector are one request.
+    let elements: [T; EACH] = build(|j| element(columns[j]));
+    let own: [T; EACH] = build(|j| values[j].times(elements[j]));
+    let products = products.fill(&block, |i| own[i / TILE_BLOCK]);
     let mut i = thread;
     while i <= tile.rows {
         // SAFETY: there are at most `TILE` rows; nobody else writes this element, and who reads it waits.
@@ -360,8 +329,9 @@ pub fn spmv_tiles<T: Value>(
     }
     // All ends and products are there.
     let products = block.sync(products);
-    let rows =
-        Rows { tile, products: bytemuck::cast_slice(&products[..]), ends: ends.as_mut_ptr() };
+    // The carries' blocks may come as soon as the last tiles are nearly done.
+    dependent::let_next_start();
+    let rows = Rows { tile, products: &products[..], ends: ends.as_mut_ptr() };
     rows.sum(&block, |i, sum| {
         let (row, own) = (tile.row as usize + i as usize, thread::block_idx_x() as usize);
         if i < tile.rows {
@@ -457,7 +427,7 @@ fn tree<T: Value>(warp: Warp, lanes: u32, mut sum: T) -> T {
 /// for each [`BLOCK`] carries.
 ///
 /// The sum of a row's carries is taken by the block that has the first of them, in a fixed order.
-#[kernel(f32, f64)]
+#[kernel(f32, f64, dependent)]
 pub fn spmv_carry<T: Value>(
     mut block: Block<BLOCK>,
     carry_rows: &[u32],
@@ -470,36 +440,39 @@ pub fn spmv_carry<T: Value>(
     };
     let start = thread::block_idx_x() as usize * BLOCK;
     let own = start + block.thread();
-    let ([upto], all) = block.inclusive_scan([carry(own)], Carry::then);
-    let add = |row: u64, sum: f64| {
-        let row = row as usize;
-        if row < y.len() {
-            y.store(row, T::rounded(y.load(row, Relaxed).into() + sum), Relaxed);
-        }
-    };
+    // All that is likely to be needed is asked for at once.
+    let (mine, next, mut more) = (carry(own), carry(own + 1), carry(own + BLOCK));
     // The block before has what began there.
     let of_before = if start > 0 { carry(start - 1).row } else { NO_ROW };
-    let goes_on = block.thread() == BLOCK - 1 || carry(own + 1).row == upto.row;
-    if !goes_on && upto.row != of_before {
-        add(upto.row, upto.sum);
+    let ends = block.thread() < BLOCK - 1 && mine.row != next.row && mine.row != of_before;
+    let is_row = |row: u64| row < y.len() as u64;
+    let value_of = |row: u64| if is_row(row) { y.load(row as usize, Relaxed).into() } else { 0.0 };
+    let put = |row: u64, sum: f64| {
+        if is_row(row) {
+            y.store(row as usize, T::rounded(sum), Relaxed);
+        }
+    };
+    let value = if ends { value_of(mine.row) } else { 0.0 };
+    let ([upto], all) = block.inclusive_scan([mine], Carry::then);
+    if ends {
+        put(upto.row, value + upto.sum);
     }
     // The last row may go on in the blocks behind.
-    let mut sum = all.sum;
-    let mut next = start + BLOCK;
     if all.row == NO_ROW || all.row == of_before {
         return;
     }
+    let (value, mut sum, mut behind) = (value_of(all.row), all.sum, own + BLOCK);
     loop {
-        let more = carry(next + block.thread());
         let is_same = more.row == all.row;
         sum += block.sum(if is_same { more.sum } else { 0.0 });
         if !block.all(is_same) {
             break;
         }
-        next += BLOCK;
+        behind += BLOCK;
+        more = carry(behind);
     }
     if block.thread() == 0 {
-        add(all.row, sum);
+        put(all.row, value + sum);
     }
 }
 
