@@ -75,10 +75,33 @@ fn tiles_of_several_blocks_of_splits() {
     let mut rng = rng();
     let n = SPLITS * tile_len::<u64>();
     let mut random = |n| -> Vec<u64> { (0..n).map(|_| rng.random_range(0..1000)).collect() };
-    check(random(n + 3), random(n / 4), u64::cmp);
-    check(vec![], random(n + 1), u64::cmp);
+    check_keys(random(n + 3), random(n / 4));
+    check_keys(vec![], random(n + 1));
     // All of one before all of the other, which begins in the middle of a block's splits.
-    check((0..n as u64 / 3).collect(), (n as u64 / 3..n as u64 + 5).collect(), u64::cmp);
+    check_keys((0..n as u64 / 3).collect(), (n as u64 / 3..n as u64 + 5).collect());
+}
+
+/// The fast form alone, of large arrays.
+fn check_keys(mut a: Vec<u64>, mut b: Vec<u64>) {
+    a.sort_unstable();
+    b.sort_unstable();
+    let found = ops::merge(gpu(), &upload(&a), &upload(&b)).unwrap().to_vec().unwrap();
+    assert!(found == reference::merge::merge(&a, &b, u64::cmp), "{} and {}", a.len(), b.len());
+}
+
+#[test]
+fn arrays_that_are_not_sorted_stay_in_bounds() {
+    let merged = |a: &[u32], b: &[u32]| {
+        let found = ops::merge(gpu(), &upload(a), &upload(b)).unwrap();
+        assert_eq!(found.to_vec().unwrap().len(), a.len() + b.len());
+    };
+    let mut rng = rng();
+    for (n, m) in [(40, 3000), (3 * TILE, 2 * TILE + 7), (9 * TILE, 8 * TILE)] {
+        merged(&below(&mut rng, n, 1 << 30), &below(&mut rng, m, 1 << 30));
+    }
+    // The second array falls: the second tile would end before it begins.
+    let b: Vec<u32> = (0..3 * TILE / 2 + 7).map(|i| if i <= TILE { 9 } else { 0 }).collect();
+    merged(&vec![5; 3 * TILE / 2], &b);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use cuda_std::warp::{Lanes, Tile, TileSize};
 
 macro_rules! merge_paths {
-    ($($(#[$doc:meta])* $name:ident($number:ident);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $within:ident($number:ident);)*) => {$(
         $(#[$doc])*
         ///
         /// `first_goes(i, j)`: whether element `i` of the first sequence goes before element `j` of the second. It is
@@ -19,8 +19,16 @@ macro_rules! merge_paths {
             (first_len, second_len): ($number, $number),
             first_goes: impl Fn($number, $number) -> bool,
         ) -> $number {
-            let mut low = steps.saturating_sub(second_len);
-            let mut high = steps.min(first_len);
+            $within(steps, (steps.saturating_sub(second_len), steps.min(first_len)), first_goes)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] whose result is known to be in `low..=high`.")]
+        #[inline(always)]
+        pub fn $within(
+            steps: $number,
+            (mut low, mut high): ($number, $number),
+            first_goes: impl Fn($number, $number) -> bool,
+        ) -> $number {
             while low < high {
                 let middle = low + (high - low) / 2;
                 if first_goes(middle, steps - 1 - middle) {
@@ -36,9 +44,32 @@ macro_rules! merge_paths {
 
 merge_paths! {
     /// How many of the first `steps` elements of a merge come from the first of two sequences of these lengths.
-    merge_path(usize);
+    merge_path, merge_path_within(usize);
     /// [`merge_path`] of sequences in shared memory, whose numbers take one register.
-    merge_path_short(u32);
+    merge_path_short, merge_path_short_within(u32);
+}
+
+/// [`merge_path_within`] that looks first in the neighbourhood of a guess, `reach` to either side: if the result is there,
+/// which two looks tell, half of all steps are saved where the neighbourhood is the root of the range.
+///
+/// The guess is in `low..=high`. Of arrays that are not sorted `low` may be past `high`: then it is the result, and nothing is
+/// looked at.
+#[inline(always)]
+pub fn merge_path_near(
+    steps: usize,
+    (low, high): (usize, usize),
+    (guess, reach): (usize, usize),
+    first_goes: impl Fn(usize, usize) -> bool,
+) -> usize {
+    let (from, to) = (low.max(guess.saturating_sub(reach)), high.min(guess + reach));
+    let is_behind = from == low || first_goes(from - 1, steps - from);
+    let is_before = to == high || !first_goes(to, steps - 1 - to);
+    let range = match (is_behind, is_before) {
+        (true, true) => (from, to),
+        (true, false) => (to + 1, high),
+        (false, _) => (low, from - 1),
+    };
+    merge_path_within(steps, range, first_goes)
 }
 
 /// [`merge_path`] by `LANES` lanes, all of which call it alike and get the result. In each step they try as many places
@@ -81,6 +112,13 @@ mod tests {
             let found = merge_path(steps, (first.len(), second.len()), goes);
             let expected = merged[..steps].iter().filter(|(_, is_second)| !is_second).count();
             assert_eq!(found, expected, "{steps} steps");
+            let range = (steps.saturating_sub(second.len()), steps.min(first.len()));
+            for guess in range.0..=range.1 {
+                for reach in 0..4 {
+                    let found = merge_path_near(steps, range, (guess, reach), goes);
+                    assert_eq!(found, expected, "{steps} steps from {guess}, reach {reach}");
+                }
+            }
         }
     }
 }
