@@ -16,13 +16,19 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::ops::scan::{self, Compose, Form, Max, Min, ScanOperator, Sum};
 use ferrowarp::ops::select::{self, Above};
 use ferrowarp::reference;
+use kernels_gpu::grid::scan::carry::Segmented;
 use kernels_gpu::grid::scan::ring::SQUAD;
-use kernels_gpu::grid::scan::{scan_tiles, scratch_len, shared_bytes, tile_len};
+use kernels_gpu::grid::scan::{self as kernels, scan_tiles, scratch_len, shared_bytes};
 use rand::RngExt;
 
 use crate::support::{SIZES, floats, gpu, poisoned, rng, upload};
 
 const FORMS: [Form; 2] = [Form::Inclusive, Form::Exclusive];
+
+/// Elements in a tile of a scan that is not one of segments.
+fn tile_len<T>() -> usize {
+    kernels::tile_len::<T, u32>()
+}
 
 /// Around one tile of `T`, a warp's part of it, and the 32 tiles of a group.
 fn sizes<T>() -> Vec<usize> {
@@ -346,6 +352,53 @@ fn segments_are_told_by_flags_offsets_and_keys() {
             }
             let found = scan::segments(gpu(), Sum, form, &upload(&wide), &offsets).unwrap();
             assert!(found.to_vec().unwrap() == wide_sums, "{n} elements, {form:?}");
+        }
+    }
+}
+
+/// Flags and keys come to shared memory beside the elements, where both begin at a multiple of 16 bytes.
+#[test]
+fn what_tells_segments_begins_anywhere() {
+    let mut rng = rng();
+    let n = 3 * kernels::tile_len::<u32, Segmented<u32>>() + 100;
+    let (heads, _) = random_segments(&mut rng, n + 8, 7);
+    let x: Vec<u32> = (0..n + 8).map(|_| rng.random()).collect();
+    let keys = reference::scan::by(&heads, 0u32, |key, head| key + u32::from(head), true);
+    let (values, flags, on_device) = (upload(&x), upload(&heads), upload(&keys));
+    for (from, told) in [(0, 0), (4, 4), (0, 1), (0, 4), (1, 0), (3, 3), (4, 0)] {
+        let (x, heads) = (&x[from..from + n], &heads[told..told + n]);
+        let is_head = |i: usize| heads[i] != 0;
+        let sums = reference::scan::segments(x, 0, u32::wrapping_add, is_head, true);
+        let (values, flags) = (values.slice(from..from + n), flags.slice(told..told + n));
+        let keys = on_device.slice(told..told + n);
+        let found = scan::flagged(gpu(), Sum, Form::Inclusive, &values, &flags).unwrap();
+        assert!(found.to_vec().unwrap() == sums, "flags from {told}, elements from {from}");
+        let found = scan::by_key(gpu(), Sum, Form::Inclusive, &values, &keys).unwrap();
+        assert!(found.to_vec().unwrap() == sums, "keys from {told}, elements from {from}");
+    }
+}
+
+/// Segments that begin with a tile, end with one, and go through several, with the elements around them.
+#[test]
+fn segments_and_tiles() {
+    let tile = kernels::tile_len::<f32, Segmented<f32>>();
+    for n in [tile - 1, tile, tile + 1, 2 * tile, 33 * tile + 1] {
+        for begins in [vec![tile], vec![tile - 1, tile + 1], vec![0, tile / 2], vec![n - 1]] {
+            let heads: Vec<u8> = (0..n).map(|i| u8::from(begins.contains(&i))).collect();
+            let keys = reference::scan::by(&heads, 0u32, |key, head| key + u32::from(head), true);
+            let wide: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 32).collect();
+            let is_head = |i: usize| heads[i] != 0;
+            let sums =
+                reference::scan::segments(&vec![1.0f32; n], 0.0, |a, b| a + b, is_head, false);
+            let x = upload(&vec![1.0f32; n]);
+            let told = [
+                scan::by_key(gpu(), Sum, Form::Exclusive, &x, &upload(&keys)),
+                scan::by_key(gpu(), Sum, Form::Exclusive, &x, &upload(&wide)),
+                scan::flagged(gpu(), Sum, Form::Exclusive, &x, &upload(&heads)),
+            ];
+            for found in told {
+                assert!(found.unwrap().to_vec().unwrap() == sums, "{n} elements, {begins:?}");
+            }
         }
     }
 }

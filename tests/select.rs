@@ -81,6 +81,20 @@ fn flagged_bytes() {
     }
 }
 
+/// Flags come to shared memory beside the elements, where both begin at a multiple of 16 bytes.
+#[test]
+fn flags_begin_anywhere() {
+    let mut rng = rng();
+    let n = 2 * tile_len::<u32>() + 100;
+    let (x, all): (Vec<u32>, _) =
+        ((0..n).map(|_| rng.random()).collect(), flags(&mut rng, n + 16, 50));
+    let on_device = upload(&all);
+    for from in [0, 1, 4, 16] {
+        let flags = on_device.slice(from..from + n);
+        check(Flagged(&flags), &x, |i| all[from + i] != 0, &format!("flags from {from}"));
+    }
+}
+
 #[test]
 fn above_a_threshold() {
     let mut rng = rng();

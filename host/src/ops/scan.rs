@@ -21,6 +21,7 @@ mod segments;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use cuda_std::{bf16, f16};
+use kernels_gpu::grid::scan::carry::Carry;
 use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len, shared_bytes};
 
 pub use kernels_gpu::grid::scan::{Compose, Max, Min, Sum};
@@ -82,10 +83,10 @@ impl<'a> Arguments<'a> {
 }
 
 /// A block for each multiprocessor, with all of its shared memory, or fewer blocks for fewer tiles.
-pub(super) fn grid<T>(on: &Stream, n: usize) -> Grid1 {
+pub(super) fn grid<T, C: Carry>(on: &Stream, n: usize) -> Grid1 {
     let info = on.inner().context().info();
     let shared = shared_bytes(info.shared_mem_per_block_optin_bytes as usize);
-    Grid1::new(blocks::<T>(n, info.multiprocessors)).shared_mem(shared as u32)
+    Grid1::new(blocks::<T, C>(n, info.multiprocessors)).shared_mem(shared as u32)
 }
 
 /// An operation that scans have kernels of, for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
@@ -112,7 +113,8 @@ macro_rules! operators {
             fn launch(arguments: Arguments<'_>) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, form, mut states, mut out, n } = arguments;
-                let (grid, exclusive) = (grid::<$bits>(on, n), form == Form::Exclusive);
+                let grid = grid::<$bits, <$op as Operator<$bits>>::Joined>(on, n);
+                let exclusive = form == Form::Exclusive;
                 kernels::scan_tiles::<$bits, $op>::launch(on, grid, &x, exclusive, &mut states, &mut out)
             }
         }

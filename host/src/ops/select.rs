@@ -102,7 +102,7 @@ macro_rules! selectors {
             fn launch($self, arguments: Arguments<'_>) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, n, split, mut states, mut out, mut count } = arguments;
-                let grid = grid::<$bits>(on, n.max(1));
+                let grid = grid::<$bits, u64>(on, n.max(1));
                 // SAFETY: the states were cleared on this stream.
                 unsafe {
                     kernels::$kernel::<$bits>::launch(
@@ -267,7 +267,7 @@ macro_rules! run_elements {
                 (values, lengths, count): (&mut Recast, &mut Recast, &mut Recast),
             ) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
-                let grid = grid::<$bits>(on, n.max(1));
+                let grid = grid::<$bits, u64>(on, n.max(1));
                 // SAFETY: the states were cleared on this stream.
                 unsafe {
                     kernels::run_lengths::<$bits>::launch(on, grid, x, states, values, lengths, count)

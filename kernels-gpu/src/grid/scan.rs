@@ -17,6 +17,7 @@ pub mod look_ahead;
 pub mod marks;
 pub mod operator;
 pub mod pack;
+mod part;
 pub mod ring;
 
 use crate::prelude::*;
@@ -28,18 +29,31 @@ use look_ahead::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segments, Sum, Whole};
 use pack::{Pack, build, each, element, pack_of, per_pack};
-pub use ring::{
-    BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, blocks, shared_bytes, tile_len,
-};
+pub use ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, shared_bytes};
 use ring::{PACKS, Part, Stages};
 
 /// Threads in a block of the plain form.
 const RUNNING_BLOCK: usize = 256;
 
+/// Packs of a lane where segments are scanned: marks take registers, and what tells them memory.
+const SEGMENTED_PACKS: usize = 6;
+
+/// Elements of type `T` in a tile of a scan that carries `C`.
+#[must_use]
+pub const fn tile_len<T, C: Carry>() -> usize {
+    ring::tile_len::<T>(if C::IS_SEGMENTED { SEGMENTED_PACKS } else { PACKS })
+}
+
 /// Scratch words for a scan of `n_elems` elements of type `T` that carries `C`.
 #[must_use]
 pub const fn scratch_len<T, C: Carry>(n_elems: usize) -> usize {
-    states_len(n_elems.div_ceil(tile_len::<T>()), C::WORDS)
+    states_len(n_elems.div_ceil(tile_len::<T, C>()), C::WORDS)
+}
+
+/// Blocks to launch for a scan of `n_elems` elements of type `T` that carries `C`, on so many multiprocessors.
+#[must_use]
+pub const fn blocks<T, C: Carry>(n_elems: usize, multiprocessors: u32) -> u32 {
+    ring::blocks(n_elems.div_ceil(tile_len::<T, C>()), multiprocessors)
 }
 
 /// The plain form. `x: [n]`, `out: [n]`; launched with one block.
@@ -144,8 +158,8 @@ pub fn scan_mark_offsets(index: ThreadIndex, offsets: &[u64], heads: AtomicSlice
     }
 }
 
-/// A scan's way with the parts of its tiles, of which a lane has `N` packs in registers at a time.
-struct Scan<T, L, const N: usize> {
+/// A scan's way with the parts of its tiles.
+struct Scan<T, L> {
     warp: Warp,
     lane: usize,
     line: L,
@@ -154,78 +168,50 @@ struct Scan<T, L, const N: usize> {
 }
 
 /// Packs of a lane, which of their elements are marked, and what the lanes up to this one join to.
-struct Scanned<C, const N: usize> {
-    packs: [Pack; N],
-    marks: [u32; N],
-    upto: [C; N],
+struct Scanned<C, const P: usize> {
+    packs: [Pack; P],
+    marks: [u32; P],
+    upto: [C; P],
 }
 
-impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
+impl<T: Plain, L: Line<T>> Scan<T, L> {
     /// Packs of a lane, each joined.
     #[inline(always)]
-    fn joined(packs: [Pack; N], marks: [u32; N]) -> Scanned<L::Carry, N> {
+    fn joined<const P: usize>(packs: [Pack; P], marks: [u32; P]) -> Scanned<L::Carry, P> {
         Scanned { packs, marks, upto: build(|k| join_pack::<T, L>(&packs[k], marks[k])) }
     }
 
-    /// This lane's packs from pack `j` on, marked as the part's note says, with the lanes before.
+    /// This lane's packs, marked as the part's note says, with the lanes before.
     ///
     /// # Safety
     /// The part was reduced before, if elements may be marked.
     #[inline(always)]
-    unsafe fn scanned(&self, part: Part<'_, T>, j: usize) -> Scanned<L::Carry, N> {
+    unsafe fn scanned<const P: usize>(&self, part: Part<'_, T, P>) -> Scanned<L::Carry, P> {
         let marks = build(|k| {
-            if !L::IS_MARKED {
+            if !L::Carry::IS_SEGMENTED {
                 return 0;
             }
-            let bit = (j + k) * per_pack::<T>();
+            let bit = k * per_pack::<T>();
             // SAFETY: the note has a bit for each element of the lane.
             unsafe { part.note().add(bit / 32).read() >> (bit % 32) }
         });
-        let joined = Self::joined(part.packs(j, L::NEUTRAL), marks);
+        let joined = Self::joined(part.packs(L::NEUTRAL), marks);
         // Scans that do not wait for one another.
         Scanned { upto: build(|k| scan_lanes(self.warp, joined.upto[k], L::join)), ..joined }
     }
 
-    /// What comes before the packs from pack `j` on, joined with them; their marks go to the note.
-    #[inline(always)]
-    fn reduced(
-        &self,
-        part: Part<'_, T>,
-        j: usize,
-        mut before: L::Carry,
-        note: &mut [u32; 4],
-    ) -> L::Carry {
-        let packs = part.packs(j, L::NEUTRAL);
-        // No closure around this: what it is called in would not be inlined.
-        let marks = self.line.marks(|k| part.first(j + k), &packs);
-        let mut joined = Self::joined(packs, marks).upto;
-        each(N, |k| {
-            let bit = (j + k) * per_pack::<T>();
-            note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
-        });
-        // Reductions that do not wait for one another.
-        each(5, |step| {
-            let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
-            joined = build(|k| L::join(joined[k], behind(joined[k])));
-        });
-        each(N, |k| before = L::join(before, joined[k]));
-        before
-    }
-
-    /// Writes the results of packs from pack `j` on, before which comes `before`. What comes behind them has the
-    /// join that is returned before it.
+    /// Writes the results of packs before which comes `before`.
     ///
     /// # Safety
     /// No other warp has this part.
     #[inline(always)]
-    unsafe fn write(
+    unsafe fn write<const P: usize>(
         &self,
-        part: Part<'_, T>,
-        j: usize,
-        scanned: &Scanned<L::Carry, N>,
+        part: Part<'_, T, P>,
+        scanned: &Scanned<L::Carry, P>,
         mut before: L::Carry,
-    ) -> L::Carry {
-        let lanes_before: [L::Carry; N] = build(|k| {
+    ) {
+        let lanes_before: [L::Carry; P] = build(|k| {
             let lanes = map_words(scanned.upto[k], |word| self.warp.shuffle_up(word, 1));
             let all = map_words(scanned.upto[k], |word| self.warp.shuffle(word, 31));
             let joined = L::join(before, lanes);
@@ -244,18 +230,24 @@ impl<T: Plain, L: Line<T>, const N: usize> Scan<T, L, N> {
             })
         };
         // SAFETY: `out` is as long as `x`; the part is this warp's.
-        unsafe { part.store::<N>(self.out, j, results) };
-        before
+        unsafe { part.store(self.out, results) };
     }
 }
 
-impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
+impl<T: Plain, L: Line<T>, const P: usize> Stages<P> for Scan<T, L> {
     type Element = T;
     type Carry = L::Carry;
 
     const WRITES_MEMORY: bool = false;
     /// A bit for each element of a lane.
-    const NOTE_WORDS: usize = if L::IS_MARKED { (PACKS * per_pack::<T>()).div_ceil(32) } else { 0 };
+    const NOTE_WORDS: usize =
+        if L::Carry::IS_SEGMENTED { (P * per_pack::<T>()).div_ceil(32) } else { 0 };
+    const BESIDE: usize = L::BESIDE;
+
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        self.line.beside()
+    }
 
     #[inline(always)]
     fn neutral() -> L::Carry {
@@ -268,50 +260,40 @@ impl<T: Plain, L: Line<T>, const N: usize> Stages for Scan<T, L, N> {
     }
 
     #[inline(always)]
-    fn announce(&self, start: usize) {
-        self.line.announce(start, tile_len::<T>());
-    }
-
-    #[inline(always)]
-    fn reduce(&self, part: Part<'_, T>) -> L::Carry {
-        const { assert!(N == PACKS || 2 * N == PACKS) };
+    fn reduce(&self, part: Part<'_, T, P>) -> L::Carry {
+        let packs = part.packs(L::NEUTRAL);
+        let marks = self.line.marks(part, &packs);
+        let mut joined = Self::joined(packs, marks).upto;
         let mut note = [0; 4];
-        let mut all = self.reduced(part, 0, Self::neutral(), &mut note);
-        if N < PACKS {
-            all = self.reduced(part, N, all, &mut note);
-        }
+        each(P, |k| {
+            let bit = k * per_pack::<T>();
+            note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
+        });
         // SAFETY: so many words are this lane's.
-        each(Self::NOTE_WORDS, |w| unsafe { part.note().add(w).write(note[w]) });
+        each(<Self as Stages<P>>::NOTE_WORDS, |w| unsafe { part.note().add(w).write(note[w]) });
+        // Reductions that do not wait for one another.
+        each(5, |step| {
+            let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
+            joined = build(|k| L::join(joined[k], behind(joined[k])));
+        });
+        let mut all = joined[0];
+        each(P - 1, |k| all = L::join(all, joined[k + 1]));
         all
     }
 
     #[inline(always)]
     unsafe fn finish(
         &self,
-        part: Part<'_, T>,
+        part: Part<'_, T, P>,
         before: impl FnOnce() -> (L::Carry, L::Carry),
         release: impl FnOnce(),
     ) {
-        // SAFETY: the part was reduced when what comes before it is told, and unmarked ones have no note.
-        let (first, before) = unsafe {
-            if L::IS_MARKED {
-                let (before, _) = before();
-                (self.scanned(part, 0), before)
-            } else {
-                (self.scanned(part, 0), before().0)
-            }
-        };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise: the note is there, and the part is this warp's.
         unsafe {
-            if N == PACKS {
-                release();
-                self.write(part, 0, &first, before);
-            } else {
-                let before = self.write(part, 0, &first, before);
-                let second = self.scanned(part, N);
-                release();
-                self.write(part, N, &second, before);
-            }
+            let scanned = self.scanned(part);
+            let (before, _) = before();
+            release();
+            self.write(part, &scanned, before);
         }
     }
 }
@@ -338,17 +320,15 @@ pub fn scan_grid<T: Plain, L: Line<T>>(
     mut out: DisjointSlice<T>,
 ) {
     assert!(x.len() == out.len(), "a scan has as many results as elements");
-    let states = States::new::<L::Carry>(states, x.len().div_ceil(tile_len::<T>()));
+    let states = States::new::<L::Carry>(states, x.len().div_ceil(tile_len::<T, L::Carry>()));
     let (warp, lane, out) = (block.whole_warp(), block.lane(), out.as_mut_ptr());
+    let scan = Scan { warp, lane, line, exclusive, out };
     // SAFETY: the states were made for the tiles of `x` and this line; the contract says how large the shared memory is.
     unsafe {
-        if const { L::IS_MARKED } {
-            // Marks take registers too.
-            let scan = Scan::<_, _, { PACKS / 2 }> { warp, lane, line, exclusive, out };
-            ring::run(&mut block, states, x, &scan);
+        if const { L::Carry::IS_SEGMENTED } {
+            ring::run::<SEGMENTED_PACKS, _>(&mut block, states, x, &scan);
         } else {
-            let scan = Scan::<_, _, PACKS> { warp, lane, line, exclusive, out };
-            ring::run(&mut block, states, x, &scan);
+            ring::run::<PACKS, _>(&mut block, states, x, &scan);
         }
     }
 }

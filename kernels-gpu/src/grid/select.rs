@@ -17,11 +17,9 @@ use cuda_std::warp::Plain;
 use super::scan::carry::Carry;
 use super::scan::look_ahead::{States, states_len};
 use super::scan::marks::{Flags, Marks, MaybeZero, Runs, Where};
-use super::scan::ring::{self, Part, Stages, part_len};
+use super::scan::ring::{self, PACKS, Part, Stages};
 
-pub use super::scan::ring::{
-    BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, tile_len,
-};
+pub use super::scan::ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES};
 
 mod part;
 mod runs;
@@ -31,6 +29,12 @@ pub use runs::{run_lengths, run_scratch_len};
 
 /// Threads of the plain form's block.
 const RUNNING_BLOCK: usize = 256;
+
+/// Elements of type `T` in a tile.
+#[must_use]
+pub const fn tile_len<T>() -> usize {
+    ring::tile_len::<T>(PACKS)
+}
 
 /// Scratch words for a selection from `n_elems` elements of type `T`.
 #[must_use]
@@ -116,11 +120,17 @@ struct Select<'a, T, M> {
     count: AtomicSlice<'a, u64>,
 }
 
-impl<T: Plain, M: Marks<T>> Stages for Select<'_, T, M> {
+impl<T: Plain, M: Marks<T>> Stages<PACKS> for Select<'_, T, M> {
     type Element = T;
     type Carry = u64;
 
     const WRITES_MEMORY: bool = true;
+    const BESIDE: usize = M::BESIDE;
+
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        self.marks.beside()
+    }
 
     #[inline(always)]
     fn neutral() -> u64 {
@@ -133,13 +143,8 @@ impl<T: Plain, M: Marks<T>> Stages for Select<'_, T, M> {
     }
 
     #[inline(always)]
-    fn announce(&self, start: usize) {
-        self.marks.announce(start, tile_len::<T>());
-    }
-
-    #[inline(always)]
-    fn reduce(&self, part: Part<'_, T>) -> u64 {
-        let packs = part.packs(0, T::zeroed());
+    fn reduce(&self, part: Part<'_, T, PACKS>) -> u64 {
+        let packs = part.packs(T::zeroed());
         let ranks = Ranks::new(self.warp, part, &packs, self.marks);
         // SAFETY: until the part is reduced, no other warp uses its memory.
         unsafe { ranks.compact(self.warp, part, &packs, self.split) };
@@ -149,7 +154,7 @@ impl<T: Plain, M: Marks<T>> Stages for Select<'_, T, M> {
     #[inline(always)]
     unsafe fn finish(
         &self,
-        part: Part<'_, T>,
+        part: Part<'_, T, PACKS>,
         before: impl FnOnce() -> (u64, u64),
         release: impl FnOnce(),
     ) {
@@ -163,7 +168,7 @@ impl<T: Plain, M: Marks<T>> Stages for Select<'_, T, M> {
                 // The others of the parts before stand behind; those of this part end its memory.
                 let others = part.len() - own;
                 let at = n - (part.start - before) - others;
-                copy(memory.add(part_len::<T>() - others), out.add(at), others, lane);
+                copy(memory.add(part.room() - others), out.add(at), others, lane);
             }
         }
         release();

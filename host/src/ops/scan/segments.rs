@@ -52,7 +52,8 @@ macro_rules! operators {
             fn launch(arguments: Arguments<'_>, marks: &Recast) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, form, mut states, mut out, n } = arguments;
-                let (grid, exclusive) = (grid::<$bits>(on, n), form == Form::Exclusive);
+                let grid = grid::<$bits, Segmented<<$op as Operator<$bits>>::Joined>>(on, n);
+                let exclusive = form == Form::Exclusive;
                 kernels::$kernel::<$bits, $($key,)? $op>::launch(
                     on, grid, &x, marks, exclusive, &mut states, &mut out,
                 )

@@ -12,6 +12,9 @@ pub trait Carry: Copy {
     /// How many words there are, at most [`MOST_WORDS`].
     const WORDS: usize;
 
+    /// Whether it says where segments begin.
+    const IS_SEGMENTED: bool = false;
+
     /// The value's words, then zeros.
     fn to_words(self) -> [u32; MOST_WORDS];
 
@@ -116,6 +119,7 @@ pub struct Segmented<S> {
 
 impl<S: Plain> Carry for Segmented<S> {
     const WORDS: usize = S::WORDS + 1;
+    const IS_SEGMENTED: bool = true;
 
     #[inline(always)]
     fn to_words(self) -> [u32; MOST_WORDS] {

@@ -10,21 +10,40 @@
 use cuda_std::copy;
 use cuda_std::mbarrier::Mbarrier;
 
-use super::pack::Pack;
+use super::pack::{Pack, each};
 
-pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
+pub use device::{ARRIVALS, fence, fence_init, nothing, tile, wait};
 
-/// Packs to copy of `x[start..]`, of which at most `packs` are wanted.
-#[inline(always)]
-fn whole_packs<T>(x: &[T], start: usize, packs: usize) -> usize {
-    let there = (x.len() - start) * size_of::<T>() / size_of::<Pack>();
-    if x.as_ptr().cast::<Pack>().is_aligned() { there.min(packs) } else { 0 }
+/// Packs to copy to shared memory.
+#[derive(Clone, Copy)]
+pub struct Packs {
+    to: *mut Pack,
+    from: *const Pack,
+    len: usize,
+}
+
+impl Packs {
+    /// The whole packs of `bytes[first..]`, where `first` is a multiple of 16, at most `room`.
+    #[inline(always)]
+    pub fn new(to: *mut Pack, bytes: &[u8], first: usize, room: usize) -> Self {
+        let from = bytes.as_ptr().wrapping_add(first).cast::<Pack>();
+        let there = bytes.len().saturating_sub(first) / size_of::<Pack>();
+        Self { to, from, len: if from.is_aligned() { there.min(room) } else { 0 } }
+    }
+
+    /// If there are any, as many more in front of them.
+    #[inline(always)]
+    pub fn with_lead(self, packs: usize) -> Self {
+        let lead = if self.len > 0 { packs } else { 0 };
+        let (to, from) = (self.to.wrapping_sub(lead), self.from.wrapping_sub(lead));
+        Self { to, from, len: self.len + lead }
+    }
 }
 
 /// By one bulk copy.
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 mod device {
-    use super::{Mbarrier, Pack, copy, whole_packs};
+    use super::{Mbarrier, Pack, Packs, copy, each};
     use cuda_std::mbarrier;
 
     /// Arrivals of a stage's barrier.
@@ -52,42 +71,30 @@ mod device {
         unsafe { barrier.wait_parity(parity) };
     }
 
-    /// Starts to copy the tile that begins at `x[start]` to the `packs` packs at `to`. All lanes of a warp call it.
+    /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// `to` is shared memory that nobody uses until the barrier's phase is over; there is such an element; see [`Mbarrier`].
+    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// [`Mbarrier`].
     #[inline(always)]
-    pub unsafe fn tile<T>(
-        (to, packs): (*mut Pack, usize),
-        x: &[T],
-        start: usize,
-        full: Mbarrier,
-        lane: usize,
-    ) {
-        let bytes = (whole_packs(x, start, packs) * size_of::<Pack>()) as u32;
-        if bytes == 0 {
+    pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
+        let bytes = |packs: Packs| (packs.len * size_of::<Pack>()) as u32;
+        let all = bytes(copies[0]) + bytes(copies[1]);
+        if all == 0 {
             // SAFETY: the caller's promise.
             return unsafe { nothing(full, lane) };
         }
         if lane == 0 {
-            // SAFETY: so many bytes are inside the slice, and begin at a multiple of 16.
+            // SAFETY: the caller's promise; the barrier is told of all bytes.
             unsafe {
-                let _ = full.arrive_expecting(bytes);
-                copy::bulk_load(to, x.as_ptr().wrapping_add(start).cast(), bytes, full);
+                let _ = full.arrive_expecting(all);
+                each(copies.len(), |k| {
+                    let packs = copies[k];
+                    if packs.len > 0 {
+                        copy::bulk_load(packs.to, packs.from, bytes(packs), full);
+                    }
+                });
             }
-        }
-    }
-
-    /// Asks for `len` bytes from `first` on to be brought to the L2 cache, as far as they are there.
-    #[inline(always)]
-    pub fn soon(bytes: &[u8], first: usize, len: usize) {
-        let from = bytes.as_ptr().wrapping_add(first);
-        let head = from.align_offset(size_of::<Pack>());
-        let there = bytes.len().saturating_sub(first).min(len).saturating_sub(head);
-        let whole = there / size_of::<Pack>() * size_of::<Pack>();
-        if whole > 0 {
-            // SAFETY: inside the slice, at multiples of 16 bytes.
-            unsafe { copy::bulk_prefetch(from.wrapping_add(head), whole as u32) };
         }
     }
 
@@ -107,7 +114,7 @@ mod device {
 /// By copies of each lane.
 #[cfg(all(target_os = "cuda", not(target_feature = "compute_90")))]
 mod device {
-    use super::{Mbarrier, Pack, copy, whole_packs};
+    use super::{Mbarrier, Packs, copy, each};
 
     /// Arrivals of a stage's barrier: each lane when its copies are there, and the first once more, for what it wrote itself.
     pub const ARRIVALS: u32 = 33;
@@ -132,36 +139,28 @@ mod device {
         }
     }
 
-    /// Starts to copy the tile that begins at `x[start]` to the `packs` packs at `to`. All lanes of a warp call it.
+    /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// `to` is shared memory that nobody uses until the barrier's phase is over; there is such an element; see [`Mbarrier`].
+    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// [`Mbarrier`].
     #[inline(always)]
-    pub unsafe fn tile<T>(
-        (to, packs): (*mut Pack, usize),
-        x: &[T],
-        start: usize,
-        full: Mbarrier,
-        lane: usize,
-    ) {
-        let from = x.as_ptr().wrapping_add(start).cast::<Pack>();
-        let mut pack = lane;
-        // SAFETY: so many packs are inside the slice, and begin at a multiple of 16 bytes.
+    pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
+        // SAFETY: the caller's promise.
         unsafe {
-            while pack < whole_packs(x, start, packs) {
-                copy::copy_async(to.wrapping_add(pack), from.wrapping_add(pack));
-                pack += 32;
-            }
+            each(copies.len(), |k| {
+                let (packs, mut pack) = (copies[k], lane);
+                while pack < packs.len {
+                    copy::copy_async(packs.to.wrapping_add(pack), packs.from.wrapping_add(pack));
+                    pack += 32;
+                }
+            });
             full.arrive_when_copied();
             if lane == 0 {
                 let _ = full.arrive();
             }
         }
     }
-
-    /// Would ask for bytes to be brought to the L2 cache.
-    #[inline(always)]
-    pub fn soon(_bytes: &[u8], _first: usize, _len: usize) {}
 
     /// Says that there is nothing to copy. All lanes of a warp call it.
     ///

@@ -60,9 +60,7 @@ impl<'a> States<'a> {
     /// Tiles are taken in order, so all before it are taken by blocks that run, in whatever order blocks start.
     #[inline(always)]
     pub fn take(self) -> Option<usize> {
-        // SAFETY: the first word, which is always there.
-        let ticket =
-            unsafe { atomic::fetch_add(self.words.as_mut_ptr(), 1, Relaxed, Scope::Device) };
+        let ticket = self.words.fetch_add(0, 1, Relaxed);
         Some(ticket as usize).filter(|&tile| tile < self.tiles)
     }
 
@@ -149,18 +147,21 @@ impl<'a, C: Carry, J: Fn(C, C) -> C> LookAhead<'a, C, J> {
     }
 
     /// Each group joined as `((t0 t1) (t2 t3)) …`; every lane gets the results. The groups do not wait for one another.
+    /// A loop, for its instructions have to be fetched, and of few elements a scan runs through them once.
     #[inline(always)]
     fn joined(&self, mut groups: [C; LOOKS]) -> [C; LOOKS] {
         let lane = self.warp.thread_rank();
-        each(5, |step| {
-            let is_first = lane & 1 << step == 0;
+        let mut distance = 1;
+        while distance < thread::warp_size() {
+            let is_first = lane & distance == 0;
             groups = build(|k| {
                 let own = groups[k];
-                let other = map_words(own, |word| self.warp.shuffle_xor(word, 1 << step));
+                let other = map_words(own, |word| self.warp.shuffle_xor(word, distance));
                 let (a, b) = if is_first { (own, other) } else { (other, own) };
                 (self.join)(a, b)
             });
-        });
+            distance *= 2;
+        }
         groups
     }
 

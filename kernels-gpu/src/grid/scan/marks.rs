@@ -3,26 +3,30 @@
 use cuda_std::number::{Half, bf16, f16};
 use cuda_std::warp::{Plain, Warp};
 
-use super::fetch;
 use super::pack::{Pack, build, each, element, per_pack};
+use super::ring::Part;
 use crate::thread::words;
 
 /// Marks some of the elements of an array of `T`.
-pub trait Marks<T>: Copy {
+pub trait Marks<T: Plain>: Copy {
+    /// Bytes for each element of an array that says what is marked, to come to shared memory with the elements.
+    const BESIDE: usize = 0;
+
+    /// That array.
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        &[]
+    }
+
     /// The marks of the elements of `pack`, which are those from `first` on: bit `e` for element `first + e`.
     /// Bits of elements past the array's end may be anything.
     fn of(self, first: usize, pack: &Pack) -> u32;
 
-    /// [`of`](Self::of) all packs of a lane: pack `j` begins at element `first(j)`, and those of the lanes of a warp, which
-    /// all call it, follow each other, lane by lane and pack by pack.
+    /// [`of`](Self::of) all packs of a lane. All lanes of the warp call it.
     #[inline(always)]
-    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
-        build(|j| self.of(first(j), &packs[j]))
+    fn of_all<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P] {
+        build(|j| self.of(part.first(j), &packs[j]))
     }
-
-    /// Says that `len` elements from `first` on are asked for soon.
-    #[inline(always)]
-    fn announce(self, _first: usize, _len: usize) {}
 }
 
 /// One bit for each element of a pack.
@@ -37,27 +41,30 @@ fn bits<T>(mut bit: impl FnMut(usize) -> bool) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Flags<'a>(pub &'a [u8]);
 
-impl<T> Marks<T> for Flags<'_> {
+impl<T: Plain> Marks<T> for Flags<'_> {
+    const BESIDE: usize = 1;
+
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        self.0
+    }
+
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
         bits::<T>(|e| self.0.get(first + e).is_some_and(|&flag| flag != 0))
     }
 
     #[inline(always)]
-    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
-        let (from, per) = (self.0.as_ptr(), per_pack::<T>());
-        if from.addr().is_multiple_of(per) && first(N - 1) + per <= self.0.len() {
-            // All loads are under way before the first is used.
-            // SAFETY: inside the slice, and aligned, since packs begin at multiples of their elements.
-            let flags: [Pack; N] = build(|j| unsafe { words::load_part(from.add(first(j)), per) });
-            return build(|j| bits::<T>(|e| words::lane::<u8>(flags[j], e) != 0));
-        }
-        build(|j| Marks::<T>::of(self, first(j), &packs[j]))
-    }
-
-    #[inline(always)]
-    fn announce(self, first: usize, len: usize) {
-        fetch::soon(self.0, first, len);
+    fn of_all<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P] {
+        let Some(flags) = part.beside(self.0) else {
+            return build(|j| Marks::<T>::of(self, part.first(j), &packs[j]));
+        };
+        build(|j| {
+            // SAFETY: the flags of this pack, which begin at a multiple of their number.
+            let flags =
+                unsafe { words::load_part(flags.wrapping_add(part.place(j)), per_pack::<T>()) };
+            bits::<T>(|e| words::lane::<u8>(flags, e) != 0)
+        })
     }
 }
 
@@ -65,7 +72,7 @@ impl<T> Marks<T> for Flags<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct BitFlags<'a>(pub &'a [u32]);
 
-impl<T> Marks<T> for BitFlags<'_> {
+impl<T: Plain> Marks<T> for BitFlags<'_> {
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
         // A pack has at most 16 elements, and begins at a multiple of their number.
@@ -77,7 +84,14 @@ impl<T> Marks<T> for BitFlags<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a, K>(pub &'a [K]);
 
-impl<T, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
+impl<T: Plain, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
+    const BESIDE: usize = size_of::<K>();
+
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        bytemuck::cast_slice(self.0)
+    }
+
     #[inline(always)]
     fn of(self, first: usize, _: &Pack) -> u32 {
         let mut before = first.checked_sub(1).and_then(|i| self.0.get(i).copied());
@@ -90,50 +104,34 @@ impl<T, K: Plain + PartialEq> Marks<T> for Changes<'_, K> {
     }
 
     #[inline(always)]
-    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
-        let keys = self.0;
-        // Packs of keys for a pack of elements, where they are whole ones and not too many.
-        let wanted = per_pack::<T>() * size_of::<K>() / size_of::<Pack>();
-        let each_packs = if wanted * N <= MOST_KEY_PACKS { wanted.max(1) } else { 1 };
-        let is_aligned = keys.as_ptr().wrapping_add(first(0)).cast::<Pack>().is_aligned();
-        let is_whole = first(0) > 0 && first(N - 1) + per_pack::<T>() <= keys.len();
-        if !(wanted == each_packs && is_aligned && is_whole) {
-            return build(|k| Marks::<T>::of(self, first(k), &packs[k]));
-        }
-        // All are on their way before the first is looked at.
-        // SAFETY: so many keys are there, one before them, and the packs begin at multiples of 16 bytes.
-        let before: [K; N] = build(|k| unsafe { *keys.get_unchecked(first(k) - 1) });
-        let own: [Pack; MOST_KEY_PACKS] = build(|i| {
-            let (k, p) = (i / each_packs, i % each_packs);
-            if k < N {
-                let own = keys.as_ptr().wrapping_add(first(k)).cast::<Pack>();
-                // SAFETY: as above.
-                unsafe { own.add(p).read() }
-            } else {
-                Pack::splat(0)
-            }
-        });
-        build(|k| {
-            let mut before = before[k];
+    fn of_all<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P] {
+        let Some(keys) = part.beside(self.0).filter(|_| part.start > 0) else {
+            return build(|j| Marks::<T>::of(self, part.first(j), &packs[j]));
+        };
+        let bytes = per_pack::<T>() * size_of::<K>();
+        build(|j| {
+            let first = keys.wrapping_add(part.place(j));
+            // SAFETY: the keys of this pack, which begin at a multiple of as many bytes as are loaded; there is one before.
+            let (mut before, own): (K, [Pack; MOST_KEY_PACKS]) = unsafe {
+                let pack =
+                    |p: usize| words::load_part(first.cast::<u8>().add(16 * p), bytes.min(16));
+                (
+                    first.sub(1).read(),
+                    build(|p| if 16 * p < bytes { pack(p) } else { Pack::splat(0) }),
+                )
+            };
             bits::<T>(|e| {
-                let (p, e) = (k * each_packs + e / per_pack::<K>(), e % per_pack::<K>());
-                let key = element::<K>(&own[p], e);
+                let key = element::<K>(&own[e / per_pack::<K>()], e % per_pack::<K>());
                 let differs = key != before;
                 before = key;
                 differs
             })
         })
     }
-
-    #[inline(always)]
-    fn announce(self, first: usize, len: usize) {
-        let size = size_of::<K>();
-        fetch::soon(bytemuck::cast_slice(self.0), first * size, len * size);
-    }
 }
 
-/// Most packs of keys that a lane has in registers.
-const MOST_KEY_PACKS: usize = 8;
+/// Most packs that the keys of a pack of elements are.
+const MOST_KEY_PACKS: usize = 16;
 
 /// The elements that differ from the one before, and the first: of the array itself.
 #[derive(Clone, Copy)]
@@ -177,16 +175,16 @@ impl<T: Plain + PartialEq> Marks<T> for Runs<'_, T> {
     }
 
     #[inline(always)]
-    fn of_all<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
+    fn of_all<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P] {
         let lane = self.warp.thread_rank();
         // What the lane before has at its end; the first lane's is in the pack before, of the last lane.
-        let mut of_last = if lane == 0 { self.before(first(0)) } else { T::zeroed() };
+        let mut of_last = if lane == 0 { self.before(part.first(0)) } else { T::zeroed() };
         build(|j| {
             let end = element::<T>(&packs[j], per_pack::<T>() - 1);
             let of_lane = self.warp.shuffle(end, (lane + 31) % 32);
             let before = if lane == 0 { of_last } else { of_lane };
             of_last = of_lane;
-            Self::behind(first(j), &packs[j], before)
+            Self::behind(part.first(j), &packs[j], before)
         })
     }
 }

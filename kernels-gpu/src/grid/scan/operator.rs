@@ -10,6 +10,7 @@ use cuda_std::warp::Plain;
 use super::carry::{Carry, Segmented};
 use super::marks::Marks;
 use super::pack::Pack;
+use super::ring::Part;
 
 /// An associative operation on elements of type `T`. It need not be commutative: elements are joined in
 /// their order.
@@ -39,7 +40,7 @@ use super::pack::Pack;
 ///     }
 /// }
 ///
-/// /// `states` has `scratch_len::<u64, u64>(n)` words of 0; launch `blocks::<u64>(n, multiprocessors)` blocks with
+/// /// `states` has `scratch_len::<u64, u64>(n)` words of 0; launch `blocks::<u64, u64>(n, multiprocessors)` blocks with
 /// /// `shared_bytes(…)` of shared memory.
 /// #[kernel(
 ///     max_registers = MAX_REGISTERS,
@@ -152,15 +153,17 @@ pub trait Line<T: Plain>: Copy {
     /// The element that changes nothing.
     const NEUTRAL: T;
 
-    /// Whether elements may be marked.
-    const IS_MARKED: bool;
+    /// See [`Marks::BESIDE`].
+    const BESIDE: usize = 0;
+
+    /// See [`Marks::beside`].
+    #[inline(always)]
+    fn beside(&self) -> &[u8] {
+        &[]
+    }
 
     /// Which elements of some packs are marked; see [`Marks::of_all`].
-    fn marks<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N];
-
-    /// See [`Marks::announce`].
-    #[inline(always)]
-    fn announce(self, _first: usize, _len: usize) {}
+    fn marks<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P];
 
     /// An element alone.
     fn lift(x: T, is_marked: bool) -> Self::Carry;
@@ -212,11 +215,10 @@ impl<T: Plain, O: Operator<T>> Line<T> for Whole<O> {
     type Carry = O::Joined;
 
     const NEUTRAL: T = O::NEUTRAL;
-    const IS_MARKED: bool = false;
 
     #[inline(always)]
-    fn marks<const N: usize>(self, _: impl Fn(usize) -> usize, _: &[Pack; N]) -> [u32; N] {
-        [0; N]
+    fn marks<const P: usize>(self, _: Part<'_, T, P>, _: &[Pack; P]) -> [u32; P] {
+        [0; P]
     }
 
     #[inline(always)]
@@ -268,16 +270,16 @@ impl<T: Plain, O: Operator<T>, M: Marks<T>> Line<T> for Segments<O, M> {
     type Carry = Segmented<O::Joined>;
 
     const NEUTRAL: T = O::NEUTRAL;
-    const IS_MARKED: bool = true;
+    const BESIDE: usize = M::BESIDE;
 
     #[inline(always)]
-    fn marks<const N: usize>(self, first: impl Fn(usize) -> usize, packs: &[Pack; N]) -> [u32; N] {
-        self.marks.of_all(first, packs)
+    fn beside(&self) -> &[u8] {
+        self.marks.beside()
     }
 
     #[inline(always)]
-    fn announce(self, first: usize, len: usize) {
-        self.marks.announce(first, len);
+    fn marks<const P: usize>(self, part: Part<'_, T, P>, packs: &[Pack; P]) -> [u32; P] {
+        self.marks.of_all(part, packs)
     }
 
     #[inline(always)]

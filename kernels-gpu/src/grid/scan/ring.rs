@@ -16,7 +16,6 @@
 
 use core::hint::assert_unchecked;
 
-use cuda_std::access::{self, StoreHint};
 use cuda_std::block::Block;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedArray, dynamic_shared_bytes, dynamic_shared_mem};
@@ -24,9 +23,10 @@ use cuda_std::shared_array;
 use cuda_std::warp::{Plain, Warp};
 
 use super::carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
-use super::fetch;
+use super::fetch::{self, Packs};
 use super::look_ahead::{LookAhead, States};
-use super::pack::{Pack, build, each, element, inside, pack_of, per_pack};
+use super::pack::{Pack, per_pack};
+pub use super::part::Part;
 
 /// Warps that reduce, and warps that write.
 pub const SQUAD: usize = 8;
@@ -34,12 +34,10 @@ pub const SQUAD: usize = 8;
 pub const BLOCK: usize = 32 * (2 * SQUAD + 3);
 /// Most registers of a thread, that a multiprocessor has enough for a block.
 pub const MAX_REGISTERS: u32 = 96;
-/// Packs of 16 bytes of a tile that a lane has.
+/// Packs of 16 bytes of a tile that a lane has, where elements come alone.
 pub const PACKS: usize = 8;
-/// Packs of a tile.
-const STAGE_PACKS: usize = SQUAD * 32 * PACKS;
-/// Bytes of a tile.
-pub const STAGE_BYTES: usize = STAGE_PACKS * size_of::<Pack>();
+/// Bytes of such a tile.
+pub const STAGE_BYTES: usize = tile_packs(PACKS) * size_of::<Pack>();
 /// Fewest stages: one is filled while one is worked on.
 const LEAST_STAGES: usize = 2;
 /// Most stages.
@@ -51,16 +49,21 @@ pub const LEAST_SHARED_BYTES: usize = LEAST_STAGES * STAGE_BYTES;
 /// The most dynamic shared memory of a launch, in bytes.
 pub const MOST_SHARED_BYTES: usize = MOST_STAGES * STAGE_BYTES;
 
-/// Elements in a tile.
-#[must_use]
-pub const fn tile_len<T>() -> usize {
-    SQUAD * part_len::<T>()
+/// Packs of a tile of which a lane has so many.
+const fn tile_packs(packs: usize) -> usize {
+    SQUAD * 32 * packs
 }
 
-/// Elements of a tile that one warp has.
+/// Elements in a tile of which a lane has so many packs.
 #[must_use]
-pub const fn part_len<T>() -> usize {
-    32 * PACKS * per_pack::<T>()
+pub const fn tile_len<T>(packs: usize) -> usize {
+    SQUAD * part_len::<T>(packs)
+}
+
+/// Elements of such a tile that one warp has.
+#[must_use]
+pub const fn part_len<T>(packs: usize) -> usize {
+    32 * packs * per_pack::<T>()
 }
 
 /// The dynamic shared memory to launch with, in bytes, where a block can have `of_block` bytes of shared memory.
@@ -74,16 +77,15 @@ pub const fn shared_bytes(of_block: usize) -> usize {
     }
 }
 
-/// Blocks to launch for `n_elems` elements of type `T` on so many multiprocessors.
+/// Blocks to launch for so many tiles on so many multiprocessors.
 #[must_use]
-pub const fn blocks<T>(n_elems: usize, multiprocessors: u32) -> u32 {
-    let tiles = n_elems.div_ceil(tile_len::<T>());
+pub const fn blocks(tiles: usize, multiprocessors: u32) -> u32 {
     if tiles < multiprocessors as usize { tiles as u32 } else { multiprocessors }
 }
 
-/// What a scan does with a warp's part of a tile. All lanes of the warp call each function together.
-/// One warp reduces a part, and another one finishes it.
-pub trait Stages {
+/// What a scan does with a warp's part of a tile, of which a lane has `P` packs. All lanes of the warp call each function
+/// together. One warp reduces a part, and another one finishes it.
+pub trait Stages<const P: usize> {
     /// An element that is read.
     type Element: Plain;
 
@@ -96,10 +98,14 @@ pub trait Stages {
     /// Words of each lane in [`Part::note`].
     const NOTE_WORDS: usize = 0;
 
-    /// Says that the tile that begins at element `start` is reduced soon: time to ask for what else is needed for it. One
-    /// thread calls it.
+    /// Bytes of another array for each element, which come to shared memory with the elements; see [`Part::beside`].
+    const BESIDE: usize = 0;
+
+    /// That array.
     #[inline(always)]
-    fn announce(&self, _start: usize) {}
+    fn beside(&self) -> &[u8] {
+        &[]
+    }
 
     /// What is before the first tile.
     fn neutral() -> Self::Carry;
@@ -109,130 +115,20 @@ pub trait Stages {
 
     /// The join of the part's elements, in lane 0. This may write the part's shared memory and its note, which `finish`
     /// then finds.
-    fn reduce(&self, part: Part<'_, Self::Element>) -> Self::Carry;
+    fn reduce(&self, part: Part<'_, Self::Element, P>) -> Self::Carry;
 
-    /// Writes the part's results. `before` gives the join of all elements before the part, and what the part was reduced
-    /// to; it waits, so the later it is called the better. `release` says that the part's shared memory is not needed any more. Each is called once, in this
+    /// Writes the part's results; its note is there. `before` gives the join of all elements before the part, and what the part
+    /// was reduced to; it waits, so the later it is called the better. `release` says that the part's shared memory is not needed any more. Each is called once, in this
     /// order.
     ///
     /// # Safety
     /// No other warp of the grid has this part.
     unsafe fn finish(
         &self,
-        part: Part<'_, Self::Element>,
+        part: Part<'_, Self::Element, P>,
         before: impl FnOnce() -> (Self::Carry, Self::Carry),
         release: impl FnOnce(),
     );
-}
-
-/// A warp's part of a tile: [`part_len`] elements, of which each lane has packs that are 32 packs apart.
-pub struct Part<'a, T> {
-    x: &'a [T],
-    /// The place of its first element in `x`, which may be past the end.
-    pub start: usize,
-    lane: usize,
-    memory: *mut Pack,
-    note: *mut u32,
-}
-
-impl<T> Clone for Part<'_, T> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Part<'_, T> {}
-
-impl<T: Plain> Part<'_, T> {
-    /// The place in `x` of the first element of this lane's pack `j`.
-    #[inline(always)]
-    pub fn first(self, j: usize) -> usize {
-        self.start + (32 * j + self.lane) * per_pack::<T>()
-    }
-
-    /// The part in shared memory: [`part_len`] elements, aligned to 16 bytes, for this warp alone until it has finished.
-    #[inline(always)]
-    pub fn memory(self) -> *mut T {
-        self.memory.cast()
-    }
-
-    /// [`Stages::NOTE_WORDS`] words of this lane.
-    #[inline(always)]
-    pub fn note(self) -> *mut u32 {
-        self.note
-    }
-
-    /// How many elements it has.
-    #[inline(always)]
-    pub fn len(self) -> usize {
-        self.x.len().saturating_sub(self.start).min(part_len::<T>())
-    }
-
-    /// Whether there are no elements in it.
-    #[inline(always)]
-    pub fn is_empty(self) -> bool {
-        self.start >= self.x.len()
-    }
-
-    /// Whether the last of all elements is in it.
-    #[inline(always)]
-    pub fn is_last(self) -> bool {
-        !self.is_empty() && self.x.len() - self.start <= part_len::<T>()
-    }
-
-    /// This lane's packs from pack `j` on; `filler` past the end.
-    #[inline(always)]
-    pub fn packs<const N: usize>(self, j: usize, filler: T) -> [Pack; N] {
-        if is_whole(self.x.as_ptr(), self.x.len(), self.start) {
-            let own = self.memory.wrapping_add(32 * j + self.lane);
-            // SAFETY: the stage is full, with all of this part.
-            return build(|k| unsafe { own.add(32 * k).read() });
-        }
-        build(|k| {
-            let elements = self.x.as_ptr().wrapping_add(self.first(j + k));
-            let inside = inside::<T>(self.x.len(), self.first(j + k));
-            // SAFETY: so many of the pack's elements are inside the slice.
-            pack_of(|e| if e < inside { unsafe { elements.add(e).read() } } else { filler })
-        })
-    }
-
-    /// Writes `N` packs of this lane, from pack `j` on, to the same places of `out`, as far as there are elements.
-    ///
-    /// # Safety
-    /// `out` is valid for writes of as many elements as there are in `x`, and no other warp has this part.
-    #[inline(always)]
-    pub unsafe fn store<const N: usize>(
-        self,
-        out: *mut T,
-        j: usize,
-        mut pack: impl FnMut(usize) -> Pack,
-    ) {
-        if is_whole(out, self.x.len(), self.start) {
-            let own = out.wrapping_add(self.first(j)).cast::<Pack>();
-            // SAFETY: inside the memory, at a multiple of 16 bytes. The compiler does not take this store apart to share it
-            // with those below.
-            return each(N, |k| unsafe {
-                access::store(&mut *own.add(32 * k), pack(k), StoreHint::WriteBack);
-            });
-        }
-        each(N, |k| {
-            let elements = out.wrapping_add(self.first(j + k));
-            let (inside, pack) = (inside::<T>(self.x.len(), self.first(j + k)), pack(k));
-            each(per_pack::<T>(), |e| {
-                if e < inside {
-                    // SAFETY: so many of the pack's elements are inside the memory.
-                    unsafe { elements.add(e).write(element(&pack, e)) };
-                }
-            });
-        });
-    }
-}
-
-/// Whether the part from element `start` on is inside `len` elements, and begins at a multiple of 16 bytes.
-#[inline(always)]
-fn is_whole<T>(elements: *const T, len: usize, start: usize) -> bool {
-    elements.cast::<Pack>().is_aligned() && start + part_len::<T>() <= len
 }
 
 /// A place in the ring: a stage, and the parity of its round.
@@ -291,8 +187,14 @@ const SLOTS: usize = 2 * SQUAD + 1;
 const OWN: usize = SQUAD;
 const TILE: usize = 2 * SQUAD;
 
+/// Packs of a stage: the tile, and what comes beside it behind one of what comes before.
+const fn stage_packs<const P: usize, S: Stages<P>>() -> usize {
+    let beside = tile_len::<S::Element>(P) * S::BESIDE / size_of::<Pack>();
+    tile_packs(P) + if beside > 0 { 1 + beside } else { 0 }
+}
+
 /// What the notes of a stage take.
-const fn note_bytes<S: Stages>() -> usize {
+const fn note_bytes<const P: usize, S: Stages<P>>() -> usize {
     SQUAD * 32 * S::NOTE_WORDS * size_of::<u32>()
 }
 
@@ -314,9 +216,15 @@ struct Ring {
 /// # Safety
 /// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone.
 #[inline(always)]
-pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::Element], scan: &S) {
-    let stages = dynamic_shared_bytes() / (STAGE_BYTES + note_bytes::<S>());
-    assert!((1..=MOST_STAGES).contains(&stages), "a scan has memory for one to seven tiles");
+pub unsafe fn run<const P: usize, S: Stages<P>>(
+    block: &mut Block<BLOCK>,
+    states: States,
+    x: &[S::Element],
+    scan: &S,
+) {
+    let stage_bytes = stage_packs::<P, S>() * size_of::<Pack>() + note_bytes::<P, S>();
+    let stages = (dynamic_shared_bytes() / stage_bytes).min(MOST_STAGES);
+    assert!(stages > 0, "a scan has memory for a tile");
     let memory = shared_array![u32; MOST_STAGES * SLOTS * MOST_WORDS];
     let ring = Ring {
         warp: block.whole_warp(),
@@ -331,9 +239,11 @@ pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::E
     let warp = block.warp();
     // The first ticket is on its way while the block gets ready.
     let mut first = None;
-    if block.thread() == 32 * PRODUCER {
-        first = states.take();
-        // SAFETY: one thread, before anybody uses them.
+    if warp == PRODUCER {
+        if ring.lane == 0 {
+            first = states.take();
+        }
+        // SAFETY: one warp, before anybody uses them.
         unsafe { ring.init() };
     }
     // The barriers are barriers.
@@ -344,18 +254,18 @@ pub unsafe fn run<S: Stages>(block: &mut Block<BLOCK>, states: States, x: &[S::E
             0..SQUAD => ring.reduce(warp, x, scan),
             SQUAD..PRODUCER => ring.finish(warp - SQUAD, x, scan),
             PRODUCER => ring.produce(first, states, x, scan),
-            PUBLISHER => ring.publish::<S>(states),
-            _ => ring.look_ahead::<S>(states),
+            PUBLISHER => ring.publish::<P, S>(states),
+            _ => ring.look_ahead::<P, S>(states),
         }
     }
 }
 
 impl Ring {
-    /// Makes the barriers. One thread calls it, before a barrier of the block.
+    /// Makes the barriers, a lane those of a stage. One warp calls it, before a barrier of the block.
     #[inline(always)]
     unsafe fn init(self) {
-        let mut turn = self.first;
-        while turn.parity == 0 {
+        if self.lane < self.first.stages {
+            let turn = Turn { stage: self.lane, ..self.first };
             // SAFETY: the caller's promise.
             unsafe {
                 self.barrier(Sign::Full, turn).init(fetch::ARRIVALS);
@@ -363,14 +273,13 @@ impl Ring {
                 self.barrier(Sign::Ready, turn).init(2 * 32);
                 self.barrier(Sign::Empty, turn).init(32 * SQUAD as u32);
             }
-            turn.advance();
         }
         fetch::fence_init();
     }
 
     /// The producer's duty.
     #[inline(always)]
-    unsafe fn produce<S: Stages>(
+    unsafe fn produce<const P: usize, S: Stages<P>>(
         self,
         mut tile: Option<usize>,
         states: States,
@@ -391,11 +300,15 @@ impl Ring {
                 if number == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let start = number as usize * tile_len::<S::Element>();
-                if self.lane == 0 {
-                    scan.announce(start);
-                }
-                fetch::tile((self.stage(turn), STAGE_PACKS), x, start, full, self.lane);
+                let start = number as usize * tile_len::<S::Element>(P);
+                let (to, room) = (self.stage::<P, S>(turn), tile_packs(P));
+                let (element, beside) = (size_of::<S::Element>(), S::BESIDE);
+                let own = Packs::new(to, bytemuck::cast_slice(x), start * element, room);
+                // What comes beside the tile has a pack of what comes before in front of it.
+                let lead = usize::from(start > 0);
+                let (to, room) = (to.add(room + 1), room * beside / element);
+                let with = Packs::new(to, scan.beside(), start * beside, room).with_lead(lead);
+                fetch::tile([own, with], full, self.lane);
                 turn.advance();
                 fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
             }
@@ -406,7 +319,7 @@ impl Ring {
 
     /// The publisher's duty.
     #[inline(always)]
-    unsafe fn publish<S: Stages>(self, states: States) {
+    unsafe fn publish<const P: usize, S: Stages<P>>(self, states: States) {
         let mut turn = self.first;
         // SAFETY: the slots were put when the stage is reduced, and are read when it is ready.
         unsafe {
@@ -431,7 +344,7 @@ impl Ring {
 
     /// The look-ahead's duty.
     #[inline(always)]
-    unsafe fn look_ahead<S: Stages>(self, states: States) {
+    unsafe fn look_ahead<const P: usize, S: Stages<P>>(self, states: States) {
         let mut turn = self.first;
         let mut ahead = LookAhead::new(states, self.warp, S::neutral(), S::join);
         // SAFETY: tickets grow, and the tiles before were taken; the slot is read when the stage is ready.
@@ -449,12 +362,12 @@ impl Ring {
 
     /// A reducer's duty.
     #[inline(always)]
-    unsafe fn reduce<S: Stages>(self, part: usize, x: &[S::Element], scan: &S) {
+    unsafe fn reduce<const P: usize, S: Stages<P>>(self, part: usize, x: &[S::Element], scan: &S) {
         let mut turn = self.first;
         // SAFETY: the part's slot, which the publisher reads when the stage is reduced.
         unsafe {
             while let Some(tile) = self.tile(turn) {
-                let own = scan.reduce(self.part::<S>(part, turn, tile, x));
+                let own = scan.reduce(self.part::<P, S>(part, turn, tile, x));
                 if self.lane == 0 {
                     self.slots.put(turn.slot(OWN + part), own);
                 }
@@ -469,12 +382,15 @@ impl Ring {
 
     /// A writer's duty.
     #[inline(always)]
-    unsafe fn finish<S: Stages>(self, part: usize, x: &[S::Element], scan: &S) {
+    unsafe fn finish<const P: usize, S: Stages<P>>(self, part: usize, x: &[S::Element], scan: &S) {
         let mut turn = self.first;
         // SAFETY: the slots were put when the stage is ready; all lanes have done with the tile where they say that it is
         // empty.
         unsafe {
             while let Some(tile) = self.tile(turn) {
+                if S::NOTE_WORDS > 0 {
+                    fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
+                }
                 let before = || {
                     fetch::wait(self.barrier(Sign::Ready, turn), turn.parity);
                     let of_tile = self.slots.get(turn.slot(TILE));
@@ -487,7 +403,7 @@ impl Ring {
                     }
                     self.sign(Sign::Empty, turn);
                 };
-                scan.finish(self.part::<S>(part, turn, tile, x), before, release);
+                scan.finish(self.part::<P, S>(part, turn, tile, x), before, release);
                 turn.advance();
             }
         }
@@ -513,25 +429,30 @@ impl Ring {
     }
 
     #[inline(always)]
-    fn part<'a, S: Stages>(
+    fn part<'a, const P: usize, S: Stages<P>>(
         self,
         part: usize,
         turn: Turn,
         tile: usize,
         x: &'a [S::Element],
-    ) -> Part<'a, S::Element> {
-        let start = tile * tile_len::<S::Element>() + part * part_len::<S::Element>();
-        let memory = self.stage(turn).wrapping_add(part * 32 * PACKS);
+    ) -> Part<'a, S::Element, P> {
+        let before = part * part_len::<S::Element>(P);
+        let start = tile * tile_len::<S::Element>(P) + before;
+        let stage = self.stage::<P, S>(turn);
+        let memory = stage.wrapping_add(part * 32 * P);
+        let beside = stage.wrapping_add(tile_packs(P) + 1).cast::<u8>();
+        let beside = beside.wrapping_add(before * S::BESIDE).cast_const();
         // The notes stand behind all stages.
-        let notes = self.stages.wrapping_add(self.first.stages * STAGE_PACKS).cast::<u32>();
+        let stages = self.first.stages * stage_packs::<P, S>();
+        let notes = self.stages.wrapping_add(stages).cast::<u32>();
         let lanes_before = (turn.stage * SQUAD + part) * 32 + self.lane;
         let note = notes.wrapping_add(lanes_before * S::NOTE_WORDS);
-        Part { x, start, lane: self.lane, memory, note }
+        Part { x, start, lane: self.lane, memory, beside, note }
     }
 
     #[inline(always)]
-    fn stage(self, turn: Turn) -> *mut Pack {
-        self.stages.wrapping_add(turn.stage * STAGE_PACKS)
+    fn stage<const P: usize, S: Stages<P>>(self, turn: Turn) -> *mut Pack {
+        self.stages.wrapping_add(turn.stage * stage_packs::<P, S>())
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use cuda_std::warp::{Plain, Warp};
 use super::super::scan::carry::scan_lanes;
 use super::super::scan::marks::Marks;
 use super::super::scan::pack::{Pack, build, each, element, inside, per_pack};
-use super::super::scan::ring::{PACKS, Part, part_len};
+use super::super::scan::ring::{PACKS, Part};
 
 /// Stores of a lane that are under way at the same time.
 const STORES: usize = 4;
@@ -36,13 +36,13 @@ impl Ranks {
     #[inline(always)]
     pub fn new<T: Plain>(
         warp: Warp,
-        part: Part<'_, T>,
+        part: Part<'_, T, PACKS>,
         packs: &[Pack; PACKS],
         marks: impl Marks<T>,
     ) -> Self {
-        let mut marks = marks.of_all(|j| part.first(j), packs);
+        let mut marks = marks.of_all(part, packs);
         each(PACKS, |j| {
-            let there = inside::<T>(part.len(), part.first(j) - part.start);
+            let there = inside::<T>(part.len(), part.place(j));
             marks[j] &= (1 << there) - 1;
         });
         Self::of_marks::<T>(warp, marks)
@@ -56,7 +56,7 @@ impl Ranks {
         let together = 32 / width;
         let (mut counts, mut upto) = ([0; PACKS], [0; PACKS]);
         each(PACKS, |j| counts[j / together] |= marks[j].count_ones() << (j % together * width));
-        each(PACKS / together, |k| upto[k] = scan_lanes(warp, counts[k], |a, b| a + b));
+        each(PACKS.div_ceil(together), |k| upto[k] = scan_lanes(warp, counts[k], |a, b| a + b));
         let (mut own, mut before) = (0, [0; PACKS]);
         each(PACKS, |j| {
             let (k, shift) = (j / together, j % together * width);
@@ -72,7 +72,7 @@ impl Ranks {
     /// # Safety
     /// The part has such a note, which no other warp uses.
     #[inline(always)]
-    pub unsafe fn note<T: Plain>(&self, part: Part<'_, T>) {
+    pub unsafe fn note<T: Plain>(&self, part: Part<'_, T, PACKS>) {
         each(note_words::<T>(), |w| {
             let mut word = 0;
             each(packs_of_word::<T>(), |k| {
@@ -88,7 +88,7 @@ impl Ranks {
     /// # Safety
     /// The note was left.
     #[inline(always)]
-    pub unsafe fn noted<T: Plain>(warp: Warp, part: Part<'_, T>) -> Self {
+    pub unsafe fn noted<T: Plain>(warp: Warp, part: Part<'_, T, PACKS>) -> Self {
         let marks = build(|j| {
             let (w, k) = (j / packs_of_word::<T>(), j % packs_of_word::<T>());
             // SAFETY: the caller's promise.
@@ -121,11 +121,11 @@ impl Ranks {
     pub unsafe fn compact<T: Plain>(
         &self,
         warp: Warp,
-        part: Part<'_, T>,
+        part: Part<'_, T, PACKS>,
         packs: &[Pack; PACKS],
         split: bool,
     ) {
-        let (memory, last) = (part.memory(), part_len::<T>() - 1);
+        let (memory, last) = (part.memory(), part.room() - 1);
         // All lanes have read.
         warp.sync();
         // SAFETY: a rank is below the part's length, and no two elements have the same.
@@ -134,7 +134,7 @@ impl Ranks {
         });
         if split {
             let marks = build(|j| !self.marks[j]);
-            let before = build(|j| (part.first(j) - part.start) as u32 - self.before[j]);
+            let before = build(|j| part.place(j) as u32 - self.before[j]);
             // SAFETY: so is the number of those that are not marked before one.
             Self { marks, before, own: 0 }.each_kept::<T>(|rank, j, e| unsafe {
                 memory.add(last - rank).write(element(&packs[j], e));

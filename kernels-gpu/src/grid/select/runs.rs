@@ -6,7 +6,7 @@ use super::super::scan::carry::Carry;
 use super::super::scan::look_ahead::{States, states_len};
 use super::super::scan::marks::Runs;
 use super::super::scan::pack::each;
-use super::super::scan::ring::{self, PACKS, Part, Stages, part_len};
+use super::super::scan::ring::{self, PACKS, Part, Stages};
 use super::part::{Ranks, copy, note_words, write_rows};
 use super::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, PlainOrd, tile_len};
 
@@ -34,7 +34,7 @@ struct RunLengths<'a, T> {
     count: AtomicSlice<'a, u64>,
 }
 
-impl<T: PlainOrd> Stages for RunLengths<'_, T> {
+impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
     type Element = T;
     type Carry = Begun;
 
@@ -52,13 +52,13 @@ impl<T: PlainOrd> Stages for RunLengths<'_, T> {
     }
 
     #[inline(always)]
-    fn reduce(&self, part: Part<'_, T>) -> Begun {
-        let packs = part.packs(0, T::zeroed());
+    fn reduce(&self, part: Part<'_, T, PACKS>) -> Begun {
+        let packs = part.packs(T::zeroed());
         let ranks = Ranks::new(self.warp, part, &packs, Runs::new(self.warp, self.x));
         let mut last = 0;
         each(PACKS, |j| {
             if ranks.marks[j] != 0 {
-                last = (part.first(j) - part.start) as u32 + ranks.marks[j].ilog2();
+                last = part.place(j) as u32 + ranks.marks[j].ilog2();
             }
         });
         // SAFETY: until the part is reduced, no other warp uses its memory and its note.
@@ -73,7 +73,7 @@ impl<T: PlainOrd> Stages for RunLengths<'_, T> {
     #[inline(always)]
     unsafe fn finish(
         &self,
-        part: Part<'_, T>,
+        part: Part<'_, T, PACKS>,
         before: impl FnOnce() -> (Begun, Begun),
         release: impl FnOnce(),
     ) {
@@ -106,18 +106,18 @@ impl<T: PlainOrd> RunLengths<'_, T> {
     /// # Safety
     /// The part's memory is this warp's, and so are the lengths of these runs.
     #[inline(always)]
-    unsafe fn write_lengths(&self, part: Part<'_, T>, ranks: &Ranks, before: Begun) {
+    unsafe fn write_lengths(&self, part: Part<'_, T, PACKS>, ranks: &Ranks, before: Begun) {
         let (own, places) = (ranks.own as usize, part.memory().cast::<u16>());
         let (at, (lengths, room)) = (before.count as usize, self.lengths);
         // The very first run ends none. Of the places, the first is that of the beginning before.
-        let (mut from, most) = (usize::from(at == 0), part_len::<T>() * size_of::<T>() / 2 - 1);
+        let (mut from, most) = (usize::from(at == 0), part.room() * size_of::<T>() / 2 - 1);
         while from < own {
             let len = most.min(own - from);
             self.warp.sync();
             ranks.each_kept::<T>(|rank, j, e| {
                 // Elements of more than two bytes leave room for all places.
                 if size_of::<T>() > 2 || (rank + 1 >= from && rank < from + len) {
-                    let place = part.first(j) - part.start + e;
+                    let place = part.place(j) + e;
                     // SAFETY: at most `len`, which is below what the memory holds.
                     unsafe { places.add(rank + 1 - from).write(place as u16) };
                 }
