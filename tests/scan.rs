@@ -17,6 +17,7 @@ use ferrowarp::ops::scan::{self, Compose, Form, Max, Min, ScanOperator, Sum};
 use ferrowarp::ops::select::{self, Above};
 use ferrowarp::reference;
 use kernels_gpu::grid::scan::carry::Segmented;
+use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
 use kernels_gpu::grid::scan::ring::SQUAD;
 use kernels_gpu::grid::scan::{self as kernels, scan_tiles, scratch_len, shared_bytes};
 use rand::RngExt;
@@ -119,9 +120,9 @@ fn a_block_that_begins_late() {
     let (said, n) = (300, 302 * tile - 5);
     let x: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
     let sums = reference::scan::by(&x, 0, u32::wrapping_add, true);
-    // The ticket, and of each tile the sum of its own, with the bit that says so.
+    // The ticket, a counter, and of each tile the sum of its own, with the bit that says so.
     let own = |tile: &[u32]| 1 << 32 | u64::from(tile.iter().copied().fold(0, u32::wrapping_add));
-    let mut states = vec![said as u64];
+    let mut states = vec![said as u64, 0];
     states.extend(x.chunks(tile).take(said).map(own));
     states.resize(scratch_len::<u32, u32>(n), 0);
     let (mut states, mut out) = (upload(&states), poisoned::<u32>(n));
@@ -131,6 +132,7 @@ fn a_block_that_begins_late() {
     let found = out.to_vec().unwrap();
     assert!(found[..said * tile].iter().all(|&left| left == poison));
     assert!(found[said * tile..] == sums[said * tile..]);
+    assert!(states.to_vec().unwrap().iter().all(|&word| word == 0), "few states are kept at 0");
 }
 
 #[test]
@@ -419,11 +421,13 @@ fn segments_do_not_touch() {
 #[test]
 fn scratch_grows_and_serves_again() {
     let mut scratch = Scratch::new(gpu()).unwrap();
-    for n in [17, 5 * 4096, 3 * 4096 + 1, 40 * 4096] {
-        let x = vec![3u32; n];
+    // The last but one has more states than are kept at 0.
+    let large = KEPT_WORDS / 2 * tile_len::<u64>();
+    for n in [17, 5 * 4096, 3 * 4096 + 1, 40 * 4096, large, 17 * 4096] {
+        let x = vec![3u64; n];
         let mut out = poisoned(n);
         scan::exclusive_into(gpu(), &upload(&x), &mut out, &mut scratch).unwrap();
-        assert!(out.to_vec().unwrap().into_iter().eq((0..n as u32).map(|i| 3 * i)), "{n} elements");
+        assert!(out.to_vec().unwrap().into_iter().eq((0..n as u64).map(|i| 3 * i)), "{n} elements");
     }
 }
 

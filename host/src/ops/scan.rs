@@ -61,21 +61,19 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Checks the lengths and clears the states. `None` if there is nothing to do.
+    /// Checks the lengths. `None` if there is nothing to do.
     fn new<T: Pod>(
         on: &'a impl AsStream,
         form: Form,
         x: &impl DeviceRead<T>,
         out: &mut impl DeviceWrite<T>,
-        states: DeviceSliceMut<'a, u8>,
+        states: DeviceSliceMut<'a, u64>,
     ) -> GpuResult<Option<Self>> {
         let n = x.raw().len;
         same_len("scan", n, out.raw_mut().len)?;
         if n == 0 {
             return Ok(None);
         }
-        let mut states = states.into_cast::<u64>()?;
-        states.clear()?;
         // SAFETY: the caller borrows both until the launch is queued, by a kernel for elements of this size.
         let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
         Ok(Some(Self { on: on.as_stream(), x, form, states, out, n }))
@@ -149,7 +147,7 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (_, [states]) = scratch.parts(on, [O::states_len(x.raw().len) * size_of::<u64>()])?;
+    let (states, _) = scratch.states(on, O::states_len(x.raw().len), 0)?;
     match Arguments::new(on, form, x, out, states)? {
         Some(arguments) => O::launch(arguments),
         None => Ok(()),

@@ -1,11 +1,15 @@
 //! Device memory that operations work in.
 
+use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
+
 use crate::error::{GpuContext, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
+/// Counters, and behind them the states of a small scan: 0 between operations.
+const ZERO_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
 ///
@@ -13,8 +17,9 @@ const ALIGN_BYTES: usize = 256;
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
 /// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
 ///
-/// Kernels that count finished blocks do so in words at the front, which are 0 between operations. After a
-/// kernel that did not end well, a panic for one, drop the scratch and take a new one.
+/// At the front are words that are 0 between operations: kernels count finished blocks there, and scans of few elements
+/// have the states of their tiles. After a kernel that did not end well, a panic for one, drop the scratch and take a
+/// new one.
 ///
 /// ```
 /// use ferrowarp::{Gpu, ops::Scratch};
@@ -38,14 +43,14 @@ impl Scratch {
     /// # Errors
     /// What the driver answers, out of memory for one.
     pub fn new(on: &impl AsStream) -> GpuResult<Self> {
-        Self::of_bytes(on, ALIGN_BYTES)
+        Self::of_bytes(on, ZERO_BYTES)
     }
 
     fn of_bytes(on: &impl AsStream, bytes: usize) -> GpuResult<Self> {
         // SAFETY: the counters are written next; an operation writes what it reads of the others.
         let allocated = unsafe { DeviceBuffer::uninitialized(on, bytes) };
         let mut bytes = allocated.gpu_context("allocating scratch memory")?;
-        bytes.slice_mut(..ALIGN_BYTES).clear()?;
+        bytes.slice_mut(..ZERO_BYTES).clear()?;
         Ok(Self { bytes })
     }
 
@@ -60,7 +65,7 @@ impl Scratch {
     /// # Errors
     /// What the driver answers, out of memory for one.
     pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
-        let needed = ALIGN_BYTES + bytes;
+        let needed = ZERO_BYTES + bytes;
         if self.bytes.len() < needed {
             *self = Self::of_bytes(on, needed)?;
         }
@@ -74,8 +79,38 @@ impl Scratch {
         on: &impl AsStream,
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
+        let (counters, _, parts) = self.all_parts(on, bytes)?;
+        Ok((counters.into_cast()?, parts))
+    }
+
+    /// So many words of 0 for the states of a scan, which leaves few of them as they were, and a part of `bytes`.
+    pub(super) fn states(
+        &mut self,
+        on: &impl AsStream,
+        words: usize,
+        bytes: usize,
+    ) -> GpuResult<(DeviceSliceMut<'_, u64>, DeviceSliceMut<'_, u8>)> {
+        let is_kept = words <= KEPT_WORDS;
+        let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
+        let (_, kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
+        if is_kept {
+            return Ok((kept.into_cast()?.narrowed(..words), part));
+        }
+        let mut cleared = cleared.into_cast()?;
+        cleared.clear()?;
+        Ok((cleared, part))
+    }
+
+    /// The counters, the kept states, and a part for each of `bytes`.
+    fn all_parts<const N: usize>(
+        &mut self,
+        on: &impl AsStream,
+        bytes: [usize; N],
+    ) -> GpuResult<(DeviceSliceMut<'_, u8>, DeviceSliceMut<'_, u8>, [DeviceSliceMut<'_, u8>; N])>
+    {
         self.reserve(on, size_of_parts(&bytes))?;
-        let (counters, rest) = self.bytes.as_mut_slice().split_at_mut(ALIGN_BYTES);
+        let (zeros, rest) = self.bytes.as_mut_slice().split_at_mut(ZERO_BYTES);
+        let (counters, kept) = zeros.split_at_mut(ALIGN_BYTES);
         let mut rest = Some(rest);
         let parts = bytes.map(|bytes| {
             let all = rest.take().expect("each round leaves what is behind its part");
@@ -83,7 +118,7 @@ impl Scratch {
             rest = Some(behind);
             part.narrowed(..bytes)
         });
-        Ok((counters.into_cast()?, parts))
+        Ok((counters, kept, parts))
     }
 }
 

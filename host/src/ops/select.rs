@@ -103,7 +103,7 @@ macro_rules! selectors {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, n, split, mut states, mut out, mut count } = arguments;
                 let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states were cleared on this stream.
+                // SAFETY: the states are 0.
                 unsafe {
                     kernels::$kernel::<$bits>::launch(
                         on, grid, &x, $($argument,)? split, &mut states, &mut out, &mut count,
@@ -149,9 +149,7 @@ fn select<T: Pod>(
     let n = x.raw().len;
     selector.check(n)?;
     same_len("the count of a selection", 1, count.raw_mut().len)?;
-    let (_, [states]) = scratch.parts(on, [scratch_len::<T>(n) * size_of::<u64>()])?;
-    let mut states = states.into_cast::<u64>()?;
-    states.clear()?;
+    let (states, _) = scratch.states(on, scratch_len::<T>(n), 0)?;
     // SAFETY: all are borrowed until this function returns; the kernel has the element's size.
     let (x, out, count) = unsafe { (Recast::read(x), Recast::write(out), Recast::write(count)) };
     selector.launch(Arguments { on: on.as_stream(), x, n, split, states, out, count })
@@ -268,7 +266,7 @@ macro_rules! run_elements {
             ) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states were cleared on this stream.
+                // SAFETY: the states are 0.
                 unsafe {
                     kernels::run_lengths::<$bits>::launch(on, grid, x, states, values, lengths, count)
                 }
@@ -303,9 +301,7 @@ pub fn run_lengths_into<T: RunElement>(
 ) -> GpuResult<()> {
     let n = x.raw().len;
     same_len("the count of runs", 1, count.raw_mut().len)?;
-    let (_, [states]) = scratch.parts(on, [T::states_len(n) * size_of::<u64>()])?;
-    let mut states = states.into_cast::<u64>()?;
-    states.clear()?;
+    let (mut states, _) = scratch.states(on, T::states_len(n), 0)?;
     // SAFETY: all are borrowed until this function returns; the kernel has the elements' sizes.
     let (x, mut values, mut lengths, mut count) = unsafe {
         (Recast::read(x), Recast::write(values), Recast::write(lengths), Recast::write(count))

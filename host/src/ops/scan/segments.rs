@@ -133,7 +133,7 @@ fn told_by<T: Pod, M, O: SegmentOperator<T, M>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (_, [states]) = scratch.parts(on, [O::states_len(x.raw().len) * size_of::<u64>()])?;
+    let (states, _) = scratch.states(on, O::states_len(x.raw().len), 0)?;
     match Arguments::new(on, form, x, out, states)? {
         Some(arguments) => O::launch(arguments, &marks),
         None => Ok(()),
@@ -155,8 +155,8 @@ pub fn segments_into<T: Pod, O: SegmentOperator<T, AtOffsets>>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let (n, segments) = (x.raw().len, offsets.raw().len);
-    let bytes = [O::states_len(n) * size_of::<u64>(), bit_words(n) * size_of::<u32>()];
-    let (_, [states, heads]) = scratch.parts(on, bytes)?;
+    let bit_bytes = bit_words(n) * size_of::<u32>();
+    let (states, heads) = scratch.states(on, O::states_len(n), bit_bytes)?;
     let Some(arguments) = Arguments::new(on, form, x, out, states)? else { return Ok(()) };
     let mut heads = heads.into_cast::<u32>()?;
     heads.clear()?;

@@ -9,7 +9,7 @@
 //! tile is the join of the groups before its own, from left to right, and of the tiles before it in its group: the same
 //! whichever block asks, so a sum of floats has the same bits in every run, on every device.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use cuda_std::atomic::{self, AtomicSlice, Scope};
 use cuda_std::warp::Warp;
@@ -27,10 +27,16 @@ const QUICK_ROUNDS: u32 = 100;
 /// In a word of a state beside its 32 bits: that it has been said.
 const SAID: u64 = 1 << 32;
 
-/// The words of `tiles` tiles of a scan that carries `words` words: a ticket, and the states. All are 0 before.
+/// Words before the states: a ticket, and how many warps have done.
+const FRONT: usize = 2;
+/// So few words are 0 again when a scan ends.
+pub const KEPT_WORDS: usize = 1024;
+
+/// The words of `tiles` tiles of a scan that carries `words` words: two counters, and the states. All are 0 before, and
+/// up to [`KEPT_WORDS`] afterwards too: then the next scan needs nobody who clears them.
 #[must_use]
 pub const fn states_len(tiles: usize, words: usize) -> usize {
-    1 + tiles * words
+    FRONT + tiles * words
 }
 
 /// The states of a scan's tiles in device memory.
@@ -77,6 +83,27 @@ impl<'a> States<'a> {
         });
     }
 
+    /// Says that the warp does not say or look any more. The last of so many warps makes few words 0 again. All lanes call it.
+    #[inline(always)]
+    pub fn leave<C: Carry>(self, warp: Warp, warps: usize) {
+        let (len, lane) = (states_len(self.tiles, C::WORDS), warp.thread_rank() as usize);
+        if len > KEPT_WORDS {
+            return;
+        }
+        // Of all lanes, before the first one says so.
+        warp.sync();
+        let left = if lane == 0 { self.words.fetch_add(1, 1, AcqRel) } else { 0 };
+        if warp.shuffle(left, 0) as usize + 1 == warps {
+            for word in (lane..len).step_by(32) {
+                // SAFETY: the states have so many words.
+                unsafe {
+                    let word = self.words.as_mut_ptr().add(word);
+                    atomic::store(word, 0, Relaxed, Scope::Device);
+                }
+            }
+        }
+    }
+
     /// One look at what a tile has said, and whether it has said all of it.
     ///
     /// # Safety
@@ -95,7 +122,7 @@ impl<'a> States<'a> {
 
     #[inline(always)]
     fn at<C: Carry>(self, tile: usize) -> *mut u64 {
-        self.words.as_mut_ptr().wrapping_add(1 + tile * C::WORDS)
+        self.words.as_mut_ptr().wrapping_add(FRONT + tile * C::WORDS)
     }
 }
 

@@ -19,8 +19,8 @@ use core::hint::assert_unchecked;
 use cuda_std::block::Block;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedArray, dynamic_shared_bytes, dynamic_shared_mem};
-use cuda_std::shared_array;
 use cuda_std::warp::{Plain, Warp};
+use cuda_std::{shared_array, thread};
 
 use super::carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
 use super::fetch::{self, Packs};
@@ -340,6 +340,7 @@ impl Ring {
                 turn.advance();
             }
         }
+        states.leave::<S::Carry>(self.warp, 2 * thread::grid_dim_x() as usize);
     }
 
     /// The look-ahead's duty.
@@ -358,6 +359,7 @@ impl Ring {
                 turn.advance();
             }
         }
+        states.leave::<S::Carry>(self.warp, 2 * thread::grid_dim_x() as usize);
     }
 
     /// A reducer's duty.
