@@ -242,10 +242,11 @@ impl<K: Key + Access> Tile<K> {
                 let i = self.thread + k * BLOCK;
                 let is_first = (i as u32) < share.a.1;
                 let from = if is_first { a.wrapping_add(i) } else { b.wrapping_sub(i) };
+                // Stretches begin anywhere: a line that a warp reads the beginning of, the next one finds in L1.
                 // SAFETY: in one of the stretches, which fill the tile and are inside the arrays; the place is the
                 // thread's own.
                 unsafe {
-                    let key = access::load(&*from, LoadHint::ReadOnlyNoAllocate);
+                    let key = access::load(&*from, LoadHint::ReadOnly);
                     self.bits.add(i).write(key.to_ordered());
                 }
             });
