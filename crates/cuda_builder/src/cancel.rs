@@ -26,14 +26,13 @@ struct State {
 }
 
 impl Cancel {
-    /// Ends the build that runs, and every later one at its start, with
+    /// Ends the build that runs, with its compilers, and every later one at its start, with
     /// [`CudaBuilderError::Cancelled`](crate::CudaBuilderError::Cancelled).
     pub fn cancel(&self) {
         let mut state = self.lock();
         state.cancelled = true;
         if let Some(child) = &mut state.child {
-            // It fails for a process that has ended, which is what is wanted.
-            let _ = child.kill();
+            end(child);
         }
     }
 
@@ -47,7 +46,7 @@ impl Cancel {
     pub(crate) fn started(&self, mut child: Child) -> Running<'_> {
         let mut state = self.lock();
         if state.cancelled {
-            let _ = child.kill();
+            end(&mut child);
         }
         state.child = Some(child);
         Running(self)
@@ -56,6 +55,19 @@ impl Cancel {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends a process, and with it those that it started, where the system knows groups of processes: a compiler
+/// would go on for a minute, and keep the processors from the next build.
+fn end(child: &mut Child) {
+    #[cfg(unix)]
+    if let Ok(group) = libc::pid_t::try_from(child.id()) {
+        // SAFETY: a signal touches no memory of this process. The child leads a group of its own, or there is
+        // no group of this number, and it was not waited for, so that the number is still its own.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    // It fails for a process that has ended, which is what is wanted.
+    let _ = child.kill();
 }
 
 /// A process that can be cancelled.

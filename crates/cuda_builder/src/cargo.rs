@@ -51,13 +51,17 @@ const KEPT: [&str; 14] = [
 const SCRIPT_ONLY: [&str; 7] =
     ["OUT_DIR", "TARGET", "HOST", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "DEBUG"];
 
+/// Names the list of kernels that a partial build leaves out. `cuda_std_macros` reads it.
+const WITHOUT: &str = "CUDA_BUILDER_WITHOUT";
+
 /// Runs cargo in the kernel crate's folder. The compiler's messages go to this process's stderr, as
-/// rustc wrote them, or are kept.
+/// rustc wrote them, or are kept. `without` names a file with the kernels to leave out.
 pub(crate) fn run(
     root: &Path,
     cargo_args: &[String],
     rustc_args: &[String],
     keep_messages: bool,
+    without: Option<&Path>,
     cancel: &Cancel,
 ) -> Result<Outcome, CudaBuilderError> {
     let program = program();
@@ -68,6 +72,11 @@ pub(crate) fn run(
     command.stdout(Stdio::piped()).stderr(Stdio::inherit()).stdin(Stdio::null());
     if keep_messages {
         command.arg("--quiet").stderr(Stdio::piped());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    }
+    if let Some(list) = without {
+        command.env(WITHOUT, list);
     }
     command.arg("--").args(rustc_args);
     let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
@@ -124,7 +133,7 @@ fn is_foreign(name: &OsStr) -> bool {
     };
     let kept = name == "RUSTC" || KEPT.iter().any(|kept| name.starts_with(kept));
     let tools = name.starts_with("CARGO") || name.starts_with("RUST") || name.starts_with("DEP_");
-    SCRIPT_ONLY.contains(&name) || (tools || name == "CLIPPY_ARGS") && !kept
+    SCRIPT_ONLY.contains(&name) || name == WITHOUT || (tools || name == "CLIPPY_ARGS") && !kept
 }
 
 /// Reads cargo's messages. Artifacts come in the order in which they were made, so that the last

@@ -63,21 +63,9 @@ const CRATE_ATTRIBUTES: [&str; 3] = [
 const RAW_DIR: &str = "ptx";
 
 pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderError> {
-    let missing = || CudaBuilderError::CratePathDoesntExist(builder.path.clone());
-    let root = builder.path.canonicalize().map_err(|_| missing())?;
-    if !root.join("Cargo.toml").is_file() {
-        return Err(missing());
-    }
-    if builder.cancel.is_cancelled() {
-        return Err(CudaBuilderError::Cancelled);
-    }
-    let target_dir = match &builder.target_dir {
-        Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
-        None => sources::default_target_dir(&root),
-    };
+    let job = Job::new(builder)?;
     let archs = script::archs(builder)?;
-    toolchain::knows(&root, &archs)?;
-    let job = Job { builder, root, target_dir };
+    toolchain::knows(&job.root, &archs)?;
     let mut compiled =
         Compiled { modules: Vec::new(), sources: Vec::new(), messages: String::new() };
     let mut read = BTreeSet::new();
@@ -96,30 +84,96 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
     }
 }
 
-struct Job<'a> {
+/// A build that leaves kernels out.
+pub(crate) struct Partial {
+    /// The finished PTX.
+    pub text: String,
+    pub sources: BTreeSet<PathBuf>,
+    pub messages: String,
+}
+
+pub(crate) struct Job<'a> {
     builder: &'a CudaBuilder,
     root: PathBuf,
     target_dir: PathBuf,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    pub(crate) fn new(builder: &'a CudaBuilder) -> Result<Self, CudaBuilderError> {
+        let missing = || CudaBuilderError::CratePathDoesntExist(builder.path.clone());
+        let root = builder.path.canonicalize().map_err(|_| missing())?;
+        if !root.join("Cargo.toml").is_file() {
+            return Err(missing());
+        }
+        if builder.cancel.is_cancelled() {
+            return Err(CudaBuilderError::Cancelled);
+        }
+        let target_dir = match &builder.target_dir {
+            Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
+            None => sources::default_target_dir(&root),
+        };
+        Ok(Self { builder, root, target_dir })
+    }
+
+    /// The folder from which on source files are named in the PTX.
+    pub(crate) fn base(&self) -> Option<&Path> {
+        self.root.parent()
+    }
+
+    /// Compiles without the kernels that a file lists, for a text whose other kernels `can_panic`.
+    pub(crate) fn compile_without(
+        &self,
+        arch: NvvmArch,
+        list: &Path,
+        can_panic: bool,
+    ) -> Result<Partial, CudaBuilderError> {
+        let raw = self.raw_path(arch).with_extension("partial.s");
+        // What only kernels use that are left out is no news.
+        let more = ["-Aunused".to_owned()];
+        let (text, outcome, sources) = self.run(arch, &raw, &more, Some(list))?;
+        let wrong = |source| CudaBuilderError::Ptx { arch, source };
+        let finished = ptx::finish(&text, self.builder.ftz, self.base(), can_panic);
+        let text = finished.map_err(wrong)?.text;
+        Ok(Partial { text, sources, messages: outcome.messages })
+    }
+
+    /// Runs cargo: what rustc wrote, and all files that it read.
+    fn run(
+        &self,
+        arch: NvvmArch,
+        raw: &Path,
+        more: &[String],
+        without: Option<&Path>,
+    ) -> Result<(String, Outcome, BTreeSet<PathBuf>), CudaBuilderError> {
+        self.create_raw_dir()?;
+        let CudaBuilder { keep_messages, cancel, .. } = self.builder;
+        let (args, mut rustc_args) = (self.cargo_args(), self.rustc_args(arch, raw));
+        rustc_args.extend_from_slice(more);
+        let outcome = cargo::run(&self.root, &args, &rustc_args, *keep_messages, without, cancel)?;
+        let sources = sources::of(&outcome.dep_info, &self.root)?;
+        let text = fs::read_to_string(raw).map_err(|_| CudaBuilderError::NoPtx {
+            path: raw.to_owned(),
+            target_dir: self.target_dir.clone(),
+        })?;
+        Ok((text, outcome, sources))
+    }
+
+    /// The folder in which rustc writes.
+    pub(crate) fn create_raw_dir(&self) -> Result<PathBuf, CudaBuilderError> {
+        let dir = self.target_dir.join(RAW_DIR);
+        fs::create_dir_all(&dir).map_err(CudaBuilderError::write(&dir))?;
+        Ok(dir)
+    }
+
     fn compile(
         &self,
         arch: NvvmArch,
         read: &mut BTreeSet<PathBuf>,
     ) -> Result<(Module, String), CudaBuilderError> {
         let raw = self.raw_path(arch);
-        let raw_dir = self.target_dir.join(RAW_DIR);
-        fs::create_dir_all(&raw_dir).map_err(CudaBuilderError::write(&raw_dir))?;
-        let CudaBuilder { keep_messages, cancel, .. } = self.builder;
-        let (args, rustc_args) = (self.cargo_args(), self.rustc_args(arch, &raw));
-        let mut outcome = cargo::run(&self.root, &args, &rustc_args, *keep_messages, cancel)?;
+        let (text, mut outcome, sources) = self.run(arch, &raw, &[], None)?;
+        read.extend(sources);
         let messages = std::mem::take(&mut outcome.messages);
-        read.extend(sources::of(&outcome.dep_info, &self.root)?);
-        let text = fs::read_to_string(&raw).map_err(|_| CudaBuilderError::NoPtx {
-            path: raw.clone(),
-            target_dir: self.target_dir.clone(),
-        })?;
         Ok((self.finish(arch, &raw, &text, outcome)?, messages))
     }
 
@@ -131,7 +185,7 @@ impl Job<'_> {
         outcome: Outcome,
     ) -> Result<Module, CudaBuilderError> {
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
-        let finished = ptx::finish(text, self.builder.ftz, self.root.parent()).map_err(wrong)?;
+        let finished = ptx::finish(text, self.builder.ftz, self.base(), false).map_err(wrong)?;
         if finished.entries.is_empty() && self.builder.is_script() {
             script::warn(&format!("`{}` has no kernel for {arch}", self.root.display()));
         }
@@ -205,7 +259,7 @@ impl Job<'_> {
 
     /// Where rustc writes: a name of its own for every set of options, since cargo runs rustc
     /// again only for a set that it has not seen.
-    fn raw_path(&self, arch: NvvmArch) -> PathBuf {
+    pub(crate) fn raw_path(&self, arch: NvvmArch) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         (&self.root, self.cargo_args(), self.codegen_args(arch)).hash(&mut hasher);
         (self.builder.emit, self.builder.final_module_path.is_some()).hash(&mut hasher);

@@ -43,6 +43,9 @@
 //! build script's architectures only those that it names. A kernel crate that is for none of them
 //! is built for all of its own, so that every program still has its kernels.
 //!
+//! A program that builds kernels while it runs need not wait for all of them after an edit:
+//! [`CudaBuilder::rebuild`] compiles those that the edit can concern.
+//!
 //! # What is checked and added
 //!
 //! - `// ferrowarp.once TAG`, a comment in an `asm!`: the same tag twice in one function of the
@@ -73,7 +76,9 @@ mod error;
 mod ptx;
 mod ptxas;
 mod script;
+mod snapshot;
 mod sources;
+mod stamps;
 mod toolchain;
 
 pub use arch::NvvmArch;
@@ -83,3 +88,4 @@ pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
 pub use ptx::{Part, PtxError, parts, with_parts};
 pub use ptxas::{FunctionUsage, NotAssembled, Report};
+pub use snapshot::{Scope, Snapshot};

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::Fixture;
+use common::{Fixture, assert_closed_parts};
 use cuda_builder::{Part, parts, with_parts};
 
 /// A module: `plain` and `other` stand alone, `add` and `read` share a variable, `get` and `put` can panic and
@@ -281,27 +281,6 @@ fn numbers_of_the_whole_text_change_nothing() {
     assert_eq!(changed(TEXT, &more), ["new"]);
 }
 
-/// A word that a part mentions and the whole text declares is declared in the part.
-fn assert_closed(ptx: &str, part: &Part) {
-    let declared = |text: &str| -> BTreeSet<String> {
-        let at_left = text.lines().filter(|line| line.starts_with('.'));
-        let code = at_left.map(|line| line.split(['=', '{']).next().unwrap_or_default().to_owned());
-        code.flat_map(|line| words(&line)).collect()
-    };
-    let text = part.text(ptx);
-    let (all, own) = (declared(ptx), declared(&text));
-    let code = text.lines().filter(|line| !line.trim_start().starts_with("."));
-    let mut mentioned = code.flat_map(|line| words(line.split("//").next().unwrap_or_default()));
-    let missing = mentioned.find(|word| all.contains(word) && !own.contains(word));
-    assert_eq!(missing, None, "{:?}", part.kernels);
-}
-
-fn words(line: &str) -> Vec<String> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
-    let words = line.split(|c| !is_name(c)).filter(|word| word.len() > 4);
-    words.map(str::to_owned).collect()
-}
-
 #[test]
 fn a_build_writes_closed_parts_of_all_kernels() {
     let fixture = Fixture::copy("plain", "closed_parts");
@@ -314,5 +293,5 @@ fn a_build_writes_closed_parts_of_all_kernels() {
     entries.sort();
     assert_eq!(kernels, entries);
     assert!(parts.len() > 1);
-    parts.iter().for_each(|part| assert_closed(&ptx, part));
+    assert_closed_parts(&ptx);
 }

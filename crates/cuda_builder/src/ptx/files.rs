@@ -20,9 +20,24 @@ pub(super) fn relative(text: &str, base: &Path) -> String {
     out
 }
 
+/// The source files of a finished text, and where the lines begin that name them.
+pub(crate) fn named(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.match_indices("\n\t.file\t").filter_map(|(at, _)| {
+        let line = text[at + 1..].lines().next()?;
+        let (_, name) = line.split_once('"')?;
+        Some((at + 1, name.trim_end_matches('"')))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_found_with_their_places() {
+        let text = "ret;\n\t.file\t1 \"a/b.rs\"\n// .file\n\t.file\t22 \"/c d.rs\"\n";
+        assert_eq!(named(text).collect::<Vec<_>>(), [(5, "a/b.rs"), (32, "/c d.rs")]);
+    }
 
     #[test]
     fn files_below_the_base_lose_it() {

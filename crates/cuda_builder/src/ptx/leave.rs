@@ -15,9 +15,7 @@ const VARIABLES: [&str; 2] = ["ferrowarp_panic", "ferrowarp_formatters"];
 /// The text in which nothing has ever panicked, without the variables of a panic, if nothing in it can say
 /// that it panics.
 pub(super) fn drop_unneeded(text: String) -> String {
-    if !VARIABLES.iter().any(|name| text.contains(name))
-        || scan(&text).iter().any(|f| f.name.contains(REPORT))
-    {
+    if !VARIABLES.iter().any(|name| text.contains(name)) || has_report(&text) {
         return text;
     }
     let mut inside = false;
@@ -37,6 +35,11 @@ pub(super) fn drop_unneeded(text: String) -> String {
         inside &= !ends;
     }
     kept
+}
+
+/// Whether the panic handler's work is among the functions of a text.
+pub(super) fn has_report(text: &str) -> bool {
+    scan(text).iter().any(|function| function.name.contains(REPORT))
 }
 
 fn names_variable(line: &str) -> bool {

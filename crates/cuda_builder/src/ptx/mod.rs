@@ -16,6 +16,8 @@ mod version;
 
 use std::path::Path;
 
+pub(crate) use files::named as files;
+pub(crate) use parts::{Merged, merge};
 pub use parts::{Part, parts, with_parts};
 
 /// A rule of the builder that a PTX text breaks.
@@ -87,6 +89,11 @@ pub enum PtxError {
     },
 }
 
+/// Whether something in a finished text can say that it panics.
+pub(crate) fn can_panic(text: &str) -> bool {
+    leave::has_report(text)
+}
+
 /// A finished PTX module.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -95,17 +102,22 @@ pub(crate) struct Finished {
 }
 
 /// Checks the compiler's PTX and adds what rustc cannot say. Source files below `base` are named from there on.
+/// `can_panic` says whether kernels that stand in another text can panic.
 pub(crate) fn finish(
     raw: &str,
     flush_denormals: bool,
     base: Option<&Path>,
+    can_panic: bool,
 ) -> Result<Finished, PtxError> {
     let text = unused::drop_weak(&spaces::apply(raw, &functions::scan(raw))?);
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text =
-        version::raise(leave::drop_unneeded(panics::apply(&bounds::apply(&text, &functions)?)));
+    let mut text = panics::apply(&bounds::apply(&text, &functions)?);
+    if !can_panic {
+        text = leave::drop_unneeded(text);
+    }
+    text = version::raise(text);
     if flush_denormals {
         text = ftz::apply(&text);
     }

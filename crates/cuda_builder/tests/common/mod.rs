@@ -2,11 +2,12 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cuda_builder::{Compiled, CudaBuilder, CudaBuilderError};
+use cuda_builder::{Compiled, CudaBuilder, CudaBuilderError, Part, parts};
 
 /// Where every test compiles: where the project's own build script does, so that `core` is
 /// compiled once for all.
@@ -84,6 +85,34 @@ fn copy_folder(from: &Path, to: &Path) {
             false => fs::write(target, fs::read(entry.path()).unwrap()).unwrap(),
         }
     }
+}
+
+/// Every part of a text declares what it mentions.
+pub fn assert_closed_parts(ptx: &str) {
+    let parts = parts(ptx).expect("the text has parts");
+    parts.iter().for_each(|part| assert_closed(ptx, part));
+}
+
+/// A word that a part mentions and the whole text declares is declared in the part.
+fn assert_closed(ptx: &str, part: &Part) {
+    let declared = |text: &str| -> BTreeSet<String> {
+        let at_left = text.lines().filter(|line| line.starts_with('.'));
+        let code = at_left.map(|line| line.split(['=', '{']).next().unwrap_or_default().to_owned());
+        code.flat_map(|line| words(&line)).collect()
+    };
+    let text = part.text(ptx);
+    let (all, own) = (declared(ptx), declared(&text));
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("."));
+    let mut mentioned = code.flat_map(|line| words(line.split("//").next().unwrap_or_default()));
+    let missing = mentioned.find(|word| all.contains(word) && !own.contains(word));
+    assert_eq!(missing, None, "{:?}", part.kernels);
+}
+
+/// The names of a line, without the words of PTX.
+fn words(line: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    let words = line.split(|c| !is_name(c)).filter(|word| word.len() > 4 && !word.starts_with('.'));
+    words.map(str::to_owned).collect()
 }
 
 /// Standard output and standard error as text.

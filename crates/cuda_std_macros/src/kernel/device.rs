@@ -81,6 +81,25 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
     }
 }
 
+/// Writes the user's function, and under the kernel's name an ordinary function that nothing calls: the
+/// compiler checks the body, and generates no code for it.
+pub fn left_out(kernel: &Kernel) -> TokenStream {
+    let (name, vis) = (&kernel.function.sig.ident, &kernel.function.vis);
+    let attributes = kernel.shared_attributes();
+    let mut body = kernel.function.clone();
+    body.vis = syn::Visibility::Inherited;
+    body.sig.ident = format_ident!("{}_body", name);
+    quote! {
+        #[cfg(target_os = "cuda")]
+        #(#attributes)*
+        #[allow(dead_code, missing_docs)]
+        #vis fn #name() {
+            #[allow(dead_code)]
+            #body
+        }
+    }
+}
+
 /// The entry `name`: it makes the arguments of `callee` and calls it.
 fn function(
     kernel: &Kernel,

@@ -8,6 +8,7 @@ mod instances;
 mod param;
 mod shared;
 mod signature;
+mod without;
 
 use contract::Contract;
 use instances::Instance;
@@ -24,15 +25,17 @@ pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return error.into_compile_error(),
     };
     match Kernel::parse(attributes, function) {
-        Ok(kernel) => {
-            let (device, host) = match kernel.instances.is_empty() {
-                true => (device::entry(&kernel), host::launcher(&kernel)),
-                false => (device::generic(&kernel), generic::launcher(&kernel)),
-            };
-            quote! { #device #host }
-        }
+        Ok(mut kernel) => without::partial(&mut kernel).unwrap_or_else(|| both_sides(&kernel)),
         Err(error) => error.into_compile_error(),
     }
+}
+
+fn both_sides(kernel: &Kernel) -> TokenStream {
+    let (device, host) = match kernel.instances.is_empty() {
+        true => (device::entry(kernel), host::launcher(kernel)),
+        false => (device::generic(kernel), generic::launcher(kernel)),
+    };
+    quote! { #device #host }
 }
 
 /// Writes the kernel's function alone; errors as in [`expand`].

@@ -142,14 +142,14 @@ fn mentions(lines: &[&str], item: &Item<'_>, by_name: &HashMap<&str, Vec<usize>>
 }
 
 /// Whether these are variables that outlive a launch.
-fn is_global(lines: &[&str], item: &Item<'_>) -> bool {
+pub(super) fn is_global(lines: &[&str], item: &Item<'_>) -> bool {
     let mut lines = lines[item.lines.clone()].iter().map(|line| code(line));
     item.kind == Kind::Variable
         && lines.any(|line| line.contains(".global") || line.contains(".const"))
 }
 
 /// Whether kernels could hand something on in a variable. The library's own hold what never changes.
-fn is_state(name: &str) -> bool {
+pub(super) fn is_state(name: &str) -> bool {
     let is_constant = CONSTANTS.iter().any(|begin| name.starts_with(begin));
     !is_constant && !OF_PANICS.iter().any(|part| name.contains(part)) && !is_of_core(name)
 }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::canonical::{self, Hash};
 use super::groups::{Group, TABLE, Text};
 use super::items;
+use super::spans::joined;
 
 const PARTS: &str = "// ferrowarp.parts ";
 const TEXT: &str = "// ferrowarp.text ";
@@ -36,6 +37,21 @@ impl Part {
     pub fn text(&self, ptx: &str) -> String {
         let pieces = self.ranges.iter().map(|range| ptx.get(range.clone()).unwrap_or_default());
         pieces.collect()
+    }
+
+    /// Whether the byte at that place of its text belongs to it.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.ranges.iter().any(|range| range.contains(&at))
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.ranges.iter().map(Range::len).sum()
+    }
+
+    /// Where its lines are, in order.
+    pub(super) fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
     }
 }
 
@@ -68,7 +84,7 @@ pub fn with_parts(ptx: &str) -> String {
 }
 
 /// What stands before the index.
-fn body(ptx: &str) -> Option<&str> {
+pub(super) fn body(ptx: &str) -> Option<&str> {
     let at = ptx.rfind(PARTS)?;
     (at == 0 || ptx[..at].ends_with('\n')).then_some(&ptx[..at])
 }
@@ -99,25 +115,55 @@ fn index(body: &str) -> Option<String> {
     if groups.is_empty() {
         return None;
     }
-    let mut index = format!("{PARTS}{} {:016x}\n", body.len(), hash_of(body));
+    let mut writer = Writer::new(body);
     let tables: Vec<Option<String>> = groups.iter().map(|group| own_table(&text, group)).collect();
-    let mut places = HashMap::new();
-    for table in tables.iter().flatten() {
-        places.entry(table).or_insert_with(|| {
-            let from = body.len() + index.len() + TEXT.len();
-            let _infallible = writeln!(index, "{TEXT}{table}");
-            from..body.len() + index.len()
-        });
+    let places: Vec<Option<Range<usize>>> =
+        tables.iter().map(|table| table.as_ref().map(|table| writer.text(table))).collect();
+    for (group, (table, place)) in groups.iter().zip(tables.iter().zip(places)) {
+        let hash = hash(&text, group, table.as_deref());
+        writer.part(hash, &group.entries, ranges(body, &text, group, place));
     }
-    for (group, table) in groups.iter().zip(&tables) {
-        let own = table.as_ref().map(|table| (table.as_str(), places[table].clone()));
-        let _infallible = writeln!(index, "{PART}{}", part(body, &text, group, own));
+    Some(writer.index)
+}
+
+/// An index that grows behind its text.
+pub(super) struct Writer {
+    pub index: String,
+    body_bytes: usize,
+    texts: HashMap<String, Range<usize>>,
+}
+
+impl Writer {
+    pub(super) fn new(body: &str) -> Self {
+        let index = format!("{PARTS}{} {:016x}\n", body.len(), hash_of(body));
+        Self { index, body_bytes: body.len(), texts: HashMap::new() }
     }
-    Some(index)
+
+    /// Where a line is that the text has otherwise: it stands once.
+    pub(super) fn text(&mut self, line: &str) -> Range<usize> {
+        if let Some(known) = self.texts.get(line) {
+            return known.clone();
+        }
+        let from = self.body_bytes + self.index.len() + TEXT.len();
+        let _infallible = writeln!(self.index, "{TEXT}{line}");
+        let place = from..self.body_bytes + self.index.len();
+        self.texts.insert(line.to_owned(), place.clone());
+        place
+    }
+
+    /// `HASH KERNEL,KERNEL FROM-TO …`
+    pub(super) fn part(&mut self, hash: u64, kernels: &[impl AsRef<str>], at: Vec<Range<usize>>) {
+        let kernels: Vec<&str> = kernels.iter().map(AsRef::as_ref).collect();
+        let _infallible = write!(self.index, "{PART}{hash:016x} {}", kernels.join(","));
+        for range in at {
+            let _infallible = write!(self.index, " {}-{}", range.start, range.end);
+        }
+        self.index.push('\n');
+    }
 }
 
 /// The table of formatting functions with those of a part, if they are not all.
-fn own_table(text: &Text<'_>, group: &Group<'_>) -> Option<String> {
+pub(super) fn own_table(text: &Text<'_>, group: &Group<'_>) -> Option<String> {
     let table = group.items.iter().find(|at| text.items[**at].names == [TABLE])?;
     let line = text.lines[text.items[*table].lines.start];
     let (head, values) = line.split_once("= {")?;
@@ -129,34 +175,31 @@ fn own_table(text: &Text<'_>, group: &Group<'_>) -> Option<String> {
     (own != values).then(|| format!("{head}= {{{}}};", own.join(", ")))
 }
 
-/// `HASH KERNEL,KERNEL FROM-TO …`; `table` is what stands for the table of formatting functions, and where.
-fn part(
+/// A part's number; `table` stands for the table of formatting functions.
+pub(super) fn hash(text: &Text<'_>, group: &Group<'_>, table: Option<&str>) -> u64 {
+    let mut lines: Vec<&str> = Vec::new();
+    for item in group.items.iter().map(|at| &text.items[*at]) {
+        match table {
+            Some(line) if item.names == [TABLE] => lines.push(line),
+            _ => lines.extend(&text.lines[item.lines.clone()]),
+        }
+    }
+    canonical::hash(lines.into_iter(), &text.files)
+}
+
+/// Where a part's lines are, in order; `table` is where the table of formatting functions is for it.
+fn ranges(
     body: &str,
     text: &Text<'_>,
     group: &Group<'_>,
-    table: Option<(&str, Range<usize>)>,
-) -> String {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut lines: Vec<&str> = Vec::new();
-    for item in group.items.iter().map(|at| &text.items[*at]) {
-        let range = match &table {
-            Some((line, range)) if item.names == [TABLE] => {
-                lines.push(line);
-                range.clone()
-            }
-            _ => {
-                lines.extend(&text.lines[item.lines.clone()]);
-                offset(body, text.lines, item.lines.start)..offset(body, text.lines, item.lines.end)
-            }
-        };
-        match ranges.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => ranges.push(range),
-        }
-    }
-    let hash = canonical::hash(lines.into_iter(), &text.files);
-    let ranges = ranges.iter().map(|range| format!(" {}-{}", range.start, range.end));
-    format!("{hash:016x} {}{}", group.entries.join(","), ranges.collect::<String>())
+    table: Option<Range<usize>>,
+) -> Vec<Range<usize>> {
+    let line = |number| offset(body, text.lines, number);
+    let ranges = group.items.iter().map(|at| &text.items[*at]).map(|item| match &table {
+        Some(range) if item.names == [TABLE] => range.clone(),
+        _ => line(item.lines.start)..line(item.lines.end),
+    });
+    joined(ranges)
 }
 
 /// Where a line begins.

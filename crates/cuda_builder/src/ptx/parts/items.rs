@@ -96,7 +96,7 @@ fn end(lines: &[&str], at: usize, may_have_body: bool) -> Option<(usize, bool)> 
 }
 
 /// The names of the variables that a line declares: `.visible .global .align 4 .b8 x[4] = {1}; …`.
-fn variables(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn variables(line: &str) -> impl Iterator<Item = &str> {
     const SPACES: [&str; 3] = [".global", ".shared", ".const"];
     code(line).split(';').filter_map(|one| {
         let head = one.split('=').next()?.trim();

@@ -14,8 +14,11 @@ mod canonical;
 mod groups;
 mod index;
 mod items;
+mod merge;
+mod spans;
 
 pub use index::{Part, parts, with_parts};
+pub(crate) use merge::{Merged, merge};
 
 /// The words of a line that can be names, with their places.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
