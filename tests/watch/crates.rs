@@ -1,9 +1,11 @@
-//! A kernel crate that is edited: one test, since it builds.
+//! Kernel crates that are edited.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
+use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch, Scope};
 use ferrowarp::GpuError;
 use ferrowarp::reload::{ReloadEvent, Watch};
 
@@ -39,25 +41,36 @@ fn number(number: &str) -> String {
     format!("pub const NUMBER: u32 = {number};\n")
 }
 
-/// A kernel crate whose `stamp` writes 1.
-fn kernel_crate() -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("watched_kernels");
+/// A crate of these files in a folder of its own.
+fn new_crate(name: &str, manifest: &str, files: &[(&str, &str)]) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if dir.exists() {
         fs::remove_dir_all(&dir).unwrap();
     }
     fs::create_dir_all(dir.join("src")).unwrap();
-    fs::write(dir.join("Cargo.toml"), MANIFEST).unwrap();
-    fs::write(dir.join("src/lib.rs"), ROOT).unwrap();
-    fs::write(dir.join("src/number.rs"), number("1")).unwrap();
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    for (file, text) in files {
+        fs::write(dir.join("src").join(file), text).unwrap();
+    }
     dir
+}
+
+/// A kernel crate whose `stamp` writes 1.
+fn kernel_crate() -> PathBuf {
+    let files = [("lib.rs", ROOT), ("number.rs", &number("1"))];
+    new_crate("watched_kernels", MANIFEST, &files)
+}
+
+/// A builder in the project's own target directory, where `core` is compiled.
+fn builder(dir: &Path) -> CudaBuilder {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
+    CudaBuilder::new(dir).arch(NvvmArch::Compute70).target_dir(target)
 }
 
 #[test]
 fn an_edit_is_built_and_swapped_and_a_wrong_one_shows_rustcs_words() {
     let (dir, gpu) = (kernel_crate(), bare());
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
-    let builder = CudaBuilder::new(&dir).arch(NvvmArch::Compute70).target_dir(target);
-    let hot = Watch::builder(builder).require(&[&STAMP]).start(&gpu).unwrap();
+    let hot = Watch::builder(builder(&dir)).require(&[&STAMP]).start(&gpu).unwrap();
     let events = hot.events();
     assert_eq!(stamped(&gpu, &hot), 1);
 
@@ -110,4 +123,76 @@ fn an_edit_is_built_and_swapped_and_a_wrong_one_shows_rustcs_words() {
     assert!(matches!(error.root(), GpuError::WrongParameters { .. }), "{error}");
     assert_eq!((kernel.as_str(), stamped(&gpu, &hot)), ("stamp", 7));
     assert_eq!(hot.versions().len(), 6);
+}
+
+const PARTS: [(&str, &str); 5] = [
+    ("lib.rs", "mod body;\nmod number;\npub mod others;\npub mod stamp;\n"),
+    ("body.rs", "pub fn above(word: u32, number: u32) -> u32 {\n    word + number * 1\n}\n"),
+    ("number.rs", "pub const NUMBER: u32 = 1;\n"),
+    (
+        "stamp.rs",
+        "use cuda_std::prelude::*;\n\n#[kernel]\n\
+         pub fn stamp(index: ThreadIndex, mut words: DisjointSlice<u32>) {\n    \
+         if let Some(word) = words.get_mut(index) {\n        \
+         *word = crate::body::above(*word, crate::number::NUMBER);\n    }\n}\n",
+    ),
+    (
+        "others.rs",
+        "use cuda_std::prelude::*;\n\n#[kernel(f32, u32, i32, u64)]\n\
+         pub fn double<T: Copy + core::ops::Add<Output = T>>(\n    \
+         index: ThreadIndex,\n    mut x: DisjointSlice<T>,\n) {\n    \
+         if let Some(x) = x.get_mut(index) {\n        *x = *x + *x;\n    }\n}\n",
+    ),
+];
+
+#[test]
+fn what_an_edit_concerns_is_in_use_before_all_kernels_are_built() {
+    let cuda_std = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/cuda_std");
+    let manifest = MANIFEST.replace("watched_kernels", "watched_in_parts");
+    let manifest = format!("{manifest}\n[dependencies]\ncuda_std = {{ path = {cuda_std:?} }}\n");
+    let (dir, gpu) = (new_crate("watched_in_parts", &manifest, &PARTS), bare());
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
+    fs::copy(lock, dir.join("Cargo.lock")).unwrap();
+    // A source that is written just before a build counts as edited after it.
+    thread::sleep(Duration::from_millis(100));
+    let hot = Watch::builder(builder(&dir)).start(&gpu).unwrap();
+    let events = hot.events();
+    let edit = |file: &str, from: &str, to: &str| {
+        let path = dir.join("src").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    let built = || {
+        next(&events, |event| match event {
+            ReloadEvent::Built { scope, .. } => Some(scope),
+            ReloadEvent::BuildFailed { error } => panic!("{error}"),
+            _ => None,
+        })
+    };
+    let part = Scope::Part { kernels: vec!["stamp".to_owned()] };
+    assert_eq!(stamped(&gpu, &hot), 1);
+
+    edit("body.rs", "* 1", "* 10");
+    assert_eq!(built(), part);
+    swapped(&events);
+    assert_eq!(stamped(&gpu, &hot), 10);
+
+    // Another edit, before all kernels are built: they are built once, after it.
+    edit("body.rs", "* 10", "* 30");
+    assert_eq!(built(), part);
+    swapped(&events);
+    assert_eq!(stamped(&gpu, &hot), 30);
+    assert_eq!(built(), Scope::Whole);
+    next(&events, |event| match event {
+        ReloadEvent::Swapped { .. } | ReloadEvent::Unchanged { .. } => Some(()),
+        _ => None,
+    });
+    assert_eq!(stamped(&gpu, &hot), 30);
+
+    // No kernel has code of this file.
+    edit("number.rs", "= 1", "= 2");
+    assert_eq!(built(), Scope::Whole);
+    swapped(&events);
+    assert_eq!(stamped(&gpu, &hot), 60);
 }

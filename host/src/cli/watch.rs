@@ -11,7 +11,7 @@ use crate::error::GpuError;
 use crate::reload::{ModuleVersion, ReloadEvent, Watch};
 use crate::stream::AsStream;
 use crate::{Backend, Gpu, HotModule};
-use cuda_builder::CudaBuilderError;
+use cuda_builder::{CudaBuilderError, Scope};
 
 /// Options of `ferrowarp watch`.
 #[derive(Debug, clap::Args)]
@@ -177,16 +177,23 @@ impl Session {
         out: &mut impl Write,
     ) -> Result<(), CliError> {
         self.run(None, first, out)?;
-        let mut before = first.clone();
+        let (mut before, mut part_in_use, mut is_same_edit) = (first.clone(), false, false);
         loop {
             out.flush()?;
             let Ok(News::Event(event)) = news.recv() else { break };
             show(&event, out)?;
-            if let ReloadEvent::Swapped { version, .. } = event
-                && let Ok(version) = self.hot.version(version.number)
-            {
-                self.run(Some(&before), &version, out)?;
-                before = version;
+            match event {
+                ReloadEvent::Building => part_in_use = false,
+                ReloadEvent::Built { scope, .. } => {
+                    is_same_edit = part_in_use && scope == Scope::Whole;
+                    part_in_use = scope != Scope::Whole;
+                }
+                ReloadEvent::Swapped { version, .. } => {
+                    let Ok(version) = self.hot.version(version.number) else { continue };
+                    self.run(Some(&before).filter(|_| !is_same_edit), &version, out)?;
+                    before = version;
+                }
+                _ => {}
             }
         }
         Ok(writeln!(out, "ended")?)
@@ -260,15 +267,27 @@ fn was_taken(news: &Receiver<News>, out: &mut impl Write) -> Result<bool, CliErr
     Ok(false)
 }
 
+/// What a build compiled, in the user's words.
+fn what(scope: &Scope) -> String {
+    match scope {
+        Scope::Part { kernels } => match &kernels[..] {
+            [] => "what is left".to_owned(),
+            [one] => format!("{one}, the others follow,"),
+            [first, rest @ ..] => format!("{first} and {} more, the others follow,", rest.len()),
+        },
+        _ => "all kernels".to_owned(),
+    }
+}
+
 /// One event in the user's words.
 fn show(event: &ReloadEvent, out: &mut impl Write) -> Result<(), CliError> {
     match event {
         ReloadEvent::Building => writeln!(out, "building")?,
-        ReloadEvent::Built { took, warnings } => {
+        ReloadEvent::Built { scope, took, warnings } => {
             if !warnings.trim().is_empty() {
                 writeln!(out, "{}", warnings.trim_end())?;
             }
-            writeln!(out, "built in {:.2} s", took.as_secs_f64())?;
+            writeln!(out, "built {} in {:.2} s", what(scope), took.as_secs_f64())?;
         }
         ReloadEvent::BuildFailed { error } => match &**error {
             CudaBuilderError::Rejected { messages } => {

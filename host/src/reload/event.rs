@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cuda_builder::CudaBuilderError;
+use cuda_builder::{CudaBuilderError, Scope};
 
 use super::VersionInfo;
 use crate::error::GpuError;
@@ -16,8 +16,10 @@ use crate::error::GpuError;
 pub enum ReloadEvent {
     /// The kernel crate changed, and is being built.
     Building,
-    /// The kernel crate was built.
+    /// The kernel crate was built: after an edit the kernels that it can concern, and behind them all.
     Built {
+        /// Which kernels were compiled.
+        scope: Scope,
         /// How long the build took.
         took: Duration,
         /// The compiler's warnings, in its own words; empty if there are none.

@@ -30,6 +30,7 @@
 //! the same size *means* nobody can see in PTX: after an edit from `&[f32]` to `&[f64]` build the
 //! host again.
 
+mod builds;
 mod event;
 mod files;
 mod fit;

@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// The launchers that the program is known to use.
-    fn launchers(&self) -> Vec<&'static Kernel> {
+    pub(super) fn launchers(&self) -> Vec<&'static Kernel> {
         let mut launchers = self.loader.required.clone();
         launchers.extend(self.loader.stream.module().launchers());
         launchers.extend(self.kept().iter().flat_map(|version| version.module().launchers()));

@@ -8,10 +8,11 @@ use std::thread;
 use cuda_builder::{Cancel, CudaBuilder, NvvmArch};
 use cuda_std::launch::Kernel;
 
+use super::builds::Builds;
 use super::files::Files;
 use super::shared::{Callback, Loader, Shared};
 use super::version::ModuleVersion;
-use super::worker::{self, Job, Source, Worker};
+use super::worker::{Job, Source, Worker};
 use super::{HotModule, ReloadEvent};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
@@ -66,6 +67,11 @@ impl Watch {
     ///
     /// The first version is the image that is part of the program, if there is one; the crate is
     /// then built in the background, and swapped in if it differs.
+    ///
+    /// An edit is first built without the kernels that it does not concern, and of those that it does
+    /// without the ones that the program has not launched, if it has launched any of them
+    /// ([`CudaBuilder::rebuild`]); all kernels are built behind it, in the background, and swapped in
+    /// too. A later edit ends that build.
     pub fn kernel_crate(folder: impl AsRef<Path>) -> Self {
         Self::new(Given::Folder(folder.as_ref().to_owned()))
     }
@@ -116,18 +122,19 @@ impl Watch {
     /// `gpu` has none.
     pub fn start(self, gpu: &Gpu) -> GpuResult<HotModule> {
         let cancel = Cancel::default();
-        let source = self.source.resolved(gpu, &cancel)?;
-        let loader = Loader { stream: gpu.as_stream().clone(), required: self.required };
         let (sender, jobs) = channel();
+        let mut source = self.source.resolved(gpu, &cancel, &sender)?;
+        let loader = Loader { stream: gpu.as_stream().clone(), required: self.required };
         let mut files = files(&source, &sender)?;
-        let first = first(&loader, &source, &mut files)?;
+        let first = first(&loader, &mut source, &mut files)?;
         let is_embedded = first.module().uses().is_none();
         let shared = Shared::new(loader, first, self.keep, self.callbacks, sender.clone());
         let shared = Arc::new(shared);
         if is_embedded && matches!(source, Source::Crate(_)) {
             let _ = sender.send(Job::Build);
         }
-        let worker = Worker { shared: shared.clone(), source, files, jobs };
+        let (backlog, waiting) = Default::default();
+        let worker = Worker { shared: shared.clone(), source, files, jobs, backlog, waiting };
         let thread = thread::Builder::new().name("hot module".to_owned());
         let thread = thread.spawn(|| worker.run());
         let failed = |source| GpuError::Watch { path: PathBuf::from("a thread"), source };
@@ -136,7 +143,7 @@ impl Watch {
 }
 
 impl Given {
-    fn resolved(self, gpu: &Gpu, cancel: &Cancel) -> GpuResult<Source> {
+    fn resolved(self, gpu: &Gpu, cancel: &Cancel, sender: &Sender<Job>) -> GpuResult<Source> {
         let (folder, archs) = match self {
             Self::Program => return Ok(Source::Program),
             Self::Ptx(path) => return Ok(Source::Ptx(path)),
@@ -147,7 +154,8 @@ impl Given {
             }
         };
         let arch = arch(gpu, &archs)?;
-        Ok(Source::Crate(Box::new(folder.arch(arch).keep_messages(true).cancel(cancel))))
+        let builder = folder.arch(arch).keep_messages(true).cancel(cancel);
+        Ok(Source::Crate(Box::new(Builds::new(builder, sender.clone()))))
     }
 }
 
@@ -186,29 +194,32 @@ fn files(source: &Source, sender: &Sender<Job>) -> GpuResult<Option<Files>> {
     match source {
         Source::Program => Ok(None),
         Source::Ptx(path) => Files::of_file(path, tell).map(Some),
-        Source::Crate(builder) if builder.path().join("Cargo.toml").is_file() => {
-            Files::of_crate(builder.path(), tell).map(Some)
+        Source::Crate(builds) if builds.path().join("Cargo.toml").is_file() => {
+            Files::of_crate(builds.path(), tell).map(Some)
         }
-        Source::Crate(builder) => {
-            let missing = builder.path().to_owned();
+        Source::Crate(builds) => {
+            let missing = builds.path().to_owned();
             let error = cuda_builder::CudaBuilderError::CratePathDoesntExist(missing);
             Err(GpuError::KernelCrate(Arc::new(error)))
         }
     }
 }
 
-fn first(loader: &Loader, source: &Source, files: &mut Option<Files>) -> GpuResult<ModuleVersion> {
+fn first(
+    loader: &Loader,
+    source: &mut Source,
+    files: &mut Option<Files>,
+) -> GpuResult<ModuleVersion> {
     let has_images = !loader.stream.module().images().is_empty();
     let ptx = match source {
         Source::Program => return loader.embedded(),
         Source::Crate(_) if has_images => return loader.embedded(),
-        Source::Crate(builder) => {
-            let built = worker::build(builder);
-            let (compiled, ptx) = built.map_err(|error| GpuError::KernelCrate(Arc::new(error)))?;
-            files.iter_mut().for_each(|files| files.follow(&compiled.sources));
-            ptx
+        Source::Crate(builds) => {
+            let built = builds.first().map_err(|error| GpuError::KernelCrate(Arc::new(error)))?;
+            files.iter_mut().for_each(|files| files.follow(&built.sources));
+            built.ptx.clone()
         }
-        Source::Ptx(path) => match std::fs::read_to_string(path) {
+        Source::Ptx(path) => match std::fs::read_to_string(&*path) {
             Ok(text) => text,
             Err(_) if has_images && !path.exists() => return loader.embedded(),
             Err(source) => return Err(GpuError::Watch { path: path.clone(), source }),

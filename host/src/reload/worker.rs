@@ -1,13 +1,15 @@
 //! The thread of a hot module: it sees edits, builds, loads and unloads.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use cuda_builder::{Compiled, CudaBuilder, CudaBuilderError};
+use cuda_builder::{CudaBuilderError, Scope, Snapshot};
 
 use super::ReloadEvent;
+use super::builds::{Builds, Ended};
 use super::files::Files;
 use super::shared::Shared;
 use crate::module::not_stopped_by_captures;
@@ -18,6 +20,8 @@ pub(super) enum Job {
     Files(notify::Event),
     /// The kernel crate is to be built, changed or not.
     Build,
+    /// A build of all kernels has ended.
+    Built(Box<Ended>),
     /// A version is not kept any more.
     Retire,
     /// The hot module is gone.
@@ -31,7 +35,7 @@ pub(super) enum Source {
     /// A PTX file.
     Ptx(PathBuf),
     /// A kernel crate.
-    Crate(Box<CudaBuilder>),
+    Crate(Box<Builds>),
 }
 
 pub(super) struct Worker {
@@ -39,12 +43,17 @@ pub(super) struct Worker {
     pub(super) source: Source,
     pub(super) files: Option<Files>,
     pub(super) jobs: Receiver<Job>,
+    /// What came while an edit was waited for.
+    pub(super) backlog: VecDeque<Job>,
+    /// An edit that waits for the first build.
+    pub(super) waiting: Option<Instant>,
 }
 
 /// What the thread does next.
 enum Next {
     Reload(Instant),
     Build,
+    Built(Box<Ended>),
     Unload,
     Stop,
 }
@@ -65,7 +74,8 @@ impl Worker {
             match self.next(look) {
                 Next::Stop => return,
                 Next::Reload(edit) => self.reload(edit),
-                Next::Build => self.reload(Instant::now()),
+                Next::Build => self.build(Instant::now()),
+                Next::Built(ended) => self.built(*ended),
                 Next::Unload => {}
             }
             let wait = look.map_or(FIRST_LOOK, |look: Duration| (look * 2).min(LAST_LOOK));
@@ -76,14 +86,16 @@ impl Worker {
     /// Waits for something to do, at most for `look`.
     fn next(&mut self, look: Option<Duration>) -> Next {
         loop {
-            let job = match look {
-                Some(look) => self.jobs.recv_timeout(look),
-                None => self.jobs.recv().map_err(RecvTimeoutError::from),
+            let job = match (self.backlog.pop_front(), look) {
+                (Some(job), _) => Ok(job),
+                (None, Some(look)) => self.jobs.recv_timeout(look),
+                (None, None) => self.jobs.recv().map_err(RecvTimeoutError::from),
             };
             match job {
                 Ok(Job::Files(event)) if self.concerns(&event) => return self.settled(),
                 Ok(Job::Files(_)) => {}
                 Ok(Job::Build) => return Next::Build,
+                Ok(Job::Built(ended)) => return Next::Built(ended),
                 Ok(Job::Retire) | Err(RecvTimeoutError::Timeout) => return Next::Unload,
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Next::Stop,
             }
@@ -96,7 +108,8 @@ impl Worker {
         while edit.elapsed() < LONGEST {
             match self.jobs.recv_timeout(QUIET) {
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Next::Stop,
-                Ok(_) => {}
+                Ok(Job::Files(_)) => {}
+                Ok(other) => self.backlog.push_back(other),
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }
@@ -120,34 +133,82 @@ impl Worker {
                     self.shared.emit(ReloadEvent::Unreadable { path, error });
                 }
             },
-            Source::Crate(builder) => match self.build(builder) {
-                Ok((compiled, ptx)) => {
-                    self.files.iter_mut().for_each(|files| files.follow(&compiled.sources));
-                    self.shared.reload(ptx, edit);
-                }
-                Err(CudaBuilderError::Cancelled) => {}
-                Err(error) => {
-                    self.shared.emit(ReloadEvent::BuildFailed { error: Arc::new(error) });
-                }
-            },
+            Source::Crate(_) => self.rebuild(edit),
         }
     }
 
-    fn build(&self, builder: &CudaBuilder) -> Result<(Compiled, String), CudaBuilderError> {
+    /// Builds what an edit concerns and puts it to use; all kernels follow.
+    fn rebuild(&mut self, edit: Instant) {
+        let Source::Crate(builds) = &mut self.source else { return };
+        if builds.is_first_under_way() {
+            self.waiting = Some(edit);
+            return;
+        }
         self.shared.emit(ReloadEvent::Building);
-        let begin = Instant::now();
-        let built = build(builder)?;
-        let (took, warnings) = (begin.elapsed(), built.0.messages.clone());
-        self.shared.emit(ReloadEvent::Built { took, warnings });
-        Ok(built)
+        let (begin, launchers) = (Instant::now(), self.shared.launchers());
+        let in_use: Vec<&str> = launchers.iter().map(|kernel| kernel.name).collect();
+        match builds.rebuild(&in_use) {
+            Ok(None) => builds.begin_whole(edit),
+            Ok(Some(snapshot)) => {
+                let is_whole = snapshot.scope == Scope::Whole;
+                put_to_use(&self.shared, &mut self.files, snapshot, begin.elapsed(), edit, false);
+                if !is_whole {
+                    builds.begin_whole(edit);
+                }
+            }
+            Err(error) => failed(&self.shared, error),
+        }
+    }
+
+    /// Begins to build all kernels.
+    fn build(&mut self, edit: Instant) {
+        match &mut self.source {
+            Source::Crate(builds) => {
+                self.shared.emit(ReloadEvent::Building);
+                builds.begin_whole(edit);
+            }
+            _ => self.reload(edit),
+        }
+    }
+
+    /// Puts all kernels to use.
+    fn built(&mut self, ended: Ended) {
+        let Source::Crate(builds) = &mut self.source else { return };
+        let (number, edit, took) = (ended.number(), ended.edit, ended.took);
+        match builds.take(number, ended.result) {
+            None => return,
+            Some(Ok(taken)) => {
+                let (snapshot, is_same) = (taken.snapshot, taken.is_same);
+                put_to_use(&self.shared, &mut self.files, snapshot, took, edit, is_same);
+            }
+            Some(Err(error)) => failed(&self.shared, error),
+        }
+        if let Some(edit) = self.waiting.take() {
+            self.rebuild(edit);
+        }
     }
 }
 
-/// Builds a kernel crate and reads its PTX.
-pub(super) fn build(builder: &CudaBuilder) -> Result<(Compiled, String), CudaBuilderError> {
-    let compiled = builder.compile()?;
-    let path = compiled.modules.first().ok_or(CudaBuilderError::NoArch)?.path.clone();
-    let read = |source| CudaBuilderError::File { action: "read", path: path.clone(), source };
-    let ptx = std::fs::read_to_string(&path).map_err(read)?;
-    Ok((compiled, ptx))
+/// Tells of a build, and loads what it made if that is not in use.
+fn put_to_use(
+    shared: &Shared,
+    files: &mut Option<Files>,
+    built: &Snapshot,
+    took: Duration,
+    edit: Instant,
+    is_in_use: bool,
+) {
+    let (scope, warnings) = (built.scope.clone(), built.messages.clone());
+    shared.emit(ReloadEvent::Built { scope, took, warnings });
+    files.iter_mut().for_each(|files| files.follow(&built.sources));
+    match is_in_use {
+        true => shared.emit(ReloadEvent::Unchanged { version: shared.newest().info().clone() }),
+        false => shared.reload(built.ptx.clone(), edit),
+    }
+}
+
+fn failed(shared: &Shared, error: CudaBuilderError) {
+    if !matches!(error, CudaBuilderError::Cancelled) {
+        shared.emit(ReloadEvent::BuildFailed { error: Arc::new(error) });
+    }
 }
