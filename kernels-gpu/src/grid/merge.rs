@@ -105,7 +105,7 @@ pub fn merge_splits<K: Key>(mut block: Block<BLOCK>, a: &[K], b: &[K], splits: A
 
 /// The fast form. `a: [n]`, `b: [m]`, both sorted; `splits:` those of [`merge_splits`](struct@merge_splits);
 /// `out: [n + m]`; a block for each tile of `out`.
-#[kernel(u32, i32, f32, u64, i64, f64, dependent, max_registers = 40)]
+#[kernel(u32, i32, f32, u64, i64, f64, dependent, max_registers = 32)]
 pub fn merge_tiles<K: Key + Access>(
     mut block: Block<BLOCK>,
     splits: &[u64],
