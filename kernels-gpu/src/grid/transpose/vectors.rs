@@ -11,7 +11,7 @@
 use crate::prelude::*;
 use bytemuck::Pod;
 use core::ops::Range;
-use cuda_std::access::{self, Access, LoadHint};
+use cuda_std::access::{self, Access, LoadHint, StoreHint};
 use cuda_std::intrinsics::byte_perm;
 
 /// Squares along each side of a tile, and threads along each side of a block.
@@ -51,6 +51,16 @@ pub trait Element: Pod {
     /// # Safety
     /// `to` is valid and aligned for a write.
     unsafe fn store(to: *mut Self::Vector, vector: Self::Vector);
+
+    /// [`store`](Self::store) of a result, to global memory.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[inline(always)]
+    unsafe fn store_result(to: *mut Self::Vector, vector: Self::Vector) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::store(to, vector) }
+    }
 }
 
 type Words = Vec4<u32>;
@@ -114,6 +124,13 @@ impl Element for u32 {
             Vec4::new(a.z, b.z, c.z, d.z),
             Vec4::new(a.w, b.w, c.w, d.w),
         ]
+    }
+
+    /// With a hint: with plain stores a thread needs more registers than eight blocks a multiprocessor leave it.
+    #[inline(always)]
+    unsafe fn store_result(to: *mut Words, vector: Words) {
+        // SAFETY: the caller's promise.
+        access::store(unsafe { &mut *to }, vector, StoreHint::NoAllocate);
     }
 }
 
@@ -303,7 +320,7 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
         // SAFETY: inside the tile, as above, and written before the barrier; the place in `to` is this thread's alone.
         unsafe {
             let vector = T::load(tile.add(slot(row, x)));
-            T::store(to.add(row * to_pitch + x * T::LANES).cast(), vector);
+            T::store_result(to.add(row * to_pitch + x * T::LANES).cast(), vector);
         }
     }
 }
@@ -369,7 +386,7 @@ pub fn permute_elements<T: Access>(
         let (z, y) = divide(rest, dims[1]);
         let from = input.get(z * strides[0] + y * strides[1] + x * strides[2]);
         if let (Some(from), Some(to)) = (from, out.get_mut(i)) {
-            access::store(to, access::load(from, LoadHint::ReadOnly), access::StoreHint::WriteBack);
+            access::store(to, access::load(from, LoadHint::ReadOnly), StoreHint::WriteBack);
         }
     }
 }
