@@ -38,7 +38,7 @@ use cuda_std::vector::Vec2;
 use kernels_gpu::grid::norm::{NormKind, PACKS};
 use kernels_gpu::grid::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
 use kernels_gpu::grid::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
-use kernels_gpu::grid::rows::stages::MAX_STAGES;
+use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
 use kernels_gpu::grid::rows::{Shape, VECTOR_BYTES};
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 use kernels_gpu::norm_plain;
@@ -273,7 +273,7 @@ fn fused<T: Pod>(
         (shared.min(MAX_SHARED_BYTES - STATIC_SHARED_BYTES), 2 * row_bytes as u32);
     let stages = (shared / stage).min(MAX_STAGES as u32);
     let blocks = fused_blocks(rows, columns) as u32;
-    let config = Linear::new(blocks, threads).shared_mem(stages * stage).into();
+    let config = Linear::new(blocks, threads).shared_mem(shared_bytes(stages, stage)).into();
     (stages >= 2).then_some((config, Shape { rows, columns: columns as u32, threads: 0 }))
 }
 

@@ -5,8 +5,10 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, Raw
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS};
-use kernels_gpu::grid::rows::stages::MAX_STAGES;
+use kernels_gpu::grid::rows::staged::{
+    STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS, static_bytes,
+};
+use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
 use kernels_gpu::grid::rows::{
     CLUSTER, MAX_COLUMNS, MAX_THREADS, SMALL_CLUSTER, STREAM_THREADS, Shape, VECTOR_BYTES, WARP,
     packs_held,
@@ -28,8 +30,6 @@ const VECTORS_PER_LANE: u32 = 4;
 const EASY_THREADS: u32 = 512;
 /// Stages that a block should have beside those of a row.
 const STAGES_AHEAD: u32 = 2;
-/// Static shared memory of the kernels with stages, in bytes, with room to spare.
-const STAGED_STATIC_BYTES: u32 = 9216;
 /// Static shared memory of the kernels, in bytes, with room to spare.
 pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
 
@@ -304,20 +304,13 @@ fn staged(
     long: Long,
 ) -> Option<(Form, (usize, u32, u32))> {
     let Long::Staged { addresses } = long else { return None };
-    let stages = stages(info, addresses | row_bytes as u64)?;
-    let of_part = |parts: usize| {
-        (row_bytes / VECTOR_BYTES).div_ceil(parts).div_ceil(STAGE_BYTES as usize / VECTOR_BYTES)
-            as u32
-    };
-    let (form, per_row) = if of_part(1) + STAGES_AHEAD <= stages {
-        (Form::Staged, 1)
-    } else if of_part(2) + STAGES_AHEAD <= stages {
-        (Form::StagedPairs, 2)
-    } else {
-        return None;
-    };
-    let at_once = (info.multiprocessors as usize / per_row).max(1);
-    Some((form, (rows.min(at_once) * per_row, STAGED_THREADS, stages * STAGE_BYTES)))
+    let (form, blocks, stages) =
+        [(Form::Staged, 1), (Form::StagedPairs, 2)].into_iter().find_map(|(form, blocks)| {
+            let stages = stages(info, addresses, row_bytes, blocks, [1, STAGES_AHEAD])?;
+            Some((form, blocks as usize, stages))
+        })?;
+    let at_once = (info.multiprocessors as usize / blocks).max(1);
+    Some((form, (rows.min(at_once) * blocks, STAGED_THREADS, shared_bytes(stages, STAGE_BYTES))))
 }
 
 /// The launch of a norm's rows that four or eight blocks keep in shared memory, two at a time and more on the way, on a device
@@ -329,30 +322,39 @@ fn pipelined<T: RowValue>(
 ) -> GpuResult<Option<(Form, (usize, u32, u32))>> {
     let Long::Pipelined { addresses } = long else { return Ok(None) };
     let (stream, row_bytes) = (on.as_stream(), columns * size_of::<T>());
-    let vectors = (row_bytes / VECTOR_BYTES) as u32;
     let sizes = [(Form::PipelinedSmall, SMALL_CLUSTER), (Form::Pipelined, CLUSTER)];
-    let fitting = sizes.into_iter().find(|(_, blocks)| vectors <= blocks * WORKERS * PACKS as u32);
-    let stages = stages(stream.inner().context().info(), addresses | row_bytes as u64);
-    let (Some((form, blocks)), Some(stages)) = (fitting, stages) else { return Ok(None) };
-    let of_part = vectors.div_ceil(blocks).div_ceil(STAGE_BYTES / VECTOR_BYTES as u32);
-    if 2 * of_part + 1 > stages {
+    let hold = |blocks| row_bytes <= (blocks * WORKERS) as usize * PACKS * VECTOR_BYTES;
+    let Some((form, blocks)) = sizes.into_iter().find(|&(_, blocks)| hold(blocks)) else {
         return Ok(None);
-    }
-    let shared = stages * STAGE_BYTES;
+    };
+    let info = stream.inner().context().info();
+    let Some(stages) = stages(info, addresses, row_bytes, blocks, [2, 1]) else { return Ok(None) };
+    let shared = shared_bytes(stages, STAGE_BYTES);
     let one = Linear::new(blocks, STAGED_THREADS).shared_mem(shared);
     let at_once = T::pipelined_at_once(stream, one.into(), blocks)? as usize;
     let config = (rows.min(at_once) * blocks as usize, STAGED_THREADS, shared);
     Ok((at_once > 0).then_some((form, config)))
 }
 
-/// The stages that a block has on a device with bulk copies, where all that is moved is aligned: the bits of its addresses and
-/// lengths are given.
-fn stages(info: &DeviceInfo, bits: u64) -> Option<u32> {
-    let has_copies = info.compute_capability >= (9, 0);
+/// The stages of each of `blocks` blocks, if they hold so many rows together and so many stages more, and the device has bulk
+/// copies. All that is moved has these addresses, or-ed, and must be aligned.
+fn stages(
+    info: &DeviceInfo,
+    addresses: u64,
+    row_bytes: usize,
+    blocks: u32,
+    [rows, more]: [u32; 2],
+) -> Option<u32> {
+    let is_aligned = (addresses | row_bytes as u64).is_multiple_of(VECTOR_BYTES as u64);
+    if !is_aligned || info.compute_capability < (9, 0) {
+        return None;
+    }
     let shared = info.shared_mem_per_block_optin_bytes.min(MAX_SHARED_BYTES);
-    let stages = shared.saturating_sub(STAGED_STATIC_BYTES) / STAGE_BYTES;
-    (has_copies && bits.is_multiple_of(VECTOR_BYTES as u64))
-        .then_some(stages.min(MAX_STAGES as u32))
+    let taken = static_bytes(blocks) + shared_bytes(0, STAGE_BYTES);
+    let stages = shared.saturating_sub(taken) / STAGE_BYTES;
+    let part = (row_bytes / VECTOR_BYTES).div_ceil(blocks as usize) * VECTOR_BYTES;
+    let needed = rows * part.div_ceil(STAGE_BYTES as usize) as u32 + more;
+    (needed <= stages).then_some(stages.min(MAX_STAGES as u32))
 }
 
 /// Whether the registers of a cluster hold a row, on a device that has clusters.

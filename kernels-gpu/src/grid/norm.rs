@@ -104,13 +104,22 @@ impl Moments {
         (distance, self.squares + self.count * distance * distance)
     }
 
-    /// The join, and the distance of the own mean to the common one.
+    /// The join of each lane's parts, and the distance of their means to the common one.
     #[inline(always)]
-    pub(super) fn join(self, lanes: impl Lanes) -> (Self, f32) {
-        let count = lanes.sum(self.count);
-        let mean = quotient(lanes.sum(self.mean * self.count), count.max(1.0));
-        let (distance, squares) = self.moved(mean);
-        (Self { count, mean, squares: lanes.sum(squares) }, distance)
+    pub(super) fn join<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> (Self, [f32; N]) {
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        each::<N>(|k| {
+            count += parts[k].count;
+            sum += parts[k].mean * parts[k].count;
+        });
+        let count = lanes.sum(count);
+        let mean = quotient(lanes.sum(sum), count.max(1.0));
+        let distances = build(|k| {
+            let (distance, moved) = parts[k].moved(mean);
+            squares += moved;
+            distance
+        });
+        (Self { count, mean, squares: lanes.sum(squares) }, distances)
     }
 
     /// The same for two parts.
@@ -150,8 +159,8 @@ impl Summary for Moments {
     const IS_WIDE: bool = false;
 
     #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> Self {
-        Moments::join(self, lanes).0
+    fn join_parts<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> Self {
+        Moments::join(parts, lanes).0
     }
 
     #[inline(always)]
@@ -443,7 +452,7 @@ pub unsafe fn norm_pipelined<T: Value<V>, const V: usize, const K: usize>(
 ) {
     let op = norm!(kind, x, weight, bias, out);
     // SAFETY: the caller's promise.
-    unsafe { pipelined::<_, V, K, CLUSTER>(op, shape, staged_memory!()) };
+    unsafe { pipelined::<_, V, K, CLUSTER>(op, shape, staged_memory!(CLUSTER)) };
 }
 
 /// As [`norm_pipelined`](fn@norm_pipelined), for rows that a smaller cluster holds.
@@ -462,7 +471,7 @@ pub unsafe fn norm_pipelined_small<T: Value<V>, const V: usize, const K: usize>(
 ) {
     let op = norm!(kind, x, weight, bias, out);
     // SAFETY: the caller's promise.
-    unsafe { pipelined::<_, V, K, SMALL_CLUSTER>(op, shape, staged_memory!()) };
+    unsafe { pipelined::<_, V, K, SMALL_CLUSTER>(op, shape, staged_memory!(SMALL_CLUSTER)) };
 }
 
 /// As [`norm_registers`](fn@norm_registers), for rows of any length, with a block for each.

@@ -40,10 +40,14 @@ impl Summary for Gradients {
     const IS_WIDE: bool = true;
 
     #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> Self {
-        let (of_x, distance) = self.of_x.join(lanes);
-        let products = lanes.sum(self.products + distance * self.sum);
-        Self { of_x, sum: lanes.sum(self.sum), products }
+    fn join_parts<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> Self {
+        let (of_x, distances) = Moments::join(build::<_, N>(|k| parts[k].of_x), lanes);
+        let (mut sum, mut products) = (0.0, 0.0);
+        each::<N>(|k| {
+            sum += parts[k].sum;
+            products += parts[k].products + distances[k] * parts[k].sum;
+        });
+        Self { of_x, sum: lanes.sum(sum), products: lanes.sum(products) }
     }
 
     #[inline(always)]
@@ -302,7 +306,7 @@ fn block_sums([a, b]: [f32; 2], scratch: *mut Vec2<f32>) -> [f32; 2] {
 /// # Safety
 /// - What is not empty has the stated shape, all rows begin at multiples of 16 bytes, and so do the weights.
 /// - A block has whole warps that hold a row, `block * K * V >= columns`, and dynamic shared memory for at least one
-///   row of both inputs.
+///   row of both inputs: that of [`shared_bytes`](super::rows::stages::shared_bytes).
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 #[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = FUSED_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn norm_backward_fused<T: Value<V>, const V: usize, const K: usize>(

@@ -104,9 +104,12 @@ impl Summary for Exponentials {
     const IS_WIDE: bool = false;
 
     #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> Self {
-        let max = lanes.max(self.max);
-        Self { max, sum: lanes.sum(self.sum_below(max)) }
+    fn join_parts<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> Self {
+        let (mut max, mut sum) = (f32::NEG_INFINITY, 0.0);
+        each::<N>(|k| max = max.max(parts[k].max));
+        let max = lanes.max(max);
+        each::<N>(|k| sum += parts[k].sum_below(max));
+        Self { max, sum: lanes.sum(sum) }
     }
 
     #[inline(always)]
@@ -225,8 +228,10 @@ impl Summary for Sum {
     const IS_WIDE: bool = false;
 
     #[inline(always)]
-    fn join(self, lanes: impl Lanes) -> Self {
-        Self(lanes.sum(self.0))
+    fn join_parts<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> Self {
+        let mut sum = 0.0;
+        each::<N>(|k| sum += parts[k].0);
+        Self(lanes.sum(sum))
     }
 
     #[inline(always)]
@@ -365,7 +370,7 @@ pub unsafe fn softmax_staged<T: Value<V>, const V: usize>(
 ) {
     let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
     // SAFETY: the caller's promise.
-    unsafe { staged::<_, V, 1>(op, shape, staged_memory!()) };
+    unsafe { staged::<_, V, 1>(op, shape, staged_memory!(1)) };
 }
 
 /// As [`softmax_staged`](fn@softmax_staged), each in that of two blocks.
@@ -382,7 +387,7 @@ pub unsafe fn softmax_staged_pairs<T: Value<V>, const V: usize>(
 ) {
     let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
     // SAFETY: the caller's promise.
-    unsafe { staged::<_, V, 2>(op, shape, staged_memory!()) };
+    unsafe { staged::<_, V, 2>(op, shape, staged_memory!(2)) };
 }
 
 /// As [`softmax_registers`](fn@softmax_registers), for rows of any length, with a block for each.

@@ -29,8 +29,14 @@ pub trait Summary: Copy {
     /// Whether more than four of the words are used.
     const IS_WIDE: bool;
 
-    /// Over `lanes`, which all call it: all get the same bits.
-    fn join(self, lanes: impl Lanes) -> Self;
+    /// Over `parts` that each of `lanes` has, which all call it: all get the same bits.
+    fn join_parts<const N: usize>(parts: [Self; N], lanes: impl Lanes) -> Self;
+
+    /// Over `lanes`, as [`join_parts`](Self::join_parts).
+    #[inline(always)]
+    fn join(self, lanes: impl Lanes) -> Self {
+        Self::join_parts([self], lanes)
+    }
 
     /// The same of two parts that one thread has seen.
     fn merge(self, later: Self) -> Self;

@@ -5,21 +5,26 @@ use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::{cluster, gpu_only};
 
 use super::Summary;
-use super::group::{Butterfly, WARP};
+use super::group::WARP;
+use super::registers::{build, each};
 
-/// Rows on the way at a time, where the next one is told before the last one is waited for: with three, a fast warp would
-/// write where a slow one still reads.
-pub const ROWS: usize = 4;
-/// Most warps of a cluster.
-pub const MAX_WARPS: usize = 128;
-/// Places for what they know of all those rows.
-pub const PLACES: usize = ROWS * MAX_WARPS;
+/// Rows on the way at a time: a warp tells the row after the next when it has heard of the next one, which all have told when
+/// they had heard of this one.
+const ROWS: usize = 2;
+/// Most places that a lane reads: of 32 lanes, and 16 warps of each of eight blocks.
+const PARTS: usize = 4;
+
+/// Places that clusters of `blocks`, of each of which `warps` take part, have for what they know.
+#[must_use]
+pub const fn places(blocks: u32, warps: u32) -> usize {
+    ROWS * (blocks * warps) as usize
+}
 
 /// Shared memory of [`Known`].
 #[derive(Clone, Copy)]
 pub struct KnownMemory {
-    /// What each warp knows of each row.
-    pub places: SharedArray<Vec4<f32>, PLACES>,
+    /// What each warp knows of each row: as many as [`places`] says.
+    pub places: *mut Vec4<f32>,
     /// For all of a row to have come.
     pub come: SharedArray<u64, ROWS>,
 }
@@ -39,18 +44,17 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
     /// Of the first `warps` of each block. A barrier of the cluster stands before the first word.
     ///
     /// # Safety
-    /// The memory belongs to this exchange alone. There are clusters of `BLOCKS`, or none if that is 1, and at most
-    /// [`MAX_WARPS`] in them take part.
+    /// The memory belongs to this exchange alone. There are clusters of `BLOCKS`, or none if that is 1, in which at most 128
+    /// warps take part.
     #[inline(always)]
     pub unsafe fn new(memory: KnownMemory, warps: u32) -> Self {
         let known = Self { memory, warps };
         if thread::thread_idx_x() == 0 {
-            let mut turn = 0;
-            while turn < ROWS as u32 {
+            each::<ROWS>(|turn| {
+                let arrivals = if BLOCKS > 1 { 1 } else { warps };
                 // SAFETY: one thread does it, before the barrier that is still to come.
-                unsafe { known.come(turn).init(if BLOCKS > 1 { 1 } else { warps }) };
-                turn += 1;
-            }
+                unsafe { known.come(turn as u32).init(arrivals) };
+            });
             fence_init();
         }
         known
@@ -64,25 +68,23 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
     /// The place of a warp of the cluster.
     #[inline(always)]
     fn place(self, turn: u32, warp: u32) -> *mut Vec4<f32> {
-        let place = (turn as usize % ROWS) * MAX_WARPS + warp as usize;
-        self.memory.places.as_mut_ptr().wrapping_add(place)
+        let before = turn % ROWS as u32 * BLOCKS * self.warps;
+        self.memory.places.wrapping_add((before + warp) as usize)
     }
 
     /// Tells all what the calling warp knows of row number `turn`. All lanes call it.
     ///
     /// # Safety
-    /// Turns come one after the other from 0, and [`of_all`](Self::of_all) of each before the word of the one after the next.
+    /// Turns come one after the other from 0, each after the one before has been heard.
     #[inline(always)]
-    pub unsafe fn tell<S: Summary>(self, turn: u32, own: S) {
+    pub unsafe fn tell<S: Summary>(self, turn: u32, of_warp: S) {
         const { assert!(!S::IS_WIDE, "a place has four words") };
-        let [words, _] = own.join(Butterfly::WHOLE_WARP).to_words();
-        let (come, thread) = (self.come(turn), thread::thread_idx_x());
+        let ([words, _], come) = (of_warp.to_words(), self.come(turn));
+        let thread = thread::thread_idx_x();
         let (warp, block) = (thread / WARP, thread % WARP);
-        // The place's words of four turns ago have been read: this warp has waited for those of two turns ago, which each
-        // warp told after that.
         if BLOCKS == 1 {
             if block == 0 {
-                // SAFETY: one writer for each place, which arrives once in each turn.
+                // SAFETY: one writer for each place, where all have heard what was there, and one arrival in each turn.
                 unsafe {
                     self.place(turn, warp).write(words);
                     let _ = come.arrive();
@@ -95,34 +97,36 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
             let _ = unsafe { come.arrive_expecting(BLOCKS * self.warps * 16) };
         }
         if block < BLOCKS {
-            // SAFETY: one writer for each place.
-            unsafe {
-                send(self.place(turn, cluster::rank() * self.warps + warp), words, come, block)
-            };
+            let to = self.place(turn, cluster::rank() * self.warps + warp);
+            // SAFETY: one writer for each place, where all have heard what was there.
+            unsafe { send(to, words, come, block) };
         }
     }
 
-    /// Waits for what all warps know of row number `turn`, and joins it. All lanes of a warp call it, and get the same bits
-    /// as all others.
+    /// Waits for what all warps know of row number `turn`: each lane gets parts of it, to join. All lanes of a warp call it.
     ///
     /// # Safety
     /// The warp has told of the row, and all others of the cluster do so.
     #[inline(always)]
-    pub unsafe fn of_all<S: Summary>(self, turn: u32) -> S {
+    pub unsafe fn hear<S: Summary>(self, turn: u32) -> [S; PARTS] {
         let (come, parity) = (self.come(turn), turn / ROWS as u32 % 2);
-        // SAFETY: the caller's promise. No phase later than the next one ends before all have told of that turn.
+        // SAFETY: the caller's promise. The phase behind the next one needs this warp's word.
         unsafe {
-            if BLOCKS > 1 { come.wait_parity_in_cluster(parity) } else { come.wait_parity(parity) }
-        };
-        let mut known = S::EMPTY;
-        let mut warp = thread::thread_idx_x() % WARP;
-        while warp < BLOCKS * self.warps {
+            if BLOCKS > 1 {
+                come.wait_parity_in_cluster(parity);
+            } else {
+                come.wait_parity(parity);
+            }
+        }
+        build(|k| {
+            let warp = k as u32 * WARP + thread::thread_idx_x() % WARP;
+            if warp >= BLOCKS * self.warps {
+                return S::EMPTY;
+            }
             // SAFETY: in bounds, and it has come.
             let words = unsafe { self.place(turn, warp).read() };
-            known = known.merge(S::from_words([words, words]));
-            warp += WARP;
-        }
-        known.join(Butterfly::WHOLE_WARP)
+            S::from_words([words, words])
+        })
     }
 }
 
@@ -150,12 +154,13 @@ unsafe fn send(to: *mut Vec4<f32>, words: Vec4<f32>, barrier: Mbarrier, block: u
     }
 }
 
-/// The shared memory of [`Known`].
+/// The shared memory of [`Known`] for clusters of so many blocks.
 macro_rules! known_memory {
-    () => {
+    ($blocks:expr, $warps:expr) => {
         $crate::grid::rows::known::KnownMemory {
-            places: shared_array![Vec4<f32>; $crate::grid::rows::known::PLACES],
-            come: shared_array![u64; $crate::grid::rows::known::ROWS],
+            places: shared_array![Vec4<f32>; $crate::grid::rows::known::places($blocks, $warps)]
+                .as_mut_ptr(),
+            come: shared_array![u64; 2],
         }
     };
 }

@@ -10,8 +10,8 @@ use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::mbarrier::Mbarrier;
 
-use super::group::WARP;
-use super::known::{Known, KnownMemory};
+use super::group::{Butterfly, WARP};
+use super::known::{Known, KnownMemory, places};
 use super::registers::{build, unrolled};
 use super::stages::{MAX_STAGES, Stages};
 use super::{Pack, Place, RowOp, Shape, Summary, Value, write};
@@ -24,6 +24,12 @@ pub const THREADS: u32 = WORKERS + WARP;
 const PACKS: usize = 2;
 /// Bytes of a stage.
 pub const STAGE_BYTES: u32 = WORKERS * PACKS as u32 * 16;
+
+/// Shared memory that [`staged`] and [`pipelined`] declare themselves, in bytes, in clusters of so many blocks.
+#[must_use]
+pub const fn static_bytes(blocks: u32) -> u32 {
+    (places(blocks, WORKERS / WARP) * size_of::<Vec4<f32>>() + (2 * MAX_STAGES + 2) * 8) as u32
+}
 
 /// Shared memory of [`staged`] and [`pipelined`].
 #[derive(Clone, Copy)]
@@ -120,36 +126,35 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
         }
     }
 
+    /// The calling thread's `k`th vector of a row.
+    #[inline(always)]
+    fn place(self, row: usize, k: u32) -> Place {
+        let column = self.begin + (k * WORKERS + thread::thread_idx_x()) * V as u32;
+        let row = row * self.shape.columns as usize;
+        Place { row, column, columns: self.end, stride: 1, whole: true }
+    }
+
     /// The calling thread's vectors of a chunk.
     #[inline(always)]
     fn places(self, row: usize, chunk: u32) -> [Place; PACKS] {
-        let (first, row) =
-            (self.begin + chunk * Self::PER_STAGE, row * self.shape.columns as usize);
-        build(|k| {
-            let column = first + (k as u32 * WORKERS + thread::thread_idx_x()) * V as u32;
-            Place { row, column, columns: self.end, stride: 1, whole: true }
-        })
+        build(|k| self.place(row, chunk * PACKS as u32 + k as u32))
     }
 
-    /// The calling thread's vectors of a chunk, from its stage.
+    /// The calling thread's `k`th vector of a stage, which is at `place` in its row.
     ///
     /// # Safety
-    /// It is the chunk that the stage is filled with at that time.
+    /// The stage is full, of that row, if the row has the place.
     #[inline(always)]
-    unsafe fn read(self, stage: Stages, here: [Place; PACKS]) -> [[Pack; 1]; PACKS] {
-        // SAFETY: the caller's promise.
-        let full = unsafe { stage.wait() };
-        build(|k| {
-            if !here[k].has(0) {
-                return [Op::Element::pack([Op::ABSENT; V])];
-            }
-            let place = k * WORKERS as usize + thread::thread_idx_x() as usize;
-            // SAFETY: inside of the stage, which is full.
-            [unsafe { full.add(place).read() }]
-        })
+    unsafe fn read(self, full: *const Pack, place: Place, k: usize) -> [Pack; 1] {
+        if !place.has(0) {
+            return [Op::Element::pack([Op::ABSENT; V])];
+        }
+        let at = k * WORKERS as usize + thread::thread_idx_x() as usize;
+        // SAFETY: inside of the stage.
+        [unsafe { full.add(at).read() }]
     }
 
-    /// What the calling thread's elements tell of a row, whose stages are those from `ahead` on.
+    /// What the calling thread's elements tell of a row, whose stages are those from `ahead` on. A chunk at a time.
     ///
     /// # Safety
     /// Rows are learnt in order, each before it is written.
@@ -160,7 +165,8 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
             let here = self.places(row, chunk);
             // SAFETY: the chunk's turn, and the elements exist.
             let kept: [Op::Kept; PACKS] = unsafe {
-                let loaded = self.read(*ahead, here);
+                let full = ahead.wait();
+                let loaded: [[Pack; 1]; PACKS] = build(|k| self.read(full, here[k], k));
                 build(|k| self.op.prepare(loaded[k], here[k]))
             };
             known = known.merge(self.op.digest(kept, here).1);
@@ -168,6 +174,28 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
             chunk += 1;
         }
         known
+    }
+
+    /// As [`learn`](Self::learn), all `K` vectors that a thread has of a row at once.
+    ///
+    /// # Safety
+    /// As [`learn`](Self::learn).
+    #[inline(always)]
+    unsafe fn learn_whole<const K: usize>(self, ahead: &mut Stages, row: usize) -> Op::Summary {
+        let here: [Place; K] = build(|k| self.place(row, k as u32));
+        let mut full = core::ptr::null();
+        let loaded: [[Pack; 1]; K] = build(|k| {
+            if k % PACKS == 0 && ((k / PACKS) as u32) < self.chunks() {
+                // SAFETY: the chunk's turn.
+                full = unsafe { ahead.wait() };
+                ahead.advance();
+            }
+            // SAFETY: it is full, unless the row has no such chunk.
+            unsafe { self.read(full, here[k], k % PACKS) }
+        });
+        // SAFETY: the elements of the places exist.
+        let kept: [Op::Kept; K] = build(|k| unsafe { self.op.prepare(loaded[k], here[k]) });
+        self.op.digest(kept, here).1
     }
 
     /// Writes the results of a row's next chunk, and frees its stage.
@@ -185,7 +213,8 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
         let op = self.op;
         // SAFETY: the chunk's turn, and this thread's own elements. All have arrived, when they have read.
         unsafe {
-            let loaded = self.read(self.stages, here);
+            let full = self.stages.wait();
+            let loaded: [[Pack; 1]; PACKS] = build(|k| self.read(full, here[k], k));
             let _ = self.free(self.stages.current()).arrive();
             let kept = build(|k| op.settle(op.prepare(loaded[k], here[k]), of_row));
             write::<_, V, 1, PACKS>(op, kept, constants, columns, here);
@@ -200,8 +229,8 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
 /// # Safety
 /// - The matrices of `op` have `shape.rows` rows of `shape.columns` elements, all of which begin at multiples of 16 bytes, and
 ///   so does what else is moved in vectors.
-/// - Launched with blocks of [`THREADS`] in clusters of `BLOCKS`, and dynamic shared memory for `1 / BLOCKS` of a row, in
-///   whole stages of [`STAGE_BYTES`].
+/// - Launched with blocks of [`THREADS`] in clusters of `BLOCKS`, and dynamic shared memory for `1 / BLOCKS` of a row: that of
+///   [`shared_bytes`](super::stages::shared_bytes) for whole stages of [`STAGE_BYTES`].
 #[inline(always)]
 pub unsafe fn staged<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     op: Op,
@@ -213,12 +242,14 @@ pub unsafe fn staged<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     if thread::thread_idx_x() < WORKERS {
         let ((mut row, step), mut ahead, mut turn) =
             (Part::<Op, V, BLOCKS>::rows(), part.stages, 0);
+        let lanes = Butterfly::WHOLE_WARP;
         while row < shape.rows {
             // SAFETY: turns and rows come in order.
-            let of_row: Op::Summary = unsafe {
-                known.tell(turn, part.learn(&mut ahead, row));
-                known.of_all(turn)
+            let parts: [Op::Summary; _] = unsafe {
+                known.tell(turn, part.learn(&mut ahead, row).join(lanes));
+                known.hear(turn)
             };
+            let of_row = Op::Summary::join_parts(parts, lanes);
             let constants = op.constants(of_row, of_row);
             let mut chunk = 0;
             while chunk < part.chunks() {
@@ -253,22 +284,28 @@ pub unsafe fn pipelined<Op: RowOp<V, 1>, const V: usize, const K: usize, const B
     let (mut part, known) = unsafe { begin::<Op, V, BLOCKS>(op, shape, memory) };
     if thread::thread_idx_x() < WORKERS {
         // SAFETY: the columns exist.
-        let columns: [Op::Columns; K] =
-            build(|k| unsafe { op.columns(part.places(0, (k / PACKS) as u32)[k % PACKS]) });
+        let columns: [Op::Columns; K] = build(|k| unsafe { op.columns(part.place(0, k as u32)) });
         let ((mut row, step), mut ahead, mut turn) =
             (Part::<Op, V, BLOCKS>::rows(), part.stages, 0);
+        let lanes = Butterfly::WHOLE_WARP;
         if row < shape.rows {
             // SAFETY: the first turn and row.
-            unsafe { known.tell(turn, part.learn(&mut ahead, row)) };
+            unsafe { known.tell(turn, part.learn_whole::<K>(&mut ahead, row).join(lanes)) };
         }
         while row < shape.rows {
-            let next = row + step;
+            let (next, mut own) = (row + step, Op::Summary::EMPTY);
             if next < shape.rows {
-                // SAFETY: turns and rows come in order.
-                unsafe { known.tell(turn + 1, part.learn(&mut ahead, next)) };
+                // SAFETY: rows come in order.
+                own = unsafe { part.learn_whole::<K>(&mut ahead, next) };
             }
             // SAFETY: told in the step before.
-            let of_row: Op::Summary = unsafe { known.of_all(turn) };
+            let parts: [Op::Summary; _] = unsafe { known.hear(turn) };
+            // One beside the other: neither waits for the other one's shuffles.
+            let (own, of_row) = (own.join(lanes), Op::Summary::join_parts(parts, lanes));
+            if next < shape.rows {
+                // SAFETY: turns come in order.
+                unsafe { known.tell(turn + 1, own) };
+            }
             let constants = op.constants(of_row, of_row);
             unrolled!(K / PACKS, |chunk| {
                 if (chunk as u32) < part.chunks() {
@@ -334,11 +371,14 @@ unsafe fn note<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     }
 }
 
-/// The shared memory of [`staged`] and [`pipelined`].
+/// The shared memory of [`staged`] and [`pipelined`] with so many blocks in a cluster.
 macro_rules! staged_memory {
-    () => {
+    ($blocks:expr) => {
         $crate::grid::rows::staged::StagedMemory {
-            known: $crate::grid::rows::known::known_memory!(),
+            known: $crate::grid::rows::known::known_memory!(
+                $blocks,
+                $crate::grid::rows::staged::WORKERS / $crate::grid::rows::WARP
+            ),
             full: shared_array![u64; $crate::grid::rows::stages::MAX_STAGES],
             free: shared_array![u64; $crate::grid::rows::stages::MAX_STAGES],
         }

@@ -12,10 +12,23 @@ use super::registers::each;
 /// Most stages; a power of two.
 pub const MAX_STAGES: usize = 16;
 
+/// Where the first stage begins is a multiple of so many bytes: copies to anywhere else write more lines than they fill.
+const ALIGNMENT: usize = 128;
+/// What that may leave empty of the dynamic shared memory, which is aligned to 16 bytes.
+const BEFORE: u32 = ALIGNMENT as u32 - 16;
+
+/// Dynamic shared memory for `count` stages of `bytes`.
+#[must_use]
+pub const fn shared_bytes(count: u32, bytes: u32) -> u32 {
+    count * bytes + BEFORE
+}
+
 /// The stages, and the one that the block works on.
 #[derive(Clone, Copy)]
 pub struct Stages {
     barriers: SharedArray<u64, MAX_STAGES>,
+    /// The first one.
+    first: *mut Pack,
     /// Bytes of a stage.
     bytes: u32,
     count: u32,
@@ -27,13 +40,15 @@ impl Stages {
     /// As many stages of `bytes` as the dynamic shared memory holds, all empty. All threads of the block call it.
     ///
     /// # Safety
-    /// `barriers` belong to this ring alone. `bytes` are a multiple of 16, and the dynamic shared memory holds a
-    /// stage.
+    /// `barriers` belong to this ring alone. `bytes` are a multiple of 16, and the dynamic shared memory is that of
+    /// [`shared_bytes`] for at least one stage.
     #[inline(always)]
     pub unsafe fn new(barriers: SharedArray<u64, MAX_STAGES>, bytes: u32) -> Self {
-        let fitting = dynamic_shared_bytes() as u32 / bytes.max(1);
+        let fitting = (dynamic_shared_bytes() as u32).saturating_sub(BEFORE) / bytes.max(1);
         let count = fitting.min(MAX_STAGES as u32);
-        let ring = Self { barriers, bytes, count, stage: 0, parity: 0 };
+        let memory = dynamic_shared_mem::<Pack>();
+        let first = memory.wrapping_byte_add(memory.addr().wrapping_neg() % ALIGNMENT);
+        let ring = Self { barriers, first, bytes, count, stage: 0, parity: 0 };
         if thread::thread_idx_x() == 0 {
             let mut stage = 0;
             while stage < count {
@@ -73,7 +88,7 @@ impl Stages {
 
     #[inline(always)]
     fn packs(self, stage: u32) -> *mut Pack {
-        dynamic_shared_mem::<Pack>().wrapping_add((stage * self.bytes / 16) as usize)
+        self.first.wrapping_byte_add((stage * self.bytes) as usize)
     }
 
     /// Starts the copies of `bytes` from each of `from` into `stage`, one behind the other.
