@@ -97,6 +97,40 @@ pub const SHAPES: [(usize, usize); 30] = [
 pub const LONG: [(usize, usize); 5] =
     [(3, 33_000), (1, 65_544), (1, 131_072), (1, 262_144), (1, 262_152)];
 
+/// What each form sees: lanes, a block, one or several blocks' shared memory, a cluster's registers, a stream of the row.
+pub const FORMS: [usize; 6] = [12, 200, 3000, 40_000, 120_000, 262_152];
+
+/// A test of each name that calls the generic function, with `f32`, `f16` and `bf16` in turn.
+macro_rules! every_type {
+    ($check:ident: $f32:ident $f16:ident $bf16:ident) => {
+        #[test]
+        fn $f32() {
+            $check::<f32>();
+        }
+
+        #[test]
+        fn $f16() {
+            $check::<cuda_std::f16>();
+        }
+
+        #[test]
+        fn $bf16() {
+            $check::<cuda_std::bf16>();
+        }
+    };
+}
+pub(crate) use every_type;
+
+/// The rows of what was found, each with what it was made from, and their numbers.
+pub fn rows_of<'a, T, U>(
+    found: &'a [T],
+    from: &'a [U],
+    columns: usize,
+) -> impl Iterator<Item = (usize, (&'a [T], &'a [U]))> {
+    assert_eq!(found.len(), from.len());
+    found.chunks(columns.max(1)).zip(from.chunks(columns.max(1))).enumerate()
+}
+
 /// `n` random numbers in `-scale..scale`, as the type holds them.
 pub fn random<T: Element>(rng: &mut StdRng, n: usize, scale: f64) -> Vec<T> {
     (0..n).map(|_| T::from_f64(rng.random_range(-scale..scale))).collect()
