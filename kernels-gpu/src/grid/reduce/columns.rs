@@ -33,12 +33,11 @@ pub const fn column_lanes<T>() -> usize {
     }
 }
 
-/// Blocks that are wanted, if there are rows for them.
-const BLOCKS: u64 = 2 * MAX_BLOCKS as u64;
-/// Fewer strips than these have [`FEW_BLOCKS`].
-const FEW_STRIPS: u64 = 8;
-/// Blocks of few strips: those that run at a time.
-const FEW_BLOCKS: u64 = 3 * 132;
+/// Blocks that strips without parts should be.
+const WHOLE_STRIPS: u64 = 2 * MAX_BLOCKS as u64;
+/// Most blocks of strips with parts: those that run at a time, three on each of 132 multiprocessors. A few more would
+/// have the memory for themselves at the end.
+const BLOCKS: u64 = 3 * 132;
 
 /// A matrix, and how blocks share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -71,16 +70,14 @@ impl Shape {
         let (threads, needed) = (BLOCK as u64, cols.div_ceil(lanes as u64));
         let mut seats = SEATS;
         while seats < threads
-            && (threads / seats * LEAST_ROWS > rows || needed / (2 * seats) >= BLOCKS)
+            && (threads / seats * LEAST_ROWS > rows || needed / (2 * seats) >= WHOLE_STRIPS)
         {
             seats *= 2;
         }
         shape.seats = if needed < seats { needed as u32 } else { seats as u32 };
         let strips = shape.strips();
-        // Of few strips, each block more makes the joining of the parts longer.
-        let blocks = if strips < FEW_STRIPS { FEW_BLOCKS } else { BLOCKS };
         let useful = rows / (shape.rows_at_once() as u64 * LEAST_ROWS);
-        let wanted = blocks.div_ceil(strips);
+        let wanted = BLOCKS / strips;
         let parts = if wanted < useful { wanted } else { useful };
         shape.counters = if strips < counters as u64 { strips as u32 } else { counters };
         shape.parts = if parts == 0 { 1 } else { parts as u32 };
