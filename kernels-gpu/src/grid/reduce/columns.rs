@@ -8,9 +8,9 @@ use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
 
+use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
-use super::{BLOCK, MAX_BLOCKS};
 use crate::thread::words::{each, lane, load_part, per_quad};
 
 /// Rows that a thread has under way.
@@ -34,7 +34,7 @@ pub const fn column_lanes<T>() -> usize {
 }
 
 /// Blocks that strips without parts should be.
-const WHOLE_STRIPS: u64 = 2 * MAX_BLOCKS as u64;
+const WHOLE_STRIPS: u64 = 8 * 132;
 /// Most blocks of strips with parts: those that run at a time, three on each of 132 multiprocessors. A few more would
 /// have the memory for themselves at the end.
 const BLOCKS: u64 = 3 * 132;
