@@ -12,7 +12,7 @@ use cuda_std::mbarrier::Mbarrier;
 
 use super::pack::{Pack, each};
 
-pub use device::{ARRIVALS, fence, fence_init, nothing, tile, wait};
+pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
 
 /// Packs to copy to shared memory.
 #[derive(Clone, Copy)]
@@ -69,6 +69,18 @@ mod device {
     pub unsafe fn wait(barrier: Mbarrier, parity: u32) {
         // SAFETY: the caller's promise.
         unsafe { barrier.wait_parity(parity) };
+    }
+
+    /// Asks for what is to be copied to come to the L2 cache.
+    #[inline(always)]
+    pub fn soon(copies: [Packs; 2]) {
+        each(copies.len(), |k| {
+            if copies[k].len > 0 {
+                let bytes = (copies[k].len * size_of::<Pack>()) as u32;
+                // SAFETY: inside a slice, at multiples of 16 bytes.
+                unsafe { copy::bulk_prefetch(copies[k].from, bytes) };
+            }
+        });
     }
 
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
@@ -138,6 +150,10 @@ mod device {
             cuda_std::panic::leave_after_panic();
         }
     }
+
+    /// Would ask for what is to be copied to come to the L2 cache.
+    #[inline(always)]
+    pub fn soon(_copies: [Packs; 2]) {}
 
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///

@@ -237,8 +237,13 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
         slots: unsafe { Slots::new(memory.as_mut_ptr()) },
     };
     let warp = block.warp();
-    // The first ticket is on its way while the block gets ready.
+    // The first ticket is on its way while the block gets ready, and so is the tile that it may be for: a block that has
+    // just begun asks for as many as there are blocks, whichever block then gets them.
     let mut first = None;
+    if warp == PUBLISHER && ring.lane == 0 {
+        let tile = thread::block_idx_x() as usize;
+        fetch::soon(ring.copies::<P, S>(ring.first, tile, x, scan));
+    }
     if warp == PRODUCER {
         if ring.lane == 0 {
             first = states.take();
@@ -300,21 +305,33 @@ impl Ring {
                 if number == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let start = number as usize * tile_len::<S::Element>(P);
-                let (to, room) = (self.stage::<P, S>(turn), tile_packs(P));
-                let (element, beside) = (size_of::<S::Element>(), S::BESIDE);
-                let own = Packs::new(to, bytemuck::cast_slice(x), start * element, room);
-                // What comes beside the tile has a pack of what comes before in front of it.
-                let lead = usize::from(start > 0);
-                let (to, room) = (to.add(room + 1), room * beside / element);
-                let with = Packs::new(to, scan.beside(), start * beside, room).with_lead(lead);
-                fetch::tile([own, with], full, self.lane);
+                let copies = self.copies::<P, S>(turn, number as usize, x, scan);
+                fetch::tile(copies, full, self.lane);
                 turn.advance();
                 fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
             }
             // Not before there is room: who has a ticket is waited for by others.
             tile = if self.lane == 0 { states.take() } else { None };
         }
+    }
+
+    /// What comes to a stage: the tile, and what stands beside it.
+    #[inline(always)]
+    fn copies<const P: usize, S: Stages<P>>(
+        self,
+        turn: Turn,
+        tile: usize,
+        x: &[S::Element],
+        scan: &S,
+    ) -> [Packs; 2] {
+        let start = tile * tile_len::<S::Element>(P);
+        let (to, room) = (self.stage::<P, S>(turn), tile_packs(P));
+        let (element, beside) = (size_of::<S::Element>(), S::BESIDE);
+        let own = Packs::new(to, bytemuck::cast_slice(x), start * element, room);
+        // What comes beside the tile has a pack of what comes before in front of it.
+        let lead = usize::from(start > 0);
+        let (to, room) = (to.wrapping_add(room + 1), room * beside / element);
+        [own, Packs::new(to, scan.beside(), start * beside, room).with_lead(lead)]
     }
 
     /// The publisher's duty.
