@@ -19,7 +19,9 @@ use ferrowarp::reference;
 use kernels_gpu::grid::scan::carry::Segmented;
 use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
 use kernels_gpu::grid::scan::ring::SQUAD;
-use kernels_gpu::grid::scan::{self as kernels, scan_tiles, scratch_len, shared_bytes};
+use kernels_gpu::grid::scan::{
+    self as kernels, scan_by_key, scan_tiles, scratch_len, shared_bytes,
+};
 use rand::RngExt;
 
 use crate::support::{SIZES, floats, gpu, poisoned, rng, upload};
@@ -378,6 +380,20 @@ fn what_tells_segments_begins_anywhere() {
         let found = scan::by_key(gpu(), Sum, Form::Inclusive, &values, &keys).unwrap();
         assert!(found.to_vec().unwrap() == sums, "keys from {told}, elements from {from}");
     }
+}
+
+/// Of elements with wide keys beside them, the least shared memory holds one tile.
+#[test]
+fn one_stage() {
+    let n = 5 * kernels::tile_len::<f32, Segmented<f32>>() + 3;
+    let keys: Vec<u64> = (0..n as u64).map(|i| i / 1000).collect();
+    let (x, mut out) = (upload(&vec![1.0f32; n]), poisoned::<f32>(n));
+    let mut states = upload(&vec![0u64; scratch_len::<f32, Segmented<f32>>(n)]);
+    let grid = Grid1::new(2).shared_mem(shared_bytes(0) as u32);
+    let keys = upload(&keys);
+    scan_by_key::<f32, u64, Sum>::launch(gpu(), grid, &x, &keys, false, &mut states, &mut out)
+        .unwrap();
+    assert!(out.to_vec().unwrap().into_iter().eq((0..n).map(|i| (i % 1000 + 1) as f32)));
 }
 
 /// Segments that begin with a tile, end with one, and go through several, with the elements around them.

@@ -30,7 +30,7 @@ const SAID: u64 = 1 << 32;
 /// Words before the states: a ticket, and how many warps have done.
 const FRONT: usize = 2;
 /// So few words are 0 again when a scan ends.
-pub const KEPT_WORDS: usize = 4096;
+pub const KEPT_WORDS: usize = 2304;
 
 /// The words of `tiles` tiles of a scan that carries `words` words: two counters, and the states. All are 0 before, and
 /// up to [`KEPT_WORDS`] afterwards too: then the next scan needs nobody who clears them.

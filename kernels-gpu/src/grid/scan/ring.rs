@@ -38,8 +38,8 @@ pub const MAX_REGISTERS: u32 = 96;
 pub const PACKS: usize = 8;
 /// Bytes of such a tile.
 pub const STAGE_BYTES: usize = tile_packs(PACKS) * size_of::<Pack>();
-/// Fewest stages: one is filled while one is worked on.
-const LEAST_STAGES: usize = 2;
+/// Fewest stages: every device since `sm_80` has room for them, and a tile with keys of 8 bytes beside it takes most.
+const LEAST_STAGES: usize = 3;
 /// Most stages.
 const MOST_STAGES: usize = 7;
 /// Shared memory in bytes for all but the stages, at most.
@@ -117,9 +117,9 @@ pub trait Stages<const P: usize> {
     /// then finds.
     fn reduce(&self, part: Part<'_, Self::Element, P>) -> Self::Carry;
 
-    /// Writes the part's results; its note is there. `before` gives the join of all elements before the part, and what the part
-    /// was reduced to; it waits, so the later it is called the better. `release` says that the part's shared memory is not needed any more. Each is called once, in this
-    /// order.
+    /// Writes the part's results; its note is there. `before` gives the join of all elements before the part, and what the
+    /// part was reduced to; it waits, so the later it is called the better. `release` says that the part's shared memory is
+    /// not needed any more. Each is called once, in this order.
     ///
     /// # Safety
     /// No other warp of the grid has this part.
