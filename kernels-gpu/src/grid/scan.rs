@@ -83,12 +83,13 @@ pub fn scan_running<T: Plain, O: Operator<T>>(
 /// The fast form. `x: [n]`, `out: [n]`; launch [`blocks`]`(n, multiprocessors)` blocks, each with
 /// [`shared_bytes`] of shared memory.
 ///
-/// `states:` [`scratch_len`]`(n)` words of 0, which are not 0 afterwards.
+/// `states:` [`scratch_len`]`(n)` words of 0. If there are more than [`KEPT_WORDS`](look_ahead::KEPT_WORDS), they are not 0
+/// afterwards.
 #[kernel(
     (u8, Sum), (u16, Sum), (u32, Sum), (u64, Sum), (f16, Sum), (bf16, Sum), (f32, Sum), (f64, Sum),
     (i32, Max), (u32, Max), (f32, Max), (i32, Min), (u32, Min), (f32, Min),
     (AffineF32, Compose), (AffineU32, Compose),
-    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+    max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub fn scan_tiles<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
@@ -103,7 +104,7 @@ pub fn scan_tiles<T: Plain, O: Operator<T>>(
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `heads: [n]` is not 0.
 #[kernel(
     (u32, Sum), (f32, Sum),
-    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+    max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub fn scan_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
@@ -119,7 +120,7 @@ pub fn scan_flagged<T: Plain, O: Operator<T>>(
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever a bit of `heads: [n / 32]` is set.
 #[kernel(
     (u32, Sum), (f32, Sum), (f64, Sum),
-    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+    max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
@@ -135,7 +136,7 @@ pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `keys: [n]` changes.
 #[kernel(
     (u32, u32, Sum), (f32, u32, Sum), (f32, u64, Sum),
-    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+    max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub fn scan_by_key<T: Plain, K: Plain + PartialEq, O: Operator<T>>(
     block: Block<BLOCK>,

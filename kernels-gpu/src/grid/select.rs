@@ -12,6 +12,7 @@
 //! same pass: it carries along where the last run began.
 
 use crate::prelude::*;
+use cuda_std::dependent;
 use cuda_std::warp::Plain;
 
 use super::scan::carry::Carry;
@@ -73,7 +74,7 @@ macro_rules! entries {
         ///
         /// # Safety
         /// The words of `states` are 0 before.
-        #[kernel($($instance),+, max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES)]
+        #[kernel($($instance),+, dependent, max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES)]
         pub unsafe fn $name<$t: $bound>(
             $block: Block<BLOCK>,
             $x: &[$t],
@@ -196,6 +197,7 @@ pub unsafe fn select_grid<T: Plain, M: Marks<T>>(
     mut out: DisjointSlice<T>,
     count: AtomicSlice<u64>,
 ) {
+    dependent::wait_for_previous();
     assert!(!split || x.len() == out.len(), "a split has as many results as elements");
     if x.is_empty() {
         block.once(|| count.store(0, 0, Relaxed));

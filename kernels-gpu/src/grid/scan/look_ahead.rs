@@ -29,11 +29,11 @@ const SAID: u64 = 1 << 32;
 
 /// Words before the states: a ticket, and how many warps have done.
 const FRONT: usize = 2;
-/// So few words are 0 again when a scan ends.
+/// A slice of at most so many words is 0 again when a scan ends.
 pub const KEPT_WORDS: usize = 2304;
 
 /// The words of `tiles` tiles of a scan that carries `words` words: two counters, and the states. All are 0 before, and
-/// up to [`KEPT_WORDS`] afterwards too: then the next scan needs nobody who clears them.
+/// so are at most [`KEPT_WORDS`] afterwards: the next scan needs nobody who clears them.
 #[must_use]
 pub const fn states_len(tiles: usize, words: usize) -> usize {
     FRONT + tiles * words
@@ -83,19 +83,20 @@ impl<'a> States<'a> {
         });
     }
 
-    /// Says that the warp does not say or look any more. The last of so many warps makes few words 0 again. All lanes call it.
+    /// Says that the warp does not say or look any more; all its lanes call it. The last of so many warps makes all words 0
+    /// again, where they are few.
     #[inline(always)]
-    pub fn leave<C: Carry>(self, warp: Warp, warps: usize) {
-        let (len, lane) = (states_len(self.tiles, C::WORDS), warp.thread_rank() as usize);
+    pub fn leave(self, warp: Warp, warps: u32) {
+        let (len, lane) = (self.words.len(), warp.thread_rank() as usize);
         if len > KEPT_WORDS {
             return;
         }
         // Of all lanes, before the first one says so.
         warp.sync();
         let left = if lane == 0 { self.words.fetch_add(1, 1, AcqRel) } else { 0 };
-        if warp.shuffle(left, 0) as usize + 1 == warps {
+        if warp.shuffle(left as u32, 0) + 1 == warps {
             for word in (lane..len).step_by(32) {
-                // SAFETY: the states have so many words.
+                // SAFETY: inside the slice.
                 unsafe {
                     let word = self.words.as_mut_ptr().add(word);
                     atomic::store(word, 0, Relaxed, Scope::Device);

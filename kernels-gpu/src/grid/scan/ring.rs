@@ -20,7 +20,7 @@ use cuda_std::block::Block;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedArray, dynamic_shared_bytes, dynamic_shared_mem};
 use cuda_std::warp::{Plain, Warp};
-use cuda_std::{shared_array, thread};
+use cuda_std::{dependent, shared_array, thread};
 
 use super::carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
 use super::fetch::{self, Packs};
@@ -38,6 +38,10 @@ pub const MAX_REGISTERS: u32 = 96;
 pub const PACKS: usize = 8;
 /// Bytes of such a tile.
 pub const STAGE_BYTES: usize = tile_packs(PACKS) * size_of::<Pack>();
+/// Tiles that a block asks for when it begins.
+const ASKED: usize = 4;
+/// Most bytes of an input beside which the next kernel may wait in its places.
+const SMALL_BYTES: usize = 1 << 24;
 /// Fewest stages: every device since `sm_80` has room for them, and a tile with keys of 8 bytes beside it takes most.
 const LEAST_STAGES: usize = 3;
 /// Most stages.
@@ -222,6 +226,10 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
     x: &[S::Element],
     scan: &S,
 ) {
+    // Few elements are scanned in less time than a launch takes.
+    if size_of_val(x) <= SMALL_BYTES {
+        dependent::let_next_start();
+    }
     let stage_bytes = stage_packs::<P, S>() * size_of::<Pack>() + note_bytes::<P, S>();
     let stages = (dynamic_shared_bytes() / stage_bytes).min(MOST_STAGES);
     assert!(stages > 0, "a scan has memory for a tile");
@@ -237,12 +245,10 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
         slots: unsafe { Slots::new(memory.as_mut_ptr()) },
     };
     let warp = block.warp();
-    // The first ticket is on its way while the block gets ready, and so is the tile that it may be for: a block that has
-    // just begun asks for as many as there are blocks, whichever block then gets them.
+    // The first ticket is on its way while the block gets ready, and so are the first tiles.
     let mut first = None;
     if warp == PUBLISHER && ring.lane == 0 {
-        let tile = thread::block_idx_x() as usize;
-        fetch::soon(ring.copies::<P, S>(ring.first, tile, x, scan));
+        ring.ask::<P, S>(x, scan);
     }
     if warp == PRODUCER {
         if ring.lane == 0 {
@@ -334,6 +340,17 @@ impl Ring {
         [own, Packs::new(to, scan.beside(), start * beside, room).with_lead(lead)]
     }
 
+    /// Asks for some of the tiles that all blocks get first, whichever gets them. One thread of a block calls it.
+    #[inline(always)]
+    fn ask<const P: usize, S: Stages<P>>(self, x: &[S::Element], scan: &S) {
+        let (mut tile, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
+        let end = tile + ASKED * blocks;
+        while tile < end {
+            fetch::soon(self.copies::<P, S>(self.first, tile, x, scan));
+            tile += blocks;
+        }
+    }
+
     /// The publisher's duty.
     #[inline(always)]
     unsafe fn publish<const P: usize, S: Stages<P>>(self, states: States) {
@@ -357,7 +374,7 @@ impl Ring {
                 turn.advance();
             }
         }
-        states.leave::<S::Carry>(self.warp, 2 * thread::grid_dim_x() as usize);
+        states.leave(self.warp, 2 * thread::grid_dim_x());
     }
 
     /// The look-ahead's duty.
@@ -376,7 +393,7 @@ impl Ring {
                 turn.advance();
             }
         }
-        states.leave::<S::Carry>(self.warp, 2 * thread::grid_dim_x() as usize);
+        states.leave(self.warp, 2 * thread::grid_dim_x());
     }
 
     /// A reducer's duty.

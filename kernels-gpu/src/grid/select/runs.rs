@@ -1,6 +1,7 @@
 //! Run-length encoding.
 
 use crate::prelude::*;
+use cuda_std::dependent;
 
 use super::super::scan::carry::Carry;
 use super::super::scan::look_ahead::{States, states_len};
@@ -153,7 +154,7 @@ impl<T: PlainOrd> RunLengths<'_, T> {
 /// The words of `states` are 0 before.
 #[kernel(
     u8, u32, u64,
-    max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
+    max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
 pub unsafe fn run_lengths<T: PlainOrd>(
     mut block: Block<BLOCK>,
@@ -163,6 +164,7 @@ pub unsafe fn run_lengths<T: PlainOrd>(
     mut lengths: DisjointSlice<u32>,
     count: AtomicSlice<u64>,
 ) {
+    dependent::wait_for_previous();
     if x.is_empty() {
         block.once(|| count.store(0, 0, Relaxed));
     }
