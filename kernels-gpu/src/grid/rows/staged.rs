@@ -347,7 +347,8 @@ unsafe fn begin<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     all
 }
 
-/// Ends a kernel: no block is gone while another one stores into its memory. All threads call it.
+/// Ends a kernel: no block is gone while another one stores into its memory. (By then each has heard the last word that is sent
+/// to it; the barrier keeps that true of whatever else they may come to exchange.) All threads call it.
 #[inline(always)]
 fn end<const BLOCKS: u32>() {
     if BLOCKS > 1 {
