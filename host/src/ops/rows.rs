@@ -228,6 +228,9 @@ pub(super) struct Plan {
     pub config: LaunchConfig,
 }
 
+/// A form with its blocks, their threads, and the dynamic shared memory of each in bytes.
+type Launched = (Form, (usize, u32, u32));
+
 /// Rows of `columns` in `len` elements.
 pub(super) fn rows_of(operation: &'static str, len: usize, columns: usize) -> GpuResult<usize> {
     if columns > MAX_COLUMNS as usize {
@@ -297,12 +300,7 @@ pub(super) fn plan<T: RowValue>(
 
 /// The launch of rows that one or two blocks keep in shared memory, with some stages more for the next row, on a device
 /// that has bulk copies.
-fn staged(
-    info: &DeviceInfo,
-    rows: usize,
-    row_bytes: usize,
-    long: Long,
-) -> Option<(Form, (usize, u32, u32))> {
+fn staged(info: &DeviceInfo, rows: usize, row_bytes: usize, long: Long) -> Option<Launched> {
     let Long::Staged { addresses } = long else { return None };
     let (form, blocks, stages) =
         [(Form::Staged, 1), (Form::StagedPairs, 2)].into_iter().find_map(|(form, blocks)| {
@@ -319,7 +317,7 @@ fn pipelined<T: RowValue>(
     on: &impl AsStream,
     (rows, columns): (usize, usize),
     long: Long,
-) -> GpuResult<Option<(Form, (usize, u32, u32))>> {
+) -> GpuResult<Option<Launched>> {
     let Long::Pipelined { addresses } = long else { return Ok(None) };
     let (stream, row_bytes) = (on.as_stream(), columns * size_of::<T>());
     let sizes = [(Form::PipelinedSmall, SMALL_CLUSTER), (Form::Pipelined, CLUSTER)];
