@@ -124,7 +124,7 @@ pub fn merge_tiles<K: Key + Access>(
 
 /// The same with a value at each key, which goes where the key goes.
 #[expect(clippy::too_many_arguments, reason = "two arrays in, one out, each of keys and values")]
-#[kernel(u32, i32, f32, u64, i64, f64, dependent, max_registers = 64)]
+#[kernel(u32, i32, f32, u64, i64, f64, dependent, max_registers = 40)]
 pub fn merge_tile_pairs<K: Key + Access>(
     mut block: Block<BLOCK>,
     splits: &[u64],
