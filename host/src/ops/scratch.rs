@@ -79,8 +79,8 @@ impl Scratch {
         on: &impl AsStream,
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
-        let (counters, _, parts) = self.all_parts(on, bytes)?;
-        Ok((counters.into_cast()?, parts))
+        let (zeros, parts) = self.all_parts(on, bytes)?;
+        Ok((zeros.narrowed(..ALIGN_BYTES).into_cast()?, parts))
     }
 
     /// So many words of 0 for the states of a scan, which leaves few of them as they were, and a part of `bytes`.
@@ -92,25 +92,23 @@ impl Scratch {
     ) -> GpuResult<(DeviceSliceMut<'_, u64>, DeviceSliceMut<'_, u8>)> {
         let is_kept = words <= KEPT_WORDS;
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
-        let (_, kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
+        let (zeros, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            return Ok((kept.into_cast()?.narrowed(..words), part));
+            return Ok((zeros.narrowed(ALIGN_BYTES..).into_cast()?.narrowed(..words), part));
         }
         let mut cleared = cleared.into_cast()?;
         cleared.clear()?;
         Ok((cleared, part))
     }
 
-    /// The counters, the kept states, and a part for each of `bytes`.
+    /// The counters and the kept states, and a part for each of `bytes`.
     fn all_parts<const N: usize>(
         &mut self,
         on: &impl AsStream,
         bytes: [usize; N],
-    ) -> GpuResult<(DeviceSliceMut<'_, u8>, DeviceSliceMut<'_, u8>, [DeviceSliceMut<'_, u8>; N])>
-    {
+    ) -> GpuResult<(DeviceSliceMut<'_, u8>, [DeviceSliceMut<'_, u8>; N])> {
         self.reserve(on, size_of_parts(&bytes))?;
         let (zeros, rest) = self.bytes.as_mut_slice().split_at_mut(ZERO_BYTES);
-        let (counters, kept) = zeros.split_at_mut(ALIGN_BYTES);
         let mut rest = Some(rest);
         let parts = bytes.map(|bytes| {
             let all = rest.take().expect("each round leaves what is behind its part");
@@ -118,7 +116,7 @@ impl Scratch {
             rest = Some(behind);
             part.narrowed(..bytes)
         });
-        Ok((counters, kept, parts))
+        Ok((zeros, parts))
     }
 }
 
