@@ -35,7 +35,8 @@ const TEXT: &str = "\
 .global .align 8 .u64 anon_$_5_$_2[2] = {generic(anon_$_5_$_1), 4};
 .visible .global .align 4 .u32 TOTAL = 5;
 .visible .global .align 8 .b8 ferrowarp_panic[272] = {};
-.visible .global .align 8 .u64 ferrowarp_formatters[256] = {fmt_i32, 7, fmt_usize, 8, 0};
+.visible .global .align 8 .u64 ferrowarp_known[8] = {fmt_i32, 7, fmt_usize, 8, \
+generic(anon_$_5_$_2), 0, 18446744073709551615, 0};
 .visible .entry plain(
 \t.param .u64 plain_param_0
 )
@@ -104,7 +105,7 @@ $L__BB0_1:
 .func _R5panic6device6report()
 {
 \tmov.b64 %rd1, ferrowarp_panic;
-\tmov.b64 %rd2, ferrowarp_formatters;
+\tmov.b64 %rd2, ferrowarp_known;
 \tcall.uni vprintf;
 }
 .func fmt_usize()
@@ -206,19 +207,20 @@ $L__BB0_1:
 }
 
 #[test]
-fn a_part_formats_what_its_own_panics_say() {
+fn a_part_knows_what_its_own_panics_need() {
     let ptx = with_parts(TEXT);
     let both = of(&ptx, "get");
-    assert!(both.contains("= {fmt_i32, 7, fmt_usize, 8, 0};") && both.contains(".noreturn;"));
+    let table = "known[8] = {fmt_i32, 7, fmt_usize, 8, generic(anon_$_5_$_2), 0, ";
+    assert!(both.contains(table) && both.contains(".noreturn;"), "{both}");
     assert!(both.contains("anon_$_5_$_1[4]") && both.contains(".extern .func vprintf;"), "{both}");
     let neither = of(&ptx, "far");
-    assert!(
-        neither.contains("\n.visible .global .align 8 .u64 ferrowarp_formatters[256] = {0};\n")
-    );
-    assert!(!neither.contains("fmt_"), "{neither}");
+    let empty =
+        "\n.visible .global .align 8 .u64 ferrowarp_known[2] = {18446744073709551615, 0};\n";
+    assert!(neither.contains(empty) && !neither.contains("fmt_"), "{neither}");
     let alone = TEXT.replace("\t.loc\t4 9 0\n", "\t.loc\t2 9 0\n");
     let alone = of(&with_parts(&alone), "put");
-    assert!(alone.contains("= {fmt_i32, 7, 0};") && !alone.contains("fmt_usize"), "{alone}");
+    assert!(alone.contains("known[4] = {fmt_i32, 7, 18446744073709551615, 0};"), "{alone}");
+    assert!(!alone.contains("fmt_usize"), "{alone}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "
 #[test]
 fn no_code_for_messages_is_left() {
     let ptx = IMAGES[0].ptx;
-    for words in ["ferrowarp_panic[", "ferrowarp_formatters", "6report", "4core3fmt"] {
+    for words in ["ferrowarp_panic[", "ferrowarp_known", "6report", "4core3fmt"] {
         assert!(!ptx.contains(words), "{words} is in the module");
     }
     assert!(ptx.contains("trap;"), "a panic is no trap");

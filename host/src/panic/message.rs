@@ -1,7 +1,8 @@
 //! What a record says: the device copied templates and values, and here they become text.
 
-use cuda_std::panic::{ARGUMENTS, Arguments, FILE, KERNELS, PIECES_BYTES, Record};
+use cuda_std::panic::{ARGUMENTS, Arguments, PIECES_BYTES, Record};
 
+use super::known::Known;
 use super::text::{Options, valid, value};
 
 /// Of what was to come there is less.
@@ -24,9 +25,8 @@ struct Piece<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn of(record: &'a Record, from: u32, to: u32) -> Self {
-        let [from, to] = [from, to].map(|at| (at as usize).min(PIECES_BYTES) / 8);
-        Self { rest: &record.pieces[from.min(to)..to] }
+    fn of(record: &'a Record) -> Self {
+        Self { rest: &record.pieces[..(record.used as usize).min(PIECES_BYTES).div_ceil(8)] }
     }
 
     fn next(&mut self) -> Result<Piece<'a>, Cut> {
@@ -39,41 +39,19 @@ impl<'a> Pieces<'a> {
         let bytes = &bytes[..len.min(bytes.len())];
         Ok(Piece { what: *head as u8, how: (head >> 8) as u8, bytes, is_cut })
     }
-
-    /// The text of the first piece that is such a one.
-    fn text(mut self, what: u8) -> String {
-        while let Ok(piece) = self.next() {
-            if piece.what == what {
-                return valid(piece.bytes.strip_suffix(&[0]).unwrap_or(piece.bytes));
-            }
-        }
-        String::new()
-    }
-}
-
-/// The names of the kernels that a record's panic can be of.
-pub(super) fn kernels(record: &Record) -> Vec<String> {
-    let names = Pieces::of(record, 0, record.message).text(KERNELS);
-    names.split_whitespace().map(str::to_owned).collect()
-}
-
-/// The file of a record.
-pub(super) fn file(record: &Record) -> String {
-    Pieces::of(record, 0, record.message).text(FILE)
 }
 
 /// The message of a record.
-pub(super) fn message(record: &Record) -> String {
+pub(super) fn message(record: &Record, known: &Known) -> String {
     let listed = (record.listed as usize).min(record.arguments.len());
-    let pieces = Pieces::of(record, record.message, record.used);
-    shown(pieces, &record.arguments[..listed])
+    shown(Pieces::of(record), &record.arguments[..listed], known)
 }
 
 /// The text of arguments; one of which something is missing ends in `…`.
-fn shown(mut pieces: Pieces<'_>, arguments: &[Arguments]) -> String {
+fn shown<'a>(mut pieces: Pieces<'a>, arguments: &[Arguments], known: &'a Known) -> String {
     let mut nested = 1;
-    let nodes: Vec<_> =
-        arguments.iter().map_while(|own| Node::read(&mut pieces, own, &mut nested).ok()).collect();
+    let read = |own| Node::read(&mut pieces, own, known, &mut nested).ok();
+    let nodes: Vec<_> = arguments.iter().map_while(read).collect();
     let mut out = String::new();
     if nodes.first().ok_or(Cut).and_then(|whole| whole.write(&nodes, &mut out)).is_err() {
         out.push('…');
@@ -82,11 +60,9 @@ fn shown(mut pieces: Pieces<'_>, arguments: &[Arguments]) -> String {
 }
 
 /// Arguments as they were copied.
-struct Node<'a> {
-    /// Whether what was copied is a text.
-    is_text: bool,
-    template: Piece<'a>,
-    values: Vec<Value<'a>>,
+enum Node<'a> {
+    Text(Piece<'a>),
+    Template(&'a [u8], Vec<Value<'a>>),
 }
 
 /// A copied value.
@@ -99,31 +75,42 @@ struct Value<'a> {
 
 impl<'a> Node<'a> {
     /// Reads as far as there is something.
-    fn read(pieces: &mut Pieces<'a>, own: &Arguments, nested: &mut usize) -> Result<Self, Cut> {
-        let (template, is_text) = (pieces.next()?, own.args & 1 == 1);
-        let count = if is_text { 0 } else { count(template.bytes) };
+    fn read(
+        pieces: &mut Pieces<'a>,
+        own: &Arguments,
+        known: &'a Known,
+        nested: &mut usize,
+    ) -> Result<Self, Cut> {
+        let text = pieces.next()?;
+        if own.args & 1 == 1 {
+            return Ok(Self::Text(text));
+        }
+        let template = known.template(own.template).ok_or(Cut)?;
         let mut values = Vec::new();
-        while values.len() < count {
+        for _ in 0..count(template) {
             let Ok(piece) = pieces.next() else { break };
             values.push(Value { piece, node: *nested });
             *nested += usize::from(piece.what == ARGUMENTS);
         }
-        Ok(Self { is_text, template, values })
+        Ok(Self::Template(template, values))
     }
 
     fn write(&self, nodes: &[Node<'a>], out: &mut String) -> Result<(), Cut> {
-        if self.is_text {
-            out.push_str(&valid(self.template.bytes));
-            return if self.template.is_cut { Err(Cut) } else { Ok(()) };
-        }
-        let (mut rest, mut next) = (Bytes(self.template.bytes), 0);
+        let (template, values) = match self {
+            Self::Text(text) => {
+                out.push_str(&valid(text.bytes));
+                return if text.is_cut { Err(Cut) } else { Ok(()) };
+            }
+            Self::Template(template, values) => (template, values),
+        };
+        let (mut rest, mut next) = (Bytes(template), 0);
         while let Some(step) = Step::read(&mut rest)? {
             match step {
                 Step::Text(text) => out.push_str(&valid(text)),
                 Step::Placeholder(own) => {
                     let at = own.argument.unwrap_or(next);
                     next = at + 1;
-                    own.write(at, &self.values, nodes, out)?;
+                    own.write(at, values, nodes, out)?;
                 }
             }
         }
@@ -133,8 +120,7 @@ impl<'a> Node<'a> {
 
 /// How many values the device copied for a template.
 fn count(template: &[u8]) -> usize {
-    // The device reads the lower byte of such a number.
-    let after = |number: usize| (number & 0xFF) + 1;
+    let after = |number: usize| number + 1;
     let (mut rest, mut next, mut count) = (Bytes(template), 0, 0);
     while let Ok(Some(step)) = Step::read(&mut rest) {
         let Step::Placeholder(own) = step else { continue };
@@ -245,12 +231,16 @@ impl Value<'_> {
 
 #[cfg(test)]
 mod tests {
-    use cuda_std::panic::{COUNT, DEBUG, DISPLAY, STR, TEMPLATE};
+    use cuda_std::panic::{COUNT, DEBUG, DISPLAY, STR, TEXT};
 
     use super::*;
 
-    const VALUES: Arguments = Arguments { template: 0, args: 16 };
-    const TEXT: Arguments = Arguments { template: 0, args: 1 };
+    /// Arguments whose template is at that address.
+    const fn at(template: u64) -> Arguments {
+        Arguments { template, args: 16 }
+    }
+
+    const COPIED: Arguments = Arguments { template: 0, args: 1 };
 
     /// A piece as the device writes it.
     fn piece(what: u8, how: u8, bytes: &[u8]) -> Vec<u64> {
@@ -263,85 +253,79 @@ mod tests {
         [head].into_iter().chain(bytes.chunks(8).map(word)).collect()
     }
 
-    fn template(bytes: &[u8]) -> Vec<u64> {
-        piece(TEMPLATE, 0, bytes)
+    fn text(bytes: &[u8]) -> Vec<u64> {
+        piece(TEXT, 0, bytes)
     }
 
-    fn of(pieces: &[u64], arguments: &[Arguments]) -> String {
-        shown(Pieces { rest: pieces }, arguments)
+    /// The text of pieces, where the templates are at 0, 1, ….
+    fn of(pieces: &[u64], arguments: &[Arguments], templates: &[&[u8]]) -> String {
+        shown(Pieces { rest: pieces }, arguments, &Known::with_templates(templates))
     }
 
-    /// "the len is {} Öl" and its value.
+    const LENGTH: &[u8] = b"\x0bthe len is \xC0\x04 \xC3\x96l\x00";
+
+    /// The value of `LENGTH`.
     fn length() -> Vec<u64> {
-        let template = template(b"\x0bthe len is \xC0\x04 \xC3\x96l\x00");
-        [template, piece(b'j', DISPLAY, &5u64.to_le_bytes())].concat()
+        [text(b""), piece(b'j', DISPLAY, &5u64.to_le_bytes())].concat()
     }
 
     #[test]
     fn a_message_has_text_and_values() {
-        assert_eq!(of(&length(), &[VALUES]), "the len is 5 Öl");
-        assert_eq!(of(&template(b"no value"), &[TEXT]), "no value");
-        assert_eq!(of(&template(b""), &[TEXT]), "");
+        assert_eq!(of(&length(), &[at(0)], &[LENGTH]), "the len is 5 Öl");
+        assert_eq!(of(&text(b"no value"), &[COPIED], &[]), "no value");
+        assert_eq!(of(&text(b""), &[COPIED], &[]), "");
     }
 
     #[test]
     fn what_is_missing_is_told() {
         let whole = length();
-        for (words, expected) in [
-            (0, "…"),
-            (1, "…"),
-            (2, "…"),
-            (3, "the len is …"),
-            (4, "the len is …"),
-            (5, "the len is …"),
-        ] {
-            assert_eq!(of(&whole[..words], &[VALUES]), expected, "{words}");
+        for (words, expected) in [(0, "…"), (1, "the len is …"), (2, "the len is …")] {
+            assert_eq!(of(&whole[..words], &[at(0)], &[LENGTH]), expected, "{words}");
         }
-        assert_eq!(of(&template(b"a long text")[..2], &[TEXT]), "a long t…");
-        let word = [template(b"\xC0\x01!\x00"), piece(STR, DEBUG, b"a long word")].concat();
-        assert_eq!(of(&word, &[VALUES]), "\"a long word\"!");
-        assert_eq!(of(&word[..word.len() - 1], &[VALUES]), "\"a long w\"…");
+        assert_eq!(of(&whole, &[at(1)], &[LENGTH]), "…");
+        assert_eq!(of(&text(b"a long text")[..2], &[COPIED], &[]), "a long t…");
+        let word = [text(b""), piece(STR, DEBUG, b"a long word")].concat();
+        let template = &[&b"\xC0\x01!\x00"[..]];
+        assert_eq!(of(&word, &[at(0)], template), "\"a long word\"!");
+        assert_eq!(of(&word[..word.len() - 1], &[at(0)], template), "\"a long w\"…");
     }
 
     #[test]
     fn a_type_that_is_not_known_is_told() {
-        let bytes = [template(b"\x02a \xC0\x00"), piece(0, 0, &[])].concat();
-        assert_eq!(of(&bytes, &[VALUES]), "a …");
+        let pieces = [text(b""), piece(0, 0, &[])].concat();
+        assert_eq!(of(&pieces, &[at(0)], &[b"\x02a \xC0\x00"]), "a …");
     }
 
     #[test]
     fn arguments_have_numbers_and_are_counts() {
         // "{1} {0:>2$} {}"
         let flags = (' ' as u32 | 1 << 29 | 1 << 27).to_le_bytes();
-        let bytes = [&b"\xC8\x01\0\x01 \xDB"[..], &flags, &b"\x02\0\0\0\x01 \xC0\0"[..]].concat();
+        let template =
+            [&b"\xC8\x01\0\x01 \xDB"[..], &flags, &b"\x02\0\0\0\x01 \xC0\0"[..]].concat();
         let pieces = [
-            template(&bytes),
+            text(b""),
             piece(b'm', DISPLAY, &7u32.to_le_bytes()),
             piece(b'm', DISPLAY, &8u32.to_le_bytes()),
             piece(COUNT, 0, &4u16.to_le_bytes()),
         ];
-        assert_eq!(of(&pieces.concat(), &[VALUES]), "8    7 8");
+        assert_eq!(of(&pieces.concat(), &[at(0)], &[&template]), "8    7 8");
     }
 
     #[test]
     fn arguments_lie_within_arguments() {
         let inner = || piece(ARGUMENTS, 0, &[]);
-        let pieces = [
-            template(b"\xC0\x01:\xC0\0"),
-            inner(),
-            inner(),
-            template(b"\x02x=\xC0\0"),
-            piece(b'h', DISPLAY, &[9]),
-            template(b"second"),
-        ];
-        assert_eq!(of(&pieces.concat(), &[VALUES, VALUES, TEXT]), "x=9:second");
-        assert_eq!(of(&pieces.concat(), &[VALUES, VALUES]), "x=9:…");
+        let pieces =
+            [text(b""), inner(), inner(), text(b""), piece(b'h', DISPLAY, &[9]), text(b"second")];
+        let templates: &[&[u8]] = &[b"\xC0\x01:\xC0\0", b"\x02x=\xC0\0"];
+        let pieces = pieces.concat();
+        assert_eq!(of(&pieces, &[at(0), at(1), COPIED], templates), "x=9:second");
+        assert_eq!(of(&pieces, &[at(0), at(1)], templates), "x=9:…");
     }
 
     #[test]
     fn a_long_piece_has_two_bytes_of_length() {
         let long = "é".repeat(200);
-        let bytes = [&b"\x80\x90\x01"[..], long.as_bytes(), &b"\x01!\0"[..]].concat();
-        assert_eq!(of(&template(&bytes), &[VALUES]), long + "!");
+        let template = [&b"\x80\x90\x01"[..], long.as_bytes(), &b"\x01!\0"[..]].concat();
+        assert_eq!(of(&text(b""), &[at(0)], &[&template]), long + "!");
     }
 }

@@ -5,6 +5,7 @@
 //! is the error of the first wait that follows for a kernel which could have panicked: on its stream,
 //! on a stream that was ordered behind it (through a buffer or an event), or on the device.
 
+mod known;
 mod launches;
 mod message;
 mod records;

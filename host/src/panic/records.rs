@@ -5,10 +5,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_std::panic::{Channel, Record, Records, SLOTS, SYMBOL};
+use cuda_std::panic::{Channel, KNOWN, Record, Records, SLOTS, SYMBOL};
 use cust::sys;
 
-use super::{Found, KernelPanic, message, text};
+use super::known::Known;
+use super::{Found, KernelPanic, message};
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
 use crate::memory::Freed;
@@ -22,6 +23,8 @@ pub(crate) struct ModuleRecords {
     channel: u64,
     /// How many threads of each record's grids have come too late until now.
     others: Mutex<[u32; SLOTS]>,
+    /// What the module's text says of the addresses in a record.
+    known: Known,
     /// The kernels of the module that were looked up.
     used: Mutex<Vec<&'static str>>,
 }
@@ -45,10 +48,15 @@ impl ModuleRecords {
         if !ptx.contains(SYMBOL) {
             return Ok(None);
         }
-        let Some(channel) = find(context, module)? else { return Ok(None) };
+        let Some((channel, bytes)) = find(context, module, SYMBOL)? else { return Ok(None) };
+        if bytes != size_of::<Channel>() {
+            return Ok(None);
+        }
+        let known = Known::read(ptx, &addresses(context, module)?);
         let records = allocate(context)?;
         let (others, used) = (Mutex::default(), Mutex::default());
-        let own = Arc::new(Self { context: context.clone(), records, channel, others, used });
+        let own =
+            Arc::new(Self { context: context.clone(), records, channel, others, known, used });
         own.tell_device()?;
         context.panics().watch(&own);
         Ok(Some(own))
@@ -92,7 +100,7 @@ impl ModuleRecords {
             let mut found = self.read(record);
             if which(&found) {
                 found.panic.others = self.late(slot);
-                record.writer.store(0, Relaxed);
+                record.thread.store(0, Relaxed);
                 record.seen.store(generation, Release);
                 taken.push(found);
             }
@@ -105,7 +113,8 @@ impl ModuleRecords {
     }
 
     fn read(&self, record: &Record) -> Found {
-        let mut kernels = message::kernels(record);
+        let known = self.known.place(record.place);
+        let mut kernels = known.kernels;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if kernels.is_empty() {
             kernels = used.iter().map(|&name| name.to_owned()).collect();
@@ -116,15 +125,14 @@ impl ModuleRecords {
                 kernels = launched;
             }
         }
-        let [block, thread] = place(record);
         let panic = KernelPanic {
             kernel: kernels.join("` or `"),
-            message: message::message(record),
-            file: text::readable(&message::file(record)),
-            line: record.line,
-            column: record.column,
-            block,
-            thread,
+            message: message::message(record, &self.known),
+            file: known.file,
+            line: known.line,
+            column: known.column,
+            block: block(record),
+            thread: thread(record),
             others: 0,
         };
         Found { panic, kernels, grid: record.grid_dim, block: record.block_dim }
@@ -171,29 +179,42 @@ impl Drop for ModuleRecords {
     }
 }
 
-/// The indices of the block and of the thread that wrote a record.
-fn place(record: &Record) -> [[u32; 3]; 2] {
-    let threads = record.block_dim.iter().map(|own| u64::from(*own)).product::<u64>().max(1);
-    let number = record.writer.load(Relaxed).saturating_sub(1);
-    [(number / threads, record.grid_dim), (number % threads, record.block_dim)].map(|(at, of)| {
-        let [x, y] = [of[0], of[1]].map(|own| u64::from(own.max(1)));
-        [at % x, at / x % y, at / x / y].map(|own| own as u32)
-    })
+/// The index of the block that has a record.
+fn block(record: &Record) -> [u32; 3] {
+    let block = record.block.load(Relaxed);
+    [block as u32, (block >> 32) as u32 & 0xFFFF, (block >> 48) as u32]
 }
 
-/// The address of the module's channel.
-fn find(context: &Context, module: sys::CUmodule) -> GpuResult<Option<u64>> {
+/// The index in its block of the thread that has a record.
+fn thread(record: &Record) -> [u32; 3] {
+    let thread = record.thread.load(Relaxed).saturating_sub(1);
+    [thread & 0x3FF, thread >> 10 & 0x3FF, thread >> 20]
+}
+
+/// The address and the bytes of a variable of the module.
+fn find(context: &Context, module: sys::CUmodule, name: &str) -> GpuResult<Option<(u64, usize)>> {
     let (mut address, mut bytes) = (0, 0);
-    let name = std::ffi::CString::new(SYMBOL).expect("a name without a zero");
+    let name = std::ffi::CString::new(name).expect("a name without a zero");
     let found = context.call("cuModuleGetGlobal", || {
         // SAFETY: all are writable, and the name ends in a zero.
         unsafe { sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()) }
     });
     match found {
-        Ok(()) => Ok((bytes == size_of::<Channel>()).then_some(address)),
+        Ok(()) => Ok(Some((address, bytes))),
         Err(error) if error.driver().is_some_and(|driver| driver.code() == NOT_FOUND) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The table of what the builder knows of addresses, as the driver filled it in.
+fn addresses(context: &Context, module: sys::CUmodule) -> GpuResult<Vec<u64>> {
+    let Some((from, bytes)) = find(context, module, KNOWN)? else { return Ok(Vec::new()) };
+    let mut words = vec![0u64; bytes / 8];
+    context.call("cuMemcpyDtoH", || {
+        // SAFETY: `words` has as many bytes, and the variable is part of the module.
+        unsafe { sys::cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), from, 8 * words.len()) }
+    })?;
+    Ok(words)
 }
 
 /// Zeroed memory that host and device share.

@@ -14,8 +14,6 @@ pub(super) struct Node<'a> {
     pub is_function: bool,
     /// Whether it is where work starts, or can be called from elsewhere.
     pub is_root: bool,
-    /// Whether it never returns.
-    pub is_noreturn: bool,
     /// Whether it calls through addresses.
     pub calls_addresses: bool,
     /// The functions that it calls by name, with the lines of the calls.
@@ -52,7 +50,6 @@ fn function_node<'a>(lines: &[&'a str], function: &Function<'a>) -> Node<'a> {
         lines: start..body.end,
         is_function: true,
         is_root: function.is_entry || lines[start].starts_with(".visible"),
-        is_noreturn: lines[start..body.start].iter().any(|line| code(line) == ".noreturn"),
         ..Node::default()
     };
     for number in body.clone() {
@@ -149,7 +146,7 @@ trap;
         let first = &graph["first"];
         assert_eq!(first.calls, [(9, "helper"), (10, "never")]);
         assert!(first.is_root && first.calls_addresses && first.mentions.contains(&"table"));
-        assert!(graph["never"].is_noreturn && !graph["never"].is_root);
+        assert!(!graph["never"].is_root);
         assert_eq!(graph["never"].lines, 13..19);
         assert_eq!(graph["table"].mentions, ["never"]);
         let reached = reach(&graph, ["first"], "", |_| true);

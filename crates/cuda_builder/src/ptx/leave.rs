@@ -10,7 +10,7 @@ const END: &str = "// ferrowarp.leave end";
 /// The panic handler's work.
 const REPORT: &str = "5panic6device6report";
 /// The variable that is asked, and the one that the panic handler reads.
-const VARIABLES: [&str; 2] = ["ferrowarp_panic", "ferrowarp_formatters"];
+const VARIABLES: [&str; 2] = ["ferrowarp_panic", "ferrowarp_known"];
 
 /// The text in which nothing has ever panicked, without the variables of a panic, if nothing in it can say
 /// that it panics.
@@ -53,7 +53,7 @@ mod tests {
 
     const TEXT: &str = "\
 .visible .global .align 8 .b8 ferrowarp_panic[300];
-.visible .global .align 8 .b8 ferrowarp_formatters[2048];
+.visible .global .align 8 .b8 ferrowarp_known[2];
 .visible .entry first()
 {
 $L__BB0_1:

@@ -7,10 +7,12 @@ mod ftz;
 mod functions;
 mod graph;
 mod leave;
+mod needs;
 mod once;
 mod panics;
 mod parts;
 mod spaces;
+mod templates;
 mod unused;
 mod version;
 
@@ -113,7 +115,7 @@ pub(crate) fn finish(
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text = panics::apply(&bounds::apply(&text, &functions)?);
+    let mut text = needs::only(panics::apply(&bounds::apply(&text, &functions)?), false);
     if !can_panic {
         text = leave::drop_unneeded(text);
     }

@@ -1,14 +1,18 @@
 //! The device's side of a panic.
+//!
+//! What stands here is compiled into each kernel that can panic, by the driver and while somebody waits:
+//! few instructions, each once and none called, matter more than speed.
 
 use core::arch::nvptx;
-use core::ffi::c_void;
+use core::cell::UnsafeCell;
 use core::fmt;
-use core::mem::{offset_of, transmute};
-use core::panic::{PanicInfo, PanicMessage};
-use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::mem::{MaybeUninit, offset_of, transmute};
+use core::panic::{Location, PanicInfo, PanicMessage};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use super::{Arguments, Channel, FILE, KERNELS, PIECES_BYTES, Record, Records, SLOTS, message};
+use super::message::{self, needs, once_only, opaque};
+use super::{Arguments, Channel, Record, Records, SLOTS};
 use crate::thread;
 
 #[unsafe(export_name = "ferrowarp_panic")]
@@ -19,13 +23,13 @@ static CHANNEL: Channel = Channel {
     claims: AtomicU32::new(0),
 };
 
-/// The one record of a module that nobody gave any. No more: modules with 8 KB of memory each slow all nodes of graphs.
-struct Own(core::cell::UnsafeCell<core::mem::MaybeUninit<Records<1>>>);
+/// Where a module that nobody gave records puts its message together.
+struct Own(UnsafeCell<MaybeUninit<Record>>);
 
-// SAFETY: a record is written by the one thread that claimed it.
+// SAFETY: only the first thread that panics writes there.
 unsafe impl Sync for Own {}
 
-static OWN: Own = Own(core::cell::UnsafeCell::new(core::mem::MaybeUninit::zeroed()));
+static OWN: Own = Own(UnsafeCell::new(MaybeUninit::zeroed()));
 
 #[cfg(feature = "panic-handler")]
 #[panic_handler]
@@ -42,157 +46,117 @@ fn panic(info: &PanicInfo) -> ! {
 #[cold]
 #[inline(never)]
 pub fn report(info: &PanicInfo) -> ! {
-    keep(ferrowarp_panic_in as *const c_void);
-    let record = claim();
-    // SAFETY: this thread claimed the record; `PanicMessage` is a reference to the arguments, and nothing else.
-    unsafe {
-        let arguments = if (*record).message == 0 {
-            place(record, info);
-            *transmute::<PanicMessage<'_>, &Arguments>(info.message())
-        } else {
-            let instead = format_args!("a panic while the message of a panic was formatted");
-            (*record).used = (*record).message;
-            transmute::<fmt::Arguments<'_>, Arguments>(instead)
-        };
-        message::write(record, arguments);
-        finish(record)
-    }
-}
-
-/// Has the linker keep a function that nothing calls yet: the builder writes the calls.
-fn keep(function: *const c_void) {
-    // SAFETY: it is a comment.
-    unsafe { core::arch::asm!("// {0}", in(reg64) function, options(nomem, nostack)) }
-}
-
-/// Called before a panic where it is known which kernels can be at that place: `names` is their
-/// names with spaces between, of `len` bytes. `cuda_builder` writes the calls.
-///
-/// # Safety
-/// `names` is such a text.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn ferrowarp_panic_in(names: *const u8, len: usize) {
-    let record = claim();
-    // SAFETY: this thread claimed the record; the caller's promise.
-    unsafe {
-        if (*record).message == 0 {
-            append(record, KERNELS.into(), names, len);
+    if let Some(place) = info.location() {
+        // SAFETY: `PanicMessage` is a reference to the arguments, and nothing else; the records are the host's.
+        unsafe {
+            let arguments = *transmute::<PanicMessage<'_>, &Arguments>(info.message());
+            tell(arguments, place);
         }
     }
+    ferrowarp_panic_exit()
 }
 
-/// The record of this thread, claimed now or before. Where another thread of the grid has it, or all records
-/// hold panics of other grids, the thread ends.
-#[inline(never)]
-fn claim() -> *mut Record {
-    let (grid, thread) = (grid(), thread_number());
-    let (records, slots) = records();
-    let mut slot = 0;
-    while slot < slots {
-        // SAFETY: there are `slots` records; the fields that others may write are atomic.
+/// Makes a record of the panic, if it is the first one of the grid, and tells the host. Where nobody gave the module
+/// records, the driver prints the message of the first thread that comes here, and ends the context.
+///
+/// # Safety
+/// They are the parts of an `fmt::Arguments`.
+#[inline(always)]
+unsafe fn tell(mut arguments: Arguments, place: &Location<'_>) {
+    let records = CHANNEL.records.load(Relaxed) as *mut Records;
+    // SAFETY: the records are the host's, and this thread claims the one that it writes.
+    unsafe {
+        let is_for_driver = needs!("driver") && records.is_null();
+        let record = if is_for_driver { claim_own() } else { claim(records) };
+        let Some(record) = record else { return };
+        if !needs!("again") || (*record).begun == 0 {
+            write_place(record, place);
+        } else {
+            let instead = format_args!("a panic while the message of a panic was formatted");
+            arguments = transmute::<fmt::Arguments<'_>, Arguments>(instead);
+        }
+        message::write(record, arguments, |text| {
+            if is_for_driver {
+                let (file, kernel) = (place.file().as_ptr().cast(), c"a kernel".as_ptr().cast());
+                crate::io::__assertfail(text.cast(), file, place.line(), kernel, 1);
+            }
+        });
+        (*record).ready.store((*record).owner, Release);
+    }
+}
+
+/// The record of a module that nobody gave any, for the first thread that asks.
+#[inline(always)]
+fn claim_own() -> Option<*mut Record> {
+    (CHANNEL.claims.swap(1, Relaxed) == 0).then(|| OWN.0.get().cast())
+}
+
+/// The record of this thread, claimed now or, where it panics while it formats its message, before. None where
+/// another thread of the grid has one, or all hold panics of other grids.
+///
+/// # Safety
+/// There are such records.
+#[inline(always)]
+unsafe fn claim(records: *mut Records) -> Option<*mut Record> {
+    let (grid, block, thread) = (grid(), block(), thread());
+    // SAFETY: the caller's promise.
+    let (mut slot, mut record) = (0, unsafe { (&raw mut (*records).records).cast::<Record>() });
+    while slot < SLOTS {
+        once_only();
+        // SAFETY: the caller's promise; the fields that others may write are atomic.
         unsafe {
-            let record = (&raw mut (*records).records).cast::<Record>().add(slot);
-            let seen = (*record).seen.load(Relaxed);
-            let owner = CHANNEL.owners[slot].load(Relaxed);
+            let own = &CHANNEL.owners[slot];
+            let (seen, owner) = ((*record).seen.load(Relaxed), own.load(Relaxed));
             // What the host read and wrote before it freed the record is over before this thread writes there;
             // and whoever finds this thread's claim finds the writer as the host left it, or later.
             fence(AcqRel);
-            if generation(owner) <= seen {
-                let own = (seen + 1) << 32 | u64::from(grid);
-                if CHANNEL.owners[slot].compare_exchange(owner, own, Relaxed, Relaxed).is_err() {
+            // The upper half of an owner: the how manieth panic of its record it is, from 1.
+            if owner >> 32 <= seen {
+                let next = (seen + 1) << 32 | u64::from(grid);
+                if own.compare_exchange(owner, next, Relaxed, Relaxed).is_err() {
                     continue;
                 }
                 CHANNEL.claims.store(1, Relaxed);
-                (*record).writer.store(thread, Relaxed);
-                (*record).owner = own;
-                ((*record).message, (*record).used) = (0, 0);
-                return record;
+                (*record).block.store(block, Relaxed);
+                (*record).thread.store(thread, Release);
+                (*record).owner = next;
+                (*record).begun = 0;
+                return Some(record);
             }
             if owner as u32 == grid {
-                if (*record).writer.load(Relaxed) == thread {
-                    return record;
+                if needs!("again")
+                    && (*record).thread.load(Acquire) == thread
+                    && (*record).block.load(Relaxed) == block
+                {
+                    return Some(record);
                 }
                 CHANNEL.others[slot].fetch_add(1, Relaxed);
-                ferrowarp_panic_exit()
+                return None;
             }
         }
-        slot += 1;
+        slot = opaque(slot as u64 + 1) as usize;
+        record = opaque(record.wrapping_add(1) as u64) as *mut Record;
     }
     // SAFETY: the field is written by single stores alone.
     unsafe { (*records).lost.store(1, Relaxed) };
-    ferrowarp_panic_exit()
+    None
 }
 
-/// The records, and how many of them are used: where the driver is told, the first panic ends all.
-#[inline(always)]
-fn records() -> (*mut Records, usize) {
-    match CHANNEL.records.load(Relaxed) {
-        0 => (OWN.0.get().cast(), 1),
-        address => (address as *mut Records, SLOTS),
-    }
-}
-
-/// Writes where the thread is, in the grid and in the source.
+/// Writes where the thread is in the source, and how large the grid is.
 ///
 /// # Safety
 /// The record is this thread's.
 #[inline(always)]
-unsafe fn place(record: *mut Record, info: &PanicInfo) {
+unsafe fn write_place(record: *mut Record, place: &Location<'_>) {
     use crate::thread as t;
     // SAFETY: the caller's promise.
-    unsafe {
-        let to = &mut *record;
-        [to.grid_dim[0], to.grid_dim[1], to.grid_dim[2]] =
-            [t::grid_dim_x(), t::grid_dim_y(), t::grid_dim_z()];
-        [to.block_dim[0], to.block_dim[1], to.block_dim[2]] =
-            [t::block_dim_x(), t::block_dim_y(), t::block_dim_z()];
-        let (file, line, column) =
-            info.location().map_or(("\0", 0, 0), |at| (at.file(), at.line(), at.column()));
-        (to.line, to.column) = (line, column);
-        to.file = to.used;
-        // Behind the file's name is a zero.
-        append(record, FILE.into(), file.as_ptr(), file.len() + 1);
-        to.message = to.used;
-    }
-}
-
-/// Adds a piece to the record, as far as there is room.
-///
-/// # Safety
-/// The record is this thread's, and there are `len` bytes at `from`.
-#[inline(never)]
-pub(super) unsafe fn append(record: *mut Record, what: u64, mut from: *const u8, len: usize) {
-    // SAFETY: the caller's promise, and there is room.
-    unsafe {
-        let used = (*record).used;
-        let head = (&raw mut (*record).pieces).cast::<u8>().add(used as usize);
-        head.cast::<u64>().write(what | (len as u64) << 16);
-        let (mut to, mut left) = (head.add(8), (len as u32).min(PIECES_BYTES as u32 - used));
-        (*record).used = ((used + left + 15) & !7).min(PIECES_BYTES as u32);
-        while left > 0 {
-            to.write_volatile(from.read_volatile());
-            (to, from) = (to.add(1), from.add(1));
-            left = message::opaque(left - 1);
-        }
-    }
-}
-
-/// The record is complete: tells the host, or the driver where there is none to tell.
-///
-/// # Safety
-/// The record is this thread's.
-#[inline(always)]
-unsafe fn finish(record: *mut Record) -> ! {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if CHANNEL.records.load(Relaxed) == 0 {
-            let (text, file) = message::until_value(record);
-            crate::io::__assertfail(text, file, (*record).line, c"a kernel".as_ptr().cast(), 1);
-        }
-        (*record).ready.store((*record).owner, Release);
-    }
-    ferrowarp_panic_exit()
+    let to = unsafe { &mut *record };
+    to.place = (&raw const *place) as u64;
+    [to.grid_dim[0], to.grid_dim[1], to.grid_dim[2]] =
+        [t::grid_dim_x(), t::grid_dim_y(), t::grid_dim_z()];
+    [to.block_dim[0], to.block_dim[1], to.block_dim[2]] =
+        [t::block_dim_x(), t::block_dim_y(), t::block_dim_z()];
+    to.begun = 1;
 }
 
 /// Ends the thread. The name tells the emulator that what follows in this grid follows from a panic.
@@ -275,12 +239,6 @@ fn leave() {
 /// Every record's owner is looked at.
 const _: () = assert!(offset_of!(Channel, owners) == 8 && SLOTS == 8);
 
-/// The upper half of an owner: the how manieth panic of its record it is, from 1.
-#[inline(always)]
-fn generation(owner: u64) -> u64 {
-    owner >> 32
-}
-
 /// The low half of the grid's id. Replays of a graph may have the same one, so it alone tells no launch.
 fn grid() -> u32 {
     let grid: u64;
@@ -291,11 +249,14 @@ fn grid() -> u32 {
     grid as u32
 }
 
-/// The thread's number in the grid, from 1.
-#[inline(always)]
-fn thread_number() -> u64 {
-    let plane = thread::block_idx_z() as u64 * thread::grid_dim_y() as u64;
-    let row = (plane + thread::block_idx_y() as u64) * thread::grid_dim_x() as u64;
-    let block = row + thread::block_idx_x() as u64;
-    block * thread::threads_in_block() as u64 + thread::index_in_block() as u64 + 1
+/// The index of the block: x, and y and z above it.
+fn block() -> u64 {
+    let (x, y, z) = (thread::block_idx_x(), thread::block_idx_y(), thread::block_idx_z());
+    u64::from(z << 16 | y) << 32 | u64::from(x)
+}
+
+/// The index of the thread in its block, ten bits for each of x, y and z; and 1, so that none is 0.
+fn thread() -> u32 {
+    let (x, y, z) = (thread::thread_idx_x(), thread::thread_idx_y(), thread::thread_idx_z());
+    (z << 20 | y << 10 | x) + 1
 }

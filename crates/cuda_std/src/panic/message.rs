@@ -1,84 +1,181 @@
 //! The message of a panic, without the formatting code of `core` where that is possible.
 //!
 //! That code takes some 50 registers, which every kernel that can panic would have to reserve, and
-//! so would run with half its threads. Therefore the device only copies: the template of the message,
-//! and of each value its type and its bytes; the host formats. Which function formats which type
-//! is a table that `cuda_builder` writes from the symbols of the PTX. Where it meets a value of
-//! another type, `core` formats all of the message; `cuda_builder` takes that code out where the
-//! module has no such value.
-//!
-//! What stands here is compiled into each kernel that can panic, by the driver and while somebody waits:
-//! few instructions, each once, matter more than speed.
+//! so would run with half its threads. Therefore the device only copies the values of the message, and the host
+//! formats. How many there are, and of which types, is in a table that `cuda_builder` writes from what
+//! the PTX has. Where it meets a value of another type, `core` formats all of the message; `cuda_builder` takes
+//! that code out where the module has no such value.
 
-use core::ffi::c_void;
 use core::fmt::{self, Write};
 use core::mem::transmute;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
 
-use super::device::append;
-use super::{ARGUMENTS, Arguments, COUNT, NESTED, PIECES_BYTES, Record, STR, TEMPLATE};
+use super::{ARGUMENTS, Arguments, COUNT, NESTED, PIECES_BYTES, Record, STR, TEXT};
 
-/// Formatting functions that can be known.
-const FORMATTERS: usize = 128;
+/// What the builder knows of addresses: an address and a word each.
+///
+/// | an address of | its word |
+/// |---|---|
+/// | a function that formats | a type's letter, the trait << 8, how many references lie around it << 16, its size << 24 |
+/// | a template | how many values it has, its length << 32; behind it is a text for the driver, and a zero |
+/// | a place in the source | 0: it is for the host, which reads this table too |
+///
+/// The builder writes all but the last, which stands for any address.
+#[unsafe(export_name = "ferrowarp_known")]
+static TABLE: [u64; 2] = [END, 0];
 
-/// Pairs of a formatting function and what it formats: a type's letter, the trait << 8, how many references
-/// lie around it << 16, its size << 24. The builder writes it; 0 ends it.
-#[unsafe(export_name = "ferrowarp_formatters")]
-static TABLE: [AtomicU64; 2 * FORMATTERS] = [const { AtomicU64::new(0) }; 2 * FORMATTERS];
+/// What no address is.
+const END: u64 = u64::MAX;
 
 /// The letter of a reference to a trait object.
 const DYN: u8 = b'D';
+/// In a formatting function's word, how many references lie around the value, and one of them.
+const REFERENCES: u64 = 0xFF << 16;
+const REFERENCES_ONE: u64 = 1 << 16;
 
-/// Writes the message behind what the record has.
+/// Whether the module has panics that need a part of the code here: where none does, `cuda_builder` writes that
+/// it is not so, and the driver has less to compile.
+macro_rules! needs {
+    ($what:literal) => {{
+        let needed: u32;
+        // SAFETY: it writes a number to a register.
+        unsafe {
+            core::arch::asm!(
+                concat!("mov.b32 {0}, 1; // ferrowarp.needs ", $what),
+                out(reg32) needed, options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        needed != 0
+    }};
+}
+pub(super) use needs;
+
+/// The word of an address; 0 for what the builder does not know.
+#[inline(always)]
+fn known(address: u64) -> u64 {
+    let mut entry = opaque((&raw const TABLE) as u64) as *const u64;
+    // SAFETY: entries have two words, and the last one is that of `END`.
+    unsafe {
+        loop {
+            once_only();
+            let (own, word) = (*entry, *entry.add(1));
+            if own == address || own == END {
+                return word;
+            }
+            entry = opaque(entry.add(2) as u64) as *const u64;
+        }
+    }
+}
+
+/// Writes the message: a piece for a text, or an empty one and the values of a template. `told` gets the text for the
+/// driver.
 ///
 /// # Safety
 /// The record is this thread's, and the parts are those of an `fmt::Arguments`.
 #[inline(always)]
-pub(super) unsafe fn write(record: *mut Record, arguments: Arguments) {
-    // SAFETY: the caller's promise; the list is read where it was written.
+pub(super) unsafe fn write(record: *mut Record, arguments: Arguments, told: impl Fn(*const u8)) {
+    // SAFETY: the caller's promise; the list is read where it was written; what the table says of the addresses;
+    // behind the pieces there is room for one without bytes and for a zero.
     unsafe {
         let list = (&raw mut (*record).arguments).cast::<Arguments>();
+        let pieces = (&raw mut (*record).pieces).cast::<u8>();
         list.write_volatile(arguments);
-        ((*record).listed, (*record).unknown) = (1, 0);
-        let mut at = 0;
-        while at < (*record).listed {
+        let (mut at, mut listed, mut used, mut unknown) = (0, 1, 0, false);
+        loop {
             let Arguments { template, args } = list.add(at as usize).read_volatile();
             at += 1;
-            let (len, mut count) = match args & 1 {
-                1 => (args as usize >> 1, 0),
-                _ => extent(template as *const u8),
-            };
-            append(record, TEMPLATE.into(), template as *const u8, len);
+            let (mut text, mut left) = (pieces.add(8).cast_const(), 0);
+            let (mut what, mut from, mut len) = (u64::from(TEXT), template, args >> 1);
             let mut argument = args as *const u64;
-            while count > 0 {
-                value(record, argument);
+            if args & 1 == 0 {
+                let word = known(template);
+                text = (template + (word >> 32)) as *const u8;
+                unknown |= word == 0;
+                (left, len) = (word as u32, 0);
+            }
+            loop {
+                once_only();
+                let head = pieces.add(used as usize);
+                head.cast::<u64>().write(what & 0xFFFF | len << 16);
+                let kept = len.min(PIECES_BYTES as u64 - used);
+                copy(head.add(8), from as *const u8, kept);
+                used = ((used + kept + 15) & !7).min(PIECES_BYTES as u64);
+                if left == 0 {
+                    break;
+                }
+                let mut function = *argument.add(1);
+                from = *argument;
+                loop {
+                    what = known(function);
+                    if !needs!("dyn") || what as u8 != DYN {
+                        break;
+                    }
+                    // A pointer to a reference to a trait object, whose table has the function at 3.
+                    let object = from as *const u64;
+                    function = opaque(*(*object.add(1) as *const u64).add(3));
+                    from = *object;
+                }
+                unknown |= what == 0;
+                len = what >> 24;
+                while needs!("references") && what & REFERENCES != 0 {
+                    (from, what) = (*(from as *const u64), what - REFERENCES_ONE);
+                }
+                if needs!("counts") && what as u8 == COUNT {
+                    from = argument as u64;
+                }
+                if needs!("str") && what as u8 == STR {
+                    (from, len) = (*(from as *const u64), *(from as *const u64).add(1));
+                }
+                if needs!("arguments") && what as u8 == ARGUMENTS && listed < NESTED as u64 {
+                    *list.add(listed as usize) = *(from as *const Arguments);
+                    listed += 1;
+                }
                 argument = argument.add(2);
-                count = opaque(count - 1);
+                left -= 1;
+            }
+            told(text);
+            if !needs!("arguments") || at >= listed {
+                break;
             }
         }
-        if (*record).unknown != 0 {
+        ((*record).listed, (*record).used) = (listed as u32, used as u32);
+        if unknown {
             let arguments = list.read_volatile();
             ferrowarp_panic_format(record, transmute::<Arguments, fmt::Arguments<'_>>(arguments));
         }
     }
 }
 
-/// The message by `core::fmt`. The builder empties this function where no value needs it.
+/// Copies bytes, and writes a zero behind them.
+///
+/// # Safety
+/// There are as many, and room for them and the zero.
+#[inline(always)]
+unsafe fn copy(mut to: *mut u8, mut from: *const u8, mut len: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        while len > 0 {
+            once_only();
+            to.write_volatile(from.read_volatile());
+            (to, from, len) = (to.add(1), from.add(1), opaque(len - 1));
+        }
+        to.write_volatile(0);
+    }
+}
+
+/// The message by `core::fmt`. The builder takes this function out where no value needs it.
 ///
 /// # Safety
 /// The record is this thread's.
 #[cold]
 #[inline(never)]
 unsafe fn ferrowarp_panic_format(record: *mut Record, arguments: fmt::Arguments<'_>) {
-    // SAFETY: the caller's promise; the message begins where it did.
+    // SAFETY: the caller's promise.
     unsafe {
-        let at = (*record).message as usize;
-        let head = (&raw mut (*record).pieces).cast::<u8>().add(at);
-        let mut sink = Sink { text: head.add(8), len: 0, room: PIECES_BYTES - at };
+        let head = (&raw mut (*record).pieces).cast::<u64>();
+        let mut sink = Sink { text: head.add(1).cast(), len: 0 };
         let _ = fmt::write(&mut sink, arguments);
-        head.cast::<u64>().write(u64::from(TEMPLATE) | (sink.len as u64) << 16);
-        (*record).used = (at + ((sink.len + 15) & !7)).min(PIECES_BYTES) as u32;
+        head.write(u64::from(TEXT) | (sink.len as u64) << 16);
+        ((*record).listed, (*record).used) = (1, (8 + sink.len).min(PIECES_BYTES) as u32);
         (*record).arguments[0].args = 1;
     }
 }
@@ -86,15 +183,14 @@ unsafe fn ferrowarp_panic_format(record: *mut Record, arguments: fmt::Arguments<
 /// What `core::fmt` writes to.
 struct Sink {
     text: *mut u8,
-    /// Bytes of the whole text, and those of it that there is room for.
+    /// Bytes of the whole text; those that there is room for are written.
     len: usize,
-    room: usize,
 }
 
 impl Write for Sink {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for byte in part.bytes() {
-            if self.len < self.room {
+            if self.len < PIECES_BYTES - 8 {
                 // SAFETY: there is room.
                 unsafe { self.text.add(self.len).write_volatile(byte) };
             }
@@ -104,144 +200,18 @@ impl Write for Sink {
     }
 }
 
-/// The bytes of a template, and how many arguments it names. Of a number of an argument the lower byte is
-/// enough: no record has room for 256 values.
-///
-/// # Safety
-/// It is a template.
+/// The value, but the compiler cannot know it: neither how often a loop with it runs, so as to unroll it, nor what
+/// is at an address.
 #[inline(always)]
-unsafe fn extent(template: *const u8) -> (usize, u32) {
-    let (mut at, mut next, mut count) = (template, 0, 0);
-    // SAFETY: the caller's promise: pieces of text behind their lengths, and placeholders, up to a zero.
-    unsafe {
-        loop {
-            let byte = u32::from(at.read_volatile());
-            at = at.add(1);
-            if byte == 0 {
-                return (at as usize - template as usize, count);
-            }
-            let mut skip = byte;
-            if byte == 0x80 {
-                skip = 2 + number(at, 0) + (number(at, 1) << 8);
-            }
-            if byte > 0x80 {
-                // Flags, a width, a precision and the number of the argument, each where its bit says that it is
-                // there; the next two bits say that the width and the precision are numbers of arguments.
-                let fields = 4 * (byte & 1);
-                skip = fields + 2 * (byte & 0b1110).count_ones();
-                if byte & 8 != 0 {
-                    next = number(at, skip - 2);
-                }
-                if byte & 16 != 0 {
-                    count = count.max(number(at, fields) + 1);
-                }
-                if byte & 32 != 0 {
-                    count = count.max(number(at, fields + (byte & 2)) + 1);
-                }
-                next += 1;
-                count = count.max(next);
-            }
-            at = at.add(skip as usize);
-        }
-    }
-}
-
-/// The byte there.
-///
-/// # Safety
-/// There is one.
-#[inline(always)]
-unsafe fn number(at: *const u8, offset: u32) -> u32 {
-    // SAFETY: the caller's promise.
-    u32::from(unsafe { at.add(offset as usize).read_volatile() })
-}
-
-/// The number, but the compiler cannot know how often a loop with it runs, and so not unroll it.
-#[inline(always)]
-pub(super) fn opaque(mut number: u32) -> u32 {
+pub(super) fn opaque(mut value: u64) -> u64 {
     // SAFETY: it is a comment.
-    unsafe { core::arch::asm!("// {0}", inout(reg32) number, options(nomem, nostack)) };
-    number
+    unsafe { core::arch::asm!("// {0}", inout(reg64) value, options(nomem, nostack)) };
+    value
 }
 
-/// Copies the value of an argument: two words, the value's address and the function that formats it, or a
-/// count and nothing. Of arguments within arguments it takes note.
-///
-/// # Safety
-/// The record is this thread's, and there is an argument.
+/// At the beginning of a loop: the driver's compiler is not to write it several times.
 #[inline(always)]
-unsafe fn value(record: *mut Record, argument: *const u64) {
-    // SAFETY: the caller's promise, what the tags say of the values, and the table's end.
-    unsafe {
-        let (mut address, mut function) = (*argument, *argument.add(1));
-        let mut known = TABLE.as_ptr();
-        let mut tag;
-        loop {
-            let other = (*known).load(Relaxed);
-            if other != 0 && other != function {
-                known = known.add(2);
-                continue;
-            }
-            tag = (*known.add(1)).load(Relaxed);
-            if tag as u8 != DYN {
-                break;
-            }
-            // A pointer to a reference to a trait object, whose table has the function at 3.
-            let object = address as *const u64;
-            function = *(*object.add(1) as *const u64).add(3);
-            address = *object;
-            known = TABLE.as_ptr();
-        }
-        if function == 0 {
-            (address, tag) = (argument as u64, u64::from(COUNT) | 2 << 24);
-        }
-        let mut references = (tag as u32) >> 16 & 0xFF;
-        while references > 0 {
-            address = *(address as *const u64);
-            references = opaque(references - 1);
-        }
-        let (mut bytes, mut len) = (address, tag >> 24);
-        if tag as u8 == STR {
-            let text = address as *const u64;
-            (bytes, len) = (*text, *text.add(1));
-        }
-        if tag == 0 {
-            (*record).unknown = 1;
-        }
-        if tag as u8 == ARGUMENTS && (*record).listed < NESTED as u32 {
-            let list = (&raw mut (*record).arguments).cast::<Arguments>();
-            *list.add((*record).listed as usize) = *(address as *const Arguments);
-            (*record).listed += 1;
-        }
-        append(record, tag & 0xFFFF, bytes as *const u8, len as usize);
-    }
-}
-
-/// The message up to its first value, and the file, each ended by a zero: the driver cannot write values as the
-/// host does, and code that could would take registers that every kernel with a panic had to reserve.
-///
-/// # Safety
-/// The record is this thread's, and has a message.
-#[inline(always)]
-pub(super) unsafe fn until_value(record: *mut Record) -> (*const c_void, *const c_void) {
-    // SAFETY: the caller's promise; behind the pieces there is room for a zero.
-    unsafe {
-        let pieces = (&raw mut (*record).pieces).cast::<u8>();
-        let file = pieces.add((*record).file as usize + 8);
-        let mut text = pieces.add((*record).message as usize);
-        let mut len = (*text.cast::<u64>() >> 16) as u32;
-        text = text.add(8);
-        if (*record).arguments[0].args & 1 == 0 {
-            let (skip, bytes) = match number(text, 0) {
-                len @ 0..0x80 => (1, len),
-                // A piece of that length, or longer.
-                0x80 => (3, 0x80),
-                _ => (1, 0),
-            };
-            (text, len) = (text.add(skip), bytes);
-        }
-        let room = PIECES_BYTES as u32 - (*record).message;
-        text.add(len.min(room) as usize).write_volatile(0);
-        (text.cast(), file.cast())
-    }
+pub(super) fn once_only() {
+    // SAFETY: it says nothing about what is computed.
+    unsafe { core::arch::asm!(".pragma \"nounroll\";", options(nomem, nostack, preserves_flags)) };
 }

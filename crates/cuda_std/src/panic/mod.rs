@@ -39,14 +39,10 @@ pub use device::report;
 
 /// Grids whose panics the host can be told of before it looks.
 pub const SLOTS: usize = 8;
-/// Bytes of a record's pieces: the names of kernels, the file, templates and values.
+/// Bytes of a record's pieces: texts and values.
 pub const PIECES_BYTES: usize = 2048;
-/// The piece that has the names of the kernels that the panic can be of, with spaces between.
-pub const KERNELS: u8 = b'K';
-/// The file of the place, and a zero.
-pub const FILE: u8 = b'F';
-/// A template, or a text where there are no values.
-pub const TEMPLATE: u8 = b'T';
+/// The piece that stands for arguments: their text, or no bytes where there is a template.
+pub const TEXT: u8 = b'T';
 /// Arguments of a message, and arguments within them, whose values are taken.
 pub const NESTED: usize = 4;
 /// The type of a count, such as `{:1$}` takes its width from; all others are as in symbol names.
@@ -71,6 +67,10 @@ pub const OCTAL: u8 = 5;
 pub const LOWER_EXP: u8 = 6;
 /// The variable of a module that holds its [`Channel`].
 pub const SYMBOL: &str = "ferrowarp_panic";
+/// The variable of a module that has what the builder knows of addresses, two words for each.
+pub const KNOWN: &str = "ferrowarp_known";
+/// What stands in the PTX behind a place in the source, before the names of the kernels that can be there.
+pub const KERNELS: &str = "// ferrowarp.kernels";
 
 /// The variable `ferrowarp_panic` of a module.
 #[doc(hidden)]
@@ -100,10 +100,9 @@ pub struct Records<const N: usize = SLOTS> {
 
 /// One panic. The device writes all of it but `seen`.
 ///
-/// The device copies and the host formats. So there are pieces: the names of kernels, the file, and of each of
-/// `arguments` its template and then its values. A piece is 8 bytes (what it is, of a value the type as in
-/// symbol names; a value's trait << 8; the number of bytes << 16), and as many bytes, with room up to a multiple
-/// of 8.
+/// The device copies and the host formats. So there are pieces, for each of `arguments` one and then those of its
+/// values. A piece is 8 bytes (what it is, of a value the type as in symbol names; a value's trait << 8; the
+/// number of bytes << 16), and as many bytes, with room up to a multiple of 8.
 #[doc(hidden)]
 #[repr(C)]
 pub struct Record {
@@ -111,29 +110,25 @@ pub struct Record {
     pub ready: AtomicU64,
     /// How many panics the host has taken from here. The record is free when its owner's is one of them.
     pub seen: AtomicU64,
-    /// The number in its grid of the thread that has the record, from 1. The host writes 0 before it frees the
-    /// record.
-    pub writer: AtomicU64,
+    /// The index of the block that has the record: x, then 16 bits each for y and z.
+    pub block: AtomicU64,
     /// The owner of the record: what `ready` is going to be.
     pub owner: u64,
     /// Blocks in the grid.
     pub grid_dim: [u32; 3],
     /// Threads in a block.
     pub block_dim: [u32; 3],
-    /// Line of the place, from 1; 0 if it is not known.
-    pub line: u32,
-    /// Column of the place, from 1.
-    pub column: u32,
-    /// Where the piece is that has the file.
-    pub file: u32,
-    /// Where the pieces of the message begin; 0 before they do.
-    pub message: u32,
+    /// The device's address of the place in the source.
+    pub place: u64,
+    /// Not 0 once that is written: if the thread panics again, then while its message is formatted.
+    pub begun: u32,
+    /// The index in its block of the thread that has the record, ten bits for each of x, y and z; and 1. The host
+    /// writes 0 before it frees the record.
+    pub thread: AtomicU32,
     /// Bytes of all pieces. Where the last one is cut, they are `PIECES_BYTES`.
     pub used: u32,
     /// How many of `arguments` are there.
     pub listed: u32,
-    /// Not 0 where a value's type is not known.
-    pub unknown: u32,
     /// The message, and the arguments within it in the order of their values.
     pub arguments: [Arguments; NESTED],
     /// The pieces, and room for one without bytes and for a zero.
@@ -145,7 +140,7 @@ pub struct Record {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Arguments {
-    /// The device's address of the template.
+    /// The device's address of the template, or of the text.
     pub template: u64,
     /// That of the values and the functions that format them. If it is odd, the template is a text of half as
     /// many bytes, or the device formatted what is there.

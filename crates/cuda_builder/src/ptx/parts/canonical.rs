@@ -9,8 +9,7 @@ use super::super::functions::code;
 use super::words;
 
 /// What begins a name that ends with a number of the whole text.
-const NUMBERED: [&str; 6] =
-    ["$L__", "__local_depot", "prototype_", "anon_$_", "ferrowarp_names_", "shared_array_"];
+const NUMBERED: [&str; 5] = ["$L__", "__local_depot", "prototype_", "anon_$_", "shared_array_"];
 
 /// Source files, by their numbers.
 pub(super) type Files<'a> = HashMap<&'a str, &'a str>;

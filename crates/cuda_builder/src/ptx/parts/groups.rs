@@ -8,12 +8,11 @@ use super::items::{Item, Kind};
 use super::words;
 
 /// What begins the names of the compiler's own constants.
-const CONSTANTS: [&str; 6] =
-    ["anon_$_", "vtable_$_", "switch_$_table", "__unnamed_", "ferrowarp_names_", "alloc_"];
+const CONSTANTS: [&str; 5] = ["anon_$_", "vtable_$_", "switch_$_table", "__unnamed_", "alloc_"];
 /// The variables of a panic: each module has its own.
 const OF_PANICS: [&str; 3] = ["ferrowarp_panic", TABLE, "8cuda_std5panic"];
-/// The table of formatting functions. It names those of the whole text, and needs those of a part.
-pub(super) const TABLE: &str = "ferrowarp_formatters";
+/// What the panic handler knows of addresses. It names those of the whole text, and needs those of a part.
+pub(super) const TABLE: &str = "ferrowarp_known";
 /// The panic handler's work.
 const REPORT: &str = "5panic6device6report";
 

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::ops::Range;
 
+use super::super::needs;
 use super::canonical::{self, Hash};
 use super::groups::{Group, TABLE, Text};
 use super::items;
@@ -32,11 +33,11 @@ pub struct Part {
 }
 
 impl Part {
-    /// Its lines as a module, out of the text whose part it is.
+    /// Its lines as a module, out of the text whose part it is, for a host that is told of its panics.
     #[must_use]
     pub fn text(&self, ptx: &str) -> String {
         let pieces = self.ranges.iter().map(|range| ptx.get(range.clone()).unwrap_or_default());
-        pieces.collect()
+        needs::only(pieces.collect(), true)
     }
 
     /// Whether the byte at that place of its text belongs to it.
@@ -162,7 +163,7 @@ impl Writer {
     }
 }
 
-/// The table of formatting functions with those of a part, if they are not all.
+/// The table with the addresses of a part, if they are not all.
 pub(super) fn own_table(text: &Text<'_>, group: &Group<'_>) -> Option<String> {
     let table = group.items.iter().find(|at| text.items[**at].names == [TABLE])?;
     let line = text.lines[text.items[*table].lines.start];
@@ -170,12 +171,21 @@ pub(super) fn own_table(text: &Text<'_>, group: &Group<'_>) -> Option<String> {
     let values: Vec<&str> = values.split('}').next()?.split(", ").collect();
     let names = |at: &usize| text.items[*at].names.iter();
     let here: HashSet<&&str> = group.items.iter().flat_map(names).collect();
-    let known = values.chunks_exact(2).filter(|pair| here.contains(&pair[0]));
-    let own: Vec<&str> = known.flatten().copied().chain(["0"]).collect();
-    (own != values).then(|| format!("{head}= {{{}}};", own.join(", ")))
+    let is_own = |address: &str| address.parse::<u64>().is_ok() || here.contains(&bare(address));
+    let own = values.chunks_exact(2).filter(|pair| is_own(pair[0]));
+    let own: Vec<&str> = own.flatten().copied().collect();
+    let (name, _) = head.split_once('[')?;
+    let (words, values_here) = (own.len(), own.join(", "));
+    (own != values).then(|| format!("{name}[{words}] = {{{values_here}}};"))
 }
 
-/// A part's number; `table` stands for the table of formatting functions.
+/// The name in `generic(name)`, or the name itself.
+pub(super) fn bare(address: &str) -> &str {
+    let generic = address.strip_prefix("generic(").and_then(|name| name.strip_suffix(')'));
+    generic.unwrap_or(address)
+}
+
+/// A part's number; `table` stands for the panic handler's table.
 pub(super) fn hash(text: &Text<'_>, group: &Group<'_>, table: Option<&str>) -> u64 {
     let mut lines: Vec<&str> = Vec::new();
     for item in group.items.iter().map(|at| &text.items[*at]) {
@@ -187,7 +197,7 @@ pub(super) fn hash(text: &Text<'_>, group: &Group<'_>, table: Option<&str>) -> u
     canonical::hash(lines.into_iter(), &text.files)
 }
 
-/// Where a part's lines are, in order; `table` is where the table of formatting functions is for it.
+/// Where a part's lines are, in order; `table` is where the panic handler's table is for it.
 fn ranges(
     body: &str,
     text: &Text<'_>,

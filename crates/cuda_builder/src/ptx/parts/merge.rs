@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::super::functions::{code, named};
 use super::canonical::{self, Files, file, located};
 use super::groups::{Group, TABLE, Text, is_global, is_state};
-use super::index::{self, Part, Writer, own_table};
+use super::index::{self, Part, Writer, bare, own_table};
 use super::items::{self, Kind, variables};
 use super::spans::{Moved, joined, subtract, union};
 use super::words;
@@ -26,9 +26,6 @@ pub(crate) struct Merged {
     /// Whether these are all.
     pub is_all: bool,
 }
-
-/// The table's functions and numbers that fit.
-const TABLE_VALUES: usize = 254;
 
 /// Puts the kernels of `new` into `before`. `wanted` are those that `new` was made for: one that it lacks is gone.
 /// Others that it has are taken if their whole parts are there. `round` is a number that `before` was not merged with.
@@ -276,10 +273,12 @@ impl<'a> Merge<'a> {
             kept.into_iter().partition(|range| range.end <= split);
         first.into_iter().for_each(|range| out.keep(base.body, range));
         let mut new = BTreeMap::new();
-        self.write_items(&mut out, &mut new, |kind| kind == Kind::Declaration);
+        // The table names variables and functions.
+        let is_named = |kind| matches!(kind, Kind::Declaration | Kind::Variable);
+        self.write_items(&mut out, &mut new, is_named);
         out.text.push_str(&self.main_table().unwrap_or_default());
         second.into_iter().for_each(|range| out.keep(base.body, range));
-        self.write_items(&mut out, &mut new, |kind| kind != Kind::Declaration);
+        self.write_items(&mut out, &mut new, |kind| !is_named(kind));
         let text = self.indexed(out, &new);
         let kernels = self.groups.iter().flat_map(|group| group.entries.iter());
         (kernels.map(|name| (*name).to_owned()).collect(), text)
@@ -337,18 +336,22 @@ impl<'a> Merge<'a> {
         Cow::Borrowed(self.numbers.get(number).map_or(number, String::as_str))
     }
 
-    /// The table of the whole text: what is left of the one before, and the new functions.
+    /// The table of the whole text: what is left of the one before, and the new addresses.
     fn main_table(&self) -> Option<String> {
         let old = self.base.table.clone().map(|range| self.base.body[range].trim_end());
         let new: Vec<String> = self.groups.iter().filter_map(|group| self.table(group)).collect();
-        let head = old.or(new.first().map(String::as_str))?.split_once("= {")?.0;
-        let old_pairs = old.into_iter().flat_map(pairs);
-        let old_pairs = old_pairs.filter(|(name, _)| self.base.names.contains_key(name));
-        let mut seen = HashSet::new();
+        let (head, _) = old.or(new.first().map(String::as_str))?.split_once('[')?;
+        let is_left = |address: &str| {
+            address.parse::<u64>().is_ok() || self.base.names.contains_key(bare(address))
+        };
+        let old_pairs = old.into_iter().flat_map(pairs).filter(|(address, _)| is_left(address));
         let all = old_pairs.chain(new.iter().flat_map(|line| pairs(line)));
-        let all = all.filter(|(name, _)| seen.insert(*name)).take(TABLE_VALUES / 2);
-        let values: String = all.map(|(name, tag)| format!("{name}, {tag}, ")).collect();
-        Some(format!("{head}= {{{values}0}};\n"))
+        // What stands for all other addresses is the last one.
+        let (mut seen, last) = (HashSet::new(), u64::MAX.to_string());
+        let all = all.filter(|(address, _)| *address != last && seen.insert(*address));
+        let all: Vec<_> = all.map(|(address, word)| format!("{address}, {word}, ")).collect();
+        let (words, values) = (2 * all.len() + 2, all.concat());
+        Some(format!("{head}[{words}] = {{{values}{last}, 0}};\n"))
     }
 
     /// The table of a new part.
@@ -420,7 +423,7 @@ fn of_source(name: &str) -> &str {
     name.split("_$_").next().unwrap_or(name)
 }
 
-/// The functions and tags of a table.
+/// The addresses of a table, and what is known of them.
 fn pairs(line: &str) -> Vec<(&str, &str)> {
     let values = line.split_once("= {").and_then(|(_, values)| values.split('}').next());
     let values: Vec<&str> = values.unwrap_or_default().split(", ").collect();
