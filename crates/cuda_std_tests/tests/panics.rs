@@ -310,6 +310,32 @@ fn a_panic_in_a_replay_is_the_error_of_the_next_wait() {
 }
 
 #[test]
+fn a_panic_in_a_child_graph_is_the_error_of_its_parents_wait() {
+    let _alone = alone();
+    let (x, mut out) = (upload(gpu(), &[3u32; 5]), upload(gpu(), &[0u32; 8]));
+    let inner = GraphBuilder::new(gpu());
+    let node = inner.node("gather");
+    done(kernels::index_past_the_end::launch(&node, Linear::new(1, 8), &x, 6, &mut out));
+    let mut child = inner.build((x, out)).unwrap_or_else(|error| panic!("{error}"));
+    let outer = GraphBuilder::new(gpu());
+    done(outer.node("child").graph(&mut child));
+    let at = child.parameter::<u32>(&node, "at").unwrap_or_else(|error| panic!("{error}"));
+    done(child.set(at, 4));
+    done(outer.node("healthy").graph(&mut child));
+    let buffers = child.into_buffers();
+    let mut graph = outer.build(buffers).unwrap_or_else(|error| panic!("{error}"));
+    let stream = gpu().create_stream().unwrap();
+    for _ in 0..3 {
+        done(graph.launch(&stream));
+        let panic = panic_of(graph.wait().map(drop));
+        assert_eq!((panic.kernel.as_str(), panic.thread), ("index_past_the_end", [5, 0, 0]));
+        assert_eq!(panic.message, "index out of bounds: the len is 5 but the index is 6");
+    }
+    let text = format!("{}", panic_of(graph.launch(&stream).and_then(|()| stream.synchronize())));
+    assert!(text.contains(KINDS), "{text}");
+}
+
+#[test]
 fn more_panics_than_records_are_not_silent() {
     let _alone = alone();
     let streams: Vec<_> = (0..12).map(|_| gpu().create_stream().unwrap()).collect();
