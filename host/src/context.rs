@@ -29,7 +29,7 @@ pub(crate) struct Context {
     waiting: Waiting,
     staging: StagingCache,
     pageable: PageableRing,
-    persistent: Persistent,
+    persistent: Arc<Persistent>,
     deferred: Deferred,
     /// Counts the calls that may have given a stream something to do.
     work: AtomicU64,
@@ -42,7 +42,8 @@ impl Context {
         let info = DeviceInfo::read(ordinal, device)?;
         let primary = PrimaryContext::new(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        Ok(Arc::new(Self {
+        let persistent = Persistent::of(primary.as_raw());
+        let context = Arc::new(Self {
             primary,
             info,
             lost: OnceLock::new(),
@@ -53,10 +54,12 @@ impl Context {
             waiting: Waiting::default(),
             staging: StagingCache::default(),
             pageable: PageableRing::default(),
-            persistent: Persistent::default(),
+            persistent,
             deferred: Deferred::default(),
             work: AtomicU64::new(0),
-        }))
+        });
+        context.persistent.join(&context);
+        Ok(context)
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -103,12 +106,12 @@ impl Context {
         &self.staging
     }
 
-    /// Its persistent kernels.
+    /// The persistent kernels of its device.
     pub(crate) fn persistent(&self) -> &Persistent {
         &self.persistent
     }
 
-    /// The frees that its persistent kernels put off.
+    /// The frees that persistent kernels put off.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred
     }
@@ -274,6 +277,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         self.free_deferred();
+        self.hand_over_deferred();
         std::mem::take(&mut self.pageable).close(self);
         if let Some(pool) = self.ordered.take() {
             pool.destroy(self);

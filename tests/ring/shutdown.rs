@@ -147,6 +147,39 @@ fn a_kernel_that_is_not_loaded_does_not_wait_for_one_that_stays() -> GpuResult<(
 }
 
 #[test]
+fn a_kernel_that_stays_is_known_to_every_gpu_of_its_device() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let other = Gpu::new()?;
+    let x = ferrowarp::MappedBuffer::from_slice(&other, &[1.0f32; 100])?;
+    let mut sum = ferrowarp::MappedBuffer::zeroed(&other, 100)?;
+    let unused = [(); 2].map(|()| ferrowarp::MappedBuffer::<f32>::zeroed(&other, 100));
+    let [unused, last] = unused;
+    let config = LaunchConfig::for_num_elems(100);
+    let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
+    let error = vecadd::launch(&other, config, &x, &x, &mut sum).unwrap_err();
+    assert!(matches!(error.root(), GpuError::LoadWouldWait { running: 1 }), "{error}");
+    let error = other.synchronize().unwrap_err();
+    assert!(matches!(error, GpuError::PersistentKernels { running: 1 }), "{error}");
+    drop(unused?);
+    assert_eq!(other.deferred_frees().pending, 1);
+    sender.send(&[3])?;
+    assert_eq!(receiver.recv()?, Some([3]));
+    kernel.shut_down()?;
+    assert_eq!(other.deferred_frees().pending, 0);
+    vecadd::launch(&other, config, &x, &x, &mut sum)?;
+    assert_eq!(sum.as_slice()?, [2.0; 100]);
+    // What the last of a `Gpu` leaves is freed with the kernel too.
+    let pending = gpu.deferred_frees().pending;
+    let (_sender, _receiver, kernel) = echo(&gpu, [4, 4])?;
+    drop((x, sum, last?));
+    drop(other);
+    assert!(gpu.deferred_frees().pending > pending);
+    kernel.shut_down()?;
+    assert_eq!(gpu.deferred_frees().pending, 0);
+    Ok(())
+}
+
+#[test]
 fn a_kernel_that_does_not_listen_is_an_error() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
     let words = ferrowarp::MappedAtomics::<u32>::zeroed(&gpu, 1)?;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cust::sys;
 
+use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner};
@@ -106,7 +108,9 @@ impl PersistentKernel {
     fn end(&mut self) -> GpuResult<()> {
         self.ended = true;
         let end = self.wait_for_end();
-        self.stream.inner().context().free_deferred();
+        for context in self.stream.inner().context().persistent().contexts() {
+            context.free_deferred();
+        }
         end
     }
 
@@ -153,13 +157,43 @@ impl fmt::Debug for Launcher {
     }
 }
 
-/// The persistent kernels of a context.
+/// The persistent kernels of a device's primary context. All [`Gpu`](crate::Gpu)s of the device have the same.
 #[derive(Debug, Default)]
 pub(crate) struct Persistent {
     streams: Mutex<Vec<Weak<StreamInner>>>,
+    /// A context for each `Gpu`: all put off what would wait for the kernels of one.
+    contexts: Mutex<Vec<Weak<Context>>>,
 }
 
+/// Those of all devices, by the driver's handles.
+static ALL: Mutex<Vec<(usize, Weak<Persistent>)>> = Mutex::new(Vec::new());
+
 impl Persistent {
+    /// Those of a primary context.
+    pub(crate) fn of(primary: sys::CUcontext) -> Arc<Self> {
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, own)| own.strong_count() > 0);
+        let known = all.iter().find(|(own, _)| *own == primary.addr());
+        known.and_then(|(_, own)| own.upgrade()).unwrap_or_else(|| {
+            let own = Arc::default();
+            all.push((primary.addr(), Arc::downgrade(&own)));
+            own
+        })
+    }
+
+    /// Another `Gpu` has them too.
+    pub(crate) fn join(&self, context: &Arc<Context>) {
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        contexts.retain(|own| own.strong_count() > 0);
+        contexts.push(Arc::downgrade(context));
+    }
+
+    /// The contexts that live.
+    pub(crate) fn contexts(&self) -> Vec<Arc<Context>> {
+        let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        contexts.iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn add(&self, stream: &Arc<StreamInner>) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|own| own.strong_count() > 0);

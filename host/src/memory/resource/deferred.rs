@@ -135,6 +135,14 @@ impl Context {
         any
     }
 
+    /// Leaves what is put off still to another `Gpu` of the device: a persistent kernel runs there.
+    pub(crate) fn hand_over_deferred(&self) {
+        let left = self.deferred().take();
+        if let Some(other) = self.persistent().contexts().last() {
+            other.deferred().lock().extend(left);
+        }
+    }
+
     /// Memory that was put off in place of new memory, which the driver does not have: `home` waits for
     /// what still uses it.
     pub(in crate::memory) fn reuse_deferred(
