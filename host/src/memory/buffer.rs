@@ -10,7 +10,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Source};
 use super::resource::{DeviceMemoryResource, Kind};
-use super::shapes::lengths;
+use super::shapes::{lengths, shapes};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
@@ -224,41 +224,7 @@ impl<T: Pod> DeviceBuffer<T> {
         self.as_mut_slice().narrowed(range)
     }
 
-    /// The array as `height` rows of `width` elements, for a kernel that writes a grid.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
-    pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
-        self.as_mut_slice().into_grid(width, height)
-    }
-
-    /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, for
-    /// a kernel that writes pitched rows.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end behind the array.
-    pub fn pitched_mut(
-        &mut self,
-        width: usize,
-        height: usize,
-        pitch: usize,
-    ) -> GpuResult<PitchedMut<'_, T>> {
-        self.as_mut_slice().into_pitched(width, height, pitch)
-    }
-
-    /// The array as `depth` planes of `height` rows of `width` elements, for a kernel that writes a
-    /// volume.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
-    pub fn volume_mut(
-        &mut self,
-        width: usize,
-        height: usize,
-        depth: usize,
-    ) -> GpuResult<VolumeMut<'_, T>> {
-        self.as_mut_slice().into_volume(width, height, depth)
-    }
+    shapes!(as_mut_slice);
 
     /// Copies `source` to the device.
     ///

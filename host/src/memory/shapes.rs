@@ -17,6 +17,67 @@ macro_rules! lengths {
     };
 }
 
+/// The methods of an array that kernels write in two or three dimensions; `$whole` lends all of it.
+macro_rules! shapes {
+    ($whole:ident) => {
+        /// The array as `height` rows of `width` elements, for a kernel that writes a grid.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
+        pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
+            self.$whole().into_grid(width, height)
+        }
+
+        /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, for
+        /// a kernel that writes pitched rows.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end behind the array.
+        pub fn pitched_mut(
+            &mut self,
+            width: usize,
+            height: usize,
+            pitch: usize,
+        ) -> GpuResult<PitchedMut<'_, T>> {
+            self.$whole().into_pitched(width, height, pitch)
+        }
+
+        /// The array as `depth` planes of `height` rows of `width` elements, for a kernel that writes a
+        /// volume.
+        ///
+        /// # Errors
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
+        pub fn volume_mut(
+            &mut self,
+            width: usize,
+            height: usize,
+            depth: usize,
+        ) -> GpuResult<VolumeMut<'_, T>> {
+            self.$whole().into_volume(width, height, depth)
+        }
+    };
+}
+
+/// An array with methods `as_device_slice` and `as_device_slice_mut`, as an argument of kernels. A kernel's uses are
+/// ordered with all later ones, the host's and the end of the memory included, through the home.
+macro_rules! argument {
+    ($name:ident) => {
+        // SAFETY: the array holds as many values as its slice says.
+        unsafe impl<T: Pod> DeviceRead<T> for $name<T> {
+            fn raw(&self) -> RawSlice {
+                self.as_device_slice().raw()
+            }
+        }
+
+        // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
+        unsafe impl<T: Pod> DeviceWrite<T> for $name<T> {
+            fn raw_mut(&mut self) -> RawSlice {
+                self.as_device_slice_mut().raw_mut()
+            }
+        }
+    };
+}
+
 /// One value that a field `buffer` holds, and that host and kernels reach in turns.
 macro_rules! one_value {
     ($name:ident) => {
@@ -73,4 +134,4 @@ macro_rules! one_value {
     };
 }
 
-pub(super) use {lengths, one_value};
+pub(super) use {argument, lengths, one_value, shapes};

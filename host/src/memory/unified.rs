@@ -12,7 +12,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSli
 
 use super::allocation::{Allocation, Source};
 use super::resource::Kind;
-use super::shapes::{lengths, one_value};
+use super::shapes::{argument, lengths, one_value, shapes};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
@@ -126,41 +126,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         unsafe { DeviceSliceMut::new(self.memory.home(), self.memory.address(), self.len) }
     }
 
-    /// The array as `height` rows of `width` elements, for a kernel that writes a grid.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](GpuError::SizeMismatch) if that is not its length.
-    pub fn grid_mut(&mut self, width: usize, height: usize) -> GpuResult<GridMut<'_, T>> {
-        self.as_device_slice_mut().into_grid(width, height)
-    }
-
-    /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, for
-    /// a kernel that writes pitched rows.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end behind the array.
-    pub fn pitched_mut(
-        &mut self,
-        width: usize,
-        height: usize,
-        pitch: usize,
-    ) -> GpuResult<PitchedMut<'_, T>> {
-        self.as_device_slice_mut().into_pitched(width, height, pitch)
-    }
-
-    /// The array as `depth` planes of `height` rows of `width` elements, for a kernel that writes a
-    /// volume.
-    ///
-    /// # Errors
-    /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if that is not its length.
-    pub fn volume_mut(
-        &mut self,
-        width: usize,
-        height: usize,
-        depth: usize,
-    ) -> GpuResult<VolumeMut<'_, T>> {
-        self.as_device_slice_mut().into_volume(width, height, depth)
-    }
+    shapes!(as_device_slice_mut);
 
     /// All uses are ordered before the home's end (see `stream`).
     fn wait(&self) -> GpuResult<()> {
@@ -177,20 +143,7 @@ impl<T: Pod> fmt::Debug for UnifiedBuffer<T> {
     }
 }
 
-// SAFETY: the buffer holds `len` values; a kernel's uses are ordered with all later ones, the
-// host's and the end of the memory included, through the home.
-unsafe impl<T: Pod> DeviceRead<T> for UnifiedBuffer<T> {
-    fn raw(&self) -> RawSlice {
-        self.as_device_slice().raw()
-    }
-}
-
-// SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
-unsafe impl<T: Pod> DeviceWrite<T> for UnifiedBuffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.as_device_slice_mut().raw_mut()
-    }
-}
+argument!(UnifiedBuffer);
 
 /// One value of `T` that host and kernels use in place.
 pub struct UnifiedBox<T: Pod> {

@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
-use crate::memory::shapes::{lengths, one_value};
+use crate::memory::shapes::{argument, lengths, one_value};
 use crate::memory::slice::{DeviceSlice, DeviceSliceMut};
 use crate::shared_memory::{Block, Place};
 use crate::stream::{AsStream, StreamInner};
@@ -153,20 +153,7 @@ impl<T: Pod> fmt::Debug for MappedBuffer<T> {
     }
 }
 
-// SAFETY: the buffer holds `len` values; a kernel's uses are ordered with all later ones, the
-// host's and the end of the memory included, through the home.
-unsafe impl<T: Pod> DeviceRead<T> for MappedBuffer<T> {
-    fn raw(&self) -> RawSlice {
-        self.as_device_slice().raw()
-    }
-}
-
-// SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
-unsafe impl<T: Pod> DeviceWrite<T> for MappedBuffer<T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.as_device_slice_mut().raw_mut()
-    }
-}
+argument!(MappedBuffer);
 
 /// One value of `T` in pinned memory of the host, which kernels use in place.
 pub struct MappedBox<T: Pod> {
