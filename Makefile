@@ -12,6 +12,7 @@ demo: toolchain ## Run every demo, checked against the CPU, and filter a picture
 
 test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
 	cargo test --workspace
+	cargo test --features nvtx --lib nvtx
 
 lint: toolchain ## Format, clippy and documentation, all without warnings
 	cargo fmt --all --check

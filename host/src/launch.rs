@@ -112,6 +112,8 @@ unsafe fn queue(
     prepared: &Prepared,
     args: &Args,
 ) -> GpuResult<()> {
+    #[cfg(feature = "nvtx")]
+    let _range = crate::nvtx::range(kernel.name);
     let &Prepared { function, config, ref attributes } = prepared;
     let ends = homes.shared.iter().map(|_| Event::untimed(stream.inner().context()));
     let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;

@@ -1,4 +1,5 @@
-//! Ranges for NVIDIA's profilers: with the feature `nvtx`, each launch is one, by the kernel's name.
+//! Ranges for NVIDIA's profilers: with the feature `nvtx`, each launch is one, by the kernel's name; that of a
+//! graph is `graph`.
 //!
 //! A profiler that wants to hear names a library in `NVTX_INJECTION64_PATH`. It is opened at the first
 //! range, and fills a table with its functions; this is the protocol of NVTX 3, which is otherwise a
@@ -187,9 +188,14 @@ extern "C" fn module_function_table(
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::process::Command;
 
+    use kernels_gpu::grid::saxpy::saxpy;
+
     use super::*;
+    use crate::graph::GraphBuilder;
+    use crate::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
 
     /// A listener that notes what it hears, and gives it out.
     const LISTENER: &str = r#"
@@ -247,8 +253,8 @@ pub extern "C" fn InitializeInjectionNvtx2(tables: extern "C" fn(u32) -> *const 
 }
 "#;
 
-    #[test]
-    fn who_is_injected_hears_ranges() {
+    /// The listener's library, in a folder that lives as long.
+    fn listener() -> (tempfile::TempDir, PathBuf) {
         let place = tempfile::tempdir().unwrap();
         let (source, library) =
             (place.path().join("listener.rs"), place.path().join("listener.so"));
@@ -257,18 +263,66 @@ pub extern "C" fn InitializeInjectionNvtx2(tables: extern "C" fn(u32) -> *const 
         let mut build = Command::new(rustc);
         build.args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]);
         assert!(build.status().expect("this test needs rustc").success());
+        (place, library)
+    }
+
+    /// What a listener that is loaded has heard.
+    fn heard(library: &Path) -> String {
+        // SAFETY: it is loaded already.
+        let library = unsafe { Library::new(library) }.unwrap();
+        // SAFETY: the function above.
+        let heard = unsafe { library.get::<extern "C" fn(*mut u8, usize) -> usize>(b"heard") };
+        let mut text = [0; 256];
+        let len = heard.unwrap()(text.as_mut_ptr(), text.len());
+        String::from_utf8(text[..len].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn who_is_injected_hears_ranges() {
+        let (_place, library) = listener();
         let listener = Listener::load(&library).expect("it wants to listen");
         {
             let _outer = listener.range("outer");
             drop(listener.range("inner\0cut"));
         }
-        // SAFETY: it is loaded already.
-        let library = unsafe { Library::new(&library) }.unwrap();
-        // SAFETY: the function above.
-        let heard = unsafe { library.get::<extern "C" fn(*mut u8, usize) -> usize>(b"heard") };
-        let mut text = [0; 64];
-        let len = heard.unwrap()(text.as_mut_ptr(), text.len());
-        assert_eq!(std::str::from_utf8(&text[..len]).unwrap(), "(outer(inner))");
+        assert_eq!(heard(&library), "(outer(inner))");
+    }
+
+    #[test]
+    fn who_is_injected_hears_launches_within_ranges() {
+        let (_place, library) = listener();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "nvtx::tests::launches"])
+            .env(VARIABLE, &library)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let expected = "(phase(saxpy)(saxpy))(saxpy)(saxpy)(graph)";
+        assert!(output.status.success() && text.contains(&format!("heard {expected}\n")), "{text}");
+    }
+
+    #[test]
+    #[ignore = "the process has its listener from the environment"]
+    fn launches() -> GpuResult<()> {
+        let gpu = Gpu::new()?;
+        let x = DeviceBuffer::from_slice(&gpu, &[1.0f32; 100])?;
+        let mut y = DeviceBuffer::zeroed(&gpu, 100)?;
+        let all = LaunchConfig::for_num_elems(100);
+        {
+            let _phase = range("phase");
+            saxpy::launch(&gpu, all, 1.0, &x, &mut y)?;
+            saxpy::launch(&gpu, all, 1.0, &x, &mut y)?;
+        }
+        gpu.batch((&x, &mut y), |batch, (x, y)| {
+            (0..2).try_for_each(|_| saxpy::launch(batch, all, 1.0, *x, *y))
+        })?;
+        let builder = GraphBuilder::new(&gpu);
+        saxpy::launch(&builder, all, 1.0, &x, &mut y)?;
+        let mut graph = builder.build((x, y))?;
+        graph.launch(&gpu)?;
+        assert_eq!(graph.wait()?.1.to_vec()?, [5.0; 100]);
+        println!("heard {}", heard(std::env::var_os(VARIABLE).unwrap().as_ref()));
+        Ok(())
     }
 
     #[test]

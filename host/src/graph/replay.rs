@@ -92,6 +92,8 @@ impl<B: GraphBuffers> Graph<B> {
     /// [`HostPanic`](GraphError::HostPanic) for a function that panicked before, or what the driver
     /// answers.
     pub fn launch(&mut self, on: &impl AsStream) -> GpuResult<()> {
+        #[cfg(feature = "nvtx")]
+        let _range = crate::nvtx::range("graph");
         self.refresh()?;
         self.parts.check_host()?;
         let stream = on.as_stream().inner();

@@ -179,6 +179,8 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
     if let [Queued { kernel, prepared, args }] = part
         && !prepared.attributes.is_empty()
     {
+        #[cfg(feature = "nvtx")]
+        let _range = crate::nvtx::range(kernel.name);
         let Prepared { function, config, attributes } = prepared;
         // SAFETY: the promise of whoever launched on the batch, which has the memory.
         let queued = unsafe { groups::start(stream, *function, *config, args, attributes) };
@@ -186,9 +188,12 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
     }
     let mut at = 0;
     let queued = stream.context().call("cuLaunchKernel", || {
-        for Queued { prepared: Prepared { function, config, .. }, args, .. } in part {
+        for own in part {
+            #[cfg(feature = "nvtx")]
+            let _range = crate::nvtx::range(own.kernel.name);
+            let Prepared { function, config, .. } = own.prepared;
             // SAFETY: as above.
-            let code = unsafe { start_raw(stream, *function, *config, args) };
+            let code = unsafe { start_raw(stream, function, config, &own.args) };
             if code != sys::CUresult::CUDA_SUCCESS {
                 return code;
             }
