@@ -171,6 +171,23 @@ fn a_kernel_that_stays_is_known_to_every_gpu_of_its_device() -> GpuResult<()> {
 }
 
 #[test]
+fn what_a_dropped_gpu_put_off_is_freed_with_the_kernel() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let other = Gpu::new()?;
+    let unused = ferrowarp::MappedBuffer::<f32>::zeroed(&other, 100)?;
+    let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
+    drop(unused);
+    assert_eq!((other.deferred_frees().pending, gpu.deferred_frees().pending), (1, 0));
+    drop(other);
+    assert_eq!(gpu.deferred_frees().pending, 1);
+    sender.send(&[3])?;
+    assert_eq!(receiver.recv()?, Some([3]));
+    kernel.shut_down()?;
+    assert_eq!(gpu.deferred_frees().pending, 0);
+    Ok(())
+}
+
+#[test]
 fn a_kernel_that_does_not_listen_is_an_error() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
     let words = ferrowarp::MappedAtomics::<u32>::zeroed(&gpu, 1)?;
