@@ -66,7 +66,7 @@ fn a_scan_by_an_operator_of_ones_own() {
             let (x_gpu, mut out) = (upload(gpu(), &x), poisoned(gpu(), n));
             let info = gpu().info();
             let shared = scan::shared_bytes(info.shared_mem_per_block_optin_bytes as usize);
-            let blocks = scan::blocks::<Matrix>(n, info.multiprocessors);
+            let blocks = scan::blocks::<Matrix, Matrix>(n, info.multiprocessors);
             let grid = Grid1::new(blocks).shared_mem(shared as u32);
             done(matrix_products::launch(gpu(), grid, &x_gpu, exclusive, &mut states, &mut out));
             let expected = if exclusive { &products[..n] } else { &products[1..] };
