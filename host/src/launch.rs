@@ -1,7 +1,7 @@
 //! Starting kernels: the limits that are checked before the driver, and the order among streams.
 
 mod batch;
-mod groups;
+pub(crate) mod groups;
 mod occupancy;
 
 use std::ptr;

@@ -21,7 +21,7 @@ fn the_shipped_kernels_are_built_loaded_and_run_once() {
     let args = ["watch", "--once", "--run", "saxpy", "--size", "1000"];
     let output = program(Path::new(ROOT), &args).assert().success();
     let row = is_match(r"(?m)^saxpy +\d+ +1000 elements ").unwrap();
-    output.stdout(contains("built in ").and(row)).stderr(is_empty());
+    output.stdout(contains("built all kernels in ").and(row)).stderr(is_empty());
 }
 
 #[test]

@@ -333,6 +333,8 @@ fn a_panic_in_a_child_graph_is_the_error_of_its_parents_wait() {
     }
     let text = format!("{}", panic_of(graph.launch(&stream).and_then(|()| stream.synchronize())));
     assert!(text.contains(KINDS), "{text}");
+    // The device's own wait hears of it too.
+    assert!(gpu().synchronize().is_err());
 }
 
 #[test]

@@ -60,6 +60,11 @@ pub(super) fn attributes(
     Ok(attributes)
 }
 
+/// Whether an attribute is about the launch before on a stream, which a node of a graph does not have.
+pub(crate) fn is_of_streams(attribute: &LaunchAttribute) -> bool {
+    attribute.id == PROGRAMMATIC_STREAM_SERIALIZATION
+}
+
 /// Clusters exist, and one of this size fits on the device.
 fn check_cluster(
     stream: &Stream,

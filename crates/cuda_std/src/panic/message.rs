@@ -38,6 +38,7 @@ macro_rules! needs {
     ($what:literal) => {{
         let needed: u32;
         // SAFETY: it writes a number to a register.
+        #[allow(unused_unsafe, reason = "most callers are in such a block")]
         unsafe {
             core::arch::asm!(
                 concat!("mov.b32 {0}, 1; // ferrowarp.needs ", $what),
