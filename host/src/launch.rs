@@ -1,7 +1,7 @@
 //! Starting kernels: the limits that are checked before the driver, and the order among streams.
 
 mod batch;
-pub(crate) mod groups;
+mod groups;
 mod occupancy;
 
 use std::ptr;
@@ -22,7 +22,7 @@ use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
 pub use batch::Batch;
-pub(crate) use groups::ClustersAtOnce;
+pub(crate) use groups::{ClustersAtOnce, is_of_streams};
 pub use occupancy::Occupancy;
 
 impl Launch for Stream {

@@ -12,7 +12,7 @@ use super::child::ChildWork;
 use super::foreign::ForeignWork;
 use super::host::HostCall;
 use super::order::Range;
-use crate::launch::{Prepared, groups};
+use crate::launch::{Prepared, is_of_streams};
 use crate::module::{Function, KernelModule};
 
 /// Memory that a node uses.
@@ -172,7 +172,7 @@ impl KernelWork {
     ) -> Self {
         let Prepared { function, config, mut attributes } = prepared;
         // A node begins when those before it have ended: the kernel's wait for them is nothing.
-        attributes.retain(|attribute| !groups::is_of_streams(attribute));
+        attributes.retain(|attribute| !is_of_streams(attribute));
         let args = args.clone();
         Self { kernel, function, config, args, attributes, _module: module.clone() }
     }

@@ -31,3 +31,16 @@ pub mod stencil;
 pub mod transpose;
 pub mod vecadd;
 pub mod zero_copy;
+
+use cuda_std::dependent;
+
+/// Most bytes of an input beside which the next kernel may wait in its places: for a larger one they are needed.
+const SMALL_BYTES: usize = 1 << 24;
+
+/// Lets the kernel behind this one take its places early, if this one reads as little as `x`.
+#[inline(always)]
+pub(crate) fn let_next_start<T>(x: &[T]) {
+    if size_of_val(x) <= SMALL_BYTES {
+        dependent::let_next_start();
+    }
+}

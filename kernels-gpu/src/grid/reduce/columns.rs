@@ -11,6 +11,7 @@ use cuda_std::number::bf16;
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
+use crate::grid::let_next_start;
 use crate::thread::words::{each, lane, load_part, per_quad};
 
 /// Rows that a thread has under way.
@@ -255,7 +256,7 @@ pub fn columns<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
-    super::let_next_start(x);
+    let_next_start(x);
     let (rows, cols) = (shape.rows as usize, shape.cols as usize);
     let inside = rows.checked_mul(cols).is_some_and(|cells| cells <= x.len());
     assert!(inside, "the matrix is larger than its slice");

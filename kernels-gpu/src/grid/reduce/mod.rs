@@ -75,8 +75,6 @@ pub use whole::{
     Reduction, reduce_extreme, reduce_place, reduce_product, reduce_sum, whole, whole_to,
 };
 
-use cuda_std::dependent;
-
 use crate::thread::words::QUAD_BYTES;
 
 /// Threads in a block.
@@ -110,15 +108,4 @@ pub const fn blocks(n_bytes: usize) -> u32 {
 #[must_use]
 pub const fn partial_words<V>(blocks: usize) -> usize {
     blocks * size_of::<V>().div_ceil(4)
-}
-
-/// Most bytes of an input beside which the next kernel may wait in its places: for a larger one they are needed.
-const SMALL_BYTES: usize = 1 << 24;
-
-/// Lets the kernel behind this one take its places early, if this one reads as little as `x`.
-#[inline(always)]
-fn let_next_start<T>(x: &[T]) {
-    if size_of_val(x) <= SMALL_BYTES {
-        dependent::let_next_start();
-    }
 }

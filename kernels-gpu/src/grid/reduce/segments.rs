@@ -7,6 +7,7 @@ use cuda_std::number::bf16;
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
+use crate::grid::let_next_start;
 use crate::thread::words::{Quad, each, each_lane, load, split_quads};
 
 /// Up to so many parts one thread joins them; beyond it, a warp.
@@ -156,7 +157,7 @@ pub fn segments<O: Operator>(
     finished: AtomicSlice<u32>,
     out: &mut DisjointSlice<O::Output>,
 ) {
-    super::let_next_start(segments.x);
+    let_next_start(segments.x);
     let join = |a, b| operator.join(a, b);
     if split.team == 1 {
         for i in index.grid_stride(out.len()) {

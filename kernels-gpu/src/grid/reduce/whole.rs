@@ -7,6 +7,7 @@ use cuda_std::number::bf16;
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
 use super::partials::{Team, join_grid, put};
 use super::{BLOCK, TILE};
+use crate::grid::let_next_start;
 use crate::thread::words::{Quad, each, each_lane, load, per_quad, split_quads};
 
 /// Threads of a block, as a length.
@@ -261,7 +262,7 @@ pub fn whole<R: Reduction>(
     finished: AtomicSlice<u32>,
 ) -> Option<R::Value> {
     // Small arrays are reduced in less time than a launch takes.
-    super::let_next_start(x);
+    let_next_start(x);
     let own = of_thread(block, index, reduction, x);
     let join = |a, b| reduction.join(a, b);
     join_grid(block, own, reduction.identity(), join, partials, finished)

@@ -20,13 +20,14 @@ use cuda_std::block::Block;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedArray, dynamic_shared_bytes, dynamic_shared_mem};
 use cuda_std::warp::{Plain, Warp};
-use cuda_std::{dependent, shared_array, thread};
+use cuda_std::{shared_array, thread};
 
 use super::carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
 use super::fetch::{self, Packs};
 use super::look_ahead::{LookAhead, States};
 use super::pack::{Pack, per_pack};
 pub use super::part::Part;
+use crate::grid::let_next_start;
 
 /// Warps that reduce, and warps that write.
 pub const SQUAD: usize = 8;
@@ -40,8 +41,6 @@ pub const PACKS: usize = 8;
 pub const STAGE_BYTES: usize = tile_packs(PACKS) * size_of::<Pack>();
 /// Tiles that a block asks for when it begins.
 const ASKED: usize = 4;
-/// Most bytes of an input beside which the next kernel may wait in its places.
-const SMALL_BYTES: usize = 1 << 24;
 /// Fewest stages: every device since `sm_80` has room for them, and a tile with keys of 8 bytes beside it takes most.
 const LEAST_STAGES: usize = 3;
 /// Most stages.
@@ -214,8 +213,8 @@ struct Ring {
     slots: Slots,
 }
 
-/// Takes tiles of `x` until there are no more. All threads of the block call it. Dynamic shared memory of another size than
-/// [`shared_bytes`] gives, and the notes beside it, panics.
+/// Takes tiles of `x` until there are no more. All threads of the block call it. Panics unless the dynamic shared
+/// memory, of the size that [`shared_bytes`] gives, holds a tile with its notes.
 ///
 /// # Safety
 /// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone.
@@ -227,9 +226,7 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
     scan: &S,
 ) {
     // Few elements are scanned in less time than a launch takes.
-    if size_of_val(x) <= SMALL_BYTES {
-        dependent::let_next_start();
-    }
+    let_next_start(x);
     let stage_bytes = stage_packs::<P, S>() * size_of::<Pack>() + note_bytes::<P, S>();
     let stages = (dynamic_shared_bytes() / stage_bytes).min(MOST_STAGES);
     assert!(stages > 0, "a scan has memory for a tile");
