@@ -201,6 +201,39 @@ fn a_drop_waits_for_the_other_devices_kernel() {
     });
 }
 
+/// Neither does a batch begin before what the owner has queued, nor does the memory end under it.
+#[test]
+fn a_batch_is_in_order_with_the_other_devices_memory() {
+    with_devices("a_batch_is_in_order_with_the_other_devices_memory", |gpus| {
+        let [near, far] = [&gpus[0], &gpus[1]];
+        if !reach(near, far)? {
+            return Ok(());
+        }
+        let access = near.enable_peer_access(far)?;
+        let (user, home) = (near.create_stream()?, far.create_stream()?);
+        let mut theirs = DeviceBuffer::<u32>::zeroed_async(&home, LEN)?;
+        let batch = |theirs: &mut DeviceBuffer<u32>| {
+            user.batch(theirs, |batch, theirs| {
+                fill(batch, &mut theirs.peer_slice_mut(&access)?, 1)?;
+                churn(batch, &mut theirs.peer_slice_mut(&access)?, 2)
+            })
+        };
+        batch(&mut theirs)?;
+        assert_eq!(theirs.to_vec()?, [churned(1, 2); LEN]);
+        let gate = Gate::on(&home);
+        batch(&mut theirs)?;
+        assert!(!user.is_idle()?, "the batch does not wait for the memory's home");
+        gate.open();
+        user.synchronize()?;
+        let gate = Gate::on(&user);
+        batch(&mut theirs)?;
+        drop(theirs);
+        assert!(!home.is_idle()?, "the home does not wait for the batch");
+        gate.open();
+        home.synchronize()
+    });
+}
+
 /// The example of the book's chapter.
 #[test]
 fn the_chapters_two_ways() {

@@ -11,7 +11,7 @@ use super::{Prepared, groups, homes, prepare, start_raw};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
 use crate::graph::{GraphBuffers, Memory, capture};
-use crate::stream::{Stream, StreamInner, home_of};
+use crate::stream::{Stream, StreamInner};
 
 /// What takes the launches of [`Stream::batch`].
 pub struct Batch {
@@ -133,14 +133,16 @@ impl Batch {
         let launches = self.launches.into_inner();
         launches.iter().try_for_each(|launch| launch.check(memory))?;
         let stream = self.stream.inner();
-        let mut homes = SmallVec::<[&StreamInner; 8]>::new();
-        for home in launches.iter().flat_map(|launch| launch.args.homes()).filter_map(home_of) {
-            if homes.iter().all(|known| known.handle() != home.handle()) {
-                homes.push(home);
+        let mut all = SmallVec::<[&StreamInner; 8]>::new();
+        for Queued { kernel, args, .. } in &launches {
+            for home in homes(&self.stream, kernel, args)?.streams {
+                if all.iter().all(|known| known.handle() != home.handle()) {
+                    all.push(home);
+                }
             }
         }
         let mut queued = Ok(());
-        stream.ordered(&homes, || {
+        stream.ordered(&all, || {
             queued = queue_all(stream, &launches);
             // What was queued before a refusal uses the memory too.
             Ok(())
