@@ -6,6 +6,8 @@
 
 #[path = "ring/frees.rs"]
 mod frees;
+#[path = "host/gate.rs"]
+mod gate;
 #[path = "ring/mapped.rs"]
 mod mapped;
 #[path = "ring/planted.rs"]

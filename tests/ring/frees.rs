@@ -10,6 +10,7 @@ use ferrowarp::{
 };
 use kernels_gpu::ring_echo;
 
+use super::gate::Gate;
 use super::support::gpu;
 
 type Word = [u32; 1];
@@ -91,15 +92,48 @@ fn the_last_of_several_kernels_frees() -> GpuResult<()> {
     Ok(())
 }
 
-/// A device of 64 MiB: what was dropped is used again where the driver has no more.
-#[test]
-fn what_was_dropped_serves_where_memory_is_short() {
+/// Runs the ignored test `name` of this file alone on an emulated device of 64 MiB.
+fn on_a_small_device(name: &str) {
     let mut command = Command::new(env::current_exe().expect("this test"));
-    command.args(["--ignored", "--exact", "--nocapture", "frees::short_of_memory"]);
+    command.args(["--ignored", "--exact", "--nocapture", &format!("frees::{name}")]);
     command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_EMULATOR_MEMORY", "64M");
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("1 passed"), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What was dropped is used again where the driver has no more.
+#[test]
+fn what_was_dropped_serves_where_memory_is_short() {
+    on_a_small_device("short_of_memory");
+}
+
+/// The host writes to unified memory at once, so what a kernel may still write serves nobody.
+#[test]
+fn unified_memory_in_use_serves_nobody() {
+    on_a_small_device("short_of_unified_memory");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn short_of_unified_memory() -> GpuResult<()> {
+    const MIB: usize = 1 << 20;
+    let (gpu, _turn) = gpu();
+    let stream = gpu.create_stream()?;
+    let before = UnifiedBuffer::<u8>::zeroed(&stream, 40 * MIB)?;
+    let (sender, receiver, kernel) = echo(&gpu)?;
+    answers(&sender, &receiver, 1)?;
+    let gate = Gate::on(&stream);
+    drop(before);
+    let refused = UnifiedBuffer::<u8>::zeroed(&gpu, 30 * MIB).expect_err("it is in use");
+    assert!(matches!(refused.root(), GpuError::OutOfMemory { .. }), "{refused}");
+    gate.open();
+    stream.synchronize()?;
+    assert_eq!(gpu.deferred_frees().pending_bytes, 40 * MIB);
+    let again = UnifiedBuffer::<u8>::zeroed(&gpu, 30 * MIB)?;
+    assert_eq!((gpu.deferred_frees().pending, again.as_slice()?[30 * MIB - 1]), (0, 0));
+    answers(&sender, &receiver, 2)?;
+    kernel.shut_down()
 }
 
 #[test]

@@ -85,12 +85,15 @@ impl Deferred {
         self.lock().is_empty()
     }
 
-    /// The smallest memory of that kind that is large enough; rather one that no work uses any more.
+    /// The smallest memory of that kind that is large enough; rather one that no work uses any more. Of
+    /// managed memory no other: the host writes to it at once, where no stream's order holds it back.
     fn reuse(&self, kind: Kind, bytes: usize) -> Option<(Freed, usize)> {
         // The driver is asked without the lock.
         let mut all = self.take();
         let fits = |&at: &usize| match &all[at] {
-            (Freed::Counted { kind: own, .. }, size) => *own == kind && *size >= bytes,
+            (memory @ Freed::Counted { kind: own, .. }, size) => {
+                *own == kind && *size >= bytes && (kind == Kind::Device || !memory.is_busy())
+            }
             _ => false,
         };
         let cost = |&at: &usize| (all[at].0.is_busy(), all[at].1);
