@@ -29,6 +29,7 @@ fn error_of(name: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", &format!("faults::{name}")])
         .env("FERROWARP_DEVICE", "emulator")
+        .env("FERROWARP_EMULATOR_MEMORY", "64M")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -85,6 +86,29 @@ fn a_panic_names_kernel_thread_and_line() {
     let mut out = DeviceBuffer::zeroed(&gpu, 64).unwrap();
     launch(&mut out, 64).unwrap();
     assert_eq!(out.to_vec().unwrap(), [2.0; 64]);
+}
+
+/// A device without memory gives back what its pool keeps, behind a wait for all work: the panic of that is
+/// still told to whoever waits for its stream.
+#[test]
+fn a_panic_is_told_though_memory_was_short() {
+    let panic = error_of("panic_and_trim");
+    assert!(panic.contains("kernel `vecadd` panicked"), "{panic}");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn panic_and_trim() {
+    const BYTES: usize = 40 << 20;
+    let gpu = Gpu::new().unwrap();
+    let x = DeviceBuffer::from_slice(&gpu, &[1.0; 64]).unwrap();
+    let mut out = DeviceBuffer::zeroed(&gpu, 65).unwrap();
+    let other = gpu.create_stream().unwrap();
+    drop(DeviceBuffer::<u8>::zeroed_async(&other, BYTES).unwrap());
+    other.synchronize().unwrap();
+    vecadd::launch(&gpu, LaunchConfig::for_num_elems(65), &x, &x, &mut out).unwrap();
+    drop(DeviceBuffer::<u8>::zeroed(&other, BYTES).unwrap());
+    println!("error: {}", gpu.stream().synchronize().unwrap_err());
 }
 
 #[test]

@@ -209,6 +209,13 @@ impl Context {
     }
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
+        self.wait_for_all()?;
+        self.host_panics.check_all()?;
+        self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
+    }
+
+    /// Waits until all work on the device is done. Whoever waits for a stream is told of its panics as before.
+    pub(crate) fn wait_for_all(&self) -> GpuResult<()> {
         let running = self.persistent.running();
         if running > 0 {
             return Err(GpuError::PersistentKernels { running });
@@ -218,8 +225,7 @@ impl Context {
         let wait = || self.call(WAIT, || unsafe { sys::cuCtxSynchronize() });
         capture::device_wait(wait).ok_or(GraphError::NotCapturable { operation: WAIT })??;
         self.free_deferred();
-        self.host_panics.check_all()?;
-        self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
+        Ok(())
     }
 
     /// (free, total) bytes of the device's memory.

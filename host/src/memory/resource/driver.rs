@@ -222,9 +222,10 @@ impl DriverPool {
         Ok(bytes)
     }
 
-    /// Waits for the device, so that what was freed is free, and gives all but `keep` bytes back.
+    /// Waits for the device, so that what was freed is free, and gives all but `keep` bytes back. A panic stays
+    /// for whoever waits for its stream.
     fn trim(self, context: &Context, keep_bytes: usize) -> GpuResult<()> {
-        context.synchronize()?;
+        context.wait_for_all()?;
         // SAFETY: the pool lives.
         context.call("cuMemPoolTrimTo", || unsafe { sys::cuMemPoolTrimTo(self.0, keep_bytes) })
     }
@@ -389,8 +390,7 @@ unsafe impl DeviceMemoryResource for StreamOrderedMemory {
         let home = request.stream.inner();
         home.check_device(&self.context, "the stream")?;
         match allocate_ordered(home, self.pool, request.bytes) {
-            Err(GpuError::OutOfMemory { .. }) => {
-                self.trim()?;
+            Err(GpuError::OutOfMemory { .. }) if self.trim().is_ok() => {
                 allocate_ordered(home, self.pool, request.bytes)
             }
             result => result,
