@@ -150,11 +150,33 @@ pub(crate) struct SharedMemory {
     context: Arc<Context>,
     parts: ManuallyDrop<Box<dyn Any + Send + Sync>>,
     closer: Option<Closer>,
-    uses: Mutex<Vec<Event>>,
+    uses: Mutex<Uses>,
     launched: AtomicBool,
     /// Some launch could not be followed, so nobody knows when the memory is free.
     unknown: AtomicBool,
     panic: OnceLock<KernelPanic>,
+}
+
+/// An event behind each launch that may be under way.
+#[derive(Default)]
+struct Uses {
+    events: Vec<Event>,
+    /// With how many it is looked for those that have passed.
+    look_at: usize,
+}
+
+impl Uses {
+    /// So few are never looked at.
+    const FEW: usize = 32;
+
+    /// Lets go of what has passed, so rarely that a launch costs nothing.
+    fn thin_out(&mut self) {
+        if self.events.len() < self.look_at.max(Self::FEW) {
+            return;
+        }
+        self.events.retain(|event| !matches!(event.query(), Ok(true)));
+        self.look_at = 2 * self.events.len();
+    }
 }
 
 /// How long the end of a ring's memory waits for kernels that were told to end.
@@ -182,7 +204,7 @@ impl SharedMemory {
         &self.context
     }
 
-    fn uses(&self) -> MutexGuard<'_, Vec<Event>> {
+    fn uses(&self) -> MutexGuard<'_, Uses> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -190,8 +212,17 @@ impl SharedMemory {
     pub(crate) fn used_by(&self, stream: &StreamInner, event: Event) {
         self.launched.store(true, Ordering::Release);
         match stream.record_behind(&event) {
-            Ok(()) => self.uses().push(event),
+            Ok(()) => self.note(event),
             Err(_) => self.unknown.store(true, Ordering::Release),
+        }
+    }
+
+    fn note(&self, event: Event) {
+        let mut uses = self.uses();
+        uses.events.push(event);
+        // Who waits for a ring is told of each of its kernels; of other memory the streams' waits tell.
+        if self.closer.is_none() {
+            uses.thin_out();
         }
     }
 
@@ -207,10 +238,10 @@ impl SharedMemory {
             return self.context.lost().map_or(Ok(false), Err);
         }
         let mut uses = self.uses();
-        while let Some(event) = uses.first() {
+        while let Some(event) = uses.events.first() {
             match event.has_passed() {
                 Ok(false) => return Ok(false),
-                Ok(true) => drop(uses.remove(0)),
+                Ok(true) => drop(uses.events.remove(0)),
                 Err(error) => {
                     if let GpuError::KernelPanic(panic) = &error {
                         let _ = self.panic.set((**panic).clone());
@@ -250,7 +281,7 @@ impl SharedMemory {
         let start = Instant::now();
         let uses = std::mem::take(&mut *self.uses());
         let is_ring = self.closer.is_some();
-        uses.iter().all(|event| match is_ring {
+        uses.events.iter().all(|event| match is_ring {
             false => event.settle(),
             true => event.settle_until(start + LAST_WAIT),
         })
@@ -270,7 +301,7 @@ impl Drop for SharedMemory {
 
 impl std::fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SharedMemory({} launches)", self.uses().len())
+        write!(f, "SharedMemory({} launches)", self.uses().events.len())
     }
 }
 

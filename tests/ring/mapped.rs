@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use cuda_driver::injection;
 use ferrowarp::{GpuResult, Grid1, LaunchConfig, MappedAtomics, MappedBox, MappedBuffer, ops};
 use kernels_gpu::{answer_words, histogram, saxpy};
 
@@ -86,6 +87,23 @@ fn words_are_shared_by_kernels_that_run_at_once() -> GpuResult<()> {
     }
     streams.iter().try_for_each(|stream| stream.synchronize())?;
     assert_eq!(MappedAtomics::<i64>::zeroed(&gpu, 0)?.len(), 0);
+    Ok(())
+}
+
+/// Each launch leaves an event behind it, until it has passed.
+#[test]
+fn many_launches_leave_few_events() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let questions = MappedAtomics::<u32>::zeroed(&gpu, 1)?;
+    let answers = MappedAtomics::<u32>::zeroed(&gpu, 1)?;
+    let before = injection::live().events;
+    for _ in 0..300 {
+        answer_words::launch(&gpu, LaunchConfig::for_num_elems(1), 0, &questions, &answers)?;
+        gpu.stream().synchronize()?;
+    }
+    // Of a GPU nobody knows how many there are.
+    let left = injection::live().events - before;
+    assert!(left < 70, "{left} events after 600 uses");
     Ok(())
 }
 
