@@ -12,7 +12,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 
 use crate::completion::{in_host_func, keep};
 use crate::error::{GpuError, GpuResult};
-use crate::memory::{PinnedBuffer, PinnedSource, UnifiedBuffer};
+use crate::memory::{PinnedBuffer, PinnedSource, UnifiedBuffer, check_alignment};
 use crate::stream::{AsStream, StreamInner};
 
 /// An array of `T` in page-locked host memory that copies, kernels and functions of the host use in a
@@ -44,12 +44,27 @@ pub struct HostBuffer<T: Pod> {
 }
 
 impl<T: Pod> HostBuffer<T> {
-    /// `len` elements, all of them zero.
+    /// `len` elements, all of them zero. A type that wants more alignment than 256 bytes does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// #[derive(Clone, Copy)]
+    /// #[repr(C, align(512))]
+    /// struct Sector([u8; 512]);
+    /// // SAFETY: bytes, and as many as the alignment.
+    /// unsafe impl bytemuck::Zeroable for Sector {}
+    /// // SAFETY: as above.
+    /// unsafe impl bytemuck::Pod for Sector {}
+    ///
+    /// let gpu = ferrowarp::Gpu::new()?;
+    /// let sectors = ferrowarp::graph::HostBuffer::<Sector>::zeroed(&gpu, 8)?;
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
     ///
     /// # Errors
     /// What the driver answers, or [`Unsupported`](GpuError::Unsupported) where host and device have
     /// different addresses for the same memory.
     pub fn zeroed(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        const { check_alignment::<T>() };
         let home = on.as_stream().inner();
         if !home.context().info().unified_addressing {
             let what = "host memory in a graph: copy before and after the launch";

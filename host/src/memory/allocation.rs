@@ -14,6 +14,11 @@ use crate::stream::StreamInner;
 /// The address of memory of no bytes: not null, aligned like all other memory, never touched.
 pub(super) const DANGLING: u64 = 256;
 
+/// Does not compile for a type that wants more alignment than memory has.
+pub(crate) const fn check_alignment<T>() {
+    assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes");
+}
+
 /// Where the memory comes from, and goes back to.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
@@ -38,7 +43,7 @@ impl Allocation {
     /// Memory for `len` values of `T`, whose bytes are anything.
     #[track_caller]
     pub(super) fn new<T>(home: &Arc<StreamInner>, source: Source, len: usize) -> GpuResult<Self> {
-        const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
+        const { check_alignment::<T>() };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(|| out_of_memory(home.context(), usize::MAX))?;
         let address = if bytes == 0 { DANGLING } else { source.allocate(home, bytes)? };

@@ -18,8 +18,8 @@
 //! | [`WriteCombined<T>`] | page-locked host memory past the caches | writes |
 //! | [`HostSlice<T>`], [`HostSliceMut<T>`] | plain host memory as a kernel's argument | what it is |
 //!
-//! Elements are [`bytemuck::Pod`]: plain data, for which every bit pattern is a value. All memory is
-//! aligned to 256 bytes. Every copy is ordered after what was queued for the memory before, and
+//! Elements are [`bytemuck::Pod`]: plain data, for which every bit pattern is a value. All memory that is
+//! allocated here is aligned to 256 bytes. Every copy is ordered after what was queued for the memory before, and
 //! memory of no bytes calls no driver. Copies of pageable memory of [`STAGED_FROM_BYTES`] or more go
 //! through page-locked chunks, by several threads; [`Transfer`] names the ways that data can take.
 
@@ -49,6 +49,7 @@ mod visibility;
 mod write_combined;
 
 pub use advice::{MemoryAdvice, MemoryLocation, RangeAttributes};
+pub(crate) use allocation::check_alignment;
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};

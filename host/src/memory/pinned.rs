@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cust::sys;
 
-use super::allocation::DANGLING;
+use super::allocation::check_alignment;
 use super::pending::{PinnedSource, PinnedTarget};
 use super::resource::Freed;
 use super::write_combined::WriteCombined;
@@ -96,7 +96,7 @@ unsafe impl<T: Sync> Sync for HostAllocation<T> {}
 
 impl<T: Pod> HostAllocation<T> {
     fn zeroed(context: &Arc<Context>, flags: u32, len: usize) -> GpuResult<Self> {
-        const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
+        const { check_alignment::<T>() };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let operation = "page-locking memory";
         let too_large =

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytemuck::Pod;
 use cust::sys;
 
-use super::allocation::DANGLING;
+use super::allocation::check_alignment;
 use super::resource::Freed;
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
@@ -82,7 +82,7 @@ unsafe impl<T: Sync> Sync for Staging<T> {}
 impl<T: Pod> Staging<T> {
     /// `len` elements of any value.
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> GpuResult<Self> {
-        const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
+        const { check_alignment::<T>() };
         let bytes = len.saturating_mul(size_of::<T>());
         let (address, block_bytes) = match bytes {
             0 => (NonNull::dangling(), 0),

@@ -14,7 +14,7 @@ use super::bridge::{Bridge, Copier};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, check_alignment};
 use crate::shared_memory::{Block, Closer, Place, SharedMemory};
 use crate::stream::{AsStream, Stream};
 
@@ -107,6 +107,7 @@ enum Owner {
 
 impl Builder {
     fn new<T>(on: &impl AsStream, capacity: usize, first: u64) -> GpuResult<Self> {
+        const { check_alignment::<T>() };
         let operation = "making a ring";
         if capacity == 0 || capacity > MOST_SLOTS {
             let reason = format!("{capacity} slots; there are 1 to {MOST_SLOTS}");
@@ -311,7 +312,22 @@ impl<T: Pod> Core<T> {
 }
 
 impl<T: Pod> Ring<T, ToDevice> {
-    /// A ring of at least `capacity` slots (the next power of two) from the host to kernels.
+    /// A ring of at least `capacity` slots (the next power of two) from the host to kernels. Messages that
+    /// want more alignment than 256 bytes do not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// #[derive(Clone, Copy)]
+    /// #[repr(C, align(512))]
+    /// struct Sector([u8; 512]);
+    /// // SAFETY: bytes, and as many as the alignment.
+    /// unsafe impl bytemuck::Zeroable for Sector {}
+    /// // SAFETY: as above.
+    /// unsafe impl bytemuck::Pod for Sector {}
+    ///
+    /// let gpu = ferrowarp::Gpu::new()?;
+    /// let ends = ferrowarp::Ring::<Sector, _>::to_device(&gpu, 8, ferrowarp::Bridge::Mapped)?;
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for no slots, too many, or messages of no bytes;

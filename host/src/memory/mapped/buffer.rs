@@ -9,13 +9,11 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
+use crate::memory::allocation::{DANGLING, check_alignment};
 use crate::memory::shapes::{argument, lengths, one_value};
 use crate::memory::slice::{DeviceSlice, DeviceSliceMut};
 use crate::shared_memory::{Block, Place};
 use crate::stream::{AsStream, StreamInner};
-
-/// The address of memory of no bytes, as elsewhere.
-const DANGLING: u64 = 256;
 
 /// An array of `T` in pinned memory of the host, which kernels use in place.
 ///
@@ -59,7 +57,7 @@ impl<T: Pod> MappedBuffer<T> {
     /// # Errors
     /// As [`from_slice`](Self::from_slice).
     pub fn zeroed(on: &impl AsStream, len: usize) -> GpuResult<Self> {
-        const { assert!(align_of::<T>() as u64 <= DANGLING, "memory is aligned to 256 bytes") };
+        const { check_alignment::<T>() };
         let home = on.as_stream().inner();
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(|| GpuError::InvalidArgument {
