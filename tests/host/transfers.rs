@@ -346,6 +346,8 @@ fn rows_that_do_not_fit_are_an_error_and_no_rows_are_no_work() -> GpuResult<()> 
     assert!(matches!(error, GpuError::SizeMismatch { expected: 4, found: 3, .. }), "{error}");
     device.pitched_mut(0, 4, 0)?.copy_from_host(&[], 0)?;
     device.pitched(3, 0, 3)?.copy_to_host(&mut [], 3)?;
+    let most = usize::MAX;
+    device.pitched(most, 0, most)?.copy_to_host(&mut [], most)?;
     assert_eq!(device.to_vec()?, [1; 12]);
     // An empty grid calls no driver: the kernel does not even exist.
     launch(gpu(), &MISSING, LaunchConfig::for_num_elems(0), &mut device.slice_mut(..0), 1)

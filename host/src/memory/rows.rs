@@ -10,6 +10,7 @@ use cust::sys::CUmemorytype_enum as Side;
 use super::buffer::DeviceBuffer;
 use super::pending::{PendingCopy, PinnedSource, PinnedTarget, start};
 use super::slice::{DeviceSlice, PitchedMut};
+use super::transfer::{check_len, wait};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::{AsStream, StreamInner};
 
@@ -39,18 +40,22 @@ struct Extent {
 
 impl Rows {
     fn device<T>(start: u64, pitch: usize) -> Self {
-        Self { side: Side::CU_MEMORYTYPE_DEVICE, start, pitch_bytes: pitch * size_of::<T>() }
+        Self::of::<T>(Side::CU_MEMORYTYPE_DEVICE, start, pitch)
     }
 
     fn host<T>(start: *const T, pitch: usize) -> Self {
-        let start = start.expose_provenance() as u64;
-        Self { side: Side::CU_MEMORYTYPE_HOST, start, pitch_bytes: pitch * size_of::<T>() }
+        Self::of::<T>(Side::CU_MEMORYTYPE_HOST, start.expose_provenance() as u64, pitch)
+    }
+
+    /// A pitch without end is one that the driver refuses, where there are rows.
+    fn of<T>(side: Side, start: u64, pitch: usize) -> Self {
+        Self { side, start, pitch_bytes: pitch.saturating_mul(size_of::<T>()) }
     }
 }
 
 impl Extent {
     fn of<T>(width: usize, height: usize) -> Self {
-        Self { width_bytes: width * size_of::<T>(), height }
+        Self { width_bytes: width.saturating_mul(size_of::<T>()), height }
     }
 
     fn bytes(self) -> usize {
@@ -103,7 +108,7 @@ unsafe fn copy_now(home: &StreamInner, to: Rows, from: Rows, extent: Extent) -> 
     }
     // SAFETY: the caller's promise; the memory is waited for below.
     let queued = pageable_on_purpose(|| unsafe { queue(home, to, from, extent, home.handle()) });
-    home.synchronize().and(queued)
+    wait(home).and(queued)
 }
 
 /// An error unless `height` rows of `width` elements at distances of `pitch` are inside `len`.
@@ -242,7 +247,7 @@ impl<T: Pod> PitchedMut<'_, T> {
     pub fn copy_from_device(&mut self, source: &Pitched<'_, T>) -> GpuResult<()> {
         let operation = "copying rows on the device";
         for (expected, found) in [(self.width, source.width), (self.height, source.height)] {
-            super::transfer::check_len(operation, expected, found)?;
+            check_len(operation, expected, found)?;
         }
         let (home, extent) = (self.values.home(), self.extent());
         source.values.home().check_device(home.context(), "the source of the copy")?;

@@ -100,7 +100,7 @@ pub(super) unsafe fn download_by_driver<T: Pod>(
 }
 
 /// Waits for the copy, and once more if that failed: the host's memory is its owner's again.
-fn wait(home: &StreamInner) -> GpuResult<()> {
+pub(super) fn wait(home: &StreamInner) -> GpuResult<()> {
     home.synchronize().inspect_err(|error| {
         if !matches!(error.root(), GpuError::KernelPanic(_)) {
             home.settle();
