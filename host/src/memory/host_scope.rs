@@ -231,14 +231,16 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         let (address, bytes) = (address_of(values), values.len() * size_of::<T>());
         let mut state = self.state();
         let is_locked = bytes == 0 || state.registered.iter().any(|own| own.holds(address, bytes));
+        let in_place =
+            || Ok::<_, GpuError>(bytes == 0 || Known::of(context, address, bytes)?.in_place);
         match HostPages::of(context.info(), backend()?) {
             // What somebody else has page-locked may end too early.
-            HostPages::Absent if !is_locked => {
+            HostPages::Absent if !is_locked || !in_place()? => {
                 let what = "kernels that use plain host memory: register it in the scope first, or copy \
                             it to a DeviceBuffer";
                 return Err(GpuError::Unsupported { what });
             }
-            HostPages::Emulated if !is_locked && !Known::of(context, address, bytes)?.in_place => {
+            HostPages::Emulated if !is_locked && !in_place()? => {
                 // SAFETY: the memory is lent until the scope has ended, which ends the registration.
                 let registered = unsafe { Registration::new(context, values, false)? };
                 state.registered.push(registered);
