@@ -40,7 +40,8 @@ impl<T: Pod> Receiver<T> {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_timeout(&self, most: Duration) -> GpuResult<Option<T>> {
-        self.recv_until(Some(Instant::now() + most))
+        // What ends after all time does not end.
+        self.recv_until(Instant::now().checked_add(most))
     }
 
     fn recv_until(&self, end: Option<Instant>) -> GpuResult<Option<T>> {
