@@ -39,6 +39,8 @@ pub struct Live {
     pub modules: usize,
     /// Pools of memory, without the devices' own.
     pub pools: usize,
+    /// Graphs, as they were made and ready to be launched.
+    pub graphs: usize,
 }
 
 /// The calls that `work` makes on this thread, in order. What it does on other threads is not seen.

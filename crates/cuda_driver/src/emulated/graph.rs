@@ -43,6 +43,11 @@ struct Body {
 static GRAPHS: Registry<Graph> = Registry::new("graph");
 static NODES: Registry<Node> = Registry::new("node");
 
+/// How many graphs programs have, and parts of them.
+pub(super) fn live() -> usize {
+    GRAPHS.count(|_| true)
+}
+
 /// The graph of this handle.
 pub(super) fn named(graph: CUobject) -> Answer<Arc<Graph>> {
     GRAPHS.get(graph)

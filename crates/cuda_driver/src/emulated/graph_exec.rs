@@ -51,6 +51,11 @@ struct Step {
 
 static READY: Registry<Ready> = Registry::new("executable graph");
 
+/// How many programs have.
+pub(super) fn live() -> usize {
+    READY.count(|_| true)
+}
+
 impl Plan {
     fn new(graph: &Graph) -> Answer<Self> {
         let order = graph.ordered()?;

@@ -58,7 +58,11 @@ pub(crate) fn cuGraphExecChildGraphNodeSetParams(
     node: CUobject,
     inner: CUobject,
 ) -> Answer {
-    put(exec, node, child(None, inner)?)
+    let inner = graph::named(inner)?.copy()?;
+    let done = put(exec, node, Operation::Child(inner.clone()));
+    // What is launched has the operations; nobody knows their graph.
+    graph::Graph::destroy(inner.handle.as_ptr())?;
+    done
 }
 
 pub(crate) fn cuGraphExecEventRecordNodeSetEvent(
