@@ -107,14 +107,13 @@ impl<I: Pod, O: Pod> Slot<I, O> {
         let context = stream.inner().context();
         let mut host_input = Staging::new(context, shape.input_len)?;
         host_input.clear();
-        Ok(Self {
-            host_input: ManuallyDrop::new(host_input),
-            input: DeviceBuffer::zeroed(&stream, shape.input_len)?,
-            output: DeviceBuffer::zeroed(&stream, shape.output_len)?,
-            host_output: ManuallyDrop::new(Staging::new(context, shape.output_len)?),
-            busy: false,
-            stream,
-        })
+        let input = DeviceBuffer::zeroed(&stream, shape.input_len)?;
+        let output = DeviceBuffer::zeroed(&stream, shape.output_len)?;
+        let host_output = Staging::new(context, shape.output_len)?;
+        // Only now: what a slot never gets must end by itself.
+        let (host_input, host_output) =
+            (ManuallyDrop::new(host_input), ManuallyDrop::new(host_output));
+        Ok(Self { stream, host_input, input, output, host_output, busy: false })
     }
 
     /// Waits until no copy uses the host's memory.

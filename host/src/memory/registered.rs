@@ -130,14 +130,16 @@ impl Known {
 }
 
 impl Registration {
-    /// Ends it.
+    /// Ends it. After an error it is as it was.
     fn end_or_tell(&mut self) -> GpuResult<()> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
-        if std::mem::take(&mut self.bytes) == 0 {
+        if self.bytes == 0 {
             return Ok(());
         }
         // SAFETY: this registered the memory, once; whoever used it on the device has waited.
-        self.context.call("cuMemHostUnregister", || unsafe { sys::cuMemHostUnregister(start) })
+        self.context.call("cuMemHostUnregister", || unsafe { sys::cuMemHostUnregister(start) })?;
+        self.bytes = 0;
+        Ok(())
     }
 
     /// Ends it where an error could not be handled. Whether the memory is the host's alone again.
@@ -192,10 +194,10 @@ impl<T: Pod> RegisteredVec<T> {
     /// The vector, page-locked no longer.
     ///
     /// # Errors
-    /// What the driver answers; the vector is then never freed, since the driver may still know it.
-    pub fn into_vec(self) -> GpuResult<Vec<T>> {
+    /// What the driver answers; the vector is then dropped, or never freed if the driver still knows it.
+    pub fn into_vec(mut self) -> GpuResult<Vec<T>> {
+        self.registration.end_or_tell()?;
         let mut this = ManuallyDrop::new(self);
-        this.registration.end_or_tell()?;
         // SAFETY: neither is used again, since `this` is not dropped.
         unsafe {
             std::ptr::drop_in_place(&mut this.registration);
