@@ -1,10 +1,15 @@
 //! Buffers, boxes, slices, grids, unified memory.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytemuck::Pod;
+use cuda_driver::injection;
+use ferrowarp::memory::MemoryLocation;
+use ferrowarp::memory::resource::MemoryPool;
 use ferrowarp::{
-    DeviceBox, DeviceBuffer, GpuError, GpuResult, LaunchConfig, UnifiedBox, UnifiedBuffer,
+    DeviceBox, DeviceBuffer, GpuError, GpuResult, LaunchConfig, MappedAtomics, MappedBuffer,
+    PinnedBuffer, RegisteredVec, Stream, Transfer, UnifiedBox, UnifiedBuffer, WriteCombined,
 };
 
 use crate::kernels::{MISSING, add, fill, gpu, launch};
@@ -83,6 +88,67 @@ fn no_elements_are_no_work() -> GpuResult<()> {
     let (mut one, zero) = (DeviceBuffer::zeroed(gpu(), 1)?, DeviceBox::new(gpu(), &3)?);
     add(gpu(), &zero, &DeviceBuffer::from_slice(gpu(), &[4])?, &mut one)?;
     assert_eq!(one.to_vec()?, [7]);
+    Ok(())
+}
+
+/// On a GPU nobody counts the calls; there this sees that all of it works.
+#[test]
+fn what_has_no_bytes_asks_the_driver_for_nothing() -> GpuResult<()> {
+    let (pool, stream) = (MemoryPool::new(gpu()), gpu().create_stream()?);
+    let (result, calls) = injection::watch(|| {
+        nothing::<u32>(&pool, &stream, 0)?;
+        nothing::<()>(&pool, &stream, 5)?;
+        // An empty grid: the kernel does not even exist.
+        let (all, mut words) = (LaunchConfig::for_num_elems(0), DeviceBuffer::zeroed(gpu(), 0)?);
+        launch(gpu(), &MISSING, all, &mut words, 1)
+    });
+    result?;
+    assert!(calls.is_empty(), "{calls:?}");
+    Ok(())
+}
+
+/// Memory of every kind that has `len` elements and no bytes, made, copied both ways, and dropped.
+fn nothing<T: Pod + PartialEq + Debug>(
+    pool: &Arc<MemoryPool>,
+    stream: &Stream,
+    len: usize,
+) -> GpuResult<()> {
+    let none = vec![T::zeroed(); len];
+    let mut plain = DeviceBuffer::from_slice(gpu(), &none)?;
+    let mut others = [
+        DeviceBuffer::zeroed(stream, len)?,
+        DeviceBuffer::zeroed_async(stream, len)?,
+        DeviceBuffer::zeroed_in(pool, stream, len)?,
+    ];
+    for other in &mut others {
+        other.copy_from_host(&none)?;
+        other.copy_from_device(&plain)?;
+        other.copy_from_peer(&plain)?;
+        plain.as_mut_slice().copy_from_device_on(stream, &other.as_slice())?;
+        other.clear()?;
+        assert_eq!(other.slice(..).to_vec()?, none);
+    }
+    let pinned = plain.copy_from_pinned_async(stream, PinnedBuffer::from_slice(gpu(), &none)?)?;
+    let pinned = plain.copy_to_pinned_async(stream, pinned.wait()?)?.wait()?;
+    let combined = plain.copy_from_pinned_async(stream, WriteCombined::zeroed(gpu(), len)?)?;
+    let registered = RegisteredVec::new(gpu(), none.clone())?.into_vec()?;
+    assert_eq!((combined.wait()?.len(), &registered[..]), (len, &pinned[..]));
+    plain.pitched_mut(len, 1, len)?.copy_from_host(&none, len)?;
+    let (mut back, mut again) = (none.clone(), none.clone());
+    for way in Transfer::ALL {
+        assert_eq!(way.upload(stream, &none, &mut plain)?.bytes, 0);
+        way.download(stream, &plain, &mut back)?;
+    }
+    let mut unified = UnifiedBuffer::from_slice(gpu(), &none)?;
+    unified.prefetch(MemoryLocation::Device(0))?;
+    assert_eq!(unified.as_mut_slice()?, none);
+    let mut mapped = MappedBuffer::from_slice(gpu(), &none)?;
+    assert_eq!(mapped.as_mut_slice()?, none);
+    gpu().host_scope(|scope| {
+        scope.upload(stream, scope.register(&mut back)?, &mut plain)?;
+        scope.download(stream, &plain, &mut again)
+    })?;
+    assert!(MappedAtomics::<u32>::zeroed(gpu(), 0)?.is_empty());
     Ok(())
 }
 
