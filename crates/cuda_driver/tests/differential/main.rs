@@ -14,6 +14,10 @@ mod operands;
 mod report;
 mod sides;
 
+use std::sync::Mutex;
+use std::thread;
+
+use case::Case;
 use report::Report;
 use sides::{Emulated, Gpu};
 
@@ -25,14 +29,28 @@ fn seed() -> u64 {
 #[test]
 #[ignore = "needs an NVIDIA GPU: make diff"]
 fn the_emulator_agrees_with_the_gpu_on_every_form() {
-    let gpu = Gpu::new();
-    let emulated = Emulated::new();
-    let mut report = Report::new(seed());
-    for cases in case::all().chunks(64) {
-        report.compare(cases, &emulated, &gpu);
-    }
+    let report = compare(&case::all());
     report.print();
     assert_eq!(report.mismatches(), 0, "the emulator and the GPU differ; see the table above");
+}
+
+/// Compares cases on all processors: most of the time is the emulator's, and the results' comparison.
+fn compare(cases: &[Case]) -> Report {
+    let chunks = Mutex::new(cases.chunks(64));
+    let next = || chunks.lock().expect("no panic").next();
+    let work = || {
+        let (gpu, emulated, mut report) = (Gpu::new(), Emulated::new(), Report::new(seed()));
+        while let Some(cases) = next() {
+            report.compare(cases, &emulated, &gpu);
+        }
+        report
+    };
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let reports = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        reports.fold(Report::new(seed()), Report::and)
+    })
 }
 
 #[test]

@@ -20,6 +20,18 @@ struct Line {
     worst: f64,
 }
 
+impl Line {
+    fn add(&mut self, mut other: Self) {
+        self.forms.append(&mut other.forms);
+        self.spellings += other.spellings;
+        self.rows += other.rows;
+        self.mismatches += other.mismatches;
+        self.only_one_side += other.only_one_side;
+        self.device_faults += other.device_faults;
+        self.worst = self.worst.max(other.worst);
+    }
+}
+
 /// What has been compared so far.
 pub struct Report {
     seed: u64,
@@ -90,6 +102,16 @@ impl Report {
             }
         };
         self.shown.extend(found);
+    }
+
+    /// What both have compared.
+    pub fn and(mut self, other: Self) -> Self {
+        for (family, line) in other.lines {
+            self.lines.entry(family).or_default().add(line);
+        }
+        self.shown.extend(other.shown);
+        self.shown.sort_unstable();
+        self
     }
 
     pub fn mismatches(&self) -> usize {

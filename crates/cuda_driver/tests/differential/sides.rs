@@ -32,8 +32,9 @@ fn results(bytes: &[u8]) -> Results {
 pub struct Emulated(Arc<Device>);
 
 impl Emulated {
+    /// With one thread: cases run side by side.
     pub fn new() -> Self {
-        Self(Device::new(Profile::hopper()))
+        Self(Device::new(Profile { worker_threads: 1, ..Profile::hopper() }))
     }
 
     pub fn run(&self, case: &Case, rows: &[[u64; 4]]) -> Result<Results, Refused> {
