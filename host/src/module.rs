@@ -4,6 +4,7 @@ mod known;
 mod params;
 mod part;
 mod program;
+mod text;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use part::Part;
 use program::Program;
 
 pub(crate) use part::not_stopped_by_captures;
+pub(crate) use text::Text;
 
 /// Kernels compiled for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,18 +152,29 @@ impl KernelModule {
         Arc::new(Self::of(context, images.to_vec(), OnceLock::new(), None))
     }
 
-    /// A text that is no part of the program. What it has in common with `others` is theirs; nothing is
-    /// loaded yet.
+    /// A text that is no part of the program. What it has in common with `others` is theirs, with the kernels
+    /// that were looked up there; nothing is loaded yet.
     pub(crate) fn from_ptx(
         context: &Arc<Context>,
         arch: String,
-        ptx: String,
+        text: Text,
         others: &[Arc<KernelModule>],
     ) -> Self {
-        let others: Vec<&Program> =
-            others.iter().filter_map(|other| other.program("any").ok()).collect();
-        let program = Program::of_text(context, arch, ptx, &others);
-        Self::of(context, Vec::new(), OnceLock::from(program), Some(Uses::default()))
+        let others: Vec<(&Program, &Self)> = others
+            .iter()
+            .filter_map(|other| Some((other.program("any").ok()?, &**other)))
+            .collect();
+        let programs: Vec<&Program> = others.iter().map(|(program, _)| *program).collect();
+        let program = Program::of_text(context, arch, text, &programs);
+        let mut functions = HashMap::new();
+        for (theirs, other) in others {
+            let looked_up = other.functions();
+            let shared = looked_up.iter().filter(|(name, _)| program.shares(name, theirs));
+            functions.extend(shared.map(|(name, found)| (*name, *found)));
+        }
+        let module = Self::of(context, Vec::new(), OnceLock::from(program), Some(Uses::default()));
+        *module.functions() = functions;
+        module
     }
 
     fn of(
@@ -182,8 +195,8 @@ impl KernelModule {
     }
 
     /// The architecture and the text that is loaded, or will be.
-    pub(crate) fn image(&self) -> GpuResult<(&str, &str)> {
-        self.program("any").map(|program| (program.arch(), program.ptx()))
+    pub(crate) fn image(&self) -> GpuResult<(&str, &Text)> {
+        self.program("any").map(|program| (program.arch(), program.text()))
     }
 
     /// The images that it can be loaded from.
@@ -214,6 +227,11 @@ impl KernelModule {
             Some(function) => Ok(function),
             None => self.look_up(kernel).inspect(|&function| self.id.keep(kernel, function, 0)),
         }
+    }
+
+    /// Whether this launcher's kernel was looked up, here or where its part was loaded.
+    pub(crate) fn has_looked_up(&self, kernel: &Kernel) -> bool {
+        self.functions().get(kernel.name).is_some_and(|(_, known)| *known == kernel)
     }
 
     fn look_up(&self, kernel: &'static Kernel) -> GpuResult<Function> {

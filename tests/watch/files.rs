@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
 
 use ferrowarp::module::Image;
 use ferrowarp::reload::{ReloadEvent, Watch};
@@ -43,6 +45,21 @@ impl Place {
     fn stamp(&self) -> u32 {
         stamped(&self.gpu, &self.hot)
     }
+
+    /// Waits longer than any edit counts as incomplete, and asserts that nothing was told.
+    #[track_caller]
+    fn assert_quiet(&self) {
+        thread::sleep(Duration::from_millis(300));
+        assert!(matches!(self.events.try_recv(), Err(TryRecvError::Empty)));
+    }
+}
+
+/// Two kernels: the first half of the text is a module too, with the `stamp` of that number.
+fn halves(number: u32) -> (String, String) {
+    let whole = ptx(number);
+    let second = whole.replace("entry stamp", "entry other");
+    let (_, second) = second.split_once(".visible").expect("an entry");
+    (whole.clone(), format!(".visible{second}"))
 }
 
 #[test]
@@ -74,11 +91,84 @@ fn a_file_that_is_written_piece_by_piece_is_loaded_when_it_is_whole() {
     assert_eq!(place.stamp(), 2);
 }
 
+/// Linux tells when a writer closes a file: until then half of it is no version, however long that takes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_its_writer_has_open_is_not_loaded() {
+    use std::io::Write;
+    let place = Place::new();
+    let (first, second) = halves(2);
+    let mut file = fs::File::create(place.file()).unwrap();
+    for half in [&first, &second] {
+        file.write_all(half.as_bytes()).unwrap();
+        place.assert_quiet();
+        assert_eq!(place.stamp(), 1);
+    }
+    drop(file);
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+    assert_eq!(place.hot.current().info().bytes, first.len() + second.len());
+}
+
+#[test]
+fn an_edit_is_told_once() {
+    let place = Place::new();
+    place.replace(&ptx(2));
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+    place.assert_quiet();
+    fs::write(place.file(), ptx(3)).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (3, 3));
+    place.assert_quiet();
+}
+
+#[test]
+fn a_file_that_is_emptied_first_is_loaded_when_it_is_written() {
+    let place = Place::new();
+    for number in 2..5 {
+        fs::write(place.file(), "").unwrap();
+        place.assert_quiet();
+        fs::write(place.file(), ptx(number)).unwrap();
+        assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
+    }
+}
+
+#[test]
+fn the_last_of_many_quick_edits_is_in_use() {
+    let place = Place::new();
+    for number in 2..40 {
+        match number % 2 {
+            0 => place.replace(&ptx(number)),
+            _ => fs::write(place.file(), ptx(number)).unwrap(),
+        }
+    }
+    while place.stamp() != 39 {
+        swapped(&place.events);
+    }
+}
+
+/// What stands in the place of the file was whole before.
+#[cfg(unix)]
+#[test]
+fn a_link_that_takes_the_place_of_the_file_is_loaded() {
+    let place = Place::new();
+    let other = place.dir.path().join("other.ptx");
+    fs::write(&other, ptx(2)).unwrap();
+    fs::remove_file(place.file()).unwrap();
+    fs::hard_link(&other, place.file()).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (2, 2));
+    fs::remove_file(place.file()).unwrap();
+    fs::write(&other, ptx(3)).unwrap();
+    std::os::unix::fs::symlink(&other, place.file()).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (3, 3));
+}
+
 #[test]
 fn other_files_and_reads_are_no_edits() {
     let place = Place::new();
     fs::write(place.dir.path().join("other.ptx"), ptx(5)).unwrap();
     fs::read(place.file()).unwrap();
+    let touched = fs::File::open(place.file()).unwrap();
+    touched.set_modified(std::time::SystemTime::now()).unwrap();
+    place.assert_quiet();
     fs::write(place.file(), ptx(1)).unwrap();
     next(&place.events, |event| match event {
         ReloadEvent::Unchanged { version } => (version.number == 1).then_some(()),

@@ -46,9 +46,14 @@ fn told(gpu: &Gpu, on: &impl Launch<Error = GpuError>, kernel: &'static Kernel) 
 
 /// What `work` gives, and how many parts this thread had compiled for it, where that can be counted.
 fn loads<R>(gpu: &Gpu, work: impl FnOnce() -> R) -> (R, Option<usize>) {
+    calls(gpu, "cuModuleLoadData", work)
+}
+
+/// What `work` gives, and how often this thread called a function of the driver for it.
+fn calls<R>(gpu: &Gpu, function: &str, work: impl FnOnce() -> R) -> (R, Option<usize>) {
     let (result, calls) = injection::watch(work);
-    let loads = calls.iter().filter(|call| call.function == "cuModuleLoadData").count();
-    (result, (gpu.backend() == Backend::Emulator).then_some(loads))
+    let number = calls.iter().filter(|call| call.function == function).count();
+    (result, (gpu.backend() == Backend::Emulator).then_some(number))
 }
 
 #[track_caller]
@@ -76,6 +81,25 @@ fn a_version_loads_the_parts_that_changed() -> GpuResult<()> {
     assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 71));
     let third = hot.version(3)?;
     assert_eq!((stamped(&gpu, &third), told(&gpu, &third, &KEPT)), (2, 71));
+    Ok(())
+}
+
+/// The time of a swap does not grow with the kernels that the program has launched.
+#[test]
+fn kernels_of_parts_that_did_not_change_are_not_looked_up_again() -> GpuResult<()> {
+    let (gpu, hot) = hot(8);
+    assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 70));
+    for edit in 2..5 {
+        let load = || hot.load_ptx(parted(edit, 70));
+        let (version, look_ups) = calls(&gpu, "cuModuleGetFunction", load);
+        assert_eq!(version?.number(), u64::from(edit));
+        // The kernel of the edited part, and its launcher.
+        assert!(look_ups.is_none_or(|look_ups| look_ups == 2), "{look_ups:?} look-ups");
+        let launch = || told(&gpu, &hot, &KEPT);
+        let (word, look_ups) = calls(&gpu, "cuModuleGetFunction", launch);
+        assert_eq!(word, 70);
+        assert!(look_ups.is_none_or(|look_ups| look_ups == 0), "{look_ups:?} look-ups");
+    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Fixture, assert_closed_parts};
-use cuda_builder::{Part, parts, with_parts};
+use cuda_builder::{Part, parts, read_ptx, with_parts};
 
 /// A module: `plain` and `other` stand alone, `add` and `read` share a variable, `get` and `put` can panic and
 /// begin in one file, `far` panics in another one.
@@ -238,6 +238,28 @@ fn an_edited_text_has_no_parts() {
     assert_eq!(parts(&before), None);
     let behind = format!("{ptx}// more\n");
     assert_eq!(parts(&behind), parts(&ptx));
+}
+
+#[test]
+fn a_text_that_is_not_whole_has_no_parts() {
+    let ptx = with_parts(TEXT);
+    let index = ptx.find("// ferrowarp.parts").expect("an index");
+    for end in index..ptx.len() - 1 {
+        assert_eq!(parts(&ptx[..end]), None, "{}", &ptx[index..end]);
+    }
+    assert_eq!(parts(ptx.trim_end()), parts(&ptx));
+}
+
+#[test]
+fn a_text_is_read_with_its_number() {
+    let ptx = with_parts(TEXT);
+    let reading = read_ptx(&ptx);
+    assert_eq!((reading.parts, reading.hash), (parts(&ptx), read_ptx(&ptx.clone()).hash));
+    let others =
+        [TEXT, "", &format!("{ptx}// more\n"), &ptx[..ptx.len() - 1], &ptx.replacen('5', "6", 1)];
+    for other in others {
+        assert_ne!(read_ptx(other).hash, reading.hash, "{other}");
+    }
 }
 
 #[test]

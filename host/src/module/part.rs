@@ -72,8 +72,8 @@ impl Part {
     /// Its PTX.
     pub(super) fn text(&self) -> Cow<'_, str> {
         match self.indexed() {
-            Some(part) => part.text(&self.source.ptx).into(),
-            None => (&*self.source.ptx).into(),
+            Some(part) => part.text(self.source.text.ptx()).into(),
+            None => self.source.text.ptx().into(),
         }
     }
 
@@ -123,14 +123,14 @@ impl Part {
     }
 
     fn indexed(&self) -> Option<&cuda_builder::Part> {
-        self.source.index.as_ref()?.get(self.at?)
+        self.source.text.parts()?.get(self.at?)
     }
 
     /// The names of its kernels.
     fn kernels(&self) -> Cow<'_, [String]> {
         match self.indexed() {
             Some(part) => (&*part.kernels).into(),
-            None => entries(&self.source.ptx).into(),
+            None => entries(self.source.text.ptx()).into(),
         }
     }
 

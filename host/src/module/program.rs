@@ -2,24 +2,20 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::Image;
 use super::part::{Part, not_stopped_by_captures};
+use super::{Image, Text};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 
-/// Where the parts of a text are, if it says so.
-type Index = Option<Arc<[cuda_builder::Part]>>;
-
-/// A text, and where its parts are.
+/// A text, and what it is for.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) arch: Cow<'static, str>,
-    pub(super) ptx: Cow<'static, str>,
-    pub(super) index: Index,
+    pub(super) text: Text,
     /// Whether it is part of the program.
     pub(super) is_image: bool,
 }
@@ -36,8 +32,8 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn of_image(context: &Arc<Context>, image: Image) -> Self {
-        let (arch, ptx) = (image.arch.into(), image.ptx.into());
-        let source = Source { arch, ptx, index: known(image.ptx), is_image: true };
+        let (arch, text) = (image.arch.into(), Text::embedded(image.ptx));
+        let source = Source { arch, text, is_image: true };
         Self::new(context, source, &[])
     }
 
@@ -45,11 +41,10 @@ impl Program {
     pub(super) fn of_text(
         context: &Arc<Context>,
         arch: String,
-        ptx: String,
+        text: Text,
         others: &[&Self],
     ) -> Self {
-        let index = cuda_builder::parts(&ptx).map(Arc::from);
-        let source = Source { arch: arch.into(), ptx: ptx.into(), index, is_image: false };
+        let source = Source { arch: arch.into(), text, is_image: false };
         Self::new(context, source, others)
     }
 
@@ -60,7 +55,7 @@ impl Program {
             .flat_map(|other| &other.parts)
             .filter_map(|part| Some((part.hash()?, part)))
             .collect();
-        let index = source.index.as_deref().unwrap_or_default();
+        let index = source.text.parts().unwrap_or_default();
         let of_index = index.iter().enumerate().map(|(at, part)| {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
             known.unwrap_or_else(|| Arc::new(Part::new(context, &source, Some(at))))
@@ -81,16 +76,22 @@ impl Program {
         &self.source.arch
     }
 
-    pub(super) fn ptx(&self) -> &str {
-        &self.source.ptx
+    pub(super) fn text(&self) -> &Text {
+        &self.source.text
     }
 
     /// The part that has a kernel, or may have it.
     pub(super) fn part(&self, kernel: &str) -> Option<&Arc<Part>> {
-        match self.source.index {
+        match self.text().parts() {
             Some(_) => self.by_kernel.get(kernel).map(|at| &self.parts[*at]),
             None => self.parts.first(),
         }
+    }
+
+    /// Whether a kernel is in a part that the other text has too.
+    pub(super) fn shares(&self, kernel: &str, other: &Self) -> bool {
+        let parts = self.part(kernel).zip(other.part(kernel));
+        parts.is_some_and(|(own, other)| Arc::ptr_eq(own, other))
     }
 
     pub(super) fn not_found(&self, kernel: &str) -> GpuError {
@@ -122,19 +123,6 @@ pub(super) fn not_found(kernel: &str, mut candidates: Vec<String>) -> GpuError {
         |other: &str| kernel.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     candidates.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
     GpuError::NotFound { kernel: kernel.to_owned(), candidates }
-}
-
-/// Where the parts of an embedded text are: it is read once for all devices.
-fn known(ptx: &'static str) -> Index {
-    static KNOWN: Mutex<Vec<(&'static str, Index)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let same = |(text, _): &&(&'static str, Index)| std::ptr::eq(*text, ptx);
-    if let Some((_, index)) = known.iter().find(same) {
-        return index.clone();
-    }
-    let index: Index = cuda_builder::parts(ptx).map(Arc::from);
-    known.push((ptx, index.clone()));
-    index
 }
 
 /// Does `work` with each part, several at a time: a driver compiles on the thread that asks. After an error

@@ -1,11 +1,12 @@
 //! Which files a module is made from, and when one of them changes.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, WatcherKind};
 
 use crate::error::{GpuError, GpuResult};
 
@@ -15,6 +16,19 @@ pub(super) struct Files {
     watcher: RecommendedWatcher,
     folders: BTreeSet<PathBuf>,
     interest: Interest,
+}
+
+/// What an event says of what a module is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Something changed, and more of it may follow.
+    Changed,
+    /// The file is being written. That its writer has closed it is an event too.
+    Written,
+    /// A writer of the file has closed it; it may open it again.
+    Closed,
+    /// Another file took its place.
+    Replaced,
 }
 
 enum Interest {
@@ -95,10 +109,18 @@ impl Files {
         folders.into_iter().for_each(|folder| drop(self.watch(folder)));
     }
 
-    /// Whether an event tells of a change of what the module is made from.
-    pub(super) fn concerns(&self, event: &notify::Event) -> bool {
-        event.need_rescan()
-            || changes_content(&event.kind) && event.paths.iter().any(|path| self.reads(path))
+    /// What an event tells of what the module is made from; nothing if it is about something else.
+    pub(super) fn sign(&self, event: &notify::Event) -> Option<Sign> {
+        if event.need_rescan() {
+            return Some(Sign::Changed);
+        }
+        let sign = sign(&event.kind)?;
+        let is_read = event.paths.iter().any(|path| self.reads(path));
+        is_read.then_some(match self.interest {
+            Interest::File(_) => sign,
+            // One edit may be of several files.
+            Interest::Crate { .. } => Sign::Changed,
+        })
     }
 
     fn reads(&self, path: &Path) -> bool {
@@ -134,13 +156,31 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Not for a file that was only read, or whose times or rights changed.
-fn changes_content(kind: &EventKind) -> bool {
+/// Nothing for a file that was only read, or whose times or rights changed. Linux alone tells when a writer
+/// closes a file; there, both halves of a rename are events of their own.
+fn sign(kind: &EventKind) -> Option<Sign> {
+    let is_linux = RecommendedWatcher::kind() == WatcherKind::Inotify;
     match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
-        _ => true,
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Sign::Closed),
+        EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => None,
+        EventKind::Modify(ModifyKind::Data(_)) if is_linux => Some(Sign::Written),
+        EventKind::Modify(ModifyKind::Name(RenameMode::To)) if is_linux => Some(Sign::Replaced),
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if is_linux => None,
+        _ => Some(Sign::Changed),
     }
+}
+
+/// The text of a file; nothing of one that changed while it was read.
+///
+/// # Errors
+/// What the system says, and [`InvalidData`](io::ErrorKind::InvalidData) of bytes that are no text.
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+    let state = |of: &Metadata| (of.len(), of.modified().ok());
+    let (mut file, mut text) = (File::open(path)?, String::new());
+    let before = state(&file.metadata()?);
+    file.read_to_string(&mut text)?;
+    let is_same = before == state(&file.metadata()?) && before.0 == text.len() as u64;
+    Ok(is_same.then_some(text))
 }
 
 fn cannot_watch(path: &Path) -> impl FnOnce(io::Error) -> GpuError {

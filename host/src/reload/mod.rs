@@ -50,6 +50,7 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
+use crate::module::Text;
 use crate::stream::{AsStream, Stream};
 use shared::{Shared, Swap};
 use worker::Job;
@@ -136,7 +137,7 @@ impl HotModule {
     /// What the driver says of the text, or a kernel that does not fit its launcher; the version
     /// before stays in use.
     pub fn load_ptx(&self, ptx: impl Into<String>) -> GpuResult<ModuleVersion> {
-        Ok(match self.inner.shared.swap(ptx.into())? {
+        Ok(match self.inner.shared.swap(Text::new(ptx.into()))? {
             Swap::Swapped { version, .. } | Swap::Unchanged(version) => version,
         })
     }

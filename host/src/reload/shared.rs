@@ -14,7 +14,7 @@ use super::worker::Job;
 use super::{ReloadEvent, VersionInfo, fit};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult};
-use crate::module::{KernelModule, target};
+use crate::module::{KernelModule, Text, target};
 use crate::stream::Stream;
 
 /// Called with each event.
@@ -76,13 +76,13 @@ impl Loader {
     pub(super) fn load(
         &self,
         number: u64,
-        ptx: String,
+        text: Text,
         launchers: &[&'static Kernel],
         others: &[Arc<KernelModule>],
     ) -> GpuResult<ModuleVersion> {
-        let arch = target(&ptx).to_owned();
-        let info = VersionInfo::new(number, &arch, &ptx);
-        let module = KernelModule::from_ptx(self.context(), arch, ptx, others);
+        let arch = target(text.ptx()).to_owned();
+        let info = VersionInfo::new(number, &arch, &text);
+        let module = KernelModule::from_ptx(self.context(), arch, text, others);
         match fits(&module, launchers).with_gpu_context(|| format!("loading version {number}")) {
             Ok(()) => Ok(ModuleVersion::new(info, &self.stream, Arc::new(module))),
             Err(error) => {
@@ -94,16 +94,17 @@ impl Loader {
 
     /// The image that is part of the program; the driver compiles it at its first launch.
     pub(super) fn embedded(&self) -> GpuResult<ModuleVersion> {
-        let (arch, ptx) = self.stream.module().image()?;
-        let info = VersionInfo::new(1, arch, ptx);
+        let (arch, text) = self.stream.module().image()?;
+        let info = VersionInfo::new(1, arch, text);
         Ok(ModuleVersion::new(info, &self.stream, self.stream.module().clone()))
     }
 }
 
-/// Loads a module, and compares its kernels with their launchers.
+/// Loads a module, and compares its kernels with their launchers: those that are new in it.
 fn fits(module: &KernelModule, launchers: &[&'static Kernel]) -> GpuResult<()> {
     module.look_up_all()?;
-    launchers.iter().try_for_each(|kernel| {
+    let mut new = launchers.iter().filter(|kernel| !module.has_looked_up(kernel));
+    new.try_for_each(|kernel| {
         module.function(kernel)?;
         module.text_of(kernel.name).map_or(Ok(()), |text| fit::check_bounds(kernel, &text))
     })
@@ -144,15 +145,15 @@ impl Shared {
     }
 
     /// Loads a text and puts it to use, if it is another one and the program's launchers fit it.
-    pub(super) fn swap(&self, ptx: String) -> GpuResult<Swap> {
+    pub(super) fn swap(&self, text: Text) -> GpuResult<Swap> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = self.newest();
-        if newest.info().is_of(&ptx) {
+        if newest.info().is_of(&text) {
             return Ok(Swap::Unchanged(newest));
         }
         let begin = Instant::now();
         let others: Vec<_> = self.kept().iter().map(|version| version.module().clone()).collect();
-        let version = self.loader.load(newest.number() + 1, ptx, &self.launchers(), &others)?;
+        let version = self.loader.load(newest.number() + 1, text, &self.launchers(), &others)?;
         drop(others);
         let load = begin.elapsed();
         self.put_to_use(version.clone());
@@ -160,8 +161,8 @@ impl Shared {
     }
 
     /// Loads a text, puts it to use, and tells the result.
-    pub(super) fn reload(&self, ptx: String, edit: Instant) {
-        self.emit(match self.swap(ptx) {
+    pub(super) fn reload(&self, text: Text, edit: Instant) {
+        self.emit(match self.swap(text) {
             Ok(Swap::Swapped { version, load }) => {
                 let (version, since_edit) = (version.info().clone(), edit.elapsed());
                 ReloadEvent::Swapped { version, load, since_edit }

@@ -1,7 +1,6 @@
 //! Versions of a module.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +8,7 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
-use crate::module::KernelModule;
+use crate::module::{KernelModule, Text};
 use crate::stream::{AsStream, Stream};
 
 /// What a version of a module is.
@@ -29,14 +28,14 @@ pub struct VersionInfo {
 }
 
 impl VersionInfo {
-    pub(super) fn new(number: u64, arch: &str, ptx: &str) -> Self {
+    pub(super) fn new(number: u64, arch: &str, text: &Text) -> Self {
         let (arch, loaded_at) = (arch.to_owned(), SystemTime::now());
-        Self { number, hash: hash_of(ptx), bytes: ptx.len(), arch, loaded_at }
+        Self { number, hash: text.hash(), bytes: text.ptx().len(), arch, loaded_at }
     }
 
     /// Whether it was made from this text.
-    pub(super) fn is_of(&self, ptx: &str) -> bool {
-        self.bytes == ptx.len() && self.hash == hash_of(ptx)
+    pub(super) fn is_of(&self, text: &Text) -> bool {
+        (self.bytes, self.hash) == (text.ptx().len(), text.hash())
     }
 }
 
@@ -46,12 +45,6 @@ impl fmt::Display for VersionInfo {
         let Self { number, hash, bytes, arch, .. } = self;
         write!(f, "version {number} ({arch}, {bytes} bytes, {hash:016x})")
     }
-}
-
-fn hash_of(ptx: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    ptx.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// One version of a module, loaded. A launch on it runs this version's kernel, whatever is swapped

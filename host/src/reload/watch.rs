@@ -16,7 +16,7 @@ use super::worker::{Job, Source, Worker};
 use super::{HotModule, ReloadEvent};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
-use crate::module::best_arch;
+use crate::module::{Text, best_arch};
 use crate::stream::AsStream;
 
 /// How many versions are kept.
@@ -82,7 +82,8 @@ impl Watch {
         Self::new(Given::Builder(Box::new(builder)))
     }
 
-    /// Loads a PTX file, and again whenever it is written or replaced.
+    /// Loads a PTX file, and again whenever it is written or replaced. On Linux a file that is written counts
+    /// when its writer has closed it; elsewhere when it has not changed for 10 ms.
     pub fn ptx(file: impl AsRef<Path>) -> Self {
         Self::new(Given::Ptx(file.as_ref().to_owned()))
     }
@@ -133,8 +134,9 @@ impl Watch {
         if is_embedded && matches!(source, Source::Crate(_)) {
             let _ = sender.send(Job::Build);
         }
-        let (backlog, waiting) = Default::default();
-        let worker = Worker { shared: shared.clone(), source, files, jobs, backlog, waiting };
+        let (backlog, begun, waiting) = Default::default();
+        let worker =
+            Worker { shared: shared.clone(), source, files, jobs, backlog, begun, waiting };
         let thread = thread::Builder::new().name("hot module".to_owned());
         let thread = thread.spawn(|| worker.run());
         let failed = |source| GpuError::Watch { path: PathBuf::from("a thread"), source };
@@ -225,6 +227,6 @@ fn first(
             Err(source) => return Err(GpuError::Watch { path: path.clone(), source }),
         },
     };
-    let loaded = loader.load(1, ptx, &loader.required, &[]);
+    let loaded = loader.load(1, Text::new(ptx), &loader.required, &[]);
     loaded.gpu_context("loading the first version")
 }

@@ -10,14 +10,16 @@ use cuda_builder::{CudaBuilderError, Scope, Snapshot};
 
 use super::ReloadEvent;
 use super::builds::{Builds, Ended};
-use super::files::Files;
+use super::files::{Files, Sign, read};
 use super::shared::Shared;
-use crate::module::not_stopped_by_captures;
+use crate::module::{Text, not_stopped_by_captures};
 
 /// What the thread is told.
 pub(super) enum Job {
     /// Files changed.
     Files(notify::Event),
+    /// The file changed while it was read.
+    Changed,
     /// The kernel crate is to be built, changed or not.
     Build,
     /// A build of all kernels has ended.
@@ -45,20 +47,23 @@ pub(super) struct Worker {
     pub(super) jobs: Receiver<Job>,
     /// What came while an edit was waited for.
     pub(super) backlog: VecDeque<Job>,
+    /// When an edit began that is not complete.
+    pub(super) begun: Option<Instant>,
     /// An edit that waits for the first build.
     pub(super) waiting: Option<Instant>,
 }
 
 /// What the thread does next.
 enum Next {
-    Reload(Instant),
+    /// An edit that began then is complete, as far as its last sign tells.
+    Reload(Instant, Sign),
     Build,
     Built(Box<Ended>),
     Unload,
     Stop,
 }
 
-/// How long there must be no further event before an edit counts as complete.
+/// How long there must be no further event before an edit counts as complete that does not say so itself.
 const QUIET: Duration = Duration::from_millis(10);
 /// How long a stream of events may go on before they count as an edit nevertheless.
 const LONGEST: Duration = Duration::from_millis(200);
@@ -73,7 +78,7 @@ impl Worker {
         loop {
             match self.next(look) {
                 Next::Stop => return,
-                Next::Reload(edit) => self.reload(edit),
+                Next::Reload(edit, sign) => self.reload(edit, sign),
                 Next::Build => self.build(Instant::now()),
                 Next::Built(ended) => self.built(*ended),
                 Next::Unload => {}
@@ -91,9 +96,16 @@ impl Worker {
                 (None, Some(look)) => self.jobs.recv_timeout(look),
                 (None, None) => self.jobs.recv().map_err(RecvTimeoutError::from),
             };
+            let sign = match &job {
+                Ok(Job::Files(event)) => self.sign(event),
+                Ok(Job::Changed) => Some(Sign::Changed),
+                _ => None,
+            };
+            if let Some(next) = sign.and_then(|sign| self.settled(sign)) {
+                return next;
+            }
             match job {
-                Ok(Job::Files(event)) if self.concerns(&event) => return self.settled(),
-                Ok(Job::Files(_)) => {}
+                Ok(Job::Files(_) | Job::Changed) => {}
                 Ok(Job::Build) => return Next::Build,
                 Ok(Job::Built(ended)) => return Next::Built(ended),
                 Ok(Job::Retire) | Err(RecvTimeoutError::Timeout) => return Next::Unload,
@@ -102,32 +114,61 @@ impl Worker {
         }
     }
 
-    /// Waits until an edit is complete: editors write a file in several steps.
-    fn settled(&mut self) -> Next {
-        let edit = Instant::now();
-        while edit.elapsed() < LONGEST {
-            match self.jobs.recv_timeout(QUIET) {
-                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Next::Stop,
-                Ok(Job::Files(_)) => {}
+    /// Waits until an edit is complete: editors write a file in several steps. Nothing while a writer has it open.
+    fn settled(&mut self, mut sign: Sign) -> Option<Next> {
+        let begin = Instant::now();
+        let edit = *self.begun.get_or_insert(begin);
+        while begin.elapsed() < LONGEST {
+            let quiet = match sign {
+                Sign::Written => return None,
+                Sign::Changed => QUIET,
+                // What came since then is one edit with it.
+                Sign::Closed | Sign::Replaced => Duration::ZERO,
+            };
+            match self.jobs.recv_timeout(quiet) {
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Some(Next::Stop),
+                Ok(Job::Files(event)) => sign = self.sign(&event).unwrap_or(sign),
                 Ok(other) => self.backlog.push_back(other),
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }
-        Next::Reload(edit)
+        self.begun = None;
+        Some(Next::Reload(edit, sign))
     }
 
-    fn concerns(&self, event: &notify::Event) -> bool {
-        self.files.as_ref().is_some_and(|files| files.concerns(event))
+    /// Waits whether a writer opens the file again, or somebody else changes it.
+    fn is_touched_again(&mut self) -> bool {
+        let end = Instant::now() + QUIET;
+        loop {
+            let Ok(job) = self.jobs.recv_timeout(end.saturating_duration_since(Instant::now()))
+            else {
+                return false;
+            };
+            let is_sign = match &job {
+                Job::Files(event) => self.sign(event).is_some(),
+                job => matches!(job, Job::Stop),
+            };
+            self.backlog.push_back(job);
+            if is_sign {
+                return true;
+            }
+        }
     }
 
-    fn reload(&mut self, edit: Instant) {
+    fn sign(&self, event: &notify::Event) -> Option<Sign> {
+        self.files.as_ref()?.sign(event)
+    }
+
+    fn reload(&mut self, edit: Instant, sign: Sign) {
         self.files.iter_mut().for_each(Files::refresh);
         match &self.source {
             Source::Program => {}
-            Source::Ptx(path) => match std::fs::read_to_string(path) {
-                // A file that is written right now; its end is an event of its own.
-                Ok(text) if text.trim().is_empty() => {}
-                Ok(text) => self.shared.reload(text, edit),
+            Source::Ptx(path) => match read(path) {
+                Ok(Some(text)) => self.load(text, edit, sign),
+                Ok(None) => {
+                    self.begun = Some(edit);
+                    self.backlog.push_back(Job::Changed);
+                }
                 Err(error) => {
                     let (path, error) = (path.clone(), Arc::new(error));
                     self.shared.emit(ReloadEvent::Unreadable { path, error });
@@ -135,6 +176,20 @@ impl Worker {
             },
             Source::Crate(_) => self.rebuild(edit),
         }
+    }
+
+    /// Puts the text of a file to use.
+    fn load(&mut self, text: String, edit: Instant, sign: Sign) {
+        // A file that is written right now; its end is an event of its own.
+        if text.trim().is_empty() {
+            return;
+        }
+        let text = Text::new(text);
+        if sign == Sign::Closed && text.parts().is_none() && self.is_touched_again() {
+            self.begun = Some(edit);
+            return;
+        }
+        self.shared.reload(text, edit);
     }
 
     /// Builds what an edit concerns and puts it to use; all kernels follow.
@@ -167,7 +222,7 @@ impl Worker {
                 self.shared.emit(ReloadEvent::Building);
                 builds.begin_whole(edit);
             }
-            _ => self.reload(edit),
+            _ => self.reload(edit, Sign::Changed),
         }
     }
 
@@ -203,7 +258,7 @@ fn put_to_use(
     files.iter_mut().for_each(|files| files.follow(&built.sources));
     match is_in_use {
         true => shared.emit(ReloadEvent::Unchanged { version: shared.newest().info().clone() }),
-        false => shared.reload(built.ptx.clone(), edit),
+        false => shared.reload(Text::new(built.ptx.clone()), edit),
     }
 }
 

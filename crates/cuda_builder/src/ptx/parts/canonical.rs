@@ -71,20 +71,42 @@ fn is_numbered(word: &str) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hash(pub u64);
 
+/// Hashes side by side: more are limited by the memory.
+const LANES: usize = 8;
+
 impl Hash {
     pub(super) fn new() -> Self {
         Self(0x9E37_79B9_7F4A_7C15)
     }
 
+    /// The hash of a long text: eight hashes that take words in turn, which a processor computes side by side.
+    pub(super) fn of_long(text: &str) -> u64 {
+        let mut lanes = [Self::new(); LANES];
+        let (rows, rest) = text.as_bytes().as_chunks::<{ 8 * LANES }>();
+        for row in rows {
+            let words = row.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+            lanes.iter_mut().zip(words).for_each(|(lane, word)| lane.number(word));
+        }
+        let mut all = Self::new();
+        lanes.iter().for_each(|lane| all.number(lane.0));
+        all.bytes(rest);
+        all.number(text.len() as u64);
+        all.0
+    }
+
     pub(super) fn text(&mut self, text: &str) {
-        let (words, last) = text.as_bytes().as_chunks::<8>();
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (words, last) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
         let last = last.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         self.number(last);
-        self.number(text.len() as u64);
+        self.number(bytes.len() as u64);
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn number(&mut self, number: u64) {
         let product = u128::from(self.0 ^ number) * 0xA076_1D64_78BD_642F;
         self.0 = (product as u64) ^ ((product >> 64) as u64) ^ self.0.rotate_left(23);
     }
@@ -147,6 +169,21 @@ $L__BB3_1:
             assert_ne!(PART, other);
             assert_ne!(of(PART), of(&other), "{from} → {to}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_a_long_text_sees_each_byte_its_place_and_the_length() {
+        let text: String = (0..900).map(|number| format!("{number:x} ")).collect();
+        let mut all = std::collections::HashSet::from([Hash::of_long(&text)]);
+        for at in 0..text.len() {
+            let (before, behind) = (&text[..at], &text[at + 1..]);
+            assert!(all.insert(Hash::of_long(&format!("{before}!{behind}"))), "{at}");
+            assert!(all.insert(Hash::of_long(before)), "{at}");
+        }
+        let (first, second) = (&text[..64], &text[64..128]);
+        assert!(all.insert(Hash::of_long(&format!("{second}{first}{}", &text[128..]))));
+        assert!(all.insert(Hash::of_long(&format!("{text}\0"))));
+        assert_eq!(Hash::of_long(&text), Hash::of_long(&text.clone()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! // ferrowarp.parts BYTES HASH                       of the text before
 //! // ferrowarp.text LINE                              a line of parts that the text has otherwise
 //! // ferrowarp.part HASH KERNEL,KERNEL FROM-TO …      the bytes of a part
+//! // ferrowarp.end                                    behind the last part
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -19,6 +20,7 @@ use super::spans::joined;
 const PARTS: &str = "// ferrowarp.parts ";
 const TEXT: &str = "// ferrowarp.text ";
 const PART: &str = "// ferrowarp.part ";
+const END: &str = "// ferrowarp.end";
 
 /// Kernels of a PTX text that can be given to a driver without the rest of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,20 +58,52 @@ impl Part {
     }
 }
 
-/// The parts of a text, as [`with_parts`] wrote them; nothing for a text without parts, and for one that
-/// was edited behind it.
+/// What a text says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// The same number for the same text.
+    pub hash: u64,
+    /// Its [`parts`].
+    pub parts: Option<Vec<Part>>,
+}
+
+/// Reads a text once, in about the time of a copy.
+#[must_use]
+pub fn read_ptx(ptx: &str) -> Reading {
+    let body = body(ptx).unwrap_or(ptx);
+    let (hash_of_body, index) = (Hash::of_long(body), &ptx[body.len()..]);
+    let mut hash = Hash::new();
+    hash.number(hash_of_body);
+    hash.text(index);
+    Reading { hash: hash.0, parts: read_index(index, body.len(), hash_of_body) }
+}
+
+/// The parts of a text, as [`with_parts`] wrote them; nothing for a text without parts, for one that was edited
+/// behind it, and for one that is not whole.
 #[must_use]
 pub fn parts(ptx: &str) -> Option<Vec<Part>> {
-    let body = body(ptx)?;
-    let mut lines = ptx[body.len()..].lines();
+    read_ptx(ptx).parts
+}
+
+/// The parts that an index names, if it is whole and of a body with this length and this hash.
+fn read_index(index: &str, body_bytes: usize, body_hash: u64) -> Option<Vec<Part>> {
+    let mut lines = index.lines();
     let mut head = lines.next()?.strip_prefix(PARTS)?.split(' ');
     let bytes: usize = head.next()?.parse().ok()?;
     let hash = u64::from_str_radix(head.next()?, 16).ok()?;
-    if bytes != body.len() || hash != hash_of(body) {
+    if (bytes, hash) != (body_bytes, body_hash) {
         return None;
     }
-    let parts = lines.filter_map(|line| line.strip_prefix(PART)).map(read);
-    parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())
+    let mut parts = Vec::new();
+    for line in lines {
+        match line.strip_prefix(PART) {
+            Some(part) => parts.push(read_part(part)?),
+            None if line == END => return (!parts.is_empty()).then_some(parts),
+            None => {}
+        }
+    }
+    None
 }
 
 /// The text, with the places of its parts at its end instead of those that it had. The text as
@@ -90,13 +124,7 @@ pub(super) fn body(ptx: &str) -> Option<&str> {
     (at == 0 || ptx[..at].ends_with('\n')).then_some(&ptx[..at])
 }
 
-fn hash_of(body: &str) -> u64 {
-    let mut hash = Hash::new();
-    hash.text(body);
-    hash.0
-}
-
-fn read(line: &str) -> Option<Part> {
+fn read_part(line: &str) -> Option<Part> {
     let mut words = line.split(' ');
     let hash = u64::from_str_radix(words.next()?, 16).ok()?;
     let kernels = words.next()?.split(',').map(str::to_owned).collect();
@@ -124,19 +152,19 @@ fn index(body: &str) -> Option<String> {
         let hash = hash(&text, group, table.as_deref());
         writer.part(hash, &group.entries, ranges(body, &text, group, place));
     }
-    Some(writer.index)
+    Some(writer.end())
 }
 
 /// An index that grows behind its text.
 pub(super) struct Writer {
-    pub index: String,
+    index: String,
     body_bytes: usize,
     texts: HashMap<String, Range<usize>>,
 }
 
 impl Writer {
     pub(super) fn new(body: &str) -> Self {
-        let index = format!("{PARTS}{} {:016x}\n", body.len(), hash_of(body));
+        let index = format!("{PARTS}{} {:016x}\n", body.len(), Hash::of_long(body));
         Self { index, body_bytes: body.len(), texts: HashMap::new() }
     }
 
@@ -160,6 +188,11 @@ impl Writer {
             let _infallible = write!(self.index, " {}-{}", range.start, range.end);
         }
         self.index.push('\n');
+    }
+
+    /// The index.
+    pub(super) fn end(self) -> String {
+        self.index + END + "\n"
     }
 }
 

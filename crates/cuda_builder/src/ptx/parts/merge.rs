@@ -384,8 +384,7 @@ impl<'a> Merge<'a> {
             let hash = index::hash(self.text, group, own_table(self.text, group).as_deref());
             writer.part(hash, &group.entries, joined(headers.chain(ranges)));
         }
-        let index = writer.index;
-        out.text + &index
+        out.text + &writer.end()
     }
 
     /// Where the bytes of a kept part are now; `own` is its table.
