@@ -39,15 +39,12 @@ fn main() -> GpuResult<()> {
     };
     let one = stamps::ptx(1);
     let swaps = ptx_swaps(&gpu, |number| format!("{one}\n// {number}\n"), launch_stamp)?;
-    row("a PTX file with one kernel is replaced", median(swaps.0), "50 ms");
-    row("  of it the driver's load", median(swaps.1), "");
+    swaps.print("a PTX file with one kernel is replaced", "50 ms");
     let launch = |hot: &HotModule| used(&gpu, hot).expect("a launch");
     let swaps = ptx_swaps(&gpu, |number| edited(shipped, "vecadd", number), launch)?;
-    row("all shipped kernels, one of them edited", median(swaps.0), "50 ms");
-    row("  of it the driver's load", median(swaps.1), "");
+    swaps.print("all shipped kernels, one of them edited", "50 ms");
     let swaps = ptx_swaps(&gpu, |number| edited(shipped, "", number), launch)?;
-    row("all shipped kernels, all of them edited", median(swaps.0), "");
-    row("  of it the driver's load", median(swaps.1), "");
+    swaps.print("all shipped kernels, all of them edited", "");
     match kernel_edits(&gpu) {
         Ok(Edits { whole, builds, all }) => {
             row("an edit of a kernel in kernels-gpu", median(whole), "3000 ms");
@@ -87,37 +84,70 @@ fn edited(text: &str, kernel: &str, number: usize) -> String {
     cuda_builder::with_parts(&one.collect::<String>())
 }
 
-/// A PTX file that is replaced by the text of the next number, until a launch has run: whole times,
-/// and loads.
+/// Whole times of edits, and what is in them.
+#[derive(Default)]
+struct Swaps {
+    whole: Vec<Duration>,
+    /// From the first sign of the edit until the new version is in use.
+    swap: Vec<Duration>,
+    /// Of it the load.
+    load: Vec<Duration>,
+    /// From there until a launch has run.
+    launch: Vec<Duration>,
+}
+
+impl Swaps {
+    fn print(self, what: &str, goal: &str) {
+        row(what, median(self.whole), goal);
+        row("  from the first sign until it is in use", median(self.swap), "");
+        row("    of it the load", median(self.load), "");
+        row("  a launch", median(self.launch), "");
+    }
+}
+
+/// A PTX file that is replaced by the text of the next number, until a launch has run.
 fn ptx_swaps(
     gpu: &Gpu,
     text: impl Fn(usize) -> String,
     launch: impl Fn(&HotModule),
-) -> GpuResult<(Vec<Duration>, Vec<Duration>)> {
+) -> GpuResult<Swaps> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (file, new) = (dir.path().join("kernels.ptx"), dir.path().join("kernels.new"));
     fs::write(&file, text(0)).expect("a writable directory");
     let hot = gpu.watch_ptx(&file)?;
     let events = hot.events();
     launch(&hot);
-    let (mut whole, mut loads) = (Vec::new(), Vec::new());
+    let mut swaps = Swaps::default();
     for number in 1..=SWAPS {
         fs::write(&new, text(number)).expect("a writable directory");
         let edit = Instant::now();
         fs::rename(&new, &file).expect("a writable directory");
-        loads.push(swapped(&events)?.0);
+        let swapped = swapped(&events)?;
+        let begin = Instant::now();
         launch(&hot);
-        whole.push(edit.elapsed());
+        swaps.launch.push(begin.elapsed());
+        swaps.whole.push(edit.elapsed());
+        swaps.swap.push(swapped.since_edit);
+        swaps.load.push(swapped.load);
     }
-    Ok((whole, loads))
+    Ok(swaps)
 }
 
-/// The load and the build before the next version.
-fn swapped(events: &Receiver<ReloadEvent>) -> GpuResult<(Duration, Duration)> {
+/// How long the next version took.
+struct Swapped {
+    since_edit: Duration,
+    load: Duration,
+    build: Duration,
+}
+
+/// Waits for the next version.
+fn swapped(events: &Receiver<ReloadEvent>) -> GpuResult<Swapped> {
     let mut build = Duration::ZERO;
     loop {
         match events.recv().expect("the hot module lives") {
-            ReloadEvent::Swapped { load, .. } => return Ok((load, build)),
+            ReloadEvent::Swapped { load, since_edit, .. } => {
+                return Ok(Swapped { since_edit, load, build });
+            }
             ReloadEvent::Built { took, .. } => build = took,
             ReloadEvent::BuildFailed { error } => return Err(GpuError::KernelCrate(error)),
             ReloadEvent::LoadFailed { error } | ReloadEvent::Refused { error, .. } => {
@@ -150,7 +180,7 @@ fn kernel_edits(gpu: &Gpu) -> Result<Edits, String> {
         // Each line below moves, which changes the PTX's line table.
         let edited = format!("{}{text}", "\n".repeat(number + 1));
         fs::write(&file, edited).map_err(|error| error.to_string())?;
-        builds.push(swapped(&events).map_err(|error| error.to_string())?.1);
+        builds.push(swapped(&events).map_err(|error| error.to_string())?.build);
         used(gpu, &hot).map_err(|error| error.to_string())?;
         whole.push(edit.elapsed());
     }

@@ -50,7 +50,8 @@ impl Place {
     #[track_caller]
     fn assert_quiet(&self) {
         thread::sleep(Duration::from_millis(300));
-        assert!(matches!(self.events.try_recv(), Err(TryRecvError::Empty)));
+        let told = self.events.try_recv();
+        assert!(matches!(told, Err(TryRecvError::Empty)), "{told:?}");
     }
 }
 
@@ -118,6 +119,24 @@ fn an_edit_is_told_once() {
     fs::write(place.file(), ptx(3)).unwrap();
     assert_eq!((swapped(&place.events), place.stamp()), (3, 3));
     place.assert_quiet();
+    // One that says itself that it is whole.
+    fs::write(place.file(), cuda_builder::with_parts(&ptx(4))).unwrap();
+    assert_eq!((swapped(&place.events), place.stamp()), (4, 4));
+    place.assert_quiet();
+}
+
+#[test]
+fn a_file_whose_time_is_set_behind_its_close_is_loaded() {
+    let place = Place::new();
+    for number in 2..6 {
+        match number % 2 {
+            0 => place.replace(&ptx(number)),
+            _ => fs::write(place.file(), ptx(number)).unwrap(),
+        }
+        let file = fs::File::open(place.file()).unwrap();
+        file.set_modified(std::time::SystemTime::now()).unwrap();
+        assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
+    }
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub enum ReloadEvent {
         version: VersionInfo,
         /// How long the driver compiled and loaded it.
         load: Duration,
-        /// The time from the first sign of the edit until it was in use.
+        /// The time from the first sign of the edit until it was in use. On Linux a PTX file that is written is
+        /// edited when its writer closes it.
         since_edit: Duration,
     },
     /// What was built or written is what is in use.

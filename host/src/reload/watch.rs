@@ -134,9 +134,9 @@ impl Watch {
         if is_embedded && matches!(source, Source::Crate(_)) {
             let _ = sender.send(Job::Build);
         }
-        let (backlog, begun, waiting) = Default::default();
+        let (backlog, whole, waiting) = Default::default();
         let worker =
-            Worker { shared: shared.clone(), source, files, jobs, backlog, begun, waiting };
+            Worker { shared: shared.clone(), source, files, jobs, backlog, whole, waiting };
         let thread = thread::Builder::new().name("hot module".to_owned());
         let thread = thread.spawn(|| worker.run());
         let failed = |source| GpuError::Watch { path: PathBuf::from("a thread"), source };

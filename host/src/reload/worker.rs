@@ -1,6 +1,7 @@
 //! The thread of a hot module: it sees edits, builds, loads and unloads.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -47,16 +48,15 @@ pub(super) struct Worker {
     pub(super) jobs: Receiver<Job>,
     /// What came while an edit was waited for.
     pub(super) backlog: VecDeque<Job>,
-    /// When an edit began that is not complete.
-    pub(super) begun: Option<Instant>,
+    /// The text of the file, where it was read to see whether it is whole.
+    pub(super) whole: Option<Text>,
     /// An edit that waits for the first build.
     pub(super) waiting: Option<Instant>,
 }
 
 /// What the thread does next.
 enum Next {
-    /// An edit that began then is complete, as far as its last sign tells.
-    Reload(Instant, Sign),
+    Reload(Instant),
     Build,
     Built(Box<Ended>),
     Unload,
@@ -78,7 +78,7 @@ impl Worker {
         loop {
             match self.next(look) {
                 Next::Stop => return,
-                Next::Reload(edit, sign) => self.reload(edit, sign),
+                Next::Reload(edit) => self.reload(edit),
                 Next::Build => self.build(Instant::now()),
                 Next::Built(ended) => self.built(*ended),
                 Next::Unload => {}
@@ -116,80 +116,81 @@ impl Worker {
 
     /// Waits until an edit is complete: editors write a file in several steps. Nothing while a writer has it open.
     fn settled(&mut self, mut sign: Sign) -> Option<Next> {
-        let begin = Instant::now();
-        let edit = *self.begun.get_or_insert(begin);
-        while begin.elapsed() < LONGEST {
+        let (edit, mut was_closed) = (Instant::now(), false);
+        while edit.elapsed() < LONGEST {
             let quiet = match sign {
-                Sign::Written => return None,
+                // Its close is an event too. After one there may be none: somebody sets the file's time.
+                Sign::Written if !was_closed => return None,
+                Sign::Written => LONGEST,
                 Sign::Changed => QUIET,
-                // What came since then is one edit with it.
+                // Its writer may open it again.
+                Sign::Closed if !self.is_whole() => QUIET,
+                // What came until now is one edit with it.
                 Sign::Closed | Sign::Replaced => Duration::ZERO,
             };
-            match self.jobs.recv_timeout(quiet) {
-                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Some(Next::Stop),
-                Ok(Job::Files(event)) => sign = self.sign(&event).unwrap_or(sign),
-                Ok(other) => self.backlog.push_back(other),
-                Err(RecvTimeoutError::Timeout) => break,
+            was_closed |= matches!(sign, Sign::Closed | Sign::Replaced);
+            match self.next_sign(Instant::now() + quiet) {
+                Ok(Some(next)) => (sign, self.whole) = (next, None),
+                Ok(None) => break,
+                Err(stop) => return Some(stop),
             }
         }
-        self.begun = None;
-        Some(Next::Reload(edit, sign))
+        Some(Next::Reload(edit))
     }
 
-    /// Waits whether a writer opens the file again, or somebody else changes it.
-    fn is_touched_again(&mut self) -> bool {
-        let end = Instant::now() + QUIET;
+    /// The next sign of an edit, if there is one before `end`; other jobs are left for later.
+    fn next_sign(&mut self, end: Instant) -> Result<Option<Sign>, Next> {
         loop {
-            let Ok(job) = self.jobs.recv_timeout(end.saturating_duration_since(Instant::now()))
-            else {
-                return false;
-            };
-            let is_sign = match &job {
-                Job::Files(event) => self.sign(event).is_some(),
-                job => matches!(job, Job::Stop),
-            };
-            self.backlog.push_back(job);
-            if is_sign {
-                return true;
+            match self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Job::Files(event)) => match self.sign(&event) {
+                    Some(sign) => return Ok(Some(sign)),
+                    None => {}
+                },
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Next::Stop),
+                Ok(other) => self.backlog.push_back(other),
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
             }
         }
+    }
+
+    /// Whether the file's text says itself that nothing of it is missing. Then it need not be read again.
+    fn is_whole(&mut self) -> bool {
+        let Source::Ptx(path) = &self.source else { return false };
+        let text = read(path).ok().flatten().map(Text::new);
+        self.whole = text.filter(|text| text.parts().is_some());
+        self.whole.is_some()
     }
 
     fn sign(&self, event: &notify::Event) -> Option<Sign> {
         self.files.as_ref()?.sign(event)
     }
 
-    fn reload(&mut self, edit: Instant, sign: Sign) {
+    fn reload(&mut self, edit: Instant) {
         self.files.iter_mut().for_each(Files::refresh);
-        match &self.source {
-            Source::Program => {}
-            Source::Ptx(path) => match read(path) {
-                Ok(Some(text)) => self.load(text, edit, sign),
-                Ok(None) => {
-                    self.begun = Some(edit);
-                    self.backlog.push_back(Job::Changed);
-                }
-                Err(error) => {
-                    let (path, error) = (path.clone(), Arc::new(error));
-                    self.shared.emit(ReloadEvent::Unreadable { path, error });
-                }
-            },
-            Source::Crate(_) => self.rebuild(edit),
+        if let Source::Crate(_) = self.source {
+            return self.rebuild(edit);
+        }
+        match self.read() {
+            Ok(Some(text)) => self.shared.reload(text, edit),
+            Ok(None) => {}
+            Err((path, error)) => {
+                self.shared.emit(ReloadEvent::Unreadable { path, error: Arc::new(error) });
+            }
         }
     }
 
-    /// Puts the text of a file to use.
-    fn load(&mut self, text: String, edit: Instant, sign: Sign) {
-        // A file that is written right now; its end is an event of its own.
-        if text.trim().is_empty() {
-            return;
+    /// The text of the file that is watched, if there is one and something is in it.
+    fn read(&mut self) -> Result<Option<Text>, (PathBuf, io::Error)> {
+        let Source::Ptx(path) = &self.source else { return Ok(None) };
+        if let Some(text) = self.whole.take() {
+            return Ok(Some(text));
         }
-        let text = Text::new(text);
-        if sign == Sign::Closed && text.parts().is_none() && self.is_touched_again() {
-            self.begun = Some(edit);
-            return;
+        let text = read(path).map_err(|error| (path.clone(), error))?;
+        if text.is_none() {
+            self.backlog.push_back(Job::Changed);
         }
-        self.shared.reload(text, edit);
+        // One that is empty is written right now; its end is an event of its own.
+        Ok(text.filter(|text| !text.trim().is_empty()).map(Text::new))
     }
 
     /// Builds what an edit concerns and puts it to use; all kernels follow.
@@ -222,7 +223,7 @@ impl Worker {
                 self.shared.emit(ReloadEvent::Building);
                 builds.begin_whole(edit);
             }
-            _ => self.reload(edit, Sign::Changed),
+            _ => self.reload(edit),
         }
     }
 
