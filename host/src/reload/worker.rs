@@ -142,10 +142,11 @@ impl Worker {
     fn next_sign(&mut self, end: Instant) -> Result<Option<Sign>, Next> {
         loop {
             match self.jobs.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Job::Files(event)) => match self.sign(&event) {
-                    Some(sign) => return Ok(Some(sign)),
-                    None => {}
-                },
+                Ok(Job::Files(event)) => {
+                    if let Some(sign) = self.sign(&event) {
+                        return Ok(Some(sign));
+                    }
+                }
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return Err(Next::Stop),
                 Ok(other) => self.backlog.push_back(other),
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
