@@ -22,6 +22,7 @@ mod saxpy;
 mod scan;
 mod search;
 mod select;
+mod smooth;
 mod sobel;
 mod softmax;
 mod sort;

@@ -63,6 +63,7 @@ pub use grid::search::{search_plain, search_sorted};
 pub use grid::select::{
     run_lengths, select_above, select_flagged, select_nonzero, select_running, select_unique,
 };
+pub use grid::smooth::{smooth, smooth_cooperative, smooth_dependent};
 pub use grid::sobel::sobel;
 pub use grid::softmax::{
     softmax_backward_registers, softmax_backward_streamed, softmax_plain, softmax_registers,
@@ -89,5 +90,6 @@ pub use grid::zero_copy::answer_words;
 pub use grid::{
     norm::{norm_clusters, norm_pipelined, norm_pipelined_small, norm_sum_clusters},
     norm_backward::norm_backward_fused,
+    smooth::smooth_cluster,
     softmax::{softmax_clusters, softmax_staged, softmax_staged_pairs},
 };

@@ -16,6 +16,7 @@ pub mod saxpy;
 pub mod scan;
 pub mod search;
 pub mod select;
+pub mod smooth;
 pub mod sobel;
 pub mod softmax;
 pub mod sort;
