@@ -93,6 +93,7 @@ fn prepare_function(
     config: LaunchConfig,
     args: &Args,
 ) -> GpuResult<Prepared> {
+    groups::check_device(&kernel.contract, stream.inner().context().info())?;
     let function = stream.module().function(kernel)?;
     check_args(kernel, args)?;
     check_function(kernel.name, &config, function, stream.inner().context().info())?;
@@ -266,3 +267,9 @@ fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> Gp
     }
     Err(GpuError::LaunchTooLarge { kernel, what, value, limit })
 }
+
+/// The book's pages, whose programs compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../book/src/running.md")]
+#[doc = include_str!("../../book/src/asynchrony.md")]
+struct Book;

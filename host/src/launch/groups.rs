@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 
 use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
-use cuda_std::launch::{Args, Kernel, LaunchConfig, MeasureOccupancy};
+use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
 use cust::sys;
 use smallvec::SmallVec;
 
 use super::occupancy::active_blocks;
 use super::within;
+use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
 use crate::stream::{Stream, StreamInner};
@@ -34,6 +35,19 @@ unsafe extern "C" {
         function: sys::CUfunction,
         config: In<CUlaunchConfig>,
     ) -> sys::CUresult;
+}
+
+/// What the kernel's contract asks for exists on the device. Asked first: an image for an older device may do without a
+/// kernel that it could not run.
+pub(super) fn check_device(contract: &Contract, info: &DeviceInfo) -> GpuResult<()> {
+    let what = match contract {
+        own if own.cluster.is_some() && info.compute_capability < (9, 0) => {
+            "clusters of blocks, which begin with compute capability 9.0"
+        }
+        own if own.cooperative && !info.cooperative_launch => "cooperative launches",
+        _ => return Ok(()),
+    };
+    Err(GpuError::Unsupported { what })
 }
 
 /// The attributes of the launch that the kernel's contract asks for, checked against the device.
@@ -73,12 +87,6 @@ fn check_cluster(
     function: Function,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
-    let context = stream.inner().context();
-    if context.info().compute_capability < (9, 0) {
-        return Err(GpuError::Unsupported {
-            what: "clusters of blocks, which begin with compute capability 9.0",
-        });
-    }
     let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
     let blocks = x * y * z;
     if blocks > PORTABLE_CLUSTER {
@@ -135,9 +143,6 @@ fn check_cooperative(
 ) -> GpuResult<()> {
     let context = stream.inner().context();
     let info = context.info();
-    if !info.cooperative_launch {
-        return Err(GpuError::Unsupported { what: "cooperative launches" });
-    }
     let (x, y, z) = config.block;
     let shared = config.shared_mem_bytes;
     let per_multiprocessor = u64::from(active_blocks(stream, function, x * y * z, shared)?);
@@ -183,5 +188,26 @@ fn driver_config(
         stream: stream.handle().cast(),
         attributes: In::from(attributes),
         n_attributes: attributes.len() as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_older_device_lacks_is_said() {
+        let mut info = crate::devices().unwrap().remove(0);
+        (info.compute_capability, info.cooperative_launch) = ((8, 9), false);
+        let what = |contract| match check_device(&contract, &info) {
+            Err(GpuError::Unsupported { what }) => what,
+            other => panic!("{other:?}"),
+        };
+        assert!(what(Contract::NONE.with_cluster([2, 1, 1])).contains("compute capability 9.0"));
+        assert_eq!(what(Contract::NONE.with_cooperative()), "cooperative launches");
+        assert!(check_device(&Contract::NONE.with_dependent(), &info).is_ok());
+        (info.compute_capability, info.cooperative_launch) = ((9, 0), true);
+        let both = Contract::NONE.with_cluster([2, 1, 1]).with_cooperative();
+        assert!(check_device(&both, &info).is_ok());
     }
 }
