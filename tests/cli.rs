@@ -176,11 +176,51 @@ fn demos_run_and_agree_with_the_cpu() {
     assert!(place.image("out/blur.png").width() > 100);
 }
 
+/// The program with that many emulated devices; a machine with GPUs works on these.
+fn with_devices(place: &Place, args: &[&str], devices: &str) -> Command {
+    let mut command = place.command(args);
+    command.env("FERROWARP_EMULATOR_DEVICES", devices);
+    command
+}
+
+#[test]
+fn every_demo_agrees_with_the_cpu_and_two_emulated_devices_lack_nothing() {
+    let place = Place::new();
+    let assert =
+        with_devices(&place, &["demo", "--size", "300"], "2").assert().success().stderr(is_empty());
+    let table = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let position =
+        |title: &str| table.find(title).unwrap_or_else(|| panic!("{title:?} in {table}"));
+    let titles = ["\nArrays\nvecadd ", "\nMemory\npinned ", "\nRunning work\nstreams "];
+    assert!(titles.map(position).is_sorted(), "{table}");
+    if table.contains(", emulator)") {
+        assert!(!table.contains("not here") && table.contains("300 elements, in place"), "{table}");
+    }
+}
+
+#[test]
+fn a_demo_that_cannot_run_here_says_why_and_is_an_error_only_if_it_was_named() {
+    let why = "it takes 2 devices, and there is 1: FERROWARP_DEVICE=emulator \
+               FERROWARP_EMULATOR_DEVICES=2 has them\n";
+    let row =
+        predicate::str::is_match(format!("\npeers +emulator( +–){{4}}  not here: {why}")).unwrap();
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        with_devices(&place, args, "1").env("FERROWARP_DEVICE", "emulator").assert()
+    };
+    let named = run(&["demo", "peers", "vecadd"]).code(1);
+    named.stdout(row.and(contains("vecadd "))).stderr(format!("error: peers did not run: {why}"));
+    run(&["demo", "--size", "64"]).success().stdout(contains("not here: it takes 2 devices"));
+    let profiled = run(&["profile", "peers"]).code(1);
+    profiled.stdout(is_empty()).stderr(format!("error: peers did not run: {why}"));
+}
+
 #[test]
 fn a_demo_that_does_not_exist_is_refused() {
     let place = Place::new();
     place.refuses(&["demo", "vecad"], "there is no demo `vecad`; there are vecadd, saxpy");
-    place.run(&["demo", "--list"]).success().stdout(contains("transpose_tiled"));
+    let subjects = contains("\nMemory\npinned ").and(contains("\nSimulations\nheat "));
+    place.run(&["demo", "--list"]).success().stdout(contains("transpose_tiled").and(subjects));
 }
 
 // ---- image

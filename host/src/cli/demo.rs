@@ -9,7 +9,7 @@ use super::film::FilmArgs;
 use super::pixels::{Pixels as Image, write_image};
 use super::progress::Progress;
 use super::table::{Side, Table};
-use crate::demo::{DEMOS, Demo, Outcome, Picture, Pixels, Scale};
+use crate::demo::{self, Demo, Ending, GROUPS, Lack, Outcome, Picture, Pixels, Scale};
 use crate::error::GpuContext;
 use crate::{Backend, Gpu};
 
@@ -22,7 +22,10 @@ Examples:
   ferrowarp demo blur sobel --pictures out
   ferrowarp demo particles -o particles.gif
 
-The time is the median of several runs on the device; GB/s counts each input and output once.")]
+The time is the median of several runs on the device; GB/s counts each input and output once.
+
+A demo for which the device lacks something (a second device, say) has a row that says what. That is an error only
+if the demo was named.")]
 pub(super) struct Args {
     /// The demos to run [default: all]
     #[arg(value_name = "NAME")]
@@ -52,51 +55,70 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let suited = || Scale::suited_to(Some(gpu.backend()));
     let scale = args.size.map_or_else(suited, |size| Scale::of(size as usize));
-    let outcomes = run_all(&gpu, &demos, scale)?;
-    print(&gpu, &outcomes, out)?;
+    let ended = run_all(&gpu, &demos, scale)?;
+    print(&gpu, &ended, args.names.is_empty(), out)?;
     if let Some(dir) = &args.pictures {
-        save(dir, &outcomes, out)?;
+        save(dir, &ended, out)?;
     }
-    let wrong = |(demo, outcome): &(&Demo, Outcome)| (!outcome.check.passed()).then_some(demo.name);
-    let names: Vec<_> = outcomes.iter().filter_map(wrong).collect();
-    if names.is_empty() { Ok(()) } else { Err(CliError::WrongDemos { names }) }
+    judge(&ended, !args.names.is_empty())
+}
+
+/// An error for wrong results, and for demos that could not run although they were asked for.
+fn judge(ended: &[Ended], are_named: bool) -> Result<(), CliError> {
+    let wrong = |(demo, ending): &Ended| ending.is_wrong().then_some(demo.name);
+    let names: Vec<_> = ended.iter().filter_map(wrong).collect();
+    if !names.is_empty() {
+        return Err(CliError::WrongDemos { names });
+    }
+    let missing = ended.iter().find_map(|(demo, ending)| match ending {
+        Ending::NotHere(lack) if are_named => Some((demo.name, *lack)),
+        _ => None,
+    });
+    missing.map_or(Ok(()), |(name, lack)| Err(CliError::DemoNotHere { name, lack }))
 }
 
 fn list(out: &mut impl Write) -> Result<(), CliError> {
     let mut table = Table::new([("demo", Side::Left), ("what it shows", Side::Left)]);
-    DEMOS.iter().for_each(|demo| table.add([demo.name.to_owned(), demo.about.to_owned()]));
+    for group in GROUPS {
+        table.begin(group.title);
+        group.demos.iter().for_each(|demo| table.add([demo.name, demo.about].map(str::to_owned)));
+    }
     Ok(table.print(out)?)
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
     if names.is_empty() {
-        return Ok(DEMOS.iter().collect());
+        return Ok(demo::demos().collect());
     }
     let find = |name: &String| {
-        DEMOS.iter().find(|demo| demo.name == name).ok_or_else(|| CliError::NoDemo {
+        demo::named(name).ok_or_else(|| CliError::NoDemo {
             name: name.clone(),
-            known: DEMOS.iter().map(|demo| demo.name).collect(),
+            known: demo::demos().map(|demo| demo.name).collect(),
         })
     };
     names.iter().map(find).collect()
 }
 
-fn run_all(
-    gpu: &Gpu,
-    demos: &[&'static Demo],
-    scale: Scale,
-) -> Result<Vec<(&'static Demo, Outcome)>, CliError> {
+/// A demo, and how it ended.
+type Ended = (&'static Demo, Ending);
+
+fn run_all(gpu: &Gpu, demos: &[&'static Demo], scale: Scale) -> Result<Vec<Ended>, CliError> {
     let progress = Progress::steps("demos", demos.len());
     let run = |demo: &&'static Demo| {
         progress.set_message(demo.name);
-        let outcome = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name))?;
+        let ending = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name))?;
         progress.advance();
-        Ok((*demo, outcome))
+        Ok((*demo, ending))
     };
     demos.iter().map(run).collect()
 }
 
-fn print(gpu: &Gpu, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
+fn print(
+    gpu: &Gpu,
+    ended: &[Ended],
+    in_groups: bool,
+    out: &mut impl Write,
+) -> Result<(), CliError> {
     use Side::{Left, Right};
     let device = match gpu.backend() {
         Backend::Cuda => "GPU",
@@ -113,19 +135,36 @@ fn print(gpu: &Gpu, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Resu
         ("largest error", Right),
         ("what it shows", Left),
     ]);
-    for (demo, outcome) in outcomes {
-        table.add([
-            demo.name.to_owned(),
-            device.to_owned(),
-            outcome.size.clone(),
-            format!("{:.3} ms", outcome.time.as_secs_f64() * 1e3),
-            bandwidth(outcome.gigabytes_per_second()),
-            outcome.check.to_string(),
-            demo.about.to_owned(),
-        ]);
+    for (demo, ending) in ended {
+        let is_first = |group: &&demo::Group| group.demos[0].name == demo.name;
+        if let Some(group) = GROUPS.iter().find(is_first).filter(|_| in_groups) {
+            table.begin(group.title);
+        }
+        table.add(match ending {
+            Ending::Ran(outcome) => row(demo, device, outcome),
+            Ending::NotHere(lack) => empty_row(demo, device, lack),
+        });
     }
-    table.print(out)?;
-    Ok(())
+    Ok(table.print(out)?)
+}
+
+fn row(demo: &Demo, device: &str, outcome: &Outcome) -> [String; 7] {
+    [
+        demo.name.to_owned(),
+        device.to_owned(),
+        outcome.size.clone(),
+        format!("{:.3} ms", outcome.time.as_secs_f64() * 1e3),
+        bandwidth(outcome.gigabytes_per_second()),
+        outcome.check.to_string(),
+        demo.about.to_owned(),
+    ]
+}
+
+/// Of a demo that could not run: why not.
+fn empty_row(demo: &Demo, device: &str, lack: &Lack) -> [String; 7] {
+    let none = || "–".to_owned();
+    let (name, why) = (demo.name.to_owned(), format!("not here: {lack}"));
+    [name, device.to_owned(), none(), none(), none(), none(), why]
 }
 
 /// Three digits or more: an emulator moves less than one gigabyte a second, a GPU thousands.
@@ -135,10 +174,11 @@ fn bandwidth(gb_per_s: f64) -> String {
 }
 
 /// Writes what the demos made, and the scene that they started from.
-fn save(dir: &Path, outcomes: &[(&Demo, Outcome)], out: &mut impl Write) -> Result<(), CliError> {
+fn save(dir: &Path, ended: &[Ended], out: &mut impl Write) -> Result<(), CliError> {
     fs::create_dir_all(dir).map_err(CliError::write(dir))?;
-    let made =
-        outcomes.iter().filter_map(|(demo, outcome)| Some((demo.name, outcome.picture.clone()?)));
+    let made = ended
+        .iter()
+        .filter_map(|(demo, ending)| Some((demo.name, ending.outcome()?.picture.clone()?)));
     let mut pictures: Vec<_> = made.collect();
     if let Some((_, Picture { width, height, .. })) = pictures.first() {
         pictures.insert(0, ("scene", Picture::scene((*width, *height))));

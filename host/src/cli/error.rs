@@ -7,6 +7,7 @@ use cuda_driver::counters::NotCounted;
 use thiserror::Error;
 
 use crate::bench::BenchError;
+use crate::demo::Lack;
 use crate::error::GpuError;
 
 /// Why a command failed.
@@ -309,6 +310,15 @@ pub enum CliError {
     WrongDemos {
         /// Their names.
         names: Vec<&'static str>,
+    },
+
+    /// A demo that was asked for cannot run here.
+    #[error("{name} did not run: {lack}")]
+    DemoNotHere {
+        /// Its name.
+        name: &'static str,
+        /// What is missing.
+        lack: Lack,
     },
 
     /// A benchmark could not be run.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::error::CliError;
 use super::table::{Side, Table};
-use crate::demo::{DEMOS, Demo, Outcome, Scale};
+use crate::demo::{self, Demo, Ending, Outcome, Scale};
 use crate::error::GpuError;
 use crate::reload::{ModuleVersion, ReloadEvent, Watch};
 use crate::stream::AsStream;
@@ -130,17 +130,17 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
 }
 
 fn find(name: &str) -> Result<&'static Demo, CliError> {
-    if let Some(demo) = DEMOS.iter().find(|demo| demo.name == name) {
+    if let Some(demo) = demo::named(name) {
         return Ok(demo);
     }
     let gpu = Gpu::new()?;
-    for demo in DEMOS {
+    for demo in demo::demos() {
         demo.run(&gpu, Scale::of(64))?;
         if gpu.stream().module().launchers().iter().any(|kernel| kernel.name == name) {
             return Ok(demo);
         }
     }
-    let known = DEMOS.iter().map(|demo| demo.name).collect();
+    let known = demo::demos().map(|demo| demo.name).collect();
     Err(CliError::NothingToRun { name: name.to_owned(), known })
 }
 
@@ -220,9 +220,12 @@ impl Session {
         for demo in &self.demos {
             for version in before.into_iter().chain([version]) {
                 match demo.run(&version.gpu(), self.scale) {
-                    Ok(outcome) => {
+                    Ok(Ending::Ran(outcome)) => {
                         table.add(row(demo, version, &outcome));
                         wrong.extend((!outcome.check.passed()).then_some(demo.name));
+                    }
+                    Ok(Ending::NotHere(lack)) => {
+                        return Err(CliError::DemoNotHere { name: demo.name, lack });
                     }
                     Err(error) if matches!(error.root(), GpuError::DeviceLost { .. }) => {
                         return Err(error.into());

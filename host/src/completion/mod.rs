@@ -133,3 +133,8 @@ impl Wake for Unpark {
         self.0.unpark();
     }
 }
+
+/// The book's page, whose programs compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/async.md")]
+struct Book;

@@ -3,12 +3,12 @@
 use super::{Check, Outcome, Scale, timed};
 use crate::Gpu;
 use crate::error::GpuResult;
-use crate::memory::{DeviceBuffer, UnifiedBuffer};
+use crate::memory::DeviceBuffer;
 use crate::ops::{self, Scratch, reduce};
 use crate::reference;
 
 /// Relative size of half a unit in the last place of an f32.
-const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
+pub(super) const HALF_ULP: f64 = 1.0 / (1 << 24) as f64;
 
 /// `n` floats in -1..1, the same on every run.
 pub(super) fn floats(n: usize, seed: u32) -> Vec<f32> {
@@ -25,7 +25,11 @@ pub(super) fn elements(n: usize) -> String {
     format!("{n} elements")
 }
 
-fn widened<'a>(found: &'a [f32], expected: &'a [f32]) -> impl Iterator<Item = (f64, f64)> + 'a {
+/// Pairs to be compared in f64.
+pub(super) fn widened<'a>(
+    found: &'a [f32],
+    expected: &'a [f32],
+) -> impl Iterator<Item = (f64, f64)> + 'a {
     found.iter().zip(expected).map(|(&a, &b)| (f64::from(a), f64::from(b)))
 }
 
@@ -103,20 +107,6 @@ pub(super) fn reduce_i32(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome
     let time = timed(gpu, || reduce::sum_into(gpu, &on_x, &mut out, &mut scratch))?;
     let check = Check::exact(&out.to_vec()?, &[reference::reduce::sum_i32(&x)]);
     Ok(Outcome { size: elements(n), time, bytes: 4 * n, check, picture: None })
-}
-
-/// The host fills unified memory, the device updates it, the host reads it: no copy is written anywhere.
-pub(super) fn unified(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
-    let (x, y) = (floats(n, 8), floats(n, 9));
-    let mut on_x = UnifiedBuffer::zeroed(gpu, n)?;
-    let mut on_y = UnifiedBuffer::zeroed(gpu, n)?;
-    on_x.as_mut_slice()?.copy_from_slice(&x);
-    on_y.as_mut_slice()?.copy_from_slice(&y);
-    ops::saxpy(gpu, -2.0, &on_x, &mut on_y)?;
-    let expected = reference::saxpy::saxpy(-2.0, &x, &y);
-    let check = Check::within(6.0 * HALF_ULP, widened(on_y.as_slice()?, &expected));
-    let time = timed(gpu, || ops::saxpy(gpu, -2.0, &on_x, &mut on_y))?;
-    Ok(Outcome { size: elements(n), time, bytes: 12 * n, check, picture: None })
 }
 
 pub(super) fn transpose_naive(gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {

@@ -3,13 +3,19 @@
 mod arrays;
 mod copies;
 mod graphs;
+mod launches;
 mod memory;
 mod particles;
+mod peers;
 mod pictures;
 mod plates;
+mod reload;
+mod resources;
 mod rings;
 mod running;
 mod scene;
+mod table;
+mod unified;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,11 +23,13 @@ use std::time::Duration;
 use cuda_driver::Backend;
 
 use crate::Gpu;
-use crate::error::GpuResult;
+use crate::device::devices;
+use crate::error::{GpuError, GpuResult};
 
 pub use particles::{Film, FilmReport};
 pub use pictures::{Picture, Pixels};
 pub use plates::{Motion, Plate, PlateReport};
+pub use table::GROUPS;
 
 /// Problem sizes: large on a GPU, small on the emulator.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +86,11 @@ impl Check {
         Self { largest, allowed }
     }
 
+    /// The same, if what the demo says of itself holds too; else a result that is infinitely wrong.
+    fn provided(self, holds: bool) -> Self {
+        if holds { self } else { Self { largest: f64::INFINITY, ..self } }
+    }
+
     /// Whether the result is right.
     #[must_use]
     pub fn passed(self) -> bool {
@@ -100,90 +113,133 @@ pub struct Outcome {
     pub picture: Option<Picture>,
 }
 
+/// How a demo ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// It ran.
+    Ran(Outcome),
+    /// It did not: the device, or the machine, lacks what it is about.
+    NotHere(Lack),
+}
+
+/// What is missing for a demo. `Display` says it, and what would let the demo run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lack {
+    /// More devices.
+    Devices {
+        /// How many there are.
+        found: usize,
+        /// How many it takes.
+        needed: usize,
+    },
+    /// Something that the device cannot do.
+    Feature {
+        /// What that is.
+        what: &'static str,
+    },
+}
+
+/// Demos of one subject.
+pub struct Group {
+    /// The subject.
+    pub title: &'static str,
+    /// The demos, in the order in which they teach.
+    pub demos: &'static [Demo],
+}
+
 /// A demo: its name, one line on it, and the run.
 pub struct Demo {
     /// Name.
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
+    devices: usize,
     run: fn(&Gpu, Scale) -> GpuResult<Outcome>,
 }
 
 /// All demos, in the order in which they teach.
-pub const DEMOS: &[Demo] = &[
-    Demo { name: "vecadd", about: "one thread an element, no unsafe", run: arrays::vecadd },
-    Demo { name: "saxpy", about: "a fused multiply-add, in place", run: arrays::saxpy },
-    Demo {
-        name: "copy_strided",
-        about: "lanes 32 elements apart: slow",
-        run: arrays::copy_strided,
-    },
-    Demo { name: "copy_coalesced", about: "lanes side by side: fast", run: arrays::copy_coalesced },
-    Demo {
-        name: "reduce_tree",
-        about: "a sum by trees in shared memory",
-        run: arrays::reduce_tree,
-    },
-    Demo {
-        name: "reduce_sum_f32",
-        about: "a sum by shuffles, one launch",
-        run: arrays::reduce_f32,
-    },
-    Demo { name: "reduce_sum_i32", about: "the same, on integers", run: arrays::reduce_i32 },
-    Demo { name: "pinned", about: "page-locked memory, there and back", run: copies::pinned },
-    Demo { name: "pageable", about: "plain vectors, there and back", run: copies::pageable },
-    Demo { name: "unified", about: "memory that host and device share", run: arrays::unified },
-    Demo {
-        name: "stream_ordered",
-        about: "eight sums; memory comes and goes in order",
-        run: memory::stream_ordered,
-    },
-    Demo { name: "pool", about: "the same from a pool: two blocks", run: memory::pool },
-    Demo { name: "zero_copy", about: "the host's memory, used in place", run: rings::zero_copy },
-    Demo { name: "ring", about: "messages to a kernel that stays", run: rings::ring },
-    Demo { name: "graph", about: "201 small launches as one", run: graphs::graph },
-    Demo {
-        name: "transpose_naive",
-        about: "reads along columns: slow",
-        run: arrays::transpose_naive,
-    },
-    Demo {
-        name: "transpose_tiled",
-        about: "through shared memory: fast",
-        run: arrays::transpose_tiled,
-    },
-    Demo { name: "grayscale", about: "colour to grey", run: pictures::grayscale },
-    Demo { name: "histogram", about: "256 bins, private to each block", run: pictures::histogram },
-    Demo { name: "equalize", about: "grey levels spread evenly", run: pictures::equalize },
-    Demo { name: "blur", about: "a separable Gaussian with halos", run: pictures::blur },
-    Demo { name: "sobel", about: "edges", run: pictures::sobel },
-    Demo { name: "heat", about: "spreads, four steps in registers", run: plates::heat_demo },
-    Demo { name: "wave", about: "spreads, and comes back", run: plates::wave_demo },
-    Demo {
-        name: "streams",
-        about: "branches side by side, forked and joined",
-        run: running::streams,
-    },
-    Demo {
-        name: "pipeline",
-        about: "frames come in and go out while one is computed",
-        run: running::pipeline,
-    },
-    Demo { name: "futures", about: "one thread awaits copies and kernels", run: running::futures },
-    Demo {
-        name: "particles",
-        about: "a dam that breaks; the error is the energy's",
-        run: particles::particles,
-    },
-];
+pub fn demos() -> impl Iterator<Item = &'static Demo> {
+    GROUPS.iter().flat_map(|group| group.demos)
+}
+
+/// The demo of that name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Demo> {
+    demos().find(|demo| demo.name == name)
+}
 
 impl Demo {
-    /// Runs the demo.
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        run: fn(&Gpu, Scale) -> GpuResult<Outcome>,
+    ) -> Self {
+        Self { name, about, devices: 1, run }
+    }
+
+    /// The same for a demo that takes so many devices.
+    const fn of_devices(self, devices: usize) -> Self {
+        Self { devices, ..self }
+    }
+
+    /// Runs the demo, if it can run here.
     ///
     /// # Errors
-    /// What the driver answers. A wrong result is no error here: [`Check::passed`] tells.
-    pub fn run(&self, gpu: &Gpu, scale: Scale) -> GpuResult<Outcome> {
-        (self.run)(gpu, scale)
+    /// What the driver answers. Neither a wrong result is an error here, which [`Check::passed`] tells, nor
+    /// what the device does not support.
+    pub fn run(&self, gpu: &Gpu, scale: Scale) -> GpuResult<Ending> {
+        if self.devices > 1 && devices()?.len() < self.devices {
+            let (found, needed) = (devices()?.len(), self.devices);
+            return Ok(Ending::NotHere(Lack::Devices { found, needed }));
+        }
+        match (self.run)(gpu, scale) {
+            Ok(outcome) => Ok(Ending::Ran(outcome)),
+            Err(error) => Lack::of(&error).map(Ending::NotHere).ok_or(error),
+        }
+    }
+}
+
+impl Lack {
+    /// What the device does not support, if that is the error.
+    fn of(error: &GpuError) -> Option<Self> {
+        match error.root() {
+            GpuError::Unsupported { what } => Some(Self::Feature { what }),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const EMULATED: &str = "FERROWARP_DEVICE=emulator";
+        match self {
+            Self::Devices { found, needed } => write!(
+                f,
+                "it takes {needed} devices, and there is {found}: {EMULATED} \
+                 FERROWARP_EMULATOR_DEVICES={needed} has them"
+            ),
+            Self::Feature { what } => {
+                write!(f, "this device does not support {what}; {EMULATED} has one that does")
+            }
+        }
+    }
+}
+
+impl Ending {
+    /// What came out, if it ran.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Ran(outcome) => Some(outcome),
+            Self::NotHere(_) => None,
+        }
+    }
+
+    /// Whether it ran and computed something wrong.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        self.outcome().is_some_and(|outcome| !outcome.check.passed())
     }
 }
 
@@ -216,4 +272,62 @@ fn timed(gpu: &Gpu, mut work: impl FnMut() -> GpuResult<()>) -> GpuResult<Durati
     }
     milliseconds.sort_by(f64::total_cmp);
     Ok(Duration::from_secs_f64(milliseconds[2] / 1e3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::GpuContext;
+
+    const ASKED: &str = "wings";
+
+    /// What becomes of a demo whose run ends so.
+    fn ending(run: fn(&Gpu, Scale) -> GpuResult<Outcome>, devices: usize) -> GpuResult<Ending> {
+        Demo::new("flight", "takes off", run).of_devices(devices).run(&Gpu::new()?, Scale::of(1))
+    }
+
+    fn unsupported(_: &Gpu, _: Scale) -> GpuResult<Outcome> {
+        Err(GpuError::Unsupported { what: ASKED }).gpu_context("taking off")
+    }
+
+    fn refused(_: &Gpu, _: Scale) -> GpuResult<Outcome> {
+        Err(GpuError::KernelDoesNotAnswer { waited_ms: 1 })
+    }
+
+    #[test]
+    fn what_the_device_does_not_support_is_no_error_and_not_wrong() {
+        let ending = ending(unsupported, 1).unwrap();
+        assert!(!ending.is_wrong() && ending.outcome().is_none());
+        let Ending::NotHere(lack) = ending else { panic!("it ran") };
+        assert_eq!(lack, Lack::Feature { what: ASKED });
+        let text = lack.to_string();
+        assert!(text.contains("does not support wings; FERROWARP_DEVICE=emulator"), "{text}");
+    }
+
+    #[test]
+    fn any_other_error_stays_one() {
+        let error = ending(refused, 1).unwrap_err();
+        assert!(matches!(error, GpuError::KernelDoesNotAnswer { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_demo_for_more_devices_than_there_are_does_not_begin() {
+        let ending = ending(refused, 1000).unwrap();
+        let Ending::NotHere(Lack::Devices { found, needed: 1000 }) = ending else {
+            panic!("{ending:?}")
+        };
+        assert!((1..1000).contains(&found));
+        let text = Lack::Devices { found, needed: 1000 }.to_string();
+        assert!(text.contains("FERROWARP_EMULATOR_DEVICES=1000"), "{text}");
+    }
+
+    #[test]
+    fn names_are_there_once() {
+        let mut names: Vec<_> = demos().map(|demo| demo.name).collect();
+        assert!(names.iter().all(|name| named(name).is_some()) && named("flight").is_none());
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
 }

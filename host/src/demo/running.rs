@@ -1,7 +1,10 @@
-//! Demos of what runs at the same time: streams, a pipeline of frames, futures.
+//! Demos of what runs at the same time: streams, calls of the host, pools, a pipeline of frames, futures.
 
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
+use std::sync::mpsc::channel;
 use std::task::Poll;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kernels_gpu::grid::saxpy::saxpy;
@@ -13,10 +16,15 @@ use crate::completion::block_on;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::pipeline::{Buffering, FrameShape, Pipeline};
+use crate::pool::{GpuPool, StreamPool};
 use crate::{Gpu, LaunchConfig, Stream, reference};
 
 /// Parts of an array, each on a stream of its own.
 const BRANCHES: usize = 4;
+/// Threads that share streams.
+const THREADS: usize = 8;
+/// Kernels behind which the host is called.
+const STEPS: usize = 8;
 const FRAMES: u64 = 24;
 const TASKS: usize = 16;
 
@@ -61,6 +69,60 @@ pub(super) fn streams(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
     }
     let check = Check::exact(&found, &reference::vecadd::vecadd(&a, &b));
     let size = format!("{BRANCHES} × {chunk} elements");
+    Ok(Outcome { size, time, bytes: 12 * n, check, picture: None })
+}
+
+/// A stream whose blocks are taken before others' calls the host when each of its kernels is done.
+pub(super) fn callbacks(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    let urgent = gpu.create_stream_with_priority(*gpu.stream_priorities()?.start())?;
+    let (x, all) = (floats(n, 15), LaunchConfig::for_num_elems(n));
+    let on_x = DeviceBuffer::from_slice(&urgent, &x)?;
+    let mut y = DeviceBuffer::zeroed(&urgent, n)?;
+    let (tell, told) = channel();
+    let start = Instant::now();
+    let mut calls = Vec::new();
+    for step in 0..STEPS {
+        saxpy::launch(&urgent, all, 1.0, &on_x, &mut y)?;
+        let tell = tell.clone();
+        calls.push(urgent.launch_host_func(move || tell.send(step).is_ok())?);
+    }
+    let mut are_heard = true;
+    for call in calls {
+        are_heard &= call.wait()?;
+    }
+    let time = start.elapsed();
+    drop(tell);
+    let step = |y: Vec<f32>, _| reference::saxpy::saxpy(1.0, &x, &y);
+    let check = Check::exact(&y.to_vec()?, &(0..STEPS).fold(vec![0.0; n], step))
+        .provided(are_heard && told.iter().eq(0..STEPS));
+    let size = format!("{STEPS} × {n} elements");
+    Ok(Outcome { size, time, bytes: STEPS * 12 * n, check, picture: None })
+}
+
+/// Threads take a stream when they need one; there are fewer, so they wait for one another.
+pub(super) fn pools(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    // `GpuPool::new` has all devices of the machine.
+    let devices = GpuPool::of([gpu.clone()])?;
+    let device = devices.acquire()?;
+    let is_taken = devices.try_acquire()?.is_none();
+    let streams = StreamPool::new(&device, THREADS / 4)?;
+    let sum = |a: &[f32], b: &[f32]| {
+        let stream = streams.acquire()?; // given back when it is dropped
+        let mut part = Part::new(&stream, a, b)?;
+        part.add(&stream)?;
+        part.sum.to_vec()
+    };
+    let (a, b, chunk) = (floats(n, 11), floats(n, 12), n.div_ceil(THREADS).max(1));
+    let start = Instant::now();
+    let parts: GpuResult<Vec<_>> = thread::scope(|scope| {
+        let work = |(a, b)| scope.spawn(move || sum(a, b));
+        let threads: Vec<_> = a.chunks(chunk).zip(b.chunks(chunk)).map(work).collect();
+        threads.into_iter().map(|own| own.join().unwrap_or_else(|own| resume_unwind(own))).collect()
+    });
+    let time = start.elapsed();
+    let check = Check::exact(&parts?.concat(), &reference::vecadd::vecadd(&a, &b));
+    let size = format!("{THREADS} × {chunk} elements");
+    let check = check.provided(is_taken);
     Ok(Outcome { size, time, bytes: 12 * n, check, picture: None })
 }
 

@@ -71,3 +71,9 @@ pub use strategy::{Transfer, TransferReport};
 pub use unified::{UnifiedBox, UnifiedBuffer};
 pub use visibility::{HostPages, MemoryVisibility};
 pub use write_combined::{WriteCombined, WriteSlice};
+
+/// The book's pages, whose programs compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/memory.md")]
+#[doc = include_str!("../../../book/src/host-memory.md")]
+struct Book;

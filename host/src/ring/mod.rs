@@ -49,3 +49,8 @@ pub use kernel::{Launcher, PersistentKernel};
 pub use memory::{OnDevice, Ring, ToDevice, ToHost};
 pub use receiver::Receiver;
 pub use sender::Sender;
+
+/// The book's page, whose programs compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/persistent-kernels.md")]
+struct Book;

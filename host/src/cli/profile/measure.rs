@@ -4,7 +4,7 @@ use cuda_driver::counters::{self, LaunchReport};
 
 use super::super::error::CliError;
 use crate::Gpu;
-use crate::demo::{DEMOS, Demo, Scale};
+use crate::demo::{self, Demo, Ending, Scale};
 use crate::error::GpuContext;
 
 /// What was profiled.
@@ -37,24 +37,31 @@ impl Profile {
 
 /// Profiles all launches of a demo, or those of a kernel in the first demo that launches it.
 pub(super) fn measure(gpu: &Gpu, name: &str, scale: Scale) -> Result<Profile, CliError> {
-    if let Some(demo) = DEMOS.iter().find(|demo| demo.name == name) {
+    if let Some(demo) = demo::named(name) {
         return run(gpu, demo, scale).map(|profile| Profile { name: name.to_owned(), ..profile });
     }
-    for demo in DEMOS {
-        let mut profile = run(gpu, demo, scale)?;
+    for demo in demo::demos() {
+        let mut profile = match run(gpu, demo, scale) {
+            Err(CliError::DemoNotHere { .. }) => continue,
+            profile => profile?,
+        };
         profile.launches.retain(|own| own.first.kernel == name);
         if !profile.launches.is_empty() {
             return Ok(Profile { name: name.to_owned(), ..profile });
         }
     }
-    let known = DEMOS.iter().map(|demo| demo.name).collect();
+    let known = demo::demos().map(|demo| demo.name).collect();
     Err(CliError::NothingToProfile { name: name.to_owned(), known })
 }
 
 fn run(gpu: &Gpu, demo: &'static Demo, scale: Scale) -> Result<Profile, CliError> {
     counters::start()?;
-    let outcome = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name));
+    let ending = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name));
     let reports = counters::take();
+    let ending = ending?;
+    if let Ending::NotHere(lack) = ending {
+        return Err(CliError::DemoNotHere { name: demo.name, lack });
+    }
     let mut launches: Vec<Launches> = Vec::new();
     for report in reports {
         match launches.iter_mut().find(|own| shape(&own.first) == shape(&report)) {
@@ -67,7 +74,7 @@ fn run(gpu: &Gpu, demo: &'static Demo, scale: Scale) -> Result<Profile, CliError
         device: gpu.name().to_owned(),
         demo: demo.name,
         launches,
-        right: outcome?.check.passed(),
+        right: !ending.is_wrong(),
     })
 }
 
