@@ -52,14 +52,14 @@ pub trait Element: Pod {
     /// `to` is valid and aligned for a write.
     unsafe fn store(to: *mut Self::Vector, vector: Self::Vector);
 
-    /// [`store`](Self::store) of a result, to global memory.
+    /// Moves a vector of the result from shared to global memory.
     ///
     /// # Safety
-    /// As [`store`](Self::store).
+    /// As [`load`](Self::load) and [`store`](Self::store).
     #[inline(always)]
-    unsafe fn store_result(to: *mut Self::Vector, vector: Self::Vector) {
+    unsafe fn carry(from: *const Self::Vector, to: *mut Self::Vector) {
         // SAFETY: the caller's promise.
-        unsafe { Self::store(to, vector) }
+        unsafe { Self::store(to, Self::load(from)) }
     }
 }
 
@@ -126,11 +126,13 @@ impl Element for u32 {
         ]
     }
 
-    /// With a hint: with plain stores a thread needs more registers than eight blocks a multiprocessor leave it.
+    /// With a hint: with plain stores a thread needs more registers than eight blocks a multiprocessor leave it. By pairs
+    /// of words, which is how the store takes them: of four single ones LLVM makes two loads.
     #[inline(always)]
-    unsafe fn store_result(to: *mut Words, vector: Words) {
-        // SAFETY: the caller's promise.
-        access::store(unsafe { &mut *to }, vector, StoreHint::NoAllocate);
+    unsafe fn carry(from: *const Words, to: *mut Words) {
+        // SAFETY: the caller's promise; the types are alike in size and alignment, and plain.
+        let (from, to) = unsafe { (&*from.cast::<Vec2<u64>>(), &mut *to.cast::<Vec2<u64>>()) };
+        access::store(to, Vec2::new(from.x, from.y), StoreHint::NoAllocate);
     }
 }
 
@@ -319,8 +321,7 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
         let row = k * SIDE + y;
         // SAFETY: inside the tile, as above, and written before the barrier; the place in `to` is this thread's alone.
         unsafe {
-            let vector = T::load(tile.add(slot(row, x)));
-            T::store_result(to.add(row * to_pitch + x * T::LANES).cast(), vector);
+            T::carry(tile.add(slot(row, x)), to.add(row * to_pitch + x * T::LANES).cast());
         }
     }
 }
