@@ -10,6 +10,7 @@ mod equalize;
 mod faults;
 mod grayscale;
 mod histogram;
+mod loads;
 mod map;
 mod merge;
 mod norm;

@@ -83,8 +83,8 @@ pub const BLOCK: u32 = 256;
 pub const QUADS_PER_THREAD: usize = 4;
 /// Quads that a block takes at a time.
 pub const TILE: usize = BLOCK as usize * QUADS_PER_THREAD;
-/// Most blocks of a launch: five for each of 132 multiprocessors, whatever the device has. Registers leave room for as many.
-pub const MAX_BLOCKS: u32 = 5 * 132;
+/// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has. Registers leave room for as many.
+pub const MAX_BLOCKS: u32 = 4 * 132;
 
 /// Up to so many tiles each has a block of its own.
 const FEW_TILES: usize = 132;

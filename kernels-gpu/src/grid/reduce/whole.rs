@@ -8,10 +8,13 @@ use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Produc
 use super::partials::{Team, join_grid, put};
 use super::{BLOCK, TILE};
 use crate::grid::let_next_start;
-use crate::thread::words::{Quad, each, each_lane, load, per_quad, split_quads};
+use crate::thread::words::{Quad, each, each_lane, load_once, per_quad, split_quads};
 
 /// Threads of a block, as a length.
 const THREADS: usize = BLOCK as usize;
+/// Registers of a thread: room for four blocks, which is [`MAX_BLOCKS`](super::MAX_BLOCKS). Left to itself the compiler
+/// saves some, and waits for the first loads before it starts the last ones.
+const REGISTERS: u32 = 64;
 
 /// What [`whole`] does with elements: every [`Operator`], and the search for a place.
 pub trait Reduction: Copy {
@@ -125,7 +128,7 @@ impl<T: Ordered> Reduction for Place<T> {
 #[inline(always)]
 unsafe fn load_tile(tile: *const Quad, thread: usize) -> [Quad; 4] {
     // SAFETY: `k * THREADS + thread` is below `TILE`.
-    let at = |k| unsafe { load(tile.add(k * THREADS + thread)) };
+    let at = |k| unsafe { load_once(tile.add(k * THREADS + thread)) };
     [at(0), at(1), at(2), at(3)]
 }
 
@@ -213,7 +216,7 @@ fn of_thread<R: Reduction>(
     if left + first < quads.len() {
         let at = |k: usize| left + first + k * threads;
         // SAFETY: the last quad, where the thread has none.
-        let load_at = |k| unsafe { load(quads.as_ptr().add(at(k).min(quads.len() - 1))) };
+        let load_at = |k| unsafe { load_once(quads.as_ptr().add(at(k).min(quads.len() - 1))) };
         let loaded = [load_at(0), load_at(1), load_at(2), load_at(3)];
         let mut running = reduction.start();
         each::<4>(|k| {
@@ -289,7 +292,7 @@ pub fn whole_to<O: Operator>(
 /// [`blocks`](super::blocks)`(bytes of x)` blocks.
 ///
 /// `partials` is scratch, [`partial_words`](super::partial_words) long; `finished: [1]` must be 0 and is 0 again afterwards.
-#[kernel(f32, i32, f64, u64, f16, bf16, dependent)]
+#[kernel(f32, i32, f64, u64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn reduce_sum<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -302,7 +305,7 @@ pub fn reduce_sum<T: Number>(
 }
 
 /// Product of `x: [n]` into `out[0]`, 1 of nothing; launch and scratch as for [`reduce_sum`](fn@reduce_sum).
-#[kernel(f32, i32, f64, u64, dependent)]
+#[kernel(f32, i32, f64, u64, dependent, max_registers = REGISTERS)]
 pub fn reduce_product<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -316,7 +319,7 @@ pub fn reduce_product<T: Number>(
 
 /// The smallest element of `x: [n]`, or with flipped bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
 /// left out; of nothing it is infinity, or the last integer. Launch and scratch as for [`reduce_sum`](fn@reduce_sum).
-#[kernel(f32, u32, f64, u64, f16, bf16, dependent)]
+#[kernel(f32, u32, f64, u64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn reduce_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -331,7 +334,7 @@ pub fn reduce_extreme<T: Ordered>(
 
 /// Where that extreme is first, into `out[0]`; `u64::MAX` where no element is a number. Launch and scratch as for
 /// [`reduce_sum`](fn@reduce_sum), with partial values of 16 bytes.
-#[kernel(f32, u32, f64, u64, f16, bf16, dependent)]
+#[kernel(f32, u32, f64, u64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn reduce_place<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
