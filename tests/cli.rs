@@ -191,7 +191,7 @@ fn every_demo_agrees_with_the_cpu_and_two_emulated_devices_lack_nothing() {
     let table = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     let position =
         |title: &str| table.find(title).unwrap_or_else(|| panic!("{title:?} in {table}"));
-    let titles = ["\nArrays\nvecadd ", "\nMemory\npinned ", "\nRunning work\nstreams "];
+    let titles = ["\nArrays\nvecadd ", "\nMemory\nslices ", "\nRunning work\nstreams "];
     assert!(titles.map(position).is_sorted(), "{table}");
     if table.contains(", emulator)") {
         assert!(!table.contains("not here") && table.contains("300 elements, in place"), "{table}");
@@ -219,7 +219,7 @@ fn a_demo_that_cannot_run_here_says_why_and_is_an_error_only_if_it_was_named() {
 fn a_demo_that_does_not_exist_is_refused() {
     let place = Place::new();
     place.refuses(&["demo", "vecad"], "there is no demo `vecad`; there are vecadd, saxpy");
-    let subjects = contains("\nMemory\npinned ").and(contains("\nSimulations\nheat "));
+    let subjects = contains("\nMemory\nslices ").and(contains("\nSimulations\nheat "));
     place.run(&["demo", "--list"]).success().stdout(contains("transpose_tiled").and(subjects));
 }
 

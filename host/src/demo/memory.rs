@@ -1,4 +1,4 @@
-//! Demos of memory: a chain of sums, each in memory of its own that goes when the next is there.
+//! Demos of memory: parts of an array; a chain of sums, each in memory of its own that goes when the next is there.
 
 use std::sync::Arc;
 
@@ -6,13 +6,33 @@ use super::arrays::{elements, floats};
 use super::{Check, Outcome, Scale, timed};
 use crate::Gpu;
 use crate::error::GpuResult;
-use crate::memory::DeviceBuffer;
 use crate::memory::resource::MemoryPool;
-use crate::ops;
+use crate::memory::{DeviceBox, DeviceBuffer};
+use crate::ops::{self, Scratch, reduce};
 use crate::reference;
 
 /// Sums in a chain.
 pub(super) const STEPS: usize = 8;
+
+/// Two parts of an array are written, each borrowed by itself; the largest number of all goes into a box.
+pub(super) fn slices(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    let (x, half) = (floats(n, 21), n / 2);
+    let on_x = DeviceBuffer::from_slice(gpu, &x)?;
+    let mut y = DeviceBuffer::zeroed(gpu, n)?;
+    let (mut largest, mut scratch) = (DeviceBox::zeroed(gpu)?, Scratch::new(gpu)?);
+    let time = timed(gpu, || {
+        y.clear()?;
+        let (mut low, mut high) = y.as_mut_slice().split_at_mut(half);
+        ops::saxpy(gpu, 1.0, &on_x.slice(..half), &mut low)?;
+        ops::saxpy(gpu, -1.0, &on_x.slice(half..), &mut high)?;
+        reduce::max_into(gpu, &y, &mut largest, &mut scratch)
+    })?;
+    let (low, high) = x.split_at(half);
+    let expected: Vec<f32> = low.iter().copied().chain(high.iter().map(|x| -x)).collect();
+    let most = expected.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let check = Check::exact(&y.to_vec()?, &expected).provided(largest.get()? == most);
+    Ok(Outcome { size: elements(n), time, bytes: 8 * n, check, picture: None })
+}
 
 /// Memory that is allocated and freed in the stream's order: the host runs ahead and waits for none of it.
 pub(super) fn stream_ordered(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {

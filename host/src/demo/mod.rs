@@ -5,6 +5,7 @@ mod copies;
 mod graphs;
 mod launches;
 mod memory;
+mod outcome;
 mod particles;
 mod peers;
 mod pictures;
@@ -17,15 +18,15 @@ mod scene;
 mod table;
 mod unified;
 
-use std::fmt;
 use std::time::Duration;
 
 use cuda_driver::Backend;
 
 use crate::Gpu;
 use crate::device::devices;
-use crate::error::{GpuError, GpuResult};
+use crate::error::GpuResult;
 
+pub use outcome::{Check, Ending, Lack, Outcome};
 pub use particles::{Film, FilmReport};
 pub use pictures::{Picture, Pixels};
 pub use plates::{Motion, Plate, PlateReport};
@@ -51,7 +52,7 @@ impl Scale {
         Self { n: size, side: size, image: (size, (size * 9).div_ceil(16)), particles: size }
     }
 
-    /// Sizes that take about a second in all on `backend`.
+    /// Sizes with which no demo takes long on `backend`.
     #[must_use]
     pub fn suited_to(backend: Option<Backend>) -> Self {
         match backend {
@@ -61,83 +62,6 @@ impl Scale {
             _ => Self { n: 1 << 18, side: 512, image: (640, 360), particles: 2_000 },
         }
     }
-}
-
-/// How far the device's result is from the reference's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Check {
-    /// Largest difference found.
-    pub largest: f64,
-    /// Largest difference that arithmetic explains; 0 where the result is exact.
-    pub allowed: f64,
-}
-
-impl Check {
-    /// Of results that must agree bit for bit: 0 or infinity.
-    fn exact<T: PartialEq>(found: &[T], expected: &[T]) -> Self {
-        Self { largest: if found == expected { 0.0 } else { f64::INFINITY }, allowed: 0.0 }
-    }
-
-    /// Of the largest difference among pairs.
-    fn within(allowed: f64, pairs: impl Iterator<Item = (f64, f64)>) -> Self {
-        let differences = pairs.map(|(found, expected)| (found - expected).abs());
-        let largest =
-            differences.fold(0.0, |a: f64, b| if b.is_nan() { f64::INFINITY } else { a.max(b) });
-        Self { largest, allowed }
-    }
-
-    /// The same, if what the demo says of itself holds too; else a result that is infinitely wrong.
-    fn provided(self, holds: bool) -> Self {
-        if holds { self } else { Self { largest: f64::INFINITY, ..self } }
-    }
-
-    /// Whether the result is right.
-    #[must_use]
-    pub fn passed(self) -> bool {
-        self.largest <= self.allowed
-    }
-}
-
-/// What one demo did.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Size of the problem, for people.
-    pub size: String,
-    /// Time on the device: the median of several runs.
-    pub time: Duration,
-    /// Bytes that had to move: each input read once, each output written once.
-    pub bytes: usize,
-    /// The comparison with the reference.
-    pub check: Check,
-    /// The picture that came out, if it is one.
-    pub picture: Option<Picture>,
-}
-
-/// How a demo ended.
-#[derive(Debug)]
-pub enum Ending {
-    /// It ran.
-    Ran(Outcome),
-    /// It did not: the device, or the machine, lacks what it is about.
-    NotHere(Lack),
-}
-
-/// What is missing for a demo. `Display` says it, and what would let the demo run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Lack {
-    /// More devices.
-    Devices {
-        /// How many there are.
-        found: usize,
-        /// How many it takes.
-        needed: usize,
-    },
-    /// Something that the device cannot do.
-    Feature {
-        /// What that is.
-        what: &'static str,
-    },
 }
 
 /// Demos of one subject.
@@ -200,69 +124,6 @@ impl Demo {
     }
 }
 
-impl Lack {
-    /// What the device does not support, if that is the error.
-    fn of(error: &GpuError) -> Option<Self> {
-        match error.root() {
-            GpuError::Unsupported { what } => Some(Self::Feature { what }),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const EMULATED: &str = "FERROWARP_DEVICE=emulator";
-        match self {
-            Self::Devices { found, needed } => write!(
-                f,
-                "it takes {needed} devices, and there is {found}: {EMULATED} \
-                 FERROWARP_EMULATOR_DEVICES={needed} has them"
-            ),
-            Self::Feature { what } => {
-                write!(f, "this device does not support {what}; {EMULATED} has one that does")
-            }
-        }
-    }
-}
-
-impl Ending {
-    /// What came out, if it ran.
-    #[must_use]
-    pub fn outcome(&self) -> Option<&Outcome> {
-        match self {
-            Self::Ran(outcome) => Some(outcome),
-            Self::NotHere(_) => None,
-        }
-    }
-
-    /// Whether it ran and computed something wrong.
-    #[must_use]
-    pub fn is_wrong(&self) -> bool {
-        self.outcome().is_some_and(|outcome| !outcome.check.passed())
-    }
-}
-
-impl Outcome {
-    /// Effective bandwidth in GB/s (10⁹ bytes).
-    #[must_use]
-    pub fn gigabytes_per_second(&self) -> f64 {
-        self.bytes as f64 / self.time.as_secs_f64() / 1e9
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            check if !check.passed() => {
-                write!(f, "WRONG: {:.3e} > {:.3e}", self.largest, self.allowed)
-            }
-            Self { allowed: 0.0, .. } => f.write_str("exact"),
-            Self { largest, .. } => write!(f, "{largest:.2e}"),
-        }
-    }
-}
-
 /// Median time of five runs of `work`, after one that warms up.
 fn timed(gpu: &Gpu, mut work: impl FnMut() -> GpuResult<()>) -> GpuResult<Duration> {
     work()?;
@@ -277,7 +138,7 @@ fn timed(gpu: &Gpu, mut work: impl FnMut() -> GpuResult<()>) -> GpuResult<Durati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::GpuContext;
+    use crate::error::{GpuContext, GpuError};
 
     const ASKED: &str = "wings";
 

@@ -25,6 +25,7 @@ pub const GROUPS: &[Group] = &[
     Group {
         title: "Memory",
         demos: &[
+            Demo::new("slices", "parts of an array, and a value in a box", memory::slices),
             Demo::new("pinned", "page-locked memory, there and back", copies::pinned),
             Demo::new("pageable", "plain vectors, there and back", copies::pageable),
             Demo::new("registered", "a vector, page-locked where it is", copies::registered),
