@@ -22,15 +22,13 @@ use cuda_std::cluster::{self, DistributedArray};
 use cuda_std::dependent;
 use cuda_std::grid::GridBarrier;
 
-/// Threads in a block of [`smooth_cooperative`](fn@smooth_cooperative).
-pub const BLOCK: u32 = 256;
+/// Threads in a block of the last two: few blocks meet faster than many.
+pub const BLOCK: u32 = 1024;
+const PART: usize = BLOCK as usize;
 /// Blocks in a cluster of [`smooth_cluster`](fn@smooth_cluster): as many as every device with clusters can run.
 pub const CLUSTER: u32 = 8;
-/// Threads, and cells, in each of these blocks.
-pub const CLUSTER_BLOCK: u32 = 1024;
-const PART: usize = CLUSTER_BLOCK as usize;
-/// Cells of a cluster.
-pub const CLUSTER_CELLS: usize = (CLUSTER * CLUSTER_BLOCK) as usize;
+/// Cells of a cluster, one for each thread.
+pub const CLUSTER_CELLS: usize = (CLUSTER * BLOCK) as usize;
 
 /// The mean that a cell becomes.
 #[inline(always)]
@@ -88,7 +86,7 @@ pub fn smooth_cooperative(
 /// All rounds, in place. Each cluster has [`CLUSTER_CELLS`] cells, which it smooths as an array of their own; the last one
 /// may have fewer. Whole clusters: `cells.len()` divided by that, rounded up.
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel(block = CLUSTER_BLOCK, cluster = CLUSTER)]
+#[kernel(block = BLOCK, cluster = CLUSTER)]
 pub fn smooth_cluster(index: ThreadIndex, rounds: u32, mut cells: DisjointSlice<f32>) {
     // A state of the block's cells, and the next one behind it.
     let states = shared_array![f32; 2 * PART];
