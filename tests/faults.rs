@@ -4,6 +4,8 @@
 
 use std::env;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use cuda_std::launch::{Args, ContractError, DeviceWrite, Launch, LaunchConfig, RawSlice};
 use ferrowarp::memory::DeviceBuffer;
@@ -104,8 +106,10 @@ fn panic_and_trim() {
     let x = DeviceBuffer::from_slice(&gpu, &[1.0; 64]).unwrap();
     let mut out = DeviceBuffer::zeroed(&gpu, 65).unwrap();
     let other = gpu.create_stream().unwrap();
-    drop(DeviceBuffer::<u8>::zeroed_async(&other, BYTES).unwrap());
-    other.synchronize().unwrap();
+    // Freed behind a wait, so that it is not there at once for who needs it next.
+    let kept = DeviceBuffer::<u8>::zeroed_async(&other, BYTES).unwrap();
+    let _call = other.launch_host_func(|| thread::sleep(Duration::from_millis(300))).unwrap();
+    drop(kept);
     vecadd::launch(&gpu, LaunchConfig::for_num_elems(65), &x, &x, &mut out).unwrap();
     drop(DeviceBuffer::<u8>::zeroed(&other, BYTES).unwrap());
     println!("error: {}", gpu.stream().synchronize().unwrap_err());
