@@ -40,8 +40,10 @@ def test_a_template_through_nvrtc(name, dtype):
     x = 2.0 ** np.random.default_rng(1).integers(-1, 2, 300)
     x = x.astype(dtype) if dtype is np.float32 else np.where(x > 1, -1, 1).astype(dtype)
     source, target = (device.allocate(x.nbytes, stream=stream) for _ in range(2))
+    # The memory is there in the stream's order, which the copy is not in; nor does the stream wait for that.
+    stream.sync()
     (code,) = driver.cuMemcpyHtoD(int(source.handle), x.ctypes.data, x.nbytes)
-    assert int(code) == 0
+    assert int(code) == 0 and int(driver.cuCtxSynchronize()[0]) == 0
     config = LaunchConfig(grid=5, block=64, shmem_size=64 * x.itemsize)
     launch(stream, config, kernel, source, target, np.uint64(x.size))
     stream.sync()

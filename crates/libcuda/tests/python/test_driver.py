@@ -50,6 +50,8 @@ class OnDevice:
         self.like = np.ascontiguousarray(array)
         self.address = ok(driver.cuMemAlloc(self.like.nbytes))
         ok(driver.cuMemcpyHtoD(self.address, self.like.ctypes.data, self.like.nbytes))
+        # It may be under way still, and non-blocking streams do not wait for it.
+        ok(driver.cuCtxSynchronize())
 
     def back(self):
         host = np.empty_like(self.like)

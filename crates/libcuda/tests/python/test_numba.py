@@ -102,6 +102,7 @@ def compare_and_swap(lock, order):
     if cuda.threadIdx.x == 0:
         while cuda.atomic.cas(lock, 0, 0, 1) != 0:
             pass
+        cuda.threadfence()
         order[cuda.blockIdx.x] = lock[1]
         lock[1] += 1
         cuda.threadfence()
