@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cuda_driver::injection;
 use cuda_std::launch::{
     Args, Contract, DevicePtr, Kernel, Launch, LaunchConfig, Linear, Param, ParamKind,
 };

@@ -69,7 +69,8 @@ impl<B: GraphBuffers> Graph<B> {
             kernel.args.replace_value(place, value);
         }
         let updated = parts.update(at);
-        updated.with_gpu_context(|| parts.what(at, "giving", "a parameter"))
+        let updated = updated.with_gpu_context(|| parts.what(at, "giving", "a parameter"));
+        self.told(updated)
     }
 
     /// Launches the kernel of `node` anew, on the node: with other values, another grid, or other parts
@@ -132,7 +133,9 @@ impl<B: GraphBuffers> Graph<B> {
         node.uses = now;
         **work = KernelWork::new(kernel, prepared, &args, module);
         parts.note_launch(at);
-        parts.update(at).with_gpu_context(|| parts.what(at, "launching", "anew"))
+        let updated = parts.update(at);
+        let updated = updated.with_gpu_context(|| parts.what(at, "launching", "anew"));
+        self.told(updated)
     }
 }
 

@@ -207,6 +207,12 @@ impl<B: GraphBuffers> Graph<B> {
         (&mut self.parts, &mut self.buffers)
     }
 
+    /// What the driver was told of a node. If it has refused, the next launch tells it again.
+    pub(super) fn told(&mut self, updated: GpuResult<()>) -> GpuResult<()> {
+        self.is_stale |= updated.is_err();
+        updated
+    }
+
     /// Gives the nodes the buffers that the graph has now.
     pub(super) fn refresh(&mut self) -> GpuResult<()> {
         if !self.is_stale {

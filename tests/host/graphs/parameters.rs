@@ -21,6 +21,22 @@ fn parameters_are_set_anew() -> GpuResult<()> {
     Ok(())
 }
 
+/// A driver that refuses a value is asked again: no launch uses the old one. A GPU's refuses nothing here.
+#[test]
+fn a_value_that_was_refused_is_given_before_the_next_launch() -> GpuResult<()> {
+    let (builder, mut a) = (builder(), words(0)?);
+    let node = builder.node("node");
+    fill(&node, &mut a, 1)?;
+    let mut graph = builder.build(a)?;
+    let value = graph.parameter::<u32>(&node, "value")?;
+    let (refused, calls) = injection::fail(1, 1, || graph.set(value, 7));
+    let refuses = calls.iter().any(|call| call.function == "cuGraphExecKernelNodeSetParams");
+    assert!(refused.is_err() == refuses, "{calls:?}");
+    graph.launch(gpu())?;
+    assert_eq!(graph.wait()?.to_vec()?, [7; LEN]);
+    Ok(())
+}
+
 #[test]
 fn what_is_no_parameter_is_refused() -> GpuResult<()> {
     let (builder, mut a) = (builder(), words(0)?);
