@@ -6,7 +6,8 @@
 //!    64 bytes a thread in flight.
 //! 2. It turns its square in registers, so that shared memory moves vectors too; the places of a row's vectors are
 //!    exchanged by an exclusive or with the row's number, so that 8 lanes always meet 8 different bank groups.
-//! 3. Blocks go through the matrix in groups of `GROUP` rows of tiles, so that reads and writes both stay near each other.
+//! 3. Blocks go down the matrix, one column of tiles after the other, so that rows of the result are written in order.
+//!    On an H200 that is 1 to 15% faster than groups of tiles that keep reads and writes both near each other.
 
 use crate::prelude::*;
 use bytemuck::Pod;
@@ -16,8 +17,6 @@ use cuda_std::intrinsics::byte_perm;
 
 /// Squares along each side of a tile, and threads along each side of a block.
 pub const SIDE: usize = 16;
-/// Rows of tiles that blocks go through together.
-const GROUP: u32 = 16;
 
 /// An element by its size: `u8`, `u16`, `u32` or `u64`.
 pub trait Element: Pod {
@@ -225,16 +224,12 @@ struct Place {
 }
 
 impl Place {
-    /// The tile of this block, of `rows` by `cols` tiles in each matrix. Blocks go down [`GROUP`] tiles, then one to
-    /// the right.
+    /// The tile of this block, of `rows` by `cols` tiles in each matrix: one column of tiles after the other.
     #[inline(always)]
     fn of_block(rows: u32, cols: u32) -> Self {
         let block = thread::block_idx_x();
         let (plane, tile) = (block / (rows * cols), block % (rows * cols));
-        let (group, within) = (tile / (GROUP * cols), tile % (GROUP * cols));
-        let first = group * GROUP;
-        let height = (rows - first).min(GROUP);
-        let (row, column) = (first + within % height, within / height);
+        let (row, column) = (tile % rows, tile / rows);
         Self { plane: plane as usize, row: row as usize, column: column as usize }
     }
 }
