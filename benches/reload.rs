@@ -88,6 +88,8 @@ fn edited(text: &str, kernel: &str, number: usize) -> String {
 #[derive(Default)]
 struct Swaps {
     whole: Vec<Duration>,
+    /// What the file system takes to put one file in the place of another.
+    rename: Vec<Duration>,
     /// From the first sign of the edit until the new version is in use.
     swap: Vec<Duration>,
     /// Of it the load.
@@ -99,6 +101,7 @@ struct Swaps {
 impl Swaps {
     fn print(self, what: &str, goal: &str) {
         row(what, median(self.whole), goal);
+        row("  the file system's rename", median(self.rename), "");
         row("  from the first sign until it is in use", median(self.swap), "");
         row("    of it the load", median(self.load), "");
         row("  a launch", median(self.launch), "");
@@ -122,6 +125,7 @@ fn ptx_swaps(
         fs::write(&new, text(number)).expect("a writable directory");
         let edit = Instant::now();
         fs::rename(&new, &file).expect("a writable directory");
+        swaps.rename.push(edit.elapsed());
         let swapped = swapped(&events)?;
         let begin = Instant::now();
         launch(&hot);

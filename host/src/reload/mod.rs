@@ -26,8 +26,8 @@
 //!
 //! A launcher is part of the program and is not reloaded. A version is refused if a kernel that was
 //! launched before, or that [`Watch::require`] names, is missing in it, has parameters of other
-//! sizes, or is compiled for other blocks or clusters than its launcher gives. What a parameter of
-//! the same size *means* nobody can see in PTX: after an edit from `&[f32]` to `&[f64]` build the
+//! sizes or types, or is compiled for other blocks or clusters than its launcher gives. PTX that
+//! `#[kernel]` did not write has no types: there, after an edit from `&[f32]` to `&[f64]`, build the
 //! host again.
 
 mod builds;
