@@ -216,6 +216,22 @@ fn a_demo_that_cannot_run_here_says_why_and_is_an_error_only_if_it_was_named() {
 }
 
 #[test]
+fn what_a_device_does_not_support_is_a_row_and_what_fails_ends_the_table() {
+    let place = Place::new();
+    let demos = |fault: &str, names: &[&str]| {
+        let mut command = place.command(&[&["demo", "--size", "64"], names].concat());
+        command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_EMULATOR_FAIL", fault).assert()
+    };
+    let without_pools = demos("cuMemPoolCreate:801", &[]).success().stderr(is_empty());
+    let row =
+        predicate::str::is_match("\nstream_ordered .* not here: this device does not support");
+    without_pools.stdout(row.unwrap().and(contains("\nparticles ")));
+    let broken = demos("cuMemHostRegister_v2:2", &["vecadd", "registered", "saxpy"]).code(1);
+    let table = contains("\nvecadd ").and(contains("registered").not());
+    broken.stdout(table).stderr(contains("error: demo registered: "));
+}
+
+#[test]
 fn a_demo_that_does_not_exist_is_refused() {
     let place = Place::new();
     place.refuses(&["demo", "vecad"], "there is no demo `vecad`; there are vecadd, saxpy");

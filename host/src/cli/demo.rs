@@ -55,8 +55,14 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let suited = || Scale::suited_to(Some(gpu.backend()));
     let scale = args.size.map_or_else(suited, |size| Scale::of(size as usize));
-    let ended = run_all(&gpu, &demos, scale)?;
-    print(&gpu, &ended, args.names.is_empty(), out)?;
+    let mut ended = Vec::new();
+    let stopped = run_all(&gpu, &demos, scale, &mut ended).err();
+    if !ended.is_empty() {
+        print(&gpu, &ended, args.names.is_empty(), out)?;
+    }
+    if let Some(error) = stopped {
+        return Err(error);
+    }
     if let Some(dir) = &args.pictures {
         save(dir, &ended, out)?;
     }
@@ -102,15 +108,21 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
 /// A demo, and how it ended.
 type Ended = (&'static Demo, Ending);
 
-fn run_all(gpu: &Gpu, demos: &[&'static Demo], scale: Scale) -> Result<Vec<Ended>, CliError> {
+/// Runs the demos up to the first that fails.
+fn run_all(
+    gpu: &Gpu,
+    demos: &[&'static Demo],
+    scale: Scale,
+    ended: &mut Vec<Ended>,
+) -> Result<(), CliError> {
     let progress = Progress::steps("demos", demos.len());
-    let run = |demo: &&'static Demo| {
+    for demo in demos {
         progress.set_message(demo.name);
         let ending = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name))?;
         progress.advance();
-        Ok((*demo, ending))
-    };
-    demos.iter().map(run).collect()
+        ended.push((demo, ending));
+    }
+    Ok(())
 }
 
 fn print(

@@ -1,5 +1,5 @@
-//! Demos of launches. All smooth the same cells in the same rounds (see [`mod@kernels_gpu::grid::smooth`]), and all threads have to meet
-//! between two rounds: what the table shows is the price of the meeting.
+//! Demos of launches. All smooth the same cells in the same rounds (see [`mod@kernels_gpu::grid::smooth`]), and
+//! between two rounds all threads have to meet: what the table shows is the price of the meeting.
 
 use std::time::Duration;
 
