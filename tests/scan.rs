@@ -122,19 +122,45 @@ fn a_block_that_begins_late() {
     let (said, n) = (300, 302 * tile - 5);
     let x: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
     let sums = reference::scan::by(&x, 0, u32::wrapping_add, true);
-    // The ticket, a counter, and of each tile the sum of its own, with the bit that says so.
+    // The ticket, and of each tile the sum of its own, with the bit that says so.
     let own = |tile: &[u32]| 1 << 32 | u64::from(tile.iter().copied().fold(0, u32::wrapping_add));
-    let mut states = vec![said as u64, 0];
+    let mut states = vec![said as u64];
     states.extend(x.chunks(tile).take(said).map(own));
     states.resize(scratch_len::<u32, u32>(n), 0);
     let (mut states, mut out) = (upload(&states), poisoned::<u32>(n));
     let poison = out.to_vec().unwrap()[0];
     let grid = Grid1::new(2).shared_mem(shared_bytes(0) as u32);
-    scan_tiles::<u32, Sum>::launch(gpu(), grid, &upload(&x), false, &mut states, &mut out).unwrap();
+    // SAFETY: the states are as a scan has them that has taken so many tiles.
+    unsafe {
+        scan_tiles::<u32, Sum>::launch(gpu(), grid, &upload(&x), false, &mut states, &mut out)
+    }
+    .unwrap();
     let found = out.to_vec().unwrap();
     assert!(found[..said * tile].iter().all(|&left| left == poison));
     assert!(found[said * tile..] == sums[said * tile..]);
-    assert!(states.to_vec().unwrap().iter().all(|&word| word == 0), "few states are kept at 0");
+}
+
+/// Scans of several lengths with the same words, of which one half holds what an earlier scan could have left.
+#[test]
+fn words_serve_again() {
+    let tile = tile_len::<u32>();
+    let half = scratch_len::<u32, u32>(40 * tile) / 2;
+    let mut words = vec![0u64; 1 + half];
+    words.extend(vec![1 << 32 | 12_345; half]);
+    let mut words = upload(&words);
+    for tiles in [2, 40, 1, 1, 39, 40, 3, 40] {
+        let n = tiles * tile - 7;
+        let x: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let mut out = poisoned::<u32>(n);
+        let grid = Grid1::new(tiles.min(3) as u32).shared_mem(shared_bytes(0) as u32);
+        // SAFETY: the words are as a scan left them.
+        unsafe {
+            scan_tiles::<u32, Sum>::launch(gpu(), grid, &upload(&x), true, &mut words, &mut out)
+        }
+        .unwrap();
+        let sums = reference::scan::by(&x, 0, u32::wrapping_add, false);
+        assert!(out.to_vec().unwrap() == sums, "{tiles} tiles");
+    }
 }
 
 #[test]
@@ -391,8 +417,11 @@ fn one_stage() {
     let mut states = upload(&vec![0u64; scratch_len::<f32, Segmented<f32>>(n)]);
     let grid = Grid1::new(2).shared_mem(shared_bytes(0) as u32);
     let keys = upload(&keys);
-    scan_by_key::<f32, u64, Sum>::launch(gpu(), grid, &x, &keys, false, &mut states, &mut out)
-        .unwrap();
+    // SAFETY: the states are 0.
+    unsafe {
+        scan_by_key::<f32, u64, Sum>::launch(gpu(), grid, &x, &keys, false, &mut states, &mut out)
+    }
+    .unwrap();
     assert!(out.to_vec().unwrap().into_iter().eq((0..n).map(|i| (i % 1000 + 1) as f32)));
 }
 
@@ -437,7 +466,7 @@ fn segments_do_not_touch() {
 #[test]
 fn scratch_grows_and_serves_again() {
     let mut scratch = Scratch::new(gpu()).unwrap();
-    // The last but one has more states than are kept at 0.
+    // The last but one has more states than are kept.
     let large = KEPT_WORDS / 2 * tile_len::<u64>();
     for n in [17, 5 * 4096, 3 * 4096 + 1, 40 * 4096, large, 17 * 4096] {
         let x = vec![3u64; n];

@@ -210,6 +210,28 @@ fn plain_form() {
     }
 }
 
+/// Scratch that selections of several lengths, none among them, and run lengths share.
+#[test]
+fn scratch_serves_again() {
+    let mut scratch = Scratch::new(gpu()).unwrap();
+    let tile = tile_len::<u32>();
+    for n in [20 * tile + 1, 0, 3, 0, 0, 20 * tile, tile + 5, 33 * tile] {
+        let x: Vec<u32> = (0..n as u32).map(|i| i % 7 / 3).collect();
+        let (on_x, mut out) = (upload(&x), poisoned::<u32>(n));
+        let (mut lengths, mut count) = (poisoned::<u32>(n), poisoned::<u64>(1));
+        select::by_into(gpu(), Nonzero, &on_x, &mut out, &mut count, &mut scratch).unwrap();
+        let kept = x.iter().filter(|&&x| x != 0).copied().collect::<Vec<_>>();
+        assert_eq!(count.to_vec().unwrap(), [kept.len() as u64], "of {n}");
+        assert!(out.to_vec().unwrap()[..kept.len()] == kept, "of {n}");
+        let runs = reference::select::runs(&x);
+        let to = (&mut out, &mut lengths, &mut count);
+        select::run_lengths_into(gpu(), &on_x, to.0, to.1, to.2, &mut scratch).unwrap();
+        assert_eq!(count.to_vec().unwrap(), [runs.len() as u64], "runs of {n}");
+        let found = out.to_vec().unwrap().into_iter().zip(lengths.to_vec().unwrap());
+        assert!(found.take(runs.len()).eq(runs.iter().copied()), "runs of {n}");
+    }
+}
+
 #[test]
 fn lengths_that_do_not_fit_are_errors() {
     let (x, mut scratch) = (upload(&[1u32; 100]), Scratch::new(gpu()).unwrap());

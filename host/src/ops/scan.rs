@@ -113,7 +113,12 @@ macro_rules! operators {
                 let Arguments { on, x, form, mut states, mut out, n } = arguments;
                 let grid = grid::<$bits, <$op as Operator<$bits>>::Joined>(on, n);
                 let exclusive = form == Form::Exclusive;
-                kernels::scan_tiles::<$bits, $op>::launch(on, grid, &x, exclusive, &mut states, &mut out)
+                // SAFETY: the states are 0, or as a scan left them.
+                unsafe {
+                    kernels::scan_tiles::<$bits, $op>::launch(
+                        on, grid, &x, exclusive, &mut states, &mut out,
+                    )
+                }
             }
         }
     )*)*};

@@ -8,8 +8,8 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
-/// Counters, and behind them the states of a small scan: 0 between operations.
-const ZERO_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
+/// Counters, which are 0 between operations, and behind them the states of small scans, which no other operation has.
+const KEPT_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
 ///
@@ -17,8 +17,8 @@ const ZERO_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
 /// nothing after its first round. A graph cannot allocate while it is built or captured:
 /// [`reserve`](Self::reserve) before, with the operation's `scratch_bytes`.
 ///
-/// At the front are words that are 0 between operations: kernels count finished blocks there, and scans of few elements
-/// have the states of their tiles. After a kernel that did not end well, a panic for one, drop the scratch and take a
+/// At the front are words that kernels leave as the next one needs them: there they count finished blocks, and scans of
+/// few elements have the states of their tiles. After a kernel that did not end well, a panic for one, drop the scratch and take a
 /// new one.
 ///
 /// ```
@@ -43,14 +43,14 @@ impl Scratch {
     /// # Errors
     /// What the driver answers, out of memory for one.
     pub fn new(on: &impl AsStream) -> GpuResult<Self> {
-        Self::of_bytes(on, ZERO_BYTES)
+        Self::of_bytes(on, KEPT_BYTES)
     }
 
     fn of_bytes(on: &impl AsStream, bytes: usize) -> GpuResult<Self> {
         // SAFETY: the counters are written next; an operation writes what it reads of the others.
         let allocated = unsafe { DeviceBuffer::uninitialized(on, bytes) };
         let mut bytes = allocated.gpu_context("allocating scratch memory")?;
-        bytes.slice_mut(..ZERO_BYTES).clear()?;
+        bytes.slice_mut(..KEPT_BYTES).clear()?;
         Ok(Self { bytes })
     }
 
@@ -65,7 +65,7 @@ impl Scratch {
     /// # Errors
     /// What the driver answers, out of memory for one.
     pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
-        let needed = ZERO_BYTES + bytes;
+        let needed = KEPT_BYTES + bytes;
         if self.bytes.len() < needed {
             *self = Self::of_bytes(on, needed)?;
         }
@@ -79,11 +79,12 @@ impl Scratch {
         on: &impl AsStream,
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u32>, [DeviceSliceMut<'_, u8>; N])> {
-        let (zeros, parts) = self.all_parts(on, bytes)?;
-        Ok((zeros.narrowed(..ALIGN_BYTES).into_cast()?, parts))
+        let (kept, parts) = self.all_parts(on, bytes)?;
+        Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
     }
 
-    /// So many words of 0 for the states of a scan, which leaves few of them as they were, and a part of `bytes`.
+    /// At least so many words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
+    /// `bytes`.
     pub(super) fn states(
         &mut self,
         on: &impl AsStream,
@@ -92,9 +93,9 @@ impl Scratch {
     ) -> GpuResult<(DeviceSliceMut<'_, u64>, DeviceSliceMut<'_, u8>)> {
         let is_kept = words <= KEPT_WORDS;
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
-        let (zeros, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
+        let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            return Ok((zeros.narrowed(ALIGN_BYTES..).into_cast()?.narrowed(..words), part));
+            return Ok((kept.narrowed(ALIGN_BYTES..).into_cast()?, part));
         }
         let mut cleared = cleared.into_cast()?;
         cleared.clear()?;
@@ -108,7 +109,7 @@ impl Scratch {
         bytes: [usize; N],
     ) -> GpuResult<(DeviceSliceMut<'_, u8>, [DeviceSliceMut<'_, u8>; N])> {
         self.reserve(on, size_of_parts(&bytes))?;
-        let (zeros, rest) = self.bytes.as_mut_slice().split_at_mut(ZERO_BYTES);
+        let (kept, rest) = self.bytes.as_mut_slice().split_at_mut(KEPT_BYTES);
         let mut rest = Some(rest);
         let parts = bytes.map(|bytes| {
             let all = rest.take().expect("each round leaves what is behind its part");
@@ -116,7 +117,7 @@ impl Scratch {
             rest = Some(behind);
             part.narrowed(..bytes)
         });
-        Ok((zeros, parts))
+        Ok((kept, parts))
     }
 }
 

@@ -103,7 +103,7 @@ macro_rules! selectors {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let Arguments { on, x, n, split, mut states, mut out, mut count } = arguments;
                 let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states are 0.
+                // SAFETY: the states are 0, or as a selection left them.
                 unsafe {
                     kernels::$kernel::<$bits>::launch(
                         on, grid, &x, $($argument,)? split, &mut states, &mut out, &mut count,
@@ -266,7 +266,7 @@ macro_rules! run_elements {
             ) -> GpuResult<()> {
                 const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
                 let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states are 0.
+                // SAFETY: the states are 0, or as a selection left them.
                 unsafe {
                     kernels::run_lengths::<$bits>::launch(on, grid, x, states, values, lengths, count)
                 }

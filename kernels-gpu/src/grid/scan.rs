@@ -11,6 +11,17 @@
 //! What is joined with what depends on the length alone, so floats have the same bits in every run and on every
 //! device. The body, [`scan_grid`], takes an operator and element type of your own: see [`Operator`].
 
+/// As `assert!`, before the kernel has waited for the one before: that one would leave when it saw a panic.
+macro_rules! assert_early {
+    ($is_so:expr, $message:literal) => {
+        if !$is_so {
+            ::cuda_std::dependent::wait_for_previous();
+            panic!($message);
+        }
+    };
+}
+pub(super) use assert_early;
+
 pub mod carry;
 mod fetch;
 pub mod look_ahead;
@@ -47,7 +58,7 @@ pub const fn tile_len<T, C: Carry>() -> usize {
 /// Scratch words for a scan of `n_elems` elements of type `T` that carries `C`.
 #[must_use]
 pub const fn scratch_len<T, C: Carry>(n_elems: usize) -> usize {
-    states_len(n_elems.div_ceil(tile_len::<T, C>()), C::WORDS)
+    states_len(n_elems.div_ceil(tile_len::<T, C>()), C::TILE_WORDS)
 }
 
 /// Blocks to launch for a scan of `n_elems` elements of type `T` that carries `C`, on so many multiprocessors.
@@ -83,15 +94,17 @@ pub fn scan_running<T: Plain, O: Operator<T>>(
 /// The fast form. `x: [n]`, `out: [n]`; launch [`blocks`]`(n, multiprocessors)` blocks, each with
 /// [`shared_bytes`] of shared memory.
 ///
-/// `states:` [`scratch_len`]`(n)` words of 0. If there are more than [`KEPT_WORDS`](look_ahead::KEPT_WORDS), they are not 0
-/// afterwards.
+/// `states:` at least [`scratch_len`]`(n)` words.
+///
+/// # Safety
+/// The words of `states` are 0, or as the last scan or selection left the same words.
 #[kernel(
     (u8, Sum), (u16, Sum), (u32, Sum), (u64, Sum), (f16, Sum), (bf16, Sum), (f32, Sum), (f64, Sum),
     (i32, Max), (u32, Max), (f32, Max), (i32, Min), (u32, Min), (f32, Min),
     (AffineF32, Compose), (AffineU32, Compose),
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
-pub fn scan_tiles<T: Plain, O: Operator<T>>(
+pub unsafe fn scan_tiles<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
     exclusive: bool,
@@ -102,11 +115,14 @@ pub fn scan_tiles<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `heads: [n]` is not 0.
+///
+/// # Safety
+/// As [`scan_tiles`](fn@scan_tiles).
 #[kernel(
     (u32, Sum), (f32, Sum),
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
-pub fn scan_flagged<T: Plain, O: Operator<T>>(
+pub unsafe fn scan_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
     heads: &[u8],
@@ -118,11 +134,14 @@ pub fn scan_flagged<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever a bit of `heads: [n / 32]` is set.
+///
+/// # Safety
+/// As [`scan_tiles`](fn@scan_tiles).
 #[kernel(
     (u32, Sum), (f32, Sum), (f64, Sum),
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
-pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
+pub unsafe fn scan_bit_flagged<T: Plain, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
     heads: &[u32],
@@ -134,11 +153,14 @@ pub fn scan_bit_flagged<T: Plain, O: Operator<T>>(
 }
 
 /// [`scan_tiles`](fn@scan_tiles) of segments: one begins wherever `keys: [n]` changes.
+///
+/// # Safety
+/// As [`scan_tiles`](fn@scan_tiles).
 #[kernel(
     (u32, u32, Sum), (f32, u32, Sum), (f32, u64, Sum),
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
 )]
-pub fn scan_by_key<T: Plain, K: Plain + PartialEq, O: Operator<T>>(
+pub unsafe fn scan_by_key<T: Plain, K: Plain + PartialEq, O: Operator<T>>(
     block: Block<BLOCK>,
     x: &[T],
     keys: &[K],
@@ -198,7 +220,7 @@ impl<T: Plain, L: Line<T>> Scan<T, L> {
         });
         let joined = Self::joined(part.packs(L::NEUTRAL), marks);
         // Scans that do not wait for one another.
-        Scanned { upto: build(|k| scan_lanes(self.warp, joined.upto[k], L::join)), ..joined }
+        Scanned { upto: build(|k| scan_lanes(self.warp, 32, joined.upto[k], L::join)), ..joined }
     }
 
     /// Writes the results of packs before which comes `before`.
@@ -310,7 +332,8 @@ fn join_pack<T: Plain, L: Line<T>>(pack: &Pack, marks: u32) -> L::Carry {
 
 /// The body of every fast form. `x: [n]`, `out: [n]`, another length panics; all blocks of the launch call it.
 ///
-/// `states:` [`scratch_len`]`(n)` words, fewer panic. They are 0 before, else the results are anything.
+/// `states:` at least [`scratch_len`]`(n)` words, fewer panic. All are 0, or as the last scan or selection left the same words,
+/// else the results are anything.
 #[inline(always)]
 pub fn scan_grid<T: Plain, L: Line<T>>(
     mut block: Block<BLOCK>,
@@ -320,7 +343,7 @@ pub fn scan_grid<T: Plain, L: Line<T>>(
     states: AtomicSlice<u64>,
     mut out: DisjointSlice<T>,
 ) {
-    assert!(x.len() == out.len(), "a scan has as many results as elements");
+    assert_early!(x.len() == out.len(), "a scan has as many results as elements");
     let states = States::new::<L::Carry>(states, x.len().div_ceil(tile_len::<T, L::Carry>()));
     let (warp, lane, out) = (block.whole_warp(), block.lane(), out.as_mut_ptr());
     let scan = Scan { warp, lane, line, exclusive, out };

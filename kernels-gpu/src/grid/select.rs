@@ -15,9 +15,11 @@ use crate::prelude::*;
 use cuda_std::dependent;
 use cuda_std::warp::Plain;
 
-use super::scan::carry::Carry;
+use super::scan::assert_early;
+use super::scan::carry::{Carry, MOST_WORDS};
 use super::scan::look_ahead::{States, states_len};
 use super::scan::marks::{Flags, Marks, MaybeZero, Runs, Where};
+use super::scan::pack::build;
 use super::scan::ring::{self, PACKS, Part, Stages};
 
 pub use super::scan::ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES};
@@ -40,7 +42,7 @@ pub const fn tile_len<T>() -> usize {
 /// Scratch words for a selection from `n_elems` elements of type `T`.
 #[must_use]
 pub const fn scratch_len<T>(n_elems: usize) -> usize {
-    states_len(n_elems.div_ceil(tile_len::<T>()), <u64 as Carry>::WORDS)
+    states_len(n_elems.div_ceil(tile_len::<T>()), Count::TILE_WORDS)
 }
 
 /// The plain form: keeps the elements above `threshold`. Launched with one block. `x: [n]`; `count: [1]`.
@@ -73,7 +75,7 @@ macro_rules! entries {
         $(#[$doc])*
         ///
         /// # Safety
-        /// The words of `states` are 0 before.
+        /// The words of `states` are 0, or as the last scan or selection left the same words.
         #[kernel($($instance),+, dependent, max_registers = MAX_REGISTERS, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES)]
         pub unsafe fn $name<$t: $bound>(
             $block: Block<BLOCK>,
@@ -110,6 +112,25 @@ pub trait PlainOrd: Plain + PartialOrd {}
 
 impl<T: Plain + PartialOrd> PlainOrd for T {}
 
+/// How many elements are kept.
+#[derive(Clone, Copy)]
+struct Count(u64);
+
+impl Carry for Count {
+    const WORDS: usize = <u64 as Carry>::WORDS;
+    const TILE_WORDS: usize = 1;
+
+    #[inline(always)]
+    fn to_words(self) -> [u32; MOST_WORDS] {
+        self.0.to_words()
+    }
+
+    #[inline(always)]
+    fn from_words(words: [u32; MOST_WORDS]) -> Self {
+        Self(u64::from_words(words))
+    }
+}
+
 /// A selection's way with the parts of its tiles.
 struct Select<'a, T, M> {
     warp: Warp,
@@ -123,7 +144,7 @@ struct Select<'a, T, M> {
 
 impl<T: Plain, M: Marks<T>> Stages<PACKS> for Select<'_, T, M> {
     type Element = T;
-    type Carry = u64;
+    type Carry = Count;
 
     const WRITES_MEMORY: bool = true;
     const BESIDE: usize = M::BESIDE;
@@ -134,32 +155,38 @@ impl<T: Plain, M: Marks<T>> Stages<PACKS> for Select<'_, T, M> {
     }
 
     #[inline(always)]
-    fn neutral() -> u64 {
-        0
+    fn neutral() -> Count {
+        Count(0)
     }
 
     #[inline(always)]
-    fn join(a: u64, b: u64) -> u64 {
-        a + b
+    fn join(a: Count, b: Count) -> Count {
+        Count(a.0 + b.0)
     }
 
     #[inline(always)]
-    fn reduce(&self, part: Part<'_, T, PACKS>) -> u64 {
+    fn join_lanes<const N: usize>(warp: Warp, values: [Count; N]) -> [Count; N] {
+        // Of so many tiles as lanes, which is far below 2^32.
+        build(|k| Count(warp.sum(values[k].0 as u32).into()))
+    }
+
+    #[inline(always)]
+    fn reduce(&self, part: Part<'_, T, PACKS>) -> Count {
         let packs = part.packs(T::zeroed());
         let ranks = Ranks::new(self.warp, part, &packs, self.marks);
         // SAFETY: until the part is reduced, no other warp uses its memory.
         unsafe { ranks.compact(self.warp, part, &packs, self.split) };
-        ranks.own.into()
+        Count(ranks.own.into())
     }
 
     #[inline(always)]
     unsafe fn finish(
         &self,
         part: Part<'_, T, PACKS>,
-        before: impl FnOnce() -> (u64, u64),
+        before: impl FnOnce() -> (Count, Count),
         release: impl FnOnce(),
     ) {
-        let (before, own) = before();
+        let (Count(before), Count(own)) = before();
         let (memory, lane, n) = (part.memory(), self.lane, self.x.len());
         let (before, own, (out, room)) = (before as usize, own as usize, self.out);
         // SAFETY: inside `out`, where `before` counts what other parts write; the part was compacted.
@@ -183,10 +210,11 @@ impl<T: Plain, M: Marks<T>> Stages<PACKS> for Select<'_, T, M> {
 ///
 /// `x: [n]`; `count: [1]` gets how many are kept; `out` gets them, as many as it has room for. With `split`,
 /// `out: [n]`, and the others stand behind in reversed order. Launch as many blocks as a scan of `x` has, at least one, each with
-/// [`shared_bytes`](super::scan::shared_bytes) of shared memory. `states`: [`scratch_len`]`(n)` words, fewer panic.
+/// [`shared_bytes`](super::scan::shared_bytes) of shared memory. `states`: at least [`scratch_len`]`(n)` words, fewer
+/// panic.
 ///
 /// # Safety
-/// The words of `states` are 0 before: else two blocks may write the same place.
+/// The words of `states` are 0, or as the last scan or selection left the same words: else two blocks may write the same place.
 #[inline(always)]
 pub unsafe fn select_grid<T: Plain, M: Marks<T>>(
     mut block: Block<BLOCK>,
@@ -197,12 +225,12 @@ pub unsafe fn select_grid<T: Plain, M: Marks<T>>(
     mut out: DisjointSlice<T>,
     count: AtomicSlice<u64>,
 ) {
-    dependent::wait_for_previous();
-    assert!(!split || x.len() == out.len(), "a split has as many results as elements");
+    assert_early!(!split || x.len() == out.len(), "a split has as many results as elements");
     if x.is_empty() {
+        dependent::wait_for_previous();
         block.once(|| count.store(0, 0, Relaxed));
     }
-    let states = States::new::<u64>(states, x.len().div_ceil(tile_len::<T>()));
+    let states = States::new::<Count>(states, x.len().div_ceil(tile_len::<T>()));
     let out = (out.as_mut_ptr(), out.len());
     let (warp, lane) = (block.whole_warp(), block.lane());
     let select = Select { warp, lane, x, marks, split, out, count };

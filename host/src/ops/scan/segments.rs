@@ -54,9 +54,12 @@ macro_rules! operators {
                 let Arguments { on, x, form, mut states, mut out, n } = arguments;
                 let grid = grid::<$bits, Segmented<<$op as Operator<$bits>>::Joined>>(on, n);
                 let exclusive = form == Form::Exclusive;
-                kernels::$kernel::<$bits, $($key,)? $op>::launch(
-                    on, grid, &x, marks, exclusive, &mut states, &mut out,
-                )
+                // SAFETY: the states are 0, or as a scan left them.
+                unsafe {
+                    kernels::$kernel::<$bits, $($key,)? $op>::launch(
+                        on, grid, &x, marks, exclusive, &mut states, &mut out,
+                    )
+                }
             }
         }
     )*)*};

@@ -1,5 +1,6 @@
 //! What a scan hands from lane to lane, from warp to warp and from tile to tile.
 
+use cuda_std::thread;
 use cuda_std::warp::{Plain, Warp};
 
 use super::pack::{build, each};
@@ -11,6 +12,9 @@ pub const MOST_WORDS: usize = 5;
 pub trait Carry: Copy {
     /// How many words there are, at most [`MOST_WORDS`].
     const WORDS: usize;
+
+    /// How many of them, the first ones, a single tile's elements join to: the others are 0.
+    const TILE_WORDS: usize = Self::WORDS;
 
     /// Whether it says where segments begin.
     const IS_SEGMENTED: bool = false;
@@ -51,11 +55,11 @@ pub fn map_words<C: Carry>(value: C, mut word: impl FnMut(u32) -> u32) -> C {
     C::from_words(words)
 }
 
-/// The values of the lanes up to this one, joined in order.
+/// The values of the lanes up to this one, joined in order; right in the first `lanes` lanes, a power of two.
 #[inline(always)]
-pub fn scan_lanes<C: Carry>(warp: Warp, mut value: C, join: impl Fn(C, C) -> C) -> C {
+pub fn scan_lanes<C: Carry>(warp: Warp, lanes: usize, mut value: C, join: impl Fn(C, C) -> C) -> C {
     let lane = warp.thread_rank();
-    each(5, |k| {
+    each(lanes.ilog2() as usize, |k| {
         let before = map_words(value, |word| warp.shuffle_up(word, 1 << k));
         if lane >= 1 << k {
             value = join(before, value);
@@ -64,15 +68,27 @@ pub fn scan_lanes<C: Carry>(warp: Warp, mut value: C, join: impl Fn(C, C) -> C) 
     value
 }
 
-/// The values of all lanes, joined in order as `((v0 v1) (v2 v3)) …`; every lane gets the result.
+/// Each value of all lanes, joined in order as `((v0 v1) (v2 v3)) …`; every lane gets the results. The values do not wait
+/// for one another. A loop, for its instructions have to be fetched, and of few elements a scan runs through them once.
 #[inline(always)]
-pub fn join_lanes<C: Carry>(warp: Warp, mut value: C, join: impl Fn(C, C) -> C) -> C {
+pub fn join_lanes<C: Carry, const N: usize>(
+    warp: Warp,
+    mut values: [C; N],
+    join: impl Fn(C, C) -> C,
+) -> [C; N] {
     let lane = warp.thread_rank();
-    each(5, |k| {
-        let other = map_words(value, |word| warp.shuffle_xor(word, 1 << k));
-        value = if lane & 1 << k == 0 { join(value, other) } else { join(other, value) };
-    });
-    value
+    let mut distance = 1;
+    while distance < thread::warp_size() {
+        let is_first = lane & distance == 0;
+        values = build(|k| {
+            let own = values[k];
+            let other = map_words(own, |word| warp.shuffle_xor(word, distance));
+            let (a, b) = if is_first { (own, other) } else { (other, own) };
+            join(a, b)
+        });
+        distance *= 2;
+    }
+    values
 }
 
 /// Values in shared memory, by words.

@@ -9,13 +9,14 @@
 //! tile is the join of the groups before its own, from left to right, and of the tiles before it in its group: the same
 //! whichever block asks, so a sum of floats has the same bits in every run, on every device.
 
-use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
+use cuda_std::access::{self, CacheLevel};
 use cuda_std::atomic::{self, AtomicSlice, Scope};
 use cuda_std::warp::Warp;
 use cuda_std::{panic, thread};
 
-use super::carry::{Carry, MOST_WORDS, map_words};
+use super::carry::{Carry, MOST_WORDS};
 use super::pack::{build, each};
 
 /// Tiles in a group: a lane for each.
@@ -27,16 +28,34 @@ const QUICK_ROUNDS: u32 = 100;
 /// In a word of a state beside its 32 bits: that it has been said.
 const SAID: u64 = 1 << 32;
 
-/// Words before the states: a ticket, and how many warps have done.
-const FRONT: usize = 2;
-/// A slice of at most so many words is 0 again when a scan ends.
-pub const KEPT_WORDS: usize = 2304;
+/// Words before the states: the next ticket.
+const FRONT: usize = 1;
+/// In a ticket: that its scan works in the second half of the states.
+const SECOND_HALF: u32 = 1 << 31;
+/// Words that are kept between scans, for those of few elements.
+pub const KEPT_WORDS: usize = FRONT + 2 * 2304;
 
-/// The words of `tiles` tiles of a scan that carries `words` words: two counters, and the states. All are 0 before, and
-/// so are at most [`KEPT_WORDS`] afterwards: the next scan needs nobody who clears them.
+/// The words of `tiles` tiles of which each says `words` words: the next ticket, and the states twice. A scan works in one
+/// half of them and makes the other one 0, for the next scan with the same words. Before the first, all are 0.
 #[must_use]
 pub const fn states_len(tiles: usize, words: usize) -> usize {
-    FRONT + tiles * words
+    FRONT + 2 * tiles * words
+}
+
+/// A tile that was taken.
+#[derive(Clone, Copy)]
+pub struct Ticket(pub u32);
+
+impl Ticket {
+    /// Its number.
+    #[inline(always)]
+    pub fn tile(self) -> usize {
+        (self.0 & !SECOND_HALF) as usize
+    }
+
+    fn is_of_second_half(self) -> bool {
+        self.0 & SECOND_HALF != 0
+    }
 }
 
 /// The states of a scan's tiles in device memory.
@@ -54,20 +73,32 @@ impl<'a> States<'a> {
     /// [`states_len`]`(tiles, C::WORDS)` words.
     #[inline(always)]
     pub fn new<C: Carry>(words: AtomicSlice<'a, u64>, tiles: usize) -> Self {
-        assert!(
-            words.len() >= states_len(tiles, C::WORDS),
+        assert_early!(
+            words.len() >= states_len(tiles, C::TILE_WORDS),
             "too few words for the states of a scan"
         );
         Self { words, tiles }
     }
 
-    /// The number of the next tile that nobody has taken; `None` if all have been.
+    /// The next tile that nobody has taken; `None` if all have been. Each block asks until there are no more.
     ///
     /// Tiles are taken in order, so all before it are taken by blocks that run, in whatever order blocks start.
     #[inline(always)]
-    pub fn take(self) -> Option<usize> {
-        let ticket = self.words.fetch_add(0, 1, Relaxed);
-        Some(ticket as usize).filter(|&tile| tile < self.tiles)
+    pub fn take(self) -> Option<Ticket> {
+        let ticket = Ticket(self.words.fetch_add(0, 1, Relaxed) as u32);
+        let end = self.tiles + thread::grid_dim_x() as usize;
+        if ticket.tile() + 1 == end {
+            // Nobody takes another one. The next scan works in the half that this one makes 0, if it has tiles.
+            let next = if self.tiles > 0 { ticket.0 ^ SECOND_HALF } else { ticket.0 };
+            self.words.store(0, (next & SECOND_HALF).into(), Relaxed);
+        }
+        (ticket.tile() < self.tiles).then_some(ticket)
+    }
+
+    /// Asks for the ticket's word to come to the L2 cache.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        access::prefetch(self.words.get(0), CacheLevel::L2);
     }
 
     /// Says the join of a tile's own elements. One thread calls it.
@@ -75,33 +106,23 @@ impl<'a> States<'a> {
     /// # Safety
     /// There is such a tile, of a scan that carries `C`.
     #[inline(always)]
-    pub unsafe fn say<C: Carry>(self, tile: usize, own: C) {
-        let (words, at) = (own.to_words(), self.at::<C>(tile));
+    pub unsafe fn say<C: Carry>(self, ticket: Ticket, own: C) {
+        let (words, at) = (own.to_words(), self.at::<C>(ticket, ticket.tile()));
         // SAFETY: the caller's promise.
-        each(C::WORDS, |k| unsafe {
+        each(C::TILE_WORDS, |k| unsafe {
             atomic::store(at.add(k), SAID | u64::from(words[k]), Relaxed, Scope::Device);
         });
     }
 
-    /// Says that the warp does not say or look any more; all its lanes call it. The last of so many warps makes all words 0
-    /// again, where they are few.
+    /// Makes a tile's share of the other half 0. All lanes of a warp call it, once for each tile.
     #[inline(always)]
-    pub fn leave(self, warp: Warp, warps: u32) {
-        let (len, lane) = (self.words.len(), warp.thread_rank() as usize);
-        if len > KEPT_WORDS {
-            return;
-        }
-        // Of all lanes, before the first one says so.
-        warp.sync();
-        let left = if lane == 0 { self.words.fetch_add(1, 1, AcqRel) } else { 0 };
-        if warp.shuffle(left as u32, 0) + 1 == warps {
-            for word in (lane..len).step_by(32) {
-                // SAFETY: inside the slice.
-                unsafe {
-                    let word = self.words.as_mut_ptr().add(word);
-                    atomic::store(word, 0, Relaxed, Scope::Device);
-                }
-            }
+    pub fn clear_other(self, ticket: Ticket, lane: usize) {
+        let other = Ticket(ticket.0 ^ SECOND_HALF);
+        let mut word = 32 * ticket.tile() + lane;
+        while word < self.half_len() {
+            // SAFETY: inside the half.
+            unsafe { atomic::store(self.half(other).add(word), 0, Relaxed, Scope::Device) };
+            word += 32 * self.tiles;
         }
     }
 
@@ -110,55 +131,73 @@ impl<'a> States<'a> {
     /// # Safety
     /// As [`say`](Self::say).
     #[inline(always)]
-    unsafe fn look<C: Carry>(self, tile: usize) -> (C, bool) {
-        let (mut words, mut said) = ([0; MOST_WORDS], SAID);
-        each(C::WORDS, |k| {
+    unsafe fn look<C: Carry>(self, ticket: Ticket, tile: usize) -> (C, bool) {
+        let (at, mut words, mut said) = (self.at::<C>(ticket, tile), [0; MOST_WORDS], SAID);
+        each(C::TILE_WORDS, |k| {
             // SAFETY: the caller's promise.
-            let word = unsafe { atomic::load(self.at::<C>(tile).add(k), Relaxed, Scope::Device) };
+            let word = unsafe { atomic::load(at.add(k), Relaxed, Scope::Device) };
             said &= word;
             words[k] = word as u32;
         });
         (C::from_words(words), said != 0)
     }
 
+    /// The state of a tile in the half of the ticket.
     #[inline(always)]
-    fn at<C: Carry>(self, tile: usize) -> *mut u64 {
-        self.words.as_mut_ptr().wrapping_add(FRONT + tile * C::WORDS)
+    fn at<C: Carry>(self, ticket: Ticket, tile: usize) -> *mut u64 {
+        self.half(ticket).wrapping_add(tile * C::TILE_WORDS)
+    }
+
+    #[inline(always)]
+    fn half(self, ticket: Ticket) -> *mut u64 {
+        let before = if ticket.is_of_second_half() { self.half_len() } else { 0 };
+        self.words.as_mut_ptr().wrapping_add(FRONT + before)
+    }
+
+    #[inline(always)]
+    fn half_len(self) -> usize {
+        (self.words.len() - FRONT) / 2
     }
 }
 
 /// A warp that is asked for tile after tile.
-pub struct LookAhead<'a, C, J> {
+pub struct LookAhead<'a, C, J, L> {
     states: States<'a>,
     warp: Warp,
     neutral: C,
     join: J,
+    join_lanes: L,
     /// The first group that is not in `groups`.
     group: usize,
     /// The join of the groups before.
     groups: C,
 }
 
-impl<'a, C: Carry, J: Fn(C, C) -> C> LookAhead<'a, C, J> {
-    /// Of the calling warp, at the first tile.
+impl<'a, C, J, L> LookAhead<'a, C, J, L>
+where
+    C: Carry,
+    J: Fn(C, C) -> C,
+    L: Fn(Warp, [C; LOOKS]) -> [C; LOOKS],
+{
+    /// Of the calling warp, at the first tile. `join_lanes` joins what all lanes have.
     #[inline(always)]
-    pub fn new(states: States<'a>, warp: Warp, neutral: C, join: J) -> Self {
-        Self { states, warp, neutral, join, group: 0, groups: neutral }
+    pub fn new(states: States<'a>, warp: Warp, neutral: C, join: J, join_lanes: L) -> Self {
+        Self { states, warp, neutral, join, join_lanes, group: 0, groups: neutral }
     }
 
-    /// What comes before `tile`, `neutral` before the first. All lanes call it; they wait until the tiles before
+    /// What comes before a tile, `neutral` before the first. All lanes call it; they wait until the tiles before
     /// have been said.
     ///
     /// # Safety
     /// There is such a tile, of a scan that carries `C`; those before were taken by blocks that say them without
     /// waiting for this one; no tile asked for before was a later one.
     #[inline(always)]
-    pub unsafe fn before(&mut self, tile: usize) -> C {
-        let last = tile / GROUP;
+    pub unsafe fn before(&mut self, ticket: Ticket) -> C {
+        let last = ticket.tile() / GROUP;
         loop {
             // SAFETY: the caller's promise.
-            let said = unsafe { self.said(tile) };
-            let joined = self.joined(said);
+            let said = unsafe { self.said(ticket) };
+            let joined = (self.join_lanes)(self.warp, said);
             let (first, mut before_in_group) = (self.group, self.neutral);
             each(LOOKS, |k| {
                 if first + k < last {
@@ -174,40 +213,21 @@ impl<'a, C: Carry, J: Fn(C, C) -> C> LookAhead<'a, C, J> {
         }
     }
 
-    /// Each group joined as `((t0 t1) (t2 t3)) …`; every lane gets the results. The groups do not wait for one another.
-    /// A loop, for its instructions have to be fetched, and of few elements a scan runs through them once.
-    #[inline(always)]
-    fn joined(&self, mut groups: [C; LOOKS]) -> [C; LOOKS] {
-        let lane = self.warp.thread_rank();
-        let mut distance = 1;
-        while distance < thread::warp_size() {
-            let is_first = lane & distance == 0;
-            groups = build(|k| {
-                let own = groups[k];
-                let other = map_words(own, |word| self.warp.shuffle_xor(word, distance));
-                let (a, b) = if is_first { (own, other) } else { (other, own) };
-                (self.join)(a, b)
-            });
-            distance *= 2;
-        }
-        groups
-    }
-
-    /// What this lane's tiles of the next groups have said, as far as they are before `tile`.
+    /// What this lane's tiles of the next groups have said, as far as they are before the one taken.
     ///
     /// # Safety
     /// As [`before`](Self::before).
     #[inline(always)]
-    unsafe fn said(&self, tile: usize) -> [C; LOOKS] {
+    unsafe fn said(&self, ticket: Ticket) -> [C; LOOKS] {
         let slot = |k| (self.group + k) * GROUP + self.warp.thread_rank() as usize;
-        let mut looks: [(C, bool); LOOKS] = build(|k| (self.neutral, slot(k) >= tile));
+        let mut looks: [(C, bool); LOOKS] = build(|k| (self.neutral, slot(k) >= ticket.tile()));
         let mut rounds = 0;
         loop {
             let mut all_said = true;
             each(LOOKS, |k| {
                 if !looks[k].1 {
-                    // SAFETY: the slot is before `tile`.
-                    looks[k] = unsafe { self.states.look(slot(k)) };
+                    // SAFETY: the slot is before the tile.
+                    looks[k] = unsafe { self.states.look(ticket, slot(k)) };
                 }
             });
             each(LOOKS, |k| all_said &= looks[k].1);

@@ -45,6 +45,16 @@ impl<T: Plain, const P: usize> Part<'_, T, P> {
         self.memory.cast()
     }
 
+    /// The part's elements: in shared memory, or where they come from if they are not all there.
+    #[inline(always)]
+    pub fn elements(self) -> *const T {
+        if is_whole(self.x.as_ptr(), self.x.len(), self.start, self.room()) {
+            self.memory.cast_const().cast()
+        } else {
+            self.x.as_ptr().wrapping_add(self.start)
+        }
+    }
+
     /// The elements of [`Stages::beside`](super::ring::Stages::beside), as `all`, that belong to the part's elements, in shared memory: the first of
     /// them, behind 16 bytes of those before, unless it is the first of all. `None` where not all of the part's are there.
     #[inline(always)]

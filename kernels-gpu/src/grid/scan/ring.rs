@@ -20,11 +20,11 @@ use cuda_std::block::Block;
 use cuda_std::mbarrier::Mbarrier;
 use cuda_std::shared::{SharedArray, dynamic_shared_bytes, dynamic_shared_mem};
 use cuda_std::warp::{Plain, Warp};
-use cuda_std::{shared_array, thread};
+use cuda_std::{dependent, shared_array, thread};
 
-use super::carry::{Carry, MOST_WORDS, Slots, map_words, scan_lanes};
+use super::carry::{Carry, MOST_WORDS, Slots, join_lanes, map_words, scan_lanes};
 use super::fetch::{self, Packs};
-use super::look_ahead::{LookAhead, States};
+use super::look_ahead::{LookAhead, States, Ticket};
 use super::pack::{Pack, per_pack};
 pub use super::part::Part;
 use crate::grid::let_next_start;
@@ -116,6 +116,12 @@ pub trait Stages<const P: usize> {
     /// `a`, and `b` behind it.
     fn join(a: Self::Carry, b: Self::Carry) -> Self::Carry;
 
+    /// What all lanes have, joined as `((v0 v1) (v2 v3)) …`, for several values; every lane gets the results.
+    #[inline(always)]
+    fn join_lanes<const N: usize>(warp: Warp, values: [Self::Carry; N]) -> [Self::Carry; N] {
+        join_lanes(warp, values, Self::join)
+    }
+
     /// The join of the part's elements, in lane 0. This may write the part's shared memory and its note, which `finish`
     /// then finds.
     fn reduce(&self, part: Part<'_, Self::Element, P>) -> Self::Carry;
@@ -181,7 +187,7 @@ enum Sign {
 const PRODUCER: usize = 2 * SQUAD;
 const PUBLISHER: usize = PRODUCER + 1;
 
-/// In place of a tile's number: there are no more.
+/// In place of a tile's ticket: there are no more.
 const NONE: u32 = u32::MAX;
 
 /// Slots of a stage: what comes before each part in the tile, from the first on; what each part is reduced to, from [`OWN`]
@@ -225,11 +231,9 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
     x: &[S::Element],
     scan: &S,
 ) {
-    // Few elements are scanned in less time than a launch takes.
-    let_next_start(x);
     let stage_bytes = stage_packs::<P, S>() * size_of::<Pack>() + note_bytes::<P, S>();
     let stages = (dynamic_shared_bytes() / stage_bytes).min(MOST_STAGES);
-    assert!(stages > 0, "a scan has memory for a tile");
+    assert_early!(stages > 0, "a scan has memory for a tile");
     let memory = shared_array![u32; MOST_STAGES * SLOTS * MOST_WORDS];
     let ring = Ring {
         warp: block.whole_warp(),
@@ -242,26 +246,26 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
         slots: unsafe { Slots::new(memory.as_mut_ptr()) },
     };
     let warp = block.warp();
-    // The first ticket is on its way while the block gets ready, and so are the first tiles.
-    let mut first = None;
+    // What all of this asks for, and makes, does not depend on the kernel before.
     if warp == PUBLISHER && ring.lane == 0 {
+        states.prefetch();
         ring.ask::<P, S>(x, scan);
     }
     if warp == PRODUCER {
-        if ring.lane == 0 {
-            first = states.take();
-        }
         // SAFETY: one warp, before anybody uses them.
         unsafe { ring.init() };
     }
     // The barriers are barriers.
     block.sync(());
+    dependent::wait_for_previous();
+    // Few elements are scanned in less time than a launch takes.
+    let_next_start(x);
     // SAFETY: each warp has one duty, and the barriers count on all of them.
     unsafe {
         match warp {
             0..SQUAD => ring.reduce(warp, x, scan),
             SQUAD..PRODUCER => ring.finish(warp - SQUAD, x, scan),
-            PRODUCER => ring.produce(first, states, x, scan),
+            PRODUCER => ring.produce(states, x, scan),
             PUBLISHER => ring.publish::<P, S>(states),
             _ => ring.look_ahead::<P, S>(states),
         }
@@ -289,7 +293,6 @@ impl Ring {
     #[inline(always)]
     unsafe fn produce<const P: usize, S: Stages<P>>(
         self,
-        mut tile: Option<usize>,
         states: States,
         x: &[S::Element],
         scan: &S,
@@ -301,20 +304,19 @@ impl Ring {
             unsafe {
                 let mut number = NONE;
                 if self.lane == 0 {
-                    number = tile.map_or(NONE, |tile| tile as u32);
+                    // Not before there is room: who has a ticket is waited for by others.
+                    number = states.take().map_or(NONE, |ticket| ticket.0);
                     self.numbers.as_mut_ptr().add(turn.stage).write(number);
                 }
                 let number = self.warp.shuffle(number, 0);
                 if number == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let copies = self.copies::<P, S>(turn, number as usize, x, scan);
+                let copies = self.copies::<P, S>(turn, Ticket(number).tile(), x, scan);
                 fetch::tile(copies, full, self.lane);
                 turn.advance();
                 fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
             }
-            // Not before there is room: who has a ticket is waited for by others.
-            tile = if self.lane == 0 { states.take() } else { None };
         }
     }
 
@@ -354,14 +356,15 @@ impl Ring {
         let mut turn = self.first;
         // SAFETY: the slots were put when the stage is reduced, and are read when it is ready.
         unsafe {
-            while let Some(tile) = self.tile(turn) {
+            while let Some(ticket) = self.ticket(turn) {
+                states.clear_other(ticket, self.lane);
                 fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
                 let has_part = self.lane < SQUAD;
                 let slot = turn.slot(self.lane);
                 let own = if has_part { self.slots.get(OWN + slot) } else { S::neutral() };
-                let upto = scan_lanes(self.warp, own, S::join);
+                let upto = scan_lanes(self.warp, SQUAD, own, S::join);
                 if self.lane == SQUAD - 1 {
-                    states.say(tile, upto);
+                    states.say(ticket, upto);
                 }
                 let before = map_words(upto, |word| self.warp.shuffle_up(word, 1));
                 if has_part {
@@ -371,18 +374,18 @@ impl Ring {
                 turn.advance();
             }
         }
-        states.leave(self.warp, 2 * thread::grid_dim_x());
     }
 
     /// The look-ahead's duty.
     #[inline(always)]
     unsafe fn look_ahead<const P: usize, S: Stages<P>>(self, states: States) {
         let mut turn = self.first;
-        let mut ahead = LookAhead::new(states, self.warp, S::neutral(), S::join);
+        let (neutral, join_lanes) = (S::neutral(), |warp, said| S::join_lanes(warp, said));
+        let mut ahead = LookAhead::new(states, self.warp, neutral, S::join, join_lanes);
         // SAFETY: tickets grow, and the tiles before were taken; the slot is read when the stage is ready.
         unsafe {
-            while let Some(tile) = self.tile(turn) {
-                let before = ahead.before(tile);
+            while let Some(ticket) = self.ticket(turn) {
+                let before = ahead.before(ticket);
                 if self.lane == 0 {
                     self.slots.put(turn.slot(TILE), before);
                 }
@@ -390,7 +393,6 @@ impl Ring {
                 turn.advance();
             }
         }
-        states.leave(self.warp, 2 * thread::grid_dim_x());
     }
 
     /// A reducer's duty.
@@ -445,12 +447,19 @@ impl Ring {
     /// The number of the tile that fills a stage, once it is there; `None` if there are no more.
     #[inline(always)]
     unsafe fn tile(self, turn: Turn) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        unsafe { self.ticket(turn) }.map(Ticket::tile)
+    }
+
+    /// The ticket of that tile.
+    #[inline(always)]
+    unsafe fn ticket(self, turn: Turn) -> Option<Ticket> {
         // SAFETY: the producer wrote the number before.
         let number = unsafe {
             fetch::wait(self.barrier(Sign::Full, turn), turn.parity);
             self.numbers.as_mut_ptr().add(turn.stage).read()
         };
-        (number != NONE).then_some(number as usize)
+        (number != NONE).then_some(Ticket(number))
     }
 
     /// Says so, for this lane: all of the warp do. (One arrival behind a barrier of the warp would be enough, but

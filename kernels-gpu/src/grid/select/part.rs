@@ -2,6 +2,7 @@
 
 use cuda_std::warp::{Plain, Warp};
 
+use super::super::rows::anew;
 use super::super::scan::carry::scan_lanes;
 use super::super::scan::marks::Marks;
 use super::super::scan::pack::{Pack, build, each, element, inside, per_pack};
@@ -9,17 +10,6 @@ use super::super::scan::ring::{PACKS, Part};
 
 /// Stores of a lane that are under way at the same time.
 const STORES: usize = 4;
-
-/// Packs whose marks fit into a word.
-const fn packs_of_word<T>() -> usize {
-    let packs = 32 / per_pack::<T>();
-    if packs < PACKS { packs } else { PACKS }
-}
-
-/// Words of the note that [`Ranks::note`] leaves.
-pub const fn note_words<T>() -> usize {
-    PACKS / packs_of_word::<T>()
-}
 
 /// The marks of a lane's packs, and how many marked elements of the part come before each pack.
 #[derive(Clone, Copy)]
@@ -45,18 +35,12 @@ impl Ranks {
             let there = inside::<T>(part.len(), part.place(j));
             marks[j] &= (1 << there) - 1;
         });
-        Self::of_marks::<T>(warp, marks)
-    }
-
-    /// The ranks of these marks.
-    #[inline(always)]
-    fn of_marks<T>(warp: Warp, marks: [u32; PACKS]) -> Self {
         // As many counts as fit go through one scan of the lanes: of a pack a warp has at most 32 times its elements.
         let width = if per_pack::<T>() < 8 { 8 } else { 16 };
         let together = 32 / width;
         let (mut counts, mut upto) = ([0; PACKS], [0; PACKS]);
         each(PACKS, |j| counts[j / together] |= marks[j].count_ones() << (j % together * width));
-        each(PACKS.div_ceil(together), |k| upto[k] = scan_lanes(warp, counts[k], |a, b| a + b));
+        each(PACKS.div_ceil(together), |k| upto[k] = scan_lanes(warp, 32, counts[k], |a, b| a + b));
         let (mut own, mut before) = (0, [0; PACKS]);
         each(PACKS, |j| {
             let (k, shift) = (j / together, j % together * width);
@@ -65,37 +49,6 @@ impl Ranks {
             own += of(warp.shuffle(upto[k], 31));
         });
         Self { marks, before, own }
-    }
-
-    /// Leaves the marks in the part's note, of [`note_words`].
-    ///
-    /// # Safety
-    /// The part has such a note, which no other warp uses.
-    #[inline(always)]
-    pub unsafe fn note<T: Plain>(&self, part: Part<'_, T, PACKS>) {
-        each(note_words::<T>(), |w| {
-            let mut word = 0;
-            each(packs_of_word::<T>(), |k| {
-                word |= self.marks[w * packs_of_word::<T>() + k] << (k * per_pack::<T>());
-            });
-            // SAFETY: the caller's promise.
-            unsafe { part.note().add(w).write(word) };
-        });
-    }
-
-    /// The ranks of the marks in the part's note. All lanes of the warp call it.
-    ///
-    /// # Safety
-    /// The note was left.
-    #[inline(always)]
-    pub unsafe fn noted<T: Plain>(warp: Warp, part: Part<'_, T, PACKS>) -> Self {
-        let marks = build(|j| {
-            let (w, k) = (j / packs_of_word::<T>(), j % packs_of_word::<T>());
-            // SAFETY: the caller's promise.
-            let word = unsafe { part.note().add(w).read() };
-            word >> (k * per_pack::<T>()) & ((1 << per_pack::<T>()) - 1)
-        });
-        Self::of_marks::<T>(warp, marks)
     }
 
     /// Calls `f` with the rank of each marked element of the lane, its pack and its number in it.
@@ -135,6 +88,8 @@ impl Ranks {
         if split {
             let marks = build(|j| !self.marks[j]);
             let before = build(|j| part.place(j) as u32 - self.before[j]);
+            // Else each element stays in a register of its own from the first round to this one.
+            let packs: [Pack; PACKS] = build(|j| anew(packs[j]));
             // SAFETY: so is the number of those that are not marked before one.
             Self { marks, before, own: 0 }.each_kept::<T>(|rank, j, e| unsafe {
                 memory.add(last - rank).write(element(&packs[j], e));

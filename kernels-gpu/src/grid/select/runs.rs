@@ -3,26 +3,40 @@
 use crate::prelude::*;
 use cuda_std::dependent;
 
-use super::super::scan::carry::Carry;
+use super::super::scan::carry::{Carry, MOST_WORDS};
 use super::super::scan::look_ahead::{States, states_len};
 use super::super::scan::marks::Runs;
-use super::super::scan::pack::each;
+use super::super::scan::pack::{build, per_pack};
 use super::super::scan::ring::{self, PACKS, Part, Stages};
-use super::part::{Ranks, copy, note_words, write_rows};
+use super::part::{Ranks, write_rows};
 use super::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, PlainOrd, tile_len};
 
 /// Scratch words of [`run_lengths`](fn@run_lengths) for `n_elems` elements of type `T`.
 #[must_use]
 pub const fn run_scratch_len<T>(n_elems: usize) -> usize {
-    states_len(n_elems.div_ceil(tile_len::<T>()), Begun::WORDS)
+    states_len(n_elems.div_ceil(tile_len::<T>()), Begun::TILE_WORDS)
 }
 
-/// Runs that began: how many, and where the last one did.
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// Runs that began: how many, and where the last one did, modulo 2^32 as all lengths are.
+#[derive(Clone, Copy)]
 struct Begun {
     count: u64,
-    last: u64,
+    last: u32,
+}
+
+impl Carry for Begun {
+    const WORDS: usize = 3;
+    const TILE_WORDS: usize = 2;
+
+    #[inline(always)]
+    fn to_words(self) -> [u32; MOST_WORDS] {
+        build(|k| [self.last, self.count as u32, (self.count >> 32) as u32, 0, 0][k])
+    }
+
+    #[inline(always)]
+    fn from_words([last, low, high, ..]: [u32; MOST_WORDS]) -> Self {
+        Self { count: u64::from(high) << 32 | u64::from(low), last }
+    }
 }
 
 /// Run-length encoding's way with the parts of its tiles.
@@ -39,8 +53,9 @@ impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
     type Element = T;
     type Carry = Begun;
 
-    const WRITES_MEMORY: bool = true;
-    const NOTE_WORDS: usize = note_words::<T>();
+    const WRITES_MEMORY: bool = false;
+    /// Room for the place of each element.
+    const NOTE_WORDS: usize = PACKS * per_pack::<T>() / 2;
 
     #[inline(always)]
     fn neutral() -> Begun {
@@ -53,22 +68,31 @@ impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
     }
 
     #[inline(always)]
+    fn join_lanes<const N: usize>(warp: Warp, values: [Begun; N]) -> [Begun; N] {
+        build(|k| {
+            let Begun { count, last } = values[k];
+            // Of the last lane of those in whose tile a run began.
+            let lane = 31u32.wrapping_sub(warp.ballot(count > 0).leading_zeros()) % 32;
+            // Of so many tiles as lanes, which is far below 2^32.
+            Begun { count: warp.sum(count as u32).into(), last: warp.shuffle(last, lane) }
+        })
+    }
+
+    #[inline(always)]
     fn reduce(&self, part: Part<'_, T, PACKS>) -> Begun {
         let packs = part.packs(T::zeroed());
         let ranks = Ranks::new(self.warp, part, &packs, Runs::new(self.warp, self.x));
-        let mut last = 0;
-        each(PACKS, |j| {
-            if ranks.marks[j] != 0 {
-                last = part.place(j) as u32 + ranks.marks[j].ilog2();
-            }
+        let places = self.places(part);
+        // SAFETY: until the part is reduced, no other warp uses its notes; a rank is below the part's length.
+        ranks.each_kept::<T>(|rank, j, e| unsafe {
+            places.add(rank).write((part.place(j) + e) as u16);
         });
-        // SAFETY: until the part is reduced, no other warp uses its memory and its note.
-        unsafe {
-            ranks.note::<T>(part);
-            ranks.compact(self.warp, part, &packs, false);
-        }
-        let last = part.start as u64 + u64::from(self.warp.max(last));
-        Begun { count: ranks.own.into(), last }
+        // The last one may be another lane's.
+        self.warp.sync();
+        let own = ranks.own as usize;
+        // SAFETY: written before the barrier.
+        let last = if own > 0 { unsafe { places.add(own - 1).read() } } else { 0 };
+        Begun { count: own as u64, last: part.start as u32 + u32::from(last) }
     }
 
     #[inline(always)]
@@ -79,13 +103,16 @@ impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
         release: impl FnOnce(),
     ) {
         let (before, own) = before();
+        let (places, elements, len) = (self.places(part), part.elements(), own.count as usize);
         let (at, (values, room)) = (before.count as usize, self.values);
-        let kept = (own.count as usize).min(room.saturating_sub(at));
-        // SAFETY: the part was compacted and has its note; inside `values` and `lengths`, where `before` counts what other
-        // parts write.
+        // SAFETY: the places were written, and are inside the part; inside `values` and `lengths`, where `before` counts
+        // what other parts write.
         unsafe {
-            copy(part.memory(), values.wrapping_add(at), kept, self.lane);
-            self.write_lengths(part, &Ranks::noted(self.warp, part), before);
+            let kept = len.min(room.saturating_sub(at));
+            write_rows(values.wrapping_add(at), kept, self.lane, |run| {
+                elements.add(usize::from(places.add(run).read())).read()
+            });
+            self.write_lengths(part, before, len);
         }
         release();
         if part.is_last() && self.lane == 0 {
@@ -93,7 +120,9 @@ impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
             let run = all.count as usize - 1;
             if run < self.lengths.1 {
                 // SAFETY: inside; the last run is ended here alone.
-                unsafe { self.lengths.0.add(run).write((self.x.len() as u64 - all.last) as u32) };
+                unsafe {
+                    self.lengths.0.add(run).write((self.x.len() as u32).wrapping_sub(all.last))
+                };
             }
             self.count.store(0, all.count, Relaxed);
         }
@@ -101,46 +130,34 @@ impl<T: PlainOrd> Stages<PACKS> for RunLengths<'_, T> {
 }
 
 impl<T: PlainOrd> RunLengths<'_, T> {
-    /// Writes the lengths of the runs that end where one of this part begins. As many places of beginnings as the part's
-    /// memory holds are put there at a time.
+    /// Where the runs of the part begin in it: its notes.
+    #[inline(always)]
+    fn places(&self, part: Part<'_, T, PACKS>) -> *mut u16 {
+        part.note().wrapping_sub(self.lane * Self::NOTE_WORDS).cast()
+    }
+
+    /// Writes the lengths of the runs that end where one of the `own` of this part begins.
     ///
     /// # Safety
-    /// The part's memory is this warp's, and so are the lengths of these runs.
+    /// Their places were written; the lengths of these runs are this warp's.
     #[inline(always)]
-    unsafe fn write_lengths(&self, part: Part<'_, T, PACKS>, ranks: &Ranks, before: Begun) {
-        let (own, places) = (ranks.own as usize, part.memory().cast::<u16>());
-        let (at, (lengths, room)) = (before.count as usize, self.lengths);
-        // The very first run ends none. Of the places, the first is that of the beginning before.
-        let (mut from, most) = (usize::from(at == 0), part.room() * size_of::<T>() / 2 - 1);
-        while from < own {
-            let len = most.min(own - from);
-            self.warp.sync();
-            ranks.each_kept::<T>(|rank, j, e| {
-                // Elements of more than two bytes leave room for all places.
-                if size_of::<T>() > 2 || (rank + 1 >= from && rank < from + len) {
-                    let place = part.place(j) + e;
-                    // SAFETY: at most `len`, which is below what the memory holds.
-                    unsafe { places.add(rank + 1 - from).write(place as u16) };
-                }
-            });
-            self.warp.sync();
-            let first = at + from - 1;
-            let length = |k: usize| {
-                // SAFETY: written before the barrier.
-                let begin = |k: usize| u32::from(unsafe { places.add(k).read() });
-                if from + k > 0 {
-                    begin(k + 1) - begin(k)
-                } else {
-                    begin(1) + (part.start as u64 - before.last) as u32
-                }
-            };
+    unsafe fn write_lengths(&self, part: Part<'_, T, PACKS>, before: Begun, own: usize) {
+        // The very first run ends none.
+        let (at, skipped) = (before.count as usize, usize::from(before.count == 0));
+        let (first, (lengths, room)) = (at + skipped - 1, self.lengths);
+        let (places, before_part) =
+            (self.places(part), (part.start as u32).wrapping_sub(before.last));
+        let len = own.saturating_sub(skipped).min(room.saturating_sub(first));
+        let length = |run: usize| {
             // SAFETY: the caller's promise.
-            unsafe {
-                let len = len.min(room.saturating_sub(first));
-                write_rows(lengths.wrapping_add(first), len, self.lane, length);
+            let begin = |run: usize| u32::from(unsafe { places.add(run).read() });
+            match run + skipped {
+                0 => begin(0) + before_part,
+                run => begin(run) - begin(run - 1),
             }
-            from += len;
-        }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { write_rows(lengths.wrapping_add(first), len, self.lane, length) };
     }
 }
 
@@ -148,10 +165,10 @@ impl<T: PlainOrd> RunLengths<'_, T> {
 /// `lengths[r]` how long it is, modulo 2^32; `count: [1]` gets how many runs there are. What `values` and `lengths`
 /// have no room for is left out. Launched as [`select_grid`](super::select_grid) is.
 ///
-/// `states`: [`run_scratch_len`]`(n)` words, fewer panic.
+/// `states`: at least [`run_scratch_len`]`(n)` words, fewer panic.
 ///
 /// # Safety
-/// The words of `states` are 0 before.
+/// The words of `states` are 0, or as the last scan or selection left the same words.
 #[kernel(
     u8, u32, u64,
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES
@@ -164,8 +181,8 @@ pub unsafe fn run_lengths<T: PlainOrd>(
     mut lengths: DisjointSlice<u32>,
     count: AtomicSlice<u64>,
 ) {
-    dependent::wait_for_previous();
     if x.is_empty() {
+        dependent::wait_for_previous();
         block.once(|| count.store(0, 0, Relaxed));
     }
     let states = States::new::<Begun>(states, x.len().div_ceil(tile_len::<T>()));
