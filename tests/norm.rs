@@ -6,6 +6,7 @@
 //! Root, quotients and the result itself are a few roundings more. So `2^-18 (|result| + |weight| reach)` before the bias.
 //! Gradients multiply such results with means of `g`, of which no one exceeds the largest `|g|`.
 
+use cuda_std::launch::Linear;
 use cuda_std::{bf16, f16};
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::norm::{
@@ -13,6 +14,10 @@ use ferrowarp::ops::norm::{
     norm_with_sum_into, plain_into,
 };
 use ferrowarp::reference::norm::Norm as Reference;
+use kernels_gpu::grid::norm::NormKind;
+use kernels_gpu::grid::norm_backward::norm_backward_fused;
+use kernels_gpu::grid::rows::Shape;
+use kernels_gpu::grid::rows::stages::shared_bytes;
 
 use crate::rows::{
     Element, FORMS, LONG, SHAPES, assert_near, every_type, exact, random, rows_of, unwritten,
@@ -245,6 +250,41 @@ const TALL: [(usize, usize); 7] =
 
 /// More rows for each block than its shared memory holds at a time.
 const STAGES_AGAIN: (usize, usize) = (400, 8192);
+
+/// As [`STAGES_AGAIN`], with one block of few warps: nine rows go through two stages.
+#[test]
+fn stages_serve_row_after_row() {
+    let (mut rng, rows, columns) = (rng(), 9, 1024);
+    let x = upload(&random::<f32>(&mut rng, rows * columns, 2.0));
+    let dy: Vec<f32> = (0..rows * columns).map(|i| (i * i % 31) as f32 - 15.0).collect();
+    let (dy, none) = (upload(&dy), upload::<f32>(&[]));
+    let (mut dx, mut partials) = (unwritten::<f32>(x.len()), unwritten::<f32>(2 * columns));
+    let launch = Linear::new(1, 64).shared_mem(shared_bytes(2, 8 * columns as u32));
+    let shape = Shape { rows, columns: columns as u32, threads: 0 };
+    let kind = NormKind { is_centered: 1, epsilon: EPSILON };
+    // SAFETY: all have the stated shapes; 64 threads hold a row, and the shared memory two of both inputs.
+    unsafe {
+        norm_backward_fused::<f32, 4, 4>::launch(
+            gpu(),
+            launch,
+            shape,
+            kind,
+            &x,
+            &dy,
+            &none,
+            &none,
+            &mut dx,
+            &mut partials,
+        )
+    }
+    .unwrap();
+    let mut expected = unwritten::<f32>(x.len());
+    backward_into(gpu(), &Norm::layer(columns), &x, &dy, &mut expected).unwrap();
+    assert!(dx.to_vec().unwrap() == expected.to_vec().unwrap(), "as with a block for each row");
+    let (partials, dy) = (partials.to_vec().unwrap(), dy.to_vec().unwrap());
+    let sum = |c: usize| (0..rows).map(|row| dy[row * columns + c]).sum::<f32>();
+    assert!(partials[columns..].iter().copied().eq((0..columns).map(sum)), "whole numbers add up");
+}
 
 #[test]
 fn f32_gradients() {
