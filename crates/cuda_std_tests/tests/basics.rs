@@ -1,9 +1,11 @@
 //! Parameters of every kind, shared memory, warps, barriers and atomics.
 
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
 use basics_kernels::{atomics, parameters, shared, warps};
 use cuda_std::launch::{LaunchConfig, Linear};
 use cuda_std_tests::{WARP, done, download, error_of, fails, lanes, on_gpu, upload, warp_rows};
-use ferrowarp::{DeviceBox, DeviceBuffer};
+use ferrowarp::{DeviceBox, DeviceBuffer, GpuResult, MappedAtomics};
 
 cuda_std_tests::device!("basics");
 
@@ -236,6 +238,35 @@ fn scoped_atomics_change_memory() {
     });
     assert_eq!(download(&words), [2, 7, -1i32 as u32, 7]);
     assert_eq!(download(&wide), [3.0, 1.0]);
+}
+
+/// Kernels change words of the host's memory, which the host sees while they run. It changes them too where
+/// device and host agree on what is atomic.
+#[test]
+fn system_atomics_change_words_that_the_host_reads() -> GpuResult<()> {
+    const THREADS: usize = 2000;
+    let (greatest, least) = (MappedAtomics::zeroed(gpu(), 2)?, MappedAtomics::zeroed(gpu(), 2)?);
+    let (bits, sum) = (MappedAtomics::<u64>::zeroed(gpu(), 2)?, MappedAtomics::zeroed(gpu(), 2)?);
+    let config = Linear::new(THREADS as u32 / 100, 100);
+    atomics::system_words::launch(gpu(), config, &greatest, &least, &bits, &sum)?;
+    let (mut seen, mut own) = (0, 0);
+    while !gpu().stream().is_idle()? {
+        let now = greatest[0].load(Acquire);
+        assert!(now >= seen, "{now} threads after {seen}");
+        seen = now;
+        if greatest.both_sides_modify() {
+            bits[0].fetch_add(1, AcqRel);
+            own += 1;
+        }
+    }
+    let n = THREADS as u64;
+    let found = (greatest[0].load(Relaxed), least[0].load(Relaxed), bits[0].load(Relaxed));
+    assert_eq!(found, (n as u32, -(n as i32), (n << 40) + own));
+    assert_eq!(sum[0].load(Relaxed), -((n as i64) << 40));
+    let found = (greatest[1].load(Relaxed), least[1].load(Relaxed), bits[1].load(Relaxed));
+    assert_eq!(found, (n as u32 - 1, 1 - n as i32, u64::MAX));
+    assert_eq!(sum[1].load(Relaxed), (n as i64 - 1) * n as i64 / 2);
+    Ok(())
 }
 
 #[test]

@@ -29,3 +29,28 @@ pub fn slices(floats: AtomicSlice<f32>, ints: AtomicSlice<i32>, wide: AtomicSlic
     let _ = wide.compare_exchange(1, 0, 9, AcqRel);
     floats.store(1, floats.load(0, Acquire), Release);
 }
+
+/// Each thread counts itself in word 0 of all, and leaves its number in word 1: the greatest, the least with its
+/// sign turned, a bit of 64, and the sum, found by comparing.
+#[kernel]
+pub fn system_words(
+    index: ThreadIndex,
+    greatest: SystemAtomics<u32>,
+    least: SystemAtomics<i32>,
+    bits: SystemAtomics<u64>,
+    sum: SystemAtomics<i64>,
+) {
+    let i = index.get();
+    greatest.get(1).fetch_max(i as u32, Relaxed);
+    least.get(1).fetch_min(-(i as i32), Relaxed);
+    bits.get(1).fetch_or(1 << (i % 64), Relaxed);
+    let total = sum.get(1);
+    let mut known = total.load(Relaxed);
+    while let Err(other) = total.compare_exchange(known, known + i as i64, Relaxed) {
+        known = other;
+    }
+    greatest.get(0).fetch_add(1, AcqRel);
+    least.get(0).fetch_sub(1, AcqRel);
+    bits.get(0).fetch_add(1 << 40, AcqRel);
+    sum.get(0).fetch_sub(1 << 40, AcqRel);
+}
