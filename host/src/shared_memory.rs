@@ -169,13 +169,9 @@ impl Uses {
     /// So few are never looked at.
     const FEW: usize = 32;
 
-    /// Lets go of what has passed, so rarely that a launch costs nothing.
-    fn thin_out(&mut self) {
-        if self.events.len() < self.look_at.max(Self::FEW) {
-            return;
-        }
-        self.events.retain(|event| !matches!(event.query(), Ok(true)));
-        self.look_at = 2 * self.events.len();
+    /// Whether to look, so rarely that a launch costs nothing.
+    fn are_many(&self) -> bool {
+        self.events.len() >= self.look_at.max(Self::FEW)
     }
 }
 
@@ -220,10 +216,21 @@ impl SharedMemory {
     fn note(&self, event: Event) {
         let mut uses = self.uses();
         uses.events.push(event);
-        // Who waits for a ring is told of each of its kernels; of other memory the streams' waits tell.
-        if self.closer.is_none() {
-            uses.thin_out();
+        if uses.are_many() {
+            drop(uses);
+            self.let_go();
         }
+    }
+
+    /// Lets go of launches that are over. A ring remembers the panic of one for whoever waits for it; of other
+    /// memory's the streams' waits tell.
+    fn let_go(&self) {
+        match self.closer {
+            Some(_) => drop(self.is_over()),
+            None => self.uses().events.retain(|event| !matches!(event.query(), Ok(true))),
+        }
+        let mut uses = self.uses();
+        uses.look_at = 2 * uses.events.len();
     }
 
     /// Whether kernels were given the memory and all of them are over.

@@ -3,8 +3,10 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use cuda_driver::injection;
-use ferrowarp::{GpuResult, Grid1, LaunchConfig, MappedAtomics, MappedBox, MappedBuffer, ops};
-use kernels_gpu::{answer_words, histogram, saxpy};
+use ferrowarp::{
+    Bridge, GpuResult, Grid1, LaunchConfig, MappedAtomics, MappedBox, MappedBuffer, Ring, ops,
+};
+use kernels_gpu::{answer_words, histogram, ring_echo, saxpy};
 
 use super::support::gpu;
 
@@ -104,6 +106,16 @@ fn many_launches_leave_few_events() -> GpuResult<()> {
     // Of a GPU nobody knows how many there are.
     let left = injection::live().events - before;
     assert!(left < 70, "{left} events after 600 uses");
+    let (sender, requests) = Ring::to_device(&gpu, 4, Bridge::Mapped)?;
+    let (replies, receiver) = Ring::to_host(&gpu, 4)?;
+    drop(sender);
+    for _ in 0..150 {
+        ring_echo::<1>::launch(&gpu, Grid1::new(1), &requests, &replies)?;
+        gpu.stream().synchronize()?;
+    }
+    assert_eq!(receiver.try_recv(), None);
+    let left = injection::live().events - before;
+    assert!(left < 150, "{left} events after 300 uses of rings");
     Ok(())
 }
 
