@@ -50,16 +50,6 @@ pub trait Element: Pod {
     /// # Safety
     /// `to` is valid and aligned for a write.
     unsafe fn store(to: *mut Self::Vector, vector: Self::Vector);
-
-    /// Moves a vector of the result from shared to global memory.
-    ///
-    /// # Safety
-    /// As [`load`](Self::load) and [`store`](Self::store).
-    #[inline(always)]
-    unsafe fn carry(from: *const Self::Vector, to: *mut Self::Vector) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::store(to, Self::load(from)) }
-    }
 }
 
 type Words = Vec4<u32>;
@@ -123,15 +113,6 @@ impl Element for u32 {
             Vec4::new(a.z, b.z, c.z, d.z),
             Vec4::new(a.w, b.w, c.w, d.w),
         ]
-    }
-
-    /// With a hint: with plain stores a thread needs more registers than eight blocks a multiprocessor leave it. By pairs
-    /// of words, which is how the store takes them: of four single ones LLVM makes two loads.
-    #[inline(always)]
-    unsafe fn carry(from: *const Words, to: *mut Words) {
-        // SAFETY: the caller's promise; the types are alike in size and alignment, and plain.
-        let (from, to) = unsafe { (&*from.cast::<Vec2<u64>>(), &mut *to.cast::<Vec2<u64>>()) };
-        access::store(to, Vec2::new(from.x, from.y), StoreHint::NoAllocate);
     }
 }
 
@@ -316,7 +297,8 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
         let row = k * SIDE + y;
         // SAFETY: inside the tile, as above, and written before the barrier; the place in `to` is this thread's alone.
         unsafe {
-            T::carry(tile.add(slot(row, x)), to.add(row * to_pitch + x * T::LANES).cast());
+            let vector = T::load(tile.add(slot(row, x)));
+            T::store(to.add(row * to_pitch + x * T::LANES).cast(), vector);
         }
     }
 }
