@@ -1,7 +1,8 @@
 //! The versions of a module, and the change from one to the next.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -196,13 +197,10 @@ impl Shared {
         let mut launchers = self.loader.required.clone();
         launchers.extend(self.loader.stream.module().launchers());
         launchers.extend(self.kept().iter().flat_map(|version| version.module().launchers()));
-        let mut known: Vec<&'static Kernel> = Vec::new();
-        for kernel in launchers {
-            if !known.contains(&kernel) {
-                known.push(kernel);
-            }
-        }
-        known
+        // By their places: each version knows the same ones, and there may be hundreds.
+        let mut known = HashSet::new();
+        launchers.retain(|kernel| known.insert(ptr::from_ref(*kernel)));
+        launchers
     }
 
     /// Unloads what nothing uses any more. Whether something is left for later.
