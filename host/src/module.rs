@@ -24,7 +24,7 @@ use part::Part;
 use program::Program;
 
 pub(crate) use part::not_stopped_by_captures;
-pub(crate) use text::Text;
+pub(crate) use text::{Digest, Text};
 
 /// Kernels compiled for one architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl KernelModule {
     /// that were looked up there; nothing is loaded yet.
     pub(crate) fn from_ptx(
         context: &Arc<Context>,
-        arch: String,
+        arch: &str,
         text: Text,
         others: &[Arc<KernelModule>],
     ) -> Self {
@@ -165,7 +165,7 @@ impl KernelModule {
             .filter_map(|other| Some((other.program("any").ok()?, &**other)))
             .collect();
         let programs: Vec<&Program> = others.iter().map(|(program, _)| *program).collect();
-        let program = Program::of_text(context, arch, text, &programs);
+        let program = Program::new(context, arch, text, &programs);
         let mut functions = HashMap::new();
         for (theirs, other) in others {
             let looked_up = other.functions();
@@ -194,9 +194,9 @@ impl KernelModule {
         Ok(LoadedImage { arch: program.arch().to_owned() })
     }
 
-    /// The architecture and the text that is loaded, or will be.
-    pub(crate) fn image(&self) -> GpuResult<(&str, &Text)> {
-        self.program("any").map(|program| (program.arch(), program.text()))
+    /// The architecture of what is loaded, or will be, and what tells its text from others.
+    pub(crate) fn image(&self) -> GpuResult<(&str, Digest)> {
+        self.program("any").map(|program| (program.arch(), program.digest()))
     }
 
     /// The images that it can be loaded from.

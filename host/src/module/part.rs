@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cuda_std::launch::Kernel;
 use cust::sys;
 
-use super::program::{Source, not_found};
-use super::{Function, check_target, params};
+use super::program::not_found;
+use super::{Function, Text, check_target, params};
 use crate::context::{Context, Handle};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::memory::Freed;
@@ -21,14 +21,24 @@ use crate::stack;
 #[derive(Debug)]
 pub(super) struct Part {
     context: Arc<Context>,
-    source: Arc<Source>,
-    /// Which part of the text it is; nothing for all of it.
-    at: Option<usize>,
+    arch: Arc<str>,
+    text: PartText,
     loaded: OnceLock<Loaded>,
     /// Held while the driver compiles, so that one thread does it.
     loading: Mutex<()>,
     /// How much dynamic shared memory functions were allowed, each by its handle.
     allowed_bytes: Mutex<HashMap<usize, u32>>,
+}
+
+/// What a part is made from.
+#[derive(Debug)]
+pub(super) enum PartText {
+    /// All of a text.
+    Whole(Cow<'static, str>),
+    /// A part of an image, by its position: it is cut out when it is asked for.
+    OfImage(&'static str, Arc<[cuda_builder::Part]>, usize),
+    /// A part that was cut out.
+    Alone(cuda_builder::Part, String),
 }
 
 #[derive(Debug)]
@@ -43,12 +53,22 @@ unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
 
+impl PartText {
+    /// The part at a position of a text's index.
+    pub(super) fn cut(text: &Text, at: usize, part: &cuda_builder::Part) -> Self {
+        match (&text.ptx, &text.index) {
+            (Cow::Borrowed(image), Some(index)) => Self::OfImage(image, index.clone(), at),
+            (ptx, _) => Self::Alone(part.clone(), part.text(ptx)),
+        }
+    }
+}
+
 impl Part {
-    pub(super) fn new(context: &Arc<Context>, source: &Arc<Source>, at: Option<usize>) -> Self {
+    pub(super) fn new(context: &Arc<Context>, arch: &Arc<str>, text: PartText) -> Self {
         Self {
             context: context.clone(),
-            source: source.clone(),
-            at,
+            arch: arch.clone(),
+            text,
             loaded: OnceLock::new(),
             loading: Mutex::default(),
             allowed_bytes: Mutex::default(),
@@ -60,20 +80,16 @@ impl Part {
         self.indexed().map(|part| part.hash)
     }
 
-    /// Whether it was made from this text.
-    pub(super) fn is_of(&self, source: &Arc<Source>) -> bool {
-        Arc::ptr_eq(&self.source, source)
-    }
-
     pub(super) fn is_loaded(&self) -> bool {
         self.loaded.get().is_some()
     }
 
     /// Its PTX.
     pub(super) fn text(&self) -> Cow<'_, str> {
-        match self.indexed() {
-            Some(part) => part.text(self.source.text.ptx()).into(),
-            None => self.source.text.ptx().into(),
+        match &self.text {
+            PartText::Whole(ptx) => (&**ptx).into(),
+            PartText::OfImage(ptx, index, at) => index[*at].text(ptx).into(),
+            PartText::Alone(_, ptx) => ptx.into(),
         }
     }
 
@@ -123,14 +139,18 @@ impl Part {
     }
 
     fn indexed(&self) -> Option<&cuda_builder::Part> {
-        self.source.text.parts()?.get(self.at?)
+        match &self.text {
+            PartText::Whole(_) => None,
+            PartText::OfImage(_, index, at) => index.get(*at),
+            PartText::Alone(part, _) => Some(part),
+        }
     }
 
     /// The names of its kernels.
     fn kernels(&self) -> Cow<'_, [String]> {
         match self.indexed() {
             Some(part) => (&*part.kernels).into(),
-            None => entries(self.source.text.ptx()).into(),
+            None => entries(&self.text()).into(),
         }
     }
 
@@ -152,10 +172,11 @@ impl Part {
 
     /// What it is, for an error of the driver's compiler.
     fn what(&self) -> Option<String> {
-        let arch = &self.source.arch;
-        match self.indexed() {
-            Some(part) => Some(format!("loading {} for {arch}", named(&part.kernels))),
-            None => self.source.is_image.then(|| format!("loading the kernels for {arch}")),
+        let Self { arch, text, .. } = self;
+        match text {
+            PartText::Whole(Cow::Owned(_)) => None,
+            PartText::Whole(_) => Some(format!("loading the kernels for {arch}")),
+            _ => Some(format!("loading {} for {arch}", named(&self.kernels()))),
         }
     }
 

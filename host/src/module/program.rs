@@ -1,90 +1,78 @@
 //! A PTX text and its parts.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::part::{Part, not_stopped_by_captures};
+use super::part::{Part, PartText, not_stopped_by_captures};
+use super::text::Digest;
 use super::{Image, Text};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 
-/// A text, and what it is for.
-#[derive(Debug)]
-pub(super) struct Source {
-    pub(super) arch: Cow<'static, str>,
-    pub(super) text: Text,
-    /// Whether it is part of the program.
-    pub(super) is_image: bool,
-}
-
 /// The parts of a text on a device.
 #[derive(Debug)]
 pub(super) struct Program {
-    source: Arc<Source>,
+    arch: Arc<str>,
+    digest: Digest,
     /// Each is loaded alone. One, if the text does not say more.
     parts: Vec<Arc<Part>>,
+    /// Those that no other program had before.
+    own: Vec<Arc<Part>>,
     /// Which part has which kernel, where the text says it.
     by_kernel: HashMap<String, usize>,
 }
 
 impl Program {
     pub(super) fn of_image(context: &Arc<Context>, image: Image) -> Self {
-        let (arch, text) = (image.arch.into(), Text::embedded(image.ptx));
-        let source = Source { arch, text, is_image: true };
-        Self::new(context, source, &[])
+        Self::new(context, image.arch, Text::embedded(image.ptx), &[])
     }
 
-    /// A text that is no part of the program. The parts that one of `others` has too are that one's.
-    pub(super) fn of_text(
-        context: &Arc<Context>,
-        arch: String,
-        text: Text,
-        others: &[&Self],
-    ) -> Self {
-        let source = Source { arch: arch.into(), text, is_image: false };
-        Self::new(context, source, others)
-    }
-
-    fn new(context: &Arc<Context>, source: Source, others: &[&Self]) -> Self {
-        let source = Arc::new(source);
-        let same_arch = others.iter().filter(|other| other.source.arch == source.arch);
+    /// The parts that one of `others` has too are that one's. Of a text that is no part of the program, no more
+    /// is kept than the rest of them.
+    pub(super) fn new(context: &Arc<Context>, arch: &str, text: Text, others: &[&Self]) -> Self {
+        let same_arch = others.iter().filter(|other| *other.arch == *arch);
         let theirs: HashMap<u64, &Arc<Part>> = same_arch
             .flat_map(|other| &other.parts)
             .filter_map(|part| Some((part.hash()?, part)))
             .collect();
-        let index = source.text.parts().unwrap_or_default();
-        let of_index = index.iter().enumerate().map(|(at, part)| {
+        let (arch, digest, index) = (Arc::from(arch), text.digest(), text.index.clone());
+        let (mut parts, mut own) = (Vec::new(), Vec::new());
+        let new = |text| Arc::new(Part::new(context, &arch, text));
+        for (at, part) in index.iter().flat_map(|index| index.iter().enumerate()) {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
-            known.unwrap_or_else(|| Arc::new(Part::new(context, &source, Some(at))))
-        });
-        let mut parts: Vec<Arc<Part>> = of_index.collect();
-        if parts.is_empty() {
-            parts.push(Arc::new(Part::new(context, &source, None)));
+            parts.push(known.unwrap_or_else(|| {
+                let part = new(PartText::cut(&text, at, part));
+                own.push(Arc::clone(&part));
+                part
+            }));
+        }
+        if index.is_none() {
+            parts.push(new(PartText::Whole(text.ptx)));
+            own.clone_from(&parts);
         }
         let kernels = index
             .iter()
-            .enumerate()
+            .flat_map(|index| index.iter().enumerate())
             .flat_map(|(at, part)| part.kernels.iter().map(move |kernel| (kernel.clone(), at)));
         let by_kernel = kernels.collect();
-        Self { source, parts, by_kernel }
+        Self { arch, digest, parts, own, by_kernel }
     }
 
     pub(super) fn arch(&self) -> &str {
-        &self.source.arch
+        &self.arch
     }
 
-    pub(super) fn text(&self) -> &Text {
-        &self.source.text
+    pub(super) fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// The part that has a kernel, or may have it.
     pub(super) fn part(&self, kernel: &str) -> Option<&Arc<Part>> {
-        match self.text().parts() {
-            Some(_) => self.by_kernel.get(kernel).map(|at| &self.parts[*at]),
-            None => self.parts.first(),
+        match self.by_kernel.is_empty() {
+            false => self.by_kernel.get(kernel).map(|at| &self.parts[*at]),
+            true => self.parts.first(),
         }
     }
 
@@ -111,8 +99,7 @@ impl Program {
 
     /// Loads the parts that are this text's alone, and looks up their kernels.
     pub(super) fn look_up_own(&self) -> GpuResult<()> {
-        let own = self.parts.iter().filter(|part| part.is_of(&self.source));
-        let own: Vec<&Part> = own.map(|part| &**part).collect();
+        let own: Vec<&Part> = self.own.iter().map(|part| &**part).collect();
         in_parallel(&own, Part::look_up_all)
     }
 }

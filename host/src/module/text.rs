@@ -6,59 +6,60 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_builder::Reading;
 
 /// Where the parts of a text are, if it says so.
-type Index = Option<Arc<[cuda_builder::Part]>>;
+pub(super) type Index = Option<Arc<[cuda_builder::Part]>>;
 
 /// A PTX text, and what it says of itself.
 #[derive(Debug)]
 pub(crate) struct Text {
-    ptx: Cow<'static, str>,
-    about: About,
+    /// Borrowed where it is part of the program.
+    pub(super) ptx: Cow<'static, str>,
+    pub(super) index: Index,
+    digest: Digest,
 }
 
-#[derive(Clone, Debug)]
-struct About {
-    hash: u64,
-    index: Index,
+/// What equal texts have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) hash: u64,
+    pub(crate) bytes: usize,
 }
 
 impl Text {
     /// A text that is no part of the program.
     pub(crate) fn new(ptx: String) -> Self {
-        let about = About::new(&ptx);
-        Self { ptx: ptx.into(), about }
+        let (digest, index) = read(&ptx);
+        Self { ptx: ptx.into(), index, digest }
     }
 
     /// A text that is part of the program: it is read once for all devices.
     pub(super) fn embedded(ptx: &'static str) -> Self {
-        static KNOWN: Mutex<Vec<(&'static str, About)>> = Mutex::new(Vec::new());
+        static KNOWN: Mutex<Vec<(&'static str, Digest, Index)>> = Mutex::new(Vec::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = known.iter().find(|(text, _)| std::ptr::eq(*text, ptx));
-        let about = own.map(|(_, about)| about.clone()).unwrap_or_else(|| {
-            let about = About::new(ptx);
-            known.push((ptx, about.clone()));
-            about
+        let own = known.iter().find(|(text, ..)| std::ptr::eq(*text, ptx));
+        let own = own.map(|(_, digest, index)| (*digest, index.clone()));
+        let (digest, index) = own.unwrap_or_else(|| {
+            let (digest, index) = read(ptx);
+            known.push((ptx, digest, index.clone()));
+            (digest, index)
         });
-        Self { ptx: ptx.into(), about }
+        Self { ptx: ptx.into(), index, digest }
     }
 
     pub(crate) fn ptx(&self) -> &str {
         &self.ptx
     }
 
-    /// The number that equal texts share.
-    pub(crate) fn hash(&self) -> u64 {
-        self.about.hash
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
     }
 
-    /// Where its parts are, if it says so. That it does also says that nothing of it is missing.
-    pub(crate) fn parts(&self) -> Option<&[cuda_builder::Part]> {
-        self.about.index.as_deref()
+    /// Whether it says itself that nothing of it is missing.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.index.is_some()
     }
 }
 
-impl About {
-    fn new(ptx: &str) -> Self {
-        let Reading { hash, parts, .. } = cuda_builder::read_ptx(ptx);
-        Self { hash, index: parts.map(Arc::from) }
-    }
+fn read(ptx: &str) -> (Digest, Index) {
+    let Reading { hash, parts, .. } = cuda_builder::read_ptx(ptx);
+    (Digest { hash, bytes: ptx.len() }, parts.map(Arc::from))
 }

@@ -82,8 +82,8 @@ impl Loader {
         others: &[Arc<KernelModule>],
     ) -> GpuResult<ModuleVersion> {
         let arch = target(text.ptx()).to_owned();
-        let info = VersionInfo::new(number, &arch, &text);
-        let module = KernelModule::from_ptx(self.context(), arch, text, others);
+        let info = VersionInfo::new(number, &arch, text.digest());
+        let module = KernelModule::from_ptx(self.context(), &arch, text, others);
         match fits(&module, launchers).with_gpu_context(|| format!("loading version {number}")) {
             Ok(()) => Ok(ModuleVersion::new(info, &self.stream, Arc::new(module))),
             Err(error) => {
@@ -149,7 +149,7 @@ impl Shared {
     pub(super) fn swap(&self, text: Text) -> GpuResult<Swap> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = self.newest();
-        if newest.info().is_of(&text) {
+        if newest.info().is_of(text.digest()) {
             return Ok(Swap::Unchanged(newest));
         }
         let begin = Instant::now();

@@ -8,7 +8,7 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
-use crate::module::{KernelModule, Text};
+use crate::module::{Digest, KernelModule};
 use crate::stream::{AsStream, Stream};
 
 /// What a version of a module is.
@@ -28,14 +28,14 @@ pub struct VersionInfo {
 }
 
 impl VersionInfo {
-    pub(super) fn new(number: u64, arch: &str, text: &Text) -> Self {
+    pub(super) fn new(number: u64, arch: &str, text: Digest) -> Self {
         let (arch, loaded_at) = (arch.to_owned(), SystemTime::now());
-        Self { number, hash: text.hash(), bytes: text.ptx().len(), arch, loaded_at }
+        Self { number, hash: text.hash, bytes: text.bytes, arch, loaded_at }
     }
 
     /// Whether it was made from this text.
-    pub(super) fn is_of(&self, text: &Text) -> bool {
-        (self.bytes, self.hash) == (text.ptx().len(), text.hash())
+    pub(super) fn is_of(&self, text: Digest) -> bool {
+        Digest { hash: self.hash, bytes: self.bytes } == text
     }
 }
 

@@ -158,7 +158,7 @@ impl Worker {
     fn is_whole(&mut self) -> bool {
         let Source::Ptx(path) = &self.source else { return false };
         let text = read(path).ok().flatten().map(Text::new);
-        self.whole = text.filter(|text| text.parts().is_some());
+        self.whole = text.filter(Text::is_whole);
         self.whole.is_some()
     }
 
