@@ -164,7 +164,7 @@ fn write_gif(
     reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), ImageError> {
-    // 1 is the slowest of 30 ways to find 256 colours; the picture has fewer.
+    // A picture of 256 colours keeps them. For one of more, 1 is the slowest of 30 ways to choose.
     let mut encoder = GifEncoder::new_with_speed(file, 20);
     encoder.set_repeat(Repeat::Infinite)?;
     let [width, height] = reel.size;

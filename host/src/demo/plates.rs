@@ -183,9 +183,13 @@ const BOTH: [[f32; 3]; 5] = [
     [255.0, 235.0, 185.0],
 ];
 
-/// The colour at `t`, 0 to 1, between those of a row.
+/// Colours of a plate: a GIF has no more, and then keeps each as it is.
+const SHADES: f32 = 256.0;
+
+/// The colour at `t`, 0 to 1, between those of a row: one of [`SHADES`].
 fn between(colours: &[[f32; 3]], t: f32) -> [u8; 4] {
-    let place = t.clamp(0.0, 1.0) * (colours.len() - 1) as f32;
+    let shade = (t.clamp(0.0, 1.0) * (SHADES - 1.0)).round() / (SHADES - 1.0);
+    let place = shade * (colours.len() - 1) as f32;
     let first = (place as usize).min(colours.len() - 2);
     let part = place - first as f32;
     let mix = |k: usize| colours[first][k] + part * (colours[first + 1][k] - colours[first][k]);
