@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// Waves instead of heat
     #[arg(long)]
     wave: bool,
-    /// Width of the plate in cells, each of them a pixel [default: 960 on a GPU, 320 on the emulator]
+    /// Width of the plate in cells, each of them a pixel [default: 640 on a GPU, 320 on the emulator]
     #[arg(long, value_name = "CELLS", value_parser = clap::value_parser!(u32).range(16..=7680))]
     width: Option<u32>,
     /// Height of the plate in cells [default: nine sixteenths of the width]

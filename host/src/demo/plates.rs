@@ -57,8 +57,8 @@ impl Plate {
     #[must_use]
     pub fn suited_to(gpu: &Gpu, motion: Motion) -> Self {
         let (size, frames, steps_per_frame) = match (gpu.backend(), motion) {
-            (Backend::Cuda, Motion::Heat) => ([960, 540], 240, 64),
-            (Backend::Cuda, Motion::Wave) => ([960, 540], 300, 8),
+            (Backend::Cuda, Motion::Heat) => ([640, 360], 240, 64),
+            (Backend::Cuda, Motion::Wave) => ([640, 360], 300, 8),
             (Backend::Emulator, Motion::Heat) => ([320, 180], 48, 16),
             (Backend::Emulator, Motion::Wave) => ([320, 180], 60, 4),
         };
