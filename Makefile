@@ -6,8 +6,8 @@ PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 LIBCUDA := target/libcuda
 
-demo: toolchain ## Run every demo, checked against the CPU, and filter a picture
-	cargo run --release -- demo --pictures $(PICTURES)
+demo: toolchain ## Run every demo, checked against the CPU (without a GPU on two emulated ones), and filter a picture
+	FERROWARP_EMULATOR_DEVICES=2 cargo run --release -- demo --pictures $(PICTURES)
 	cargo run --release -- image sobel $(PICTURES)/scene.png -o $(PICTURES)/edges.png
 
 test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
