@@ -8,7 +8,7 @@ use ferrowarp::{Bridge, Gpu, GpuError, GpuResult, Grid1, PersistentKernel, Ring}
 use kernels_gpu::grid::ring::{SAXPY_LEN, SaxpyRequest, saxpy_reply};
 use kernels_gpu::{ring_echo, ring_relay, ring_saxpy};
 
-use super::support::{bridges, exchange, gpu, many};
+use super::support::{bare_gpu, bridges, exchange, gpu, many};
 
 /// A message of `WORDS` words that can be told from its neighbours in each of them.
 fn message<const WORDS: usize>(i: u32) -> [u32; WORDS] {
@@ -208,7 +208,7 @@ fn four_threads_send_in_their_own_order() -> GpuResult<()> {
 #[ignore = "ten million messages take a GPU seconds, and the emulator an hour"]
 fn ten_million_messages_are_neither_lost_nor_doubled() -> GpuResult<()> {
     const MESSAGES: u32 = 10_000_000;
-    let (gpu, _turn) = gpu();
+    let (gpu, _turn) = bare_gpu();
     for threads in [1, 4] {
         numbered(&gpu, Bridge::Mapped, [4096, 512], [threads, MESSAGES / threads])?;
     }

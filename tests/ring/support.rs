@@ -8,12 +8,18 @@ use ferrowarp::{Backend, Bridge, Gpu, GpuResult, Receiver, Sender};
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A device, and the turn, which lasts as long as the guard.
+/// A device whose kernels are loaded, and the turn, which lasts as long as the guard.
 pub fn gpu() -> (Gpu, MutexGuard<'static, ()>) {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let gpu = Gpu::new().unwrap_or_else(|error| panic!("no device to test on: {error}"));
+    let (gpu, turn) = bare_gpu();
     gpu.load_kernels().unwrap();
     (gpu, turn)
+}
+
+/// The same without its kernels, which a GPU's driver takes half a minute to compile for the first time: for
+/// a test that launches nothing beside a kernel that stays.
+pub fn bare_gpu() -> (Gpu, MutexGuard<'static, ()>) {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    (Gpu::new().unwrap_or_else(|error| panic!("no device to test on: {error}")), turn)
 }
 
 /// How many messages a long test sends: an emulated warp takes its time.
