@@ -8,7 +8,8 @@ use std::{env, process, thread};
 pub fn child(name: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "--nocapture", name]);
-    command.envs(variables.iter().copied()).output().unwrap()
+    // With one thread a test's first line would stand behind its name.
+    command.env_remove("RUST_TEST_THREADS").envs(variables.iter().copied()).output().unwrap()
 }
 
 /// The child's lines that begin with `prefix`, without it; the child must have passed.

@@ -1,37 +1,19 @@
 //! A kernel that faults ends its process's device, so these run in a process of their own.
 
-use std::env;
 use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
-use std::process::{Command, Output};
 
 use cuda_std::launch::Kernel;
 use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear, Stream};
 
+use crate::child::{child, lines};
 use crate::kernels::{FILL, WILD, fill, gpu, launch};
 
-/// Runs the ignored test `name` of this file alone in another process.
-fn child(name: &str, device: Option<&str>) -> Output {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "--nocapture", &format!("faults::{name}")]);
-    if let Some(device) = device {
-        command.env("FERROWARP_DEVICE", device);
-    }
-    command.output().unwrap()
-}
-
-/// The child's lines that begin with `prefix`, without it; the child must have passed.
-#[track_caller]
-fn lines(output: &Output, prefix: &str) -> Vec<String> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
-    text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
-}
+const EMULATOR: [(&str, &str); 1] = [("FERROWARP_DEVICE", "emulator")];
 
 #[test]
 fn a_fault_is_reported_and_the_device_is_lost() {
-    let output = child("fault_and_go_on", None);
+    let output = child("faults::fault_and_go_on", &[]);
     let causes = lines(&output, "lost: ");
     assert_eq!(causes.len(), 6, "{causes:?}");
     assert!(causes.iter().all(|cause| *cause == causes[0]), "the first cause stays: {causes:?}");
@@ -39,7 +21,7 @@ fn a_fault_is_reported_and_the_device_is_lost() {
 
 #[test]
 fn the_emulator_names_kernel_thread_and_address() {
-    let output = child("fault_and_go_on", Some("emulator"));
+    let output = child("faults::fault_and_go_on", &EMULATOR);
     let cause = &lines(&output, "lost: ")[0];
     for words in ["`wild`", "block (2,0,0)", "thread (0,0,0)", "store of 4 bytes"] {
         assert!(cause.contains(words), "{words} in {cause}");
@@ -116,7 +98,7 @@ static RECURSE: Kernel = Kernel { name: "recurse", ..FILL };
 
 #[test]
 fn a_stack_that_overflows_is_a_fault_and_one_that_does_not_is_none() {
-    let output = child("recurse_too_deep", None);
+    let output = child("faults::recurse_too_deep", &[]);
     assert_eq!(lines(&output, "sum: "), ["36"]);
     let error = lines(&output, "deep: ");
     assert_eq!(error.len(), 1, "{error:?}");
@@ -145,11 +127,9 @@ fn codes_of_newer_drivers_keep_their_number() {
         (226, "CUDA_ERROR_CONTAINED", true),
         (4321, "an unknown code", false),
     ] {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "faults::fail_to_allocate"]);
-        command.env("FERROWARP_DEVICE", "emulator");
-        command.env("FERROWARP_EMULATOR_FAIL", format!("cuMemAlloc_v2:{code}"));
-        let told = lines(&command.output().unwrap(), "failed: ");
+        let fail = format!("cuMemAlloc_v2:{code}");
+        let variables = [EMULATOR[0], ("FERROWARP_EMULATOR_FAIL", fail.as_str())];
+        let told = lines(&child("faults::fail_to_allocate", &variables), "failed: ");
         assert_eq!(told, [format!("{code} {name} {lost}")]);
     }
 }

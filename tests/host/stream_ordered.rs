@@ -1,12 +1,10 @@
 //! Memory that is allocated and freed in the order of a stream.
 
-use std::env;
-use std::process::Command;
-
 use cuda_driver::Backend;
 use ferrowarp::memory::resource::{StreamOrderedMemory, SynchronousMemory};
 use ferrowarp::{DeviceBox, DeviceBuffer, GpuError, GpuResult};
 
+use crate::child::{child, lines};
 use crate::gate::Gate;
 use crate::kernels::{add, churn, churned, fill, gpu};
 
@@ -140,22 +138,16 @@ fn the_chapters_loop() -> GpuResult<()> {
     Ok(())
 }
 
-/// Runs an ignored test of this file on an emulator of its own, and gives its standard output.
-fn child(name: &str, variable: (&str, &str)) -> String {
-    let mut command = Command::new(env::current_exe().unwrap());
-    let name = format!("stream_ordered::{name}");
-    command.args(["--ignored", "--exact", "--nocapture", &name]);
-    command.env("FERROWARP_DEVICE", "emulator").env(variable.0, variable.1);
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
-    text
+/// Runs an ignored test of this file on an emulator of its own.
+#[track_caller]
+fn on_an_emulator(name: &str, variable: (&str, &str)) {
+    let variables = [("FERROWARP_DEVICE", "emulator"), variable];
+    lines(&child(&format!("stream_ordered::{name}"), &variables), "");
 }
 
 #[test]
 fn a_device_without_pools_says_what_to_use() {
-    child("without_pools", ("FERROWARP_EMULATOR_FAIL", "cuMemPoolCreate:801"));
+    on_an_emulator("without_pools", ("FERROWARP_EMULATOR_FAIL", "cuMemPoolCreate:801"));
 }
 
 #[test]
@@ -170,7 +162,7 @@ fn without_pools() {
 
 #[test]
 fn memory_that_waits_to_be_freed_is_waited_for_when_there_is_no_other() {
-    child("fill_the_device", ("FERROWARP_EMULATOR_MEMORY", "64M"));
+    on_an_emulator("fill_the_device", ("FERROWARP_EMULATOR_MEMORY", "64M"));
 }
 
 #[test]
