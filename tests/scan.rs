@@ -145,7 +145,9 @@ fn a_block_that_begins_late() {
 fn words_serve_again() {
     let tile = tile_len::<u32>();
     let half = scratch_len::<u32, u32>(40 * tile) / 2;
+    // As if the scan before had used all of the second half.
     let mut words = vec![0u64; 1 + half];
+    words[0] = (half as u64) << 32;
     words.extend(vec![1 << 32 | 12_345; half]);
     let mut words = upload(&words);
     for tiles in [2, 40, 1, 1, 39, 40, 3, 40] {

@@ -30,7 +30,7 @@ const SAID: u64 = 1 << 32;
 
 /// Words before the states: the next ticket.
 const FRONT: usize = 1;
-/// In a ticket: that its scan works in the second half of the states.
+/// In a ticket's lower 32 bits: that its scan works in the second half of the states.
 const SECOND_HALF: u32 = 1 << 31;
 /// Words that are kept between scans, for those of few elements.
 pub const KEPT_WORDS: usize = FRONT + 2 * 2304;
@@ -42,19 +42,26 @@ pub const fn states_len(tiles: usize, words: usize) -> usize {
     FRONT + 2 * tiles * words
 }
 
-/// A tile that was taken.
+/// A tile that was taken: its number, in which half of the states its scan works, and above these 32 bits how many words of
+/// the other half the scan before has used.
 #[derive(Clone, Copy)]
-pub struct Ticket(pub u32);
+pub struct Ticket(pub u64);
 
 impl Ticket {
     /// Its number.
     #[inline(always)]
     pub fn tile(self) -> usize {
-        (self.0 & !SECOND_HALF) as usize
+        (self.0 as u32 & !SECOND_HALF) as usize
     }
 
-    fn is_of_second_half(self) -> bool {
-        self.0 & SECOND_HALF != 0
+    #[inline(always)]
+    fn half(self) -> u32 {
+        self.0 as u32 & SECOND_HALF
+    }
+
+    #[inline(always)]
+    fn used_before(self) -> usize {
+        (self.0 >> 32) as usize
     }
 }
 
@@ -66,6 +73,8 @@ impl Ticket {
 pub struct States<'a> {
     words: AtomicSlice<'a, u64>,
     tiles: usize,
+    /// Words of the half that the scan works in.
+    used: usize,
 }
 
 impl<'a> States<'a> {
@@ -77,7 +86,7 @@ impl<'a> States<'a> {
             words.len() >= states_len(tiles, C::TILE_WORDS),
             "too few words for the states of a scan"
         );
-        Self { words, tiles }
+        Self { words, tiles, used: tiles * C::TILE_WORDS }
     }
 
     /// The next tile that nobody has taken; `None` if all have been. Each block asks until there are no more.
@@ -85,12 +94,15 @@ impl<'a> States<'a> {
     /// Tiles are taken in order, so all before it are taken by blocks that run, in whatever order blocks start.
     #[inline(always)]
     pub fn take(self) -> Option<Ticket> {
-        let ticket = Ticket(self.words.fetch_add(0, 1, Relaxed) as u32);
+        let ticket = Ticket(self.words.fetch_add(0, 1, Relaxed));
         let end = self.tiles + thread::grid_dim_x() as usize;
         if ticket.tile() + 1 == end {
             // Nobody takes another one. The next scan works in the half that this one makes 0, if it has tiles.
-            let next = if self.tiles > 0 { ticket.0 ^ SECOND_HALF } else { ticket.0 };
-            self.words.store(0, (next & SECOND_HALF).into(), Relaxed);
+            let (half, used) = match self.used {
+                0 => (ticket.half(), ticket.used_before()),
+                used => (ticket.half() ^ SECOND_HALF, used),
+            };
+            self.words.store(0, (used as u64) << 32 | u64::from(half), Relaxed);
         }
         (ticket.tile() < self.tiles).then_some(ticket)
     }
@@ -114,14 +126,15 @@ impl<'a> States<'a> {
         });
     }
 
-    /// Makes a tile's share of the other half 0. All lanes of a warp call it, once for each tile.
+    /// Makes a tile's share of what was used of the other half 0. All lanes of a warp call it, once for each tile.
     #[inline(always)]
     pub fn clear_other(self, ticket: Ticket, lane: usize) {
-        let other = Ticket(ticket.0 ^ SECOND_HALF);
+        let other = self.half(ticket.half() ^ SECOND_HALF);
+        let used = ticket.used_before().min(self.half_len());
         let mut word = 32 * ticket.tile() + lane;
-        while word < self.half_len() {
+        while word < used {
             // SAFETY: inside the half.
-            unsafe { atomic::store(self.half(other).add(word), 0, Relaxed, Scope::Device) };
+            unsafe { atomic::store(other.add(word), 0, Relaxed, Scope::Device) };
             word += 32 * self.tiles;
         }
     }
@@ -145,12 +158,12 @@ impl<'a> States<'a> {
     /// The state of a tile in the half of the ticket.
     #[inline(always)]
     fn at<C: Carry>(self, ticket: Ticket, tile: usize) -> *mut u64 {
-        self.half(ticket).wrapping_add(tile * C::TILE_WORDS)
+        self.half(ticket.half()).wrapping_add(tile * C::TILE_WORDS)
     }
 
     #[inline(always)]
-    fn half(self, ticket: Ticket) -> *mut u64 {
-        let before = if ticket.is_of_second_half() { self.half_len() } else { 0 };
+    fn half(self, half: u32) -> *mut u64 {
+        let before = if half == 0 { 0 } else { self.half_len() };
         self.words.as_mut_ptr().wrapping_add(FRONT + before)
     }
 

@@ -173,7 +173,7 @@ impl Turn {
 /// What a stage's barriers say.
 #[derive(Clone, Copy)]
 enum Sign {
-    /// The tile's number and elements are there.
+    /// The tile's ticket and elements are there.
     Full,
     /// The reducers have put what they have of the tile.
     Reduced,
@@ -188,7 +188,7 @@ const PRODUCER: usize = 2 * SQUAD;
 const PUBLISHER: usize = PRODUCER + 1;
 
 /// In place of a tile's ticket: there are no more.
-const NONE: u32 = u32::MAX;
+const NONE: u64 = u64::MAX;
 
 /// Slots of a stage: what comes before each part in the tile, from the first on; what each part is reduced to, from [`OWN`]
 /// on; and what comes before the tile.
@@ -215,7 +215,7 @@ struct Ring {
     first: Turn,
     stages: *mut Pack,
     barriers: SharedArray<u64, { 4 * MOST_STAGES }>,
-    numbers: SharedArray<u32, MOST_STAGES>,
+    tickets: SharedArray<u64, MOST_STAGES>,
     slots: Slots,
 }
 
@@ -241,7 +241,7 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
         first: Turn::first(stages),
         stages: dynamic_shared_mem(),
         barriers: shared_array![u64; 4 * MOST_STAGES],
-        numbers: shared_array![u32; MOST_STAGES],
+        tickets: shared_array![u64; MOST_STAGES],
         // SAFETY: as many slots as all stages have.
         slots: unsafe { Slots::new(memory.as_mut_ptr()) },
     };
@@ -302,17 +302,17 @@ impl Ring {
             let full = self.barrier(Sign::Full, turn);
             // SAFETY: a stage is empty in its first round, and then when all writers have said so.
             unsafe {
-                let mut number = NONE;
+                let mut ticket = NONE;
                 if self.lane == 0 {
                     // Not before there is room: who has a ticket is waited for by others.
-                    number = states.take().map_or(NONE, |ticket| ticket.0);
-                    self.numbers.as_mut_ptr().add(turn.stage).write(number);
+                    ticket = states.take().map_or(NONE, |ticket| ticket.0);
+                    self.tickets.as_mut_ptr().add(turn.stage).write(ticket);
                 }
-                let number = self.warp.shuffle(number, 0);
-                if number == NONE {
+                let ticket = self.warp.shuffle(ticket, 0);
+                if ticket == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let copies = self.copies::<P, S>(turn, Ticket(number).tile(), x, scan);
+                let copies = self.copies::<P, S>(turn, Ticket(ticket).tile(), x, scan);
                 fetch::tile(copies, full, self.lane);
                 turn.advance();
                 fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
@@ -454,12 +454,12 @@ impl Ring {
     /// The ticket of that tile.
     #[inline(always)]
     unsafe fn ticket(self, turn: Turn) -> Option<Ticket> {
-        // SAFETY: the producer wrote the number before.
-        let number = unsafe {
+        // SAFETY: the producer wrote the ticket before.
+        let ticket = unsafe {
             fetch::wait(self.barrier(Sign::Full, turn), turn.parity);
-            self.numbers.as_mut_ptr().add(turn.stage).read()
+            self.tickets.as_mut_ptr().add(turn.stage).read()
         };
-        (number != NONE).then_some(Ticket(number))
+        (ticket != NONE).then_some(Ticket(ticket))
     }
 
     /// Says so, for this lane: all of the warp do. (One arrival behind a barrier of the warp would be enough, but
