@@ -86,6 +86,10 @@ pub const TILE: usize = BLOCK as usize * QUADS_PER_THREAD;
 /// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has. Registers leave room for as many.
 pub const MAX_BLOCKS: u32 = 4 * 132;
 
+/// Registers of a thread: room for as many blocks. Left to itself the compiler saves some, and waits for the first loads
+/// before it starts the last ones.
+const REGISTERS: u32 = 64;
+
 /// Up to so many tiles each has a block of its own.
 const FEW_TILES: usize = 132;
 

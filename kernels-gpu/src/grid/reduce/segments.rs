@@ -4,11 +4,11 @@ use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
 
-use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
+use super::{BLOCK, REGISTERS};
 use crate::grid::let_next_start;
-use crate::thread::words::{Quad, each, each_lane, load, split_quads};
+use crate::thread::words::{Quad, each, each_lane, load_once, split_quads};
 
 /// Up to so many parts one thread joins them; beyond it, a warp.
 const FEW_PARTS: u32 = 16;
@@ -117,8 +117,9 @@ fn of_rank<O: Operator>(operator: O, x: &[O::Input], rank: usize, team: usize) -
     };
     while at < quads.len() {
         // SAFETY: the last quad, where the thread has none.
-        let of =
-            |k: usize| unsafe { load(quads.as_ptr().add((at + k * team).min(quads.len() - 1))) };
+        let of = |k: usize| unsafe {
+            load_once(quads.as_ptr().add((at + k * team).min(quads.len() - 1)))
+        };
         let loaded = [of(0), of(1), of(2), of(3)];
         each::<4>(|k| {
             if at + k * team < quads.len() {
@@ -241,7 +242,7 @@ fn shared_segments<O: Operator>(
 }
 
 /// Sums of the segments of `x` into `out: [segments]`: see [`segments`] and [`Segments::new`].
-#[kernel(f32, i32, f64, f16, bf16, dependent)]
+#[kernel(f32, i32, f64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn segment_sum<T: Number>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
@@ -257,7 +258,7 @@ pub fn segment_sum<T: Number>(
 }
 
 /// Extremes of the segments of `x` into `out: [segments]`: see [`segments`], [`Segments::new`] and [`Ordered`].
-#[kernel(f32, u32, dependent)]
+#[kernel(f32, u32, dependent, max_registers = REGISTERS)]
 pub fn segment_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,

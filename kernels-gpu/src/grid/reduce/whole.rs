@@ -6,15 +6,12 @@ use cuda_std::number::bf16;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
 use super::partials::{Team, join_grid, put};
-use super::{BLOCK, TILE};
+use super::{BLOCK, REGISTERS, TILE};
 use crate::grid::let_next_start;
 use crate::thread::words::{Quad, each, each_lane, load_once, per_quad, split_quads};
 
 /// Threads of a block, as a length.
 const THREADS: usize = BLOCK as usize;
-/// Registers of a thread: room for four blocks, which is [`MAX_BLOCKS`](super::MAX_BLOCKS). Left to itself the compiler
-/// saves some, and waits for the first loads before it starts the last ones.
-const REGISTERS: u32 = 64;
 
 /// What [`whole`] does with elements: every [`Operator`], and the search for a place.
 pub trait Reduction: Copy {
