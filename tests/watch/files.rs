@@ -42,6 +42,14 @@ impl Place {
         fs::rename(new, self.file()).unwrap();
     }
 
+    /// Replaces the file with even numbers, and writes it with odd ones.
+    fn edit(&self, number: u32) {
+        match number % 2 {
+            0 => self.replace(&ptx(number)),
+            _ => fs::write(self.file(), ptx(number)).unwrap(),
+        }
+    }
+
     fn stamp(&self) -> u32 {
         stamped(&self.gpu, &self.hot)
     }
@@ -129,10 +137,7 @@ fn an_edit_is_told_once() {
 fn a_file_whose_time_is_set_behind_its_close_is_loaded() {
     let place = Place::new();
     for number in 2..6 {
-        match number % 2 {
-            0 => place.replace(&ptx(number)),
-            _ => fs::write(place.file(), ptx(number)).unwrap(),
-        }
+        place.edit(number);
         let file = fs::File::open(place.file()).unwrap();
         file.set_modified(std::time::SystemTime::now()).unwrap();
         assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
@@ -154,10 +159,7 @@ fn a_file_that_is_emptied_first_is_loaded_when_it_is_written() {
 fn the_last_of_many_quick_edits_is_in_use() {
     let place = Place::new();
     for number in 2..40 {
-        match number % 2 {
-            0 => place.replace(&ptx(number)),
-            _ => fs::write(place.file(), ptx(number)).unwrap(),
-        }
+        place.edit(number);
     }
     while place.stamp() != 39 {
         swapped(&place.events);

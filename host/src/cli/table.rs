@@ -79,6 +79,7 @@ mod tests {
         let expected = "name      GB/s\nblur    1234.5\ngrößer       1\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
+
     #[test]
     fn a_title_stands_alone_and_widens_nothing() {
         let mut table = Table::new([("name", Side::Left), ("n", Side::Right)]);

@@ -79,7 +79,7 @@ pub struct States<'a> {
 
 impl<'a> States<'a> {
     /// The states of `tiles` tiles of a scan that carries `C`. Panics if there are not
-    /// [`states_len`]`(tiles, C::WORDS)` words.
+    /// [`states_len`]`(tiles, C::TILE_WORDS)` words.
     #[inline(always)]
     pub fn new<C: Carry>(words: AtomicSlice<'a, u64>, tiles: usize) -> Self {
         assert_early!(
