@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrowarp::module::Image;
 use ferrowarp::reload::{ReloadEvent, Watch};
@@ -139,6 +139,22 @@ fn a_file_whose_time_is_set_behind_its_close_is_loaded() {
     for number in 2..6 {
         place.edit(number);
         let file = fs::File::open(place.file()).unwrap();
+        file.set_modified(std::time::SystemTime::now()).unwrap();
+        assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
+    }
+}
+
+/// Some of these times are set while the file is read, which is then read again: there is no further close.
+#[test]
+fn a_file_whose_time_is_set_while_it_is_read_is_loaded() {
+    let place = Place::new();
+    for number in 2..402 {
+        let new = place.dir.path().join(".kernels.ptx.new");
+        fs::write(&new, ptx(number)).unwrap();
+        let file = fs::File::open(&new).unwrap();
+        fs::rename(new, place.file()).unwrap();
+        let renamed = Instant::now();
+        while renamed.elapsed() < Duration::from_micros(u64::from(number % 200)) {}
         file.set_modified(std::time::SystemTime::now()).unwrap();
         assert_eq!((swapped(&place.events), place.stamp()), (number.into(), number));
     }

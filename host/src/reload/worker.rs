@@ -98,7 +98,8 @@ impl Worker {
             };
             let sign = match &job {
                 Ok(Job::Files(event)) => self.sign(event),
-                Ok(Job::Changed) => Some(Sign::Changed),
+                // Of an edit that was complete once: there may be no further close.
+                Ok(Job::Changed) => Some(Sign::Closed),
                 _ => None,
             };
             if let Some(next) = sign.and_then(|sign| self.settled(sign)) {
