@@ -161,9 +161,9 @@ fn ours(gpu: &Gpu, plan: Plan) -> GpuResult<Vec<Case>> {
     Ok(cases)
 }
 
-/// The same launches by the driver's function alone: what ours cost beside it.
+/// Launches by the driver's function alone, of the `saxpy` in a module of its own: what ours cost beside it.
 fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
-    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability())?;
+    let image = best_image(alone::IMAGES, gpu.compute_capability())?;
     let (text, name) = (CString::new(image.ptx).ok()?, CString::new("saxpy").ok()?);
     let (x, y) =
         (DeviceBuffer::<f32>::zeroed(gpu, N).ok()?, DeviceBuffer::<f32>::zeroed(gpu, N).ok()?);
