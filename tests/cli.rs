@@ -215,20 +215,60 @@ fn a_demo_that_cannot_run_here_says_why_and_is_an_error_only_if_it_was_named() {
     profiled.stdout(is_empty()).stderr(format!("error: peers did not run: {why}"));
 }
 
+/// Small demos on an emulator that answers as `fault` says.
+fn failing(place: &Place, fault: &str, names: &[&str]) -> Assert {
+    let mut command = place.command(&[&["demo", "--size", "64"], names].concat());
+    command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_EMULATOR_FAIL", fault).assert()
+}
+
+/// The row of a demo that came to no end.
+fn empty_row(demo: &str, why: &str) -> impl Predicate<str> {
+    predicate::str::is_match(format!("\n{demo} +emulator( +–){{4}}  {why}\n")).unwrap()
+}
+
 #[test]
-fn what_a_device_does_not_support_is_a_row_and_what_fails_ends_the_table() {
-    let place = Place::new();
-    let demos = |fault: &str, names: &[&str]| {
-        let mut command = place.command(&[&["demo", "--size", "64"], names].concat());
-        command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_EMULATOR_FAIL", fault).assert()
-    };
-    let without_pools = demos("cuMemPoolCreate:801", &[]).success().stderr(is_empty());
+fn what_a_device_does_not_support_is_a_row_and_no_error() {
+    let without_pools = failing(&Place::new(), "cuMemPoolCreate:801", &[]).success();
     let row =
         predicate::str::is_match("\nstream_ordered .* not here: this device does not support");
-    without_pools.stdout(row.unwrap().and(contains("\nparticles ")));
-    let broken = demos("cuMemHostRegister_v2:2", &["vecadd", "registered", "saxpy"]).code(1);
-    let table = contains("\nvecadd ").and(contains("registered").not());
-    broken.stdout(table).stderr(contains("error: demo registered: "));
+    without_pools.stdout(row.unwrap().and(contains("\nparticles "))).stderr(is_empty());
+}
+
+#[test]
+fn a_demo_that_fails_is_a_row_and_the_others_run_on() {
+    let names = ["vecadd", "registered", "reduce_tree", "blur", "--pictures", "out"];
+    let place = Place::new();
+    let broken = failing(&place, "cuMemHostRegister_v2:2", &names).code(1);
+    let ran = predicate::str::is_match("\nreduce_tree +emulator +64 .* ms ").unwrap();
+    let told = predicate::str::is_match(
+        "\n\nregistered failed: .*cuMemHostRegister_v2 was made to answer 2.*\nwrote out/scene.png\n",
+    );
+    let table = empty_row("registered", "failed").and(ran).and(told.unwrap());
+    broken.stdout(table).stderr("error: 1 demo failed: registered\n");
+    assert!(place.path("out/blur.png").exists());
+}
+
+#[test]
+fn every_demo_that_fails_has_its_row_and_its_line() {
+    let every = failing(&Place::new(), "cuMemHostRegister_v2:2", &[]).code(1);
+    let table = empty_row("registered", "failed").and(contains("\nparticles "));
+    let lines = contains("\nregistered failed: ").and(contains("\nhost_slice failed: "));
+    every.stdout(table.and(lines)).stderr("error: 2 demos failed: registered, host_slice\n");
+}
+
+#[test]
+fn after_a_demo_that_loses_the_device_the_rest_are_left_out_with_the_command_that_runs_them() {
+    let place = Place::new();
+    let names = ["vecadd", "registered", "saxpy", "peers", "heat"];
+    let lost = failing(&place, "cuMemHostRegister_v2:700", &names).code(1);
+    let why = "left out: the device is lost";
+    let told = contains("\nregistered failed: the device is lost after a fault (");
+    let rest = empty_row("saxpy", why).and(empty_row("peers", why)).and(empty_row("heat", why));
+    let table = contains("\nvecadd ").and(empty_row("registered", "failed")).and(rest).and(told);
+    lost.stdout(table).stderr(
+        "error: 1 demo failed: registered; `ferrowarp demo saxpy peers heat` runs what was left \
+         out, in a new process\n",
+    );
 }
 
 #[test]

@@ -190,6 +190,11 @@ impl Gpu {
         self.stream.time(work)
     }
 
+    /// Whether a fault has ended the context, as far as this `Gpu` was told.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.context().lost().is_some()
+    }
+
     fn context(&self) -> &Arc<Context> {
         self.stream.inner().context()
     }

@@ -9,8 +9,8 @@ use super::film::FilmArgs;
 use super::pixels::{Pixels as Image, write_image};
 use super::progress::Progress;
 use super::table::{Side, Table};
-use crate::demo::{self, Demo, Ending, GROUPS, Lack, Outcome, Picture, Pixels, Scale};
-use crate::error::GpuContext;
+use crate::demo::{self, Demo, Ending, GROUPS, Outcome, Picture, Pixels, Scale};
+use crate::error::GpuError;
 use crate::{Backend, Gpu};
 
 /// Options of `ferrowarp demo`.
@@ -25,7 +25,10 @@ Examples:
 The time is the median of several runs on the device; GB/s counts each input and output once.
 
 A demo for which the device lacks something (a second device, say) has a row that says what. That is an error only
-if the demo was named.")]
+if the demo was named.
+
+A demo that fails has a row too, its error stands behind the table, and the others run on. After a fault that ends the
+device's context they cannot: then they are left out, and the last line is the command that runs them.")]
 pub(super) struct Args {
     /// The demos to run [default: all]
     #[arg(value_name = "NAME")]
@@ -55,32 +58,36 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let suited = || Scale::suited_to(Some(gpu.backend()));
     let scale = args.size.map_or_else(suited, |size| Scale::of(size as usize));
-    let mut ended = Vec::new();
-    let stopped = run_all(&gpu, &demos, scale, &mut ended).err();
-    if !ended.is_empty() {
-        print(&gpu, &ended, args.names.is_empty(), out)?;
-    }
-    if let Some(error) = stopped {
-        return Err(error);
-    }
+    let tried = run_all(&gpu, &demos, scale);
+    print(&gpu, &tried, args.names.is_empty(), out)?;
     if let Some(dir) = &args.pictures {
-        save(dir, &ended, out)?;
+        save(dir, &tried, out)?;
     }
-    judge(&ended, !args.names.is_empty())
+    judge(&tried, !args.names.is_empty())
 }
 
-/// An error for wrong results, and for demos that could not run although they were asked for.
-fn judge(ended: &[Ended], are_named: bool) -> Result<(), CliError> {
-    let wrong = |(demo, ending): &Ended| ending.is_wrong().then_some(demo.name);
-    let names: Vec<_> = ended.iter().filter_map(wrong).collect();
-    if !names.is_empty() {
-        return Err(CliError::WrongDemos { names });
+/// An error for demos that failed or were left out, for wrong results, and for demos that could not run
+/// although they were asked for.
+fn judge(tried: &[Tried], are_named: bool) -> Result<(), CliError> {
+    let failed = names(tried, |end| matches!(end, End::Failed(_)));
+    let left_out = names(tried, |end| matches!(end, End::LeftOut));
+    let wrong = names(tried, |end| matches!(end, End::Of(ending) if ending.is_wrong()));
+    if !failed.is_empty() || !left_out.is_empty() {
+        return Err(CliError::FailedDemos { failed, wrong, left_out });
     }
-    let missing = ended.iter().find_map(|(demo, ending)| match ending {
-        Ending::NotHere(lack) if are_named => Some((demo.name, *lack)),
+    if !wrong.is_empty() {
+        return Err(CliError::WrongDemos { names: wrong });
+    }
+    let missing = tried.iter().find_map(|(demo, end)| match end {
+        End::Of(Ending::NotHere(lack)) if are_named => Some((demo.name, *lack)),
         _ => None,
     });
     missing.map_or(Ok(()), |(name, lack)| Err(CliError::DemoNotHere { name, lack }))
+}
+
+/// The demos that ended so.
+fn names(tried: &[Tried], which: impl Fn(&End) -> bool) -> Vec<&'static str> {
+    tried.iter().filter(|(_, end)| which(end)).map(|(demo, _)| demo.name).collect()
 }
 
 fn list(out: &mut impl Write) -> Result<(), CliError> {
@@ -105,29 +112,47 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
     names.iter().map(find).collect()
 }
 
-/// A demo, and how it ended.
-type Ended = (&'static Demo, Ending);
+/// A demo, and what became of it.
+type Tried = (&'static Demo, End);
 
-/// Runs the demos up to the first that fails.
-fn run_all(
-    gpu: &Gpu,
-    demos: &[&'static Demo],
-    scale: Scale,
-    ended: &mut Vec<Ended>,
-) -> Result<(), CliError> {
+/// What became of a demo.
+enum End {
+    /// It ended by itself.
+    Of(Ending),
+    /// An error ended it.
+    Failed(GpuError),
+    /// The device was lost before it.
+    LeftOut,
+}
+
+fn run_all(gpu: &Gpu, demos: &[&'static Demo], scale: Scale) -> Vec<Tried> {
     let progress = Progress::steps("demos", demos.len());
-    for demo in demos {
+    let run = |demo: &&'static Demo| {
         progress.set_message(demo.name);
-        let ending = demo.run(gpu, scale).with_gpu_context(|| format!("demo {}", demo.name))?;
+        let end = run_one(gpu, demo, scale);
         progress.advance();
-        ended.push((demo, ending));
+        (*demo, end)
+    };
+    demos.iter().map(run).collect()
+}
+
+fn run_one(gpu: &Gpu, demo: &Demo, scale: Scale) -> End {
+    if gpu.is_lost() {
+        return End::LeftOut;
     }
-    Ok(())
+    demo.run(gpu, scale).map_or_else(
+        |error| {
+            // What it left in its streams, and whatever comes of that, must not be the next demo's.
+            let _ = gpu.synchronize();
+            End::Failed(error)
+        },
+        End::Of,
+    )
 }
 
 fn print(
     gpu: &Gpu,
-    ended: &[Ended],
+    tried: &[Tried],
     in_groups: bool,
     out: &mut impl Write,
 ) -> Result<(), CliError> {
@@ -147,17 +172,32 @@ fn print(
         ("largest error", Right),
         ("what it shows", Left),
     ]);
-    for (demo, ending) in ended {
+    for (demo, end) in tried {
         let is_first = |group: &&demo::Group| group.demos[0].name == demo.name;
         if let Some(group) = GROUPS.iter().find(is_first).filter(|_| in_groups) {
             table.begin(group.title);
         }
-        table.add(match ending {
-            Ending::Ran(outcome) => row(demo, device, outcome),
-            Ending::NotHere(lack) => empty_row(demo, device, lack),
+        table.add(match end {
+            End::Of(Ending::Ran(outcome)) => row(demo, device, outcome),
+            End::Of(Ending::NotHere(lack)) => empty_row(demo, device, format!("not here: {lack}")),
+            End::Failed(_) => empty_row(demo, device, "failed".to_owned()),
+            End::LeftOut => empty_row(demo, device, "left out: the device is lost".to_owned()),
         });
     }
-    Ok(table.print(out)?)
+    table.print(out)?;
+    print_errors(tried, out)
+}
+
+/// The errors of the demos that failed, a line each.
+fn print_errors(tried: &[Tried], out: &mut impl Write) -> Result<(), CliError> {
+    let mut gap = "\n";
+    for (demo, end) in tried {
+        if let End::Failed(error) = end {
+            writeln!(out, "{gap}{} failed: {error}", demo.name)?;
+            gap = "";
+        }
+    }
+    Ok(())
 }
 
 fn row(demo: &Demo, device: &str, outcome: &Outcome) -> [String; 7] {
@@ -172,11 +212,10 @@ fn row(demo: &Demo, device: &str, outcome: &Outcome) -> [String; 7] {
     ]
 }
 
-/// Of a demo that could not run: why not.
-fn empty_row(demo: &Demo, device: &str, lack: &Lack) -> [String; 7] {
+/// Of a demo that came to no end: why not.
+fn empty_row(demo: &Demo, device: &str, why: String) -> [String; 7] {
     let none = || "–".to_owned();
-    let (name, why) = (demo.name.to_owned(), format!("not here: {lack}"));
-    [name, device.to_owned(), none(), none(), none(), none(), why]
+    [demo.name.to_owned(), device.to_owned(), none(), none(), none(), none(), why]
 }
 
 /// Three digits or more: an emulator moves less than one gigabyte a second, a GPU thousands.
@@ -186,12 +225,13 @@ fn bandwidth(gb_per_s: f64) -> String {
 }
 
 /// Writes what the demos made, and the scene that they started from.
-fn save(dir: &Path, ended: &[Ended], out: &mut impl Write) -> Result<(), CliError> {
+fn save(dir: &Path, tried: &[Tried], out: &mut impl Write) -> Result<(), CliError> {
     fs::create_dir_all(dir).map_err(CliError::write(dir))?;
-    let made = ended
-        .iter()
-        .filter_map(|(demo, ending)| Some((demo.name, ending.outcome()?.picture.clone()?)));
-    let mut pictures: Vec<_> = made.collect();
+    let made = |(demo, end): &Tried| match end {
+        End::Of(ending) => Some((demo.name, ending.outcome()?.picture.clone()?)),
+        _ => None,
+    };
+    let mut pictures: Vec<_> = tried.iter().filter_map(made).collect();
     if let Some((_, Picture { width, height, .. })) = pictures.first() {
         pictures.insert(0, ("scene", Picture::scene((*width, *height))));
     }

@@ -306,10 +306,21 @@ pub enum CliError {
     NotCounted(#[from] NotCounted),
 
     /// Demos computed something else than the CPU.
-    #[error("{} differ from the CPU: {}", count(names.len(), "demo"), names.join(", "))]
+    #[error("{}", differing(names))]
     WrongDemos {
         /// Their names.
         names: Vec<&'static str>,
+    },
+
+    /// Demos ended in errors, which were told, or were left out since a fault had ended the context.
+    #[error("{}", failures(failed, wrong, left_out))]
+    FailedDemos {
+        /// Names of those that ended in errors.
+        failed: Vec<&'static str>,
+        /// Names of those that computed something else than the CPU.
+        wrong: Vec<&'static str>,
+        /// Names of those that did not begin.
+        left_out: Vec<&'static str>,
     },
 
     /// A demo that was asked for cannot run here.
@@ -384,7 +395,46 @@ fn list(columns: &[String]) -> String {
     shown
 }
 
+/// "2 demos failed: pinned, heat; `ferrowarp demo sobel` runs what was left out, in a new process"
+fn failures(failed: &[&str], wrong: &[&str], left_out: &[&str]) -> String {
+    let names = failed.join(", ");
+    let failed = (!failed.is_empty()).then(|| format!("{} failed: {names}", demos(failed)));
+    let wrong = (!wrong.is_empty()).then(|| differing(wrong));
+    let names = left_out.join(" ");
+    let rest = (!left_out.is_empty())
+        .then(|| format!("`ferrowarp demo {names}` runs what was left out, in a new process"));
+    [failed, wrong, rest].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// "2 demos differ from the CPU: pinned, heat"
+fn differing(names: &[&str]) -> String {
+    let verb = if names.len() == 1 { "differs" } else { "differ" };
+    format!("{} {verb} from the CPU: {}", demos(names), names.join(", "))
+}
+
+fn demos(names: &[&str]) -> String {
+    count(names.len(), "demo")
+}
+
 fn count(n: usize, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demos_that_failed_differ_or_were_left_out_are_told_together() {
+        let line = |failed: &[_], wrong: &[_], left_out: &[_]| {
+            let [failed, wrong, left_out] = [failed, wrong, left_out].map(<[_]>::to_vec);
+            CliError::FailedDemos { failed, wrong, left_out }.to_string()
+        };
+        assert_eq!(line(&["pinned", "heat"], &[], &[]), "2 demos failed: pinned, heat");
+        let rest = "`ferrowarp demo sobel blur` runs what was left out, in a new process";
+        assert_eq!(line(&[], &[], &["sobel", "blur"]), rest);
+        let all = format!("1 demo failed: heat; 1 demo differs from the CPU: wave; {rest}");
+        assert_eq!(line(&["heat"], &["wave"], &["sobel", "blur"]), all);
+    }
 }
