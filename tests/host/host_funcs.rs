@@ -89,15 +89,29 @@ fn what_a_function_drops_is_released_when_the_driver_may_be_called() {
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn drop_in_a_function() {
+    // Other processes take and give back the device's memory too; what is never released is missing each time.
+    let seen: Vec<_> = (0..5).map(|_| free_around_a_drop()).collect();
+    let is_released = |&[before, with, after]: &[usize; 3]| {
+        // A stream more or less may change what the driver itself needs.
+        with + (32 << 20) < before && after + (4 << 20) > before
+    };
+    assert!(seen.iter().any(is_released), "{seen:?}");
+    println!("free: less, then as before");
+}
+
+/// The device's free bytes before a function of the host has a buffer, an event and a stream, while it has them, and
+/// after it dropped them.
+fn free_around_a_drop() -> [usize; 3] {
+    let free = || gpu().memory_info().unwrap().0;
     let stream = gpu().create_stream().unwrap();
     let mut words = DeviceBuffer::<u32>::zeroed(&stream, 16).unwrap();
     stream.synchronize().unwrap();
-    let before = gpu().memory_info().unwrap().0;
+    let before = free();
     // More than a driver keeps of its own.
     let large = DeviceBuffer::<u32>::zeroed(&stream, 16 << 20).unwrap();
     let event = stream.record().unwrap();
     let own = gpu().create_stream().unwrap();
-    let with = gpu().memory_info().unwrap().0;
+    let with = free();
     let dropped = Arc::new(AtomicBool::new(false));
     let call = {
         let dropped = dropped.clone();
@@ -110,9 +124,5 @@ fn drop_in_a_function() {
     assert!(dropped.load(Ordering::SeqCst));
     churn(&stream, &mut words, 1).unwrap();
     stream.synchronize().unwrap();
-    let after = gpu().memory_info().unwrap().0;
-    assert!(with + (32 << 20) < before, "{before} {with} {after}");
-    // A stream more or less may change what the driver itself needs.
-    assert!(after + (4 << 20) > before, "{before} {with} {after}");
-    println!("free: less, then as before");
+    [before, with, free()]
 }
