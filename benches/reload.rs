@@ -22,6 +22,8 @@ use kernels_gpu::vecadd;
 mod stamps;
 
 const SWAPS: usize = 15;
+/// Of all kernels: the driver compiles each of them.
+const WHOLE_SWAPS: usize = 3;
 const EDITS: usize = 5;
 
 fn main() -> GpuResult<()> {
@@ -38,12 +40,12 @@ fn main() -> GpuResult<()> {
         stamps::stamped(&gpu, hot);
     };
     let one = stamps::ptx(1);
-    let swaps = ptx_swaps(&gpu, |number| format!("{one}\n// {number}\n"), launch_stamp)?;
+    let swaps = ptx_swaps(&gpu, SWAPS, |number| format!("{one}\n// {number}\n"), launch_stamp)?;
     swaps.print("a PTX file with one kernel is replaced", "50 ms");
     let launch = |hot: &HotModule| used(&gpu, hot).expect("a launch");
-    let swaps = ptx_swaps(&gpu, |number| edited(shipped, "vecadd", number), launch)?;
+    let swaps = ptx_swaps(&gpu, SWAPS, |number| edited(shipped, "vecadd", number), launch)?;
     swaps.print("all shipped kernels, one of them edited", "50 ms");
-    let swaps = ptx_swaps(&gpu, |number| edited(shipped, "", number), launch)?;
+    let swaps = ptx_swaps(&gpu, WHOLE_SWAPS, |number| edited(shipped, "", number), launch)?;
     swaps.print("all shipped kernels, all of them edited", "");
     match kernel_edits(&gpu) {
         Ok(Edits { whole, builds, all }) => {
@@ -108,9 +110,10 @@ impl Swaps {
     }
 }
 
-/// A PTX file that is replaced by the text of the next number, until a launch has run.
+/// A PTX file that is replaced `count` times by the text of the next number, until a launch has run.
 fn ptx_swaps(
     gpu: &Gpu,
+    count: usize,
     text: impl Fn(usize) -> String,
     launch: impl Fn(&HotModule),
 ) -> GpuResult<Swaps> {
@@ -121,7 +124,7 @@ fn ptx_swaps(
     let events = hot.events();
     launch(&hot);
     let mut swaps = Swaps::default();
-    for number in 1..=SWAPS {
+    for number in 1..=count {
         fs::write(&new, text(number)).expect("a writable directory");
         let edit = Instant::now();
         fs::rename(&new, &file).expect("a writable directory");
