@@ -86,7 +86,7 @@ impl Context {
         self.primary.as_raw()
     }
 
-    /// What host functions of its streams said when they panicked.
+    /// What host functions of its streams, and wakers of its futures, said when they panicked.
     pub(crate) fn host_panics(&self) -> &HostPanics {
         &self.host_panics
     }
@@ -272,7 +272,7 @@ impl Context {
                 // What follows a panic follows from it.
                 let error = self.panics.take_all().map_or(error, GpuError::from);
                 let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
-                self.waiting.lose();
+                self.waiting.lose(&self.host_panics);
                 GpuError::DeviceLost { cause }
             }
             _ => error,

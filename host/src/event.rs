@@ -60,6 +60,10 @@ impl Event {
         self.mark = Some((stream.clone(), number));
     }
 
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// What was launched before the event.
     pub(crate) fn launches(&self) -> &Arc<Launches> {
         &self.launches

@@ -124,8 +124,13 @@ impl<I: Pod, O: Pod> Slot<I, O> {
         let result = self.stream.synchronize();
         let root = result.as_ref().map_err(GpuError::root);
         // Panics are looked for after the wait. All other errors leave open whether there was one.
-        self.busy =
-            !matches!(root, Ok(()) | Err(GpuError::KernelPanic(_) | GpuError::HostPanic { .. }));
+        self.busy = !matches!(
+            root,
+            Ok(())
+                | Err(GpuError::KernelPanic(_)
+                    | GpuError::HostPanic { .. }
+                    | GpuError::WakerPanic { .. })
+        );
         result
     }
 

@@ -5,6 +5,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
 
 use ferrowarp::completion::block_on;
 use ferrowarp::{Backend, Completion, DeviceBuffer, GpuError, GpuResult, Linear, Stream};
@@ -306,6 +308,52 @@ fn fault_with_futures() {
     codes.push(code(block_on(stream.completed())));
     let same = codes.iter().filter(|code| **code == codes[0]).count();
     println!("resolved: {same} of {}, {}", codes.len(), codes[0]);
+}
+
+struct Panic;
+
+impl Wake for Panic {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn wakers_that_panic_end_nothing_and_are_errors_of_the_waits_for_their_stream() {
+    let output = child("completion::wake_with_panics", &[]);
+    assert_eq!(lines(&output, "told: "), ["41 of on purpose"]);
+    assert_eq!(lines(&output, "works on: "), ["7 true"]);
+}
+
+/// Some are woken by the driver on a bell, some by the thread that watches, one in the stream itself.
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn wake_with_panics() {
+    end_after(PATIENCE * 3);
+    let (gate, stream, mut words) = behind_a_gate().unwrap();
+    let mut all: Vec<_> = (1..=40)
+        .map(|_| churn(&stream, &mut words, 1).map(|()| stream.completed()).unwrap())
+        .collect();
+    let mut call = stream.launch_host_func(|| 7).unwrap();
+    let waker = Waker::from(Arc::new(Panic));
+    let task = &mut Context::from_waker(&waker);
+    assert!(all.iter_mut().all(|future| Pin::new(future).poll(task).is_pending()));
+    assert!(Pin::new(&mut call).poll(task).is_pending());
+    gate.open();
+    let mut told = 0;
+    while told < 41 {
+        match stream.synchronize().as_ref().map_err(GpuError::root) {
+            // Some wakers come after the work is done.
+            Ok(()) => thread::sleep(Duration::from_millis(1)),
+            Err(GpuError::WakerPanic { message }) if message == "on purpose" => told += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    println!("told: {told} of on purpose");
+    all.into_iter().try_for_each(block_on).unwrap();
+    churn(&stream, &mut words, 1).and_then(|()| block_on(stream.completed())).unwrap();
+    let right = words.to_vec().unwrap() == [churned(3, 42); LEN];
+    println!("works on: {} {right}", call.wait().unwrap());
 }
 
 /// A driver that refuses to ring is an error of the future, and what it has copied is right.

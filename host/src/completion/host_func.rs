@@ -74,7 +74,7 @@ pub(crate) fn launch<R: Send + 'static>(
     function: impl FnOnce() -> R + Send + 'static,
 ) -> GpuResult<HostCall<R>> {
     let context = stream.context().clone();
-    let signal = Arc::new(Signal::default());
+    let signal = Signal::of(stream.handle());
     let end = End::default();
     let call = Call {
         function: Some(function),
@@ -108,38 +108,48 @@ where
         if let Some(function) = self.function.take_if(|_| status == SUCCESS) {
             let end = catch_unwind(AssertUnwindSafe(function));
             *lock(&self.end) = Some(end.map_err(|payload| {
-                self.context.host_panics().add(self.stream, HostPanic::new(payload))
+                self.context.host_panics().add(self.stream, HostPanic::of_function(payload))
             }));
         }
         self.context.waiting().end(&self.signal);
-        self.signal.ring(status);
+        self.signal.ring(status, self.context.host_panics());
     }
 }
 
-/// A host function's panic.
+/// The panic of a host function, or of a waker.
 #[derive(Debug)]
 pub(crate) struct HostPanic {
     message: String,
+    /// The error for a message.
+    error: fn(String) -> GpuError,
     told: AtomicBool,
 }
 
 impl HostPanic {
-    fn new(payload: Box<dyn Any + Send>) -> Self {
+    fn of_function(payload: Box<dyn Any + Send>) -> Self {
+        Self::new(payload, |message| GpuError::HostPanic { message })
+    }
+
+    pub(super) fn of_waker(payload: Box<dyn Any + Send>) -> Self {
+        Self::new(payload, |message| GpuError::WakerPanic { message })
+    }
+
+    fn new(payload: Box<dyn Any + Send>, error: fn(String) -> GpuError) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = text.unwrap_or("a panic that says nothing").to_owned();
         // The payload is anything, so it may not end in here.
         super::keep(payload);
-        Self { message, told: AtomicBool::new(false) }
+        Self { message, error, told: AtomicBool::new(false) }
     }
 
     fn tell(&self) -> GpuError {
         self.told.store(true, Ordering::Release);
-        GpuError::HostPanic { message: self.message.clone() }
+        (self.error)(self.message.clone())
     }
 }
 
-/// The panics of host functions of a context, each with its stream.
+/// The panics of host functions and wakers of a context, each with its stream.
 #[derive(Debug, Default)]
 pub(crate) struct HostPanics {
     list: Mutex<Vec<(usize, Arc<HostPanic>)>>,
@@ -147,7 +157,7 @@ pub(crate) struct HostPanics {
 }
 
 impl HostPanics {
-    fn add(&self, stream: usize, panic: HostPanic) -> Arc<HostPanic> {
+    pub(super) fn add(&self, stream: usize, panic: HostPanic) -> Arc<HostPanic> {
         let panic = Arc::new(panic);
         lock(&self.list).push((stream, panic.clone()));
         self.any.store(true, Ordering::Release);

@@ -68,7 +68,7 @@ pub(super) unsafe fn add_ringing<R: Respond>(
         context.waiting().end(signal);
     } else if context.lost().is_some() {
         // Lost meanwhile, perhaps by a thread that rang all before this signal was among them.
-        context.waiting().lose();
+        context.waiting().lose(context.host_panics());
     }
     added
 }
@@ -93,7 +93,7 @@ struct Rope {
 impl Respond for Rope {
     fn respond(&mut self, status: u32) {
         self.context.waiting().end(&self.signal);
-        self.signal.ring(status);
+        self.signal.ring(status, self.context.host_panics());
     }
 }
 
@@ -145,21 +145,21 @@ impl Bell {
         })
     }
 
-    /// Rings after `event`, with `kept` alive until then.
+    /// Rings `signal` after `event`, with `kept` alive until then.
     ///
     /// # Safety
     /// `event` lives and was recorded in this context.
     pub(crate) unsafe fn ring_after(
         &self,
         event: sys::CUevent,
+        signal: &Arc<Signal>,
         kept: Option<Box<dyn Any + Send>>,
-    ) -> GpuResult<Arc<Signal>> {
+    ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_for(event) }?;
-        let signal = Arc::new(Signal::default());
         let rope = Rope { signal: signal.clone(), context: self.context.clone(), _kept: kept };
         // SAFETY: the stream lives.
-        unsafe { add_ringing(&self.context, self.handle, &signal, rope) }.map(|()| signal)
+        unsafe { add_ringing(&self.context, self.handle, signal, rope) }
     }
 }
 

@@ -1,10 +1,14 @@
 //! A bell's signal, and all signals that a context's streams will ring.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Task, Poll, Waker};
 
+use cust::sys;
+
+use super::host_func::{HostPanic, HostPanics};
 use super::watch::Watch;
 
 /// The status of work that is done.
@@ -15,6 +19,8 @@ pub(crate) const LOST: u32 = u32::MAX;
 /// What futures wait for: one ring, for all that wait for the same moment.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
+    /// The stream whose work it is about.
+    stream: usize,
     state: Mutex<State>,
 }
 
@@ -51,14 +57,24 @@ impl Wakers {
 }
 
 impl Signal {
-    /// Wakes all who wait; the first status stays.
-    pub(crate) fn ring(&self, status: u32) {
+    /// A signal about work of `stream`.
+    pub(crate) fn of(stream: sys::CUstream) -> Arc<Self> {
+        Arc::new(Self { stream: stream.addr(), state: Mutex::default() })
+    }
+
+    /// Wakes all who wait; the first status stays. A waker's panic ends here, for behind it is the driver,
+    /// or a thread that others wait for; `panics` has it for the next wait for the stream.
+    pub(crate) fn ring(&self, status: u32, panics: &HostPanics) {
         let mut state = lock(&self.state);
         let State::Waiting(wakers) = &mut *state else { return };
         let wakers = std::mem::take(&mut wakers.places);
         *state = State::Rung(status);
         drop(state);
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        for waker in wakers.into_iter().flatten() {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                panics.add(self.stream, HostPanic::of_waker(payload));
+            }
+        }
     }
 
     /// Whether it has told of a failure: somebody else must ask anew.
@@ -154,9 +170,9 @@ impl Waiting {
     }
 
     /// Rings all: nothing will come any more.
-    pub(crate) fn lose(&self) {
+    pub(crate) fn lose(&self, panics: &HostPanics) {
         let all = std::mem::take(&mut *lock(&self.signals));
-        all.into_values().for_each(|signal| signal.ring(LOST));
+        all.into_values().for_each(|signal| signal.ring(LOST, panics));
     }
 }
 
@@ -172,6 +188,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::without_provenance_mut;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -203,8 +220,8 @@ mod tests {
             let waker = Waker::from(count.clone());
             assert!(own.poll(&mut Task::from_waker(&waker)).is_pending());
         }
-        signal.ring(7);
-        signal.ring(SUCCESS);
+        signal.ring(7, &HostPanics::default());
+        signal.ring(SUCCESS, &HostPanics::default());
         let woken = [early, late].map(|count| count.0.load(Ordering::Relaxed));
         assert_eq!((woken, poll(&mut own)), ([0, 1], Poll::Ready(7)));
         assert!(signal.has_failed());
@@ -223,11 +240,39 @@ mod tests {
         // Takes the place of the one that has gone.
         let mut last = listener(&signal);
         assert!(poll(&mut last).is_pending() && Arc::strong_count(&counts[1]) == 1);
-        signal.ring(SUCCESS);
+        signal.ring(SUCCESS, &HostPanics::default());
         let woken: Vec<_> = counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect();
         assert_eq!(woken, [1, 0, 1, 1]);
         assert!(all.iter_mut().all(|own| poll(own) == Poll::Ready(SUCCESS)));
         assert!(poll(&mut last) == Poll::Ready(SUCCESS) && !signal.has_failed());
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_none_asleep_and_is_the_error_of_its_stream() {
+        struct Panic;
+        impl Wake for Panic {
+            fn wake(self: Arc<Self>) {
+                panic!("on purpose");
+            }
+        }
+        let (count, panics) = (Arc::new(Count::default()), HostPanics::default());
+        let [stream, other] = [8, 16].map(without_provenance_mut);
+        let signal = Signal::of(stream);
+        let panic = || Waker::from(Arc::new(Panic));
+        let wakers = [panic(), Waker::from(count.clone()), panic()];
+        let mut all = [(); 3].map(|()| listener(&signal));
+        for (own, waker) in all.iter_mut().zip(&wakers) {
+            assert!(own.poll(&mut Task::from_waker(waker)).is_pending());
+        }
+        signal.ring(SUCCESS, &panics);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert!(all.iter_mut().all(|own| poll(own) == Poll::Ready(SUCCESS)));
+        panics.check(other).unwrap();
+        for _ in 0..2 {
+            let error = panics.check(stream).unwrap_err();
+            assert_eq!(error.to_string(), "the waker of a future panicked: on purpose");
+        }
+        panics.check(stream).and(panics.check_all()).unwrap();
     }
 
     #[test]
@@ -244,7 +289,7 @@ mod tests {
         waiting.begin(&gone);
         waiting.begin(&left);
         waiting.end(&gone);
-        waiting.lose();
+        waiting.lose(&HostPanics::default());
         let poll = |signal| poll(&mut listener(signal));
         assert_eq!((poll(&gone), poll(&left)), (Poll::Pending, Poll::Ready(LOST)));
     }

@@ -29,12 +29,17 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// The signal will ring when `event`, which was recorded in the stream `line`, has passed.
-    pub(crate) fn new(event: Event, line: usize, kept: Option<Box<dyn Any + Send>>) -> Self {
-        Self { event, line, signal: Arc::default(), _kept: kept }
+    pub(crate) fn new(
+        event: Event,
+        line: usize,
+        signal: Arc<Signal>,
+        kept: Option<Box<dyn Any + Send>>,
+    ) -> Self {
+        Self { event, line, signal, _kept: kept }
     }
 
-    pub(crate) fn signal(&self) -> &Arc<Signal> {
-        &self.signal
+    fn ring(&self, status: u32) {
+        self.signal.ring(status, self.event.context().host_panics());
     }
 }
 
@@ -67,7 +72,7 @@ impl Watch {
             return state.marks.push(mark);
         }
         drop(state);
-        mark.signal.ring(if mark.event.settle() { SUCCESS } else { LOST });
+        mark.ring(if mark.event.settle() { SUCCESS } else { LOST });
     }
 
     fn start(&self) -> bool {
@@ -126,8 +131,8 @@ fn round(marks: Vec<Mark>) -> Vec<Mark> {
                 standing.push(mark.line);
                 pending.push(mark);
             }
-            Ok(true) => mark.signal.ring(SUCCESS),
-            Err(error) => mark.signal.ring(error.driver().map_or(LOST, |driver| driver.code())),
+            Ok(true) => mark.ring(SUCCESS),
+            Err(error) => mark.ring(error.driver().map_or(LOST, |driver| driver.code())),
         }
     }
     pending

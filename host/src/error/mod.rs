@@ -264,6 +264,13 @@ pub enum GpuError {
         message: String,
     },
 
+    /// The waker of a future of a stream panicked. The device works on, and other futures were woken.
+    #[error("the waker of a future panicked: {message}")]
+    WakerPanic {
+        /// What the panic says.
+        message: String,
+    },
+
     /// A function that a stream calls on the host called the driver, which would wait for itself.
     #[error(
         "{operation} was called in a host function of a stream, which must not call the driver; \

@@ -84,9 +84,8 @@ impl StreamInner {
 
     /// Rings when `event` has passed, without the driver's help.
     fn watch(&self, event: Event, line: usize, kept: Kept) -> Arc<Signal> {
-        let mark = Mark::new(event, line, kept);
-        let signal = mark.signal().clone();
-        self.context.waiting().watch().add(mark);
+        let signal = Signal::of(self.handle);
+        self.context.waiting().watch().add(Mark::new(event, line, signal.clone(), kept));
         signal
     }
 
@@ -135,8 +134,10 @@ impl StreamInner {
 
     fn ring_by(&self, bell: &Bell, event: &Event, kept: Kept) -> GpuResult<Arc<Signal>> {
         if self.context.waiting().may_ring() {
+            let signal = Signal::of(self.handle);
             // SAFETY: the event lives and was recorded here.
-            return unsafe { bell.ring_after(event.handle(), kept) };
+            unsafe { bell.ring_after(event.handle(), &signal, kept) }?;
+            return Ok(signal);
         }
         // SAFETY: as above.
         let (own, line) = unsafe { bell.mark_after(event.handle()) }?;
