@@ -79,6 +79,7 @@ mod script;
 mod snapshot;
 mod sources;
 mod stamps;
+pub mod template;
 mod toolchain;
 
 pub use arch::NvvmArch;

@@ -1,5 +1,6 @@
 //! What a record says: the device copied templates and values, and here they become text.
 
+use cuda_builder::template::{Count, NotATemplate, Placeholder, Step, steps, values};
 use cuda_std::panic::{ARGUMENTS, Arguments, PIECES_BYTES, Record};
 
 use super::known::Known;
@@ -7,6 +8,12 @@ use super::text::{Options, valid, value};
 
 /// Of what was to come there is less.
 struct Cut;
+
+impl From<NotATemplate> for Cut {
+    fn from(_: NotATemplate) -> Self {
+        Self
+    }
+}
 
 /// The pieces of a record from some place on.
 #[derive(Clone, Copy)]
@@ -86,13 +93,13 @@ impl<'a> Node<'a> {
             return Ok(Self::Text(text));
         }
         let template = known.template(own.template).ok_or(Cut)?;
-        let mut values = Vec::new();
-        for _ in 0..count(template) {
+        let mut copied = Vec::new();
+        for _ in 0..values(template) {
             let Ok(piece) = pieces.next() else { break };
-            values.push(Value { piece, node: *nested });
+            copied.push(Value { piece, node: *nested });
             *nested += usize::from(piece.what == ARGUMENTS);
         }
-        Ok(Self::Template(template, values))
+        Ok(Self::Template(template, copied))
     }
 
     fn write(&self, nodes: &[Node<'a>], out: &mut String) -> Result<(), Cut> {
@@ -103,124 +110,34 @@ impl<'a> Node<'a> {
             }
             Self::Template(template, values) => (template, values),
         };
-        let (mut rest, mut next) = (Bytes(template), 0);
-        while let Some(step) = Step::read(&mut rest)? {
-            match step {
-                Step::Text(text) => out.push_str(&valid(text)),
-                Step::Placeholder(own) => {
-                    let at = own.argument.unwrap_or(next);
-                    next = at + 1;
-                    own.write(at, values, nodes, out)?;
-                }
+        steps(template).try_for_each(|step| match step? {
+            Step::Text(text) => {
+                out.push_str(&valid(text));
+                Ok(())
             }
-        }
-        Ok(())
+            Step::Placeholder(own) => write(&own, values, nodes, out),
+        })
     }
 }
 
-/// How many values the device copied for a template.
-fn count(template: &[u8]) -> usize {
-    let after = |number: usize| number + 1;
-    let (mut rest, mut next, mut count) = (Bytes(template), 0, 0);
-    while let Ok(Some(step)) = Step::read(&mut rest) {
-        let Step::Placeholder(own) = step else { continue };
-        next = own.argument.map_or(next + 1, after);
-        let counts = own.indirect().map(|number| number.map_or(0, after));
-        count = counts.into_iter().fold(count.max(next), usize::max);
+/// Writes the value of a placeholder.
+fn write(
+    own: &Placeholder,
+    values: &[Value<'_>],
+    nodes: &[Node<'_>],
+    out: &mut String,
+) -> Result<(), Cut> {
+    let count = |count| match count {
+        Count::Is(number) => Ok(number),
+        Count::Value(number) => values.get(number).ok_or(Cut)?.count(),
+    };
+    let Value { piece, node } = values.get(own.value).ok_or(Cut)?;
+    if piece.what == ARGUMENTS {
+        return nodes.get(*node).ok_or(Cut)?.write(nodes, out);
     }
-    count
-}
-
-/// The rest of a template.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Cut> {
-        let (head, rest) = self.0.split_at_checked(len).ok_or(Cut)?;
-        self.0 = rest;
-        Ok(head)
-    }
-
-    fn number<const N: usize>(&mut self) -> Result<u32, Cut> {
-        let mut bytes = [0; 4];
-        bytes[..N].copy_from_slice(self.take(N)?);
-        Ok(u32::from_le_bytes(bytes))
-    }
-}
-
-/// A part of a template: of Rust 1.96's `fmt::Arguments`, whose source describes it.
-enum Step<'a> {
-    Text(&'a [u8]),
-    Placeholder(Placeholder),
-}
-
-/// A placeholder as it stands in a template.
-struct Placeholder {
-    flags: u32,
-    width: u16,
-    precision: u16,
-    /// The number of its argument, where it is not the next one.
-    argument: Option<usize>,
-    /// Whether `width` and `precision` are numbers of arguments.
-    is_indirect: [bool; 2],
-}
-
-impl<'a> Step<'a> {
-    /// The next part; `None` at the end.
-    fn read(bytes: &mut Bytes<'a>) -> Result<Option<Self>, Cut> {
-        let first = bytes.take(1)?[0];
-        Ok(Some(match first {
-            0 => return Ok(None),
-            1..0x80 => Self::Text(bytes.take(first.into())?),
-            0x80 => {
-                let len = bytes.number::<2>()?;
-                Self::Text(bytes.take(len as usize)?)
-            }
-            bits => Self::Placeholder(Placeholder::read(bits, bytes)?),
-        }))
-    }
-}
-
-impl Placeholder {
-    fn read(bits: u8, bytes: &mut Bytes<'_>) -> Result<Self, Cut> {
-        const NONE: u32 = ' ' as u32 | 3 << 29;
-        let has = |bit: u8| bits >> bit & 1 == 1;
-        let flags = if has(0) { bytes.number::<4>()? } else { NONE };
-        let mut field = |bit| if has(bit) { bytes.number::<2>().map(Some) } else { Ok(None) };
-        let [width, precision, argument] = [field(1)?, field(2)?, field(3)?];
-        let [width, precision] = [width, precision].map(|field| field.unwrap_or(0) as u16);
-        let argument = argument.map(|number| number as usize);
-        Ok(Self { flags, width, precision, argument, is_indirect: [has(4), has(5)] })
-    }
-
-    /// The numbers of the arguments that are its width and precision.
-    fn indirect(&self) -> [Option<usize>; 2] {
-        let [width, precision] = self.is_indirect;
-        [width.then_some(self.width.into()), precision.then_some(self.precision.into())]
-    }
-
-    /// Writes the value of argument `at`.
-    fn write(
-        &self,
-        at: usize,
-        values: &[Value<'_>],
-        nodes: &[Node<'_>],
-        out: &mut String,
-    ) -> Result<(), Cut> {
-        let [width, precision] = self.indirect().map(|number| match number {
-            None => Ok(None),
-            Some(at) => values.get(at).ok_or(Cut)?.count().map(Some),
-        });
-        let Value { piece, node } = values.get(at).ok_or(Cut)?;
-        if piece.what == ARGUMENTS {
-            return nodes.get(*node).ok_or(Cut)?.write(nodes, out);
-        }
-        let (width, precision) =
-            (width?.unwrap_or(self.width), precision?.unwrap_or(self.precision));
-        let options = Options::new(self.flags, width, precision);
-        out.push_str(&value(piece.what, piece.how, &options, piece.bytes).ok_or(Cut)?);
-        if piece.is_cut { Err(Cut) } else { Ok(()) }
-    }
+    let options = Options::new(own.flags, count(own.width)?, count(own.precision)?);
+    out.push_str(&value(piece.what, piece.how, &options, piece.bytes).ok_or(Cut)?);
+    if piece.is_cut { Err(Cut) } else { Ok(()) }
 }
 
 impl Value<'_> {
