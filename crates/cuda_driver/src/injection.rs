@@ -35,8 +35,10 @@ pub struct Live {
     pub streams: usize,
     /// Events.
     pub events: usize,
-    /// Modules.
+    /// Modules, those of libraries too.
     pub modules: usize,
+    /// Libraries.
+    pub libraries: usize,
     /// Pools of memory, without the devices' own.
     pub pools: usize,
     /// Graphs, as they were made and ready to be launched.

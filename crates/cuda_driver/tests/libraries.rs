@@ -3,11 +3,12 @@
 
 mod common;
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
 use common::{
-    KERNELS, NULL, alloc, force_emulator, function, host, in_child, launch, load, read_u32,
+    KERNELS, NULL, alloc, c_text, force_emulator, function, host, in_child, in_child_with, launch,
+    load, read_u32,
 };
 use cuda_driver::*;
 
@@ -17,19 +18,35 @@ fn context() -> CUcontext {
 }
 
 fn library_of(ptx: &str) -> Result<CUlibrary, CUresult> {
+    library_with(ptx, &[], &mut [], &[])
+}
+
+/// With options of the compiler and their values, and options of the library.
+fn library_with(
+    ptx: &str,
+    options: &[i32],
+    values: &mut [*mut c_void],
+    library_options: &[i32],
+) -> Result<CUlibrary, CUresult> {
     let image = CString::new(ptx).unwrap();
     let mut library = null_mut();
     let code = code!(cuLibraryLoadData(
         Out::from(&mut library),
         HostPtr(image.as_ptr().cast_mut().cast()),
+        if options.is_empty() { In::NULL } else { In::from(options) },
+        if values.is_empty() { Out::NULL } else { Out::from(values) },
+        options.len() as u32,
+        if library_options.is_empty() { In::NULL } else { In::from(library_options) },
         In::NULL,
-        Out::NULL,
-        0,
-        In::NULL,
-        In::NULL,
-        0,
+        library_options.len() as u32,
     ));
     if code == 0 { Ok(library) } else { Err(code) }
+}
+
+fn module(library: CUlibrary) -> CUmodule {
+    let mut module = null_mut();
+    ok!(cuLibraryGetModule(Out::from(&mut module), library));
+    module
 }
 
 fn library() -> CUlibrary {
@@ -183,6 +200,126 @@ fn after_unloading_nothing_of_it_is_left() {
         code!(cuModuleUnload(module)),
     ];
     assert_eq!(codes, [CUDA_ERROR_INVALID_HANDLE; 4]);
+}
+
+#[test]
+fn a_librarys_module_is_unloaded_with_it_alone() {
+    in_child("a_librarys_module_is_unloaded_with_it_alone", || {
+        context();
+        let before = injection::live();
+        let library = library();
+        let module = module(library);
+        assert_eq!(module, self::module(library), "a context has one");
+        let store = function(module, "store");
+        assert_eq!(code!(cuModuleUnload(module)), CUDA_ERROR_NOT_PERMITTED);
+        let (cell, value) = (alloc(4), 6_u32);
+        assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+        assert_eq!(read_u32(cell), 6);
+        ok!(cuMemFree_v2(cell));
+        ok!(cuLibraryUnload(library));
+        assert_eq!(injection::live(), before);
+    });
+}
+
+#[test]
+fn a_module_has_the_librarys_variables() {
+    context();
+    let library = library();
+    let (mut address, mut bytes, name) = (0, 0, c"answer".to_owned());
+    let places = (Out::from(&mut address), Out::from(&mut bytes));
+    ok!(cuModuleGetGlobal_v2(places.0, places.1, module(library), c_text(&name)));
+    assert_eq!((address, bytes), (global(library, c"answer"), 4));
+}
+
+#[test]
+fn a_module_belongs_to_a_context() {
+    context();
+    let library = library().expose_provenance();
+    let without_context = std::thread::spawn(move || {
+        let (mut module, library) = (null_mut(), std::ptr::with_exposed_provenance_mut(library));
+        code!(cuLibraryGetModule(Out::from(&mut module), library))
+    });
+    assert_eq!(without_context.join().unwrap(), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+#[test]
+fn each_device_has_a_module_of_its_own() {
+    let set = [("FERROWARP_EMULATOR_DEVICES", "2")];
+    in_child_with("each_device_has_a_module_of_its_own", &set, || {
+        let first = context();
+        let mut second = null_mut();
+        ok!(cuDevicePrimaryCtxRetain(Out::from(&mut second), 1));
+        for current in [first, second] {
+            ok!(cuCtxSetCurrent(current));
+            let library = library();
+            let mut answers = Vec::new();
+            for used_in in [second, first, second] {
+                ok!(cuCtxSetCurrent(used_in));
+                let (cell, value) = (alloc(4), 9_u32);
+                let store = function(module(library), "store");
+                assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+                assert_eq!(read_u32(cell), 9);
+                let answer = global(library, c"answer");
+                assert_eq!(read_u32(answer), 42);
+                answers.push(answer);
+            }
+            assert!(answers[0] == answers[2] && answers[0] != answers[1], "{answers:?}");
+            ok!(cuLibraryUnload(library));
+        }
+        assert_eq!((injection::live().libraries, injection::live().modules), (0, 0));
+    });
+}
+
+#[test]
+fn threads_load_at_once() {
+    context();
+    let load_and_run = |value: u32| {
+        context();
+        let (library, cell) = (library(), alloc(4));
+        let store = function(module(library), "store");
+        assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+        assert_eq!(read_u32(cell), value);
+        ok!(cuLibraryUnload(library));
+    };
+    std::thread::scope(|scope| {
+        (0..8).for_each(|value| drop(scope.spawn(move || load_and_run(value))));
+    });
+}
+
+#[test]
+fn options_are_those_of_a_module_and_two_more() {
+    context();
+    // The buffer for errors and its size.
+    let (mut log, options) = (vec![0xff_u8; 4096], [5, 6]);
+    let mut values = [log.as_mut_ptr().cast(), 4096 as *mut c_void];
+    let broken = KERNELS.replace("add.rn.f32 %f3, %f1, %f2;", "frobnicate.f32 %f3, %f1, %f2;");
+    let code = library_with(&broken, &options, &mut values, &[]).unwrap_err();
+    let text = CStr::from_bytes_until_nul(&log).unwrap().to_string_lossy().into_owned();
+    assert!(code == CUDA_ERROR_INVALID_PTX && text.contains("frobnicate.f32"), "{code}: {text}");
+    assert_eq!(values[1].addr(), text.len());
+    ok!(cuLibraryUnload(library_with(KERNELS, &options, &mut values, &[]).unwrap()));
+    assert_eq!((values[1].addr(), log[0]), (0, 0));
+    // One code for all devices, and the caller keeps the image.
+    ok!(cuLibraryUnload(library_with(KERNELS, &[], &mut [], &[0, 1]).unwrap()));
+    assert_eq!(library_with(KERNELS, &[], &mut [], &[2]).unwrap_err(), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(library_with(KERNELS, &[99], &mut [], &[]).unwrap_err(), CUDA_ERROR_INVALID_VALUE);
+}
+
+#[test]
+fn code_is_loaded_late_unless_the_environment_says_otherwise() {
+    const NAME: &str = "code_is_loaded_late_unless_the_environment_says_otherwise";
+    for (said, number) in [("LAZY", 2), ("", 2), ("EAGER", 1)] {
+        in_child_with(NAME, &[("CUDA_MODULE_LOADING", said), ("LOADING_MODE", said)], || {
+            // Its child runs one of the cases alone, that of its environment.
+            if std::env::var("LOADING_MODE").as_deref() != Ok(said) {
+                return;
+            }
+            context();
+            let mut mode = 0;
+            ok!(cuModuleGetLoadingMode(Out::from(&mut mode)));
+            assert_eq!(mode, number, "{said}");
+        });
+    }
 }
 
 #[test]

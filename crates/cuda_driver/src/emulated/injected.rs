@@ -5,7 +5,7 @@ use std::env;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{allocations, event, graph, graph_exec, invalid, module, pool, stream};
+use super::{allocations, event, graph, graph_exec, invalid, library, module, pool, stream};
 use crate::codes::CUresult;
 use crate::detail::{Answer, Failure};
 use crate::injection::{Call, Live};
@@ -113,6 +113,7 @@ pub(crate) fn live() -> Live {
         streams: stream::live(),
         events: event::live(),
         modules: module::live(),
+        libraries: library::live(),
         pools: pool::live(),
         graphs: graph::live() + graph_exec::live(),
     }

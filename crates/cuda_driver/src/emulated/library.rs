@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use ::emulator::Module;
 
 use super::context::check_cache_config;
-use super::current::current;
+use super::current::{current, top};
 use super::function::Settings;
-use super::gpu::gpu;
+use super::gpu::{Gpu, gpu};
 use super::jit::Options;
 use super::module::{compile, no_function};
 use super::registry::{Handle, Registry};
@@ -27,8 +27,9 @@ const LIBRARY_OPTIONS: std::ops::RangeInclusive<i32> = 0..=1;
 
 struct Library {
     image: CString,
-    /// What was compiled when the library was loaded; the first context that uses it takes it.
+    /// What was compiled when the library was loaded; the first context of that device takes it.
     code: Arc<Module>,
+    compiled_for: &'static Gpu,
     settings: HashMap<String, Arc<Settings>>,
     /// The copy of each context.
     modules: Mutex<BTreeMap<Handle, Handle>>,
@@ -46,12 +47,13 @@ static LIBRARIES: Registry<Library> = Registry::new("library");
 static KERNELS: Registry<LibraryKernel> = Registry::new("kernel");
 
 impl Library {
-    fn new(image: CString, code: Arc<Module>) -> Answer<Self> {
+    fn new(image: CString, code: Arc<Module>, compiled_for: &'static Gpu) -> Answer<Self> {
         let entries = code.functions().iter().filter_map(|name| code.function(name));
         let settings = entries
             .map(|entry| Ok((entry.name.clone(), Arc::new(Settings::of(&entry)?))))
             .collect::<Answer<_>>()?;
-        Ok(Self { image, code, settings, modules: Mutex::default(), kernels: Mutex::default() })
+        let (modules, kernels) = (Mutex::default(), Mutex::default());
+        Ok(Self { image, code, compiled_for, settings, modules, kernels })
     }
 
     /// The copy of the current context.
@@ -61,11 +63,11 @@ impl Library {
         if let Some(module) = modules.get(&context.handle) {
             return Ok(*module);
         }
-        let code = match modules.is_empty() && context.gpu.ordinal == 0 {
+        let code = match modules.is_empty() && context.gpu.ordinal == self.compiled_for.ordinal {
             true => self.code.clone(),
             false => compile(self.image.as_bytes(), context.gpu)?,
         };
-        let module = module::add(&context, code, self.settings.clone());
+        let module = module::add(&context, code, Some(self.settings.clone()));
         modules.insert(context.handle, module);
         Ok(module)
     }
@@ -97,6 +99,16 @@ pub(super) fn function_of(handle: CUfunction) -> Answer<Option<Handle>> {
     KERNELS.find(handle.into()).map(|kernel| kernel.function()).transpose()
 }
 
+/// How many the program has loaded, and not unloaded.
+pub(super) fn live() -> usize {
+    LIBRARIES.count(|_| true)
+}
+
+/// The device that is likely to use what this thread loads.
+fn likely_gpu() -> Answer<&'static Gpu> {
+    top().map_or_else(|| gpu(0), |context| Ok(context.gpu))
+}
+
 fn load(
     library: Out<CUlibrary>,
     image: CString,
@@ -112,8 +124,9 @@ fn load(
     if let Some(odd) = unknown.find(|option| !LIBRARY_OPTIONS.contains(option)) {
         return Err(invalid(format!("{odd} is no option of a library")));
     }
-    let code = options.logged(|| compile(image.as_bytes(), gpu(0)?))?;
-    library.set(LIBRARIES.add(Library::new(image, code)?).as_ptr())
+    let gpu = likely_gpu()?;
+    let code = options.logged(|| compile(image.as_bytes(), gpu))?;
+    library.set(LIBRARIES.add(Library::new(image, code, gpu)?).as_ptr())
 }
 
 #[allow(clippy::too_many_arguments)]

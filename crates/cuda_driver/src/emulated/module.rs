@@ -2,6 +2,7 @@
 #![allow(non_snake_case)]
 
 use std::collections::HashMap;
+use std::env;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ use super::{capture, function, lock};
 use crate::abi::{CUdeviceptr, CUfunction, CUmodule, HostPtr, In, Out, text};
 use crate::codes::{
     CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
-    CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_NOT_FOUND,
+    CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_PERMITTED,
 };
 use crate::detail::{Answer, Failure};
 
@@ -24,15 +25,18 @@ use crate::detail::{Answer, Failure};
 const BINARIES: [&[u8]; 3] = [b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"];
 /// What every PTX text begins with; without it NVIDIA's driver does not take an image for PTX.
 const VERSION: &str = ".version";
-/// Modules are loaded whole, and at once.
+/// The environment variable that says when NVIDIA's driver loads code, and its two values' numbers.
+const LOADING: &str = "CUDA_MODULE_LOADING";
 const EAGER_LOADING: i32 = 1;
+const LAZY_LOADING: i32 = 2;
 
 /// A loaded module.
 struct Loaded {
     gpu: &'static Gpu,
     context: Handle,
     code: Arc<Module>,
-    settings: HashMap<String, Arc<Settings>>,
+    /// Those of a library's kernels, which all its modules share; the library unloads its modules.
+    library: Option<HashMap<String, Arc<Settings>>>,
     /// The handles given out: a function has one.
     functions: Mutex<HashMap<String, Handle>>,
 }
@@ -71,21 +75,21 @@ pub(super) fn compile(image: &[u8], gpu: &Gpu) -> Answer<Arc<Module>> {
 }
 
 fn keep(module: Out<CUmodule>, context: &Context, code: Arc<Module>) -> Answer {
-    module.set(add(context, code, HashMap::new()).as_ptr())
+    module.set(add(context, code, None).as_ptr())
 }
 
 /// A handle for compiled code, loaded into a context. Its kernels have settings of their own, but
-/// for those that `settings` names.
+/// for those that a library names.
 pub(super) fn add(
     context: &Context,
     code: Arc<Module>,
-    settings: HashMap<String, Arc<Settings>>,
+    library: Option<HashMap<String, Arc<Settings>>>,
 ) -> Handle {
     let (gpu, context) = (context.gpu, context.handle);
-    MODULES.add(Loaded { gpu, context, code, settings, functions: Mutex::default() })
+    MODULES.add(Loaded { gpu, context, code, library, functions: Mutex::default() })
 }
 
-/// Unloads a module, where it is still there.
+/// Unloads a library's module, where it is still there.
 pub(super) fn drop_module(module: Handle) {
     if MODULES.remove(module).is_ok() {
         function::forget_module(module);
@@ -129,6 +133,10 @@ pub(crate) fn cuModuleLoadDataEx(
 
 pub(crate) fn cuModuleUnload(module: CUmodule) -> Answer {
     current()?;
+    if MODULES.get(module)?.library.is_some() {
+        let text = "the module is a library's; cuLibraryUnload unloads it";
+        return Err(Failure::new(CUDA_ERROR_NOT_PERMITTED, text));
+    }
     MODULES.remove(module)?;
     function::forget_module(Handle::from(module));
     Ok(())
@@ -152,7 +160,7 @@ pub(super) fn function_of(module: Handle, name: &str) -> Answer<Handle> {
     if let Some(handle) = functions.get(name) {
         return Ok(*handle);
     }
-    let settings = match loaded.settings.get(name) {
+    let settings = match loaded.library.as_ref().and_then(|settings| settings.get(name)) {
         Some(settings) => settings.clone(),
         None => Arc::new(Settings::of(&entry)?),
     };
@@ -212,6 +220,8 @@ pub(crate) fn cuModuleEnumerateFunctions(
     Ok(())
 }
 
+/// Lazy where nothing else is said, as with NVIDIA's driver. What may be put off, the emulator does at once.
 pub(crate) fn cuModuleGetLoadingMode(mode: Out<i32>) -> Answer {
-    mode.set(EAGER_LOADING)
+    let is_eager = env::var_os(LOADING).is_some_and(|said| said == "EAGER");
+    mode.set(if is_eager { EAGER_LOADING } else { LAZY_LOADING })
 }
