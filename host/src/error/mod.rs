@@ -1,9 +1,11 @@
 //! Errors: one type, [`GpuError`], and [`GpuContext`] to say what was being done.
 
 mod codes;
+mod context;
+mod driver;
+mod launch;
+mod words;
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
@@ -11,13 +13,17 @@ use std::sync::Arc;
 
 use cuda_builder::CudaBuilderError;
 use cuda_std::launch::ContractError;
-use cust::error::CudaError;
 use thiserror::Error as ThisError;
 
 use crate::graph::GraphError;
 use crate::panic::KernelPanic;
 
 pub(crate) use codes::is_sticky;
+pub use context::{GpuContext, InContext};
+pub use driver::DriverError;
+pub use launch::{LaunchBound, LaunchLimit};
+pub(crate) use words::bytes;
+use words::{list, numbers, parameters, persistent};
 
 /// The result of an operation on a GPU.
 pub type GpuResult<T> = Result<T, GpuError>;
@@ -339,69 +345,6 @@ pub enum GpuError {
     },
 }
 
-/// A limit of a launch. `Display` names it with its unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LaunchLimit {
-    /// Threads in one block.
-    BlockThreads,
-    /// Threads in one block of this kernel, which its registers limit.
-    KernelThreads,
-    /// The block's extent in one dimension (0, 1, 2).
-    BlockDim(u8),
-    /// The grid's extent in one dimension (0, 1, 2).
-    GridDim(u8),
-    /// Static and dynamic shared memory of one block.
-    SharedMemory,
-    /// Blocks that run at the same time, of a cooperative kernel.
-    CooperativeBlocks,
-    /// Blocks of one cluster.
-    ClusterBlocks,
-}
-
-impl fmt::Display for LaunchLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let axis = |dim: u8| char::from(b'x' + dim);
-        match *self {
-            Self::BlockThreads => f.write_str("threads a block"),
-            Self::KernelThreads => f.write_str("threads a block of this kernel"),
-            Self::BlockDim(dim) => write!(f, "threads a block in {}", axis(dim)),
-            Self::GridDim(dim) => write!(f, "blocks in {}", axis(dim)),
-            Self::SharedMemory => f.write_str("bytes of shared memory a block"),
-            Self::CooperativeBlocks => f.write_str("blocks that all run at the same time"),
-            Self::ClusterBlocks => f.write_str("blocks a cluster"),
-        }
-    }
-}
-
-/// What the blocks of a kernel are. `Display` is for a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LaunchBound {
-    /// Blocks of any shape.
-    AnyBlock,
-    /// Blocks of so many threads along x, y and z.
-    Block(u32, u32, u32),
-    /// Blocks of at most so many threads.
-    Threads(u32),
-    /// No clusters.
-    NoCluster,
-    /// Clusters of so many blocks along x, y and z.
-    Cluster(u32, u32, u32),
-}
-
-impl fmt::Display for LaunchBound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::AnyBlock => f.write_str("blocks of any shape"),
-            Self::Block(x, y, z) => write!(f, "blocks of {x} × {y} × {z} threads"),
-            Self::Threads(n) => write!(f, "blocks of at most {n} threads"),
-            Self::NoCluster => f.write_str("no clusters"),
-            Self::Cluster(x, y, z) => write!(f, "clusters of {x} × {y} × {z} blocks"),
-        }
-    }
-}
-
 impl GpuError {
     /// The error itself, without what was being done around it.
     #[must_use]
@@ -451,263 +394,8 @@ impl GpuError {
     }
 }
 
-/// An error, and what was being done when it happened.
-#[derive(Debug)]
-pub struct InContext {
-    what: String,
-    error: GpuError,
-}
-
-impl InContext {
-    /// What was being done.
-    #[must_use]
-    pub fn what(&self) -> &str {
-        &self.what
-    }
-
-    /// The error.
-    #[must_use]
-    pub fn error(&self) -> &GpuError {
-        &self.error
-    }
-}
-
-impl fmt::Display for InContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.error)
-    }
-}
-
-impl Error for InContext {
-    /// The line already holds the inner error, so the chain goes on behind it.
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
-    }
-}
-
-/// A call that the driver answered with an error.
-#[derive(Debug)]
-pub struct DriverError {
-    operation: &'static str,
-    code: u32,
-    detail: Option<String>,
-    hint: Option<&'static str>,
-    source: Option<CudaError>,
-}
-
-impl DriverError {
-    /// The driver function.
-    #[must_use]
-    pub fn operation(&self) -> &'static str {
-        self.operation
-    }
-
-    /// The driver's code, also one that is newer than this crate.
-    #[must_use]
-    pub fn code(&self) -> u32 {
-        self.code
-    }
-
-    /// The code's name in CUDA's headers, for example `CUDA_ERROR_OUT_OF_MEMORY`.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        codes::name(self.code)
-    }
-
-    /// All that the driver or the emulator said: the assembler's log, the faulting thread and line.
-    #[must_use]
-    pub fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
-    }
-
-    /// What to do about it, where that is known.
-    #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        self.hint
-    }
-
-    /// Describes `code`, which `operation` returned on this thread just now.
-    pub(crate) fn new(operation: &'static str, code: u32) -> Self {
-        let detail = cuda_driver::take_detail();
-        let true_code = detail.as_ref().map_or(code, |detail| detail.code);
-        Self {
-            operation,
-            code: true_code,
-            hint: codes::hint(true_code, cuda_driver::backend()),
-            detail: detail.map(|detail| detail.text).filter(|text| !text.trim().is_empty()),
-            source: None,
-        }
-    }
-}
-
-impl fmt::Display for DriverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.detail {
-            Some(detail) => f.write_str(&one_line(detail))?,
-            None => write!(f, "{}: {}", self.operation, codes::meaning(self.code))?,
-        }
-        if self.detail.as_ref().is_none_or(|detail| !detail.contains(self.name())) {
-            write!(f, " ({} {})", self.name(), self.code)?;
-        }
-        self.hint.map_or(Ok(()), |hint| write!(f, "; {hint}"))
-    }
-}
-
-impl Error for DriverError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_ref().map(|error| error as _)
-    }
-}
-
-impl From<DriverError> for GpuError {
-    fn from(error: DriverError) -> Self {
-        Self::Driver(Box::new(error))
-    }
-}
-
 impl From<GraphError> for GpuError {
     fn from(error: GraphError) -> Self {
         Self::Graph(Box::new(error))
-    }
-}
-
-impl From<CudaError> for GpuError {
-    /// Takes over what the driver said on this thread, so convert where the call was made.
-    fn from(error: CudaError) -> Self {
-        DriverError { source: Some(error), ..DriverError::new("a driver call", error as u32) }
-            .into()
-    }
-}
-
-/// Says what was being done when an error happened.
-///
-/// ```
-/// use ferrowarp::{GpuContext, GpuError, GpuResult};
-///
-/// fn check(expected: usize, found: usize) -> GpuResult<()> {
-///     let error = GpuError::SizeMismatch { operation: "comparing", expected, found };
-///     (expected == found).then_some(()).ok_or(error)
-/// }
-/// let error = check(3, 2).gpu_context("reading the weights").unwrap_err();
-/// assert!(error.to_string().starts_with("reading the weights: comparing: 3 elements"));
-/// ```
-pub trait GpuContext<T> {
-    /// Adds `what` in front of the error.
-    ///
-    /// # Errors
-    /// The same error as before, with `what` in front.
-    fn gpu_context(self, what: impl Into<String>) -> GpuResult<T>;
-
-    /// Adds `what()` in front of the error; it is called for an error only.
-    ///
-    /// # Errors
-    /// The same error as before, with `what()` in front.
-    fn with_gpu_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> GpuResult<T>;
-}
-
-impl<T, E: Into<GpuError>> GpuContext<T> for Result<T, E> {
-    fn gpu_context(self, what: impl Into<String>) -> GpuResult<T> {
-        self.map_err(|error| error.into().context(what))
-    }
-
-    fn with_gpu_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> GpuResult<T> {
-        self.map_err(|error| error.into().context(what()))
-    }
-}
-
-/// The lines of `text` that fit in one: a log can have thousands.
-fn one_line(text: &str) -> String {
-    const LINES: usize = 4;
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut line = lines.by_ref().take(LINES).collect::<Vec<_>>().join("; ");
-    let rest = lines.count();
-    if rest > 0 {
-        line.push_str(&format!("; and {rest} more lines"));
-    }
-    line
-}
-
-/// `1 persistent kernel`, `3 persistent kernels`
-fn persistent(count: usize) -> String {
-    format!("{count} persistent kernel{}", if count == 1 { " runs" } else { "s run" })
-}
-
-/// `1 parameter`, `3 parameters`
-fn parameters(count: usize) -> String {
-    format!("{count} parameter{}", if count == 1 { "" } else { "s" })
-}
-
-/// Numbers for a sentence.
-fn numbers(numbers: &[u64]) -> String {
-    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Names for a sentence: "`a`, `b`".
-fn list(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    if names.is_empty() {
-        return "none that is known".to_owned();
-    }
-    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        rest => format!("{} and {rest} more", shown.join(", ")),
-    }
-}
-
-/// A size in bytes with a unit that reads well.
-pub(crate) fn bytes(count: usize) -> String {
-    const UNITS: [(usize, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match UNITS.into_iter().find(|(shift, _)| count >> shift > 0) {
-        Some((shift, unit)) => format!("{:.1} {unit}", count as f64 / (1u64 << shift) as f64),
-        None => format!("{count} bytes"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        assert_eq!(bytes(0), "0 bytes");
-        assert_eq!(bytes(1023), "1023 bytes");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(3 << 30), "3.0 GiB");
-    }
-
-    #[test]
-    fn a_log_becomes_one_line() {
-        assert_eq!(one_line("a\n\n  b  \n"), "a; b");
-        assert_eq!(one_line("1\n2\n3\n4\n5\n6"), "1; 2; 3; 4; and 2 more lines");
-    }
-
-    #[test]
-    fn contexts_stand_in_front_and_the_root_is_found() {
-        let root = GpuError::OutOfMemory { requested: 2048, free: 1024, total: 4096, peak: 512 };
-        let error = Err::<(), _>(root).gpu_context("inner").gpu_context("outer").unwrap_err();
-        let line = "outer: inner: out of GPU memory: 2.0 KiB asked for, 1.0 KiB of 4.0 KiB free, \
-                    512 bytes in use here at most until now";
-        assert_eq!(error.to_string(), line);
-        assert_eq!(error.contexts().collect::<Vec<_>>(), ["outer", "inner"]);
-        assert!(matches!(error.root(), GpuError::OutOfMemory { requested: 2048, .. }));
-        assert!(error.source().is_none());
-    }
-
-    #[test]
-    fn a_cust_error_keeps_its_code_and_is_the_source() {
-        let error = Err::<(), _>(CudaError::InvalidPtx).gpu_context("loading").unwrap_err();
-        let driver = error.driver().expect("a driver error");
-        assert_eq!((driver.code(), driver.name()), (218, "CUDA_ERROR_INVALID_PTX"));
-        let source = error.source().expect("a source").downcast_ref::<CudaError>();
-        assert_eq!(source, Some(&CudaError::InvalidPtx));
-    }
-
-    #[test]
-    fn a_code_that_nobody_knows_is_kept() {
-        let error = GpuError::from(DriverError::new("cuFutureCall", 4321));
-        let line = error.to_string();
-        assert!(line.starts_with("cuFutureCall: "), "{line}");
-        assert!(line.ends_with("(an unknown code 4321)"), "{line}");
     }
 }

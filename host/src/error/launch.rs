@@ -1,0 +1,66 @@
+//! Limits and bounds of launches, in errors.
+
+use std::fmt;
+
+/// A limit of a launch. `Display` names it with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchLimit {
+    /// Threads in one block.
+    BlockThreads,
+    /// Threads in one block of this kernel, which its registers limit.
+    KernelThreads,
+    /// The block's extent in one dimension (0, 1, 2).
+    BlockDim(u8),
+    /// The grid's extent in one dimension (0, 1, 2).
+    GridDim(u8),
+    /// Static and dynamic shared memory of one block.
+    SharedMemory,
+    /// Blocks that run at the same time, of a cooperative kernel.
+    CooperativeBlocks,
+    /// Blocks of one cluster.
+    ClusterBlocks,
+}
+
+impl fmt::Display for LaunchLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axis = |dim: u8| char::from(b'x' + dim);
+        match *self {
+            Self::BlockThreads => f.write_str("threads a block"),
+            Self::KernelThreads => f.write_str("threads a block of this kernel"),
+            Self::BlockDim(dim) => write!(f, "threads a block in {}", axis(dim)),
+            Self::GridDim(dim) => write!(f, "blocks in {}", axis(dim)),
+            Self::SharedMemory => f.write_str("bytes of shared memory a block"),
+            Self::CooperativeBlocks => f.write_str("blocks that all run at the same time"),
+            Self::ClusterBlocks => f.write_str("blocks a cluster"),
+        }
+    }
+}
+
+/// What the blocks of a kernel are. `Display` is for a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LaunchBound {
+    /// Blocks of any shape.
+    AnyBlock,
+    /// Blocks of so many threads along x, y and z.
+    Block(u32, u32, u32),
+    /// Blocks of at most so many threads.
+    Threads(u32),
+    /// No clusters.
+    NoCluster,
+    /// Clusters of so many blocks along x, y and z.
+    Cluster(u32, u32, u32),
+}
+
+impl fmt::Display for LaunchBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::AnyBlock => f.write_str("blocks of any shape"),
+            Self::Block(x, y, z) => write!(f, "blocks of {x} × {y} × {z} threads"),
+            Self::Threads(n) => write!(f, "blocks of at most {n} threads"),
+            Self::NoCluster => f.write_str("no clusters"),
+            Self::Cluster(x, y, z) => write!(f, "clusters of {x} × {y} × {z} blocks"),
+        }
+    }
+}
