@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_table_is_written_in_its_own_language() {
-        for form in FORMS {
+        for form in FORMS.iter() {
             assert!(pattern::is_well_formed(form.modifiers), "{} {}", form.opcode, form.modifiers);
             assert!(!form.doc.is_empty(), "{} has no doc", form.opcode);
             for word in form.operands.split_whitespace() {
