@@ -1,0 +1,318 @@
+//! Follows the threads of a launch on one CPU thread.
+
+mod accesses;
+mod barriers;
+mod eye;
+mod publishing;
+
+use super::clock::{Know, Tree};
+use super::location::Location;
+use super::runs::{Run, each_run};
+use super::session::RaceCheck;
+use super::shadow::{Kind, LINE, Line, PageCache};
+use super::team::Lanes;
+use super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
+use super::transfer::Transfer;
+use crate::exec::Cx;
+use crate::exec::copies::Completion;
+use crate::exec::frame::Frame;
+use crate::exec::watch::{Observer, Place, Touch, TouchRange, Verdict};
+use crate::fault::Access;
+use crate::isa::{Order, Scope, Semantics};
+use crate::program::{LANES, Op, Row64};
+use accesses::Request;
+use eye::Values;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Barriers of a block.
+const BARRIERS: usize = 16;
+/// What a load that begins a compare-and-swap loop is taken for.
+const AS_ATOMIC: Order = Order::new(Semantics::Relaxed, Scope::System);
+/// What the changes of a reducing copy are, each element by itself.
+const REDUCED: Order = Order::new(Semantics::Relaxed, Scope::Device);
+
+/// What is known of a block that is running.
+#[derive(Default)]
+struct Team {
+    number: u64,
+    /// Its number among all launches.
+    id: u32,
+    /// Counts its synchronisations.
+    tick: u32,
+    warps: Vec<Lanes>,
+    /// What those know who arrived at a barrier and went on.
+    arrived: [Option<Know>; BARRIERS],
+    shared: Vec<Line>,
+    /// Cells of its shared memory that something was published through.
+    locations: HashMap<u64, Location>,
+}
+
+/// A strong access whose read part is to be followed up once it is done.
+struct Read {
+    mask: u32,
+    at: Row64,
+}
+
+/// Sees the threads of one CPU thread.
+pub struct RaceObserver<'m> {
+    check: &'m RaceCheck<'m>,
+    /// The block at hand.
+    team: Box<Team>,
+    others: HashMap<u64, Box<Team>>,
+    // Boxed like the others, so that a turn moves a pointer.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Team>>,
+    pages: PageCache,
+    reads: Vec<Read>,
+    clusters: HashMap<u64, Meeting>,
+    /// The copies and fills that nothing orders with the launch, and the session's count when they were
+    /// looked up.
+    transfers: (u64, Vec<Arc<Transfer>>),
+}
+
+/// The barrier of a cluster.
+#[derive(Default)]
+struct Meeting {
+    /// This phase and the one before, by the parity of their numbers.
+    phases: [Phase; 2],
+    /// Blocks that have ended.
+    ended: usize,
+}
+
+/// What those know who arrived at the barrier of a cluster in a phase.
+#[derive(Default)]
+struct Phase {
+    number: u64,
+    brought: Tree,
+}
+
+impl<'m> RaceObserver<'m> {
+    /// The observer of one more CPU thread.
+    pub fn new(check: &'m RaceCheck<'m>) -> Self {
+        Self {
+            check,
+            team: Box::new(Team { number: u64::MAX, ..Team::default() }),
+            others: HashMap::new(),
+            spare: Vec::new(),
+            pages: PageCache::default(),
+            reads: Vec::new(),
+            clusters: HashMap::new(),
+            transfers: (0, Vec::new()),
+        }
+    }
+
+    /// Makes a block the one at hand.
+    fn turn_to(&mut self, number: u64) {
+        if self.team.number == number {
+            return;
+        }
+        let next = self.others.remove(&number).or_else(|| self.spare.pop()).unwrap_or_default();
+        let last = std::mem::replace(&mut self.team, next);
+        match last.number {
+            u64::MAX => self.spare.push(last),
+            number => {
+                self.others.insert(number, last);
+            }
+        }
+        self.team.number = number;
+    }
+
+    fn traits(&self, cx: &Cx<'_>) -> u8 {
+        self.check.traits.get(cx.pc as usize).copied().unwrap_or(0)
+    }
+
+    fn team_of(&mut self, number: u64) -> Option<&mut Team> {
+        match number == self.team.number {
+            true => Some(&mut self.team),
+            false => self.others.get_mut(&number).map(|team| &mut **team),
+        }
+    }
+}
+
+impl Observer for RaceObserver<'_> {
+    fn block_begins(&mut self, cx: &Cx<'_>) {
+        self.turn_to(cx.block.number);
+        let threads = cx.launch.threads();
+        let know = Arc::new(Know::default());
+        let team = &mut *self.team;
+        team.id = self.check.own.base.wrapping_add(cx.block.number as u32);
+        team.tick = 1;
+        team.warps.resize_with(threads.div_ceil(LANES as u32) as usize, Lanes::default);
+        for (warp, own) in team.warps.iter_mut().enumerate() {
+            let left = threads - warp as u32 * LANES as u32;
+            own.begin(if left >= 32 { u32::MAX } else { (1 << left) - 1 }, &know);
+        }
+        team.arrived = Default::default();
+        team.shared.iter_mut().for_each(Line::clear);
+        team.shared.resize_with(cx.block.shared_bytes.div_ceil(LINE) as usize, Line::default);
+        team.locations.clear();
+    }
+
+    fn block_ends(&mut self, cx: &Cx<'_>) {
+        self.turn_to(cx.block.number);
+        self.team.number = u64::MAX;
+        if let Some(meeting) = self.clusters.get_mut(&first_of(cx)) {
+            meeting.ended += 1;
+            if meeting.ended >= cx.cluster.peers.len() {
+                self.clusters.remove(&first_of(cx));
+            }
+        }
+    }
+
+    fn done(&mut self, cx: &Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) {
+        let traits = self.traits(cx);
+        if traits & (WARP_SYNC | FENCE | STRONG) == 0 {
+            return;
+        }
+        self.turn_to(cx.block.number);
+        if traits & FENCE != 0 {
+            return self.fence(cx, op.order, mask);
+        }
+        if traits & WARP_SYNC != 0 {
+            let members = *frame.row32(op.slots[5]);
+            let mut rest = mask;
+            while rest != 0 {
+                let own = members[rest.trailing_zeros() as usize];
+                self.meet(cx.warp.index, rest & own);
+                rest &= !own;
+            }
+            return;
+        }
+        if !self.reads.is_empty() {
+            self.follow(cx, op);
+        }
+        let semantics = op.order.semantics();
+        if !matches!(semantics, Semantics::Relaxed | Semantics::Acquire) {
+            self.team.tick += 1;
+        }
+    }
+
+    fn touch(&mut self, cx: &Cx<'_>, frame: &mut Frame, touch: &Touch<'_>) -> Verdict {
+        self.turn_to(cx.block.number);
+        let traits = self.traits(cx);
+        let order = match traits & EXCUSED {
+            0 => touch.op.order,
+            _ => AS_ATOMIC,
+        };
+        let request = Request {
+            warp: cx.warp.index,
+            pc: cx.pc,
+            kind: Kind::new(touch.access, order),
+            bytes: touch.bytes,
+            written: traits & STORE != 0,
+        };
+        let values = Values { frame, touch };
+        let values = (traits & STORE != 0).then_some(&values);
+        let bytes = touch.bytes * touch.elements;
+        each_run(touch.at, touch.mask, bytes, |run| {
+            if let Some(own) = values
+                && run.width == 0
+                && run.lanes.count_ones() > 1
+                && let Some(lane) = own.differing(run.lanes)
+            {
+                return self.same_place(cx, &request, &run, lane, own);
+            }
+            self.run(cx, &request, &run, values)
+        })?;
+        if traits & STRONG != 0 {
+            if touch.access != Access::Load {
+                self.publish(
+                    cx,
+                    touch.op,
+                    touch,
+                    traits & UPDATE != 0 || touch.access == Access::Atomic,
+                );
+            }
+            if touch.access != Access::Store && traits & REDUCTION == 0 {
+                self.reads.push(Read { mask: touch.mask, at: *touch.at });
+                if touch.op.order.scope() == Scope::System {
+                    self.check.hears_host();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
+        self.turn_to(cx.block.number);
+        let run = Run {
+            lanes: 1 << touch.lane,
+            first: touch.lane as u32,
+            start: touch.at,
+            end: touch.at + touch.bytes,
+            width: 0,
+        };
+        let request = Request {
+            warp: cx.warp.index,
+            pc: cx.pc,
+            kind: match touch.access {
+                Access::Atomic => Kind::new(touch.access, REDUCED),
+                _ => Kind::new(touch.access, Order::WEAK),
+            },
+            bytes: 1,
+            written: false,
+        };
+        if let Completion::Mbarrier(..) = touch.completion {
+            // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
+            return match cx.place(run.start) {
+                Place::Global => self.beside_transfers(cx, &request, &run),
+                _ => Ok(()),
+            };
+        }
+        self.run(cx, &request, &run, None)
+    }
+
+    fn arrives(&mut self, cx: &Cx<'_>, mask: u32) {
+        self.turn_to(cx.block.number);
+        if cx.arrival.waits {
+            return;
+        }
+        let brought = self.brought(cx.warp.index, mask);
+        if let Some(place) = self.team.arrived.get_mut(cx.arrival.barrier as usize) {
+            place.get_or_insert_default().join(&brought);
+        }
+        self.team.tick += 1;
+    }
+
+    fn opens(&mut self, cx: &Cx<'_>, barrier: u32, waiting: &[u32]) {
+        self.turn_to(cx.block.number);
+        self.open(barrier, waiting);
+    }
+
+    fn cluster_arrives(&mut self, cx: &Cx<'_>, mask: u32) {
+        self.turn_to(cx.block.number);
+        if cx.launch.program.ops[cx.pc as usize].order.semantics() == Semantics::Relaxed {
+            return;
+        }
+        let brought = self.brought(cx.warp.index, mask);
+        let tree = brought.others.with(self.team.id, brought.own);
+        let meeting = self.clusters.entry(first_of(cx)).or_default();
+        let phase = &mut meeting.phases[cx.cluster.phase as usize % 2];
+        if phase.number != cx.cluster.phase {
+            *phase = Phase { number: cx.cluster.phase, brought: Tree::default() };
+        }
+        phase.brought = phase.brought.join(&tree);
+        self.team.tick += 1;
+    }
+
+    fn cluster_passes(&mut self, cx: &Cx<'_>, mask: u32) {
+        self.turn_to(cx.block.number);
+        let over = cx.cluster.phase.wrapping_sub(1);
+        let phase = self.clusters.get(&first_of(cx)).map(|own| &own.phases[over as usize % 2]);
+        if let Some(phase) = phase.filter(|phase| phase.number == over) {
+            let (tree, id) = (phase.brought.clone(), self.team.id);
+            self.team.warps[cx.warp.index as usize].learn(mask, |know| know.learn(&tree, id));
+        }
+    }
+
+    fn exits(&mut self, cx: &Cx<'_>, mask: u32) {
+        self.turn_to(cx.block.number);
+        self.team.warps[cx.warp.index as usize].alive &= !mask;
+    }
+}
+
+/// Number of the first block of the cluster at hand.
+fn first_of(cx: &Cx<'_>) -> u64 {
+    cx.cluster.peers.first().map_or(cx.block.number, |first| first.number)
+}
