@@ -1,18 +1,18 @@
 //! The map of live device memory.
 
-use super::pool::{self, Pool};
-use super::validity::Records;
-use crate::fault::{self, Nearest, RegionKind};
-use std::collections::{BTreeMap, VecDeque};
+mod cursor;
+mod errors;
+mod state;
+
+use super::pool;
+use crate::fault::{Nearest, RegionKind};
+use state::{Region, State, Viewer};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Freed blocks whose addresses are not handed out again yet: so many of them,
-const QUARANTINE_BLOCKS: usize = 4096;
-/// holding so much memory in small ones,
-const QUARANTINE_SMALL_BYTES: u64 = 64 << 20;
-/// and so many addresses in large ones, whose pages are already given back.
-const QUARANTINE_LARGE_BYTES: u64 = 4 << 40;
+pub use cursor::Cursor;
+pub use errors::{AllocError, FreeError, OutOfBounds, RegisterError};
+
 /// The device of pages that belong to none as a whole.
 const NOWHERE: u32 = 31;
 /// The most devices that share a process.
@@ -27,131 +27,6 @@ pub struct Allocation {
     pub base: u64,
     /// Length in bytes.
     pub len: u64,
-}
-
-/// There is not so much memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot allocate {requested} bytes: {free} of {total} are free")]
-pub struct AllocError {
-    /// Bytes asked for.
-    pub requested: u64,
-    /// Bytes free.
-    pub free: u64,
-    /// Bytes the device has.
-    pub total: u64,
-}
-
-/// Not an address that can be freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FreeError {
-    /// Freed before, and not allocated again.
-    #[error("{address:#x} has already been freed")]
-    AlreadyFreed {
-        /// The address.
-        address: u64,
-    },
-    /// Inside an allocation, behind its first byte.
-    #[error("{address:#x} is {} bytes into the allocation at {base:#x}", address - base)]
-    Interior {
-        /// The address.
-        address: u64,
-        /// Base of the allocation it lies in.
-        base: u64,
-    },
-    /// Of the other kind: device memory for host memory, or host memory for device memory.
-    #[error("{address:#x} is of another kind: {found}")]
-    OtherKind {
-        /// The address.
-        address: u64,
-        /// What it is.
-        found: RegionKind,
-    },
-    /// Never allocated here.
-    #[error("{address:#x} was not allocated")]
-    Unknown {
-        /// The address.
-        address: u64,
-    },
-}
-
-/// Host memory cannot be registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RegisterError {
-    /// The range is empty or runs past the address space.
-    #[error("{bytes} bytes at {address:#x} are no range of memory")]
-    Range {
-        /// First byte.
-        address: u64,
-        /// Length.
-        bytes: u64,
-    },
-    /// Part of it is registered or allocated already.
-    #[error("{bytes} bytes at {address:#x} overlap the range at {other:#x}")]
-    Overlap {
-        /// First byte.
-        address: u64,
-        /// Length.
-        bytes: u64,
-        /// Base of the other range.
-        other: u64,
-    },
-}
-
-/// An access by the host outside every live range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes at {address:#x} are out of bounds: {}", fault::place(*address, nearest.as_ref()))]
-pub struct OutOfBounds {
-    /// First byte.
-    pub address: u64,
-    /// Length.
-    pub bytes: u64,
-    /// What lies next to it.
-    pub nearest: Option<Nearest>,
-}
-
-/// Which device looks, and which ones' memory it reaches: bit by bit.
-#[derive(Clone, Copy)]
-struct Viewer {
-    own: u32,
-    reach: u32,
-}
-
-/// One range in the map.
-#[derive(Clone, Copy)]
-struct Region {
-    bytes: u64,
-    kind: RegionKind,
-    /// From the pool, rather than registered.
-    owned: bool,
-    /// The device whose memory it takes.
-    device: u32,
-    /// Bit by bit the devices that were given it, beside those that reach all of its device's.
-    given: u32,
-}
-
-impl Region {
-    fn is_live(&self) -> bool {
-        !matches!(self.kind, RegionKind::Freed | RegionKind::FreedHeap)
-    }
-
-    /// Whether kernels of this device may touch it.
-    fn is_visible(&self, to: Viewer) -> bool {
-        self.is_live() && (self.given & to.own != 0 || to.reach >> self.device & 1 != 0)
-    }
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    /// By base. Ranges do not overlap.
-    regions: BTreeMap<u64, Region>,
-    /// By device.
-    used_bytes: [u64; MAX_DEVICES],
-    pool: Pool,
-    quarantine: VecDeque<u64>,
-    quarantined_small_bytes: u64,
-    quarantined_large_bytes: u64,
-    /// Which bytes were written, where that is kept.
-    pub(super) records: Records,
 }
 
 /// Device memory: allocations at the addresses that host code would use for the same bytes.
@@ -460,12 +335,6 @@ impl GlobalMemory {
         self.map.generation.load(Ordering::Acquire)
     }
 
-    /// A cache of look-ups for one thread.
-    pub fn cursor(&self) -> Cursor<'_> {
-        let generation = &self.map.generation;
-        Cursor { memory: self, live: generation, generation: 0, spans: [(0, 0); WAYS], oldest: 0 }
-    }
-
     fn release(&self, address: u64, kind: RegionKind) -> Result<(), FreeError> {
         let mut state = self.write_state();
         match state.regions.get_mut(&address) {
@@ -496,123 +365,4 @@ impl GlobalMemory {
 /// What an allocation takes of the total: a multiple of the alignment.
 fn charge(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(pool::RED_ZONE).unwrap_or(u64::MAX)
-}
-
-impl State {
-    fn find(&self, address: u64) -> Option<Allocation> {
-        let (&base, region) = self.regions.range(..=address).next_back()?;
-        let inside = region.is_live() && address - base < region.bytes;
-        inside.then_some(Allocation { base, len: region.bytes })
-    }
-
-    /// The same, for kernels of a device.
-    fn find_for(&self, viewer: Viewer, address: u64) -> Option<Allocation> {
-        let (&base, region) = self.regions.range(..=address).next_back()?;
-        let inside = region.is_visible(viewer) && address - base < region.bytes;
-        inside.then_some(Allocation { base, len: region.bytes })
-    }
-
-    /// An address range; the quarantine is given up when the system has no other.
-    fn take(&mut self, bytes: u64) -> Option<u64> {
-        if let Some(base) = self.pool.take(bytes) {
-            return Some(base);
-        }
-        while let Some(base) = self.quarantine.pop_front() {
-            self.recycle(base);
-        }
-        self.pool.take(bytes)
-    }
-
-    fn quarantine(&mut self, base: u64) {
-        *self.quarantined_bytes(base) += self.regions[&base].bytes;
-        self.quarantine.push_back(base);
-        self.pool.discard(base);
-        while self.quarantine.len() > QUARANTINE_BLOCKS
-            || self.quarantined_small_bytes > QUARANTINE_SMALL_BYTES
-            || self.quarantined_large_bytes > QUARANTINE_LARGE_BYTES
-        {
-            let Some(oldest) = self.quarantine.pop_front() else {
-                break;
-            };
-            self.recycle(oldest);
-        }
-    }
-
-    /// Forgets a freed range and lets its address be handed out again.
-    fn recycle(&mut self, base: u64) {
-        let bytes = self.regions[&base].bytes;
-        *self.quarantined_bytes(base) -= bytes;
-        self.regions.remove(&base);
-        self.pool.give(base, bytes);
-    }
-
-    fn quarantined_bytes(&mut self, base: u64) -> &mut u64 {
-        if pool::is_large(self.regions[&base].bytes) {
-            &mut self.quarantined_large_bytes
-        } else {
-            &mut self.quarantined_small_bytes
-        }
-    }
-
-    fn why_not_free(&self, address: u64) -> FreeError {
-        match self.regions.range(..=address).next_back() {
-            Some((&base, region)) if address - base < region.bytes => match region.kind {
-                RegionKind::Freed | RegionKind::FreedHeap => FreeError::AlreadyFreed { address },
-                _ if address != base => FreeError::Interior { address, base },
-                found => FreeError::OtherKind { address, found },
-            },
-            _ => FreeError::Unknown { address },
-        }
-    }
-}
-
-/// Ranges that a [`Cursor`] remembers: as many as a kernel commonly streams at once.
-const WAYS: usize = 4;
-
-/// Remembers the ranges a thread last touched, so that a look-up is a few compares.
-///
-/// A range that is freed is forgotten at the next look-up.
-pub struct Cursor<'m> {
-    memory: &'m GlobalMemory,
-    live: &'m AtomicU64,
-    generation: u64,
-    /// First byte and length; length 0 for none.
-    spans: [(u64, u64); WAYS],
-    oldest: usize,
-}
-
-impl Cursor<'_> {
-    /// First byte of the live range that `address` lies in, and the byte after its last.
-    ///
-    /// A warp whose lowest and highest addresses lie in the span needs no further check.
-    #[inline]
-    pub fn span(&mut self, address: u64) -> Option<(u64, u64)> {
-        if self.live.load(Ordering::Acquire) == self.generation {
-            for (base, bytes) in self.spans {
-                if address.wrapping_sub(base) < bytes {
-                    return Some((base, base + bytes));
-                }
-            }
-        }
-        self.look_up(address)
-    }
-
-    /// The memory that this looks into.
-    pub fn memory(&self) -> &GlobalMemory {
-        self.memory
-    }
-
-    #[cold]
-    fn look_up(&mut self, address: u64) -> Option<(u64, u64)> {
-        let state = self.memory.read_state();
-        let generation = self.live.load(Ordering::Acquire);
-        if generation != self.generation {
-            self.generation = generation;
-            self.spans = [(0, 0); WAYS];
-        }
-        let found = state.find_for(self.memory.viewer(), address)?;
-        self.spans[self.oldest] = (found.base, found.len);
-        self.oldest = (self.oldest + 1) % WAYS;
-        Some((found.base, found.base + found.len))
-    }
 }
