@@ -312,6 +312,8 @@ pub(crate) struct Handle<T>(pub(crate) *mut T);
 
 // SAFETY: nobody follows it but the driver, which may be called from any thread.
 unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as above, and from several threads at once.
+unsafe impl<T> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
     pub(crate) fn get(self) -> *mut T {

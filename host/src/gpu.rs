@@ -109,13 +109,13 @@ impl Gpu {
         Ok(greatest..=least)
     }
 
-    /// Loads all kernels now, on several threads, and tells which image was taken. Otherwise the
-    /// driver compiles a kernel, and those that share a part of the text with it, when it is first
-    /// launched.
+    /// Loads all kernels now, on as many threads as there are cores, up to 16, and tells which image was
+    /// taken. Otherwise the driver compiles a kernel, and those that share a part of the text with it, when
+    /// it is first launched.
     ///
     /// # Errors
     /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
-    /// or what the driver's compiler says.
+    /// or what the driver's compiler says of the first part of the text that it refuses.
     pub fn load_kernels(&self) -> GpuResult<LoadedImage> {
         self.stream.module().load_all()
     }

@@ -1,5 +1,6 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+mod code;
 mod known;
 mod params;
 mod part;
@@ -23,6 +24,7 @@ use known::ModuleId;
 use part::Part;
 use program::Program;
 
+pub(crate) use code::Code;
 pub(crate) use part::not_stopped_by_captures;
 pub(crate) use text::{Digest, Text};
 

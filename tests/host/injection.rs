@@ -27,7 +27,7 @@ const CODES: [i32; 7] = [2, 1, 201, 700, 719, 999, 912];
 const LEN: usize = 300;
 
 /// What ends something, and what is called on the way there: nobody hears of its failure.
-const ENDS: [&str; 16] = [
+const ENDS: [&str; 17] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -36,6 +36,7 @@ const ENDS: [&str; 16] = [
     "cuEventSynchronize",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
+    "cuLibraryUnload",
     "cuMemFreeAsync",
     "cuMemFreeHost",
     "cuMemFree_v2",
@@ -45,6 +46,9 @@ const ENDS: [&str; 16] = [
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
 ];
+
+/// What loads a text as a library: where that fails, it is loaded as a module.
+const AS_LIBRARY: [&str; 3] = ["cuLibraryGetModule", "cuLibraryLoadData", "cuModuleGetLoadingMode"];
 
 /// Asked for one parameter after another; code 1 is the answer that there is no more.
 const PROBE: &str = "cuFuncGetParamInfo";
@@ -112,9 +116,18 @@ fn opened(_: &Gpu) -> GpuResult<()> {
 
 const SCENARIO: &str = "FERROWARP_TEST_SCENARIO";
 
+#[test]
+fn versions_of_a_module_without_libraries() {
+    each_call_may_fail_where("versions_of_a_module", ("CUDA_MODULE_LOADING", "EAGER"));
+}
+
 fn each_call_may_fail(name: &str) {
-    let variables =
-        [("FERROWARP_DEVICE", "emulator"), ("FERROWARP_EMULATOR_DEVICES", "2"), (SCENARIO, name)];
+    each_call_may_fail_where(name, ("CUDA_MODULE_LOADING", "LAZY"));
+}
+
+fn each_call_may_fail_where(name: &str, set: (&str, &str)) {
+    let (device, devices) = (("FERROWARP_DEVICE", "emulator"), ("FERROWARP_EMULATOR_DEVICES", "2"));
+    let variables = [device, devices, set, (SCENARIO, name)];
     println!("{:?}", lines(&child("injection::fail_each_call", &variables), "did: "));
 }
 
@@ -182,11 +195,12 @@ fn fail(scenario: &Scenario, nth: usize, code: i32, clean: &[Call]) -> Option<St
     if let Some((at, other)) = others.next() {
         return complain(format!("call {at}, {}, failed too: {}", other.function, other.code));
     }
-    let is_silent = ENDS.contains(&function) || scenario.silent.contains(&function);
+    let silent = [&ENDS[..], &AS_LIBRARY, scenario.silent];
+    let is_silent = silent.iter().any(|functions| functions.contains(&function));
     let may_leak = match function {
         "cuStreamSynchronize" => scenario.stays,
-        // And the one that is its node.
-        "cuGraphDestroy" => 2,
+        // And the one that is its node, or its module.
+        "cuGraphDestroy" | "cuLibraryUnload" => 2,
         _ => usize::from(keeps(function)),
     };
     let after = settled(before, may_leak);
@@ -234,8 +248,8 @@ fn keeps(function: &str) -> bool {
 
 fn leaked(before: Live, after: Live) -> usize {
     let count = |live: Live| {
-        let Live { allocations, streams, events, modules, pools, graphs, .. } = live;
-        [allocations, streams, events, modules, pools, graphs]
+        let Live { allocations, streams, events, modules, libraries, pools, graphs, .. } = live;
+        [allocations, streams, events, modules, libraries, pools, graphs]
     };
     let (before, after) = (count(before), count(after));
     before.into_iter().zip(after).map(|(before, after)| before.abs_diff(after)).sum()

@@ -1,12 +1,14 @@
 //! Images that do not load, and launchers that do not fit what was loaded.
 
+use std::env;
 use std::sync::Barrier;
 
-use cuda_driver::injection;
+use cuda_driver::injection::{self, Call};
 use cuda_std::launch::{Contract, Kernel};
 use ferrowarp::module::Image;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
 
+use crate::child::{child, lines};
 use crate::kernels::{CHURN, FILL, IMAGES, TOO_FEW, TOO_MANY, TOO_WIDE, fill, launch};
 
 /// What the first launch from this text says.
@@ -110,7 +112,7 @@ fn parted(ptx: &str) -> Gpu {
 /// How often this thread gives the driver something to compile.
 fn loads<R>(work: impl FnOnce() -> R) -> (R, usize) {
     let (result, calls) = injection::watch(work);
-    (result, calls.iter().filter(|call| call.function == "cuModuleLoadData").count())
+    (result, calls.iter().filter(|call| call.function == "cuLibraryLoadData").count())
 }
 
 #[test]
@@ -187,6 +189,106 @@ fn a_part_that_does_not_load_is_named_and_the_others_work() -> GpuResult<()> {
     assert!(gpu.load_kernels().is_err());
     gpu.synchronize()
 }
+
+/// Several parts do not load, on whichever thread, in whatever order they end.
+#[test]
+fn of_several_parts_that_do_not_load_the_first_is_named() {
+    // The first one takes the compiler longer.
+    let kernel = |at: usize| {
+        let (work, before) = match at {
+            7 => ("nowhere", 3_000),
+            8 => ("nowhere", 0),
+            _ => ("add", 0),
+        };
+        let lines = "add.u32 %r1, %r1, 1;\n".repeat(before) + work + ".u32 %r1, %r1, 1;\n";
+        format!(".visible .entry k{at}()\n{{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n{lines}ret;\n}}\n")
+    };
+    let head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+    let text = (0..40).map(kernel).fold(head.to_owned(), |text, kernel| text + &kernel);
+    for _ in 0..10 {
+        let error = parted(&text).load_kernels().expect_err("two parts are broken");
+        let named = "loading the kernel `k7` for sm_70";
+        assert!(error.contexts().any(|what| what == named), "{error}");
+        assert!(error.driver().is_some_and(|driver| driver.code() == 218), "{error}");
+    }
+}
+
+// ---- libraries, and modules where there are none
+
+const LOADED_BY: &str = "FERROWARP_TEST_LOADED_BY";
+const LIBRARY: [&str; 2] = ["cuLibraryLoadData", "cuLibraryUnload"];
+const MODULE: [&str; 2] = ["cuModuleLoadData", "cuModuleUnload"];
+
+/// Runs the test below in a process with these variables.
+fn loads_by(functions: [&str; 2], variables: &[(&str, &str)]) {
+    let variables = [&[(LOADED_BY, functions[0])], variables].concat();
+    lines(&child("modules::what_is_loaded_is_unloaded_once", &variables), "");
+}
+
+#[test]
+fn a_text_is_loaded_as_a_library() {
+    loads_by(LIBRARY, &[("CUDA_MODULE_LOADING", "LAZY")]);
+}
+
+#[test]
+fn where_code_is_loaded_eagerly_it_is_a_module() {
+    loads_by(MODULE, &[("CUDA_MODULE_LOADING", "EAGER")]);
+}
+
+/// What the front answers where the driver lacks a function (500), and what a driver may say.
+#[test]
+fn a_driver_without_libraries_loads_modules() {
+    for fail in [
+        "cuLibraryLoadData:500",
+        "cuLibraryLoadData:801",
+        "cuLibraryGetModule:801",
+        "cuModuleGetLoadingMode:500",
+    ] {
+        loads_by(MODULE, &[("FERROWARP_DEVICE", "emulator"), ("FERROWARP_EMULATOR_FAIL", fail)]);
+    }
+}
+
+#[test]
+#[ignore = "run in processes of its own by the tests above"]
+fn what_is_loaded_is_unloaded_once() -> GpuResult<()> {
+    let by = env::var(LOADED_BY).expect("a function is named");
+    let functions = if by == LIBRARY[0] { LIBRARY } else { MODULE };
+    let before = {
+        // Its context stays, and with it what the emulator keeps for a context.
+        let first = crate::kernels::gpu();
+        fill(first, &mut DeviceBuffer::zeroed(first, 1)?, 1)?;
+        first.synchronize()?;
+        injection::live()
+    };
+    let (result, calls) = injection::watch(|| {
+        let gpu = parted(IMAGES[0].ptx);
+        let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
+        fill(&gpu, &mut words, 3)?;
+        launch(&gpu, &CHURN, Linear::new(1, 4), &mut words, 3)?;
+        fill(&gpu, &mut words, 8)?;
+        assert_eq!(words.to_vec()?, [8; 4]);
+        Ok::<_, GpuError>(gpu)
+    });
+    let ((), unloads) = injection::watch(|| drop(result));
+    let gpu = parted(IMAGES[0].ptx);
+    gpu.load_kernels()?;
+    drop(gpu);
+    let (code, log) = driver_says(&IMAGES[0].ptx.replace("st.global.u32", "st.nowhere.u32"));
+    assert!(code == 218 && log.contains("nowhere"), "{code}: {log}");
+    if crate::kernels::gpu().backend() != Backend::Emulator {
+        return Ok(());
+    }
+    let done = |calls: &[Call], function| {
+        calls.iter().filter(|call| call.function == function && call.code == 0).count()
+    };
+    assert_eq!((done(&calls, functions[0]), done(&unloads, functions[1])), (2, 2));
+    let other = if functions == LIBRARY { MODULE } else { LIBRARY };
+    assert_eq!(done(&unloads, other[1]), 0, "{unloads:?}");
+    assert_eq!(injection::live(), before);
+    Ok(())
+}
+
+// ---- what parts share
 
 /// Kernels of different parts, and a counter that two of one part share.
 const COUNTER: &str = ".version 7.0\n.target sm_70\n.address_size 64\n\

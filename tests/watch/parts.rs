@@ -46,7 +46,7 @@ fn told(gpu: &Gpu, on: &impl Launch<Error = GpuError>, kernel: &'static Kernel) 
 
 /// What `work` gives, and how many parts this thread had compiled for it, where that can be counted.
 fn loads<R>(gpu: &Gpu, work: impl FnOnce() -> R) -> (R, Option<usize>) {
-    calls(gpu, "cuModuleLoadData", work)
+    calls(gpu, "cuLibraryLoadData", work)
 }
 
 /// What `work` gives, and how often this thread called a function of the driver for it.

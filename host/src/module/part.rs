@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cuda_std::launch::Kernel;
 use cust::sys;
 
+use super::code::Code;
 use super::program::not_found;
 use super::{Function, Text, check_target, params};
-use crate::context::{Context, Handle};
+use crate::context::Context;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::memory::Freed;
 use crate::panic::ModuleRecords;
@@ -43,15 +44,10 @@ pub(super) enum PartText {
 
 #[derive(Debug)]
 struct Loaded {
-    handle: sys::CUmodule,
+    code: Code,
     /// Where its kernels report panics, if they can.
     records: Option<Arc<ModuleRecords>>,
 }
-
-// SAFETY: the handle is used through the driver alone, which allows any thread.
-unsafe impl Send for Loaded {}
-// SAFETY: as above.
-unsafe impl Sync for Loaded {}
 
 impl PartText {
     /// The part at a position of a text's index.
@@ -182,7 +178,7 @@ impl Part {
 
     fn handle(&self, name: &str) -> GpuResult<sys::CUfunction> {
         const NOT_FOUND: u32 = 500;
-        let module = self.loaded()?.handle;
+        let module = self.loaded()?.code.module();
         let c_name = CString::new(name.split('\0').next().unwrap_or_default());
         let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
         let mut handle = ptr::null_mut();
@@ -203,7 +199,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         let Some(loaded) = self.loaded.take() else { return };
         // Each module that had the part has let go of it, after its kernels.
-        self.context.end_memory(Freed::Module(Handle(loaded.handle)), 0);
+        self.context.end_memory(Freed::Code(loaded.code), 0);
     }
 }
 
@@ -246,16 +242,12 @@ fn load(context: &Arc<Context>, ptx: &str) -> GpuResult<Loaded> {
     // PTX ends at its first NUL, which a build writes nowhere.
     let text = ptx.split('\0').next().unwrap_or_default();
     let c_text = CString::new(text).expect("the text was cut at its first NUL");
-    let mut handle = ptr::null_mut();
-    // SAFETY: `handle` is writable, and the image is a NUL-terminated text.
-    let load = || unsafe { sys::cuModuleLoadData(&mut handle, c_text.as_ptr().cast()) };
-    context.call("cuModuleLoadData", load)?;
-    let prepared = prepare(context, handle, text);
-    let records = prepared.inspect_err(|_| {
-        // SAFETY: the module is loaded, and nothing of it was handed out.
-        context.release(|| unsafe { sys::cuModuleUnload(handle) });
+    let code = Code::load(context, &c_text)?;
+    let records = prepare(context, code.module(), text).inspect_err(|_| {
+        // SAFETY: it is loaded, nothing of it was handed out, and `release` makes the context current.
+        context.release(|| unsafe { code.unload() });
     })?;
-    Ok(Loaded { handle, records })
+    Ok(Loaded { code, records })
 }
 
 /// The stack that the kernels need, and the place where they report panics.

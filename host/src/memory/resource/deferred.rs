@@ -1,9 +1,9 @@
 //! Frees that are put off while a persistent kernel runs.
 //!
-//! `cuMemFree`, `cuMemFreeHost` and `cuModuleUnload` wait for the whole device, and beside a kernel that stays such a wait would
-//! not end. So what is freed meanwhile is kept, and goes back to the driver as soon as none runs: when the
-//! kernel is shut down, at a wait for the device, or at the next free. Where the device has no more memory, what
-//! is kept serves the next allocation that it is large enough for.
+//! `cuMemFree`, `cuMemFreeHost`, `cuModuleUnload` and `cuLibraryUnload` wait for the whole device, and beside a
+//! kernel that stays such a wait would not end. So what is freed meanwhile is kept, and goes back to the driver as
+//! soon as none runs: when the kernel is shut down, at a wait for the device, or at the next free. Where the device
+//! has no more memory, what is kept serves the next allocation that it is large enough for.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,10 @@ use super::driver::Kind;
 use crate::completion::{in_host_func, keep};
 use crate::context::{Context, Handle};
 use crate::graph::capture;
+use crate::module::Code;
 use crate::stream::StreamInner;
 
-/// Memory, or a module, on its way back to the driver.
+/// Memory, or code, on its way back to the driver.
 #[derive(Debug)]
 pub(crate) enum Freed {
     /// Memory that counts as the device's, to be freed behind all work on `home`.
@@ -33,8 +34,8 @@ pub(crate) enum Freed {
     Managed(u64),
     /// Page-locked memory of the host that nothing uses any more.
     Host(Handle<c_void>),
-    /// A module whose kernels nothing launches any more.
-    Module(Handle<sys::CUmod_st>),
+    /// Code whose kernels nothing launches any more.
+    Code(Code),
 }
 
 impl Freed {
@@ -190,9 +191,9 @@ impl Context {
                 // SAFETY: as above.
                 self.release(|| unsafe { sys::cuMemFreeHost(start.get()) });
             }
-            Freed::Module(module) => {
-                // SAFETY: as above; the module is loaded.
-                self.release(|| unsafe { sys::cuModuleUnload(module.get()) });
+            Freed::Code(code) => {
+                // SAFETY: as above; it is loaded, and `release` makes the context current.
+                self.release(|| unsafe { code.unload() });
             }
         }
     }

@@ -1,0 +1,110 @@
+//! What the driver compiled, and the two ways in which it gets a text.
+//!
+//! A *library* belongs to no context, and the driver compiles several of them at a time, each on the thread that
+//! asks. Modules it compiles one after the other, whoever asks. So a text is loaded as a library; a driver
+//! that has none (before CUDA 12.0), or that refuses this one, is given the text as a module, and has the last word.
+
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ptr;
+
+use cust::sys;
+
+use crate::context::{Context, Handle};
+use crate::error::GpuResult;
+
+/// The driver's `CUlib_st`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Library {}
+
+// cust's bindings do not know these.
+unsafe extern "C" {
+    fn cuLibraryLoadData(
+        library: *mut *mut Library,
+        code: *const c_void,
+        jit_options: *mut c_int,
+        jit_values: *mut *mut c_void,
+        n_jit_options: c_uint,
+        options: *mut c_int,
+        values: *mut *mut c_void,
+        n_options: c_uint,
+    ) -> sys::CUresult;
+    fn cuLibraryGetModule(module: *mut sys::CUmodule, library: *mut Library) -> sys::CUresult;
+    fn cuLibraryUnload(library: *mut Library) -> sys::CUresult;
+    fn cuModuleGetLoadingMode(mode: *mut c_int) -> sys::CUresult;
+}
+
+/// Compiled code in a context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code {
+    module: Handle<sys::CUmod_st>,
+    /// What the module is part of, and is unloaded with.
+    library: Option<Handle<Library>>,
+}
+
+impl Code {
+    /// Gives a PTX text to the driver, which compiles it.
+    pub(super) fn load(context: &Context, ptx: &CStr) -> GpuResult<Self> {
+        if is_eager(context) {
+            return Self::load_module(context, ptx);
+        }
+        // A refusal is told by the second call for a library, and without the compiler's log: a module has it.
+        Self::load_library(context, ptx).or_else(|_| Self::load_module(context, ptx))
+    }
+
+    fn load_library(context: &Context, ptx: &CStr) -> GpuResult<Self> {
+        let mut library = ptr::null_mut();
+        let (none, no_values) = (ptr::null_mut(), ptr::null_mut());
+        context.call("cuLibraryLoadData", || {
+            // SAFETY: `library` is writable, the image is a NUL-terminated text, which the driver copies, and
+            // there are no options.
+            unsafe {
+                let image = ptx.as_ptr().cast();
+                cuLibraryLoadData(&mut library, image, none, no_values, 0, none, no_values, 0)
+            }
+        })?;
+        let mut module = ptr::null_mut();
+        // SAFETY: `module` is writable, the library is loaded, and `call` made the context current.
+        let get = || unsafe { cuLibraryGetModule(&mut module, library) };
+        context.call("cuLibraryGetModule", get).inspect_err(|_| {
+            // SAFETY: the library is loaded, and nothing of it was handed out.
+            context.release(|| unsafe { cuLibraryUnload(library) });
+        })?;
+        Ok(Self { module: Handle(module), library: Some(Handle(library)) })
+    }
+
+    fn load_module(context: &Context, ptx: &CStr) -> GpuResult<Self> {
+        let mut module = ptr::null_mut();
+        // SAFETY: `module` is writable, and the image is a NUL-terminated text.
+        let load = || unsafe { sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()) };
+        context.call("cuModuleLoadData", load)?;
+        Ok(Self { module: Handle(module), library: None })
+    }
+
+    pub(super) fn module(self) -> sys::CUmodule {
+        self.module.get()
+    }
+
+    /// Gives it back to the driver.
+    ///
+    /// # Safety
+    /// It is loaded, and nothing launches its kernels or uses its variables any more. A module's context is current.
+    pub(crate) unsafe fn unload(self) -> sys::CUresult {
+        match self.library {
+            // SAFETY: the caller's.
+            Some(library) => unsafe { cuLibraryUnload(library.get()) },
+            // SAFETY: the caller's.
+            None => unsafe { sys::cuModuleUnload(self.module.get()) },
+        }
+    }
+}
+
+/// Whether the environment asks for code to be loaded at once (`CUDA_MODULE_LOADING=EAGER`). A library would then
+/// be loaded into the contexts of all devices, also of those on which a kernel stays.
+fn is_eager(context: &Context) -> bool {
+    const EAGER: c_int = 1;
+    let mut mode = 0;
+    // SAFETY: `mode` is writable.
+    let get = || unsafe { cuModuleGetLoadingMode(&mut mode) };
+    // A driver before CUDA 11.7 does not know: it has no libraries either.
+    context.look("cuModuleGetLoadingMode", get).is_err() || mode == EAGER
+}
