@@ -175,5 +175,18 @@ int main(int argc, char** argv) {
         CHECK(cudaGraphDestroy(graph));
         return end - start;
     });
+
+    // From here on every node takes longer, whatever it runs.
+    cudaStream_t second;
+    CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    for (int i = 0; i < 1000; i++) saxpy<<<1, N, 0, second>>>(0.5f, x, N, y[0], N);
+    CHECK(cudaStreamSynchronize(second));
+    measure("graph: empty, two streams", rounds, nodes, replay(row(empty, nullptr)));
+    measure("graph: slices unused, two streams", rounds, nodes, replay(row(slices_unused, slices)));
+    measure("graph: saxpy alone, two streams", rounds, nodes, replay(row(saxpy, scaled)));
+    measure("graph: copy alone, two streams", rounds, nodes, replay(row(copy, slices)));
+    measure("graph: chain, two streams", rounds, nodes, replay(chain));
+    measure("graph: copies, two streams", rounds, nodes, replay(row(copy, slices)));
+    measure("graph: asserts, two streams", rounds, nodes, replay(row(asserts, scaled)));
     return 0;
 }
