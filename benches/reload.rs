@@ -34,7 +34,7 @@ fn main() -> GpuResult<()> {
         if gpu.backend() == Backend::Cuda { "GPU" } else { "emulator" }
     );
     println!("{:<44} {:>12} {:>12}", "from the edit to its use", "median", "goal");
-    let image = best_image(ferrowarp::kernels::IMAGES, gpu.compute_capability());
+    let image = best_image(ferrowarp::shipped::IMAGES, gpu.compute_capability());
     let shipped = image.expect("an image for this device").ptx;
     let launch_stamp = |hot: &HotModule| {
         stamps::stamped(&gpu, hot);

@@ -126,6 +126,7 @@ fn a_command_line_that_makes_no_sense_is_status_2() {
     let blur = |sigma| place.run(&["image", "blur", "step.png", "-o", "o.png", "--sigma", sigma]);
     blur("wide").code(2).stderr(contains("it is not a number"));
     blur("0").code(2).stderr(contains("it must be above 0"));
+    blur("-3").code(2).stderr(contains("it must be above 0"));
     blur("1e9").code(2).stderr(contains("at most"));
 }
 

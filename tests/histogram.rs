@@ -281,6 +281,8 @@ fn what_is_no_bin_is_an_error() {
     refused(Bins::<f32>::ranges(gpu(), &[0.0, f32::NAN, 1.0]));
     refused(Bins::<u8>::ranges(gpu(), &[0, 256, 256]));
     refused(Bins::<u8>::ranges(gpu(), &[0, 257]));
+    let says = Bins::<u8>::given(gpu(), 0).expect_err("there is no bin").to_string();
+    assert!(says.starts_with("making the bins of a histogram: there has to be a bin"), "{says}");
     let bins = Bins::<u32>::given(gpu(), 4).unwrap();
     let mut out = upload(&[0; 5]);
     let error = histogram::count_into(gpu(), &upload(&[1_u32]), &bins, &mut out).unwrap_err();

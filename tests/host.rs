@@ -57,3 +57,5 @@ mod stress;
 mod transfers;
 #[path = "host/unified.rs"]
 mod unified;
+#[path = "host/what_is_printed.rs"]
+mod what_is_printed;

@@ -1,6 +1,6 @@
 //! What the PTX of the shipped kernels does not do.
 
-use ferrowarp::kernels::IMAGES;
+use ferrowarp::shipped::IMAGES;
 
 /// The kernels that load 16 bytes of global memory and, from the same address, 8 of them again: what LLVM makes of a plain load of
 /// four words that are then joined to elements of eight bytes. It costs an eighth of the L2 cache's answers.

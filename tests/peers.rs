@@ -108,8 +108,8 @@ fn copies_go_round_all_devices() {
         // On one device, in part, and of nothing.
         let mut part = DeviceBuffer::<u32>::zeroed(&gpus[1], 10)?;
         let source = DeviceBuffer::from_slice(&gpus[1], &[7; 4])?;
-        part.slice_mut(3..7).copy_from_peer(&source.as_slice())?;
-        part.slice_mut(..0).copy_from_peer(&source.slice(4..))?;
+        part.slice_mut(3..7).copy_from_peer(source.as_slice())?;
+        part.slice_mut(..0).copy_from_peer(source.slice(4..))?;
         assert_eq!(part.to_vec()?, [0, 0, 0, 7, 7, 7, 7, 0, 0, 0]);
         let error = part.copy_from_peer(&source).unwrap_err();
         assert!(matches!(error, GpuError::SizeMismatch { expected: 10, found: 4, .. }), "{error}");

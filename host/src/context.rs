@@ -1,5 +1,6 @@
 //! A device's primary context, and the one way in which this crate calls the driver.
 
+use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,6 @@ use crate::ring::Persistent;
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
 /// the last of them.
-#[derive(Debug)]
 pub(crate) struct Context {
     primary: PrimaryContext,
     info: DeviceInfo,
@@ -33,6 +33,13 @@ pub(crate) struct Context {
     deferred: Deferred,
     /// Counts the calls that may have given a stream something to do.
     work: AtomicU64,
+}
+
+/// Whatever lives on the device holds it, so it is short: with all that it keeps, a buffer would be pages.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Context(GPU {})", self.info.ordinal)
+    }
 }
 
 impl Context {

@@ -1,5 +1,6 @@
 //! A device, ready to work.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -18,9 +19,19 @@ use crate::stream::{AsStream, Stream};
 ///
 /// Each call makes the device's context the current one of the calling thread and leaves it so,
 /// like CUDA's own runtime does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gpu {
     stream: Stream,
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu")
+            .field("ordinal", &self.info().ordinal)
+            .field("name", &self.name())
+            .field("stream", &self.stream)
+            .finish()
+    }
 }
 
 impl Gpu {
@@ -37,7 +48,7 @@ impl Gpu {
     /// # Errors
     /// As [`new`](Self::new), or no device of that number.
     pub fn on(ordinal: u32) -> GpuResult<Self> {
-        Self::on_with_images(ordinal, crate::kernels::IMAGES)
+        Self::on_with_images(ordinal, crate::shipped::IMAGES)
     }
 
     /// The first device, with your own kernels: `Gpu::with_images(include_kernels!())`.
@@ -58,6 +69,33 @@ impl Gpu {
         let context = Context::new(ordinal)?;
         let module = KernelModule::new(&context, images);
         Ok(Self { stream: Stream::new(&context, &module)? })
+    }
+
+    /// This device and its stream with other kernels. What runs on either is in one order, and buffers belong
+    /// to both.
+    ///
+    /// A `Gpu` has the kernels of its own images and no others. With yours, this is the way to
+    /// [`ops`](crate::ops), which take the kernels that ship with this crate:
+    ///
+    /// ```
+    /// use ferrowarp::ops::{self, sort::SortOptions};
+    /// use ferrowarp::{DeviceBuffer, Gpu, shipped};
+    /// # fn sorted(yours: &[ferrowarp::module::Image]) -> ferrowarp::GpuResult<Vec<f32>> {
+    /// let gpu = Gpu::with_images(yours)?;
+    /// let ready_made = gpu.with_kernels(shipped::IMAGES);
+    ///
+    /// let x = DeviceBuffer::from_slice(&gpu, &[3.0f32, 1.0, 2.0])?;
+    /// // … launches of yours on `gpu` …
+    /// ops::sort::sort(&ready_made, &x, SortOptions::ASCENDING)?.to_vec()
+    /// # }
+    /// # assert_eq!(sorted(&[])?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// Each call loads its kernels anew: keep what it returns.
+    #[must_use]
+    pub fn with_kernels(&self, images: &[Image]) -> Self {
+        Self::of_stream(self.stream.with_module(KernelModule::new(self.context(), images)))
     }
 
     /// A device whose work runs on `stream`.

@@ -270,6 +270,7 @@ fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> Gp
 
 /// The book's pages, whose programs compile.
 #[cfg(doctest)]
+#[doc = include_str!("../../book/src/first-kernel.md")]
 #[doc = include_str!("../../book/src/running.md")]
 #[doc = include_str!("../../book/src/asynchrony.md")]
 struct Book;

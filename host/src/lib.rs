@@ -15,6 +15,27 @@
 //! Safe code cannot race, use memory after its end, or launch a kernel with arguments that it does
 //! not take: lengths and limits are checked, lifetimes and types do the rest, and [`stream`] says
 //! how the uses of a buffer are kept in order.
+//!
+//! # Where to find what
+//!
+//! | you want | look at |
+//! |---|---|
+//! | sums, sorts, scans, histograms, softmax, … of your data | [`ops`], one module an operation |
+//! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::with_kernels`] has them beside `ops` |
+//! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them |
+//! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
+//! | pools, limits, statistics of memory | [`memory::resource`] |
+//! | how a launch is shaped | [`LaunchConfig`], [`Grid1`] for kernels that fix their block, [`launch`] for occupancy and batches |
+//! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`] |
+//! | many launches as one | [`graph`] |
+//! | a kernel that stays and answers messages | [`ring`] |
+//! | kernels exchanged while the program runs | [`reload`] |
+//! | several devices, or streams for several threads | [`devices`], [`GpuPool`], [`StreamPool`] |
+//! | what went wrong | [`GpuError`]; [`KernelPanic`] for panics in kernels |
+//! | which device it is, and whether it is emulated | [`Gpu::info`], [`backend`] |
+//!
+//! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
+//! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
 pub mod bench;
 pub mod cli;
@@ -26,7 +47,6 @@ pub mod error;
 pub mod event;
 mod gpu;
 pub mod graph;
-pub mod kernels;
 pub mod launch;
 pub mod memory;
 pub mod module;
@@ -41,6 +61,7 @@ pub mod reference;
 pub mod reload;
 pub mod ring;
 mod shared_memory;
+pub mod shipped;
 mod stack;
 pub mod stream;
 pub mod tensor_map;

@@ -10,6 +10,7 @@ mod text;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -29,7 +30,7 @@ pub(crate) use part::not_stopped_by_captures;
 pub(crate) use text::{Digest, Text};
 
 /// Kernels compiled for one architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Image {
     /// The architecture, for example `sm_90a`.
     pub arch: &'static str,
@@ -37,12 +38,26 @@ pub struct Image {
     pub ptx: &'static str,
 }
 
+/// The architecture, and how long the text is: it may have megabytes.
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({}, {} bytes of PTX)", self.arch, self.ptx.len())
+    }
+}
+
 /// The kernel images that `cuda_builder` wrote for this crate from its build script: an
 /// expression of type `&'static [Image]`.
 #[macro_export]
 macro_rules! include_kernels {
     () => {
-        include!(concat!(env!("OUT_DIR"), "/kernels.rs"))
+        include!(concat!(
+            env!(
+                "OUT_DIR",
+                "there is no build script: a `build.rs` beside `Cargo.toml` that calls \
+                 `cuda_builder::CudaBuilder::new(\"kernels\").embed()?` makes the images"
+            ),
+            "/kernels.rs"
+        ))
     };
 }
 
@@ -124,7 +139,6 @@ pub(crate) fn best_arch<'a>(
 
 /// The kernels of a [`Gpu`](crate::Gpu). The driver compiles each part of them when a kernel of it is first
 /// looked up; those of a version of a [`HotModule`](crate::reload::HotModule) were compiled before.
-#[derive(Debug)]
 pub(crate) struct KernelModule {
     id: ModuleId,
     context: Arc<Context>,
@@ -148,6 +162,12 @@ pub(crate) struct Function {
 
 // SAFETY: the handle is used through the driver alone, which allows any thread.
 unsafe impl Send for Function {}
+
+impl fmt::Debug for KernelModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelModule").field("images", &self.images).finish_non_exhaustive()
+    }
+}
 
 impl KernelModule {
     pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
@@ -363,6 +383,11 @@ pub(crate) fn target(ptx: &str) -> &str {
     let line = code.find_map(|line| line.strip_prefix(".target"));
     line.and_then(|line| line.split([',', ' ', '\t']).find(|word| !word.is_empty())).unwrap_or("")
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../book/src/own-project.md")]
+struct Chapter;
 
 #[cfg(test)]
 mod tests {

@@ -41,7 +41,7 @@ impl GpuPool {
     /// # Errors
     /// As [`devices`] and [`Gpu::on`].
     pub fn new() -> GpuResult<Self> {
-        Self::with_images(crate::kernels::IMAGES)
+        Self::with_images(crate::shipped::IMAGES)
     }
 
     /// All devices, with your own kernels.

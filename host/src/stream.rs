@@ -9,6 +9,7 @@ mod adopt;
 mod marks;
 
 use std::any::Any;
+use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,10 +29,16 @@ use crate::panic::Launches;
 use marks::Marks;
 
 /// A queue of work on a device. A clone is the same queue.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stream {
     inner: Arc<StreamInner>,
     module: Arc<KernelModule>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
 }
 
 /// What work can be queued on: a [`Stream`], or a [`Gpu`](crate::Gpu), which has one of its own.
@@ -217,7 +224,6 @@ impl Stream {
 }
 
 /// The driver's stream. Buffers hold it, so it outlives them.
-#[derive(Debug)]
 pub(crate) struct StreamInner {
     context: Arc<Context>,
     handle: sys::CUstream,
@@ -239,6 +245,12 @@ pub(crate) struct StreamInner {
 unsafe impl Send for StreamInner {}
 // SAFETY: as above; nothing behind the handle is touched without the driver.
 unsafe impl Sync for StreamInner {}
+
+impl fmt::Debug for StreamInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:p} on GPU {})", self.handle, self.context.info().ordinal)
+    }
+}
 
 impl StreamInner {
     fn new(context: &Arc<Context>, priority: i32) -> GpuResult<Self> {

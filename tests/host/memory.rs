@@ -124,7 +124,7 @@ fn nothing<T: Pod + PartialEq + Debug>(
         other.copy_from_host(&none)?;
         other.copy_from_device(&plain)?;
         other.copy_from_peer(&plain)?;
-        plain.as_mut_slice().copy_from_device_on(stream, &other.as_slice())?;
+        plain.as_mut_slice().copy_from_device_on(stream, other.as_slice())?;
         other.clear()?;
         assert_eq!(other.slice(..).to_vec()?, none);
     }
@@ -209,8 +209,37 @@ fn copies_on_the_device() -> GpuResult<()> {
     let mut target = DeviceBuffer::zeroed(&gpu().create_stream()?, 4)?;
     target.copy_from_device(&source)?;
     drop(source);
-    target.slice_mut(..1).copy_from_device(&DeviceBuffer::from_slice(gpu(), &[9])?.as_slice())?;
+    target.slice_mut(..1).copy_from_device(DeviceBuffer::from_slice(gpu(), &[9])?.as_slice())?;
     assert_eq!(target.to_vec()?, [9, 2, 3, 4]);
+    Ok(())
+}
+
+#[test]
+fn whatever_is_read_on_the_device_is_a_source() -> GpuResult<()> {
+    let mut source = DeviceBuffer::from_slice(gpu(), &[1u32, 2, 3, 4])?;
+    let mut target = DeviceBuffer::zeroed(gpu(), 2)?;
+    target.copy_from_device(source.slice(2..))?;
+    assert_eq!(target.to_vec()?, [3, 4]);
+    target.copy_from_device(source.slice(1..3))?;
+    assert_eq!(target.to_vec()?, [2, 3]);
+    target.copy_from_device(&source.slice_mut(..2))?;
+    assert_eq!(target.to_vec()?, [1, 2]);
+    target.copy_from_peer(&source.slice_mut(2..))?;
+    target.slice_mut(..1).copy_from_device_on(&gpu().create_stream()?, source.slice(3..))?;
+    assert_eq!(target.to_vec()?, [4, 4]);
+    assert_eq!(mismatch(target.copy_from_device(&source)), (2, 4));
+    Ok(())
+}
+
+#[test]
+fn a_clone_is_another_buffer() -> GpuResult<()> {
+    let pool = MemoryPool::new(gpu());
+    let mut source = DeviceBuffer::from_slice_in(&pool, gpu(), &[1u32, 2, 3])?;
+    let copy = source.try_clone()?;
+    source.clear()?;
+    drop(source);
+    assert_eq!(copy.to_vec()?, [1, 2, 3]);
+    assert_eq!(DeviceBuffer::<u64>::zeroed(gpu(), 0)?.try_clone()?.len(), 0);
     Ok(())
 }
 

@@ -321,7 +321,7 @@ fn kernels_that_share_a_variable_see_each_others_writes() -> GpuResult<()> {
 
 #[test]
 fn the_shipped_kernels_are_in_parts_each_in_one() {
-    for image in ferrowarp::kernels::IMAGES {
+    for image in ferrowarp::shipped::IMAGES {
         let parts = cuda_builder::parts(image.ptx).expect("the build wrote them");
         let mut kernels: Vec<_> = parts.iter().flat_map(|part| &part.kernels).collect();
         let count = kernels.len();

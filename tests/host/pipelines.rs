@@ -16,7 +16,7 @@ const WAYS: [Buffering; 3] = [Buffering::Single, Buffering::Double, Buffering::T
 
 /// The frame's number, stepped so often.
 fn compute(mut frame: Frame<'_, u32, u32>, rounds: u32) -> GpuResult<()> {
-    frame.output.copy_from_device(&frame.input.as_slice())?;
+    frame.output.copy_from_device(&frame.input)?;
     churn(frame.stream, &mut frame.output, rounds)
 }
 

@@ -53,7 +53,7 @@ fn work(shared: &Shared, own: &Stream, dice: &mut Dice, value: u32) -> GpuResult
         2 => {
             let mut unified = UnifiedBuffer::from_slice(stream, &vec![value; len])?;
             churn(own, &mut unified, 20)?;
-            words.as_mut_slice().copy_from_device(&unified.as_device_slice())?;
+            words.as_mut_slice().copy_from_device(unified.as_device_slice())?;
             assert_eq!(unified.as_slice()?, vec![churned(value, 20); len]);
             drop(unified);
             assert_eq!(words.to_vec()?, vec![churned(value, 20); len]);

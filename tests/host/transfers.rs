@@ -266,11 +266,11 @@ fn copies_on_the_device_run_on_the_stream_that_is_named() -> GpuResult<()> {
     let mut source = DeviceBuffer::from_slice(&streams[0], &[2u32; LEN])?;
     let mut target = DeviceBuffer::from_slice(&streams[1], &[1u32; LEN])?;
     churn(gpu(), &mut source, ROUNDS)?;
-    target.as_mut_slice().copy_from_device_on(&streams[2], &source.as_slice())?;
+    target.as_mut_slice().copy_from_device_on(&streams[2], source.as_slice())?;
     fill(gpu(), &mut source, 0)?;
     churn(gpu(), &mut target, 1)?;
     assert_eq!(target.to_vec()?, [churned(2, ROUNDS + 1); LEN]);
-    let error = target.as_mut_slice().copy_from_device_on(gpu(), &source.slice(1..)).unwrap_err();
+    let error = target.as_mut_slice().copy_from_device_on(gpu(), source.slice(1..)).unwrap_err();
     assert!(matches!(error, GpuError::SizeMismatch { .. }), "{error}");
     Ok(())
 }

@@ -39,7 +39,7 @@ fn the_orders_of_a_ring_are_all_needed() {
 fn relay() {
     let replace = |name| env::var(name).unwrap();
     let (from, to) = (replace("RING_FROM"), replace("RING_TO"));
-    let image = best_image(ferrowarp::kernels::IMAGES, (9, 0)).unwrap();
+    let image = best_image(ferrowarp::shipped::IMAGES, (9, 0)).unwrap();
     let start = image.ptx.find(".entry ring_relay").expect("the kernel is there");
     // Up to the next kernel: braces stand at the start of lines within this one, too.
     let next = image.ptx[start..].find("\n.visible .entry ");

@@ -282,7 +282,7 @@ fn a_panic_is_told_though_its_version_is_gone() -> GpuResult<()> {
     let hot = Watch::nothing().keep(1).start(&gpu)?;
     let events = hot.events();
     let (major, minor) = gpu.compute_capability();
-    let image = ferrowarp::module::best_image(ferrowarp::kernels::IMAGES, (major, minor));
+    let image = ferrowarp::module::best_image(ferrowarp::shipped::IMAGES, (major, minor));
     let text = image.expect("an image for this device").ptx;
     hot.load_ptx(format!("{text}\n// second\n"))?;
     let x = DeviceBuffer::from_slice(&gpu, &[1.0f32; 64])?;

@@ -34,7 +34,9 @@ pub enum CudaBuilderError {
     #[error("the build was cancelled")]
     Cancelled,
     /// `cargo` could not be started.
-    #[error("`{program}` could not be started: {source}; `make toolchain` installs it")]
+    #[error(
+        "`{program}` could not be started: {source}; `make toolchain` in Ferrowarp's folder installs it"
+    )]
     CargoMissing {
         /// The program that was tried.
         program: String,
@@ -44,14 +46,17 @@ pub enum CudaBuilderError {
     /// The compiler lacks the library's source, which every kernel crate is compiled with.
     #[error(
         "the Rust library's source is missing below `{}`: \
-         `make toolchain` or `rustup component add rust-src` installs it", sysroot.display()
+         `rustup component add rust-src` or `make toolchain` in Ferrowarp's folder installs it", sysroot.display()
     )]
     LibrarySourceMissing {
         /// The compiler's sysroot.
         sysroot: PathBuf,
     },
     /// The compiler is older than the first one that compiles kernels.
-    #[error("kernels need Rust {needed} or later and this is {found}: see `make toolchain`")]
+    #[error(
+        "kernels need Rust {needed} or later and this is {found}: copy Ferrowarp's `rust-toolchain.toml` \
+         beside your `Cargo.toml`, which makes rustup take the right one"
+    )]
     CompilerTooOld {
         /// What `rustc --version` says.
         found: String,

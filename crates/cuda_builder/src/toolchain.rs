@@ -75,6 +75,14 @@ mod tests {
     }
 
     #[test]
+    fn who_has_an_old_compiler_is_told_the_file_that_chooses_another() {
+        let (found, needed) = ("rustc 1.95.0".to_owned(), "1.96".to_owned());
+        let says = CudaBuilderError::CompilerTooOld { found, needed }.to_string();
+        assert!(says.contains("1.96") && says.contains("rustc 1.95.0"), "{says}");
+        assert!(says.contains("`rust-toolchain.toml`"), "{says}");
+    }
+
+    #[test]
     fn this_compiler_has_no_fault() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert!(matches!(reason(here), CudaBuilderError::BuildFailed));

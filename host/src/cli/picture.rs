@@ -37,7 +37,7 @@ enum Filter {
         #[command(flatten)]
         files: Files,
         /// Standard deviation in pixels
-        #[arg(short, long, default_value_t = 2.0, value_parser = sigma)]
+        #[arg(short, long, default_value_t = 2.0, value_parser = sigma, allow_negative_numbers = true)]
         sigma: f32,
     },
     /// Find edges: Sobel's gradient of the grey levels, as a grey picture

@@ -25,6 +25,9 @@ pub(super) fn hint(code: u32, backend: Option<Backend>) -> Option<&'static str> 
         ),
         904 => Some("let the captured stream wait for those that were forked from it"),
         906 => Some("launch on a stream of your own in place of the null stream"),
+        702 if backend == Some(Backend::Emulator) => {
+            Some("the limit is FERROWARP_FUEL: raise it, or unset it")
+        }
         700 | 714..=719 if backend == Some(Backend::Cuda) => {
             Some("FERROWARP_DEVICE=emulator names the thread and the source line")
         }
@@ -52,5 +55,11 @@ mod tests {
     fn the_emulator_already_says_where_so_only_a_real_gpu_gets_the_hint() {
         assert!(hint(700, Some(Backend::Cuda)).unwrap().contains("FERROWARP_DEVICE=emulator"));
         assert_eq!(hint(700, Some(Backend::Emulator)), None);
+    }
+
+    #[test]
+    fn the_emulators_limit_is_a_setting_and_the_drivers_is_not() {
+        assert!(hint(702, Some(Backend::Emulator)).unwrap().contains("FERROWARP_FUEL"));
+        assert_eq!(hint(702, Some(Backend::Cuda)), None);
     }
 }

@@ -23,7 +23,7 @@ pub use context::{GpuContext, InContext};
 pub use driver::DriverError;
 pub use launch::{LaunchBound, LaunchLimit};
 pub(crate) use words::bytes;
-use words::{list, numbers, parameters, persistent};
+use words::{list, numbers, other_images, parameters, persistent};
 
 /// The result of an operation on a GPU.
 pub type GpuResult<T> = Result<T, GpuError>;
@@ -81,7 +81,10 @@ pub enum GpuError {
     },
 
     /// The loaded module has no kernel of that name.
-    #[error("there is no kernel `{kernel}` in the module; it has {}", list(candidates))]
+    #[error(
+        "there is no kernel `{kernel}` in the module; it has {}{}",
+        list(candidates), other_images(kernel, candidates)
+    )]
     NotFound {
         /// The name that was asked for.
         kernel: String,

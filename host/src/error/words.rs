@@ -1,10 +1,12 @@
 //! Numbers, names and logs in a sentence.
 
+use crate::shipped::ships;
+
 /// The lines of `text` that fit in one: a log can have thousands.
 pub(super) fn one_line(text: &str) -> String {
     const LINES: usize = 4;
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut line = lines.by_ref().take(LINES).collect::<Vec<_>>().join("; ");
+    let mut line = lines.by_ref().take(LINES).collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     let rest = lines.count();
     if rest > 0 {
         line.push_str(&format!("; and {rest} more lines"));
@@ -27,9 +29,11 @@ pub(super) fn numbers(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// How many names a sentence has at most.
+const SHOWN: usize = 8;
+
 /// Names for a sentence: "`a`, `b`".
 pub(super) fn list(names: &[String]) -> String {
-    const SHOWN: usize = 8;
     if names.is_empty() {
         return "none that is known".to_owned();
     }
@@ -38,6 +42,18 @@ pub(super) fn list(names: &[String]) -> String {
         0 => shown.join(", "),
         rest => format!("{} and {rest} more", shown.join(", ")),
     }
+}
+
+/// Which images have a kernel that a module lacks, where kernels that ship and kernels of the program were
+/// taken for each other.
+pub(super) fn other_images(kernel: &str, candidates: &[String]) -> &'static str {
+    if ships(kernel) {
+        return "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it";
+    }
+    if !candidates.is_empty() && candidates.iter().take(SHOWN).all(|other| ships(other)) {
+        return "; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`";
+    }
+    ""
 }
 
 /// A size in bytes with a unit that reads well.
@@ -64,6 +80,7 @@ mod tests {
     #[test]
     fn a_log_becomes_one_line() {
         assert_eq!(one_line("a\n\n  b  \n"), "a; b");
+        assert_eq!(one_line("who waits:\n  a\n  b"), "who waits: a; b");
         assert_eq!(one_line("1\n2\n3\n4\n5\n6"), "1; 2; 3; 4; and 2 more lines");
     }
 }

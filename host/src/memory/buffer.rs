@@ -113,6 +113,18 @@ impl<T: Pod> DeviceBuffer<T> {
         unsafe { Self::from_source(on.as_stream().inner(), Source::StreamOrdered, len) }
     }
 
+    /// Another buffer with the same elements, on the same stream and in memory of the device's own, wherever
+    /// this one's comes from. The copy is queued.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or the fault of a kernel before.
+    pub fn try_clone(&self) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut copy = unsafe { Self::from_source(self.memory.home(), DEVICE, self.len)? };
+        copy.copy_from_device(self)?;
+        Ok(copy)
+    }
+
     /// A copy of `values` in memory of a resource.
     ///
     /// # Errors
@@ -235,13 +247,13 @@ impl<T: Pod> DeviceBuffer<T> {
         self.as_mut_slice().copy_from_host(source)
     }
 
-    /// Copies another array on the device. Does not wait.
+    /// Copies another array, or a part of one, on the device. Does not wait.
     ///
     /// # Errors
     /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `source` has another length,
     /// [`WrongDevice`](crate::GpuError::WrongDevice) if it is on another device.
-    pub fn copy_from_device(&mut self, source: &DeviceBuffer<T>) -> GpuResult<()> {
-        self.as_mut_slice().copy_from_device(&source.as_slice())
+    pub fn copy_from_device<'s>(&mut self, source: impl Into<DeviceSlice<'s, T>>) -> GpuResult<()> {
+        self.as_mut_slice().copy_from_device(source)
     }
 
     /// Copies an array of another device, or of this one, in the order of both. Does not wait, and
@@ -249,8 +261,8 @@ impl<T: Pod> DeviceBuffer<T> {
     ///
     /// # Errors
     /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `source` has another length.
-    pub fn copy_from_peer(&mut self, source: &DeviceBuffer<T>) -> GpuResult<()> {
-        self.as_mut_slice().copy_from_peer(&source.as_slice())
+    pub fn copy_from_peer<'s>(&mut self, source: impl Into<DeviceSlice<'s, T>>) -> GpuResult<()> {
+        self.as_mut_slice().copy_from_peer(source)
     }
 
     /// Copies the elements to the host.

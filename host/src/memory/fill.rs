@@ -95,11 +95,12 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// # Errors
     /// [`GpuError::SizeMismatch`] if `source` has another length, [`GpuError::WrongDevice`] unless
     /// stream and memory are of one device.
-    pub fn copy_from_device_on(
+    pub fn copy_from_device_on<'s>(
         &mut self,
         on: &impl AsStream,
-        source: &DeviceSlice<'_, T>,
+        source: impl Into<DeviceSlice<'s, T>>,
     ) -> GpuResult<()> {
+        let source = source.into();
         check_len("copying on the device", self.len(), source.len())?;
         let stream = on.as_stream().inner();
         self.home().check_device(stream.context(), "the target of the copy")?;

@@ -11,6 +11,7 @@ use cuda_std::launch::{
     RawSlice,
 };
 
+use super::buffer::DeviceBuffer;
 use super::rows::check_rows;
 use super::shapes::lengths;
 use super::transfer::{check_len, clear, copy, copy_peer, download, download_vec, upload};
@@ -24,6 +25,24 @@ pub struct DeviceSlice<'a, T: Pod> {
     address: u64,
     len: usize,
     values: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Pod> From<&DeviceSlice<'a, T>> for DeviceSlice<'a, T> {
+    fn from(slice: &DeviceSlice<'a, T>) -> Self {
+        *slice
+    }
+}
+
+impl<'a, T: Pod> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
+    fn from(slice: &'a DeviceSliceMut<'_, T>) -> Self {
+        slice.as_slice()
+    }
+}
+
+impl<'a, T: Pod> From<&'a DeviceBuffer<T>> for DeviceSlice<'a, T> {
+    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
+        buffer.as_slice()
+    }
 }
 
 impl<T: Pod> Clone for DeviceSlice<'_, T> {
@@ -214,12 +233,13 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         unsafe { upload(self.home, self.address, source) }
     }
 
-    /// Copies `source` on the device. Does not wait.
+    /// Copies `source`, a reference to a buffer or slice, on the device. Does not wait.
     ///
     /// # Errors
     /// [`GpuError::SizeMismatch`] if `source` has another length, [`GpuError::WrongDevice`] if it
     /// is on another device.
-    pub fn copy_from_device(&mut self, source: &DeviceSlice<'_, T>) -> GpuResult<()> {
+    pub fn copy_from_device<'s>(&mut self, source: impl Into<DeviceSlice<'s, T>>) -> GpuResult<()> {
+        let source = source.into();
         check_len("copying on the device", self.len, source.len)?;
         let bytes = self.len * size_of::<T>();
         // SAFETY: the borrows keep others away, and the lengths are equal.
@@ -230,7 +250,8 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     ///
     /// # Errors
     /// [`GpuError::SizeMismatch`] if `source` has another length.
-    pub fn copy_from_peer(&mut self, source: &DeviceSlice<'_, T>) -> GpuResult<()> {
+    pub fn copy_from_peer<'s>(&mut self, source: impl Into<DeviceSlice<'s, T>>) -> GpuResult<()> {
+        let source = source.into();
         check_len("copying between devices", self.len, source.len)?;
         let bytes = self.len * size_of::<T>();
         // SAFETY: the borrows keep others away, and the lengths are equal.

@@ -121,9 +121,9 @@ impl<'a, T: Pod> Norm<'a, T> {
 /// The norm of each row of `x: [rows, columns]`, as a new buffer. Queued.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `x` is no whole number of rows or an argument of `norm` has
-/// another length, [`InvalidArgument`](crate::GpuError::InvalidArgument) for rows of 2^31 elements; what the
-/// driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if an argument of `norm` has another length,
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
+/// elements; what the driver answers.
 pub fn norm<T: RowValue>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,

@@ -15,7 +15,6 @@ use kernels_gpu::grid::rows::{
 };
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
-use super::same_len;
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
 use crate::launch::ClustersAtOnce;
@@ -238,7 +237,10 @@ pub(super) fn rows_of(operation: &'static str, len: usize, columns: usize) -> Gp
         return Err(GpuError::InvalidArgument { operation, reason: reason.into() });
     }
     let rows = len.checked_div(columns).unwrap_or(0);
-    same_len(operation, rows * columns, len)?;
+    if rows * columns != len {
+        let reason = format!("{len} elements are no whole number of rows of {columns} elements");
+        return Err(GpuError::InvalidArgument { operation, reason });
+    }
     Ok(rows)
 }
 

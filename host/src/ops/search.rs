@@ -156,3 +156,8 @@ pub fn bound_plain_into<K: SortedKey>(
     let config = LaunchConfig::for_num_elems(n);
     K::search_plain(on.as_stream(), config, bound as u32, x, values, out)
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/search.md")]
+struct Chapter;

@@ -234,7 +234,7 @@ fn front<T: Pod>(
     len: usize,
 ) -> GpuResult<DeviceBuffer<T>> {
     let mut front = unwritten(on, len)?;
-    front.as_mut_slice().copy_from_device(&all.slice(..len))?;
+    front.as_mut_slice().copy_from_device(all.slice(..len))?;
     Ok(front)
 }
 

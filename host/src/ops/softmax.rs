@@ -36,8 +36,8 @@ use crate::stream::AsStream;
 /// The softmax of each row of `x: [rows, columns]`, as a new buffer. Queued.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `x` is no whole number of rows,
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) for rows of 2^31 elements; what the driver answers.
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
+/// elements; what the driver answers.
 pub fn softmax<T: RowValue>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,

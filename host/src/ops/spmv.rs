@@ -366,3 +366,8 @@ pub fn spmv_plain_into<T: SpmvValue>(
     a.check(x.raw().len, y.raw_mut().len)?;
     T::plain(on.as_stream(), Product { a, x, y })
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/spmv.md")]
+struct Chapter;

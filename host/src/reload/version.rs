@@ -51,12 +51,17 @@ impl fmt::Display for VersionInfo {
 /// in; it stays loaded as long as this, or a stream or [`Gpu`] made from it, is held.
 ///
 /// A clone is the same version.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ModuleVersion {
     pub(super) inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for ModuleVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModuleVersion({})", self.info())
+    }
+}
+
 pub(super) struct Inner {
     pub(super) info: VersionInfo,
     stream: Stream,

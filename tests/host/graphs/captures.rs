@@ -13,7 +13,7 @@ fn a_capture_takes_launches_copies_and_fills() -> GpuResult<()> {
         a.copy_from_device(&b)?;
         b.slice_mut(1..).clear()?;
         a.slice_mut(5..).fill(17)?;
-        a.slice_mut(..2).copy_from_device_on(&other, &b.slice(..2))?;
+        a.slice_mut(..2).copy_from_device_on(&other, b.slice(..2))?;
         fill(gpu(), &mut b.slice_mut(2..4), 9)
     })?;
     // Nothing has run.

@@ -117,7 +117,7 @@ pub fn ways(gpu: &Gpu) -> GpuResult<()> {
     device.fill(8)?;
     device.slice_mut(1..).clear()?;
     let source = DeviceBuffer::from_slice(&stream, &[5; LEN])?;
-    device.as_mut_slice().copy_from_device_on(&gpu.create_stream()?, &source.as_slice())?;
+    device.as_mut_slice().copy_from_device_on(&gpu.create_stream()?, source.as_slice())?;
     device.pitched_mut(3, 4, 8)?.copy_from_device(&source.pitched(3, 4, 9)?)?;
     assert_eq!(device.to_vec()?, [5; LEN]);
     Ok(())

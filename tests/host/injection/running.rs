@@ -51,7 +51,7 @@ pub fn futures(gpu: &Gpu) -> GpuResult<()> {
 pub fn frames(gpu: &Gpu) -> GpuResult<()> {
     let shape = FrameShape { input_len: LEN, output_len: LEN };
     let mut pipeline = Pipeline::new(gpu, shape, Buffering::Double, |mut frame| {
-        frame.output.copy_from_device(&frame.input.as_slice())?;
+        frame.output.copy_from_device(frame.input.as_slice())?;
         churn(frame.stream, &mut frame.output, 2)
     })?;
     let count = pipeline.run(

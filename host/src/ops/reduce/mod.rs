@@ -191,3 +191,8 @@ pub fn sum_tree_f32<S: AsStream>(on: &S, x: &impl DeviceRead<f32>) -> GpuResult<
     kernels::reduce_tree_f32::launch(on.as_stream(), grid, x, &mut partials)?;
     Ok(partials.to_vec()?.into_iter().map(f32::from_bits).sum())
 }
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../book/src/reductions-and-maps.md")]
+struct Chapter;
