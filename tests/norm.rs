@@ -333,7 +333,10 @@ fn lengths_that_do_not_fit_are_errors() {
     let error = |norm: &Norm<'_, f32>, out| {
         norm_into(gpu(), norm, &x, &mut unwritten(out)).unwrap_err().to_string()
     };
-    assert_eq!(error(&Norm::layer(5), 12), "norm: 12 elements are no whole number of rows of 5 elements");
+    assert_eq!(
+        error(&Norm::layer(5), 12),
+        "norm: 12 elements are no whole number of rows of 5 elements"
+    );
     assert_eq!(error(&Norm::rms(4), 8), "norm: 12 elements are needed, 8 were given");
     let weights = "the weights of a norm: 4 elements are needed, 3 were given";
     assert_eq!(error(&Norm::layer(4).weight(short.as_slice()), 12), weights);

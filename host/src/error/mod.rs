@@ -83,7 +83,8 @@ pub enum GpuError {
     /// The loaded module has no kernel of that name.
     #[error(
         "there is no kernel `{kernel}` in the module; it has {}{}",
-        list(candidates), other_images(kernel, candidates)
+        list(candidates),
+        other_images(kernel, candidates)
     )]
     NotFound {
         /// The name that was asked for.
