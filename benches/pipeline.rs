@@ -57,7 +57,7 @@ fn churn(
 }
 
 fn compute(mut frame: Frame<'_, u32, u32>, rounds: u32) -> GpuResult<()> {
-    frame.output.copy_from_device(&frame.input.as_slice())?;
+    frame.output.copy_from_device(&frame.input)?;
     churn(frame.stream, &mut frame.output, rounds)
 }
 
