@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::backend::{self, Served};
 use crate::codes::{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_UNKNOWN, CUresult};
 use crate::detail::{Answer, Failure, settle, settle_quietly};
-use crate::emulated::{callback, injected};
+use crate::emulated::{callback, injected, outside};
 use crate::table::Symbols;
 
 /// A call that the chosen driver answers.
@@ -17,7 +17,10 @@ pub(crate) fn call(
     answer(name, || match backend::served()? {
         Served::Cuda(symbols) => real(symbols),
         Served::Emulator if callback::running_here() => Err(inside_callback()),
-        Served::Emulator => injected::watched(name, emulated),
+        Served::Emulator => {
+            outside::host_calls();
+            injected::watched(name, emulated)
+        }
     })
 }
 

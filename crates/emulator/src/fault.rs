@@ -129,7 +129,7 @@ pub enum TrapKind {
         /// Why it cannot be.
         why: crate::memory::FreeError,
     },
-    /// No thread can run, and some have not ended.
+    /// No thread can run, or those that can poll for ever, and some have not ended.
     #[error("deadlock of {} thread{}", waiting.len(), if waiting.len() == 1 { "" } else { "s" })]
     Deadlock {
         /// The threads that wait.

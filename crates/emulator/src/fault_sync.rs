@@ -48,6 +48,8 @@ pub enum WaitsOn {
     },
     /// Nothing: it runs.
     Turn,
+    /// Nothing: it goes round and round, in a loop that changes nothing.
+    Nothing,
 }
 
 impl fmt::Display for WaitsOn {
@@ -71,6 +73,7 @@ impl fmt::Display for WaitsOn {
                  thread stores"
             ),
             Self::Turn => write!(f, "run"),
+            Self::Nothing => write!(f, "run in a loop that reads nothing and changes nothing"),
         }
     }
 }
@@ -84,6 +87,8 @@ pub struct Waits {
     pub places: Vec<(u32, SourceLocation)>,
     /// Blocks that have not begun, and how many the device holds; where threads may wait for those.
     pub absent: Option<(u64, u64)>,
+    /// Whether some of the threads run, in loops that never end.
+    pub endless: bool,
 }
 
 impl Deref for Waits {
@@ -158,6 +163,13 @@ impl fmt::Display for Waits {
         if rows.len() > SHOWN {
             write!(f, "\n  and at {} more places", rows.len() - SHOWN)?;
         }
+        if self.endless {
+            f.write_str(
+                "\n  these loops never end: nothing that still runs writes what they read, and no copy, kernel or \
+                 thread of the host does; look for the thread that should have stored there, and ended or \
+                 waits without having done so",
+            )?;
+        }
         match self.absent {
             None => Ok(()),
             Some((absent, held)) => write!(
@@ -207,6 +219,7 @@ mod tests {
             threads: barrier.chain(spinning).collect(),
             places: vec![(12, SourceLocation { file, line: 40, column: 1 })],
             absent: Some((7, 4)),
+            endless: false,
         };
         assert_eq!(table.len(), 67);
         assert_eq!(

@@ -21,6 +21,7 @@ mod tensor_map;
 
 pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};
 pub use exec::schedule::Schedule;
+pub use exec::stuck::{Nobody, Outside};
 pub use exec::watch::Checks;
 pub use exec::watch::counters;
 pub use exec::watch::race;

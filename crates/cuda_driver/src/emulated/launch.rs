@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ::emulator::Launch;
+use ::emulator::{Launch, Outside};
 
 use super::current::current;
 use super::function::{self, Kernel};
@@ -11,7 +11,7 @@ use super::geometry::Geometry;
 use super::launch_attributes::Attributes;
 use super::operation::Operation;
 use super::params::pack;
-use super::{event, faults, occupancy, order, stream};
+use super::{event, faults, occupancy, order, queue, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
 use crate::counters;
@@ -108,9 +108,10 @@ impl Call {
 
     /// Runs the kernel to its end.
     pub(super) fn run(&self) -> Answer {
-        let moment = order::moment();
+        let (moment, others) = (order::moment(), queue::others());
         let launch = Launch {
             moment: moment.as_ref(),
+            outside: others.as_ref().map(|others| others as &dyn Outside),
             grid: self.geometry.grid,
             block: self.geometry.block,
             dynamic_shared_bytes: self.geometry.dynamic_shared_bytes,

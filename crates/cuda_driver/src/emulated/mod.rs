@@ -50,6 +50,7 @@ mod jit;
 mod launch_attributes;
 mod operation;
 mod order;
+pub(crate) mod outside;
 mod pageable;
 mod params;
 mod pinned;

@@ -8,6 +8,7 @@
 //! For the race check each piece of work has a clock as well, which says what is over when it begins; see
 //! `order.rs`.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,6 +20,7 @@ use ::emulator::race::{Clock, Moment};
 
 use super::current::Context;
 use super::gpu::Gpu;
+use super::outside::{self, Others};
 use super::{lock, order};
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
 use crate::detail::{Answer, Failure};
@@ -34,6 +36,8 @@ pub(super) struct Progress {
     last: Mutex<(u64, Known)>,
     completed: Mutex<u64>,
     advanced: Condvar,
+    /// What its thread waits for, before it goes on.
+    awaited: Mutex<Option<Point>>,
 }
 
 impl Progress {
@@ -42,7 +46,20 @@ impl Progress {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = if is_null { "the null stream".to_owned() } else { format!("stream {id}") };
         let (completed, advanced) = (Mutex::default(), Condvar::new());
-        Self { id, name, last: Mutex::default(), completed, advanced }
+        let (last, awaited) = (Mutex::default(), Mutex::default());
+        Self { id, name, last, completed, advanced, awaited }
+    }
+
+    /// Whether it is the one with this number.
+    pub(super) fn is(&self, id: u64) -> bool {
+        self.id == id
+    }
+
+    /// Whether its thread does something, or is about to: there is work, and it waits for nothing else.
+    pub(super) fn is_busy(&self) -> bool {
+        let waits = lock(&self.awaited).as_ref().is_some_and(Point::is_ahead);
+        let last = lock(&self.last).0;
+        !waits && !self.reached(last)
     }
 
     fn reached(&self, ticket: u64) -> bool {
@@ -60,6 +77,7 @@ impl Progress {
 
     fn advance(&self) {
         *lock(&self.completed) += 1;
+        outside::happens();
         self.advanced.notify_all();
     }
 
@@ -96,8 +114,24 @@ impl Point {
     /// Blocks until the work is done, where that is no promise of the API: the program must not build on
     /// it.
     pub(super) fn wait_unseen(&self) {
+        let _wait = outside::Wait::new(self);
+        self.wait_on_line();
+    }
+
+    /// The same for another line, whose thread is none of the host's.
+    fn wait_on_line(&self) {
         let _hurry = Hurry::new();
         self.progress.wait(self.ticket);
+    }
+
+    /// Whether the work is not done.
+    pub(super) fn is_ahead(&self) -> bool {
+        !self.progress.reached(self.ticket)
+    }
+
+    /// Whether two are one place.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.progress, &other.progress) && self.ticket == other.ticket
     }
 
     fn tell_host(&self) {
@@ -168,6 +202,7 @@ pub(super) struct Line {
 impl Line {
     fn new(blocking: bool, is_null: bool) -> Self {
         let progress = Arc::new(Progress::new(is_null));
+        outside::opens(Arc::downgrade(&progress));
         Self { progress, sender: Mutex::new(None), blocking }
     }
 
@@ -183,6 +218,7 @@ impl Line {
         }
         if let Some(sender) = &*sender {
             let point = self.next();
+            outside::happens();
             let host = order::submit(self.id(), point.ticket);
             // The thread ends only when the sender is dropped.
             let _ = sender.send(Order { context: context.clone(), work, point, host });
@@ -210,13 +246,24 @@ fn start(progress: Arc<Progress>) -> Answer<Sender<Order>> {
     Ok(sender)
 }
 
+thread_local! {
+    /// The number of the line that this is the thread of.
+    static HERE: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// All that is outside of the work at hand, on the thread of a line.
+pub(super) fn others() -> Option<Others> {
+    HERE.get().map(Others::than)
+}
+
 fn work_off(work: &Receiver<Order>, progress: &Progress) {
+    HERE.set(Some(progress.id));
     let mut clock = Arc::<Clock>::default();
     for Order { context, work, point, host } in work {
         let mut before = Clock::clone(&clock);
         before.join(&host);
         for other in &work.waits {
-            other.wait_unseen();
+            await_other(other, progress);
             other.known.get().into_iter().for_each(|known| before.join(known));
         }
         let moment = Moment {
@@ -232,6 +279,14 @@ fn work_off(work: &Receiver<Order>, progress: &Progress) {
     }
     // Nobody can ask the stream any more; what waited for it without a word is taken to know it.
     order::tell_host(&clock);
+}
+
+/// A line waits for another.
+fn await_other(other: &Point, progress: &Progress) {
+    *lock(&progress.awaited) = Some(other.clone());
+    outside::happens();
+    other.wait_on_line();
+    *lock(&progress.awaited) = None;
 }
 
 /// How many wait for streams now.

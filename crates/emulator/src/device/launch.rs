@@ -1,6 +1,7 @@
 //! One launch of a kernel, and what it needs beside its parameters.
 
 use super::{Device, Function};
+use crate::exec::stuck::Outside;
 use crate::exec::watch::race::Moment;
 use crate::memory::GlobalMemory;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ pub struct Launch<'a> {
     /// Where it stands among the host's operations, for the race check; without it, a launch is compared
     /// with those that run when it begins.
     pub moment: Option<&'a Arc<Moment>>,
+    /// Who else may write what the launch reads, so that threads which poll for ever are found. Without it
+    /// anybody may, and they poll on.
+    pub outside: Option<&'a dyn Outside>,
 }
 
 impl<'a> Launch<'a> {
@@ -39,6 +43,7 @@ impl<'a> Launch<'a> {
             cluster: [0; 3],
             cooperative: false,
             moment: None,
+            outside: None,
         }
     }
 }

@@ -184,8 +184,14 @@ impl Device {
         let mut checks = self.checks(&context);
         checks.extend(counting.as_ref().map(|own| Box::new(own) as Box<dyn Check + '_>));
         let Profile { worker_threads, fuel, .. } = self.profile;
-        let stats = grid::run(&context, &self.memory, &checks, worker_threads, resident, fuel)
-            .map_err(|trap| *trap)?;
+        let stats = grid::run(
+            &context,
+            &self.memory,
+            &checks,
+            (worker_threads, resident),
+            (fuel, launch.outside),
+        )
+        .map_err(|trap| *trap)?;
         drop(checks);
         let counters = counting.map(|own| own.finish(self.occupancy(&context, function.registers)));
         Ok(Stats { counters, ..stats })

@@ -134,6 +134,26 @@ impl Block {
         }
     }
 
+    /// Looks whether its warps are where they were before; see [`stuck`](super::stuck).
+    pub fn come_round(&mut self) {
+        self.warps.iter_mut().for_each(Warp::come_round);
+    }
+
+    /// Whether all of them were.
+    pub fn has_come_round(&self) -> bool {
+        self.warps.iter().all(Warp::has_come_round)
+    }
+
+    /// Forgets where its warps were.
+    pub fn forget_rounds(&mut self) {
+        self.warps.iter_mut().for_each(Warp::forget_rounds);
+    }
+
+    /// Whether copies that its threads asked for are not done.
+    pub fn has_copies(&self) -> bool {
+        !self.state.copies.iter().all(WarpCopies::is_empty)
+    }
+
     /// Its number in the grid, and the address of its shared memory in this process.
     pub fn identity(&self) -> (u64, u64) {
         (self.state.number, self.state.shared.as_ptr() as u64)

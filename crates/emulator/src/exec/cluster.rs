@@ -9,6 +9,7 @@ use super::copies::Bulk;
 use super::schedule::Schedule;
 use super::{Cx, LaunchContext};
 use crate::fault::{ClusterFault, SourceLocation, Trap, TrapKind, Waiting, Waits};
+use crate::program::Program;
 use std::collections::VecDeque;
 
 /// Blocks that a cluster may have.
@@ -239,6 +240,26 @@ impl Cluster {
         (self.fruitless, self.seen) = (0, 0);
     }
 
+    /// Looks whether its warps are where they were before; see [`stuck`](super::stuck).
+    pub fn come_round(&mut self) {
+        self.blocks.iter_mut().for_each(Block::come_round);
+    }
+
+    /// Whether all of them were.
+    pub fn has_come_round(&self) -> bool {
+        self.blocks.iter().all(Block::has_come_round)
+    }
+
+    /// Forgets where its warps were.
+    pub fn forget_rounds(&mut self) {
+        self.blocks.iter_mut().for_each(Block::forget_rounds);
+    }
+
+    /// Whether copies that its threads asked for are not done.
+    pub fn has_copies(&self) -> bool {
+        !self.state.bulk.is_empty() || self.blocks.iter().any(Block::has_copies)
+    }
+
     /// Runs until the end, or until `budget` instructions are spent.
     pub fn run(&mut self, cx: &mut Cx<'_>, budget: i64) -> Result<Progress, Box<Trap>> {
         std::mem::swap(&mut self.state, &mut cx.cluster);
@@ -312,7 +333,7 @@ impl Cluster {
 
     fn deadlock(&mut self, cx: &Cx<'_>) -> Trap {
         let waiting = self.waiting_blocks(cx);
-        trap_of(cx, &waiting, |waiting| TrapKind::Deadlock { waiting })
+        trap_of(cx.launch.program, &waiting, |waiting| TrapKind::Deadlock { waiting })
     }
 
     fn waiting_blocks(&mut self, cx: &Cx<'_>) -> Vec<(u32, Waiting)> {
@@ -330,11 +351,10 @@ impl Cluster {
 
 /// The trap of threads that wait, at the first of them.
 pub fn trap_of(
-    cx: &Cx<'_>,
+    program: &Program,
     waiting: &[(u32, Waiting)],
     kind: impl FnOnce(Waits) -> TrapKind,
 ) -> Trap {
-    let program = cx.launch.program;
     let first = waiting.first().copied();
     let pc = first.map_or(0, |(pc, _)| pc);
     let mut places: Vec<(u32, SourceLocation)> = Vec::new();
@@ -352,7 +372,7 @@ pub fn trap_of(
         thread: first.map_or([0; 3], |(_, waiting)| waiting.thread),
         ptx_line: program.line(pc),
         source: program.location(pc).cloned(),
-        kind: kind(Waits { threads, places, absent: None }),
+        kind: kind(Waits { threads, places, ..Waits::default() }),
     }
 }
 

@@ -8,6 +8,7 @@
 use super::block::Progress;
 use super::cluster::{self, Cluster};
 use super::schedule::Schedule;
+use super::stuck::{Outside, Probe, Quorum};
 use super::watch::counters::Counters;
 use super::watch::{Check, Watch};
 use super::{Cx, LaunchContext};
@@ -54,9 +55,11 @@ struct Shared<'m> {
     window: usize,
     lane_instructions: AtomicU64,
     warp_instructions: AtomicU64,
+    quorum: Quorum<'m>,
 }
 
-/// Runs all clusters of a launch on this thread and others.
+/// Runs all clusters of a launch on this thread and others, so many CPU threads in all, with so many blocks
+/// resident; until the fuel is spent, or with what is outside calm, all that runs is known to poll for ever.
 ///
 /// # Errors
 /// The first trap that stopped it.
@@ -64,9 +67,8 @@ pub fn run(
     launch: &LaunchContext<'_>,
     memory: &GlobalMemory,
     checks: &[Box<dyn Check + '_>],
-    workers: usize,
-    resident: usize,
-    fuel: Option<u64>,
+    (workers, resident): (usize, usize),
+    (fuel, outside): (Option<u64>, Option<&dyn Outside>),
 ) -> Result<Stats, Box<Trap>> {
     let clusters = launch.clusters.count();
     let workers = workers.clamp(1, clusters.clamp(1, 1 << 16) as usize);
@@ -86,6 +88,7 @@ pub fn run(
         },
         lane_instructions: AtomicU64::new(0),
         warp_instructions: AtomicU64::new(0),
+        quorum: Quorum::new(workers, outside),
     };
     std::thread::scope(|scope| {
         for _ in 1..workers {
@@ -93,7 +96,9 @@ pub fn run(
         }
         work(&shared);
     });
-    match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let (absent, held) = shared.absent();
+    let trap = shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match trap.or_else(|| stuck(launch, shared.quorum.into_waiting()?, (absent, held))) {
         Some(trap) => Err(trap),
         None => Ok(Stats {
             lane_instructions: shared.lane_instructions.into_inner(),
@@ -107,7 +112,9 @@ pub fn run(
 fn work(shared: &Shared<'_>) {
     let mut cx = Cx::new(shared.launch, shared.memory.cursor(), Watch::new(shared.checks));
     cx.dice = shared.launch.schedule.dice(shared.worker.fetch_add(1, Ordering::Relaxed));
-    if let Err(trap) = run_clusters(shared, &mut cx) {
+    let ran = run_clusters(shared, &mut cx);
+    shared.quorum.leave();
+    if let Err(trap) = ran {
         shared.stop.store(true, Ordering::Release);
         if shared.launch.panicked.load(Ordering::Acquire) {
             // The launch ends, and the device works on: the kernel has reported the panic.
@@ -130,6 +137,7 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
     };
     let mut size = least;
     let mut patience = Patience::default();
+    let mut probe = Probe::new(&shared.quorum);
     let halted = shared.launch.halted;
     while !shared.stop.load(Ordering::Acquire) && !halted.load(Ordering::Acquire) {
         while resident.len() < size
@@ -139,6 +147,13 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
             cluster.start(shared.launch, number);
             resident.push_back(cluster);
             fruitless = 0;
+            probe.progress(cx);
+        }
+        if shared.quorum.is_stuck() {
+            let mut waiting = all_waiting(cx, &mut resident);
+            probe.refine(cx, &mut waiting);
+            shared.quorum.tell(waiting);
+            break;
         }
         let Some(mut cluster) = pick(&mut resident, cx) else { break };
         let progress = turn(shared, cx, &mut cluster)?;
@@ -151,16 +166,19 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
                 free.push(cluster);
                 (fruitless, size) = (0, resident.len().max(least));
                 patience = Patience::default();
+                probe.progress(cx);
             }
             Progress::Preempted | Progress::Blocked => {
                 resident.push_back(cluster);
                 fruitless += 1;
+                probe.look(cx, &mut resident);
             }
         }
-        if fruitless > resident.len() && size < shared.window {
+        if fruitless > resident.len() && size < shared.window && shared.absent().0 > 0 {
             (size, fruitless) = (resident.len() + 1, 0);
         } else if fruitless > ROUNDS * resident.len() {
             fruitless = 0;
+            probe.suspect(cx, &mut resident);
             patience.ask(shared, cx, &mut resident)?;
         }
     }
@@ -203,6 +221,13 @@ impl Shared<'_> {
         self.warp_instructions.fetch_add(cx.warp_instructions, Ordering::Relaxed);
     }
 
+    /// Blocks that have not begun, and those that have.
+    fn absent(&self) -> (u64, u64) {
+        let begun = self.ticket.load(Ordering::Relaxed).min(self.clusters);
+        let size = u64::from(self.launch.clusters.size());
+        ((self.clusters - begun) * size, begun * size)
+    }
+
     /// True once the launch has executed more than it may.
     fn is_spent(&self) -> bool {
         self.fuel.as_ref().is_some_and(|(_, left)| left.load(Ordering::Relaxed) < 0)
@@ -212,6 +237,12 @@ impl Shared<'_> {
 /// The threads of all resident clusters, those first that wait for something.
 fn all_waiting(cx: &mut Cx<'_>, resident: &mut VecDeque<Cluster>) -> Vec<(u32, Waiting)> {
     let mut all: Vec<_> = resident.iter_mut().flat_map(|cluster| cluster.waiting(cx)).collect();
+    sort(&mut all);
+    all
+}
+
+/// Who polls comes first, who just runs last.
+fn sort(all: &mut [(u32, Waiting)]) {
     let rank = |on: &WaitsOn| match on {
         WaitsOn::Change { .. } => 0,
         WaitsOn::Turn => 2,
@@ -221,13 +252,32 @@ fn all_waiting(cx: &mut Cx<'_>, resident: &mut VecDeque<Cluster>) -> Vec<(u32, W
         let [x, y, z] = own.block;
         (rank(&own.on), [z, y, x])
     });
-    all
+}
+
+/// The trap of a launch whose threads poll for ever, or wait for those that do; unless a thread has panicked:
+/// the kernel has reported that, and what others miss follows from it.
+fn stuck(
+    launch: &LaunchContext<'_>,
+    mut waiting: Vec<(u32, Waiting)>,
+    (absent, held): (u64, u64),
+) -> Option<Box<Trap>> {
+    if launch.panicked.load(Ordering::Acquire) {
+        return None;
+    }
+    sort(&mut waiting);
+    let absent = (absent > 0).then_some((absent, held));
+    Some(Box::new(cluster::trap_of(launch.program, &waiting, |waiting| TrapKind::Deadlock {
+        waiting: Waits { absent, endless: true, ..waiting },
+    })))
 }
 
 fn out_of_fuel(shared: &Shared<'_>, cx: &mut Cx<'_>, resident: &mut VecDeque<Cluster>) -> Trap {
     let instructions = shared.fuel.as_ref().map_or(0, |(limit, _)| *limit);
     let waiting = all_waiting(cx, resident);
-    cluster::trap_of(cx, &waiting, |waiting| TrapKind::Fuel { instructions, waiting })
+    cluster::trap_of(cx.launch.program, &waiting, |waiting| TrapKind::Fuel {
+        instructions,
+        waiting,
+    })
 }
 
 /// How long a thread has seen nothing but waiting while blocks have not begun.
@@ -245,9 +295,7 @@ impl Patience {
         cx: &mut Cx<'_>,
         resident: &mut VecDeque<Cluster>,
     ) -> Result<(), Box<Trap>> {
-        let begun = shared.ticket.load(Ordering::Relaxed);
-        let absent =
-            shared.clusters.saturating_sub(begun) * u64::from(shared.launch.clusters.size());
+        let (absent, held) = shared.absent();
         if !shared.launch.checks.sync || absent == 0 {
             return Ok(());
         }
@@ -259,8 +307,7 @@ impl Patience {
         if self.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
             return Ok(());
         }
-        let held = begun.min(shared.clusters) * u64::from(shared.launch.clusters.size());
-        Err(Box::new(cluster::trap_of(cx, &waiting, |waiting| TrapKind::Deadlock {
+        Err(Box::new(cluster::trap_of(cx.launch.program, &waiting, |waiting| TrapKind::Deadlock {
             waiting: Waits { absent: Some((absent, held)), ..waiting },
         })))
     }

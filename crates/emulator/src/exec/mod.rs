@@ -15,6 +15,7 @@ pub mod ops;
 pub mod ranges;
 pub mod schedule;
 pub mod shadow;
+pub mod stuck;
 pub mod tensor;
 pub mod warp;
 pub mod watch;
@@ -243,6 +244,9 @@ pub struct Cx<'m> {
     pub watch: Option<Box<Watch<'m>>>,
     /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
     pub polled: bool,
+    /// Whether an operation was executed whose result depends on more than registers and memory, or that acts
+    /// on more than these: a clock was read, `printf` called.
+    pub unsteady: bool,
     /// Instructions executed.
     pub warp_instructions: u64,
     /// Instructions executed, times the lanes that took part.
@@ -270,6 +274,7 @@ impl<'m> Cx<'m> {
             active: 0,
             watch,
             polled: false,
+            unsteady: false,
             warp_instructions: 0,
             lane_instructions: 0,
         }

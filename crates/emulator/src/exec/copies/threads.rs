@@ -54,6 +54,11 @@ pub struct Request {
 }
 
 impl WarpCopies {
+    /// Whether all are done.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Lanes ask for a copy.
     pub fn ask(&mut self, request: Request) {
         let Request { mask, to, from, given, bytes } = request;

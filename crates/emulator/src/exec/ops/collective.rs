@@ -335,7 +335,9 @@ pub fn activemask(
     _: &Modifiers<'_>,
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
-    fn run(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+        // Which lanes run together is the scheduler's choice.
+        cx.unsteady = true;
         frame.write::<u32>(op.slots[0], &[mask; LANES], mask);
         Ok(Flow::Next)
     }

@@ -74,9 +74,9 @@ pub fn find(name: &str) -> Option<Special> {
         "%smid" => uniform!(|cx, _op| block_number(cx) as u32 % cx.launch.multiprocessors.max(1)),
         "%nsmid" => uniform!(|cx, _op| cx.launch.multiprocessors),
         "%gridid" => uniform!(wide | cx | cx.launch.grid_id),
-        "%clock" => uniform!(|cx, _op| cx.warp_instructions as u32),
-        "%clock_hi" => uniform!(|cx, _op| (cx.warp_instructions >> 32) as u32),
-        "%clock64" => uniform!(wide | cx | cx.warp_instructions),
+        "%clock" => uniform!(|cx, _op| cycles(cx) as u32),
+        "%clock_hi" => uniform!(|cx, _op| (cycles(cx) >> 32) as u32),
+        "%clock64" => uniform!(wide | cx | cycles(cx)),
         "%globaltimer" => uniform!(wide | cx | nanoseconds(cx)),
         "%globaltimer_lo" => uniform!(|cx, _op| nanoseconds(cx) as u32),
         "%globaltimer_hi" => uniform!(|cx, _op| (nanoseconds(cx) >> 32) as u32),
@@ -161,8 +161,15 @@ fn block_number(cx: &Cx<'_>) -> u64 {
     x + width * (y + height * z)
 }
 
+/// What counts cycles here.
+fn cycles(cx: &mut Cx<'_>) -> u64 {
+    cx.unsteady = true;
+    cx.warp_instructions
+}
+
 /// Nanoseconds since 1970, as a GPU's timer counts them.
-fn nanoseconds(cx: &Cx<'_>) -> u64 {
+fn nanoseconds(cx: &mut Cx<'_>) -> u64 {
+    cx.unsteady = true;
     let epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     epoch.map_or(cx.launch.start.elapsed(), |since| since).as_nanos() as u64
 }

@@ -107,6 +107,7 @@ fn string(
 
 /// Prints, thread after thread. Returns the number of arguments, or -1 for a format that is null.
 fn vprintf(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    cx.unsteady = true;
     for lane in lanes(mask) {
         let (text, list) = (argument(frame, op.slots[1], lane), argument(frame, op.slots[2], lane));
         let mut count = u64::MAX;
@@ -123,6 +124,7 @@ fn vprintf(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 }
 
 fn malloc(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    cx.unsteady = true;
     for lane in lanes(mask) {
         let bytes = argument(frame, op.slots[1], lane);
         let address = cx.launch.system.heap.malloc(cx.cursor.memory(), bytes);
@@ -132,6 +134,7 @@ fn malloc(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 }
 
 fn free(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    cx.unsteady = true;
     for lane in lanes(mask) {
         let address = argument(frame, op.slots[1], lane);
         let freed = cx.launch.system.heap.free(cx.cursor.memory(), address);

@@ -6,6 +6,7 @@
 
 mod calls;
 mod cluster;
+mod rounds;
 mod together;
 
 pub use calls::{MAX_LOCAL_BYTES, reserve_local};
@@ -17,6 +18,7 @@ use super::{Cx, Fault, Flow, Seen};
 use crate::fault::{SourceLocation, TrapKind, WaitsOn};
 use crate::isa::Order;
 use crate::program::{ALWAYS, LANES, Op, Program, Row32, is_library};
+use rounds::Rounds;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -32,7 +34,7 @@ const SPINS: u32 = 8;
 const POLLING_COST: i64 = 8;
 
 /// What a group of lanes waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// Nothing: it can run.
     Ready,
@@ -132,6 +134,7 @@ pub struct Warp {
     frames: Vec<Option<Box<Frame>>>,
     tick: u64,
     favoured: Option<(u32, u64)>,
+    rounds: Rounds,
 }
 
 impl Warp {
@@ -144,6 +147,7 @@ impl Warp {
             frames: vec![Some(frame)],
             tick: 0,
             favoured: None,
+            rounds: Rounds::default(),
         }
     }
 
@@ -179,6 +183,7 @@ impl Warp {
             stamp: 0,
         });
         (self.tick, self.favoured) = (0, None);
+        self.forget_rounds();
     }
 
     /// A frame that is not running.
@@ -318,6 +323,7 @@ impl Warp {
             unreachable!("a frame is lent to one run at a time")
         };
         let before = cx.warp_instructions;
+        self.rounds.ran |= group.mask;
         cx.seen = group.seen;
         let result = match cx.watch {
             None => self.run_lanes::<false>(cx, &mut frame, &mut group, budget),

@@ -151,6 +151,22 @@ impl<'m> Watch<'m> {
         let observers: Vec<_> = checks.iter().map(|check| check.observer()).collect();
         (!observers.is_empty()).then(|| Box::new(Self { observers }))
     }
+
+    /// One more observer, for a while.
+    pub fn add(own: &mut Option<Box<Self>>, observer: Box<dyn Observer + 'm>) {
+        own.get_or_insert_with(|| Box::new(Self { observers: Vec::new() }))
+            .observers
+            .push(observer);
+    }
+
+    /// Ends the while.
+    pub fn remove_last(own: &mut Option<Box<Self>>) {
+        let Some(watch) = own else { return };
+        watch.observers.pop();
+        if watch.observers.is_empty() {
+            *own = None;
+        }
+    }
 }
 
 impl<'m> Cx<'m> {

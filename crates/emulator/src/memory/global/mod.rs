@@ -325,6 +325,18 @@ impl GlobalMemory {
         near.filter(|(distance, _)| *distance < NEAR_BYTES).map(|(_, nearest)| nearest)
     }
 
+    /// The live range around an address that only this device's kernels and the host's copies and fills can
+    /// change: its first byte, and the one behind its last. `None` for memory that the host writes by itself,
+    /// as it does managed memory, and for what other devices' kernels were given.
+    pub(crate) fn own_span(&self, address: u64) -> Option<(u64, u64)> {
+        let state = self.read_state();
+        let (&base, region) = state.regions.range(..=address).next_back()?;
+        let kinds = [RegionKind::Allocation, RegionKind::Heap, RegionKind::Const];
+        let is_own =
+            kinds.contains(&region.kind) && region.given == 0 && region.device == self.device;
+        (is_own && address - base < region.bytes).then_some((base, base + region.bytes))
+    }
+
     /// Free and total bytes.
     pub fn info(&self) -> (u64, u64) {
         (self.full(&self.read_state(), 0).free, self.total_bytes)
