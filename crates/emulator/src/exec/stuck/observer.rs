@@ -222,12 +222,16 @@ mod tests {
             let forms = isa::forms().iter().filter(|form| form.opcode == opcode);
             forms.map(is_harmless_form).collect::<Vec<_>>()
         };
-        for opcode in ["ld", "st", "atom", "setp", "shfl", "bra", "nanosleep", "membar"] {
+        for opcode in ["ld", "atom", "setp", "shfl", "bra", "nanosleep", "membar"] {
             assert!(of(opcode).iter().all(|own| *own), "{opcode}");
         }
-        for opcode in ["cp", "bar", "barrier", "wgmma", "mma", "stmatrix", "tensormap"] {
+        for opcode in ["cp", "barrier", "wgmma", "mma", "stmatrix", "tensormap"] {
             assert!(!of(opcode).is_empty() && of(opcode).iter().all(|own| !own), "{opcode}");
         }
+        // `st.async` and `red.async` are copies, and of `bar` only that of the warp has its lanes meet.
+        assert_eq!(of("st").iter().filter(|own| !**own).count(), 1);
+        assert_eq!(of("red").iter().filter(|own| !**own).count(), 1);
+        assert_eq!(of("bar").iter().filter(|own| **own).count(), 1);
         // Only the tests of a phase, and the count in a state.
         assert_eq!(of("mbarrier").iter().filter(|own| **own).count(), 2);
     }
