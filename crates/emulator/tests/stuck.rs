@@ -249,12 +249,12 @@ fn blocks_that_cannot_begin_are_told_of() {
 #[test]
 fn whoever_counts_or_reads_the_time_comes_to_an_end() {
     let counted = "mov.u32 %r3, 0; SPIN: ld.volatile.global.b32 %r2, [%rd0]; add.u32 %r3, %r3, 1;
-        setp.lt.u32 %p1, %r3, 300000; @%p1 bra SPIN;";
+        setp.lt.u32 %p1, %r3, 100000; @%p1 bra SPIN;";
     ends(counted, (3, 32));
     ends(&counted.replace("add.u32", "nanosleep.u32 20; add.u32"), (1, 1));
     let clock =
         "mov.u64 %rd1, %clock64; SPIN: ld.volatile.global.b32 %r2, [%rd0]; mov.u64 %rd2, %clock64;
-        sub.u64 %rd2, %rd2, %rd1; setp.lt.u64 %p1, %rd2, 1000000; @%p1 bra SPIN;";
+        sub.u64 %rd2, %rd2, %rd1; setp.lt.u64 %p1, %rd2, 500000; @%p1 bra SPIN;";
     ends(clock, (2, 32));
     let timer = "mov.u64 %rd1, %globaltimer; SPIN: mov.u64 %rd2, %globaltimer;
         sub.u64 %rd2, %rd2, %rd1; setp.lt.u64 %p1, %rd2, 200000000; @%p1 bra SPIN;";
@@ -274,12 +274,12 @@ fn whoever_changes_memory_comes_to_an_end() {
     let store = format!(
         "setp.ne.u32 %p1, %r1, 0; @%p1 bra SPIN; st.shared.b32 [word], 0;
         COUNT: ld.shared.b32 %r3, [word]; add.u32 %r3, %r3, 1; st.shared.b32 [word], %r3;
-        setp.lt.u32 %p1, %r3, 300000; @%p1 bra COUNT;
+        setp.lt.u32 %p1, %r3, 200000; @%p1 bra COUNT;
         st.relaxed.gpu.global.b32 [%rd0+8], 1; bra END; {POLL}"
     );
     ends(&store, (3, 1));
     let atomic =
-        "COUNT: atom.global.add.u32 %r2, [%rd0], 1; setp.lt.u32 %p1, %r2, 300000; @%p1 bra COUNT;";
+        "COUNT: atom.global.add.u32 %r2, [%rd0], 1; setp.lt.u32 %p1, %r2, 100000; @%p1 bra COUNT;";
     ends(atomic, (3, 1));
     // Two blocks throw a ball to each other.
     let ball =
