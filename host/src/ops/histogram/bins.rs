@@ -48,8 +48,12 @@ impl<T: Countable> Bins<T> {
     /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins, or levels that are empty or not finite, or past
     /// 2³²; what the driver answers.
     pub fn even(on: &impl AsStream, levels: Range<T::Level>, n_bins: u32) -> GpuResult<Self> {
-        let even = T::even(levels, n_bins)
-            .ok_or_else(|| invalid("there has to be a bin, and the upper level has to be above the lower one, both finite"))?;
+        let even = T::even(levels, n_bins).ok_or_else(|| {
+            invalid(
+                "there has to be a bin, and the upper level has to be above the lower one, \
+                 both finite",
+            )
+        })?;
         let map = T::map(on, |sample| even.bin(sample))?;
         Ok(Self { rule: Rule::Even(even), map, n_bins })
     }
@@ -63,7 +67,10 @@ impl<T: Countable> Bins<T> {
     /// than the type's values, or if the last level is not above the first; what the driver answers.
     pub fn ranges(on: &impl AsStream, levels: &[T::Level]) -> GpuResult<Self> {
         let table = Table::new::<T>(levels).ok_or_else(|| {
-            invalid("there have to be two levels or more, values of the samples' type in ascending order")
+            invalid(
+                "there have to be two levels or more, values of the samples' type in ascending \
+                 order",
+            )
         })?;
         let map = T::map(on, |sample| table.bin(sample))?;
         let n_bins = table.begins.len() as u32;
