@@ -12,7 +12,7 @@ type Snapshot = [u64; 2];
 pub struct Rounds {
     /// A state that it was in.
     from: Option<Snapshot>,
-    /// Lanes that have run since.
+    /// Lanes that have run since the last look.
     pub(super) ran: u32,
     /// How often it was looked at.
     looks: u32,
@@ -31,7 +31,7 @@ impl Warp {
         self.rounds.round
     }
 
-    /// Looks whether the warp is where it was, each lane that can run having done so in between.
+    /// Looks whether the warp is where it was, once each lane that can run has done so since the last look.
     ///
     /// The state to come back to is replaced after 1, 2, 4, … looks, so that a round of any length is found,
     /// and a way into it does not matter (Brent, 1980).
@@ -39,15 +39,19 @@ impl Warp {
         if self.rounds.round {
             return;
         }
-        let now = self.snapshot();
         let runs = self.lanes_that_run();
-        if runs == 0 || self.rounds.from == Some(now) && runs & !self.rounds.ran == 0 {
+        if runs & !self.rounds.ran != 0 {
+            return;
+        }
+        self.rounds.ran = 0;
+        let now = self.snapshot();
+        if runs == 0 || self.rounds.from == Some(now) {
             self.rounds.round = true;
             return;
         }
         self.rounds.looks += 1;
         if self.rounds.looks.is_power_of_two() {
-            (self.rounds.from, self.rounds.ran) = (Some(now), 0);
+            self.rounds.from = Some(now);
         }
     }
 
