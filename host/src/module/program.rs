@@ -200,10 +200,10 @@ mod tests {
         let work = |&at: &usize| {
             begun.fetch_add(1, Ordering::Relaxed);
             if at == 0 {
-                fails(at)
-            } else {
-                Ok(thread::sleep(std::time::Duration::from_micros(50)))
+                return fails(at);
             }
+            thread::sleep(std::time::Duration::from_micros(50));
+            Ok(())
         };
         assert!(in_parallel(&parts, work).is_err());
         assert!(begun.into_inner() < parts.len());
