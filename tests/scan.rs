@@ -270,13 +270,45 @@ fn in_whatever_order_blocks_run() {
         if one_cpu {
             command.arg("--cpu-list").arg(first_cpu()).arg(program);
         }
-        command.args(["--ignored", "--exact", "scan::under_a_schedule", "--nocapture"]);
-        command.env("FERROWARP_DEVICE", "emulator").env("FERROWARP_SCHEDULE", schedule);
-        let output = command.output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("1 passed"), "{schedule}: {text}{errors}");
+        command.env("FERROWARP_SCHEDULE", schedule);
+        passes_alone(command, "under_a_schedule", schedule);
     }
+}
+
+/// Runs one of the tests that are ignored here, on the emulator, in the process that `command` starts.
+fn passes_alone(mut command: Command, test: &str, what: &str) {
+    let test = format!("scan::{test}");
+    command
+        .args(["--ignored", "--exact", &test, "--nocapture"])
+        .env("FERROWARP_DEVICE", "emulator");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{what}: {text}{errors}");
+}
+
+/// A tile that is taken already, and of which nobody says anything: the emulator does not wait for it either.
+#[test]
+fn a_tile_that_nobody_works_on_is_reported() {
+    let program = Command::new(std::env::current_exe().unwrap());
+    passes_alone(program, "without_the_first_tile", "a process of its own");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn without_the_first_tile() {
+    let n = 3 * tile_len::<u32>();
+    let mut states = vec![0; scratch_len::<u32, u32>(n)];
+    states[0] = 1;
+    let (x, mut states, mut out) = (upload(&vec![1; n]), upload(&states), poisoned::<u32>(n));
+    let grid = Grid1::new(2).shared_mem(shared_bytes(0) as u32);
+    // SAFETY: the states are as a scan has them that has taken a tile.
+    unsafe { scan_tiles::<u32, Sum>::launch(gpu(), grid, &x, false, &mut states, &mut out) }
+        .unwrap();
+    let error = gpu().synchronize().unwrap_err().to_string();
+    assert!(error.contains("deadlock") && error.contains("again and again"), "{error}");
+    // Their device is lost, and says so at every drop.
+    std::mem::forget((x, states, out));
 }
 
 /// The number of a CPU that this process may use.

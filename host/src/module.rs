@@ -179,7 +179,7 @@ impl KernelModule {
     pub(crate) fn from_ptx(
         context: &Arc<Context>,
         arch: &str,
-        text: Text,
+        text: &Text,
         others: &[Arc<KernelModule>],
     ) -> Self {
         let others: Vec<(&Program, &Self)> = others

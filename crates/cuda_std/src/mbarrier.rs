@@ -346,9 +346,10 @@ const LOOKS: u32 = 32;
 fn wait_until(is_over: impl Fn() -> bool) {
     let mut looks = 0;
     while !is_over() {
-        looks += 1;
+        // From 0 again, so that a wait comes back to where it was: the emulator tells one without an end by that.
+        looks = (looks + 1) % LOOKS;
         // Seldom, for it takes as long as memory does, and a phase may be over any moment.
-        if looks % LOOKS == 0 {
+        if looks == 0 {
             crate::panic::leave_after_panic();
         }
     }

@@ -23,6 +23,8 @@ pub struct Case {
     pub unit: Unit,
     /// Peers by name, and how many times as fast as them ours should be.
     pub goals: Vec<(&'static str, f64)>,
+    /// The speed that ours should have, in the case's unit, on devices whose names have the text in them.
+    pub speed_goal: Option<(&'static str, f64)>,
     set_up: SetUp,
 }
 
@@ -90,6 +92,7 @@ impl Case {
             work: Work { bytes: bytes as u64, elements, operations: elements },
             unit: Unit::Bandwidth,
             goals: Vec::new(),
+            speed_goal: None,
             set_up: Box::new(set_up),
         }
     }
@@ -124,6 +127,16 @@ impl Case {
     #[must_use]
     pub fn goal_if(self, condition: bool, peer: &'static str, ratio: f64) -> Self {
         if condition { self.goal(peer, ratio) } else { self }
+    }
+
+    /// The goal to have a `speed`, in the case's unit, on devices whose names have `device` in them, where `condition`
+    /// holds.
+    #[must_use]
+    pub fn speed_goal_if(mut self, condition: bool, device: &'static str, speed: f64) -> Self {
+        if condition {
+            self.speed_goal = Some((device, speed));
+        }
+        self
     }
 
     /// The family: the first part of the name, which the peers' files bear too.

@@ -36,10 +36,34 @@ pub struct Row {
     pub batching: Batching,
     /// Our times.
     pub ours: Summary,
+    /// The speed that ours should have on this device, in the unit.
+    #[serde(default)]
+    pub goal: Option<f64>,
     /// What is wrong with our result.
     pub fault: Option<String>,
     /// Those of the peers.
     pub peers: Vec<PeerRow>,
+}
+
+/// A goal of a case, and what was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal<'a> {
+    /// The case.
+    pub row: &'a Row,
+    /// The peer whose time over ours it is about; nothing if it is about our speed.
+    pub peer: Option<&'a str>,
+    /// What was found.
+    pub found: f64,
+    /// What should be found, or more.
+    pub least: f64,
+}
+
+impl Goal<'_> {
+    /// Whether it is met.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.found >= self.least
+    }
 }
 
 /// The results of a peer in a case.
@@ -73,12 +97,37 @@ impl Row {
     pub fn speed(&self, milliseconds: f64) -> f64 {
         self.work.speed(self.unit, milliseconds)
     }
+
+    /// The goal of our speed, if there is one.
+    #[must_use]
+    pub fn speed_goal(&self) -> Option<Goal<'_>> {
+        let found = self.speed(self.ours.median_ms);
+        self.goal.map(|least| Goal { row: self, peer: None, found, least })
+    }
+
+    /// The goal beside a peer, if there is one.
+    #[must_use]
+    pub fn peer_goal<'a>(&'a self, peer: &'a PeerRow) -> Option<Goal<'a>> {
+        let found = peer.ratio(&self.ours);
+        peer.goal.map(|least| Goal { row: self, peer: Some(&peer.name), found, least })
+    }
+
+    /// All goals.
+    pub fn goals(&self) -> impl Iterator<Item = Goal<'_>> {
+        let of_peers = self.peers.iter().filter_map(|peer| self.peer_goal(peer));
+        self.speed_goal().into_iter().chain(of_peers)
+    }
 }
 
 impl Report {
     /// The cases whose results are wrong.
     pub fn wrong(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.fault.is_some())
+    }
+
+    /// The goals of all cases.
+    pub fn goals(&self) -> impl Iterator<Item = Goal<'_>> {
+        self.rows.iter().flat_map(Row::goals)
     }
 }
 
@@ -99,6 +148,7 @@ pub(super) mod tests {
             unit: Unit::Bandwidth,
             batching: Batching { copies: 3, runs: 20 },
             ours: summary(median_ms),
+            goal: None,
             fault: None,
             peers: vec![PeerRow {
                 name: "CUB".to_owned(),
@@ -121,6 +171,27 @@ pub(super) mod tests {
         let read: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(read, written);
         assert_eq!(read.wrong().map(Row::size).collect::<Vec<_>>(), ["7"]);
+    }
+
+    #[test]
+    fn a_goal_is_met_from_its_figure_on() {
+        let mut row = row("a/b/f32", &[1 << 20], 0.008);
+        let speed = row.speed(0.008);
+        (row.goal, row.peers[0].goal) = (Some(speed), Some(2.5));
+        let goals = report(vec![row]);
+        let found: Vec<_> = goals.goals().map(|goal| (goal.peer, goal.is_met())).collect();
+        assert_eq!(found, [(None, true), (Some("CUB"), false)]);
+        let mut above = goals.clone();
+        above.rows[0].goal = Some(1.001 * speed);
+        assert!(above.goals().all(|goal| !goal.is_met()));
+    }
+
+    #[test]
+    fn a_report_from_before_there_were_speeds_to_reach_is_read() {
+        let mut text = serde_json::to_value(report(vec![row("a/b/f32", &[8], 0.5)])).unwrap();
+        text["rows"][0].as_object_mut().unwrap().remove("goal").unwrap();
+        let read: Report = serde_json::from_value(text).unwrap();
+        assert_eq!(read.rows[0].goal, None);
     }
 
     #[test]

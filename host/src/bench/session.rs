@@ -207,6 +207,10 @@ fn one(
         unit: case.unit,
         batching,
         ours: times(&samples),
+        goal: case
+            .speed_goal
+            .filter(|(device, _)| gpu.name().contains(device))
+            .map(|(_, speed)| speed),
         fault: verdict(ours.check())?,
         peers: peers.collect(),
     })

@@ -13,7 +13,7 @@ use crate::bench::baseline::{self, Moved};
 use crate::bench::measure::Plan;
 use crate::bench::peers::SOURCES;
 use crate::bench::picture::{self, Format};
-use crate::bench::report::{PeerRow, Report, Row};
+use crate::bench::report::{Goal, PeerRow, Report, Row};
 use crate::bench::session::{self, Notice, Options};
 use crate::bench::{Scale, machine};
 use crate::{Backend, Gpu};
@@ -238,6 +238,7 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
         page.line(&format!("\n{line}"));
         report.versions.push(line);
     }
+    page.goals(&report);
     page.failed.map_or(Ok(report), |error| Err(error.into()))
 }
 
@@ -283,6 +284,26 @@ impl<W: Write> Page<'_, W> {
         }
     }
 
+    /// How many goals are met, and which are not.
+    fn goals(&mut self, report: &Report) {
+        let (met, missed): (Vec<Goal<'_>>, Vec<_>) = report.goals().partition(Goal::is_met);
+        if met.is_empty() && missed.is_empty() {
+            return;
+        }
+        self.line(&format!("goals: {} met, {} missed", met.len(), missed.len()));
+        for Goal { row, peer, found, least } in missed {
+            let (case, size) = (&row.case, row.size());
+            let goal = match peer {
+                Some(peer) => format!("{found:.3} beside {peer}, goal {least:.2}"),
+                None => {
+                    let unit = row.unit.sign();
+                    format!("{} {unit}, goal {} {unit}", number(found), number(least))
+                }
+            };
+            self.line(&format!("MISSED {case} {size}: {goal}"));
+        }
+    }
+
     fn end_table(&mut self) {
         let table = std::mem::replace(&mut self.table, self::table());
         self.keep(|page| {
@@ -302,7 +323,7 @@ fn ours(row: &Row) -> [String; COLUMNS] {
         row.case.clone(),
         row.size(),
         number(times.median_ms * 1e3),
-        speed(times.median_ms),
+        speed(times.median_ms) + &verdict(row.speed_goal(), number),
         row.unit.sign().to_owned(),
         format!("{}..{}", speed(times.slow_ms), speed(times.fast_ms)),
     ]);
@@ -311,13 +332,17 @@ fn ours(row: &Row) -> [String; COLUMNS] {
 
 fn theirs(row: &Row, peer: &PeerRow) -> [String; 3] {
     let ratio = peer.ratio(&row.ours);
-    let verdict = match peer.goal {
-        Some(goal) if ratio >= goal => format!(" met {goal:.2}"),
-        Some(goal) => format!(" MISSED {goal:.2}"),
-        None => String::new(),
-    };
+    let verdict = verdict(row.peer_goal(peer), |ratio| format!("{ratio:.2}"));
     let speed = number(row.speed(peer.times.median_ms));
     [peer.name.clone(), speed, format!("{ratio:.3}{verdict}")]
+}
+
+/// What stands behind a figure that has a goal.
+fn verdict(goal: Option<Goal<'_>>, number: impl Fn(f64) -> String) -> String {
+    goal.map_or_else(String::new, |goal| {
+        let word = if goal.is_met() { "met" } else { "MISSED" };
+        format!(" {word} {}", number(goal.least))
+    })
 }
 
 /// Four digits, if that makes sense.

@@ -30,12 +30,12 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn of_image(context: &Arc<Context>, image: Image) -> Self {
-        Self::new(context, image.arch, Text::embedded(image.ptx), &[])
+        Self::new(context, image.arch, &Text::embedded(image.ptx), &[])
     }
 
     /// The parts that one of `others` has too are that one's. Of a text that is no part of the program, no more
     /// is kept than the rest of them.
-    pub(super) fn new(context: &Arc<Context>, arch: &str, text: Text, others: &[&Self]) -> Self {
+    pub(super) fn new(context: &Arc<Context>, arch: &str, text: &Text, others: &[&Self]) -> Self {
         let same_arch = others.iter().filter(|other| *other.arch == *arch);
         let theirs: HashMap<u64, &Arc<Part>> = same_arch
             .flat_map(|other| &other.parts)
@@ -47,13 +47,13 @@ impl Program {
         for (at, part) in index.iter().flat_map(|index| index.iter().enumerate()) {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
             parts.push(known.unwrap_or_else(|| {
-                let part = new(PartText::cut(&text, at, part));
+                let part = new(PartText::cut(text, at, part));
                 own.push(Arc::clone(&part));
                 part
             }));
         }
         if index.is_none() {
-            parts.push(new(PartText::Whole(text.ptx)));
+            parts.push(new(PartText::Whole(text.ptx.clone())));
             own.clone_from(&parts);
         }
         let kernels = index

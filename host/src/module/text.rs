@@ -53,6 +53,14 @@ impl Text {
         self.digest
     }
 
+    /// The text alone, if it is no part of the program.
+    pub(crate) fn into_ptx(self) -> Option<String> {
+        match self.ptx {
+            Cow::Owned(ptx) => Some(ptx),
+            Cow::Borrowed(_) => None,
+        }
+    }
+
     /// Whether it says itself that nothing of it is missing.
     pub(crate) fn is_whole(&self) -> bool {
         self.index.is_some()

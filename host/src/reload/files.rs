@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
+use std::io;
+use std::mem;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, WatcherKind};
 
 use crate::error::{GpuError, GpuResult};
+use crate::module::Text;
 
 /// The folders that are watched. Folders, not files: an editor that replaces a file by another one
 /// of the same name leaves a watched file behind.
@@ -170,17 +174,76 @@ fn sign(kind: &EventKind) -> Option<Sign> {
     }
 }
 
-/// The text of a file; nothing of one that changed while it was read.
-///
-/// # Errors
-/// What the system says, and [`InvalidData`](io::ErrorKind::InvalidData) of bytes that are no text.
-pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
-    let state = |of: &Metadata| (of.len(), of.modified().ok());
-    let (mut file, mut text) = (File::open(path)?, String::new());
-    let before = state(&file.metadata()?);
-    file.read_to_string(&mut text)?;
-    let is_same = before == state(&file.metadata()?) && before.0 == text.len() as u64;
-    Ok(is_same.then_some(text))
+/// A PTX file, which is read into the same memory again and again: the system takes longer to hand out the pages for a
+/// text of all kernels than to read it.
+pub(super) struct PtxFile {
+    path: PathBuf,
+    /// Memory for the next text.
+    spare: Vec<u8>,
+}
+
+impl PtxFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, spare: Vec::new() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of the file; nothing of one that changed while it was read.
+    ///
+    /// # Errors
+    /// What the system says, and [`InvalidData`](io::ErrorKind::InvalidData) of bytes that are no text.
+    pub(super) fn read(&mut self) -> io::Result<Option<Text>> {
+        let state = |of: &Metadata| (of.len(), of.modified().ok());
+        let (file, mut bytes) = (File::open(&self.path)?, mem::take(&mut self.spare));
+        let before = state(&file.metadata()?);
+        let length = usize::try_from(before.0).map_err(io::Error::other)?;
+        let more = length.saturating_sub(bytes.len());
+        bytes.try_reserve_exact(more).map_err(io::Error::other)?;
+        bytes.resize(length, 0);
+        match read_exact(&file, &mut bytes) {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            Ok(()) if before == state(&file.metadata()?) => {}
+            _ => {
+                self.spare = bytes;
+                return Ok(None);
+            }
+        }
+        let ptx = String::from_utf8(bytes);
+        ptx.map(|ptx| Some(Text::new(ptx)))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+    }
+
+    /// Takes back the memory of a text that is in use.
+    pub(super) fn recycle(&mut self, text: Text) {
+        self.spare = text.into_ptx().unwrap_or_default().into_bytes();
+    }
+}
+
+/// Reads the beginning of a file; of a long one several threads read a piece each.
+#[cfg(unix)]
+fn read_exact(file: &File, bytes: &mut [u8]) -> io::Result<()> {
+    use std::os::unix::fs::FileExt as _;
+    const SMALLEST: usize = 1 << 22;
+    const MOST_THREADS: usize = 8;
+    let each = bytes.len().div_ceil(MOST_THREADS).max(SMALLEST);
+    let mut pieces = bytes.chunks_mut(each).zip((0..).step_by(each));
+    let read = |(piece, at): (&mut [u8], u64)| file.read_exact_at(piece, at);
+    thread::scope(|scope| {
+        let first = pieces.next();
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(|| read(piece))).collect();
+        let others =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p)));
+        first.map(read).into_iter().chain(others).collect()
+    })
+}
+
+/// Reads the beginning of a file.
+#[cfg(not(unix))]
+fn read_exact(mut file: &File, bytes: &mut [u8]) -> io::Result<()> {
+    io::Read::read_exact(&mut file, bytes)
 }
 
 fn cannot_watch(path: &Path) -> impl FnOnce(io::Error) -> GpuError {

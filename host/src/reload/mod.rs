@@ -137,7 +137,7 @@ impl HotModule {
     /// What the driver says of the text, or a kernel that does not fit its launcher; the version
     /// before stays in use.
     pub fn load_ptx(&self, ptx: impl Into<String>) -> GpuResult<ModuleVersion> {
-        Ok(match self.inner.shared.swap(Text::new(ptx.into()))? {
+        Ok(match self.inner.shared.swap(&Text::new(ptx.into()))? {
             Swap::Swapped { version, .. } | Swap::Unchanged(version) => version,
         })
     }

@@ -77,7 +77,7 @@ impl Loader {
     pub(super) fn load(
         &self,
         number: u64,
-        text: Text,
+        text: &Text,
         launchers: &[&'static Kernel],
         others: &[Arc<KernelModule>],
     ) -> GpuResult<ModuleVersion> {
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// Loads a text and puts it to use, if it is another one and the program's launchers fit it.
-    pub(super) fn swap(&self, text: Text) -> GpuResult<Swap> {
+    pub(super) fn swap(&self, text: &Text) -> GpuResult<Swap> {
         let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = self.newest();
         if newest.info().is_of(text.digest()) {
@@ -162,7 +162,7 @@ impl Shared {
     }
 
     /// Loads a text, puts it to use, and tells the result.
-    pub(super) fn reload(&self, text: Text, edit: Instant) {
+    pub(super) fn reload(&self, text: &Text, edit: Instant) {
         self.emit(match self.swap(text) {
             Ok(Swap::Swapped { version, load }) => {
                 let (version, since_edit) = (version.info().clone(), edit.elapsed());

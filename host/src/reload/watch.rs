@@ -9,7 +9,7 @@ use cuda_builder::{Cancel, CudaBuilder, NvvmArch};
 use cuda_std::launch::Kernel;
 
 use super::builds::Builds;
-use super::files::Files;
+use super::files::{Files, PtxFile};
 use super::shared::{Callback, Loader, Shared};
 use super::version::ModuleVersion;
 use super::worker::{Job, Source, Worker};
@@ -148,7 +148,7 @@ impl Given {
     fn resolved(self, gpu: &Gpu, cancel: &Cancel, sender: &Sender<Job>) -> GpuResult<Source> {
         let (folder, archs) = match self {
             Self::Program => return Ok(Source::Program),
-            Self::Ptx(path) => return Ok(Source::Ptx(path)),
+            Self::Ptx(path) => return Ok(Source::Ptx(PtxFile::new(path))),
             Self::Folder(folder) => (with_target_dir(&folder), Vec::new()),
             Self::Builder(builder) => {
                 let archs = builder.archs.clone();
@@ -195,7 +195,7 @@ fn files(source: &Source, sender: &Sender<Job>) -> GpuResult<Option<Files>> {
     let tell = move |event| drop(sender.send(Job::Files(event)));
     match source {
         Source::Program => Ok(None),
-        Source::Ptx(path) => Files::of_file(path, tell).map(Some),
+        Source::Ptx(file) => Files::of_file(file.path(), tell).map(Some),
         Source::Crate(builds) if builds.path().join("Cargo.toml").is_file() => {
             Files::of_crate(builds.path(), tell).map(Some)
         }
@@ -213,20 +213,26 @@ fn first(
     files: &mut Option<Files>,
 ) -> GpuResult<ModuleVersion> {
     let has_images = !loader.stream.module().images().is_empty();
-    let ptx = match source {
-        Source::Program => return loader.embedded(),
-        Source::Crate(_) if has_images => return loader.embedded(),
+    let load = |text: &Text| {
+        let loaded = loader.load(1, text, &loader.required, &[]);
+        loaded.gpu_context("loading the first version")
+    };
+    match source {
+        Source::Program => loader.embedded(),
+        Source::Crate(_) if has_images => loader.embedded(),
         Source::Crate(builds) => {
             let built = builds.first().map_err(|error| GpuError::KernelCrate(Arc::new(error)))?;
             files.iter_mut().for_each(|files| files.follow(&built.sources));
-            built.ptx.clone()
+            load(&Text::new(built.ptx.clone()))
         }
-        Source::Ptx(path) => match std::fs::read_to_string(&*path) {
-            Ok(text) => text,
-            Err(_) if has_images && !path.exists() => return loader.embedded(),
-            Err(source) => return Err(GpuError::Watch { path: path.clone(), source }),
+        Source::Ptx(file) => match std::fs::read_to_string(file.path()).map(Text::new) {
+            Ok(text) => {
+                let loaded = load(&text);
+                file.recycle(text);
+                loaded
+            }
+            Err(_) if has_images && !file.path().exists() => loader.embedded(),
+            Err(source) => Err(GpuError::Watch { path: file.path().to_owned(), source }),
         },
-    };
-    let loaded = loader.load(1, Text::new(ptx), &loader.required, &[]);
-    loaded.gpu_context("loading the first version")
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use cuda_builder::{CudaBuilderError, Scope, Snapshot};
 
 use super::ReloadEvent;
 use super::builds::{Builds, Ended};
-use super::files::{Files, Sign, read};
+use super::files::{Files, PtxFile, Sign};
 use super::shared::Shared;
 use crate::module::{Text, not_stopped_by_captures};
 
@@ -36,7 +35,7 @@ pub(super) enum Source {
     /// What the program gives.
     Program,
     /// A PTX file.
-    Ptx(PathBuf),
+    Ptx(PtxFile),
     /// A kernel crate.
     Crate(Box<Builds>),
 }
@@ -157,9 +156,12 @@ impl Worker {
 
     /// Whether the file's text says itself that nothing of it is missing. Then it need not be read again.
     fn is_whole(&mut self) -> bool {
-        let Source::Ptx(path) = &self.source else { return false };
-        let text = read(path).ok().flatten().map(Text::new);
-        self.whole = text.filter(Text::is_whole);
+        let Source::Ptx(file) = &mut self.source else { return false };
+        let Ok(Some(text)) = file.read() else { return false };
+        match text.is_whole() {
+            true => self.whole = Some(text),
+            false => file.recycle(text),
+        }
         self.whole.is_some()
     }
 
@@ -172,27 +174,33 @@ impl Worker {
         if let Source::Crate(_) = self.source {
             return self.rebuild(edit);
         }
-        match self.read() {
-            Ok(Some(text)) => self.shared.reload(text, edit),
+        let text = self.read();
+        let Source::Ptx(file) = &mut self.source else { return };
+        match text {
+            Ok(Some(text)) => {
+                self.shared.reload(&text, edit);
+                file.recycle(text);
+            }
             Ok(None) => {}
-            Err((path, error)) => {
-                self.shared.emit(ReloadEvent::Unreadable { path, error: Arc::new(error) });
+            Err(error) => {
+                let (path, error) = (file.path().to_owned(), Arc::new(error));
+                self.shared.emit(ReloadEvent::Unreadable { path, error });
             }
         }
     }
 
     /// The text of the file that is watched, if there is one and something is in it.
-    fn read(&mut self) -> Result<Option<Text>, (PathBuf, io::Error)> {
-        let Source::Ptx(path) = &self.source else { return Ok(None) };
+    fn read(&mut self) -> io::Result<Option<Text>> {
+        let Source::Ptx(file) = &mut self.source else { return Ok(None) };
         if let Some(text) = self.whole.take() {
             return Ok(Some(text));
         }
-        let text = read(path).map_err(|error| (path.clone(), error))?;
+        let text = file.read()?;
         if text.is_none() {
             self.backlog.push_back(Job::Changed);
         }
         // One that is empty is written right now; its end is an event of its own.
-        Ok(text.filter(|text| !text.trim().is_empty()).map(Text::new))
+        Ok(text.filter(|text| !text.ptx().trim().is_empty()))
     }
 
     /// Builds what an edit concerns and puts it to use; all kernels follow.
@@ -261,7 +269,7 @@ fn put_to_use(
     files.iter_mut().for_each(|files| files.follow(&built.sources));
     match is_in_use {
         true => shared.emit(ReloadEvent::Unchanged { version: shared.newest().info().clone() }),
-        false => shared.reload(Text::new(built.ptx.clone()), edit),
+        false => shared.reload(&Text::new(built.ptx.clone()), edit),
     }
 }
 

@@ -69,27 +69,26 @@ pub struct Moments {
 impl Moments {
     pub(super) const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
 
-    /// Those of this thread's vectors, by two passes over them: `x` is called twice for each.
+    /// Those of this thread's vectors `x`, by two passes over them.
     #[inline(always)]
     pub(super) fn of<const V: usize, const K: usize>(
         kind: NormKind,
-        x: impl Fn(usize) -> [f32; V],
+        x: [[f32; V]; K],
         places: [Place; K],
     ) -> Self {
         let (mut n, mut sum) = (0, 0.0);
         each::<K>(|k| {
-            let x = x(k);
             n += places[k].count::<V>();
-            each::<V>(|i| sum += x[i]);
+            each::<V>(|i| sum += x[k][i]);
         });
         let count = n as f32;
         let mean = if kind.is_centered != 0 { quotient(sum, count.max(1.0)) } else { 0.0 };
         let mut squares = 0.0;
         each::<K>(|k| {
-            let (x, place, mut of_vector) = (x(k), places[k], 0.0);
+            let (place, mut of_vector) = (places[k], 0.0);
             each::<V>(|i| {
                 let is_there = place.whole || place.has(i);
-                let deviation = if is_there { x[i] - mean } else { 0.0 };
+                let deviation = if is_there { x[k][i] - mean } else { 0.0 };
                 of_vector += deviation * deviation;
             });
             squares += if place.has(0) { of_vector } else { 0.0 };
@@ -208,7 +207,7 @@ impl<T> Shared1<T> {
         T: Value<V>,
     {
         if !self.is_there {
-            return T::pack([absent; V]);
+            return T::filled(absent);
         }
         // SAFETY: the caller's promise.
         unsafe { load_vector(self.values, place, absent, Reuse::ByEveryRow) }
@@ -247,7 +246,8 @@ impl Scale {
     #[inline(always)]
     fn apply<T: Value<V>, const V: usize>(self, x: [f32; V], columns: [Pack; 2]) -> [f32; V] {
         let [weight, bias] = columns.map(|pack| T::unpack(anew(pack)));
-        build(|i| (x[i] - self.mean) * self.reciprocal * weight[i] + bias[i])
+        let shift = -self.mean * self.reciprocal;
+        build(|i| (x[i] * self.reciprocal + shift) * weight[i] + bias[i])
     }
 }
 
@@ -289,7 +289,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
 
     #[inline(always)]
     fn digest<const K: usize>(self, x: [Pack; K], places: [Place; K]) -> ([Pack; K], Moments) {
-        (x, Moments::of::<V, K>(self.kind, |k| T::unpack(anew(x[k])), places))
+        (x, Moments::of::<V, K>(self.kind, x.map(T::unpack), places))
     }
 
     #[inline(always)]
@@ -305,7 +305,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
 
     #[inline(always)]
     unsafe fn apply(self, x: Pack, by: Scale, columns: [Pack; 2], _: Place) -> [f32; V] {
-        by.apply::<T, V>(T::unpack(anew(x)), columns)
+        by.apply::<T, V>(T::unpack(x), columns)
     }
 }
 
@@ -360,7 +360,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormOfSum<T> {
         x: [[f32; V]; K],
         places: [Place; K],
     ) -> ([[f32; V]; K], Moments) {
-        (x, Moments::of::<V, K>(self.norm.kind, |k| x[k], places))
+        (x, Moments::of::<V, K>(self.norm.kind, x, places))
     }
 
     #[inline(always)]

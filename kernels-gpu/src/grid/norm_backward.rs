@@ -148,7 +148,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for NormBackward<T> {
         given: [[[f32; V]; 2]; K],
         places: [Place; K],
     ) -> ([[[f32; V]; 2]; K], Gradients) {
-        let of_x = Moments::of::<V, K>(self.kind, |k| given[k][0], places);
+        let of_x = Moments::of::<V, K>(self.kind, given.map(|[x, _]| x), places);
         let (mut sum, mut products) = (0.0, 0.0);
         each::<K>(|k| {
             each::<V>(|i| {

@@ -90,6 +90,7 @@ fn softmax<T: Element>(shape: Shape) -> Case {
         .goal_if(columns == 8192, "torch", 2.0)
         .goal_if(columns == 8192, "torch.compile", 1.0)
         .goal_if(columns >= 1 << 16, "torch.compile", 1.4)
+        .speed_goal_if(columns == 8192, "H200", 4000.0)
 }
 
 fn softmax_plain(shape: Shape) -> Case {
@@ -177,11 +178,9 @@ fn norm<T: Element>(shape: Shape, is_layer: bool) -> Case {
             },
         )
     };
-    Case::new(["rows", name(is_layer), T::NAME], shape, bytes::<T>(shape, 2), set_up).goal_if(
-        columns == 8192,
-        "torch",
-        1.4,
-    )
+    Case::new(["rows", name(is_layer), T::NAME], shape, bytes::<T>(shape, 2), set_up)
+        .goal_if(columns == 8192, "torch", 1.4)
+        .speed_goal_if(columns == 8192, "H200", 4000.0)
 }
 
 fn norm_plain(shape: Shape) -> Case {

@@ -14,7 +14,8 @@ pub(super) fn cases(scale: &Scale) -> Vec<Case> {
     let mut cases = Vec::new();
     for shape in volumes {
         let is_large = shape[0] >= 512;
-        cases.push(volume("volume", shape, 1).goal_if(is_large, "textbook", 1.0));
+        let once = volume("volume", shape, 1).goal_if(is_large, "textbook", 1.0);
+        cases.push(once.speed_goal_if(shape[0] == 1024, "H200", 3900.0));
         cases.push(volume("volume-twice", shape, 2).goal_if(is_large, "textbook", 1.4));
         cases.push(volume_f64(shape).goal_if(is_large, "textbook", 1.0));
     }

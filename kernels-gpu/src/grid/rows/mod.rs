@@ -249,10 +249,13 @@ unsafe fn write<Op: RowOp<V, I>, const V: usize, const I: usize, const K: usize>
     places: [Place; K],
 ) {
     unrolled!(K, |k| {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let results = op.apply(kept[k], constants, columns(k), places[k]);
-            store_vector(op.output().wrapping_add(places[k].row), places[k], results);
+        let place = places[k];
+        if !place.whole || place.has(0) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let results = op.apply(kept[k], constants, columns(k), place);
+                store_vector(op.output().wrapping_add(place.row), place, results);
+            }
         }
     });
 }
@@ -445,7 +448,7 @@ pub unsafe fn load_vector<T: Value<V>, const V: usize>(
 ) -> Pack {
     if place.whole {
         if !place.has(0) {
-            return T::pack([absent; V]);
+            return T::filled(absent);
         }
         // SAFETY: the caller's promise.
         return unsafe { load_16(row.wrapping_add(place.column as usize).cast(), reuse) };

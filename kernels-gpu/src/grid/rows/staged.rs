@@ -147,7 +147,7 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
     #[inline(always)]
     unsafe fn read(self, full: *const Pack, place: Place, k: usize) -> [Pack; 1] {
         if !place.has(0) {
-            return [Op::Element::pack([Op::ABSENT; V])];
+            return [Op::Element::filled(Op::ABSENT)];
         }
         let at = k * WORKERS as usize + thread::thread_idx_x() as usize;
         // SAFETY: inside of the stage.

@@ -33,6 +33,9 @@ pub trait Value<const V: usize>: Pod {
 
     /// A pack of elements, each rounded to nearest.
     fn pack(values: [f32; V]) -> Pack;
+
+    /// A pack of one value, rounded to nearest: of a constant, it is one.
+    fn filled(value: f32) -> Pack;
 }
 
 /// Sixteen bytes by one instruction. (Not of the read-only path: the assembler moves such loads to their first use. Not past
@@ -102,6 +105,11 @@ impl Value<4> for f32 {
     fn pack([x, y, z, w]: [f32; 4]) -> Pack {
         Vec4::new(x.to_bits(), y.to_bits(), z.to_bits(), w.to_bits())
     }
+
+    #[inline(always)]
+    fn filled(value: f32) -> Pack {
+        Pack::splat(value.to_bits())
+    }
 }
 
 /// Implements [`Value`] for a type of 16 bits, by way of pairs in one register.
@@ -136,6 +144,12 @@ macro_rules! halves {
                     $pair::nearest(values[2 * k], values[2 * k + 1]).to_bits()
                 });
                 Vec4::new(x, y, z, w)
+            }
+
+            #[inline(always)]
+            fn filled(value: f32) -> Pack {
+                let bits = u32::from($half::from_f32_const(value).to_bits());
+                Pack::splat(bits << 16 | bits)
             }
         }
     )*};
