@@ -369,6 +369,44 @@ mod tests {
     }
 
     #[test]
+    fn missed_goals_are_the_last_lines() {
+        let times = |median_ms| {
+            let (fast_ms, slow_ms) = (median_ms, median_ms);
+            crate::bench::stats::Summary { median_ms, fast_ms, slow_ms, samples: 3 }
+        };
+        let peer = |name: &str, goal| PeerRow { name: name.to_owned(), times: times(2.0), goal };
+        let row = Row {
+            case: "rows/softmax/f32".to_owned(),
+            shape: vec![1 << 20],
+            work: crate::bench::case::Work { bytes: 8_000_000_000, elements: 1, operations: 1 },
+            unit: crate::bench::case::Unit::Bandwidth,
+            batching: crate::bench::measure::Batching { copies: 1, runs: 1 },
+            ours: times(2.5),
+            goal: Some(4000.0),
+            fault: None,
+            peers: vec![peer("torch", Some(0.75)), peer("CUB", Some(1.0)), peer("driver", None)],
+        };
+        let report = Report { rows: vec![row], ..Report::default() };
+        let mut out = Vec::new();
+        let mut page = Page { out: &mut out, table: table(), failed: None };
+        page.row(&report.rows[0]);
+        page.end_table();
+        page.goals(&report);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("3200 MISSED 4000  GB/s"), "{text}");
+        assert!(text.contains("0.800 met 0.75") && text.contains("0.800 MISSED 1.00"), "{text}");
+        let lines: Vec<_> = text.lines().rev().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "MISSED rows/softmax/f32 2^20: 0.800 beside CUB, goal 1.00",
+                "MISSED rows/softmax/f32 2^20: 3200 GB/s, goal 4000 GB/s",
+                "goals: 1 met, 2 missed",
+            ]
+        );
+    }
+
+    #[test]
     fn numbers_have_four_digits() {
         assert_eq!(
             [0.01234, 1.23456, 12.3456, 123.456, 1234.56].map(number),

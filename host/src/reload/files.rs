@@ -257,3 +257,38 @@ fn failed(path: impl AsRef<Path>, error: notify::Error) -> GpuError {
     };
     cannot_watch(path.as_ref())(source)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &mut PtxFile) -> Text {
+        file.read().expect("it is readable").expect("nobody changes it")
+    }
+
+    #[test]
+    fn a_text_is_read_whole_whatever_was_read_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernels.ptx");
+        let mut file = PtxFile::new(path.clone());
+        let long: String = (0..3 << 20).map(|number| format!("{number}\n")).collect();
+        for text in ["", "short", &long, "shorter than that one", &long[1 << 20..], ""] {
+            std::fs::write(&path, text).unwrap();
+            let found = read(&mut file);
+            assert!(found.ptx() == text, "{} bytes", text.len());
+            file.recycle(found);
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_or_not_there_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernels.ptx");
+        let mut file = PtxFile::new(path.clone());
+        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::write(&path, b".version \xff").unwrap();
+        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::fs::write(&path, ".version").unwrap();
+        assert_eq!(read(&mut file).ptx(), ".version");
+    }
+}
