@@ -37,11 +37,7 @@ fn matrix<T: Random>(form: &'static str, height: usize, width: usize, goal: f64)
     })
     .goal_if(height >= 16_384 && goal == 0.0, "textbook", 1.1)
     .goal_if(height >= 4096 && goal > 0.0, "textbook", goal)
-    .speed_goal_if(
-        form == "square" && height >= 16_384 && size_of::<T>() >= 4,
-        "H200",
-        3900.0,
-    )
+    .speed_goal_if(form == "square" && height >= 16_384, "H200", 3900.0)
 }
 
 type Form = fn(&Gpu, &Buffer<f32>, &mut Buffer<f32>, usize, usize) -> GpuResult<()>;
