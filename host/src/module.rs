@@ -1,5 +1,6 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+mod ahead;
 mod code;
 mod known;
 mod params;
@@ -25,6 +26,7 @@ use known::ModuleId;
 use part::Part;
 use program::Program;
 
+pub(crate) use ahead::HeadStart;
 pub(crate) use code::Code;
 pub(crate) use part::not_stopped_by_captures;
 pub(crate) use text::{Digest, Text};
@@ -272,6 +274,11 @@ impl KernelModule {
     /// Loads what no other module had and looks its kernels up: what does not work shows before a launch.
     pub(crate) fn look_up_all(&self) -> GpuResult<()> {
         self.program("any")?.look_up_own()
+    }
+
+    /// The numbers of its parts, if it is loaded or will be.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.program("any").ok().into_iter().flat_map(Program::hashes)
     }
 
     /// The text of the part that has a kernel; nothing where none has.

@@ -87,6 +87,6 @@ pub use builder::{CudaBuilder, DebugInfo, EmitOption};
 pub use cancel::Cancel;
 pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
-pub use ptx::{Part, PtxError, Reading, parts, read_ptx, with_parts};
+pub use ptx::{Part, PtxError, Reading, parts, parts_at_end, read_ptx, with_parts};
 pub use ptxas::{FunctionUsage, NotAssembled, Report};
 pub use snapshot::{Scope, Snapshot};

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Fixture, assert_closed_parts};
-use cuda_builder::{Part, parts, read_ptx, with_parts};
+use cuda_builder::{Part, parts, parts_at_end, read_ptx, with_parts};
 
 /// A module: `plain` and `other` stand alone, `add` and `read` share a variable, `get` and `put` can panic and
 /// begin in one file, `far` panics in another one.
@@ -221,6 +221,26 @@ fn a_part_knows_what_its_own_panics_need() {
     let alone = of(&with_parts(&alone), "put");
     assert!(alone.contains("known[4] = {fmt_i32, 7, 18446744073709551615, 0};"), "{alone}");
     assert!(!alone.contains("fmt_usize"), "{alone}");
+}
+
+#[test]
+fn the_end_of_a_text_says_where_its_parts_are() {
+    let ptx = with_parts(TEXT);
+    let at = ptx.find("// ferrowarp.parts").expect("an index");
+    let end = |from: usize| parts_at_end(&ptx[from..], ptx.len());
+    for from in [0, at - 20, at] {
+        assert_eq!(end(from), parts(&ptx), "from {from}");
+    }
+    // An end that does not have all of the index, one that is not the end, and one of a text without parts.
+    assert_eq!(end(at + 1), None);
+    assert_eq!(parts_at_end(&ptx[at..], ptx.len() + 1), None);
+    assert_eq!(parts_at_end(&ptx[at..], 0), None);
+    assert_eq!(parts_at_end(TEXT, TEXT.len()), None);
+    for part in read(&ptx) {
+        let found = part.read_text(|range| ptx.get(range).map(str::to_owned));
+        assert_eq!(found, Some(part.text(&ptx)));
+        assert_eq!(part.read_text(|_| None), None);
+    }
 }
 
 #[test]

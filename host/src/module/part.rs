@@ -57,6 +57,14 @@ impl PartText {
             (ptx, _) => Self::Alone(part.clone(), part.text(ptx)),
         }
     }
+
+    pub(super) fn ptx(&self) -> Cow<'_, str> {
+        match self {
+            Self::Whole(ptx) => (&**ptx).into(),
+            Self::OfImage(ptx, index, at) => index[*at].text(ptx).into(),
+            Self::Alone(_, ptx) => ptx.into(),
+        }
+    }
 }
 
 impl Part {
@@ -82,11 +90,12 @@ impl Part {
 
     /// Its PTX.
     pub(super) fn text(&self) -> Cow<'_, str> {
-        match &self.text {
-            PartText::Whole(ptx) => (&**ptx).into(),
-            PartText::OfImage(ptx, index, at) => index[*at].text(ptx).into(),
-            PartText::Alone(_, ptx) => ptx.into(),
-        }
+        self.text.ptx()
+    }
+
+    /// Whether it is made from that text for that architecture.
+    pub(super) fn is_of(&self, arch: &str, ptx: &str) -> bool {
+        *self.arch == *arch && self.text() == ptx
     }
 
     /// Gives it to the driver, which compiles it, if it has not been yet.

@@ -47,7 +47,10 @@ impl Program {
         for (at, part) in index.iter().flat_map(|index| index.iter().enumerate()) {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
             parts.push(known.unwrap_or_else(|| {
-                let part = new(PartText::cut(text, at, part));
+                let cut = PartText::cut(text, at, part);
+                let begun = text.ahead.part(part.hash);
+                let begun = begun.filter(|begun| begun.is_of(&arch, &cut.ptx())).cloned();
+                let part = begun.unwrap_or_else(|| new(cut));
                 own.push(Arc::clone(&part));
                 part
             }));
@@ -70,6 +73,11 @@ impl Program {
 
     pub(super) fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// The numbers of the parts, where the text says them.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().filter_map(|part| part.hash())
     }
 
     /// The part that has a kernel, or may have it.

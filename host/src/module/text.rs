@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_builder::Reading;
 
+use super::HeadStart;
+
 /// Where the parts of a text are, if it says so.
 pub(super) type Index = Option<Arc<[cuda_builder::Part]>>;
 
@@ -15,6 +17,8 @@ pub(crate) struct Text {
     pub(super) ptx: Cow<'static, str>,
     pub(super) index: Index,
     digest: Digest,
+    /// Parts that were begun before all of it was read.
+    pub(super) ahead: HeadStart,
 }
 
 /// What equal texts have in common.
@@ -27,8 +31,13 @@ pub(crate) struct Digest {
 impl Text {
     /// A text that is no part of the program.
     pub(crate) fn new(ptx: String) -> Self {
+        Self::begun(ptx, HeadStart::default())
+    }
+
+    /// A text that is no part of the program, and which of its parts were begun.
+    pub(crate) fn begun(ptx: String, ahead: HeadStart) -> Self {
         let (digest, index) = read(&ptx);
-        Self { ptx: ptx.into(), index, digest }
+        Self { ptx: ptx.into(), index, digest, ahead }
     }
 
     /// A text that is part of the program: it is read once for all devices.
@@ -42,7 +51,7 @@ impl Text {
             known.push((ptx, digest, index.clone()));
             (digest, index)
         });
-        Self { ptx: ptx.into(), index, digest }
+        Self { ptx: ptx.into(), index, digest, ahead: HeadStart::default() }
     }
 
     pub(crate) fn ptx(&self) -> &str {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::mem;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,7 +13,7 @@ use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, WatcherKind};
 
 use crate::error::{GpuError, GpuResult};
-use crate::module::Text;
+use crate::module::{HeadStart, Text};
 
 /// The folders that are watched. Folders, not files: an editor that replaces a file by another one
 /// of the same name leaves a watched file behind.
@@ -191,11 +192,27 @@ impl PtxFile {
         &self.path
     }
 
-    /// The text of the file; nothing of one that changed while it was read.
+    /// Parts that `is_wanted` wants by their numbers, as the end of the file has them: it may be another one when
+    /// all of it is read. None of what cannot be read, and at most `most`.
+    pub(super) fn parts_at_end(
+        &self,
+        most: usize,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Vec<(cuda_builder::Part, String)> {
+        let Ok(file) = File::open(&self.path) else { return Vec::new() };
+        let mut parts = index_at_end(&file).unwrap_or_default();
+        parts.retain(|part| is_wanted(part.hash));
+        parts.truncate(most);
+        let read = |range: Range<usize>| String::from_utf8(read_range(&file, range).ok()?).ok();
+        let text = |part: cuda_builder::Part| part.read_text(read).map(|text| (part, text));
+        parts.into_iter().filter_map(text).collect()
+    }
+
+    /// The text of the file, of which the driver may have parts already; nothing of one that changed while it was read.
     ///
     /// # Errors
     /// What the system says, and [`InvalidData`](io::ErrorKind::InvalidData) of bytes that are no text.
-    pub(super) fn read(&mut self) -> io::Result<Option<Text>> {
+    pub(super) fn read(&mut self, ahead: HeadStart) -> io::Result<Option<Text>> {
         let state = |of: &Metadata| (of.len(), of.modified().ok());
         let (file, mut bytes) = (File::open(&self.path)?, mem::take(&mut self.spare));
         let before = state(&file.metadata()?);
@@ -212,13 +229,35 @@ impl PtxFile {
             }
         }
         let ptx = String::from_utf8(bytes);
-        ptx.map(|ptx| Some(Text::new(ptx)))
+        ptx.map(|ptx| Some(Text::begun(ptx, ahead)))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
     }
 
     /// Takes back the memory of a text that is in use.
     pub(super) fn recycle(&mut self, text: Text) {
         self.spare = text.into_ptx().unwrap_or_default().into_bytes();
+    }
+}
+
+/// The parts that the index at the end of a file names. Ends that are too short for theirs are looked for no further.
+fn index_at_end(file: &File) -> Option<Vec<cuda_builder::Part>> {
+    const SHORTEST: usize = 1 << 16;
+    let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    // That of all shipped kernels is a 40th of the text.
+    let end = read_range(file, bytes.saturating_sub(SHORTEST.max(bytes / 8))..bytes).ok()?;
+    // From the first whole line on.
+    let line = end.iter().position(|byte| *byte == b'\n')? + 1;
+    cuda_builder::parts_at_end(str::from_utf8(&end[line..]).ok()?, bytes)
+}
+
+/// Bytes of a file; an error if not all of them are there.
+fn read_range(mut file: &File, range: Range<usize>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(range.start as u64))?;
+    file.take(range.len() as u64).read_to_end(&mut bytes)?;
+    match bytes.len() == range.len() {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 
@@ -243,7 +282,7 @@ fn read_exact(file: &File, bytes: &mut [u8]) -> io::Result<()> {
 /// Reads the beginning of a file.
 #[cfg(not(unix))]
 fn read_exact(mut file: &File, bytes: &mut [u8]) -> io::Result<()> {
-    io::Read::read_exact(&mut file, bytes)
+    file.read_exact(bytes)
 }
 
 fn cannot_watch(path: &Path) -> impl FnOnce(io::Error) -> GpuError {
@@ -263,7 +302,7 @@ mod tests {
     use super::*;
 
     fn read(file: &mut PtxFile) -> Text {
-        file.read().expect("it is readable").expect("nobody changes it")
+        file.read(HeadStart::default()).expect("it is readable").expect("nobody changes it")
     }
 
     #[test]
@@ -281,13 +320,51 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_file_tells_its_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kernels.ptx");
+        let file = PtxFile::new(path.clone());
+        let entry = |name| format!(".visible .entry {name}()\n{{\nret;\n}}\n// é\n");
+        let text = format!(".version 8.0\n{}{}{}", entry("a"), entry("b"), entry("c"));
+        let text = cuda_builder::with_parts(&text);
+        let expected: Vec<_> = cuda_builder::parts(&text).expect("it has parts");
+        let with_text = |part: &cuda_builder::Part| (part.clone(), part.text(&text));
+        assert_eq!(file.parts_at_end(9, |_| true), [], "there is no file");
+        std::fs::write(&path, &text).unwrap();
+        let all: Vec<_> = expected.iter().map(with_text).collect();
+        assert_eq!(file.parts_at_end(9, |_| true), all);
+        assert_eq!(file.parts_at_end(2, |_| true), all[..2]);
+        assert_eq!(file.parts_at_end(9, |hash| hash == all[1].0.hash), all[1..2]);
+        // One that is longer than the end that is read.
+        let body = &text[..text.find("// ferrowarp.parts").expect("an index")];
+        let long = cuda_builder::with_parts(&format!("{body}{}", "// é\n".repeat(1 << 16)));
+        std::fs::write(&path, &long).unwrap();
+        let found = file.parts_at_end(9, |_| true).into_iter();
+        assert_eq!(
+            found.map(|(_, text)| text).collect::<Vec<_>>(),
+            [0, 1, 2].map(|at| all[at].1.clone())
+        );
+        // One that is cut, and one without parts.
+        for wrong in [&text[..text.len() - 9], body] {
+            std::fs::write(&path, wrong).unwrap();
+            let found = file.parts_at_end(9, |_| true);
+            assert!(found.is_empty(), "{found:?} of {wrong}");
+        }
+        // One of them ends behind the file.
+        let end = text.rfind('-').expect("a range");
+        std::fs::write(&path, format!("{}-99999999999999999\n// ferrowarp.end\n", &text[..end]))
+            .unwrap();
+        assert_eq!(file.parts_at_end(9, |_| true), all[..2]);
+    }
+
+    #[test]
     fn what_is_no_text_or_not_there_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kernels.ptx");
         let mut file = PtxFile::new(path.clone());
-        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(file.read(HeadStart::default()).unwrap_err().kind(), io::ErrorKind::NotFound);
         std::fs::write(&path, b".version \xff").unwrap();
-        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(file.read(HeadStart::default()).unwrap_err().kind(), io::ErrorKind::InvalidData);
         std::fs::write(&path, ".version").unwrap();
         assert_eq!(read(&mut file).ptx(), ".version");
     }

@@ -5,17 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use cuda_std::launch::Kernel;
 
+use super::files::PtxFile;
 use super::version::{Inner, ModuleVersion};
 use super::worker::Job;
 use super::{ReloadEvent, VersionInfo, fit};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult};
-use crate::module::{KernelModule, Text, target};
+use crate::module::{HeadStart, KernelModule, Text, target};
 use crate::stream::Stream;
 
 /// Called with each event.
@@ -159,6 +161,15 @@ impl Shared {
         let load = begin.elapsed();
         self.put_to_use(version.clone());
         Ok(Swap::Swapped { version, load })
+    }
+
+    /// Begins to load what no version that is kept has, a part for each further core.
+    pub(super) fn begin(&self, file: &PtxFile) -> HeadStart {
+        let kept = self.kept();
+        let known: HashSet<u64> = kept.iter().flat_map(|one| one.module().hashes()).collect();
+        let more_cores = thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
+        let new = file.parts_at_end(more_cores, |hash| !known.contains(&hash));
+        HeadStart::new(self.loader.context(), new)
     }
 
     /// Loads a text, puts it to use, and tells the result.

@@ -157,7 +157,7 @@ impl Worker {
     /// Whether the file's text says itself that nothing of it is missing. Then it need not be read again.
     fn is_whole(&mut self) -> bool {
         let Source::Ptx(file) = &mut self.source else { return false };
-        let Ok(Some(text)) = file.read() else { return false };
+        let Ok(Some(text)) = read(file, &self.shared) else { return false };
         match text.is_whole() {
             true => self.whole = Some(text),
             false => file.recycle(text),
@@ -195,7 +195,7 @@ impl Worker {
         if let Some(text) = self.whole.take() {
             return Ok(Some(text));
         }
-        let text = file.read()?;
+        let text = read(file, &self.shared)?;
         if text.is_none() {
             self.backlog.push_back(Job::Changed);
         }
@@ -253,6 +253,12 @@ impl Worker {
             self.rebuild(edit);
         }
     }
+}
+
+/// Reads a PTX file. The driver begins with what is new in it before most of it is read.
+fn read(file: &mut PtxFile, shared: &Shared) -> io::Result<Option<Text>> {
+    let ahead = shared.begin(file);
+    file.read(ahead)
 }
 
 /// Tells of a build, and loads what it made if that is not in use.

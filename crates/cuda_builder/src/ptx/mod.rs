@@ -20,7 +20,7 @@ use std::path::Path;
 
 pub(crate) use files::named as files;
 pub(crate) use parts::{Merged, merge};
-pub use parts::{Part, Reading, parts, read_ptx, with_parts};
+pub use parts::{Part, Reading, parts, parts_at_end, read_ptx, with_parts};
 
 /// A rule of the builder that a PTX text breaks.
 #[derive(Debug, thiserror::Error)]

@@ -42,6 +42,13 @@ impl Part {
         needs::only(pieces.collect(), true)
     }
 
+    /// The same, where the bytes of a text are read as they are asked for; nothing if some are not there.
+    #[must_use]
+    pub fn read_text(&self, read: impl FnMut(Range<usize>) -> Option<String>) -> Option<String> {
+        let pieces: Option<String> = self.ranges.iter().cloned().map(read).collect();
+        Some(needs::only(pieces?, true))
+    }
+
     /// Whether the byte at that place of its text belongs to it.
     pub(crate) fn has(&self, at: usize) -> bool {
         self.ranges.iter().any(|range| range.contains(&at))
@@ -76,7 +83,18 @@ pub fn read_ptx(ptx: &str) -> Reading {
     let mut hash = Hash::new();
     hash.number(hash_of_body);
     hash.text(index);
-    Reading { hash: hash.0, parts: read_index(index, body.len(), hash_of_body) }
+    let own = read_index(index).filter(|own| own.is_of(body.len(), hash_of_body));
+    Reading { hash: hash.0, parts: own.map(|own| own.parts) }
+}
+
+/// What the end of a text says of its parts. Nobody compares it with the text: this is for what may be in vain,
+/// before the rest is read. `end` begins in the text's `bytes`, wherever.
+#[must_use]
+pub fn parts_at_end(end: &str, bytes: usize) -> Option<Vec<Part>> {
+    let before = bytes.checked_sub(end.len())?;
+    let body_here = body(end)?.len();
+    let own = read_index(&end[body_here..])?;
+    (own.body_bytes == before + body_here).then_some(own.parts)
 }
 
 /// The parts of a text, as [`with_parts`] wrote them; nothing for a text without parts, for one that was edited
@@ -86,20 +104,32 @@ pub fn parts(ptx: &str) -> Option<Vec<Part>> {
     read_ptx(ptx).parts
 }
 
-/// The parts that an index names, if it is whole and of a body with this length and this hash.
-fn read_index(index: &str, body_bytes: usize, body_hash: u64) -> Option<Vec<Part>> {
+/// What an index says.
+struct Index {
+    body_bytes: usize,
+    body_hash: u64,
+    parts: Vec<Part>,
+}
+
+impl Index {
+    fn is_of(&self, bytes: usize, hash: u64) -> bool {
+        (self.body_bytes, self.body_hash) == (bytes, hash)
+    }
+}
+
+/// Reads an index, if it is whole.
+fn read_index(index: &str) -> Option<Index> {
     let mut lines = index.lines();
     let mut head = lines.next()?.strip_prefix(PARTS)?.split(' ');
-    let bytes: usize = head.next()?.parse().ok()?;
-    let hash = u64::from_str_radix(head.next()?, 16).ok()?;
-    if (bytes, hash) != (body_bytes, body_hash) {
-        return None;
-    }
+    let body_bytes = head.next()?.parse().ok()?;
+    let body_hash = u64::from_str_radix(head.next()?, 16).ok()?;
     let mut parts = Vec::new();
     for line in lines {
         match line.strip_prefix(PART) {
             Some(part) => parts.push(read_part(part)?),
-            None if line == END => return (!parts.is_empty()).then_some(parts),
+            None if line == END => {
+                return (!parts.is_empty()).then_some(Index { body_bytes, body_hash, parts });
+            }
             None => {}
         }
     }

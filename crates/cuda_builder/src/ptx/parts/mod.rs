@@ -17,7 +17,7 @@ mod items;
 mod merge;
 mod spans;
 
-pub use index::{Part, Reading, parts, read_ptx, with_parts};
+pub use index::{Part, Reading, parts, parts_at_end, read_ptx, with_parts};
 pub(crate) use merge::{Merged, merge};
 
 /// The words of a line that can be names, with their places.
