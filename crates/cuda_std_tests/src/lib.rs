@@ -10,6 +10,7 @@ use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuResult};
 
 use std::env;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Lanes of a warp.
 pub const WARP: usize = 32;
@@ -65,6 +66,14 @@ pub fn lanes(f: impl Fn(u64) -> u64) -> Vec<u64> {
 /// Whether the tests run on a real GPU.
 pub fn on_gpu() -> bool {
     matches!(ferrowarp::backend(), Ok(Backend::Cuda))
+}
+
+/// For tests in which kernels panic: whoever waits for their common device is told. One at a time.
+pub fn alone(gpu: &Gpu) -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    done(gpu.synchronize());
+    guard
 }
 
 /// Panics with the error's own words.

@@ -1,7 +1,7 @@
 //! A panic in a kernel is an error with kernel, message, place, block and thread, and the device
 //! works on.
 
-use cuda_std_tests::{device, done, download, poisoned, upload};
+use cuda_std_tests::{alone, device, done, download, poisoned, upload};
 use ferrowarp::graph::GraphBuilder;
 use ferrowarp::{DeviceBuffer, GpuError, GpuResult, KernelPanic, Linear, Stream};
 use panics_kernels as kernels;
@@ -15,14 +15,6 @@ static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "
 fn panic_of(result: GpuResult<()>) -> KernelPanic {
     let error = result.expect_err("nothing panicked");
     error.panic().unwrap_or_else(|| panic!("not a panic: {error}")).clone()
-}
-
-/// The tests share a device, and so its panics: one at a time.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let guard = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done(gpu().synchronize());
-    guard
 }
 
 /// A copy of `values` whose home is that stream.
@@ -43,7 +35,7 @@ const KINDS: &str = "crates/cuda_std_tests/kernels/panics/src/kinds.rs";
 
 #[test]
 fn an_index_past_the_end_names_everything() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (x, mut out) = (upload(gpu(), &[1u32; 5]), upload(gpu(), &[0u32; 8]));
     done(kernels::index_past_the_end::launch(gpu(), Linear::new(2, 4), &x, 7, &mut out));
     let error = gpu().synchronize().expect_err("index 7 of 5");
@@ -68,7 +60,7 @@ fn an_index_past_the_end_names_everything() {
 
 #[test]
 fn the_device_works_on_after_a_panic() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (x, mut out) = (upload(gpu(), &[3u32; 5]), upload(gpu(), &[0u32; 8]));
     for round in 0..20 {
         done(kernels::index_past_the_end::launch(
@@ -87,7 +79,7 @@ fn the_device_works_on_after_a_panic() {
 
 #[test]
 fn a_range_past_the_end_names_its_bounds() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (x, mut out) = (upload(gpu(), &[1u32; 5]), upload(gpu(), &[0u32; 8]));
     let launch = kernels::range_past_the_end::launch(gpu(), Linear::new(1, 8), &x, 2, 9, &mut out);
     let panic = panic_of(launch.and_then(|()| gpu().synchronize()));
@@ -96,7 +88,7 @@ fn a_range_past_the_end_names_its_bounds() {
 
 #[test]
 fn each_kind_of_panic_has_its_message() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let expected = [
         (0, "an explicit one"),
         (1, "7 and  -1.25 and 0x00ff"),
@@ -125,7 +117,7 @@ fn each_kind_of_panic_has_its_message() {
 
 #[test]
 fn a_panic_in_another_crate_names_its_file() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let panic = message(14);
     assert_eq!(panic.message, "index out of bounds: the len is 2 but the index is 2");
     assert_eq!(panic.file, "crates/cuda_std_tests/kernels/panics/helper/src/lib.rs");
@@ -134,7 +126,7 @@ fn a_panic_in_another_crate_names_its_file() {
 
 #[test]
 fn threads_that_are_left_pass_barriers() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     for (who, whole_warp, left) in [(0, 0, 95), (40, 0, 95), (95, 0, 95), (0, 1, 64), (64, 1, 64)] {
         let mut out = poisoned::<u32>(gpu(), 192);
         let config = Linear::new(2, 96);
@@ -155,7 +147,7 @@ fn threads_that_are_left_pass_barriers() {
 
 #[test]
 fn lanes_that_are_left_pass_shuffles() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     for who in [0, 13, 31] {
         let mut out = poisoned::<u32>(gpu(), 64);
         done(kernels::before_a_shuffle::launch(gpu(), Linear::new(1, 64), who, &mut out));
@@ -171,7 +163,7 @@ fn lanes_that_are_left_pass_shuffles() {
 
 #[test]
 fn who_waits_for_a_panicked_thread_leaves() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (flag, x) = (upload(gpu(), &[0u32]), upload(gpu(), &[1u32; 3]));
     // SAFETY: the flag is valid.
     done(unsafe {
@@ -185,7 +177,7 @@ fn who_waits_for_a_panicked_thread_leaves() {
 /// itself, so there the PTX is asked.
 #[test]
 fn who_waits_at_an_mbarrier_for_a_panicked_thread_leaves() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let x = upload(gpu(), &[1u32; 3]);
     for (how, blocks) in [(0, 1), (1, 3), (2, 2)] {
         let config = Linear::new(blocks, 96);
@@ -206,7 +198,7 @@ fn who_waits_at_an_mbarrier_for_a_panicked_thread_leaves() {
 
 #[test]
 fn memory_that_is_not_there_is_told() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let mut out = poisoned::<u32>(gpu(), 32);
     // More than the heap, and more than a layout can say.
     for (n, words) in [
@@ -225,7 +217,7 @@ fn memory_that_is_not_there_is_told() {
 
 #[test]
 fn a_panic_in_one_block_leaves_the_others_alone() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let threads = 64 * 50;
     let mut out = poisoned::<u32>(gpu(), threads);
     done(kernels::one_block_of_many::launch(gpu(), Linear::new(50, 64), 31, 0, &mut out));
@@ -237,7 +229,7 @@ fn a_panic_in_one_block_leaves_the_others_alone() {
 
 #[test]
 fn each_stream_hears_of_its_own_panics() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (a, b) = (gpu().create_stream().unwrap(), gpu().create_stream().unwrap());
     for rounds in [0, 2000] {
         let mut first = upload_on(&a, &[1u32; 256]);
@@ -254,7 +246,7 @@ fn each_stream_hears_of_its_own_panics() {
 
 #[test]
 fn two_kernels_that_panic_at_once_are_both_heard() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (a, b) = (gpu().create_stream().unwrap(), gpu().create_stream().unwrap());
     let (mut first, mut second) = (upload_on(&a, &[1u32; 256]), upload_on(&b, &[1u32; 256]));
     let config = Linear::new(4, 64);
@@ -269,7 +261,7 @@ fn two_kernels_that_panic_at_once_are_both_heard() {
 
 #[test]
 fn whoever_uses_the_result_hears_of_the_panic() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (a, b) = (gpu().create_stream().unwrap(), gpu().create_stream().unwrap());
     let mut out = upload_on(&a, &[1u32; 256]);
     done(kernels::one_block_of_many::launch(&b, Linear::new(4, 64), 1, 0, &mut out));
@@ -284,7 +276,7 @@ fn whoever_uses_the_result_hears_of_the_panic() {
 
 #[test]
 fn a_panic_in_a_replay_is_the_error_of_the_next_wait() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (x, mut out) = (upload(gpu(), &[3u32; 5]), upload(gpu(), &[0u32; 8]));
     let builder = GraphBuilder::new(gpu());
     let node = builder.node("gather");
@@ -311,7 +303,7 @@ fn a_panic_in_a_replay_is_the_error_of_the_next_wait() {
 
 #[test]
 fn a_panic_in_a_child_graph_is_the_error_of_its_parents_wait() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let (x, mut out) = (upload(gpu(), &[3u32; 5]), upload(gpu(), &[0u32; 8]));
     let inner = GraphBuilder::new(gpu());
     let node = inner.node("gather");
@@ -339,7 +331,7 @@ fn a_panic_in_a_child_graph_is_the_error_of_its_parents_wait() {
 
 #[test]
 fn more_panics_than_records_are_not_silent() {
-    let _alone = alone();
+    let _alone = alone(gpu());
     let streams: Vec<_> = (0..12).map(|_| gpu().create_stream().unwrap()).collect();
     let mut buffers: Vec<_> = streams.iter().map(|own| upload_on(own, &[0u32; 64])).collect();
     for (stream, out) in streams.iter().zip(&mut buffers) {

@@ -28,7 +28,7 @@ const KERNELS: &str = "// ferrowarp.kernels";
 /// Applies both, to a text in which something can panic.
 pub(super) fn apply(text: &str) -> String {
     let functions = scan(text);
-    let (Some(first), Some(report)) = (functions.first(), named(&functions, REPORT)) else {
+    let (Some(first), Some(_)) = (functions.first(), named(&functions, REPORT)) else {
         return text.to_owned();
     };
     let graph = read(text, &functions);
@@ -36,7 +36,7 @@ pub(super) fn apply(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut edits = Edits::default();
     let dead = named(&functions, FORMAT)
-        .map(|format| empty(&functions, &graph, &lines, (report, format), &mut edits))
+        .map(|format| empty(&functions, &graph, &lines, format, &mut edits))
         .unwrap_or_default();
     let live: Vec<_> = functions.iter().filter(|own| !dead.contains(own.name)).collect();
     let mut known = Known::default();
@@ -255,7 +255,7 @@ fn empty<'a>(
     functions: &[Function<'a>],
     graph: &Graph<'a>,
     lines: &[&str],
-    (report, format): (&str, &str),
+    format: &str,
     edits: &mut Edits,
 ) -> HashSet<&'a str> {
     let roots = || functions.iter().map(|f| f.name).filter(|name| graph[name].is_root);
@@ -279,7 +279,8 @@ fn empty<'a>(
         edits.removed.extend(body.skip(1));
     }
     // Before a call stands the brace of its block, and behind it that which closes it.
-    for (line, _) in graph[report].calls.iter().filter(|(_, callee)| *callee == format) {
+    let calls = functions.iter().flat_map(|function| &graph[function.name].calls);
+    for (line, _) in calls.filter(|(_, callee)| *callee == format) {
         let opens = (0..*line).rev().find(|at| lines[*at].trim_start().starts_with('{'));
         let closes = (*line..lines.len()).find(|at| lines[*at].trim_start().starts_with('}'));
         edits.removed.extend(opens.unwrap_or(*line)..=closes.unwrap_or(*line));

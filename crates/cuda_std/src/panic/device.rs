@@ -75,12 +75,11 @@ unsafe fn tell(mut arguments: Arguments, place: &Location<'_>) {
             let instead = format_args!("a panic while the message of a panic was formatted");
             arguments = transmute::<fmt::Arguments<'_>, Arguments>(instead);
         }
-        message::write(record, arguments, |text| {
-            if is_for_driver {
-                let (file, kernel) = (place.file().as_ptr().cast(), c"a kernel".as_ptr().cast());
-                crate::io::__assertfail(text.cast(), file, place.line(), kernel, 1);
-            }
-        });
+        let text = message::write(record, arguments);
+        if is_for_driver {
+            let (file, kernel) = (place.file().as_ptr().cast(), c"a kernel".as_ptr().cast());
+            crate::io::__assertfail(text.cast(), file, place.line(), kernel, 1);
+        }
         (*record).ready.store((*record).owner, Release);
     }
 }

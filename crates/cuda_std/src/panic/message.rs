@@ -4,10 +4,12 @@
 //! so would run with half its threads. Therefore the device only copies the values of the message, and the host
 //! formats. How many there are, and of which types, is in a table that `cuda_builder` writes from what
 //! the PTX has. Where it meets a value of another type, `core` formats all of the message; `cuda_builder` takes
-//! that code out where the module has no such value.
+//! that code out where the module has no such value. Where all values are of one type, it takes the table's reader out
+//! too: most kernels can say no more than that an index is past the end.
 
 use core::fmt::{self, Write};
 use core::mem::transmute;
+use core::ptr;
 
 use super::{ARGUMENTS, Arguments, COUNT, NESTED, PIECES_BYTES, Record, STR, TEXT};
 
@@ -50,6 +52,23 @@ macro_rules! needs {
 }
 pub(super) use needs;
 
+/// What is the same for all values of a module's messages, where [`needs!`] says that it is: a number that
+/// `cuda_builder` writes.
+macro_rules! only {
+    ($what:literal) => {{
+        let number: u64;
+        // SAFETY: it writes a number to a register.
+        #[allow(unused_unsafe, reason = "most callers are in such a block")]
+        unsafe {
+            core::arch::asm!(
+                concat!("mov.b64 {0}, 0; // ferrowarp.only ", $what),
+                out(reg64) number, options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        number
+    }};
+}
+
 /// The word of an address; 0 for what the builder does not know.
 #[inline(always)]
 fn known(address: u64) -> u64 {
@@ -67,20 +86,77 @@ fn known(address: u64) -> u64 {
     }
 }
 
-/// Writes the message: a piece for a text, or an empty one and the values of a template. `told` gets the text for the
-/// driver.
+/// Writes the message, and returns its text for the driver.
 ///
 /// # Safety
 /// The record is this thread's, and the parts are those of an `fmt::Arguments`.
 #[inline(always)]
-pub(super) unsafe fn write(record: *mut Record, arguments: Arguments, told: impl Fn(*const u8)) {
+pub(super) unsafe fn write(record: *mut Record, arguments: Arguments) -> *const u8 {
+    let Arguments { template, args } = arguments;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match needs!("values") {
+            true => ferrowarp_panic_values(record, template, args),
+            false => write_words(record, arguments),
+        }
+    }
+}
+
+/// A message of a module in which all templates have as many values, one or two, and all are of one type, which has
+/// 8 bytes: an index and a length, say. A piece for a text, or an empty one and the values of a template. Straight on,
+/// for the driver's compiler takes longest with loops.
+///
+/// # Safety
+/// As [`write`].
+#[inline(always)]
+unsafe fn write_words(record: *mut Record, arguments: Arguments) -> *const u8 {
+    let Arguments { template, args } = arguments;
+    // SAFETY: the caller's promise; what the table says of the template.
+    unsafe {
+        let pieces = (&raw mut (*record).pieces).cast::<u64>();
+        let is_text = args & 1 != 0;
+        let len = if is_text { args >> 1 } else { 0 };
+        let kept = len.min(PIECES_BYTES as u64 - 8);
+        let (mut text, mut used) = (pieces.add(1).cast_const().cast::<u8>(), 8 + kept);
+        (*record).arguments[0] = arguments;
+        pieces.write(u64::from(TEXT) | len << 16);
+        copy(pieces.add(1).cast(), template as *const u8, kept);
+        if needs!("templates") && !is_text {
+            let values = args as *const [*const u64; 2];
+            let head = only!("type") & 0xFFFF | 8 << 16;
+            let value = |number: usize| {
+                pieces.add(1 + 2 * number).write(head);
+                pieces.add(2 + 2 * number).write(*(*values.add(number))[0]);
+            };
+            value(0);
+            if only!("values") == 2 {
+                value(1);
+            }
+            used = 8 + 16 * only!("values");
+            if needs!("driver") {
+                text = (template + (known(template) >> 32)) as *const u8;
+            }
+        }
+        ((*record).listed, (*record).used) = (1, used as u32);
+        text
+    }
+}
+
+/// Any message. The builder takes this function out where [`write_words`] does.
+///
+/// # Safety
+/// As [`write`].
+#[cold]
+#[inline(never)]
+unsafe fn ferrowarp_panic_values(record: *mut Record, template: u64, args: u64) -> *const u8 {
     // SAFETY: the caller's promise; the list is read where it was written; what the table says of the addresses;
     // behind the pieces there is room for one without bytes and for a zero.
     unsafe {
         let list = (&raw mut (*record).arguments).cast::<Arguments>();
         let pieces = (&raw mut (*record).pieces).cast::<u8>();
-        list.write_volatile(arguments);
+        list.write_volatile(Arguments { template, args });
         let (mut at, mut listed, mut used, mut unknown) = (0, 1, 0, false);
+        let mut first = ptr::null::<u8>();
         loop {
             let Arguments { template, args } = list.add(at as usize).read_volatile();
             at += 1;
@@ -133,7 +209,9 @@ pub(super) unsafe fn write(record: *mut Record, arguments: Arguments, told: impl
                 argument = argument.add(2);
                 left -= 1;
             }
-            told(text);
+            if first.is_null() {
+                first = text;
+            }
             if !needs!("arguments") || at >= listed {
                 break;
             }
@@ -143,6 +221,7 @@ pub(super) unsafe fn write(record: *mut Record, arguments: Arguments, told: impl
             let arguments = list.read_volatile();
             ferrowarp_panic_format(record, transmute::<Arguments, fmt::Arguments<'_>>(arguments));
         }
+        first
     }
 }
 

@@ -1,6 +1,15 @@
-//! A kernel that can panic, with values that the host formats, and one that cannot.
+//! Kernels that can panic, with values that the host formats, and one that cannot. Those of each file share the panic
+//! handler: it depends on the values of their messages how much of it is left.
 
 #![allow(missing_docs)]
+
+mod no_values;
+mod one_type;
+mod several_types;
+
+pub use no_values::*;
+pub use one_type::*;
+pub use several_types::*;
 
 use cuda_std::prelude::*;
 
