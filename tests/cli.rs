@@ -119,6 +119,16 @@ fn help_has_examples() {
 }
 
 #[test]
+fn a_misspelt_variable_is_a_warning() {
+    let place = Place::new();
+    let run = |name: &str| place.command(&["demo", "--list"]).env(name, "all").assert().success();
+    let warning = "warning: FERROWARP_CHEKC is not read; did you mean `FERROWARP_CHECK`?\n";
+    run("FERROWARP_CHEKC").stderr(warning);
+    run("FERROWARP_CHECK").stderr(is_empty());
+    run("FERROWARP_OF_MY_OWN").stderr(is_empty());
+}
+
+#[test]
 fn a_command_line_that_makes_no_sense_is_status_2() {
     let place = with_images();
     place.run(&["dance"]).code(2);

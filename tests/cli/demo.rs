@@ -114,7 +114,11 @@ fn after_a_demo_that_loses_the_device_the_rest_are_left_out_with_the_command_tha
 #[test]
 fn a_demo_that_does_not_exist_is_refused() {
     let place = Place::new();
-    place.refuses(&["demo", "vecad"], "there is no demo `vecad`; there are vecadd, saxpy");
+    place.refuses(
+        &["demo", "vecad"],
+        "there is no demo `vecad`; did you mean `vecadd`? There are vecadd, saxpy",
+    );
+    place.refuses(&["demo", "nonsense"], "there is no demo `nonsense`. There are vecadd, saxpy");
     let subjects = contains("\nMemory\nslices ").and(contains("\nSimulations\nheat "));
     place.run(&["demo", "--list"]).success().stdout(contains("transpose_tiled").and(subjects));
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::assert::Assert;
+use predicates::str::contains;
 
 use super::{Place, refused};
 
@@ -122,11 +123,28 @@ fn a_page_stands_alone_and_shows_the_accesses() {
 }
 
 #[test]
+fn a_demo_that_fails_does_not_end_the_search_for_a_kernel() {
+    let place = Place::new();
+    let failing = |kernel: &str| {
+        let mut command = place.command(&["profile", kernel, "--size", "64"]);
+        command.env("FERROWARP_DEVICE", "emulator");
+        command.env("FERROWARP_EMULATOR_FAIL", "cuMemHostRegister_v2:1").assert()
+    };
+    // Its demo comes behind the one that fails.
+    failing("equalize_table").success().stdout(contains("equalize_table"));
+    refused(failing("nonsense"), "demo registered");
+}
+
+#[test]
 fn what_cannot_be_profiled_is_refused() {
     let place = Place::new();
     refused(
         profile(&place, &["nonsense", "--size", "64"]),
         "no demo launches a kernel of that name",
+    );
+    refused(
+        profile(&place, &["transpose_naiv", "--size", "64"]),
+        "did you mean `transpose_naive`? The demos are vecadd, ",
     );
     let missing = ["vecadd", "--html", "missing/page.html"];
     refused(profile(&place, &missing), "cannot write missing/page.html");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::film::FilmArgs;
+use super::names;
 use super::pixels::{Pixels as Image, write_image};
 use super::progress::Progress;
 use super::table::{Side, Table};
@@ -106,6 +107,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
     let find = |name: &String| {
         demo::named(name).ok_or_else(|| CliError::NoDemo {
             name: name.clone(),
+            meant: names::meant(name, demo::demos().map(|demo| demo.name)),
             known: demo::demos().map(|demo| demo.name).collect(),
         })
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cuda_driver::counters::NotCounted;
 use thiserror::Error;
 
+use super::names::ends;
 use crate::bench::BenchError;
 use crate::demo::Lack;
 use crate::error::GpuError;
@@ -255,28 +256,26 @@ pub enum CliError {
     },
 
     /// No demo has this name.
-    #[error("there is no demo `{name}`; there are {}", known.join(", "))]
+    #[error("there is no demo `{name}`{} There are {}", ends(meant.as_deref()), known.join(", "))]
     NoDemo {
         /// The name that was asked for.
         name: String,
+        /// The name that may have been meant.
+        meant: Option<&'static str>,
         /// The names of all demos.
         known: Vec<&'static str>,
     },
 
-    /// Nothing of this name can be profiled.
-    #[error("there is no demo `{name}`, and no demo launches a kernel of that name; the demos are {}", known.join(", "))]
-    NothingToProfile {
+    /// No demo has this name, nor a kernel that one launches.
+    #[error(
+        "there is no demo `{name}`, and no demo launches a kernel of that name{} The demos are {}",
+        ends(meant.as_deref()), known.join(", ")
+    )]
+    NoDemoOrKernel {
         /// The name that was asked for.
         name: String,
-        /// The names of all demos.
-        known: Vec<&'static str>,
-    },
-
-    /// Nothing of this name can be run.
-    #[error("there is no demo `{name}`, and no demo launches a kernel of that name; the demos are {}", known.join(", "))]
-    NothingToRun {
-        /// The name that was asked for.
-        name: String,
+        /// The name of a demo or a kernel that may have been meant.
+        meant: Option<String>,
         /// The names of all demos.
         known: Vec<&'static str>,
     },

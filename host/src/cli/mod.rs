@@ -9,6 +9,7 @@ mod devices;
 mod error;
 mod film;
 mod heat;
+mod names;
 mod new;
 mod numbers;
 mod output;
@@ -83,6 +84,10 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    for misspelt in names::misspelt_variables() {
+        // It is no reason to stop: it may be somebody's own.
+        let _ = writeln!(io::stderr(), "warning: {misspelt}");
+    }
     let mut out = io::stdout().lock();
     match run(cli, &mut out).and_then(|()| out.flush().map_err(CliError::from)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::error::CliError;
+use super::names::no_demo_or_kernel;
 use super::table::{Side, Table};
 use crate::demo::{self, Demo, Ending, Outcome, Scale};
-use crate::error::GpuError;
+use crate::error::{GpuContext, GpuError};
 use crate::reload::{ModuleVersion, ReloadEvent, Watch};
 use crate::stream::AsStream;
 use crate::{Backend, Gpu, HotModule};
@@ -134,14 +135,23 @@ fn find(name: &str) -> Result<&'static Demo, CliError> {
         return Ok(demo);
     }
     let gpu = Gpu::new()?;
+    let mut failed = None;
     for demo in demo::demos() {
-        demo.run(&gpu, Scale::of(64))?;
+        let ran = demo.run(&gpu, Scale::of(64)).with_gpu_context(|| format!("demo {}", demo.name));
         if gpu.stream().module().launchers().iter().any(|kernel| kernel.name == name) {
             return Ok(demo);
         }
+        match ran {
+            Ok(_) => {}
+            Err(error) if gpu.is_lost() => return Err(error.into()),
+            // Another one may launch the kernel. What this one left in its streams is not that one's.
+            Err(error) => {
+                let _ = gpu.synchronize();
+                failed.get_or_insert(error);
+            }
+        }
     }
-    let known = demo::demos().map(|demo| demo.name).collect();
-    Err(CliError::NothingToRun { name: name.to_owned(), known })
+    Err(failed.map_or_else(|| no_demo_or_kernel(name), CliError::from))
 }
 
 /// What is run at each edit.

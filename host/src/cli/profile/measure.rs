@@ -3,6 +3,7 @@
 use cuda_driver::counters::{self, LaunchReport};
 
 use super::super::error::CliError;
+use super::super::names::no_demo_or_kernel;
 use crate::Gpu;
 use crate::demo::{self, Demo, Ending, Scale};
 use crate::error::GpuContext;
@@ -40,18 +41,25 @@ pub(super) fn measure(gpu: &Gpu, name: &str, scale: Scale) -> Result<Profile, Cl
     if let Some(demo) = demo::named(name) {
         return run(gpu, demo, scale).map(|profile| Profile { name: name.to_owned(), ..profile });
     }
+    let mut failed = None;
     for demo in demo::demos() {
         let mut profile = match run(gpu, demo, scale) {
+            Ok(profile) => profile,
             Err(CliError::DemoNotHere { .. }) => continue,
-            profile => profile?,
+            Err(error) if gpu.is_lost() => return Err(error),
+            // Another one may launch the kernel. What this one left in its streams is not that one's.
+            Err(error) => {
+                let _ = gpu.synchronize();
+                failed.get_or_insert(error);
+                continue;
+            }
         };
         profile.launches.retain(|own| own.first.kernel == name);
         if !profile.launches.is_empty() {
             return Ok(Profile { name: name.to_owned(), ..profile });
         }
     }
-    let known = demo::demos().map(|demo| demo.name).collect();
-    Err(CliError::NothingToProfile { name: name.to_owned(), known })
+    Err(failed.unwrap_or_else(|| no_demo_or_kernel(name)))
 }
 
 fn run(gpu: &Gpu, demo: &'static Demo, scale: Scale) -> Result<Profile, CliError> {
