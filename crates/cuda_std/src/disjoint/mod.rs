@@ -1,5 +1,6 @@
 //! Views of device memory of which every thread writes its own part.
 
+mod brackets;
 mod runs;
 mod space;
 

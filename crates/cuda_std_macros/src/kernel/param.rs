@@ -273,6 +273,16 @@ fn kind_of_reference(reference: &TypeReference) -> Result<Kind> {
              or an `AtomicSlice<T>`",
         ));
     }
+    if let Type::Path(path) = &*reference.elem
+        && path.path.is_ident("str")
+    {
+        return Err(Error::new_spanned(
+            reference,
+            "a kernel cannot take `&str`: device memory holds bytes\n\
+             help: take `&[u8]`, launch with a buffer of the text's bytes, and \
+             `core::str::from_utf8` gives the text back",
+        ));
+    }
     Ok(match &*reference.elem {
         Type::Slice(slice) => Kind::Slice((*slice.elem).clone()),
         other => Kind::Reference(other.clone()),

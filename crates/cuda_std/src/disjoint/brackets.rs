@@ -1,0 +1,42 @@
+//! What the compiler says of `out[i]`, where a thread has an element of its own.
+
+use core::convert::Infallible;
+use core::ops::{Index, IndexMut};
+
+use super::{DisjointGrid, DisjointSlice};
+
+/// An index in brackets: there is none.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a view that all threads share has no `[]`: a thread could reach the element of another one",
+    label = "`get_mut` takes the thread's own index",
+    note = "`if let Some(own) = out.get_mut(index) {{ *own = value; }}`, where `index` is a parameter of the kernel: \
+            a `ThreadIndex` for a `DisjointSlice`, a `ThreadIndex2` for a `DisjointGrid`"
+)]
+pub trait InBrackets {
+    /// Nobody can say.
+    fn never(self) -> Infallible;
+}
+
+macro_rules! without_brackets {
+    ($view:ident) => {
+        #[doc(hidden)]
+        impl<T, I: InBrackets> Index<I> for $view<'_, T> {
+            type Output = T;
+
+            fn index(&self, index: I) -> &T {
+                match index.never() {}
+            }
+        }
+
+        #[doc(hidden)]
+        impl<T, I: InBrackets> IndexMut<I> for $view<'_, T> {
+            fn index_mut(&mut self, index: I) -> &mut T {
+                match index.never() {}
+            }
+        }
+    };
+}
+
+without_brackets!(DisjointSlice);
+without_brackets!(DisjointGrid);
