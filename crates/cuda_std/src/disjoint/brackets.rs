@@ -1,6 +1,5 @@
 //! What the compiler says of `out[i]`, where a thread has an element of its own.
 
-use core::convert::Infallible;
 use core::ops::{Index, IndexMut};
 
 use super::{DisjointGrid, DisjointSlice};
@@ -15,7 +14,7 @@ use super::{DisjointGrid, DisjointSlice};
 )]
 pub trait InBrackets {
     /// Nobody can say.
-    fn never(self) -> Infallible;
+    fn never(self) -> !;
 }
 
 macro_rules! without_brackets {
@@ -25,14 +24,14 @@ macro_rules! without_brackets {
             type Output = T;
 
             fn index(&self, index: I) -> &T {
-                match index.never() {}
+                index.never()
             }
         }
 
         #[doc(hidden)]
         impl<T, I: InBrackets> IndexMut<I> for $view<'_, T> {
             fn index_mut(&mut self, index: I) -> &mut T {
-                match index.never() {}
+                index.never()
             }
         }
     };
