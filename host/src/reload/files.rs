@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::iter;
 use std::mem;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -239,15 +240,21 @@ impl PtxFile {
     }
 }
 
-/// The parts that the index at the end of a file names. Ends that are too short for theirs are looked for no further.
+/// The parts that the index at the end of a file names. Its length stands nowhere: ever longer ends are looked at, up to
+/// an eighth of the file.
 fn index_at_end(file: &File) -> Option<Vec<cuda_builder::Part>> {
     const SHORTEST: usize = 1 << 16;
     let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
-    // That of all shipped kernels is a 40th of the text.
-    let end = read_range(file, bytes.saturating_sub(SHORTEST.max(bytes / 8))..bytes).ok()?;
-    // From the first whole line on.
-    let line = end.iter().position(|byte| *byte == b'\n')? + 1;
-    cuda_builder::parts_at_end(str::from_utf8(&end[line..]).ok()?, bytes)
+    let most = SHORTEST.max(bytes / 8);
+    // That of all shipped kernels is a 170th of the text.
+    let longer = |length: &usize| (*length < most).then(|| (length * 2).min(most));
+    let mut lengths = iter::successors(Some(SHORTEST.max(bytes / 128)), longer);
+    lengths.find_map(|length| {
+        let end = read_range(file, bytes.saturating_sub(length)..bytes).ok()?;
+        // From the first whole line on.
+        let line = end.iter().position(|byte| *byte == b'\n')? + 1;
+        cuda_builder::parts_at_end(str::from_utf8(&end[line..]).ok()?, bytes)
+    })
 }
 
 /// Bytes of a file; an error if not all of them are there.
@@ -335,15 +342,20 @@ mod tests {
         assert_eq!(file.parts_at_end(9, |_| true), all);
         assert_eq!(file.parts_at_end(2, |_| true), all[..2]);
         assert_eq!(file.parts_at_end(9, |hash| hash == all[1].0.hash), all[1..2]);
-        // One that is longer than the end that is read.
+        // One that is longer than the end that is read, and one whose index is longer than the first end.
         let body = &text[..text.find("// ferrowarp.parts").expect("an index")];
         let long = cuda_builder::with_parts(&format!("{body}{}", "// é\n".repeat(1 << 16)));
         std::fs::write(&path, &long).unwrap();
-        let found = file.parts_at_end(9, |_| true).into_iter();
-        assert_eq!(
-            found.map(|(_, text)| text).collect::<Vec<_>>(),
-            [0, 1, 2].map(|at| all[at].1.clone())
-        );
+        let texts = |found: Vec<(_, String)>| -> Vec<_> {
+            found.into_iter().map(|(_, text)| text).collect()
+        };
+        assert_eq!(texts(file.parts_at_end(9, |_| true)), texts(all.clone()));
+        let many = (0..3000).map(|number| {
+            format!(".visible .entry k{number}()\n{{\nret;\n}}\n{}", "// é\n".repeat(80))
+        });
+        let many = cuda_builder::with_parts(&format!(".version 8.0\n{}", many.collect::<String>()));
+        std::fs::write(&path, &many).unwrap();
+        assert_eq!(file.parts_at_end(9999, |_| true).len(), 3000);
         // One that is cut, and one without parts.
         for wrong in [&text[..text.len() - 9], body] {
             std::fs::write(&path, wrong).unwrap();
