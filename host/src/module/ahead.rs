@@ -70,10 +70,12 @@ mod tests {
         (parts(ptx).remove(0), parts(from)[0].text(from))
     }
 
-    /// How many parts this thread has compiled for a text whose parts were begun so.
+    /// How many parts this thread has compiled for a text of which these parts were compiled before.
     fn compiled(gpu: &Gpu, ptx: &str, ahead: Vec<(cuda_builder::Part, String)>) -> usize {
         let context = gpu.stream().inner().context();
-        let ahead = HeadStart::new(context, ahead);
+        let mut ahead = HeadStart::new(context, ahead);
+        // Otherwise it is open who comes first.
+        ahead.threads.drain(..).for_each(|thread| thread.join().expect("a load does not panic"));
         let (module, calls) = injection::watch(|| {
             let text = Text::begun(ptx.to_owned(), ahead);
             let module = KernelModule::from_ptx(context, "sm_70", &text, &[]);
