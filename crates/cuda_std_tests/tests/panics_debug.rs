@@ -6,6 +6,8 @@ use panics_debug_kernels::add;
 
 device!("panics_debug");
 
+static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics_debug.rs"));
+
 /// The tests share a device, and so its panics: one at a time.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -31,4 +33,17 @@ fn a_debug_assertion_is_told() {
     let error = gpu().synchronize().expect_err("100 bytes");
     let panic = error.panic().unwrap_or_else(|| panic!("not a panic: {error}"));
     assert_eq!(panic.message, "100 are too many");
+}
+
+#[test]
+fn nothing_panics_in_the_panic_handler() {
+    let ptx = IMAGES[0].ptx;
+    let (_, kernel) = ptx.split_once(".entry add(").expect("the kernel is there");
+    assert!(kernel.split("\n}\n").next().expect("its body").contains("9panicking"));
+    // What begins a body, behind all declarations.
+    for function in ["5panic6device6report(\n", "22ferrowarp_panic_values(\n"] {
+        let (_, behind) = ptx.rsplit_once(function).expect(function);
+        let body = behind.split("\n}\n").next().expect("its body");
+        assert!(body.contains("\ttrap;\n") && !body.contains("9panicking"), "{body}");
+    }
 }

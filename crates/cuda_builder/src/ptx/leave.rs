@@ -1,14 +1,13 @@
 //! Loops that wait for another thread ask whether it has panicked: not in a module that cannot panic.
 
 use super::functions::{code, scan};
+use super::handler::{self, REPORT};
 
 /// Ends a line of what `cuda_std::panic::leave_after_panic` does: a load that asks whether anything has
 /// panicked, or the beginning of a block that looks closer.
 const BEGIN: &str = "// ferrowarp.leave";
 /// Ends such a block.
 const END: &str = "// ferrowarp.leave end";
-/// The panic handler's work.
-const REPORT: &str = "5panic6device6report";
 /// The variable that is asked, and the one that the panic handler reads.
 const VARIABLES: [&str; 2] = ["ferrowarp_panic", "ferrowarp_known"];
 
@@ -39,7 +38,7 @@ pub(super) fn drop_unneeded(text: String) -> String {
 
 /// Whether the panic handler's work is among the functions of a text.
 pub(super) fn has_report(text: &str) -> bool {
-    scan(text).iter().any(|function| function.name.contains(REPORT))
+    handler::named(&scan(text), REPORT).is_some()
 }
 
 fn names_variable(line: &str) -> bool {

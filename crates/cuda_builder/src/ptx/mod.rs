@@ -1,11 +1,13 @@
 //! The PTX that the compiler wrote: what it contains, what is checked, and what is added.
 
 mod bounds;
+mod edits;
 mod files;
 mod formatters;
 mod ftz;
 mod functions;
 mod graph;
+mod handler;
 mod leave;
 mod needs;
 mod once;
@@ -115,7 +117,8 @@ pub(crate) fn finish(
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
-    let mut text = needs::only(panics::apply(&bounds::apply(&text, &functions)?), false);
+    let text = handler::apply(&bounds::apply(&text, &functions)?);
+    let mut text = needs::only(panics::apply(&text), false);
     if !can_panic {
         text = leave::drop_unneeded(text);
     }

@@ -3,6 +3,7 @@
 use std::iter;
 
 use super::functions::{code, scan};
+use super::handler::FORMAT;
 
 /// Ends a line that writes 1 to a register where the text has such panics; behind it is which.
 const NEEDS: &str = "// ferrowarp.needs ";
@@ -10,8 +11,6 @@ const NEEDS: &str = "// ferrowarp.needs ";
 const ONLY: &str = "// ferrowarp.only ";
 /// The line of the table of what the panic handler knows.
 const TABLE: &str = " ferrowarp_known[";
-/// The function that formats by `core::fmt`.
-const FORMAT: &str = "22ferrowarp_panic_format";
 /// The function that takes values of any type.
 const VALUES: &str = "22ferrowarp_panic_values";
 

@@ -9,15 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
+use super::edits::{Edits, call};
 use super::formatters;
 use super::functions::{Function, code, scan};
 use super::graph::{Graph, Node, reach, read};
+use super::handler::{FORMAT, REPORT, named};
 use super::templates;
 
-/// The panic handler's work.
-const REPORT: &str = "5panic6device6report";
-/// The function that formats by `core::fmt`.
-const FORMAT: &str = "22ferrowarp_panic_format";
 /// The table.
 const TABLE: &str = "ferrowarp_known";
 /// What begins the names of the compiler's constants.
@@ -46,45 +44,6 @@ pub(super) fn apply(text: &str) -> String {
     edits.removed.insert(table.lines.start);
     edits.inserted.insert(graph[first.name].lines.start, known.text());
     edits.apply(&lines)
-}
-
-fn named<'a>(functions: &[Function<'a>], part: &str) -> Option<&'a str> {
-    functions.iter().map(|f| f.name).find(|name| name.contains(part))
-}
-
-/// Changes, by line.
-#[derive(Default)]
-struct Edits {
-    replaced: BTreeMap<usize, String>,
-    inserted: BTreeMap<usize, String>,
-    removed: HashSet<usize>,
-}
-
-impl Edits {
-    fn apply(&self, lines: &[&str]) -> String {
-        let mut out = String::new();
-        for (number, line) in lines.iter().enumerate() {
-            out.push_str(self.inserted.get(&number).map_or("", String::as_str));
-            match self.replaced.get(&number) {
-                _ if self.removed.contains(&number) => {}
-                Some(other) => out.push_str(other),
-                None => {
-                    out.push_str(line);
-                    out.push('\n');
-                }
-            }
-        }
-        out
-    }
-
-    /// Gives a name another one in a function's body.
-    fn rename(&mut self, lines: &[&str], function: &Function<'_>, name: &str, other: &str) {
-        for number in function.body.clone().filter(|number| lines[*number].contains(name)) {
-            let line = self.replaced.get(&number).map_or(lines[number], |line| line.trim_end());
-            let renamed = with_name(line, name, other) + "\n";
-            self.replaced.insert(number, renamed);
-        }
-    }
 }
 
 // ---- the table
@@ -167,7 +126,7 @@ impl Known {
                     edits.replaced.insert(line, own);
                 } else {
                     self.before.push_str(&own);
-                    functions.iter().for_each(|own| edits.rename(lines, own, place, &name));
+                    functions.iter().for_each(|own| rename(edits, lines, own, place, &name));
                 }
                 self.add(&format!("generic({name})"), 0);
             }
@@ -225,6 +184,15 @@ fn place(line: &str) -> Option<&str> {
     is_place.then_some(name)
 }
 
+/// Gives a name another one in a function's body.
+fn rename(edits: &mut Edits, lines: &[&str], function: &Function<'_>, name: &str, other: &str) {
+    for number in function.body.clone().filter(|number| lines[*number].contains(name)) {
+        let line = edits.replaced.get(&number).map_or(lines[number], |line| line.trim_end());
+        let renamed = with_name(line, name, other) + "\n";
+        edits.replaced.insert(number, renamed);
+    }
+}
+
 /// A line in which a name has become another one.
 fn with_name(line: &str, name: &str, other: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
@@ -278,12 +246,9 @@ fn empty<'a>(
         edits.replaced.insert(body.start, "{\n\ttrap;\n}\n".to_owned());
         edits.removed.extend(body.skip(1));
     }
-    // Before a call stands the brace of its block, and behind it that which closes it.
     let calls = functions.iter().flat_map(|function| &graph[function.name].calls);
     for (line, _) in calls.filter(|(_, callee)| *callee == format) {
-        let opens = (0..*line).rev().find(|at| lines[*at].trim_start().starts_with('{'));
-        let closes = (*line..lines.len()).find(|at| lines[*at].trim_start().starts_with('}'));
-        edits.removed.extend(opens.unwrap_or(*line)..=closes.unwrap_or(*line));
+        edits.removed.extend(call(lines, *line));
     }
     dead.iter().map(|function| function.name).collect()
 }
