@@ -284,6 +284,8 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: i32) -> Answer {
 
 pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> Answer {
     let context = current()?;
+    lock(&context.preferences).limits.limit(limit)?;
+    capture::check_unsafe()?;
     *lock(&context.preferences).limits.limit(limit)? = value;
     if limit == HEAP_LIMIT {
         context.gpu.device.system().heap.set_limit(value as u64);

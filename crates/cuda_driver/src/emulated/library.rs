@@ -15,7 +15,7 @@ use super::gpu::{Gpu, gpu};
 use super::jit::Options;
 use super::module::{compile, no_function};
 use super::registry::{Handle, Registry};
-use super::{invalid, lock, module};
+use super::{capture, invalid, lock, module};
 use crate::abi::{
     CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, HostPtr, In, Out, text,
 };
@@ -167,6 +167,8 @@ pub(crate) fn cuLibraryLoadFromFile(
 }
 
 pub(crate) fn cuLibraryUnload(library: CUlibrary) -> Answer {
+    LIBRARIES.get(library)?;
+    capture::check_unsafe()?;
     let gone = LIBRARIES.remove(library)?;
     KERNELS.remove_where(|kernel| kernel.library == Handle::from(library));
     lock(&gone.modules).values().for_each(|module| module::drop_module(*module));
