@@ -197,7 +197,9 @@ pub(crate) fn cuCtxGetCacheConfig(config: Out<i32>) -> Answer {
 
 pub(crate) fn cuCtxSetCacheConfig(config: i32) -> Answer {
     check_cache_config(config)?;
-    lock(&current()?.preferences).cache = config;
+    let context = current()?;
+    capture::check_unsafe()?;
+    lock(&context.preferences).cache = config;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::graph_lanes::{Lanes, Task};
 use super::operation::Operation;
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
-use super::{graph_memory, invalid, lacking, lock};
+use super::{capture, graph_memory, invalid, lacking, lock};
 use crate::abi::{CUobject, CUstream, Out};
 use crate::codes::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 use crate::detail::{Answer, Failure};
@@ -167,6 +167,7 @@ pub(crate) fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> Answer {
     exec.check()?;
+    capture::check_unsafe()?;
     exec.set(READY.add(ready(graph, flags)?).as_ptr())
 }
 
@@ -208,6 +209,8 @@ pub(crate) fn cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>) -> Answer {
 }
 
 pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> Answer {
+    READY.get(exec)?;
+    capture::check_unsafe()?;
     READY.remove(exec).map(drop)
 }
 
@@ -215,7 +218,7 @@ pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> Answer {
 pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
     READY.get(exec)?;
     let (context, stream) = stream::named(stream)?;
-    super::capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     stream::enqueue(&context, &stream, Operation::Empty)
 }
 
@@ -223,8 +226,8 @@ pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
 pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> Answer {
     let ready = READY.get(exec)?;
     let (context, stream) = stream::named(stream)?;
-    super::capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
-    super::capture::check_implicit(&context, &stream)?;
+    capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
+    capture::check_implicit(&context, &stream)?;
     launch(&ready, &context, &stream)
 }
 

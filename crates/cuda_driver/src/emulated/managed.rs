@@ -12,7 +12,7 @@ use super::allocations::{Kind, containing, find, memory};
 use super::current::current;
 use super::gpu::gpu;
 use super::operation::Operation;
-use super::{check_flags, invalid, lock, stream};
+use super::{capture, check_flags, invalid, lock, stream};
 use crate::abi::{CUdevice, CUdeviceptr, CUstream, In, MemLocation, Out};
 use crate::detail::Answer;
 
@@ -68,6 +68,7 @@ pub(crate) fn cuMemAdvise(
     if matches!(advice, 3 | 5 | 6) {
         check_place(device)?;
     }
+    capture::check_unsafe()?;
     note(address, bytes, |page| match advice {
         1 | 2 => page.read_mostly = advice == 1,
         3 => page.preferred = device,

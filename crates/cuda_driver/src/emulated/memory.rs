@@ -116,6 +116,7 @@ fn allocate_in_order(
     }
     address.check()?;
     if !stream.is_capturing() {
+        capture::check_unsafe_on(&context, &stream)?;
         let base = pool::allocate(pool, bytes, &context)?;
         let work = move || {
             let what = format!("allocation of {bytes} bytes at {base:#x} in its order");
@@ -140,10 +141,10 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
         containing(address)?;
         return stream::enqueue(&context, &stream, Operation::Free(address));
     }
+    capture::check_unsafe_on(&context, &stream)?;
     if let Some(memory) = graph_memory::at(address) {
         return memory.end();
     }
-    capture::check_implicit(&context, &stream)?;
     let block = take(address, &[Kind::Device, Kind::Pooled])?;
     let work = Work::new(move || {
         order::begin(
@@ -199,6 +200,7 @@ fn end_pinned(context: &Context, block: &Block, function: &str) -> Answer {
 pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -> Answer {
     let context = current()?;
     check_flags(flags, REGISTER_FLAGS)?;
+    capture::check_unsafe()?;
     let (base, bytes) = (pointer.0.expose_provenance() as u64, bytes as u64);
     // SAFETY: by the API's contract the caller keeps the memory until it unregisters it, and
     // orders its own uses with those of kernels and copies.
@@ -209,6 +211,7 @@ pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -
 
 pub(crate) fn cuMemHostUnregister(pointer: HostPtr) -> Answer {
     let context = current()?;
+    capture::check_unsafe()?;
     let block = take(pointer.address(), &[Kind::Registered])?;
     end_pinned(&context, &block, "cuMemHostUnregister")
 }

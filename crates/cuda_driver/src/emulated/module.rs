@@ -103,7 +103,6 @@ pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> Answer {
         Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
     })?;
     module.check()?;
-    check_load()?;
     keep(module, &context, compile(&image, context.gpu)?)
 }
 
@@ -125,7 +124,6 @@ pub(crate) fn cuModuleLoadDataEx(
     let context = current()?;
     module.check()?;
     let image: &CStr = text(image.as_in())?;
-    check_load()?;
     let compiled = || compile(image.to_bytes(), context.gpu);
     let code = Options::read(n_options, options, values)?.logged(compiled)?;
     keep(module, &context, code)
@@ -223,14 +221,6 @@ pub(crate) fn cuModuleEnumerateFunctions(
 
 /// Lazy where nothing else is said, as with NVIDIA's driver. What may be put off, the emulator does at once.
 pub(crate) fn cuModuleGetLoadingMode(mode: Out<i32>) -> Answer {
-    mode.set(if is_eager() { EAGER_LOADING } else { LAZY_LOADING })
-}
-
-fn is_eager() -> bool {
-    env::var_os(LOADING).is_some_and(|said| said == "EAGER")
-}
-
-/// Fails where a capture forbids to load at once. What is loaded lazily disturbs none.
-fn check_load() -> Answer {
-    if is_eager() { capture::check_unsafe() } else { Ok(()) }
+    let is_eager = env::var_os(LOADING).is_some_and(|said| said == "EAGER");
+    mode.set(if is_eager { EAGER_LOADING } else { LAZY_LOADING })
 }

@@ -11,7 +11,7 @@ use super::allocations::{self, Block, Kind, blocks_where};
 use super::current::Context;
 use super::gpu::{Gpu, gpu};
 use super::registry::{Handle, Registry};
-use super::{graph_memory, invalid, lacking, lock};
+use super::{capture, graph_memory, invalid, lacking, lock};
 use crate::abi::{CUdevice, CUdeviceptr, CUobject, In, MemLocation, Out};
 use crate::codes::CUDA_ERROR_OUT_OF_MEMORY;
 use crate::detail::{Answer, Failure};
@@ -131,6 +131,7 @@ pub(crate) fn cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>) -> Answ
     if handle_types != 0 {
         return Err(lacking("the emulator shares no memory with other processes"));
     }
+    capture::check_unsafe()?;
     pool.set(create(gpu(location.id)?, max_bytes as u64, false).as_ptr())
 }
 
@@ -140,6 +141,7 @@ pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> Answer {
     if found.is_default {
         return Err(invalid("a device's default pool is not destroyed"));
     }
+    capture::check_unsafe()?;
     let mut current = lock(&CURRENT[found.gpu.ordinal as usize]);
     if *current == Some(pool.into()) {
         *current = None;
@@ -149,12 +151,14 @@ pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> Answer {
 }
 
 pub(crate) fn cuMemPoolTrimTo(pool: CUobject, _keep_bytes: usize) -> Answer {
-    POOLS.get(pool).map(drop)
+    POOLS.get(pool)?;
+    capture::check_unsafe()
 }
 
-/// Attributes 1 to 3 are numbers of 32 bits, 4 to 8 of 64.
+/// Attributes 1 to 3 are numbers of 32 bits, 4 to 8 of 64. Reading them ends captures too.
 pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>) -> Answer {
     let pool = POOLS.get(pool)?;
+    capture::check_unsafe()?;
     let state = lock(&pool.state);
     let wide = match id {
         1..=3 => return value.cast::<i32>().set(state.reuse[(id - 1) as usize]),
@@ -169,6 +173,7 @@ pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>)
 /// The highest amounts can only be set back to 0, which stands for the present ones.
 pub(crate) fn cuMemPoolSetAttribute(pool: CUobject, id: i32, value: In<c_void>) -> Answer {
     let pool = POOLS.get(pool)?;
+    capture::check_unsafe()?;
     let mut state = lock(&pool.state);
     match id {
         1..=3 => state.reuse[(id - 1) as usize] = value.cast::<i32>().get()?.signum().abs(),

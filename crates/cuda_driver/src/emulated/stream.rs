@@ -207,7 +207,7 @@ pub(crate) fn cuStreamGetCtx_v2(
 pub(crate) fn cuStreamQuery(stream: CUstream) -> Answer {
     let (context, stream) = named(stream)?;
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
-    capture::check_implicit(&context, &stream)?;
+    capture::check_unsafe_on(&context, &stream)?;
     let done = stream.tail().iter().all(Point::reached);
     context.check()?;
     if done { Ok(()) } else { Err(Failure::from(CUDA_ERROR_NOT_READY)) }
@@ -216,7 +216,7 @@ pub(crate) fn cuStreamQuery(stream: CUstream) -> Answer {
 pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Answer {
     let (context, stream) = named(stream)?;
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
-    capture::check_implicit(&context, &stream)?;
+    capture::check_unsafe_on(&context, &stream)?;
     wait(&context, &stream.tail())
 }
 
