@@ -15,7 +15,8 @@ use crate::bench::report::Report;
 type Area<B> = DrawingArea<B, Shift>;
 type Result<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-const COLOURS: [RGBColor; 12] = [
+/// One for each family, at least.
+const COLOURS: [RGBColor; 13] = [
     BLACK,
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
@@ -28,6 +29,7 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(170, 170, 20),
     RGBColor(90, 90, 220),
     RGBColor(0, 100, 60),
+    RGBColor(150, 150, 150),
 ];
 const CAPTION: (&str, u32) = ("sans-serif", 20);
 const LABEL: (&str, u32) = ("sans-serif", 15);
@@ -121,6 +123,17 @@ fn range(values: impl Iterator<Item = f64>, otherwise: [f64; 2]) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Backend;
+    use crate::bench::case::{Case, Scale};
+    use crate::bench::cases;
+
+    #[test]
+    fn each_family_has_a_colour() {
+        let cases = cases::all(&Scale::new(Backend::Emulator, false, None));
+        let mut families: Vec<_> = cases.iter().map(Case::family).collect();
+        families.dedup();
+        assert!(families.len() <= COLOURS.len(), "{families:?}");
+    }
 
     #[test]
     fn a_range_needs_two_values() {
