@@ -33,7 +33,35 @@ impl Edits {
 /// The lines of a whole call, of which one has the `call`: before it stands the brace that opens the block of its
 /// parameters, and behind it the one that closes it.
 pub(super) fn call(lines: &[&str], number: usize) -> RangeInclusive<usize> {
-    let opens = (0..number).rev().find(|at| lines[*at].trim_start().starts_with('{'));
-    let closes = (number..lines.len()).find(|at| lines[*at].trim_start().starts_with('}'));
-    opens.unwrap_or(number)..=closes.unwrap_or(number)
+    let begins = |at: &usize, with: char| lines[*at].trim_start().starts_with(with);
+    let mut before = (0..number).rev().take_while(|at| !begins(at, '}'));
+    let opens = before.find(|at| begins(at, '{') && lines[*at].contains("callseq"));
+    let closes = (number..lines.len()).find(|at| begins(at, '}'));
+    match (opens, closes) {
+        (Some(opens), Some(closes)) => opens..=closes,
+        _ => number..=number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_its_block_where_it_has_one() {
+        let text = "{\n\t{ // callseq 0, 0\n\tst.param.b64 [param0], %rd1;\n\tcall.uni one, (param0);\n\t} // callseq 0\n\
+                    \tcall.uni two;\n}\n{\n\tcall.uni three;\n}";
+        let lines: Vec<&str> = text.lines().collect();
+        let of = |name| call(&lines, lines.iter().position(|line| line.contains(name)).unwrap());
+        assert_eq!([of("one"), of("two"), of("three")], [1..=4, 5..=5, 8..=8]);
+    }
+
+    #[test]
+    fn lines_are_replaced_removed_and_put_before_others() {
+        let mut edits = Edits::default();
+        edits.replaced.insert(0, "A\n".to_owned());
+        edits.removed.insert(1);
+        edits.inserted.insert(2, "before\n".to_owned());
+        assert_eq!(edits.apply(&["a", "b", "c"]), "A\nbefore\nc\n");
+    }
 }
