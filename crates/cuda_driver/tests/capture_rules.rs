@@ -295,17 +295,12 @@ fn what_may_disturb_a_capture_is_refused_and_ends_it() {
     }
     // What was refused is still there.
     let (module, library, exec) = (load(), library(), ready());
-    let refused = during_capture(NON_BLOCKING, GLOBAL, || {
-        [
-            code!(cuModuleUnload(module)),
-            code!(cuLibraryUnload(library)),
-            code!(cuGraphExecDestroy(exec)),
-        ]
-        .into_iter()
-        .max()
-        .expect("three answers")
+    let answers = during_capture(NON_BLOCKING, GLOBAL, || {
+        assert_eq!(code!(cuLibraryUnload(library)), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        assert_eq!(code!(cuGraphExecDestroy(exec)), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        code!(cuModuleUnload(module))
     });
-    assert_eq!(refused[0], CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_eq!(answers, Unsafe.answers(NON_BLOCKING, GLOBAL, false));
     ok!(cuModuleUnload(module));
     ok!(cuLibraryUnload(library));
     ok!(cuGraphExecDestroy(exec));

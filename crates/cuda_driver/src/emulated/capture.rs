@@ -287,24 +287,22 @@ pub(super) fn refuse(stream: &Stream, code: CUresult) -> Answer {
 
 /// Whether a stream of the context is captured that keeps order with the null stream.
 pub(super) fn blocks_null_stream(context: &Context) -> bool {
-    let blocks =
-        |capture: &Capture| capture.context == context.handle && capture.has_blocking_stream();
-    !active(blocks).is_empty()
+    !blocking(context).is_empty()
+}
+
+/// The context's captures of streams that keep order with the null stream.
+fn blocking(context: &Context) -> Vec<Arc<Capture>> {
+    active(|capture| capture.context == context.handle && capture.has_blocking_stream())
 }
 
 /// Fails where work for the null stream would have to wait for a stream that is captured.
 pub(super) fn check_implicit(context: &Context, stream: &Stream) -> Answer {
-    let of_context = |capture: &Capture| {
-        stream.is_null() && capture.context == context.handle && capture.has_blocking_stream()
-    };
-    forbid(&active(of_context), implicit)
+    if stream.is_null() { check_null_stream(context) } else { Ok(()) }
 }
 
 /// The same for calls that work on the null stream without naming it.
 pub(super) fn check_null_stream(context: &Context) -> Answer {
-    let of_context =
-        |capture: &Capture| capture.context == context.handle && capture.has_blocking_stream();
-    forbid(&active(of_context), implicit)
+    forbid(&blocking(context), implicit)
 }
 
 /// Fails where the call would wait for a stream of the context that is captured.
