@@ -1,10 +1,11 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff bundle book libcuda libcuda-test toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle book libcuda libcuda-test page-test toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 LIBCUDA := target/libcuda
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 demo: toolchain ## Run every demo, checked against the CPU (without a GPU on two emulated ones), and filter a picture
 	FERROWARP_EMULATOR_DEVICES=2 cargo run --release -- demo --pictures $(PICTURES)
@@ -28,6 +29,20 @@ bench: toolchain ## Our operations beside the peers that the machine has; alloca
 diff: toolchain ## Every instruction form on the emulator and on this machine's GPU, bit for bit
 	FERROWARP_DEVICE=cuda cargo test --release -p cuda_driver --test differential -- --ignored --nocapture
 
+mutants: toolchain ## Small faults in a sample of the code, and which no test notices (MUTANTS="--each 5 driver")
+	scripts/mutants $(MUTANTS)
+
+asan: toolchain ## The driver front's tests under AddressSanitizer; with no leaks, which statics are
+	@ls $$(rustc --print target-libdir)/librustc-*_rt.asan.a >/dev/null 2>&1 || \
+		{ echo "asan: this compiler came without its runtime, librustc-*_rt.asan.a; rustup's Rust has it" >&2; exit 1; }
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 FERROWARP_DEVICE=emulator \
+		CARGO_TARGET_DIR=$(BUILT)/asan cargo test -p cuda_driver --tests --target $(HOST)
+
+miri: ## Views, indices and shared arrays of cuda_std under Miri, which only a nightly compiler has
+	@cargo +nightly miri --version >/dev/null 2>&1 || \
+		{ echo "miri: no nightly compiler with Miri: rustup toolchain install nightly -c miri -c rust-src" >&2; exit 1; }
+	cargo +nightly miri test -p cuda_std --lib
+
 bundle: toolchain ## Program, tests and benchmark in bundle/, to run on a machine with no Rust
 	scripts/bundle bundle
 
@@ -46,6 +61,13 @@ libcuda-test: libcuda ## Python programs on that library, with packages from PyP
 	$(LIBCUDA)/venv/bin/pip install --quiet -r crates/libcuda/tests/python/requirements.txt
 	LD_LIBRARY_PATH=$(LIBCUDA) PYTHONDONTWRITEBYTECODE=1 $(LIBCUDA)/venv/bin/pytest \
 		-p no:cacheprovider crates/libcuda/tests/python
+
+CHROMIUM := $(or $(FERROWARP_CHROMIUM),chromium)
+
+page-test: toolchain ## The profiler's page in a headless Chromium, narrow and wide, light and dark; with pictures of it
+	@command -v $(CHROMIUM) >/dev/null || { echo "there is no $(CHROMIUM): install the package chromium, or set \
+	FERROWARP_CHROMIUM to the name of a Chromium or Chrome" >&2; exit 1; }
+	FERROWARP_CHROMIUM=$(CHROMIUM) cargo test --test cli page:: -- --ignored --nocapture
 
 toolchain:
 	@scripts/toolchain

@@ -1,5 +1,5 @@
 //! Compiles the kernels to PTX, one module for each architecture. The host crate embeds them with
-//! `include!(concat!(env!("OUT_DIR"), "/kernels.rs"))` and picks the best one when it loads.
+//! `include_kernels!` and picks the best one when it loads.
 
 use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 

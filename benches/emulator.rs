@@ -11,9 +11,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_main};
 use emulator::exec::watch::Checks;
 use emulator::{Device, Function, Launch, Profile, Stats};
 
-/// Elements of the arrays; the side of the matrix squared.
+/// Elements of the arrays; the side of the matrix that is transposed, squared.
 const N: u64 = 1 << 20;
 const SIDE: u64 = 1 << 10;
+/// The side of the matrices that are multiplied.
+const PRODUCT_SIDE: u64 = 256;
 const BLOCK: u32 = 256;
 
 /// A kernel on a device, and how to launch it.
@@ -25,7 +27,7 @@ struct Subject {
     params: Vec<u8>,
 }
 
-const KERNELS: [&str; 4] = ["alu", "sum", "tree", "transpose"];
+const KERNELS: [&str; 5] = ["alu", "sum", "tree", "transpose", "product"];
 
 impl Subject {
     fn new(kernel: &str, profile: &Profile) -> Self {
@@ -34,20 +36,27 @@ impl Subject {
             "alu" => include_str!("emulator/alu.ptx"),
             "sum" => include_str!("emulator/sum.ptx"),
             "tree" => include_str!("emulator/tree.ptx"),
-            _ => include_str!("emulator/transpose.ptx"),
+            "transpose" => include_str!("emulator/transpose.ptx"),
+            _ => include_str!("emulator/product.ptx"),
         };
         let module = device.load(text).expect("the text is right");
         let function = module.function(kernel).expect("the kernel is there");
-        let [input, output] = [0, 1].map(|_| device.memory().alloc(4 * N).expect("4 MiB"));
-        device.memory().fill32(input, 1f32.to_bits(), N).expect("a live buffer");
+        let [input, other, output] = [0; 3].map(|_| device.memory().alloc(4 * N).expect("4 MiB"));
+        for written in [input, other] {
+            device.memory().fill32(written, 1f32.to_bits(), N).expect("a live buffer");
+        }
         let line = [BLOCK, 1, 1];
         let (grid, block, params) = match kernel {
             "alu" => ([32, 1, 1], line, vec![output, 500]),
             "sum" => ([64, 1, 1], line, vec![input, N, output]),
             "tree" => ([N as u32 / BLOCK, 1, 1], line, vec![input, output]),
-            _ => {
+            "transpose" => {
                 let tiles = (SIDE / 32) as u32;
                 ([tiles, tiles, 1], [32, 8, 1], vec![input, output, SIDE])
+            }
+            _ => {
+                let side = PRODUCT_SIDE as u32;
+                ([side / 32, side / 8, 1], [32, 8, 1], vec![input, other, output, PRODUCT_SIDE])
             }
         };
         let params = params.iter().flat_map(|param| param.to_le_bytes()).collect();

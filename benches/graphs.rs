@@ -173,7 +173,7 @@ fn launch_on(stream: &Stream, gpu: &Gpu) -> GpuResult<()> {
 /// Launches by the driver's function alone, of the `saxpy` in a module of its own: what ours cost beside it.
 fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
     let image = best_image(alone::IMAGES, gpu.compute_capability())?;
-    let (text, name) = (CString::new(image.ptx).ok()?, CString::new("saxpy").ok()?);
+    let (text, name) = (CString::new(image.ptx()).ok()?, CString::new("saxpy").ok()?);
     let (x, y) =
         (DeviceBuffer::<f32>::zeroed(gpu, N).ok()?, DeviceBuffer::<f32>::zeroed(gpu, N).ok()?);
     let stream: sys::CUstream = StreamRef::of(gpu).as_raw().cast();

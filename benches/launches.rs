@@ -22,7 +22,8 @@ const PTX: &str = ".version 7.0
 }
 ";
 
-const IMAGES: &[Image] = &[Image { arch: "sm_70", ptx: PTX }];
+// SAFETY: the kernel does nothing.
+const IMAGES: &[Image] = &[unsafe { Image::from_ptx("sm_70", PTX) }];
 
 static NOTHING: Kernel = Kernel {
     name: "nothing",

@@ -14,7 +14,9 @@ use ferrowarp::{
 };
 
 /// The tests' kernels, for `churn`, which steps each word so many times in a register.
-const IMAGES: &[Image] = &[Image { arch: "sm_70", ptx: include_str!("../tests/host/kernels.ptx") }];
+// SAFETY: `churn` stays inside the words that its launcher gives.
+const IMAGES: &[Image] =
+    &[unsafe { Image::from_ptx("sm_70", include_str!("../tests/host/kernels.ptx")) }];
 
 static CHURN: Kernel = Kernel {
     name: "churn",

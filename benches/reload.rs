@@ -35,7 +35,7 @@ fn main() -> GpuResult<()> {
     );
     println!("{:<44} {:>12} {:>12}", "from the edit to its use", "median", "goal");
     let image = best_image(ferrowarp::shipped::IMAGES, gpu.compute_capability());
-    let shipped = image.expect("an image for this device").ptx;
+    let shipped = image.expect("an image for this device").ptx();
     let launch_stamp = |hot: &HotModule| {
         stamps::stamped(&gpu, hot);
     };
@@ -120,7 +120,8 @@ fn ptx_swaps(
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (file, new) = (dir.path().join("kernels.ptx"), dir.path().join("kernels.new"));
     fs::write(&file, text(0)).expect("a writable directory");
-    let hot = gpu.watch_ptx(&file)?;
+    // SAFETY: the texts are kernels of this program, of which each says another number.
+    let hot = unsafe { gpu.watch_ptx(&file)? };
     let events = hot.events();
     launch(&hot);
     let mut swaps = Swaps::default();
@@ -184,7 +185,9 @@ struct Edits {
 fn kernel_edits(gpu: &Gpu) -> Result<Edits, String> {
     let copy =
         Copy::new(Path::new(env!("CARGO_MANIFEST_DIR"))).map_err(|error| error.to_string())?;
-    let hot = Watch::kernel_crate(&copy.kernels).start(gpu).map_err(|error| error.to_string())?;
+    // SAFETY: a copy of the kernels of this program, of which one is edited within its body.
+    let watch = unsafe { Watch::kernel_crate(&copy.kernels) };
+    let hot = watch.start(gpu).map_err(|error| error.to_string())?;
     let events = hot.events();
     first_build(&events)?;
     let file = copy.kernels.join("src/grid/vecadd.rs");

@@ -8,6 +8,14 @@ mod bench;
 mod demo;
 #[path = "cli/films.rs"]
 mod films;
+#[cfg(target_os = "linux")]
+#[path = "cli/interrupts.rs"]
+mod interrupts;
+#[cfg(target_os = "linux")]
+#[path = "cli/limits.rs"]
+mod limits;
+#[path = "cli/page.rs"]
+mod page;
 #[cfg(unix)]
 #[path = "cli/permissions.rs"]
 mod permissions;

@@ -7,9 +7,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use cuda_std::launch::{Args, ContractError, DeviceWrite, Launch, LaunchConfig, RawSlice};
+use cuda_std::launch::{
+    Args, ContractError, DeviceRead, DeviceWrite, Launch, LaunchConfig, RawSlice,
+};
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::{Gpu, GpuError};
+use ferrowarp::ops::{copy_strided, norm, softmax};
+use ferrowarp::{Gpu, GpuError, GpuResult};
 use kernels_gpu::grid::reduce::BLOCK;
 use kernels_gpu::{reduce_tree_f32, vecadd};
 
@@ -19,7 +22,14 @@ struct Overstated<'a> {
     len: usize,
 }
 
-// SAFETY: deliberately false; the emulator has to catch what comes of it.
+// SAFETY: deliberately false; the launch is refused, or the emulator has to catch what comes of it.
+unsafe impl DeviceRead<f32> for Overstated<'_> {
+    fn raw(&self) -> RawSlice {
+        RawSlice { len: self.len, ..self.buffer.raw() }
+    }
+}
+
+// SAFETY: as above.
 unsafe impl DeviceWrite<f32> for Overstated<'_> {
     fn raw_mut(&mut self) -> RawSlice {
         RawSlice { len: self.len, ..self.buffer.raw_mut() }
@@ -28,10 +38,16 @@ unsafe impl DeviceWrite<f32> for Overstated<'_> {
 
 /// What the ignored test `name` prints behind `error: ` when it runs alone on the emulator.
 fn error_of(name: &str) -> String {
+    error_by(name, "window")
+}
+
+/// The same by a schedule of blocks and warps.
+fn error_by(name: &str, schedule: &str) -> String {
     let output = Command::new(env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", &format!("faults::{name}")])
         .env("FERROWARP_DEVICE", "emulator")
         .env("FERROWARP_EMULATOR_MEMORY", "64M")
+        .env("FERROWARP_SCHEDULE", schedule)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -90,6 +106,34 @@ fn a_panic_names_kernel_thread_and_line() {
     assert_eq!(out.to_vec().unwrap(), [2.0; 64]);
 }
 
+/// After a panic the emulator still checks memory: the error leads with the panic and has the fault behind it.
+#[test]
+fn a_wild_store_after_a_panic_is_told_with_it() {
+    // The last warp, whose thread 64 panics, runs before those that store.
+    let error = error_by("panic_and_wild_store", "reversed");
+    let (_, after) = error.split_once("kernel `vecadd` panicked").expect(&error);
+    let (panic, fault) = after.split_once("; after the panic, ").expect(&error);
+    assert!(panic.contains("thread (64,0,0)"), "{error}");
+    assert!(fault.contains("out-of-bounds store of 4 bytes"), "{error}");
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn panic_and_wild_store() {
+    let gpu = Gpu::new().unwrap();
+    let x = DeviceBuffer::from_slice(&gpu, &[1.0; 64]).unwrap();
+    let mut out = DeviceBuffer::zeroed(&gpu, 16).unwrap();
+    let mut args = Args::new();
+    args.push_read(&x);
+    args.push_read(&x);
+    args.push_write(&mut Overstated { buffer: &mut out, len: 65 });
+    // SAFETY: deliberately broken: `out` has fewer elements than the arguments say.
+    let launched = unsafe {
+        gpu.launch(&vecadd::KERNEL, LaunchConfig::from(LaunchConfig::for_num_elems(65)), &args)
+    };
+    println!("error: {}", launched.and_then(|()| gpu.synchronize()).unwrap_err());
+}
+
 /// A device without memory gives back what its pool keeps, behind a wait for all work: the panic of that is
 /// still told to whoever waits for its stream.
 #[test]
@@ -113,6 +157,27 @@ fn panic_and_trim() {
     vecadd::launch(&gpu, LaunchConfig::for_num_elems(65), &x, &x, &mut out).unwrap();
     drop(DeviceBuffer::<u8>::zeroed(&other, BYTES).unwrap());
     println!("error: {}", gpu.stream().synchronize().unwrap_err());
+}
+
+/// A grid of more blocks than 32 bits can count would cover the rest of them alone.
+#[test]
+fn more_blocks_than_can_be_counted_are_refused() {
+    let gpu = Gpu::new().unwrap();
+    let long = |len: usize, work: &dyn Fn(&Overstated, &mut Overstated) -> GpuResult<()>| {
+        let [mut x, mut out] = [0.0, 5.0].map(|v| DeviceBuffer::from_slice(&gpu, &[v; 8]).unwrap());
+        let x = Overstated { buffer: &mut x, len };
+        let refused = work(&x, &mut Overstated { buffer: &mut out, len }).unwrap_err();
+        let GpuError::LaunchTooLarge { value, .. } = refused.root() else { panic!("{refused}") };
+        assert_eq!(*value, u64::from(u32::MAX), "{refused}");
+        assert!(refused.to_string().contains("4294967295 or more blocks in x"), "{refused}");
+        assert_eq!(out.to_vec().unwrap(), [5.0; 8]);
+    };
+    let rows = (1 << 32) + 5;
+    long(rows, &|x, out| softmax::plain_into(&gpu, x, 1, false, out));
+    long(rows, &|x, out| norm::plain_into(&gpu, &norm::Norm::layer(1), x, out));
+    long((1 << 40) + 5, &|x, out| copy_strided(&gpu, 1, x, out));
+    let config = LaunchConfig::for_num_elems(1 << 50);
+    long(8, &|x, out| vecadd::launch(&gpu, config, x, x, out));
 }
 
 #[test]

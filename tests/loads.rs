@@ -27,7 +27,7 @@ fn loading_twice(ptx: &str) -> Vec<&str> {
 #[test]
 fn no_vector_is_loaded_twice() {
     for image in IMAGES {
-        assert_eq!(loading_twice(image.ptx), [""; 0], "in the image for {}", image.arch);
+        assert_eq!(loading_twice(image.ptx()), [""; 0], "in the image for {}", image.arch());
     }
 }
 

@@ -10,7 +10,8 @@ use ferrowarp::{Gpu, GpuError, GpuResult};
 
 use super::{Buffers, ONE_BLOCK, Plan, buffers};
 
-pub const IMAGES: &[Image] = &[Image { arch: "sm_70", ptx: include_str!("alone.ptx") }];
+// SAFETY: the kernels stay inside the arrays that their launchers below give.
+pub const IMAGES: &[Image] = &[unsafe { Image::from_ptx("sm_70", include_str!("alone.ptx")) }];
 
 const fn pointer(name: &'static str) -> Param {
     Param { name, kind: ParamKind::Pointer, size_bytes: 8 }

@@ -12,6 +12,7 @@ const KERNELS: &[&str] = &[
     "math",
     "numbers",
     "operators",
+    "orders",
     "panics",
     "panics_debug",
     "panics_light",

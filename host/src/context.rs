@@ -276,8 +276,10 @@ impl Context {
     fn note(&self, error: GpuError) -> GpuError {
         match error.driver() {
             Some(driver) if is_sticky(driver.code()) => {
-                // What follows a panic follows from it.
-                let error = self.panics.take_all().map_or(error, GpuError::from);
+                let error = match self.panics.take_all().map(Box::new) {
+                    Some(panic) => GpuError::FaultAfterPanic { panic, fault: Box::new(error) },
+                    None => error,
+                };
                 let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
                 self.waiting.lose(&self.host_panics);
                 GpuError::DeviceLost { cause }

@@ -273,4 +273,5 @@ fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> Gp
 #[doc = include_str!("../../book/src/first-kernel.md")]
 #[doc = include_str!("../../book/src/running.md")]
 #[doc = include_str!("../../book/src/asynchrony.md")]
+#[doc = include_str!("../../book/src/atomics.md")]
 struct Book;

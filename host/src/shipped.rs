@@ -8,7 +8,7 @@ pub static IMAGES: &[Image] = crate::include_kernels!();
 /// Whether the images have a kernel of that name.
 pub(crate) fn ships(kernel: &str) -> bool {
     let entry = format!(".entry {kernel}(");
-    IMAGES.first().is_some_and(|image| image.ptx.contains(&entry))
+    IMAGES.first().is_some_and(|image| image.ptx().contains(&entry))
 }
 
 #[cfg(test)]

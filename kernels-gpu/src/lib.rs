@@ -1,8 +1,6 @@
 //! The kernels that ship with Ferrowarp, by scope first and algorithm second.
 //!
 //! * [`mod@thread`]: what one thread does alone, in registers.
-//! * [`warp`]: what the 32 threads of a warp do together, through registers.
-//! * [`block`]: what the threads of a block do together, through shared memory.
 //! * [`grid`]: whole kernels, which a host launches.
 //!
 //! On the GPU this crate is `no_std`; on the host it is an ordinary crate, in
@@ -22,11 +20,9 @@
 // What the lists of instances alone name is not used without them.
 #![cfg_attr(not(feature = "entries"), allow(unused_imports, dead_code))]
 
-pub mod block;
 pub mod grid;
 mod prelude;
 pub mod thread;
-pub mod warp;
 
 pub use grid::blur::{blur_columns, blur_rows};
 pub use grid::copy::{

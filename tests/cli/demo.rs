@@ -116,9 +116,10 @@ fn a_demo_that_does_not_exist_is_refused() {
     let place = Place::new();
     place.refuses(
         &["demo", "vecad"],
-        "there is no demo `vecad`; did you mean `vecadd`? There are vecadd, saxpy",
+        "there is no demo `vecad`; did you mean `vecadd`? `ferrowarp demo --list` shows all\n",
     );
-    place.refuses(&["demo", "nonsense"], "there is no demo `nonsense`. There are vecadd, saxpy");
+    let line = "there is no demo `nonsense`. `ferrowarp demo --list` shows all\n";
+    place.refuses(&["demo", "nonsense"], line);
     let subjects = contains("\nMemory\nslices ").and(contains("\nSimulations\nheat "));
     place.run(&["demo", "--list"]).success().stdout(contains("transpose_tiled").and(subjects));
 }

@@ -85,6 +85,27 @@ fn inputs_that_are_no_pictures_are_refused() {
 }
 
 #[test]
+fn damaged_pictures_are_refused_and_say_how() {
+    let place = with_images();
+    let jpeg = fs::read(place.path("colour.jpg")).unwrap();
+    let mut png = fs::read(place.path("step.png")).unwrap();
+    let end = png.len() - 12;
+    // The checksum of the pixels.
+    png[end - 1] ^= 1;
+    let place = place.with("cut.jpg", &jpeg[..jpeg.len() / 2]).with("bad.png", png);
+    let refuses = |input, line| place.refuses(&["image", "sobel", input, "-o", "o.png"], line);
+    refuses(
+        "cut.jpg",
+        "cut.jpg is not a valid image: the file ends in the middle of the picture\n",
+    );
+    refuses(
+        "bad.png",
+        "bad.png is not a valid image: a checksum is wrong, so the file is damaged\n",
+    );
+    assert!(!place.path("o.png").exists());
+}
+
+#[test]
 fn outputs_that_cannot_be_are_refused_before_any_work() {
     let place = with_images();
     fs::create_dir(place.path("dir.png")).unwrap();

@@ -144,7 +144,7 @@ fn what_cannot_be_profiled_is_refused() {
     );
     refused(
         profile(&place, &["transpose_naiv", "--size", "64"]),
-        "did you mean `transpose_naive`? The demos are vecadd, ",
+        "did you mean `transpose_naive`? `ferrowarp demo --list` shows all demos\n",
     );
     let missing = ["vecadd", "--html", "missing/page.html"];
     refused(profile(&place, &missing), "cannot write missing/page.html");

@@ -51,3 +51,31 @@ fn a_sum_that_no_float_holds_is_refused() {
     let place = Place::new().with("n.csv", "3e38\n3e38\n");
     place.refuses(&["reduce", "n.csv"], "the sum is 6.000e38, which does not fit");
 }
+
+#[test]
+fn tables_that_can_be_read_in_two_ways_are_refused() {
+    let wide: Vec<u8> =
+        "\u{feff}price\r\n1\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let place = Place::new()
+        .with("comma.csv", "price\n1,5\n")
+        .with("quote.csv", "price\n\"1\n")
+        .with("twice.csv", "price,price\n1,2\n")
+        .with("wide.csv", wide);
+    let refuses = |file, line| {
+        place.refuses(&["reduce", file, "-c", "price"], line);
+        place.refuses(&["sort", file, "-c", "price"], line);
+    };
+    refuses("comma.csv", "comma.csv, row 2 has 2 fields, and the first row has 1: a number has a");
+    refuses("quote.csv", "quote.csv, row 2: a quote is opened and never closed");
+    refuses("twice.csv", "has several columns `price`: choose one by its number (1, 2)");
+    refuses("wide.csv", "wide.csv is not UTF-8: `iconv -f UTF-16 -t UTF-8` makes it so");
+    place.run(&["reduce", "twice.csv", "-c", "2"]).success().stdout(contains("sum     2\n"));
+}
+
+#[test]
+fn standard_input_is_added() {
+    let place = Place::new();
+    let run = |text: &str| place.command(&["reduce", "-"]).write_stdin(text).assert();
+    run("1\n2.5\n").success().stdout(contains("sum     3.5\n"));
+    super::refused(run("1\nx\n"), "standard input, row 2, column 1: `x` is not a number");
+}

@@ -23,10 +23,35 @@ fn a_table_goes_by_its_column_and_keeps_its_header() {
     let args = ["sort", "t.csv", "-c", "price", "-t", "u8", "-o", "s.csv"];
     let assert = place.run(&args).success().stdout(is_empty());
     assert.stderr(contains("sorted 4 numbers in ").and(contains("G/s, on ")));
-    let sorted = "day,price\n\"tue, late\",1\nthu,2\nmon,3\nwed,3\n";
+    let sorted = "day,price\r\n\"tue, late\",1\r\nthu,2\r\nmon,3\r\nwed,3\r\n";
     assert_eq!(fs::read_to_string(place.path("s.csv")).unwrap(), sorted);
     place.refuses(&["sort", "t.csv"], "t.csv has 2 columns: choose one with --column");
     place.refuses(&["sort", "t.csv", "-c", "cost"], "t.csv has no column cost");
+}
+
+#[test]
+fn ends_of_lines_stay() {
+    let sorts = |table: &str, sorted: &'static str| {
+        let place = Place::new().with("t.csv", table);
+        place.run(&["sort", "t.csv", "-c", "1"]).success().stdout(sorted);
+    };
+    sorts("2,b\r\n1,a\r\n", "1,a\r\n2,b\r\n");
+    sorts("2,b\r\n\r\n1,a", "1,a\r\n2,b\r\n");
+    sorts("2,b\n1,\"a\r\nc\"\r\n", "1,\"a\r\nc\"\r\n2,b\n");
+    sorts("2,b\n1,a", "1,a\n2,b\n");
+    // The mark of UTF-8 belongs to the file, not to its first row.
+    sorts("\u{feff}2,b\r\n1,a\r\n", "\u{feff}1,a\r\n2,b\r\n");
+    sorts("\u{feff}n,x\r\n2,b\r\n1,a", "\u{feff}n,x\r\n1,a\r\n2,b\r\n");
+}
+
+#[test]
+fn standard_input_is_sorted() {
+    let place = Place::new();
+    let run = |args: &[&str], bytes: &[u8]| place.command(args).write_stdin(bytes).assert();
+    run(&["sort", "-"], b"2\n1\n").success().stdout("1\n2\n");
+    run(&["sort", "-", "--raw", "-t", "u8", "-o", "s"], &[3, 1, 2]).success();
+    assert_eq!(fs::read(place.path("s")).unwrap(), [1, 2, 3]);
+    super::refused(run(&["sort", "-"], b""), "standard input is empty");
 }
 
 #[test]

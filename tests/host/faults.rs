@@ -3,11 +3,10 @@
 use std::panic::{RefUnwindSafe, UnwindSafe, catch_unwind};
 
 use cuda_std::launch::Kernel;
-use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear, Stream};
 
 use crate::child::{child, lines};
-use crate::kernels::{FILL, WILD, fill, gpu, launch};
+use crate::kernels::{FILL, WILD, fill, gpu, image, launch};
 
 const EMULATOR: [(&str, &str); 1] = [("FERROWARP_DEVICE", "emulator")];
 
@@ -107,7 +106,7 @@ fn a_stack_that_overflows_is_a_fault_and_one_that_does_not_is_none() {
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn recurse_too_deep() {
-    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx: RECURSION }]).unwrap();
+    let gpu = Gpu::with_images(&[image(RECURSION)]).unwrap();
     let mut word = DeviceBuffer::zeroed(&gpu, 1).unwrap();
     launch(&gpu, &RECURSE, Linear::new(1, 1), &mut word, 8).unwrap();
     println!("sum: {}", word.to_vec().unwrap()[0]);

@@ -10,7 +10,7 @@ use ferrowarp::module::Image;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuContext, GpuError, GpuResult, Linear};
 
 use crate::kernels::{
-    ADD, FILL, IMAGES, LAST_WORD, MISSING, TOO_FEW, TOO_MANY, TOO_WIDE, fill, gpu, launch,
+    ADD, FILL, IMAGES, LAST_WORD, MISSING, TOO_FEW, TOO_MANY, TOO_WIDE, fill, gpu, image, launch,
 };
 
 fn try_launch(config: LaunchConfig) -> GpuResult<()> {
@@ -79,7 +79,7 @@ fn a_kernel_gets_more_shared_memory_than_the_ordinary_limit() -> GpuResult<()> {
 fn a_kernel_that_is_not_there_is_named_with_those_that_are() {
     let mut words = DeviceBuffer::zeroed(gpu(), 4).unwrap();
     let error = launch(gpu(), &MISSING, Linear::new(1, 4), &mut words, 1).unwrap_err();
-    let GpuError::NotFound { kernel, candidates } = error.root() else { panic!("{error}") };
+    let GpuError::NotFound { kernel, candidates, .. } = error.root() else { panic!("{error}") };
     assert_eq!((kernel.as_str(), candidates[0].as_str(), candidates.len()), ("fil", "fill", 5));
     let line = "launching `fil`: there is no kernel `fil` in the module; it has `fill`, ";
     assert!(error.to_string().starts_with(line), "{error}");
@@ -119,7 +119,9 @@ fn images_that_do_not_fit_are_refused() {
     let error = first_launch(&[]);
     assert!(matches!(error.root(), GpuError::NoKernels { kernel } if kernel == "fill"), "{error}");
 
-    let error = first_launch(&[Image { arch: "sm_999", ptx: "" }]);
+    // SAFETY: it has no kernel.
+    let unknown = unsafe { Image::from_ptx("sm_999", "") };
+    let error = first_launch(&[unknown]);
     let (major, minor) = gpu().compute_capability();
     let line = format!("runs on compute capability {major}.{minor} (embedded: sm_999)");
     assert!(error.to_string().contains(&line), "{error}");
@@ -129,7 +131,7 @@ fn images_that_do_not_fit_are_refused() {
 fn ptx_that_does_not_compile_shows_the_compilers_words() {
     let ptx = ".version 7.0\n.target sm_70\n.address_size 64\n\
                .visible .entry fill()\n{\n    frobnicate.u32 %r1, 2;\n    ret;\n}\n";
-    let error = first_launch(&[Image { arch: "sm_70", ptx }]);
+    let error = first_launch(&[image(ptx)]);
     let driver = error.driver().expect("a driver error");
     assert_eq!((driver.code(), driver.name()), (218, "CUDA_ERROR_INVALID_PTX"));
     assert!(driver.detail().is_some_and(|log| log.contains("frobnicate")), "{error}");
@@ -140,7 +142,7 @@ fn ptx_that_does_not_compile_shows_the_compilers_words() {
 
 #[test]
 fn a_broken_module_breaks_nothing_else() -> GpuResult<()> {
-    first_launch(&[Image { arch: "sm_70", ptx: "nonsense" }]);
+    first_launch(&[image("nonsense")]);
     let mut words = DeviceBuffer::zeroed(gpu(), 4)?;
     fill(gpu(), &mut words, 6)?;
     assert_eq!(words.to_vec()?, [6; 4]);

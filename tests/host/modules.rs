@@ -5,16 +5,15 @@ use std::sync::Barrier;
 
 use cuda_driver::injection::{self, Call};
 use cuda_std::launch::{Contract, Kernel};
-use ferrowarp::module::Image;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
 
 use crate::child::{child, lines};
-use crate::kernels::{CHURN, FILL, IMAGES, TOO_FEW, TOO_MANY, TOO_WIDE, fill, launch};
+use crate::kernels::{CHURN, FILL, IMAGES, TOO_FEW, TOO_MANY, TOO_WIDE, fill, image, launch};
 
 /// What the first launch from this text says.
 fn refusal(ptx: &str) -> GpuError {
     let ptx: &'static str = ptx.to_owned().leak();
-    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx }]).unwrap();
+    let gpu = Gpu::with_images(&[image(ptx)]).unwrap();
     let mut words = DeviceBuffer::zeroed(&gpu, 4).unwrap();
     let error = fill(&gpu, &mut words, 1).expect_err("it cannot load");
     // Nothing but the module is the worse for it.
@@ -33,7 +32,7 @@ fn driver_says(ptx: &str) -> (u32, String) {
 
 #[test]
 fn a_text_for_a_newer_device_is_refused_with_both_architectures() {
-    let error = refusal(&IMAGES[0].ptx.replace(".target sm_70", ".target sm_129"));
+    let error = refusal(&IMAGES[0].ptx().replace(".target sm_70", ".target sm_129"));
     let GpuError::UnsupportedArch { device, available } = error.root() else { panic!("{error}") };
     assert_eq!(available, &["sm_129".to_owned()]);
     let words = format!("compute capability {}.{} (embedded: sm_129)", device.0, device.1);
@@ -42,7 +41,7 @@ fn a_text_for_a_newer_device_is_refused_with_both_architectures() {
 
 #[test]
 fn a_text_of_a_newer_version_names_the_driver_as_what_is_old() {
-    let ptx = IMAGES[0].ptx.replace(".version 7.0", ".version 99.0");
+    let ptx = IMAGES[0].ptx().replace(".version 7.0", ".version 99.0");
     assert_eq!(driver_says(&ptx).0, 222);
     let error = refusal(&ptx).to_string();
     assert!(error.contains("CUDA_ERROR_UNSUPPORTED_PTX_VERSION 222"), "{error}");
@@ -51,7 +50,7 @@ fn a_text_of_a_newer_version_names_the_driver_as_what_is_old() {
 
 #[test]
 fn a_text_that_is_cut_before_its_kernel_ends_is_refused() {
-    let whole = IMAGES[0].ptx;
+    let whole = IMAGES[0].ptx();
     let end = whole.find("\n}").expect("the end of `fill`");
     for at in (0..end).step_by(97).chain([end]) {
         let error = refusal(&whole[..at]);
@@ -68,14 +67,14 @@ fn a_text_that_is_cut_before_its_kernel_ends_is_refused() {
 
 #[test]
 fn a_text_that_is_broken_has_the_drivers_log() {
-    let (code, log) = driver_says(&IMAGES[0].ptx.replace("st.global.u32", "st.nowhere.u32"));
+    let (code, log) = driver_says(&IMAGES[0].ptx().replace("st.global.u32", "st.nowhere.u32"));
     assert!(code == 218 && log.contains("nowhere"), "{code}: {log}");
 }
 
 #[test]
 fn a_function_that_nobody_defines_is_named() {
     let call = "    { .param .b32 x; st.param.b32 [x], %r1; call nobody_knows, (x); }\n$DONE:";
-    let text = IMAGES[0].ptx.replacen("$DONE:", call, 1);
+    let text = IMAGES[0].ptx().replacen("$DONE:", call, 1);
     let text = text
         .replace(".extern .shared", ".extern .func nobody_knows(.param .b32 x);\n.extern .shared");
     let (code, log) = driver_says(&text);
@@ -106,7 +105,7 @@ fn a_second_launcher_of_a_kernel_is_checked_like_the_first() -> GpuResult<()> {
 fn parted(ptx: &str) -> Gpu {
     let ptx: &'static str = cuda_builder::with_parts(ptx).leak();
     assert!(cuda_builder::parts(ptx).is_some_and(|parts| parts.len() > 1));
-    Gpu::with_images(&[Image { arch: "sm_70", ptx }]).unwrap()
+    Gpu::with_images(&[image(ptx)]).unwrap()
 }
 
 /// How often this thread gives the driver something to compile.
@@ -117,7 +116,7 @@ fn loads<R>(work: impl FnOnce() -> R) -> (R, usize) {
 
 #[test]
 fn a_part_is_loaded_when_a_kernel_of_it_is_launched() -> GpuResult<()> {
-    let gpu = parted(IMAGES[0].ptx);
+    let gpu = parted(IMAGES[0].ptx());
     let mut words = DeviceBuffer::<u32>::zeroed(&gpu, 4)?;
     if gpu.backend() != Backend::Emulator {
         return Ok(());
@@ -139,7 +138,7 @@ fn a_part_is_loaded_when_a_kernel_of_it_is_launched() -> GpuResult<()> {
 
 #[test]
 fn all_parts_are_loaded_at_once_where_that_is_asked() -> GpuResult<()> {
-    let gpu = parted(IMAGES[0].ptx);
+    let gpu = parted(IMAGES[0].ptx());
     assert_eq!(gpu.load_kernels()?.arch, "sm_70");
     let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
     let (result, later) = loads(|| {
@@ -157,8 +156,8 @@ fn threads_that_launch_a_kernel_at_once_load_its_part_once() {
     let store = "    st.global.u32 [%rd5], %r1;";
     // Long enough to be compiled by several at once, if several did.
     let long = "    mov.u32 %r1, %r1;\n".repeat(30_000) + store;
-    assert!(IMAGES[0].ptx.contains(store));
-    let gpu = parted(&IMAGES[0].ptx.replacen(store, &long, 1));
+    assert!(IMAGES[0].ptx().contains(store));
+    let gpu = parted(&IMAGES[0].ptx().replacen(store, &long, 1));
     let (gpu, begin) = (&gpu, &Barrier::new(THREADS));
     let launched = || {
         let stream = gpu.create_stream().unwrap();
@@ -177,7 +176,7 @@ fn threads_that_launch_a_kernel_at_once_load_its_part_once() {
 
 #[test]
 fn a_part_that_does_not_load_is_named_and_the_others_work() -> GpuResult<()> {
-    let gpu = parted(&IMAGES[0].ptx.replacen("st.global.u32", "st.nowhere.u32", 1));
+    let gpu = parted(&IMAGES[0].ptx().replacen("st.global.u32", "st.nowhere.u32", 1));
     let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
     for _ in 0..2 {
         let error = fill(&gpu, &mut words, 1).expect_err("its part is broken");
@@ -261,7 +260,7 @@ fn what_is_loaded_is_unloaded_once() -> GpuResult<()> {
         injection::live()
     };
     let (result, calls) = injection::watch(|| {
-        let gpu = parted(IMAGES[0].ptx);
+        let gpu = parted(IMAGES[0].ptx());
         let mut words = DeviceBuffer::zeroed(&gpu, 4)?;
         fill(&gpu, &mut words, 3)?;
         launch(&gpu, &CHURN, Linear::new(1, 4), &mut words, 3)?;
@@ -270,10 +269,10 @@ fn what_is_loaded_is_unloaded_once() -> GpuResult<()> {
         Ok::<_, GpuError>(gpu)
     });
     let ((), unloads) = injection::watch(|| drop(result));
-    let gpu = parted(IMAGES[0].ptx);
+    let gpu = parted(IMAGES[0].ptx());
     gpu.load_kernels()?;
     drop(gpu);
-    let (code, log) = driver_says(&IMAGES[0].ptx.replace("st.global.u32", "st.nowhere.u32"));
+    let (code, log) = driver_says(&IMAGES[0].ptx().replace("st.global.u32", "st.nowhere.u32"));
     assert!(code == 218 && log.contains("nowhere"), "{code}: {log}");
     if crate::kernels::gpu().backend() != Backend::Emulator {
         return Ok(());
@@ -311,7 +310,7 @@ fn kernels_that_share_a_variable_see_each_others_writes() -> GpuResult<()> {
     launch(&gpu, &TELL, Linear::new(1, 1), &mut word, 0)?;
     assert_eq!(word.to_vec()?, [42]);
     let error = launch(&gpu, &NOWHERE, Linear::new(1, 1), &mut word, 0).unwrap_err();
-    let GpuError::NotFound { kernel, candidates } = error.root() else { panic!("{error}") };
+    let GpuError::NotFound { kernel, candidates, .. } = error.root() else { panic!("{error}") };
     assert_eq!(
         (kernel.as_str(), &candidates[..]),
         ("tells", &["tell", "count", "nothing"].map(str::to_owned)[..])
@@ -322,14 +321,14 @@ fn kernels_that_share_a_variable_see_each_others_writes() -> GpuResult<()> {
 #[test]
 fn the_shipped_kernels_are_in_parts_each_in_one() {
     for image in ferrowarp::shipped::IMAGES {
-        let parts = cuda_builder::parts(image.ptx).expect("the build wrote them");
+        let parts = cuda_builder::parts(image.ptx()).expect("the build wrote them");
         let mut kernels: Vec<_> = parts.iter().flat_map(|part| &part.kernels).collect();
         let count = kernels.len();
         kernels.sort();
         kernels.dedup();
         assert_eq!(kernels.len(), count);
-        assert_eq!(count, image.ptx.matches("\n.visible .entry ").count());
-        let longest = parts.iter().map(|part| part.text(image.ptx).len()).max();
-        assert!(longest.is_some_and(|longest| longest < image.ptx.len() * 2 / 3), "{longest:?}");
+        assert_eq!(count, image.ptx().matches("\n.visible .entry ").count());
+        let longest = parts.iter().map(|part| part.text(image.ptx()).len()).max();
+        assert!(longest.is_some_and(|longest| longest < image.ptx().len() * 2 / 3), "{longest:?}");
     }
 }

@@ -7,6 +7,8 @@ use ferrowarp::error::LaunchLimit;
 use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Linear};
 
+use crate::kernels::image;
+
 /// `narrow` has at most 64 threads a block, `wide` takes 40,000 bytes of shared memory, and `last` writes
 /// the last byte of memory that may be longer than 4 GiB.
 const PTX: &str = "
@@ -47,7 +49,7 @@ const PTX: &str = "
 }
 ";
 
-const IMAGES: &[Image] = &[Image { arch: "sm_70", ptx: PTX }];
+const IMAGES: &[Image] = &[image(PTX)];
 
 static NARROW: Kernel = Kernel { name: "narrow", params: &[], contract: Contract::NONE };
 static WIDE: Kernel = Kernel {

@@ -38,8 +38,15 @@ fn values_go_and_come_back_through_pinned_memory() -> GpuResult<()> {
 
 #[test]
 fn pinned_memory_is_zeroed_aligned_and_plain() -> GpuResult<()> {
-    for options in [PinnedOptions::new(), PinnedOptions::new().portable(true)] {
+    /// `CU_MEMHOSTALLOC_PORTABLE`
+    const PORTABLE: u32 = 1;
+    for is_portable in [false, true] {
+        let options = PinnedOptions::new().portable(is_portable);
         let mut buffer: PinnedBuffer<u64> = options.buffer(gpu(), 1000)?;
+        let (mut flags, start) = (0, buffer.as_mut_ptr().cast());
+        // SAFETY: page-locked memory that the driver gave, and a place for its flags.
+        let code = unsafe { cust::sys::cuMemHostGetFlags(&mut flags, start) };
+        assert_eq!((code as u32, flags & PORTABLE), (0, u32::from(is_portable)));
         assert!(buffer.iter().all(|&word| word == 0));
         assert_eq!(buffer.as_ptr().addr() % 256, 0);
         buffer[999] = 5;

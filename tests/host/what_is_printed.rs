@@ -33,7 +33,7 @@ fn what_a_program_holds_is_a_line() -> GpuResult<()> {
     printed(Scratch::new(&gpu)?, "Scratch");
 
     let image = shipped::IMAGES[0];
-    let size = format!("{} bytes of PTX)", image.ptx.len());
+    let size = format!("{} bytes of PTX)", image.ptx().len());
     assert!(printed(image, "Image(sm_").ends_with(&size));
 
     let builder = GraphBuilder::new(&gpu);
@@ -47,8 +47,9 @@ fn what_a_program_holds_is_a_line() -> GpuResult<()> {
 fn versions_of_a_hot_module_are_a_line_each() -> GpuResult<()> {
     let gpu = Gpu::new()?;
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), IMAGES[0].ptx).expect("the file takes it");
-    let hot = gpu.watch_ptx(file.path())?;
+    std::fs::write(file.path(), IMAGES[0].ptx()).expect("the file takes it");
+    // SAFETY: the file has the kernels of these tests.
+    let hot = unsafe { gpu.watch_ptx(file.path())? };
     let version = hot.version(1)?;
     assert_eq!(printed(&version, "ModuleVersion("), format!("ModuleVersion({})", version.info()));
     printed(&hot, "HotModule");
@@ -77,6 +78,8 @@ fn a_kernel_of_other_images_says_where_it_is() -> GpuResult<()> {
     let all = LaunchConfig::for_num_elems(4);
     let missing = vecadd::launch(&gpu, all, &a, &a, &mut sum).unwrap_err();
     assert!(matches!(missing.root(), GpuError::NotFound { .. }), "{missing}");
+    // What a program whose `main` returns it prints.
+    assert_eq!(format!("{missing:?}"), missing.to_string());
     assert!(
         missing.to_string().contains("gpu.with_kernels(ferrowarp::shipped::IMAGES)"),
         "{missing}"

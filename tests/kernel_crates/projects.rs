@@ -49,8 +49,14 @@ fn a_project_is_written_whole_and_never_over_another() {
     for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", ".cargo/config.toml"] {
         assert!(!text(file).contains("{name}") && !text(file).contains("{crate_name}"), "{file}");
     }
-    new(&["own", "--path", ROOT]).code(1).stderr(contains("cannot write own: "));
+    new(&["own", "--path", ROOT]).code(1).stderr("error: cannot write own: it is there already\n");
     new(&["other", "--path", "own"]).code(1).stderr(contains("own does not hold Ferrowarp's"));
+    let missing = "error: cannot read no/such: there is no such file or directory\n";
+    new(&["other", "--path", "no/such"]).code(1).stderr(missing);
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    new(&["folder/inner", "--path", ROOT]).success().stdout(contains("cd folder/inner\n"));
+    let manifest = fs::read_to_string(dir.path().join("folder/inner/Cargo.toml")).unwrap();
+    assert!(manifest.contains("name = \"inner\""), "{manifest}");
     new(&["other", "--git", "https://example.com/f.git"]).success();
     let manifest = fs::read_to_string(dir.path().join("other/Cargo.toml")).unwrap();
     assert!(manifest.contains("ferrowarp = { git = \"https://example.com/f.git\" }"));

@@ -1,17 +1,23 @@
 //! PTX files that are written, replaced, broken and gone.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrowarp::module::Image;
 use ferrowarp::reload::{ReloadEvent, Watch};
-use ferrowarp::{Gpu, GpuError, HotModule};
+use ferrowarp::{Gpu, GpuError, GpuResult, HotModule};
 use tempfile::TempDir;
 
+use crate::kernels::image;
 use crate::stamps::{bare, next, ptx, stamped, swapped};
+
+/// Watches a file with texts of these tests.
+fn watch(gpu: &Gpu, file: &Path) -> GpuResult<HotModule> {
+    // SAFETY: each text is `stamp`, which stays inside the words that its launcher gives, or is refused.
+    unsafe { gpu.watch_ptx(file) }
+}
 
 /// A PTX file that is watched.
 struct Place {
@@ -26,7 +32,7 @@ impl Place {
         let (dir, gpu) = (tempfile::tempdir().unwrap(), bare());
         let file = dir.path().join("kernels.ptx");
         fs::write(&file, ptx(1)).unwrap();
-        let hot = gpu.watch_ptx(&file).unwrap();
+        let hot = watch(&gpu, &file).unwrap();
         let events = hot.events();
         Self { dir, gpu, hot, events }
     }
@@ -263,8 +269,8 @@ fn a_file_may_come_later_where_the_program_has_kernels() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("later.ptx");
     let text: &'static str = ptx(7).leak();
-    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx: text }]).unwrap();
-    let hot = gpu.watch_ptx(&file).unwrap();
+    let gpu = Gpu::with_images(&[image(text)]).unwrap();
+    let hot = watch(&gpu, &file).unwrap();
     let events = hot.events();
     assert_eq!(stamped(&gpu, &hot), 7);
     fs::write(file, ptx(8)).unwrap();
@@ -274,7 +280,7 @@ fn a_file_may_come_later_where_the_program_has_kernels() {
 #[test]
 fn what_cannot_be_watched_is_said_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let start = |name: &str| bare().watch_ptx(dir.path().join(name)).unwrap_err();
+    let start = |name: &str| watch(&bare(), &dir.path().join(name)).unwrap_err();
     for name in ["none.ptx", "no/folder.ptx"] {
         let error = start(name);
         assert!(matches!(error.root(), GpuError::Watch { .. }), "{error}");
@@ -283,7 +289,8 @@ fn what_cannot_be_watched_is_said_at_once() {
     fs::write(dir.path().join("broken.ptx"), "nonsense").unwrap();
     let error = start("broken.ptx");
     assert!(error.to_string().starts_with("loading the first version: "), "{error}");
-    let error = bare().watch_kernels(dir.path()).unwrap_err();
+    // SAFETY: nothing is there to be built.
+    let error = unsafe { bare().watch_kernels(dir.path()) }.unwrap_err();
     let GpuError::KernelCrate(inner) = error.root() else { panic!("{error}") };
     assert!(inner.to_string().contains("it has no Cargo.toml"), "{inner}");
 }
@@ -296,7 +303,8 @@ fn a_callback_gets_what_a_receiver_gets_and_its_panic_stops_nothing() {
     let (sender, told) = channel();
     let panics = |_: &ReloadEvent| panic!("a callback of a test");
     let tells = move |event: &ReloadEvent| drop(sender.send(event.clone()));
-    let hot = Watch::ptx(&file).on_event(panics).on_event(tells).start(&gpu).unwrap();
+    // SAFETY: texts of these tests.
+    let hot = unsafe { Watch::ptx(&file) }.on_event(panics).on_event(tells).start(&gpu).unwrap();
     for number in 2..4 {
         fs::write(&file, ptx(number)).unwrap();
         assert_eq!((swapped(&told), stamped(&gpu, &hot)), (number.into(), number));

@@ -2,11 +2,11 @@
 
 use cuda_driver::injection;
 use cuda_std::launch::{Kernel, Launch, LaunchConfig};
-use ferrowarp::module::Image;
 use ferrowarp::reload::Watch;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule};
 
-use crate::stamps::{STAMP, one, ptx, stamped};
+use crate::kernels::image;
+use crate::stamps::{STAMP, load, one, ptx, stamped};
 
 static KEPT: Kernel = Kernel { name: "kept", ..STAMP };
 static COUNT: Kernel = Kernel { name: "count", ..STAMP };
@@ -28,7 +28,7 @@ fn parted(number: u32, kept: u32) -> String {
 fn hot(keep: usize) -> (Gpu, HotModule) {
     let text: &'static str = parted(1, 70).leak();
     assert_eq!(cuda_builder::parts(text).map(|parts| parts.len()), Some(3));
-    let gpu = Gpu::with_images(&[Image { arch: "sm_70", ptx: text }]).unwrap();
+    let gpu = Gpu::with_images(&[image(text)]).unwrap();
     let hot = Watch::nothing().keep(keep).start(&gpu).unwrap();
     (gpu, hot)
 }
@@ -65,17 +65,17 @@ fn assert_loads(loads: Option<usize>, expected: usize) {
 fn a_version_loads_the_parts_that_changed() -> GpuResult<()> {
     let (gpu, hot) = hot(8);
     assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 70));
-    let (version, loaded) = loads(&gpu, || hot.load_ptx(parted(2, 70)));
+    let (version, loaded) = loads(&gpu, || load(&hot, parted(2, 70)));
     assert_eq!(version?.number(), 2);
     assert_loads(loaded, 1);
     let (words, loaded) = loads(&gpu, || (stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)));
     assert_eq!(words, (2, 70));
     assert_loads(loaded, 0);
-    let (version, loaded) = loads(&gpu, || hot.load_ptx(parted(2, 71)));
+    let (version, loaded) = loads(&gpu, || load(&hot, parted(2, 71)));
     assert_eq!(version?.number(), 3);
     assert_loads(loaded, 1);
     // Both parts of this one are there, of version 1 and of version 3.
-    let (version, loaded) = loads(&gpu, || hot.load_ptx(parted(1, 71)));
+    let (version, loaded) = loads(&gpu, || load(&hot, parted(1, 71)));
     assert_eq!(version?.number(), 4);
     assert_loads(loaded, 0);
     assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 71));
@@ -90,7 +90,7 @@ fn kernels_of_parts_that_did_not_change_are_not_looked_up_again() -> GpuResult<(
     let (gpu, hot) = hot(8);
     assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 70));
     for edit in 2..5 {
-        let load = || hot.load_ptx(parted(edit, 70));
+        let load = || load(&hot, parted(edit, 70));
         let (version, look_ups) = calls(&gpu, "cuModuleGetFunction", load);
         assert_eq!(version?.number(), u64::from(edit));
         // The kernel of the edited part, and its launcher.
@@ -106,9 +106,9 @@ fn kernels_of_parts_that_did_not_change_are_not_looked_up_again() -> GpuResult<(
 #[test]
 fn a_part_lives_as_long_as_one_of_its_versions() -> GpuResult<()> {
     let (gpu, hot) = hot(1);
-    hot.load_ptx(parted(2, 75))?;
+    load(&hot, parted(2, 75))?;
     for number in 3..30 {
-        assert_eq!(u64::from(number), hot.load_ptx(parted(number, 75))?.number());
+        assert_eq!(u64::from(number), load(&hot, parted(number, 75))?.number());
         assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (number, 75));
     }
     Ok(())
@@ -118,12 +118,12 @@ fn a_part_lives_as_long_as_one_of_its_versions() -> GpuResult<()> {
 fn a_part_that_did_not_change_keeps_its_variables() -> GpuResult<()> {
     let (gpu, hot) = hot(2);
     assert_eq!([told(&gpu, &hot, &COUNT), told(&gpu, &hot, &COUNT)], [1, 2]);
-    hot.load_ptx(parted(2, 70))?;
+    load(&hot, parted(2, 70))?;
     assert_eq!(told(&gpu, &hot, &COUNT), 3);
     let edited = cuda_builder::with_parts(
         &parted(2, 70).replace("add.u32 %r2, %r1, 1", "add.u32 %r2, %r1, 101"),
     );
-    hot.load_ptx(edited)?;
+    load(&hot, edited)?;
     assert_eq!(told(&gpu, &hot, &COUNT), 101);
     Ok(())
 }
@@ -134,7 +134,7 @@ fn a_part_that_does_not_load_refuses_the_version_and_is_named() -> GpuResult<()>
     assert_eq!(stamped(&gpu, &hot), 1);
     // `kept` was never launched: it is tried nevertheless.
     let broken = parted(2, 70).replace("mov.u32 %r1, 70", "frob.u32 %r1, 70");
-    let error = hot.load_ptx(cuda_builder::with_parts(&broken)).unwrap_err();
+    let error = load(&hot, cuda_builder::with_parts(&broken)).unwrap_err();
     let named = |what: &str| error.contexts().any(|context| context == what);
     assert!(named("loading version 2") && named("loading the kernel `kept` for sm_70"), "{error}");
     assert_eq!((stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)), (1, 70));
@@ -145,8 +145,7 @@ fn a_part_that_does_not_load_refuses_the_version_and_is_named() -> GpuResult<()>
 #[test]
 fn an_edited_text_is_loaded_as_a_whole() -> GpuResult<()> {
     let (gpu, hot) = hot(8);
-    let (version, loaded) =
-        loads(&gpu, || hot.load_ptx(parted(1, 70).replace("%r1, 1;", "%r1, 9;")));
+    let (version, loaded) = loads(&gpu, || load(&hot, parted(1, 70).replace("%r1, 1;", "%r1, 9;")));
     assert_eq!(version?.number(), 2);
     assert_loads(loaded, 1);
     let (words, loaded) = loads(&gpu, || (stamped(&gpu, &hot), told(&gpu, &hot, &KEPT)));

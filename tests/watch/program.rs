@@ -24,7 +24,7 @@ fn watch(dir: &Path, args: &[&str]) -> Command {
 /// The PTX of the shipped kernels for this device.
 fn shipped() -> String {
     let device = Gpu::with_images(&[]).unwrap().compute_capability();
-    module::best_image(shipped::IMAGES, device).expect("an image for this device").ptx.to_owned()
+    module::best_image(shipped::IMAGES, device).expect("an image for this device").ptx().to_owned()
 }
 
 /// A program that runs, and what it has written.

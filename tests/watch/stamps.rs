@@ -6,8 +6,8 @@ use std::time::Duration;
 use cuda_std::launch::{
     Args, Contract, DeviceWrite, Kernel, Launch, LaunchConfig, Param, ParamKind,
 };
-use ferrowarp::reload::ReloadEvent;
-use ferrowarp::{AsStream, DeviceBuffer, Gpu, GpuError, GpuResult};
+use ferrowarp::reload::{ModuleVersion, ReloadEvent};
+use ferrowarp::{AsStream, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule};
 
 const WORDS: &[Param] = &[
     Param { name: "p", kind: ParamKind::Pointer, size_bytes: 8 },
@@ -48,6 +48,12 @@ $DONE:\n\
     ret;\n\
 }}\n"
     )
+}
+
+/// Loads a text that a test has written.
+pub fn load(hot: &HotModule, ptx: impl Into<String>) -> GpuResult<ModuleVersion> {
+    // SAFETY: the tests' texts are kernels that stay inside the words which their launchers give, or are refused.
+    unsafe { hot.load_ptx(ptx) }
 }
 
 /// Launches `stamp`.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cuda_builder::{CudaBuilder, NvvmArch};
 use cuda_std::prelude::*;
+use ferrowarp::error::LaunchBound;
 use ferrowarp::reload::Watch;
-use ferrowarp::{DeviceBuffer, Gpu, GpuError, HotModule, LaunchConfig};
+use ferrowarp::{DeviceBuffer, Gpu, GpuError, HotModule, LaunchConfig, Planar};
 
-use crate::stamps::bare;
+use crate::stamps::{bare, load};
 
 /// The kernel as this program was built with it.
 #[kernel]
@@ -18,7 +19,17 @@ pub fn shift(index: ThreadIndex, x: &[f32], by: u32, mut out: DisjointSlice<f32>
     }
 }
 
+/// A kernel without a thread index: its launches may have any shape.
+#[kernel]
+pub fn add(mut out: DisjointSlice<u32>, n: u32) {
+    let _ = (&mut out, n);
+}
+
 const ROOT: &str = "use cuda_std::prelude::*;
+#[kernel]
+pub fn add(mut out: DisjointSlice<u32>, n: u32) {
+    let _ = (&mut out, n);
+}
 pub type Real = f32;
 #[kernel]
 pub fn shift(index: ThreadIndex, x: &[f32], by: u32, mut out: DisjointSlice<f32>) {
@@ -69,7 +80,9 @@ fn other_types_are_refused_and_other_names_are_not() {
     let first = built(&dir, &[]);
     let file = dir.join("first.ptx");
     fs::write(&file, &first).unwrap();
-    let hot = Watch::ptx(&file).require(&[&shift::KERNEL]).start(&gpu).unwrap();
+    let kernels = [&shift::KERNEL, &add::KERNEL];
+    // SAFETY: built from the kernel crate above, whose kernels are those of this program.
+    let hot = unsafe { Watch::ptx(&file) }.require(&kernels).start(&gpu).unwrap();
     assert_eq!(shifted(&gpu, &hot, 4), [5.0, 6.0, 7.0]);
 
     let refused = [
@@ -88,7 +101,7 @@ fn other_types_are_refused_and_other_names_are_not() {
         ),
     ];
     for (edits, types) in refused {
-        let error = hot.load_ptx(built(&dir, edits)).unwrap_err();
+        let error = load(&hot, built(&dir, edits)).unwrap_err();
         let GpuError::WrongTypes { kernel: "shift", expected, found } = error.root() else {
             panic!("{types}: {error}")
         };
@@ -100,19 +113,21 @@ fn other_types_are_refused_and_other_names_are_not() {
         (&[("by: u32", "by: u64")], 5),
     ];
     for (edits, count) in sizes {
-        let error = hot.load_ptx(built(&dir, edits)).unwrap_err();
+        let error = load(&hot, built(&dir, edits)).unwrap_err();
         let GpuError::WrongParameters { kernel: "shift", expected, .. } = error.root() else {
             panic!("{error}")
         };
         assert_eq!(expected.len(), count, "{error}");
     }
 
+    launches_that_no_longer_fit(&dir, &gpu, &hot);
+
     let renamed = [
         ("x: &[f32]", "input: &[Real]"),
         ("(index), x.get", "(index), input.get"),
         ("+ by", "+ 10.0 * by"),
     ];
-    assert_eq!(hot.load_ptx(built(&dir, &renamed)).unwrap().number(), 2);
+    assert_eq!(load(&hot, built(&dir, &renamed)).unwrap().number(), 3);
     assert_eq!(shifted(&gpu, &hot, 4), [41.0, 42.0, 43.0]);
     // PTX from elsewhere says nothing of types.
     let foreign = built(&dir, &[("x: &[f32]", "x: &[u32]"), ("*x + by", "*x as f32 + by")]);
@@ -121,5 +136,54 @@ fn other_types_are_refused_and_other_names_are_not() {
         .filter(|line| !line.starts_with("//"))
         .flat_map(|line| [line, "\n"])
         .collect();
-    assert_eq!(hot.load_ptx(foreign).unwrap().number(), 3);
+    assert_eq!(load(&hot, foreign).unwrap().number(), 4);
+}
+
+/// `add` is launched in two dimensions, where one `ThreadIndex` is in eight threads.
+fn launches_that_no_longer_fit(dir: &Path, gpu: &Gpu, hot: &HotModule) {
+    let launched = || {
+        let mut out = DeviceBuffer::<u32>::zeroed(gpu, 64).unwrap();
+        let plane = LaunchConfig::from(Planar::new((1, 1), (8, 8)));
+        add::launch(hot, plane, &mut out, 1).unwrap();
+        out.to_vec().unwrap()
+    };
+    assert_eq!(launched(), [0; 64]);
+    let (body, parameter) = ("let _ = (&mut out, n);", "pub fn add(mut out");
+    let taking = |what: &str, uses: &str| {
+        built(dir, &[(body, uses), (parameter, &format!("pub fn add({what}, mut out"))])
+    };
+    let each = "if let Some(out) = out.get_mut(index) { *out += n; }";
+    let refused = [
+        (
+            taking("index: ThreadIndex", each),
+            LaunchBound::AnyDimensions,
+            LaunchBound::Dimensions(1),
+        ),
+        (
+            taking("index: ThreadIndex2", "let _ = (index, &mut out, n);"),
+            LaunchBound::AnyDimensions,
+            LaunchBound::Dimensions(2),
+        ),
+        (
+            taking("block: Block<64>", "let _ = (block.thread(), &mut out, n);"),
+            LaunchBound::AnyBlock,
+            LaunchBound::Block(64, 1, 1),
+        ),
+        (
+            built(dir, &[(parameter, "pub unsafe fn add(mut out")]),
+            LaunchBound::SafeLaunch,
+            LaunchBound::UnsafeLaunch,
+        ),
+    ];
+    for (ptx, gives, needs) in refused {
+        let error = load(hot, ptx).unwrap_err();
+        let GpuError::ContractChanged { kernel: "add", expected, found } = error.root() else {
+            panic!("{error}")
+        };
+        assert_eq!((*expected, *found), (gives, needs));
+        assert_eq!(launched(), [0; 64], "the version before is in use");
+    }
+    // No two threads of any grid have one of these.
+    let spatial = taking("index: ThreadIndex3", "let _ = (index, &mut out, n);");
+    assert_eq!(load(hot, spatial).unwrap().number(), 2);
 }

@@ -1,6 +1,10 @@
 //! The builder and its options.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::Cancel;
 use crate::compile::{self, Compiled};
@@ -23,6 +27,9 @@ pub enum EmitOption {
     /// LLVM bitcode, beside the PTX with the extension `bc`.
     Bitcode,
 }
+
+/// The files that this process embedded. Others of their names are of an earlier build.
+static EMBEDDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Compiles a kernel crate to PTX from a build script.
 ///
@@ -106,7 +113,7 @@ impl CudaBuilder {
             keep_messages: false,
             cancel: Cancel::default(),
             target_dir: None,
-            image_type: "::ferrowarp::module::Image".to_owned(),
+            image_type: "::ferrowarp::module::EmbeddedPtx".to_owned(),
             embed_file: "kernels.rs".to_owned(),
         }
     }
@@ -275,8 +282,9 @@ impl CudaBuilder {
         self
     }
 
-    /// The type that [`CudaBuilder::embed`] names, `::ferrowarp::module::Image` by default. It
-    /// has the fields `arch: &'static str` and `ptx: &'static str`.
+    /// The type that [`CudaBuilder::embed`] names, with the fields `arch: &'static str` and
+    /// `ptx: &'static str`. The default, `::ferrowarp::module::EmbeddedPtx`, is what
+    /// `ferrowarp::include_kernels!` makes loadable images of.
     pub fn image_type(mut self, path: impl Into<String>) -> Self {
         self.image_type = path.into();
         self
@@ -298,19 +306,44 @@ impl CudaBuilder {
     }
 
     /// Compiles, and writes a Rust expression with the PTX of every architecture to
-    /// `$OUT_DIR/kernels.rs`, for `include!`. Returns that path.
+    /// `$OUT_DIR/kernels.rs`, for `ferrowarp::include_kernels!`. Returns that path.
     pub fn embed(self) -> Result<PathBuf, CudaBuilderError> {
         let out_dir = std::env::var_os("OUT_DIR").ok_or(CudaBuilderError::NoOutDir)?;
         let file = Path::new(&out_dir).join(&self.embed_file);
-        let compiled = self.compile()?;
+        let compiled = self.compiled()?;
         embed::write(&file, &self.image_type, &compiled.modules)?;
+        EMBEDDED.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
         Ok(file)
     }
 
-    /// Compiles, and returns everything there is to know about the result.
+    /// Compiles, and returns everything there is to know about the result. In a build script a file that an earlier
+    /// [`embed`](Self::embed) of the same script left is removed: a program that still includes it would go on with
+    /// the kernels of that build.
     pub fn compile(&self) -> Result<Compiled, CudaBuilderError> {
+        let compiled = self.compiled()?;
+        self.remove_embedded()?;
+        Ok(compiled)
+    }
+
+    fn compiled(&self) -> Result<Compiled, CudaBuilderError> {
         self.refuse_unsupported()?;
         compile::compile(self)
+    }
+
+    fn remove_embedded(&self) -> Result<(), CudaBuilderError> {
+        let Some(dir) = std::env::var_os("OUT_DIR").filter(|_| self.is_script()) else {
+            return Ok(());
+        };
+        let file = Path::new(&dir).join(&self.embed_file);
+        if EMBEDDED.lock().unwrap_or_else(PoisonError::into_inner).contains(&file) {
+            return Ok(());
+        }
+        match fs::remove_file(&file) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                Err(CudaBuilderError::File { action: "remove", path: file, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether cargo, if it runs this program, runs it as a build script.

@@ -1,7 +1,9 @@
 //! The inner cargo: how it is started, and what it says.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::fs;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
 use std::thread;
@@ -9,7 +11,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::cancel::Cancel;
-use crate::{CudaBuilderError, toolchain};
+use crate::{CudaBuilderError, lacking, mode, notes, toolchain};
 
 /// What a successful run made.
 #[derive(Debug, Default)]
@@ -24,9 +26,16 @@ pub(crate) struct Outcome {
     pub messages: String,
 }
 
-/// MIR's jump threading copies barriers into divergent branches on Rust 1.96. Dependencies are
-/// compiled before the kernels, so the flag goes to every crate.
-const FLAGS_FOR_ALL: &str = "-Zmir-enable-passes=-JumpThreading";
+/// Flags for every crate on the device, dependencies and `core` included: they are compiled before the kernels.
+/// Build scripts and procedural macros, which run on the host, see none of them.
+const FLAGS_FOR_ALL: [&str; 3] = [
+    // MIR's jump threading copies barriers into divergent branches on Rust 1.96.
+    "-Zmir-enable-passes=-JumpThreading",
+    // No crate can have `std` here. One that names nothing of it need not say so,
+    "-Zcrate-attr=no_std",
+    // and one that says so does not say it twice.
+    "-Zcrate-attr=allow(unused_attributes)",
+];
 
 /// What the inner cargo keeps of the variables that begin with `CARGO` or `RUST`: where things
 /// are, how the network is reached, how messages look, and the outer cargo's job server.
@@ -65,51 +74,115 @@ pub(crate) fn run(
     cancel: &Cancel,
 ) -> Result<Outcome, CudaBuilderError> {
     let program = program();
-    let mut command = Command::new(&program);
+    let command = || command(&program, root, cargo_args, keep_messages, without);
+    let mut whole = command();
+    whole.arg("--message-format=json-render-diagnostics").arg("--").args(rustc_args);
+    whole.stdout(Stdio::piped());
+    // On a terminal cargo shows its progress, which it does not on a pipe.
+    let is_piped = keep_messages || !std::io::stderr().is_terminal();
+    whole.stderr(if is_piped { Stdio::piped() } else { Stdio::inherit() });
+    let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
+    let mut child = whole.spawn().map_err(not_started)?;
+    let stderr = child.stderr.take();
+    let (out, messages) = (child.stdout.take(), stderr.map(|stderr| read(stderr, !keep_messages)));
+    let running = cancel.started(child);
+    let mut outcome = out.map(|out| listen(BufReader::new(out))).unwrap_or_default();
+    let messages = messages.and_then(|thread| thread.join().ok());
+    let messages = messages.unwrap_or_default();
+    let not_waited = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
+    match running.wait().map_err(not_waited)? {
+        None => Err(CudaBuilderError::Cancelled),
+        Some(status) if status.success() => {
+            outcome.messages = if keep_messages { messages } else { String::new() };
+            Ok(outcome)
+        }
+        Some(_) => {
+            let places = match messages.contains(notes::LIBRARY_CALL) {
+                true => places(command(), rustc_args),
+                false => BTreeSet::new(),
+            };
+            Err(failure(root, keep_messages, messages, &places))
+        }
+    }
+}
+
+/// Cargo with everything that does not depend on what rustc is to write.
+fn command(
+    program: &str,
+    root: &Path,
+    cargo_args: &[String],
+    keep_messages: bool,
+    without: Option<&Path>,
+) -> Command {
+    let mut command = Command::new(program);
     clean_environment(&mut command);
-    command.current_dir(root).args(cargo_args);
-    command.arg("--message-format=json-render-diagnostics");
-    command.stdout(Stdio::piped()).stderr(Stdio::inherit()).stdin(Stdio::null());
+    command.current_dir(root).args(cargo_args).stdin(Stdio::null());
     if keep_messages {
-        command.arg("--quiet").stderr(Stdio::piped());
+        command.arg("--quiet");
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    } else {
+        command.args(mode::flags());
     }
     if let Some(list) = without {
         command.env(WITHOUT, list);
     }
-    command.arg("--").args(rustc_args);
-    let not_started = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
-    let mut child = command.spawn().map_err(not_started)?;
-    let (out, messages) = (child.stdout.take(), child.stderr.take().map(keep));
-    let running = cancel.started(child);
-    let mut outcome = out.map(|out| listen(BufReader::new(out))).unwrap_or_default();
-    let messages = messages.and_then(|thread| thread.join().ok());
-    outcome.messages = messages.unwrap_or_default();
-    let not_waited = |source| CudaBuilderError::CargoMissing { program: program.clone(), source };
-    match running.wait().map_err(not_waited)? {
-        None => Err(CudaBuilderError::Cancelled),
-        Some(status) if status.success() => Ok(outcome),
-        Some(_) => Err(failure(root, keep_messages, outcome.messages)),
-    }
+    command
+}
+
+/// Where the crate has what LLVM has no code for: the same run, with the intermediate form in place of the PTX.
+fn places(mut command: Command, rustc_args: &[String]) -> BTreeSet<String> {
+    let emit = |arg: &String| Some(PathBuf::from(arg.strip_prefix("--emit=asm=")?));
+    let Some(ir) = rustc_args.iter().find_map(emit).map(|raw| raw.with_extension("lacking.ll"))
+    else {
+        return BTreeSet::new();
+    };
+    command.arg("--").args(rustc_args.iter().filter(|arg| !arg.starts_with("--emit=")));
+    command.arg(format!("--emit=llvm-ir={}", ir.display()));
+    // Its messages were shown already. Where it fails there is no file, and the note has no places.
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let places = fs::read_to_string(&ir).map(|text| lacking::places(&text)).unwrap_or_default();
+    let _ = fs::remove_file(ir);
+    places
 }
 
 /// Reads what cargo says while its standard output is read elsewhere: a full pipe would stop it.
-fn keep(mut stderr: ChildStderr) -> thread::JoinHandle<String> {
+fn read(stderr: ChildStderr, show: bool) -> thread::JoinHandle<String> {
     thread::spawn(move || {
-        let mut bytes = Vec::new();
+        let mut messages = String::new();
         // A pipe that breaks has said what it said.
-        let _ = stderr.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            let line = notes::shortened(&String::from_utf8_lossy(&line));
+            if show {
+                eprintln!("{line}");
+            }
+            messages.push_str(&line);
+            messages.push('\n');
+        }
+        messages
     })
 }
 
-/// Why a run failed, with the messages that nobody has seen.
-fn failure(root: &Path, kept: bool, messages: String) -> CudaBuilderError {
-    match toolchain::reason(root) {
-        CudaBuilderError::BuildFailed if kept => CudaBuilderError::Rejected { messages },
-        reason => reason,
+/// Why a run failed, with the messages that nobody has seen, and what this builder knows about them.
+fn failure(
+    root: &Path,
+    kept: bool,
+    mut messages: String,
+    places: &BTreeSet<String>,
+) -> CudaBuilderError {
+    let reason = toolchain::reason(root);
+    if !matches!(reason, CudaBuilderError::BuildFailed) {
+        return reason;
     }
+    let note = notes::about(&messages, places).unwrap_or_default();
+    if kept {
+        messages.push_str(&note);
+        return CudaBuilderError::Rejected { messages };
+    }
+    if !note.is_empty() {
+        eprintln!("{note}");
+    }
+    reason
 }
 
 /// The cargo that runs the build script, or the one on the path.
@@ -124,7 +197,9 @@ pub(crate) fn clean_environment(command: &mut Command) {
             command.env_remove(&name);
         }
     }
-    command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", FLAGS_FOR_ALL);
+    command
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS_FOR_ALL.join("\u{1f}"));
 }
 
 fn is_foreign(name: &OsStr) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
 use crate::cargo::{self, Outcome};
@@ -52,9 +53,12 @@ const SHARED_MEMORY_PASSES: &str = "function(require<domtree>,infer-address-spac
 /// from that many candidates on.
 const NO_STRENGTH_REDUCTION: &str = "-debug-counter=slsr-counter=9000000000000000000";
 
+/// An instruction that LLVM made of two has the place of one of them, and not none: the line tells the order of an
+/// atomic operation.
+const LINES_OF_MERGED: &str = "-pick-merged-source-locations";
+
 /// What the kernel crate's root may use without naming it.
-const CRATE_ATTRIBUTES: [&str; 3] = [
-    "no_std",
+const CRATE_ATTRIBUTES: [&str; 2] = [
     "feature(abi_ptx,asm_experimental_arch,stdarch_nvptx,link_llvm_intrinsics,f16)",
     "allow(unused_features,unused_attributes,internal_features,duplicate_features)",
 ];
@@ -132,7 +136,7 @@ impl<'a> Job<'a> {
         let more = ["-Aunused".to_owned()];
         let (text, outcome, sources) = self.run(arch, &raw, &more, Some(list))?;
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
-        let finished = ptx::finish(&text, self.builder.ftz, self.base(), can_panic);
+        let finished = ptx::finish(&text, ptx::Options { can_panic, ..self.options() });
         let text = finished.map_err(wrong)?.text;
         Ok(Partial { text, sources, messages: outcome.messages })
     }
@@ -185,7 +189,10 @@ impl<'a> Job<'a> {
         outcome: Outcome,
     ) -> Result<Module, CudaBuilderError> {
         let wrong = |source| CudaBuilderError::Ptx { arch, source };
-        let finished = ptx::finish(text, self.builder.ftz, self.base(), false).map_err(wrong)?;
+        let finished = ptx::finish(text, self.options()).map_err(wrong)?;
+        if self.builder.is_script() {
+            finished.unknown_orders.iter().for_each(|name| script::warn(&unknown_order(name)));
+        }
         if finished.entries.is_empty() && self.builder.is_script() {
             script::warn(&format!("`{}` has no kernel for {arch}", self.root.display()));
         }
@@ -200,6 +207,21 @@ impl<'a> Job<'a> {
         let report = self.report(arch, &path, &raw.with_extension("cubin"))?;
         let Outcome { compiled_crates, .. } = outcome;
         Ok(Module { arch, path, copy, entries: finished.entries, compiled_crates, report })
+    }
+
+    fn options(&self) -> ptx::Options<'_> {
+        let flush_denormals = self.builder.ftz;
+        ptx::Options {
+            flush_denormals,
+            lines: self.has_lines(),
+            base: self.base(),
+            can_panic: false,
+        }
+    }
+
+    /// Whether the PTX names source lines.
+    fn has_lines(&self) -> bool {
+        self.builder.generate_line_info || self.builder.debug == DebugInfo::LineTables
     }
 
     /// Assembles the PTX if an option asks for it.
@@ -328,8 +350,9 @@ impl<'a> Job<'a> {
         if builder.fast_div {
             args.push("-Cllvm-args=-nvptx-prec-divf32=1".to_owned());
         }
-        let lines = builder.generate_line_info || builder.debug == DebugInfo::LineTables;
-        args.push(format!("-Cdebuginfo={}", if lines { "line-directives-only" } else { "none" }));
+        // The builder takes them out again where nobody wants them: atomic operations need them.
+        args.push("-Cdebuginfo=line-directives-only".to_owned());
+        args.push(format!("-Cllvm-args={LINES_OF_MERGED}"));
         args
     }
 }
@@ -348,7 +371,16 @@ fn target_features(arch: NvvmArch) -> Vec<String> {
     args
 }
 
-/// Writes a file whose content differs, so that an unchanged one keeps its time.
+fn unknown_order(function: &str) -> String {
+    format!(
+        "`{function}` has atomic operations of `core` in a dependency that is compiled without lines, so their order \
+         is not known and they are sequentially consistent, which is slow: \
+         `.debug(DebugInfo::LineTables)` in the build script, or `cuda_std::atomic`, tells the order"
+    )
+}
+
+/// Writes a file whose content differs, so that an unchanged one keeps its time. The file is replaced as a whole:
+/// who reads it while another build writes has the old content or the new.
 pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());
@@ -356,5 +388,10 @@ pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(path, bytes)
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_added_extension(format!("{}-{number}.new", std::process::id()));
+    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&new);
+    })
 }

@@ -43,6 +43,15 @@ pub enum CudaBuilderError {
         /// What the system said.
         source: io::Error,
     },
+    /// `rustc` does not run: rustup lacks the toolchain, say.
+    #[error(
+        "the Rust compiler does not run: {said}; \
+         `rustup toolchain install` beside `rust-toolchain.toml`, or `make toolchain` in Ferrowarp's folder, installs it"
+    )]
+    CompilerMissing {
+        /// Its own words, or the system's.
+        said: String,
+    },
     /// The compiler lacks the library's source, which every kernel crate is compiled with.
     #[error(
         "the Rust library's source is missing below `{}`: \
@@ -94,7 +103,7 @@ pub enum CudaBuilderError {
     /// A file could not be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     File {
-        /// `read` or `write`.
+        /// `read`, `write` or `remove`.
         action: &'static str,
         /// Which file.
         path: PathBuf,

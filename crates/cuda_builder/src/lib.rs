@@ -21,7 +21,7 @@
 //! compiler's own source. The first build compiles those two (about 20 seconds); after that an
 //! edit of a kernel, or another architecture, takes well under a second. The compiler's messages
 //! reach the user unchanged. The crate root needs no attributes: `no_std` and the features that
-//! kernels use are set from outside.
+//! kernels use are set from outside, `no_std` for dependencies too.
 //!
 //! Every `#[unsafe(no_mangle)] extern "ptx-kernel"` function becomes an entry of the PTX, those of
 //! dependencies included, if the crate uses the dependency at all (`use its_name as _;` is enough).
@@ -53,17 +53,20 @@
 //! - `// ferrowarp.bounds KERNEL maxntid=384,1,1 minnctapersm=1`, a comment in a `global_asm!`:
 //!   becomes the launch bounds of that kernel. `reqntid`, `maxnreg`, `reqnctapercluster` and
 //!   `maxclusterrank` are known too.
+//! - The order of `core`'s atomic read-modify-writes, which LLVM 22 drops, is written back; those on
+//!   a thread's own variable, which no assembler takes, become plain instructions.
 //!
 //! # What the assembler says
 //!
 //! Nothing here needs NVIDIA's tools. Where the machine has `ptxas` (on `PATH`, in a CUDA toolkit,
-//! or from `pip install nvidia-cuda-nvcc`), [`CudaBuilder::report`] assembles the PTX as a check
-//! and shows what each kernel uses, and [`CudaBuilder::deny_spills`] refuses spilled registers.
+//! or from `pip install nvidia-cuda-nvcc` in the Python that `CUDA_BUILDER_PYTHON` names),
+//! [`CudaBuilder::report`] assembles the PTX as a check and shows what each kernel uses, and
+//! [`CudaBuilder::deny_spills`] refuses spilled registers.
 //!
 //! # What it leaves alone
 //!
 //! The environment and flags of the host build (`RUSTFLAGS`, wrappers, `CARGO_TARGET_DIR`, …) do
-//! not reach the kernels. Cargo runs the build script again when one of the files changes that the
+//! not reach the kernels, but `--offline`, `--locked` and `--frozen` do (on Linux). Cargo runs the build script again when one of the files changes that the
 //! kernels were made from, and only then.
 
 mod arch;
@@ -73,6 +76,9 @@ mod cargo;
 mod compile;
 mod embed;
 mod error;
+mod lacking;
+mod mode;
+mod notes;
 mod ptx;
 mod ptxas;
 mod script;

@@ -22,8 +22,8 @@ pub enum Report {
 pub enum NotAssembled {
     /// The machine has no assembler.
     #[error(
-        "no ptxas on this machine (PATH, CUDA_PATH, CUDA_HOME, CUDA_ROOT, /usr/local/cuda, Python); \
-         `pip install nvidia-cuda-nvcc` installs one"
+        "no ptxas on this machine (PATH, CUDA_PATH, CUDA_HOME, CUDA_ROOT, /usr/local/cuda): \
+         `pip install nvidia-cuda-nvcc` installs one, which `{PYTHON}=python3` finds"
     )]
     NoAssembler,
     /// The assembler does not know the architecture, or this version of PTX.
@@ -165,7 +165,7 @@ fn amount(line: &str, unit: &str) -> u32 {
     part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The first assembler of the path, of a CUDA toolkit, or of Python's packages.
+/// The first assembler of the path, of a CUDA toolkit, or of the packages of the Python that the user names.
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|dir| dir.join("ptxas"));
@@ -178,6 +178,9 @@ fn find() -> Option<PathBuf> {
 /// The variables that name a CUDA toolkit.
 pub(crate) const TOOLKITS: [&str; 3] = ["CUDA_PATH", "CUDA_HOME", "CUDA_ROOT"];
 
+/// Names the Python to ask for its packages: a build starts no program of the path that nobody asked for.
+pub(crate) const PYTHON: &str = "CUDA_BUILDER_PYTHON";
+
 /// The assembler of the Python package `nvidia-cuda-nvcc`.
 fn of_python() -> Option<PathBuf> {
     const SCRIPT: &str = "
@@ -187,7 +190,8 @@ for place in (spec.submodule_search_locations if spec else []):
     for file in sorted(glob.glob(os.path.join(place, '*', 'bin', 'ptxas'))):
         print(file)
 ";
-    let output = Command::new("python3").args(["-c", SCRIPT]).output().ok()?;
+    let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty())?;
+    let output = Command::new(python).args(["-c", SCRIPT]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().map(PathBuf::from).find(|file| file.is_file())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::ptxas::TOOLKITS;
+use crate::ptxas::{PYTHON, TOOLKITS};
 use crate::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 /// Limits the architectures of a build script's kernels.
@@ -28,7 +28,7 @@ pub(crate) fn rerun_if_changed(sources: &[PathBuf]) {
     for source in sources {
         tell(&format!("rerun-if-changed={}", source.display()));
     }
-    for variable in TOOLKITS.iter().chain([&ARCHS]) {
+    for variable in TOOLKITS.iter().chain([&ARCHS, &PYTHON]) {
         tell(&format!("rerun-if-env-changed={variable}"));
     }
 }

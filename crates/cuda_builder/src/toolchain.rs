@@ -31,14 +31,17 @@ fn processors(text: &str) -> Vec<&str> {
 
 /// The reason for a failed run: a compiler that cannot work, else the kernel crate itself.
 pub(crate) fn reason(root: &Path) -> CudaBuilderError {
-    let version = rustc(root, &["--version"]).unwrap_or_default();
+    let version = match rustc(root, &["--version"]) {
+        Ok(version) => version,
+        Err(said) => return CudaBuilderError::CompilerMissing { said },
+    };
     if release(&version).is_some_and(|found| found < NEEDED) {
         let (major, minor) = NEEDED;
         let needed = format!("{major}.{minor}");
         return CudaBuilderError::CompilerTooOld { found: version, needed };
     }
     match rustc(root, &["--print", "sysroot"]).map(PathBuf::from) {
-        Some(sysroot) if !has_library_source(&sysroot) => {
+        Ok(sysroot) if !has_library_source(&sysroot) => {
             CudaBuilderError::LibrarySourceMissing { sysroot }
         }
         _ => CudaBuilderError::BuildFailed,
@@ -49,12 +52,24 @@ fn has_library_source(sysroot: &Path) -> bool {
     sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs").is_file()
 }
 
-fn rustc(root: &Path, args: &[&str]) -> Option<String> {
+/// What the compiler prints, or why it does not: rustup's stand-in may lack the toolchain that a file asks for.
+fn rustc(root: &Path, args: &[&str]) -> Result<String, String> {
     let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(program);
     cargo::clean_environment(&mut command);
-    let output = command.current_dir(root).args(args).output().ok()?;
-    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+    let output =
+        command.current_dir(root).args(args).output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(error_line(&text(&output.stderr)).to_owned()),
+    }
+}
+
+/// rustup says more around it: what it tries to download, and where in its own code it gave up.
+fn error_line(stderr: &str) -> &str {
+    let errors = stderr.lines().find_map(|line| line.strip_prefix("error: "));
+    errors.or(stderr.lines().next()).unwrap_or_default()
 }
 
 /// `rustc 1.96.0 (…)` → (1, 96).
@@ -86,6 +101,14 @@ mod tests {
     fn this_compiler_has_no_fault() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert!(matches!(reason(here), CudaBuilderError::BuildFailed));
+    }
+
+    #[test]
+    fn a_compiler_that_does_not_start_is_named() {
+        let said = rustc(Path::new(env!("CARGO_MANIFEST_DIR")), &["--no-such-option"]).unwrap_err();
+        assert!(said.contains("no-such-option"), "{said}");
+        let says = CudaBuilderError::CompilerMissing { said }.to_string();
+        assert!(says.contains("no-such-option") && says.contains("make toolchain"), "{says}");
     }
 
     #[test]

@@ -31,6 +31,16 @@ fn a_crate_written_for_rust_cuda_compiles() {
     assert_eq!(fixture.compile(|b| b).unwrap().modules[0].entries.len(), 4);
 }
 
+/// As under rust-cuda: its own `cust_core` and `gpu_rand` are such crates.
+#[test]
+fn a_dependency_need_not_say_no_std() {
+    let fixture = Fixture::copy("plain", "std_dependency");
+    let messages = || fixture.compile(|b| b.keep_messages(true)).unwrap().messages;
+    assert_eq!(messages(), "");
+    fixture.edit("helper/src/lib.rs", "no_std, feature", "feature");
+    assert_eq!(messages(), "");
+}
+
 #[test]
 fn a_dependency_that_is_not_used_has_no_entries() {
     let fixture = Fixture::copy("plain", "unused_dependency");
@@ -132,6 +142,22 @@ fn a_duplicated_collective_is_an_error() {
         }
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn an_atomic_on_own_memory_that_has_no_plain_form_is_an_error_with_its_place() {
+    let fixture = Fixture::copy("plain", "own_atomic");
+    let file = fixture.dir.join("src/lib.rs");
+    let text = fs::read_to_string(&file).unwrap();
+    let kernel = "\n/// # Safety\n/// It has none.\n#[unsafe(no_mangle)]\n\
+                  pub unsafe extern \"ptx-kernel\" fn own(x: u64) {\n    \
+                  // SAFETY: it is never run.\n    \
+                  unsafe { core::arch::asm!(\"atom.local.inc.u32 {0}, [{1}], 7;\", out(reg32) _, in(reg64) x) }\n}\n";
+    let line = text.lines().count() + 7;
+    fs::write(&file, text + kernel).unwrap();
+    let error = fixture.compile(|b| b).unwrap_err().to_string();
+    let expected = format!("own_atomic/src/lib.rs:{line}: `own` does `atom.local.inc.u32 ");
+    assert!(error.contains(&expected), "{error}");
 }
 
 /// Rust 1.96's jump threading would copy this one into both arms of the branch.

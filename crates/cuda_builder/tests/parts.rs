@@ -143,6 +143,24 @@ fn kernels_are_together_that_share_state_or_the_panic_handler_of_a_file() {
 }
 
 #[test]
+fn what_comments_say_of_a_kernel_is_in_its_part_alone() {
+    let lines = ["// ferrowarp.block plain\n", "// ferrowarp.block read\n"];
+    let text = with_parts(
+        &TEXT.replace("// ferrowarp.bounds", &format!("{}// ferrowarp.bounds", lines.concat())),
+    );
+    for (kernel, has) in [("plain", [true, false]), ("read", [false, true]), ("far", [false; 2])] {
+        let part = of(&text, kernel);
+        assert_eq!(lines.map(|line| part.contains(line)), has, "{part}");
+    }
+    let hash = |ptx: &str| read(ptx)[0].hash;
+    assert_ne!(
+        hash(&text),
+        hash(&with_parts(TEXT)),
+        "a part with another comment says something else"
+    );
+}
+
+#[test]
 fn large_kernels_share_no_panic_handler_but_still_state() {
     let large = "\tmov.b32 %r1, %r1;\n".repeat(1000);
     let kernels = |text: &str| -> Vec<_> {

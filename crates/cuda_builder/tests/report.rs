@@ -76,19 +76,26 @@ fn a_python_package_serves() {
     let package = fixture.dir.join("python/nvidia/cu13");
     fs::create_dir_all(&package).unwrap();
     fs::rename(fixture.dir.join("bin"), package.join("bin")).unwrap();
-    let output = fixture
-        .command()
-        .arg("--report")
-        .env("PATH", without_ptxas())
-        .env("PYTHONPATH", fixture.dir.join("python"))
-        .env_remove("CUDA_PATH")
-        .env_remove("CUDA_HOME")
-        .env_remove("CUDA_ROOT")
-        .output()
-        .unwrap();
-    let (stdout, stderr) = texts(&output);
-    assert!(output.status.success(), "{stderr}");
-    assert!(stdout.contains("checked  "), "{stdout}");
+    let report = |python: &str| {
+        let output = fixture
+            .command()
+            .arg("--report")
+            .env("PATH", without_ptxas())
+            .env("PYTHONPATH", fixture.dir.join("python"))
+            .env("CUDA_BUILDER_PYTHON", python)
+            .env_remove("CUDA_PATH")
+            .env_remove("CUDA_HOME")
+            .env_remove("CUDA_ROOT")
+            .output()
+            .unwrap();
+        let (stdout, stderr) = texts(&output);
+        assert!(output.status.success(), "{stderr}");
+        stdout
+    };
+    let found = report("python3");
+    assert!(found.contains("checked  "), "{found}");
+    let unasked = report("");
+    assert!(unasked.contains("`CUDA_BUILDER_PYTHON=python3` finds"), "{unasked}");
 }
 
 /// `PATH` without the folders that hold an assembler.

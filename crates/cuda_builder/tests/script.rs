@@ -117,6 +117,63 @@ fn a_wrong_kernel_shows_rustcs_own_message() {
     says("error: the kernel crate did not compile; the compiler's own messages stand above");
 }
 
+/// A conversion that LLVM ends the compiler at, without a place, and a crate that names `std`.
+#[test]
+fn what_rustc_says_too_little_about_has_a_note() {
+    let host = host("noted_host");
+    let kernel = |body: &str| {
+        format!(
+            "/// # Safety\n/// `x` points to a number.\n#[unsafe(no_mangle)]\n\
+             pub unsafe extern \"ptx-kernel\" fn noted(x: *mut f32, y: u64) {{ {body} }}\n"
+        )
+    };
+    let says = |body: &str, note: &str| {
+        let file = host.dir.join("kernels/src/lib.rs");
+        let before = fs::read_to_string(&file).unwrap();
+        fs::write(&file, before.clone() + &kernel(body)).unwrap();
+        let (_, stderr) = texts(&cargo(&host, &["check"]));
+        assert!(stderr.contains(note), "no `{note}` in\n{stderr}");
+        assert!(stderr.lines().all(|line| line.len() < 600), "{stderr}");
+        fs::write(&file, before).unwrap();
+    };
+    let wide = "unsafe { *x = (u128::from(y) * u128::from(y)) as f32 }";
+    says(wide, "nor for `f128`: src/lib.rs:52. Convert the halves");
+    let std = "std::mem::swap(unsafe { &mut *x }, &mut (y as f32))";
+    says(std, "note: code on a GPU has no `std`");
+}
+
+/// The outer cargo says nothing of its flags to a build script; they are read from its command line.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_outer_cargos_mode_is_handed_on() {
+    let host = host("strict_host");
+    assert!(cargo(&host, &["generate-lockfile", "--offline"]).status.success());
+    let refused = |args: &[&str], words: &str| {
+        let output = cargo(&host, args);
+        let (_, stderr) = texts(&output);
+        assert!(!output.status.success() && stderr.contains(words), "{args:?}: {stderr}");
+    };
+    // The kernels have no lock file yet.
+    refused(&["check", "--locked"], "kernels/Cargo.lock");
+    refused(&["check", "--frozen"], "kernels/Cargo.lock");
+    assert!(!host.dir.join("kernels/Cargo.lock").exists());
+    assert!(cargo(&host, &["check", "--offline"]).status.success());
+    assert!(cargo(&host, &["check", "--frozen"]).status.success());
+    let missing = "[dependencies]\nno-crate-of-this-name = \"77\"";
+    host.edit("kernels/Cargo.toml", "[dependencies]", missing);
+    refused(&["check", "--offline"], "offline mode (via `--offline`)");
+}
+
+/// A host that still includes the file would go on with the kernels of the build before.
+#[test]
+fn what_an_earlier_build_embedded_does_not_stay() {
+    let host = host("stale_host");
+    assert!(cargo(&host, &["check"]).status.success());
+    host.edit("build.rs", "\"--embed\", ", "");
+    let (_, stderr) = texts(&cargo(&host, &["check"]));
+    assert!(stderr.contains("couldn't read") && stderr.contains("kernels.rs"), "{stderr}");
+}
+
 #[test]
 fn an_unstartable_cargo_is_named() {
     let fixture = Fixture::copy("plain", "no_cargo");

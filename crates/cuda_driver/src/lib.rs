@@ -20,7 +20,7 @@
 //!
 //! | variable | values |
 //! |---|---|
-//! | `FERROWARP_CHECK` | `all`, `none`, or some of `memory,init,race,sync`; unset: `all` in builds with debug assertions, else `memory,sync` |
+//! | `FERROWARP_CHECK` | `all`, `none`, or some of `memory,init,race,sync`, and `strict`; unset: `all` in builds with debug assertions, else `memory,sync` |
 //! | `FERROWARP_SCHEDULE` | `window` (the default), `sequential`, `reversed`, `random:SEED` |
 //! | `FERROWARP_FUEL` | warp instructions after which a launch is stopped; unset: never |
 //! | `FERROWARP_EMULATOR_FAIL` | for tests of error paths: `cuMemAlloc_v2:46` makes every call of that function answer 46, `cuMemAlloc_v2#3:46` its third one; several with commas. See also [`injection`] |

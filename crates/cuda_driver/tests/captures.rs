@@ -159,6 +159,101 @@ fn a_fork_that_is_not_joined_is_904() {
     assert_eq!((status(first), status(second)), (0, 0));
 }
 
+/// What the end of a capture answers after the stream `second`, which joined it, was destroyed: the number of nodes, or
+/// the code. `before` and `after` happen before and after that; they get the first stream, the second and an event.
+fn end_after_destroying(
+    before: impl FnOnce(CUstream, CUstream, CUevent),
+    after: impl FnOnce(CUstream, CUevent),
+) -> Result<usize, CUresult> {
+    let (first, second) = (stream(NON_BLOCKING), stream(NON_BLOCKING));
+    let (fork, join) = (event(), event());
+    ok!(cuStreamBeginCapture_v2(first, GLOBAL));
+    ok!(cuEventRecord(fork, first));
+    ok!(cuStreamWaitEvent(second, fork, 0));
+    before(first, second, join);
+    ok!(cuStreamDestroy_v2(second));
+    assert_eq!(status(first), 1);
+    after(first, join);
+    let nodes = end(first).map(|graph| {
+        let nodes = count(graph);
+        run(graph, first);
+        nodes
+    });
+    assert_eq!(status(first), 0);
+    ok!(cuStreamDestroy_v2(first));
+    nodes
+}
+
+// What driver 580 answers on an H200.
+#[test]
+fn a_forked_stream_may_be_destroyed_before_the_capture_ends() {
+    let _alone = alone();
+    let cell = alloc(4);
+    let fill = |stream, value| ok!(cuMemsetD32Async(cell, value, 1, stream));
+    let wait = |stream, event| ok!(cuStreamWaitEvent(stream, event, 0));
+    let joined = |first, second, join| {
+        fill(second, 1);
+        ok!(cuEventRecord(join, second));
+        wait(first, join);
+    };
+    assert_eq!(end_after_destroying(joined, |first, _| fill(first, 2)), Ok(2));
+    assert_eq!(read_u32(cell), 2);
+    let recorded = |_, second, join| {
+        fill(second, 3);
+        ok!(cuEventRecord(join, second));
+    };
+    assert_eq!(end_after_destroying(recorded, wait), Ok(1));
+    assert_eq!(read_u32(cell), 3);
+    assert_eq!(end_after_destroying(|_, _, _| {}, |first, _| fill(first, 4)), Ok(1));
+    assert_eq!(read_u32(cell), 4);
+}
+
+#[test]
+fn a_destroyed_fork_that_is_not_joined_is_904() {
+    let _alone = alone();
+    let cell = alloc(4);
+    let fill = |stream| ok!(cuMemsetD32Async(cell, 1, 1, stream));
+    let unjoined = |_, second, _| fill(second);
+    let joined_too_early = |first, second, join| {
+        fill(second);
+        ok!(cuEventRecord(join, second));
+        ok!(cuStreamWaitEvent(first, join, 0));
+        fill(second);
+    };
+    let lost = Err(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    assert_eq!(end_after_destroying(unjoined, |_, _| {}), lost);
+    assert_eq!(end_after_destroying(joined_too_early, |_, _| {}), lost);
+}
+
+#[test]
+fn a_destroyed_fork_keeps_no_order_with_the_null_stream() {
+    let _alone = alone();
+    let (first, second, fork, cell) = (stream(NON_BLOCKING), stream(BLOCKING), event(), alloc(4));
+    ok!(cuStreamBeginCapture_v2(first, GLOBAL));
+    ok!(cuEventRecord(fork, first));
+    ok!(cuStreamWaitEvent(second, fork, 0));
+    ok!(cuStreamDestroy_v2(second));
+    ok!(cuMemsetD32Async(cell, 8, 1, NULL));
+    let graph = end(first).unwrap();
+    assert_eq!((count(graph), read_u32(cell)), (0, 8));
+    ok!(cuGraphDestroy(graph));
+}
+
+#[test]
+fn destroying_the_first_stream_ends_the_capture_of_all() {
+    let _alone = alone();
+    let (first, second, fork, cell) =
+        (stream(NON_BLOCKING), stream(NON_BLOCKING), event(), alloc(4));
+    ok!(cuStreamBeginCapture_v2(first, GLOBAL));
+    ok!(cuEventRecord(fork, first));
+    ok!(cuStreamWaitEvent(second, fork, 0));
+    ok!(cuStreamDestroy_v2(first));
+    assert_eq!((status(second), end(second)), (0, Err(CUDA_ERROR_ILLEGAL_STATE)));
+    ok!(cuMemsetD32Async(cell, 6, 1, second));
+    ok!(cuStreamSynchronize(second));
+    assert_eq!(read_u32(cell), 6);
+}
+
 #[test]
 fn beginning_and_ending_at_the_wrong_time_is_refused() {
     let _alone = alone();

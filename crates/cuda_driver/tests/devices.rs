@@ -61,6 +61,9 @@ fn devices_are_counted_and_told_apart() {
             let mut found = -1;
             ok!(cuDeviceGetByPCIBusId(Out::from(&mut found), In::from(&bus[..])));
             assert_eq!(found, ordinal);
+            if on_emulator() {
+                assert_eq!(uuid.bytes, format!("ferrowarp-emu-{ordinal:02}").as_bytes());
+            }
             ids.push(uuid.bytes);
             buses.push(bus);
         }

@@ -438,6 +438,62 @@ fn a_graph_is_drawn() {
 }
 
 #[test]
+fn a_node_waits_for_all_that_it_depends_on() {
+    context();
+    let module = load();
+    let (store, add) = (function(module, "store"), function(module, "double_and_add"));
+    for slow_first in [false, true] {
+        let graph = graph();
+        let (cell, other) = (alloc(4), alloc(4));
+        ok!(cuMemsetD32_v2(cell, 0, 1));
+        ok!(cuCtxSynchronize());
+        let (gate, call) = Gate::function();
+        let slow = || {
+            let mut held = null_mut();
+            let at = Out::from(&mut held);
+            ok!(cuGraphAddHostNode(at, graph, In::NULL, 0, In::from(&call)));
+            kernel_node(graph, &[held], store, &[host(&cell), host(&5_u32)])
+        };
+        let quick = || fill_node(graph, &[], &fill(other, 0, 1));
+        let before = match slow_first {
+            true => [slow(), quick()],
+            false => [quick(), slow()],
+        };
+        kernel_node(graph, &before, add, &[host(&cell), host(&1_u32)]);
+        let (exec, stream) = (instantiate(graph), stream(NON_BLOCKING));
+        ok!(cuGraphLaunch(exec, stream));
+        // Time enough for the addition to come too early.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        gate.open();
+        ok!(cuStreamSynchronize(stream));
+        assert_eq!(read_u32(cell), 5 * 2 + 1, "slow first: {slow_first}");
+        ok!(cuGraphExecDestroy(exec));
+        ok!(cuGraphDestroy(graph));
+    }
+}
+
+#[test]
+fn a_launch_waits_for_the_one_before_also_on_another_stream() {
+    let graph = graph();
+    let (kernel, cell) = (function(load(), "double_and_add"), alloc(4));
+    ok!(cuMemsetD32_v2(cell, 3, 1));
+    ok!(cuCtxSynchronize());
+    kernel_node(graph, &[], kernel, &[host(&cell), host(&1_u32)]);
+    let (exec, first, second) = (instantiate(graph), stream(NON_BLOCKING), stream(NON_BLOCKING));
+    let gate = Gate::close(first);
+    ok!(cuGraphLaunch(exec, first));
+    ok!(cuGraphLaunch(exec, second));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(code!(cuStreamQuery(second)), CUDA_ERROR_NOT_READY);
+    gate.open();
+    ok!(cuStreamSynchronize(second));
+    // (3 * 2 + 1) * 2 + 1
+    assert_eq!(read_u32(cell), 15);
+    ok!(cuGraphExecDestroy(exec));
+    ok!(cuGraphDestroy(graph));
+}
+
+#[test]
 fn a_launch_of_a_graph_is_not_captured() {
     let inner = graph();
     let (cell, stream) = (alloc(4), stream(NON_BLOCKING));

@@ -118,25 +118,30 @@ DONE:
 /// costs nothing here.
 #[test]
 fn elements_beyond_four_gigabytes_are_where_they_belong() {
-    context();
-    let n = (1_u64 << 32) + 17;
-    let (kernel, memory) = (function(try_load(EDGES).unwrap(), "edges"), alloc(n as usize));
-    for first in [0_u64, (1 << 32) - 256] {
-        let params = [host(&memory), host(&n), host(&first)];
-        assert_eq!(launch_sized(kernel, [2, 1, 1], [256, 1, 1], 0, NULL, &params), 0);
-    }
-    ok!(cuCtxSynchronize());
-    for (from, len) in [(0_u64, 512_u64), ((1 << 32) - 256, 273)] {
-        let mut bytes = vec![0_u8; len as usize];
-        ok!(cuMemcpyDtoH_v2(host_slice_mut(&mut bytes), memory + from, len as usize));
-        let plus_one = |at: u64| (at as u8).wrapping_add(1);
-        assert!(bytes.iter().zip(from..).all(|(byte, at)| *byte == plus_one(at)), "from {from:#x}");
-    }
-    // Past the last element, to the byte.
-    let mut byte = [0_u8];
-    let code = code!(cuMemcpyDtoH_v2(host_slice_mut(&mut byte), memory + n - 1, 2));
-    assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
-    ok!(cuMemFree_v2(memory));
+    in_child_with("elements_beyond_four_gigabytes_are_where_they_belong", LARGE, || {
+        context();
+        let n = (1_u64 << 32) + 17;
+        let (kernel, memory) = (function(try_load(EDGES).unwrap(), "edges"), alloc(n as usize));
+        for first in [0_u64, (1 << 32) - 256] {
+            let params = [host(&memory), host(&n), host(&first)];
+            assert_eq!(launch_sized(kernel, [2, 1, 1], [256, 1, 1], 0, NULL, &params), 0);
+        }
+        ok!(cuCtxSynchronize());
+        for (from, len) in [(0_u64, 512_u64), ((1 << 32) - 256, 273)] {
+            let mut bytes = vec![0_u8; len as usize];
+            ok!(cuMemcpyDtoH_v2(host_slice_mut(&mut bytes), memory + from, len as usize));
+            let plus_one = |at: u64| (at as u8).wrapping_add(1);
+            assert!(
+                bytes.iter().zip(from..).all(|(byte, at)| *byte == plus_one(at)),
+                "from {from:#x}"
+            );
+        }
+        // Past the last element, to the byte.
+        let mut byte = [0_u8];
+        let code = code!(cuMemcpyDtoH_v2(host_slice_mut(&mut byte), memory + n - 1, 2));
+        assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
+        ok!(cuMemFree_v2(memory));
+    });
 }
 
 /// Waits until the word is 1, then stores 5 behind it.

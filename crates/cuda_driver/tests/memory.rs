@@ -66,6 +66,17 @@ fn copies_past_an_end_are_refused() {
 }
 
 #[test]
+fn no_bytes_are_copied_from_and_to_nowhere() {
+    context();
+    let (block, nowhere) = (alloc(64), HostPtr(null_mut()));
+    for (bytes, answer) in [(0, 0), (4, CUDA_ERROR_INVALID_VALUE)] {
+        assert_eq!(code!(cuMemcpyHtoD_v2(block, nowhere, bytes)), answer);
+        assert_eq!(code!(cuMemcpyDtoH_v2(nowhere, block, bytes)), answer);
+    }
+    ok!(cuMemFree_v2(block));
+}
+
+#[test]
 fn fills_of_every_width() {
     context();
     let block = alloc(64);

@@ -376,6 +376,15 @@ fn streams_have_attributes_and_numbers() {
     let mut value = [0_u32; 16];
     ok!(cuStreamGetAttribute(first, 9, Out::from(&mut value)));
     assert_eq!(value[0], 0x100);
+    // Each of the two logical domains is one of the device's four.
+    for (domains, code) in
+        [(0x302, 0), (0x004, CUDA_ERROR_INVALID_VALUE), (0x400, CUDA_ERROR_INVALID_VALUE)]
+    {
+        value[0] = domains;
+        assert_eq!(code!(cuStreamSetAttribute(first, 9, In::from(&value))), code, "{domains:#x}");
+    }
+    ok!(cuStreamGetAttribute(first, 9, Out::from(&mut value)));
+    assert_eq!(value[0], 0x302);
     // The second logical domain.
     value[0] = 1;
     ok!(cuStreamSetAttribute(first, 10, In::from(&value)));

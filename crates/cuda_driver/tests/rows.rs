@@ -472,14 +472,16 @@ fn freeing_memory_waits_for_a_kernel_in_flight() {
 /// More than 2^32 bytes: addresses and counts are not cut to 32 bits.
 #[test]
 fn more_than_four_gigabytes_are_addressed() {
-    context();
-    let bytes = (1_usize << 32) + 17;
-    let block = alloc(bytes);
-    let last = block + (1 << 32) + 12;
-    let last = last & !3;
-    assert_eq!(launch(function(load(), "store"), NULL, &[host(&last), host(&0xabcd_u32)]), 0);
-    assert_eq!(read_u32(last), 0xabcd);
-    ok!(cuMemFree_v2(block));
+    in_child_with("more_than_four_gigabytes_are_addressed", LARGE, || {
+        context();
+        let bytes = (1_usize << 32) + 17;
+        let block = alloc(bytes);
+        let last = block + (1 << 32) + 12;
+        let last = last & !3;
+        assert_eq!(launch(function(load(), "store"), NULL, &[host(&last), host(&0xabcd_u32)]), 0);
+        assert_eq!(read_u32(last), 0xabcd);
+        ok!(cuMemFree_v2(block));
+    });
 }
 
 #[test]
@@ -509,16 +511,80 @@ fn an_endless_kernel_is_702_where_the_fuel_is_limited() {
     });
 }
 
+/// `CU_LIMIT_STACK_SIZE`
+const STACK: i32 = 0;
+
+/// `fall(n)` has a function call itself until `n` calls of it, each with 256 bytes, are on the stack.
+const DEEP: &str = "\
+.version 7.0
+.target sm_70
+.address_size 64
+.func down(.param .b32 n)
+{
+    .local .align 4 .b8 room[256];
+    .reg .b32 %r<2>;
+    .reg .pred %p;
+    ld.param.b32 %r0, [n];
+    sub.u32 %r1, %r0, 1;
+    setp.eq.u32 %p, %r1, 0;
+    @%p ret;
+    {
+        .param .b32 less;
+        st.param.b32 [less], %r1;
+        call.uni down, (less);
+    }
+    ret;
+}
+.visible .entry fall(.param .u32 n)
+{
+    .reg .b32 %r;
+    .param .b32 all;
+    ld.param.u32 %r, [n];
+    st.param.b32 [all], %r;
+    call.uni down, (all);
+    ret;
+}
+";
+
+/// A kernel that needs more stack than the limit, as its text says.
+const KNOWN: &str = "\
+.version 7.0
+.target sm_70
+.address_size 64
+.func leaf() { .local .align 4 .b8 room[65536]; ret; }
+.visible .entry flat() { .local .align 4 .b8 room[65536]; call.uni leaf; ret; }
+";
+
 #[test]
-fn a_stack_that_overflows_is_caught() {
-    in_child("a_stack_that_overflows_is_caught", || {
+fn the_stack_limit_of_the_context_holds_for_recursion() {
+    in_child("the_stack_limit_of_the_context_holds_for_recursion", || {
         force_emulator();
         context();
-        let deep = ".version 7.0\n.target sm_70\n.address_size 64\n\
-             .func down()\n{\n.local .align 4 .b8 room[65536];\ncall.uni down;\nret;\n}\n\
-             .visible .entry fall()\n{\ncall.uni down;\nret;\n}\n";
-        let kernel = function(try_load(deep).unwrap(), "fall");
+        let kernel = function(try_load(DEEP).unwrap(), "fall");
+        let fall = |mut calls: u32| {
+            assert_eq!(launch(kernel, NULL, &[HostPtr((&raw mut calls).cast())]), 0);
+            code!(cuCtxSynchronize())
+        };
+        let mut bytes = 0;
+        assert_eq!(code!(cuCtxGetLimit(Out::from(&mut bytes), STACK)), 0);
+        assert_eq!(bytes, 1024);
+        // A call takes 256 bytes and an address to return to.
+        assert_eq!(fall(3), 0);
+        assert_eq!(code!(cuCtxSetLimit(STACK, 524_288)), CUDA_ERROR_INVALID_VALUE);
+        assert_eq!(code!(cuCtxSetLimit(STACK, 2111)), 0);
+        assert_eq!(code!(cuCtxGetLimit(Out::from(&mut bytes), STACK)), 0);
+        assert_eq!(bytes, 2112);
+        assert_eq!(fall(8), 0);
+        // What the text says is always given.
+        let kernel = function(try_load(KNOWN).unwrap(), "flat");
         assert_eq!(launch(kernel, NULL, &[]), 0);
-        assert_eq!(code!(cuCtxSynchronize()), CUDA_ERROR_HARDWARE_STACK_ERROR);
+        assert_eq!(code!(cuCtxSynchronize()), 0);
+        assert_eq!(fall(9), CUDA_ERROR_ILLEGAL_ADDRESS);
+        let text = take_detail().unwrap().text;
+        for part in
+            ["kernel `fall`", "2376 bytes of stack", "each thread has 2112", "cuCtxSetLimit"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     });
 }

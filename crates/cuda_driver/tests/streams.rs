@@ -4,33 +4,11 @@ mod common;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use common::*;
 use cuda_driver::*;
-
-/// Holds a stream until it is let go, by a host function that waits.
-struct Gate(Sender<()>);
-
-unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
-    // SAFETY: `Gate::close` made this box for this one call.
-    let gate = unsafe { Box::from_raw(data.cast::<Receiver<()>>()) };
-    let _ = gate.recv();
-}
-
-impl Gate {
-    fn close(stream: CUstream) -> Self {
-        let (sender, receiver) = channel::<()>();
-        let data = HostPtr(Box::into_raw(Box::new(receiver)).cast());
-        ok!(cuLaunchHostFunc(stream, Some(wait_at_gate), data));
-        Self(sender)
-    }
-
-    fn open(self) {
-        drop(self.0);
-    }
-}
 
 const NON_BLOCKING: u32 = 1;
 
@@ -103,6 +81,24 @@ fn a_stream_waits_for_another_ones_event() {
     assert_eq!(code!(cuStreamQuery(second)), CUDA_ERROR_NOT_READY);
     gate.open();
     ok!(cuStreamSynchronize(second));
+    assert_eq!(read_u32(cell), 2);
+}
+
+#[test]
+fn a_context_that_waits_for_an_event_holds_all_its_streams() {
+    let _alone = alone();
+    let kernel = function(load(), "store");
+    let (gated, free, event) = (stream(NON_BLOCKING), stream(NON_BLOCKING), event());
+    let cell = alloc(4);
+    let gate = Gate::close(gated);
+    assert_eq!(launch(kernel, gated, &[host(&cell), host(&1_u32)]), 0);
+    ok!(cuEventRecord(event, gated));
+    ok!(cuCtxWaitEvent(context(), event));
+    assert_eq!(launch(kernel, free, &[host(&cell), host(&2_u32)]), 0);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(code!(cuStreamQuery(free)), CUDA_ERROR_NOT_READY);
+    gate.open();
+    ok!(cuStreamSynchronize(free));
     assert_eq!(read_u32(cell), 2);
 }
 
@@ -277,6 +273,12 @@ fn a_callback_is_told_the_streams_status() {
         ok!(cuStreamAddCallback(stream, Some(log_status), with_log(&log), 0));
         gate.open();
         assert_eq!(code!(cuStreamSynchronize(stream)), CUDA_ERROR_LAUNCH_FAILED);
+        // A device that is lost already is reported at once, before the stream comes to its callback.
+        let called = || log.lock().unwrap().len() == 2;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !called() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
         assert_eq!(*log.lock().unwrap(), [0, CUDA_ERROR_LAUNCH_FAILED]);
     });
 }

@@ -5,9 +5,14 @@
 //!
 //! | | safe |
 //! |---|---|
-//! | [`rank`], [`size`], [`sync`], [`arrive`] | yes |
+//! | [`rank`], [`size`], [`sync`] | yes |
 //! | [`ClusterCounters`]: counters in every block, that all blocks of the cluster add to | yes |
+//! | [`arrive`]: half of a [`sync`] | no |
 //! | [`map_shared`], [`DistributedArray`]: another block's shared memory | no |
+//!
+//! A panic in a cluster of several blocks is a trap once it is reported, which ends the kernel: the shared
+//! memory of a block whose threads have all ended is another one's, and the blocks beside it may still
+//! reach for it.
 //!
 //! Fences and atomic operations of the cluster's scope are those of [`atomic`](crate::atomic) with
 //! [`Scope::Cluster`](crate::atomic::Scope::Cluster).
@@ -75,7 +80,8 @@ registers! {
 #[gpu_only]
 #[inline(always)]
 pub fn sync() {
-    arrive().wait();
+    // SAFETY: waited for at once.
+    unsafe { arrive() }.wait();
 }
 
 /// An arrival at the cluster's barrier. Its [`wait`](Self::wait) comes before the next arrival.
@@ -87,18 +93,26 @@ pub struct ClusterArrival {
 
 /// Arrives at the cluster's barrier without waiting. What the thread wrote before is visible to those
 /// who wait.
+///
+/// # Safety
+/// The thread [waits](ClusterArrival::wait) before it arrives again, here, in [`arrive_relaxed`] or in
+/// [`sync`]: what a second arrival in one phase does is not defined. The types cannot say so, for an
+/// arrival can be dropped or forgotten.
 #[gpu_only]
 #[inline(always)]
-pub fn arrive() -> ClusterArrival {
-    // SAFETY: the barrier is the hardware's. The call is an LLVM convergent operation.
+pub unsafe fn arrive() -> ClusterArrival {
+    // SAFETY: the caller's promise. The call is an LLVM convergent operation.
     unsafe { barrier_cluster_arrive() };
     ClusterArrival { not_send: PhantomData }
 }
 
 /// [`arrive`] that orders no memory: execution alone.
+///
+/// # Safety
+/// As [`arrive`].
 #[gpu_only]
 #[inline(always)]
-pub fn arrive_relaxed() -> ClusterArrival {
+pub unsafe fn arrive_relaxed() -> ClusterArrival {
     // SAFETY: as in `arrive`.
     unsafe { barrier_cluster_arrive_relaxed() };
     ClusterArrival { not_send: PhantomData }
@@ -201,7 +215,8 @@ impl<T: Copy, const N: usize> DistributedArray<T, N> {
 ///    the closure.
 /// 3. Every access compares the rank with the size and the index with `N`.
 /// 4. The memory lives: all blocks have started, by the barrier before the closure, and none ends
-///    before the one behind it. Nothing of it leaves the closure, since the lifetime is the closure's.
+///    before the one behind it, since a panic in the closure is a trap. Nothing of it leaves the closure,
+///    since the lifetime is the closure's.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterCounters<'a, const N: usize> {
     #[cfg_attr(not(target_os = "cuda"), allow(dead_code))]

@@ -80,6 +80,13 @@ pub struct Contract {
     pub dependent: bool,
     /// Dynamic shared memory of each block.
     pub dynamic_shared: DynamicShared,
+    /// The dimensions of the thread index that the kernel takes, 0 if it takes none. Not known of a kernel that was
+    /// described by hand.
+    pub index: Option<u32>,
+    /// The size of an element of the kernel's dynamic shared array, if it takes one.
+    pub dynamic_element_bytes: Option<usize>,
+    /// Whether safe code may launch the kernel: it is no `unsafe fn`. Never of a kernel that was described by hand.
+    pub is_safe: bool,
     /// The types of the parameters, where they are known: what the kernel takes from the hardware is not
     /// among them.
     pub signature: &'static [Parameter],
@@ -126,6 +133,9 @@ impl Contract {
         cooperative: false,
         dependent: false,
         dynamic_shared: DynamicShared::ANY,
+        index: None,
+        dynamic_element_bytes: None,
+        is_safe: false,
         signature: &[],
     };
 
@@ -186,6 +196,19 @@ impl Contract {
         let (least_bytes, most_bytes) = (clamped(least), clamped(most));
         let unit_bytes = clamped(unit);
         Self { dynamic_shared: DynamicShared { least_bytes, most_bytes, unit_bytes }, ..self }
+    }
+
+    /// Says what the kernel takes from the hardware: a thread index of so many dimensions, 0 for none, and a dynamic
+    /// shared array of such elements.
+    #[must_use]
+    pub const fn with_hardware(self, index: u32, dynamic_element_bytes: Option<usize>) -> Self {
+        Self { index: Some(index), dynamic_element_bytes, ..self }
+    }
+
+    /// Says that safe code may launch the kernel.
+    #[must_use]
+    pub const fn with_safe_launch(self) -> Self {
+        Self { is_safe: true, ..self }
     }
 
     /// Says what the parameters are.
@@ -469,6 +492,27 @@ mod tests {
             let expected = Err(ContractError::Cluster { cluster, grid });
             assert_eq!(contract.apply(config(grid)), expected);
         }
+    }
+
+    #[test]
+    fn what_no_device_can_keep_is_a_fault() {
+        let block = |extents| Contract::NONE.with_block(extents).fault();
+        for extents in [[1024, 1, 1], [1, 1024, 1], [1, 16, 64], [32, 8, 4], [1, 1, 1]] {
+            assert_eq!(block(extents), None, "{extents:?}");
+        }
+        for extents in [[0, 1, 1], [1025, 1, 1], [1, 1025, 1], [1, 1, 65], [33, 32, 1]] {
+            assert!(block(extents).is_some_and(|why| why.contains("64 along z")), "{extents:?}");
+        }
+        let cluster = |extents| Contract::NONE.with_cluster(extents).fault();
+        assert!(cluster([16, 1, 1]).is_none() && cluster([1, 4, 4]).is_none());
+        assert!(cluster([1, 1, 17]).is_some() && cluster([4, 5, 1]).is_some());
+        let registers = |number| Contract::NONE.with_max_registers(number);
+        assert_eq!(registers(64).max_registers, Some(64));
+        assert!(registers(16).fault().is_none() && registers(255).fault().is_none());
+        assert!(registers(15).fault().is_some() && registers(u64::MAX).fault().is_some());
+        let shared = |least, most| Contract::NONE.with_dynamic_shared(least, most, 4).fault();
+        assert!(shared(0, u64::MAX).is_none() && shared(1 << 20, 1 << 20).is_none());
+        assert!(shared(8, 4).is_some() && shared((1 << 20) + 4, u64::MAX).is_some());
     }
 
     #[test]

@@ -19,8 +19,32 @@
 //! # }
 //! ```
 //!
-//! A panic in a kernel reaches the host as an error with message, place, block and thread: see
-//! [`panic`](mod@panic).
+//! # Where to find what
+//!
+//! | you want | look at |
+//! |---|---|
+//! | a kernel, and what it may take | [`macro@kernel`]; most names come with [`prelude`] |
+//! | which element is a thread's own | [`index`]: [`ThreadIndex`](index::ThreadIndex) and its strides; [`thread`](mod@thread) for the raw numbers |
+//! | to write an array, a matrix or a volume | [`disjoint`]; tiles of a block in [`block`]: [`DisjointTiles`](block::DisjointTiles), [`DisjointTiles2`](block::DisjointTiles2) |
+//! | to read a matrix, a column or a tile | [`view`]; several elements at once in [`vector`] |
+//! | memory that a block shares | [`shared`], with the token [`Block`](block::Block) |
+//! | sums, scans and sorts of a block | [`block`] |
+//! | sums, scans, votes and shuffles of a warp | [`warp`] |
+//! | counters and flags that any thread changes | [`atomic`]; for a value in a cache line of its own [`cache_line`] |
+//! | barriers of the whole grid, or of a cluster of blocks | [`grid`], [`cluster`] |
+//! | copies that go on beside the arithmetic | [`copy`], [`mbarrier`] |
+//! | tensor cores | [`matrix`] |
+//! | mathematics | methods of [`GpuFloat`] and [`FloatExt`]; C's names in [`math`], CUDA's in [`intrinsics`] |
+//! | `f16`, `bf16`, FP8 and pairs of them | [`number`]; vectors and matrices of graphics in [`glam`] |
+//! | random numbers | [`random`] |
+//! | loads and stores that know the caches | [`access`] |
+//! | messages to and from the host while a kernel runs | [`ring`] |
+//! | launches that overlap the one before | [`dependent`] |
+//! | block size, registers and shared memory as part of a kernel | [`contract`] |
+//! | to print, to assert, to stop in a debugger | [`io`], [`misc`] |
+//! | the heap, the kind of memory behind a pointer, the GPU compiled for | [`mem`], [`ptr`], [`arch`] |
+//! | what happens after a panic | [`panic`](mod@panic): the host gets an error with message, place, block and thread |
+//! | the launch, on the host | [`launch`]; a library such as `ferrowarp` implements it |
 
 #![cfg_attr(target_os = "cuda", no_std)]
 #![cfg_attr(

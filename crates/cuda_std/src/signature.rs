@@ -2,7 +2,8 @@
 //!
 //! PTX knows sizes alone. So `#[kernel]` leaves a comment in it that has of each parameter its form, the
 //! size and the alignment of its element and a number of the element's name, and gives the launcher
-//! the same. Names count without the modules in which they are: a library may have a type
+//! the same. What a kernel takes from the hardware stands there too: its thread index, whose dimensions a launcher
+//! must respect, its block and its arrays in shared memory. Names count without the modules in which they are: a library may have a type
 //! in one place for the GPU and in another one for the host. A type that keeps its name, size and alignment
 //! and has other fields is not seen.
 
@@ -65,6 +66,27 @@ impl fmt::Display for Parameter {
             "value" => f.write_str(element),
             view => write!(f, "{view}<{element}>"),
         }
+    }
+}
+
+/// Holds for a type and itself: what `#[kernel]` asks of a parameter's type and the one that it is named after.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a kernel's parameter is written as `{Self}`, and its type is `{T}`",
+    label = "expected `{Self}`, found `{T}`",
+    note = "`#[kernel]` recognises the types of its parameters by the last word of their path: \
+            write the type itself, or give the alias a name of its own"
+)]
+pub trait Is<T>: Sized {
+    /// The value as it is.
+    fn same(self) -> T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T> Is<T> for T {
+    #[inline(always)]
+    fn same(self) -> T {
+        self
     }
 }
 

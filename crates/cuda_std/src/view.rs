@@ -422,6 +422,23 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_whose_size_wraps_does_not_fit() {
+        assert!(fits(12, 3, 4, 4) && fits(11, 3, 3, 4) && fits(0, 0, 9, usize::MAX));
+        assert!(!fits(12, 3, 5, 4) && !fits(11, 3, 4, 4));
+        // By wrapping arithmetic the last row would begin at 0 and at 2.
+        assert!(!fits(12, (1 << 33) + 1, 3, 1 << 31));
+        assert!(!fits(12, (1 << 63) + 2, 3, 2));
+        // It begins just below 2^64, and ends behind it.
+        assert!(!fits(12, 3, 3, usize::MAX / 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "a matrix is larger than its slice")]
+    fn such_a_matrix_cannot_be_made() {
+        let _ = Matrix::with_pitch(&VALUES, (1 << 33) + 1, 3, 1 << 31);
+    }
+
+    #[test]
     fn pairs_end_with_the_shorter_line() {
         let matrix = Matrix::new(&VALUES, 3, 4);
         let pairs = matrix.column(0).zip(matrix.row(0));

@@ -151,3 +151,32 @@ fn parameter_names_are_the_users() {
     let Ok(()) = clash::launch(&gpu, Linear::new(1, 1), 1.0, 2, 3);
     assert_eq!(gpu.only().values, [bytes_of(1.0f32), bytes_of(2u32), bytes_of(3u8)]);
 }
+
+/// Aliases of the types whose names they bear.
+mod honest_aliases {
+    use cuda_std::kernel;
+
+    pub type Block<const N: usize> = cuda_std::block::Block<N>;
+    pub type DisjointSlice<'a, T> = cuda_std::disjoint::DisjointSlice<'a, T>;
+    pub type Shared<L> = cuda_std::shared::Shared<L>;
+    pub use cuda_std::index::ThreadIndex2 as Other;
+    pub mod inner {
+        pub use super::Other as ThreadIndex2;
+    }
+
+    #[kernel]
+    pub fn aliased(
+        _block: Block<64>,
+        _index: inner::ThreadIndex2,
+        _tile: Shared<[f32; 64]>,
+        _out: DisjointSlice<'_, f32>,
+    ) {
+    }
+}
+
+#[test]
+fn an_alias_of_the_type_that_it_is_named_after_is_that_type() {
+    let contract = honest_aliases::aliased::KERNEL.contract;
+    assert_eq!((contract.block, contract.index), (Some((64, 1, 1)), Some(2)));
+    assert_eq!(contract.dynamic_element_bytes, None);
+}

@@ -44,6 +44,47 @@ fn slices_are_global_memory_and_arrays_are_shared_memory() {
     assert!(is_generic("@%p1 ld.b32 \t%r1, [%rd1];") && is_generic("atom.acq_rel.gpu.add.u32 a;"));
 }
 
+/// The emulator expects all threads of a block at the barriers of these kernels.
+#[test]
+fn kernels_with_the_token_of_a_block_say_so() {
+    let ptx = compiled::whole_ptx("shared", NvvmArch::Compute90a);
+    let (mut with, mut without) = (0, 0);
+    for part in cuda_builder::parts(&ptx).expect("the PTX has parts") {
+        let text = part.text(&ptx);
+        let comment = |what: &str, kernel: &str| {
+            let begin = format!("// ferrowarp.{what} {kernel}");
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(&begin));
+            lines.find(|rest| rest.is_empty() || rest.starts_with(' ')).map(str::to_owned)
+        };
+        for kernel in &part.kernels {
+            let signature = comment("signature", kernel).expect("every kernel has a signature");
+            let takes_token = signature.contains(" block:");
+            assert_eq!(comment("block", kernel).is_some(), takes_token, "{kernel}:{signature}");
+            *(if takes_token { &mut with } else { &mut without }) += 1;
+        }
+    }
+    assert!(with > 5 && without > 0, "{with} with a token, {without} without");
+}
+
+#[test]
+fn what_the_hardware_gives_is_in_the_signature() {
+    let ptx = compiled::whole_ptx("shared", NvvmArch::Compute90a);
+    let hardware = |kernel: &str| -> Vec<String> {
+        let begin = format!("// ferrowarp.signature {kernel} ");
+        let line = ptx.lines().find_map(|line| line.strip_prefix(&begin)).expect(kernel);
+        let words = line.split('|').nth(1).unwrap().split('=').next().unwrap().split_whitespace();
+        let without_name = |word: &str| match word.strip_prefix("shared:") {
+            Some(_) => word.rsplit_once(':').unwrap().0.to_owned(),
+            None => word.to_owned(),
+        };
+        words.map(without_name).collect()
+    };
+    assert_eq!(hardware("plane"), ["index:0", "block:8:4:2"]);
+    assert_eq!(hardware("mirrored_f64"), ["index:1", "block:64:1:1", "shared:512:8"]);
+    // 16 rows of 17 values.
+    assert_eq!(hardware("transpose"), ["index:2", "block:16:16:1", "shared:1088:4"]);
+}
+
 #[test]
 fn an_element_wise_kernel_costs_what_it_must() {
     assert_eq!(count("saxpy", "setp"), 2, "one comparison for each slice");

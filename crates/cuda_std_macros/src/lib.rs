@@ -30,8 +30,13 @@ use proc_macro::TokenStream;
 /// | `*const T`, `*mut T` (only in an `unsafe fn`) | `DevicePtr<T>` |
 /// | any other type | the value itself; it must be `bytemuck::NoUninit` |
 ///
-/// The types are recognised by the last word of their path, so an alias of `DisjointSlice` is not.
-/// A kernel has no `self`, no `&mut` and returns nothing.
+/// The types are recognised by the last word of their path. An alias of `DisjointSlice` with another name is not
+/// recognised, and an alias with the name of another type does not compile: a parameter has the type that it is named
+/// after. A kernel has no `self`, no `&mut`, no named lifetimes, and returns nothing: its arguments are lent for one
+/// launch.
+///
+/// The arrays `Shared<…>` of a kernel have at most 48 KiB together, which is all that a GPU gives to what is declared;
+/// more does not compile. A slice, `Shared<[T]>`, has what the launch gives it: `.shared_mem(bytes)`.
 ///
 /// # Contract
 ///
@@ -189,7 +194,7 @@ pub fn externally_visible(attributes: TokenStream, item: TokenStream) -> TokenSt
 /// Each place in the source is one array: two places are two arrays, and one place is the same array
 /// however often, and by whichever threads, it is reached. Like a `static`, it cannot depend on the
 /// generic parameters of the function around it; `SharedArray::numbered` can. Type and length name
-/// only what the module around names, no item of a function's body.
+/// only what the module around names, no item of a function's body. An array has at most 48 KiB.
 #[proc_macro]
 pub fn shared_array(input: TokenStream) -> TokenStream {
     shared::expand(input.into()).into()

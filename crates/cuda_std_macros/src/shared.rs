@@ -1,9 +1,10 @@
 //! `shared_array!`: a named array in the block's shared memory.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
+use syn::spanned::Spanned;
 use syn::{Error, Ident, TypeArray};
 
 /// Expands `T; N` to an expression of type `SharedArray<T, N>`.
@@ -16,23 +17,34 @@ pub fn expand(input: TokenStream) -> TokenStream {
 }
 
 /// The declaration is global assembly, which can only stand in a module: one inside the expression,
-/// that sees the names of the module around.
+/// that sees the names of the module around. Where a name means something else in the function, the sizes
+/// differ, and the assertion says so.
 fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
     let name = unique_name("shared_array");
     let module = Ident::new(&name, Span::call_site());
     let declaration = format!(".shared .align {{align}} .b8 {name}[{{bytes}}];");
     let address = format!("mov.u64 {{address}}, {name}; cvta.shared.u64 {{address}}, {{address}};");
+    let fits = assert_fits(&[quote!([#elem; #len])], elem.span());
     quote! {{
-        #[cfg(target_os = "cuda")]
+        #fits
         mod #module {
             #[allow(unused_imports)]
             use super::*;
+            pub const BYTES: usize = ::core::mem::size_of::<[#elem; #len]>();
+            pub const ALIGN_BYTES: usize = ::core::mem::align_of::<#elem>();
+            #[cfg(target_os = "cuda")]
             ::core::arch::global_asm!(
                 #declaration,
                 align = const ::cuda_std::shared::align_bytes::<#elem>(),
                 bytes = const ::cuda_std::shared::size_bytes::<#elem>(#len),
             );
         }
+        const _: () = assert!(
+            ::core::mem::size_of::<[#elem; #len]>() == #module::BYTES
+                && ::core::mem::align_of::<#elem>() == #module::ALIGN_BYTES,
+            "a name in `shared_array!` means something else in this function than in the module around it: \
+             give one of the two another name",
+        );
         #[cfg(target_os = "cuda")]
         let array = {
             let address: *mut [#elem; #len];
@@ -50,6 +62,21 @@ fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
         let array = ::cuda_std::shared::SharedArray::<#elem, { #len }>::numbered::<0>();
         array
     }}
+}
+
+/// The assertion that these arrays fit into what a kernel may declare. It stands at the last of them, and says nothing
+/// if those before it were too much already.
+pub fn assert_fits(arrays: &[TokenStream], span: Span) -> TokenStream {
+    quote_spanned! {span=>
+        #[allow(unused_qualifications)]
+        const _: () = {
+            const EXCESS: ::core::option::Option<::cuda_std::shared::Excess> =
+                ::cuda_std::shared::excess(&[#(::cuda_std::shared::space::<#arrays>()),*]);
+            if let ::core::option::Option::Some(excess) = &EXCESS {
+                ::core::panic!("{}", excess.message());
+            }
+        };
+    }
 }
 
 /// A PTX name that nothing else has: `what`, crate, version and a running number.

@@ -8,7 +8,7 @@ use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
 use kernels_gpu::transpose_tiled;
 use shared_kernels::{textbook, twins};
 
-static IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/shared.rs"));
+static IMAGES: &[Image] = ferrowarp::include_kernels!("shared.rs");
 
 /// Milliseconds of one run.
 fn time(gpu: &Gpu, run: &mut dyn FnMut() -> GpuResult<()>) -> GpuResult<f64> {

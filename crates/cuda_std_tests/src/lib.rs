@@ -22,7 +22,7 @@ macro_rules! device {
         /// The device that all tests here share.
         fn gpu() -> &'static ferrowarp::Gpu {
             static IMAGES: &[ferrowarp::module::Image] =
-                include!(concat!(env!("OUT_DIR"), "/", $kernels, ".rs"));
+                ferrowarp::include_kernels!(concat!($kernels, ".rs"));
             static GPU: std::sync::LazyLock<ferrowarp::Gpu> = std::sync::LazyLock::new(|| {
                 ferrowarp::Gpu::with_images(IMAGES)
                     .unwrap_or_else(|error| panic!("no device to test on: {error}"))
@@ -86,16 +86,25 @@ pub fn fails(result: GpuResult<()>) {
     println!("error: {}", result.expect_err("nothing went wrong"));
 }
 
-/// What the ignored test `name` of this executable says through [`fails`].
+/// Runs the ignored test `name` of this executable in a process of its own, with these environment variables, and
+/// returns what it printed; panics unless it passed.
 ///
-/// A fault costs the process its device, so such a test runs in a process of its own.
-pub fn error_of(name: &str) -> String {
+/// A fault costs a process its device, and a process chooses device and checks when it starts.
+pub fn run_alone(name: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(env::current_exe().expect("this executable"))
+        .envs(variables.iter().copied())
         .args(["--ignored", "--exact", "--nocapture", name])
         .output()
         .expect("the executable starts again");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let has_passed = output.status.success() && text.contains("1 passed");
+    assert!(has_passed, "{name}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// What the ignored test `name` of this executable says through [`fails`].
+pub fn error_of(name: &str) -> String {
+    let text = run_alone(name, &[]);
     let line = text.lines().find_map(|line| line.split_once("error: "));
     line.unwrap_or_else(|| panic!("no error in: {text}")).1.to_owned()
 }

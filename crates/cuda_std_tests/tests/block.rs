@@ -5,7 +5,8 @@ use block_kernels::{scans, sorts, tiles};
 use bytemuck::Pod;
 use cuda_std::f16;
 use cuda_std::launch::Grid1;
-use cuda_std_tests::{done, download, poisoned, upload};
+use cuda_std_tests::{done, download, poisoned, run_alone, upload};
+use ferrowarp::DeviceBuffer;
 use std::fmt::Debug;
 
 cuda_std_tests::device!("block");
@@ -363,7 +364,7 @@ fn vectors_come_back_as_they_went() {
 fn the_second_store_stands() {
     let mut out = poisoned(gpu(), 192);
     done(tiles::stored_twice::launch(gpu(), Grid1::new(1), &mut out));
-    assert_eq!(download(&out), (0..192).map(|i| 1000 + i % 64).collect::<Vec<u32>>());
+    assert_eq!(download(&out), (0..192).map(|i| 1000 + i / 3).collect::<Vec<u32>>());
 }
 
 #[test]
@@ -390,4 +391,44 @@ fn a_sort_by_some_bits_leaves_the_others_alone() {
         bits_i16 i16, u16, 64 * 3, |k| k >> 13;
         bits_u64 u64, u16, 64 * 4, |k| std::cmp::Reverse(k >> 20 & ((1 << 41) - 1));
     }
+}
+
+#[test]
+fn a_key_may_be_narrower_than_its_bits() {
+    let x: Vec<u8> = bits(256, 5).iter().map(|&x| x as u8).collect();
+    let (x_gpu, mut out) = (upload(gpu(), &x), poisoned(gpu(), 256));
+    done(sorts::wide_bits::launch(gpu(), Grid1::new(1), &x_gpu, &mut out));
+    let mut expected = x;
+    expected.sort_unstable();
+    assert_eq!(download(&out), expected);
+}
+
+/// With the `memory` check alone: the others name the cause, a barrier that threads have left before.
+#[test]
+fn a_sort_that_threads_have_left_stays_in_its_memory() {
+    run_alone("left_early", &[("FERROWARP_CHECK", "memory")]);
+}
+
+#[test]
+#[ignore = "in a process of its own, with other checks"]
+fn left_early() {
+    let mut out = poisoned::<u32>(gpu(), 512);
+    done(sorts::left_early::launch(gpu(), Grid1::new(1), &mut out));
+    // The keys are the threads' numbers or anything; the tiles of those that left are as they were.
+    assert_eq!(download(&out)[256..], [0xa5a5_a5a5; 256]);
+}
+
+#[test]
+fn a_panic_before_a_sort_is_an_error_and_the_device_lives_on() {
+    // A stream of its own: whoever waits for a kernel that panicked is told.
+    let stream = gpu().create_stream().unwrap();
+    let x = DeviceBuffer::from_slice(&stream, &[7u32; 500]).unwrap();
+    let mut out = DeviceBuffer::<u32>::zeroed(&stream, 512).unwrap();
+    done(sorts::after_a_panic::launch(&stream, Grid1::new(1), &x, &mut out));
+    let error = stream.synchronize().expect_err("500 elements for 512");
+    let panic = error.panic().unwrap_or_else(|| panic!("not a panic: {error}"));
+    assert!(panic.message.contains("the len is 500"), "{panic}");
+    let x = DeviceBuffer::from_slice(&stream, &[7u32; 512]).unwrap();
+    done(sorts::after_a_panic::launch(&stream, Grid1::new(1), &x, &mut out));
+    assert_eq!(download(&out), [7; 512]);
 }

@@ -1,7 +1,7 @@
 //! Clusters, barriers of the grid, and launches that depend on each other.
 
 use cuda_std::launch::{Grid1, Grid2};
-use cuda_std_tests::{done, download, poisoned, upload};
+use cuda_std_tests::{done, download, error_of, fails, poisoned, upload};
 use ferrowarp::TensorView;
 use hopper_kernels::{clusters, grids};
 
@@ -129,8 +129,24 @@ fn a_kernel_that_starts_early_waits_for_what_it_reads() {
 
 #[test]
 fn the_entry_of_a_safe_dependent_kernel_waits_first() {
-    static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/hopper.rs"));
-    let entry = IMAGES[0].ptx.split(".entry next(").nth(1).expect("the kernel");
+    static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("hopper.rs");
+    let entry = IMAGES[0].ptx().split(".entry next(").nth(1).expect("the kernel");
     let wait = entry.find("griddepcontrol.wait").expect("a wait");
     assert!(wait < entry.find("ld.global").expect("a load"), "it reads before it waits");
+}
+
+#[test]
+fn a_panic_in_a_cluster_ends_the_kernel() {
+    let error = error_of("panics_beside");
+    for words in ["panics_beside", "index out of bounds: the len is 5 but the index is 5"] {
+        assert!(error.contains(words), "{words} is not in: {error}");
+    }
+}
+
+#[test]
+#[ignore = "costs the process its device"]
+fn panics_beside() {
+    let (x, mut counts) = (upload(gpu(), &[1u32; 5]), poisoned(gpu(), 1));
+    done(clusters::panics_beside::launch(gpu(), Grid1::new(2), &x, &mut counts));
+    fails(gpu().synchronize());
 }

@@ -10,14 +10,14 @@ use std::ffi::CString;
 // The driver's functions come from the front, as in the host crate.
 extern crate ferrowarp as _;
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/compat.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("compat.rs");
 
 type Tested = Result<(), Box<dyn Error>>;
 
 #[test]
 fn a_kernel_starts_with_the_launch_macro() -> Tested {
     let _context = cust::quick_init()?;
-    let module = Module::from_ptx(IMAGES[0].ptx, &[])?;
+    let module = Module::from_ptx(IMAGES[0].ptx(), &[])?;
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
     let n = 1000usize;
     let a: Vec<f32> = (0..n).map(|i| i as f32).collect();
@@ -41,7 +41,7 @@ fn a_kernel_starts_with_the_launch_macro() -> Tested {
 #[test]
 fn the_host_fills_constant_memory() -> Tested {
     let _context = cust::quick_init()?;
-    let module = Module::from_ptx(IMAGES[0].ptx, &[])?;
+    let module = Module::from_ptx(IMAGES[0].ptx(), &[])?;
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
     let table: [u32; 32] = std::array::from_fn(|i| 1000 + i as u32);
     module.get_global::<[u32; 32]>(&CString::new("COMPAT_TABLE")?)?.copy_from(&table)?;

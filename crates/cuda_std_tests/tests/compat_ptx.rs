@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/compat.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("compat.rs");
 
 /// The lines of a kernel, without comments and labels.
 fn kernel(name: &str) -> Vec<&'static str> {
     let start = format!(".visible .entry {name}(");
-    let mut lines = IMAGES[0].ptx.lines().skip_while(|line| *line != start);
+    let mut lines = IMAGES[0].ptx().lines().skip_while(|line| *line != start);
     assert!(lines.next().is_some(), "no kernel `{name}`");
     let body = lines.take_while(|line| *line != "}").map(str::trim);
     body.filter(|line| !line.starts_with("//") && !line.starts_with(".loc")).collect()
@@ -155,7 +155,7 @@ fn is_generic(line: &str) -> bool {
 
 #[test]
 fn statics_lie_where_they_should() {
-    let text = IMAGES[0].ptx;
+    let text = IMAGES[0].ptx();
     let declared = [
         ".shared .align 4 .b8 shared_static_compat_kernels_",
         ".visible .const .align 4 .b8 constant_static_compat_kernels_",
@@ -185,8 +185,8 @@ fn statics_lie_where_they_should() {
 
 /// The PTX of kernels that allocate nothing.
 static PLAIN: LazyLock<&str> = LazyLock::new(|| {
-    static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/basics.rs"));
-    IMAGES[0].ptx
+    static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("basics.rs");
+    IMAGES[0].ptx()
 });
 
 #[test]
@@ -194,5 +194,5 @@ fn a_kernel_that_allocates_nothing_has_no_heap() {
     for name in ["malloc", "free", "memcmp"] {
         assert!(!PLAIN.contains(name), "{name}");
     }
-    assert!(IMAGES[0].ptx.contains("malloc, (param0)"));
+    assert!(IMAGES[0].ptx().contains("malloc, (param0)"));
 }

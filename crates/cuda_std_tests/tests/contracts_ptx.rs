@@ -2,12 +2,12 @@
 
 use ferrowarp::module::Image;
 
-static IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/contracts.rs"));
+static IMAGES: &[Image] = ferrowarp::include_kernels!("contracts.rs");
 
 /// The lines of a kernel, header included, without line numbers and comments.
 fn kernel(name: &str) -> Vec<&'static str> {
     let start = format!(".visible .entry {name}(");
-    let code = IMAGES[0].ptx.lines().map(str::trim);
+    let code = IMAGES[0].ptx().lines().map(str::trim);
     let mut lines = code.skip_while(|line| *line != start);
     assert!(lines.next().is_some(), "no kernel `{name}`");
     let is_code = |line: &&str| {

@@ -292,8 +292,8 @@ fn the_left_operand_may_be_in_registers() {
 
 #[test]
 fn modules_say_the_version_that_their_instructions_need() {
-    static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/hopper.rs"));
-    assert!(IMAGES[0].ptx.contains(".version 8.4\n"), "products of bytes begin with 8.4");
+    static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("hopper.rs");
+    assert!(IMAGES[0].ptx().contains(".version 8.4\n"), "products of bytes begin with 8.4");
 }
 
 #[test]

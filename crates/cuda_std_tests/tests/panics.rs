@@ -8,7 +8,7 @@ use panics_kernels as kernels;
 
 device!("panics");
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("panics.rs");
 
 /// The panic that a wait reported.
 #[track_caller]
@@ -188,7 +188,7 @@ fn who_waits_at_an_mbarrier_for_a_panicked_thread_leaves() {
         done(kernels::waits_at_an_mbarrier::launch(gpu(), config, how, 0, &x));
         done(gpu().synchronize());
     }
-    let ptx = IMAGES[0].ptx;
+    let ptx = IMAGES[0].ptx();
     let kernel = ptx.split(".entry waits_at_an_mbarrier(").nth(1).expect("the kernel");
     let kernel = kernel.split("\n}\n").next().expect("its body");
     let count = |words: &str| kernel.matches(words).count();

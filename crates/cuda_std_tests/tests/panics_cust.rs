@@ -13,7 +13,7 @@ use cust::util::SliceExt;
 // The driver's functions come from the front, as in the host crate.
 extern crate ferrowarp as _;
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics_light.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("panics_light.rs");
 
 #[test]
 fn the_driver_tells_the_message_and_ends_the_context() {
@@ -35,7 +35,7 @@ fn the_driver_tells_the_message_and_ends_the_context() {
 #[ignore = "costs the process its device"]
 fn panics_without_the_host_crate() {
     let _context = cust::quick_init().expect("a device");
-    let module = Module::from_ptx(IMAGES[0].ptx, &[]).expect("it loads");
+    let module = Module::from_ptx(IMAGES[0].ptx(), &[]).expect("it loads");
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).expect("a stream");
     let x = [1f32; 5].as_slice().as_dbuf().expect("memory");
     let out = DeviceBuffer::<f32>::zeroed(1).expect("memory");

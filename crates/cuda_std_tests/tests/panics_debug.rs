@@ -6,7 +6,7 @@ use panics_debug_kernels::add;
 
 device!("panics_debug");
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics_debug.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("panics_debug.rs");
 
 /// The tests share a device, and so its panics: one at a time.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -37,7 +37,7 @@ fn a_debug_assertion_is_told() {
 
 #[test]
 fn nothing_panics_in_the_panic_handler() {
-    let ptx = IMAGES[0].ptx;
+    let ptx = IMAGES[0].ptx();
     let (_, kernel) = ptx.split_once(".entry add(").expect("the kernel is there");
     assert!(kernel.split("\n}\n").next().expect("its body").contains("9panicking"));
     // What begins a body, behind all declarations.

@@ -7,11 +7,11 @@ use panics_light_kernels::{LONG, gather, gather_or_zero, mixed, single, texts};
 
 device!("panics_light");
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics_light.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("panics_light.rs");
 
 #[test]
 fn no_formatting_code_is_left_where_the_host_can_format() {
-    let ptx = IMAGES[0].ptx;
+    let ptx = IMAGES[0].ptx();
     assert!(!ptx.contains(".callprototype"), "a call through an address is left");
     let table = ptx.lines().find(|line| line.contains(" ferrowarp_known["));
     assert!(table.expect("the table").contains("imp"), "`usize` is formatted by the host");
@@ -46,7 +46,7 @@ fn message(launched: GpuResult<()>) -> String {
 
 #[test]
 fn parts_have_no_more_of_the_handler_than_their_messages_need() {
-    let ptx = IMAGES[0].ptx;
+    let ptx = IMAGES[0].ptx();
     let parts = cuda_builder::parts(ptx).expect("the text has parts");
     let needs = |kernel: &str, what: &str| {
         let has = |part: &&cuda_builder::Part| part.kernels.iter().any(|own| own == kernel);

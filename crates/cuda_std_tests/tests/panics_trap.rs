@@ -6,11 +6,11 @@ use panics_trap_kernels::gather;
 
 device!("panics_trap");
 
-static IMAGES: &[ferrowarp::module::Image] = include!(concat!(env!("OUT_DIR"), "/panics_trap.rs"));
+static IMAGES: &[ferrowarp::module::Image] = ferrowarp::include_kernels!("panics_trap.rs");
 
 #[test]
 fn no_code_for_messages_is_left() {
-    let ptx = IMAGES[0].ptx;
+    let ptx = IMAGES[0].ptx();
     for words in ["ferrowarp_panic[", "ferrowarp_known", "6report", "4core3fmt"] {
         assert!(!ptx.contains(words), "{words} is in the module");
     }

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ferrowarp::module::Image;
 
-static SHARED: &[Image] = include!(concat!(env!("OUT_DIR"), "/shared.rs"));
-static BLOCK: &[Image] = include!(concat!(env!("OUT_DIR"), "/block.rs"));
+static SHARED: &[Image] = ferrowarp::include_kernels!("shared.rs");
+static BLOCK: &[Image] = ferrowarp::include_kernels!("block.rs");
 
 /// The kernels of a module, by name: their lines from the header on.
 fn kernels(images: &[Image]) -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut kernels = BTreeMap::new();
     let mut current = None;
-    for line in images[0].ptx.lines() {
+    for line in images[0].ptx().lines() {
         if let Some((_, header)) = line.split_once(".entry ") {
             current = header.split('(').next();
         }
@@ -42,7 +42,7 @@ fn is_generic(opcode: &str) -> bool {
 
 /// The numbers of the files whose names contain `part`.
 fn files(images: &[Image], part: &str) -> BTreeSet<&'static str> {
-    let lines = images[0].ptx.lines().filter_map(|line| line.trim().strip_prefix(".file"));
+    let lines = images[0].ptx().lines().filter_map(|line| line.trim().strip_prefix(".file"));
     let named = lines.filter(|line| line.contains(part));
     named.filter_map(|line| line.split_whitespace().next()).collect()
 }

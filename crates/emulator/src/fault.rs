@@ -11,6 +11,7 @@ pub use load::LoadError;
 pub(crate) use memory::place;
 pub use memory::{Access, Accessor, Nearest, RegionKind, Space, Use};
 
+use crate::program::MAX_LOCAL_BYTES;
 use memory::{Bytes, In};
 use serde::Serialize;
 use std::fmt;
@@ -151,6 +152,24 @@ pub enum TrapKind {
         /// The lanes of the warp that have ended.
         ended: u32,
     },
+    /// Threads of the block have ended before a barrier of the whole block that the others wait at.
+    #[error("early exit before barrier {barrier}")]
+    EarlyExit {
+        /// Number of the barrier.
+        barrier: u32,
+        /// How many threads have ended.
+        threads: u32,
+        /// The first of them, and where it ended.
+        first: Box<Accessor>,
+    },
+    /// Threads of a block wait for a barrier of the whole block at different instructions.
+    #[error("barrier {barrier} at two places")]
+    PairedBarriers {
+        /// Number of the barrier.
+        barrier: u32,
+        /// A thread that waits at another instruction.
+        other: Box<Accessor>,
+    },
     /// A barrier's number or thread count is out of range.
     #[error("barrier {barrier}{} is not valid", match .threads { 0 => String::new(), own => format!(" with {own} threads") })]
     InvalidBarrier {
@@ -189,7 +208,7 @@ pub enum TrapKind {
     /// Calls nest too deeply, or local memory ran out.
     #[error("stack overflow")]
     StackOverflow {
-        /// Bytes of local memory that were asked for.
+        /// Bytes of stack that the thread would have had in use.
         bytes: u64,
         /// Bytes that a thread has.
         limit: u64,
@@ -278,6 +297,20 @@ pub enum TrapKind {
         /// Source line of that instruction.
         read_at: Option<SourceLocation>,
     },
+    /// A value decided something that a shuffle took from a lane which took no part in it.
+    #[error("value of an absent lane {used}")]
+    AbsentLane {
+        /// What it decided.
+        used: Use,
+        /// The lane.
+        from: u8,
+        /// The lanes that took part in the shuffle.
+        members: u32,
+        /// PTX line of the shuffle.
+        read_line: u32,
+        /// Source line of the shuffle.
+        read_at: Option<SourceLocation>,
+    },
     /// The kernel executed more instructions than it was allowed.
     #[error("the limit of {instructions} instructions is spent")]
     Fuel {
@@ -306,11 +339,29 @@ impl TrapKind {
             Self::DivergentBarrier { other_line, .. } => {
                 Some(format!("other threads of the warp wait at PTX line {other_line}"))
             }
+            Self::EarlyExit { threads, first, .. } => Some(format!(
+                "{} of the block ended before the barrier, the first in {first}; every thread of a block \
+                 has to reach each of its barriers: let a thread without work skip the work, and not return",
+                if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
+            )),
+            Self::PairedBarriers { other, .. } => Some(format!(
+                "others of the block wait for it in {other}; all threads of a block have to reach a barrier \
+                 at one instruction: move it out of the branch, so that it stands there once"
+            )),
             Self::Assertion { place, .. } => Some(place.clone()),
             Self::InvalidFree { why, .. } => Some(why.to_string()),
             Self::Race(race) => Some(race.cause()),
             Self::StreamRace(race) => Some(race.cause()),
             Self::Uninitialised { .. } => self.unwritten(),
+            Self::AbsentLane { from, members, read_line, read_at, .. } => Some(format!(
+                "the shuffle at {} read lane {from}, but only the lanes {members:#010x} took part in it, and \
+                 what it reads of another is undefined: name that lane in the mask and let it take part, or \
+                 leave the value unused",
+                match read_at {
+                    Some(source) => source.to_string(),
+                    None => format!("PTX line {read_line}"),
+                }
+            )),
             Self::OutOfVariable { variable, nearest, .. } => {
                 Some(nearest.beside(&format!("variable `{variable}`")))
             }
@@ -321,11 +372,44 @@ impl TrapKind {
                 let parts = other.into_iter().chain(region.map(|region| region.to_string()));
                 Some(parts.collect::<Vec<_>>().join("; "))
             }
-            Self::StackOverflow { bytes, limit } => {
-                Some(format!("{} of local memory needed, {limit} allowed", Bytes(*bytes)))
-            }
+            Self::StackOverflow { bytes, limit } => Some(match *limit {
+                MAX_LOCAL_BYTES => {
+                    format!(
+                        "a call needs {} of stack, and no thread can have more than {limit}",
+                        Bytes(*bytes)
+                    )
+                }
+                limit => format!(
+                    "a call needs {} of stack, and each thread has {limit}: the context's limit, \
+                         which `cuCtxSetLimit` with CU_LIMIT_STACK_SIZE raises",
+                    Bytes(*bytes)
+                ),
+            }),
             _ => None,
         }
+    }
+}
+
+impl TrapKind {
+    /// Whether a GPU itself faults on it: memory that is not the kernel's, a `trap`, an address that is no
+    /// code. All else is found by checks alone, or is a wait that never ends.
+    pub fn is_fault_of_gpu(&self) -> bool {
+        matches!(
+            self,
+            Self::OutOfBounds { .. }
+                | Self::Misaligned { .. }
+                | Self::WrongSpace { .. }
+                | Self::ForeignLocal { .. }
+                | Self::OutOfVariable { .. }
+                | Self::ConstantWritten { .. }
+                | Self::StackOverflow { .. }
+                | Self::InvalidFree { .. }
+                | Self::Cluster(ClusterFault::Rank { .. } | ClusterFault::PeerEnded { .. })
+                | Self::InvalidCall { .. }
+                | Self::InvalidBranch { .. }
+                | Self::Trap
+                | Self::Assertion { .. }
+        )
     }
 }
 

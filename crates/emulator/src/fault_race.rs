@@ -101,7 +101,7 @@ impl fmt::Display for RacePlace {
     }
 }
 
-/// What the two threads of a race have in common.
+/// What the two accesses of a race have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinship {
     /// They are lanes of one warp, and this is one instruction of both.
@@ -110,6 +110,8 @@ pub enum Kinship {
     Warp,
     /// They are in one block.
     Block,
+    /// The first is part of an asynchronous copy (`cp.async`) that its thread has not waited for.
+    Copy,
     /// They are in different blocks of one launch.
     Grid,
     /// They are in different launches, neither of them over when the other began, as far as the host's
@@ -134,7 +136,7 @@ pub struct Race {
     pub found: u64,
     /// What the second would write.
     pub written: Option<u64>,
-    /// What the threads have in common.
+    /// What the two have in common.
     pub kinship: Kinship,
 }
 
@@ -182,6 +184,11 @@ impl Race {
             Kinship::Block if strengths.0.is_some() != strengths.1.is_some() => {
                 "an atomic operation of one thread does not order the plain access of another: no \
                  barrier lies between them"
+            }
+            Kinship::Copy => {
+                "an asynchronous copy is under way until the thread that asked for it has waited for it \
+                 (cp.async.wait_group, wait_all, or an mbarrier), and other threads see it after a barrier \
+                 that follows the wait"
             }
             Kinship::Block => "no barrier that both threads take part in lies between them",
             Kinship::Grid if strengths.0.is_some() != strengths.1.is_some() => {

@@ -148,6 +148,20 @@ fn a_computed_value_that_is_stored() {
         "setp.lt.s32 %p1, %r1, 3; selp.b32 %r9, 1, 2, %p1;",
         "max.u32 %r9, %r1, 4;",
         "add.s32 %r2, %r1, 1; shl.b32 %r9, %r2, 4;",
+        "shl.b32 %r9, %r1, 1;",
+        "shr.u32 %r9, %r1, 1;",
+        "shr.s32 %r9, %r1, 31;",
+        "shf.l.wrap.b32 %r9, %r1, %r1, 7;",
+        "shl.b32 %r9, %r1, 8; shl.b32 %r9, %r0, %r9;",
+        "and.b32 %r9, %r1, 6;",
+        "and.b32 %r9, %r1, %r1;",
+        "xor.b32 %r9, %r1, 8;",
+        "xor.b32 %r9, %r1, %r0; xor.b32 %r9, %r9, 255;",
+        "not.b32 %r9, %r1;",
+        "bfe.u32 %r9, %r1, 4, 8;",
+        "bfi.b32 %r9, %r1, %r0, 4, 8;",
+        "lop3.b32 %r9, %r1, %r0, 255, 0x96;",
+        "lop3.b32 %r9, %r1, %r1, 0, 0xc0;",
         "div.u32 %r2, %r0, %r1; mov.b32 %r9, %r2;",
     ] {
         assert_used(&format!("{LOAD} or.b32 %r1, %r1, 1; {compute} {STORE}"), Use::Stored);
@@ -167,7 +181,11 @@ fn copies_of_any_kind_are_silent() {
         "setp.lt.u32 %p1, %r0, 3; selp.b32 %r9, %r1, %r0, %p1;",
         "shf.l.wrap.b32 %r9, %r1, %r0, 16;",
         "bfi.b32 %r9, %r1, %r0, 8, 8;",
-        "lop3.b32 %r9, %r1, %r0, 255, 0xca;",
+        "lop3.b32 %r9, %r1, %r0, 255, 0xe4;",
+        "and.b32 %r9, %r1, 0xff00ff; or.b32 %r9, %r9, 0xff00;",
+        "xor.b32 %r9, %r1, 0;",
+        "shr.u32 %r9, %r1, 16;",
+        "bfe.u32 %r9, %r1, 8, 16;",
         "st.local.b32 [own+4], %r1; ld.local.b32 %r9, [own+4];",
         "mad.lo.s32 %r2, %r0, 4, 0; mov.b32 %r3, tile; add.s32 %r2, %r2, %r3; st.shared.b32 [%r2], %r1; ld.shared.b32 %r9, [%r2];",
     ] {
@@ -187,10 +205,12 @@ fn what_was_copied_is_still_known_to_mean_nothing() {
         "vote.sync.ballot.b32 %r9, %p0, -1; setp.lt.s32 %p2, %r1, 4; vote.sync.ballot.b32 %r9, %p2, -1;",
         "redux.sync.add.s32 %r9, %r1, -1;",
         "{ .param .b32 in; .param .b32 out; st.param.b32 [in], %r1; call.uni (out), same, (in); ld.param.b32 %r9, [out]; }",
+        "{ .param .b32 a; .param .b32 in; .param .b32 out; st.param.b32 [a], %r0; st.param.b32 [in], %r1; call.uni (out), second, (a, in); ld.param.b32 %r9, [out]; }",
         "st.global.b32 [%rd1+16], %r1; ld.global.b32 %r9, [%rd1+16];",
     ] {
         let body = format!("{LOAD} {copy} {branch}");
-        let same = ".func (.param .b32 o) same(.param .b32 i) { .reg .b32 %r<2>; ld.param.b32 %r1, [i]; st.param.b32 [o], %r1; ret; }\n";
+        let same = ".func (.param .b32 o) same(.param .b32 i) { .reg .b32 %r<2>; ld.param.b32 %r1, [i]; st.param.b32 [o], %r1; ret; }\n\
+            .func (.param .b32 o) second(.param .b32 x, .param .b32 i) { .reg .b32 %r<2>; ld.param.b32 %r1, [i]; st.param.b32 [o], %r1; ret; }\n";
         let text = kernel(&body).replace(".visible", &format!("{same}.visible"));
         for written in [false, true] {
             let device = checked();
@@ -448,4 +468,92 @@ fn without_the_check_nothing_is_said() {
     let (a, b) = (memory(&device), memory(&device));
     let text = kernel(&format!("{LOAD} add.s32 %r9, %r1, 1; {STORE}"));
     launch(&device, &text, "k", [1; 3], [32, 1, 1], &[a, b]).unwrap();
+}
+
+/// A shuffle that reads a lane outside of its mask, or one that has ended, gives a value that means nothing.
+#[test]
+fn a_lane_that_takes_no_part_in_a_shuffle_has_no_value() {
+    let half = "mov.b32 %r1, %r0; setp.ge.u32 %p1, %r0, 16; @%p1 bra OVER;";
+    let absent = |body: &str, threads| match run_on(|_| true, body, threads).expect_err(body).kind {
+        TrapKind::AbsentLane { used, from, members, .. } => (used, from, members),
+        other => panic!("{body}: {other:?}"),
+    };
+    let index =
+        |from: u32| format!("{half} shfl.sync.idx.b32 %r9, %r1, {from}, 31, 0xffff; {STORE} OVER:");
+    assert_eq!(absent(&index(20), 32), (Use::Stored, 20, 0xffff));
+    assert_eq!(run_on(|_| true, &index(7), 32).unwrap()[3], 7);
+    let text = run_on(|_| true, &index(20), 32).unwrap_err().to_string();
+    for words in [
+        "value of an absent lane used in a computation whose result is stored in kernel `k`",
+        "read lane 20, but only the lanes 0x0000ffff took part in it",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    let branch = format!(
+        "{half} shfl.sync.down.b32 %r9, %r1, 8, 31, 0xffff; setp.eq.s32 %p2, %r9, 3; @%p2 ret; OVER:"
+    );
+    assert_eq!(absent(&branch, 32), (Use::Branch, 16, 0xffff));
+    // Lanes that never began, or have ended, which the mask names all the same.
+    let all = format!("shfl.sync.bfly.b32 %r9, %r0, 16, 31, -1; {STORE}");
+    assert_eq!(absent(&all, 20), (Use::Stored, 20, 0xf_ffff));
+    assert_eq!(
+        absent(&format!("setp.ge.u32 %p1, %r0, 16; @%p1 ret; {all}"), 32),
+        (Use::Stored, 16, 0xffff)
+    );
+    // A tree over half a warp reads past the mask, and throws away what it gets.
+    let step =
+        |by: u32| format!("shfl.sync.down.b32 %r2, %r1, {by}, 31, 0xffff; add.s32 %r1, %r1, %r2;");
+    let tree: String = [8, 4, 2, 1].map(step).concat();
+    let first = "setp.eq.u32 %p2, %r0, 0; @%p2 st.global.b32 [%rd1], %r1; OVER:";
+    assert_eq!(run_on(|_| true, &format!("{half} {tree} {first}"), 32).unwrap()[0], 120);
+    let clamped = tree.replace("31, 0xffff", "0x100f, 0xffff");
+    run_on(|_| true, &format!("{half} {clamped} mov.b32 %r9, %r1; {STORE} OVER:"), 32).unwrap();
+}
+
+/// The target of an asynchronous copy is written when the copy is done, and not when it is asked for.
+#[test]
+fn a_copy_that_is_not_waited_for_has_written_nothing() {
+    let copy =
+        "mov.u32 %r2, tile; shl.b32 %r3, %r0, 4; add.u32 %r2, %r2, %r3; cvt.u64.u32 %rd5, %r3;
+        add.s64 %rd5, %rd0, %rd5; cp.async.cg.shared.global [%r2], [%rd5], 16;";
+    let read =
+        "mov.u32 %r4, tile; shl.b32 %r3, %r0, 4; add.u32 %r4, %r4, %r3; ld.shared.b32 %r9, [%r4];
+        add.s32 %r9, %r9, 1;";
+    let body = |wait: &str| format!("{copy} {wait} {read} {STORE}");
+    for wait in ["cp.async.wait_all;", "cp.async.commit_group; cp.async.wait_group 0;"] {
+        run_on(|_| true, &body(wait), 32).unwrap();
+    }
+    for wait in ["", "cp.async.commit_group;", "cp.async.commit_group; cp.async.wait_group 1;"] {
+        match run_on(|_| true, &body(wait), 32).expect_err(wait).kind {
+            TrapKind::Uninitialised {
+                used: Use::Stored, space: Space::Shared, bytes: 4, ..
+            } => {}
+            other => panic!("{wait}: {other:?}"),
+        }
+    }
+    // What the source lacks, the target lacks.
+    let trap = run_on(|at| at >= 4, &body("cp.async.wait_all;"), 32).unwrap_err();
+    assert_eq!(trap.thread, [0; 3]);
+    // What is filled with zeros has a value, and the source is not looked at.
+    let zeros = body("cp.async.wait_all;").replace("[%rd5], 16;", "[%rd5], 16, 0;");
+    run_on(|_| false, &zeros, 32).unwrap();
+}
+
+/// A copy of what nothing wrote takes the meaning from an allocation that was written as a whole.
+#[test]
+fn an_allocation_that_was_written_completely_can_lose_its_meaning() {
+    let device = checked();
+    let (input, output) = (memory(&device), memory(&device));
+    device.memory().fill8(output, 0, 4096).unwrap();
+    let run = |body: &str| {
+        launch(&device, &kernel(body), "k", [1; 3], [32, 1, 1], &[input, output]).map(drop)
+    };
+    let read = "add.s64 %rd4, %rd1, %rd2; ld.global.b32 %r9, [%rd4+{}]; setp.eq.s32 %p1, %r9, 1; @%p1 ret;";
+    run(&read.replace("{}", "0")).unwrap();
+    run(&format!("{LOAD} mov.b32 %r9, %r1; {STORE}")).unwrap();
+    run(&read.replace("{}", "128")).unwrap();
+    match run(&read.replace("{}", "0")).unwrap_err().kind {
+        TrapKind::Uninitialised { used: Use::Branch, space: Space::Global, bytes: 4, .. } => {}
+        other => panic!("{other:?}"),
+    }
 }

@@ -188,8 +188,9 @@ fn global_atomics_meet_across_blocks_and_workers() {
 
 #[test]
 fn volatile_relaxed_and_fenced_accesses_work() {
-    let body = ".shared .align 4 .b8 x[4];
-        st.volatile.shared.b32 [x], 5; fence.sc.cta; membar.gl; fence.acq_rel.gpu;
+    let body = ".shared .align 4 .b8 x[4]; .local .align 4 .b8 y[4];
+        st.volatile.local.b32 [y], 5; ld.volatile.local.b32 %r4, [y];
+        st.volatile.shared.b32 [x], %r4; fence.sc.cta; membar.gl; fence.acq_rel.gpu;
         ld.volatile.shared.b32 %r1, [x];
         st.release.cta.shared.b32 [x], 6; ld.acquire.cta.shared.b32 %r2, [x]; ld.relaxed.gpu.shared.b32 %r3, [x];
         add.s32 %r1, %r1, %r2; add.s32 %r1, %r1, %r3; prefetch.global.L2 [%rd0];";

@@ -108,7 +108,6 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Demo>, CliError> {
         demo::named(name).ok_or_else(|| CliError::NoDemo {
             name: name.clone(),
             meant: names::meant(name, demo::demos().map(|demo| demo.name)),
-            known: demo::demos().map(|demo| demo.name).collect(),
         })
     };
     names.iter().map(find).collect()

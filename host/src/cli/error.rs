@@ -181,6 +181,75 @@ pub enum CliError {
         reason: String,
     },
 
+    /// A row has more fields than the first one.
+    #[error(
+        "{}, row {row} has {}, and the first row has {expected}: a number has a decimal point, and a field \
+         that holds what separates fields stands in quotes",
+        path.display(), count(*fields, "field")
+    )]
+    LongRow {
+        /// The file.
+        path: PathBuf,
+        /// The line in the file, from 1.
+        row: usize,
+        /// How many fields the row has.
+        fields: usize,
+        /// How many the first row has.
+        expected: usize,
+    },
+
+    /// A row begins a field with a quote, and the file ends before the next one.
+    #[error("{}, row {row}: a quote is opened and never closed", path.display())]
+    OpenQuote {
+        /// The file.
+        path: PathBuf,
+        /// The line in the file in which the row begins, from 1.
+        row: usize,
+    },
+
+    /// Columns share the name that was asked for.
+    #[error("{} has several columns {column}: choose one by its number ({})", path.display(), joined(numbers))]
+    AmbiguousColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name that was asked for.
+        column: String,
+        /// The numbers of the columns of that name, from 1.
+        numbers: Vec<usize>,
+    },
+
+    /// A text has 16 bits or more for each character.
+    #[error("{} is not UTF-8: `iconv -f UTF-16 -t UTF-8` makes it so if it is UTF-16", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// There is less memory than the input takes.
+    #[error("too little memory for {}: {}{}", path.display(), size(*bytes as u64), there_are(*available))]
+    OutOfMemory {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that were asked for.
+        bytes: usize,
+        /// The bytes that the machine has left, where it says so.
+        available: Option<usize>,
+    },
+
+    /// A picture takes more memory than a small file should cause.
+    #[error(
+        "{}{} more than {} when it is decoded, which is the limit",
+        path.display(), takes(*dimensions), size(*limit)
+    )]
+    ImageTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Width and height in pixels, if the file says them.
+        dimensions: Option<(u32, u32)>,
+        /// The most bytes of a decoded picture.
+        limit: u64,
+    },
+
     /// A raw file is no whole number of floats.
     #[error("{} has {bytes} bytes, which is not a multiple of 4: it is no file of 32-bit floats", path.display())]
     PartialFloat {
@@ -256,28 +325,25 @@ pub enum CliError {
     },
 
     /// No demo has this name.
-    #[error("there is no demo `{name}`{} There are {}", ends(meant.as_deref()), known.join(", "))]
+    #[error("there is no demo `{name}`{} `ferrowarp demo --list` shows all", ends(meant.as_deref()))]
     NoDemo {
         /// The name that was asked for.
         name: String,
         /// The name that may have been meant.
         meant: Option<&'static str>,
-        /// The names of all demos.
-        known: Vec<&'static str>,
     },
 
     /// No demo has this name, nor a kernel that one launches.
     #[error(
-        "there is no demo `{name}`, and no demo launches a kernel of that name{} The demos are {}",
-        ends(meant.as_deref()), known.join(", ")
+        "there is no demo `{name}`, and no demo launches a kernel of that name{} `ferrowarp demo --list` \
+         shows all demos",
+        ends(meant.as_deref())
     )]
     NoDemoOrKernel {
         /// The name that was asked for.
         name: String,
         /// The name of a demo or a kernel that may have been meant.
         meant: Option<String>,
-        /// The names of all demos.
-        known: Vec<&'static str>,
     },
 
     /// A project needs Ferrowarp's sources, and nobody said where they are.
@@ -368,6 +434,11 @@ impl CliError {
         move |source| Self::Read { path: path.to_owned(), source }
     }
 
+    /// The encoder's reason; what the system says of a write is not lost in it, as outputs remember that.
+    pub(super) fn encode<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self {
+        move |reason| Self::Encode { path: path.to_owned(), reason: reason.to_string() }
+    }
+
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }
@@ -380,6 +451,7 @@ fn why(error: &io::Error) -> String {
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         ErrorKind::IsADirectory => "it is a directory".to_owned(),
         ErrorKind::StorageFull => "the disk is full".to_owned(),
+        ErrorKind::AlreadyExists => "it is there already".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -392,6 +464,29 @@ fn list(columns: &[String]) -> String {
         shown.push_str(", …");
     }
     shown
+}
+
+fn joined(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// "1.5 GiB"
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let steps = (0..UNITS.len() - 1).take_while(|step| bytes >> (10 * (step + 1)) > 0).count();
+    let whole = bytes as f64 / (1u64 << (10 * steps)) as f64;
+    let decimals = usize::from(whole.fract() != 0.0);
+    format!("{whole:.decimals$} {}", UNITS[steps])
+}
+
+fn there_are(available: Option<usize>) -> String {
+    let left = |bytes| format!(" are needed, and {} are left", size(bytes as u64));
+    available.map_or_else(|| " are needed".to_owned(), left)
+}
+
+fn takes(dimensions: Option<(u32, u32)>) -> String {
+    let pixels = |(width, height)| format!(" has {width} × {height} pixels,");
+    dimensions.map_or_else(|| " takes".to_owned(), pixels)
 }
 
 /// "2 demos failed: pinned, heat; `ferrowarp demo sobel` runs what was left out, in a new process"
@@ -423,6 +518,14 @@ fn count(n: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let sizes = [0, 1023, 1 << 10, 3 << 19, 512 << 20, 5 << 40, u64::MAX].map(size);
+        let expected =
+            ["0 bytes", "1023 bytes", "1 KiB", "1.5 MiB", "512 MiB", "5 TiB", "16384 PiB"];
+        assert_eq!(sizes, expected);
+    }
 
     #[test]
     fn demos_that_failed_differ_or_were_left_out_are_told_together() {

@@ -1,17 +1,16 @@
 //! Pictures that move, as GIF, APNG or a directory of PNG files: `ferrowarp demo particles -o FILE` and others.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use image::codecs::gif::{GifEncoder, Repeat};
-use image::{Delay, Frame, ImageError, RgbaImage};
+use image::{Delay, Frame, ImageError, ImageFormat, RgbaImage};
 
 use super::error::CliError;
-use super::output::{Output, WriteSeek};
-use super::pixels::{Pixels, write_image};
+use super::output::{Output, OutputFolder, WriteSeek};
+use super::pixels::{Pixels, encode_image};
 use super::progress::Progress;
 use crate::Gpu;
 use crate::demo::{Film, FilmReport};
@@ -153,9 +152,9 @@ fn encode(
     match kind {
         Kind::Pictures => write_pictures(path, reel, pictures),
         Kind::Gif => Output::create(path)?
-            .finish(|file| write_gif(file, reel, pictures).map_err(|error| bad_image(path, error))),
+            .finish(|file| write_gif(file, reel, pictures).map_err(CliError::encode(path))),
         Kind::Apng => Output::create(path)?
-            .finish(|file| write_apng(file, reel, pictures).map_err(|e| bad_png(path, e))),
+            .finish(|file| write_apng(file, reel, pictures).map_err(CliError::encode(path))),
     }
 }
 
@@ -200,26 +199,13 @@ fn write_pictures(
     reel: &Reel,
     pictures: Receiver<Vec<[u8; 4]>>,
 ) -> Result<(), CliError> {
-    fs::create_dir_all(dir).map_err(CliError::write(dir))?;
+    let folder = OutputFolder::create(dir)?;
     let [width, height] = reel.size.map(|side| side as usize);
     for (number, picture) in pictures.into_iter().enumerate() {
         let channels = (0..3).map(|k| picture.iter().map(|pixel| pixel[k]).collect()).collect();
-        let path = dir.join(format!("{number:05}.png"));
-        write_image(&path, Pixels { width, height, channels })?;
+        let (name, pixels) = (format!("{number:05}.png"), Pixels { width, height, channels });
+        let path = dir.join(&name);
+        folder.add(&name, |file| encode_image(file, &path, ImageFormat::Png, pixels))?;
     }
-    Ok(())
-}
-
-fn bad_image(path: &Path, error: ImageError) -> CliError {
-    match error {
-        ImageError::IoError(source) => CliError::Write { path: path.to_owned(), source },
-        error => CliError::Encode { path: path.to_owned(), reason: error.to_string() },
-    }
-}
-
-fn bad_png(path: &Path, error: png::EncodingError) -> CliError {
-    match error {
-        png::EncodingError::IoError(source) => CliError::Write { path: path.to_owned(), source },
-        error => CliError::Encode { path: path.to_owned(), reason: error.to_string() },
-    }
+    folder.finish()
 }

@@ -9,6 +9,9 @@ mod devices;
 mod error;
 mod film;
 mod heat;
+mod input;
+mod interrupt;
+mod memory;
 mod names;
 mod new;
 mod numbers;
@@ -18,6 +21,7 @@ mod pixels;
 mod profile;
 pub mod progress;
 mod reduce;
+mod rows;
 mod sort;
 mod table;
 mod watch;
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         // Whoever read the output has seen enough.
         Err(CliError::Print(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
+            interrupt::let_signal_end();
             // Nothing is left to do if standard error is closed.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE

@@ -38,11 +38,10 @@ pub(super) fn ends(meant: Option<&str>) -> String {
 
 /// That neither a demo nor a kernel of a demo has this name.
 pub(super) fn no_demo_or_kernel(name: &str) -> CliError {
-    let known: Vec<_> = demo::demos().map(|demo| demo.name).collect();
-    let parts = IMAGES.first().and_then(|image| cuda_builder::parts(image.ptx));
+    let parts = IMAGES.first().and_then(|image| cuda_builder::parts(image.ptx()));
     let kernels = parts.into_iter().flatten().flat_map(|part| part.kernels);
-    let all = known.iter().map(|&demo| demo.to_owned()).chain(kernels);
-    CliError::NoDemoOrKernel { name: name.to_owned(), meant: meant(name, all), known }
+    let all = demo::demos().map(|demo| demo.name.to_owned()).chain(kernels);
+    CliError::NoDemoOrKernel { name: name.to_owned(), meant: meant(name, all) }
 }
 
 /// A line for each variable of the environment that looks like a misspelt one of ours.

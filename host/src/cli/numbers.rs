@@ -1,23 +1,15 @@
-//! Numbers from files: a column of a table, or raw floats.
+//! Numbers from files: a column of a table, or raw numbers.
 
-use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use csv::{ByteRecord, ReaderBuilder, Trim};
+use bytemuck::Pod;
 
 use super::error::CliError;
-use super::progress::Progress;
-
-/// A column of numbers.
-#[derive(Debug, PartialEq)]
-pub(super) struct Column {
-    /// Its name, or its number from 1 where it has none.
-    pub(super) name: String,
-    /// The numbers, from the top.
-    pub(super) values: Vec<f32>,
-}
+use super::input::Input;
+use super::memory::{self, Growing};
+use super::rows::{Kept, Rows};
 
 /// A table by the numbers in one of its columns.
 #[derive(Debug)]
@@ -106,173 +98,139 @@ parsed_integers! {
     i64: "64 bits with a sign";
 }
 
-/// Reads little-endian 32-bit floats without anything between them.
-pub(super) fn read_raw(path: &Path) -> Result<Vec<f32>, CliError> {
-    let bytes = read(path)?;
-    let (floats, rest) = bytes.as_chunks::<4>();
-    if !rest.is_empty() {
-        return Err(CliError::PartialFloat { path: path.to_owned(), bytes: bytes.len() });
+/// Calls `each` with the little-endian 32-bit floats of a file that holds nothing else.
+pub(super) fn each_float(
+    path: &Path,
+    mut each: impl FnMut(f32) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let input = Input::open(path)?;
+    let progress = input.progress();
+    let Input { name, reader, .. } = input;
+    let mut reader = progress.reading(reader);
+    let (mut chunk, mut kept, mut bytes) = ([0; 1 << 16], 0, 0);
+    loop {
+        let read = match reader.read(&mut chunk[kept..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(CliError::read(name))?,
+        };
+        let (floats, rest) = chunk[..kept + read].as_chunks::<4>();
+        floats.iter().try_for_each(|float| each(f32::from_le_bytes(*float)))?;
+        bytes += read;
+        if read == 0 {
+            break match rest {
+                [] => Ok(()),
+                _ => Err(CliError::PartialFloat { path: name.to_owned(), bytes }),
+            };
+        }
+        let whole = floats.len() * 4;
+        chunk.copy_within(whole..kept + read, 0);
+        kept = kept + read - whole;
     }
-    Ok(floats.iter().copied().map(f32::from_le_bytes).collect())
 }
 
-/// Reads the column `wanted`, by number from 1 or by name, of a table with commas between fields,
-/// or tabs in a `.tsv` file. With one column there is nothing to choose.
-pub(super) fn read_column(path: &Path, wanted: Option<&str>) -> Result<Column, CliError> {
-    let mut values = Vec::new();
-    let bytes = read(path)?;
-    let (name, _) = visit(path, &bytes, wanted, |value, _| values.push(value))?;
-    Ok(Column { name, values })
+/// Reads raw numbers. They are little-endian in the file, as in every host that has a driver.
+pub(super) fn read_numbers<T: Pod>(path: &Path, element: &'static str) -> Result<Vec<T>, CliError> {
+    let input = Input::open(path)?;
+    let name = input.name;
+    let (bytes, size) = (input.read()?, size_of::<T>());
+    if !bytes.len().is_multiple_of(size) {
+        let bytes = bytes.len();
+        return Err(CliError::PartialElement { path: name.to_owned(), bytes, size, element });
+    }
+    let numbers = bytes.chunks_exact(size).map(bytemuck::pod_read_unaligned::<T>);
+    memory::collect(name, bytes.len() / size, numbers)
 }
 
-/// Reads a table whose column `wanted`, chosen as in [`read_column`], holds numbers.
+/// Calls `each` with the numbers in the column `wanted`, by number from 1 or by name, of a table with commas
+/// between fields, or tabs in a `.tsv` file; gives the column's name. With one column there is nothing to choose.
+/// No more of the file is kept than a row and a buffer.
+pub(super) fn each_in_column(
+    path: &Path,
+    wanted: Option<&str>,
+    mut each: impl FnMut(f32) -> Result<(), CliError>,
+) -> Result<String, CliError> {
+    let mut rows = Rows::of(Input::open(path)?, Kept::Row)?;
+    let (name, _) = visit(&mut rows, wanted, |value, _| each(value))?;
+    Ok(name)
+}
+
+/// Reads a table whose column `wanted`, chosen as in [`each_in_column`], holds numbers.
 pub(super) fn read_table<T: Parsed>(
     path: &Path,
     wanted: Option<&str>,
 ) -> Result<Table<T>, CliError> {
-    let (mut values, mut rows) = (Vec::new(), Vec::new());
-    let bytes = read(path)?;
-    let (_, header) = visit(path, &bytes, wanted, |value, row| {
-        values.push(value);
-        rows.push(row);
+    let input = Input::open(path)?;
+    let name = input.name;
+    let mut all = Rows::of(input, Kept::All)?;
+    let (mut values, mut rows) = (Growing::new(name), Growing::new(name));
+    let (_, header) = visit(&mut all, wanted, |value, row| {
+        values.push(value)?;
+        rows.push(row)
     })?;
-    Ok(Table { bytes, header, rows, values })
+    let (values, rows) = (values.into_vec(), rows.into_vec());
+    Ok(Table { bytes: all.into_bytes(), header, rows, values })
 }
 
 /// Calls `each` with the number in each row, and the row's place; gives the column's name and the header's place.
 fn visit<T: Parsed>(
-    path: &Path,
-    bytes: &[u8],
+    rows: &mut Rows<'_>,
     wanted: Option<&str>,
-    mut each: impl FnMut(T, Range<usize>),
+    mut each: impl FnMut(T, Range<usize>) -> Result<(), CliError>,
 ) -> Result<(String, Option<Range<usize>>), CliError> {
-    let progress = Progress::bytes(format!("reading {}", path.display()), bytes.len() as u64);
-    let mut rows = Rows::new(path, bytes, progress.reading(bytes));
     if !rows.next()? {
-        return Err(CliError::Empty { path: path.to_owned() });
+        return Err(CliError::Empty { path: rows.path() });
     }
-    let chosen = Chosen::among(&rows, wanted)?;
-    let header = chosen.has_header.then(|| rows.place());
+    let chosen = Chosen::among(rows, wanted)?;
+    let header = chosen.has_header.then(|| rows.place.clone());
     let mut more = !chosen.has_header || rows.next()?;
     if !more {
-        return Err(CliError::HeaderOnly { path: path.to_owned() });
+        return Err(CliError::HeaderOnly { path: rows.path() });
     }
     while more {
-        each(chosen.number(&rows)?, rows.place());
+        each(chosen.number(rows)?, rows.place.clone())?;
         more = rows.next()?;
     }
     Ok((chosen.name.trim_matches('`').to_owned(), header))
 }
 
-/// The whole file, which is not empty.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
-    let _progress = Progress::unknown(format!("reading {}", path.display()));
-    let bytes = fs::read(path).map_err(CliError::read(path))?;
-    if bytes.is_empty() {
-        return Err(CliError::Empty { path: path.to_owned() });
-    }
-    Ok(bytes)
-}
-
-/// The rows of a table, one at a time.
-struct Rows<'a, R> {
-    path: &'a Path,
-    bytes: &'a [u8],
-    reader: csv::Reader<R>,
-    row: ByteRecord,
-}
-
-impl<'a, R: Read> Rows<'a, R> {
-    /// `reader` reads `bytes`.
-    fn new(path: &'a Path, bytes: &'a [u8], reader: R) -> Self {
-        let tabs = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
-        let reader = ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .trim(Trim::All)
-            .delimiter(if tabs { b'\t' } else { b',' })
-            .from_reader(reader);
-        Self { path, bytes, reader, row: ByteRecord::new() }
-    }
-
-    /// Goes to the next row that is not blank; `false` at the end.
-    fn next(&mut self) -> Result<bool, CliError> {
-        self.reader.read_byte_record(&mut self.row).map_err(|error| CliError::BadTable {
-            path: self.path.to_owned(),
-            row: self.line(),
-            reason: error.to_string(),
-        })
-    }
-
-    /// Where the row stands in the file, without blank lines before it and the end of its line.
-    fn place(&self) -> Range<usize> {
-        let end = self.end();
-        let begin = self.row.position().map_or(end, |position| position.byte() as usize).min(end);
-        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-        let row = &self.bytes[begin..end];
-        let before = row.iter().take_while(|byte| is_end(byte)).count();
-        let behind = row[before..].iter().rev().take_while(|byte| is_end(byte)).count();
-        begin + before..end - behind
-    }
-
-    /// The byte behind what was read of the file.
-    fn end(&self) -> usize {
-        let end = usize::try_from(self.reader.position().byte()).unwrap_or(usize::MAX);
-        end.min(self.bytes.len())
-    }
-
-    /// The line in which the row ends, from 1. The reader's own count is of rows and blank lines
-    /// before them, so it is counted again; that is needed once, for a message.
-    fn line(&self) -> usize {
-        let read = self.bytes[..self.end()].trim_ascii_end();
-        read.iter().filter(|byte| **byte == b'\n').count() + 1
-    }
-}
-
 /// The column that was chosen.
-struct Chosen<'a> {
-    path: &'a Path,
+struct Chosen {
     name: String,
     index: usize,
     has_header: bool,
 }
 
-impl<'a> Chosen<'a> {
+impl Chosen {
     /// Chooses by the first row.
-    fn among(rows: &Rows<'a, impl Read>, wanted: Option<&str>) -> Result<Self, CliError> {
-        let (path, first) = (rows.path, &rows.row);
+    fn among(rows: &Rows<'_>, wanted: Option<&str>) -> Result<Self, CliError> {
+        let first = &rows.row;
         let columns: Vec<String> = first.iter().map(shown).collect();
         let found = match wanted.map(|wanted| (wanted, wanted.parse::<usize>())) {
             None if columns.len() == 1 => Some(0),
-            None => return Err(CliError::WhichColumn { path: path.to_owned(), columns }),
+            None => return Err(CliError::WhichColumn { path: rows.path(), columns }),
             Some((_, Ok(number))) => number.checked_sub(1).filter(|at| *at < columns.len()),
-            Some((name, Err(_))) => first.iter().position(|field| field == name.as_bytes()),
+            Some((name, Err(_))) => named(rows, name)?,
         };
         let Some(index) = found else {
             let column = wanted.unwrap_or_default().to_owned();
-            return Err(CliError::NoColumn { path: path.to_owned(), column, columns });
+            return Err(CliError::NoColumn { path: rows.path(), column, columns });
         };
         let named = wanted.is_some_and(|wanted| wanted.parse::<usize>().is_err());
         let has_header = named || is_word(&first[index]);
         let number = (index + 1).to_string();
         let name = if has_header { columns[index].clone() } else { number };
-        Ok(Self { path, name, index, has_header })
+        Ok(Self { name, index, has_header })
     }
 
-    fn number<T: Parsed>(&self, rows: &Rows<'_, impl Read>) -> Result<T, CliError> {
+    fn number<T: Parsed>(&self, rows: &Rows<'_>) -> Result<T, CliError> {
         let field = rows.row.get(self.index).ok_or_else(|| self.too_short(rows))?;
         let text = std::str::from_utf8(field).map_err(|_| Refused::NoNumber);
         text.and_then(T::parse).map_err(|why| self.refuse::<T>(rows, field, why))
     }
 
     /// Why the row has no number here.
-    fn refuse<T: Parsed>(
-        &self,
-        rows: &Rows<'_, impl Read>,
-        field: &[u8],
-        why: Refused,
-    ) -> CliError {
-        let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
+    fn refuse<T: Parsed>(&self, rows: &Rows<'_>, field: &[u8], why: Refused) -> CliError {
+        let (path, row, column) = (rows.path(), rows.line(), self.name.clone());
         let found = shown(field);
         match why {
             Refused::NoNumber => CliError::NotANumber { path, row, column, found, what: T::WHAT },
@@ -280,10 +238,22 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    fn too_short(&self, rows: &Rows<'_, impl Read>) -> CliError {
-        let (path, row, column) = (self.path.to_owned(), rows.line(), self.name.clone());
+    fn too_short(&self, rows: &Rows<'_>) -> CliError {
+        let (path, row, column) = (rows.path(), rows.line(), self.name.clone());
         CliError::ShortRow { path, row, column, fields: rows.row.len() }
     }
+}
+
+/// The place of the one column of that name, by the first row.
+fn named(rows: &Rows<'_>, name: &str) -> Result<Option<usize>, CliError> {
+    let is_it = |(at, field): (usize, &[u8])| (field == name.as_bytes()).then_some(at);
+    let places: Vec<usize> = rows.row.iter().enumerate().filter_map(is_it).collect();
+    if places.len() > 1 {
+        let numbers = places.into_iter().map(|at| at + 1).collect();
+        let column = shown(name.as_bytes());
+        return Err(CliError::AmbiguousColumn { path: rows.path(), column, numbers });
+    }
+    Ok(places.first().copied())
 }
 
 /// Whether a field of the first row can only be a name. A number with a slip in it is none.
@@ -304,14 +274,20 @@ fn shown(field: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn column(text: &str, wanted: Option<&str>) -> Result<(String, Vec<f32>), String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.csv");
         fs::write(&path, text).unwrap();
         let here = format!("{}/", dir.path().display());
-        read_column(&path, wanted)
-            .map(|column| (column.name, column.values))
+        let mut values = Vec::new();
+        let each = |value| {
+            values.push(value);
+            Ok(())
+        };
+        each_in_column(&path, wanted, each)
+            .map(|name| (name, values))
             .map_err(|error| error.to_string().replace(&here, ""))
     }
 
@@ -403,14 +379,70 @@ mod tests {
     }
 
     #[test]
+    fn a_row_with_more_fields_than_the_first_is_refused() {
+        let line = "t.csv, row 2 has 2 fields, and the first row has 1: ";
+        assert!(error("price\n1,5\n", None).starts_with(line));
+        assert!(error("a,b\n1,2\n1,2,\n", Some("a")).starts_with("t.csv, row 3 has 3 fields"));
+        assert_eq!(column("a,b\n1\n2,3\n", Some("a")).unwrap().1, [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_refused_where_it_opens() {
+        let open = |row| format!("t.csv, row {row}: a quote is opened and never closed");
+        assert_eq!(error("price\n\"1\n", None), open(2));
+        assert_eq!(error("\"price\n1\n", None), open(1));
+        assert_eq!(error("a,b\n1,x\n2,\"y\n3,z\n", Some("a")), open(3));
+        assert_eq!(error("a,b\n1,\"x \"\"y", Some("a")), open(2));
+        for closed in
+            ["a,b\n1,\"\"\n", "a,b\n1,\"x\"\"\"\n", "a,b\n1,x\"\n", "\u{feff}\"a\",b\n1,\"x\"y"]
+        {
+            assert_eq!(column(closed, Some("a")).unwrap().1, [1.0], "{closed:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_two_columns_have_is_no_choice() {
+        let line = "t.csv has several columns `price`: choose one by its number (1, 3)";
+        assert_eq!(error("price,day,price\n1,2,3\n", Some("price")), line);
+        assert_eq!(column("price,price\n1,3\n", Some("2")).unwrap().1, [3.0]);
+    }
+
+    /// Rows that leave the window while the table is read.
+    #[test]
+    fn lines_are_counted_where_no_more_than_a_row_is_kept() {
+        let rows = "1,some text that fills the window\n".repeat(50_000);
+        let told = error(&format!("a,b\n{rows}x,y\n"), Some("a"));
+        assert_eq!(told, "t.csv, row 50002, column `a`: `x` is not a number");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        fs::write(&path, format!("a,b\n{rows}")).unwrap();
+        let mut table = Rows::of(Input::open(&path).unwrap(), Kept::Row).unwrap();
+        let name = visit(&mut table, Some("a"), |_: f32, _| Ok(())).unwrap().0;
+        let most = table.reader.get_ref().bytes.capacity();
+        assert!(name == "a" && most < rows.len() / 2, "{most}");
+    }
+
+    fn floats(path: &Path) -> Result<Vec<f32>, CliError> {
+        let mut all = Vec::new();
+        each_float(path, |float| {
+            all.push(float);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
     fn raw_floats_are_little_endian_and_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.f32");
         fs::write(&path, [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0]).unwrap();
-        assert_eq!(read_raw(&path).unwrap(), [1.0, -2.0]);
+        assert_eq!(floats(&path).unwrap(), [1.0, -2.0]);
+        let many: Vec<f32> = (0..50_000).map(|i| i as f32).collect();
+        fs::write(&path, bytemuck::cast_slice(&many)).unwrap();
+        assert_eq!(floats(&path).unwrap(), many);
         fs::write(&path, [1, 2, 3, 4, 5]).unwrap();
-        assert!(matches!(read_raw(&path), Err(CliError::PartialFloat { bytes: 5, .. })));
+        assert!(matches!(floats(&path), Err(CliError::PartialFloat { bytes: 5, .. })));
         fs::write(&path, []).unwrap();
-        assert!(matches!(read_raw(&path), Err(CliError::Empty { .. })));
+        assert!(matches!(floats(&path), Err(CliError::Empty { .. })));
     }
 }

@@ -3,15 +3,18 @@
 use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bytemuck::Pod;
 
 use super::error::CliError;
-use super::numbers::{Parsed, Table, read, read_table};
+use super::memory;
+use super::numbers::{Parsed, Table, read_numbers, read_table};
 use super::output::Output;
 use super::progress::Progress;
+use super::rows::BYTE_ORDER_MARK;
 use crate::error::{GpuContext, GpuResult};
+use crate::graph::GraphBuilder;
 use crate::ops::Scratch;
 use crate::ops::sort::{SortKey, SortOptions, argsort_into, sort_into};
 use crate::{DeviceBuffer, Gpu};
@@ -25,12 +28,17 @@ Examples:
   ferrowarp sort samples.u32 -o sorted.u32
   ferrowarp sort dump.bin --type f64 -o sorted.bin
 
-Rows stay as they are, a header stays in front, and rows with equal numbers keep their order. Floats
-are in total order: -NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN. A column's number counts from 1. The
-order of the result is checked on the CPU; how long the device took stands on standard error.")]
+Rows stay as they are, with the ends of their lines, a header stays in front, and rows with equal numbers
+keep their order. Floats are in total order: -NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN. A column's number
+counts from 1. The order of the result is checked on the CPU; how long the device took stands on
+standard error.
+
+All of the file is held in memory, and 20 to 28 bytes more for each row of a table; where there is too
+little memory, nothing is written.")]
 pub(super) struct Args {
     /// A text with a number in each line, a table with commas (.tsv: tabs) between fields, or
-    /// little-endian raw numbers (.u8 to .u64, .i8 to .i64, .f32, .f64, .bin, or any file with --raw)
+    /// little-endian raw numbers (.u8 to .u64, .i8 to .i64, .f32, .f64, .bin, or any file with --raw);
+    /// - is standard input
     file: PathBuf,
     /// Where the result goes; a table goes to standard output without it
     #[arg(short, long, value_name = "FILE")]
@@ -157,32 +165,22 @@ fn sort_raw<T: Number>(args: &Args) -> Result<(), CliError> {
         return Err(CliError::RawColumn { path, column });
     }
     let output = Output::create(args.output.as_deref().ok_or(CliError::NoOutput)?)?;
-    let numbers = read_numbers::<T>(&args.file)?;
+    let numbers = read_numbers::<T>(&args.file, T::NAME)?;
     let gpu = Gpu::new()?;
     let sorted: Vec<T> = timed(&gpu, numbers.len(), || {
         let x = DeviceBuffer::from_slice(&gpu, &numbers).gpu_context("copying the numbers")?;
         let (mut sorted, mut scratch) = (DeviceBuffer::zeroed(&gpu, x.len())?, Scratch::new(&gpu)?);
         scratch.reserve(&gpu, crate::ops::sort::scratch_bytes::<T>(x.len()))?;
-        let run = || sort_into(&gpu, &x, &mut sorted, args.options(), &mut scratch);
-        let ((), milliseconds) = gpu.time(run)?;
-        Ok((sorted.to_vec()?, milliseconds))
+        let milliseconds =
+            time(&gpu, || sort_into(&gpu, &x, &mut sorted, args.options(), &mut scratch))?;
+        let mut host = memory::collect(&args.file, numbers.len(), numbers.iter().copied())?;
+        sorted.copy_to_host(&mut host)?;
+        Ok((host, milliseconds))
     })?;
     let in_order = sorted.is_sorted_by(|a, b| args.order(*a, *b).is_le());
     let complete = print_of(&numbers) == print_of(&sorted);
     verdict(&gpu, sorted.len(), in_order, complete)?;
-    let path = args.output.as_deref().unwrap_or(Path::new(""));
-    output
-        .finish(|file| file.write_all(bytemuck::cast_slice(&sorted)).map_err(CliError::write(path)))
-}
-
-/// The numbers of a raw file. They are little-endian there, as in every host that has a driver.
-fn read_numbers<T: Number>(path: &Path) -> Result<Vec<T>, CliError> {
-    let (bytes, size) = (read(path)?, size_of::<T>());
-    if bytes.len().is_multiple_of(size) {
-        return Ok(bytemuck::pod_collect_to_vec(&bytes));
-    }
-    let (path, bytes, element) = (path.to_owned(), bytes.len(), T::NAME);
-    Err(CliError::PartialElement { path, bytes, size, element })
+    output.finish(|file| Ok(file.write_all(bytemuck::cast_slice(&sorted))?))
 }
 
 /// Sorts the rows of a table.
@@ -194,21 +192,22 @@ fn sort_table<T: Number>(args: &Args, out: &mut impl Write) -> Result<(), CliErr
         let x = DeviceBuffer::from_slice(&gpu, &table.values).gpu_context("copying the numbers")?;
         let (mut places, mut scratch) = (DeviceBuffer::zeroed(&gpu, x.len())?, Scratch::new(&gpu)?);
         scratch.reserve(&gpu, crate::ops::sort::argsort_scratch_bytes::<T>(x.len()))?;
-        let run = || argsort_into(&gpu, &x, &mut places, args.options(), &mut scratch);
-        let ((), milliseconds) = gpu.time(run)?;
-        Ok((places.to_vec()?, milliseconds))
+        let milliseconds =
+            time(&gpu, || argsort_into(&gpu, &x, &mut places, args.options(), &mut scratch))?;
+        let mut host = memory::collect(&args.file, x.len(), std::iter::repeat_n(0, x.len()))?;
+        places.copy_to_host(&mut host)?;
+        Ok((host, milliseconds))
     })?;
-    let complete = is_permutation(&places);
+    let seen = memory::collect(&args.file, places.len(), std::iter::repeat_n(false, places.len()))?;
+    let complete = is_permutation(&places, seen);
     let ordered = |a: &u32, b: &u32| {
         let numbers = [a, b].map(|place| table.values[*place as usize]);
         args.order(numbers[0], numbers[1]).then(a.cmp(b)).is_lt()
     };
     verdict(&gpu, places.len(), complete && places.is_sorted_by(ordered), complete)?;
-    match (output, &args.output) {
-        (Some(output), Some(path)) => {
-            output.finish(|file| write_rows(file, &table, &places).map_err(CliError::write(path)))
-        }
-        _ => Ok(write_rows(out, &table, &places)?),
+    match output {
+        Some(output) => output.finish(|file| Ok(write_rows(file, &table, &places)?)),
+        None => Ok(write_rows(out, &table, &places)?),
     }
 }
 
@@ -217,22 +216,38 @@ fn write_rows<T>(
     table: &Table<T>,
     places: &[u32],
 ) -> io::Result<()> {
-    let mut line = |place: &Range<usize>| {
-        out.write_all(&table.bytes[place.clone()])?;
-        out.write_all(b"\n")
+    let bytes = &table.bytes;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        out.write_all(BYTE_ORDER_MARK)?;
+    }
+    // The last row of the file may have no end of its line, and another row is the last one now.
+    let first = table.header.as_ref().or(table.rows.first());
+    let usual = first.and_then(|row| end_of_line(bytes, row)).unwrap_or(b"\n");
+    let mut line = |row: &Range<usize>| {
+        out.write_all(&bytes[row.clone()])?;
+        out.write_all(end_of_line(bytes, row).unwrap_or(usual))
     };
     table.header.iter().try_for_each(&mut line)?;
     places.iter().try_for_each(|&place| line(&table.rows[place as usize]))
+}
+
+/// What ends the line of a row; nothing at the end of the file.
+fn end_of_line(bytes: &[u8], row: &Range<usize>) -> Option<&'static [u8]> {
+    match bytes[row.end..] {
+        [] => None,
+        [b'\r', b'\n', ..] => Some(b"\r\n"),
+        [b'\r', ..] => Some(b"\r"),
+        _ => Some(b"\n"),
+    }
 }
 
 /// Runs `work`, which gives a result and the milliseconds that the device took, and tells of them.
 fn timed<R>(
     gpu: &Gpu,
     n: usize,
-    work: impl FnOnce() -> GpuResult<(R, f64)>,
+    work: impl FnOnce() -> Result<(R, f64), CliError>,
 ) -> Result<R, CliError> {
     let progress = Progress::unknown(format!("sorting {n} numbers"));
-    gpu.load_kernels()?;
     let (result, milliseconds) = work()?;
     drop(progress);
     let rate = n as f64 / milliseconds.max(1e-6) / 1e6;
@@ -241,6 +256,13 @@ fn timed<R>(
     // Nothing is left to do if standard error is closed.
     let _ = writeln!(io::stderr(), "{line}");
     Ok(result)
+}
+
+/// The milliseconds that a sort takes on the device. It is recorded first, which loads its kernels and runs none.
+fn time(gpu: &Gpu, mut sort: impl FnMut() -> GpuResult<()>) -> GpuResult<f64> {
+    GraphBuilder::new(gpu).capture(&mut sort)?;
+    let ((), milliseconds) = gpu.time(sort)?;
+    Ok(milliseconds)
 }
 
 fn verdict(gpu: &Gpu, n: usize, in_order: bool, complete: bool) -> Result<(), CliError> {
@@ -252,9 +274,8 @@ fn verdict(gpu: &Gpu, n: usize, in_order: bool, complete: bool) -> Result<(), Cl
     Err(CliError::WrongSort { device: gpu.name().to_owned(), n, what })
 }
 
-/// Whether each place is there once.
-fn is_permutation(places: &[u32]) -> bool {
-    let mut seen = vec![false; places.len()];
+/// Whether each place is there once; `seen` has `false` for each.
+fn is_permutation(places: &[u32], mut seen: Vec<bool>) -> bool {
     places.iter().all(|&place| {
         seen.get_mut(place as usize).is_some_and(|seen| !std::mem::replace(seen, true))
     })
@@ -280,8 +301,9 @@ mod tests {
 
     #[test]
     fn lost_and_doubled_places_are_seen() {
-        assert!(is_permutation(&[]) && is_permutation(&[2, 0, 1]));
-        assert!(!is_permutation(&[2, 2, 1]) && !is_permutation(&[0, 3, 1]));
+        let is_whole = |places: &[u32]| is_permutation(places, vec![false; places.len()]);
+        assert!(is_whole(&[]) && is_whole(&[2, 0, 1]));
+        assert!(!is_whole(&[2, 2, 1]) && !is_whole(&[0, 3, 1]));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::error::CliError;
+use super::interrupt::on_signal;
 use super::names::no_demo_or_kernel;
 use super::table::{Side, Table};
 use crate::demo::{self, Demo, Ending, Outcome, Scale};
@@ -25,7 +26,8 @@ Examples:
   ferrowarp watch --once --run blur --run sobel
 
 An edit that does not compile, that the driver refuses, or that no longer fits the program's launchers is shown,
-and the version before stays in use. Building needs the kernel crate's sources and cargo on this machine.")]
+and the version before stays in use. Building needs the kernel crate's sources and cargo on this machine. What is
+watched is trusted: what a kernel does with its arguments is not checked.")]
 pub(super) struct Args {
     /// The kernel crate to build at each edit
     #[arg(long = "crate", value_name = "DIR", default_value = "kernels-gpu")]
@@ -77,7 +79,8 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     match args.once {
         true => session.once(&first, args.ptx.is_none() && !args.run.is_empty(), &news, out),
         false => {
-            on_interrupt(sender);
+            // The end of the loop ends a build that runs, too.
+            on_signal(move |_| drop(sender.send(News::Stop)));
             session.until_stopped(&first, &news, out)
         }
     }
@@ -86,8 +89,10 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
 impl Args {
     fn watch(&self, sender: &Sender<News>) -> Watch {
         let watch = match &self.ptx {
-            Some(file) => Watch::ptx(file),
-            None => Watch::kernel_crate(&self.kernels),
+            // SAFETY: the user of the program names what it is to run; its help says that this is trusted.
+            Some(file) => unsafe { Watch::ptx(file) },
+            // SAFETY: as above.
+            None => unsafe { Watch::kernel_crate(&self.kernels) },
         };
         let sender = sender.clone();
         let tell = move |event: &ReloadEvent| drop(sender.send(News::Event(event.clone())));
@@ -104,12 +109,6 @@ impl Args {
             None => "part of this program".to_owned(),
         }
     }
-}
-
-/// A signal ends the loop, so that a build that runs is ended too.
-fn on_interrupt(sender: Sender<News>) {
-    // Where no handler can be set, the signal ends the process as it always does.
-    let _ = ctrlc::set_handler(move || drop(sender.send(News::Stop)));
 }
 
 fn heading(gpu: &Gpu, source: &Path, once: bool, out: &mut impl Write) -> Result<(), CliError> {

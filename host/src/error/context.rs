@@ -6,7 +6,6 @@ use std::fmt;
 use super::{GpuError, GpuResult};
 
 /// An error, and what was being done when it happened.
-#[derive(Debug)]
 pub struct InContext {
     pub(super) what: String,
     pub(super) error: GpuError,

@@ -9,7 +9,6 @@ use super::words::one_line;
 use super::{GpuError, codes};
 
 /// A call that the driver answered with an error.
-#[derive(Debug)]
 pub struct DriverError {
     operation: &'static str,
     code: u32,

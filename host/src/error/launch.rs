@@ -51,6 +51,18 @@ pub enum LaunchBound {
     NoCluster,
     /// Clusters of so many blocks along x, y and z.
     Cluster(u32, u32, u32),
+    /// Grids and blocks of any number of dimensions.
+    AnyDimensions,
+    /// Grids and blocks that extend along so many dimensions at most.
+    Dimensions(u32),
+    /// A dynamic shared array with elements of so many bytes.
+    DynamicArray(usize),
+    /// No dynamic shared array.
+    NoDynamicArray,
+    /// Launches from safe code.
+    SafeLaunch,
+    /// Launches in `unsafe` code, whose author keeps what the kernel's documentation demands.
+    UnsafeLaunch,
 }
 
 impl fmt::Display for LaunchBound {
@@ -61,6 +73,14 @@ impl fmt::Display for LaunchBound {
             Self::Threads(n) => write!(f, "blocks of at most {n} threads"),
             Self::NoCluster => f.write_str("no clusters"),
             Self::Cluster(x, y, z) => write!(f, "clusters of {x} × {y} × {z} blocks"),
+            Self::AnyDimensions => f.write_str("grids of any number of dimensions"),
+            Self::Dimensions(1) => f.write_str("grids of one dimension"),
+            Self::Dimensions(n) => write!(f, "grids of at most {n} dimensions"),
+            Self::DynamicArray(1) => f.write_str("a dynamic shared array of bytes"),
+            Self::DynamicArray(n) => write!(f, "a dynamic shared array with elements of {n} bytes"),
+            Self::NoDynamicArray => f.write_str("no dynamic shared array"),
+            Self::SafeLaunch => f.write_str("launches from safe code"),
+            Self::UnsafeLaunch => f.write_str("launches in `unsafe` code"),
         }
     }
 }

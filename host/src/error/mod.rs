@@ -16,6 +16,7 @@ use cuda_std::launch::ContractError;
 use thiserror::Error as ThisError;
 
 use crate::graph::GraphError;
+use crate::memory::resource::LogSyntaxError;
 use crate::panic::KernelPanic;
 
 pub(crate) use codes::is_sticky;
@@ -23,7 +24,8 @@ pub use context::{GpuContext, InContext};
 pub use driver::DriverError;
 pub use launch::{LaunchBound, LaunchLimit};
 pub(crate) use words::bytes;
-use words::{list, numbers, other_images, parameters, persistent};
+pub(crate) use words::other_images;
+use words::{list, numbers, or_more, parameters, persistent, says_causes};
 
 /// The result of an operation on a GPU.
 pub type GpuResult<T> = Result<T, GpuError>;
@@ -36,8 +38,9 @@ impl RefUnwindSafe for GpuError {}
 /// Everything that can go wrong between the host and a GPU.
 ///
 /// `Display` is one clear line with all that is known: what was being done, what failed, why, and
-/// what to do about it where that is known.
-#[derive(Debug, ThisError)]
+/// what to do about it where that is known. `Debug` prints that line, too, so that a program whose
+/// `main` returns this error, or unwraps it, shows its user a sentence.
+#[derive(ThisError)]
 #[non_exhaustive]
 pub enum GpuError {
     /// Another error, and what was being done when it happened.
@@ -51,6 +54,16 @@ pub enum GpuError {
     /// A thread of a kernel panicked. The device works on: kernels that are launched now run.
     #[error(transparent)]
     KernelPanic(Box<KernelPanic>),
+
+    /// A thread of a kernel panicked, and then a fault ended the device's context: perhaps another thread
+    /// used what the first one would have written.
+    #[error("{panic}; after the panic, {fault}")]
+    FaultAfterPanic {
+        /// The panic.
+        panic: Box<KernelPanic>,
+        /// The fault, which may also have other causes.
+        fault: Box<GpuError>,
+    },
 
     /// A fault ended the device's context; nothing more can run on it. Also what the call returns
     /// that reported the fault.
@@ -84,13 +97,15 @@ pub enum GpuError {
     #[error(
         "there is no kernel `{kernel}` in the module; it has {}{}",
         list(candidates),
-        other_images(kernel, candidates)
+        hint.unwrap_or_default()
     )]
     NotFound {
         /// The name that was asked for.
         kernel: String,
         /// The kernels of the module, nearest name first; empty if they are not known.
         candidates: Vec<String>,
+        /// Which images have it, where that is known: the end of the sentence.
+        hint: Option<&'static str>,
     },
 
     /// A launch has other arguments than the kernel's PTX entry.
@@ -168,13 +183,13 @@ pub enum GpuError {
     },
 
     /// A launch exceeds a limit of the device or of the kernel.
-    #[error("`{kernel}` cannot be launched with {value} {what}: the limit is {limit}")]
+    #[error("`{kernel}` cannot be launched with {value}{} {what}: the limit is {limit}", or_more(*what, *value))]
     LaunchTooLarge {
         /// The kernel.
         kernel: &'static str,
         /// What is too large, with its unit.
         what: LaunchLimit,
-        /// The value asked for.
+        /// The value asked for; of blocks in a grid, `u32::MAX` stands for that many or more.
         value: u64,
         /// The limit.
         limit: u64,
@@ -376,6 +391,7 @@ impl GpuError {
     pub fn driver(&self) -> Option<&DriverError> {
         match self.root() {
             Self::Driver(driver) => Some(driver),
+            Self::FaultAfterPanic { fault, .. } => fault.driver(),
             Self::DeviceLost { cause } => cause.driver(),
             _ => None,
         }
@@ -385,7 +401,7 @@ impl GpuError {
     #[must_use]
     pub fn panic(&self) -> Option<&KernelPanic> {
         match self.root() {
-            Self::KernelPanic(panic) => Some(panic),
+            Self::KernelPanic(panic) | Self::FaultAfterPanic { panic, .. } => Some(panic),
             Self::DeviceLost { cause } => cause.panic(),
             _ => None,
         }
@@ -397,6 +413,8 @@ impl GpuError {
         Self::Context(Box::new(InContext { what: what.into(), error: self }))
     }
 }
+
+says_causes!(GpuError, InContext, DriverError, GraphError, LogSyntaxError);
 
 impl From<GraphError> for GpuError {
     fn from(error: GraphError) -> Self {

@@ -1,6 +1,45 @@
 //! Numbers, names and logs in a sentence.
 
+use std::error::Error;
+use std::fmt;
+
+use super::LaunchLimit;
 use crate::shipped::ships;
+
+/// Implements `Debug` as the sentence of `Display` and the causes behind it.
+macro_rules! says_causes {
+    ($($error:ty),*) => {$(
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $crate::error::words::with_causes(self, f)
+            }
+        }
+    )*};
+}
+pub(super) use says_causes;
+
+/// The error's sentence, and a line for each cause that it does not name itself.
+pub(super) fn with_causes(
+    error: &(dyn Error + 'static),
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let line = cause.to_string();
+        if !said.contains(&line) {
+            said = format!("{said}\ncaused by: {line}");
+        }
+        next = cause.source();
+    }
+    f.write_str(&said)
+}
+
+/// For a number of blocks that stands for all above it, too: `for_num_elems` can say no greater one.
+pub(super) fn or_more(what: LaunchLimit, value: u64) -> &'static str {
+    let is_counted = !matches!(what, LaunchLimit::GridDim(_)) || value < u64::from(u32::MAX);
+    if is_counted { "" } else { " or more" }
+}
 
 /// The lines of `text` that fit in one: a log can have thousands.
 pub(super) fn one_line(text: &str) -> String {
@@ -46,14 +85,15 @@ pub(super) fn list(names: &[String]) -> String {
 
 /// Which images have a kernel that a module lacks, where kernels that ship and kernels of the program were
 /// taken for each other.
-pub(super) fn other_images(kernel: &str, candidates: &[String]) -> &'static str {
+pub(crate) fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
     if ships(kernel) {
-        return "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it";
+        return Some(
+            "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it",
+        );
     }
-    if !candidates.is_empty() && candidates.iter().take(SHOWN).all(|other| ships(other)) {
-        return "; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`";
-    }
-    ""
+    let mut shown = candidates.iter().take(SHOWN);
+    (!candidates.is_empty() && shown.all(|other| ships(other)))
+        .then_some("; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`")
 }
 
 /// A size in bytes with a unit that reads well.
@@ -67,7 +107,10 @@ pub(crate) fn bytes(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+    use crate::GpuError;
 
     #[test]
     fn sizes_read_well() {
@@ -75,6 +118,36 @@ mod tests {
         assert_eq!(bytes(1023), "1023 bytes");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(3 << 30), "3.0 GiB");
+    }
+
+    /// `Debug` is what `main` prints of its error: no braces, and nothing twice.
+    #[test]
+    fn debug_says_the_sentence_and_the_causes_that_it_lacks() {
+        let missing = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let error = GpuError::Watch { path: "k.ptx".into(), source: missing }.context("starting");
+        assert_eq!(format!("{error:?}"), "starting: cannot watch k.ptx: no such file");
+        assert_eq!(format!("{:?}", error.root()), "cannot watch k.ptx: no such file");
+
+        let driver = GpuError::from(cust::error::CudaError::InvalidPtx).context("loading");
+        let said = format!("{driver:?}");
+        let (sentence, causes) = said.split_once("\ncaused by: ").unwrap_or((&said, ""));
+        assert_eq!(sentence, driver.to_string());
+        assert!(sentence.starts_with("loading: ") && !causes.contains("caused by"), "{said}");
+    }
+
+    #[test]
+    fn a_number_of_blocks_that_was_cut_says_so() {
+        let error = |what, value| {
+            let limit = 2_147_483_647;
+            GpuError::LaunchTooLarge { kernel: "fill", what, value, limit }.to_string()
+        };
+        let blocks = error(LaunchLimit::GridDim(0), u32::MAX.into());
+        let line = "`fill` cannot be launched with 4294967295 or more blocks in x: the limit is \
+                    2147483647";
+        assert_eq!(blocks, line);
+        assert!(error(LaunchLimit::GridDim(0), 1 << 31).contains("with 2147483648 blocks in x"));
+        let bytes = error(LaunchLimit::SharedMemory, u32::MAX.into());
+        assert!(bytes.contains("with 4294967295 bytes of"), "{bytes}");
     }
 
     #[test]

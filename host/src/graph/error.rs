@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// What can be wrong with a [`Graph`](super::Graph), each with the node where it is.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// A node uses memory that the graph was not given.

@@ -10,7 +10,7 @@ use super::part::{Part, PartText, not_stopped_by_captures};
 use super::text::Digest;
 use super::{Image, Text};
 use crate::context::Context;
-use crate::error::{GpuError, GpuResult};
+use crate::error::{GpuError, GpuResult, other_images};
 
 /// The most threads that compile at a time. On 16 cores that took 3.7 s for the shipped kernels, 8 threads 6.0 s.
 const MOST_THREADS: usize = 16;
@@ -30,7 +30,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn of_image(context: &Arc<Context>, image: Image) -> Self {
-        Self::new(context, image.arch, &Text::embedded(image.ptx), &[])
+        Self::new(context, image.arch(), &Text::embedded(image.ptx()), &[])
     }
 
     /// The parts that one of `others` has too are that one's. Of a text that is no part of the program, no more
@@ -121,7 +121,8 @@ pub(super) fn not_found(kernel: &str, mut candidates: Vec<String>) -> GpuError {
     let shared =
         |other: &str| kernel.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     candidates.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
-    GpuError::NotFound { kernel: kernel.to_owned(), candidates }
+    let hint = other_images(kernel, &candidates);
+    GpuError::NotFound { kernel: kernel.to_owned(), candidates, hint }
 }
 
 /// Does `work` with each part, several at a time: a driver compiles on the thread that asks. After an error

@@ -9,8 +9,8 @@ use kernels_gpu::grid::copy::{
 use kernels_gpu::grid::map::blocks;
 use kernels_gpu::thread::words::Quad;
 
-use super::same_len;
 use super::units::{As, AsMut, unit};
+use super::{block_count, same_len};
 use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
@@ -165,6 +165,6 @@ pub fn copy_strided(
     let n = x.raw().len;
     same_len("copying an array", n, out.raw_mut().len)?;
     let threads = n.div_ceil(per_thread.max(1) as usize);
-    let blocks = threads.div_ceil(BLOCK as usize) as u32;
+    let blocks = block_count(threads.div_ceil(BLOCK as usize));
     strided::launch(gpu, Linear::new(blocks, BLOCK), per_thread.max(1), x, out)
 }

@@ -19,7 +19,7 @@ use kernels_gpu::grid::merge::{SPLITS, tile_len};
 
 use super::scratch::size_of_parts;
 use super::search::SortedKey;
-use super::{Scratch, same_len};
+use super::{Scratch, block_count, same_len};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
@@ -76,7 +76,7 @@ fn splits<'a, K: SortedKey>(
 ) -> GpuResult<DeviceSliceMut<'a, u64>> {
     let (_, [splits]) = scratch.parts(on, [splits_bytes::<K>(a.raw().len + b.raw().len)])?;
     let mut splits = splits.into_cast::<u64>()?;
-    let config = Grid1::new(splits.len().div_ceil(SPLITS) as u32);
+    let config = Grid1::new(block_count(splits.len().div_ceil(SPLITS)));
     K::merge_splits(on.as_stream(), config, a, b, &mut splits)?;
     Ok(splits)
 }
@@ -185,5 +185,5 @@ fn partners<K: SortedKey>(
 
 /// A block for each tile of `n` elements.
 fn tiles<K>(n: usize) -> Grid1 {
-    Grid1::new(n.div_ceil(tile_len::<K>()) as u32)
+    Grid1::new(block_count(n.div_ceil(tile_len::<K>())))
 }

@@ -46,6 +46,18 @@ pub use vecadd::vecadd;
 
 use crate::error::{GpuError, GpuResult};
 
+mod sealed {
+    /// Bars implementations outside of this crate. `T` stands for the parameters of the trait above it:
+    /// without them another crate could implement that trait for a type of ours and a parameter of its own.
+    pub trait Sealed<T = ()> {}
+}
+
+/// The blocks of a grid; `u32::MAX`, which no device accepts, where there are more than can be counted: the
+/// launch is refused and does not cover a part.
+fn block_count(blocks: usize) -> u32 {
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}
+
 /// An error unless two lengths agree, in elements.
 fn same_len(operation: &'static str, expected: usize, found: usize) -> GpuResult<()> {
     if expected == found {

@@ -46,8 +46,8 @@ use kernels_gpu::norm_plain;
 use super::rows::{
     Form, Held, Long, Maybe, MaybeMut, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of,
 };
-use super::same_len;
 use super::scratch::{Scratch, size_of_parts};
+use super::{block_count, same_len};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
 use crate::stream::AsStream;
@@ -328,7 +328,7 @@ fn backward_alone<T: RowValue>(
 /// `norm`'s out.
 ///
 /// # Errors
-/// As [`norm_into`].
+/// As [`norm_into`]; [`LaunchTooLarge`](crate::GpuError::LaunchTooLarge) for 2^31 rows or more.
 pub fn plain_into(
     on: &impl AsStream,
     norm: &Norm<'_, f32>,
@@ -339,7 +339,7 @@ pub fn plain_into(
     same_len("norm", x.raw().len, out.raw_mut().len)?;
     let (weight, bias) = (&Maybe(norm.weight), &Maybe(norm.bias));
     let NormKind { is_centered, epsilon } = norm.kind;
-    let grid = Grid1::new(rows as u32);
+    let grid = Grid1::new(block_count(rows));
     norm_plain::launch(
         on.as_stream(),
         grid,

@@ -33,6 +33,7 @@ pub use segments::{
 
 use super::recast::Recast;
 use super::scratch::size_of_parts;
+use super::sealed::Sealed;
 use super::{Scratch, same_len};
 use crate::Stream;
 use crate::error::GpuResult;
@@ -74,7 +75,7 @@ impl<'a> Arguments<'a> {
         if n == 0 {
             return Ok(None);
         }
-        // SAFETY: the caller borrows both until the launch is queued, by a kernel for elements of this size.
+        // SAFETY: the caller borrows both until the launch is queued.
         let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
         Ok(Some(Self { on: on.as_stream(), x, form, states, out, n }))
     }
@@ -93,7 +94,7 @@ pub(super) fn grid<T, C: Carry>(on: &Stream, n: usize) -> Grid1 {
     message = "there is no scan of `{T}` by `{Self}`",
     note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Operator`"
 )]
-pub trait ScanOperator<T: Pod> {
+pub trait ScanOperator<T: Pod>: Sealed<T> {
     #[doc(hidden)]
     fn states_len(n: usize) -> usize;
     #[doc(hidden)]
@@ -103,6 +104,8 @@ pub trait ScanOperator<T: Pod> {
 /// Types and operations, and the type of the kernel: integers of either sign have the same sums.
 macro_rules! operators {
     ($($op:ident: $($ty:ty as $bits:ty),*;)*) => {$($(
+        impl Sealed<$ty> for $op {}
+
         impl ScanOperator<$ty> for $op {
             fn states_len(n: usize) -> usize {
                 scratch_len::<$bits, <$op as Operator<$bits>>::Joined>(n)
@@ -236,7 +239,7 @@ pub(super) fn unwritten<T: Pod>(on: &impl AsStream, n: usize) -> GpuResult<Devic
 
 /// An operation that [`running_into`] has a kernel of.
 #[doc(hidden)]
-pub trait RunningOperator<T: Pod> {
+pub trait RunningOperator<T: Pod>: Sealed<T> {
     fn running(
         on: &Stream,
         form: Form,

@@ -26,6 +26,7 @@ use kernels_gpu::grid::select::{self as kernels, run_scratch_len, scratch_len};
 use super::recast::Recast;
 use super::scan::{grid, unwritten};
 use super::scratch::size_of_parts;
+use super::sealed::Sealed;
 use super::{Scratch, same_len};
 use crate::Stream;
 use crate::error::GpuResult;
@@ -75,7 +76,7 @@ pub struct Arguments<'a> {
     message = "there is no selection from elements of `{T}` by `{Self}`",
     note = "a kernel of your own selects by any predicate: see `kernels_gpu::grid::select::select_grid`"
 )]
-pub trait Selector<T: Pod>: Sized {
+pub trait Selector<T: Pod>: Sized + Sealed<T> {
     #[doc(hidden)]
     fn check(&self, _n: usize) -> GpuResult<()> {
         Ok(())
@@ -96,6 +97,8 @@ macro_rules! selectors {
     };
     (@impl [$($param:ident)?] $selector:ty, $kernel:ident, $self:ident, [$($argument:expr)?], { $($check:tt)* },
         $ty:ty, $bits:ty) => {
+        impl<$($param: DeviceRead<u8>)?> Sealed<$ty> for $selector {}
+
         impl<$($param: DeviceRead<u8>)?> Selector<$ty> for $selector {
             $($check)*
 
@@ -150,7 +153,7 @@ fn select<T: Pod>(
     selector.check(n)?;
     same_len("the count of a selection", 1, count.raw_mut().len)?;
     let (states, _) = scratch.states(on, scratch_len::<T>(n), 0)?;
-    // SAFETY: all are borrowed until this function returns; the kernel has the element's size.
+    // SAFETY: all are borrowed until this function returns.
     let (x, out, count) = unsafe { (Recast::read(x), Recast::write(out), Recast::write(count)) };
     selector.launch(Arguments { on: on.as_stream(), x, n, split, states, out, count })
 }
@@ -239,7 +242,7 @@ fn front<T: Pod>(
 }
 
 /// A type whose runs can be encoded: numbers of 1, 4 and 8 bytes, compared by their bits.
-pub trait RunElement: Pod {
+pub trait RunElement: Pod + Sealed {
     #[doc(hidden)]
     fn states_len(n: usize) -> usize;
     #[doc(hidden)]
@@ -253,6 +256,8 @@ pub trait RunElement: Pod {
 
 macro_rules! run_elements {
     ($($ty:ty as $bits:ty),*) => {$(
+        impl Sealed for $ty {}
+
         impl RunElement for $ty {
             fn states_len(n: usize) -> usize {
                 run_scratch_len::<$bits>(n)
@@ -302,7 +307,7 @@ pub fn run_lengths_into<T: RunElement>(
     let n = x.raw().len;
     same_len("the count of runs", 1, count.raw_mut().len)?;
     let (mut states, _) = scratch.states(on, T::states_len(n), 0)?;
-    // SAFETY: all are borrowed until this function returns; the kernel has the elements' sizes.
+    // SAFETY: all are borrowed until this function returns.
     let (x, mut values, mut lengths, mut count) = unsafe {
         (Recast::read(x), Recast::write(values), Recast::write(lengths), Recast::write(count))
     };

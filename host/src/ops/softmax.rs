@@ -28,7 +28,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use kernels_gpu::softmax_plain;
 
 use super::rows::{Form, Held, Long, RowValue, plan, rows_of};
-use super::same_len;
+use super::{block_count, same_len};
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
@@ -164,7 +164,7 @@ fn backward<T: RowValue>(
 /// read first.
 ///
 /// # Errors
-/// As [`softmax_into`].
+/// As [`softmax_into`]; [`LaunchTooLarge`](crate::GpuError::LaunchTooLarge) for 2^31 rows or more.
 pub fn plain_into(
     on: &impl AsStream,
     x: &impl DeviceRead<f32>,
@@ -175,7 +175,7 @@ pub fn plain_into(
     let len = x.raw().len;
     let rows = rows_of("softmax", len, columns)?;
     same_len("softmax", len, out.raw_mut().len)?;
-    softmax_plain::launch(on.as_stream(), Grid1::new(rows as u32), columns, is_log, x, out)
+    softmax_plain::launch(on.as_stream(), Grid1::new(block_count(rows)), columns, is_log, x, out)
 }
 
 /// The chapter's examples are tests.

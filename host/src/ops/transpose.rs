@@ -19,8 +19,8 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawS
 use kernels_gpu::grid::transpose::vectors::{blocks, permute_elements, transpose_vectors};
 use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
-use super::same_len;
 use super::units::{As, AsMut};
+use super::{block_count, same_len};
 use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
@@ -132,8 +132,8 @@ pub fn transpose_tiled(
     height: usize,
 ) -> GpuResult<()> {
     same_len(OPERATION, width * height, input.raw().len)?;
-    let grid = (height.div_ceil(TILE) as u32, width.div_ceil(TILE) as u32);
-    tiled::launch(gpu, Grid2::new(grid.0, grid.1), input, &mut out.grid_mut(height, width)?)
+    let [across, down] = [height, width].map(|side| block_count(side.div_ceil(TILE)));
+    tiled::launch(gpu, Grid2::new(across, down), input, &mut out.grid_mut(height, width)?)
 }
 
 /// As [`transpose_tiled`], without shared memory: slow on purpose.
@@ -216,8 +216,7 @@ impl Planes {
         const { assert_size::<T>() };
         let Self { rows, cols, count, interleaved } = self;
         by_size!(size_of::<T>(), input, out, T, [1 u8, 2 u16, 4 u32, 8 u64], Unit => {
-            let blocks = u32::try_from(blocks::<Unit>(rows, cols, count)).unwrap_or(u32::MAX);
-            let grid = Grid1::new(blocks);
+            let grid = Grid1::new(block_count(blocks::<Unit>(rows, cols, count)));
             transpose_vectors::<Unit>::launch(stream, grid, input, rows, cols, count, interleaved, out)
         })
     }

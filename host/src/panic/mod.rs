@@ -213,7 +213,15 @@ mod tests {
         assert_eq!(panic.to_string(), text);
         panic.others = 3;
         assert_eq!(panic.to_string(), format!("{text} (3 more threads panicked)"));
-        let error = GpuError::from(panic);
+        let error = GpuError::from(panic.clone());
         assert!(error.to_string().starts_with(text), "{error}");
+        let fault = Box::new(GpuError::Unsupported { what: "a wild store" });
+        let both = GpuError::FaultAfterPanic { panic: Box::new(panic.clone()), fault };
+        assert!(both.to_string().starts_with(text), "{both}");
+        assert!(
+            both.to_string()
+                .ends_with("; after the panic, this device does not support a wild store")
+        );
+        assert_eq!(both.panic(), Some(&panic));
     }
 }

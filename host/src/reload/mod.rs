@@ -11,7 +11,8 @@
 //! use kernels_gpu::grid::saxpy::saxpy;
 //!
 //! let gpu = Gpu::new()?;
-//! let hot = gpu.watch_kernels("kernels-gpu")?;
+//! // SAFETY: the folder has this program's own kernels, whose edits keep to their signatures.
+//! let hot = unsafe { gpu.watch_kernels("kernels-gpu")? };
 //! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32; 1000])?;
 //! let mut y = DeviceBuffer::zeroed(&gpu, 1000)?;
 //! loop {
@@ -26,9 +27,17 @@
 //!
 //! A launcher is part of the program and is not reloaded. A version is refused if a kernel that was
 //! launched before, or that [`Watch::require`] names, is missing in it, has parameters of other
-//! sizes or types, or is compiled for other blocks or clusters than its launcher gives. PTX that
-//! `#[kernel]` did not write has no types: there, after an edit from `&[f32]` to `&[f64]`, build the
-//! host again.
+//! sizes or types, is compiled for other blocks or clusters than its launcher gives, or takes what some launches
+//! would not give it: a thread index of one dimension where the launcher allows two, a dynamic shared array of other
+//! elements, or the promises of an `unsafe fn` where safe code launches it. Fixed shared arrays may change, and an index may go: no launch depends on them. PTX that `#[kernel]` did
+//! not write has no types: there, after an edit from `&[f32]` to `&[f64]`, build the host again.
+//!
+//! # What is trusted
+//!
+//! What a kernel does with its arguments is not checked. The compiler has looked at the kernels that are part of
+//! the program, and at no others: so whatever brings a module other PTX is `unsafe`, and the caller vouches for what
+//! comes from there, now and at each edit. The compiler looks at a crate of safe `#[kernel]`s again whenever it is
+//! built, and no more than access to the folder is trusted there.
 
 mod builds;
 mod event;
@@ -136,7 +145,11 @@ impl HotModule {
     /// # Errors
     /// What the driver says of the text, or a kernel that does not fit its launcher; the version
     /// before stays in use.
-    pub fn load_ptx(&self, ptx: impl Into<String>) -> GpuResult<ModuleVersion> {
+    ///
+    /// # Safety
+    /// The text is one for the launchers that are called on this module and its versions, as
+    /// [`Image::from_ptx`](crate::module::Image::from_ptx) says it.
+    pub unsafe fn load_ptx(&self, ptx: impl Into<String>) -> GpuResult<ModuleVersion> {
         Ok(match self.inner.shared.swap(&Text::new(ptx.into()))? {
             Swap::Swapped { version, .. } | Swap::Unchanged(version) => version,
         })
@@ -195,16 +208,27 @@ impl Gpu {
     ///
     /// # Errors
     /// As [`Watch::start`].
-    pub fn watch_kernels(&self, folder: impl AsRef<std::path::Path>) -> GpuResult<HotModule> {
-        Watch::kernel_crate(folder).start(self)
+    ///
+    /// # Safety
+    /// As [`Watch::kernel_crate`].
+    pub unsafe fn watch_kernels(
+        &self,
+        folder: impl AsRef<std::path::Path>,
+    ) -> GpuResult<HotModule> {
+        // SAFETY: the caller's promise.
+        unsafe { Watch::kernel_crate(folder) }.start(self)
     }
 
     /// Watches a PTX file: see [`Watch::ptx`], which has options.
     ///
     /// # Errors
     /// As [`Watch::start`].
-    pub fn watch_ptx(&self, file: impl AsRef<std::path::Path>) -> GpuResult<HotModule> {
-        Watch::ptx(file).start(self)
+    ///
+    /// # Safety
+    /// As [`Watch::ptx`].
+    pub unsafe fn watch_ptx(&self, file: impl AsRef<std::path::Path>) -> GpuResult<HotModule> {
+        // SAFETY: the caller's promise.
+        unsafe { Watch::ptx(file) }.start(self)
     }
 }
 

@@ -30,7 +30,8 @@ const KEEP: usize = 8;
 /// use kernels_gpu::vecadd;
 ///
 /// let gpu = Gpu::new()?;
-/// let hot = Watch::kernel_crate("kernels-gpu")
+/// // SAFETY: the folder has this program's own kernels, whose edits keep to their signatures.
+/// let hot = unsafe { Watch::kernel_crate("kernels-gpu") }
 ///     .keep(3)
 ///     .require(&[&vecadd::KERNEL])
 ///     .on_event(|event| {
@@ -72,19 +73,32 @@ impl Watch {
     /// without the ones that the program has not launched, if it has launched any of them
     /// ([`CudaBuilder::rebuild`]); all kernels are built behind it, in the background, and swapped in
     /// too. A later edit ends that build.
-    pub fn kernel_crate(folder: impl AsRef<Path>) -> Self {
+    ///
+    /// # Safety
+    /// Until the last clone of the [`HotModule`] is dropped, whatever is built from the folder is PTX for the launchers
+    /// that are called on the module, as [`Image::from_ptx`](crate::module::Image::from_ptx) says it. A crate of safe
+    /// `#[kernel]`s is, as long as no edit makes a safe kernel `unsafe` or changes the fields of a type that keeps its
+    /// name and size, which the versions are not checked for.
+    pub unsafe fn kernel_crate(folder: impl AsRef<Path>) -> Self {
         Self::new(Given::Folder(folder.as_ref().to_owned()))
     }
 
     /// As [`kernel_crate`](Self::kernel_crate), with the options that the program's build script
     /// has. Of several architectures the best one for the device is built.
-    pub fn builder(builder: CudaBuilder) -> Self {
+    ///
+    /// # Safety
+    /// As [`kernel_crate`](Self::kernel_crate).
+    pub unsafe fn builder(builder: CudaBuilder) -> Self {
         Self::new(Given::Builder(Box::new(builder)))
     }
 
     /// Loads a PTX file, and again whenever it is written or replaced. On Linux a file that is written counts
     /// when its writer has closed it; elsewhere when it has not changed for 10 ms.
-    pub fn ptx(file: impl AsRef<Path>) -> Self {
+    ///
+    /// # Safety
+    /// Until the last clone of the [`HotModule`] is dropped, whatever the file holds is PTX for the launchers that are
+    /// called on the module, as [`Image::from_ptx`](crate::module::Image::from_ptx) says it.
+    pub unsafe fn ptx(file: impl AsRef<Path>) -> Self {
         Self::new(Given::Ptx(file.as_ref().to_owned()))
     }
 
@@ -169,7 +183,7 @@ fn arch(gpu: &Gpu, wanted: &[NvvmArch]) -> GpuResult<NvvmArch> {
     let images = gpu.stream().module().images();
     let candidates = match (wanted, images) {
         ([], []) => names(NvvmArch::ALL),
-        ([], images) => images.iter().map(|image| image.arch.to_owned()).collect(),
+        ([], images) => images.iter().map(|image| image.arch().to_owned()).collect(),
         (wanted, _) => names(wanted),
     };
     let best = best_arch(candidates.iter().map(String::as_str), device);
@@ -177,17 +191,26 @@ fn arch(gpu: &Gpu, wanted: &[NvvmArch]) -> GpuResult<NvvmArch> {
     best.ok_or(GpuError::UnsupportedArch { device, available: candidates })
 }
 
-/// A builder that shares the target directory in which the program itself was built, where it lies
-/// in one: `core` is compiled there.
+/// A builder that shares the target directory in which the program itself was built, where the crate
+/// may have been built there too: `core` is compiled there.
 fn with_target_dir(folder: &Path) -> CudaBuilder {
     let program = std::env::current_exe().unwrap_or_default();
-    let built = program.ancestors().skip(1).map(|dir| dir.join("cuda-builder"));
-    let mut built = built.filter(|dir| dir.join("nvptx64-nvidia-cuda").is_dir());
     let builder = CudaBuilder::new(folder);
-    match built.next() {
+    match shared_target_dir(&program, folder) {
         Some(dir) => builder.target_dir(dir),
         None => builder,
     }
+}
+
+/// Where kernels were built in the target directory that a program lies in. If that is a workspace's own, no
+/// crate outside of the workspace is built there.
+fn shared_target_dir(program: &Path, folder: &Path) -> Option<PathBuf> {
+    let mut built = program.ancestors().skip(1).map(|dir| dir.join("cuda-builder"));
+    let dir = built.find(|dir| dir.join("nvptx64-nvidia-cuda").is_dir())?;
+    let folder = folder.canonicalize().ok()?;
+    let workspace = dir.ancestors().find(|dir| dir.join("Cargo.lock").is_file());
+    let is_outside = |own: &Path| own.canonicalize().is_ok_and(|own| !folder.starts_with(own));
+    if workspace.is_some_and(is_outside) { None } else { Some(dir) }
 }
 
 fn files(source: &Source, sender: &Sender<Job>) -> GpuResult<Option<Files>> {
@@ -234,5 +257,29 @@ fn first(
             Err(_) if has_images && !file.path().exists() => loader.embedded(),
             Err(source) => Err(GpuError::Watch { path: file.path().to_owned(), source }),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn another_project_is_not_built_where_the_program_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders =
+            ["own/kernels", "other/kernels", "own/target/cuda-builder/nvptx64-nvidia-cuda"];
+        folders.iter().for_each(|folder| fs::create_dir_all(dir.path().join(folder)).unwrap());
+        let [own, other, _] = folders.map(|folder| dir.path().join(folder));
+        let target = dir.path().join("own/target");
+        let shared = |folder| shared_target_dir(&target.join("debug/program"), folder);
+        // A target directory outside of every workspace is that of all who were told to use it.
+        assert_eq!(shared(&other), Some(target.join("cuda-builder")));
+        fs::write(dir.path().join("own/Cargo.lock"), "").unwrap();
+        assert_eq!(shared(&own), Some(target.join("cuda-builder")));
+        assert_eq!(shared(&other), None);
+        assert_eq!(shared_target_dir(&dir.path().join("bin/program"), &own), None);
     }
 }

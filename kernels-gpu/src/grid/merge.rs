@@ -12,7 +12,7 @@
 
 use crate::prelude::*;
 use bytemuck::Zeroable;
-use cuda_std::access::{self, Access, LoadHint, StoreHint};
+use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::atomic::AtomicElement;
 use cuda_std::dependent;
 
@@ -89,7 +89,12 @@ pub fn merge_splits<K: Key>(mut block: Block<BLOCK>, a: &[K], b: &[K], splits: A
         let range = (steps.saturating_sub(b.len()), steps.min(a.len()));
         found = merge_path_by(block.whole_warp(), steps, range, goes);
     }
-    let (low, high) = (block.broadcast(found, 0), block.broadcast(found, 32));
+    // Each in the range of its own steps, where `goes` may look: what arrives is anything where a thread has ended early.
+    let within = |found: usize, steps: usize| {
+        found.max(steps.saturating_sub(b.len())).min(steps.min(a.len()))
+    };
+    let low = within(block.broadcast(found, 0), start);
+    let high = within(block.broadcast(found, 32), end);
 
     let own = first + block.thread();
     let steps = steps_to(own);
@@ -148,7 +153,7 @@ pub fn merge_tile_pairs<K: Key + Access>(
     each(items::<K>(), |k| {
         let i = block.thread() + k * BLOCK;
         if i < len {
-            // SAFETY: the exchange wrote all items of the tile.
+            // SAFETY: inside the tile, whose items the exchange wrote; `pick` compares what it is given.
             let source = unsafe { sources.add(i).read() } as usize;
             let value = share.pick(a_values, b_values, source).unwrap_or(0);
             // SAFETY: inside the values; the tile is the block's own.
@@ -227,7 +232,7 @@ impl<K: Key + Access> Tile<K> {
 
     #[inline(always)]
     fn new(block: &Block<BLOCK>) -> Self {
-        const { assert!(tile_len::<K>() * size_of::<K>() <= 4 * BLOCK * MOST_ITEMS) };
+        const { assert!(tile_len::<K>() * size_of::<K::Bits>() <= 4 * BLOCK * MOST_ITEMS) };
         let words = shared_array![u32; BLOCK * MOST_ITEMS].as_mut_ptr();
         Self { bits: words.cast(), thread: block.thread() }
     }
@@ -246,7 +251,7 @@ impl<K: Key + Access> Tile<K> {
                 // SAFETY: in one of the stretches, which fill the tile and are inside the arrays; the place is the
                 // thread's own.
                 unsafe {
-                    let key = access::load(&*from, LoadHint::ReadOnly);
+                    let key = access::load_read_only(&*from, ReadOnlyHint::AllLevels);
                     self.bits.add(i).write(key.to_ordered());
                 }
             });

@@ -34,7 +34,6 @@ use super::rows::{
     in_registers, load_vector, store_vector, streamed,
 };
 use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
-use crate::block;
 
 /// Vectors of a row that a thread holds without a residual: packed, so that two blocks of 512 threads or four of 256
 /// run at a time, with 64 KiB on the way.
@@ -559,8 +558,10 @@ pub unsafe fn norm_sum_streamed<T: Value<V>, const V: usize, const K: usize>(
 
 /// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each row;
 /// `weight` and `bias` are `[columns]` or empty. Rows outside of a matrix are left alone.
-#[kernel(block = PLAIN_BLOCK)]
+#[kernel]
+#[expect(clippy::too_many_arguments, reason = "a block, four numbers of a norm, and four arrays")]
 pub fn norm_plain(
+    mut block: Block<{ PLAIN_BLOCK as usize }>,
     columns: usize,
     is_centered: u32,
     epsilon: f32,
@@ -569,9 +570,7 @@ pub fn norm_plain(
     bias: &[f32],
     mut out: DisjointSlice<f32>,
 ) {
-    let (sums, squares) = (shared_array![f32; 8], shared_array![f32; 8]);
-    let (first, thread) =
-        (thread::block_idx_x() as usize * columns, thread::thread_idx_x() as usize);
+    let (first, thread) = (thread::block_idx_x() as usize * columns, block.thread());
     let Some(row) = x.get(first..first + columns) else { return };
     if out.len() < first + columns {
         return;
@@ -580,11 +579,11 @@ pub fn norm_plain(
 
     let mut sum = 0.0;
     own().for_each(|value| sum += value);
-    let sum = block::reduce::reduce_to_all(sum, 0.0, |a, b| a + b, sums);
+    let sum = block.sum(sum);
     let mean = if is_centered != 0 { sum / columns as f32 } else { 0.0 };
     let mut square = 0.0;
     own().for_each(|value| square += (value - mean) * (value - mean));
-    let square = block::reduce::reduce_to_all(square, 0.0, |a, b| a + b, squares);
+    let square = block.sum(square);
     let reciprocal = rsqrtf(square / columns as f32 + epsilon);
     let mut i = thread;
     while i < columns {

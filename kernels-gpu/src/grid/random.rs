@@ -20,6 +20,7 @@
 //!   Gsample/s, and at 760 if it takes one.
 
 use crate::prelude::*;
+use bytemuck::Pod;
 use cuda_std::intrinsics::{fast_cosf, fast_sinf};
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox, philox4x32};
@@ -227,7 +228,7 @@ fn block_of_words(seed: u64, counter: u64) -> [u32; 4] {
     (UniformF32, f32, 4), (UniformF64, f64, 2), (NormalF32, f32, 4), (Words, u32, 4), (Words64, u64, 2),
     (Below, u32, 4), (Below64, u64, 2), block = BLOCK
 )]
-pub fn random_fill<R: Distribution<T, N>, T: Copy, const N: usize>(
+pub fn random_fill<R: Distribution<T, N>, T: Pod, const N: usize>(
     index: ThreadIndex,
     seed: u64,
     offset: u64,

@@ -214,7 +214,8 @@ impl<T: Plain, M: Marks<T>> Stages<PACKS> for Select<'_, T, M> {
 /// panic.
 ///
 /// # Safety
-/// The words of `states` are 0, or as the last scan or selection left the same words: else two blocks may write the same place.
+/// - The words of `states` are 0, or as the last scan or selection left the same words: else two blocks may write the same place.
+/// - `marks` does not panic, and no thread of the block has ended before: places come from what all lanes count.
 #[inline(always)]
 pub unsafe fn select_grid<T: Plain, M: Marks<T>>(
     mut block: Block<BLOCK>,

@@ -34,7 +34,6 @@ use super::rows::{
     Lanes, MAX_THREADS, Pack, Place, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
     streamed,
 };
-use crate::block;
 
 /// Threads in a block of [`softmax_plain`](fn@softmax_plain).
 pub const PLAIN_BLOCK: u32 = 256;
@@ -443,11 +442,15 @@ pub unsafe fn softmax_backward_streamed<T: Value<V>, const V: usize, const K: us
 
 /// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each
 /// row. Rows outside of either are left alone.
-#[kernel(block = PLAIN_BLOCK)]
-pub fn softmax_plain(columns: usize, is_log: bool, x: &[f32], mut out: DisjointSlice<f32>) {
-    let (maxima, sums) = (shared_array![f32; 8], shared_array![f32; 8]);
-    let (first, thread) =
-        (thread::block_idx_x() as usize * columns, thread::thread_idx_x() as usize);
+#[kernel]
+pub fn softmax_plain(
+    mut block: Block<{ PLAIN_BLOCK as usize }>,
+    columns: usize,
+    is_log: bool,
+    x: &[f32],
+    mut out: DisjointSlice<f32>,
+) {
+    let (first, thread) = (thread::block_idx_x() as usize * columns, block.thread());
     let Some(row) = x.get(first..first + columns) else { return };
     if out.len() < first + columns {
         return;
@@ -457,12 +460,12 @@ pub fn softmax_plain(columns: usize, is_log: bool, x: &[f32], mut out: DisjointS
     for &value in row.iter().skip(thread).step_by(PLAIN_BLOCK as usize) {
         max = max.max(value);
     }
-    let max = block::reduce::reduce_to_all(max, f32::NEG_INFINITY, f32::max, maxima);
+    let max = block.max(max);
     let mut sum = 0.0;
     for &value in row.iter().skip(thread).step_by(PLAIN_BLOCK as usize) {
         sum += exp(value - max);
     }
-    let sum = block::reduce::reduce_to_all(sum, 0.0, |a, b| a + b, sums);
+    let sum = block.sum(sum);
     let mut i = thread;
     while i < columns {
         let shifted = row[i] - max;

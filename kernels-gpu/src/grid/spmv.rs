@@ -17,7 +17,7 @@
 //! Matrix-Vector Multiplication on GPUs using the CSR Storage Format", 2014.
 
 use crate::prelude::*;
-use cuda_std::access::{self, LoadHint};
+use cuda_std::access::{self, ReadOnlyHint};
 use cuda_std::atomic::AtomicElement;
 use cuda_std::dependent;
 use cuda_std::vector::Vec2;
@@ -255,10 +255,10 @@ impl Tile {
             return (build(|_| 0), build(|_| T::zeroed()));
         }
         let own = |j: usize| first + (thread + (j * TILE_BLOCK) as u32).min(len - 1) as usize;
-        // SAFETY: below the lengths of both.
-        let columns = build(|j| load_once(unsafe { columns.get_unchecked(own(j)) }));
+        // SAFETY: below the lengths of both, which nobody writes while the kernel reads them.
+        let columns = build(|j| unsafe { load_once(columns.get_unchecked(own(j))) });
         // SAFETY: as above.
-        (columns, build(|j| load_once(unsafe { values.get_unchecked(own(j)) })))
+        (columns, build(|j| unsafe { load_once(values.get_unchecked(own(j))) }))
     }
 
     /// How many lanes take a row, a power of two: enough for the mean one.
@@ -274,9 +274,13 @@ impl Tile {
 }
 
 /// Loads what nobody asks for again: past the first cache, which is the vector's.
+///
+/// # Safety
+/// Nobody writes it while the kernel runs.
 #[inline(always)]
-fn load_once<T: access::Access>(value: &T) -> T {
-    access::load(value, LoadHint::ReadOnlyNoAllocate)
+unsafe fn load_once<T: access::Access>(value: &T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { access::load_read_only(value, ReadOnlyHint::NoAllocate) }
 }
 
 /// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
@@ -312,8 +316,11 @@ pub fn spmv_tiles<T: Value>(
         if column >= width {
             return T::zeroed();
         }
-        // SAFETY: below the length.
-        access::load(unsafe { x.get_unchecked(column as usize) }, LoadHint::ReadOnly)
+        // SAFETY: below the length, and nobody writes what the kernel reads.
+        unsafe {
+            let element = x.get_unchecked(column as usize);
+            access::load_read_only(element, ReadOnlyHint::AllLevels)
+        }
     };
     // All elements of the vector are asked for before the first product needs one. Neighbours in a row are neighbours in
     // a warp: those in one line of the vector are one request.
@@ -354,12 +361,14 @@ struct Rows<'a, T> {
 }
 
 impl<T: Value> Rows<'_, T> {
-    /// Where the products of row `i` of the tile begin and end.
+    /// Where the products of row `i` of the tile begin and end. The end is at most their number, whatever lies in shared
+    /// memory: a thread that ended early has not written there.
     #[inline(always)]
     fn entries(&self, i: u32) -> (u32, u32) {
         // SAFETY: the callers' rows are those of the tile and the one that goes on.
         let end_at = |i: u32| unsafe { self.ends.add(i as usize).read().into() };
-        (if i == 0 { self.tile.entries.0 } else { end_at(i - 1) }, end_at(i))
+        let end: u32 = end_at(i);
+        (if i == 0 { self.tile.entries.0 } else { end_at(i - 1) }, end.min(PRODUCTS as u32))
     }
 
     /// Calls `done(i, sum)` in one lane for each row.

@@ -16,7 +16,7 @@ pub mod volume;
 
 use crate::prelude::*;
 use bytemuck::Pod;
-use cuda_std::access::{self, LoadHint, StoreHint};
+use cuda_std::access::{self, ReadOnlyHint, StoreHint};
 
 /// Boundary: cells on an edge keep their values.
 pub const FIXED: u32 = 0;
@@ -27,11 +27,14 @@ pub const PERIODIC: u32 = 1;
 pub const INSULATED: u32 = 2;
 
 /// What cells hold: `f32` in fours, or `f64` in twos, of 16 bytes.
-pub trait Cell<const LANES: usize>: Pod + Real {
+///
+/// # Safety
+/// `LANES` cells have 16 bytes.
+pub unsafe trait Cell<const LANES: usize>: Pod + Real {
     /// 16 bytes of memory that the kernel does not write, by one instruction.
     ///
     /// # Safety
-    /// `from` is valid for a read of as many cells, and aligned to 16 bytes.
+    /// `from` is valid for a read of as many cells, which nobody writes while the kernel runs, and aligned to 16 bytes.
     unsafe fn load(from: *const Self) -> [Self; LANES];
 
     /// 16 bytes, by one instruction.
@@ -78,13 +81,15 @@ macro_rules! real {
 
 real!(f32 f64);
 
-impl Cell<4> for f32 {
+// SAFETY: four times four bytes.
+unsafe impl Cell<4> for f32 {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> [f32; 4] {
         // SAFETY: the caller's promise.
         let from = unsafe { &*from.cast::<Vec4<f32>>() };
         // Said as an instruction: beside a way that loads cell by cell, the compiler would make one of both.
-        access::load(from, LoadHint::ReadOnly).to_array()
+        // SAFETY: the caller's promise.
+        unsafe { access::load_read_only(from, ReadOnlyHint::AllLevels) }.to_array()
     }
 
     #[inline(always)]
@@ -95,13 +100,15 @@ impl Cell<4> for f32 {
     }
 }
 
-impl Cell<2> for f64 {
+// SAFETY: twice eight bytes.
+unsafe impl Cell<2> for f64 {
     #[inline(always)]
     unsafe fn load(from: *const f64) -> [f64; 2] {
         // SAFETY: the caller's promise.
         let from = unsafe { &*from.cast::<Vec2<f64>>() };
         // As above.
-        access::load(from, LoadHint::ReadOnly).to_array()
+        // SAFETY: the caller's promise.
+        unsafe { access::load_read_only(from, ReadOnlyHint::AllLevels) }.to_array()
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Sixteen bytes at a time, whatever the type: the widest access that one instruction makes.
 
 use bytemuck::Pod;
-use cuda_std::access::{self, LoadHint};
+use cuda_std::access::{self, ReadOnlyHint};
 use cuda_std::vector::{Vec2, Vec4};
 
 /// Sixteen bytes that one instruction loads or stores.
@@ -47,7 +47,7 @@ const fn max(a: usize, b: usize) -> usize {
 #[inline(always)]
 pub unsafe fn load(from: *const Quad) -> Quad {
     // SAFETY: the caller's promise.
-    access::load(unsafe { &*from }, LoadHint::ReadOnly)
+    unsafe { access::load_read_only(&*from, ReadOnlyHint::AllLevels) }
 }
 
 /// As [`load`], past the L1 cache: for kernels that read alone. (Beside stores it is slower: a triad lost 5% on an H200.)
@@ -57,7 +57,7 @@ pub unsafe fn load(from: *const Quad) -> Quad {
 #[inline(always)]
 pub unsafe fn load_once(from: *const Quad) -> Quad {
     // SAFETY: the caller's promise.
-    access::load(unsafe { &*from }, LoadHint::ReadOnlyNoAllocate)
+    unsafe { access::load_read_only(&*from, ReadOnlyHint::NoAllocate) }
 }
 
 /// Loads 1, 2, 4, 8 or 16 bytes by one instruction: the front of the quad. `bytes` is a constant.

@@ -161,7 +161,8 @@ pub fn versions(gpu: &Gpu) -> GpuResult<()> {
     let mut words = DeviceBuffer::<u32>::zeroed(gpu, LEN)?;
     let hot = Watch::nothing().keep(2).start(gpu)?;
     fill(&hot, &mut words, 1)?;
-    let second = hot.load_ptx(format!("{PTX}\n// another one\n"))?;
+    // SAFETY: the kernels of these tests.
+    let second = unsafe { hot.load_ptx(format!("{PTX}\n// another one\n"))? };
     fill(&hot, &mut words, 2)?;
     churn(&hot.version(1)?, &mut words, 2)?;
     assert_eq!((words.to_vec()?, second.number()), (vec![churned(2, 2); LEN], 2));

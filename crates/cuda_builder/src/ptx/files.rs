@@ -20,6 +20,13 @@ pub(super) fn relative(text: &str, base: &Path) -> String {
     out
 }
 
+/// The text without its source files and lines. The compiler always writes them, since they tell the builder the
+/// order of atomic operations.
+pub(super) fn without_lines(text: &str) -> String {
+    let names = |line: &&str| line.starts_with("\t.loc\t") || line.starts_with("\t.file\t");
+    text.lines().filter(|line| !names(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
 /// The source files of a finished text, and where the lines begin that name them.
 pub(crate) fn named(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices("\n\t.file\t").filter_map(|(at, _)| {
@@ -45,6 +52,12 @@ mod tests {
         let expected = "\t.file\t1 \"kernels/src/lib.rs\"\n\t.file\t2 \"/usr/lib/core.rs\"\n";
         assert_eq!(relative(text, Path::new("/home/me")), expected);
         assert_eq!(relative(text, Path::new("/home/m")), text);
+    }
+
+    #[test]
+    fn lines_can_be_left_out() {
+        let text = "\t.loc\t1 2 3\nret; // .loc\n\t.file\t1 \"a.rs\"\n";
+        assert_eq!(without_lines(text), "ret; // .loc\n");
     }
 
     #[test]

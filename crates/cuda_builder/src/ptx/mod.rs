@@ -1,5 +1,6 @@
 //! The PTX that the compiler wrote: what it contains, what is checked, and what is added.
 
+mod atomics;
 mod bounds;
 mod edits;
 mod files;
@@ -91,6 +92,19 @@ pub enum PtxError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// An atomic operation on a thread's own memory, for which there is no plain form.
+    #[error(
+        "{place}: `{function}` does `{instruction}` on a variable of its own thread, which no assembler takes: \
+         no other thread reaches the variable, so use plain arithmetic or a `Cell`"
+    )]
+    OwnAtomic {
+        /// File and line of the source, or the line in the PTX.
+        place: String,
+        /// The function's name in the PTX.
+        function: String,
+        /// The instruction.
+        instruction: String,
+    },
 }
 
 /// Whether something in a finished text can say that it panics.
@@ -103,31 +117,43 @@ pub(crate) fn can_panic(text: &str) -> bool {
 pub(crate) struct Finished {
     pub text: String,
     pub entries: Vec<String>,
+    /// Functions with atomic operations of an unknown order.
+    pub unknown_orders: Vec<String>,
 }
 
-/// Checks the compiler's PTX and adds what rustc cannot say. Source files below `base` are named from there on.
-/// `can_panic` says whether kernels that stand in another text can panic.
-pub(crate) fn finish(
-    raw: &str,
-    flush_denormals: bool,
-    base: Option<&Path>,
-    can_panic: bool,
-) -> Result<Finished, PtxError> {
-    let text = unused::drop_weak(&spaces::apply(raw, &functions::scan(raw))?);
+/// What the text is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options<'a> {
+    /// Whether f32 denormals become zero.
+    pub flush_denormals: bool,
+    /// Whether the text names source lines.
+    pub lines: bool,
+    /// The folder from which on source files are named.
+    pub base: Option<&'a Path>,
+    /// Whether kernels that stand in another text can panic.
+    pub can_panic: bool,
+}
+
+/// Checks the compiler's PTX and adds what rustc cannot say.
+pub(crate) fn finish(raw: &str, options: Options<'_>) -> Result<Finished, PtxError> {
+    let atomics::Mended { text, unknown: unknown_orders } = atomics::apply(raw, options.base)?;
+    let text = unused::drop_weak(&spaces::apply(&text, &functions::scan(&text))?);
     let functions = functions::scan(&text);
     once::check(&text, &functions)?;
     let entries = functions.iter().filter(|f| f.is_entry).map(|f| f.name.to_owned()).collect();
     let text = handler::apply(&bounds::apply(&text, &functions)?);
     let mut text = needs::only(panics::apply(&text), false);
-    if !can_panic {
+    if !options.can_panic {
         text = leave::drop_unneeded(text);
     }
     text = version::raise(text);
-    if flush_denormals {
+    if options.flush_denormals {
         text = ftz::apply(&text);
     }
-    if let Some(base) = base {
-        text = files::relative(&text, base);
-    }
-    Ok(Finished { text: parts::with_parts(&text), entries })
+    text = match options.base {
+        _ if !options.lines => files::without_lines(&text),
+        Some(base) => files::relative(&text, base),
+        None => text,
+    };
+    Ok(Finished { text: parts::with_parts(&text), entries, unknown_orders })
 }

@@ -334,13 +334,14 @@ pub(super) fn check_unsafe_on(context: &Context, stream: &Stream) -> Answer {
     check_unsafe()
 }
 
-/// Ends the capture of a stream that is destroyed.
+/// Ends the capture that a destroyed stream began. One that it only joined keeps what it captured, which has to be
+/// joined as before.
 pub(super) fn abandon(stream: &Stream) {
-    let capture = lock(&stream.capture).clone();
-    if let Some(capture) = capture {
+    let Some(capture) = lock(&stream.capture).take() else { return };
+    if capture.origin == stream.id {
         capture.invalidate();
-        if capture.origin == stream.id {
-            capture.let_go();
-        }
+        capture.let_go();
+    } else {
+        lock(&capture.state).streams.retain(|joined| joined.id != stream.id);
     }
 }

@@ -256,13 +256,23 @@ impl Default for Limits {
     }
 }
 
+/// `CU_LIMIT_STACK_SIZE`
+const STACK_LIMIT: i32 = 0;
 /// `CU_LIMIT_MALLOC_HEAP_SIZE`
 const HEAP_LIMIT: i32 = 2;
+/// What NVIDIA's driver gives a thread as its stack at most, and the multiple that it rounds up to.
+const MAX_STACK_BYTES: usize = 523_712;
+const STACK_UNIT: usize = 16;
 
 impl Limits {
+    /// The stack of a thread in bytes, for kernels of which the driver does not know what they need.
+    pub(super) fn stack_bytes(&self) -> u64 {
+        self.stack_bytes as u64
+    }
+
     fn limit(&mut self, number: i32) -> Answer<&mut usize> {
         match number {
-            0 => Ok(&mut self.stack_bytes),
+            STACK_LIMIT => Ok(&mut self.stack_bytes),
             1 => Ok(&mut self.printf_bytes),
             HEAP_LIMIT => Ok(&mut self.heap_bytes),
             4 => Ok(&mut self.pending_launches),
@@ -288,6 +298,15 @@ pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> Answer {
     let context = current()?;
     lock(&context.preferences).limits.limit(limit)?;
     capture::check_unsafe()?;
+    let value = match limit {
+        STACK_LIMIT if value > MAX_STACK_BYTES => {
+            return Err(invalid(format!(
+                "a stack of {value} bytes; a thread may have {MAX_STACK_BYTES} at most"
+            )));
+        }
+        STACK_LIMIT => value.next_multiple_of(STACK_UNIT),
+        _ => value,
+    };
     *lock(&context.preferences).limits.limit(limit)? = value;
     if limit == HEAP_LIMIT {
         context.gpu.device.system().heap.set_limit(value as u64);

@@ -17,8 +17,7 @@ fn pci_bus_id(ordinal: CUdevice) -> String {
 
 fn uuid(ordinal: CUdevice) -> CUuuid {
     let mut bytes = *b"ferrowarp-emu-00";
-    bytes[14] += (ordinal / 10) as u8;
-    bytes[15] += (ordinal % 10) as u8;
+    bytes[14..].copy_from_slice(format!("{ordinal:02}").as_bytes());
     CUuuid { bytes }
 }
 

@@ -11,6 +11,7 @@ impl From<&Trap> for Failure {
         let code = match &trap.kind {
             TrapKind::OutOfBounds { .. }
             | TrapKind::OutOfVariable { .. }
+            | TrapKind::StackOverflow { .. }
             | TrapKind::ConstantWritten { .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
             TrapKind::Misaligned { .. } => CUDA_ERROR_MISALIGNED_ADDRESS,
             TrapKind::WrongSpace { space: Space::Generic, .. } => CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -24,7 +25,6 @@ impl From<&Trap> for Failure {
                 CUDA_ERROR_ILLEGAL_INSTRUCTION
             }
             TrapKind::InvalidCall { .. } | TrapKind::InvalidBranch { .. } => CUDA_ERROR_INVALID_PC,
-            TrapKind::StackOverflow { .. } => CUDA_ERROR_HARDWARE_STACK_ERROR,
             TrapKind::Race(_) | TrapKind::StreamRace(_) => CUDA_ERROR_LAUNCH_FAILED,
             TrapKind::Fuel { .. } => CUDA_ERROR_LAUNCH_TIMEOUT,
             _ => CUDA_ERROR_LAUNCH_FAILED,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use ::emulator::{Launch, Outside};
 
-use super::current::current;
+use super::current::{self, current};
 use super::function::{self, Kernel};
 use super::geometry::Geometry;
 use super::launch_attributes::Attributes;
 use super::operation::Operation;
 use super::params::pack;
-use super::{event, faults, occupancy, order, queue, stream};
+use super::{event, faults, lock, occupancy, order, queue, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
 use crate::counters;
@@ -109,7 +109,10 @@ impl Call {
     /// Runs the kernel to its end.
     pub(super) fn run(&self) -> Answer {
         let (moment, others) = (order::moment(), queue::others());
+        let context = current::named(self.kernel.context)?;
+        let stack_bytes = lock(&context.preferences).limits.stack_bytes();
         let launch = Launch {
+            stack_bytes,
             moment: moment.as_ref(),
             outside: others.as_ref().map(|others| others as &dyn Outside),
             grid: self.geometry.grid,

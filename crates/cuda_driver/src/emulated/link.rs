@@ -1,12 +1,13 @@
 //! The linker: PTX texts go in, and one text comes out, which loads as an image does. NVIDIA's
 //! comes out as machine code for its GPUs; a program that only hands the image on sees no
-//! difference.
+//! difference. NVIDIA's device runtime, an archive of machine code, stands for our own text of it.
 #![allow(non_snake_case)]
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Mutex;
 
 use ::emulator::LoadError;
+use ::emulator::device::block_marks;
 use ::emulator::ptx::{self, ast};
 
 use super::current::current;
@@ -22,8 +23,14 @@ use crate::real::module::PTX;
 
 /// The API's number of machine code; an image that the emulator linked may be said to be that.
 const CUBIN: i32 = 0;
+/// The API's number of an archive.
+const LIBRARY: i32 = 4;
 /// The highest number of a kind of input.
 const LAST_KIND: i32 = 6;
+
+/// What NVIDIA's device runtime, `libcudadevrt.a`, has for barriers of a whole grid. Its functions are weak: as with
+/// any archive, a definition of the program's own is preferred.
+const DEVICE_RUNTIME: &str = include_str!("device_runtime.ptx");
 
 /// A link in the making. It owns the image that it hands out.
 struct Link {
@@ -31,6 +38,8 @@ struct Link {
     gpu: &'static Gpu,
     options: Kept,
     inputs: Mutex<Vec<(String, ast::Module)>>,
+    /// Comments of the inputs that the emulator's checks go by.
+    marks: Mutex<String>,
     image: Mutex<Option<CString>>,
 }
 
@@ -59,8 +68,8 @@ pub(crate) fn cuLinkCreate_v2(
     let context = current()?;
     let options = Kept(Options::read(n_options, options, values)?);
     state.check()?;
-    let (inputs, image) = (Mutex::default(), Mutex::default());
-    let link = Link { context: context.handle, gpu: context.gpu, options, inputs, image };
+    let (inputs, marks, image) = (Mutex::default(), Mutex::default(), Mutex::default());
+    let link = Link { context: context.handle, gpu: context.gpu, options, inputs, marks, image };
     state.set(LINKS.add(link).as_ptr())
 }
 
@@ -68,10 +77,14 @@ impl Link {
     /// Takes an input; what is wrong with it goes into its own log, or the link's.
     fn add(&self, kind: i32, bytes: &[u8], name: String, own: Option<Options>) -> Answer {
         let options = own.as_ref().unwrap_or(&self.options.0);
-        let tree = options.logged(|| read(kind, bytes, self.gpu))?;
+        let (tree, marks) = options.logged(|| {
+            let text = input_text(kind, bytes)?;
+            Ok((read(text, self.gpu)?, block_marks(text)))
+        })?;
         let mut inputs = lock(&self.inputs);
         let name = if name.is_empty() { format!("input {}", inputs.len() + 1) } else { name };
         inputs.push((name, tree));
+        lock(&self.marks).push_str(&marks);
         Ok(())
     }
 
@@ -83,7 +96,7 @@ impl Link {
         }
         let linked = ptx::link(inputs)
             .map_err(|error| Failure::new(CUDA_ERROR_INVALID_SOURCE, error.to_string()))?;
-        let text = linked.to_string();
+        let text = linked.to_string() + &lock(&self.marks);
         compile(text.as_bytes(), self.gpu)?;
         CString::new(text).map_err(|error| failure(format!("the PTX is not text: {error}")))
     }
@@ -93,22 +106,39 @@ fn failure(text: String) -> Failure {
     Failure::new(CUDA_ERROR_INVALID_PTX, text)
 }
 
-/// The module that an input holds. What other inputs may define is open still.
-fn read(kind: i32, bytes: &[u8], gpu: &Gpu) -> Answer<ast::Module> {
+/// The PTX of an input.
+fn input_text(kind: i32, bytes: &[u8]) -> Answer<&str> {
     match kind {
-        PTX | CUBIN => {}
-        0..=LAST_KIND => {
-            let text = format!("the emulator's linker takes PTX text, kind {PTX}, not kind {kind}");
-            return Err(lacking(text));
-        }
-        _ => return Err(invalid(format!("{kind} is no kind of input"))),
+        PTX | CUBIN => decode(until_nul(bytes)),
+        LIBRARY if is_device_runtime(bytes) => Ok(DEVICE_RUNTIME),
+        0..=LAST_KIND => Err(lacking(format!(
+            "the emulator's linker takes PTX text, kind {PTX}, and of archives, kind \
+             {LIBRARY}, NVIDIA's libcudadevrt.a; this is another input of kind {kind}"
+        ))),
+        _ => Err(invalid(format!("{kind} is no kind of input"))),
     }
-    let text = decode(bytes)?;
+}
+
+/// The module that a text holds. What other inputs may define is open still.
+fn read(text: &str, gpu: &Gpu) -> Answer<ast::Module> {
     match gpu.device.load(text) {
-        Ok(_) | Err(LoadError::Unresolved { .. }) => {}
+        Ok(_) => {}
+        Err(error) if matches!(error.root(), LoadError::Unresolved { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(ptx::parse(text).map_err(LoadError::from)?)
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// Whether an archive is `libcudadevrt.a`, by the name of its one member.
+fn is_device_runtime(archive: &[u8]) -> bool {
+    const MEMBER: &[u8] = b"cuda_device_runtime.o/";
+    archive.starts_with(b"!<arch>\n")
+        && archive.windows(MEMBER.len()).any(|window| window == MEMBER)
 }
 
 /// An input's own options, where it has some.
@@ -136,12 +166,11 @@ pub(crate) fn cuLinkAddData_v2(
     data.check()?;
     // SAFETY: the caller vouches for `len` bytes during the call.
     let bytes = unsafe { data.bytes(len) };
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(len);
     let name = match name.is_null() {
         true => String::new(),
         false => text(name)?.to_string_lossy().into_owned(),
     };
-    link.add(kind, &bytes[..end], name, own_options(n_options, options, values)?)
+    link.add(kind, bytes, name, own_options(n_options, options, values)?)
 }
 
 pub(crate) fn cuLinkAddFile_v2(
@@ -158,8 +187,7 @@ pub(crate) fn cuLinkAddFile_v2(
     let bytes = std::fs::read(&path).map_err(|error| {
         Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
     })?;
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    link.add(kind, &bytes[..end], path, own_options(n_options, options, values)?)
+    link.add(kind, &bytes, path, own_options(n_options, options, values)?)
 }
 
 /// The image stays until the link is destroyed.

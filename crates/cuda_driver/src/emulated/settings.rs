@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(checks("race,sync").unwrap(), Checks { race: true, sync: true, ..Checks::NONE });
         let failure = checks("races").unwrap_err();
         assert_eq!(failure.code, 1);
-        assert!(failure.text.contains("FERROWARP_CHECK is `races`: `races` is no check"));
+        assert!(failure.text.contains("FERROWARP_CHECK is `races`: `races` is not a check"));
         assert_eq!(schedule("random:7").unwrap(), Schedule::Random(7));
         let failure = schedule("random").unwrap_err();
         assert_eq!(failure.code, 1);

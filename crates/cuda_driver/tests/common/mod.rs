@@ -6,6 +6,7 @@ use std::ffi::{CString, c_void};
 use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::Once;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cuda_driver::*;
 
@@ -151,6 +152,34 @@ pub fn launch_sized(
     ))
 }
 
+/// Holds a stream, or a node of a graph, until it is let go, by a host function that waits.
+pub struct Gate(Sender<()>);
+
+unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
+    // SAFETY: `Gate::function` made this box for this one call.
+    let gate = unsafe { Box::from_raw(data.cast::<Receiver<()>>()) };
+    let _ = gate.recv();
+}
+
+impl Gate {
+    /// A gate, and the host function that waits at it, to be called once.
+    pub fn function() -> (Self, HostNodeParams) {
+        let (sender, receiver) = channel::<()>();
+        let data = HostPtr(Box::into_raw(Box::new(receiver)).cast());
+        (Self(sender), HostNodeParams { function: Some(wait_at_gate), data })
+    }
+
+    pub fn close(stream: CUstream) -> Self {
+        let (gate, HostNodeParams { function, data }) = Self::function();
+        ok!(cuLaunchHostFunc(stream, function, data));
+        gate
+    }
+
+    pub fn open(self) {
+        drop(self.0);
+    }
+}
+
 /// The null stream.
 pub const NULL: CUstream = null_mut::<c_void>();
 
@@ -175,6 +204,10 @@ pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) -> O
     assert!(text.contains("1 passed"), "{name} did not run in its process:\n{text}");
     Some(errors.into_owned())
 }
+
+/// For [`in_child_with`]: an emulated device with more memory than a small machine has. Pages that nobody touches are
+/// not there.
+pub const LARGE: &[(&str, &str)] = &[("FERROWARP_EMULATOR_MEMORY", "16G")];
 
 /// Runs `body` in a process of its own, so that a context which it loses is lost to no other test.
 pub fn in_child(name: &str, body: impl FnOnce()) {

@@ -2,7 +2,8 @@
 //!
 //! | | C++ | |
 //! |---|---|---|
-//! | [`load`] with a [`LoadHint`] | `__ldg`, `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` | safe: a reference guarantees the value |
+//! | [`load`] with a [`LoadHint`] | `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` | safe: a reference guarantees the value |
+//! | [`load_read_only`] with a [`ReadOnlyHint`] | `__ldg` | unsafe: nobody writes while the kernel runs |
 //! | [`store`] with a [`StoreHint`] | `__stwb`, `__stcg`, `__stcs`, `__stwt` | safe, through `&mut` |
 //! | [`load_by`], [`store_by`] | `createpolicy`, `.L2::cache_hint` | by a [`Policy`] of the L2 cache |
 //! | [`load_volatile`], [`store_volatile`] | `volatile` | unsafe: other threads write meanwhile |
@@ -32,16 +33,16 @@
 //!    (or, of `&mut`, accesses) it meanwhile; the instruction accesses just that.
 //! 2. The instructions are those of global memory. A reference into other memory, which the address
 //!    tells, takes the ordinary way. (Of a kernel's slice the compiler knows that it is global.)
-//! 3. [`LoadHint::ReadOnly`] wants memory that nobody writes while the kernel runs, not only while
-//!    the reference lives. Where that does not hold, the value may be one that was there before, of
-//!    which all bits are a value of the type ([`Access`] types are plain).
+//!
+//! [`load_read_only`] is not: it wants memory that nobody writes while the kernel runs, and a reference says so
+//! for as long as it lives alone.
 
 mod load;
 mod policy;
 mod prefetch;
 mod store;
 
-pub use load::{LoadHint, load, load_volatile};
+pub use load::{LoadHint, ReadOnlyHint, load, load_read_only, load_volatile};
 pub use policy::{Policy, load_by, store_by};
 pub use prefetch::{CacheLevel, prefetch};
 pub use store::{StoreHint, store, store_volatile};

@@ -9,9 +9,10 @@
 //! | [`mid`], [`intrinsics`]: rust-cuda's functions | in the name | no |
 //!
 //! LLVM 22 forgets the order and the scope of every atomic read-modify-write except
-//! compare-exchange: `AtomicU32::fetch_add(1, AcqRel)` compiles to a relaxed `atom.add`. With
-//! `Ordering::Relaxed`, and among the threads of one device, `core::sync::atomic` is right. For
-//! anything more the functions here write the instruction themselves.
+//! compare-exchange: `AtomicU32::fetch_add(1, AcqRel)` compiles to a relaxed `atom.add`.
+//! `cuda_builder` writes the order back, with the scope of the whole system, so `core::sync::atomic`
+//! and `Arc` are right too. The functions here write the instruction themselves, with the scope
+//! that is asked for; a narrower one is faster.
 //!
 //! On the host all of them run too, with `core`'s operations, but for the 128-bit ones.
 

@@ -31,8 +31,10 @@ impl<T: Element> Staged<T> {
         unsafe { self.0.add(place(i)).write(value) }
     }
 
+    /// Item `i`: any bits, where the thread that was to write it has ended.
+    ///
     /// # Safety
-    /// Item `i` was written before a barrier.
+    /// `i` is inside the tile, and a barrier lies after the last write.
     #[inline(always)]
     pub unsafe fn read(self, i: usize) -> T {
         // SAFETY: the caller's promise.
@@ -101,7 +103,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         });
         // Every item is in its place.
         self.sync(());
-        // SAFETY: every place was written.
+        // SAFETY: inside the tile, after the barrier.
         let items = build(|k| unsafe { staged.read(to(thread, k)) });
         (items, scratch.used())
     }

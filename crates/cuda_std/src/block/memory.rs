@@ -93,13 +93,27 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     }
 }
 
+/// The arrangement of [`DisjointTiles`] in which thread `t` owns the items `t * K` to `t * K + K - 1` of a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked;
+
+/// The arrangement of [`DisjointTiles`] in which thread `t` owns the items `t`, `t + THREADS`, … of a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Striped;
+
 /// A slice in device memory, of which each block writes tiles of `N` elements: a kernel parameter.
 ///
 /// A block's tiles are numbered by rounds: in round `r` block `b` of `B` has the tile `b + r * B`. What lies
-/// past the end of the slice is not written, so the last tile may be ragged.
+/// past the end of the slice is not written, so the last tile may be ragged. `A` says which items of a tile
+/// a thread stores:
+///
+/// | type | stores |
+/// |---|---|
+/// | `DisjointTiles<T, N>` ([`Blocked`]) | [`store_blocked`](Self::store_blocked), [`store_vectors`](Self::store_vectors) |
+/// | `DisjointTiles<T, N, Striped>` | [`store_striped`](Self::store_striped), [`store_transposed`](Self::store_transposed) |
 ///
 /// ```
-/// use cuda_std::block::{DisjointTiles, exchange_bytes, Bytes};
+/// use cuda_std::block::{DisjointTiles, Striped, exchange_bytes, Bytes};
 /// use cuda_std::prelude::*;
 ///
 /// const BLOCK: usize = 128;
@@ -112,7 +126,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
 ///     mut block: Block<BLOCK>,
 ///     scratch: Shared<Bytes<{ exchange_bytes::<u32>(TILE) }>>,
 ///     x: &[u32],
-///     mut out: DisjointTiles<u32, TILE>,
+///     mut out: DisjointTiles<u32, TILE, Striped>,
 /// ) {
 ///     let start = out.start(0);
 ///     let (items, used) = block.load_transposed::<_, _, ITEMS, _>(x, start, 0, scratch);
@@ -128,27 +142,27 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
 /// 1. The view is made by the entry that `#[kernel]` writes, from a buffer that the host borrowed
 ///    mutably for the launch.
 /// 2. A block has a number of its own below the number of blocks, so two blocks never have the same tile.
-/// 3. In one store each thread writes places of its own in the tile: the blocked or the striped ones. Two
-///    stores of a block are parted by a barrier.
+/// 3. Which places of a tile a thread owns is a matter of types alone: of the arrangement, the length and the
+///    shape of the block, of which a kernel has one. So no two threads ever write the same place, in
+///    whatever branches they store, and stores need no barrier between them.
 /// 4. Every element is compared with the length.
 #[derive(Debug)]
-pub struct DisjointTiles<'a, T, const N: usize> {
+pub struct DisjointTiles<'a, T, const N: usize, A = Blocked> {
     ptr: *mut T,
     len: usize,
-    /// Whether the block has stored something.
-    stored: bool,
-    borrow: PhantomData<&'a mut [T]>,
+    borrow: PhantomData<(&'a mut [T], A)>,
 }
 
-impl<T: Copy, const N: usize> DisjointTiles<'_, T, N> {
+impl<T: Copy, const N: usize, A> DisjointTiles<'_, T, N, A> {
     /// Makes the view from a pointer and a number of elements.
     ///
     /// # Safety
-    /// As [`DisjointSlice::from_raw_parts`](crate::disjoint::DisjointSlice::from_raw_parts).
+    /// As [`DisjointSlice::from_raw_parts`](crate::disjoint::DisjointSlice::from_raw_parts); the other views
+    /// are of the same `N` and `A`.
     #[inline(always)]
     pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
         const { assert!(N > 0, "a tile has at least one element") };
-        Self { ptr, len, stored: false, borrow: PhantomData }
+        Self { ptr, len, borrow: PhantomData }
     }
 
     /// The number of elements.
@@ -171,24 +185,82 @@ impl<T: Copy, const N: usize> DisjointTiles<'_, T, N> {
         tile.saturating_mul(N)
     }
 
+    #[inline(always)]
+    fn is_whole(&self, start: usize) -> bool {
+        start <= self.len && self.len - start >= N
+    }
+
+    /// `at` gives each pair of a thread and an item another place in the tile: that of the arrangement.
+    #[inline(always)]
+    fn store<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+        at: impl Fn(usize, usize) -> usize,
+    ) {
+        const { assert_items(N, K * Block::<X, Y, Z>::THREADS) };
+        let (start, thread) = (self.start(round), block.thread());
+        let is_whole = self.is_whole(start);
+        each::<K>(|k| {
+            let i = start.saturating_add(at(thread, k));
+            if is_whole || i < self.len {
+                // SAFETY: inside the slice, in the block's own tile, at a place of the thread's own.
+                unsafe { self.ptr.add(i).write(items[k]) };
+            }
+        });
+    }
+}
+
+impl<T: Copy, const N: usize> DisjointTiles<'_, T, N, Blocked> {
     /// Writes the blocked items of the block's tile of a round. `N` is `THREADS * K`, else the kernel does
-    /// not compile.
+    /// not compile. No barrier.
     #[inline(always)]
     pub fn store_blocked<const X: usize, const Y: usize, const Z: usize, const K: usize>(
         &mut self,
-        block: &mut Block<X, Y, Z>,
+        block: &Block<X, Y, Z>,
         round: usize,
         items: [T; K],
     ) {
         self.store(block, round, items, Block::<X, Y, Z>::blocked::<K>);
     }
 
+    /// As [`store_blocked`](Self::store_blocked), by vectors of four elements where the tile is whole and
+    /// begins at a multiple of a vector's alignment. `K` is a multiple of 4. No barrier.
+    #[inline(always)]
+    pub fn store_vectors<const X: usize, const Y: usize, const Z: usize, const K: usize>(
+        &mut self,
+        block: &Block<X, Y, Z>,
+        round: usize,
+        items: [T; K],
+    ) where
+        T: vector::Element,
+    {
+        const { assert_items(N, K * Block::<X, Y, Z>::THREADS) };
+        const { assert!(K.is_multiple_of(4), "vectors hold four items") };
+        let start = self.start(round);
+        let first = self.ptr.wrapping_add(start).cast::<Vec4<T>>();
+        if !self.is_whole(start) || !first.is_aligned() {
+            return self.store_blocked(block, round, items);
+        }
+        each::<K>(|k| {
+            if k.is_multiple_of(4) {
+                let four = Vec4::new(items[k], items[k + 1], items[k + 2], items[k + 3]);
+                // SAFETY: aligned, inside the tile, which is the block's and inside the slice, and the
+                // thread's own.
+                unsafe { first.add((block.thread() * K + k) / 4).write(four) };
+            }
+        });
+    }
+}
+
+impl<T: Copy, const N: usize> DisjointTiles<'_, T, N, Striped> {
     /// Writes the striped items of the block's tile of a round. `N` is `THREADS * K`, else the kernel does
-    /// not compile.
+    /// not compile. No barrier.
     #[inline(always)]
     pub fn store_striped<const X: usize, const Y: usize, const Z: usize, const K: usize>(
         &mut self,
-        block: &mut Block<X, Y, Z>,
+        block: &Block<X, Y, Z>,
         round: usize,
         items: [T; K],
     ) {
@@ -219,76 +291,9 @@ impl<T: Copy, const N: usize> DisjointTiles<'_, T, N> {
         self.store_striped(block, round, items);
         used
     }
+}
 
-    /// As [`store_blocked`](Self::store_blocked), by vectors of four elements where the tile is whole and
-    /// begins at a multiple of a vector's alignment. `K` is a multiple of 4.
-    #[inline(always)]
-    pub fn store_vectors<const X: usize, const Y: usize, const Z: usize, const K: usize>(
-        &mut self,
-        block: &mut Block<X, Y, Z>,
-        round: usize,
-        items: [T; K],
-    ) where
-        T: vector::Element,
-    {
-        const { assert!(K.is_multiple_of(4), "vectors hold four items") };
-        let start = self.start(round);
-        let first = self.ptr.wrapping_add(start).cast::<Vec4<T>>();
-        if !self.is_whole(start) || !first.is_aligned() {
-            return self.store_blocked(block, round, items);
-        }
-        self.begin::<X, Y, Z, K>(block);
-        each::<K>(|k| {
-            if k.is_multiple_of(4) {
-                let four = Vec4::new(items[k], items[k + 1], items[k + 2], items[k + 3]);
-                // SAFETY: aligned, inside the tile, which is the block's and inside the slice, and the
-                // thread's own.
-                unsafe { first.add((block.thread() * K + k) / 4).write(four) };
-            }
-        });
-    }
-
-    #[inline(always)]
-    fn is_whole(&self, start: usize) -> bool {
-        start <= self.len && self.len - start >= N
-    }
-
-    /// Parts this store from the one before.
-    #[inline(always)]
-    fn begin<const X: usize, const Y: usize, const Z: usize, const K: usize>(
-        &mut self,
-        block: &mut Block<X, Y, Z>,
-    ) {
-        const {
-            assert!(
-                N == K * Block::<X, Y, Z>::THREADS,
-                "a tile has as many elements as the block's threads have items"
-            );
-        }
-        if self.stored {
-            block.sync(());
-        }
-        self.stored = true;
-    }
-
-    /// `at` gives each pair of a thread and an item another place in the tile.
-    #[inline(always)]
-    fn store<const X: usize, const Y: usize, const Z: usize, const K: usize>(
-        &mut self,
-        block: &mut Block<X, Y, Z>,
-        round: usize,
-        items: [T; K],
-        at: impl Fn(usize, usize) -> usize,
-    ) {
-        self.begin::<X, Y, Z, K>(block);
-        let (start, thread) = (self.start(round), block.thread());
-        let is_whole = self.is_whole(start);
-        each::<K>(|k| {
-            let i = start.saturating_add(at(thread, k));
-            if is_whole || i < self.len {
-                // SAFETY: inside the slice, in the block's own tile, at a place of the thread's own.
-                unsafe { self.ptr.add(i).write(items[k]) };
-            }
-        });
-    }
+/// What a store asks of its types.
+const fn assert_items(tile: usize, items: usize) {
+    assert!(tile == items, "a tile has as many elements as the block's threads have items");
 }

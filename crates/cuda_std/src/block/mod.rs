@@ -42,7 +42,7 @@ mod token;
 
 pub use exchange::exchange_bytes;
 pub use item::Item;
-pub use memory::DisjointTiles;
+pub use memory::{Blocked, DisjointTiles, Striped};
 pub use plane::{DisjointTiles2, WholeTile};
 pub use radix::{SortKey, rank_bytes};
 pub use scratch::{Bytes, Used};

@@ -20,6 +20,10 @@ pub const fn rank_bytes(threads: usize) -> usize {
 
 /// A key that [`Block::sort`] takes. Floats are sorted in their total order: `-NaN`, `-inf`, …, `-0.0`,
 /// `0.0`, …, `inf`, `NaN`.
+///
+/// Anyone may implement it: no unsafe code believes an implementation. [`sort_bytes`](super::sort_bytes)
+/// measures [`Bits`](Self::Bits), which lie in shared memory, and a sort looks at the lower four bits of a
+/// [`digit`](Self::digit) alone. What an implementation gets wrong makes a wrong order.
 pub trait SortKey: Element {
     /// As many bits, of which an unsigned comparison gives the keys' order.
     type Bits: Element;
@@ -111,7 +115,8 @@ float_keys! {
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// The rank of each item of the blocked tile when the tile is sorted by `digits`, of which the
     /// lower four bits count: items of one digit keep their order. The ranks are a permutation of
-    /// `0..THREADS * K`.
+    /// `0..THREADS * K`, unless a thread of the block has ended before, by a panic for instance: then they
+    /// are any numbers, so unsafe code that indexes by a rank compares it with the length.
     ///
     /// `scratch` has [`rank_bytes`]`(THREADS)` bytes or more, else the kernel does not compile. Each
     /// thread counts in counters of its own; one scan over all of them gives the ranks (Satish, Harris

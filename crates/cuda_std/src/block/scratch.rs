@@ -45,8 +45,10 @@ impl<T: Element> Slots<T> {
         unsafe { self.0.add(slot).write(value) }
     }
 
+    /// What the slot holds: any bits, where the thread that was to write it has ended.
+    ///
     /// # Safety
-    /// The slot was written before a barrier.
+    /// `slot < 32`, and a barrier lies after the last write.
     #[inline(always)]
     pub unsafe fn read(self, slot: usize) -> T {
         // SAFETY: the caller's promise.
@@ -108,7 +110,7 @@ impl<L, const ID: u32> Lent<L, ID> {
 
     /// The memory as an array; the caller has compared its size.
     #[inline(always)]
-    pub fn array<T>(&self) -> NonNull<T> {
+    pub fn array<T: Element>(&self) -> NonNull<T> {
         const { assert!(align_of::<T>() <= 16, "shared memory is aligned to 16 bytes") };
         self.shared.address().cast()
     }

@@ -8,9 +8,9 @@ use super::token::Block;
 use crate::shared::{Element, Shared};
 
 /// The bytes that a sort of `n` keys needs in a block of `threads`; for pairs, the larger of this and
-/// [`exchange_bytes`] of the values.
-pub const fn sort_bytes<T>(threads: usize, n: usize) -> usize {
-    let (ranks, keys) = (rank_bytes(threads), exchange_bytes::<T>(n));
+/// [`exchange_bytes`] of the values. What lies in shared memory are the keys' [`SortKey::Bits`].
+pub const fn sort_bytes<T: SortKey>(threads: usize, n: usize) -> usize {
+    let (ranks, keys) = (rank_bytes(threads), exchange_bytes::<T::Bits>(n));
     if ranks > keys { ranks } else { keys }
 }
 
@@ -112,7 +112,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// ) {
     ///     let keys: [u32; 4] = block.load_blocked(x, sorted.start(0), 0);
     ///     let (keys, _, _) = block.sort_pairs_by_bits(keys, [(); 4], Bits::<8, 20>, scratch);
-    ///     sorted.store_blocked(&mut block, 0, keys);
+    ///     sorted.store_blocked(&block, 0, keys);
     /// }
     /// # fn main() {}
     /// ```
@@ -194,11 +194,11 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             let ranks = unsafe { self.rank(digits, scratch.array().as_ptr()) };
             // The counters are read, and items take their place.
             self.sync(());
-            // SAFETY: the ranks are a permutation.
+            // SAFETY: the size is asserted above.
             bits = unsafe { self.scatter(bits, ranks, Staged(scratch.array())) };
             if const { size_of::<V>() > 0 } {
                 self.sync(());
-                // SAFETY: the ranks are a permutation.
+                // SAFETY: the size is asserted above.
                 values = unsafe { self.scatter(values, ranks, Staged(scratch.array())) };
             }
             shift += DIGIT_BITS;
@@ -212,9 +212,13 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
 
     /// Moves each item to its rank in the tile; gives the blocked items there. One barrier.
     ///
+    /// The ranks come from counters in shared memory. They are a permutation of the tile's places, unless a
+    /// thread of the block has ended before it counted, by a panic for instance. Then they are any numbers,
+    /// so each is compared with the last place; and two threads may write one item, of plain bits, by stores
+    /// of one size, which leaves either.
+    ///
     /// # Safety
-    /// The ranks of the block are a permutation of `0..THREADS * K`, and `staged` has room for the
-    /// tile and is not used by another thread.
+    /// `staged` has room for the tile and is not used by another thread.
     #[inline(always)]
     unsafe fn scatter<T: Element, const K: usize>(
         &mut self,
@@ -223,13 +227,14 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         staged: Staged<T>,
     ) -> [T; K] {
         each::<K>(|k| {
-            // SAFETY: inside the tile, and no two items have the same rank.
-            unsafe { staged.write(ranks[k] as usize, items[k]) };
+            let rank = ranks[k].min(const { (Self::THREADS * K).saturating_sub(1) as u32 });
+            // SAFETY: inside the tile, at a place of this item's own; see above.
+            unsafe { staged.write(rank as usize, items[k]) };
         });
         // Every item is in its place.
         self.sync(());
         let thread = self.thread();
-        // SAFETY: every place was written.
+        // SAFETY: inside the tile, after the barrier.
         build(|k| unsafe { staged.read(Self::blocked::<K>(thread, k)) })
     }
 }

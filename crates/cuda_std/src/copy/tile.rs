@@ -89,7 +89,7 @@ impl<A: Extents, S: Swizzle> Tile<A, S> {
 }
 
 /// Nested arrays of [`TensorElement`]s, one to five deep.
-pub trait Extents: Copy + 'static {
+pub trait Extents: Copy + 'static + sealed::Sealed {
     /// The innermost type.
     type Element: TensorElement;
     /// How deep the arrays are nested.
@@ -98,6 +98,7 @@ pub trait Extents: Copy + 'static {
     const EXTENTS: [u32; 5];
 }
 
+impl<A: Extents, const N: usize> sealed::Sealed for [A; N] {}
 impl<A: Extents, const N: usize> Extents for [A; N] {
     type Element = A::Element;
     const RANK: usize = A::RANK + 1;
@@ -140,6 +141,7 @@ pub trait TensorElement: bytemuck::Pod + Extents<Element = Self> {
 /// Declares elements; each is an array of no dimensions.
 macro_rules! elements {
     ($($ty:ty = $kind:ident;)*) => {$(
+        impl sealed::Sealed for $ty {}
         impl TensorElement for $ty {
             const TYPE: TensorType = TensorType::$kind;
         }

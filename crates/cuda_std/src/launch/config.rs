@@ -22,8 +22,8 @@ pub struct LaunchConfig {
 impl LaunchConfig {
     /// At least `n` threads in one dimension, 256 to a block. `n = 0` gives an empty grid.
     ///
-    /// Past 2^40 threads the grid is `u32::MAX` blocks, which no device accepts: the launch fails
-    /// instead of covering a part.
+    /// Past 2^40 threads the grid is `u32::MAX` blocks, which stands for "that many or more": no device
+    /// accepts it, so the launch fails instead of covering a part.
     pub fn for_num_elems(n: usize) -> Linear {
         Linear::new(blocks(n, LINEAR_BLOCK), LINEAR_BLOCK)
     }

@@ -26,7 +26,8 @@ impl fmt::Debug for RawSlice {
 ///
 /// # Safety
 /// [`raw`](Self::raw) describes live device memory, aligned for `T`, that holds `len` initialised
-/// values of `T`, and that nothing writes while it is borrowed and a kernel that got it runs.
+/// values of `T`, and that nothing writes while it is borrowed and a kernel that got it runs. It is the
+/// same memory at each call while `self` is borrowed: lengths are checked before a launch asks again.
 #[diagnostic::on_unimplemented(
     message = "the kernel reads `&[{T}]`, and `{Self}` is not device memory of that type",
     label = "expected a device buffer of `{T}`, found `{Self}`",
@@ -56,7 +57,8 @@ pub unsafe trait DeviceReadOne<T> {
 /// # Safety
 /// [`raw_mut`](Self::raw_mut) describes live device memory, aligned for `T`, that holds `len`
 /// initialised values of `T`, and that nothing else reaches while it is borrowed and a kernel that
-/// got it runs. Every bit pattern that a kernel can write is a value of `T`.
+/// got it runs. It is the same memory at each call. Every bit pattern that a kernel can write is a value
+/// of `T`.
 #[diagnostic::on_unimplemented(
     message = "the kernel writes elements of `{T}`, and `{Self}` is not device memory of that type",
     label = "expected a device buffer of `{T}`, found `{Self}`",
@@ -225,13 +227,18 @@ impl<T> fmt::Debug for DevicePtr<T> {
 }
 
 /// A value that a safe kernel takes by copy: every [`bytemuck::NoUninit`] type.
+///
+/// # Safety
+/// All bytes of a value are initialised, and a copy of them is the same value on the device: there are no references,
+/// and no addresses of functions, which would be the host's.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel by value",
     label = "a kernel argument is copied byte by byte, without padding",
     note = "derive `bytemuck::NoUninit` on a `#[repr(C)]` struct that has no padding",
     note = "data in device memory is passed as `&[T]`, `&T` or `DisjointSlice<T>`"
 )]
-pub trait KernelValue: Copy + 'static {}
+pub unsafe trait KernelValue: Copy + 'static {}
 
+// SAFETY: such a type has no padding, and neither references nor functions are among them.
 #[diagnostic::do_not_recommend]
-impl<T: bytemuck::NoUninit> KernelValue for T {}
+unsafe impl<T: bytemuck::NoUninit> KernelValue for T {}

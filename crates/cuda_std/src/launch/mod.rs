@@ -97,6 +97,11 @@ pub enum ParamKind {
 }
 
 /// Something that can start kernels: a stream, a device, or a recorder in a test.
+#[diagnostic::on_unimplemented(
+    message = "a kernel is launched on a device or a stream, and `{Self}` is neither",
+    label = "expected a device or a stream, found `{Self}`",
+    note = "the first argument of `launch` says where the kernel runs, as in `launch(&gpu, config, …)`"
+)]
 pub trait Launch {
     /// What can go wrong.
     type Error;

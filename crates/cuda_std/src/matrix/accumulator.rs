@@ -90,7 +90,10 @@ pub struct Columns<const N: usize>;
     message = "a warpgroup has no accumulators of `{V}` for `{Self}`",
     note = "widths are 8, 16, 32, 64, 96, 128, 192 and 256; sums are f32 and i32"
 )]
-pub trait Width<V: Copy> {
+///
+/// # Safety
+/// All-zero bytes are a value of [`Registers`](Self::Registers).
+pub unsafe trait Width<V: Copy> {
     /// The registers of one thread.
     type Registers: Copy + AsRef<[V]> + fmt::Debug;
 
@@ -437,7 +440,8 @@ macro_rules! instructions {
 /// The sums of one type.
 macro_rules! sums {
     ($n:literal $count:literal [$first:literal $($i:literal)*]: $v:ty) => {
-        impl Width<$v> for Columns<$n> {
+        // SAFETY: an array of numbers.
+        unsafe impl Width<$v> for Columns<$n> {
             type Registers = [$v; $count];
 
             #[cfg(target_os = "cuda")]

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use super::message::{self, needs, once_only, opaque};
 use super::{Arguments, Channel, Record, Records, SLOTS};
+use crate::arch::compute_capability;
 use crate::thread;
 
 #[unsafe(export_name = "ferrowarp_panic")]
@@ -52,6 +53,14 @@ pub fn report(info: &PanicInfo) -> ! {
             let arguments = *transmute::<PanicMessage<'_>, &Arguments>(info.message());
             tell(arguments, place);
         }
+    }
+    // Other blocks of a cluster may reach this one's shared memory, which is another block's once all threads
+    // here have ended.
+    if compute_capability() >= 900 && crate::cluster::size() > 1 {
+        // The record is in the host's memory before the kernel ends.
+        fence(AcqRel);
+        // SAFETY: a trap has no precondition.
+        unsafe { nvptx::trap() }
     }
     ferrowarp_panic_exit()
 }

@@ -8,11 +8,34 @@
 //!    its block and thread and the message there;
 //! 2. makes all of it visible to the host, and ends by `exit`. The context lives on.
 //!
-//! The other threads of the grid run on. Threads that have ended count as arrived at barriers, and
-//! no shuffle or vote waits for them. What the panicked thread would have written is not there, so
-//! a result that others compute from it is anything; the host's error says so. Code that relies on
-//! another thread's writes for its memory safety asks for a trap (`panic-trap`), which ends all.
-//! A loop that waits for other threads calls [`leave_after_panic`], or it may wait for ever.
+//! # The other threads
+//!
+//! They run on. Threads that have ended count as arrived at barriers, and no shuffle or vote waits for
+//! them. What the panicked thread would have written is not there, so a result that others compute from
+//! it is anything; the host's error says so. A loop that waits for other threads calls
+//! [`leave_after_panic`], or it may wait for ever.
+//!
+//! # Why they stay memory-safe
+//!
+//! A thread that panics is to the others as one that returned early, which any kernel's threads may do.
+//!
+//! 1. *What they read is a value.* Shared memory holds plain bits alone
+//!    ([`shared::Element`](crate::shared::Element)), and so do the registers that lanes hand to one another
+//!    ([`warp::Plain`](crate::warp::Plain)) and the words through which blocks do. What the ended
+//!    thread did not write holds what was there before, and every bit pattern is a value of the type.
+//! 2. *No unsafe code believes it.* An index, a length or an address that comes from shared memory, from
+//!    another lane or from another block is compared before unsafe code follows it: the ranks of
+//!    [`Block::sort`](crate::block::Block::sort), for instance. Which elements a thread owns depends on
+//!    types and on its own index, never on what another thread has done.
+//! 3. *Barriers still order.* Those that are left meet at the same barriers as before.
+//! 4. *The memory is there.* A block's shared memory lives while one of its threads runs. Only other
+//!    blocks of a [cluster](crate::cluster) could reach it later: there, once the panic is reported, the thread
+//!    traps, which ends the whole kernel, and the context with it.
+//!
+//! Unsafe code of your own makes the same promise: what another thread should have written may not be there.
+//! Where it cannot promise that, it asks for a trap at every panic (`panic-trap`).
+//!
+//! # Without a host that listens
 //!
 //! Where nobody gave the module records, the message goes to the driver's `__assertfail`, which
 //! prints it with block and thread and ends the context.

@@ -227,6 +227,9 @@ pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] 
 }
 
 /// A type that a static in shared memory can have: any bits are a value of it.
+///
+/// # Safety
+/// Memory that nothing was written to holds a value of the type.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "shared memory has no initial value, and `{Self}` needs one",
@@ -234,11 +237,14 @@ pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] 
     note = "write `static mut NAME: [MaybeUninit<T>; N] = [const {{ MaybeUninit::uninit() }}; N];`",
     note = "or use `shared_array![T; N]` in the kernel"
 )]
-pub trait Uninitialised {}
+pub unsafe trait Uninitialised {}
 
-impl<T> Uninitialised for MaybeUninit<T> {}
-impl<T: Uninitialised, const N: usize> Uninitialised for [T; N] {}
-impl<T: Uninitialised> Uninitialised for UnsafeCell<T> {}
+// SAFETY: that is what the type is for.
+unsafe impl<T> Uninitialised for MaybeUninit<T> {}
+// SAFETY: an array is its elements.
+unsafe impl<T: Uninitialised, const N: usize> Uninitialised for [T; N] {}
+// SAFETY: a cell is its value.
+unsafe impl<T: Uninitialised> Uninitialised for UnsafeCell<T> {}
 
 /// Does not compile for a type with an initial value.
 #[doc(hidden)]

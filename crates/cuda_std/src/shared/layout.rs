@@ -1,23 +1,32 @@
 //! Which element of a shared array belongs to which thread: [`Layout`].
 
 use crate::block::Block;
+use bytemuck::AnyBitPattern;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, Index};
 use core::ptr::NonNull;
 
-/// A value that shared memory may hold: plain data that means the same in every thread.
+/// A value that shared memory may hold: plain bits that mean the same in every thread. Every
+/// [`bytemuck::Pod`] type that is `Send` and `Sync` is one.
 ///
+/// A thread that panics, or returns before a barrier, leaves its elements as they were, and the others
+/// read what some earlier block left there. So every bit pattern is a value of the type
+/// ([`bytemuck::AnyBitPattern`]): references, function pointers, `bool`, `char` and enums are refused.
 /// `Send` and `Sync` keep out what belongs to one thread, such as a
-/// [`ThreadIndex`](crate::index::ThreadIndex); `'static` keeps out references to a thread's own stack.
+/// [`ThreadIndex`](crate::index::ThreadIndex).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot lie in shared memory",
-    label = "every thread of the block may read it there",
-    note = "it must be `Copy`, `Send`, `Sync` and `'static`"
+    label = "threads may read it before it is written: every bit pattern must be a value",
+    note = "a thread that panics or returns before a barrier leaves its elements unwritten",
+    note = "instead of `bool`, `char` or an enum take an integer such as `u8`, instead of a reference the index of \
+            what it leads to",
+    note = "derive `bytemuck::AnyBitPattern` on a struct of plain numbers; it must be `Send` and `Sync` too"
 )]
-pub trait Element: Copy + Send + Sync + 'static {}
+pub trait Element: AnyBitPattern + Send + Sync {}
 
-impl<T: Copy + Send + Sync + 'static> Element for T {}
+#[diagnostic::do_not_recommend]
+impl<T: AnyBitPattern + Send + Sync> Element for T {}
 
 /// An array in shared memory, and the elements of it that each thread of a block owns.
 ///

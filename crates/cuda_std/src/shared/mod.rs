@@ -2,13 +2,22 @@
 //!
 //! | | size | safe |
 //! |---|---|---|
-//! | [`Shared`] | fixed, or chosen at launch (`Shared<[T]>`) | yes: phases that a barrier parts |
-//! | [`SharedAtomics`] | counters | yes |
+//! | [`Shared`] | fixed, or chosen at launch (`Shared<[T]>`) | yes, but for barriers that diverge (below) |
+//! | [`SharedAtomics`] | counters | yes: where its barriers diverge, the counts are anything |
 //! | [`shared_array!`](crate::shared_array) | fixed, concrete type | no: the program orders its accesses |
 //! | [`SharedArray::numbered`] | fixed, generic type or length | no |
 //! | [`dynamic_shared_mem`] | chosen at launch | no |
 //!
 //! Accesses through all of them compile to `ld.shared` and `st.shared`.
+//!
+//! # What no type refuses
+//!
+//! | safe code that is wrong all the same | what comes of it | who says so |
+//! |---|---|---|
+//! | a barrier in a branch that not all threads of the block take, or two barriers that meet from two branches: `if t < 32 { block.sync(tile) } else { block.sync(()) }` | a phase begins in some threads alone: one writes what another reads | the emulator's `sync` check, which is on by default, and `race` |
+//! | [`sync_threads`](crate::thread::sync_threads) or [`SharedAtomics::zeroed`] in such a branch | the block hangs, or the counts are anything | `sync` |
+//! | a thread that panics or returns before a barrier | its elements are unwritten, and the others read any numbers ([`Element`]) | `sync` and `init`; of a panic the host's error |
+//! | a read-modify-write of an [`Atomic`](crate::atomic::Atomic) on a thread's own stack | the kernel ends with a fault | `memory` |
 //!
 //! # The protocol
 //!
@@ -49,6 +58,7 @@
 
 mod array;
 mod atomics;
+mod declared;
 mod double;
 mod halving;
 mod layout;
@@ -60,6 +70,8 @@ pub use array::{SharedArray, align_bytes, dynamic_shared_bytes, dynamic_shared_m
 #[doc(hidden)]
 pub use array::{Uninitialised, assert_uninitialised};
 pub use atomics::SharedAtomics;
+#[doc(hidden)]
+pub use declared::{Excess, Space, excess, space};
 pub use double::{Double, DoubleReader, DoubleWriter};
 pub use halving::{Halving, Pairs};
 pub(crate) use layout::own_places;
@@ -68,3 +80,8 @@ pub(crate) use phase::sealed::Sealed;
 #[doc(hidden)]
 pub use phase::{Declared, are_distinct, dynamic_handle, handle};
 pub use phase::{Phase, Reader, Shared, Writer};
+
+/// The chapter's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../book/src/shared-memory.md")]
+struct Chapter;

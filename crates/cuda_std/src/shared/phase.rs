@@ -32,16 +32,19 @@ use cuda_std_macros::gpu_only;
 ///    that ends consumes it, so no reference made in that phase survives. All phases end in a
 ///    barrier that takes the handle. So between two barriers all threads hold it in the same phase,
 ///    and in no phase does one thread write what another may read.
-/// 4. *Nothing unwritten is read.* A [`Reader`] comes only from a [`Writer`], and the first one of
-///    these only from functions that have each thread write all of its own elements.
-/// 5. *Nothing foreign is shared.* The elements are `Send` and `Sync` and hold no borrow of a stack.
+/// 4. *Whatever is read is a value.* A [`Reader`] comes only from a [`Writer`], and the first one of
+///    these only from functions that have each thread write all of its own elements. A thread that has
+///    ended early, by a panic or by returning before a barrier, did not, and the barriers do not wait for
+///    it. Then its elements hold what an earlier block left there, and every bit pattern is a value of an
+///    [`Element`].
+/// 5. *Nothing foreign is shared.* The elements are `Send` and `Sync` and hold no reference.
 ///
 /// # What the types do not carry
 ///
 /// The supposition. The token of a block is one variable that closures cannot use while a
 /// collective runs, yet `if block.thread() < 32 { block.sync(()); }` compiles, as a barrier in a
-/// branch does in CUDA C++. The emulator's `sync` check reports a barrier that some threads miss, and
-/// its `race` check what follows from two barriers that meet although they stand at different places.
+/// branch does in CUDA C++. The emulator's `sync` check reports a barrier that some threads of the block
+/// miss or meet with another barrier of the program, and its `race` check what follows from that.
 #[derive(Debug)]
 pub struct Shared<L: ?Sized, const ID: u32 = 0> {
     data: NonNull<L>,
@@ -102,18 +105,19 @@ impl<L: Layout + ?Sized, const ID: u32> Shared<L, ID> {
     pub fn zeroed<const X: usize, const Y: usize, const Z: usize>(
         self,
         block: &Block<X, Y, Z>,
-    ) -> Writer<L, ID>
-    where
-        L::Element: Zeroable,
-    {
+    ) -> Writer<L, ID> {
         self.fill(block, |_| L::Element::zeroed())
     }
 }
 
-impl<T: Element, const N: usize, const ID: u32> Shared<[T; N], ID> {
+// The bound stands at the function, not at the block: then the compiler's message is `Element`'s own.
+impl<T, const N: usize, const ID: u32> Shared<[T; N], ID> {
     /// Writes the one element that each thread owns of an array as long as the block.
     #[inline(always)]
-    pub fn put(self, block: &Block<N>, value: T) -> Writer<[T; N], ID> {
+    pub fn put(self, block: &Block<N>, value: T) -> Writer<[T; N], ID>
+    where
+        T: Element,
+    {
         let mut writer = Writer { data: self.data };
         writer.put(block, value);
         writer

@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use super::param::{Kind, Param};
-use super::{shared, signature};
+use super::{canonical, shared, signature};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -22,13 +22,17 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
             #bounds
         }
     });
-    let body = quote! {
+    let callee = quote!(#body_name);
+    let check = canonical::check(kernel, &callee);
+    let items = quote! {
         #[inline(always)]
         #body
+
+        #check
     };
-    let entry = function(kernel, name, &quote!(#body_name), &body);
-    let distinct = shared::distinct(&kernel.params);
-    let signature = signature::comment(kernel, name, None);
+    let entry = function(kernel, name, &callee, &items);
+    let assertions = shared::assertions(&kernel.params, &quote!(#(#conditions)*));
+    let signature = signature::comments(kernel, name, None);
     quote! {
         #bounds
 
@@ -36,7 +40,7 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
         #(#conditions)*
         #signature
 
-        #distinct
+        #assertions
 
         #[cfg(target_os = "cuda")]
         #(#attributes)*
@@ -54,9 +58,9 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
         let (aliases, user) = (instance.aliases(generics), &user.sig.ident);
         let bounds = kernel.contract.bounds(&name.to_string());
         let callee = quote!(super::#user::<#(#arguments),*>);
-        let entry = function(kernel, name, &callee, &TokenStream::new());
-        let distinct = shared::distinct(&kernel.params);
-        let signature = signature::comment(kernel, name, Some(instance));
+        let entry = function(kernel, name, &callee, &canonical::check(kernel, &callee));
+        let assertions = shared::assertions(&kernel.params, &TokenStream::new());
+        let signature = signature::comments(kernel, name, Some(instance));
         quote! {
             #[cfg(target_os = "cuda")]
             #(#attributes)*
@@ -66,7 +70,7 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
                 #aliases
                 #bounds
                 #signature
-                #distinct
+                #assertions
                 #entry
             }
         }
@@ -129,6 +133,7 @@ fn function(
             improper_ctypes_definitions,
             missing_docs,
             non_snake_case,
+            unused_qualifications,
             clippy::missing_safety_doc,
             clippy::too_many_arguments
         )]
@@ -147,12 +152,11 @@ fn function(
 
 /// The expression that makes the user's argument from the PTX parameters.
 fn rebuild(kernel: &Ident, param: &Param) -> TokenStream {
-    let (name, ty) = (&param.name, &param.ty);
+    let (name, ty) = (&param.name, canonical::ty(param));
     let part = |suffix: &str| format_ident!("{}_{}", name, suffix);
     let ptr = part("ptr");
     match &param.kind {
-        Kind::Index(_) => quote!(<#ty>::from_hardware()),
-        Kind::Block(_) => quote!(::cuda_std::block::Block::from_hardware()),
+        Kind::Index(_) | Kind::Block(_) => quote!(<#ty>::from_hardware()),
         Kind::Shared { dynamic } => shared::handle(kernel, param, dynamic.is_some()),
         Kind::Slice(_) => {
             let len = part("len");

@@ -1,6 +1,7 @@
 //! The host side of a generic kernel: a type of the kernel's name, with the typed launcher.
 
 use super::Kernel;
+use super::canonical;
 use super::host::{Site, description_value, grid_for, launch};
 use super::instances::{Instance, name_of};
 use super::param::{Kind, Param};
@@ -89,7 +90,15 @@ fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream
     let name = &kernel.function.sig.ident;
     let (message, note) = messages(kernel);
     let impls = kernel.instances.iter().map(|instance| {
-        let (module, arguments) = (instance.module(), &instance.arguments);
+        let module = instance.module();
+        // What the arguments mean in the module, from which the description is.
+        let arguments = kernel.function.sig.generics.params.iter().map(|param| {
+            let name = name_of(param);
+            match param {
+                GenericParam::Const(_) => quote!({ #module::#name }),
+                _ => quote!(#module::#name),
+            }
+        });
         quote! {
             impl Instance for #name<#(#arguments),*> {
                 const KERNEL: &'static ::cuda_std::launch::Kernel = &#module::KERNEL;
@@ -154,7 +163,9 @@ fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let aliases = instance.aliases(&kernel.function.sig.generics);
     let description = description_value(kernel, &name, &kernel.contract.value());
     let checks = kernel.params.iter().filter_map(|param| check(kernel, param));
-    let (predicates, distinct) = (predicates(kernel), shared::distinct(&kernel.params));
+    let assertions = shared::assertions(&kernel.params, &TokenStream::new());
+    let (user, arguments) = (&kernel.function.sig.ident, &instance.arguments);
+    let types = canonical::check(kernel, &quote!(super::#user::<#(#arguments),*>));
     quote! {
         #[doc(hidden)]
         #[allow(unused_imports, dead_code, non_snake_case, unused_braces)]
@@ -162,14 +173,14 @@ fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
             use super::*;
             #aliases
             pub static KERNEL: ::cuda_std::launch::Kernel = #description;
-            #distinct
+            #assertions
+            #types
             const _: fn() = || {
                 fn value<V: ::cuda_std::launch::KernelValue>() {}
                 fn copied<V: ::core::marker::Copy + 'static>() {}
                 fn atomic<V: ::cuda_std::atomic::AtomicElement>() {}
                 #(#checks)*
             };
-            fn bounds() where #(#predicates),* {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The host side: the user's function as it is, and a module with the typed launcher.
 
 use super::Kernel;
+use super::canonical;
 use super::param::{Kind, Param, PtxParam};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -33,6 +34,7 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     };
     let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
     let (contract, contract_of_site) = (kernel.contract.value(), &site.contract);
+    let types = canonical::check(kernel, &quote!(super::#name));
     let description = description_value(kernel, &name.to_string(), contract_of_site);
     quote! {
         #[cfg(not(target_os = "cuda"))]
@@ -57,6 +59,8 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
             #grid
 
             #launch
+
+            #types
         }
     }
 }
@@ -74,13 +78,28 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
         }
     });
     let (forms, elements): (Vec<_>, Vec<_>) = kernel.params.iter().filter_map(Param::form).unzip();
+    let index = kernel.index_dims().unwrap_or(0) as u32;
+    let dynamic = kernel.params.iter().find_map(|param| match &param.kind {
+        Kind::Shared { dynamic: Some(element) } => Some(element),
+        _ => None,
+    });
+    let dynamic = match dynamic {
+        Some(element) => {
+            quote!(::core::option::Option::Some(::core::mem::size_of::<#element>()))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let safe_launch = kernel.function.sig.unsafety.is_none().then(|| quote!(.with_safe_launch()));
     quote! {{
         const SIGNATURE: &[::cuda_std::signature::Parameter] =
             &[#(::cuda_std::signature::Parameter::of::<#elements>(#forms)),*];
         ::cuda_std::launch::Kernel {
             name: #name,
             params: &[#(#params),*],
-            contract: #contract.with_signature(SIGNATURE),
+            contract: #contract
+                .with_hardware(#index, #dynamic)
+                #safe_launch
+                .with_signature(SIGNATURE),
         }
     }}
 }

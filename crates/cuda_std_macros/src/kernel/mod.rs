@@ -1,5 +1,6 @@
 //! `#[kernel]`: parse the signature once, then write the device's entry and the host's launcher.
 
+mod canonical;
 mod contract;
 mod device;
 mod generic;

@@ -1,8 +1,8 @@
 //! The kinds of kernel parameter, recognised from syntax.
 
 use super::shared;
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::{
     Error, Expr, FnArg, GenericArgument, Ident, Pat, PathArguments, PathSegment, Result, Type,
     TypePtr, TypeReference,
@@ -40,13 +40,16 @@ pub enum Kind {
 }
 
 /// The thread indices, by the last word of their path, with their dimensions.
-const INDICES: [(&str, usize); 3] = [("ThreadIndex", 1), ("ThreadIndex2", 2), ("ThreadIndex3", 3)];
+pub const INDICES: [(&str, usize); 3] =
+    [("ThreadIndex", 1), ("ThreadIndex2", 2), ("ThreadIndex3", 3)];
 
 /// A view of device memory. The type has `from_raw_parts(pointer, lengths…)`, and its first type
 /// parameter is the element.
 pub struct View {
     /// The last word of its path.
-    name: &'static str,
+    pub name: &'static str,
+    /// The module of `cuda_std` that has it.
+    pub module: &'static str,
     /// What its lengths are called, in order.
     pub lengths: &'static [&'static str],
     /// The trait of `cuda_std::launch` that the launcher's argument has.
@@ -61,6 +64,7 @@ pub struct View {
 const VIEWS: [View; 12] = [
     View {
         name: "DisjointTiles",
+        module: "block",
         lengths: &["len"],
         bound: "DeviceWrite",
         exclusive: true,
@@ -68,6 +72,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointTiles2",
+        module: "block",
         lengths: &["width", "height"],
         bound: "DeviceWriteGrid",
         exclusive: true,
@@ -75,6 +80,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointSlice",
+        module: "disjoint",
         lengths: &["len"],
         bound: "DeviceWrite",
         exclusive: true,
@@ -82,6 +88,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "AtomicSlice",
+        module: "atomic",
         lengths: &["len"],
         bound: "DeviceWrite",
         exclusive: true,
@@ -89,6 +96,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointGrid",
+        module: "disjoint",
         lengths: &["width", "height"],
         bound: "DeviceWriteGrid",
         exclusive: true,
@@ -96,6 +104,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointVectors",
+        module: "disjoint",
         lengths: &["len"],
         bound: "DeviceWrite",
         exclusive: true,
@@ -103,6 +112,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointChunks",
+        module: "disjoint",
         lengths: &["len"],
         bound: "DeviceWrite",
         exclusive: true,
@@ -110,6 +120,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointPitched",
+        module: "disjoint",
         lengths: &["width", "height", "pitch"],
         bound: "DeviceWritePitched",
         exclusive: true,
@@ -117,6 +128,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "DisjointVolume",
+        module: "disjoint",
         lengths: &["width", "height", "depth"],
         bound: "DeviceWriteVolume",
         exclusive: true,
@@ -124,6 +136,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "SystemAtomics",
+        module: "atomic",
         lengths: &["len"],
         bound: "DeviceAtomics",
         exclusive: false,
@@ -131,6 +144,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "RingConsumer",
+        module: "ring",
         lengths: RING,
         bound: "DeviceConsumer",
         exclusive: false,
@@ -138,6 +152,7 @@ const VIEWS: [View; 12] = [
     },
     View {
         name: "RingProducer",
+        module: "ring",
         lengths: RING,
         bound: "DeviceProducer",
         exclusive: false,
@@ -180,6 +195,7 @@ impl Param {
             return Err(Error::new_spanned(input, "a kernel cannot be a method: remove `self`"));
         };
         let ty = (*input.ty).clone();
+        check_lifetimes(&ty)?;
         let kind = kind_of(&ty, in_unsafe_fn)?;
         Ok(Self { name: name_of(&input.pat)?, ty, kind })
     }
@@ -245,6 +261,39 @@ fn name_of(pattern: &Pat) -> Result<Ident> {
             "a kernel's parameter is a plain name\nhelp: take it apart in the body with `let`",
         )),
     }
+}
+
+/// A kernel's arguments live as long as it runs, and no name says how long that is.
+fn check_lifetimes(ty: &Type) -> Result<()> {
+    match named_lifetime(ty.to_token_stream()) {
+        None => Ok(()),
+        Some(lifetime) => Err(Error::new_spanned(
+            ty,
+            format!(
+                "a kernel's parameter has no named lifetime: its memory is lent for one launch, \
+                 and may be freed after it\n\
+                 help: leave `{lifetime}` out"
+            ),
+        )),
+    }
+}
+
+/// The first lifetime among the tokens that is not `'_`.
+fn named_lifetime(tokens: TokenStream) -> Option<String> {
+    let mut tokens = tokens.into_iter();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Punct(quote) if quote.as_char() == '\'' => {
+                tokens.next().map(|name| format!("'{name}")).filter(|name| name != "'_")
+            }
+            TokenTree::Group(group) => named_lifetime(group.stream()),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<Kind> {
@@ -320,11 +369,27 @@ fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
 }
 
 fn element_of(segment: &PathSegment) -> Option<Type> {
-    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
-        return None;
-    };
-    arguments.args.iter().find_map(|argument| match argument {
+    arguments(segment).find_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty.clone()),
         _ => None,
     })
+}
+
+/// What stands between the angle brackets.
+pub fn arguments(segment: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
+    let arguments = match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    };
+    arguments.into_iter().flatten()
+}
+
+/// The last segment of a path, the one by which a type is recognised.
+pub fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        Type::Paren(inner) => last_segment(&inner.elem),
+        Type::Group(inner) => last_segment(&inner.elem),
+        _ => None,
+    }
 }

@@ -1,10 +1,13 @@
 //! A kernel's token of its block, and its arrays in shared memory.
 
 use super::Errors;
-use super::param::{Kind, Param};
+use super::canonical;
+use super::param::{Kind, Param, arguments};
+use crate::shared::assert_fits;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
-use syn::{Error, Expr, GenericArgument, PathArguments, PathSegment, Type, parse_quote};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, GenericArgument, PathSegment, Type, parse_quote};
 
 /// The kind of a `Block<X, Y, Z>`.
 pub fn block(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
@@ -22,14 +25,6 @@ fn extent(argument: &GenericArgument) -> Option<Expr> {
         GenericArgument::Type(Type::Path(path)) => Some(parse_quote!(#path)),
         _ => None,
     }
-}
-
-fn arguments(last: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
-    let arguments = match &last.arguments {
-        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
-        _ => None,
-    };
-    arguments.into_iter().flatten()
 }
 
 /// The kind of a `Shared<L, ID>`.
@@ -50,10 +45,10 @@ pub fn array(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
 /// The storage is global assembly, which stands once however the compiler copies the entry's code. It
 /// bears the name of kernel and parameter: no Rust name contains the `$` between them.
 pub fn handle(kernel: &Ident, param: &Param, dynamic: bool) -> TokenStream {
-    let ty = &param.ty;
     if dynamic {
         return quote!(::cuda_std::shared::dynamic_handle());
     }
+    let ty = canonical::ty(param);
     let name = format!("{kernel}${}", param.name);
     let declaration = format!(".shared .align {{align}} .b8 {name}[{{bytes}}];");
     let address = format!("mov.u64 {{address}}, {name}; cvta.shared.u64 {{address}}, {{address}};");
@@ -78,12 +73,15 @@ pub fn handle(kernel: &Ident, param: &Param, dynamic: bool) -> TokenStream {
     }}
 }
 
-/// The assertion that no two arrays have the same number.
-pub fn distinct(params: &[Param]) -> Option<TokenStream> {
-    let arrays = params.iter().filter(|param| matches!(param.kind, Kind::Shared { .. }));
-    let types: Vec<_> = arrays.map(|param| &param.ty).collect();
-    (types.len() > 1).then(|| {
+/// The assertions that no two arrays have the same number, and that the static ones fit into what a kernel may
+/// declare.
+pub fn assertions(params: &[Param], attributes: &TokenStream) -> TokenStream {
+    let arrays = || params.iter().filter(|param| matches!(param.kind, Kind::Shared { .. }));
+    let types: Vec<_> = arrays().map(canonical::ty).collect();
+    let distinct = (types.len() > 1).then(|| {
         quote! {
+            #attributes
+            #[allow(unused_qualifications)]
             const _: () = assert!(
                 ::cuda_std::shared::are_distinct(
                     &[#(<#types as ::cuda_std::shared::Declared>::ID),*]
@@ -92,7 +90,17 @@ pub fn distinct(params: &[Param]) -> Option<TokenStream> {
                  write `Shared<[f32; 256], 0>`, `Shared<[f32; 256], 1>`, …",
             );
         }
-    })
+    });
+    let fixed: Vec<_> =
+        arrays().filter(|param| matches!(param.kind, Kind::Shared { dynamic: None })).collect();
+    let fixed_types: Vec<_> = fixed
+        .iter()
+        .map(|param| canonical::ty(param))
+        .map(|ty| quote!(<#ty as ::cuda_std::shared::Declared>::Layout))
+        .collect();
+    let fit = fixed.iter().enumerate();
+    let fit = fit.map(|(at, last)| assert_fits(&fixed_types[..=at], last.ty.span()));
+    quote!(#distinct #(#attributes #fit)*)
 }
 
 /// A kernel has one token at most, one if it has shared arrays, and one dynamic array at most.

@@ -1,28 +1,93 @@
-//! The comment in the PTX that says what a kernel's parameters are.
+//! The comments in the PTX that say what a kernel's parameters are.
 
 use super::Kernel;
+use super::canonical;
 use super::instances::{Instance, name_of};
+use super::param::{Kind, Param};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-/// `// ferrowarp.signature NAME slice:4:4:HASH … = &[f32], …`: the form of each parameter, the size, the
-/// alignment and the name's number of its element, and the types as they are written.
-pub fn comment(kernel: &Kernel, name: &Ident, instance: Option<&Instance>) -> TokenStream {
-    let mut text = format!("// ferrowarp.signature {name}");
-    let (mut operands, mut written) = (Vec::new(), Vec::new());
+/// `// ferrowarp.signature NAME slice:4:4:HASH … | index:1 block:256:1:1 shared:1024:4:HASH … = &[f32], …`.
+///
+/// Before the bar: the form of each parameter that a launch passes, the size, the alignment and the name's number of
+/// its element. After it: `unsafe` if the kernel is an `unsafe fn`, the dimensions of the thread index (0: there is
+/// none), the extents of the block whose token the kernel takes, and its arrays in shared memory; of a dynamic one the
+/// element. Then the types that a launch passes, as they are written.
+///
+/// A kernel with a block's token has a line `// ferrowarp.block NAME` too: all threads of its block come to each of
+/// its barriers, which the emulator checks.
+pub fn comments(kernel: &Kernel, name: &Ident, instance: Option<&Instance>) -> TokenStream {
+    let mut line = Line::new(format!("// ferrowarp.signature {name}"));
+    let mut written = Vec::new();
     for param in &kernel.params {
         let Some((form, element)) = param.form() else { continue };
-        let at = operands.len();
-        text += &format!(" {form}:{{{at}}}:{{{}}}:{{{}}}", at + 1, at + 2);
-        operands.push(quote!(::core::mem::size_of::<#element>()));
-        operands.push(quote!(::core::mem::align_of::<#element>()));
-        operands.push(quote!(::cuda_std::signature::type_hash::<#element>()));
+        line.element(form, &element.to_token_stream());
         written.push(written_type(param.ty.to_token_stream(), kernel, instance));
+    }
+    let safety = kernel.function.sig.unsafety.map_or("", |_| " unsafe");
+    line.text += &format!(" |{safety} index:{}", kernel.index_dims().unwrap_or(0));
+    for param in &kernel.params {
+        hardware(&mut line, param);
     }
     // Braces are the assembly's own, but for these.
     let written = written.join(", ").replace('{', "{{").replace('}', "}}");
+    let Line { text, operands } = line;
     let text = format!("{text} = {written}");
+    // One item of assembly: the compiler deals kernels out to its threads, and so orders the text, by the number of
+    // items.
+    let has_block = kernel.params.iter().any(|param| matches!(param.kind, Kind::Block(_)));
+    let block = if has_block { format!("\n// ferrowarp.block {name}") } else { String::new() };
+    let text = text + &block;
     quote!(::core::arch::global_asm!(#text, #(const #operands),*);)
+}
+
+/// What the entry takes from the hardware, but for the index.
+fn hardware(line: &mut Line, param: &Param) {
+    match &param.kind {
+        Kind::Block(extents) => {
+            let extent = |at| extents.get(at).map_or(quote!(1usize), |extent| quote!(#extent));
+            line.numbers("block", (0..3).map(extent).collect());
+        }
+        Kind::Shared { dynamic: Some(element) } => {
+            line.element("dynamic", &element.to_token_stream());
+        }
+        Kind::Shared { dynamic: None } => {
+            let ty = canonical::ty(param);
+            let array = quote!(<#ty as ::cuda_std::shared::Declared>::Layout);
+            line.element("shared", &array);
+        }
+        _ => {}
+    }
+}
+
+/// A comment with numbers that the compiler fills in.
+struct Line {
+    text: String,
+    operands: Vec<TokenStream>,
+}
+
+impl Line {
+    fn new(text: String) -> Self {
+        Self { text, operands: Vec::new() }
+    }
+
+    /// ` FORM:SIZE:ALIGNMENT:HASH`
+    fn element(&mut self, form: &str, ty: &TokenStream) {
+        let numbers = vec![
+            quote!(::core::mem::size_of::<#ty>()),
+            quote!(::core::mem::align_of::<#ty>()),
+            quote!(::cuda_std::signature::type_hash::<#ty>()),
+        ];
+        self.numbers(form, numbers);
+    }
+
+    fn numbers(&mut self, form: &str, numbers: Vec<TokenStream>) {
+        self.text += &format!(" {form}");
+        for number in numbers {
+            self.text += &format!(":{{{}}}", self.operands.len());
+            self.operands.push(number);
+        }
+    }
 }
 
 /// A type as a programmer writes it.

@@ -4,6 +4,7 @@ use super::{Device, Function};
 use crate::exec::stuck::Outside;
 use crate::exec::watch::race::Moment;
 use crate::memory::GlobalMemory;
+use crate::program::MAX_LOCAL_BYTES;
 use std::sync::Arc;
 
 /// One launch of a kernel.
@@ -16,6 +17,9 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub dynamic_shared_bytes: u32,
+    /// Stack of a thread in bytes, for a kernel whose functions call themselves or addresses, or have
+    /// `alloca`. Others get what they need, as a driver knows that.
+    pub stack_bytes: u64,
     /// Parameters, each at its offset.
     pub params: &'a [u8],
     /// Blocks of a cluster in each direction; all zero where the launch says nothing, and the kernel's
@@ -39,6 +43,7 @@ impl<'a> Launch<'a> {
             grid: [1; 3],
             block: [1; 3],
             dynamic_shared_bytes: 0,
+            stack_bytes: MAX_LOCAL_BYTES,
             params: &[],
             cluster: [0; 3],
             cooperative: false,

@@ -11,9 +11,11 @@ use crate::exec::watch::{Check, InitCheck, MemoryCheck};
 use crate::exec::{LaunchContext, grid};
 use crate::fault::{LoadError, Trap};
 use crate::memory::GlobalMemory;
+use crate::program::{MAX_LOCAL_BYTES, Stack};
 use crate::ptx::{self, ast};
 use crate::system::System;
 use launch::Workspace;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -110,7 +112,8 @@ impl Device {
         }
         let tree = ptx::parse(text)?;
         self.check(&tree)?;
-        Module::new(&tree, Arc::clone(&self.memory), self.profile.checks.memory).map(Arc::new)
+        let memory = Arc::clone(&self.memory);
+        Module::new(&tree, memory, self.profile.checks.memory, &block_kernels(text)).map(Arc::new)
     }
 
     fn check(&self, tree: &ast::Module) -> Result<(), LoadError> {
@@ -159,6 +162,10 @@ impl Device {
             clusters,
             workspace: workspace.address,
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            stack_bytes: match function.program.stack {
+                Stack { is_known: true, .. } => MAX_LOCAL_BYTES,
+                Stack { bytes, .. } => launch.stack_bytes.max(bytes).min(MAX_LOCAL_BYTES),
+            },
             tags_local: self.profile.checks.memory,
             params: &params,
             param_bytes: function.param_bytes as u64,
@@ -166,6 +173,8 @@ impl Device {
             grid_id: self.launches.fetch_add(1, Ordering::Relaxed) + 1,
             schedule: self.profile.schedule,
             checks: self.profile.checks,
+            strict_barriers: self.profile.checks.sync
+                && (self.profile.checks.strict || function.has_block),
             moment: launch.moment,
             system: &self.system,
             panicked: AtomicBool::new(false),
@@ -243,6 +252,21 @@ impl Device {
         let blocks = u64::from(by_threads.clamp(1, 32)).min(by_shared).max(1);
         self.profile.multiprocessors as usize * blocks as usize
     }
+}
+
+/// What stands in PTX before the name of a kernel that has a `Block` of cuda_std: its shared memory is
+/// safe by the rule that every thread of a block reaches each of the block's barriers.
+const BLOCK: &str = "// ferrowarp.block ";
+
+/// The kernels of a text that have a `Block`.
+fn block_kernels(text: &str) -> HashSet<&str> {
+    text.lines().filter_map(|line| line.trim().strip_prefix(BLOCK)).map(str::trim).collect()
+}
+
+/// The lines of a text, each after a line break, that say which kernels have a `Block`. A linked module is made of what the texts
+/// declare, so whoever [links](crate::ptx::link) them appends these comments.
+pub fn block_marks(text: &str) -> String {
+    block_kernels(text).into_iter().map(|name| format!("\n{BLOCK}{name}")).collect()
 }
 
 /// A race check that forgets what was done to addresses when they are handed out again.

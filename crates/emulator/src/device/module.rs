@@ -46,6 +46,7 @@ impl Module {
         tree: &ast::Module,
         memory: Arc<GlobalMemory>,
         red_zones: bool,
+        block_kernels: &HashSet<&str>,
     ) -> Result<Self, LoadError> {
         let mut storage = Storage { memory, allocations: Vec::new() };
         let mut linked = Linked::new(tree, &storage.memory.clone(), &mut storage.allocations)?;
@@ -63,7 +64,8 @@ impl Module {
             checked.extend(program.functions.iter().map(|own| own.name.clone()));
             if function.entry {
                 names.push(function.name.clone());
-                let function = Function::new(function, program, Arc::clone(&storage))?;
+                let mut function = Function::new(function, program, &linked, Arc::clone(&storage))?;
+                function.has_block = block_kernels.contains(function.name.as_str());
                 functions.insert(function.name.clone(), Arc::new(function));
             }
         }
@@ -148,6 +150,8 @@ pub struct Function {
     pub max_cluster_rank: Option<u32>,
     /// `.explicitcluster`: every launch has clusters.
     pub explicit_cluster: bool,
+    /// Whether it has a `Block` of cuda_std.
+    pub(super) has_block: bool,
     pub(super) program: Arc<Program>,
     _storage: Arc<Storage>,
 }
@@ -156,9 +160,11 @@ impl Function {
     fn new(
         tree: &ast::Function,
         program: Arc<Program>,
+        linked: &Linked<'_>,
         storage: Arc<Storage>,
     ) -> Result<Self, LoadError> {
-        let (params, param_bytes) = program::param_layout(&tree.params)?;
+        let limit = linked.limits.param_bytes;
+        let (params, param_bytes) = program::param_layout(tree, limit)?;
         let info = &program.functions[0];
         let limit = |name: &str| {
             let (_, numbers) = tree.directives.iter().find(|(own, _)| own == name)?;
@@ -178,6 +184,7 @@ impl Function {
             registers: (info.rows32 + 2 * info.rows64).clamp(16, 255),
             max_threads_per_block: limit("maxntid").or(limit("reqntid")).unwrap_or(1024),
             max_cluster_rank: limit("maxclusterrank"),
+            has_block: false,
             program,
             _storage: storage,
         })

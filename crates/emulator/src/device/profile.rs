@@ -3,6 +3,9 @@
 use crate::exec::schedule::Schedule;
 use crate::exec::watch::Checks;
 
+/// Device memory of a machine that has as much; more is asked for by [`Profile::total_memory_bytes`].
+const MEMORY_BYTES: u64 = 16 << 30;
+
 /// What a device is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -61,7 +64,8 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// A device with the limits of an H200, that runs on all CPU threads of this machine.
+    /// A device with the limits of an H200, that runs on all CPU threads of this machine. It has the least of 16 GiB and
+    /// this machine's memory, so that a kernel which fills it meets an error and not the end of the process.
     pub fn hopper() -> Self {
         Self {
             name: "Ferrowarp emulated sm_90a".to_owned(),
@@ -82,7 +86,7 @@ impl Profile {
             memory_bus_width: 6016,
             l2_cache_bytes: 60 << 20,
             constant_memory_bytes: 65536,
-            total_memory_bytes: 16 << 30,
+            total_memory_bytes: device_memory_bytes(machine_bytes(), container_bytes()),
             worker_threads: std::thread::available_parallelism().map_or(1, usize::from),
             fuel: None,
             checks: Checks::NONE,
@@ -110,5 +114,50 @@ impl Profile {
                 wanted == own && self.arch_variant.is_some_and(|own| variant == own.to_string())
             }
         }
+    }
+}
+
+/// Device memory where the machine and the container that this process runs in have so much; `None` where nothing tells.
+fn device_memory_bytes(machine: Option<u64>, container: Option<u64>) -> u64 {
+    [machine, container].into_iter().flatten().fold(MEMORY_BYTES, u64::min)
+}
+
+fn machine_bytes() -> Option<u64> {
+    total_of(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// `None` too where the container has no limit, for which the file says `max`.
+fn container_bytes() -> Option<u64> {
+    std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
+}
+
+/// The total in the text of `/proc/meminfo`, which counts KiB.
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_memory_is_no_more_than_the_machine_has() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(device_memory_bytes(None, None), 16 * GIB);
+        assert_eq!(device_memory_bytes(Some(64 * GIB), None), 16 * GIB);
+        assert_eq!(device_memory_bytes(Some(8 * GIB), None), 8 * GIB);
+        assert_eq!(device_memory_bytes(Some(64 * GIB), Some(2 * GIB)), 2 * GIB);
+        let here = device_memory_bytes(machine_bytes(), container_bytes());
+        assert_eq!(Profile::hopper().total_memory_bytes, here);
+    }
+
+    #[test]
+    fn the_machines_memory_is_read_in_kib() {
+        let text = "MemTotal:        8049196 kB\nMemFree:          123456 kB\n";
+        assert_eq!(total_of(text), Some(8_049_196 << 10));
+        assert_eq!(total_of("MemFree: 123456 kB\n"), None);
+        assert_eq!(total_of("MemTotal: lots\n"), None);
     }
 }

@@ -6,7 +6,7 @@ use super::schedule::Schedule;
 use super::warp::{Group, Pause, Stopped, Wait, Warp};
 use super::{Arrival, Cx, Fault, LaunchContext};
 use crate::exec::frame::{Frame, lanes};
-use crate::fault::{BarrierFault, Trap, TrapKind, Waiting, WaitsOn};
+use crate::fault::{Accessor, BarrierFault, Trap, TrapKind, Waiting, WaitsOn};
 use crate::program::{LANES, Op, Program};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -287,8 +287,13 @@ impl Block {
         for number in 0..BARRIERS as u32 {
             let barrier = cx.block.barriers[number as usize];
             if barrier.used && which(&barrier) && self.is_complete(cx, number) {
-                if cx.launch.checks.sync && barrier.threads.is_none() {
-                    self.check_whole(cx, number)?;
+                if barrier.threads.is_none() && !cx.launch.has_panicked() {
+                    if cx.launch.strict_barriers {
+                        self.check_strictly(cx, number)?;
+                    }
+                    if cx.launch.checks.sync {
+                        self.check_whole(cx, number)?;
+                    }
                 }
                 self.open(cx, number);
                 cx.block.barriers[number as usize] = Barrier::default();
@@ -307,12 +312,57 @@ impl Block {
             let waiting = |group: &&Group| group.wait == Wait::Barrier(number);
             if let (true, Some(group)) = (ended != 0, warp.groups.iter().find(waiting)) {
                 let kind = TrapKind::IncompleteBarrier { barrier: number, ended };
-                let fault = Fault::new(group.mask.trailing_zeros() as usize, kind);
-                let stopped = Stopped { pc: group.pc - 1, frame: group.frame, fault };
-                return Err(Box::new(self.trap(cx, index, stopped)));
+                return Err(self.at_barrier(cx, (index, group), kind));
             }
         }
         Ok(())
+    }
+
+    /// Finds threads that ended before a barrier of the whole block, and threads that it opens for at
+    /// another instruction than for others: each arm of a branch has one, and the two make a pair. On a GPU
+    /// both pass, and what one thread wrote before the barrier is not there for those after it.
+    fn check_strictly(&self, cx: &Cx<'_>, number: u32) -> Result<(), Box<Trap>> {
+        let all = self.warps.iter().enumerate();
+        let mut waiting = all.flat_map(|(index, warp)| {
+            let own = warp.groups.iter().filter(|group| group.wait == Wait::Barrier(number));
+            own.map(move |group| (index, group))
+        });
+        let Some(first) = waiting.next() else { return Ok(()) };
+        let left = self.warps.iter().enumerate();
+        let mut left = left.filter_map(|(index, warp)| Some((index, warp.state.left?))).peekable();
+        if let Some(&(index, (_, lane, pc))) = left.peek() {
+            let threads = left.map(|(_, (mask, ..))| mask.count_ones()).sum();
+            let first_left = Box::new(self.accessor(cx, (index, lane), pc));
+            let kind = TrapKind::EarlyExit { barrier: number, threads, first: first_left };
+            return Err(self.at_barrier(cx, first, kind));
+        }
+        match waiting.find(|(_, group)| group.pc != first.1.pc) {
+            None => Ok(()),
+            Some((index, group)) => {
+                let lane = group.mask.trailing_zeros() as usize;
+                let other = Box::new(self.accessor(cx, (index, lane), group.pc - 1));
+                let kind = TrapKind::PairedBarriers { barrier: number, other };
+                Err(self.at_barrier(cx, first, kind))
+            }
+        }
+    }
+
+    /// The trap of lanes that wait at a barrier.
+    fn at_barrier(&self, cx: &Cx<'_>, (warp, group): (usize, &Group), kind: TrapKind) -> Box<Trap> {
+        let fault = Fault::new(group.mask.trailing_zeros() as usize, kind);
+        let stopped = Stopped { pc: group.pc - 1, frame: group.frame, fault };
+        Box::new(self.trap(cx, warp, stopped))
+    }
+
+    /// A thread of the block at an operation.
+    fn accessor(&self, cx: &Cx<'_>, (warp, lane): (usize, usize), pc: u32) -> Accessor {
+        let program = cx.launch.program;
+        Accessor {
+            block: cx.block.index,
+            thread: self.thread(warp, lane),
+            ptx_line: program.line(pc),
+            source: program.location(pc).cloned(),
+        }
     }
 
     fn is_complete(&self, cx: &Cx<'_>, number: u32) -> bool {

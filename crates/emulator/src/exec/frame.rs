@@ -37,6 +37,8 @@ pub struct Frame {
     pub local_base: u64,
     /// Byte after its local memory.
     pub local_end: u64,
+    /// Bytes of stack that the calls up to this one take, without red zones.
+    pub stack_bytes: u64,
     /// For each lane, the byte after what it has on the stack; `None` where nothing was put there.
     pub stack: Option<Box<Row64>>,
     /// Registers with bits that nothing ever wrote, where that is checked.
@@ -61,14 +63,25 @@ impl Frame {
             depth: 0,
             local_base: 0,
             local_end: info.local_bytes,
+            stack_bytes: info.declared_local_bytes,
             stack: None,
             shadow: None,
         }
     }
 
+    /// Byte after the function's variables.
+    fn empty_stack(&self) -> u64 {
+        self.local_base + self.program.functions[self.function as usize].local_bytes
+    }
+
+    /// Bytes of stack that are in use where its local memory ends at `end`.
+    pub fn stack_bytes_at(&self, end: u64) -> u64 {
+        self.stack_bytes.saturating_add(end.saturating_sub(self.empty_stack()))
+    }
+
     /// The tops of the lanes' stacks.
     pub fn stack(&mut self) -> &mut Row64 {
-        let empty = self.local_base + self.program.functions[self.function as usize].local_bytes;
+        let empty = self.empty_stack();
         self.stack.get_or_insert_with(|| Box::new([empty; LANES]))
     }
 

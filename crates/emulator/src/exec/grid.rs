@@ -116,7 +116,7 @@ fn work(shared: &Shared<'_>) {
     shared.quorum.leave();
     if let Err(trap) = ran {
         shared.stop.store(true, Ordering::Release);
-        if shared.launch.panicked.load(Ordering::Acquire) {
+        if shared.launch.follows_from_panic(&trap.kind) {
             // The launch ends, and the device works on: the kernel has reported the panic.
             return shared.count(&cx);
         }
@@ -156,7 +156,14 @@ fn run_clusters(shared: &Shared<'_>, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
             break;
         }
         let Some(mut cluster) = pick(&mut resident, cx) else { break };
-        let progress = turn(shared, cx, &mut cluster)?;
+        let progress = match turn(shared, cx, &mut cluster) {
+            // What the cluster misses follows from a panic; the others run on, and are looked at.
+            Err(trap) if shared.launch.follows_from_panic(&trap.kind) => {
+                cluster = Cluster::new(shared.launch);
+                Progress::Done
+            }
+            progress => progress?,
+        };
         if shared.is_spent() {
             resident.push_front(cluster);
             return Err(Box::new(out_of_fuel(shared, cx, &mut resident)));
@@ -261,7 +268,7 @@ fn stuck(
     mut waiting: Vec<(u32, Waiting)>,
     (absent, held): (u64, u64),
 ) -> Option<Box<Trap>> {
-    if launch.panicked.load(Ordering::Acquire) {
+    if launch.has_panicked() {
         return None;
     }
     sort(&mut waiting);

@@ -27,7 +27,7 @@ use block::BlockState;
 use cluster::{ClusterState, Shape};
 use frame::Frame;
 use schedule::{Dice, Schedule};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use warp::WarpState;
 use watch::{Checks, Watch};
 
@@ -126,6 +126,8 @@ pub struct LaunchContext<'m> {
     pub workspace: u64,
     /// Dynamic shared memory.
     pub dynamic_shared_bytes: u32,
+    /// Stack that a thread may use.
+    pub stack_bytes: u64,
     /// Whether generic addresses of local memory tell whose it is.
     pub tags_local: bool,
     /// The kernel's parameters, padded to words.
@@ -140,7 +142,10 @@ pub struct LaunchContext<'m> {
     pub schedule: Schedule,
     /// Which checks are on.
     pub checks: Checks,
-    /// Whether a thread has ended by a panic: whatever goes wrong after that follows from it.
+    /// Whether every thread of a block has to reach each barrier of the whole block, at one instruction.
+    pub strict_barriers: bool,
+    /// Whether a thread has ended by a panic: what the checks find after that follows from it, for what
+    /// the thread would have written is not there. What a GPU itself faults on is a fault all the same.
     pub panicked: std::sync::atomic::AtomicBool,
     /// Whether the device was stopped.
     pub halted: &'m std::sync::atomic::AtomicBool,
@@ -153,6 +158,16 @@ pub struct LaunchContext<'m> {
 }
 
 impl LaunchContext<'_> {
+    /// Whether a thread has ended by a panic.
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
+    }
+
+    /// Whether a fault is nothing but the consequence of a panic, which the kernel has reported itself.
+    pub fn follows_from_panic(&self, kind: &TrapKind) -> bool {
+        self.has_panicked() && !kind.is_fault_of_gpu()
+    }
+
     /// Threads of a block.
     pub fn threads(&self) -> u32 {
         self.block.iter().product()

@@ -20,11 +20,14 @@ pub struct Origin {
     pub space: Space,
     /// The first byte that holds nothing: an offset in shared and local memory.
     pub address: u64,
+    /// For what a shuffle read in place of memory: a lane that its mask does not name or that has ended, and
+    /// the lanes that took part.
+    pub lane: Option<(u8, u32)>,
 }
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { pc: 0, bytes: 0, space: Space::Global, address: 0 }
+        Self { pc: 0, bytes: 0, space: Space::Global, address: 0, lane: None }
     }
 }
 
@@ -159,7 +162,8 @@ impl Frame {
 /// What the operations of several lanes do.
 impl Frame {
     /// A shuffle: slots are the result, a predicate, the value, and what says the lane to read from.
-    pub fn shuffle_taint(&mut self, op: &Op, from: impl Fn(usize) -> usize, mask: u32) {
+    /// A lane from outside of those that take part has no value; the operation is that at `pc`.
+    pub fn shuffle_taint(&mut self, op: &Op, from: impl Fn(usize) -> usize, mask: u32, pc: u32) {
         let [to, predicate, value, how @ ..] = op.slots;
         let mut out = Taint::default();
         if let Some(value) = self.taint(Register::Narrow(value)) {
@@ -168,6 +172,11 @@ impl Frame {
                 (out.bits[lane], out.origin[lane]) = (value.bits[from], value.origin[from]);
                 out.computed |= (value.computed >> from & 1) << lane;
             }
+        }
+        for lane in lanes(mask).filter(|lane| mask >> from(*lane) & 1 == 0) {
+            (out.bits[lane], out.computed) = (u64::MAX, out.computed | 1 << lane);
+            let lane_outside = Some((from(lane) as u8, mask));
+            out.origin[lane] = Origin { pc, lane: lane_outside, ..Origin::default() };
         }
         for how in how.into_iter().filter_map(|slot| self.taint(Register::Narrow(slot))) {
             mix(&mut out, how, mask);

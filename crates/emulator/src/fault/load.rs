@@ -1,5 +1,7 @@
 //! Why PTX is not loaded.
 
+use super::SourceLocation;
+
 /// A PTX module cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
@@ -48,6 +50,14 @@ pub enum LoadError {
         /// Line that uses it.
         line: u32,
     },
+    /// Any of these, with the line of the source that the PTX was compiled from.
+    #[error("{error}, from {place}")]
+    Placed {
+        /// The error.
+        error: Box<LoadError>,
+        /// Where it is in the source, from `.loc`.
+        place: SourceLocation,
+    },
     /// No text at all.
     #[error("the PTX text is empty")]
     Empty,
@@ -62,6 +72,14 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// The error without its place in the source.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::Placed { error, .. } => error.root(),
+            own => own,
+        }
+    }
+
     /// The line of the text that it is about, counted from 1; `None` where it is about all of it.
     pub fn line(&self) -> Option<u32> {
         match self {
@@ -70,6 +88,7 @@ impl LoadError {
             | Self::Unsupported { line, .. }
             | Self::Unresolved { line, .. }
             | Self::Invalid { line, .. } => Some(*line),
+            Self::Placed { error, .. } => error.line(),
             Self::UnsupportedVersion { .. } | Self::UnsupportedTarget { .. } | Self::Empty => None,
         }
     }

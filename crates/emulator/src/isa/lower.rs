@@ -1,6 +1,6 @@
 //! From an instruction of the text to its form, and through it to operations.
 
-use super::pattern::{self, Modifiers};
+use super::pattern::{Modifiers, Pattern};
 use super::table::{FORMS, forms_of};
 use super::{Form, Lowering, Order, Type};
 use crate::fault::LoadError;
@@ -9,11 +9,57 @@ use crate::ptx::ast::{Instruction, Operand};
 
 /// Appends the operations of an instruction.
 pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(), LoadError> {
+    if !emitter.has_vectors {
+        return lower_plain(emitter, instruction);
+    }
+    let operands = emitter.spread_vectors(&instruction.operands);
+    lower_plain(emitter, &Instruction { operands, ..instruction.clone() })
+}
+
+fn lower_plain(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(), LoadError> {
     emitter.begin(instruction.position.line, instruction.guard.as_ref())?;
-    let modifiers = Modifiers(&instruction.modifiers);
-    let (index, form) = find(instruction).ok_or_else(|| unknown(instruction))?;
-    emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
     emitter.spell(instruction);
+    let count = instruction.operands.len();
+    let own = forms_of(&instruction.opcode);
+    let matching = |(index, pattern): &(usize, Pattern)| {
+        pattern.matches(&instruction.modifiers).then(|| (*index, &FORMS[*index]))
+    };
+    if let Some((index, form)) = first(own.iter().filter_map(matching), count) {
+        return lower_as(emitter, (index, form), instruction);
+    }
+    // The words are those of a form, but stand in another order: from here on they are in the table's.
+    let arranged = |(index, pattern): &(usize, Pattern)| {
+        pattern.arrange(&instruction.modifiers).map(|order| ((*index, order), &FORMS[*index]))
+    };
+    let ((index, order), form) =
+        first(own.iter().filter_map(arranged), count).ok_or_else(|| unknown(instruction))?;
+    let modifiers = order.iter().map(|word| instruction.modifiers[*word].clone()).collect();
+    lower_as(emitter, (index, form), &Instruction { modifiers, ..instruction.clone() })
+}
+
+/// The first form that takes so many operands, else the first.
+fn first<T>(
+    fitting: impl Iterator<Item = (T, &'static Form)>,
+    count: usize,
+) -> Option<(T, &'static Form)> {
+    let mut fallback = None;
+    for own in fitting {
+        if takes(own.1, count) {
+            return Some(own);
+        }
+        fallback.get_or_insert(own);
+    }
+    fallback
+}
+
+/// Appends the operations of an instruction whose modifiers stand in the order of its form.
+fn lower_as(
+    emitter: &mut Emitter<'_>,
+    (index, form): (usize, &Form),
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let modifiers = Modifiers(&instruction.modifiers);
+    emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
     emitter.note_rule(Rule::of(&instruction.opcode, &modifiers));
     match form.lowering {
         Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
@@ -26,16 +72,6 @@ pub fn lower(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(),
     }
     emitter.end();
     Ok(())
-}
-
-/// The form that an instruction has: the first with its modifiers and number of operands.
-fn find(instruction: &Instruction) -> Option<(usize, &'static Form)> {
-    let fits =
-        |(_, form): &(usize, &Form)| pattern::matches(form.modifiers, &instruction.modifiers);
-    let own = forms_of(&instruction.opcode);
-    let all = || own.iter().map(|index| (*index, &FORMS[*index])).filter(fits);
-    let count = instruction.operands.len();
-    all().find(|(_, form)| takes(form, count)).or_else(|| all().next())
 }
 
 /// True if a form takes so many operands.
@@ -150,6 +186,7 @@ fn named_type(name: &str, modifiers: &Modifiers<'_>) -> Option<Type> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::pattern;
 
     #[test]
     fn the_table_is_written_in_its_own_language() {
@@ -162,6 +199,23 @@ mod tests {
                 let name = word.trim_start_matches('=');
                 let typed = ["t", "u", "w"].contains(&name) || Type::parse(name).is_some();
                 assert!(fixed || typed, "{}: operand {word}", form.opcode);
+            }
+        }
+    }
+    /// The words of a form, in any order, are those of no other form that means something else. Where
+    /// they were, texts in another order than the manual's could be read in two ways.
+    #[test]
+    fn no_form_takes_the_words_of_another_in_its_order() {
+        for (index, form) in FORMS.iter().enumerate() {
+            let others = || forms_of(form.opcode).iter().filter(|(other, _)| *other != index);
+            for spelling in form.spellings() {
+                let words: Vec<String> = spelling.iter().map(|word| (*word).to_owned()).collect();
+                let takes = |pattern: &Pattern| {
+                    !pattern.matches(&words) && pattern.arrange(&words).is_some()
+                };
+                let other = others().find(|(_, pattern)| takes(pattern));
+                let other = other.map(|(other, _)| FORMS[*other].modifiers);
+                assert_eq!(other, None, "{} {}", form.opcode, words.join("."));
             }
         }
     }

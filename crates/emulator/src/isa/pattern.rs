@@ -2,7 +2,13 @@
 //!
 //! A pattern is a sequence of slots parted by spaces. A slot is a list of alternatives parted by
 //! `|`; one that begins with `@` names a set of words; a slot that ends in `?` may be absent.
-//! `rn|rz|rm|rp? ftz? sat? f32` is matched by `f32`, `rn.f32`, `rz.ftz.sat.f32`, and so on.
+//! `rn|rz|rm|rp? ftz? sat? f32` is matched by `f32`, `rn.f32`, `rz.ftz.sat.f32`, and so on. A dot before
+//! a slot says that it belongs to the opcode: `.lo|hi u32` of `mul` is the two opcodes `mul.lo` and
+//! `mul.hi`.
+//!
+//! The slots are in the order of the PTX manual. Texts have others: compilers and people write
+//! `atom.global.cta.add.u32` and `div.ftz.rn.f32`, and NVIDIA's assembler takes the words behind the
+//! opcode in any order. So do we: [`Pattern::arrange`] says what has to stay in its order.
 
 use super::types::Type;
 
@@ -62,55 +68,136 @@ const SETS: &[(&str, &[&str])] = &[
     ("unordered", &["equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]),
 ];
 
-/// True if `words` fit `pattern`.
-pub fn matches(pattern: &str, words: &[String]) -> bool {
-    let slots: Vec<&str> = pattern.split_whitespace().collect();
-    fits(&slots, words)
+/// A pattern, taken apart once.
+pub struct Pattern {
+    slots: Vec<Slot>,
+    /// Slots that may not be absent.
+    required: usize,
 }
 
-/// Every sequence of words that fits `pattern`.
-pub fn spellings(pattern: &'static str) -> Vec<Vec<&'static str>> {
-    pattern.split_whitespace().fold(vec![vec![]], |heads, slot| {
-        let words = choices(slot);
-        let extend = |head: &Vec<&'static str>, word: &Option<&'static str>| {
-            head.iter().copied().chain(*word).collect()
-        };
-        heads.iter().flat_map(|head| words.iter().map(|word| extend(head, word))).collect()
-    })
+struct Slot {
+    words: Vec<&'static str>,
+    optional: bool,
+    /// Part of the opcode, which stays where it is.
+    fixed: bool,
 }
 
-/// What may stand in a slot; `None` for nothing.
-fn choices(slot: &'static str) -> Vec<Option<&'static str>> {
-    let absent = slot.ends_with('?').then_some(None);
-    let words =
-        slot.trim_end_matches('?').split('|').flat_map(|word| match word.strip_prefix('@') {
+impl Slot {
+    fn new(text: &'static str) -> Self {
+        let (text, fixed) = text.strip_prefix('.').map_or((text, false), |rest| (rest, true));
+        let (text, optional) = text.strip_suffix('?').map_or((text, false), |rest| (rest, true));
+        let words = text.split('|').flat_map(|word| match word.strip_prefix('@') {
             Some(name) => set(name).to_vec(),
             None => vec![word],
         });
-    absent.into_iter().chain(words.map(Some)).collect()
+        Self { words: words.collect(), optional, fixed }
+    }
+
+    fn admits(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+}
+
+impl Pattern {
+    /// Takes a pattern of the table apart.
+    pub fn new(text: &'static str) -> Self {
+        let slots: Vec<Slot> = text.split_whitespace().map(Slot::new).collect();
+        let required = slots.iter().filter(|slot| !slot.optional).count();
+        Self { slots, required }
+    }
+
+    /// True if `words` fit in the order of the slots.
+    pub fn matches(&self, words: &[String]) -> bool {
+        self.may_fit(words) && fits(&self.slots, words)
+    }
+
+    /// The indices of `words` in the order of the slots, where they fit in another order.
+    ///
+    /// PTX lets the words behind the opcode stand in any order, but for those of one [`Kind`], whose
+    /// order has a meaning. Slots with a dot belong to the opcode and come first.
+    pub fn arrange(&self, words: &[String]) -> Option<Vec<usize>> {
+        let mut chosen = Vec::with_capacity(words.len());
+        (self.may_fit(words) && arrange(&self.slots, words, &mut chosen)).then_some(chosen)
+    }
+
+    fn may_fit(&self, words: &[String]) -> bool {
+        (self.required..=self.slots.len()).contains(&words.len())
+    }
+}
+
+/// Words whose order among themselves has a meaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The result's type, then those of the operands.
+    Type,
+    /// The space that is written, then the one that is read.
+    Space,
+    /// How A is stored, then B.
+    Layout,
+    /// The primary policy of a cache, then the secondary.
+    Policy,
+}
+
+impl Kind {
+    fn of(word: &str) -> Option<Self> {
+        match word {
+            "u2" | "s2" => Some(Self::Type),
+            "global" | "shared" | "shared::cta" | "shared::cluster" => Some(Self::Space),
+            "row" | "col" => Some(Self::Layout),
+            _ if word.starts_with("L2::evict") => Some(Self::Policy),
+            _ => Type::parse(word).map(|_| Self::Type),
+        }
+    }
+}
+
+/// Chooses a word for each of the slots among those that are left, a present slot first.
+fn arrange(slots: &[Slot], words: &[String], chosen: &mut Vec<usize>) -> bool {
+    let Some((slot, rest)) = slots.split_first() else {
+        return chosen.len() == words.len();
+    };
+    for (index, word) in words.iter().enumerate() {
+        if slot.admits(word) && is_next(slot, words, chosen, index) {
+            chosen.push(index);
+            if arrange(rest, words, chosen) {
+                return true;
+            }
+            chosen.pop();
+        }
+    }
+    slot.optional && arrange(rest, words, chosen)
+}
+
+/// True if the word at `index` is left, and may stand in the slot as far as the order matters.
+fn is_next(slot: &Slot, words: &[String], chosen: &[usize], index: usize) -> bool {
+    let is_left = |index: &usize| !chosen.contains(index);
+    if slot.fixed {
+        return index == chosen.len() && is_left(&index);
+    }
+    let kind = Kind::of(&words[index]);
+    let is_earlier = |other: &usize| kind.is_some() && Kind::of(&words[*other]) == kind;
+    is_left(&index) && !(0..index).filter(is_left).any(|other| is_earlier(&other))
+}
+
+/// Every sequence of words that fits `pattern` in its order.
+pub fn spellings(pattern: &'static str) -> Vec<Vec<&'static str>> {
+    pattern.split_whitespace().map(Slot::new).fold(vec![vec![]], |heads, slot| {
+        let absent = slot.optional.then_some(None);
+        let choices: Vec<_> = absent.into_iter().chain(slot.words.into_iter().map(Some)).collect();
+        let extend = |head: &Vec<&'static str>, word: &Option<&'static str>| {
+            head.iter().copied().chain(*word).collect()
+        };
+        heads.iter().flat_map(|head| choices.iter().map(|word| extend(head, word))).collect()
+    })
 }
 
 /// Matches the rest of the slots against the rest of the words, trying a present slot first.
-fn fits(slots: &[&str], words: &[String]) -> bool {
+fn fits(slots: &[Slot], words: &[String]) -> bool {
     let Some((slot, rest)) = slots.split_first() else {
         return words.is_empty();
     };
-    let (alternatives, optional) = match slot.strip_suffix('?') {
-        Some(alternatives) => (alternatives, true),
-        None => (*slot, false),
-    };
-    let present = words.split_first().is_some_and(|(word, others)| {
-        alternatives.split('|').any(|alternative| admits(alternative, word)) && fits(rest, others)
-    });
-    present || (optional && fits(rest, words))
-}
-
-/// True if an alternative, a word or the name of a set, admits the word.
-fn admits(alternative: &str, word: &str) -> bool {
-    match alternative.strip_prefix('@') {
-        Some(name) => set(name).contains(&word),
-        None => alternative == word,
-    }
+    let present =
+        words.split_first().is_some_and(|(word, others)| slot.admits(word) && fits(rest, others));
+    present || (slot.optional && fits(rest, words))
 }
 
 /// The words of a named set.
@@ -118,15 +205,17 @@ fn set(name: &str) -> &'static [&'static str] {
     SETS.iter().find(|(set, _)| *set == name).map_or(&[], |(_, words)| words)
 }
 
-/// True if every set that the pattern names exists.
+/// True if every set that the pattern names exists, and what belongs to the opcode comes first.
 #[cfg(test)]
-pub fn is_well_formed(pattern: &str) -> bool {
+pub fn is_well_formed(pattern: &'static str) -> bool {
+    let slots: Vec<Slot> = pattern.split_whitespace().map(Slot::new).collect();
     let alternatives = |slot: &str| -> bool {
-        slot.trim_end_matches('?')
+        slot.trim_start_matches('.')
+            .trim_end_matches('?')
             .split('|')
             .all(|word| word.strip_prefix('@').is_none_or(|name| !set(name).is_empty()))
     };
-    pattern.split_whitespace().all(alternatives)
+    slots.is_sorted_by_key(|slot| !slot.fixed) && pattern.split_whitespace().all(alternatives)
 }
 
 /// The modifiers of an instruction that fits its form.
@@ -159,10 +248,18 @@ impl<'a> Modifiers<'a> {
 mod tests {
     use super::*;
 
-    fn fit(pattern: &str, dotted: &str) -> bool {
-        let words: Vec<String> =
-            dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        matches(pattern, &words)
+    fn words(dotted: &str) -> Vec<String> {
+        dotted.split('.').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn fit(pattern: &'static str, dotted: &str) -> bool {
+        Pattern::new(pattern).matches(&words(dotted))
+    }
+
+    fn arranged(pattern: &'static str, dotted: &str) -> Option<String> {
+        let words = words(dotted);
+        let order = Pattern::new(pattern).arrange(&words)?;
+        Some(order.iter().map(|index| words[*index].as_str()).collect::<Vec<_>>().join("."))
     }
 
     #[test]
@@ -173,6 +270,39 @@ mod tests {
         assert!(!fit(pattern, "ftz.rn.f32"));
         assert!(!fit(pattern, "rn"));
         assert!(!fit(pattern, "f32.f32"));
+    }
+
+    #[test]
+    fn words_in_another_order_are_arranged() {
+        let pattern = "@round? ftz? sat? f32|f64";
+        assert_eq!(arranged(pattern, "ftz.f32.rn").as_deref(), Some("rn.ftz.f32"));
+        assert_eq!(arranged(pattern, "sat.ftz.f32").as_deref(), Some("ftz.sat.f32"));
+        for wrong in ["rn", "ftz.ftz.f32", "rn.rz.f32", "f32.f64", "rn.frob.f32", "f32.f32"] {
+            assert_eq!(arranged(pattern, wrong), None, "{wrong}");
+        }
+        let atom = "@order? @scope? global|shared? add|min u32|s32";
+        assert_eq!(arranged(atom, "global.cta.add.u32").as_deref(), Some("cta.global.add.u32"));
+    }
+
+    #[test]
+    fn types_spaces_and_layouts_stay_in_order() {
+        assert_eq!(arranged("@round f32|f64 f32|f64", "f32.rn.f64").as_deref(), Some("rn.f32.f64"));
+        assert_eq!(arranged("rn f32 f64", "f64.rn.f32"), None);
+        assert_eq!(arranged("ca|cg shared global", "global.shared.ca"), None);
+        assert!(arranged("ca|cg shared global", "shared.global.ca").is_some());
+        assert_eq!(arranged("sync row col f16", "sync.col.row.f16"), None);
+        assert!(arranged("sync row col f16", "f16.row.col.sync").is_some());
+        assert!(
+            arranged("@int? u32", "u32").is_some() && arranged("@int? u32", "u32.s32").is_none()
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_the_opcode_stays_first() {
+        assert!(arranged(".lo|hi cc? u32", "lo.u32.cc").is_some());
+        assert_eq!(arranged(".lo|hi cc? u32", "cc.lo.u32"), None);
+        assert_eq!(arranged(".async .bulk read?", "bulk.async"), None);
+        assert!(is_well_formed(".lo sat? u32") && !is_well_formed("sat? .lo u32"));
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub fn reason(instruction: &Instruction) -> Option<&'static str> {
         _ if TEXTURES.contains(&opcode) => "textures and surfaces are not emulated",
         "tcgen05" | "clusterlaunchcontrol" => "it needs `sm_100`",
         "multimem" => "multicast memory of several devices is not emulated",
+        "atom" | "red" if has("local") => {
+            "an atomic has no state space `.local`, a thread's own memory; a plain load and store do there"
+        }
+        "atom" | "red" if has("const") || has("param") => {
+            "an atomic works on global and shared memory only"
+        }
         _ if WARP.contains(&opcode) && !has("sync") => {
             "`sm_70` and later have only its `.sync` form"
         }

@@ -384,7 +384,10 @@ fn inc_dec_and_cas_follow_ptx() {
     // SAFETY: as above.
     let cas = |start, old, new| after(start, &|| unsafe { atomic::cas_u32(at, old, new) });
     assert_eq!([inc(0, 2), inc(1, 2), inc(2, 2), inc(3, 2), inc(0, 0)], [1, 2, 0, 0, 0]);
-    assert_eq!([dec(0, 2), dec(1, 2), dec(2, 2), dec(3, 2), dec(0, 0)], [2, 0, 1, 2, 0]);
+    assert_eq!(
+        [dec(0, 2), dec(1, 2), dec(2, 2), dec(3, 2), dec(9, 2), dec(0, 0)],
+        [2, 0, 1, 2, 2, 0]
+    );
     assert_eq!([inc(u32::MAX, u32::MAX), dec(0, u32::MAX)], [0, u32::MAX]);
     assert_eq!([cas(5, 5, 9), cas(5, 6, 9)], [9, 5]);
 }

@@ -82,8 +82,29 @@ pub fn rcp_f64(a: f64) -> f64 {
 }
 
 /// `rsqrt.approx.ftz.f64`: from the upper 32 bits of the operand, to the upper 32 bits of the result.
-pub fn rsqrt_f64(a: f64) -> f64 {
+pub fn rsqrt_ftz_f64(a: f64) -> f64 {
     gross(a, |a| 1. / a.sqrt())
+}
+
+/// `rsqrt.approx.f64`: one step of a cubic iteration from [`rsqrt_ftz_f64`], as NVIDIA's assembler
+/// writes it. Subnormals are scaled up before and the result afterwards.
+pub fn rsqrt_f64(a: f64) -> f64 {
+    const NAN: u64 = 0xfff8_0000_0000_0000;
+    match a {
+        _ if a.is_nan() => float::quiet_f64(a),
+        _ if a == 0. => f64::INFINITY.copysign(a),
+        _ if a < 0. => f64::from_bits(NAN),
+        f64::INFINITY => 0.,
+        _ if a.is_subnormal() => refined(a * 2f64.powi(54)) * 2f64.powi(27),
+        _ => refined(a),
+    }
+}
+
+/// The reciprocal root of a normal positive number.
+fn refined(a: f64) -> f64 {
+    let rough = rsqrt_ftz_f64(a);
+    let error = (rough * rough).mul_add(-a, 1.);
+    error.mul_add(0.375, 0.5).mul_add(rough * error, rough)
 }
 
 /// Computes with the upper halves of doubles, and with subnormals flushed.
@@ -205,8 +226,28 @@ mod tests {
         assert_eq!(rcp_f64(-0.), f64::NEG_INFINITY);
         assert_eq!(rcp_f64(f64::from_bits(1)), f64::INFINITY);
         assert_eq!(rcp_f64(f64::MAX).to_bits(), 0, "a subnormal result is flushed");
-        assert_eq!(rsqrt_f64(4.), 0.5);
-        let nans = [rsqrt_f64(-1.), rcp_f64(f64::from_bits(0xfff0_0001_0000_0000))];
+        assert_eq!(rsqrt_ftz_f64(4.), 0.5);
+        for (a, expected) in [(4., 0.5), (0., f64::INFINITY), (-0., -f64::INFINITY)] {
+            assert_eq!(rsqrt_f64(a), expected, "{a}");
+        }
+        assert_eq!(rsqrt_f64(f64::INFINITY).to_bits(), 0);
+        assert_eq!(rsqrt_f64(-1.).to_bits(), 0xfff8_0000_0000_0000);
+        assert_eq!(rsqrt_f64(f64::from_bits(1)), 2f64.powi(537));
+        // What an H200 gives.
+        for (a, expected) in [
+            (0x3ff6_7311_5d6a_4c12, 0x3feb_03de_7478_a19a),
+            (0x400c_56a2_0468_23ba, 0x3fe1_0095_9a5c_278c),
+            (0x04ef_3d62_204e_5d9f, 0x5d70_3189_e210_2eb8),
+            (0x7763_bb4b_67dc_7651, 0x2434_6031_2a16_2b8c),
+            (0x4a4e_00ff_4ff6_f367, 0x3ac0_860e_53a8_140c),
+            (0x7ff0_0000_0000_0001, 0x7ff8_0000_0000_0001),
+        ] {
+            assert_eq!(rsqrt_f64(f64::from_bits(a)).to_bits(), expected, "{a:#x}");
+        }
+        for a in [2., 3., 1e-300, 7e300, 0.1] {
+            assert!((rsqrt_f64(a) * a.sqrt() - 1.).abs() < 1e-15, "{a}");
+        }
+        let nans = [rsqrt_ftz_f64(-1.), rcp_f64(f64::from_bits(0xfff0_0001_0000_0000))];
         assert_eq!(nans.map(f64::to_bits), [0x7fff_ffff_0000_0000; 2]);
         assert_eq!(rcp_f64(f64::from_bits(0x7ff0_0000_0000_0001)).to_bits(), 0);
     }

@@ -23,10 +23,11 @@ pub fn decode(linked: &Linked<'_>, name: &str) -> Result<Program, LoadError> {
     }
     let mut next = 0;
     while let Some(name) = emitter.wanted.get(next).cloned() {
-        function(&mut emitter, &name, linked.functions[&name])?;
+        function(&mut emitter, &name, linked.functions[&name])
+            .map_err(|error| emitter.placed(error))?;
         next += 1;
     }
-    Ok(emitter.finish())
+    emitter.finish()
 }
 
 fn function(emitter: &mut Emitter<'_>, name: &str, function: &Function) -> Result<(), LoadError> {
@@ -52,7 +53,7 @@ fn return_from(emitter: &mut Emitter<'_>) -> Result<(), LoadError> {
 
 fn declare_params(emitter: &mut Emitter<'_>, function: &Function) -> Result<(), LoadError> {
     if function.entry {
-        let (params, _) = layout::param_layout(&function.params)?;
+        let (params, _) = layout::param_layout(function, emitter.linked.limits.param_bytes)?;
         for (variable, param) in function.params.iter().zip(params) {
             let place = Symbol::Place(Base::KernelParam(param.offset as u32), param.size as u64);
             emitter.scope().declare(&variable.name, place);
@@ -95,11 +96,17 @@ fn register_param(
     if ty == Type::Pred {
         return Err(emitter.invalid("a predicate cannot be passed"));
     }
-    let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
-    let slot = emitter.register(ty);
-    emitter.scope().declare(&variable.name, Symbol::Register(ty, slot));
-    pass(emitter, Passed { ty, slot, span });
-    Ok(span)
+    let first = emitter.registers(ty, variable.vector);
+    emitter.has_vectors |= variable.vector > 1;
+    let registers = Symbol::of_registers(ty, first, variable.vector);
+    emitter.scope().declare(&variable.name, registers);
+    let mut spans = Vec::new();
+    for slot in (0..variable.vector).map(|index| first + index * ty.rows()) {
+        let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
+        pass(emitter, Passed { ty, slot, span });
+        spans.push(span);
+    }
+    Ok(Span::around(&spans))
 }
 
 fn frame_param(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<Span, LoadError> {
@@ -146,12 +153,11 @@ fn declare(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<(), LoadErr
             let (bytes, align) = layout::size(variable)?;
             Symbol::Place(emitter.place_local(&variable.name, bytes, align)?, bytes)
         }
-        "shared" => {
-            let key = format!(
-                "{}#{}:{}",
-                variable.name, variable.position.line, variable.position.column
-            );
-            emitter.place_shared(&key, variable)?
+        "shared" => emitter.place_shared(&layout::inner_name(variable), variable)?,
+        "global" | "const" => {
+            let place = emitter.linked.globals.get(&layout::inner_name(variable)).copied();
+            let place = place.ok_or_else(|| emitter.unresolved(&variable.name))?;
+            Symbol::Place(Base::Global(place.address), place.size_bytes)
         }
         space => return Err(emitter.invalid(format!("a `.{space}` variable inside a function"))),
     };
@@ -167,10 +173,14 @@ fn declare_register(emitter: &mut Emitter<'_>, variable: &Variable) -> Result<()
     if count > MAX_REGISTERS || so_far > MAX_REGISTERS {
         return Err(emitter.invalid(format!("{} registers are too many", so_far.max(count))));
     }
-    let first = emitter.registers(ty, count);
+    let first = emitter.registers(ty, count * variable.vector);
+    emitter.has_vectors |= variable.vector > 1;
     match variable.range {
         Some(count) => emitter.scope().declare_range(variable, count, ty, first),
-        None => emitter.scope().declare(&variable.name, Symbol::Register(ty, first)),
+        None => {
+            let registers = Symbol::of_registers(ty, first, variable.vector);
+            emitter.scope().declare(&variable.name, registers);
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::Constant;
 use crate::fault::LoadError;
 use crate::isa::Type;
 use crate::memory::GlobalMemory;
-use crate::ptx::ast::{Function, Init, Item, Linkage, Module, Number, Variable};
+use crate::ptx::ast::{Function, Init, Item, Linkage, Module, Number, Statement, Variable};
 use std::collections::{HashMap, HashSet};
 
 /// The largest alignment of a variable.
@@ -15,8 +15,10 @@ const CODE_BASE: u64 = 1 << 51;
 pub const MAX_PARAM_BYTES: u64 = 32764;
 /// The most local memory that a function may declare for each thread.
 pub const MAX_LOCAL_BYTES: u64 = 512 << 10;
-/// The most static shared memory that a kernel may declare.
-pub const MAX_SHARED_BYTES: u64 = 227 << 10;
+/// The most shared memory of a block, static and dynamic.
+pub const DYNAMIC_SHARED_BYTES: u64 = 227 << 10;
+/// The most constant memory that a module may declare.
+const MAX_CONST_BYTES: u64 = 64 << 10;
 /// The most that a variable may take.
 const MAX_BYTES: u64 = 1 << 40;
 
@@ -27,6 +29,27 @@ pub struct Place {
     pub address: u64,
     /// Length in bytes.
     pub size_bytes: u64,
+}
+
+/// How much a kernel may have, by the version of its PTX.
+///
+/// Assemblers and drivers of CUDA 12 give an entry 48 KiB of static shared memory; those of CUDA 13, the
+/// first that read PTX 9.0, give it all that a block may have. PTX 8.1 raised the room for parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Static shared memory.
+    pub shared_bytes: u64,
+    /// Parameters.
+    pub param_bytes: u64,
+}
+
+impl Limits {
+    fn of(version: (u32, u32)) -> Self {
+        Self {
+            shared_bytes: if version < (9, 0) { 48 << 10 } else { DYNAMIC_SHARED_BYTES },
+            param_bytes: if version < (8, 1) { 4352 } else { MAX_PARAM_BYTES },
+        }
+    }
 }
 
 /// What a function's body can refer to.
@@ -49,6 +72,8 @@ pub struct Linked<'a> {
     pub constant_variables: Vec<Constant>,
     /// Whether variables of shared and local memory get red zones.
     pub red_zones: bool,
+    /// How much a kernel may have.
+    pub limits: Limits,
 }
 
 impl<'a> Linked<'a> {
@@ -62,7 +87,11 @@ impl<'a> Linked<'a> {
         allocations: &mut Vec<u64>,
     ) -> Result<Self, LoadError> {
         let mut linked = Self::names(module)?;
-        for variable in variables(module).filter(|variable| is_stored(variable)) {
+        check_constants(module)?;
+        let own = variables(module).map(|variable| (variable.name.clone(), variable));
+        let inner = inner_variables(module).map(|variable| (inner_name(variable), variable));
+        let stored: Vec<_> = own.chain(inner).filter(|(_, variable)| is_stored(variable)).collect();
+        for (key, variable) in &stored {
             let (size_bytes, _) = size(variable)?;
             let address = allocate(memory, size_bytes, variable)?;
             allocations.push(address);
@@ -70,10 +99,10 @@ impl<'a> Linked<'a> {
                 let (name, bytes) = (variable.name.clone(), size_bytes);
                 linked.constant_variables.push(Constant { name, address, bytes });
             }
-            linked.globals.insert(variable.name.clone(), Place { address, size_bytes });
+            linked.globals.insert(key.clone(), Place { address, size_bytes });
         }
-        for variable in variables(module).filter(|variable| is_stored(variable)) {
-            linked.fill(variable, memory)?;
+        for (key, variable) in &stored {
+            linked.fill(key, variable, memory)?;
         }
         Ok(linked)
     }
@@ -89,6 +118,7 @@ impl<'a> Linked<'a> {
             stored: Vec::new(),
             constant_variables: Vec::new(),
             red_zones: false,
+            limits: Limits::of(module.version),
         };
         for item in &module.items {
             linked.name(item)?;
@@ -138,8 +168,13 @@ impl<'a> Linked<'a> {
     }
 
     /// Writes a variable's initial bytes; without an initialiser they are zero.
-    fn fill(&mut self, variable: &Variable, memory: &GlobalMemory) -> Result<(), LoadError> {
-        let place = self.globals[&variable.name];
+    fn fill(
+        &mut self,
+        key: &str,
+        variable: &Variable,
+        memory: &GlobalMemory,
+    ) -> Result<(), LoadError> {
+        let place = self.globals[key];
         let line = variable.position.line;
         let failed = |error: crate::memory::OutOfBounds| invalid(error.to_string(), line);
         memory.fill8(place.address, 0, place.size_bytes).map_err(failed)?;
@@ -203,6 +238,53 @@ fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
         Item::Variable(variable) => Some(variable),
         _ => None,
     })
+}
+
+/// The variables that functions declare in their bodies.
+fn inner_variables(module: &Module) -> impl Iterator<Item = &Variable> {
+    let mut blocks: Vec<&[Statement]> = Vec::new();
+    for item in &module.items {
+        if let Item::Function(Function { body: Some(body), .. }) = item {
+            blocks.push(body);
+        }
+    }
+    let mut found = Vec::new();
+    while let Some(block) = blocks.pop() {
+        for statement in block {
+            match statement {
+                Statement::Block(inner) => blocks.push(inner),
+                Statement::Variable(variable) => found.push(variable.as_ref()),
+                _ => {}
+            }
+        }
+    }
+    found.into_iter()
+}
+
+/// A name for what a function declares that no other declaration has.
+pub fn inner_name(variable: &Variable) -> String {
+    format!("{}#{}:{}", variable.name, variable.position.line, variable.position.column)
+}
+
+/// Fails if the module has more constant memory than a GPU gives it.
+fn check_constants(module: &Module) -> Result<(), LoadError> {
+    let (mut end, mut largest) = (0u64, None);
+    let all = variables(module).chain(inner_variables(module));
+    for variable in all.filter(|own| is_stored(own) && own.space == "const") {
+        let (bytes, align) = size(variable)?;
+        end = end.next_multiple_of(u64::from(align)).saturating_add(bytes);
+        largest = largest.max(Some((bytes, variable.name.as_str(), variable.position.line)));
+    }
+    match largest {
+        Some((bytes, name, line)) if end > MAX_CONST_BYTES => Err(invalid(
+            format!(
+                "the module has {end} bytes of constant memory (the largest is `{name}`, of {bytes} \
+                 bytes); {MAX_CONST_BYTES} is the limit. A table that does not fit goes to `.global`"
+            ),
+            line,
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A variable that this module gives memory to.
@@ -281,19 +363,27 @@ pub fn number_bits(number: Number, ty: Type) -> Option<u64> {
 /// Offsets of a kernel's parameters in the block that a launch gives, and its size.
 ///
 /// # Errors
-/// A parameter has no known size.
-pub fn param_layout(params: &[Variable]) -> Result<(Vec<crate::device::Param>, usize), LoadError> {
+/// A parameter has no known size, or they do not fit into `limit` bytes together.
+pub fn param_layout(
+    kernel: &Function,
+    limit: u64,
+) -> Result<(Vec<crate::device::Param>, usize), LoadError> {
     let mut end = 0usize;
     let mut out = Vec::new();
-    for param in params {
+    for param in &kernel.params {
         let (size, align) = size(param)?;
         let (size, align) = (size as usize, align as usize);
         let offset = end.next_multiple_of(align);
         out.push(crate::device::Param { offset, size, align });
         end = offset + size;
-        if end as u64 > MAX_PARAM_BYTES {
-            return Err(invalid("too many parameter bytes", param.position.line));
-        }
     }
-    Ok((out, end))
+    if end as u64 <= limit {
+        return Ok((out, end));
+    }
+    let what = format!(
+        "kernel `{}` has {end} bytes of parameters; {limit} is the limit. Larger ones are passed as a \
+         pointer to device memory",
+        kernel.name
+    );
+    Err(invalid(what, kernel.position.line))
 }

@@ -12,14 +12,16 @@ mod lines;
 mod operands;
 mod rule;
 mod scope;
+mod stack;
 
 pub use decode::decode;
 pub use effect::{Effect, Part, Piece, Register};
 pub use emitter::{Emitter, ParamHome};
-pub use layout::{Linked, Place, element, param_layout, size};
+pub use layout::{Linked, MAX_LOCAL_BYTES, Place, element, param_layout, size};
 pub use lines::is_library;
 pub use operands::Address;
 pub use rule::Rule;
+pub use stack::Stack;
 
 use crate::exec::Handler;
 use crate::exec::ops::matrix::plan::Plan;
@@ -74,6 +76,14 @@ pub struct Span {
     pub rows: u32,
 }
 
+impl Span {
+    /// The span that those of a vector's elements, one after the other, make up.
+    pub fn around(spans: &[Self]) -> Self {
+        let row = spans.first().map_or(0, |first| first.row);
+        Self { row, rows: spans.last().map_or(0, |last| last.row + last.rows - row) }
+    }
+}
+
 /// A register that is a parameter of a function, or that one returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
@@ -110,6 +120,10 @@ pub struct FunctionInfo {
     pub returns: Vec<Span>,
     /// Where its parameters lie.
     pub params: Vec<Span>,
+    /// Functions that it calls by name, by their indices.
+    pub calls: Vec<u32>,
+    /// Whether it calls addresses or has `alloca`, so that the text does not say how much stack it needs.
+    pub open_stack: bool,
 }
 
 /// Where a call finds its arguments and puts what returns, in the caller's parameter memory.
@@ -158,6 +172,8 @@ pub struct Program {
     pub tables: Vec<Vec<u32>>,
     /// Function that an address names.
     pub code: HashMap<u64, u32>,
+    /// What its threads need of the stack.
+    pub stack: Stack,
     /// Bytes of static shared memory, red zones among them.
     pub shared_bytes: u32,
     /// The same without red zones, as a GPU would have it.

@@ -2,7 +2,7 @@
 
 use super::emitter::{Base, Emitter, Register};
 use super::layout::number_bits;
-use super::scope::Symbol;
+use super::scope::{Symbol, component};
 use super::{ALWAYS, NEGATED, SINK, Span};
 use crate::exec::ops::{moves, special};
 use crate::fault::LoadError;
@@ -64,6 +64,7 @@ impl Emitter<'_> {
             Symbol::Register(..) => {
                 Err(self.invalid(format!("`{name}{offset:+}` is not an operand")))
             }
+            Symbol::Vector(..) => Err(self.invalid(format!("`{name}` is a vector"))),
             Symbol::Place(base, _) => self.place_value(base, offset, ty),
         }
     }
@@ -156,7 +157,7 @@ impl Emitter<'_> {
         }
         let (own, slot) = match self.find(name)? {
             Symbol::Register(own, slot) => (own, slot),
-            Symbol::Place(..) => return Err(self.invalid(format!("`{name}` is not a register"))),
+            _ => return Err(self.invalid(format!("`{name}` is not a register"))),
         };
         self.note_writes(own, slot);
         let (have, want) = (own.bits(), ty.bits());
@@ -247,10 +248,11 @@ impl Emitter<'_> {
             Symbol::Register(own, slot) if own.bits() == 32 => {
                 self.note_address(Register::of(own, slot));
                 let wide = self.register(Type::U64);
-                self.push_before(moves::zero_extend(32), &[wide, slot], 0);
-                Ok(Address::Row(wide, *offset))
+                self.push_before(moves::narrow_address, &[wide, slot], *offset as u64);
+                Ok(Address::Row(wide, 0))
             }
             Symbol::Register(own, _) => Err(self.mismatch(own, Type::U64)),
+            Symbol::Vector(..) => Err(self.invalid("a vector is not an address")),
             Symbol::Place(Base::KernelParam(at), bytes) => {
                 let (at, left) = self.param_offset(at, *offset, bytes)?;
                 Ok(Address::KernelParam(at, left))
@@ -263,6 +265,22 @@ impl Emitter<'_> {
                 Ok(Address::Row(self.place_value(base, *offset, Type::U64)?, 0))
             }
         }
+    }
+
+    /// The operands with the name of each vector as its components in braces.
+    pub fn spread_vectors(&self, operands: &[Operand]) -> Vec<Operand> {
+        let spread = |operand: &Operand| match operand {
+            Operand::Name(name) => match self.find_local(name) {
+                Some(Symbol::Vector(_, _, count)) => {
+                    let names = (0..count).map(|index| Operand::Name(component(name, index)));
+                    Operand::Vector(names.collect())
+                }
+                _ => operand.clone(),
+            },
+            Operand::List(inner) => Operand::List(self.spread_vectors(inner)),
+            _ => operand.clone(),
+        };
+        operands.iter().map(spread).collect()
     }
 
     /// The type of a register; `None` for what is none.

@@ -14,6 +14,8 @@ pub enum Rule {
     Halves,
     /// The operand as it is.
     Copies,
+    /// Bit by bit `not`.
+    Not,
     /// Bit by bit `and`.
     And,
     /// Bit by bit `or`.
@@ -90,7 +92,8 @@ impl Rule {
     pub fn of(opcode: &str, modifiers: &Modifiers<'_>) -> Self {
         let integer = modifiers.ty(0).is_some_and(|ty| !ty.is_float() && !is_pair(ty));
         match opcode {
-            "mov" | "not" | "cvta" => Self::Copies,
+            "mov" | "cvta" => Self::Copies,
+            "not" => Self::Not,
             "and" => Self::And,
             "or" => Self::Or,
             "xor" => Self::Xor,

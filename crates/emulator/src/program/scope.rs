@@ -28,15 +28,33 @@ pub enum Base {
 pub enum Symbol {
     /// A register: its type and slot.
     Register(Type, u32),
+    /// Registers that make up a vector: their type, the first's slot, and how many.
+    Vector(Type, u32, u32),
     /// Something in memory, with its size in bytes.
     Place(Base, u64),
 }
 
-/// Registers `%r0` to `%r9`, declared as `%r<10>`.
+impl Symbol {
+    /// A register, or a vector of more than one.
+    pub fn of_registers(ty: Type, first: u32, vector: u32) -> Self {
+        if vector > 1 { Self::Vector(ty, first, vector) } else { Self::Register(ty, first) }
+    }
+}
+
+/// Components of a vector; colours are another way to name them.
+const COMPONENTS: [[&str; 2]; 4] = [["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]];
+
+/// The name of a component of a vector.
+pub fn component(vector: &str, index: u32) -> String {
+    format!("{vector}.{}", COMPONENTS[index as usize % COMPONENTS.len()][0])
+}
+
+/// Registers `%r0` to `%r9`, declared as `%r<10>`, or so many vectors.
 #[derive(Clone, Debug)]
 struct Range {
     prefix: String,
     count: u32,
+    vector: u32,
     ty: Type,
     first: u32,
 }
@@ -67,7 +85,8 @@ impl Scope {
 
     /// Declares a range of registers in consecutive slots.
     pub fn declare_range(&mut self, variable: &Variable, count: u32, ty: Type, first: u32) {
-        self.ranges.push(Range { prefix: variable.name.clone(), count, ty, first });
+        let (prefix, vector) = (variable.name.clone(), variable.vector);
+        self.ranges.push(Range { prefix, count, vector, ty, first });
     }
 
     /// Declares the label of a `.callprototype`.
@@ -82,6 +101,19 @@ impl Scope {
 
     /// What a name stands for here, leaving outer scopes aside.
     pub fn find(&self, name: &str) -> Option<Symbol> {
+        self.find_whole(name).or_else(|| {
+            let (vector, component) = name.rsplit_once('.')?;
+            let index = COMPONENTS.iter().position(|names| names.contains(&component))? as u32;
+            match self.find_whole(vector)? {
+                Symbol::Vector(ty, first, count) if index < count => {
+                    Some(Symbol::Register(ty, first + index * ty.rows()))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    fn find_whole(&self, name: &str) -> Option<Symbol> {
         if let Some(symbol) = self.symbols.get(name) {
             return Some(symbol.clone());
         }
@@ -89,7 +121,8 @@ impl Scope {
             let digits = name.strip_prefix(range.prefix.as_str())?;
             let plain = digits == "0" || !digits.starts_with('0');
             let index: u32 = digits.parse().ok().filter(|index| plain && *index < range.count)?;
-            Some(Symbol::Register(range.ty, range.first + index * range.ty.rows()))
+            let slot = range.first + index * range.vector * range.ty.rows();
+            Some(Symbol::of_registers(range.ty, slot, range.vector))
         })
     }
 

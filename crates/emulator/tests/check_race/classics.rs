@@ -49,6 +49,34 @@ fn the_last_block_may_read_what_all_have_left() {
     }
 }
 
+/// Each reader has a fence of its own after the barrier, and none follows the atomic in its thread. The fences
+/// of `fence.sc` are totally ordered, and the reader's cannot be before the writer's: the atomic that was
+/// observed would then be after its observation. Other fences have no such order.
+#[test]
+fn a_sequentially_consistent_fence_of_each_reader_orders_it() {
+    let (add, after) = ("atom.global.add.u32", "bar.sync 0; membar.gl;");
+    for parts in [
+        ["membar.gl;", add, "", after],
+        ["fence.sc.gpu;", "atom.relaxed.gpu.global.add.u32", "", after],
+        ["fence.sc.sys;", add, "", "bar.sync 0; fence.sc.gpu;"],
+        ["membar.gl; fence.acq_rel.gpu;", add, "", "bar.sync 0; bar.sync 0; membar.gl;"],
+    ] {
+        assert_eq!(LAST_BLOCK.silent(&parts)[16], 210);
+    }
+    for parts in [
+        ["membar.gl;", add, "", "bar.sync 0;"],
+        ["membar.gl;", add, "", "bar.sync 0; fence.acq_rel.gpu;"],
+        ["membar.gl;", add, "", "bar.sync 0; membar.cta;"],
+        ["membar.gl;", add, "", "membar.gl;"],
+        [FENCE, add, "", after],
+        ["membar.cta;", add, "", after],
+        ["", add, "", after],
+        ["membar.gl;", "atom.relaxed.cta.global.add.u32", "", after],
+    ] {
+        LAST_BLOCK.racy(&parts);
+    }
+}
+
 /// All blocks meet, then each reads what another wrote.
 const GRID_BARRIER: Pattern = Pattern {
     body: "add.u32 %r5, %r3, 3; st.global.b32 [%rd1+64], %r5;

@@ -8,6 +8,7 @@ mod common;
 mod blocks;
 mod classics;
 mod clusters;
+mod copies;
 mod lanes;
 mod launches;
 mod reports;

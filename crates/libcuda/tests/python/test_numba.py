@@ -179,6 +179,29 @@ def test_dynamic_shared_memory():
     np.testing.assert_array_equal(x, right)
 
 
+@cuda.jit
+def downhill(heights, rounds):
+    """Rounds of a mean of both neighbours; the first barrier is for what was read, the second for what was written."""
+    grid = cuda.cg.this_grid()
+    i = cuda.grid(1)
+    for _ in range(rounds):
+        mean = (heights[max(i - 1, 0)] + heights[min(i + 1, heights.size - 1)]) // 2
+        grid.sync()
+        heights[i] = mean
+        grid.sync()
+
+
+@pytest.mark.parametrize("blocks", [1, 7, 64])
+def test_grid_synchronisation(blocks):
+    heights = np.random.default_rng(blocks).integers(0, 1 << 40, 32 * blocks)
+    right = heights.copy()
+    for _ in range(6):
+        around = np.concatenate([right[:1], right, right[-1:]])
+        right = (around[:-2] + around[2:]) // 2
+    downhill[blocks, 32](heights, 6)
+    np.testing.assert_array_equal(heights, right)
+
+
 TABLE = np.array([3, 1, 4, 1, 5, 9, 2, 6], np.int32)
 
 

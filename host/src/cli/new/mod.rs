@@ -11,15 +11,16 @@ use super::error::CliError;
 #[command(after_help = "\
 Examples:
   ferrowarp new own
+  ferrowarp new ~/projects/own
   ferrowarp new own --path ../ferrowarp
   ferrowarp new own --git https://example.com/ferrowarp.git
 
 The project has a kernel crate, a host crate that launches it, and a test. In its folder `cargo run` and `cargo test`
 work at once, with a GPU and without one, and `ferrowarp watch --crate kernels` builds the kernels at each edit.")]
 pub(super) struct Args {
-    /// The project's name, and that of its folder
-    #[arg(value_parser = name)]
-    name: String,
+    /// The project's folder, which is made; its last part is the project's name
+    #[arg(value_name = "PATH", value_parser = project)]
+    project: Project,
     /// The folder of Ferrowarp's sources [default: where this program was built]
     #[arg(long, value_name = "DIR", conflicts_with = "git")]
     path: Option<PathBuf>,
@@ -56,6 +57,21 @@ const KEYWORDS: [&str; 40] = [
     "static", "struct", "trait", "true", "type", "use",
 ];
 
+/// A project that is to be made.
+#[derive(Clone, Debug, PartialEq)]
+struct Project {
+    folder: PathBuf,
+    name: String,
+}
+
+/// A folder whose last part is a project's name.
+fn project(text: &str) -> Result<Project, String> {
+    let folder = PathBuf::from(text);
+    let last = folder.file_name().and_then(|last| last.to_str());
+    let name = name(last.ok_or("the path ends in no name")?)?;
+    Ok(Project { folder, name })
+}
+
 /// A package's name that is also a crate's.
 fn name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -81,7 +97,7 @@ enum Origin {
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
-    let dir = Path::new(&args.name);
+    let Project { folder: dir, name } = &args.project;
     let ferrowarp = args.ferrowarp()?;
     fs::create_dir(dir).map_err(CliError::write(dir))?;
     let origin = match (&args.git, &ferrowarp) {
@@ -89,7 +105,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         (None, Some(folder)) => Origin::Folder(relative(dir, folder)?),
         (None, None) => return Err(CliError::NoFerrowarp),
     };
-    let files = files(&args.name, &origin);
+    let files = files(name, &origin);
     for (path, text) in &files {
         write(&dir.join(path), text.as_bytes())?;
     }
@@ -111,7 +127,10 @@ impl Args {
         }
         let found = match &self.path {
             Some(path) if is_ferrowarp(path) => path.clone(),
-            Some(path) => return Err(CliError::NotFerrowarp { path: path.clone() }),
+            Some(path) => {
+                fs::read_dir(path).map_err(CliError::read(path))?;
+                return Err(CliError::NotFerrowarp { path: path.clone() });
+            }
             None => {
                 let program = std::env::current_exe().unwrap_or_default();
                 let found = program.ancestors().find(|dir| is_ferrowarp(dir)).map(Path::to_owned);
@@ -201,6 +220,11 @@ mod tests {
         for bad in ["", "1a", "-a", "a b", "größe", "fn", "std", "kernels", "kernels-gpu", "a/b"]
         {
             assert!(name(bad).is_err(), "{bad}");
+        }
+        let found = project("../a b/own/").unwrap();
+        assert_eq!((found.folder.as_path(), &*found.name), (Path::new("../a b/own"), "own"));
+        for bad in ["", "/", "..", "own/..", "own/1a"] {
+            assert!(project(bad).is_err(), "{bad}");
         }
     }
 

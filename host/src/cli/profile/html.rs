@@ -16,6 +16,10 @@ const AROUND: u32 = 3;
 /// More sectors than this, times the ideal, are pointed out.
 const WASTE: f64 = 1.5;
 
+/// Stands where the lines of a file cannot be shown.
+const NOT_FOUND: &str = "<p class=\"missing\">This file was not found, so its lines are not shown. \
+    <code>--source DIR</code> names the folder in which its path starts.</p>\n";
+
 /// The page.
 pub(super) fn page(profile: &Profile, sources: &mut Sources) -> String {
     let mut out = String::new();
@@ -86,6 +90,9 @@ fn listings(out: &mut String, counters: &Counters, sources: &mut Sources) {
     for (file, lines) in files {
         let name = if file.is_empty() { "Without a line of the source" } else { file };
         let _ = writeln!(out, "<h3>{}</h3>", escaped(name));
+        if !file.is_empty() && sources.file(file).is_none() {
+            out.push_str(NOT_FOUND);
+        }
         listing(out, file, &lines, most, sources);
     }
 }

@@ -26,7 +26,8 @@ Examples:
   ferrowarp profile blur --json blur.json --html blur.html
 
 Counts are those of the emulator: instructions are of PTX, sectors and bank conflicts as a GPU has them.
-On a machine with a GPU set FERROWARP_DEVICE=emulator.")]
+On a machine with a GPU set FERROWARP_DEVICE=emulator. Lines of the source are shown where its files are found:
+in a checkout of Ferrowarp, or with --source.")]
 pub(super) struct Args {
     /// A demo, or a kernel that one of the demos launches
     #[arg(value_name = "DEMO|KERNEL")]

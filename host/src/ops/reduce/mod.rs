@@ -43,7 +43,7 @@ use kernels_gpu::grid::reduce as kernels;
 
 use self::types::{Job, Side};
 use super::scratch::size_of_parts;
-use super::{Scratch, same_len};
+use super::{Scratch, block_count, same_len};
 use crate::error::{GpuContext, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
@@ -187,7 +187,7 @@ fn position(at: u64) -> Option<usize> {
 pub fn sum_tree_f32<S: AsStream>(on: &S, x: &impl DeviceRead<f32>) -> GpuResult<f32> {
     let blocks = x.raw().len.div_ceil(kernels::BLOCK as usize);
     let mut partials = DeviceBuffer::<u32>::zeroed(on, blocks)?;
-    let grid = Grid1::new(blocks as u32);
+    let grid = Grid1::new(block_count(blocks));
     kernels::reduce_tree_f32::launch(on.as_stream(), grid, x, &mut partials)?;
     Ok(partials.to_vec()?.into_iter().map(f32::from_bits).sum())
 }

@@ -9,7 +9,8 @@ use kernels_gpu::grid::scan::{self as kernels, Operator, scratch_len};
 
 use super::super::recast::Recast;
 use super::super::scratch::size_of_parts;
-use super::super::{Scratch, same_len};
+use super::super::sealed::Sealed;
+use super::super::{Scratch, block_count, same_len};
 use super::{Arguments, Form, Sum, grid, unwritten};
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
@@ -34,7 +35,7 @@ pub struct Keyed<K>(PhantomData<K>);
     message = "there is no scan of segments of `{T}` by `{Self}`, told by `{M}`",
     note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Segments`"
 )]
-pub trait SegmentOperator<T: Pod, M> {
+pub trait SegmentOperator<T: Pod, M>: Sealed<(T, M)> {
     #[doc(hidden)]
     fn states_len(n: usize) -> usize;
     #[doc(hidden)]
@@ -44,6 +45,8 @@ pub trait SegmentOperator<T: Pod, M> {
 /// The kernel, what tells the segments, and the types that share an instance.
 macro_rules! operators {
     ($($kernel:ident $marking:ty: [$($op:ident $ty:ty as $bits:ty $(, $key:ty)?);*];)*) => {$($(
+        impl Sealed<($ty, $marking)> for $op {}
+
         impl SegmentOperator<$ty, $marking> for $op {
             fn states_len(n: usize) -> usize {
                 scratch_len::<$bits, Segmented<<$op as Operator<$bits>>::Joined>>(n)
@@ -103,7 +106,7 @@ pub fn flagged_into<T: Pod, O: SegmentOperator<T, Flagged>>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     same_len("the flags of a scan", x.raw().len, heads.raw().len)?;
-    // SAFETY: borrowed until this function returns; the kernel reads bytes.
+    // SAFETY: borrowed until this function returns.
     told_by(on, operator, form, x, unsafe { Recast::read(heads) }, out, scratch)
 }
 
@@ -122,7 +125,7 @@ pub fn by_key_into<T: Pod, K: Pod, O: SegmentOperator<T, Keyed<K>>>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     same_len("the keys of a scan", x.raw().len, keys.raw().len)?;
-    // SAFETY: borrowed until this function returns; the kernel reads keys of this size.
+    // SAFETY: borrowed until this function returns.
     told_by(on, operator, form, x, unsafe { Recast::read(keys) }, out, scratch)
 }
 
@@ -164,7 +167,7 @@ pub fn segments_into<T: Pod, O: SegmentOperator<T, AtOffsets>>(
     let mut heads = heads.into_cast::<u32>()?;
     heads.clear()?;
     if segments > 0 {
-        let grid = Linear::new(segments.div_ceil(256) as u32, 256);
+        let grid = Linear::new(block_count(segments.div_ceil(256)), 256);
         kernels::scan_mark_offsets::launch(on.as_stream(), grid, offsets, &mut heads)?;
     }
     // SAFETY: a part of the scratch, which is borrowed until this function returns.

@@ -14,6 +14,7 @@ use kernels_gpu::grid::sort::{NoValue, Order, Payload, Word};
 use super::segments::{How, Work};
 use crate::error::GpuResult;
 use crate::memory::DeviceSliceMut;
+use crate::ops::block_count;
 use crate::stream::Stream;
 
 /// A type of keys: integers of 8 to 64 bits, `f16`, `bf16`, `f32`, `f64`.
@@ -196,7 +197,7 @@ macro_rules! passes {
             ) -> GpuResult<()> {
                 let Arrays { input, out, spare, values, out_values, spare_values, control, items } =
                     arrays;
-                let grid = Grid1::new(out.raw.len.div_ceil(THREADS * items) as u32);
+                let grid = Grid1::new(block_count(out.raw.len.div_ceil(THREADS * items)));
                 // SAFETY: the caller's promise.
                 unsafe {
                     match items {
@@ -291,7 +292,7 @@ macro_rules! key_words {
                 (out, places): (&mut Words<Self>, &mut Words<u32>),
             ) -> GpuResult<()> {
                 let n = keys.raw.len;
-                let (count, collect) = (histogram::blocks(n), n.div_ceil(TILE) as u32);
+                let (count, collect) = (histogram::blocks(n), block_count(n.div_ceil(TILE)));
                 // SAFETY: the caller's promise.
                 unsafe {
                     for round in 0..rounds(<$word>::BITS) {

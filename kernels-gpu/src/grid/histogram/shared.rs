@@ -148,10 +148,10 @@ fn each_in<T: Sample>(vector: Vec4<u32>, f: &mut impl FnMut(T)) {
 }
 
 /// Calls `f` with each sample that is the calling thread's: over the threads of the grid, each sample of the slice once.
-/// Blocks have [`BLOCK`] threads.
+/// Blocks have [`BLOCK`] threads: of larger ones, the threads from there on repeat what the first ones do.
 #[inline(always)]
 pub fn each_sample<T: Sample>(samples: &[T], mut f: impl FnMut(T)) {
-    let thread = thread::thread_idx_x() as usize;
+    let thread = thread::thread_idx_x() as usize % BLOCK;
     let (block, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
     let (head, body, tail) = pod_align_to::<T, Vec4<u32>>(samples);
     // With less than a tile for each block, all blocks take of what there is.

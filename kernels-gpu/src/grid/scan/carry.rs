@@ -9,6 +9,8 @@ use super::pack::{build, each};
 pub const MOST_WORDS: usize = 5;
 
 /// A value as 32-bit words: what shuffles move, and what the state of a tile holds.
+///
+/// More words than [`MOST_WORDS`] do not compile, and any words may arrive: those of a thread that has ended early.
 pub trait Carry: Copy {
     /// How many words there are, at most [`MOST_WORDS`].
     const WORDS: usize;
@@ -107,6 +109,7 @@ impl Slots {
     /// The memory has such a slot, and no other thread uses it until a barrier.
     #[inline(always)]
     pub unsafe fn put<C: Carry>(self, slot: usize, value: C) {
+        const { assert!(C::WORDS <= MOST_WORDS) };
         let words = value.to_words();
         // SAFETY: the caller's promise.
         each(C::WORDS, |k| unsafe { self.0.add(slot * MOST_WORDS + k).write(words[k]) });
@@ -116,6 +119,7 @@ impl Slots {
     /// The slot was put before a barrier, by a value of this type.
     #[inline(always)]
     pub unsafe fn get<C: Carry>(self, slot: usize) -> C {
+        const { assert!(C::WORDS <= MOST_WORDS) };
         let mut words = [0; MOST_WORDS];
         // SAFETY: the caller's promise.
         each(C::WORDS, |k| words[k] = unsafe { self.0.add(slot * MOST_WORDS + k).read() });

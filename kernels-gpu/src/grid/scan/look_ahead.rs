@@ -82,6 +82,7 @@ impl<'a> States<'a> {
     /// [`states_len`]`(tiles, C::TILE_WORDS)` words.
     #[inline(always)]
     pub fn new<C: Carry>(words: AtomicSlice<'a, u64>, tiles: usize) -> Self {
+        const { assert!(C::TILE_WORDS <= MOST_WORDS) };
         assert_early!(
             words.len() >= states_len(tiles, C::TILE_WORDS),
             "too few words for the states of a scan"
@@ -105,6 +106,12 @@ impl<'a> States<'a> {
             self.words.store(0, (used as u64) << 32 | u64::from(half), Relaxed);
         }
         (ticket.tile() < self.tiles).then_some(ticket)
+    }
+
+    /// Whether a ticket is one of [`take`](Self::take)'s: shared memory may hold another one where a thread ended early.
+    #[inline(always)]
+    pub fn has(self, ticket: Ticket) -> bool {
+        ticket.tile() < self.tiles
     }
 
     /// Asks for the ticket's word to come to the L2 cache.

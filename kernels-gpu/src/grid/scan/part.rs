@@ -14,6 +14,8 @@ pub struct Part<'a, T, const P: usize> {
     pub(super) lane: usize,
     pub(super) memory: *mut Pack,
     pub(super) beside: *const u8,
+    /// Bytes of it for each element: a constant.
+    pub(super) beside_bytes: usize,
     pub(super) note: *mut u32,
 }
 
@@ -56,10 +58,13 @@ impl<T: Plain, const P: usize> Part<'_, T, P> {
     }
 
     /// The elements of [`Stages::beside`](super::ring::Stages::beside), as `all`, that belong to the part's elements, in shared memory: the first of
-    /// them, behind 16 bytes of those before, unless it is the first of all. `None` where not all of the part's are there.
+    /// them, behind 16 bytes of those before, unless it is the first of all. `None` where not all of the part's are there, or
+    /// what is there are elements of another size.
     #[inline(always)]
     pub fn beside<K>(self, all: &[K]) -> Option<*const K> {
-        is_whole(all.as_ptr(), all.len(), self.start, self.room()).then_some(self.beside.cast())
+        let is_there = self.beside_bytes == size_of::<K>()
+            && is_whole(all.as_ptr(), all.len(), self.start, self.room());
+        is_there.then_some(self.beside.cast())
     }
 
     /// [`Stages::NOTE_WORDS`](super::ring::Stages::NOTE_WORDS) words of this lane.

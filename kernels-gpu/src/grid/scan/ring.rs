@@ -223,7 +223,8 @@ struct Ring {
 /// memory, of the size that [`shared_bytes`] gives, holds a tile with its notes.
 ///
 /// # Safety
-/// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone.
+/// `states` has the tiles of `x`, of a scan that carries `S::Carry`. The dynamic shared memory is for this alone. `S` stays
+/// inside the part's memory and notes in whatever order its functions are called, also when lanes have ended.
 #[inline(always)]
 pub unsafe fn run<const P: usize, S: Stages<P>>(
     block: &mut Block<BLOCK>,
@@ -354,9 +355,9 @@ impl Ring {
     #[inline(always)]
     unsafe fn publish<const P: usize, S: Stages<P>>(self, states: States) {
         let mut turn = self.first;
-        // SAFETY: the slots were put when the stage is reduced, and are read when it is ready.
+        // SAFETY: there is such a tile; the slots were put when the stage is reduced, and are read when it is ready.
         unsafe {
-            while let Some(ticket) = self.ticket(turn) {
+            while let Some(ticket) = self.ticket_of(states, turn) {
                 states.clear_other(ticket, self.lane);
                 fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
                 let has_part = self.lane < SQUAD;
@@ -382,9 +383,9 @@ impl Ring {
         let mut turn = self.first;
         let (neutral, join_lanes) = (S::neutral(), |warp, said| S::join_lanes(warp, said));
         let mut ahead = LookAhead::new(states, self.warp, neutral, S::join, join_lanes);
-        // SAFETY: tickets grow, and the tiles before were taken; the slot is read when the stage is ready.
+        // SAFETY: there is such a tile; tickets grow, and the tiles before were taken; the slot is read when the stage is ready.
         unsafe {
-            while let Some(ticket) = self.ticket(turn) {
+            while let Some(ticket) = self.ticket_of(states, turn) {
                 let before = ahead.before(ticket);
                 if self.lane == 0 {
                     self.slots.put(turn.slot(TILE), before);
@@ -448,18 +449,26 @@ impl Ring {
     #[inline(always)]
     unsafe fn tile(self, turn: Turn) -> Option<usize> {
         // SAFETY: the caller's promise.
-        unsafe { self.ticket(turn) }.map(Ticket::tile)
+        let ticket = unsafe { self.ticket(turn) };
+        (ticket.0 != NONE).then(|| ticket.tile())
     }
 
-    /// The ticket of that tile.
+    /// The ticket of that tile, which `states` has; [`NONE`] has the number of no tile.
     #[inline(always)]
-    unsafe fn ticket(self, turn: Turn) -> Option<Ticket> {
-        // SAFETY: the producer wrote the ticket before.
-        let ticket = unsafe {
+    unsafe fn ticket_of(self, states: States, turn: Turn) -> Option<Ticket> {
+        // SAFETY: the caller's promise.
+        let ticket = unsafe { self.ticket(turn) };
+        states.has(ticket).then_some(ticket)
+    }
+
+    /// The ticket of that tile, or [`NONE`]; any, where the producer has ended early.
+    #[inline(always)]
+    unsafe fn ticket(self, turn: Turn) -> Ticket {
+        // SAFETY: the caller's promise.
+        Ticket(unsafe {
             fetch::wait(self.barrier(Sign::Full, turn), turn.parity);
             self.tickets.as_mut_ptr().add(turn.stage).read()
-        };
-        (ticket != NONE).then_some(Ticket(ticket))
+        })
     }
 
     /// Says so, for this lane: all of the warp do. (One arrival behind a barrier of the warp would be enough, but
@@ -489,7 +498,7 @@ impl Ring {
         let notes = self.stages.wrapping_add(stages).cast::<u32>();
         let lanes_before = (turn.stage * SQUAD + part) * 32 + self.lane;
         let note = notes.wrapping_add(lanes_before * S::NOTE_WORDS);
-        Part { x, start, lane: self.lane, memory, beside, note }
+        Part { x, start, lane: self.lane, memory, beside, beside_bytes: S::BESIDE, note }
     }
 
     #[inline(always)]

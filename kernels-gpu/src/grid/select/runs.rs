@@ -168,7 +168,8 @@ impl<T: PlainOrd> RunLengths<'_, T> {
 /// `states`: at least [`run_scratch_len`]`(n)` words, fewer panic.
 ///
 /// # Safety
-/// The words of `states` are 0, or as the last scan or selection left the same words.
+/// - The words of `states` are 0, or as the last scan or selection left the same words.
+/// - A comparison of `T` does not panic, and no thread of the block has ended before: places come from what all lanes count.
 #[kernel(
     u8, u32, u64,
     max_registers = MAX_REGISTERS, dependent, dynamic_shared = LEAST_SHARED_BYTES..=MOST_SHARED_BYTES

@@ -12,14 +12,18 @@
 use crate::prelude::*;
 use bytemuck::Pod;
 use core::ops::Range;
-use cuda_std::access::{self, Access, LoadHint, StoreHint};
+use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::intrinsics::byte_perm;
 
 /// Squares along each side of a tile, and threads along each side of a block.
 pub const SIDE: usize = 16;
 
 /// An element by its size: `u8`, `u16`, `u32` or `u64`.
-pub trait Element: Pod {
+///
+/// # Safety
+/// `Vector` is [`LANES`](Self::LANES) elements, and [`tile`](Self::tile) leads to shared memory of a tile's vectors that
+/// nothing else uses.
+pub unsafe trait Element: Pod {
     /// Elements along the side of a square: as many as a vector has.
     const LANES: usize;
     /// A row of a square: 16 bytes, or 8 of single bytes.
@@ -93,7 +97,8 @@ macro_rules! vectors {
     };
 }
 
-impl Element for u64 {
+// SAFETY: whole vectors, in shared memory of its own.
+unsafe impl Element for u64 {
     vectors!(u64, 2, Words { x y z w }, [0 a 1 b]);
 
     #[inline(always)]
@@ -102,7 +107,8 @@ impl Element for u64 {
     }
 }
 
-impl Element for u32 {
+// SAFETY: whole vectors, in shared memory of its own.
+unsafe impl Element for u32 {
     vectors!(u32, 4, Words { x y z w }, [0 a 1 b 2 c 3 d]);
 
     #[inline(always)]
@@ -128,7 +134,8 @@ fn halves(a: u32, b: u32) -> [u32; 2] {
     [bytes_of(a, b, 0x5410), bytes_of(a, b, 0x7632)]
 }
 
-impl Element for u16 {
+// SAFETY: whole vectors, in shared memory of its own.
+unsafe impl Element for u16 {
     vectors!(u16, 8, Words { x y z w }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
 
     #[inline(always)]
@@ -156,7 +163,8 @@ fn turned_bytes([a, b, c, d]: [u32; 4]) -> [u32; 4] {
     [r0, r1, r2, r3]
 }
 
-impl Element for u8 {
+// SAFETY: whole vectors, in shared memory of its own.
+unsafe impl Element for u8 {
     vectors!(u8, 8, Vec2<u32> { x y }, [0 a 1 b 2 c 3 d 4 e 5 f 6 g 7 h]);
 
     #[inline(always)]
@@ -364,7 +372,9 @@ pub fn permute_elements<T: Access>(
         let (z, y) = divide(rest, dims[1]);
         let from = input.get(z * strides[0] + y * strides[1] + x * strides[2]);
         if let (Some(from), Some(to)) = (from, out.get_mut(i)) {
-            access::store(to, access::load(from, LoadHint::ReadOnly), StoreHint::WriteBack);
+            // SAFETY: an input of the kernel, which nobody writes.
+            let element = unsafe { access::load_read_only(from, ReadOnlyHint::AllLevels) };
+            access::store(to, element, StoreHint::WriteBack);
         }
     }
 }

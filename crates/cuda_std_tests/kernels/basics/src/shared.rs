@@ -13,6 +13,7 @@ pub fn two_arrays(index: ThreadIndex, rounds: u32, mut y: DisjointSlice<f32>) {
     let mut sum = 0.0;
     for round in 0..rounds {
         let (a, b) = (shared_array![f32; BLOCK], shared_array![f32; BLOCK]);
+        assert!(a.len() == BLOCK && !a.is_empty());
         // SAFETY: a thread's own element, or after a barrier.
         unsafe {
             a.as_mut_ptr().add(thread).write((thread as u32 + round) as f32);

@@ -1,6 +1,8 @@
 //! Ranks, sorts and histograms.
 
-use cuda_std::block::{Bits, Bytes, exchange_bytes, rank_bytes, sort_bytes};
+use cuda_std::block::{
+    Bits, Bytes, DisjointTiles, SortKey, exchange_bytes, rank_bytes, sort_bytes,
+};
 use cuda_std::prelude::*;
 
 /// Sorts tiles of `THREADS * K` keys, `K` a thread, up and down.
@@ -103,13 +105,11 @@ macro_rules! pairs {
                 block.load_blocked(y, start, 0),
             );
             let (sorted, moved, _) = block.$sort(own.0, own.1, $($bits,)? scratch);
-            keys.store_blocked(&mut block, 0, sorted);
-            values.store_blocked(&mut block, 0, moved);
+            keys.store_blocked(&block, 0, sorted);
+            values.store_blocked(&block, 0, moved);
         }
     )*};
 }
-
-use cuda_std::block::DisjointTiles;
 
 pairs! {
     pairs_u8_u32: u8, u32, 96, 4, sort_pairs;
@@ -130,7 +130,7 @@ pub fn ranks(
 ) {
     let own: [u32; 5] = block.load_blocked(digits, 0, 0);
     let (ranks, _) = block.radix_rank(own, scratch);
-    out.store_blocked(&mut block, 0, ranks);
+    out.store_blocked(&block, 0, ranks);
 }
 
 /// The counts of one block, twice into the same bins.
@@ -152,4 +152,72 @@ pub fn histogram(
             *out = counts[i.get()];
         }
     }
+}
+
+/// A key whose bits are wider than it is, and whose digits have more than four bits.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Narrow(u8);
+
+impl SortKey for Narrow {
+    type Bits = [u64; 4];
+
+    fn to_ordered(self) -> [u64; 4] {
+        [u64::from(self.0); 4]
+    }
+
+    fn from_ordered(bits: [u64; 4]) -> Self {
+        Self(bits[3] as u8)
+    }
+
+    fn reversed(bits: [u64; 4]) -> [u64; 4] {
+        bits.map(|bits| !bits)
+    }
+
+    fn digit(bits: [u64; 4], shift: usize) -> u32 {
+        (bits[0] >> shift) as u32 | 0xabcd_ef00
+    }
+}
+
+/// Sorts four keys a thread.
+#[kernel]
+pub fn wide_bits(
+    mut block: Block<64>,
+    scratch: Shared<Bytes<{ sort_bytes::<Narrow>(64, 256) }>>,
+    x: &[u8],
+    mut out: DisjointTiles<u8, 256>,
+) {
+    let keys: [u8; 4] = block.load_blocked(x, out.start(0), 0);
+    let (keys, _) = block.sort(keys.map(Narrow), scratch);
+    out.store_blocked(&block, 0, keys.map(|key| key.0));
+}
+
+/// A sort of 128 threads that half of them leave before. Its counters find the largest keys of an earlier sort.
+#[kernel]
+pub fn left_early(
+    mut block: Block<128>,
+    scratch: Shared<Bytes<{ sort_bytes::<u32>(128, 512) }>>,
+    mut out: DisjointTiles<u32, 512>,
+) {
+    let (_, used) = block.sort([u32::MAX; 4], scratch);
+    let scratch = block.sync(used);
+    if block.thread() >= 64 {
+        return;
+    }
+    let (keys, _) = block.sort([block.thread() as u32; 4], scratch);
+    out.store_blocked(&block, 0, keys);
+}
+
+/// A sort before which the threads panic that have no element.
+#[kernel]
+pub fn after_a_panic(
+    mut block: Block<128>,
+    scratch: Shared<Bytes<{ sort_bytes::<u32>(128, 512) }>>,
+    x: &[u32],
+    mut out: DisjointTiles<u32, 512>,
+) {
+    let thread = block.thread();
+    let keys: [u32; 4] = core::array::from_fn(|k| x[4 * thread + k]);
+    let (keys, _) = block.sort(keys, scratch);
+    out.store_blocked(&block, 0, keys);
 }

@@ -64,7 +64,8 @@ pub unsafe fn exchange(out: *mut u32) {
         arrival.wait();
         out.add(64 * block() + 32 + own_place).write(sent.get(own_place));
     }
-    cluster::arrive_relaxed().wait();
+    // SAFETY: waited for at once.
+    unsafe { cluster::arrive_relaxed() }.wait();
 }
 
 /// Counts values below 16 in counters spread over a cluster of two.
@@ -81,6 +82,18 @@ pub fn histogram(index: ThreadIndex, x: &[u32], counts: AtomicSlice<u32>) {
             let other = cluster::rank() ^ 1;
             counts.fetch_add(other as usize * BINS + bin, counters.get(other, bin), Relaxed);
         }
+    });
+}
+
+/// A block of which every thread panics while the other block of its cluster reaches for its counters.
+#[kernel(block = 64, cluster = 2)]
+pub fn panics_beside(x: &[u32], counts: AtomicSlice<u32>) {
+    ClusterCounters::<BINS>::with(|counters| {
+        let count = if cluster::rank() == 0 { x[x.len()] } else { 1 };
+        for _ in 0..100 {
+            counters.fetch_add(0, 0, count);
+        }
+        counts.fetch_add(0, counters.get(0, 0), Relaxed);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Loads and stores with hints, of each size.
 
-use cuda_std::access::{self, Access, CacheLevel, LoadHint, Policy, StoreHint};
+use cuda_std::access::{self, Access, CacheLevel, LoadHint, Policy, ReadOnlyHint, StoreHint};
 use cuda_std::prelude::*;
 use cuda_std::vector;
 
@@ -15,11 +15,13 @@ fn copies<T: Access>(index: ThreadIndex, x: &[T], mut y: DisjointSlice<T>) {
         access::store(y.get_mut(next).expect("room"), value, hint);
         next = next.stride(1);
     };
-    put(access::load(x, LoadHint::ReadOnly), StoreHint::WriteBack);
-    put(access::load(x, LoadHint::ReadOnlyNoAllocate), StoreHint::L2);
-    put(access::load(x, LoadHint::ReadOnlyPrefetch128), StoreHint::Streaming);
-    put(access::load(x, LoadHint::ReadOnlyPrefetch256), StoreHint::WriteThrough);
-    put(access::load(x, LoadHint::ReadOnlyNoAllocatePrefetch256), StoreHint::NoAllocate);
+    // SAFETY: an input of the kernels here, which nobody writes.
+    let read_only = |hint| unsafe { access::load_read_only(x, hint) };
+    put(read_only(ReadOnlyHint::AllLevels), StoreHint::WriteBack);
+    put(read_only(ReadOnlyHint::NoAllocate), StoreHint::L2);
+    put(read_only(ReadOnlyHint::Prefetch128), StoreHint::Streaming);
+    put(read_only(ReadOnlyHint::Prefetch256), StoreHint::WriteThrough);
+    put(read_only(ReadOnlyHint::NoAllocatePrefetch256), StoreHint::NoAllocate);
     put(access::load(x, LoadHint::AllLevels), StoreHint::EvictFirst);
     put(access::load(x, LoadHint::L2), StoreHint::EvictLast);
     put(access::load(x, LoadHint::Streaming), StoreHint::WriteBack);
@@ -69,7 +71,9 @@ copies! {
 #[kernel]
 pub fn streaming_copy(index: ThreadIndex, x: &[Vec4<f32>], mut y: DisjointSlice<Vec4<f32>>) {
     if let Some(y) = y.get_mut(index) {
-        access::store(y, access::load(&x[index.get()], LoadHint::ReadOnly), StoreHint::Streaming);
+        // SAFETY: an input of the kernel, which nobody writes.
+        let value = unsafe { access::load_read_only(&x[index.get()], ReadOnlyHint::AllLevels) };
+        access::store(y, value, StoreHint::Streaming);
     }
 }
 
@@ -90,7 +94,8 @@ pub fn through_shared(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) 
     if let Some(y) = y.get_mut(index) {
         // SAFETY: the thread's own element, just written.
         let element = unsafe { &*tile.as_mut_ptr().add(thread % 64) };
-        *y = access::load(element, LoadHint::ReadOnly);
+        // SAFETY: it does not lie in global memory.
+        *y = unsafe { access::load_read_only(element, ReadOnlyHint::AllLevels) };
     }
 }
 

@@ -2,7 +2,9 @@
 
 #![allow(missing_docs)]
 
+use cuda_std::block::SortKey;
 use cuda_std::prelude::*;
+use kernels_gpu::grid::merge::{self, merge_splits};
 use kernels_gpu::grid::reduce::{self, BLOCK, whole_to};
 use kernels_gpu::grid::scan::{self, Whole, scan_grid};
 
@@ -86,4 +88,59 @@ pub fn matrix_products(
     out: DisjointSlice<Matrix>,
 ) {
     scan_grid::<Matrix, Whole<Times>>(block, x, Whole::new(), exclusive, states, out);
+}
+
+/// Sums, by a kernel whose contract says nothing of shared memory; `states` may hold anything.
+#[kernel]
+pub fn sums_without_contract(
+    block: Block<{ scan::BLOCK }>,
+    x: &[u32],
+    states: AtomicSlice<u64>,
+    out: DisjointSlice<u32>,
+) {
+    scan_grid(block, x, Whole::<scan::Sum>::new(), false, states, out);
+}
+
+/// A key whose order cannot be told of `u32::MAX`.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct Ordered(u32);
+
+impl SortKey for Ordered {
+    type Bits = u32;
+
+    fn to_ordered(self) -> u32 {
+        assert!(self.0 != u32::MAX, "no place in the order");
+        self.0
+    }
+
+    fn from_ordered(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    fn reversed(bits: u32) -> u32 {
+        !bits
+    }
+
+    fn digit(bits: u32, shift: usize) -> u32 {
+        bits >> shift
+    }
+}
+
+/// [`merge_splits`] of keys of one's own, of which a whole warp may have left before: what the others get for its result is
+/// anything.
+#[kernel]
+pub fn splits_of_keys(
+    mut block: Block<{ merge::BLOCK }>,
+    leaves: u32,
+    a: &[Ordered],
+    b: &[Ordered],
+    splits: AtomicSlice<u64>,
+) {
+    // Leaves the largest numbers in the block's own memory.
+    let _ = (block.broadcast(u64::MAX, 0), block.broadcast(u64::MAX, 0));
+    if leaves != 0 && block.warp() == 1 {
+        return;
+    }
+    merge_splits(block, a, b, splits);
 }

@@ -34,14 +34,14 @@ pub fn two(
     index: ThreadIndex,
     a: Shared<[u32; BLOCK], 0>,
     b: Shared<[u32; BLOCK], 1>,
-    flag: Shared<[bool; 1], 2>,
+    flag: Shared<[u8; 1], 2>,
     mut out: DisjointSlice<u32>,
 ) {
     let thread = block.thread();
     let a = a.put(&block, thread as u32);
     let mut flag = flag.zeroed(&block);
     if let Some(flag) = flag.get_mut(&block) {
-        *flag = index.get() >= BLOCK;
+        *flag = u8::from(index.get() >= BLOCK);
     }
     let (a, flag) = block.sync((a, flag));
     let b = b.fill(&block, |i| a[BLOCK - 1 - i] * 2);
@@ -49,7 +49,7 @@ pub fn two(
     a.each(&block, |i, own| *own += b[i ^ 1]);
     let a = block.sync(a);
     if let Some(out) = out.get_mut(index) {
-        *out = a[(thread + 7) % BLOCK] + if flag[0] { 1000 } else { 0 };
+        *out = a[(thread + 7) % BLOCK] + 1000 * u32::from(flag[0]);
     }
 }
 
@@ -115,7 +115,7 @@ pub fn plane(mut block: Block<8, 4, 2>, out: AtomicSlice<u32>) {
 
 /// One kernel for several types: each instance has an array of its own type.
 #[kernel(u8, f64)]
-pub fn mirrored<T: Copy + Send + Sync + 'static>(
+pub fn mirrored<T: cuda_std::shared::Element>(
     mut block: Block<64>,
     index: ThreadIndex,
     tile: Shared<[T; 64]>,
@@ -126,5 +126,44 @@ pub fn mirrored<T: Copy + Send + Sync + 'static>(
     let tile = block.sync(tile);
     if let Some(out) = out.get_mut(index) {
         *out = tile[63 - block.thread()];
+    }
+}
+
+/// Wrong, and compiles: threads without an element return before a barrier that the others reach.
+#[kernel]
+pub fn returns_before_a_barrier(
+    mut block: Block<64>,
+    index: ThreadIndex,
+    tile: Shared<[u32; 64]>,
+    mut out: DisjointSlice<u32>,
+) {
+    let Some(out) = out.get_mut(index) else { return };
+    let tile = tile.put(&block, 1);
+    let tile = block.sync(tile);
+    *out = tile[63 - block.thread()];
+}
+
+/// Wrong, and compiles: each arm of a branch has a barrier, and the two make a pair.
+#[kernel]
+pub fn barriers_in_two_arms(
+    mut block: Block<64>,
+    index: ThreadIndex,
+    tile: Shared<[u32; 64]>,
+    mut out: DisjointSlice<u32>,
+) {
+    let tile = tile.put(&block, 1);
+    let thread = block.thread();
+    let seen = if thread < 32 {
+        let tile = block.sync(tile);
+        tile[63 - thread]
+    } else {
+        block.sync(());
+        // The other half reads what this half writes.
+        let mut tile = tile;
+        tile.put(&block, 5);
+        *tile.own(&block)
+    };
+    if let Some(out) = out.get_mut(index) {
+        *out = seen;
     }
 }

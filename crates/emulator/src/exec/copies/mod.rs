@@ -12,6 +12,7 @@ pub use bytes::{Reduction, reduction};
 pub use threads::{Request, WarpCopies};
 
 use super::mbarrier;
+use super::watch::Landing;
 use super::{Cx, Fault};
 use crate::fault::TrapKind;
 
@@ -72,6 +73,16 @@ pub struct Bulk {
 }
 
 impl Bulk {
+    /// What observers are told once a part of it is done.
+    fn landing(&self, piece: &Piece) -> Landing {
+        let bytes = piece.bytes.into();
+        let source = match piece.from {
+            Source::Memory(from) if self.reduction.is_none() => Some((from, bytes)),
+            _ => None,
+        };
+        Landing { to: piece.to, bytes, source, thread: None, waited: false }
+    }
+
     /// Reads all of its source.
     fn stage(&mut self) -> Vec<u8> {
         if let Some(data) = self.staged.take() {
@@ -156,7 +167,7 @@ impl Cx<'_> {
                 .map_or(Ok(()), |rank| self.cluster.peer(rank).map(drop))
                 .map_err(cluster)?;
             bulk.perform();
-            bulk.pieces.iter().for_each(|piece| self.copy_lands(piece.to, piece.bytes.into()));
+            bulk.pieces.iter().try_for_each(|piece| self.copy_lands(&bulk.landing(piece)))?;
             if let Completion::Mbarrier(at, bytes) = bulk.completion {
                 self.update_mbarrier(lane, at, |mbarrier| mbarrier.complete(bytes))?;
             }

@@ -2,6 +2,7 @@
 
 use super::bytes;
 use crate::exec::frame::lanes;
+use crate::exec::watch::Landing;
 use crate::exec::{Cx, Fault};
 use crate::program::{LANES, Row32, Row64};
 
@@ -81,10 +82,10 @@ impl WarpCopies {
         self.group.map(|open| open.saturating_sub(left))
     }
 
-    /// Performs copies of lanes, for each those of groups before a limit. Returns the mbarriers that lanes
-    /// arrive at, since nothing before is left to do.
-    fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<(usize, u64)> {
-        let mut arrivals = Vec::new();
+    /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers where
+    /// nothing before is left to do.
+    fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<Performed> {
+        let mut performed = Vec::new();
         let mut blocked = 0;
         for entry in &mut self.entries {
             let mine = entry.mask & mask;
@@ -95,17 +96,17 @@ impl WarpCopies {
                 }
                 What::Arrive => mine & !blocked,
             };
-            lanes(done).for_each(|lane| arrivals.extend(entry.perform(lane)));
+            performed.extend(lanes(done).map(|lane| entry.perform(lane)));
             entry.mask &= !done;
             blocked |= entry.mask;
         }
         self.entries.retain(|entry| entry.mask != 0);
-        arrivals
+        performed
     }
 
     /// Performs all copies before arrivals at an mbarrier, and these.
-    fn perform_before(&mut self, at: u64) -> Vec<(usize, u64)> {
-        let mut arrivals = Vec::new();
+    fn perform_before(&mut self, at: u64) -> Vec<Performed> {
+        let mut performed = Vec::new();
         for lane in 0..LANES {
             let own = |entry: &Entry| {
                 matches!(entry.what, What::Arrive)
@@ -114,26 +115,35 @@ impl WarpCopies {
             };
             let Some(last) = self.entries.iter().rposition(own) else { continue };
             for entry in self.entries[..=last].iter_mut().filter(|own| own.mask >> lane & 1 != 0) {
-                arrivals.extend(entry.perform(lane));
+                performed.push(entry.perform(lane));
                 entry.mask &= !(1 << lane);
             }
         }
         self.entries.retain(|entry| entry.mask != 0);
-        arrivals
+        performed
     }
 }
 
+/// What was done for a lane.
+enum Performed {
+    /// It arrives at an mbarrier.
+    Arrival(usize, u64),
+    /// Bytes were copied: target, how many of them; source, how many of it.
+    Copy(usize, (u64, u64), (u64, u64)),
+}
+
 impl Entry {
-    /// Does it for a lane. Returns the mbarrier that the lane arrives at, if it is an arrival.
-    fn perform(&self, lane: usize) -> Option<(usize, u64)> {
-        let What::Copy(own) = &self.what else { return Some((lane, self.to[lane])) };
+    /// Does it for a lane.
+    fn perform(&self, lane: usize) -> Performed {
+        let What::Copy(own) = &self.what else { return Performed::Arrival(lane, self.to[lane]) };
         let mut data = [0; 16];
         // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the block.
         unsafe {
             bytes::read(own.from[lane], &mut data[..own.given[lane] as usize]);
             bytes::write(self.to[lane], &data[..own.bytes as usize]);
         }
-        None
+        let (to, from) = (self.to[lane], own.from[lane]);
+        Performed::Copy(lane, (to, own.bytes.into()), (from, own.given[lane].into()))
     }
 }
 
@@ -150,24 +160,36 @@ impl Cx<'_> {
             own.commit(mask);
         }
         let limits = own.limits(left.unwrap_or(0));
-        let arrivals = own.perform(mask, &limits);
-        self.arrive_for(arrivals)
+        let performed = own.perform(mask, &limits);
+        let warp = self.warp.index;
+        performed.into_iter().try_for_each(|own| match own {
+            Performed::Arrival(lane, at) => self.arrive_for(lane, at),
+            copy => self.lands(warp, copy, true),
+        })
     }
 
     /// Lanes of any warp of the block arrive at an mbarrier, once what they copied before is there.
     pub(super) fn perform_arrivals(&mut self, lane: usize, at: u64) -> Result<(), Box<Fault>> {
         for warp in 0..self.block.copies.len() {
             if !self.block.copies[warp].entries.is_empty() {
-                let arrivals = self.block.copies[warp].perform_before(at);
-                self.arrive_for(arrivals.into_iter().map(|(_, at)| (lane, at)).collect())?;
+                let performed = self.block.copies[warp].perform_before(at);
+                performed.into_iter().try_for_each(|own| match own {
+                    Performed::Arrival(_, at) => self.arrive_for(lane, at),
+                    copy => self.lands(warp as u32, copy, false),
+                })?;
             }
         }
         Ok(())
     }
 
-    fn arrive_for(&mut self, arrivals: Vec<(usize, u64)>) -> Result<(), Box<Fault>> {
-        arrivals.into_iter().try_for_each(|(lane, at)| {
-            self.update_mbarrier(lane, at, |mbarrier| mbarrier.arrive(1)).map(drop)
-        })
+    fn arrive_for(&mut self, lane: usize, at: u64) -> Result<(), Box<Fault>> {
+        self.update_mbarrier(lane, at, |mbarrier| mbarrier.arrive(1)).map(drop)
+    }
+
+    /// Observers see that a copy of a warp's lane is done.
+    fn lands(&mut self, warp: u32, copy: Performed, waited: bool) -> Result<(), Box<Fault>> {
+        let Performed::Copy(lane, (to, bytes), source) = copy else { return Ok(()) };
+        let thread = Some((warp, lane));
+        self.copy_lands(&Landing { to, bytes, source: Some(source), thread, waited })
     }
 }

@@ -95,12 +95,14 @@ fn source_lane(how: u64, lane: u32, b: u32, c: u32) -> (u32, bool) {
     if inside { (from & 31, true) } else { (lane, false) }
 }
 
-fn shuffle<const HOW: u64>(frame: &mut Frame, op: &Op, mask: u32) {
+fn shuffle<const HOW: u64>(cx: &Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) {
     let [d, p, a, b, c, _] = op.slots;
-    if frame.shadow.is_some() {
+    if cx.launch.checks.init {
         let (b, c) = (*frame.row32(b), *frame.row32(c));
         let from = |lane: usize| source_lane(HOW, lane as u32, b[lane], c[lane]).0 as usize;
-        frame.shuffle_taint(op, from, mask);
+        if frame.shadow.is_some() || lanes(mask).any(|lane| mask >> from(lane) & 1 == 0) {
+            frame.shuffle_taint(op, from, mask, cx.pc);
+        }
     }
     let (a, b, c) = (*frame.row32(a), frame.row32(b), frame.row32(c));
     let mut holds = 0;
@@ -115,7 +117,10 @@ fn shuffle<const HOW: u64>(frame: &mut Frame, op: &Op, mask: u32) {
 }
 
 fn shfl_lanes<const HOW: u64>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
-    gather(cx, frame, op, mask, shuffle::<HOW>)
+    gather_step(cx, frame, op, mask, |cx, frame, op, mask| {
+        shuffle::<HOW>(cx, frame, op, mask);
+        Ok(())
+    })
 }
 
 /// `shfl.sync`

@@ -114,6 +114,7 @@ pub fn call(
         {
             let target = emitter.source(&Operand::Name(callee.clone()), Type::U64, false)?;
             emitter.note_address(Register::Wide(target));
+            emitter.info().open_stack = true;
             emitter.push(call_indirect, &[target], number);
             Ok(())
         }
@@ -123,6 +124,7 @@ pub fn call(
 
 fn direct(emitter: &mut Emitter<'_>, callee: &str, site: u64) -> Result<(), LoadError> {
     let function = emitter.function(callee)?;
+    emitter.info().calls.push(function);
     emitter.push(call_direct, &[function], site);
     Ok(())
 }
@@ -150,6 +152,10 @@ fn argument(
     operand: &Operand,
     formal: Option<&Variable>,
 ) -> Result<Span, LoadError> {
+    if let Operand::Vector(parts) = operand {
+        let spans = parts.iter().map(|part| argument(emitter, part, formal));
+        return Ok(Span::around(&spans.collect::<Result<Vec<_>, _>>()?));
+    }
     let own = emitter.register_type(operand);
     if own.is_none() && !matches!(operand, Operand::Number(_)) {
         return emitter.param_span(operand);
@@ -181,6 +187,10 @@ fn note_argument(emitter: &mut Emitter<'_>, register: Option<Register>, at: u64,
 
 /// Where a call puts what it returns. A register is loaded from there.
 fn returned(emitter: &mut Emitter<'_>, operand: &Operand) -> Result<Span, LoadError> {
+    if let Operand::Vector(parts) = operand {
+        let spans = parts.iter().map(|part| returned(emitter, part));
+        return Ok(Span::around(&spans.collect::<Result<Vec<_>, _>>()?));
+    }
     let Some(ty) = emitter.register_type(operand) else { return emitter.param_span(operand) };
     let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
     let slot = emitter.destination(operand, ty, false)?;
@@ -228,8 +238,8 @@ fn pieces(ty: Type, slot: u32, span: Span) -> impl Iterator<Item = (u32, u64, u3
     (0..ty.rows()).map(move |row| (slot + row, u64::from(4 * span.row + 8 * row), bytes))
 }
 
-/// The function in which the device library ends a thread that has panicked. The launch reports that
-/// itself, so what other threads then miss is no fault of its own: a barrier after the thread's last
+/// The function in which the device library ends a thread that has panicked. The kernel reports the panic
+/// itself, so what other threads then miss is not reported beside it: a barrier after the thread's last
 /// one, a value that it did not write, a wait for it.
 const PANIC_EXIT: &str = "ferrowarp_panic_exit";
 
@@ -240,7 +250,7 @@ pub fn exit(_: &Modifiers<'_>) -> Option<Pick> {
             cx.launch.panicked.store(true, Ordering::Release);
         }
         // After a panic others leave too, who would have waited for what the thread does no more.
-        if cx.launch.panicked.load(Ordering::Acquire) {
+        if cx.launch.has_panicked() {
             cx.warp.met &= !mask;
         }
         Ok(Flow::Exit)

@@ -139,12 +139,10 @@ pub fn int_to_float(modifiers: &Modifiers<'_>) -> Option<Pick> {
 }
 
 /// Whether the modifiers belong to a conversion of these types: `.ftz` needs an f32 among them, and
-/// bf16 knows neither bytes nor `.sat`.
+/// bf16 knows no `.sat`.
 fn is_legal(modifiers: &Modifiers<'_>, to: Type, from: Type) -> bool {
     let has = |ty: Type| to == ty || from == ty;
-    let bytes = has(Type::U8) || has(Type::S8);
-    (!modifiers.has("ftz") || has(Type::F32))
-        && (!has(Type::Bf16) || !(bytes || modifiers.has("sat")))
+    (!modifiers.has("ftz") || has(Type::F32)) && !(has(Type::Bf16) && modifiers.has("sat"))
 }
 
 fn finish_half<H: Half>(mode: Mode, bits: u16) -> u16 {

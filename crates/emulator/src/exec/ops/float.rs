@@ -224,6 +224,11 @@ pub fn rcp_approx_f64(_: &Modifiers<'_>) -> Option<Pick> {
 }
 
 /// `rsqrt.approx.ftz.f64`
+pub fn rsqrt_approx_ftz_f64(_: &Modifiers<'_>) -> Option<Pick> {
+    Some(lanes!(f64 = |a: f64| approx::rsqrt_ftz_f64(a)).into())
+}
+
+/// `rsqrt.approx.f64`
 pub fn rsqrt_approx_f64(_: &Modifiers<'_>) -> Option<Pick> {
     Some(lanes!(f64 = |a: f64| approx::rsqrt_f64(a)).into())
 }

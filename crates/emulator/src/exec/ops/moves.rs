@@ -26,6 +26,14 @@ pub fn zero_extend(bits: u32) -> Handler {
     }
 }
 
+/// A 32-bit address plus the immediate, as an address of 64 bits. The sum wraps as the address does: a
+/// compiler writes `[%r1+8]` where `%r1` is eight bytes before the window of shared memory.
+pub fn narrow_address(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
+    let offset = op.imm as u32;
+    frame.map1::<u64, u32>(op, mask, |address| u64::from(address.wrapping_add(offset)));
+    Ok(Flow::Next)
+}
+
 /// A value of `from` bits to a register of `to`, by its sign.
 pub fn sign_extend(from: u32, to: u32) -> Handler {
     match (from, to) {
@@ -89,6 +97,43 @@ pub fn mov_bits(
         }
         _ => Err(emitter.invalid("`mov` takes two operands")),
     }
+}
+
+/// `mov.v2`, `mov.v4`
+pub fn mov_vector(
+    emitter: &mut Emitter<'_>,
+    modifiers: &Modifiers<'_>,
+    instruction: &Instruction,
+) -> Result<(), LoadError> {
+    let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
+    let count = if modifiers.has("v2") { 2 } else { 4 };
+    let [Operand::Vector(to), Operand::Vector(from)] = instruction.operands.as_slice() else {
+        return Err(emitter.invalid("`mov` of a vector takes two of them"));
+    };
+    if ty.bits() * count > 128 || [to, from].iter().any(|own| own.len() != count as usize) {
+        return Err(emitter
+            .invalid(format!("two vectors of {count} elements, of 128 bits at most, are needed")));
+    }
+    // All are read before the first is written, since the two may share registers.
+    let mut held = Vec::new();
+    for from in from {
+        let known = emitter.effect().reads.len();
+        let source = emitter.source(from, ty, false)?;
+        let register = emitter.effect().reads.get(known).copied();
+        let own = emitter.register(ty);
+        emitter.push_before(copy(ty), &[own, source], 0);
+        held.push((own, register));
+    }
+    for (to, (own, from)) in to.iter().zip(held) {
+        let known = emitter.effect().writes.len();
+        let to = emitter.destination(to, ty, false)?;
+        emitter.push(copy(ty), &[to, own], 0);
+        if let Some(to) = emitter.effect().writes.get(known).copied() {
+            let (from, to) = (from.map(|from| (from, 0)), (to, 0));
+            emitter.note_piece(Piece { from, to, bits: ty.bits(), signed: false });
+        }
+    }
+    Ok(())
 }
 
 /// The type of the parts of a vector that fills `ty`.

@@ -1,10 +1,11 @@
 //! Memory on a thread's stack: `alloca`, `stacksave`, `stackrestore`.
 
 use crate::exec::frame::{Frame, lanes};
-use crate::exec::warp::{MAX_LOCAL_BYTES, reserve_local};
+use crate::exec::warp::reserve_local;
 use crate::exec::{Cx, Fault, Flow, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::program::MAX_LOCAL_BYTES;
 use crate::program::{Emitter, LANES, Op};
 use crate::ptx::ast::Instruction;
 
@@ -28,6 +29,7 @@ pub fn alloca(
     let ty = modifiers.ty(0).ok_or_else(|| emitter.invalid("a type is missing"))?;
     let bytes = emitter.source(bytes, ty, false)?;
     let to = emitter.destination(to, ty, false)?;
+    emitter.info().open_stack = true;
     let run = if ty == Type::U64 { run_alloca::<true> } else { run_alloca::<false> };
     emitter.push(run, &[to, bytes], align);
     Ok(())
@@ -37,14 +39,13 @@ fn run_alloca<const WIDE: bool>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mas
     let sizes = read::<WIDE>(frame, op.slots[1]);
     let mut out = [0; LANES];
     for lane in lanes(mask) {
-        let top = &mut frame.stack()[lane];
-        out[lane] = top.next_multiple_of(op.imm);
+        out[lane] = frame.stack()[lane].next_multiple_of(op.imm);
         let end = out[lane].saturating_add(sizes[lane]);
-        if end > MAX_LOCAL_BYTES {
-            let kind = TrapKind::StackOverflow { bytes: end, limit: MAX_LOCAL_BYTES };
-            return Err(Fault::new(lane, kind));
+        let (bytes, limit) = (frame.stack_bytes_at(end), cx.launch.stack_bytes);
+        if bytes > limit {
+            return Err(Fault::new(lane, TrapKind::StackOverflow { bytes, limit }));
         }
-        *top = end;
+        frame.stack()[lane] = end;
         frame.local_end = frame.local_end.max(end);
     }
     reserve_local(&mut cx.warp, frame.local_end);

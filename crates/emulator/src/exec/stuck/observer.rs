@@ -2,7 +2,7 @@
 
 use crate::exec::Cx;
 use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::{Observer, Place, Touch, TouchRange, Verdict};
+use crate::exec::watch::{Landing, Observer, Place, Touch, TouchRange, Verdict};
 use crate::fault::Access;
 use crate::isa::{self, Form, Order};
 use crate::memory::access;
@@ -104,8 +104,9 @@ impl Observer for Witness {
         self.change();
     }
 
-    fn copy_lands(&mut self, _: &Cx<'_>, _: u64, _: u64) {
+    fn copy_lands(&mut self, _: &Cx<'_>, _: &Landing) -> Verdict {
         self.change();
+        Ok(())
     }
 
     fn arrives(&mut self, _: &Cx<'_>, _: u32) {

@@ -8,10 +8,6 @@ use crate::program::{LANES, Span, is_library};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Calls that may nest.
-const MAX_DEPTH: u32 = 1024;
-/// Local memory of a thread, in bytes.
-pub const MAX_LOCAL_BYTES: u64 = 512 << 10;
 /// Local memory of a frame begins at a multiple of this.
 const LOCAL_ALIGN: u64 = 64;
 
@@ -97,8 +93,11 @@ impl Warp {
         frame.depth = caller.depth + 1;
         frame.local_base = caller.local_end.next_multiple_of(LOCAL_ALIGN);
         frame.local_end += frame.local_base;
-        if frame.depth > MAX_DEPTH || frame.local_end > MAX_LOCAL_BYTES {
-            return Err(TrapKind::StackOverflow { bytes: frame.local_end, limit: MAX_LOCAL_BYTES });
+        let own = caller.program.functions[function as usize].call_bytes();
+        frame.stack_bytes = caller.stack_bytes_at(caller.local_end) + own;
+        let (bytes, limit) = (frame.stack_bytes, cx.launch.stack_bytes);
+        if bytes > limit {
+            return Err(TrapKind::StackOverflow { bytes, limit });
         }
         reserve_local(&mut cx.warp, frame.local_end);
         self.frames.push(Some(Box::new(frame)));

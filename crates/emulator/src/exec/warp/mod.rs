@@ -9,7 +9,7 @@ mod cluster;
 mod rounds;
 mod together;
 
-pub use calls::{MAX_LOCAL_BYTES, reserve_local};
+pub use calls::reserve_local;
 
 use super::cluster::ClusterLanes;
 use super::frame::{Frame, lanes};
@@ -91,6 +91,8 @@ pub struct WarpState {
     pub alive: u32,
     /// Lanes that took part in a barrier of the block.
     pub met: u32,
+    /// Lanes that have ended, and the first of them with the operation that it ended at.
+    pub left: Option<(u32, usize, u32)>,
     /// Thread indices x, y, z.
     pub tid: [Row32; 3],
     /// Local memory of all lanes, one after the other.
@@ -155,7 +157,7 @@ impl Warp {
     pub fn start(&mut self, index: u32, block: [u32; 3]) {
         let threads: u32 = block.iter().product();
         self.state.index = index;
-        (self.state.alive, self.state.met) = (0, 0);
+        (self.state.alive, self.state.met, self.state.left) = (0, 0, None);
         for lane in 0..LANES as u32 {
             let thread = index * LANES as u32 + lane;
             let tid =
@@ -368,6 +370,7 @@ impl Warp {
         let alone = self.groups.is_empty();
         let end = cx.warp_instructions as i64 + *budget;
         let active = group.mask;
+        let steps = WATCHED && cx.watch.as_ref().is_some_and(|own| own.sees_steps);
         let mut pc = group.pc;
         let flow = loop {
             let op = &ops[pc as usize];
@@ -380,7 +383,9 @@ impl Warp {
             if mask == 0 {
                 if WATCHED {
                     (cx.pc, cx.active) = (pc, active);
-                    cx.skips(frame, op);
+                    if steps {
+                        cx.skips(frame, op);
+                    }
                 }
                 pc += 1;
             } else {
@@ -388,10 +393,12 @@ impl Warp {
                 group.pc = pc;
                 if WATCHED {
                     (cx.pc, cx.active) = (pc, active);
-                    cx.step(frame, op, mask)?;
+                    if steps {
+                        cx.step(frame, op, mask)?;
+                    }
                 }
                 let flow = (op.run)(cx, frame, op, mask)?;
-                if WATCHED && !flow.waits() {
+                if steps && !flow.waits() {
                     cx.done(frame, op, mask);
                 }
                 match flow {
@@ -440,8 +447,8 @@ impl Warp {
                 self.tick += QUANTUM;
             }
             Flow::Scatter => self.scatter(group, &cx.targets),
-            Flow::Exit => self.exit(cx, mask)?,
-            Flow::Return if self.depth(group.frame) == 0 => self.exit(cx, mask)?,
+            Flow::Exit => self.exit(cx, pc, mask)?,
+            Flow::Return if self.depth(group.frame) == 0 => self.exit(cx, pc, mask)?,
             Flow::Return => self.leave(group),
             Flow::Call(site) => self.enter_each(cx, group, site).map_err(|fault| (pc, fault))?,
             Flow::AwaitLanes => {
@@ -474,8 +481,9 @@ impl Warp {
     }
 
     /// Lanes end.
-    fn exit(&mut self, cx: &mut Cx<'_>, mask: u32) -> Result<(), (u32, Box<Fault>)> {
+    fn exit(&mut self, cx: &mut Cx<'_>, pc: u32, mask: u32) -> Result<(), (u32, Box<Fault>)> {
         cx.warp.alive &= !mask;
+        cx.warp.left.get_or_insert((0, mask.trailing_zeros() as usize, pc)).0 |= mask;
         cx.leave_cluster(mask);
         cx.exits(mask);
         self.release_lanes(cx)
@@ -489,7 +497,7 @@ impl Warp {
         let pc = group.pc;
         let elsewhere =
             |other: &&Group| other.wait == Wait::Barrier(arrival.barrier) && other.pc != pc + 1;
-        let strict = arrival.aligned && cx.launch.checks.sync;
+        let strict = arrival.aligned && cx.launch.checks.sync && !cx.launch.has_panicked();
         if let Some(other) = self.groups.iter().find(elsewhere).filter(|_| strict) {
             let other_line = cx.launch.program.line(other.pc - 1);
             return Err(Fault::new(

@@ -5,12 +5,13 @@
 //! frame's local memory; an access there is out of bounds, and one that jumps over a zone into another
 //! variable is not seen.
 
+use super::race::runs::{Run, each_run};
 use super::readonly::{Other, ReadOnly, Recent};
 use super::{Check, Observer, Place, Touch, TouchRange, Verdict};
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::{Cx, Fault, LaunchContext};
 use crate::fault::{Access, Accessor, Nearest, RegionKind, Space, TrapKind};
-use crate::program::Program;
+use crate::program::{Constant, Program};
 
 /// Finds accesses to the wrong piece of valid memory.
 pub struct MemoryCheck {
@@ -46,13 +47,20 @@ struct Touched {
 }
 
 impl Observer for MemoryObserver<'_> {
+    fn sees_steps(&self) -> bool {
+        false
+    }
+
     fn touch(&mut self, cx: &Cx<'_>, frame: &mut Frame, touch: &Touch<'_>) -> Verdict {
         let bytes = u64::from(touch.bytes * touch.elements);
-        let first = touch.at[touch.mask.trailing_zeros() as usize];
-        if let Place::Shared(..) = cx.place(first)
-            && self.is_in_one_variable(cx, touch, bytes)
-        {
-            return Ok(());
+        let all = lanes(touch.mask).map(|lane| touch.at[lane]);
+        let (low, high) = all.fold((u64::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
+        match cx.cursor.remembered(low) {
+            Some((_, end)) if end - high.min(end) >= bytes => {
+                return self.in_allocation(cx, touch, (low, high + bytes));
+            }
+            _ if self.is_in_one_variable(cx, (low, high), bytes) => return Ok(()),
+            _ => {}
         }
         let is_read_only = self.recent.as_ref().is_some_and(|own| own.reads_only(touch.op));
         for lane in lanes(touch.mask) {
@@ -69,11 +77,25 @@ impl Observer for MemoryObserver<'_> {
 }
 
 impl MemoryObserver<'_> {
+    /// All lanes touch one allocation, the bytes from `low` to `end` at most: what lies side by side is looked
+    /// at together.
+    fn in_allocation(&mut self, cx: &Cx<'_>, touch: &Touch<'_>, (low, end): (u64, u64)) -> Verdict {
+        let access = touch.access;
+        let constants = &cx.launch.program.constant_variables;
+        let is_near = |own: &Constant| low < own.address + own.bytes && own.address < end;
+        let may_hit_constant = access != Access::Load && constants.iter().any(is_near);
+        let is_read_only = self.recent.as_ref().is_some_and(|own| own.reads_only(touch.op));
+        if self.recent.is_none() && !may_hit_constant || access == Access::Load && !is_read_only {
+            return Ok(());
+        }
+        each_run(touch.at, touch.mask, touch.bytes * touch.elements, |run| {
+            self.in_global(cx, &run, access, is_read_only)
+        })
+    }
+
     /// Whether all lanes touch the same variable of shared memory as last time.
-    fn is_in_one_variable(&mut self, cx: &Cx<'_>, touch: &Touch<'_>, bytes: u64) -> bool {
+    fn is_in_one_variable(&mut self, cx: &Cx<'_>, (low, high): (u64, u64), bytes: u64) -> bool {
         let program = cx.launch.program;
-        let all = lanes(touch.mask).map(|lane| touch.at[lane]);
-        let (low, high) = all.fold((u64::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
         let (Place::Shared(a, from), Place::Shared(b, to)) = (cx.place(low), cx.place(high)) else {
             return false;
         };
@@ -105,35 +127,42 @@ impl MemoryObserver<'_> {
         match (cx.place(touched.at), frame) {
             (Place::Shared(_, offset), _) => in_shared(cx, touched, offset),
             (Place::Local(_, offset), Some(frame)) => in_local(frame, touched, offset),
-            (Place::Global, _) => self.in_global(cx, touched, is_read_only),
+            (Place::Global, _) => {
+                let Touched { lane, at, bytes, access } = *touched;
+                self.in_global(cx, &Run::of_lane(lane, at, bytes), access, is_read_only)
+            }
             _ => Ok(()),
         }
     }
 
-    fn in_global(&mut self, cx: &Cx<'_>, touched: &Touched, is_read_only: bool) -> Verdict {
-        let Touched { lane, at, bytes, access } = *touched;
+    fn in_global(&mut self, cx: &Cx<'_>, run: &Run, access: Access, is_read_only: bool) -> Verdict {
         if access != Access::Load {
-            let touches = |own: &&crate::program::Constant| {
-                at < own.address + own.bytes && own.address < at + bytes
-            };
+            let touches =
+                |own: &&Constant| run.start < own.address + own.bytes && own.address < run.end;
             if let Some(constant) = cx.launch.program.constant_variables.iter().find(touches) {
+                let address = run.start.max(constant.address);
+                let lane = run.lane_at(address);
+                let address = run.start + u64::from(lane - run.first) * u64::from(run.width);
                 let variable = constant.name.clone();
-                return Err(Fault::new(lane, TrapKind::ConstantWritten { address: at, variable }));
+                let kind = TrapKind::ConstantWritten { address, variable };
+                return Err(Fault::new(lane as usize, kind));
             }
         }
         let Some(recent) = &mut self.recent else { return Ok(()) };
         let other = match access {
-            Access::Load if is_read_only => recent.reads(cx, lane, at, bytes),
+            Access::Load if is_read_only => recent.reads(cx, run),
             Access::Load => None,
-            _ => recent.writes(cx, lane, at, bytes),
+            _ => recent.writes(cx, run),
         };
-        other.map_or(Ok(()), |other| Err(clash(cx, touched, &other)))
+        other.map_or(Ok(()), |other| {
+            Err(clash(cx, run.lane_at(other.address) as usize, access, &other))
+        })
     }
 }
 
 /// The fault of an access to data of which the launch has read what it now writes, or the reverse.
 #[cold]
-fn clash(cx: &Cx<'_>, touched: &Touched, other: &Other) -> Box<Fault> {
+fn clash(cx: &Cx<'_>, lane: usize, access: Access, other: &Other) -> Box<Fault> {
     let program = cx.launch.program;
     let other_by = other.by.map(|by| Accessor {
         block: by.block_index(cx),
@@ -142,12 +171,12 @@ fn clash(cx: &Cx<'_>, touched: &Touched, other: &Other) -> Box<Fault> {
         source: program.location(by.pc).cloned(),
     });
     let kind = TrapKind::ReadOnlyWritten {
-        access: touched.access,
+        access,
         address: other.address,
         other: other_by.map(Box::new),
         region: cx.cursor.memory().nearest(other.address),
     };
-    Fault::new(touched.lane, kind)
+    Fault::new(lane, kind)
 }
 
 fn contains((base, len): (u64, u64), (at, bytes): (u64, u64)) -> bool {

@@ -63,6 +63,22 @@ pub struct TouchRange {
     pub completion: Completion,
 }
 
+/// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them, perhaps
+/// another than the one that asked. Observers saw it by [`Observer::touch_range`] when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// Address of the first byte that it writes, in this process.
+    pub to: u64,
+    /// Bytes that it writes.
+    pub bytes: u64,
+    /// Where they came from, and how many; the rest is zero. `None` where they are no copy of memory.
+    pub source: Option<(u64, u64)>,
+    /// For a copy of a single thread (`cp.async`): warp and lane of the thread.
+    pub thread: Option<(u32, usize)>,
+    /// Whether that thread itself waited, and not for an mbarrier.
+    pub waited: bool,
+}
+
 /// What an address of this process is to the kernel that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -81,6 +97,12 @@ pub enum Place {
 /// Blocks of a window take turns on a thread: `cx.block.number` tells them apart. `cx.pc` is the
 /// operation at hand.
 pub trait Observer {
+    /// Whether it is to see each operation, by [`step`](Self::step), [`skips`](Self::skips) and
+    /// [`done`](Self::done).
+    fn sees_steps(&self) -> bool {
+        true
+    }
+
     /// A block begins; its shared memory is fresh.
     fn block_begins(&mut self, _cx: &Cx<'_>) {}
 
@@ -119,9 +141,10 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Bytes that an asynchronous copy writes, seen by [`touch_range`](Self::touch_range) when it was asked
-    /// for, are there now: somebody waits for them, perhaps another than who asked.
-    fn copy_lands(&mut self, _cx: &Cx<'_>, _at: u64, _bytes: u64) {}
+    /// Part of an asynchronous copy is done.
+    fn copy_lands(&mut self, _cx: &Cx<'_>, _landing: &Landing) -> Verdict {
+        Ok(())
+    }
 
     /// Lanes of a warp arrive at a barrier of their block, perhaps to wait there.
     fn arrives(&mut self, _cx: &Cx<'_>, _mask: u32) {}
@@ -143,38 +166,47 @@ pub trait Observer {
 /// The observers of one CPU thread.
 pub struct Watch<'m> {
     observers: Vec<Box<dyn Observer + 'm>>,
+    /// Whether one of them is to see each operation.
+    pub sees_steps: bool,
 }
 
 impl<'m> Watch<'m> {
     /// A watch with an observer of each check; `None` for no checks.
     pub fn new(checks: &'m [Box<dyn Check + 'm>]) -> Option<Box<Self>> {
         let observers: Vec<_> = checks.iter().map(|check| check.observer()).collect();
-        (!observers.is_empty()).then(|| Box::new(Self { observers }))
+        (!observers.is_empty()).then(|| Box::new(Self::of(observers)))
+    }
+
+    fn of(observers: Vec<Box<dyn Observer + 'm>>) -> Self {
+        let sees_steps = observers.iter().any(|own| own.sees_steps());
+        Self { observers, sees_steps }
     }
 
     /// One more observer, for a while.
     pub fn add(own: &mut Option<Box<Self>>, observer: Box<dyn Observer + 'm>) {
-        own.get_or_insert_with(|| Box::new(Self { observers: Vec::new() }))
-            .observers
-            .push(observer);
+        let mut observers = own.take().map(|own| own.observers).unwrap_or_default();
+        observers.push(observer);
+        *own = Some(Box::new(Self::of(observers)));
     }
 
     /// Ends the while.
     pub fn remove_last(own: &mut Option<Box<Self>>) {
-        let Some(watch) = own else { return };
-        watch.observers.pop();
-        if watch.observers.is_empty() {
-            *own = None;
-        }
+        let Some(mut observers) = own.take().map(|own| own.observers) else { return };
+        observers.pop();
+        *own = (!observers.is_empty()).then(|| Box::new(Self::of(observers)));
     }
 }
 
 impl<'m> Cx<'m> {
-    /// Lets all observers see something.
-    fn observe(&mut self, see: impl FnMut(&mut dyn Observer, &Self) -> Verdict) -> Verdict {
+    /// Lets all observers see something. After a panic, what they find that follows from it is dropped and
+    /// the kernel runs on: a wild access of another thread is still to be found.
+    fn observe(&mut self, mut see: impl FnMut(&mut dyn Observer, &Self) -> Verdict) -> Verdict {
         let Some(mut watch) = self.watch.take() else { return Ok(()) };
-        let mut see = see;
-        let verdict = watch.observers.iter_mut().try_for_each(|own| see(own.as_mut(), self));
+        let verdict =
+            watch.observers.iter_mut().try_for_each(|own| match see(own.as_mut(), self) {
+                Err(fault) if self.launch.follows_from_panic(&fault.kind) => Ok(()),
+                verdict => verdict,
+            });
         self.watch = Some(watch);
         verdict
     }
@@ -239,10 +271,8 @@ impl<'m> Cx<'m> {
     }
 
     /// See [`Observer::copy_lands`].
-    pub fn copy_lands(&mut self, at: u64, bytes: u64) {
-        if self.watch.is_some() {
-            self.tell(|own, cx| own.copy_lands(cx, at, bytes));
-        }
+    pub fn copy_lands(&mut self, landing: &Landing) -> Verdict {
+        self.observe(|own, cx| own.copy_lands(cx, landing))
     }
 
     /// See [`Observer::arrives`].

@@ -4,6 +4,7 @@
 //! way must not be written by any thread of the launch, before or after.
 
 use super::memory::read_only_forms;
+use super::race::runs::Run;
 use crate::exec::Cx;
 use crate::program::{Op, Program};
 use std::collections::HashMap;
@@ -95,13 +96,22 @@ impl Page {
         }
     }
 
-    /// Notes an access in one plane, and returns the bits of the same bytes in the other.
-    fn note(&self, offset: u64, bits: u64, own: Plane, other: Plane, by: u64) -> u64 {
+    /// Notes an access to bytes that share a word in one plane, and returns the bits of these bytes in the
+    /// other. `by` says who touches the byte at an offset.
+    fn note(
+        &self,
+        (offset, bytes): (u64, u64),
+        (own, other): (Plane, Plane),
+        by: impl Fn(u64) -> u64,
+    ) -> u64 {
+        let bits = (u64::MAX >> (64 - bytes)) << (offset % 64);
         let word = (offset / 64) as usize;
         let (marks, notes) = self.plane(own);
         if marks[word].load(Relaxed) & bits != bits {
             marks[word].fetch_or(bits, SeqCst);
-            notes[(offset / GRAIN) as usize].store(by, Relaxed);
+            for grain in offset / GRAIN..=(offset + bytes - 1) / GRAIN {
+                notes[grain as usize].store(by((grain * GRAIN).max(offset)), Relaxed);
+            }
         }
         self.plane(other).0[word].load(SeqCst) & bits
     }
@@ -149,33 +159,28 @@ impl Recent<'_> {
         self.all.forms.get(usize::from(op.form)).is_some_and(|own| *own)
     }
 
-    /// Notes a read-only load. Returns a write of the same bytes.
-    pub fn reads(&mut self, cx: &Cx<'_>, lane: usize, at: u64, bytes: u64) -> Option<Other> {
-        self.note(By::here(cx, lane), at, bytes, (Plane::Reads, Plane::Writes))
+    /// Notes read-only loads of lanes. Returns a write of the same bytes.
+    pub fn reads(&mut self, cx: &Cx<'_>, run: &Run) -> Option<Other> {
+        self.note(cx, run, (Plane::Reads, Plane::Writes))
     }
 
-    /// Notes a write. Returns a read-only load of the same bytes.
-    pub fn writes(&mut self, cx: &Cx<'_>, lane: usize, at: u64, bytes: u64) -> Option<Other> {
-        self.note(By::here(cx, lane), at, bytes, (Plane::Writes, Plane::Reads))
+    /// Notes writes of lanes. Returns a read-only load of the same bytes.
+    pub fn writes(&mut self, cx: &Cx<'_>, run: &Run) -> Option<Other> {
+        self.note(cx, run, (Plane::Writes, Plane::Reads))
     }
 
-    fn note(
-        &mut self,
-        by: u64,
-        at: u64,
-        bytes: u64,
-        (own, other): (Plane, Plane),
-    ) -> Option<Other> {
-        let mut first = at;
-        while first < at + bytes {
-            let end = ((first / GRAIN + 1) * GRAIN).min(at + bytes);
-            let (offset, len) = (first % PAGE, end - first);
-            let bits = (u64::MAX >> (64 - len)) << (offset % 64);
+    fn note(&mut self, cx: &Cx<'_>, run: &Run, planes: (Plane, Plane)) -> Option<Other> {
+        let mut first = run.start;
+        while first < run.end {
+            let end = ((first / 64 + 1) * 64).min(run.end);
+            let (offset, base) = (first % PAGE, first / PAGE * PAGE);
             let page = self.page(first / PAGE);
-            let both = page.note(offset, bits, own, other, by);
+            let by = |offset: u64| By::here(cx, run.lane_at(base + offset) as usize);
+            let both = page.note((offset, end - first), planes, by);
             if both != 0 {
                 let address = first - offset % 64 + u64::from(both.trailing_zeros());
-                let note = page.plane(other).1[(offset / GRAIN) as usize].load(Relaxed);
+                let grain = (address % PAGE / GRAIN) as usize;
+                let note = page.plane(planes.1).1[grain].load(Relaxed);
                 return Some(Other { address, by: By::unpack(note) });
             }
             first = end;

@@ -16,25 +16,25 @@ forms! {
         /// Difference, clamped.
         "sub" "sat s32" "=t t t" => Pick int::sub_sat;
         /// Low half of a product.
-        "mul" "lo @int" "=t t t" => Pick int::mul_lo;
+        "mul" ".lo @int" "=t t t" => Pick int::mul_lo;
         /// High half of a product.
-        "mul" "hi @int" "=t t t" => Pick int::mul_hi;
+        "mul" ".hi @int" "=t t t" => Pick int::mul_hi;
         /// Whole product, of twice the width.
-        "mul" "wide u16|s16|u32|s32" "=w t t" => Pick int::mul_wide;
+        "mul" ".wide u16|s16|u32|s32" "=w t t" => Pick int::mul_wide;
         /// Low half of a product, plus a third operand.
-        "mad" "lo @int" "=t t t t" => Pick int::mad_lo;
+        "mad" ".lo @int" "=t t t t" => Pick int::mad_lo;
         /// High half of a product, plus a third operand.
-        "mad" "hi @int" "=t t t t" => Pick int::mad_hi;
+        "mad" ".hi @int" "=t t t t" => Pick int::mad_hi;
         /// High half of a product, plus a third operand, clamped.
-        "mad" "hi sat s32" "=t t t t" => Pick int::mad_sat;
+        "mad" ".hi sat s32" "=t t t t" => Pick int::mad_sat;
         /// Whole product plus a third operand of twice the width.
-        "mad" "wide u16|s16|u32|s32" "=w t t w" => Pick int::mad_wide;
+        "mad" ".wide u16|s16|u32|s32" "=w t t w" => Pick int::mad_wide;
         /// 32 bits of a product of 24-bit numbers.
-        "mul24" "lo|hi u32|s32" "=t t t" => Pick int::mul24;
+        "mul24" ".lo|hi u32|s32" "=t t t" => Pick int::mul24;
         /// 32 bits of a product of 24-bit numbers, plus a third operand.
-        "mad24" "lo|hi u32|s32" "=t t t t" => Pick int::mad24;
+        "mad24" ".lo|hi u32|s32" "=t t t t" => Pick int::mad24;
         /// Upper part of a 24-bit product plus a third operand, which stops at the extremes.
-        "mad24" "hi sat s32" "=t t t t" => Pick int::mad24_hi_sat;
+        "mad24" ".hi sat s32" "=t t t t" => Pick int::mad24_hi_sat;
         /// Quotient, towards zero.
         "div" "@int" "=t t t" => Pick int::div;
         /// Remainder, with the sign of the dividend.
@@ -49,10 +49,6 @@ forms! {
         "min" "u16x2|s16x2" "=t t t" => Pick int::min_packed;
         /// The smaller of each pair, or 0 if that is negative.
         "min" "relu s16x2" "=t t t" => Pick int::min_packed_relu;
-        /// The same, spelled as in the CUDA headers.
-        "min" "s16x2 relu" "=t t t" => Pick int::min_packed_relu;
-        /// The smaller, or 0 if that is negative, spelled as in the CUDA headers.
-        "min" "s32 relu" "=t t t" => Pick int::min_relu;
         /// The smaller, or 0 if that is negative.
         "min" "relu s32" "=t t t" => Pick int::min_relu;
         /// The larger.
@@ -61,10 +57,6 @@ forms! {
         "max" "u16x2|s16x2" "=t t t" => Pick int::max_packed;
         /// The larger of each pair, or 0 if that is negative.
         "max" "relu s16x2" "=t t t" => Pick int::max_packed_relu;
-        /// The same, spelled as in the CUDA headers.
-        "max" "s16x2 relu" "=t t t" => Pick int::max_packed_relu;
-        /// The larger, or 0 if that is negative, spelled as in the CUDA headers.
-        "max" "s32 relu" "=t t t" => Pick int::max_relu;
         /// The larger, or 0 if that is negative.
         "max" "relu s32" "=t t t" => Pick int::max_relu;
         /// Sum of a distance and a third operand.
@@ -72,7 +64,7 @@ forms! {
         /// Sum of four products of bytes and a third operand.
         "dp4a" "u32|s32 u32|s32" "=b32 b32 b32 b32" => Pick int::dp4a;
         /// Sum of two products of halves and bytes and a third operand.
-        "dp2a" "lo|hi u32|s32 u32|s32" "=b32 b32 b32 b32" => Pick int::dp2a;
+        "dp2a" ".lo|hi u32|s32 u32|s32" "=b32 b32 b32 b32" => Pick int::dp2a;
         /// Sum; the carry goes to the flag.
         "add" "cc u32|s32|u64|s64" "" => Emit int::carry;
         /// Sum with the carry flag.
@@ -82,9 +74,9 @@ forms! {
         /// Difference, less one if the flag is clear.
         "subc" "cc? u32|s32|u64|s64" "" => Emit int::carry;
         /// Half of a product plus a third operand; the carry goes to the flag.
-        "mad" "lo|hi cc u32|s32|u64|s64" "" => Emit int::carry;
+        "mad" ".lo|hi cc u32|s32|u64|s64" "" => Emit int::carry;
         /// Half of a product plus a third operand and the carry flag.
-        "madc" "lo|hi cc? u32|s32|u64|s64" "" => Emit int::carry;
+        "madc" ".lo|hi cc? u32|s32|u64|s64" "" => Emit int::carry;
     }
     "video" {
         /// Sum of parts of words; a third word is combined with it, or it is put into that word.
@@ -158,7 +150,7 @@ forms! {
         /// Shift to the right, with the sign where the type has one; a count past the width is the width.
         "shr" "@bits|@int" "=t t u32" => Pick logic::shr;
         /// Shift of two words as one, to the left (the upper word) or to the right (the lower).
-        "shf" "l|r clamp|wrap b32" "=t t t u32" => Pick logic::shf;
+        "shf" ".l|r clamp|wrap b32" "=t t t u32" => Pick logic::shf;
         /// A field of bits.
         "bfe" "u32|s32|u64|s64" "=t t u32 u32" => Pick logic::bfe;
         /// A word with a field of bits replaced.
@@ -228,7 +220,9 @@ forms! {
         /// Reciprocal of the square root, nearly.
         "rsqrt" "approx ftz? f32" "=t t" => Pick float::rsqrt;
         /// Reciprocal of the square root, roughly.
-        "rsqrt" "approx ftz f64" "=t t" => Pick float::rsqrt_approx_f64;
+        "rsqrt" "approx ftz f64" "=t t" => Pick float::rsqrt_approx_ftz_f64;
+        /// Reciprocal of the square root, to the last bit or the one before.
+        "rsqrt" "approx f64" "=t t" => Pick float::rsqrt_approx_f64;
         /// Magnitude.
         "abs" "ftz? f32" "=t t" => Pick float::abs;
         /// Magnitude.
@@ -357,10 +351,6 @@ forms! {
         "cvt" "rn|rz relu? satfinite? f16|bf16 f32" "=t u" => Pick convert::float_to_float;
         /// Two floats to a pair of halves, the first to the upper.
         "cvt" "rn|rz relu? satfinite? f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
-        /// To a narrower format, finite.
-        "cvt" "rn|rz satfinite relu f16|bf16 f32" "=t u" => Pick convert::float_to_float;
-        /// Two floats to a pair of halves, finite.
-        "cvt" "rn|rz satfinite relu f16x2|bf16x2 f32" "=t f32 f32" => Pick convert::pair;
         /// To 10 bits of mantissa.
         "cvt" "rna satfinite? tf32 f32" "=b32 f32" => Pick convert::tf32;
         /// To 10 bits of mantissa.
@@ -370,9 +360,9 @@ forms! {
         /// Two halves to a pair of bytes.
         "cvt" "rn satfinite relu? e4m3x2|e5m2x2 f16x2" "=b16 b32" => Pick convert::to_byte_pair;
         /// Two numbers, clamped, side by side.
-        "cvt" "pack sat u16|s16 s32" "=b32 s32 s32" => Pick convert::pack_halves;
+        "cvt" ".pack sat u16|s16 s32" "=b32 s32 s32" => Pick convert::pack_halves;
         /// Two numbers, clamped, side by side below what a third holds.
-        "cvt" "pack sat u8|s8|u4|s4|u2|s2 s32 b32" "=b32 s32 s32 b32" => Pick convert::pack_small;
+        "cvt" ".pack sat u8|s8|u4|s4|u2|s2 s32 b32" "=b32 s32 s32 b32" => Pick convert::pack_small;
         /// A pair of bytes to two halves.
         "cvt" "rn relu? f16x2 e4m3x2|e5m2x2" "=b32 b16" => Pick convert::from_byte_pair;
     }

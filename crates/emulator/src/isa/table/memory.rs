@@ -11,10 +11,12 @@ forms! {
         "mov" "pred" "=pred pred" => Pick moves::mov_pred;
         /// Copy of bits; a vector is put together or taken apart.
         "mov" "@bits|b128" "" => Emit moves::mov_bits;
+        /// Copy of a vector, 128 bits long at most.
+        "mov" "v2|v4 @bits|@int|f32|f64" "" => Emit moves::mov_vector;
         /// Address of a space to a generic address.
         "cvta" "global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta;
         /// Generic address to an address of a space.
-        "cvta" "to global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
+        "cvta" ".to global|const|shared|shared::cta|shared::cluster|local|param|param::entry u64" "=t t" => Pick moves::cvta_to;
         /// Memory on the thread's stack.
         "alloca" "u32|u64" "" => Emit stack::alloca;
         /// The top of the thread's stack.
@@ -30,7 +32,7 @@ forms! {
         /// Load of data that nobody writes.
         "ld" "global ca|cg|cs? nc @evict? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that is never left out.
-        "ld" "volatile global|const|shared|shared::cta|shared::cluster|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
+        "ld" "volatile global|const|local|shared|shared::cta|shared::cluster|param? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load that other threads may race with; `acquire` orders what follows.
         "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @hint? @prefetch? v2|v4? @mem" "" => Emit memory::ld;
         /// Load from a device's registers.
@@ -40,7 +42,7 @@ forms! {
         /// Store. Cache hints change nothing here.
         "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store that is never left out.
-        "st" "volatile global|shared|shared::cta|shared::cluster? v2|v4? @mem" "" => Emit memory::st;
+        "st" "volatile global|local|shared|shared::cta|shared::cluster? v2|v4? @mem" "" => Emit memory::st;
         /// Store that other threads may race with; `release` orders what came before.
         "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @hint? v2|v4? @mem" "" => Emit memory::st;
         /// Store to a device's registers.
@@ -54,41 +56,41 @@ forms! {
         /// Hint that a range need not be written back. Its bytes stay as they are.
         "discard" "global? L2" "" => Emit memory::hint;
         /// A policy of the cache, for a part of all accesses.
-        "createpolicy" "fractional @policy @policy? b64" "=b64 f32?" => Pick memory::policy;
+        "createpolicy" ".fractional @policy @policy? b64" "=b64 f32?" => Pick memory::policy;
         /// A policy of the cache, for a range.
-        "createpolicy" "range global? @policy @policy? b64" "" => Emit memory::range_policy;
+        "createpolicy" ".range global? @policy @policy? b64" "" => Emit memory::range_policy;
         /// A policy of the cache, from a property.
-        "createpolicy" "cvt L2 b64" "=b64 b64" => Pick moves::mov;
+        "createpolicy" ".cvt L2 b64" "=b64 b64" => Pick moves::mov;
         /// Hint to fetch a cache line through the uniform cache.
         "prefetchu" "L1" "" => Emit memory::hint;
         /// Fence.
         "membar" "cta|gl|sys" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
-        "membar" "proxy alias" "" => Pick memory::full_fence;
+        "membar" ".proxy alias" "" => Pick memory::full_fence;
         /// Fence.
         "fence" "sc|acq_rel|acquire|release? @scope" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
-        "fence" "proxy alias|async" "" => Pick memory::full_fence;
+        "fence" ".proxy alias|async" "" => Pick memory::full_fence;
         /// Fence between ways to the same memory.
-        "fence" "proxy async global|shared::cta|shared::cluster" "" => Pick memory::full_fence;
+        "fence" ".proxy async global|shared::cta|shared::cluster" "" => Pick memory::full_fence;
         /// Fence for the shared memory of a cluster only.
         "fence" "acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
         /// Fence for the block's shared memory only.
         "fence" "release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
         /// The same between ways to that memory.
-        "fence" "proxy async::generic acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
+        "fence" ".proxy async::generic acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
         /// The same between ways to that memory.
-        "fence" "proxy async::generic release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
+        "fence" ".proxy async::generic release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
         /// Fence behind which a tensor map may be used that was written before it.
-        "fence" "proxy tensormap::generic release @scope" "" => Pick memory::full_fence;
+        "fence" ".proxy tensormap::generic release @scope" "" => Pick memory::full_fence;
         /// Fence behind which a tensor map may be used that was written before a release.
-        "fence" "proxy tensormap::generic acquire @scope" "" => Emit memory::map_fence;
+        "fence" ".proxy tensormap::generic acquire @scope" "" => Emit memory::map_fence;
     }
     "control" {
         /// Jump.
         "bra" "uni?" "" => Emit control::bra;
         /// Jump to an entry of a list.
-        "brx" "idx uni?" "" => Emit control::brx;
+        "brx" ".idx uni?" "" => Emit control::brx;
         /// Call.
         "call" "uni?" "" => Emit control::call;
         /// Return; from a kernel, the end of the thread.
@@ -107,22 +109,14 @@ forms! {
     "atomics" {
         /// Read-modify-write. Every one is sequentially consistent here.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
-        /// Read-modify-write. Every one is sequentially consistent here. The operation stands before the order.
-        "atom" "global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @order? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Read-modify-write of bits.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
-        /// Read-modify-write of bits. The operation stands before the order.
-        "atom" "global|shared|shared::cta|shared::cluster? and|or|xor @order? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
         /// Exchange.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? exch @hint? b32|b64|b128" "" => Emit atomic::atom;
         /// Exchange where what is expected is there.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? cas b16|b32|b64|b128" "" => Emit atomic::atom;
-        /// Exchange, perhaps only where what is expected is there. The operation stands before the order.
-        "atom" "global|shared|shared::cta|shared::cluster? exch|cas @order? @scope? global|shared|shared::cta|shared::cluster? b16|b32|b64|b128" "" => Emit atomic::atom;
         /// Sum of halves.
         "atom" "@order? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
-        /// Sum of halves. The operation stands before the order.
-        "atom" "global|shared|shared::cta|shared::cluster? add noftz @order? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
         /// Sums of floats side by side.
         "atom" "@order? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
         /// Sums and the like of halves side by side.
@@ -131,16 +125,10 @@ forms! {
         "atom" "@order? @scope? global? add|min|max noftz @hint? v2|v4 f16x2|bf16x2" "" => Emit atomic::atom;
         /// Update without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add|min|max|inc|dec @hint? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
-        /// Update without a result. The operation stands before the order.
-        "red" "global|shared|shared::cta|shared::cluster? add|min|max|inc|dec relaxed|release? @scope? global|shared|shared::cta|shared::cluster? u32|s32|u64|s64|f32|f64" "" => Emit atomic::atom;
         /// Update of bits without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? and|or|xor @hint? b32|b64" "" => Emit atomic::atom;
-        /// Update of bits without a result. The operation stands before the order.
-        "red" "global|shared|shared::cta|shared::cluster? and|or|xor relaxed|release? @scope? global|shared|shared::cta|shared::cluster? b32|b64" "" => Emit atomic::atom;
         /// Sum of halves without a result.
         "red" "relaxed|release? @scope? global|shared|shared::cta|shared::cluster? add noftz @hint? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
-        /// Sum of halves without a result. The operation stands before the order.
-        "red" "global|shared|shared::cta|shared::cluster? add noftz relaxed|release? @scope? global|shared|shared::cta|shared::cluster? f16|f16x2|bf16|bf16x2" "" => Emit atomic::atom;
         /// Sums of floats side by side.
         "red" "relaxed|release? @scope? global? add @hint? v2|v4 f32" "" => Emit atomic::atom;
         /// Sums and the like of halves side by side.

@@ -1,6 +1,7 @@
 //! The table of forms, by their subjects.
 
 use super::Form;
+use super::pattern::Pattern;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -32,12 +33,12 @@ pub fn forms() -> &'static [Form] {
     &FORMS
 }
 
-/// Indices of the forms with that opcode.
-pub(super) fn forms_of(opcode: &str) -> &'static [usize] {
-    static BY_OPCODE: LazyLock<HashMap<&str, Vec<usize>>> = LazyLock::new(|| {
-        let mut map: HashMap<&str, Vec<usize>> = HashMap::new();
+/// The forms with that opcode: their indices, and their patterns.
+pub(super) fn forms_of(opcode: &str) -> &'static [(usize, Pattern)] {
+    static BY_OPCODE: LazyLock<HashMap<&str, Vec<(usize, Pattern)>>> = LazyLock::new(|| {
+        let mut map: HashMap<&str, Vec<(usize, Pattern)>> = HashMap::new();
         for (index, form) in FORMS.iter().enumerate() {
-            map.entry(form.opcode).or_default().push(index);
+            map.entry(form.opcode).or_default().push((index, Pattern::new(form.modifiers)));
         }
         map
     });

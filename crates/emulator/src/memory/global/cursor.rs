@@ -42,6 +42,14 @@ impl Cursor<'_> {
         self.look_up(address)
     }
 
+    /// The same where the range is remembered, without a look-up.
+    #[inline]
+    pub fn remembered(&self, address: u64) -> Option<(u64, u64)> {
+        let is_live = self.live.load(Ordering::Acquire) == self.generation;
+        let own = self.spans.iter().find(|(base, bytes)| address.wrapping_sub(*base) < *bytes);
+        own.filter(|_| is_live).map(|(base, bytes)| (*base, base + bytes))
+    }
+
     /// The memory that this looks into.
     pub fn memory(&self) -> &GlobalMemory {
         self.memory

@@ -10,6 +10,7 @@ use super::layout::Linked;
 use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::Scope;
+use super::stack::Stack;
 use super::{ALWAYS, Effect, FunctionInfo, LANES, Op, Passed, Program};
 use crate::exec::Handler;
 use crate::fault::LoadError;
@@ -56,6 +57,8 @@ pub struct Emitter<'m> {
     effect: Effect,
     after: Vec<Op>,
     info: FunctionInfo,
+    /// Whether the function at hand declares vectors of registers.
+    pub has_vectors: bool,
     /// Registers that the function at hand returns.
     pub returned: Vec<Passed>,
     scopes: Vec<Scope>,
@@ -69,9 +72,9 @@ pub struct Emitter<'m> {
     constants64: HashMap<u64, u32>,
     functions: HashMap<String, u32>,
     shared: HashMap<String, u32>,
-    shared_end: u32,
+    shared_end: u64,
     /// The same without red zones.
-    shared_plain_end: u32,
+    shared_plain_end: u64,
     dynamic_align: u32,
     dynamic32: Vec<(u32, i64)>,
     dynamic64: Vec<(u32, i64)>,
@@ -97,6 +100,7 @@ impl<'m> Emitter<'m> {
             effect: Effect::default(),
             after: Vec::new(),
             info: FunctionInfo::default(),
+            has_vectors: false,
             returned: Vec::new(),
             scopes: Vec::new(),
             parents: Vec::new(),
@@ -121,6 +125,15 @@ impl<'m> Emitter<'m> {
     /// An error about the instruction at hand.
     pub fn invalid(&self, what: impl Into<String>) -> LoadError {
         LoadError::Invalid { what: what.into(), line: self.line }
+    }
+
+    /// The error with the line of the source that the instruction at hand comes from, if that is known.
+    pub fn placed(&self, error: LoadError) -> LoadError {
+        let place = (self.lines.current() as usize).checked_sub(1);
+        match place.and_then(|place| self.program.locations.get(place)) {
+            Some(place) => LoadError::Placed { error: Box::new(error), place: place.clone() },
+            None => error,
+        }
     }
 
     /// An error about a name.
@@ -229,12 +242,17 @@ impl<'m> Emitter<'m> {
     }
 
     /// Ends the program: dynamic shared memory gets its place.
-    pub fn finish(mut self) -> Program {
+    ///
+    /// # Errors
+    /// The kernel has more static shared memory than it may.
+    pub fn finish(mut self) -> Result<Program, LoadError> {
+        self.check_shared()?;
         let is_dynamic = !self.dynamic32.is_empty() || !self.dynamic64.is_empty();
         let align = if is_dynamic { self.dynamic_align } else { 1 };
-        let plain = self.shared_plain_end.next_multiple_of(align);
-        self.program.declared_shared_bytes = plain;
-        self.program.shared_bytes = self.beyond_red_zone(plain, align);
+        let plain = self.shared_plain_end.next_multiple_of(u64::from(align));
+        self.program.declared_shared_bytes = plain as u32;
+        self.program.shared_bytes = self.beyond_red_zone(plain, align) as u32;
+        self.program.stack = Stack::of(&self.program.functions);
         let start = i64::from(self.program.shared_bytes);
         for (row, offset) in self.dynamic32 {
             self.program.constants32[row as usize] = [(start + offset) as u32; LANES];
@@ -242,6 +260,6 @@ impl<'m> Emitter<'m> {
         for (row, offset) in self.dynamic64 {
             self.program.constants64[row as usize] = [(start + offset) as u64; LANES];
         }
-        self.program
+        Ok(self.program)
     }
 }

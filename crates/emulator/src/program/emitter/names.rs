@@ -30,6 +30,7 @@ impl Emitter<'_> {
         self.home = home;
         self.param_row = 0;
         self.returned.clear();
+        self.has_vectors = false;
         (self.sinks, self.carry) = ([None; 2], None);
         self.lines.forget();
         self.enter_scope();
@@ -114,10 +115,15 @@ impl Emitter<'_> {
 
     /// What a name stands for.
     pub fn find(&mut self, name: &str) -> Result<Symbol, LoadError> {
-        if let Some(symbol) = self.scopes.iter().rev().find_map(|scope| scope.find(name)) {
-            return Ok(symbol);
+        match self.find_local(name) {
+            Some(symbol) => Ok(symbol),
+            None => self.find_in_module(name),
         }
-        self.find_in_module(name)
+    }
+
+    /// What a name that the function declares stands for.
+    pub fn find_local(&self, name: &str) -> Option<Symbol> {
+        self.scopes.iter().rev().find_map(|scope| scope.find(name))
     }
 
     fn find_in_module(&mut self, name: &str) -> Result<Symbol, LoadError> {

@@ -2,7 +2,7 @@
 
 use super::{Base, Emitter};
 use crate::fault::LoadError;
-use crate::program::layout::{self, MAX_LOCAL_BYTES, MAX_PARAM_BYTES, MAX_SHARED_BYTES};
+use crate::program::layout::{self, DYNAMIC_SHARED_BYTES, MAX_LOCAL_BYTES, MAX_PARAM_BYTES};
 use crate::program::scope::Symbol;
 use crate::program::{LocalVariable, SharedVariable, Span};
 use crate::ptx::ast;
@@ -27,28 +27,50 @@ impl Emitter<'_> {
         if let Some(offset) = self.shared.get(key) {
             return Ok(Symbol::Place(Base::Shared(*offset), bytes));
         }
-        let plain = self.shared_plain_end.next_multiple_of(align);
-        if u64::from(plain) + bytes > MAX_SHARED_BYTES {
-            return Err(self.invalid("too much shared memory"));
-        }
+        let plain = self.shared_plain_end.next_multiple_of(u64::from(align));
         let offset = self.beyond_red_zone(plain, align);
-        self.shared_plain_end = plain + bytes as u32;
-        self.shared_end = offset + bytes as u32;
+        self.shared_plain_end = plain.saturating_add(bytes);
+        self.shared_end = offset.saturating_add(bytes);
+        // What does not fit is refused once all of it is counted.
+        let offset = offset as u32;
         self.shared.insert(key.to_owned(), offset);
         let name = variable.name.clone();
-        self.program.shared_variables.push(SharedVariable { name, offset, bytes: bytes as u32 });
+        self.program.shared_variables.push(SharedVariable {
+            name,
+            offset,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+        });
         Ok(Symbol::Place(Base::Shared(offset), bytes))
     }
 
     /// Where what would lie at `plain` comes to lie: the same without red zones, else behind one, and
     /// aligned as luckily.
-    pub(super) fn beyond_red_zone(&self, plain: u32, align: u32) -> u32 {
+    pub(super) fn beyond_red_zone(&self, plain: u64, align: u32) -> u64 {
         if !self.linked.red_zones || self.shared_end == 0 {
             return plain;
         }
-        let unit = align.max(SHARED_UNIT);
-        let low = self.shared_end + RED_ZONE;
+        let unit = u64::from(align.max(SHARED_UNIT));
+        let low = self.shared_end.saturating_add(u64::from(RED_ZONE));
         low + (plain % unit + unit - low % unit) % unit
+    }
+
+    /// Fails if the kernel has more static shared memory than a GPU gives it.
+    pub(super) fn check_shared(&self) -> Result<(), LoadError> {
+        let (bytes, limit) = (self.shared_plain_end, self.linked.limits.shared_bytes);
+        if bytes <= limit {
+            return Ok(());
+        }
+        let (name, own) = (&self.program.name, &self.program.shared_variables);
+        let line = self.linked.functions.get(name).map_or(1, |own| own.position.line);
+        let largest = own.iter().max_by_key(|own| own.bytes);
+        let largest = largest.map_or(String::new(), |own| {
+            format!(" (the largest is `{}`, of {} bytes)", own.name, own.bytes)
+        });
+        let what = format!(
+            "kernel `{name}` has {bytes} bytes of static shared memory{largest}; {limit} is the limit. \
+             More, up to {DYNAMIC_SHARED_BYTES} bytes of a block, has to be dynamic shared memory"
+        );
+        Err(LoadError::Invalid { what, line })
     }
 
     /// Gives a local variable its place in the frame.
@@ -61,16 +83,21 @@ impl Emitter<'_> {
         self.info.declared_local_bytes = declared;
         let name = name.to_owned();
         self.info.locals.push(LocalVariable { name, offset, bytes });
-        match declared > MAX_LOCAL_BYTES {
-            true => Err(self.invalid("too much local memory")),
-            false => Ok(Base::Local(offset)),
+        if declared <= MAX_LOCAL_BYTES {
+            return Ok(Base::Local(offset));
         }
+        let function = &self.info.name;
+        Err(self.invalid(format!(
+            "function `{function}` has {declared} bytes of local memory; a thread may have {MAX_LOCAL_BYTES}"
+        )))
     }
 
     /// Rows of parameter memory, until the scope ends.
     pub fn place_param(&mut self, bytes: u64, align: u32) -> Result<Span, LoadError> {
         if bytes > MAX_PARAM_BYTES {
-            return Err(self.invalid("too many parameter bytes"));
+            return Err(self.invalid(format!(
+                "a parameter of {bytes} bytes; a function may have {MAX_PARAM_BYTES}"
+            )));
         }
         let row = self.param_row.next_multiple_of(align.div_ceil(4).max(1));
         let rows = bytes.div_ceil(4) as u32;

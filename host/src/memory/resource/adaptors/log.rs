@@ -51,7 +51,7 @@ enum Event {
 }
 
 /// A line of a log that is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line} of the allocation log is `{text}`; it may be `allocate BLOCK BYTES on STREAM`, \
      `fail BYTES on STREAM` or `free BLOCK on STREAM`, with blocks in order and freed once"

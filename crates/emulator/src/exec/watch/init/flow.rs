@@ -130,7 +130,9 @@ fn computed(frame: &Frame, op: &Op, effect: &Effect, mask: u32) -> Taint {
     let wide = matches!(result, Some(Register::Wide(_)));
     let reads = Reads { frame, op, wide };
     match by_bits(&reads, effect, result) {
-        Some(bits) => (out.bits, out.computed) = (bits, inherited),
+        Some(bits) => {
+            (out.bits, out.computed) = (bits, inherited | changed(&reads, effect, &bits));
+        }
         None => sources.iter().for_each(|own| mix_by(effect.rule, &mut out, own, mask)),
     }
     lanes(mask).for_each(|lane| out.computed &= !(u32::from(out.bits[lane] == 0) << lane));
@@ -152,6 +154,51 @@ fn mix_by(rule: Rule, out: &mut Taint, with: &Taint, mask: u32) {
     }
 }
 
+/// The lanes in which an instruction on bits does more than to move bytes and to leave bits out: it moves bits
+/// from their place in a byte, inverts them, or combines two without meaning. Compilers copy structures with
+/// padding by the former, and no program computes with what nothing wrote but by the latter.
+fn changed(reads: &Reads<'_>, effect: &Effect, out: &Row64) -> u32 {
+    let by_lane = |change: &dyn Fn(usize) -> bool| -> u32 {
+        lanes(u32::MAX).filter(|lane| out[*lane] != 0 && change(*lane)).map(|lane| 1 << lane).sum()
+    };
+    let shifted = |indices: &[usize]| {
+        let all: Vec<Operand> = indices.iter().map(|index| reads.narrow(*index)).collect();
+        by_lane(&|lane| {
+            all.iter().any(|own| own.bits[lane] != 0 || !own.value[lane].is_multiple_of(8))
+        })
+    };
+    let logic = matches!(effect.writes.first(), Some(Register::Predicate(_)));
+    match effect.rule {
+        _ if logic => 0,
+        Rule::Not => u32::MAX,
+        Rule::And | Rule::Or | Rule::Xor => {
+            let (a, b) = (reads.own(1), reads.own(2));
+            let inverts = effect.rule == Rule::Xor;
+            by_lane(&|lane| {
+                let (sa, sb) = (a.bits[lane], b.bits[lane]);
+                let flipped = sa & b.value[lane] | sb & a.value[lane];
+                out[lane] & sa & sb != 0 || inverts && flipped != 0
+            })
+        }
+        Rule::Lop3 => {
+            let all = [1, 2, 3].map(|index| reads.narrow(index));
+            by_lane(&|lane| {
+                let [a, b, c] = [0, 1, 2].map(|index| all[index].bits[lane]);
+                let zeroed =
+                    [0, 1, 2].map(|index| (all[index].value[lane] & !all[index].bits[lane]) as u32);
+                let [x, y, z] = zeroed;
+                let inverted = u64::from(bits::lop3(x, y, z, reads.op.imm as u8));
+                out[lane] & (a & b | b & c | a & c | inverted) != 0
+            })
+        }
+        Rule::Left | Rule::Right { .. } => shifted(&[2]),
+        Rule::Funnel { .. } => shifted(&[3]),
+        Rule::Extract { .. } => shifted(&[2]),
+        Rule::Insert => shifted(&[3]),
+        _ => 0,
+    }
+}
+
 fn zip(a: Operand, b: Operand, f: impl Fn(u64, u64, u64, u64) -> u64) -> Row64 {
     std::array::from_fn(|lane| f(a.value[lane], a.bits[lane], b.value[lane], b.bits[lane]))
 }
@@ -169,7 +216,7 @@ fn by_bits(reads: &Reads<'_>, effect: &Effect, result: Option<Register>) -> Opti
     let logic = matches!(result, Some(Register::Predicate(_)));
     let operand = |index| if logic { reads.predicate(index) } else { reads.own(index) };
     Some(match effect.rule {
-        Rule::Copies => {
+        Rule::Copies | Rule::Not => {
             let from = operands(reads.op, effect).last()?;
             reads.frame.taint(*from)?.bits
         }

@@ -3,13 +3,14 @@
 //! Each byte of shared, local and device memory is known to be written or not. A load of bytes that
 //! nothing wrote is no fault, nor is a copy of them, as one of a structure with padding; the bits are
 //! followed through registers ([`flow`]), and a fault is their use: in a branch, an address, an atomic
-//! operation, a mask, or in a computation whose result is stored. Registers that were never written
-//! count as written, because compilers move undefined ones about.
+//! operation, a mask, or in a computation whose result is stored. What a shuffle reads of a lane that takes
+//! no part in it means nothing either. Registers that were never written count as written, because compilers
+//! move undefined ones about.
 
 mod flow;
 mod marks;
 
-use super::{Check, Observer, Touch, TouchRange, Verdict};
+use super::{Check, Landing, Observer, Touch, TouchRange, Verdict};
 use crate::exec::frame::{Frame, lanes};
 use crate::exec::shadow::{Origin, Taint};
 use crate::exec::watch::Place;
@@ -34,14 +35,12 @@ impl<'m> InitCheck<'m> {
 
 impl Check for InitCheck<'_> {
     fn observer(&self) -> Box<dyn Observer + '_> {
-        Box::new(InitObserver { marks: Marks::new(self.memory), range: None })
+        Box::new(InitObserver { marks: Marks::new(self.memory) })
     }
 }
 
 struct InitObserver<'m> {
     marks: Marks<'m>,
-    /// The range that the operation at hand read last, for a copy from memory to memory.
-    range: Option<(u32, u64, u64)>,
 }
 
 impl Observer for InitObserver<'_> {
@@ -90,13 +89,17 @@ impl Observer for InitObserver<'_> {
     }
 
     fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
-        let TouchRange { at, bytes, .. } = *touch;
-        match (touch.access, self.range.take()) {
-            (Access::Load, _) => self.range = Some((cx.pc, at, bytes)),
-            (Access::Store, Some((pc, from, len))) if (pc, len) == (cx.pc, bytes) => {
-                self.copies(cx, at, from, bytes);
-            }
-            _ => self.marks.mark(cx, at, bytes, true),
+        // What a copy overwrites is written when it lands, and not when it is asked for.
+        if touch.access == Access::Atomic {
+            self.marks.mark(cx, touch.at, touch.bytes, true);
+        }
+        Ok(())
+    }
+
+    fn copy_lands(&mut self, cx: &Cx<'_>, landing: &Landing) -> Verdict {
+        self.marks.mark(cx, landing.to, landing.bytes, true);
+        if let Some((from, bytes)) = landing.source {
+            self.copies(cx, landing.to, from, bytes);
         }
         Ok(())
     }
@@ -168,10 +171,18 @@ impl InitObserver<'_> {
             let Some(taint) = frame.taint(register) else { continue };
             for lane in lanes(touch.mask & taint.lanes()) {
                 let bits = taint.bits[lane] & width;
-                if bits != 0 && taint.computed >> lane & 1 != 0 {
+                let at = touch.at[lane] + u64::from(index as u32 * touch.bytes);
+                // Bits of a byte that are left where they lay belong to a field of bits, whose neighbours
+                // were set; left elsewhere they are a value of its own.
+                let in_place = || {
+                    let Origin { space, address, .. } = taint.origin[lane];
+                    let own = origin(cx, at, 1);
+                    own.space == space && address.wrapping_sub(own.address) < u64::from(touch.bytes)
+                };
+                let computed = taint.computed >> lane & 1 != 0;
+                if bits != 0 && (computed || splits_a_byte(bits) && !in_place()) {
                     return self.report(cx, frame, register, 1 << lane, Use::Stored);
                 }
-                let at = touch.at[lane] + u64::from(index as u32 * touch.bytes);
                 let lacks = |byte: &u64| bits >> (8 * byte) & 0xff == 0xff;
                 (0..u64::from(touch.bytes))
                     .filter(lacks)
@@ -214,12 +225,11 @@ impl InitObserver<'_> {
         Ok(())
     }
 
-    /// A range is copied from memory to memory.
+    /// A range was copied from memory to memory: what its source lacks, its target lacks.
     fn copies(&mut self, cx: &Cx<'_>, to: u64, from: u64, bytes: u64) {
         for at in (0..bytes).step_by(64) {
             let len = (bytes - at).min(64);
             let lacking = self.marks.unwritten(cx, from + at, len as u32);
-            self.marks.mark(cx, to + at, len, true);
             (0..len)
                 .filter(|byte| lacking >> byte & 1 != 0)
                 .for_each(|byte| self.marks.mark(cx, to + at + byte, 1, false));
@@ -243,8 +253,13 @@ impl InitObserver<'_> {
     }
 
     fn fault(&self, cx: &Cx<'_>, lane: usize, origin: Origin, used: Use) -> Box<Fault> {
-        let Origin { pc, bytes, space, address } = origin;
+        let Origin { pc, bytes, space, address, lane: from } = origin;
         let program = cx.launch.program;
+        if let Some((from, members)) = from {
+            let (read_line, read_at) = (program.line(pc), program.location(pc).cloned());
+            let kind = TrapKind::AbsentLane { used, from, members, read_line, read_at };
+            return Fault::new(lane, kind);
+        }
         let variable = match space {
             Space::Shared => program.shared_variable(address).map(|own| own.name.clone()),
             _ => None,
@@ -281,6 +296,11 @@ fn whole(kind: RegionKind, bytes: u64, address: u64) -> Nearest {
     Nearest { base: 0, bytes, kind, address }
 }
 
+/// Whether some byte has bits without meaning beside others.
+fn splits_a_byte(bits: u64) -> bool {
+    bits.to_le_bytes().iter().any(|byte| !matches!(byte, 0 | 0xff))
+}
+
 /// Where bytes were read that nothing wrote, of which the mask tells.
 fn origin(cx: &Cx<'_>, at: u64, lacking: u64) -> Origin {
     let first = at + u64::from(lacking.trailing_zeros() % 64);
@@ -290,5 +310,5 @@ fn origin(cx: &Cx<'_>, at: u64, lacking: u64) -> Origin {
         Place::Param(offset) => (Space::Param, offset),
         Place::Global => (Space::Global, first),
     };
-    Origin { pc: cx.pc, bytes: lacking.count_ones(), space, address }
+    Origin { pc: cx.pc, bytes: lacking.count_ones(), space, address, lane: None }
 }

@@ -196,6 +196,11 @@ impl Tree {
         Self { height, root: Some(node) }
     }
 
+    /// Whether it knows of no block.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
     /// This and one block more.
     pub fn with(&self, block: u32, know: BlockKnow) -> Self {
         self.join(&Self::of(block, know))
@@ -278,6 +283,11 @@ pub struct Know {
     pub own: BlockKnow,
     /// Of others.
     pub others: Tree,
+    /// What its next `fence.sc` of device scope will teach it. A write that comes after another such fence
+    /// was observed, by this thread or by one that is ordered before it; were its own fence the first of the
+    /// two in their total order, the write would come after what observed it. So the other is the first, and
+    /// all before that is ordered before all that follows its own.
+    pub sc: Tree,
 }
 
 impl Know {
@@ -285,6 +295,7 @@ impl Know {
     pub fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
         self.others = self.others.join(&other.others);
+        self.sc = self.sc.join(&other.sc);
     }
 
     /// Learns what a tree knows.

@@ -19,6 +19,19 @@ struct News {
     by: Option<u32>,
     scope: Scope,
     tree: Tree,
+    /// What of it came before a `fence.sc` of device scope.
+    sc: Tree,
+}
+
+/// What a read finds.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// Block that published it; `None` for several.
+    pub by: Option<u32>,
+    /// What it knew.
+    pub tree: Tree,
+    /// What of it came before a `fence.sc` of device scope.
+    pub sc: Tree,
 }
 
 /// What the value of a cell carries: since the last plain write, all that updates of it have added.
@@ -30,8 +43,9 @@ pub struct Location {
 impl Location {
     /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is kept
     /// for each block.
-    pub fn add(&mut self, block: u32, scope: Scope, tree: &Tree) {
+    pub fn add(&mut self, block: u32, scope: Scope, tree: &Tree, by_sc_fence: bool) {
         let wide = scope >= Scope::Device;
+        let sc = if wide && by_sc_fence { tree.clone() } else { Tree::default() };
         let same = |own: &&mut News| match wide {
             true => own.scope >= Scope::Device,
             false => own.by == Some(block) && own.scope == scope,
@@ -39,29 +53,35 @@ impl Location {
         match self.news.iter_mut().find(same) {
             Some(own) => {
                 own.tree = own.tree.join(tree);
+                own.sc = own.sc.join(&sc);
                 if own.by != Some(block) {
                     own.by = None;
                 }
             }
-            None => self.news.push(News { by: Some(block), scope, tree: tree.clone() }),
+            None => self.news.push(News { by: Some(block), scope, tree: tree.clone(), sc }),
         }
     }
 
     /// What a read with that scope finds, with its publisher.
-    pub fn read(&self, reach: &impl Reach, block: u32, scope: Scope) -> Vec<(Option<u32>, Tree)> {
+    pub fn read(&self, reach: &impl Reach, block: u32, scope: Scope) -> Vec<Heard> {
         let mut out = Vec::new();
         for news in &self.news {
+            let whole = || Heard { by: news.by, tree: news.tree.clone(), sc: news.sc.clone() };
             match news.by {
                 Some(by) => {
                     if reach.reaches(scope, block, by) && reach.reaches(news.scope, by, block) {
-                        out.push((news.by, news.tree.clone()));
+                        out.push(whole());
                     }
                 }
-                None if scope >= Scope::Device => out.push((None, news.tree.clone())),
+                None if scope >= Scope::Device => out.push(whole()),
                 // Several blocks have published, and the read only means its own.
                 None => {
                     let own: Option<BlockKnow> = news.tree.get(block).cloned();
-                    out.extend(own.map(|own| (Some(block), Tree::of(block, own))));
+                    let heard = |own| {
+                        let tree = Tree::of(block, own);
+                        Heard { by: Some(block), tree, sc: Tree::default() }
+                    };
+                    out.extend(own.map(heard));
                 }
             }
         }
@@ -137,26 +157,28 @@ mod tests {
     #[test]
     fn news_reach_those_that_both_scopes_take_in() {
         let mut location = Location::default();
-        location.add(3, Scope::Block, &tree(3));
+        location.add(3, Scope::Block, &tree(3), true);
         let found = |location: &Location, block, scope| location.read(&Plain, block, scope).len();
         assert_eq!(found(&location, 3, Scope::Block), 1);
         assert_eq!(found(&location, 3, Scope::Device), 1);
         assert_eq!(found(&location, 4, Scope::Device), 0);
-        location.add(4, Scope::Device, &tree(4));
+        assert!(location.read(&Plain, 3, Scope::Block)[0].sc.is_empty(), "a fence of its block");
+        location.add(4, Scope::Device, &tree(4), true);
         assert_eq!(found(&location, 5, Scope::Device), 1);
         assert_eq!(found(&location, 5, Scope::Block), 0);
-        location.add(6, Scope::System, &tree(6));
+        location.add(6, Scope::System, &tree(6), false);
         let both = &location.read(&Plain, 5, Scope::Device)[0];
-        assert!(both.0.is_none() && both.1.get(4).is_some() && both.1.get(6).is_some());
+        assert!(both.by.is_none() && both.tree.get(4).is_some() && both.tree.get(6).is_some());
+        assert!(both.sc.get(4).is_some() && both.sc.get(6).is_none());
         let narrow = &location.read(&Plain, 6, Scope::Block)[0];
-        assert!(narrow.1.get(6).is_some() && narrow.1.get(4).is_none());
+        assert!(narrow.tree.get(6).is_some() && narrow.tree.get(4).is_none());
     }
 
     #[test]
     fn an_empty_location_is_forgotten() {
         let locations = Locations::default();
         assert!(!locations.any());
-        locations.change(64, |own| own.add(1, Scope::Device, &tree(1)));
+        locations.change(64, |own| own.add(1, Scope::Device, &tree(1), false));
         assert!(locations.any() && locations.look(64, |own| !own.is_empty()));
         locations.change(64, |own| *own = Location::default());
         assert!(!locations.look(64, |own| !own.is_empty()));

@@ -12,9 +12,11 @@
 //! - paths that were not taken, and inputs that were not tried;
 //! - stores of the value that the other thread has stored, which are left unreported;
 //! - strong accesses of different sizes to the same bytes, which the manual calls a race;
-//! - the order that `fence.sc` has of itself: an order has to be observed through a cell;
+//! - the total order of `fence.sc`, but where a barrier of the block or the warp leads from the observation
+//!   of a write after one such fence to another such fence: nothing else orders two of them by itself;
 //! - accesses of the host itself to memory that kernels and copies touch;
-//! - what bulk and tensor copies that an mbarrier completes do to each other and to other accesses: they are
+//! - what bulk and tensor copies do between the moment they were asked for and their completion, and what
+//!   those that an mbarrier completes do to each other and to other accesses: they are
 //!   compared with the host's copies alone;
 //! - with several CPU threads, an acquire that read an old value a moment before a release: it counts as if it
 //!   had read the new one;
@@ -32,11 +34,12 @@
 //! so, and the loop finds an old value out.
 
 mod clock;
+mod flights;
 mod location;
 mod observer;
 mod order;
 mod report;
-mod runs;
+pub(super) mod runs;
 mod session;
 mod shadow;
 mod team;

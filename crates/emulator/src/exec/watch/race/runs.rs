@@ -17,6 +17,18 @@ pub struct Run {
     pub width: u32,
 }
 
+impl Run {
+    /// A range that one lane touches.
+    pub fn of_lane(lane: usize, start: u64, bytes: u64) -> Self {
+        Self { lanes: 1 << lane, first: lane as u32, start, end: start + bytes, width: 0 }
+    }
+
+    /// The lane that touches one of its bytes; the lowest of several.
+    pub fn lane_at(&self, address: u64) -> u32 {
+        self.first + (address - self.start).checked_div(u64::from(self.width)).unwrap_or(0) as u32
+    }
+}
+
 /// Parts an access of `bytes` a lane into runs.
 pub fn each_run<E>(
     at: &Row64,

@@ -22,6 +22,8 @@ pub struct Fence {
     mask: u32,
     /// Scope.
     pub scope: Scope,
+    /// Whether it is a `fence.sc`.
+    pub sc: bool,
     /// When.
     pub tick: u32,
     /// What was known.
@@ -122,15 +124,15 @@ impl Lanes {
         self.fences.iter().any(|fence| fence.mask & mask != 0)
     }
 
-    /// The fences of a lane that still count: for each scope the last.
+    /// The fences of a lane that still count: for each scope the last, and the last `fence.sc`.
     pub fn fences(&self, lane: usize) -> impl Iterator<Item = &Fence> {
         self.fences.iter().filter(move |fence| fence.mask >> lane & 1 != 0)
     }
 
     /// Lanes execute a fence that later strong writes publish by.
-    pub fn fence(&mut self, mask: u32, scope: Scope, tick: u32) {
+    pub fn fence(&mut self, mask: u32, scope: Scope, tick: u32, sc: bool) {
         for fence in &mut self.fences {
-            if fence.scope <= scope {
+            if fence.scope <= scope && (sc || !fence.sc) {
                 fence.mask &= !mask;
             }
         }
@@ -138,8 +140,15 @@ impl Lanes {
         for team in &self.teams {
             let mask = team.mask & mask;
             if mask != 0 {
-                self.fences.push(Fence { mask, scope, tick, know: Arc::clone(&team.know) });
+                self.fences.push(Fence { mask, scope, sc, tick, know: Arc::clone(&team.know) });
             }
+        }
+    }
+
+    /// A lane has observed a write that came after a `fence.sc`; see [`Know::sc`].
+    pub fn hear(&mut self, lane: usize, sc: &Tree) {
+        if !self.know(lane).sc.join(sc).is(&self.know(lane).sc) {
+            self.learn(1 << lane, |know| know.sc = know.sc.join(sc));
         }
     }
 
@@ -205,7 +214,7 @@ mod tests {
     use super::*;
 
     fn know(tick: u32) -> Arc<Know> {
-        Arc::new(Know { own: BlockKnow::all(tick), others: Tree::default() })
+        Arc::new(Know { own: BlockKnow::all(tick), ..Know::default() })
     }
 
     #[test]
@@ -225,13 +234,15 @@ mod tests {
     fn a_fence_replaces_narrower_ones_of_its_lanes() {
         let mut lanes = Lanes::default();
         lanes.begin(u32::MAX, &know(0));
-        lanes.fence(3, Scope::Device, 1);
-        lanes.fence(1, Scope::Block, 2);
+        lanes.fence(3, Scope::Device, 1, false);
+        lanes.fence(1, Scope::Block, 2, false);
         let scopes = |lane| lanes.fences(lane).map(|own| (own.scope, own.tick)).collect::<Vec<_>>();
         assert_eq!(scopes(0), [(Scope::Device, 1), (Scope::Block, 2)]);
         assert_eq!(scopes(1), [(Scope::Device, 1)]);
-        lanes.fence(1, Scope::System, 3);
+        lanes.fence(1, Scope::System, 3, true);
         assert_eq!(lanes.fences(0).count(), 1);
+        lanes.fence(1, Scope::System, 4, false);
+        assert_eq!(lanes.fences(0).map(|own| own.sc).collect::<Vec<_>>(), [true, false]);
         assert!(lanes.has_fenced(2) && !lanes.has_fenced(4));
     }
 }

@@ -8,6 +8,7 @@ use crate::exec::watch::race::shadow::{Clash, Kind, LINE, Stripe};
 use crate::exec::watch::{Place, Verdict};
 use crate::exec::{Cx, Fault};
 use crate::fault::{Access, Kinship, TrapKind};
+use crate::isa::Order;
 use std::sync::atomic::Ordering;
 
 /// An access of a warp, or of a lane, to bytes of one space.
@@ -33,6 +34,9 @@ impl RaceObserver<'_> {
             Place::Shared(block, offset) => (offset, Some(block)),
             Place::Local(..) | Place::Param(_) => return Ok(()),
         };
+        if !self.flights.is_empty() {
+            self.beside_flights(cx, request, run, values)?;
+        }
         let mut start = base;
         let end = base + (run.end - run.start);
         while start < end {
@@ -66,7 +70,8 @@ impl RaceObserver<'_> {
             };
             if let Err(clash) = result {
                 let at = eye.line + u64::from(clash.offset);
-                return Err(self.race(cx, request, &clash, at, values));
+                let kinship = self.kinship(request, &clash);
+                return Err(self.race(cx, request, (&clash, kinship), at, values));
             }
             start = stop;
         }
@@ -74,6 +79,30 @@ impl RaceObserver<'_> {
             None => self.beside_transfers(cx, request, run),
             Some(_) => Ok(()),
         }
+    }
+
+    /// A run of lanes touches memory: it is compared with the copies that threads have under way.
+    fn beside_flights(
+        &self,
+        cx: &Cx<'_>,
+        request: &Request,
+        run: &Run,
+        values: Option<&Values<'_>>,
+    ) -> Verdict {
+        let access = request.kind.access();
+        let Some(own) = self.flights.find(run.start, run.end, access) else { return Ok(()) };
+        let at = own.start.max(run.start);
+        let old = Stripe {
+            block: own.block,
+            lanes: 1 << own.lane,
+            pc: own.pc,
+            warp: own.warp as u8,
+            kind: Kind::new(own.access, Order::WEAK),
+            ..Stripe::default()
+        };
+        let lane = run.lane_at(at) as usize;
+        let clash = Clash { old, old_lane: own.lane, lane, offset: 0 };
+        Err(self.race(cx, request, (&clash, Kinship::Copy), at, values))
     }
 
     /// A run of lanes has touched device memory: it is compared with the host's copies.
@@ -93,8 +122,7 @@ impl RaceObserver<'_> {
                 if let Some(shared) = area.shared(run.start, run.end)
                     && !self.check.may_know(transfer)
                 {
-                    let step = (shared.0 - run.start).checked_div(u64::from(run.width));
-                    let lane = run.first as usize + step.unwrap_or(0) as usize;
+                    let lane = run.lane_at(shared.0) as usize;
                     let access = (self.team.id, request.warp, lane, request.pc, request.kind);
                     let race = report::kernel_second(
                         (self.check, access),
@@ -137,7 +165,7 @@ impl RaceObserver<'_> {
         &self,
         cx: &Cx<'_>,
         request: &Request,
-        clash: &Clash,
+        (clash, kinship): (&Clash, Kinship),
         at: u64,
         values: Option<&Values<'_>>,
     ) -> Box<Fault> {
@@ -148,7 +176,6 @@ impl RaceObserver<'_> {
         let written = values.filter(|_| request.written).map(|values| {
             values.element(lane, ((start - values.touch.at[lane]) / u64::from(element)) as u32)
         });
-        let kinship = self.kinship(request, clash);
         let race = report::race(
             cx,
             self.check,
@@ -212,6 +239,7 @@ impl RaceObserver<'_> {
             ..Stripe::default()
         };
         let clash = Clash { old, old_lane: run.first as usize, lane, offset: 0 };
-        Err(self.race(cx, request, &clash, run.start, Some(values)))
+        let kinship = self.kinship(request, &clash);
+        Err(self.race(cx, request, (&clash, kinship), run.start, Some(values)))
     }
 }

@@ -42,9 +42,12 @@ impl RaceObserver<'_> {
     /// What all know after a barrier of the whole block, where they knew the same of other blocks.
     fn common(&self) -> Option<Know> {
         let mut own = self.team.warps.iter().filter(|own| own.alive != 0);
-        let others = &own.next()?.only()?.others;
-        own.all(|own| own.only().is_some_and(|know| know.others.is(others)))
-            .then(|| Know { own: BlockKnow::all(self.team.tick), others: others.clone() })
+        let Know { others, sc, .. } = &**own.next()?.only()?;
+        let is_same = |know: &Arc<Know>| know.others.is(others) && know.sc.is(sc);
+        own.all(|own| own.only().is_some_and(is_same)).then(|| {
+            let (others, sc) = (others.clone(), sc.clone());
+            Know { own: BlockKnow::all(self.team.tick), others, sc }
+        })
     }
 
     fn gathered(&self, waiting: &[u32], early: Option<Know>, all: bool) -> Know {

@@ -6,6 +6,7 @@ mod eye;
 mod publishing;
 
 use super::clock::{Know, Tree};
+use super::flights::{Flight, Flights};
 use super::location::Location;
 use super::runs::{Run, each_run};
 use super::session::RaceCheck;
@@ -16,7 +17,7 @@ use super::transfer::Transfer;
 use crate::exec::Cx;
 use crate::exec::copies::Completion;
 use crate::exec::frame::Frame;
-use crate::exec::watch::{Observer, Place, Touch, TouchRange, Verdict};
+use crate::exec::watch::{Landing, Observer, Place, Touch, TouchRange, Verdict};
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
 use crate::program::{LANES, Op, Row64};
@@ -65,6 +66,8 @@ pub struct RaceObserver<'m> {
     spare: Vec<Box<Team>>,
     pages: PageCache,
     reads: Vec<Read>,
+    /// Copies that threads of the resident blocks have under way.
+    flights: Flights,
     clusters: HashMap<u64, Meeting>,
     /// The copies and fills that nothing orders with the launch, and the session's count when they were
     /// looked up.
@@ -97,6 +100,7 @@ impl<'m> RaceObserver<'m> {
             spare: Vec::new(),
             pages: PageCache::default(),
             reads: Vec::new(),
+            flights: Flights::default(),
             clusters: HashMap::new(),
             transfers: (0, Vec::new()),
         }
@@ -151,6 +155,7 @@ impl Observer for RaceObserver<'_> {
 
     fn block_ends(&mut self, cx: &Cx<'_>) {
         self.turn_to(cx.block.number);
+        self.flights.forget(self.team.id);
         self.team.number = u64::MAX;
         if let Some(meeting) = self.clusters.get_mut(&first_of(cx)) {
             meeting.ended += 1;
@@ -236,13 +241,7 @@ impl Observer for RaceObserver<'_> {
 
     fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
         self.turn_to(cx.block.number);
-        let run = Run {
-            lanes: 1 << touch.lane,
-            first: touch.lane as u32,
-            start: touch.at,
-            end: touch.at + touch.bytes,
-            width: 0,
-        };
+        let run = Run::of_lane(touch.lane, touch.at, touch.bytes);
         let request = Request {
             warp: cx.warp.index,
             pc: cx.pc,
@@ -260,7 +259,35 @@ impl Observer for RaceObserver<'_> {
                 _ => Ok(()),
             };
         }
-        self.run(cx, &request, &run, None)
+        self.run(cx, &request, &run, None)?;
+        if touch.completion == Completion::Thread {
+            let (block, warp, lane) = (self.team.id, cx.warp.index, touch.lane);
+            let (start, end, access, pc) = (run.start, run.end, touch.access, cx.pc);
+            self.flights.begin(Flight { start, end, access, block, warp, lane, pc });
+        }
+        Ok(())
+    }
+
+    /// A copy of a thread that has waited for it is as if the thread made it now: so a barrier that comes
+    /// later orders it, and none that lies between the copy and the wait.
+    fn copy_lands(&mut self, cx: &Cx<'_>, landing: &Landing) -> Verdict {
+        let Some((warp, lane)) = landing.thread else { return Ok(()) };
+        self.turn_to(cx.block.number);
+        let source = landing.source.filter(|(_, bytes)| *bytes > 0).map(|(from, _)| from);
+        for start in source.into_iter().chain([landing.to]) {
+            let access = if start == landing.to { Access::Store } else { Access::Load };
+            let block = self.team.id;
+            let is_own = |own: &Flight| {
+                (own.block, own.warp, own.lane, own.access) == (block, warp, lane, access)
+            };
+            let Some(own) = self.flights.end(start, is_own) else { continue };
+            if landing.waited {
+                let kind = Kind::new(access, Order::WEAK);
+                let request = Request { warp, pc: own.pc, kind, bytes: 1, written: false };
+                self.run(cx, &request, &Run::of_lane(lane, start, own.end - start), None)?;
+            }
+        }
+        Ok(())
     }
 
     fn arrives(&mut self, cx: &Cx<'_>, mask: u32) {

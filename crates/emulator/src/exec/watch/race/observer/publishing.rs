@@ -4,11 +4,19 @@ use super::{RaceObserver, Read};
 use crate::exec::Cx;
 use crate::exec::frame::lanes;
 use crate::exec::watch::race::clock::Tree;
-use crate::exec::watch::race::location::{Location, Reach};
+use crate::exec::watch::race::location::{Heard, Location, Reach};
 use crate::exec::watch::{Place, Touch};
 use crate::fault::RegionKind;
 use crate::isa::{Order, Scope, Semantics};
 use crate::program::Op;
+
+/// What a strong write carries.
+struct News {
+    scope: Scope,
+    tree: Tree,
+    /// Whether a `fence.sc` came before the write, and the tree is what was known then.
+    by_sc_fence: bool,
+}
 
 /// Whether an address is one of the host's memory.
 fn is_hosts(cx: &Cx<'_>, address: u64) -> bool {
@@ -36,37 +44,38 @@ impl RaceObserver<'_> {
         for lane in lanes(touch.mask) {
             let news = self.news(op.order, releases, (warp, lane));
             if op.order.scope() == Scope::System && is_hosts(cx, touch.at[lane]) {
-                let host = news.iter().filter(|(scope, _)| *scope == Scope::System);
-                host.for_each(|(_, tree)| self.check.session.publish_to_host(tree));
+                let host = news.iter().filter(|own| own.scope == Scope::System);
+                host.for_each(|own| self.check.session.publish_to_host(&own.tree));
             }
             self.write(cx, touch.at[lane], updates, &news);
         }
     }
 
     /// What a lane's strong write carries.
-    fn news(&self, order: Order, releases: bool, (warp, lane): (u32, usize)) -> Vec<(Scope, Tree)> {
+    fn news(&self, order: Order, releases: bool, (warp, lane): (u32, usize)) -> Vec<News> {
         let own = &self.team.warps[warp as usize];
         let id = self.team.id;
         let fenced = own.fences(lane).map(|fence| {
             let scope = fence.scope.min(order.scope());
-            (scope, fence.know.published(id, (warp, lane), fence.tick))
+            let tree = fence.know.published(id, (warp, lane), fence.tick);
+            News { scope, tree, by_sc_fence: fence.sc }
         });
         let mut news: Vec<_> = fenced.collect();
         if releases {
             let tree = own.know(lane).published(id, (warp, lane), self.team.tick);
-            news.push((order.scope(), tree));
+            news.push(News { scope: order.scope(), tree, by_sc_fence: false });
         }
         news
     }
 
     /// Gives the cell at an address what a write carries; a plain write takes away what it carried.
-    fn write(&mut self, cx: &Cx<'_>, address: u64, updates: bool, news: &[(Scope, Tree)]) {
+    fn write(&mut self, cx: &Cx<'_>, address: u64, updates: bool, news: &[News]) {
         let id = self.team.id;
         let change = |location: &mut Location| {
             if !updates {
                 *location = Location::default();
             }
-            news.iter().for_each(|(scope, tree)| location.add(id, *scope, tree));
+            news.iter().for_each(|own| location.add(id, own.scope, &own.tree, own.by_sc_fence));
         };
         match cx.place(address) {
             Place::Global => self.check.session.locations.change(address, change),
@@ -80,7 +89,7 @@ impl RaceObserver<'_> {
     }
 
     /// What the cell at an address carries for a reader.
-    fn read(&mut self, cx: &Cx<'_>, address: u64, scope: Scope) -> Vec<(Option<u32>, Tree)> {
+    fn read(&mut self, cx: &Cx<'_>, address: u64, scope: Scope) -> Vec<Heard> {
         let (check, id) = (self.check, self.team.id);
         let look = |location: &Location| location.read(check, id, scope);
         match cx.place(address) {
@@ -106,10 +115,14 @@ impl RaceObserver<'_> {
                 let mut news = self.read(cx, at[lane], op.order.scope());
                 if op.order.scope() == Scope::System && is_hosts(cx, at[lane]) {
                     // The host may have written what was read, after it had read what was published.
-                    news.push((None, self.check.session.known_to_host()));
+                    let tree = self.check.session.known_to_host();
+                    news.push(Heard { by: None, tree, sc: Tree::default() });
                 }
-                for (by, tree) in news {
+                for Heard { by, tree, sc } in news {
                     let own = &mut self.team.warps[warp];
+                    if !sc.is_empty() {
+                        own.hear(lane, &sc);
+                    }
                     match acquires {
                         true => own.learn(1 << lane, |know| know.learn(&tree, id)),
                         false => own.note(lane, by, &tree),
@@ -127,6 +140,13 @@ impl RaceObserver<'_> {
             check.hears_host();
         }
         let own = &mut self.team.warps[warp];
+        let sc = order.semantics() == Semantics::SequentiallyConsistent;
+        if sc && scope >= Scope::Device && own.teams().iter().any(|team| !team.know.sc.is_empty()) {
+            own.learn(mask, |know| {
+                let before = std::mem::take(&mut know.sc);
+                know.learn(&before, id);
+            });
+        }
         if order.semantics() != Semantics::Release {
             let news = own.take_pending(mask, |news| match news.by {
                 Some(by) => check.reaches(scope, id, by),
@@ -137,7 +157,7 @@ impl RaceObserver<'_> {
             }
         }
         if order.semantics() != Semantics::Acquire {
-            own.fence(mask, scope, tick);
+            own.fence(mask, scope, tick, sc);
             self.team.tick += 1;
         }
     }

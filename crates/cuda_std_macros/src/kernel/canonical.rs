@@ -1,0 +1,87 @@
+//! The types that the words of a kernel's signature stand for.
+//!
+//! `#[kernel]` recognises a type by the last word of its path, which an alias or a renaming `use` can give to any
+//! other type. So everything that is made for a parameter has the type that the word stands for, by its full path,
+//! and a function that nothing calls hands such parameters to the user's function. If one of the types is another
+//! one there, or lives longer than the launch, this function does not compile.
+
+use super::Kernel;
+use super::param::{INDICES, Kind, Param, last_segment};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{AngleBracketedGenericArguments, GenericArgument, PathArguments, Type, parse_quote};
+
+/// The type that the parameter's words stand for.
+pub fn ty(param: &Param) -> TokenStream {
+    let (written, span) = (&param.ty, param.ty.span());
+    match &param.kind {
+        Kind::Index(dims) => {
+            let name = INDICES.iter().find(|(_, of)| of == dims).map(|(name, _)| name);
+            let name = name.map(|name| format_ident!("{name}", span = span));
+            quote_spanned!(span=> ::cuda_std::index::#name)
+        }
+        Kind::Block(extents) => {
+            quote_spanned!(span=> ::cuda_std::block::Block<#({ #extents }),*>)
+        }
+        Kind::Shared { .. } => {
+            let arguments = arguments(written);
+            quote_spanned!(span=> ::cuda_std::shared::Shared #arguments)
+        }
+        Kind::View { view, .. } => {
+            let word = |word| format_ident!("{word}", span = span);
+            let (module, name) = (word(view.module), word(view.name));
+            let arguments = arguments(written).map(with_lifetime);
+            quote_spanned!(span=> ::cuda_std::#module::#name #arguments)
+        }
+        Kind::Slice(element) => quote!(&[#element]),
+        Kind::Reference(element) => quote!(&#element),
+        Kind::Pointer { .. } | Kind::Value => quote!(#written),
+    }
+}
+
+/// The angle brackets behind the word by which the type is recognised.
+fn arguments(written: &Type) -> Option<AngleBracketedGenericArguments> {
+    match &last_segment(written)?.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(arguments.clone()),
+        _ => None,
+    }
+}
+
+/// The arguments of a view with the lifetime that it has, `'_`, which may have been left out.
+fn with_lifetime(mut arguments: AngleBracketedGenericArguments) -> AngleBracketedGenericArguments {
+    if !matches!(arguments.args.first(), Some(GenericArgument::Lifetime(_))) {
+        arguments.args.insert(0, parse_quote!('_));
+    }
+    arguments
+}
+
+/// The function that hands parameters of these types to `callee`, for lifetimes of its caller's choice.
+pub fn check(kernel: &Kernel, callee: &TokenStream) -> TokenStream {
+    let names = kernel.params.iter().map(|param| &param.name);
+    let types = kernel.params.iter().map(ty);
+    let arguments = kernel.params.iter().map(argument);
+    let mut call = quote!(#callee(#(#arguments),*));
+    if kernel.is_unsafe() {
+        // Nothing calls the function around it.
+        call = quote!(unsafe { #call });
+    }
+    quote! {
+        #[allow(dead_code, unused_braces, unused_qualifications, clippy::all, clippy::pedantic)]
+        fn the_types_are_what_they_are_called(#(#names: #types),*) {
+            #call
+        }
+    }
+}
+
+fn argument(param: &Param) -> TokenStream {
+    let (mut name, written) = (param.name.clone(), &param.ty);
+    // Errors stand at the type.
+    name.set_span(name.span().located_at(written.span()));
+    match &param.kind {
+        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } | Kind::View { .. } => {
+            quote_spanned!(written.span()=> ::cuda_std::signature::Is::<#written>::same(#name))
+        }
+        _ => quote!(#name),
+    }
+}

@@ -1,3 +1,0 @@
-//! Algorithms of one block: threads that share memory and barriers.
-
-pub mod reduce;
