@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use bytemuck::Pod;
 use ferrowarp::ops::{self, Scratch, merge, search::SortedKey};
-use ferrowarp::reference;
 use kernels_gpu::grid::merge::{SPLITS, tile_len};
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -15,7 +15,6 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::scan::{self, Compose, Form, Max, Min, ScanOperator, Sum};
 use ferrowarp::ops::select::{self, Above};
-use ferrowarp::reference;
 use kernels_gpu::grid::scan::carry::Segmented;
 use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
 use kernels_gpu::grid::scan::ring::SQUAD;

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use ferrowarp::ops::search::{self, SortedKey};
-use ferrowarp::reference;
 use kernels_gpu::grid::search::{Bound, PIVOTS};
 use rand::RngExt;
 

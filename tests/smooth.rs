@@ -1,7 +1,7 @@
 //! The four forms of `smooth` against a plain loop, bit for bit: the products are exact, and the sums have one order.
 
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::{Grid1, LaunchConfig, reference};
+use ferrowarp::{Grid1, LaunchConfig};
 use kernels_gpu::grid::smooth::{
     CLUSTER, CLUSTER_CELLS, smooth, smooth_cluster, smooth_cooperative, smooth_dependent,
 };

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use cuda_std::launch::Grid1;
 use cuda_std::number::{Half, bf16, f16};
+use ferrowarp::DeviceBuffer;
 use ferrowarp::ops::{Scratch, reduce};
-use ferrowarp::{DeviceBuffer, reference};
 use kernels_gpu::grid::reduce::{MAX_BLOCKS, reduce_sum};
 use rand::RngExt;
 

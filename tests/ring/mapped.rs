@@ -147,7 +147,7 @@ fn mapped_memory_serves_atomic_kernels_in_stream_order() -> GpuResult<()> {
     let on_pixels = MappedBuffer::from_slice(&gpu, &pixels)?;
     let mut bins = MappedBuffer::<u32>::zeroed(&gpu, 256)?;
     histogram::launch(&gpu, Grid1::new(4), &on_pixels, &mut bins)?;
-    let expected = ferrowarp::reference::histogram::histogram(&pixels);
+    let expected = reference::histogram::histogram(&pixels);
     assert!(bins.as_slice()?.iter().map(|count| u64::from(*count)).eq(expected));
     Ok(())
 }
