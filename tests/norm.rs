@@ -13,10 +13,10 @@ use ferrowarp::ops::norm::{
     self, Norm, WeightGradients, backward_into, backward_with_weights_into, norm_into,
     norm_with_sum_into, plain_into,
 };
-use kernels_gpu::grid::norm::NormKind;
-use kernels_gpu::grid::norm_backward::norm_backward_fused;
-use kernels_gpu::grid::rows::Shape;
-use kernels_gpu::grid::rows::stages::shared_bytes;
+use kernels_gpu::rows::Shape;
+use kernels_gpu::rows::norm::NormKind;
+use kernels_gpu::rows::norm_backward::norm_backward_fused;
+use kernels_gpu::rows::stages::shared_bytes;
 use reference::norm::Norm as Reference;
 
 use crate::rows::{
