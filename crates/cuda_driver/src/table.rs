@@ -648,7 +648,6 @@ driver_functions! {
         cuStreamGetDevice(stream: CUstream, device: Out<CUdevice>);
         cuStreamQuery(stream: CUstream);
         cuStreamSynchronize(stream: CUstream);
-        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     }
     stream_attributes {
         cuStreamGetAttribute(stream: CUstream, id: c_int, value: Out<AttributeValue>);
@@ -727,6 +726,7 @@ driver_functions! {
         cuEventDestroy_v2(event: CUevent);
         cuEventRecord(event: CUevent, stream: CUstream);
         cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
         cuEventQuery(event: CUevent);
         cuEventSynchronize(event: CUevent);
         cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent);

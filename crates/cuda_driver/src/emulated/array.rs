@@ -35,8 +35,9 @@ struct Array {
 static ARRAYS: Registry<Array> = Registry::new("array");
 
 /// Forgets a context's arrays; their memory goes with the context's.
-pub(super) fn forget(context: Handle) {
+pub(super) fn forget(context: Handle) -> Answer {
     ARRAYS.remove_where(|array| array.context == context);
+    Ok(())
 }
 
 /// Bytes of an element of a format with its channels.

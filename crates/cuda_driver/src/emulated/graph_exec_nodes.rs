@@ -1,9 +1,14 @@
 //! Changes of single nodes in a graph that was made ready; and nodes of any kind by one structure.
 #![allow(non_snake_case)]
 
+use std::sync::Arc;
+
+use super::event::{RecordEvent, WaitEvent};
+use super::graph::ChildGraph;
 use super::graph_exec::put;
+use super::graph_memory::GraphMemory;
 use super::graph_nodes::{self, check_context, child, copy, fill, host, kernel, values};
-use super::operation::Operation;
+use super::operation::{Empty, SharedOperation};
 use super::{event, graph, invalid, lacking};
 use crate::abi::{CUcontext, CUdeviceptr, CUevent, CUobject, In, Out};
 use crate::detail::Answer;
@@ -59,7 +64,7 @@ pub(crate) fn cuGraphExecChildGraphNodeSetParams(
     inner: CUobject,
 ) -> Answer {
     let inner = graph::named(inner)?.copy()?;
-    let done = put(exec, node, Operation::Child(inner.clone()));
+    let done = put(exec, node, Arc::new(ChildGraph(inner.clone())));
     // What is launched has the operations; nobody knows their graph.
     graph::Graph::destroy(inner.handle.as_ptr())?;
     done
@@ -70,7 +75,7 @@ pub(crate) fn cuGraphExecEventRecordNodeSetEvent(
     node: CUobject,
     event: CUevent,
 ) -> Answer {
-    put(exec, node, Operation::Record(event::check(event)?))
+    put(exec, node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecEventWaitNodeSetEvent(
@@ -78,7 +83,7 @@ pub(crate) fn cuGraphExecEventWaitNodeSetEvent(
     node: CUobject,
     event: CUevent,
 ) -> Answer {
-    put(exec, node, Operation::Wait(event::check(event)?))
+    put(exec, node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
@@ -90,7 +95,7 @@ pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
 }
 
 /// What a node of any kind does. A node that allocates has its place for the address besides.
-fn any(params: &NodeParams) -> Answer<Operation> {
+fn any(params: &NodeParams) -> Answer<SharedOperation> {
     let at = |word: usize| In::from(&params.params[word..]);
     match params.kind {
         0 => kernel(at(0).cast(), true),
@@ -99,12 +104,12 @@ fn any(params: &NodeParams) -> Answer<Operation> {
         2 => fill(at(0).cast()),
         3 => host(at(0).cast()),
         4 => child(None, at(0).cast::<CUobject>().get()?),
-        5 => Ok(Operation::Empty),
-        6 => Ok(Operation::Wait(event::check(at(0).cast::<CUevent>().get()?)?)),
-        7 => Ok(Operation::Record(event::check(at(0).cast::<CUevent>().get()?)?)),
+        5 => Ok(Arc::new(Empty)),
+        6 => Ok(Arc::new(WaitEvent(event::check(at(0).cast::<CUevent>().get()?)?))),
+        7 => Ok(Arc::new(RecordEvent(event::check(at(0).cast::<CUevent>().get()?)?))),
         10 => {
             let params = at(0).cast::<MemAllocNodeParams>().get()?;
-            Ok(Operation::Alloc(graph_nodes::allocation(&params)?))
+            Ok(graph_nodes::allocation(&params)?)
         }
         11 => graph_nodes::free(at(0).cast::<CUdeviceptr>().get()?),
         12 => values(at(0).cast()),
@@ -123,7 +128,7 @@ pub(crate) fn cuGraphAddNode(
     params.check()?;
     let mut asked = params.get_at(0);
     let operation = any(&asked)?;
-    if let Operation::Alloc(memory) = &operation {
+    if let Some(memory) = operation.downcast_ref::<GraphMemory>() {
         let place = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
         asked.params[place] = memory.address;
     }

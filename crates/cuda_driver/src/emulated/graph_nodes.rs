@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use super::callback::HostCall;
+use super::event::{RecordEvent, WaitEvent};
 use super::fill::Fill;
-use super::graph::{self, Graph, Node};
-use super::graph_memory::{self, GraphMemory};
+use super::graph::{self, ChildGraph, Graph};
+use super::graph_memory::{self, FreeMemory, GraphMemory};
 use super::launch::Call;
-use super::operation::Operation;
+use super::operation::{Empty, Operation, SharedOperation};
 use super::stream_values::MemOps;
 use super::transfer::{Copy, DEVICE, End, HOST, Place};
 use super::{boxes, current, event, invalid, lacking, lock};
@@ -22,7 +23,7 @@ pub(super) fn add(
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
-    operation: Operation,
+    operation: SharedOperation,
 ) -> Answer {
     place.check()?;
     let graph = graph::named(graph)?;
@@ -31,37 +32,35 @@ pub(super) fn add(
 }
 
 /// Puts another operation of the same kind into a node.
-pub(super) fn put(node: CUobject, operation: Operation) -> Answer {
+pub(super) fn put(node: CUobject, operation: SharedOperation) -> Answer {
     let node = graph::node(node)?;
     let mut place = lock(&node.operation);
     if place.node_type() != operation.node_type() {
-        return Err(other_kind(&node));
+        return Err(other_type());
     }
     *place = operation;
     Ok(())
 }
 
-fn other_kind(_: &Node) -> Failure {
+fn other_type() -> Failure {
     invalid("the node is of another kind")
 }
 
+/// What a node's operation of type `T` answers; an error where the node does something else.
+fn ask<T: Operation, R>(node: CUobject, question: impl FnOnce(&T) -> R) -> Answer<R> {
+    let operation = graph::node(node)?.operation();
+    operation.downcast_ref().map(question).ok_or_else(other_type)
+}
+
 /// A kernel's launch as a node describes it. The function may be one of a library, too.
-pub(super) fn kernel(params: In<KernelNodeParams2>, has_kernel: bool) -> Answer<Operation> {
+pub(super) fn kernel(params: In<KernelNodeParams2>, has_kernel: bool) -> Answer<SharedOperation> {
     let first = params.cast::<KernelNodeParams>().get()?;
     let function = match first.function.is_null() && has_kernel {
         true => params.get()?.kernel,
         false => first.function,
     };
     let call = Call::for_node(function, &first)?;
-    Ok(Operation::Kernel(Arc::new(call)))
-}
-
-fn describe_kernel(node: CUobject) -> Answer<KernelNodeParams> {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Kernel(call) => Ok(call.describe()),
-        _ => Err(other_kind(&node)),
-    }
+    Ok(Arc::new(call))
 }
 
 pub(crate) fn cuGraphAddKernelNode(
@@ -85,7 +84,7 @@ pub(crate) fn cuGraphAddKernelNode_v2(
 }
 
 pub(crate) fn cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>) -> Answer {
-    params.set(describe_kernel(node)?)
+    params.set(ask(node, Call::describe)?)
 }
 
 pub(crate) fn cuGraphKernelNodeGetParams_v2(
@@ -93,7 +92,7 @@ pub(crate) fn cuGraphKernelNodeGetParams_v2(
     params: Out<KernelNodeParams2>,
 ) -> Answer {
     let (kernel, context) = (std::ptr::null_mut(), std::ptr::null_mut());
-    params.set(KernelNodeParams2 { first: describe_kernel(node)?, kernel, context })
+    params.set(KernelNodeParams2 { first: ask(node, Call::describe)?, kernel, context })
 }
 
 pub(crate) fn cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>) -> Answer {
@@ -108,13 +107,13 @@ pub(crate) fn cuGraphKernelNodeSetParams_v2(
 }
 
 /// A copy as a node describes it.
-pub(super) fn copy(params: In<Copy3D>) -> Answer<Operation> {
+pub(super) fn copy(params: In<Copy3D>) -> Answer<SharedOperation> {
     let copy = boxes::plan(&params.get()?)?;
     if copy.is_empty() {
         return Err(invalid("a node that copies nothing"));
     }
     copy.check()?;
-    Ok(Operation::Copy(Box::new(copy)))
+    Ok(Arc::new(copy))
 }
 
 /// A copy that a stream was given, as a node would describe it.
@@ -176,19 +175,15 @@ pub(crate) fn cuGraphAddMemcpyNode(
 }
 
 pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Copy(copy) => params.set(describe_copy(&copy)),
-        _ => Err(other_kind(&node)),
-    }
+    params.set(ask(node, describe_copy)?)
 }
 
 pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>) -> Answer {
     put(node, copy(params)?)
 }
 
-pub(super) fn fill(params: In<MemsetNodeParams>) -> Answer<Operation> {
-    Ok(Operation::Fill(Fill::from_node(&params.get()?)?))
+pub(super) fn fill(params: In<MemsetNodeParams>) -> Answer<SharedOperation> {
+    Ok(Arc::new(Fill::from_node(&params.get()?)?))
 }
 
 pub(crate) fn cuGraphAddMemsetNode(
@@ -204,19 +199,15 @@ pub(crate) fn cuGraphAddMemsetNode(
 }
 
 pub(crate) fn cuGraphMemsetNodeGetParams(node: CUobject, params: Out<MemsetNodeParams>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Fill(fill) => params.set(fill.describe()),
-        _ => Err(other_kind(&node)),
-    }
+    params.set(ask(node, Fill::describe)?)
 }
 
 pub(crate) fn cuGraphMemsetNodeSetParams(node: CUobject, params: In<MemsetNodeParams>) -> Answer {
     put(node, fill(params)?)
 }
 
-pub(super) fn host(params: In<HostNodeParams>) -> Answer<Operation> {
-    Ok(Operation::Host(HostCall::new(params.get()?)?))
+pub(super) fn host(params: In<HostNodeParams>) -> Answer<SharedOperation> {
+    Ok(Arc::new(HostCall::new(params.get()?)?))
 }
 
 pub(crate) fn cuGraphAddHostNode(
@@ -230,11 +221,7 @@ pub(crate) fn cuGraphAddHostNode(
 }
 
 pub(crate) fn cuGraphHostNodeGetParams(node: CUobject, params: Out<HostNodeParams>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Host(call) => params.set(call.params),
-        _ => Err(other_kind(&node)),
-    }
+    params.set(ask(node, |call: &HostCall| call.params)?)
 }
 
 pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>) -> Answer {
@@ -242,12 +229,12 @@ pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams
 }
 
 /// A node holds a clone of the graph, which later changes of the graph do not touch.
-pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> Answer<Operation> {
+pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> Answer<SharedOperation> {
     let child = graph::named(child)?;
     if parent.is_some_and(|parent| parent.handle == child.handle) {
         return Err(invalid("a graph cannot be a node of itself"));
     }
-    Ok(Operation::Child(child.copy()?))
+    Ok(Arc::new(ChildGraph(child.copy()?)))
 }
 
 pub(crate) fn cuGraphAddChildGraphNode(
@@ -262,11 +249,7 @@ pub(crate) fn cuGraphAddChildGraphNode(
 }
 
 pub(crate) fn cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Child(child) => graph.set(child.handle.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
+    graph.set(ask(node, |ChildGraph(child)| child.handle.as_ptr())?)
 }
 
 pub(crate) fn cuGraphAddEmptyNode(
@@ -275,7 +258,7 @@ pub(crate) fn cuGraphAddEmptyNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
 ) -> Answer {
-    add(node, graph, dependencies, n_dependencies, Operation::Empty)
+    add(node, graph, dependencies, n_dependencies, Arc::new(Empty))
 }
 
 pub(crate) fn cuGraphAddEventRecordNode(
@@ -285,7 +268,7 @@ pub(crate) fn cuGraphAddEventRecordNode(
     n_dependencies: usize,
     event: CUevent,
 ) -> Answer {
-    let record = Operation::Record(event::check(event)?);
+    let record = Arc::new(RecordEvent(event::check(event)?));
     add(node, graph, dependencies, n_dependencies, record)
 }
 
@@ -296,32 +279,24 @@ pub(crate) fn cuGraphAddEventWaitNode(
     n_dependencies: usize,
     event: CUevent,
 ) -> Answer {
-    let wait = Operation::Wait(event::check(event)?);
+    let wait = Arc::new(WaitEvent(event::check(event)?));
     add(node, graph, dependencies, n_dependencies, wait)
 }
 
 pub(crate) fn cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Record(recorded) => event.set(recorded.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
+    event.set(ask(node, |RecordEvent(recorded)| recorded.as_ptr())?)
 }
 
 pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Operation::Record(event::check(event)?))
+    put(node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Wait(awaited) => event.set(awaited.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
+    event.set(ask(node, |WaitEvent(awaited)| awaited.as_ptr())?)
 }
 
 pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Operation::Wait(event::check(event)?))
+    put(node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
 /// The address goes into the parameters.
@@ -336,7 +311,7 @@ pub(crate) fn cuGraphAddMemAllocNode(
     let mut asked = params.get_at(0);
     let memory = allocation(&asked)?;
     asked.address = memory.address;
-    add(node, graph, dependencies, n_dependencies, Operation::Alloc(memory))?;
+    add(node, graph, dependencies, n_dependencies, memory)?;
     params.set(asked)
 }
 
@@ -357,9 +332,9 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
     node: CUobject,
     params: Out<MemAllocNodeParams>,
 ) -> Answer {
-    let node = graph::node(node)?;
-    let Operation::Alloc(memory) = node.operation() else { return Err(other_kind(&node)) };
-    let location = MemLocation { kind: 1, id: memory.gpu.ordinal };
+    let (ordinal, bytes, address) =
+        ask(node, |memory: &GraphMemory| (memory.gpu.ordinal, memory.bytes, memory.address))?;
+    let location = MemLocation { kind: 1, id: ordinal };
     let pool = PoolProps {
         kind: 1,
         handle_types: 0,
@@ -369,14 +344,13 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
         usage: 0,
         reserved: [0; 54],
     };
-    let (access, bytes, address) = (In::NULL, memory.bytes, memory.address);
-    params.set(MemAllocNodeParams { pool, access, n_access: 0, bytes, address })
+    params.set(MemAllocNodeParams { pool, access: In::NULL, n_access: 0, bytes, address })
 }
 
 /// The address has to be that of an allocation node.
-pub(super) fn free(address: CUdeviceptr) -> Answer<Operation> {
+pub(super) fn free(address: CUdeviceptr) -> Answer<SharedOperation> {
     match graph_memory::at(address) {
-        Some(_) => Ok(Operation::Free(address)),
+        Some(_) => Ok(Arc::new(FreeMemory(address))),
         None => Err(invalid(format!("no node of a graph allocates memory at {address:#x}"))),
     }
 }
@@ -392,17 +366,13 @@ pub(crate) fn cuGraphAddMemFreeNode(
 }
 
 pub(crate) fn cuGraphMemFreeNodeGetParams(node: CUobject, address: Out<CUdeviceptr>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Free(freed) => address.set(freed),
-        _ => Err(other_kind(&node)),
-    }
+    address.set(ask(node, |FreeMemory(freed)| *freed)?)
 }
 
-pub(super) fn values(params: In<BatchMemOpNodeParams>) -> Answer<Operation> {
+pub(super) fn values(params: In<BatchMemOpNodeParams>) -> Answer<SharedOperation> {
     let BatchMemOpNodeParams { context, count, ops, flags } = params.get()?;
     check_context(context)?;
-    Ok(Operation::Values(MemOps::read(count, ops, flags)?))
+    Ok(Arc::new(MemOps::read(count, ops, flags)?))
 }
 
 pub(crate) fn cuGraphAddBatchMemOpNode(
@@ -419,9 +389,7 @@ pub(crate) fn cuGraphBatchMemOpNodeGetParams(
     node: CUobject,
     params: Out<BatchMemOpNodeParams>,
 ) -> Answer {
-    let node = graph::node(node)?;
-    let Operation::Values(ops) = node.operation() else { return Err(other_kind(&node)) };
-    let (count, list) = (ops.0.len() as u32, In::from(&ops.0[..]));
+    let (count, list) = ask(node, |MemOps(ops)| (ops.len() as u32, In::from(&ops[..])))?;
     let context = std::ptr::null_mut();
     params.set(BatchMemOpNodeParams { context, count, ops: list, flags: 0 })
 }
@@ -433,21 +401,12 @@ pub(crate) fn cuGraphBatchMemOpNodeSetParams(
     put(node, values(params)?)
 }
 
-/// The launch that a kernel's node does.
-fn launch_of(node: CUobject) -> Answer<Arc<Call>> {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Kernel(call) => Ok(call),
-        _ => Err(other_kind(&node)),
-    }
-}
-
 pub(crate) fn cuGraphKernelNodeGetAttribute(
     node: CUobject,
     id: u32,
     value: Out<AttributeValue>,
 ) -> Answer {
-    value.set(launch_of(node)?.attributes.get(id)?)
+    value.set(ask(node, |call: &Call| call.attributes.get(id))??)
 }
 
 pub(crate) fn cuGraphKernelNodeSetAttribute(
@@ -455,14 +414,16 @@ pub(crate) fn cuGraphKernelNodeSetAttribute(
     id: u32,
     value: In<AttributeValue>,
 ) -> Answer {
-    let call = launch_of(node)?;
-    let mut attributes = call.attributes.clone();
-    attributes.get(id)?;
-    attributes.set(id, value.get()?)?;
-    put(node, Operation::Kernel(Arc::new(call.with(attributes)?)))
+    let call = ask(node, |call: &Call| {
+        let mut attributes = call.attributes.clone();
+        attributes.get(id)?;
+        attributes.set(id, value.get()?)?;
+        call.with(attributes)
+    })??;
+    put(node, Arc::new(call))
 }
 
 pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject) -> Answer {
-    let attributes = launch_of(from)?.attributes.clone();
-    put(to, Operation::Kernel(Arc::new(launch_of(to)?.with(attributes)?)))
+    let attributes = ask(from, |call: &Call| call.attributes.clone())?;
+    put(to, Arc::new(ask(to, |call: &Call| call.with(attributes))??))
 }

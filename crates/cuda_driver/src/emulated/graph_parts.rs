@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 use std::fmt::Write as _;
 
-use super::graph::{self, Graph};
+use super::graph::{self, ChildGraph, Graph};
 use super::registry::Handle;
 use super::{check_flags, invalid};
 use crate::abi::{CUobject, In, Out, text};
@@ -229,8 +229,8 @@ fn draw(graph: &Graph, name: &str, out: &mut String) {
     for (at, node) in nodes.iter().enumerate() {
         let operation = node.operation();
         let _ = writeln!(out, "\"{name}_node_{at}\" [label=\"{at}: {}\"];", operation.name());
-        if let super::operation::Operation::Child(child) = operation {
-            draw(&child, &format!("{name}_{at}"), out);
+        if let Some(ChildGraph(child)) = operation.downcast_ref() {
+            draw(child, &format!("{name}_{at}"), out);
         }
     }
     for (from, to) in &edges {

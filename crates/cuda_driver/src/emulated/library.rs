@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use ::emulator::Module;
 
-use super::context::check_cache_config;
 use super::current::{current, top};
-use super::function::Settings;
 use super::gpu::{Gpu, gpu};
 use super::jit::Options;
+use super::kernel::{self, Settings};
 use super::module::{compile, no_function};
+use super::preferences::check_cache_config;
 use super::registry::{Handle, Registry};
 use super::{capture, invalid, lock, module};
 use crate::abi::{
@@ -260,8 +260,11 @@ pub(crate) fn cuKernelGetParamInfo(
     offset: Out<usize>,
     bytes: Out<usize>,
 ) -> Answer {
-    let function = KERNELS.get(kernel)?.function()?;
-    super::function::cuFuncGetParamInfo(function.as_ptr(), index, offset, bytes)
+    current()?;
+    let param = kernel::get(KERNELS.get(kernel)?.function()?)?.param(index)?;
+    offset.set(param.0)?;
+    bytes.set_if_wanted(param.1);
+    Ok(())
 }
 
 pub(crate) fn cuKernelGetAttribute(
@@ -272,7 +275,7 @@ pub(crate) fn cuKernelGetAttribute(
 ) -> Answer {
     gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
-    value.set(super::function::named(function.as_ptr())?.attribute(attribute)?)
+    value.set(kernel::get(function)?.attribute(attribute)?)
 }
 
 pub(crate) fn cuKernelSetAttribute(
@@ -283,7 +286,7 @@ pub(crate) fn cuKernelSetAttribute(
 ) -> Answer {
     gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
-    super::function::named(function.as_ptr())?.set_attribute(attribute, value)
+    kernel::get(function)?.set_attribute(attribute, value)
 }
 
 /// A hint about a cache that the emulator does not have: it is checked, and that is all.

@@ -16,10 +16,9 @@ use super::jit::Options;
 use super::module::{compile, decode};
 use super::registry::{Handle, Registry};
 use super::{invalid, lacking, lock};
-use crate::abi::{CUlinkState, HostPtr, In, Out, text};
+use crate::abi::{CUlinkState, HostPtr, In, Out, PTX, text};
 use crate::codes::{CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_INVALID_SOURCE};
 use crate::detail::{Answer, Failure};
-use crate::real::module::PTX;
 
 /// The API's number of machine code; an image that the emulator linked may be said to be that.
 const CUBIN: i32 = 0;
@@ -55,8 +54,9 @@ unsafe impl Sync for Kept {}
 static LINKS: Registry<Link> = Registry::new("linker");
 
 /// Forgets a context's linkers.
-pub(super) fn forget(context: Handle) {
+pub(super) fn forget(context: Handle) -> Answer {
     LINKS.remove_where(|link| link.context == context);
+    Ok(())
 }
 
 pub(crate) fn cuLinkCreate_v2(

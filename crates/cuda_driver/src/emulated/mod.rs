@@ -27,6 +27,7 @@ pub(crate) mod occupancy;
 pub(crate) mod peer;
 pub(crate) mod pointer;
 pub(crate) mod pool;
+pub(crate) mod serve;
 pub(crate) mod stream;
 pub(crate) mod stream_attributes;
 pub(crate) mod stream_values;
@@ -37,6 +38,7 @@ pub(crate) mod virtual_memory;
 mod allocations;
 mod attributes;
 mod capture;
+pub(crate) mod counting;
 mod current;
 mod faults;
 mod geometry;
@@ -47,6 +49,7 @@ mod graph_memory;
 mod host_thread;
 pub(crate) mod injected;
 mod jit;
+mod kernel;
 mod launch_attributes;
 mod operation;
 mod order;
@@ -54,9 +57,12 @@ pub(crate) mod outside;
 mod pageable;
 mod params;
 mod pinned;
+mod preferences;
 mod queue;
 mod registry;
+mod residency;
 mod settings;
+mod stream_settings;
 mod transfer;
 
 pub use pageable::{pageable_async_copies, pageable_on_purpose};
@@ -65,8 +71,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
 use crate::detail::{Answer, Failure};
-
-pub(crate) use gpu::start;
 
 /// A driver function that the emulator does not have.
 pub(crate) fn unsupported(name: &str) -> Failure {

@@ -20,9 +20,6 @@ pub(super) struct UserObject {
     count: Mutex<u32>,
 }
 
-// SAFETY: a bare address, which by the API's contract any thread may hand to the destructor.
-unsafe impl Sync for UserObject {}
-
 static OBJECTS: Registry<UserObject> = Registry::new("user object");
 
 /// References that a graph has.
