@@ -3,7 +3,6 @@
 //! Errors, their codes and what stays possible after them follow NVIDIA's driver; what differs is
 //! that each failure has words.
 
-pub(crate) mod array;
 pub(crate) mod boxes;
 pub(crate) mod callback;
 pub(crate) mod capturing;
@@ -12,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod fill;
+pub(crate) mod foreign;
 pub(crate) mod function;
 pub(crate) mod graph_exec;
 pub(crate) mod graph_exec_nodes;
@@ -19,7 +19,6 @@ pub(crate) mod graph_nodes;
 pub(crate) mod graph_parts;
 pub(crate) mod launch;
 pub(crate) mod library;
-pub(crate) mod link;
 pub(crate) mod managed;
 pub(crate) mod memory;
 pub(crate) mod module;
@@ -29,13 +28,11 @@ pub(crate) mod pointer;
 pub(crate) mod pool;
 pub(crate) mod serve;
 pub(crate) mod stream;
-pub(crate) mod stream_attributes;
 pub(crate) mod stream_values;
 pub(crate) mod tensor;
-pub(crate) mod user_object;
-pub(crate) mod virtual_memory;
 
 mod allocations;
+mod array;
 mod attributes;
 mod capture;
 pub(crate) mod counting;
@@ -64,6 +61,7 @@ mod residency;
 mod settings;
 mod stream_settings;
 mod transfer;
+mod user_object;
 
 pub use pageable::{pageable_async_copies, pageable_on_purpose};
 

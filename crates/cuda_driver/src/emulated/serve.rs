@@ -3,9 +3,10 @@
 //! This file knows the rooms of the emulated driver, so that they need not know each other, nor the
 //! front: it tells the contexts what to free when one is destroyed.
 
+use super::foreign::link;
 use super::{
-    allocations, array, callback, current, event, gpu, injected, kernel, link, module, outside,
-    peer, stream,
+    allocations, array, callback, current, event, gpu, injected, kernel, module, outside, peer,
+    stream,
 };
 use crate::codes::CUDA_ERROR_NOT_PERMITTED;
 use crate::detail::{Answer, Failure};

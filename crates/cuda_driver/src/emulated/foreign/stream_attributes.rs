@@ -1,9 +1,9 @@
 //! The attributes of a stream, as the API sees them.
 #![allow(non_snake_case)]
 
-use super::{lock, stream};
 use crate::abi::{CUstream, In, Out};
 use crate::detail::Answer;
+use crate::emulated::{lock, stream};
 use crate::structs::AttributeValue;
 
 pub(crate) fn cuStreamGetAttribute(
