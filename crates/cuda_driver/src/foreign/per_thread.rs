@@ -280,7 +280,7 @@ per_thread! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::versions::{PerThread, row_of};
+    use crate::foreign::versions::{PerThread, row_of};
 
     /// A new row of the table that takes a stream needs a twin here.
     #[test]

@@ -10,16 +10,15 @@ use ::emulator::LoadError;
 use ::emulator::device::block_marks;
 use ::emulator::ptx::{self, ast};
 
-use super::current::current;
-use super::gpu::Gpu;
-use super::jit::Options;
-use super::module::{compile, decode};
-use super::registry::{Handle, Registry};
-use super::{invalid, lacking, lock};
-use crate::abi::{CUlinkState, HostPtr, In, Out, text};
+use crate::abi::{CUlinkState, HostPtr, In, Out, PTX, text};
 use crate::codes::{CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_PTX, CUDA_ERROR_INVALID_SOURCE};
 use crate::detail::{Answer, Failure};
-use crate::real::module::PTX;
+use crate::emulated::current::current;
+use crate::emulated::gpu::Gpu;
+use crate::emulated::jit::Options;
+use crate::emulated::module::{compile, decode};
+use crate::emulated::registry::{Handle, Registry};
+use crate::emulated::{invalid, lacking, lock};
 
 /// The API's number of machine code; an image that the emulator linked may be said to be that.
 const CUBIN: i32 = 0;
@@ -55,8 +54,9 @@ unsafe impl Sync for Kept {}
 static LINKS: Registry<Link> = Registry::new("linker");
 
 /// Forgets a context's linkers.
-pub(super) fn forget(context: Handle) {
+pub(in crate::emulated) fn forget(context: Handle) -> Answer {
     LINKS.remove_where(|link| link.context == context);
+    Ok(())
 }
 
 pub(crate) fn cuLinkCreate_v2(

@@ -1,18 +1,17 @@
 //! What a program may set for a stream.
-#![allow(non_snake_case)]
 
-use super::context::PRIORITIES;
+use super::attributes::STREAM_PRIORITIES;
+use super::invalid;
 use super::launch_attributes::{
     ACCESS_WINDOW, DOMAIN, DOMAIN_MAP, PRIORITY, SYNC_POLICY, check_domains, check_window,
 };
-use super::{invalid, lock, stream};
-use crate::abi::{CUstream, In, Out};
 use crate::detail::Answer;
 use crate::structs::AttributeValue;
 
-/// Wishes, all of them; see `launch_attributes.rs`.
+/// The attributes of a stream. All are hints, which the emulator checks and returns; see
+/// `launch_attributes.rs`.
 #[derive(Clone)]
-pub(super) struct Attributes {
+pub(super) struct StreamSettings {
     pub(super) priority: i32,
     window: AttributeValue,
     /// How a waiting host thread waits: 1 as the driver likes, 2 spinning, 3 yielding, 4 blocking.
@@ -21,13 +20,13 @@ pub(super) struct Attributes {
     domain: u32,
 }
 
-impl Attributes {
+impl StreamSettings {
     pub(super) fn new(priority: i32) -> Self {
         // The second logical domain is the device's second.
         Self { priority, window: [0; 16], sync_policy: 1, domain_map: 0x0100, domain: 0 }
     }
 
-    fn get(&self, id: i32) -> Answer<AttributeValue> {
+    pub(super) fn get(&self, id: i32) -> Answer<AttributeValue> {
         let mut value = [0; 16];
         match u32::try_from(id).unwrap_or(u32::MAX) {
             ACCESS_WINDOW => value = self.window,
@@ -40,7 +39,7 @@ impl Attributes {
         Ok(value)
     }
 
-    fn set(&mut self, id: i32, value: &AttributeValue) -> Answer {
+    pub(super) fn set(&mut self, id: i32, value: &AttributeValue) -> Answer {
         let wrong = || invalid(format!("{:#x} is no value of attribute {id}", value[0]));
         match u32::try_from(id).unwrap_or(u32::MAX) {
             ACCESS_WINDOW => {
@@ -48,7 +47,9 @@ impl Attributes {
                 self.window = *value;
             }
             SYNC_POLICY if (1..=4).contains(&value[0]) => self.sync_policy = value[0],
-            PRIORITY => self.priority = (value[0] as i32).clamp(PRIORITIES.1, PRIORITIES.0),
+            PRIORITY => {
+                self.priority = (value[0] as i32).clamp(STREAM_PRIORITIES.1, STREAM_PRIORITIES.0)
+            }
             DOMAIN_MAP if check_domains(value) => self.domain_map = value[0] & 0xffff,
             DOMAIN if value[0] <= 1 => self.domain = value[0],
             SYNC_POLICY | DOMAIN_MAP | DOMAIN => return Err(wrong()),
@@ -56,25 +57,4 @@ impl Attributes {
         }
         Ok(())
     }
-}
-
-pub(crate) fn cuStreamGetAttribute(
-    stream: CUstream,
-    id: i32,
-    value: Out<AttributeValue>,
-) -> Answer {
-    let (_, stream) = stream::named(stream)?;
-    value.set(lock(&stream.attributes).get(id)?)
-}
-
-pub(crate) fn cuStreamSetAttribute(stream: CUstream, id: i32, value: In<AttributeValue>) -> Answer {
-    let (_, stream) = stream::named(stream)?;
-    lock(&stream.attributes).set(id, &value.get()?)
-}
-
-pub(crate) fn cuStreamCopyAttributes(to: CUstream, from: CUstream) -> Answer {
-    let ((_, to), (_, from)) = (stream::named(to)?, stream::named(from)?);
-    let copy = lock(&from.attributes).clone();
-    *lock(&to.attributes) = copy;
-    Ok(())
 }

@@ -9,8 +9,9 @@ use crate::codes::{
     CUDA_ERROR_NOT_SUPPORTED,
 };
 use crate::detail::{Answer, Failure};
-use crate::versions::{PerThread, row_of};
-use crate::{per_thread, real, table};
+use crate::foreign::per_thread;
+use crate::foreign::versions::{PerThread, row_of};
+use crate::{real, table};
 
 /// Flags of a search: the null stream is what it always was, or the thread's own stream.
 const LEGACY_STREAM: u64 = 1;

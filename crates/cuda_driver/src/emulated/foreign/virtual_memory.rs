@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use ::emulator::memory::{GRANULE, Physical, Reservation};
 
-use super::allocations::{self, Block, Kind};
-use super::gpu::Gpu;
-use super::pool::{NO_ACCESS, ON_DEVICE, READ_WRITE, device_of};
-use super::registry::{Handle, Registry};
-use super::{current, invalid, lacking, lock};
 use crate::abi::{CUdeviceptr, HostPtr, In, MemLocation, Out};
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY};
 use crate::detail::{Answer, Failure};
+use crate::emulated::allocations::{self, Block, Kind};
+use crate::emulated::gpu::Gpu;
+use crate::emulated::pool::{NO_ACCESS, ON_DEVICE, READ_WRITE, device_of};
+use crate::emulated::registry::{Handle, Registry};
+use crate::emulated::{current, invalid, lacking, lock};
 use crate::structs::{AllocationProp, MemAccess};
 
 /// Physical memory that a program has a handle of, or has mapped.
