@@ -1,11 +1,10 @@
 //! The registers of one call, for the 32 lanes of a warp.
 
-use super::shadow::Shadow;
-use crate::program::{ALWAYS, CONSTANT, LANES, NEGATED, Op, Program, Row32, Row64, SINK};
+use super::op::Op;
+use super::program::Program;
+use super::slots::{ALWAYS, CONSTANT, FULL, LANES, NEGATED, Row32, Row64, SINK, lanes};
+use super::taint::Shadow;
 use std::sync::Arc;
-
-/// All lanes.
-pub const FULL: u32 = u32::MAX;
 
 /// The registers of one function call. All lanes that reached the function by the same calls share
 /// it, each with its own column.
@@ -134,16 +133,6 @@ impl Frame {
             row[lane] = values[lane];
         }
     }
-}
-
-/// The lanes of a mask, lowest first.
-#[inline(always)]
-pub fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lane = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (lane < 32).then_some(lane as usize)
-    })
 }
 
 /// A type that a register's bits can be read as.

@@ -1,10 +1,7 @@
 //! Copies that threads ask for one by one (`cp.async`), and wait for by groups of their own.
 
 use super::bytes;
-use crate::exec::frame::lanes;
-use crate::exec::watch::Landing;
-use crate::exec::{Cx, Fault};
-use crate::program::{LANES, Row32, Row64};
+use crate::machine::slots::{LANES, Row32, Row64, lanes};
 
 /// Something that lanes of a warp asked for.
 struct Entry {
@@ -84,7 +81,7 @@ impl WarpCopies {
 
     /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers where
     /// nothing before is left to do.
-    fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<Performed> {
+    pub fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<Performed> {
         let mut performed = Vec::new();
         let mut blocked = 0;
         for entry in &mut self.entries {
@@ -105,7 +102,7 @@ impl WarpCopies {
     }
 
     /// Performs all copies before arrivals at an mbarrier, and these.
-    fn perform_before(&mut self, at: u64) -> Vec<Performed> {
+    pub fn perform_before(&mut self, at: u64) -> Vec<Performed> {
         let mut performed = Vec::new();
         for lane in 0..LANES {
             let own = |entry: &Entry| {
@@ -125,7 +122,7 @@ impl WarpCopies {
 }
 
 /// What was done for a lane.
-enum Performed {
+pub enum Performed {
     /// It arrives at an mbarrier.
     Arrival(usize, u64),
     /// Bytes were copied: target, how many of them; source, how many of it.
@@ -144,52 +141,5 @@ impl Entry {
         }
         let (to, from) = (self.to[lane], own.from[lane]);
         Performed::Copy(lane, (to, own.bytes.into()), (from, own.given[lane].into()))
-    }
-}
-
-impl Cx<'_> {
-    /// The copies of the warp at hand.
-    pub fn own_copies(&mut self) -> &mut WarpCopies {
-        &mut self.block.copies[self.warp.index as usize]
-    }
-
-    /// Lanes wait until at most `left` of their groups are not done; or, with `None`, until nothing is.
-    pub fn wait_copies(&mut self, mask: u32, left: Option<u32>) -> Result<(), Box<Fault>> {
-        let own = self.own_copies();
-        if left.is_none() {
-            own.commit(mask);
-        }
-        let limits = own.limits(left.unwrap_or(0));
-        let performed = own.perform(mask, &limits);
-        let warp = self.warp.index;
-        performed.into_iter().try_for_each(|own| match own {
-            Performed::Arrival(lane, at) => self.arrive_for(lane, at),
-            copy => self.lands(warp, copy, true),
-        })
-    }
-
-    /// Lanes of any warp of the block arrive at an mbarrier, once what they copied before is there.
-    pub(super) fn perform_arrivals(&mut self, lane: usize, at: u64) -> Result<(), Box<Fault>> {
-        for warp in 0..self.block.copies.len() {
-            if !self.block.copies[warp].entries.is_empty() {
-                let performed = self.block.copies[warp].perform_before(at);
-                performed.into_iter().try_for_each(|own| match own {
-                    Performed::Arrival(_, at) => self.arrive_for(lane, at),
-                    copy => self.lands(warp as u32, copy, false),
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn arrive_for(&mut self, lane: usize, at: u64) -> Result<(), Box<Fault>> {
-        self.update_mbarrier(lane, at, |mbarrier| mbarrier.arrive(1)).map(drop)
-    }
-
-    /// Observers see that a copy of a warp's lane is done.
-    fn lands(&mut self, warp: u32, copy: Performed, waited: bool) -> Result<(), Box<Fault>> {
-        let Performed::Copy(lane, (to, bytes), source) = copy else { return Ok(()) };
-        let thread = Some((warp, lane));
-        self.copy_lands(&Landing { to, bytes, source: Some(source), thread, waited })
     }
 }

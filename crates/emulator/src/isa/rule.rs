@@ -1,6 +1,6 @@
 //! How the bits that an instruction writes depend on those that it reads.
 
-use crate::isa::{Modifiers, Type};
+use super::{Modifiers, Type};
 
 /// How what an instruction writes comes from what it reads. Operands are counted as in the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub enum Rule {
     },
     /// Whether two integers are equal: known as soon as two known bits differ.
     Equal,
-    /// The copies in [`super::Effect::pieces`].
+    /// The copies in [`crate::machine::Effect::pieces`].
     Pieces,
     /// A load, element by element.
     Load,
@@ -81,7 +81,7 @@ pub enum Rule {
     Gathers,
     /// Results by the operands of all lanes of the warp.
     Warp,
-    /// A call, which copies [`super::Effect::pieces`] to parameter memory.
+    /// A call, which copies [`crate::machine::Effect::pieces`] to parameter memory.
     Calls,
     /// Its operands decide where threads go on.
     Steers,

@@ -1,8 +1,7 @@
 //! Which registers an instruction reads and writes, and how values move between them.
 
-use super::NEGATED;
-use super::rule::Rule;
-use crate::isa::Type;
+use super::slots::NEGATED;
+use crate::isa::{Rule, Type};
 
 /// A register of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

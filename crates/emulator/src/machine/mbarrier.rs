@@ -4,11 +4,9 @@
 //! phase ends when as many threads have arrived as were announced and as many bytes as were
 //! expected; the next begins at once, with the same number of arrivals.
 
-use super::Cx;
-use super::cluster::ClusterState;
+use super::slots::{LANES, Row64};
 use crate::fault::{MbarrierFault, WaitsOn};
 use crate::memory::access;
-use crate::program::{LANES, Row64};
 
 /// The most arrivals or bytes of a phase.
 pub const MAX_COUNT: u32 = (1 << 20) - 1;
@@ -126,24 +124,6 @@ fn check(count: u32) -> Result<(), MbarrierFault> {
     }
 }
 
-/// Changes the mbarrier at an address of this process, and tells the cluster. Returns what was there.
-///
-/// The address lies in the shared memory of a block of the cluster at hand, and is aligned.
-pub fn update(
-    cluster: &mut ClusterState,
-    at: u64,
-    change: impl FnOnce(&mut Mbarrier) -> Result<bool, MbarrierFault>,
-) -> Result<u64, MbarrierFault> {
-    // SAFETY: by the contract of this function; shared memory is only touched by atomics.
-    let word = unsafe { access::load_u64(at) };
-    let mut mbarrier = Mbarrier::decode(word).ok_or(MbarrierFault::NotInitialised)?;
-    cluster.completions += u64::from(change(&mut mbarrier)?);
-    cluster.changes += 1;
-    // SAFETY: as above.
-    unsafe { access::store_u64(at, mbarrier.encode()) };
-    Ok(word)
-}
-
 /// The mbarriers that the lanes of a warp wait for.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
@@ -162,32 +142,13 @@ impl Default for Awaited {
 }
 
 impl Awaited {
-    /// What a lane waits for.
-    pub fn describe(&self, cx: &Cx<'_>, lane: usize) -> WaitsOn {
+    /// What a lane waits for: an mbarrier of the block with that rank, at an offset of its shared memory.
+    pub fn describe(&self, lane: usize, (rank, offset): (u32, u64)) -> WaitsOn {
         let at = self.at[lane];
-        let (rank, offset) =
-            cx.cluster.owner(at, cx.launch.shared_bytes()).unwrap_or((cx.cluster.rank, at));
         // SAFETY: a lane waits on an mbarrier in the shared memory of its cluster, which lives.
         let state = Mbarrier::decode(unsafe { access::load_u64(at) });
         let (pending, bytes) = state.map_or((0, 0), |state| (state.pending, state.bytes));
         WaitsOn::Phase { rank, offset, parity: self.parity >> lane & 1 != 0, pending, bytes }
-    }
-}
-
-impl Cx<'_> {
-    /// Lanes of the warp at hand begin to wait for mbarriers.
-    pub fn await_phases(&mut self, mask: u32) {
-        let at = self.warp.awaited.at;
-        self.cluster.waited.extend(super::frame::lanes(mask).map(|lane| at[lane]));
-    }
-
-    /// They go on.
-    pub fn forget_phases(&mut self, mask: u32) {
-        for lane in super::frame::lanes(mask) {
-            let waited = &mut self.cluster.waited;
-            let own = waited.iter().position(|at| *at == self.warp.awaited.at[lane]);
-            own.map(|index| waited.swap_remove(index));
-        }
     }
 }
 

@@ -1,37 +1,13 @@
-//! What can go wrong: errors while loading PTX, and traps while a kernel runs.
+//! A trap: why a kernel stopped.
 
-mod load;
-mod memory;
-
-pub use crate::fault_async::{ClusterFault, CopyFault, MbarrierFault};
-pub use crate::fault_race::{Kinship, Race, RacePlace, RacingAccess};
-pub use crate::fault_stream::{Actor, StreamAccess, StreamRace};
-pub use crate::fault_sync::{BarrierFault, Waiting, Waits, WaitsOn};
-pub use load::LoadError;
-pub(crate) use memory::place;
-pub use memory::{Access, Accessor, Nearest, RegionKind, Space, Use};
-
-use crate::program::MAX_LOCAL_BYTES;
-use memory::{Bytes, In};
-use serde::Serialize;
+use super::asynchronous::{ClusterFault, CopyFault, MbarrierFault};
+use super::location::SourceLocation;
+use super::memory::{Access, Accessor, Bytes, In, Nearest, Space, Use, place};
+use super::race::Race;
+use super::stream::StreamRace;
+use super::sync::{BarrierFault, Waits};
+use crate::machine::MAX_LOCAL_BYTES;
 use std::fmt;
-
-/// A line of the program that was compiled to PTX, from `.loc`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceLocation {
-    /// Path as the compiler wrote it.
-    pub file: String,
-    /// Line, counted from 1.
-    pub line: u32,
-    /// Column, counted from 1; 0 where the compiler gave none.
-    pub column: u32,
-}
-
-impl fmt::Display for SourceLocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
-}
 
 /// A kernel stopped. The whole grid ends with the first trap.
 ///
@@ -445,6 +421,7 @@ impl TrapKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::{RegionKind, Waiting, WaitsOn};
 
     fn trap(kind: TrapKind, source: Option<SourceLocation>) -> Trap {
         let kernel = "vecadd".to_owned();
