@@ -26,8 +26,8 @@ use ferrowarp::graph::{Graph, GraphBuilder, GraphNode};
 use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::module::best_image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear, Stream};
-use kernels_gpu::grid::copy::copy_coalesced;
-use kernels_gpu::grid::saxpy::saxpy;
+use kernels_gpu::elementwise::copy::copy_coalesced;
+use kernels_gpu::elementwise::saxpy;
 use serde::Deserialize;
 
 const PEER: &str = include_str!("peers/graph.cu");

@@ -14,10 +14,10 @@ use ferrowarp::ops::norm::{
     norm_with_sum_into, plain_into,
 };
 use ferrowarp::reference::norm::Norm as Reference;
-use kernels_gpu::grid::norm::NormKind;
-use kernels_gpu::grid::norm_backward::norm_backward_fused;
-use kernels_gpu::grid::rows::Shape;
-use kernels_gpu::grid::rows::stages::shared_bytes;
+use kernels_gpu::rows::Shape;
+use kernels_gpu::rows::norm::NormKind;
+use kernels_gpu::rows::norm_backward::norm_backward_fused;
+use kernels_gpu::rows::stages::shared_bytes;
 
 use crate::rows::{
     Element, FORMS, LONG, SHAPES, assert_near, every_type, exact, random, rows_of, unwritten,

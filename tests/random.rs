@@ -9,7 +9,7 @@ use ferrowarp::ops::random::{
     uniform_into, uniform_plain_into,
 };
 use ferrowarp::reference::random as reference;
-use kernels_gpu::grid::random::{BLOCK, Below, NormalF32, UniformF32, Words, random_fill};
+use kernels_gpu::random::{BLOCK, Below, NormalF32, UniformF32, Words, random_fill};
 
 use crate::support::{SIZES, assert_same_bits, gpu, poisoned};
 

@@ -2,7 +2,7 @@
 
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::{Grid1, LaunchConfig, reference};
-use kernels_gpu::grid::smooth::{
+use kernels_gpu::stencil::smoothing::{
     CLUSTER, CLUSTER_CELLS, smooth, smooth_cluster, smooth_cooperative, smooth_dependent,
 };
 

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?; // a GPU, or the emulator where there is none
 //! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;

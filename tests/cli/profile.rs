@@ -34,7 +34,7 @@ fn a_profile_has_the_sectors_of_every_access() {
     assert_eq!(row(&text, "global loads "), ["128", "16384", "131072", "4096", "512"]);
     assert_eq!(row(&text, "global stores "), ["128", "16384", "16384", "512", "512"]);
     assert!(text.contains("transpose_naive: 2 × 8 blocks of 32 × 8 threads"), "{text}");
-    assert!(text.contains("kernels-gpu/src/grid/transpose.rs:"), "{text}");
+    assert!(text.contains("kernels-gpu/src/transpose/mod.rs:"), "{text}");
     let tiled = printed(profile(&place, &["transpose_tiled", "--size", "64"]));
     assert_eq!(row(&tiled, "global loads ")[3..], ["512", "512"]);
     // The padding keeps columns of the tile apart.
@@ -45,7 +45,7 @@ fn a_profile_has_the_sectors_of_every_access() {
 fn a_profile_shows_the_lines_of_the_source_that_it_finds() {
     let root = env!("CARGO_MANIFEST_DIR");
     let args = ["transpose_naive", "--size", "32", "--source", root];
-    if Path::new(root).join("kernels-gpu/src/grid/transpose.rs").exists() {
+    if Path::new(root).join("kernels-gpu/src/transpose/mod.rs").exists() {
         let text = printed(profile(&Place::new(), &args));
         assert!(text.contains("*out = input["), "{text}");
     }

@@ -6,7 +6,9 @@ use cuda_driver::injection;
 use ferrowarp::{
     Bridge, GpuResult, Grid1, LaunchConfig, MappedAtomics, MappedBox, MappedBuffer, Ring, ops,
 };
-use kernels_gpu::{answer_words, histogram, ring_echo, saxpy};
+use kernels_gpu::elementwise::saxpy;
+use kernels_gpu::histogram::histogram;
+use kernels_gpu::persistent::{answer_words, ring_echo};
 
 use super::support::gpu;
 

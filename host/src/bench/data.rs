@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::Linear;
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::noise::{self, Noise, word};
+use kernels_gpu::random::noise::{self, Noise, word};
 
 use crate::Gpu;
 use crate::error::GpuResult;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use cuda_std::launch::Grid1;
-use kernels_gpu::grid::noise::hold;
+use kernels_gpu::random::noise::hold;
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Rig};

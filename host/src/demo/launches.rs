@@ -1,10 +1,10 @@
-//! Demos of launches. All smooth the same cells in the same rounds (see [`mod@kernels_gpu::grid::smooth`]), and
+//! Demos of launches. All smooth the same cells in the same rounds (see [`mod@kernels_gpu::stencil::smoothing`]), and
 //! between two rounds all threads have to meet: what the table shows is the price of the meeting.
 
 use std::time::Duration;
 
 use cuda_std::launch::{Launch, Linear};
-use kernels_gpu::grid::smooth::{
+use kernels_gpu::stencil::smoothing::{
     CLUSTER, CLUSTER_CELLS, smooth, smooth_cluster, smooth_cooperative, smooth_dependent,
 };
 

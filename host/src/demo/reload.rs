@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use cuda_std::launch::Launch;
-use kernels_gpu::grid::vecadd::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 use super::arrays::{elements, floats};
 use super::{Check, Outcome, Scale};

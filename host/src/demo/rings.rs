@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cuda_std::launch::LaunchConfig;
-use kernels_gpu::grid::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest, saxpy_reply};
-use kernels_gpu::{answer_words, ring_saxpy};
+use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest, saxpy_reply};
+use kernels_gpu::persistent::{answer_words, ring_saxpy};
 
 use super::arrays::floats;
 use super::{Check, Outcome, Scale, timed};

@@ -7,8 +7,8 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernels_gpu::grid::saxpy::saxpy;
-use kernels_gpu::grid::vecadd::vecadd;
+use kernels_gpu::elementwise::saxpy;
+use kernels_gpu::elementwise::vecadd;
 
 use super::arrays::floats;
 use super::{Check, Outcome, Scale, timed};

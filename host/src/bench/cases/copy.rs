@@ -2,7 +2,7 @@
 
 use cuda_std::launch::Linear;
 use cuda_std::number::bf16;
-use kernels_gpu::grid::copy::copy_coalesced;
+use kernels_gpu::elementwise::copy::copy_coalesced;
 
 use crate::bench::{Case, Random, Scale, check, data, rig};
 use crate::ops;

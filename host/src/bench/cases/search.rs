@@ -1,6 +1,6 @@
 //! Searches in sorted arrays and merges, beside Thrust's.
 
-use kernels_gpu::grid::search::Bound;
+use kernels_gpu::search::Bound;
 
 use crate::Gpu;
 use crate::bench::check::Fault;
