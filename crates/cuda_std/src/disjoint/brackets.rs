@@ -7,7 +7,7 @@ use super::view::{Disjoint, Shape};
 /// An index in brackets. No type implements it: the trait exists for its error message.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "a view that all threads share has no `[]`: a thread could reach the element of another one",
+    message = "a view that all threads share has no `[]`: a thread could reach another thread's element",
     label = "`get_mut` takes the thread's own index",
     note = "`if let Some(own) = out.get_mut(index) {{ *own = value; }}`, where `index` is a parameter of the kernel: \
             a `ThreadIndex` for a `DisjointSlice`, a `ThreadIndex2` for a `DisjointGrid`"

@@ -150,13 +150,13 @@ pub fn check(params: &[Param], errors: &mut Errors) {
     for extra in of(|kind| matches!(kind, Kind::Block(_))).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
-            "a kernel has one `Block` token: two would not know of each other's barriers",
+            "a kernel takes one `Block` token: two would not account for each other's barriers",
         ));
     }
     for extra in of(|kind| matches!(kind, Kind::Shared { dynamic: Some(_) })).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
-            "a launch has one piece of dynamic shared memory, and another parameter takes it",
+            "a launch has one dynamic shared array, and another parameter already takes it",
         ));
     }
     let has_block = of(|kind| matches!(kind, Kind::Block(_))).next().is_some();
@@ -164,7 +164,7 @@ pub fn check(params: &[Param], errors: &mut Errors) {
     {
         errors.add(Error::new_spanned(
             &array.ty,
-            "shared memory needs the token of the block, whose barriers part its phases\n\
+            "a shared array needs the block's token, whose barriers separate its phases\n\
              help: add a parameter `mut block: Block<256>`, with the launch's threads per block",
         ));
     }
