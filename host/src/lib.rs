@@ -38,24 +38,32 @@
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
 pub mod bench;
+mod capture;
 pub mod cli;
 pub mod completion;
 mod context;
+mod deferred_frees;
 pub mod demo;
 pub mod device;
+mod device_sync;
+mod driver_ext;
 pub mod error;
 pub mod event;
 mod gpu;
 pub mod graph;
+mod host_callback;
 pub mod launch;
+mod lock;
 pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 pub mod ops;
 pub mod panic;
+mod persistent;
 pub mod pipeline;
 pub mod pool;
+mod recorder;
 #[path = "../../tests/reference/mod.rs"]
 pub mod reference;
 pub mod reload;
