@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?; // a GPU, or the emulator where there is none
 //! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;
@@ -37,13 +37,10 @@
 //! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
-pub mod bench;
 mod capture;
-pub mod cli;
 pub mod completion;
 mod context;
 mod deferred_frees;
-pub mod demo;
 pub mod device;
 mod device_sync;
 mod driver_ext;
@@ -64,8 +61,6 @@ mod persistent;
 pub mod pipeline;
 pub mod pool;
 mod recorder;
-#[path = "../../tests/reference/mod.rs"]
-pub mod reference;
 pub mod reload;
 pub mod ring;
 mod shared_memory;
