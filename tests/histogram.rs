@@ -1,10 +1,11 @@
 //! The histograms against counts on the CPU: exact, and the fast form against the plain one.
 
+use ferrowarp::ops;
+use ferrowarp::ops;
 use ferrowarp::ops::histogram::{self, Bins, Countable};
 use ferrowarp::{GpuError, Grid1};
-use ferrowarp::{ops, reference};
-use kernels_gpu::grid::histogram::bins::{Even, EvenFloats};
-use kernels_gpu::grid::histogram::shared::{
+use kernels_gpu::histogram::bins::{Even, EvenFloats};
+use kernels_gpu::histogram::shared::{
     BLOCK, MIN_BLOCKS, VECTORS_PER_THREAD, histogram_bytes, histogram_shared, shared_bytes,
 };
 use rand::RngExt;

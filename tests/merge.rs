@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use bytemuck::Pod;
 use ferrowarp::ops::{self, Scratch, merge, search::SortedKey};
-use ferrowarp::reference;
-use kernels_gpu::grid::merge::{SPLITS, tile_len};
+use kernels_gpu::merge::{SPLITS, tile_len};
 use rand::RngExt;
 use rand::rngs::StdRng;
 

@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 
 use ferrowarp::ops::search::{self, SortedKey};
-use ferrowarp::reference;
-use kernels_gpu::grid::search::{Bound, PIVOTS};
+use kernels_gpu::search::{Bound, PIVOTS};
 use rand::RngExt;
 
 use crate::support::{gpu, poisoned, rng, upload};

@@ -4,8 +4,7 @@ use bytemuck::Pod;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::select::{self, Above, Flagged, Nonzero, RunElement, Selector, Unique};
-use ferrowarp::reference;
-use kernels_gpu::grid::select::tile_len;
+use kernels_gpu::select::tile_len;
 use rand::RngExt;
 use rand::rngs::StdRng;
 

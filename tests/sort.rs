@@ -12,8 +12,7 @@ use cuda_std::half::{bf16, f16};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self, Extreme, SortKey, SortOptions, SortValue};
-use ferrowarp::reference;
-use kernels_gpu::grid::sort::pass;
+use kernels_gpu::sort::pass;
 use rand::Rng;
 use rand::rngs::StdRng;
 

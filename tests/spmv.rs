@@ -3,8 +3,7 @@
 use ferrowarp::GpuError;
 use ferrowarp::ops::spmv::{self, Csr, RowLanes, SpmvValue};
 use ferrowarp::ops::{Scratch, spmv_into};
-use ferrowarp::reference;
-use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::sparse::spmv::{BLOCK, OVERHANG, TILE};
 use rand::RngExt;
 use rand::rngs::StdRng;
 

@@ -1,8 +1,7 @@
 //! The stencils against plain loops, bit for bit: all forms add in one order, and steps that are fused are no other steps.
 
+use ::reference::stencil::{self as reference, Edge};
 use ferrowarp::ops::stencil::{self, Boundary, Cell, PlaneStencil, VolumeStencil};
-use ferrowarp::reference::stencil as reference;
-use ferrowarp::reference::stencil::Edge;
 use ferrowarp::{DeviceBuffer, GpuError};
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -228,8 +228,16 @@ impl Gpu {
         self.stream.time(work)
     }
 
-    /// Whether a fault has ended the context, as far as this `Gpu` was told.
-    pub(crate) fn is_lost(&self) -> bool {
+    /// The names of the kernels that were launched from this `Gpu`'s module, in no order.
+    #[must_use]
+    pub fn launched_kernels(&self) -> Vec<&'static str> {
+        self.stream.module().launchers().iter().map(|kernel| kernel.name).collect()
+    }
+
+    /// Whether a kernel's fault has ended the context, as far as a call has reported one. Every later call fails;
+    /// the process needs a new one to go on with the device.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
         self.context().lost().is_some()
     }
 

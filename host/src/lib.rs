@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?; // a GPU, or the emulator where there is none
 //! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;
@@ -37,11 +37,8 @@
 //! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
-pub mod bench;
-pub mod cli;
 pub mod completion;
 mod context;
-pub mod demo;
 pub mod device;
 pub mod error;
 pub mod event;
@@ -56,8 +53,6 @@ pub mod ops;
 pub mod panic;
 pub mod pipeline;
 pub mod pool;
-#[path = "../../tests/reference/mod.rs"]
-pub mod reference;
 pub mod reload;
 pub mod ring;
 mod shared_memory;

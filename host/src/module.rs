@@ -128,7 +128,7 @@ impl fmt::Debug for Image {
 /// ```
 /// #![forbid(unsafe_code)]
 /// use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-/// use kernels_gpu::vecadd;
+/// use kernels_gpu::elementwise::vecadd;
 ///
 /// let gpu = Gpu::with_images(ferrowarp::include_kernels!())?;
 /// let x = DeviceBuffer::from_slice(&gpu, &[1.0, 2.0])?;

@@ -2,7 +2,6 @@
 
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::{Scratch, reduce};
-use ferrowarp::reference;
 
 use super::{Tested, small_values, values};
 use crate::support::{assert_same_bits, gpu, poisoned, rng, upload};

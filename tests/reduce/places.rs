@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::reduce;
-use ferrowarp::reference::reduce::first_place;
 use rand::RngExt;
+use reference::reduce::first_place;
 
 use super::{Tested, sizes, tile, values};
 use crate::support::{SIZES, gpu, rng, upload};

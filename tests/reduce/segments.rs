@@ -2,7 +2,6 @@
 
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::{Scratch, reduce};
-use ferrowarp::reference;
 use rand::RngExt;
 use rand::rngs::StdRng;
 

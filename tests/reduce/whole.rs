@@ -4,9 +4,10 @@ use std::process::Command;
 
 use cuda_std::launch::Grid1;
 use cuda_std::number::{Half, bf16, f16};
+use ferrowarp::DeviceBuffer;
+use ferrowarp::DeviceBuffer;
 use ferrowarp::ops::{Scratch, reduce};
-use ferrowarp::{DeviceBuffer, reference};
-use kernels_gpu::grid::reduce::{MAX_BLOCKS, reduce_sum};
+use kernels_gpu::reduce::{MAX_BLOCKS, reduce_sum};
 use rand::RngExt;
 
 use super::{HALF_ULP, HALF_ULP_64, Tested, assert_close, sizes, small_values, tile, values};

@@ -2,7 +2,9 @@
 
 mod mock;
 
-use cuda_std::launch::{DevicePtr, LaunchConfig, Linear, ParamKind, Planar};
+use cuda_std::launch::{
+    DevicePtr, DeviceRead, DeviceWrite, Instance, LaunchConfig, Linear, ParamKind, Planar,
+};
 use cuda_std::prelude::*;
 use mock::{Buffer, Launched, Recorder};
 
@@ -150,6 +152,70 @@ fn parameter_names_are_the_users() {
     let gpu = Recorder::default();
     let Ok(()) = clash::launch(&gpu, Linear::new(1, 1), 1.0, 2, 3);
     assert_eq!(gpu.only().values, [bytes_of(1.0f32), bytes_of(2u32), bytes_of(3u8)]);
+}
+
+trait Widen: Copy {
+    type Wide: From<Self> + Copy + 'static;
+}
+
+impl Widen for u8 {
+    type Wide = u32;
+}
+
+impl Widen for f32 {
+    type Wide = f64;
+}
+
+#[kernel(u8, f32)]
+fn copy<T: Widen>(index: ThreadIndex, x: &[T], mut out: DisjointSlice<T>) {
+    if let Some(out) = out.get_mut(index) {
+        *out = x[index.get()];
+    }
+}
+
+#[kernel((u8, 3), (f32, 1))]
+fn widen<T: Widen, const N: usize>(
+    index: ThreadIndex,
+    x: &[[T; N]],
+    mut out: DisjointSlice<<T as Widen>::Wide>,
+) {
+    if let Some(out) = out.get_mut(index) {
+        *out = x[index.get()][N - 1].into();
+    }
+}
+
+/// No bound on `T`: what is an instance has what the kernel asks of it.
+fn copied<T>(gpu: &Recorder, x: &impl DeviceRead<T>, out: &mut impl DeviceWrite<T>)
+where
+    copy<T>: Instance,
+{
+    let Ok(()) = copy::<T>::launch(gpu, Linear::new(1, 32), x, out);
+}
+
+/// Here the launcher's argument needs the bound for its type.
+fn widened<T: Widen, const N: usize>(
+    gpu: &Recorder,
+    x: &impl DeviceRead<[T; N]>,
+    out: &mut impl DeviceWrite<T::Wide>,
+) -> &'static str
+where
+    widen<T, N>: Instance,
+{
+    let Ok(()) = widen::<T, N>::launch(gpu, Linear::new(1, 32), x, out);
+    widen::<T, N>::KERNEL.name
+}
+
+#[test]
+fn generic_code_launches_the_instance_of_its_type() {
+    let gpu = Recorder::default();
+    copied(&gpu, &Buffer::<u8>::new(0x100, 5), &mut Buffer::new(0x200, 5));
+    assert_eq!(gpu.only().name, "copy_u8");
+    let gpu = Recorder::default();
+    copied(&gpu, &Buffer::<f32>::new(0x100, 5), &mut Buffer::new(0x200, 5));
+    assert_eq!(gpu.only().name, "copy_f32");
+    let gpu = Recorder::default();
+    let name = widened(&gpu, &Buffer::<[u8; 3]>::new(0x100, 5), &mut Buffer::new(0x200, 5));
+    assert_eq!((name, gpu.only().name), ("widen_u8_3", "widen_u8_3"));
 }
 
 /// Aliases of the types whose names they bear.

@@ -50,7 +50,7 @@ use proc_macro::TokenStream;
 /// `#[kernel((f32, Sum), (i32, Max))]` for several; a constant parameter takes a literal or a block.
 /// Each becomes an entry of its own, `axpy_f32`. Beside the function then stands a type of its name in
 /// place of the module: `axpy::<f32>::launch`, `axpy::<f32>::KERNEL`. The contract may use the
-/// parameters.
+/// parameters. Generic code asks for an instance with the bound `axpy<T>: cuda_std::launch::Instance`.
 ///
 /// ```
 /// use cuda_std::prelude::*;

@@ -9,7 +9,7 @@
 //! ```no_run
 //! use ferrowarp::graph::GraphBuilder;
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::{saxpy::saxpy, vecadd::vecadd};
+//! use kernels_gpu::elementwise::{saxpy, vecadd};
 //!
 //! let gpu = Gpu::new()?;
 //! let config = LaunchConfig::for_num_elems(3);
@@ -53,7 +53,7 @@
 //! ```
 //! ```compile_fail,E0502
 //! # use ferrowarp::{DeviceBuffer, GpuResult, GraphBuilder, LaunchConfig};
-//! # use kernels_gpu::grid::saxpy::saxpy;
+//! # use kernels_gpu::elementwise::saxpy;
 //! fn aliased(builder: &GraphBuilder, mut x: DeviceBuffer<f32>) -> GpuResult<()> {
 //!     saxpy::launch(builder, LaunchConfig::for_num_elems(x.len()), 2.0, &x, &mut x)
 //! }

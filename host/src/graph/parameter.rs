@@ -79,7 +79,7 @@ impl<B: GraphBuffers> Graph<B> {
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
     /// # use ferrowarp::graph::{Graph, GraphNode};
-    /// # use kernels_gpu::grid::saxpy::saxpy;
+    /// # use kernels_gpu::elementwise::saxpy;
     /// # fn with(
     /// #     mut graph: Graph<(DeviceBuffer<f32>, DeviceBuffer<f32>)>, node: GraphNode,
     /// # ) -> GpuResult<()> {

@@ -39,7 +39,7 @@ impl Stream {
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-    /// # use kernels_gpu::grid::saxpy::saxpy;
+    /// # use kernels_gpu::elementwise::saxpy;
     /// # fn example(gpu: &Gpu, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> GpuResult<()> {
     /// gpu.batch((x, y), |batch, (x, y)| {
     ///     let all = LaunchConfig::for_num_elems(x.len());

@@ -2,12 +2,12 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Grid1, Linear};
-use kernels_gpu::grid::copy::{
+use kernels_gpu::elementwise::copy::{
     TILE, copy_bytes, copy_coalesced as coalesced, copy_quads, copy_rows as rows,
     copy_strided as strided,
 };
-use kernels_gpu::grid::map::blocks;
-use kernels_gpu::thread::words::Quad;
+use kernels_gpu::elementwise::map::blocks;
+use kernels_gpu::quads::Quad;
 
 use super::units::{As, AsMut, unit};
 use super::{block_count, same_len};

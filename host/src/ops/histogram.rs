@@ -19,9 +19,9 @@ mod bins;
 mod table;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::histogram as kernels;
-use kernels_gpu::grid::histogram::bins::Sample;
-use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS};
+use kernels_gpu::histogram as kernels;
+use kernels_gpu::histogram::bins::Sample;
+use kernels_gpu::histogram::shared::{self, BLOCK, MIN_BLOCKS};
 
 pub use bins::{Bins, Countable};
 

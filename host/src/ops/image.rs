@@ -1,9 +1,9 @@
 //! Filters on images: one byte a pixel, row by row.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::blur::{MAX_RADIUS, blur_columns, blur_rows};
-use kernels_gpu::grid::grayscale::grayscale as grayscale_kernel;
-use kernels_gpu::grid::sobel::sobel as sobel_kernel;
+use kernels_gpu::image::blur::{MAX_RADIUS, blur_columns, blur_rows};
+use kernels_gpu::image::grayscale as grayscale_kernel;
+use kernels_gpu::image::sobel as sobel_kernel;
 
 pub use super::equalize::equalize;
 use super::same_len;

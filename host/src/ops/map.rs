@@ -6,8 +6,8 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::fill::{fill as fill_kernel, pattern};
-use kernels_gpu::grid::map as kernels;
+use kernels_gpu::elementwise::map as kernels;
+use kernels_gpu::elementwise::memset::{fill as fill_kernel, pattern};
 
 use super::same_len;
 use super::units::{As, AsMut};

@@ -15,7 +15,7 @@
 //! Arrays that are not sorted give a result that means nothing, and no error.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::merge::{SPLITS, tile_len};
+use kernels_gpu::merge::{SPLITS, tile_len};
 
 use super::scratch::size_of_parts;
 use super::search::SortedKey;

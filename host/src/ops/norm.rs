@@ -35,13 +35,13 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
-use kernels_gpu::grid::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
-use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
-use kernels_gpu::grid::rows::{Shape, VECTOR_BYTES};
-use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
-use kernels_gpu::norm_plain;
+use kernels_gpu::rows::norm::{NormKind, PACKS};
+use kernels_gpu::rows::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
+use kernels_gpu::rows::norm_plain;
+use kernels_gpu::rows::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
+use kernels_gpu::rows::softmax::MAX_SHARED_BYTES;
+use kernels_gpu::rows::stages::{MAX_STAGES, shared_bytes};
+use kernels_gpu::rows::{Shape, VECTOR_BYTES};
 
 use super::rows::{
     Form, Held, Long, Maybe, MaybeMut, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of,

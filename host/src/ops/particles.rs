@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use cuda_std::vector::{Vec2, Vec4};
-use kernels_gpu::grid::particles as kernels;
-pub use kernels_gpu::grid::particles::World;
+use kernels_gpu::particles as kernels;
+pub use kernels_gpu::particles::World;
 
 use super::{Scratch, reduce, scan};
 use crate::error::{GpuError, GpuResult};

@@ -20,10 +20,10 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceWrite, Grid1};
-use kernels_gpu::grid::random::{
+use kernels_gpu::random::{
     Below, Below64, NormalF32, UniformF32, UniformF64, Words, Words64, blocks, random_fill,
 };
-use kernels_gpu::{random_normal_plain, random_uniform_plain};
+use kernels_gpu::random::{random_normal_plain, random_uniform_plain};
 
 use crate::LaunchConfig;
 use crate::error::{GpuError, GpuResult};

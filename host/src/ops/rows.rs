@@ -4,16 +4,14 @@ use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, RawSlice};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
-use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::rows::staged::{
-    STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS, static_bytes,
-};
-use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
-use kernels_gpu::grid::rows::{
+use kernels_gpu::rows::norm::{NormKind, PACKS};
+use kernels_gpu::rows::softmax::MAX_SHARED_BYTES;
+use kernels_gpu::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS, static_bytes};
+use kernels_gpu::rows::stages::{MAX_STAGES, shared_bytes};
+use kernels_gpu::rows::{
     CLUSTER, MAX_COLUMNS, MAX_THREADS, SMALL_CLUSTER, STREAM_THREADS, Shape, VECTOR_BYTES, WARP,
     packs_held,
 };
-use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
@@ -79,8 +77,8 @@ macro_rules! row_values {
             fn pipelined_at_once(stream: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32> {
                 let of = &ClustersAtOnce { stream, config };
                 match blocks {
-                    CLUSTER => kernels_gpu::norm_pipelined::<$t, $v, PACKS>::occupancy(of),
-                    _ => kernels_gpu::norm_pipelined_small::<$t, $v, PACKS>::occupancy(of),
+                    CLUSTER => kernels_gpu::rows::norm_pipelined::<$t, $v, PACKS>::occupancy(of),
+                    _ => kernels_gpu::rows::norm_pipelined_small::<$t, $v, PACKS>::occupancy(of),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The update `y = alpha * x + y`.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::saxpy::saxpy as kernel;
+use kernels_gpu::elementwise::saxpy as kernel;
 
 use super::same_len;
 use crate::Gpu;

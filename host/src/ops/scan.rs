@@ -21,10 +21,10 @@ mod segments;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use cuda_std::{bf16, f16};
-use kernels_gpu::grid::scan::carry::Carry;
-use kernels_gpu::grid::scan::{self as kernels, Operator, blocks, scratch_len, shared_bytes};
+use kernels_gpu::scan::carry::Carry;
+use kernels_gpu::scan::{self as kernels, Operator, blocks, scratch_len, shared_bytes};
 
-pub use kernels_gpu::grid::scan::{Compose, Max, Min, Sum};
+pub use kernels_gpu::scan::{Compose, Max, Min, Sum};
 
 pub use segments::{
     AtOffsets, Flagged, Keyed, SegmentOperator, by_key, by_key_into, flagged, flagged_into,
@@ -92,7 +92,7 @@ pub(super) fn grid<T, C: Carry>(on: &Stream, n: usize) -> Grid1 {
 /// [`Min`] of `i32`, `u32` and `f32`, [`Compose`] of `[f32; 2]` and `[u32; 2]`.
 #[diagnostic::on_unimplemented(
     message = "there is no scan of `{T}` by `{Self}`",
-    note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Operator`"
+    note = "a kernel of your own makes one of any operation: see `kernels_gpu::scan::Operator`"
 )]
 pub trait ScanOperator<T: Pod>: Sealed<T> {
     #[doc(hidden)]

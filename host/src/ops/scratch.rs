@@ -1,6 +1,6 @@
 //! Device memory that operations work in.
 
-use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
+use kernels_gpu::scan::look_ahead::KEPT_WORDS;
 
 use crate::error::{GpuContext, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSliceMut};

@@ -18,7 +18,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig, Linear};
-use kernels_gpu::grid::search::{BLOCK, Bound};
+use kernels_gpu::search::{BLOCK, Bound};
 
 use super::same_len;
 use super::select::{self, Flagged};

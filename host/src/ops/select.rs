@@ -21,7 +21,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::select::{self as kernels, run_scratch_len, scratch_len};
+use kernels_gpu::select::{self as kernels, run_scratch_len, scratch_len};
 
 use super::recast::Recast;
 use super::scan::{grid, unwritten};
@@ -74,7 +74,7 @@ pub struct Arguments<'a> {
 /// What a selection keeps: [`Above`], [`Nonzero`], [`Flagged`] or [`Unique`].
 #[diagnostic::on_unimplemented(
     message = "there is no selection from elements of `{T}` by `{Self}`",
-    note = "a kernel of your own selects by any predicate: see `kernels_gpu::grid::select::select_grid`"
+    note = "a kernel of your own selects by any predicate: see `kernels_gpu::select::select_grid`"
 )]
 pub trait Selector<T: Pod>: Sized + Sealed<T> {
     #[doc(hidden)]

@@ -25,7 +25,7 @@
 //!   emulated GPU rounds correctly: between devices the last bits may differ.)
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::softmax_plain;
+use kernels_gpu::rows::softmax_plain;
 
 use super::rows::{Form, Held, Long, RowValue, plan, rows_of};
 use super::{block_count, same_len};

@@ -2,8 +2,8 @@
 
 use cuda_std::launch::DeviceRead;
 use cuda_std::vector::Vec4;
-use kernels_gpu::grid::spheres as kernels;
-pub use kernels_gpu::grid::spheres::Camera;
+use kernels_gpu::image::spheres as kernels;
+pub use kernels_gpu::image::spheres::Camera;
 
 use super::same_len;
 use crate::Gpu;

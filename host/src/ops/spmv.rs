@@ -18,8 +18,10 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
-use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
+use kernels_gpu::sparse::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::sparse::{
+    rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles,
+};
 
 use super::scratch::size_of_parts;
 use super::sort::{SortOptions, SortValue, sort_pairs};

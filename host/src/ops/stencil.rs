@@ -16,17 +16,17 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! The order of a sum is fixed (see [the kernels](kernels_gpu::grid::stencil)), so results have the same bits on every
+//! The order of a sum is fixed (see [the kernels](kernels_gpu::stencil)), so results have the same bits on every
 //! device, and however the steps are fused. NaN and infinities spread to the neighbours, as they do on the CPU.
 
 use std::mem;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::stencil as kernels;
-use kernels_gpu::grid::stencil::plane::{self, stencil_plane};
-use kernels_gpu::grid::stencil::volume::{self, stencil_volume, stencil_volume_twice};
-use kernels_gpu::grid::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
+use kernels_gpu::stencil as kernels;
+use kernels_gpu::stencil::plane::{self, stencil_plane};
+use kernels_gpu::stencil::volume::{self, stencil_volume, stencil_volume_twice};
+use kernels_gpu::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
 
 use super::same_len;
 use crate::error::{GpuError, GpuResult};

@@ -16,8 +16,8 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawSlice};
-use kernels_gpu::grid::transpose::vectors::{blocks, permute_elements, transpose_vectors};
-use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
+use kernels_gpu::transpose::vectors::{blocks, permute_elements, transpose_vectors};
+use kernels_gpu::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
 use super::units::{As, AsMut};
 use super::{block_count, same_len};

@@ -1,7 +1,7 @@
 //! Element-wise addition.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::vecadd::vecadd as kernel;
+use kernels_gpu::elementwise::vecadd as kernel;
 
 use super::same_len;
 use crate::Gpu;

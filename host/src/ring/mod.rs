@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{Bridge, Gpu, Grid1, PersistentKernel, Ring};
-//! use kernels_gpu::ring_echo;
+//! use kernels_gpu::persistent::ring_echo;
 //!
 //! let gpu = Gpu::new()?;
 //! let (sender, requests) = Ring::to_device(&gpu, 256, Bridge::Mapped)?;

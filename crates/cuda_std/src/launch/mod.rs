@@ -49,6 +49,7 @@
 mod args;
 mod config;
 mod grid;
+mod instance;
 mod memory;
 
 pub use crate::contract::{Contract, ContractError, DynamicShared};
@@ -57,6 +58,7 @@ pub use config::{
     LaunchConfig, Linear, OneDimensional, Planar, Spatial, ThreeDimensional, TwoDimensional,
 };
 pub use grid::{AnyGrid, FixedBlock, Grid1, Grid2, Grid3};
+pub use instance::Instance;
 pub use memory::{
     DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
     DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, KernelValue, RawRing,

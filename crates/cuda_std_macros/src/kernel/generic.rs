@@ -6,10 +6,10 @@ use super::host::{Site, description_value, grid_for, launch};
 use super::instances::{Instance, name_of};
 use super::param::{Kind, Param};
 use super::shared;
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{GenericParam, Ident};
+use syn::{GenericParam, Ident, Type};
 
 /// Writes the user's function, a module for each instance, and the type with `launch` and `KERNEL`.
 pub fn launcher(kernel: &Kernel) -> TokenStream {
@@ -46,12 +46,7 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
             instance: ::core::marker::PhantomData<fn() -> (#(#fields,)*)>,
         }
 
-        #[cfg(not(target_os = "cuda"))]
-        #(#attributes)*
-        #[allow(unused_imports, private_interfaces, private_bounds, unused_braces)]
-        const _: () = {
-            #implementation
-        };
+        #implementation
     }
 }
 
@@ -74,9 +69,15 @@ fn types(kernel: &Kernel) -> Vec<&Ident> {
     kernel.function.sig.generics.type_params().map(|param| &param.ident).collect()
 }
 
-/// What the kernel's author asks of the parameters.
+/// The bounds that the kernel's author put on the parameters, where a type among the launcher's
+/// arguments may need them: `<T as Number>::Wide` does, `T` and `[T; N]` do not. Whatever is an instance was
+/// checked against all of them, so generic code that launches one need not repeat them.
 fn predicates(kernel: &Kernel) -> Vec<TokenStream> {
     let generics = &kernel.function.sig.generics;
+    let is_param = |word: &Ident| generics.params.iter().any(|param| name_of(param) == word);
+    if !kernel.params.iter().filter_map(Param::form).any(|(_, ty)| has_path_of(ty, &is_param)) {
+        return vec![];
+    }
     let inline = generics.type_params().filter(|param| !param.bounds.is_empty()).map(|param| {
         let (name, bounds) = (&param.ident, &param.bounds);
         quote!(#name: #bounds)
@@ -85,11 +86,33 @@ fn predicates(kernel: &Kernel) -> Vec<TokenStream> {
     inline.chain(clause.map(|predicate| quote!(#predicate))).collect()
 }
 
-/// The trait that the instances implement, and the functions of the type.
+/// Whether `ty` names a generic parameter and has a path of several words or angle brackets.
+fn has_path_of(ty: &Type, is_param: &impl Fn(&Ident) -> bool) -> bool {
+    let tokens = flat(ty.to_token_stream());
+    let is_path = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), ':' | '<'));
+    tokens.iter().any(|token| matches!(token, TokenTree::Ident(word) if is_param(word)))
+        && tokens.iter().any(is_path)
+}
+
+/// The tokens without the groups around them.
+fn flat(tokens: TokenStream) -> Vec<TokenTree> {
+    let inside = |token| match token {
+        TokenTree::Group(group) => flat(group.stream()),
+        token => vec![token],
+    };
+    tokens.into_iter().flat_map(inside).collect()
+}
+
+/// What says which instances there are, and the functions of the type.
 fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream]) -> TokenStream {
     let name = &kernel.function.sig.ident;
-    let (message, note) = messages(kernel);
-    let impls = kernel.instances.iter().map(|instance| {
+    let attributes = kernel.shared_attributes();
+    let attributes = quote! {
+        #[cfg(not(target_os = "cuda"))]
+        #(#attributes)*
+        #[allow(unused_imports, private_interfaces, private_bounds, unused_braces)]
+    };
+    let instances = kernel.instances.iter().map(|instance| {
         let module = instance.module();
         // What the arguments mean in the module, from which the description is.
         let arguments = kernel.function.sig.generics.params.iter().map(|param| {
@@ -100,38 +123,35 @@ fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream
             }
         });
         quote! {
-            impl Instance for #name<#(#arguments),*> {
+            #attributes
+            // SAFETY: the description was written from this instance's parameters, as its PTX entry was.
+            unsafe impl ::cuda_std::launch::Instance for #name<#(#arguments),*> {
                 const KERNEL: &'static ::cuda_std::launch::Kernel = &#module::KERNEL;
             }
         }
     });
+    let is_instance = quote!(Self: ::cuda_std::launch::Instance);
     let site = Site {
-        kernel: quote!(<Self as Instance>::KERNEL),
-        contract: quote!(<Self as Instance>::KERNEL.contract),
-        predicates: predicates(kernel).into_iter().chain([quote!(Self: Instance)]).collect(),
+        kernel: quote!(<Self as ::cuda_std::launch::Instance>::KERNEL),
+        contract: quote!(<Self as ::cuda_std::launch::Instance>::KERNEL.contract),
+        predicates: predicates(kernel).into_iter().chain([is_instance.clone()]).collect(),
         is_generic: true,
     };
     let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
+    let description = &site.kernel;
     quote! {
-        #[diagnostic::on_unimplemented(
-            message = #message,
-            label = "not an instance of this kernel",
-            note = #note
-        )]
-        pub trait Instance {
-            const KERNEL: &'static ::cuda_std::launch::Kernel;
-        }
+        #(#instances)*
 
-        #(#impls)*
-
+        #attributes
         impl<#(#declared),*> #name<#(#used),*>
         where
-            Self: Instance,
+            #is_instance,
         {
             /// The instance's name, the parameters of its PTX entry, in order, and its contract.
-            pub const KERNEL: &'static ::cuda_std::launch::Kernel = <Self as Instance>::KERNEL;
+            pub const KERNEL: &'static ::cuda_std::launch::Kernel = #description;
         }
 
+        #attributes
         impl<#(#declared),*> #name<#(#used),*> {
             #grid
 
@@ -140,14 +160,7 @@ fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream
     }
 }
 
-/// The message for an instance that is not listed, and the note that says which are.
-fn messages(kernel: &Kernel) -> (String, String) {
-    let name = &kernel.function.sig.ident;
-    let message = format!("the kernel `{name}` has no instance `{{Self}}`");
-    let note = format!("its instances are {}; `#[kernel(…)]` lists them", list(kernel));
-    (message, note)
-}
-
+/// The instances, as the attribute lists them.
 fn list(kernel: &Kernel) -> String {
     let name = &kernel.function.sig.ident;
     let one = |instance: &Instance| {

@@ -4,7 +4,8 @@ use super::pattern::{Modifiers, Pattern};
 use super::table::{FORMS, forms_of};
 use super::{Form, Lowering, Order, Type};
 use crate::fault::LoadError;
-use crate::program::{Emitter, Rule};
+use crate::isa::Rule;
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Appends the operations of an instruction.

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::histogram::bins::{Binning, Even, EvenFloats, Sample};
-use kernels_gpu::grid::histogram::shared::{histogram_bytes, histogram_ranges, histogram_shared};
-use kernels_gpu::grid::histogram::{histogram_global, histogram_search};
+use kernels_gpu::histogram::bins::{Binning, Even, EvenFloats, Sample};
+use kernels_gpu::histogram::shared::{histogram_bytes, histogram_ranges, histogram_shared};
+use kernels_gpu::histogram::{histogram_global, histogram_search};
 
 use super::table::Table;
 use super::{blocks, shared_grid, strided};
@@ -42,7 +42,7 @@ struct Boundaries {
 impl<T: Countable> Bins<T> {
     /// `n_bins` bins of equal width that cover `levels`: bin `b` begins at `start + b * width / n_bins`. Integers are
     /// divided exactly, and their end may be one past the type's largest value, as in `0..256` for bytes; how
-    /// floats are rounded says [`EvenFloats`](kernels_gpu::grid::histogram::bins::EvenFloats).
+    /// floats are rounded says [`EvenFloats`](kernels_gpu::histogram::bins::EvenFloats).
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins, or levels that are empty or not finite, or past

@@ -1,7 +1,7 @@
 //! The table that finds a sample's bin among boundaries.
 
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::histogram::bins::{MAX_BUCKETS, Ranges, Sample};
+use kernels_gpu::histogram::bins::{MAX_BUCKETS, Ranges, Sample};
 
 use super::bins::Countable;
 

@@ -39,7 +39,7 @@ pub use types::{Compare, CompareParts, Product, Sum, SumParts};
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::reduce as kernels;
+use kernels_gpu::reduce as kernels;
 
 use self::types::{Job, Side};
 use super::scratch::size_of_parts;

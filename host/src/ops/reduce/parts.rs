@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::reduce::{Shape, Split, column_lanes, partial_words};
+use kernels_gpu::reduce::{Shape, Split, column_lanes, partial_words};
 
 use super::types::{CompareParts, Job, NoOffsets, Side, SumParts};
 use crate::error::{GpuError, GpuResult};

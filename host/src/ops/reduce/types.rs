@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::reduce as kernels;
+use kernels_gpu::reduce as kernels;
 
 use crate::Stream;
 use crate::error::GpuResult;

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Linear};
-use kernels_gpu::grid::scan::carry::Segmented;
-use kernels_gpu::grid::scan::{self as kernels, Operator, scratch_len};
+use kernels_gpu::scan::carry::Segmented;
+use kernels_gpu::scan::{self as kernels, Operator, scratch_len};
 
 use super::super::recast::Recast;
 use super::super::scratch::size_of_parts;
@@ -33,7 +33,7 @@ pub struct Keyed<K>(PhantomData<K>);
 /// of `f32`, of 64 bits too.
 #[diagnostic::on_unimplemented(
     message = "there is no scan of segments of `{T}` by `{Self}`, told by `{M}`",
-    note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Segments`"
+    note = "a kernel of your own makes one of any operation: see `kernels_gpu::scan::Segments`"
 )]
 pub trait SegmentOperator<T: Pod, M>: Sealed<(T, M)> {
     #[doc(hidden)]

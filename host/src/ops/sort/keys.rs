@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
-use kernels_gpu::grid::sort::histogram::{self, sort_histogram};
-use kernels_gpu::grid::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS, Task, sort_pass};
-use kernels_gpu::grid::sort::segments::{self, sort_segments};
-use kernels_gpu::grid::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
-use kernels_gpu::grid::sort::{NoValue, Order, Payload, Word};
+use kernels_gpu::sort::histogram::{self, sort_histogram};
+use kernels_gpu::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS, Task, sort_pass};
+use kernels_gpu::sort::segments::{self, sort_segments};
+use kernels_gpu::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
+use kernels_gpu::sort::{NoValue, Order, Payload, Word};
 
 use super::segments::{How, Work};
 use crate::error::GpuResult;

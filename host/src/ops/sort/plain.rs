@@ -3,8 +3,8 @@
 use std::mem::swap;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::sort::Digit;
-use kernels_gpu::grid::sort::plain::{DIGIT_BITS, DIGITS, TILE, sort_count, sort_move, sort_sums};
+use kernels_gpu::sort::Digit;
+use kernels_gpu::sort::plain::{DIGIT_BITS, DIGITS, TILE, sort_count, sort_move, sort_sums};
 
 use super::SortOptions;
 use super::radix::{Job, words};

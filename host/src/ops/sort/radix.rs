@@ -1,8 +1,8 @@
 //! The launches of a sort.
 
 use cuda_std::launch::{DeviceRead, RawSlice};
-use kernels_gpu::grid::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
-use kernels_gpu::grid::sort::{NoValue, Order, planned_passes};
+use kernels_gpu::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
+use kernels_gpu::sort::{NoValue, Order, planned_passes};
 
 use super::keys::sealed::{Key, Value};
 use super::keys::{Arrays, KeyWord, ValueWord, Words};
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::{DeviceBuffer, Gpu};
     use bytemuck::Pod;
-    use kernels_gpu::grid::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS};
+    use kernels_gpu::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS};
 
     fn given<T: Pod>(gpu: &Gpu, x: &[T]) -> DeviceBuffer<T> {
         DeviceBuffer::from_slice(gpu, x).unwrap()

@@ -1,7 +1,7 @@
 //! Sorts of segments.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
-use kernels_gpu::grid::sort::{NoValue, Order};
+use kernels_gpu::sort::{NoValue, Order};
 
 use super::keys::sealed::{Key, Value};
 use super::keys::{ValueWord, Words};

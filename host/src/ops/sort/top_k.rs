@@ -1,7 +1,7 @@
 //! The first few of the keys in order.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::sort::top_k::{MAX_K, state_words};
+use kernels_gpu::sort::top_k::{MAX_K, state_words};
 
 use super::keys::KeyWord;
 use super::keys::sealed::Key;

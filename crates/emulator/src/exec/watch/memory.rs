@@ -7,11 +7,11 @@
 
 use super::race::runs::{Run, each_run};
 use super::readonly::{Other, ReadOnly, Recent};
-use super::{Check, Observer, Place, Touch, TouchRange, Verdict};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault, LaunchContext};
 use crate::fault::{Access, Accessor, Nearest, RegionKind, Space, TrapKind};
-use crate::program::{Constant, Program};
+use crate::machine::{
+    Check, Constant, Cx, Fault, Frame, LaunchContext, Observer, Place, Program, Touch, TouchRange,
+    Verdict, lanes,
+};
 
 /// Finds accesses to the wrong piece of valid memory.
 pub struct MemoryCheck {

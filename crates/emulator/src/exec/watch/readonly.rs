@@ -5,8 +5,7 @@
 
 use super::memory::read_only_forms;
 use super::race::runs::Run;
-use crate::exec::Cx;
-use crate::program::{Op, Program};
+use crate::machine::{Cx, Op, Program};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -5,16 +5,13 @@ mod notes;
 mod places;
 mod rows;
 
-pub use super::effect::Register;
 use super::layout::Linked;
 use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::Scope;
-use super::stack::Stack;
-use super::{ALWAYS, Effect, FunctionInfo, LANES, Op, Passed, Program};
-use crate::exec::Handler;
 use crate::fault::LoadError;
 use crate::isa::Order;
+use crate::machine::{ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, Passed, Program, Stack};
 use crate::ptx::ast;
 use std::collections::HashMap;
 

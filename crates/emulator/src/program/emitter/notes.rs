@@ -1,8 +1,8 @@
 //! What is noted of the instruction at hand, for those who watch it run.
 
-use super::{Emitter, Register};
-use crate::isa::Type;
-use crate::program::{Effect, Part, Piece, Rule};
+use super::Emitter;
+use crate::isa::{Rule, Type};
+use crate::machine::{Effect, Part, Piece, Register};
 
 impl Emitter<'_> {
     /// Notes that the instruction at hand reads the registers that hold a value of a type.

@@ -15,11 +15,12 @@ pub use request::{Banks, Crowd, Request, Sectors};
 
 use report::entry;
 
-use super::{Check, Observer, Place, Touch, TouchRange, Verdict};
-use crate::exec::Cx;
-use crate::exec::frame::{Frame, lanes};
 use crate::fault::{Access, Space};
-use crate::program::{CONSTANT, LANES, Op, Program, Row64, is_library};
+use crate::machine::Cx;
+use crate::machine::{CONSTANT, LANES, Op, Program, Row64};
+use crate::machine::{Check, Observer, Place, Touch, TouchRange, Verdict};
+use crate::machine::{Frame, lanes};
+use crate::program::is_library;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
