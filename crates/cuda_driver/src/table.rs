@@ -1,19 +1,19 @@
-//! The one list of driver functions.
+//! The table of driver functions.
 //!
-//! A row is a name and its arguments. From it come the exported C function, the real driver's
-//! symbol, and the call of the emulated function of the same name in `emulated/<topic>.rs`
-//! (`[foreign::topic]` is `emulated/foreign/topic.rs`, see there);
-//! a row of the topic `unsupported` answers `CUDA_ERROR_NOT_SUPPORTED` on the emulator, and one
-//! of the topics `anytime` and `entry` is answered by the front itself, also before `cuInit`.
-//! `=> path` names the function that calls the real driver in place of a plain forward.
+//! A row is a function's name and arguments. From it come the exported C function, the lookup of
+//! the real driver's symbol, and the call of the emulated function of the same name in
+//! `emulated/<topic>.rs` (for a topic `[foreign::name]`, in `emulated/foreign/name.rs`). A function
+//! of the topic `unsupported` returns `CUDA_ERROR_NOT_SUPPORTED` on the emulator. The front itself
+//! implements the functions of the topics `before_init` and `entry_point`, which also work before
+//! `cuInit`. `=> path` names a function that calls the real driver in place of the plain forward.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::abi::*;
 use crate::codes::CUresult;
-use crate::foreign::entry;
+use crate::foreign::entry_point;
 use crate::structs::*;
-use crate::{anytime, emulated, front, real};
+use crate::{before_init, emulated, front, real};
 
 macro_rules! driver_functions {
     ($($topic:tt {
@@ -26,7 +26,7 @@ macro_rules! driver_functions {
         }
 
         impl Symbols {
-            /// Looks every function up in an opened driver library.
+            /// Looks up every function in an opened driver library.
             ///
             /// # Safety
             /// `library` is the CUDA driver, and stays open as long as the functions are used.
@@ -41,7 +41,7 @@ macro_rules! driver_functions {
         /// The name of every driver function that this crate exports.
         pub const FUNCTIONS: &[&str] = &[$($(stringify!($name),)*)*];
 
-        /// The address of an exported function.
+        /// The address of the exported function `name`.
         pub(crate) fn address(name: &str) -> Option<*const c_void> {
             match name {
                 $($(stringify!($name) => Some($name as *const c_void),)*)*
@@ -53,8 +53,9 @@ macro_rules! driver_functions {
             #[doc = concat!("The driver API's `", stringify!($name), "`.")]
             ///
             /// # Safety
-            /// The driver API's: each pointer is null where the API allows it, or valid for what
-            /// the function does with it, and handles and addresses are the driver's own.
+            /// As the CUDA driver API requires: each pointer is null if the API allows that, or
+            /// valid for what the function does with it, and handles and device addresses come from
+            /// this driver.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> CUresult {
@@ -65,11 +66,11 @@ macro_rules! driver_functions {
 }
 
 macro_rules! serve {
-    (anytime, $name:ident, ($($arg:ident),*), ()) => {
-        front::answer(stringify!($name), || anytime::$name($($arg),*))
+    (before_init, $name:ident, ($($arg:ident),*), ()) => {
+        front::respond(stringify!($name), || before_init::$name($($arg),*))
     };
-    (entry, $name:ident, ($($arg:ident),*), ()) => {
-        front::look(stringify!($name), || entry::$name($($arg),*))
+    (entry_point, $name:ident, ($($arg:ident),*), ()) => {
+        front::respond_quietly(stringify!($name), || entry_point::$name($($arg),*))
     };
     ($topic:tt, $name:ident, ($($arg:ident),*), $hook:tt) => {
         front::call(
@@ -106,12 +107,12 @@ macro_rules! emulate {
 }
 
 driver_functions! {
-    anytime {
+    before_init {
         cuInit(flags: c_uint);
         cuGetErrorName(code: CUresult, name: Out<*const c_char>);
         cuGetErrorString(code: CUresult, meaning: Out<*const c_char>);
     }
-    entry {
+    entry_point {
         cuDriverGetVersion(version: Out<c_int>);
         cuGetProcAddress(
             symbol: In<c_char>,
@@ -467,11 +468,11 @@ driver_functions! {
             stream: CUstream,
         );
     }
-    boxes {
+    copy_pitched {
         cuMemcpy2D_v2(copy: In<Copy2D>);
         cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream);
     }
-    fill {
+    memset {
         cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
         cuMemsetD16_v2(dst: CUdeviceptr, value: u16, count: usize);
         cuMemsetD32_v2(dst: CUdeviceptr, value: u32, count: usize);
@@ -519,7 +520,7 @@ driver_functions! {
         cuStreamQuery(stream: CUstream);
         cuStreamSynchronize(stream: CUstream);
     }
-    stream_values {
+    stream_memops {
         cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint);
         cuStreamWaitValue64_v2(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint);
         cuStreamWriteValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint);
@@ -632,7 +633,7 @@ driver_functions! {
             extra: In<HostPtr>,
         );
     }
-    graph_parts {
+    graph_topology {
         cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
         cuGraphDestroy(graph: CUobject);
         cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
@@ -814,7 +815,7 @@ driver_functions! {
             address: Out<CUdeviceptr>,
             bytes: usize,
             align: usize,
-            wish: CUdeviceptr,
+            hint: CUdeviceptr,
             flags: u64,
         );
         cuMemAddressFree(address: CUdeviceptr, bytes: usize);
@@ -832,7 +833,7 @@ driver_functions! {
         cuMemSetAccess(address: CUdeviceptr, bytes: usize, list: In<MemAccess>, count: usize);
         cuMemGetAccess(flags: Out<u64>, location: In<MemLocation>, address: CUdeviceptr);
     }
-    [foreign::boxes] {
+    [foreign::copy_pitched] {
         cuMemcpy2DUnaligned_v2(copy: In<Copy2D>);
         cuMemcpy3D_v2(copy: In<Copy3D>);
         cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream);
@@ -876,7 +877,7 @@ driver_functions! {
         cuStreamSetAttribute(stream: CUstream, id: c_int, value: In<AttributeValue>);
         cuStreamCopyAttributes(to: CUstream, from: CUstream);
     }
-    [foreign::graph_parts] {
+    [foreign::graph_topology] {
         cuGraphClone(clone: Out<CUobject>, original: CUobject);
         cuGraphNodeFindInClone(node: Out<CUobject>, original: CUobject, clone: CUobject);
         cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
@@ -933,7 +934,7 @@ driver_functions! {
             graph: CUobject,
             dependencies: In<CUobject>,
             n_dependencies: usize,
-            params: In<KernelNodeParams2>,
+            params: In<KernelNodeParamsV2>,
         );
         cuGraphAddEventRecordNode(
             node: Out<CUobject>,
@@ -970,9 +971,9 @@ driver_functions! {
             n_dependencies: usize,
             params: In<BatchMemOpNodeParams>,
         );
-        cuGraphKernelNodeGetParams_v2(node: CUobject, params: Out<KernelNodeParams2>);
+        cuGraphKernelNodeGetParams_v2(node: CUobject, params: Out<KernelNodeParamsV2>);
         cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>);
-        cuGraphKernelNodeSetParams_v2(node: CUobject, params: In<KernelNodeParams2>);
+        cuGraphKernelNodeSetParams_v2(node: CUobject, params: In<KernelNodeParamsV2>);
         cuGraphKernelNodeGetAttribute(node: CUobject, id: c_uint, value: Out<AttributeValue>);
         cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject);
         cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>);
@@ -995,7 +996,7 @@ driver_functions! {
         cuGraphExecKernelNodeSetParams_v2(
             exec: CUobject,
             node: CUobject,
-            params: In<KernelNodeParams2>,
+            params: In<KernelNodeParamsV2>,
         );
         cuGraphExecHostNodeSetParams(exec: CUobject, node: CUobject, params: In<HostNodeParams>);
         cuGraphExecEventRecordNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);

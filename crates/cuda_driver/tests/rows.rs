@@ -365,6 +365,9 @@ fn a_fault_ends_what_other_streams_run() {
         let stop = function(load(), "stop");
         let (first, second, words) = (stream(1), stream(1), alloc(8));
         ok!(cuMemsetD32_v2(words, 0, 2));
+        // The streams do not synchronize with the null stream, and a memset of device memory need not
+        // be complete when its call returns.
+        ok!(cuCtxSynchronize());
         let out = words + 4;
         assert_eq!(launch(waiting, first, &[host(&words), host(&out)]), 0);
         assert_eq!(launch(stop, second, &[]), 0);

@@ -1,7 +1,8 @@
-//! The twins of driver functions that take the thread's own stream for the null stream.
+//! The per-thread variants of driver functions, for which the null stream is the calling thread's
+//! default stream.
 //!
-//! A program gets them where it is compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`, or asks
-//! `cuGetProcAddress` for them. They go through the plain functions, whoever answers those.
+//! A program gets them if it is compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`, or asks
+//! `cuGetProcAddress` for them. They call the plain functions, on whichever backend.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -10,10 +11,11 @@ use crate::codes::{CUDA_SUCCESS, CUresult};
 use crate::structs::*;
 use crate::table::*;
 
-/// The handle of the calling thread's own stream.
+/// The handle of the calling thread's default stream.
 const OWN: CUstream = std::ptr::without_provenance_mut(2);
 
-/// The stream that a twin means: its own for the null stream, any other as given.
+/// The stream that a variant works on: the thread's default stream for the null stream, else the
+/// given one.
 fn own(stream: CUstream) -> CUstream {
     if stream.is_null() { OWN } else { stream }
 }
@@ -22,10 +24,10 @@ macro_rules! per_thread {
     ($($kind:ident {
         $($twin:ident = $plain:ident($($arg:ident: $type:ty),* $(,)?);)*
     })*) => {
-        /// The name of every twin that this crate exports.
+        /// The names of all per-thread variants that this crate exports.
         pub const PER_THREAD_FUNCTIONS: &[&str] = &[$($(stringify!($twin),)*)*];
 
-        /// The address of a twin.
+        /// The address of the variant `name`.
         pub(crate) fn address(name: &str) -> Option<*const c_void> {
             match name {
                 $($(stringify!($twin) => Some($twin as *const c_void),)*)*
@@ -37,7 +39,7 @@ macro_rules! per_thread {
             #[doc = concat!("The driver API's `", stringify!($twin), "`.")]
             ///
             /// # Safety
-            /// That of the function without the suffix.
+            /// As for the function without the suffix.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
             pub unsafe extern "C" fn $twin($($arg: $type),*) -> CUresult {
@@ -58,7 +60,8 @@ macro_rules! twin {
             code => code,
         }
     };
-    // No asynchronous form exists here: it keeps the order of the null stream, which is stricter.
+    // This function has no asynchronous form, so the variant runs in the order of the null stream,
+    // which is stricter.
     (stricter, $plain:ident, ($($arg:ident),*)) => {
         $plain($($arg),*)
     };
@@ -282,7 +285,7 @@ mod tests {
     use super::*;
     use crate::foreign::versions::{PerThread, row_of};
 
-    /// A new row of the table that takes a stream needs a twin here.
+    /// A new row of the table that takes a stream needs a variant here.
     #[test]
     fn every_function_with_a_stream_has_its_twin() {
         for name in FUNCTIONS {

@@ -1,4 +1,5 @@
-//! The installed NVIDIA driver: opened at run time, so that nothing needs it to link or to start.
+//! The installed NVIDIA driver. It is opened at run time, so that programs link and start without
+//! it.
 
 pub(crate) mod module;
 
@@ -8,16 +9,17 @@ use libloading::Library;
 
 use crate::abi::Out;
 use crate::codes::{self, CUDA_ERROR_NOT_FOUND, CUDA_SUCCESS, CUresult};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::table::Symbols;
 
 /// The name under which every NVIDIA driver installs its library.
 const LIBRARY: &str = "libcuda.so.1";
 
-/// The environment variable that names the driver's library where another one has that name.
+/// The environment variable that names the driver's library, for systems on which another library
+/// has its usual name.
 const VARIABLE: &str = "FERROWARP_CUDA_LIBRARY";
 
-/// What the shared library of this front exports beside the driver API, and NVIDIA's does not.
+/// A symbol that only this front's own shared library exports, to tell it from NVIDIA's.
 pub(crate) const MARK: &str = "FERROWARP_LIBCUDA";
 
 /// Why the installed driver cannot be used.
@@ -40,13 +42,13 @@ pub(crate) enum Unusable {
 
 struct Driver {
     symbols: Symbols,
-    /// Keeps the symbols valid: it is never closed.
+    /// Never closed, which keeps the symbols valid.
     _library: Library,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// Opens the driver, initialises it, and sees that it has a device.
+/// Opens and initializes the driver, and checks that it has a device.
 pub(crate) fn open() -> Result<&'static Symbols, Unusable> {
     if DRIVER.get().is_none() {
         let library = open_library()?;
@@ -59,8 +61,8 @@ pub(crate) fn open() -> Result<&'static Symbols, Unusable> {
     if device_count(symbols)? > 0 { Ok(symbols) } else { Err(Unusable::NoDevice) }
 }
 
-/// The driver's library, which this crate may be a part of under the same name: then it would call
-/// itself.
+/// Opens the library of the driver. Fails if that is the shared library which this crate is part
+/// of, since the front would call itself.
 fn open_library() -> Result<Library, Unusable> {
     let name = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| LIBRARY.into());
@@ -94,7 +96,7 @@ fn accepted(function: &'static str, code: CUresult) -> Result<(), Unusable> {
     Err(Unusable::Refused { function, code, name: name.into_owned() })
 }
 
-/// The library's function of this name (which ends with a NUL), if there is one.
+/// The library's function of this name, if it has one. The name ends with a NUL.
 ///
 /// # Safety
 /// `F` is the function's type, and the library stays open while it is used.
@@ -103,13 +105,13 @@ pub(crate) unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F>
     unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
-/// The real driver's answer.
-pub(crate) fn checked(code: CUresult) -> Answer {
-    if code == CUDA_SUCCESS { Ok(()) } else { Err(Failure::from(code)) }
+/// The result code of the real driver as a result.
+pub(crate) fn checked(code: CUresult) -> DriverResult {
+    if code == CUDA_SUCCESS { Ok(()) } else { Err(DriverError::from(code)) }
 }
 
-/// A function that the installed driver does not have.
-pub(crate) fn missing(name: &str) -> Failure {
+/// The error for a function that the installed driver lacks.
+pub(crate) fn missing(name: &str) -> DriverError {
     let text = format!("the installed NVIDIA driver has no {name}; a newer one may");
-    Failure::new(CUDA_ERROR_NOT_FOUND, text)
+    DriverError::new(CUDA_ERROR_NOT_FOUND, text)
 }

@@ -7,10 +7,10 @@
 //! file of `emulated` imports one from here but `serve.rs`, which tells contexts what to free.
 
 pub(crate) mod array;
-pub(crate) mod boxes;
+pub(crate) mod copy_pitched;
 pub(crate) mod graph_exec_nodes;
 pub(crate) mod graph_nodes;
-pub(crate) mod graph_parts;
+pub(crate) mod graph_topology;
 pub(crate) mod library;
 pub(crate) mod link;
 pub(crate) mod stream_attributes;

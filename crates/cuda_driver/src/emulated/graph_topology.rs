@@ -1,25 +1,29 @@
-//! Graphs as a whole.
+//! Creating and destroying graphs, and listing their nodes.
 #![allow(non_snake_case)]
 
 use super::check_flags;
 use super::graph::{self, Graph};
 use super::registry::Handle;
 use crate::abi::{CUobject, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-pub(crate) fn cuGraphCreate(graph: Out<CUobject>, flags: u32) -> Answer {
+pub(crate) fn cuGraphCreate(graph: Out<CUobject>, flags: u32) -> DriverResult {
     check_flags(flags, 0)?;
     graph.check()?;
     graph.set(Graph::create().handle.as_ptr())
 }
 
-pub(crate) fn cuGraphDestroy(graph: CUobject) -> Answer {
+pub(crate) fn cuGraphDestroy(graph: CUobject) -> DriverResult {
     Graph::destroy(graph)
 }
 
-/// Writes as much of a list as there is room for, and how long it is. Room that is left is
-/// filled with nulls.
-pub(super) fn write_list(found: &[Handle], places: Out<CUobject>, count: Out<usize>) -> Answer {
+/// Writes as much of a list as there is room for, and its length. Unused room is filled with null
+/// handles.
+pub(super) fn write_list(
+    found: &[Handle],
+    places: Out<CUobject>,
+    count: Out<usize>,
+) -> DriverResult {
     count.check()?;
     if places.check().is_err() {
         return count.set(found.len());
@@ -31,7 +35,11 @@ pub(super) fn write_list(found: &[Handle], places: Out<CUobject>, count: Out<usi
     count.set(found.len().min(room))
 }
 
-pub(crate) fn cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>) -> Answer {
-    let (found, _) = graph::named(graph)?.parts();
+pub(crate) fn cuGraphGetNodes(
+    graph: CUobject,
+    nodes: Out<CUobject>,
+    count: Out<usize>,
+) -> DriverResult {
+    let (found, _) = graph::from_handle(graph)?.parts();
     write_list(&Vec::from_iter(found.iter().map(|node| node.handle)), nodes, count)
 }

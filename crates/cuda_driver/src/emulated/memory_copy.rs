@@ -1,43 +1,44 @@
-//! What a copy is, wherever it comes from: a box of bytes between two places.
+//! Memory copies: every copy of the API is one of a box of bytes from one address to another.
 //!
-//! A host pointer that the device knows (pinned, managed) counts as its memory; a copy from or to
-//! any other host memory is over, or has read its source, when the call returns.
+//! A host pointer to memory that the device can access (pinned, managed) counts as device memory. A
+//! copy from or to other host memory has finished, or at least has read its source, when the call
+//! returns.
 
 use std::sync::Arc;
 
 use ::emulator::race::Area;
 
-use super::allocations::{Kind, find};
+use super::allocations::{MemoryKind, find};
 use super::current::{Context, current};
-use super::faults::gone;
+use super::faults::freed_meanwhile;
 use super::gpu::{Gpu, memory};
 use super::operation::Operation;
 use super::pinned::PinnedSource;
-use super::queue::Work;
-use super::{capture, invalid, order, pageable, stream};
+use super::queue::Task;
+use super::{capture, happens_before, invalid_value, pageable, stream};
 use crate::abi::{CUdeviceptr, CUstream, HostPtr};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::Copy3D;
 
-/// A copy from pageable memory takes a private copy of the source up to this size, as NVIDIA's
-/// driver does; a larger one blocks.
+/// A copy of up to this many bytes from pageable memory is staged, as in NVIDIA's driver; a larger
+/// one blocks.
 const STAGED_BYTES: usize = 64 * 1024;
 
-/// The API's numbers of memory types.
+/// The memory types, numbered as in `CUmemorytype`.
 pub(super) const HOST: i32 = 1;
 pub(super) const DEVICE: i32 = 2;
 pub(super) const ARRAY: i32 = 3;
 pub(super) const UNIFIED: i32 = 4;
 
-/// One end of a copy.
+/// The source or destination address of a copy.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum CopyAddress {
     Device(u64),
-    /// Host memory that the device does not know.
+    /// Host memory that the device cannot access.
     Pageable(HostPtr),
 }
 
-impl Place {
+impl CopyAddress {
     pub(super) fn device(address: CUdeviceptr) -> Self {
         Self::Device(address)
     }
@@ -47,12 +48,12 @@ impl Place {
         if known { Self::Device(pointer.address()) } else { Self::Pageable(pointer) }
     }
 
-    /// By the address alone, for copies that do not say.
+    /// The memory at an address of unified addressing, for copies without memory types.
     pub(super) fn unified(address: CUdeviceptr) -> Self {
         Self::host(HostPtr(std::ptr::with_exposed_provenance_mut(address as usize)))
     }
 
-    fn check(self, bytes: usize) -> Answer {
+    fn check(self, bytes: usize) -> DriverResult {
         match self {
             Self::Device(address) => Ok(memory()?.check(address, bytes as u64)?),
             Self::Pageable(pointer) if bytes > 0 => pointer.check(),
@@ -71,53 +72,53 @@ impl Place {
         matches!(self, Self::Pageable(_))
     }
 
-    /// Whether the program asked that copies of this memory always wait.
+    /// Whether the program has made all copies of this memory synchronous.
     fn is_synchronous(self) -> bool {
         matches!(self, Self::Device(at) if find(at).is_some_and(|block| block.sync_memops == Some(true)))
     }
 }
 
-/// One end of a copy with the steps from row to row and from layer to layer.
+/// The source or destination of a copy, with the strides from row to row and from layer to layer in
+/// bytes.
 #[derive(Clone, Copy)]
-pub(super) struct End {
-    pub(super) place: Place,
+pub(super) struct CopyEnd {
+    pub(super) place: CopyAddress,
     pub(super) pitch: usize,
     pub(super) layer: usize,
 }
 
-impl End {
-    fn at(&self, row: usize, layer: usize) -> Place {
+impl CopyEnd {
+    fn at(&self, row: usize, layer: usize) -> CopyAddress {
         self.place.offset(layer * self.layer + row * self.pitch)
     }
 }
 
-/// Rows of bytes in layers, a plain copy being one row.
+/// A copy of rows of bytes in layers. A one-dimensional copy has one row.
 #[derive(Clone, Copy)]
-pub(super) struct Copy {
-    pub(super) dst: End,
-    pub(super) src: End,
+pub(super) struct MemoryCopy {
+    pub(super) dst: CopyEnd,
+    pub(super) src: CopyEnd,
     pub(super) bytes: usize,
     pub(super) rows: usize,
     pub(super) layers: usize,
-    /// As a graph's node describes it, where it was made from such a description.
+    /// The parameters of the API that the copy was made from, if it was.
     pub(super) described: Option<Copy3D>,
 }
 
-impl Copy {
-    pub(super) fn row(dst: Place, src: Place, bytes: usize) -> Self {
-        let end = |place| End { place, pitch: bytes, layer: bytes };
+impl MemoryCopy {
+    pub(super) fn row(dst: CopyAddress, src: CopyAddress, bytes: usize) -> Self {
+        let end = |place| CopyEnd { place, pitch: bytes, layer: bytes };
         Self { dst: end(dst), src: end(src), bytes, rows: 1, layers: 1, described: None }
     }
 
-    /// Whether a GPU's driver may return to the host before the copy is done, though the call is not an
-    /// asynchronous one: between places on devices, and from pageable memory, once the source is read. It
-    /// is done when this one returns, but a program must not build on it.
+    /// Whether NVIDIA's driver may return from the synchronous call before the copy has finished:
+    /// between device memory, and from pageable memory once the source is read. The emulator always
+    /// finishes the copy first, but a program must not rely on that.
     fn lets_host_run_on(&self) -> bool {
         let on_device = |place| match place {
-            Place::Device(at) => {
-                find(at).is_some_and(|block| !block.kind.is_host() && block.kind != Kind::Managed)
-            }
-            Place::Pageable(_) => false,
+            CopyAddress::Device(at) => find(at)
+                .is_some_and(|block| !block.kind.is_host() && block.kind != MemoryKind::Managed),
+            CopyAddress::Pageable(_) => false,
         };
         on_device(self.dst.place) && (on_device(self.src.place) || self.src.place.is_pageable())
     }
@@ -126,7 +127,7 @@ impl Copy {
         self.bytes == 0 || self.rows == 0 || self.layers == 0
     }
 
-    pub(super) fn check(&self) -> Answer {
+    pub(super) fn check(&self) -> DriverResult {
         if self.is_empty() {
             return Ok(());
         }
@@ -134,20 +135,20 @@ impl Copy {
         self.src.place.check(self.span(&self.src)?)
     }
 
-    /// Bytes from the first to the last, gaps included.
-    fn span(&self, end: &End) -> Answer<usize> {
+    /// Bytes from the first to the last, including gaps.
+    fn span(&self, end: &CopyEnd) -> DriverResult<usize> {
         let rows = (self.rows - 1).checked_mul(end.pitch);
         let layers = (self.layers - 1).checked_mul(end.layer);
         rows.zip(layers)
             .and_then(|(rows, layers)| rows.checked_add(layers)?.checked_add(self.bytes))
-            .ok_or_else(|| invalid("the copy is larger than the address space"))
+            .ok_or_else(|| invalid_value("the copy is larger than the address space"))
     }
 
-    /// In words, for reports.
+    /// A description for reports.
     fn words(&self) -> String {
         let place = |place| match place {
-            Place::Device(address) => format!("{address:#x}"),
-            Place::Pageable(_) => "the host's memory".to_owned(),
+            CopyAddress::Device(address) => format!("{address:#x}"),
+            CopyAddress::Pageable(_) => "the host's memory".to_owned(),
         };
         let (from, to) = (place(self.src.place), place(self.dst.place));
         let bytes = match (self.rows, self.layers) {
@@ -158,9 +159,9 @@ impl Copy {
         format!("copy of {bytes} from {from} to {to}")
     }
 
-    /// The bytes of one end that kernels and other copies may touch too.
-    pub(super) fn area(&self, end: &End) -> Option<Area> {
-        let Place::Device(start) = end.place else { return None };
+    /// The bytes of one end that kernels and other copies can access, too.
+    pub(super) fn area(&self, end: &CopyEnd) -> Option<Area> {
+        let CopyAddress::Device(start) = end.place else { return None };
         Some(Area {
             start,
             bytes: self.bytes as u64,
@@ -171,17 +172,17 @@ impl Copy {
         })
     }
 
-    /// Tells the race check that the copy begins.
-    fn begin(&self) -> Answer {
-        if !order::is_kept() {
+    /// Reports the beginning of the copy to the race check.
+    fn begin(&self) -> DriverResult {
+        if !happens_before::is_tracked() {
             return Ok(());
         }
         let written = self.area(&self.dst).map(|area| (area, true));
         let read = self.area(&self.src).map(|area| (area, false));
-        order::begin(self.words(), written.into_iter().chain(read).collect())
+        happens_before::begin_access(self.words(), written.into_iter().chain(read).collect())
     }
 
-    fn copy(&self) -> Answer {
+    fn copy(&self) -> DriverResult {
         if self.is_empty() {
             return Ok(());
         }
@@ -189,14 +190,14 @@ impl Copy {
         for layer in 0..self.layers {
             for row in 0..self.rows {
                 copy_bytes(self.dst.at(row, layer), self.src.at(row, layer), self.bytes)
-                    .map_err(gone)?;
+                    .map_err(freed_meanwhile)?;
             }
         }
         Ok(())
     }
 }
 
-impl Operation for Copy {
+impl Operation for MemoryCopy {
     fn node_type(&self) -> i32 {
         1
     }
@@ -205,23 +206,25 @@ impl Operation for Copy {
         self.words()
     }
 
-    fn run(&self, _: &Gpu) -> Answer {
+    fn run(&self, _: &Gpu) -> DriverResult {
         self.copy()
     }
 }
 
-fn copy_bytes(dst: Place, src: Place, bytes: usize) -> Answer {
+fn copy_bytes(dst: CopyAddress, src: CopyAddress, bytes: usize) -> DriverResult {
     match (dst, src) {
-        (Place::Device(dst), Place::Device(src)) => memory()?.copy(dst, src, bytes as u64)?,
-        (Place::Device(dst), Place::Pageable(src)) => {
+        (CopyAddress::Device(dst), CopyAddress::Device(src)) => {
+            memory()?.copy(dst, src, bytes as u64)?
+        }
+        (CopyAddress::Device(dst), CopyAddress::Pageable(src)) => {
             // SAFETY: the caller of the copy vouches for the bytes, and waits for this.
             memory()?.write(dst, unsafe { src.bytes(bytes) })?;
         }
-        (Place::Pageable(dst), Place::Device(src)) => {
+        (CopyAddress::Pageable(dst), CopyAddress::Device(src)) => {
             // SAFETY: the caller of the copy vouches for the bytes, and waits for this.
             memory()?.read(src, unsafe { dst.bytes_mut(bytes) })?;
         }
-        (Place::Pageable(dst), Place::Pageable(src)) => {
+        (CopyAddress::Pageable(dst), CopyAddress::Pageable(src)) => {
             // SAFETY: the caller of the copy vouches for both, and waits for this; `copy` allows
             // them to overlap.
             unsafe { std::ptr::copy(src.0.cast::<u8>(), dst.0.cast::<u8>(), bytes) }
@@ -230,24 +233,24 @@ fn copy_bytes(dst: Place, src: Place, bytes: usize) -> Answer {
     Ok(())
 }
 
-/// Copies in the null stream's order, and waits.
-pub(super) fn now(copy: Copy) -> Answer {
+/// Enqueues a copy on the null stream, and waits for it.
+pub(super) fn copy_blocking(copy: MemoryCopy) -> DriverResult {
     let context = current()?;
     capture::check_null_stream(&context)?;
     if copy.is_empty() {
         return Ok(());
     }
     copy.check()?;
-    let point = Arc::new(copy).submit(&context, context.queue.null())?;
+    let point = Arc::new(copy).enqueue(&context, context.streams.null())?;
     if copy.lets_host_run_on() {
-        return context.wait_unseen(&point);
+        return context.wait_without_ordering(&point);
     }
     context.wait(&[point])
 }
 
-/// Copies in a stream's order.
-pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+/// Enqueues a copy on a stream.
+pub(super) fn copy_on_stream(copy: MemoryCopy, stream: CUstream) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     copy.check()?;
     if stream.is_capturing() {
         return stream::enqueue(&context, &stream, Arc::new(copy));
@@ -261,33 +264,39 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
         pageable::warn(|| copy.words());
     }
     if waits || copy.dst.place.is_synchronous() || copy.src.place.is_synchronous() {
-        return staged(copy, &context, &stream);
+        return copy_pageable(copy, &context, &stream);
     }
     match PinnedSource::of(copy.area(&copy.src), || copy.words()) {
         Some(source) => {
-            let work = Work::new(move || source.watch().and_then(|()| copy.copy()));
-            context.submit(stream.line(), work).map(drop)
+            let work = Task::new(move || source.watch().and_then(|()| copy.copy()));
+            context.enqueue(stream.queue(), work).map(drop)
         }
         None => stream::enqueue(&context, &stream, Arc::new(copy)),
     }
 }
 
-/// A copy whose source may change, or whose target is used, once the call has returned.
-fn staged(copy: Copy, context: &Arc<Context>, stream: &stream::Stream) -> Answer {
+/// A copy from or to pageable memory, which the program may change or use as soon as the call
+/// returns.
+fn copy_pageable(
+    copy: MemoryCopy,
+    context: &Arc<Context>,
+    stream: &stream::Stream,
+) -> DriverResult {
     match (copy.dst.place, copy.src.place) {
-        (Place::Device(dst), Place::Pageable(src))
+        (CopyAddress::Device(dst), CopyAddress::Pageable(src))
             if copy.rows * copy.layers == 1 && copy.bytes <= STAGED_BYTES =>
         {
             // SAFETY: the caller vouches for the bytes during the call, in which they are copied.
             let staged = unsafe { src.bytes(copy.bytes) }.to_vec();
             let write = move || Ok(memory()?.write(dst, &staged)?);
-            let work = Work::new(move || copy.begin().and_then(|()| write().map_err(gone)));
-            context.submit(stream.line(), work).map(drop)
+            let work =
+                Task::new(move || copy.begin().and_then(|()| write().map_err(freed_meanwhile)));
+            context.enqueue(stream.queue(), work).map(drop)
         }
         _ => {
-            let point = Arc::new(copy).submit(context, stream.line())?;
+            let point = Arc::new(copy).enqueue(context, stream.queue())?;
             match copy.lets_host_run_on() && copy.src.place.is_pageable() {
-                true => context.wait_unseen(&point),
+                true => context.wait_without_ordering(&point),
                 false => context.wait(&[point]),
             }
         }
