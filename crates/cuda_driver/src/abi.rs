@@ -149,14 +149,14 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> From<&mut T> for Out<T> {
-    fn from(place: &mut T) -> Self {
-        Self(place)
+    fn from(value: &mut T) -> Self {
+        Self(value)
     }
 }
 
 impl<T> From<&mut [T]> for Out<T> {
-    fn from(places: &mut [T]) -> Self {
-        Self(places.as_mut_ptr())
+    fn from(values: &mut [T]) -> Self {
+        Self(values.as_mut_ptr())
     }
 }
 
@@ -219,14 +219,14 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> From<&T> for In<T> {
-    fn from(place: &T) -> Self {
-        Self(place)
+    fn from(value: &T) -> Self {
+        Self(value)
     }
 }
 
 impl<T> From<&[T]> for In<T> {
-    fn from(places: &[T]) -> Self {
-        Self(places.as_ptr())
+    fn from(values: &[T]) -> Self {
+        Self(values.as_ptr())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::detail::{DriverError, DriverResult};
 use crate::emulated::serve;
 use crate::process::StartingProcess;
 use crate::real::Unusable;
-use crate::table::{FUNCTIONS, Symbols};
+use crate::symbols::{FUNCTIONS, Symbols};
 use crate::{detail, real};
 
 /// The CUDA version whose API the front implements and the emulator reports: 13.0.

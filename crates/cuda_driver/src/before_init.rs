@@ -28,9 +28,9 @@ pub(crate) fn cuGetErrorString(code: CUresult, meaning: Out<*const c_char>) -> D
 fn describe(
     code: CUresult,
     text: Option<&'static std::ffi::CStr>,
-    place: Out<*const c_char>,
+    out: Out<*const c_char>,
 ) -> DriverResult {
-    place.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
+    out.set(text.map_or(std::ptr::null(), |text| text.as_ptr()))?;
     match text {
         Some(_) => Ok(()),
         None => {

@@ -84,8 +84,8 @@ pub(crate) type DriverResult<T = ()> = Result<T, DriverError>;
 
 /// Turns the result of driver function `name` into the code to return, keeps its details, and
 /// prints them if the user asked for that.
-pub(crate) fn finish_call(name: &str, answer: DriverResult) -> CUresult {
-    let (code, detail) = keep_detail(name, answer);
+pub(crate) fn finish_call(name: &str, result: DriverResult) -> CUresult {
+    let (code, detail) = keep_detail(name, result);
     if let (Some(detail), Ok(true)) = (detail, verbose()) {
         eprintln!("ferrowarp: {}", detail.text);
     }
@@ -94,12 +94,12 @@ pub(crate) fn finish_call(name: &str, answer: DriverResult) -> CUresult {
 
 /// Finishes the call of a function by which programs probe for features: details are kept, but not
 /// printed.
-pub(crate) fn finish_call_quietly(name: &str, answer: DriverResult) -> CUresult {
-    keep_detail(name, answer).0
+pub(crate) fn finish_call_quietly(name: &str, result: DriverResult) -> CUresult {
+    keep_detail(name, result).0
 }
 
-fn keep_detail(name: &str, answer: DriverResult) -> (CUresult, Option<Detail>) {
-    match answer {
+fn keep_detail(name: &str, result: DriverResult) -> (CUresult, Option<Detail>) {
+    match result {
         Ok(()) => (codes::CUDA_SUCCESS, None),
         Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {
             keep(None);
@@ -115,25 +115,25 @@ fn keep_detail(name: &str, answer: DriverResult) -> (CUresult, Option<Detail>) {
 }
 
 fn describe(name: &str, failure: DriverError) -> Detail {
-    let known = codes::error_name(failure.code).zip(codes::error_meaning(failure.code));
-    let words = match (failure.text.is_empty(), known) {
+    let row = codes::error_name(failure.code).zip(codes::error_meaning(failure.code));
+    let explanation = match (failure.text.is_empty(), row) {
         (false, _) => failure.text,
         (true, Some((code, meaning))) => {
             format!("{} ({})", meaning.to_string_lossy(), code.to_string_lossy())
         }
         (true, None) => format!("the driver returned {}", failure.code),
     };
-    Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {words}") }
+    Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {explanation}") }
 }
 
 /// The message of a caught panic, as the explanation of an error.
 pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic
+    let message = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    format!("internal error of the emulator: {words}")
+    format!("internal error of the emulator: {message}")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::backend::{self, Driver};
 use crate::codes::{CUDA_ERROR_UNKNOWN, CUresult};
 use crate::detail::{DriverError, DriverResult, finish_call, finish_call_quietly, panicked};
 use crate::emulated::serve;
-use crate::table::Symbols;
+use crate::symbols::Symbols;
 
 /// Dispatches a call to the chosen driver.
 pub(crate) fn call(

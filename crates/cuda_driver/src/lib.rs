@@ -4,7 +4,7 @@
 //! against, so that one binary runs with a GPU and without one. The first `cuInit` chooses a
 //! backend for the whole process:
 //!
-//! | `FERROWARP_DEVICE` | who answers |
+//! | `FERROWARP_DEVICE` | backend |
 //! |---|---|
 //! | unset or `auto` | the NVIDIA driver if it opens and has a device, else the emulator |
 //! | `cuda` | the NVIDIA driver; without a usable one `cuInit` fails and says what to do |
@@ -23,7 +23,7 @@
 //! | `FERROWARP_CHECK` | `all`, `none`, or some of `memory,init,race,sync`, and `strict`; unset: `all` in builds with debug assertions, else `memory,sync` |
 //! | `FERROWARP_SCHEDULE` | `window` (the default), `sequential`, `reversed`, `random:SEED` |
 //! | `FERROWARP_FUEL` | warp instructions after which a launch is stopped; unset: never |
-//! | `FERROWARP_EMULATOR_FAIL` | for tests of error paths: `cuMemAlloc_v2:46` makes every call of that function answer 46, `cuMemAlloc_v2#3:46` its third one; several with commas. See also [`injection`] |
+//! | `FERROWARP_EMULATOR_FAIL` | for tests of error paths: `cuMemAlloc_v2:46` makes every call of that function return 46, `cuMemAlloc_v2#3:46` its third one; several with commas. See also [`injection`] |
 //!
 //! `cuInit` fails if a variable has any other value.
 //!
@@ -43,12 +43,14 @@ mod codes;
 pub mod counters;
 mod detail;
 mod emulated;
+mod exports;
 mod foreign;
 mod front;
 pub mod injection;
 mod process;
 mod real;
 mod structs;
+mod symbols;
 mod table;
 
 pub use abi::*;
@@ -56,6 +58,7 @@ pub use backend::{Backend, backend, cuda_passed_over, forked};
 pub use codes::*;
 pub use detail::{Detail, take_detail};
 pub use emulated::{pageable_async_copies, pageable_on_purpose};
+pub use exports::*;
 pub use foreign::per_thread::*;
 pub use structs::*;
-pub use table::*;
+pub use symbols::FUNCTIONS;

@@ -142,8 +142,8 @@ pub(super) fn containing(address: u64) -> DriverResult<Allocation> {
 }
 
 /// The live allocations for which `wanted` returns true.
-pub(super) fn allocations_where(wanted: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
-    lock(&ALLOCATIONS).values().filter(|block| wanted(block)).copied().collect()
+pub(super) fn allocations_where(predicate: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
+    lock(&ALLOCATIONS).values().filter(|block| predicate(block)).copied().collect()
 }
 
 /// The number of live allocations.

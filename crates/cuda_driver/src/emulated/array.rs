@@ -68,7 +68,7 @@ impl Array {
         }
         let (pitch, layer) = (limits[0], limits[0] * limits[1]);
         let offset = start[2] * layer + start[1] * pitch + start[0];
-        Ok(CopyEnd { place: CopyAddress::device(self.base).offset(offset), pitch, layer })
+        Ok(CopyEnd { address: CopyAddress::device(self.base).offset(offset), pitch, layer })
     }
 }
 

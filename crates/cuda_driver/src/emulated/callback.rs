@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::callback_thread::{self, PendingSlot};
 use super::gpu::Gpu;
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::queue::Task;
 use super::{capture, check_flags, happens_before, invalid_value, stream};
 use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
@@ -55,15 +55,16 @@ impl HostCall {
         let Some(function) = function else { return Ok(()) };
         run_callback(move || {
             let HostPtr(data) = { data };
-            // SAFETY: the program handed both in for this call, from whatever thread it comes.
+            // SAFETY: the program passed both for this call, which by the API may come from any
+            // thread.
             unsafe { function(data) }
         })
     }
 }
 
 impl Operation for HostCall {
-    fn node_type(&self) -> i32 {
-        3
+    fn node_type(&self) -> NodeType {
+        NodeType::Host
     }
 
     fn name(&self) -> String {
@@ -88,17 +89,17 @@ pub(crate) fn cuLaunchHostFunc(
     }
     capture::check_implicit(&context, &stream)?;
     let slot = PendingSlot::wait_for();
-    let work = Task::new(move || {
+    let task = Task::new(move || {
         let _slot = slot;
         host_call.call()
     });
-    context.enqueue(stream.queue(), work).map(drop)
+    context.enqueue(stream.queue(), task).map(drop)
 }
 
 /// The stream's handle, to pass to the callback.
 struct StreamHandle(CUstream);
 
-// SAFETY: a number that nobody follows.
+// SAFETY: a handle is a number that is never dereferenced.
 unsafe impl Send for StreamHandle {}
 
 /// The callback runs also if the device was lost meanwhile, with that error as its status.
@@ -115,14 +116,15 @@ pub(crate) fn cuStreamAddCallback(
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     let gpu = context.gpu;
     let slot = PendingSlot::wait_for();
-    let work = Task::new(move || {
+    let task = Task::new(move || {
         let _slot = slot;
         let status = gpu.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
         run_callback(move || {
             let (StreamHandle(stream), HostPtr(data)) = { (handle, data) };
-            // SAFETY: the program handed both in for this call, from whatever thread it comes.
+            // SAFETY: the program passed both for this call, which by the API may come from any
+            // thread.
             unsafe { callback(stream, status, data) }
         })
     });
-    context.enqueue(stream.queue(), work.even_if_lost()).map(drop)
+    context.enqueue(stream.queue(), task.even_if_lost()).map(drop)
 }

@@ -76,7 +76,7 @@ struct State {
     exposed: Vec<*mut std::ffi::c_void>,
 }
 
-// SAFETY: the pointers in `exposed` are handles: numbers that nobody follows.
+// SAFETY: the pointers in `exposed` are handles: numbers that are never dereferenced.
 unsafe impl Send for State {}
 
 fn failure(code: CUresult, text: &str) -> DriverError {
@@ -84,17 +84,18 @@ fn failure(code: CUresult, text: &str) -> DriverError {
 }
 
 impl Capture {
-    /// Begins a capture of `stream` into `graph`, after the nodes `behind`.
+    /// Begins a capture of `stream` into `graph`. The first captured node depends on
+    /// `dependencies`.
     pub(super) fn begin(
         context: &Context,
         stream: &Arc<Stream>,
         graph: Arc<Graph>,
-        behind: Vec<Handle>,
+        dependencies: Vec<Handle>,
         mode: CaptureMode,
     ) -> DriverResult {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let mut place = lock(&stream.capture);
-        if place.is_some() {
+        let mut stream_capture = lock(&stream.capture);
+        if stream_capture.is_some() {
             let text = "the stream is being captured already";
             return Err(failure(CUDA_ERROR_ILLEGAL_STATE, text));
         }
@@ -107,14 +108,14 @@ impl Capture {
             origin: stream.id,
             state: Mutex::new(State {
                 invalid: false,
-                dependencies: [(stream.id, behind)].into(),
+                dependencies: [(stream.id, dependencies)].into(),
                 streams: vec![stream.clone()],
                 nodes: Vec::new(),
                 exposed: Vec::new(),
             }),
         });
         lock(&ACTIVE).push(capture.clone());
-        *place = Some(capture);
+        *stream_capture = Some(capture);
         Ok(())
     }
 
@@ -139,8 +140,8 @@ impl Capture {
     /// Adds a node for an operation of `stream`, after the stream's earlier nodes.
     pub(super) fn add(&self, stream: &Stream, operation: SharedOperation) -> DriverResult<Handle> {
         let mut state = self.valid()?;
-        let behind = state.dependencies.get(&stream.id).cloned().unwrap_or_default();
-        let node = self.graph.add(operation, &behind)?;
+        let dependencies = state.dependencies.get(&stream.id).cloned().unwrap_or_default();
+        let node = self.graph.add(operation, &dependencies)?;
         state.nodes.push(node);
         state.dependencies.insert(stream.id, vec![node]);
         Ok(node)
@@ -183,8 +184,8 @@ impl Capture {
     /// Makes `stream` wait for an event that was recorded in this capture after `nodes`. A stream
     /// that is not captured yet joins the capture.
     pub(super) fn join(self: &Arc<Self>, stream: &Arc<Stream>, nodes: &[Handle]) -> DriverResult {
-        let mut place = lock(&stream.capture);
-        match &*place {
+        let mut stream_capture = lock(&stream.capture);
+        match &*stream_capture {
             Some(other) if !Arc::ptr_eq(other, self) => {
                 other.invalidate();
                 self.invalidate();
@@ -202,9 +203,9 @@ impl Capture {
             _ => {}
         }
         let mut state = self.valid()?;
-        if place.is_none() {
+        if stream_capture.is_none() {
             state.streams.push(stream.clone());
-            *place = Some(self.clone());
+            *stream_capture = Some(self.clone());
         }
         merge(state.dependencies.entry(stream.id).or_default(), nodes);
         Ok(())
@@ -273,8 +274,8 @@ fn implicit() -> DriverError {
 }
 
 /// The active captures for which `wanted` returns true.
-fn active(wanted: impl Fn(&Capture) -> bool) -> Vec<Arc<Capture>> {
-    lock(&ACTIVE).iter().filter(|capture| wanted(capture)).cloned().collect()
+fn active(predicate: impl Fn(&Capture) -> bool) -> Vec<Arc<Capture>> {
+    lock(&ACTIVE).iter().filter(|capture| predicate(capture)).cloned().collect()
 }
 
 /// Invalidates `captures`, and fails with `refusal` if there are any.

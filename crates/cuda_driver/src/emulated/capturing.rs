@@ -39,16 +39,16 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     mode: i32,
 ) -> DriverResult {
     let graph = graph::from_handle(graph)?;
-    let behind = graph::list(dependencies, n_dependencies)?;
+    let dependencies = graph::list(dependencies, n_dependencies)?;
     graph::check_edges(edges, n_dependencies)?;
-    graph.check(&behind)?;
-    begin(stream, || graph, &behind, mode)
+    graph.check(&dependencies)?;
+    begin(stream, || graph, &dependencies, mode)
 }
 
 fn begin(
     stream: CUstream,
     graph: impl FnOnce() -> std::sync::Arc<Graph>,
-    behind: &[Handle],
+    dependencies: &[Handle],
     mode: i32,
 ) -> DriverResult {
     let mode = CaptureMode::parse(mode)?;
@@ -61,7 +61,7 @@ fn begin(
         let text = "the stream is being captured already";
         return Err(DriverError::new(CUDA_ERROR_ILLEGAL_STATE, text));
     }
-    Capture::begin(&context, &stream, graph(), behind.to_vec(), mode)
+    Capture::begin(&context, &stream, graph(), dependencies.to_vec(), mode)
 }
 
 pub(crate) fn cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>) -> DriverResult {

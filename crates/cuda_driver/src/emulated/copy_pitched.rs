@@ -112,7 +112,7 @@ impl CopySide {
 
     fn linear(
         &self,
-        place: CopyAddress,
+        address: CopyAddress,
         [bytes, rows, layers]: [usize; 3],
     ) -> DriverResult<CopyEnd> {
         let pitch = pitch(self.pitch, self.x_bytes, bytes, rows * layers)?;
@@ -129,7 +129,7 @@ impl CopySide {
         let layers = self.z.checked_mul(layer).ok_or_else(outside)?;
         let rows = self.y.checked_mul(pitch).ok_or_else(outside)?;
         let start = layers.checked_add(rows).and_then(|start| start.checked_add(self.x_bytes));
-        Ok(CopyEnd { place: place.offset(start.ok_or_else(outside)?), pitch, layer })
+        Ok(CopyEnd { address: address.offset(start.ok_or_else(outside)?), pitch, layer })
     }
 }
 

@@ -3,12 +3,13 @@
 //!
 //! The emulator asks before it reports a launch whose threads only poll as a deadlock. Nothing
 //! outside can end the polling any more when
-//! - every other stream is idle, or waits for a stream that is not, which in the end is the kernel's;
+//! - every other stream is idle, or waits for a stream that is not, which in the end is the
+//!   kernel's;
 //! - every live thread of the host that ever called the driver waits for such a stream; and
 //! - both have held for [`QUIET_TIME`], in case of threads that have not called the driver yet.
 //!
-//! A host thread that queries its stream from time to time instead of waiting for it may still write
-//! anything, so its kernels are left polling.
+//! A host thread that queries its stream from time to time instead of waiting for it may still
+//! write anything, so its kernels are left polling.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Weak};

@@ -34,18 +34,18 @@ pub(crate) fn cuDeviceGetName(name: Out<c_char>, len: i32, device: CUdevice) -> 
 }
 
 /// Writes as much of the text as fits, followed by a NUL.
-fn write_text(place: Out<c_char>, len: i32, text: &str) -> DriverResult {
-    place.check()?;
+fn write_text(out: Out<c_char>, len: i32, text: &str) -> DriverResult {
+    out.check()?;
     let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1));
     let room = room.ok_or_else(|| invalid_value(format!("no room for a string in {len} bytes")))?;
     let bytes = &text.as_bytes()[..text.len().min(room)];
-    bytes.iter().enumerate().for_each(|(at, &byte)| place.set_at(at, byte as c_char));
-    place.set_at(bytes.len(), 0);
+    bytes.iter().enumerate().for_each(|(at, &byte)| out.set_at(at, byte as c_char));
+    out.set_at(bytes.len(), 0);
     Ok(())
 }
 
-pub(crate) fn cuDeviceGetUuid(place: Out<CUuuid>, device: CUdevice) -> DriverResult {
-    place.set(uuid(gpu(device)?.ordinal))
+pub(crate) fn cuDeviceGetUuid(out: Out<CUuuid>, device: CUdevice) -> DriverResult {
+    out.set(uuid(gpu(device)?.ordinal))
 }
 
 pub(crate) fn cuDeviceGetUuid_v2(uuid: Out<CUuuid>, device: CUdevice) -> DriverResult {
@@ -72,8 +72,8 @@ pub(crate) fn cuDeviceComputeCapability(
     minor.set(capability.1 as i32)
 }
 
-pub(crate) fn cuDeviceGetPCIBusId(place: Out<c_char>, len: i32, device: CUdevice) -> DriverResult {
-    write_text(place, len, &pci_bus_id(gpu(device)?.ordinal))
+pub(crate) fn cuDeviceGetPCIBusId(out: Out<c_char>, len: i32, device: CUdevice) -> DriverResult {
+    write_text(out, len, &pci_bus_id(gpu(device)?.ordinal))
 }
 
 pub(crate) fn cuDeviceGetByPCIBusId(device: Out<CUdevice>, id: In<c_char>) -> DriverResult {
@@ -124,10 +124,10 @@ pub(crate) fn cuDeviceGetExecAffinitySupport(
 }
 
 /// `CUdevprop`: the properties that devices had in the first version of the API.
-pub(crate) fn cuDeviceGetProperties(place: Out<[i32; 14]>, device: CUdevice) -> DriverResult {
+pub(crate) fn cuDeviceGetProperties(out: Out<[i32; 14]>, device: CUdevice) -> DriverResult {
     let gpu = gpu(device)?;
     // Threads of a block, block dimensions, grid dimensions, shared and constant memory, warp size,
     // pitch, registers, clock, texture alignment, by the numbers of the attributes.
     let numbers = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
-    place.set(numbers.map(|number| attribute(gpu.profile(), gpu.ordinal, number).unwrap_or(0)))
+    out.set(numbers.map(|number| attribute(gpu.profile(), gpu.ordinal, number).unwrap_or(0)))
 }

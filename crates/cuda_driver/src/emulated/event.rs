@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::capture::{self, Capture};
 use super::current::{Context, current, from_handle};
 use super::gpu::Gpu;
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::queue::{StreamQueue, SyncPoint, Task};
 use super::registry::{Handle, Registry};
 use super::{check_flags, invalid_value, lock, not_supported, stream};
@@ -169,14 +169,14 @@ fn record_after(
     let event = EVENTS.get(event)?;
     let time = Arc::new(OnceLock::new());
     let set = time.clone();
-    let work = Task::new(move || {
+    let task = Task::new(move || {
         let _ = set.set(Instant::now());
         Ok(())
     });
-    let work = points.into_iter().fold(work, Task::after);
+    let task = points.into_iter().fold(task, Task::after);
     // Locked until the record is stored, so that of two concurrent records the later one is kept.
     let mut last = lock(&event.last);
-    let point = context.enqueue(queue, work)?;
+    let point = context.enqueue(queue, task)?;
     *last = LastRecord::At(EventRecord { point: point.clone(), time });
     Ok(point)
 }
@@ -185,8 +185,8 @@ fn record_after(
 pub(super) struct RecordEvent(pub(super) Handle);
 
 impl Operation for RecordEvent {
-    fn node_type(&self) -> i32 {
-        7
+    fn node_type(&self) -> NodeType {
+        NodeType::EventRecord
     }
 
     fn name(&self) -> String {
@@ -211,8 +211,8 @@ impl Operation for RecordEvent {
 pub(super) struct WaitEvent(pub(super) Handle);
 
 impl Operation for WaitEvent {
-    fn node_type(&self) -> i32 {
-        6
+    fn node_type(&self) -> NodeType {
+        NodeType::WaitEvent
     }
 
     fn name(&self) -> String {
@@ -229,12 +229,12 @@ impl Operation for WaitEvent {
         queue: &StreamQueue,
     ) -> DriverResult<SyncPoint> {
         let last = lock(&EVENTS.get(self.0)?.last).clone();
-        let work = Task::new(|| Ok(()));
-        let work = match last {
-            LastRecord::At(record) => work.after(record.point),
-            _ => work,
+        let task = Task::new(|| Ok(()));
+        let task = match last {
+            LastRecord::At(record) => task.after(record.point),
+            _ => task,
         };
-        context.enqueue(queue, work)
+        context.enqueue(queue, task)
     }
 }
 

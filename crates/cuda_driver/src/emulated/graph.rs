@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::gpu::Gpu;
-use super::operation::{Operation, SharedOperation};
+use super::operation::{NodeType, Operation, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::user_object::UserObjectReferences;
 use super::{invalid_value, lock, not_supported};
@@ -34,8 +34,8 @@ pub(super) struct Graph {
 pub(super) struct ChildGraph(pub(super) Arc<Graph>);
 
 impl Operation for ChildGraph {
-    fn node_type(&self) -> i32 {
-        4
+    fn node_type(&self) -> NodeType {
+        NodeType::Graph
     }
 
     fn name(&self) -> String {
@@ -163,16 +163,16 @@ impl Graph {
     pub(super) fn add(
         &self,
         operation: SharedOperation,
-        behind: &[Handle],
+        dependencies: &[Handle],
     ) -> DriverResult<Handle> {
-        self.check(behind)?;
+        self.check(dependencies)?;
         let handle = Handle::fresh();
         let node = Node { handle, graph: self.handle, operation: Mutex::new(operation) };
         let node = Arc::new(node);
         NODES.put(handle, node.clone());
         let mut body = lock(&self.body);
         body.nodes.push(node);
-        body.edges.extend(behind.iter().map(|from| (*from, handle)));
+        body.edges.extend(dependencies.iter().map(|from| (*from, handle)));
         Ok(handle)
     }
 

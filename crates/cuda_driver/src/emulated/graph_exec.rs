@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::current::Context;
 use super::graph::{self, ChildGraph, Graph};
 use super::graph_launch::{BranchQueues, LaunchNode};
-use super::operation::{Empty, SharedOperation};
+use super::operation::{Empty, NodeType, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
 use super::{capture, invalid_value, lock, not_supported};
@@ -59,9 +59,10 @@ pub(super) fn live() -> usize {
 impl Plan {
     fn new(graph: &Graph) -> DriverResult<Self> {
         let order = graph.ordered()?;
-        let place = |handle| order.iter().position(|node| node.handle == handle);
+        let index_of = |handle| order.iter().position(|node| node.handle == handle);
         let (_, edges) = graph.parts();
-        let edges = edges.iter().filter_map(|(from, to)| place(*from).zip(place(*to))).collect();
+        let edges =
+            edges.iter().filter_map(|(from, to)| index_of(*from).zip(index_of(*to))).collect();
         let step = |node: &Arc<graph::Node>| {
             let operation = node.operation();
             let child = child_plan(&operation)?;
@@ -83,9 +84,9 @@ impl Plan {
     }
 
     /// Appends all nodes to `out`, those of child graphs in the place of their node. The first ones
-    /// come after the nodes `behind`. Returns the last ones, on which everything after this plan
-    /// depends.
-    fn tasks(&self, behind: &[usize], out: &mut Vec<LaunchNode>) -> Vec<usize> {
+    /// depend on the nodes `dependencies`. Returns the last ones, on which everything after this
+    /// plan depends.
+    fn append_nodes(&self, dependencies: &[usize], out: &mut Vec<LaunchNode>) -> Vec<usize> {
         let mut before = vec![Vec::new(); self.steps.len()];
         let mut is_last = vec![true; self.steps.len()];
         for &(from, to) in &self.edges {
@@ -99,13 +100,13 @@ impl Plan {
             after.sort_unstable();
             after.dedup();
             if after.is_empty() {
-                after.extend(behind);
+                after.extend(dependencies);
             }
-            ends.push(step.tasks(after, out));
+            ends.push(step.append_nodes(after, out));
         }
         let last = ends.into_iter().zip(is_last).filter(|(_, is_last)| *is_last);
         let last: Vec<usize> = last.flat_map(|(ends, _)| ends).collect();
-        if last.is_empty() { behind.to_vec() } else { last }
+        if last.is_empty() { dependencies.to_vec() } else { last }
     }
 
     /// The first difference to another plan that prevents an update: its result code, and the node.
@@ -141,9 +142,9 @@ fn child_plan(operation: &SharedOperation) -> DriverResult<Option<Plan>> {
 
 impl Step {
     /// Appends the nodes of this step to `out`. A disabled step becomes an empty node.
-    fn tasks(&self, after: Vec<usize>, out: &mut Vec<LaunchNode>) -> Vec<usize> {
+    fn append_nodes(&self, after: Vec<usize>, out: &mut Vec<LaunchNode>) -> Vec<usize> {
         if let Some(child) = self.child.as_ref().filter(|_| self.enabled) {
-            return child.tasks(&after, out);
+            return child.append_nodes(&after, out);
         }
         let operation = if self.enabled { self.operation.clone() } else { Arc::new(Empty) };
         out.push(LaunchNode { operation, after });
@@ -185,9 +186,9 @@ pub(crate) fn cuGraphInstantiate_v2(
     error_node.set_if_wanted(std::ptr::null_mut());
     let answer = cuGraphInstantiateWithFlags(exec, graph, 0);
     if log.check().is_ok() && log_bytes > 0 {
-        let words = answer.as_ref().err().map_or("", |failure| &failure.text);
-        let len = words.len().min(log_bytes - 1);
-        let bytes = words.as_bytes()[..len].iter().chain([&0]);
+        let message = answer.as_ref().err().map_or("", |failure| &failure.text);
+        let len = message.len().min(log_bytes - 1);
+        let bytes = message.as_bytes()[..len].iter().chain([&0]);
         bytes.enumerate().for_each(|(at, byte)| log.set_at(at, *byte as c_char));
     }
     answer
@@ -236,15 +237,15 @@ pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> DriverResult {
 
 fn launch(ready: &Arc<GraphExec>, context: &Arc<Context>, stream: &Stream) -> DriverResult {
     let mut branches = lock(&ready.branches);
-    let mut tasks = Vec::new();
-    lock(&ready.plan).tasks(&[], &mut tasks);
+    let mut nodes = Vec::new();
+    lock(&ready.plan).append_nodes(&[], &mut nodes);
     let free_first = ready.flags & FREE_ON_LAUNCH != 0;
-    for node in &tasks {
+    for node in &nodes {
         node.operation.before_launch(free_first)?;
     }
     // The graph's memory is kept until the launch has finished.
     let kept = lock(&ready.plan).clone();
-    branches.launch(context, stream, tasks, kept)
+    branches.launch(context, stream, nodes, kept)
 }
 
 /// Replaces the operation of a step by one of the same type.
@@ -273,7 +274,7 @@ pub(super) fn set_operation(
 
 /// Kernel, memcpy and memset nodes can be disabled.
 pub(crate) fn cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: u32) -> DriverResult {
-    with_enabled_flag(exec, node, |place| *place = enabled != 0)
+    with_enabled_flag(exec, node, |flag| *flag = enabled != 0)
 }
 
 pub(crate) fn cuGraphNodeGetEnabled(
@@ -282,7 +283,7 @@ pub(crate) fn cuGraphNodeGetEnabled(
     enabled: Out<u32>,
 ) -> DriverResult {
     enabled.check()?;
-    with_enabled_flag(exec, node, |place| enabled.set_if_wanted((*place).into()))
+    with_enabled_flag(exec, node, |flag| enabled.set_if_wanted((*flag).into()))
 }
 
 fn with_enabled_flag(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)) -> DriverResult {
@@ -291,7 +292,8 @@ fn with_enabled_flag(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)
     let step = plan
         .step(node.into())
         .ok_or_else(|| invalid_value("the executable graph has no such node"))?;
-    if step.operation.node_type() > 2 {
+    if !matches!(step.operation.node_type(), NodeType::Kernel | NodeType::Memcpy | NodeType::Memset)
+    {
         return Err(invalid_value("only kernel, memcpy and memset nodes can be disabled"));
     }
     act(&mut step.enabled);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::allocations::{self, Allocation, MemoryKind, take};
 use super::current::Context;
 use super::gpu::Gpu;
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::{invalid_value, lock};
 use crate::abi::{CUdevice, CUdeviceptr};
 use crate::codes::CUDA_ERROR_INVALID_VALUE;
@@ -69,8 +69,8 @@ impl GraphMemory {
 }
 
 impl Operation for GraphMemory {
-    fn node_type(&self) -> i32 {
-        10
+    fn node_type(&self) -> NodeType {
+        NodeType::MemAlloc
     }
 
     fn name(&self) -> String {
@@ -91,8 +91,8 @@ impl Operation for GraphMemory {
 pub(super) struct FreeMemory(pub(super) CUdeviceptr);
 
 impl Operation for FreeMemory {
-    fn node_type(&self) -> i32 {
-        11
+    fn node_type(&self) -> NodeType {
+        NodeType::MemFree
     }
 
     fn name(&self) -> String {

@@ -15,26 +15,26 @@ use crate::structs::*;
 
 /// Adds a node that does `operation`.
 pub(super) fn add(
-    place: Out<CUobject>,
+    handle: Out<CUobject>,
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
     operation: SharedOperation,
 ) -> DriverResult {
-    place.check()?;
+    handle.check()?;
     let graph = graph::from_handle(graph)?;
-    let behind = graph::list(dependencies, n_dependencies)?;
-    place.set(graph.add(operation, &behind)?.as_ptr())
+    let dependencies = graph::list(dependencies, n_dependencies)?;
+    handle.set(graph.add(operation, &dependencies)?.as_ptr())
 }
 
 /// Replaces the operation of a node by one of the same type.
 pub(super) fn set_operation(node: CUobject, operation: SharedOperation) -> DriverResult {
     let node = graph::node(node)?;
-    let mut place = lock(&node.operation);
-    if place.node_type() != operation.node_type() {
+    let mut current = lock(&node.operation);
+    if current.node_type() != operation.node_type() {
         return Err(other_type());
     }
-    *place = operation;
+    *current = operation;
     Ok(())
 }
 

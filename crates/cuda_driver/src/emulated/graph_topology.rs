@@ -19,18 +19,14 @@ pub(crate) fn cuGraphDestroy(graph: CUobject) -> DriverResult {
 
 /// Writes as much of a list as there is room for, and its length. Unused room is filled with null
 /// handles.
-pub(super) fn write_list(
-    found: &[Handle],
-    places: Out<CUobject>,
-    count: Out<usize>,
-) -> DriverResult {
+pub(super) fn write_list(found: &[Handle], out: Out<CUobject>, count: Out<usize>) -> DriverResult {
     count.check()?;
-    if places.check().is_err() {
+    if out.check().is_err() {
         return count.set(found.len());
     }
     let room = count.get_at(0);
     for at in 0..room {
-        places.set_at(at, found.get(at).map_or(std::ptr::null_mut(), |handle| handle.as_ptr()));
+        out.set_at(at, found.get(at).map_or(std::ptr::null_mut(), |handle| handle.as_ptr()));
     }
     count.set(found.len().min(room))
 }

@@ -155,7 +155,7 @@ pub(crate) fn live() -> Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::FUNCTIONS;
+    use crate::symbols::FUNCTIONS;
 
     fn read(text: &str) -> DriverResult<Vec<PlannedFailure>> {
         super::read(text, FUNCTIONS)

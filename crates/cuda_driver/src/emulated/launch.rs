@@ -1,4 +1,4 @@
-//! Kernel launches. All errors of a launch are detected at the call; then the stream runs the
+//! Kernel launches. All invalid arguments are detected at the call; then the stream runs the
 //! kernel.
 #![allow(non_snake_case)]
 
@@ -12,7 +12,7 @@ use super::geometry::Geometry;
 use super::gpu::Gpu;
 use super::kernel::Kernel;
 use super::launch_attributes::Attributes;
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::params::pack;
 use super::{counting, event, faults, happens_before, lock, occupancy, queue, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
@@ -132,8 +132,8 @@ impl Call {
 }
 
 impl Operation for Call {
-    fn node_type(&self) -> i32 {
-        0
+    fn node_type(&self) -> NodeType {
+        NodeType::Kernel
     }
 
     fn name(&self) -> String {

@@ -66,7 +66,7 @@ pub(crate) fn cuMemAdvise(
     current()?;
     check_managed(address, bytes)?;
     if matches!(advice, 3 | 5 | 6) {
-        check_place(device)?;
+        check_location(device)?;
     }
     capture::check_unsafe()?;
     note(address, bytes, |page| match advice {
@@ -93,7 +93,7 @@ pub(crate) fn cuMemPrefetchAsync(
 ) -> DriverResult {
     let (context, stream) = stream::from_handle(stream)?;
     check_managed(address, bytes)?;
-    check_place(device)?;
+    check_location(device)?;
     note(address, bytes, |page| page.prefetched = device);
     stream::enqueue(&context, &stream, Arc::new(Empty))
 }
@@ -102,28 +102,28 @@ pub(crate) fn cuMemAdvise_v2(
     address: CUdeviceptr,
     bytes: usize,
     advice: i32,
-    place: MemLocation,
+    location: MemLocation,
 ) -> DriverResult {
     // Three kinds of advice ignore the location.
-    let device = if matches!(advice, 1 | 2 | 4) { HOST } else { device_of(place)? };
+    let device = if matches!(advice, 1 | 2 | 4) { HOST } else { device_of(location)? };
     cuMemAdvise(address, bytes, advice, device)
 }
 
 pub(crate) fn cuMemPrefetchAsync_v2(
     address: CUdeviceptr,
     bytes: usize,
-    place: MemLocation,
+    location: MemLocation,
     flags: u32,
     stream: CUstream,
 ) -> DriverResult {
     check_flags(flags, 0)?;
-    cuMemPrefetchAsync(address, bytes, device_of(place)?, stream)
+    cuMemPrefetchAsync(address, bytes, device_of(location)?, stream)
 }
 
 /// The device, or the host, whose NUMA nodes are not distinguished.
-fn device_of(place: MemLocation) -> DriverResult<CUdevice> {
-    match place.kind {
-        1 => Ok(place.id),
+fn device_of(location: MemLocation) -> DriverResult<CUdevice> {
+    match location.kind {
+        1 => Ok(location.id),
         2..=4 => Ok(HOST),
         kind => Err(invalid_value(format!("{kind} is not a location type; there are 1 to 4"))),
     }
@@ -140,7 +140,7 @@ fn check_managed(address: CUdeviceptr, bytes: usize) -> DriverResult {
     }
 }
 
-fn check_place(device: CUdevice) -> DriverResult {
+fn check_location(device: CUdevice) -> DriverResult {
     if device == HOST { Ok(()) } else { gpu(device).map(drop) }
 }
 
@@ -166,9 +166,9 @@ pub(crate) fn cuMemRangeGetAttribute(
 ) -> DriverResult {
     value.check()?;
     check_managed(address, bytes)?;
-    let place = |of: fn(&Advice) -> CUdevice| common(address, bytes, of).unwrap_or(NOWHERE);
-    let preferred = || place(|advice| advice.preferred);
-    let prefetched = || place(|advice| advice.prefetched);
+    let common_device = |of: fn(&Advice) -> CUdevice| common(address, bytes, of).unwrap_or(NOWHERE);
+    let preferred = || common_device(|advice| advice.preferred);
+    let prefetched = || common_device(|advice| advice.prefetched);
     let word = match attribute {
         1 => common(address, bytes, |advice| advice.read_mostly).unwrap_or(false).into(),
         2 => preferred(),

@@ -126,12 +126,12 @@ fn allocate_in_order(
     if !stream.is_capturing() {
         capture::check_unsafe_on(&context, &stream)?;
         let base = pool::allocate(pool, bytes, &context)?;
-        let work = move || {
+        let begin = move || {
             let what = format!("allocation of {bytes} bytes at {base:#x}");
             happens_before::begin_access(what, vec![(Area::row(base, bytes as u64), true)])
         };
         if happens_before::is_tracked() {
-            context.enqueue(stream.queue(), Task::new(work))?;
+            context.enqueue(stream.queue(), Task::new(begin))?;
         }
         return address.set(base);
     }
@@ -154,14 +154,14 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> DriverRe
         return memory.end();
     }
     let block = take(address, &[MemoryKind::Device, MemoryKind::Pooled])?;
-    let work = Task::new(move || {
+    let task = Task::new(move || {
         happens_before::begin_access(
             format!("cuMemFreeAsync of the {} bytes at {:#x}", block.bytes, block.base),
             vec![(Area::row(block.base, block.bytes), true)],
         )?;
         block.release()
     });
-    context.enqueue(stream.queue(), work).map(drop)
+    context.enqueue(stream.queue(), task).map(drop)
 }
 
 pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> DriverResult {

@@ -12,7 +12,7 @@ use super::allocations::{MemoryKind, find};
 use super::current::{Context, current};
 use super::faults::freed_meanwhile;
 use super::gpu::{Gpu, memory};
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::pinned::PinnedSource;
 use super::queue::Task;
 use super::{capture, happens_before, invalid_value, pageable, stream};
@@ -44,8 +44,9 @@ impl CopyAddress {
     }
 
     pub(super) fn host(pointer: HostPtr) -> Self {
-        let known = memory().is_ok_and(|memory| memory.find(pointer.address()).is_some());
-        if known { Self::Device(pointer.address()) } else { Self::Pageable(pointer) }
+        let is_device_memory =
+            memory().is_ok_and(|memory| memory.find(pointer.address()).is_some());
+        if is_device_memory { Self::Device(pointer.address()) } else { Self::Pageable(pointer) }
     }
 
     /// The memory at an address of unified addressing, for copies without memory types.
@@ -82,14 +83,14 @@ impl CopyAddress {
 /// bytes.
 #[derive(Clone, Copy)]
 pub(super) struct CopyEnd {
-    pub(super) place: CopyAddress,
+    pub(super) address: CopyAddress,
     pub(super) pitch: usize,
     pub(super) layer: usize,
 }
 
 impl CopyEnd {
     fn at(&self, row: usize, layer: usize) -> CopyAddress {
-        self.place.offset(layer * self.layer + row * self.pitch)
+        self.address.offset(layer * self.layer + row * self.pitch)
     }
 }
 
@@ -107,7 +108,7 @@ pub(super) struct MemoryCopy {
 
 impl MemoryCopy {
     pub(super) fn row(dst: CopyAddress, src: CopyAddress, bytes: usize) -> Self {
-        let end = |place| CopyEnd { place, pitch: bytes, layer: bytes };
+        let end = |address| CopyEnd { address, pitch: bytes, layer: bytes };
         Self { dst: end(dst), src: end(src), bytes, rows: 1, layers: 1, described: None }
     }
 
@@ -115,12 +116,13 @@ impl MemoryCopy {
     /// between device memory, and from pageable memory once the source is read. The emulator always
     /// finishes the copy first, but a program must not rely on that.
     fn lets_host_run_on(&self) -> bool {
-        let on_device = |place| match place {
+        let on_device = |address| match address {
             CopyAddress::Device(at) => find(at)
                 .is_some_and(|block| !block.kind.is_host() && block.kind != MemoryKind::Managed),
             CopyAddress::Pageable(_) => false,
         };
-        on_device(self.dst.place) && (on_device(self.src.place) || self.src.place.is_pageable())
+        on_device(self.dst.address)
+            && (on_device(self.src.address) || self.src.address.is_pageable())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -131,8 +133,8 @@ impl MemoryCopy {
         if self.is_empty() {
             return Ok(());
         }
-        self.dst.place.check(self.span(&self.dst)?)?;
-        self.src.place.check(self.span(&self.src)?)
+        self.dst.address.check(self.span(&self.dst)?)?;
+        self.src.address.check(self.span(&self.src)?)
     }
 
     /// Bytes from the first to the last, including gaps.
@@ -145,12 +147,12 @@ impl MemoryCopy {
     }
 
     /// A description for reports.
-    fn words(&self) -> String {
-        let place = |place| match place {
+    fn description(&self) -> String {
+        let name = |address| match address {
             CopyAddress::Device(address) => format!("{address:#x}"),
             CopyAddress::Pageable(_) => "the host's memory".to_owned(),
         };
-        let (from, to) = (place(self.src.place), place(self.dst.place));
+        let (from, to) = (name(self.src.address), name(self.dst.address));
         let bytes = match (self.rows, self.layers) {
             (1, 1) => format!("{} bytes", self.bytes),
             (rows, 1) => format!("{rows} rows of {} bytes", self.bytes),
@@ -161,7 +163,7 @@ impl MemoryCopy {
 
     /// The bytes of one end that kernels and other copies can access, too.
     pub(super) fn area(&self, end: &CopyEnd) -> Option<Area> {
-        let CopyAddress::Device(start) = end.place else { return None };
+        let CopyAddress::Device(start) = end.address else { return None };
         Some(Area {
             start,
             bytes: self.bytes as u64,
@@ -179,7 +181,7 @@ impl MemoryCopy {
         }
         let written = self.area(&self.dst).map(|area| (area, true));
         let read = self.area(&self.src).map(|area| (area, false));
-        happens_before::begin_access(self.words(), written.into_iter().chain(read).collect())
+        happens_before::begin_access(self.description(), written.into_iter().chain(read).collect())
     }
 
     fn copy(&self) -> DriverResult {
@@ -198,12 +200,12 @@ impl MemoryCopy {
 }
 
 impl Operation for MemoryCopy {
-    fn node_type(&self) -> i32 {
-        1
+    fn node_type(&self) -> NodeType {
+        NodeType::Memcpy
     }
 
     fn name(&self) -> String {
-        self.words()
+        self.description()
     }
 
     fn run(&self, _: &Gpu) -> DriverResult {
@@ -217,16 +219,18 @@ fn copy_bytes(dst: CopyAddress, src: CopyAddress, bytes: usize) -> DriverResult 
             memory()?.copy(dst, src, bytes as u64)?
         }
         (CopyAddress::Device(dst), CopyAddress::Pageable(src)) => {
-            // SAFETY: the caller of the copy vouches for the bytes, and waits for this.
+            // SAFETY: the caller of the copy guarantees that the bytes are valid, and waits for
+            // this.
             memory()?.write(dst, unsafe { src.bytes(bytes) })?;
         }
         (CopyAddress::Pageable(dst), CopyAddress::Device(src)) => {
-            // SAFETY: the caller of the copy vouches for the bytes, and waits for this.
+            // SAFETY: the caller of the copy guarantees that the bytes are valid, and waits for
+            // this.
             memory()?.read(src, unsafe { dst.bytes_mut(bytes) })?;
         }
         (CopyAddress::Pageable(dst), CopyAddress::Pageable(src)) => {
-            // SAFETY: the caller of the copy vouches for both, and waits for this; `copy` allows
-            // them to overlap.
+            // SAFETY: the caller of the copy guarantees that both ranges are valid, and waits for
+            // this; `copy` allows them to overlap.
             unsafe { std::ptr::copy(src.0.cast::<u8>(), dst.0.cast::<u8>(), bytes) }
         }
     }
@@ -259,17 +263,17 @@ pub(super) fn copy_on_stream(copy: MemoryCopy, stream: CUstream) -> DriverResult
     if copy.is_empty() {
         return Ok(());
     }
-    let waits = copy.dst.place.is_pageable() || copy.src.place.is_pageable();
+    let waits = copy.dst.address.is_pageable() || copy.src.address.is_pageable();
     if waits {
-        pageable::warn(|| copy.words());
+        pageable::warn(|| copy.description());
     }
-    if waits || copy.dst.place.is_synchronous() || copy.src.place.is_synchronous() {
+    if waits || copy.dst.address.is_synchronous() || copy.src.address.is_synchronous() {
         return copy_pageable(copy, &context, &stream);
     }
-    match PinnedSource::of(copy.area(&copy.src), || copy.words()) {
+    match PinnedSource::of(copy.area(&copy.src), || copy.description()) {
         Some(source) => {
-            let work = Task::new(move || source.watch().and_then(|()| copy.copy()));
-            context.enqueue(stream.queue(), work).map(drop)
+            let task = Task::new(move || source.watch().and_then(|()| copy.copy()));
+            context.enqueue(stream.queue(), task).map(drop)
         }
         None => stream::enqueue(&context, &stream, Arc::new(copy)),
     }
@@ -282,20 +286,21 @@ fn copy_pageable(
     context: &Arc<Context>,
     stream: &stream::Stream,
 ) -> DriverResult {
-    match (copy.dst.place, copy.src.place) {
+    match (copy.dst.address, copy.src.address) {
         (CopyAddress::Device(dst), CopyAddress::Pageable(src))
             if copy.rows * copy.layers == 1 && copy.bytes <= STAGED_BYTES =>
         {
-            // SAFETY: the caller vouches for the bytes during the call, in which they are copied.
+            // SAFETY: the caller guarantees that the bytes are valid during the call, in which they
+            // are copied.
             let staged = unsafe { src.bytes(copy.bytes) }.to_vec();
             let write = move || Ok(memory()?.write(dst, &staged)?);
-            let work =
+            let task =
                 Task::new(move || copy.begin().and_then(|()| write().map_err(freed_meanwhile)));
-            context.enqueue(stream.queue(), work).map(drop)
+            context.enqueue(stream.queue(), task).map(drop)
         }
         _ => {
             let point = Arc::new(copy).enqueue(context, stream.queue())?;
-            match copy.lets_host_run_on() && copy.src.place.is_pageable() {
+            match copy.lets_host_run_on() && copy.src.address.is_pageable() {
                 true => context.wait_without_ordering(&point),
                 false => context.wait(&[point]),
             }

@@ -9,7 +9,7 @@ use super::allocations::{MemoryKind, find};
 use super::current::current;
 use super::faults::freed_meanwhile;
 use super::gpu::{Gpu, memory};
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::{capture, happens_before, invalid_value, stream};
 use crate::abi::{CUdeviceptr, CUstream};
 use crate::detail::DriverResult;
@@ -74,7 +74,7 @@ impl Memset {
             return Ok(());
         }
         let memory = memory()?;
-        happens_before::begin_access(self.words(), vec![(self.area(), true)])?;
+        happens_before::begin_access(self.description(), vec![(self.area(), true)])?;
         for row in 0..self.rows {
             let (dst, count) = (self.dst + (row * self.pitch) as u64, self.count as u64);
             match self.value {
@@ -88,7 +88,7 @@ impl Memset {
     }
 
     /// A description for reports.
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         let bytes = self.count * self.value.bytes() * self.rows;
         format!("memset of {bytes} bytes at {:#x}", self.dst)
     }
@@ -136,8 +136,8 @@ impl Memset {
 }
 
 impl Operation for Memset {
-    fn node_type(&self) -> i32 {
-        2
+    fn node_type(&self) -> NodeType {
+        NodeType::Memset
     }
 
     fn name(&self) -> String {

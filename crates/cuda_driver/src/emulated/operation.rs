@@ -9,11 +9,27 @@ use super::gpu::Gpu;
 use super::queue::{StreamQueue, SyncPoint, Task};
 use crate::detail::DriverResult;
 
+/// The type of a graph node, numbered as in `CUgraphNodeType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeType {
+    Kernel = 0,
+    Memcpy = 1,
+    Memset = 2,
+    Host = 3,
+    Graph = 4,
+    Empty = 5,
+    WaitEvent = 6,
+    EventRecord = 7,
+    MemAlloc = 10,
+    MemFree = 11,
+    BatchMemOp = 12,
+}
+
 /// An operation of a stream or of a graph node. It is immutable: setting the parameters of a node
 /// gives it another operation.
 pub(super) trait Operation: Any + Send + Sync {
-    /// The type of a node with this operation, numbered as in `CUgraphNodeType`.
-    fn node_type(&self) -> i32;
+    /// The type of a node with this operation.
+    fn node_type(&self) -> NodeType;
 
     /// A label for drawings of a graph.
     fn name(&self) -> String;
@@ -52,8 +68,8 @@ impl dyn Operation {
 pub(super) struct Empty;
 
 impl Operation for Empty {
-    fn node_type(&self) -> i32 {
-        5
+    fn node_type(&self) -> NodeType {
+        NodeType::Empty
     }
 
     fn name(&self) -> String {

@@ -69,7 +69,7 @@ fn from_buffer(function: &Function, extra: In<HostPtr>) -> DriverResult<Vec<u8>>
     if needed > 0 {
         buffer.check()?;
     }
-    // SAFETY: the caller of the launch vouches for a buffer of the size that came with it.
+    // SAFETY: the caller of the launch guarantees a buffer of the size that it passed with it.
     Ok(if needed == 0 { Vec::new() } else { unsafe { buffer.bytes(needed) }.to_vec() })
 }
 

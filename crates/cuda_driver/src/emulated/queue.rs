@@ -187,7 +187,8 @@ impl Task {
 /// The owner of a queue. It lives at least as long as the queue's tasks.
 pub(super) type Owner = Arc<dyn Any + Send + Sync>;
 
-/// What is sent to a stream's thread: a task, its ticket, and the host's clock when it was enqueued.
+/// What is sent to a stream's thread: a task, its ticket, and the host's clock when it was
+/// enqueued.
 struct Command {
     owner: Owner,
     gpu: &'static Gpu,

@@ -75,8 +75,8 @@ impl<T> Registry<T> {
     }
 
     /// The number of objects for which `wanted` returns true.
-    pub(super) fn count(&self, wanted: impl Fn(&T) -> bool) -> usize {
-        self.read().values().filter(|object| wanted(object)).count()
+    pub(super) fn count(&self, predicate: impl Fn(&T) -> bool) -> usize {
+        self.read().values().filter(|object| predicate(object)).count()
     }
 
     fn unknown(&self, handle: Handle) -> DriverError {

@@ -115,8 +115,8 @@ fn null(context: Arc<Context>) -> Stream {
 
 fn per_thread(context: &Arc<Context>) -> Arc<Stream> {
     PER_THREAD.with_borrow_mut(|streams| {
-        let known = streams.iter().find(|stream| stream.context.handle == context.handle);
-        known.cloned().unwrap_or_else(|| {
+        let existing = streams.iter().find(|stream| stream.context.handle == context.handle);
+        existing.cloned().unwrap_or_else(|| {
             let stream = Arc::new(Stream::open(context.clone(), 0, STREAM_PRIORITIES.0));
             streams.push(stream.clone());
             stream

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::faults::freed_meanwhile;
 use super::gpu::{Gpu, memory};
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::{check_flags, happens_before, invalid_value, stream};
 use crate::abi::{CUdeviceptr, CUstream, In};
 use crate::detail::DriverResult;
@@ -52,8 +52,8 @@ impl MemOps {
 }
 
 impl Operation for MemOps {
-    fn node_type(&self) -> i32 {
-        12
+    fn node_type(&self) -> NodeType {
+        NodeType::BatchMemOp
     }
 
     fn name(&self) -> String {

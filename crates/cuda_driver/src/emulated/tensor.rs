@@ -38,13 +38,17 @@ impl TensorMapArguments {
         }
         let [interleave, swizzle, promotion, fill] = self.modes;
         let mut map = TensorMap {
-            element: known(ElementType::from_code(self.element), "element type", self.element)?,
+            element: decode_mode(
+                ElementType::from_code(self.element),
+                "element type",
+                self.element,
+            )?,
             rank: self.rank,
             address: self.address.address(),
-            interleave: known(Interleave::from_code(interleave), "interleave", interleave)?,
-            swizzle: known(Swizzle::from_code(swizzle), "swizzle", swizzle)?,
-            l2_promotion: known(L2Promotion::from_code(promotion), "promotion", promotion)?,
-            fill: known(OutOfBoundsFill::from_code(fill), "fill", fill)?,
+            interleave: decode_mode(Interleave::from_code(interleave), "interleave", interleave)?,
+            swizzle: decode_mode(Swizzle::from_code(swizzle), "swizzle", swizzle)?,
+            l2_promotion: decode_mode(L2Promotion::from_code(promotion), "promotion", promotion)?,
+            fill: decode_mode(OutOfBoundsFill::from_code(fill), "fill", fill)?,
             ..TensorMap::default()
         };
         for dim in 0..rank {
@@ -58,20 +62,24 @@ impl TensorMapArguments {
     }
 }
 
-fn known<T>(value: Option<T>, what: &str, code: u32) -> DriverResult<T> {
+fn decode_mode<T>(value: Option<T>, what: &str, code: u32) -> DriverResult<T> {
     value.ok_or_else(|| {
         invalid_value(format!("{code} is not a valid {what} of the emulator's tensor maps"))
     })
 }
 
-fn write(place: Out<CUtensorMap>, map: &TensorMap) -> DriverResult {
-    place.check()?;
+fn write(out: Out<CUtensorMap>, map: &TensorMap) -> DriverResult {
+    out.check()?;
     map.validate().map_err(|error| invalid_value(error.to_string()))?;
     let bytes = map.encode();
     let (words, _) = bytes.as_chunks::<8>();
-    let mut out = CUtensorMap { words: [0; 16] };
-    out.words.iter_mut().zip(words).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
-    place.set(out)
+    let mut encoded = CUtensorMap { words: [0; 16] };
+    encoded
+        .words
+        .iter_mut()
+        .zip(words)
+        .for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+    out.set(encoded)
 }
 
 #[allow(clippy::too_many_arguments)]

@@ -11,7 +11,7 @@ use crate::codes::{
 use crate::detail::{DriverError, DriverResult};
 use crate::foreign::per_thread;
 use crate::foreign::versions::{PerThread, row_of};
-use crate::{real, table};
+use crate::{exports, real};
 
 /// Flags of a lookup: whether the null stream is the legacy default stream or the thread's own.
 const LEGACY_STREAM: u64 = 1;
@@ -90,23 +90,23 @@ fn search(
 /// The variant of a function that programs of this CUDA version call.
 fn lookup(base: &str, version: c_int, own_stream: bool) -> Result<*const c_void, Status> {
     let row = row_of(base).ok_or(Status::SymbolNotFound)?;
-    let known = || row.since.iter().take_while(|&&since| since <= DRIVER_VERSION);
-    if known().next().is_none() {
+    let supported = || row.since.iter().take_while(|&&since| since <= DRIVER_VERSION);
+    if supported().next().is_none() {
         return Err(Status::SymbolNotFound);
     }
-    let variants = known().take_while(|&&since| since <= version).count();
+    let variants = supported().take_while(|&&since| since <= version).count();
     let name = match variants {
         0 => return Err(Status::VersionNotSufficient),
         1 => base.to_owned(),
         variant => format!("{base}_v{variant}"),
     };
     let own_stream = own_stream && version >= PER_THREAD_SINCE;
-    let twin = match row.per_thread {
+    let address = match row.per_thread {
         PerThread::Ptds if own_stream => per_thread::address(&format!("{name}_ptds")),
         PerThread::Ptsz if own_stream => per_thread::address(&format!("{name}_ptsz")),
-        _ => table::address(&name),
+        _ => exports::address(&name),
     };
-    twin.ok_or(Status::SymbolNotFound)
+    address.ok_or(Status::SymbolNotFound)
 }
 
 /// NVIDIA's own libraries get undocumented functions from here. The emulator has none of them.
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Result<*const c_void, Status> {
-        Ok(table::address(name).unwrap_or_else(|| panic!("no {name}")))
+        Ok(exports::address(name).unwrap_or_else(|| panic!("no {name}")))
     }
 
     #[test]
@@ -180,11 +180,11 @@ mod tests {
 
     #[test]
     fn a_program_can_ask_for_its_threads_own_stream() {
-        let twin = |name: &str| Ok(per_thread::address(name).unwrap());
+        let variant = |name: &str| Ok(per_thread::address(name).unwrap());
         let copy = lookup("cuMemcpyHtoD", 7000, true);
-        assert_eq!(copy, twin("cuMemcpyHtoD_v2_ptds"));
+        assert_eq!(copy, variant("cuMemcpyHtoD_v2_ptds"));
         assert_ne!(copy, lookup("cuMemcpyHtoD", 7000, false));
-        assert_eq!(lookup("cuLaunchKernel", 13000, true), twin("cuLaunchKernel_ptsz"));
+        assert_eq!(lookup("cuLaunchKernel", 13000, true), variant("cuLaunchKernel_ptsz"));
         // A function without a stream has one address for both flags, and older versions have no
         // variant.
         assert_eq!(lookup("cuMemAlloc", 13000, true), named("cuMemAlloc_v2"));

@@ -22,7 +22,8 @@ pub(crate) enum PerThread {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) base: &'static str,
-    /// The CUDA versions (1000 · major + 10 · minor) of the interface without a suffix, of `_v2`, …
+    /// The CUDA versions (1000 · major + 10 · minor) of the interface without a suffix, of `_v2`,
+    /// ….
     pub(crate) since: &'static [i32],
     pub(crate) per_thread: PerThread,
 }

@@ -10,7 +10,7 @@ use libloading::Library;
 use crate::abi::Out;
 use crate::codes::{self, CUDA_ERROR_NOT_FOUND, CUDA_SUCCESS, CUresult};
 use crate::detail::{DriverError, DriverResult};
-use crate::table::Symbols;
+use crate::symbols::Symbols;
 
 /// The name under which every NVIDIA driver installs its library.
 const LIBRARY: &str = "libcuda.so.1";
@@ -94,15 +94,6 @@ fn accepted(function: &'static str, code: CUresult) -> Result<(), Unusable> {
     }
     let name = codes::error_name(code).map_or("unknown".into(), |name| name.to_string_lossy());
     Err(Unusable::Refused { function, code, name: name.into_owned() })
-}
-
-/// The library's function of this name, if it has one. The name ends with a NUL.
-///
-/// # Safety
-/// `F` is the function's type, and the library stays open while it is used.
-pub(crate) unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
-    // SAFETY: the caller's.
-    unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
 /// The result code of the real driver as a result.

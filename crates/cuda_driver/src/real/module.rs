@@ -10,7 +10,7 @@ use crate::abi::{
 use crate::codes::{CUDA_SUCCESS, CUresult};
 use crate::detail::{DriverError, DriverResult};
 use crate::real;
-use crate::table::Symbols;
+use crate::symbols::Symbols;
 
 const LOG_BYTES: usize = 16 * 1024;
 
@@ -62,7 +62,7 @@ pub(crate) fn link_add_data(
     let mut text = Vec::new();
     let (mut data, mut len) = (data, len);
     if kind == PTX && len > 0 && data.check().is_ok() {
-        // SAFETY: the caller vouches for `len` bytes during the call.
+        // SAFETY: the caller guarantees that `len` bytes are valid during the call.
         text.extend_from_slice(unsafe { data.bytes(len) });
         if text.last() != Some(&0) {
             text.push(0);

@@ -110,7 +110,7 @@ fn row(array: CUobject, offset: usize, bytes: usize) -> DriverResult<CopyAddress
         let text = "a copy by offset needs an array of one or two dimensions";
         return Err(DriverError::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
-    Ok(array.end([offset, 0, 0], [bytes, 1, 1])?.place)
+    Ok(array.end([offset, 0, 0], [bytes, 1, 1])?.address)
 }
 
 pub(crate) fn cuMemcpyAtoH_v2(

@@ -92,8 +92,8 @@ pub(crate) fn cuGraphAddNode(
     let mut asked = params.get_at(0);
     let operation = any(&asked)?;
     if let Some(memory) = operation.downcast_ref::<GraphMemory>() {
-        let place = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
-        asked.params[place] = memory.address;
+        let word = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
+        asked.params[word] = memory.address;
     }
     graph_nodes::add(node, graph, dependencies, n_dependencies, operation)?;
     params.set(asked)

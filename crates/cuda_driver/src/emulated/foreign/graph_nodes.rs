@@ -57,7 +57,7 @@ fn describe_copy(copy: &MemoryCopy) -> Copy3D {
     if let Some(described) = copy.described {
         return described;
     }
-    let side = |end: &CopyEnd| match end.place {
+    let side = |end: &CopyEnd| match end.address {
         CopyAddress::Device(address) => (DEVICE, std::ptr::null_mut(), address),
         CopyAddress::Pageable(HostPtr(pointer)) => (HOST, pointer, 0),
     };

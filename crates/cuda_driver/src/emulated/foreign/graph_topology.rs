@@ -31,7 +31,7 @@ pub(crate) fn cuGraphNodeFindInClone(
 }
 
 pub(crate) fn cuGraphNodeGetType(node: CUobject, kind: Out<i32>) -> DriverResult {
-    kind.set(graph::node(node)?.operation().node_type())
+    kind.set(graph::node(node)?.operation().node_type() as i32)
 }
 
 pub(crate) fn cuGraphGetRootNodes(

@@ -6,7 +6,6 @@ use std::ffi::{CString, c_char, c_void};
 use crate::abi::{CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, In, Out, text};
 use crate::codes::{CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_SUPPORTED};
 use crate::detail::{DriverError, DriverResult};
-use crate::emulated::current::current;
 use crate::emulated::gpu::gpu;
 use crate::emulated::jit::Options;
 use crate::emulated::library::{KERNELS, LIBRARIES, load};
@@ -115,7 +114,6 @@ pub(crate) fn cuKernelGetParamInfo(
     offset: Out<usize>,
     bytes: Out<usize>,
 ) -> DriverResult {
-    current()?;
     let param = kernel::get(KERNELS.get(kernel)?.function()?)?.param(index)?;
     offset.set(param.0)?;
     bytes.set_if_wanted(param.1);

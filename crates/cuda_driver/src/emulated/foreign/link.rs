@@ -164,7 +164,7 @@ pub(crate) fn cuLinkAddData_v2(
     current()?;
     let link = LINKS.get(state)?;
     data.check()?;
-    // SAFETY: the caller vouches for `len` bytes during the call.
+    // SAFETY: the caller guarantees that `len` bytes are valid during the call.
     let bytes = unsafe { data.bytes(len) };
     let name = match name.is_null() {
         true => String::new(),
@@ -200,8 +200,8 @@ pub(crate) fn cuLinkComplete(
     let link = LINKS.get(state)?;
     image.check()?;
     let text = link.options.0.logged(|| link.complete())?;
-    let mut place = lock(&link.image);
-    let text = place.insert(text);
+    let mut stored = lock(&link.image);
+    let text = stored.insert(text);
     image.set(text.as_ptr().cast_mut().cast())?;
     len.set_if_wanted(text.as_bytes_with_nul().len());
     Ok(())

@@ -3,8 +3,8 @@
 //!
 //! What belongs here is a function of the driver API that neither the host crate nor the parts of
 //! `cust` under it call, and whatever only such functions need. An object that others need as well
-//! (an array, a library, a user object) has its file in `emulated`, and its remaining calls here. No
-//! file of `emulated` imports one from here but `serve.rs`, which tells contexts what to free.
+//! (an array, a library, a user object) has its file in `emulated`, and its remaining calls here.
+//! No file of `emulated` imports one from here but `serve.rs`, which tells contexts what to free.
 
 pub(crate) mod array;
 pub(crate) mod copy_pitched;

@@ -56,8 +56,8 @@ pub(crate) fn cuGraphRetainUserObject(
     if flags != MOVE {
         found.retain(some(count)?)?;
     }
-    let kept = UserObjectReferences { handle, object: found, count: some(count)? };
-    graph.with_user_objects(|all| all.push(kept));
+    let references = UserObjectReferences { handle, object: found, count: some(count)? };
+    graph.with_user_objects(|all| all.push(references));
     Ok(())
 }
 
@@ -69,17 +69,22 @@ pub(crate) fn cuGraphReleaseUserObject(
     let graph = graph::from_handle(graph)?;
     let (handle, mut left) = (Handle::from(object), some(count)?);
     let gone = graph.with_user_objects(|all| {
-        let there: u32 = all.iter().filter(|kept| kept.handle == handle).map(|k| k.count).sum();
-        if there < left {
+        let held: u32 =
+            all.iter().filter(|references| references.handle == handle).map(|k| k.count).sum();
+        if held < left {
             return Err(invalid_value("the graph has fewer references to the object"));
         }
         let mut gone = Vec::new();
-        for kept in all.iter_mut().filter(|kept| kept.handle == handle) {
-            let taken = kept.count.min(left);
-            (kept.count, left) = (kept.count - taken, left - taken);
-            gone.push(UserObjectReferences { handle, object: kept.object.clone(), count: taken });
+        for references in all.iter_mut().filter(|references| references.handle == handle) {
+            let taken = references.count.min(left);
+            (references.count, left) = (references.count - taken, left - taken);
+            gone.push(UserObjectReferences {
+                handle,
+                object: references.object.clone(),
+                count: taken,
+            });
         }
-        all.retain(|kept| kept.count > 0);
+        all.retain(|references| references.count > 0);
         Ok(gone)
     })?;
     drop(gone);

@@ -319,13 +319,13 @@ pub(crate) fn cuMemSetAccess(
 }
 
 fn set_access(base: u64, mapping: &mut Mapping, gpu: &'static Gpu, open: bool) {
-    let known = !mapping.accessible_from.is_empty();
+    let was_accessible = !mapping.accessible_from.is_empty();
     mapping.accessible_from.retain(|other| other.ordinal != gpu.ordinal);
     if open {
         mapping.accessible_from.push(gpu);
     }
     let memory = mapping.memory.gpu.memory();
-    match (known, mapping.accessible_from.is_empty()) {
+    match (was_accessible, mapping.accessible_from.is_empty()) {
         (false, false) => {
             memory.show(base, mapping.bytes);
             if let Some(context) = current::top() {
