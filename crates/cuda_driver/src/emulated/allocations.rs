@@ -114,23 +114,24 @@ pub(super) fn forget(base: u64) {
 }
 
 /// Adds memory to the map.
-pub(super) fn add(block: Allocation) {
-    lock(&ALLOCATIONS).insert(block.base, block);
+pub(super) fn add(allocation: Allocation) {
+    lock(&ALLOCATIONS).insert(allocation.base, allocation);
 }
 
 /// The live allocation that contains `address`.
 pub(super) fn find(address: u64) -> Option<Allocation> {
-    let blocks = lock(&ALLOCATIONS);
-    let (_, block) = blocks.range(..=address).next_back()?;
-    (address - block.base < block.bytes).then_some(*block)
+    let allocations = lock(&ALLOCATIONS);
+    let (_, allocation) = allocations.range(..=address).next_back()?;
+    (address - allocation.base < allocation.bytes).then_some(*allocation)
 }
 
 /// Changes the live allocation that contains `address`.
 pub(super) fn change(address: u64, change: impl FnOnce(&mut Allocation)) -> DriverResult {
-    let mut blocks = lock(&ALLOCATIONS);
-    let block = blocks.range_mut(..=address).next_back().map(|(_, block)| block);
-    match block.filter(|block| address - block.base < block.bytes) {
-        Some(block) => change(block),
+    let mut allocations = lock(&ALLOCATIONS);
+    let allocation =
+        allocations.range_mut(..=address).next_back().map(|(_, allocation)| allocation);
+    match allocation.filter(|allocation| address - allocation.base < allocation.bytes) {
+        Some(allocation) => change(allocation),
         None => return Err(invalid_value(format!("{address:#x} lies in no live allocation"))),
     }
     Ok(())
@@ -143,7 +144,7 @@ pub(super) fn containing(address: u64) -> DriverResult<Allocation> {
 
 /// The live allocations for which `wanted` returns true.
 pub(super) fn allocations_where(predicate: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
-    lock(&ALLOCATIONS).values().filter(|block| predicate(block)).copied().collect()
+    lock(&ALLOCATIONS).values().filter(|allocation| predicate(allocation)).copied().collect()
 }
 
 /// The number of live allocations.
@@ -153,20 +154,20 @@ pub(super) fn live() -> usize {
 
 /// Removes the allocation that begins at `address` from the map. The caller has to release it, and
 /// no other call can free it.
-pub(super) fn take(address: u64, kinds: &[MemoryKind]) -> DriverResult<Allocation> {
-    let mut blocks = lock(&ALLOCATIONS);
-    match blocks.get(&address).map(|block| block.kind) {
+pub(super) fn remove(address: u64, kinds: &[MemoryKind]) -> DriverResult<Allocation> {
+    let mut allocations = lock(&ALLOCATIONS);
+    match allocations.get(&address).map(|allocation| allocation.kind) {
         Some(kind) if kinds.contains(&kind) => {}
         Some(kind) => return Err(invalid_value(format!("{address:#x} is {kind:?} memory"))),
         None => {
-            drop(blocks);
-            return Err(no_block(address, kinds));
+            drop(allocations);
+            return Err(no_allocation(address, kinds));
         }
     }
-    blocks.remove(&address).ok_or_else(|| no_block(address, kinds))
+    allocations.remove(&address).ok_or_else(|| no_allocation(address, kinds))
 }
 
-fn no_block(address: u64, kinds: &[MemoryKind]) -> DriverError {
+fn no_allocation(address: u64, kinds: &[MemoryKind]) -> DriverError {
     let code = match kinds {
         [MemoryKind::Registered] => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
         _ => CUDA_ERROR_INVALID_VALUE,
@@ -184,11 +185,12 @@ fn no_block(address: u64, kinds: &[MemoryKind]) -> DriverError {
 
 /// Frees all memory of a context, except graph memory and mapped memory, which outlive it.
 pub(super) fn free_all(context: Handle) -> DriverResult {
-    let stays = |block: &Allocation| matches!(block.kind, MemoryKind::Graph | MemoryKind::Mapped);
-    let theirs = |block: &Allocation| block.context == context && !stays(block);
-    let mut blocks = lock(&ALLOCATIONS);
-    let gone: Vec<Allocation> = blocks.values().copied().filter(theirs).collect();
-    blocks.retain(|_, block| !theirs(block));
-    drop(blocks);
+    let stays =
+        |allocation: &Allocation| matches!(allocation.kind, MemoryKind::Graph | MemoryKind::Mapped);
+    let theirs = |allocation: &Allocation| allocation.context == context && !stays(allocation);
+    let mut allocations = lock(&ALLOCATIONS);
+    let gone: Vec<Allocation> = allocations.values().copied().filter(theirs).collect();
+    allocations.retain(|_, allocation| !theirs(allocation));
+    drop(allocations);
     gone.iter().try_for_each(Allocation::release)
 }

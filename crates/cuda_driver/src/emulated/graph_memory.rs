@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::allocations::{self, Allocation, MemoryKind, take};
+use super::allocations::{self, Allocation, MemoryKind, remove};
 use super::current::Context;
 use super::gpu::Gpu;
 use super::operation::{NodeType, Operation};
@@ -104,7 +104,7 @@ impl Operation for FreeMemory {
         if at(self.0).is_some() {
             return Ok(());
         }
-        take(self.0, &[MemoryKind::Device, MemoryKind::Pooled])?.release()
+        remove(self.0, &[MemoryKind::Device, MemoryKind::Pooled])?.release()
     }
 
     fn before_launch(&self, _: bool) -> DriverResult {
@@ -115,9 +115,9 @@ impl Operation for FreeMemory {
 impl Drop for GraphMemory {
     fn drop(&mut self) {
         lock(&ALL).remove(&self.address);
-        if let Ok(block) = take(self.address, &[MemoryKind::Graph]) {
+        if let Ok(allocation) = remove(self.address, &[MemoryKind::Graph]) {
             // The only possible error is that it is free already.
-            let _ = block.release();
+            let _ = allocation.release();
         }
     }
 }

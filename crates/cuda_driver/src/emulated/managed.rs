@@ -42,7 +42,7 @@ impl Default for Advice {
 static ADVICE: Mutex<BTreeMap<(u64, u64), Advice>> = Mutex::new(BTreeMap::new());
 
 fn pages(address: CUdeviceptr, bytes: usize) -> impl Iterator<Item = (u64, u64)> {
-    let base = find(address).map_or(address, |block| block.base);
+    let base = find(address).map_or(address, |allocation| allocation.base);
     let (first, last) = (address - base, address - base + bytes as u64 - 1);
     (first / PAGE_BYTES..=last / PAGE_BYTES).map(move |page| (base, page))
 }
@@ -246,9 +246,9 @@ pub(crate) fn cuStreamAttachMemAsync(
     flags: u32,
 ) -> DriverResult {
     let (context, stream) = stream::from_handle(stream)?;
-    let block = containing(address)?;
+    let allocation = containing(address)?;
     check_managed(address, bytes.max(1))?;
-    if bytes != 0 && (bytes as u64 != block.bytes || address != block.base) {
+    if bytes != 0 && (bytes as u64 != allocation.bytes || address != allocation.base) {
         return Err(invalid_value("only whole allocations can be attached"));
     }
     if !matches!(flags, 1 | 2 | 4) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ::emulator::race::Area;
 
-use super::allocations::{self, Allocation, MemoryKind, add, allocate, containing, take};
+use super::allocations::{self, Allocation, MemoryKind, add, allocate, containing, remove};
 use super::current::{Context, current};
 use super::graph_memory::{self, FreeMemory, GraphMemory};
 use super::queue::Task;
@@ -83,12 +83,13 @@ pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> DriverResult {
         context.streams.wait_all();
         return memory.end();
     }
-    let block = take(address, &[MemoryKind::Device, MemoryKind::Pooled, MemoryKind::Managed])?;
+    let allocation =
+        remove(address, &[MemoryKind::Device, MemoryKind::Pooled, MemoryKind::Managed])?;
     context.streams.wait_all();
-    if block.kind == MemoryKind::Managed {
-        managed::forget(block.base);
+    if allocation.kind == MemoryKind::Managed {
+        managed::forget(allocation.base);
     }
-    block.release()?;
+    allocation.release()?;
     context.check()
 }
 
@@ -153,13 +154,13 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> DriverRe
     if let Some(memory) = graph_memory::at(address) {
         return memory.end();
     }
-    let block = take(address, &[MemoryKind::Device, MemoryKind::Pooled])?;
+    let allocation = remove(address, &[MemoryKind::Device, MemoryKind::Pooled])?;
     let task = Task::new(move || {
         happens_before::begin_access(
-            format!("cuMemFreeAsync of the {} bytes at {:#x}", block.bytes, block.base),
-            vec![(Area::row(block.base, block.bytes), true)],
+            format!("cuMemFreeAsync of the {} bytes at {:#x}", allocation.bytes, allocation.base),
+            vec![(Area::row(allocation.base, allocation.bytes), true)],
         )?;
-        block.release()
+        allocation.release()
     });
     context.enqueue(stream.queue(), task).map(drop)
 }
@@ -187,18 +188,18 @@ pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> DriverResult {
         return Ok(());
     }
     capture::check_unsafe()?;
-    let block = take(pointer.address(), &[MemoryKind::Host])?;
-    end_pinned(&context, &block, "cuMemFreeHost")
+    let allocation = remove(pointer.address(), &[MemoryKind::Host])?;
+    end_pinned(&context, &allocation, "cuMemFreeHost")
 }
 
 /// Ends the use of pinned memory by the device. To the race check, the host must have waited for
 /// what the device did with it.
-fn end_pinned(context: &Context, block: &Allocation, function: &str) -> DriverResult {
+fn end_pinned(context: &Context, allocation: &Allocation, function: &str) -> DriverResult {
     context.streams.wait_all_without_ordering();
-    let what = format!("{function} of the {} bytes at {:#x}", block.bytes, block.base);
-    let touched = happens_before::check_host_access(what, block.base, block.bytes);
+    let what = format!("{function} of the {} bytes at {:#x}", allocation.bytes, allocation.base);
+    let touched = happens_before::check_host_access(what, allocation.base, allocation.bytes);
     context.streams.wait_all();
-    block.release()?;
+    allocation.release()?;
     if let Err(race) = touched {
         context.gpu.lose(race);
     }
@@ -220,20 +221,20 @@ pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -
 pub(crate) fn cuMemHostUnregister(pointer: HostPtr) -> DriverResult {
     let context = current()?;
     capture::check_unsafe()?;
-    let block = take(pointer.address(), &[MemoryKind::Registered])?;
-    end_pinned(&context, &block, "cuMemHostUnregister")
+    let allocation = remove(pointer.address(), &[MemoryKind::Registered])?;
+    end_pinned(&context, &allocation, "cuMemHostUnregister")
 }
 
 /// The pinned allocation that contains `pointer`.
-fn host_block(pointer: HostPtr) -> DriverResult<Allocation> {
-    let block = containing(pointer.address())?;
-    if block.kind.is_host() {
-        return Ok(block);
+fn pinned_allocation(pointer: HostPtr) -> DriverResult<Allocation> {
+    let allocation = containing(pointer.address())?;
+    if allocation.kind.is_host() {
+        return Ok(allocation);
     }
     Err(invalid_value(format!(
         "{:#x} is {:?} memory, not the host's",
         pointer.address(),
-        block.kind
+        allocation.kind
     )))
 }
 
@@ -245,13 +246,13 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
 ) -> DriverResult {
     current()?;
     check_flags(flags, 0)?;
-    host_block(pointer)?;
+    pinned_allocation(pointer)?;
     address.set(pointer.address())
 }
 
 pub(crate) fn cuMemHostGetFlags(flags: Out<u32>, pointer: HostPtr) -> DriverResult {
     current()?;
-    flags.set(host_block(pointer)?.flags)
+    flags.set(pinned_allocation(pointer)?.flags)
 }
 
 pub(crate) fn cuMemGetAddressRange_v2(
@@ -260,8 +261,8 @@ pub(crate) fn cuMemGetAddressRange_v2(
     address: CUdeviceptr,
 ) -> DriverResult {
     current()?;
-    let block = allocations::containing(address)?;
-    base.set_if_wanted(block.base);
-    bytes.set_if_wanted(block.bytes as usize);
+    let allocation = allocations::containing(address)?;
+    base.set_if_wanted(allocation.base);
+    bytes.set_if_wanted(allocation.bytes as usize);
     Ok(())
 }

@@ -75,7 +75,7 @@ impl CopyAddress {
 
     /// Whether the program has made all copies of this memory synchronous.
     fn is_synchronous(self) -> bool {
-        matches!(self, Self::Device(at) if find(at).is_some_and(|block| block.sync_memops == Some(true)))
+        matches!(self, Self::Device(at) if find(at).is_some_and(|allocation| allocation.sync_memops == Some(true)))
     }
 }
 
@@ -117,8 +117,9 @@ impl MemoryCopy {
     /// finishes the copy first, but a program must not rely on that.
     fn lets_host_run_on(&self) -> bool {
         let on_device = |address| match address {
-            CopyAddress::Device(at) => find(at)
-                .is_some_and(|block| !block.kind.is_host() && block.kind != MemoryKind::Managed),
+            CopyAddress::Device(at) => find(at).is_some_and(|allocation| {
+                !allocation.kind.is_host() && allocation.kind != MemoryKind::Managed
+            }),
             CopyAddress::Pageable(_) => false,
         };
         on_device(self.dst.address)

@@ -159,9 +159,9 @@ fn memset_blocking(memset: Memset) -> DriverResult {
     }
     memset.check()?;
     let point = Arc::new(memset).enqueue(&context, context.streams.null())?;
-    if find(memset.dst)
-        .is_some_and(|block| block.kind.is_host() || block.kind == MemoryKind::Managed)
-    {
+    if find(memset.dst).is_some_and(|allocation| {
+        allocation.kind.is_host() || allocation.kind == MemoryKind::Managed
+    }) {
         return context.wait(&[point]);
     }
     context.wait_without_ordering(&point)

@@ -31,7 +31,7 @@ impl PinnedSource {
     /// The source of the copy `name`, if it is pinned and races are checked.
     pub(super) fn of(area: Option<Area>, name: impl FnOnce() -> String) -> Option<Self> {
         let area = area.filter(|_| happens_before::is_tracked())?;
-        find(area.start).filter(|block| block.kind.is_host())?;
+        find(area.start).filter(|allocation| allocation.kind.is_host())?;
         let before = if happens_before::is_pending() { None } else { digest(&area).ok() };
         Some(Self { area, name: name(), before })
     }

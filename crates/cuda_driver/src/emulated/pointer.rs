@@ -18,37 +18,39 @@ pub(crate) fn cuPointerGetAttribute(
     address: CUdeviceptr,
 ) -> DriverResult {
     value.check()?;
-    let block = containing(address)?;
-    write(value, attribute, address, &block)
+    let allocation = containing(address)?;
+    write(value, attribute, address, &allocation)
 }
 
 fn write(
     value: Out<c_void>,
     attribute: i32,
     address: CUdeviceptr,
-    block: &Allocation,
+    allocation: &Allocation,
 ) -> DriverResult {
     let number = value.cast::<i32>();
     match attribute {
         // Memory of a pool belongs to no context.
-        1 if block.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
-        1 => value.cast::<CUcontext>().set(block.context.as_ptr()),
-        2 => number.set(memory_type(block)),
+        1 if allocation.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
+        1 => value.cast::<CUcontext>().set(allocation.context.as_ptr()),
+        2 => number.set(memory_type(allocation)),
         3 => value.cast::<CUdeviceptr>().set(address),
-        4 => host_pointer(value, block, address),
-        SYNC_MEMOPS => number.set(block.sync_memops.unwrap_or(!block.kind.is_host()).into()),
-        7 => value.cast::<u64>().set(block.base),
-        8 => number.set((block.kind == MemoryKind::Managed).into()),
-        9 => number.set(block.gpu.ordinal),
+        4 => host_pointer(value, allocation, address),
+        SYNC_MEMOPS => {
+            number.set(allocation.sync_memops.unwrap_or(!allocation.kind.is_host()).into())
+        }
+        7 => value.cast::<u64>().set(allocation.base),
+        8 => number.set((allocation.kind == MemoryKind::Managed).into()),
+        9 => number.set(allocation.gpu.ordinal),
         // Neither other processes nor other machines can access it.
         10 | 15 | 21 => number.set(0),
-        11 | 19 => value.cast::<CUdeviceptr>().set(block.base),
-        12 | 18 => value.cast::<usize>().set(block.bytes as usize),
+        11 | 19 => value.cast::<CUdeviceptr>().set(allocation.base),
+        12 | 18 => value.cast::<usize>().set(allocation.bytes as usize),
         13 => number.set(1),
         14 => value.cast::<u64>().set(0),
-        16 => number.set(access(block)),
-        17 => value.cast::<CUobject>().set(pool::handle_of(block)),
-        20 => value.cast::<u64>().set(block.base),
+        16 => number.set(access(allocation)),
+        17 => value.cast::<CUobject>().set(pool::handle_of(allocation)),
+        20 => value.cast::<u64>().set(allocation.base),
         5 => Err(not_supported(
             "the emulator's memory has no tokens for other devices in the machine",
         )),
@@ -57,12 +59,12 @@ fn write(
 }
 
 /// `CUmemorytype`: 1 host, 2 device. Managed memory counts as device memory.
-fn memory_type(block: &Allocation) -> i32 {
-    if block.kind.is_host() { 1 } else { 2 }
+fn memory_type(allocation: &Allocation) -> i32 {
+    if allocation.kind.is_host() { 1 } else { 2 }
 }
 
-fn host_pointer(value: Out<c_void>, block: &Allocation, address: CUdeviceptr) -> DriverResult {
-    match block.kind {
+fn host_pointer(value: Out<c_void>, allocation: &Allocation, address: CUdeviceptr) -> DriverResult {
+    match allocation.kind {
         MemoryKind::Host | MemoryKind::Registered | MemoryKind::Managed => {
             value.cast::<u64>().set(address)
         }
@@ -73,9 +75,9 @@ fn host_pointer(value: Out<c_void>, block: &Allocation, address: CUdeviceptr) ->
 }
 
 /// The access of the current context's device to the memory.
-fn access(block: &Allocation) -> i32 {
-    let shared = block.kind.is_host() || block.kind == MemoryKind::Managed;
-    let reaches = top().is_none_or(|context| peer::is_open(context.gpu, block.gpu));
+fn access(allocation: &Allocation) -> i32 {
+    let shared = allocation.kind.is_host() || allocation.kind == MemoryKind::Managed;
+    let reaches = top().is_none_or(|context| peer::is_open(context.gpu, allocation.gpu));
     if shared || reaches { pool::READ_WRITE } else { pool::NO_ACCESS }
 }
 
@@ -94,10 +96,12 @@ pub(crate) fn cuPointerGetAttributes(
         let (attribute, value) = (attributes.at(at), values.at(at));
         value.check()?;
         match find(address) {
-            Some(block) if attribute == 4 && write(value, 4, address, &block).is_err() => {
+            Some(allocation)
+                if attribute == 4 && write(value, 4, address, &allocation).is_err() =>
+            {
                 value.cast::<u64>().set(0)?;
             }
-            Some(block) => write(value, attribute, address, &block)?,
+            Some(allocation) => write(value, attribute, address, &allocation)?,
             None => write_unknown(value, attribute, address)?,
         }
     }
@@ -125,5 +129,5 @@ pub(crate) fn cuPointerSetAttribute(
         return Err(invalid_value(format!("attribute {attribute} of a pointer cannot be set")));
     }
     let sync = value.cast::<i32>().get()? != 0;
-    change(address, |block| block.sync_memops = Some(sync))
+    change(address, |allocation| allocation.sync_memops = Some(sync))
 }

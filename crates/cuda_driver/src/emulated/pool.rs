@@ -90,11 +90,11 @@ pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> DriverR
     }
     state.used += bytes;
     state.high = state.high.max(state.used);
-    let block = Allocation::new(base, bytes, MemoryKind::Pooled, 0, context);
+    let allocation = Allocation::new(base, bytes, MemoryKind::Pooled, 0, context);
     allocations::add(Allocation {
         gpu: found.gpu,
         pool: Some(OwningPool { handle: pool, on_free: shrink }),
-        ..block
+        ..allocation
     });
     Ok(base)
 }
@@ -239,9 +239,10 @@ impl Pool {
         if open {
             state.open_to.push(to.ordinal);
         }
-        for block in allocations_where(|block| block.pool.is_some_and(|pool| pool.handle == handle))
-        {
-            self.gpu.memory().give(block.base, to.memory(), open);
+        for allocation in allocations_where(|allocation| {
+            allocation.pool.is_some_and(|pool| pool.handle == handle)
+        }) {
+            self.gpu.memory().give(allocation.base, to.memory(), open);
         }
         Ok(())
     }
@@ -297,6 +298,6 @@ pub(crate) fn cuDeviceGraphMemTrim(device: CUdevice) -> DriverResult {
 }
 
 /// The pool of an allocation, or null.
-pub(super) fn handle_of(block: &Allocation) -> CUobject {
-    block.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
+pub(super) fn handle_of(allocation: &Allocation) -> CUobject {
+    allocation.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
 }

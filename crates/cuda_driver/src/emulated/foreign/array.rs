@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, In, Out};
 use crate::codes::CUDA_ERROR_INVALID_HANDLE;
 use crate::detail::{DriverError, DriverResult};
-use crate::emulated::allocations::{MemoryKind, allocate, take};
+use crate::emulated::allocations::{MemoryKind, allocate, remove};
 use crate::emulated::array::{ARRAYS, Array, element_bytes, extent};
 use crate::emulated::current::current;
 use crate::emulated::memory_copy::{CopyAddress, MemoryCopy, copy_blocking, copy_on_stream};
@@ -99,7 +99,7 @@ pub(crate) fn cuArrayDestroy(array: CUobject) -> DriverResult {
     capture::check_unsafe()?;
     let gone = ARRAYS.remove(array)?;
     context.streams.wait_all();
-    take(gone.base, &[MemoryKind::Array])?.release()?;
+    remove(gone.base, &[MemoryKind::Array])?.release()?;
     context.check()
 }
 

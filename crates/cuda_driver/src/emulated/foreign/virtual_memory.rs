@@ -329,8 +329,9 @@ fn set_access(base: u64, mapping: &mut Mapping, gpu: &'static Gpu, open: bool) {
         (false, false) => {
             memory.show(base, mapping.bytes);
             if let Some(context) = current::top() {
-                let block = Allocation::new(base, mapping.bytes, MemoryKind::Mapped, 0, &context);
-                allocations::add(Allocation { gpu: mapping.memory.gpu, ..block });
+                let allocation =
+                    Allocation::new(base, mapping.bytes, MemoryKind::Mapped, 0, &context);
+                allocations::add(Allocation { gpu: mapping.memory.gpu, ..allocation });
             }
         }
         (true, true) => {
