@@ -39,6 +39,7 @@ pub(crate) mod counting;
 mod current;
 pub(crate) mod deadlock;
 mod device_attributes;
+mod errors;
 mod faults;
 mod geometry;
 mod gpu;
@@ -50,6 +51,7 @@ pub(crate) mod injected;
 mod jit;
 mod kernel;
 mod launch_attributes;
+mod lock;
 mod memory_copy;
 mod operation;
 mod pageable;
@@ -63,39 +65,8 @@ mod settings;
 mod stream_settings;
 mod user_object;
 
+pub(crate) use errors::unsupported;
 pub use pageable::{pageable_async_copies, pageable_on_purpose};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
-use crate::detail::{DriverError, DriverResult};
-
-/// The error for a driver function that the emulator does not implement.
-pub(crate) fn unsupported(name: &str) -> DriverError {
-    let text = format!("the emulator does not have {name}; it needs an NVIDIA GPU");
-    DriverError::new(CUDA_ERROR_NOT_SUPPORTED, text)
-}
-
-/// Locks data that is consistent between any two statements, so that a panic of a thread that held
-/// the lock does no harm.
-fn lock<T>(data: &Mutex<T>) -> MutexGuard<'_, T> {
-    data.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// `CUDA_ERROR_NOT_SUPPORTED` with an explanation.
-fn not_supported(text: impl Into<String>) -> DriverError {
-    DriverError::new(CUDA_ERROR_NOT_SUPPORTED, text)
-}
-
-/// `CUDA_ERROR_INVALID_VALUE` with an explanation.
-fn invalid_value(text: impl Into<String>) -> DriverError {
-    DriverError::new(crate::codes::CUDA_ERROR_INVALID_VALUE, text)
-}
-
-/// Fails unless `flags` has only bits of `known`.
-fn check_flags(flags: u32, known: u32) -> DriverResult {
-    match flags & !known {
-        0 => Ok(()),
-        odd => Err(invalid_value(format!("flags {flags:#x} have the unknown bits {odd:#x}"))),
-    }
-}
+use errors::{check_flags, invalid_value, not_supported};
+use lock::lock;
