@@ -1,4 +1,5 @@
-//! Names the shared library as programs look for it, and sees whether the tests have a C compiler.
+//! Sets the soname under which programs look for the library, and checks whether the tests have a C
+//! compiler.
 
 use std::env::var;
 use std::process::{Command, Stdio};

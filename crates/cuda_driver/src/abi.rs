@@ -1,15 +1,15 @@
 //! The types that cross the C interface.
 //!
-//! Pointers that a caller hands in are wrapped, so that the functions behind the interface are
-//! ordinary safe code. The argument, stated once: a wrapper is made only from an argument of an
-//! exported `unsafe extern "C"` function (or from a Rust reference), it is used only until
-//! that call returns, and the function's contract, the CUDA driver API's, says that the pointer
-//! is null or valid for the accesses which the wrapper's type stands for.
+//! Pointers that a caller passes in are wrapped, so that the functions behind the interface are
+//! ordinary safe code. One safety argument covers all of them: a wrapper is made only from an
+//! argument of an exported `unsafe extern "C"` function (or from a Rust reference), it is used only
+//! until that call returns, and that function's contract, the CUDA driver API's, says that the
+//! pointer is null or valid for the accesses that the wrapper's type allows.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUresult};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
 /// A device's ordinal.
 pub type CUdevice = c_int;
@@ -27,32 +27,32 @@ pub type CUstream = *mut c_void;
 pub type CUevent = *mut c_void;
 /// A library: a module that belongs to no context.
 pub type CUlibrary = *mut c_void;
-/// A kernel of a library; it may stand where a `CUfunction` is asked for.
+/// A kernel of a library. It is accepted wherever a `CUfunction` is.
 pub type CUkernel = *mut c_void;
 /// A linker's state.
 pub type CUlinkState = *mut c_void;
-/// Any other object of the driver, which only the real driver makes: an array, a graph, a pool, …
+/// Any other object of the driver: an array, a graph, a memory pool, …
 pub type CUobject = *mut c_void;
 
 /// A function that the driver calls when a stream reaches it.
 pub type CUhostFn = Option<unsafe extern "C" fn(*mut c_void)>;
 /// A function that the driver calls, with the stream's status, when a stream reaches it.
 pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, CUresult, *mut c_void)>;
-/// The dynamic shared memory that a block of the given size needs.
+/// Returns the bytes of dynamic shared memory that a block of the given number of threads needs.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(c_int) -> usize>;
 
-/// Options of a load or a link, as `CUjit_option` numbers them: the buffers of its logs.
+/// Options of a module load or a link, numbered as in `CUjit_option`: the buffers of its logs.
 pub(crate) const INFO_LOG: c_int = 3;
 pub(crate) const INFO_LOG_BYTES: c_int = 4;
 pub(crate) const ERROR_LOG: c_int = 5;
 pub(crate) const ERROR_LOG_BYTES: c_int = 6;
-/// Compile for the current context's device: the one option that needs no value.
+/// Compile for the current context's device. This is the only option without a value.
 pub(crate) const TARGET_FROM_CONTEXT: c_int = 8;
 
-/// An input of a link that is PTX text, as `CUjitInputType` numbers it.
+/// A link input that is PTX text, numbered as in `CUjitInputType`.
 pub(crate) const PTX: c_int = 1;
 
-/// A device's identity.
+/// A device's UUID.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CUuuid {
@@ -60,7 +60,7 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
-/// A copy of a rectangle, `CUDA_MEMCPY2D`.
+/// A two-dimensional copy, `CUDA_MEMCPY2D`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
@@ -87,9 +87,10 @@ pub struct Copy2D {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemLocation {
-    /// 1 on a device, 2 on the host, 3 on a memory node of the host, 4 on the one nearest.
+    /// 1 on a device, 2 on the host, 3 on a given NUMA node of the host, 4 on the nearest NUMA
+    /// node.
     pub kind: c_int,
-    /// The device's ordinal, or the node's number.
+    /// The device's ordinal, or the number of the NUMA node.
     pub id: c_int,
 }
 
@@ -97,11 +98,11 @@ pub struct MemLocation {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ContextParams {
-    /// Parts of the device that the context is limited to.
+    /// The parts of the device that the context may use.
     pub affinities: In<c_void>,
-    /// How many they are.
+    /// The number of elements.
     pub n_affinities: c_int,
-    /// Sharing with a graphics interface.
+    /// Parameters for sharing the context with a graphics API.
     pub graphics: In<c_void>,
 }
 
@@ -109,29 +110,29 @@ pub struct ContextParams {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchAttribute {
-    /// Which attribute.
+    /// The number of the attribute.
     pub id: c_uint,
-    /// Keeps the value at 8 bytes.
+    /// Padding, so that the value begins at byte 8.
     pub pad: [u8; 4],
     /// The attribute's value, a union of 64 bytes.
     pub value: [u32; 16],
 }
 
-/// Everything about a launch but the function and its arguments, `CUlaunchConfig`.
+/// The configuration of a launch, without the function and its arguments: `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CUlaunchConfig {
-    /// The grid's size in blocks.
+    /// The grid dimensions, in blocks.
     pub grid: [c_uint; 3],
-    /// A block's size in threads.
+    /// The block dimensions, in threads.
     pub block: [c_uint; 3],
-    /// Dynamic shared memory of a block.
+    /// Dynamic shared memory of each block, in bytes.
     pub shared_mem_bytes: c_uint,
     /// The stream.
     pub stream: CUstream,
     /// Attributes of the launch.
     pub attributes: In<LaunchAttribute>,
-    /// How many they are.
+    /// The number of elements.
     pub n_attributes: c_uint,
 }
 
@@ -148,14 +149,14 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> From<&mut T> for Out<T> {
-    fn from(place: &mut T) -> Self {
-        Self(place)
+    fn from(value: &mut T) -> Self {
+        Self(value)
     }
 }
 
 impl<T> From<&mut [T]> for Out<T> {
-    fn from(places: &mut [T]) -> Self {
-        Self(places.as_mut_ptr())
+    fn from(values: &mut [T]) -> Self {
+        Self(values.as_mut_ptr())
     }
 }
 
@@ -164,13 +165,13 @@ impl<T> Out<T> {
     pub const NULL: Self = Self(std::ptr::null_mut());
 
     /// Writes the result; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
-    pub(crate) fn set(self, value: T) -> Answer {
+    pub(crate) fn set(self, value: T) -> DriverResult {
         self.check()?;
         self.set_if_wanted(value);
         Ok(())
     }
 
-    /// Writes the result where there is a place for it.
+    /// Writes the result unless the pointer is null.
     pub(crate) fn set_if_wanted(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: by the module's argument the pointer, not null, is valid for a write.
@@ -178,24 +179,24 @@ impl<T> Out<T> {
         }
     }
 
-    /// Fails where the pointer is null: for functions that must not begin without it.
-    pub(crate) fn check(self) -> Answer {
+    /// Fails if the pointer is null, for functions that must not have any effect in that case.
+    pub(crate) fn check(self) -> DriverResult {
         if self.0.is_null() { Err(null_pointer()) } else { Ok(()) }
     }
 
-    /// Writes element `index` of the array that begins here.
+    /// Writes element `index` of the array that the pointer points to.
     pub(crate) fn set_at(self, index: usize, value: T) {
         // SAFETY: by the module's argument; callers pass an index below the length that came
         // with the pointer.
         unsafe { self.0.add(index).write_unaligned(value) }
     }
 
-    /// The same place for a value of another type: some functions say the type beside it.
+    /// The pointer as one to another type, for functions that pass the type in another argument.
     pub fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// Element `index` of an array that is read and written.
+    /// Reads element `index` of an array that is both read and written.
     pub(crate) fn get_at(self, index: usize) -> T
     where
         T: Copy,
@@ -218,39 +219,39 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> From<&T> for In<T> {
-    fn from(place: &T) -> Self {
-        Self(place)
+    fn from(value: &T) -> Self {
+        Self(value)
     }
 }
 
 impl<T> From<&[T]> for In<T> {
-    fn from(places: &[T]) -> Self {
-        Self(places.as_ptr())
+    fn from(values: &[T]) -> Self {
+        Self(values.as_ptr())
     }
 }
 
 impl<T> In<T> {
-    /// The same place for a value of another type.
+    /// The pointer as one to another type.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
     }
 }
 
 impl<T: Copy> In<T> {
-    /// The null pointer: nothing is given.
+    /// The null pointer: no argument is given.
     pub const NULL: Self = Self(std::ptr::null());
 
-    /// Whether nothing is given.
+    /// Whether the pointer is null.
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     /// The value; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
-    pub(crate) fn get(self) -> Answer<T> {
+    pub(crate) fn get(self) -> DriverResult<T> {
         if self.is_null() { Err(null_pointer()) } else { Ok(self.at(0)) }
     }
 
-    /// Element `index` of the array that begins here.
+    /// Element `index` of the array that the pointer points to.
     pub(crate) fn at(self, index: usize) -> T {
         // SAFETY: by the module's argument; callers have checked for null and pass an index
         // below the length that came with the pointer, or below the array's end mark.
@@ -258,8 +259,8 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// A NUL-terminated text; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
-pub(crate) fn text<'a>(from: In<c_char>) -> Answer<&'a CStr> {
+/// A NUL-terminated string; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
+pub(crate) fn text<'a>(from: In<c_char>) -> DriverResult<&'a CStr> {
     if from.is_null() {
         return Err(null_pointer());
     }
@@ -285,17 +286,17 @@ impl HostPtr {
         self.0 as u64
     }
 
-    /// The address as another type's.
+    /// The address as an argument pointer to `T`.
     pub(crate) fn as_in<T>(self) -> In<T> {
         In(self.0.cast())
     }
 
     /// Fails where the pointer is null.
-    pub(crate) fn check(self) -> Answer {
+    pub(crate) fn check(self) -> DriverResult {
         if self.0.is_null() { Err(null_pointer()) } else { Ok(()) }
     }
 
-    /// The place `bytes` further on.
+    /// The pointer advanced by `bytes`.
     pub(crate) fn offset(self, bytes: usize) -> Self {
         Self(self.0.wrapping_byte_add(bytes))
     }
@@ -320,8 +321,8 @@ impl HostPtr {
     }
 }
 
-fn null_pointer() -> Failure {
-    Failure::new(CUDA_ERROR_INVALID_VALUE, "a pointer argument is null")
+fn null_pointer() -> DriverError {
+    DriverError::new(CUDA_ERROR_INVALID_VALUE, "a pointer argument is null")
 }
 
 #[cfg(test)]

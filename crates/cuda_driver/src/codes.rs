@@ -1,9 +1,9 @@
-//! The driver's result codes: one row each, with the name and what it means.
+//! The driver's result codes, each with its name and a description.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What every driver function returns: 0, or one of the codes of this module.
+/// The result of every driver function: 0 for success, or one of the error codes of this module.
 pub type CUresult = i32;
 
 /// One result code of the CUDA driver API.
@@ -11,8 +11,8 @@ struct Row {
     code: CUresult,
     name: &'static CStr,
     meaning: &'static CStr,
-    /// Whether the enum of CUDA 11.4, from which `cust` 0.3.2 reads results, has this code.
-    /// A value that a Rust enum lacks is undefined behaviour, so the front never returns one.
+    /// Whether the enum of CUDA 11.4, into which `cust` 0.3.2 reads results, has this code. A value
+    /// that a Rust enum lacks is undefined behaviour, so the front never returns one.
     in_cust: bool,
 }
 
@@ -147,17 +147,17 @@ fn row(code: CUresult) -> Option<&'static Row> {
     ROWS.binary_search_by_key(&code, |row| row.code).ok().map(|at| &ROWS[at])
 }
 
-/// The driver's name of `code`, as `CUDA_ERROR_INVALID_VALUE`; `None` for a number that is no code.
+/// The driver API's name of `code`, such as `CUDA_ERROR_INVALID_VALUE`; `None` for an unknown code.
 pub fn error_name(code: CUresult) -> Option<&'static CStr> {
     row(code).map(|row| row.name)
 }
 
-/// What `code` means, in a few words; `None` for a number that is no code.
+/// A short description of `code`; `None` for an unknown code.
 pub fn error_meaning(code: CUresult) -> Option<&'static CStr> {
     row(code).map(|row| row.meaning)
 }
 
-/// `code` itself where CUDA 11.4's enum has it, else `CUDA_ERROR_UNKNOWN`.
+/// `code` itself if CUDA 11.4's enum has it, else `CUDA_ERROR_UNKNOWN`.
 pub(crate) fn returned_as(code: CUresult) -> CUresult {
     let all = EVERY_CODE.load(Ordering::Relaxed);
     if all || row(code).is_some_and(|row| row.in_cust) { code } else { CUDA_ERROR_UNKNOWN }
@@ -165,8 +165,8 @@ pub(crate) fn returned_as(code: CUresult) -> CUresult {
 
 static EVERY_CODE: AtomicBool = AtomicBool::new(false);
 
-/// From here on calls return the true code also where `cust` lacks it. For programs that do not
-/// use `cust`, such as all those of the shared library.
+/// Makes all later calls return the true code, also if `cust` lacks it. For programs that do not
+/// use `cust`, such as those that load the shared library.
 pub fn return_every_code() {
     EVERY_CODE.store(true, Ordering::Relaxed);
 }

@@ -1,6 +1,7 @@
-//! What launches did: instructions, sectors of memory, conflicts of banks, counted by the emulator.
+//! Performance counters of launches: instructions, memory sectors and bank conflicts, counted by
+//! the emulator.
 //!
-//! A GPU keeps such counters for its own profilers; [`start`] is an error there.
+//! On a GPU such counters are available only to NVIDIA's profilers, so [`start`] is an error there.
 
 pub use ::emulator::counters::*;
 pub use ::emulator::fault::{Access, SourceLocation, Space};
@@ -13,21 +14,22 @@ use crate::emulated::counting;
 /// Why launches cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
-    /// A GPU runs them.
+    /// The launches run on a GPU.
     #[error(
         "only the emulator counts, and launches run on the GPU; set FERROWARP_DEVICE=emulator, or \
          use Nsight Compute"
     )]
     OnGpu,
-    /// Nobody called `cuInit`.
-    #[error("CUDA is not initialised yet, so it is not known whether the emulator runs launches")]
+    /// `cuInit` has not been called.
+    #[error("CUDA is not initialized yet, so it is not known whether the emulator runs launches")]
     NotInitialized,
 }
 
 /// Counts the launches that begin from now on, until [`take`].
 ///
 /// # Errors
-/// The launches of this process run on a GPU, or nothing is decided yet.
+/// Returns an error if the launches of this process run on a GPU, or if `cuInit` has not been
+/// called.
 pub fn start() -> Result<(), NotCounted> {
     match backend() {
         Some(Backend::Emulator) => {
@@ -39,8 +41,8 @@ pub fn start() -> Result<(), NotCounted> {
     }
 }
 
-/// Counts no more, and takes what was counted, launches in the order in which they ended. Launches still
-/// at work are left out: synchronise first.
+/// Stops counting, and returns a report of each counted launch, in the order in which the launches
+/// ended. Launches that are still running are missing: synchronize first.
 pub fn take() -> Vec<LaunchReport> {
     counting::take()
 }

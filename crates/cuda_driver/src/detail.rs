@@ -1,4 +1,5 @@
-//! The words behind a failing call: a driver result is one number, this is the rest.
+//! Details of failed calls. A driver function returns only a number; this module keeps the
+//! explanation.
 
 use std::cell::RefCell;
 use std::env;
@@ -6,16 +7,17 @@ use std::sync::OnceLock;
 
 use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, CUresult};
 
-/// The environment variable that has the details written to standard error: for programs that
+/// The environment variable that makes the details appear on standard error, for programs that
 /// cannot call [`take_detail`].
 const VERBOSE: &str = "FERROWARP_VERBOSE";
 
-/// What lies behind the last failing driver call on this thread.
+/// The details of the last driver call that failed on this thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detail {
-    /// The true result code, also where the call returned 999 because `cust` lacks the code.
+    /// The true result code, also if the call returned 999 because `cust` lacks the code.
     pub code: u32,
-    /// One or more sentences: the JIT log, the kernel's fault, the size that did not fit, …
+    /// The explanation in one or more sentences: the JIT log, the kernel's fault, the size that did
+    /// not fit, …
     pub text: String,
 }
 
@@ -23,76 +25,81 @@ thread_local! {
     static LAST: RefCell<Option<Detail>> = const { RefCell::new(None) };
 }
 
-/// Takes the detail of the last driver call that failed on this thread, if nobody took it yet.
+/// Takes the details of the last driver call that failed on this thread, unless they were taken
+/// already.
 ///
-/// `CUDA_ERROR_NOT_READY` is an answer and not a fault: it leaves no detail.
+/// `CUDA_ERROR_NOT_READY` is not a failure and leaves no details.
 pub fn take_detail() -> Option<Detail> {
     LAST.take()
 }
 
-/// Whether details are written out; an error where the variable says neither.
-pub(crate) fn verbose() -> Answer<bool> {
-    static READ: OnceLock<Answer<bool>> = OnceLock::new();
-    READ.get_or_init(|| wish(env::var_os(VERBOSE).map(|value| value.to_string_lossy().into())))
-        .clone()
+/// Whether details are written to standard error; an error if the variable has an invalid value.
+pub(crate) fn verbose() -> DriverResult<bool> {
+    static READ: OnceLock<DriverResult<bool>> = OnceLock::new();
+    READ.get_or_init(|| {
+        parse_verbose(env::var_os(VERBOSE).map(|value| value.to_string_lossy().into()))
+    })
+    .clone()
 }
 
-fn wish(value: Option<String>) -> Answer<bool> {
+fn parse_verbose(value: Option<String>) -> DriverResult<bool> {
     match value.as_deref() {
         None | Some("" | "0") => Ok(false),
         Some("1") => Ok(true),
         Some(other) => {
             let text = format!("{VERBOSE} is `{other}`; it may be `0` or `1`");
-            Err(Failure::new(CUDA_ERROR_INVALID_VALUE, text))
+            Err(DriverError::new(CUDA_ERROR_INVALID_VALUE, text))
         }
     }
 }
 
-/// Keeps the detail; a thread that is ending has no place for it any more.
+/// Keeps the details. In a thread that is ending, whose thread-local variables are gone, they are
+/// dropped.
 fn keep(detail: Option<Detail>) {
     let _ = LAST.try_with(|last| last.replace(detail));
 }
 
-/// A call's failure, on its way to the caller: the code, and the words where there are any.
+/// The error of a call: the result code and an explanation, which may be empty.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
-pub(crate) struct Failure {
+pub(crate) struct DriverError {
     pub(crate) code: CUresult,
     pub(crate) text: String,
 }
 
-impl Failure {
+impl DriverError {
     pub(crate) fn new(code: CUresult, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 }
 
-/// A failure of which nothing is known but the code.
-impl From<CUresult> for Failure {
+/// An error without an explanation.
+impl From<CUresult> for DriverError {
     fn from(code: CUresult) -> Self {
         Self { code, text: String::new() }
     }
 }
 
-pub(crate) type Answer<T = ()> = Result<T, Failure>;
+pub(crate) type DriverResult<T = ()> = Result<T, DriverError>;
 
-/// Turns the answer of driver function `name` into the returned code, keeps its detail, and writes
-/// it out where that is wished.
-pub(crate) fn settle(name: &str, answer: Answer) -> CUresult {
-    let (code, detail) = keep_detail(name, answer);
+/// Turns the result of driver function `name` into the code to return, keeps its details, and
+/// prints them if the user asked for that.
+pub(crate) fn finish_call(name: &str, result: DriverResult) -> CUresult {
+    let (code, detail) = keep_detail(name, result);
     if let (Some(detail), Ok(true)) = (detail, verbose()) {
         eprintln!("ferrowarp: {}", detail.text);
     }
     code
 }
 
-/// The same for a function by which programs only look what there is: nothing is written.
-pub(crate) fn settle_quietly(name: &str, answer: Answer) -> CUresult {
-    keep_detail(name, answer).0
+/// Finishes the call of a function by which programs probe for features: details are kept, but not
+/// printed.
+pub(crate) fn finish_call_quietly(name: &str, result: DriverResult) -> CUresult {
+    keep_detail(name, result).0
 }
 
-fn keep_detail(name: &str, answer: Answer) -> (CUresult, Option<Detail>) {
-    match answer {
+fn keep_detail(name: &str, result: DriverResult) -> (CUresult, Option<Detail>) {
+    match result {
         Ok(()) => (codes::CUDA_SUCCESS, None),
         Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {
             keep(None);
@@ -107,26 +114,26 @@ fn keep_detail(name: &str, answer: Answer) -> (CUresult, Option<Detail>) {
     }
 }
 
-fn describe(name: &str, failure: Failure) -> Detail {
-    let known = codes::error_name(failure.code).zip(codes::error_meaning(failure.code));
-    let words = match (failure.text.is_empty(), known) {
+fn describe(name: &str, failure: DriverError) -> Detail {
+    let row = codes::error_name(failure.code).zip(codes::error_meaning(failure.code));
+    let explanation = match (failure.text.is_empty(), row) {
         (false, _) => failure.text,
         (true, Some((code, meaning))) => {
             format!("{} ({})", meaning.to_string_lossy(), code.to_string_lossy())
         }
         (true, None) => format!("the driver returned {}", failure.code),
     };
-    Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {words}") }
+    Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {explanation}") }
 }
 
-/// The message of a caught panic, as the text of a failure.
+/// The message of a caught panic, as the explanation of an error.
 pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic
+    let message = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    format!("internal error of the emulator: {words}")
+    format!("internal error of the emulator: {message}")
 }
 
 #[cfg(test)]
@@ -135,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_failure_leaves_its_true_code_and_words() {
-        assert_eq!(settle("cuX", Err(Failure::new(912, "cluster of 32"))), 999);
+        assert_eq!(finish_call("cuX", Err(DriverError::new(912, "cluster of 32"))), 999);
         let detail = take_detail().unwrap();
         assert_eq!((detail.code, detail.text.as_str()), (912, "cuX: cluster of 32"));
         assert_eq!(take_detail(), None);
@@ -143,16 +150,16 @@ mod tests {
 
     #[test]
     fn the_variable_is_read_strictly() {
-        let said = |value: &str| wish(Some(value.to_owned()));
-        assert!(!wish(None).unwrap() && !said("0").unwrap() && said("1").unwrap());
-        let failure = said("yes").unwrap_err();
+        let parse = |value: &str| parse_verbose(Some(value.to_owned()));
+        assert!(!parse_verbose(None).unwrap() && !parse("0").unwrap() && parse("1").unwrap());
+        let failure = parse("yes").unwrap_err();
         assert!(failure.text.contains("FERROWARP_VERBOSE is `yes`"), "{}", failure.text);
     }
 
     #[test]
     fn not_ready_leaves_none() {
-        settle("cuX", Err(Failure::from(1)));
-        assert_eq!(settle("cuX", Err(Failure::from(600))), 600);
+        finish_call("cuX", Err(DriverError::from(1)));
+        assert_eq!(finish_call("cuX", Err(DriverError::from(600))), 600);
         assert_eq!(take_detail(), None);
     }
 }

@@ -1,38 +1,39 @@
-//! What every exported function does: find who answers, ask, and keep the detail of a failure.
+//! What every exported function does: dispatch the call to the chosen driver, and keep the details
+//! of an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::backend::{self, Served};
+use crate::backend::{self, Driver};
 use crate::codes::{CUDA_ERROR_UNKNOWN, CUresult};
-use crate::detail::{Answer, Failure, panicked, settle, settle_quietly};
+use crate::detail::{DriverError, DriverResult, finish_call, finish_call_quietly, panicked};
 use crate::emulated::serve;
-use crate::table::Symbols;
+use crate::symbols::Symbols;
 
-/// A call that the chosen driver answers.
+/// Dispatches a call to the chosen driver.
 pub(crate) fn call(
     name: &'static str,
-    real: impl FnOnce(&'static Symbols) -> Answer,
-    emulated: impl FnOnce() -> Answer,
+    real: impl FnOnce(&'static Symbols) -> DriverResult,
+    emulated: impl FnOnce() -> DriverResult,
 ) -> CUresult {
-    answer(name, || match backend::served()? {
-        Served::Cuda(symbols) => real(symbols),
-        Served::Emulator => serve::call(name, emulated),
+    respond(name, || match backend::driver()? {
+        Driver::Cuda(symbols) => real(symbols),
+        Driver::Emulator => serve::call(name, emulated),
     })
 }
 
-/// A call that `respond` answers.
-pub(crate) fn answer(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
-    settle(name, unpanicked(respond))
+/// A call that the front itself implements by `function`.
+pub(crate) fn respond(name: &str, function: impl FnOnce() -> DriverResult) -> CUresult {
+    finish_call(name, catch_panic(function))
 }
 
-/// A call by which a program looks what there is: that something is not there is no news.
-pub(crate) fn look(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
-    settle_quietly(name, unpanicked(respond))
+/// A call by which a program probes for features: it often fails, and its details are not printed.
+pub(crate) fn respond_quietly(name: &str, function: impl FnOnce() -> DriverResult) -> CUresult {
+    finish_call_quietly(name, catch_panic(function))
 }
 
-/// A panic in there is a fault of this crate or of the emulator; it becomes an error and never
-/// crosses the C interface.
-fn unpanicked(respond: impl FnOnce() -> Answer) -> Answer {
-    catch_unwind(AssertUnwindSafe(respond))
-        .unwrap_or_else(|panic| Err(Failure::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))))
+/// Turns a panic into an error, since it must not cross the C interface. A panic is a bug of this
+/// crate or of the emulator.
+fn catch_panic(function: impl FnOnce() -> DriverResult) -> DriverResult {
+    catch_unwind(AssertUnwindSafe(function))
+        .unwrap_or_else(|panic| Err(DriverError::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))))
 }

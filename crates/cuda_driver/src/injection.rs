@@ -1,5 +1,6 @@
-//! Failures on purpose, in the process itself: which calls a piece of work makes of the driver, and
-//! what it does if one of them fails. On the emulator only; a GPU's driver is not tampered with.
+//! Fault injection for tests, within the process: records which driver calls a function makes, and
+//! makes one of them fail. It works on the emulator only; calls to a GPU's driver are neither
+//! recorded nor changed.
 //!
 //! ```
 //! use cuda_driver::injection;
@@ -14,24 +15,26 @@
 //! ```
 
 use crate::codes::CUresult;
-use crate::emulated::injected::{self, Scene};
+use crate::emulated::injected::{self, WatchedCalls};
 
 pub use crate::emulated::injected::{Call, Live};
 
-/// The calls that `work` makes on this thread, in order. What it does on other threads is not seen.
+/// Runs `work` and records the driver calls that it makes on this thread, in order. Calls on other
+/// threads are not recorded.
 pub fn watch<R>(work: impl FnOnce() -> R) -> (R, Vec<Call>) {
-    let (result, scene) = injected::in_scene(Scene::default(), work);
-    (result, scene.calls)
+    let (result, watched_calls) = injected::while_watching(WatchedCalls::default(), work);
+    (result, watched_calls.calls)
 }
 
-/// The same, and the call number `nth` (from 0) is not made: it answers `code`.
+/// Runs `work` and records its driver calls as [`watch`] does, but instead of making call `nth`
+/// (counted from 0) returns `code`.
 pub fn fail<R>(nth: usize, code: CUresult, work: impl FnOnce() -> R) -> (R, Vec<Call>) {
-    let scene = Scene { fail: Some((nth, code)), ..Scene::default() };
-    let (result, scene) = injected::in_scene(scene, work);
-    (result, scene.calls)
+    let watched_calls = WatchedCalls { fail: Some((nth, code)), ..WatchedCalls::default() };
+    let (result, watched_calls) = injected::while_watching(watched_calls, work);
+    (result, watched_calls.calls)
 }
 
-/// What is live now, whoever made it.
+/// Counts the live objects of the process, whichever thread made them.
 pub fn live() -> Live {
     injected::live()
 }

@@ -1,7 +1,7 @@
-//! Which process this is: a driver works in the one that started it, and not in its forked children.
+//! Detects forks: a driver works in the process that started it, but not in forked children.
 //!
-//! Asking the system for the process's number at each call would cost more than all else that a launch
-//! does on the host, so the system tells of forks where it can.
+//! Querying the process ID in every call would cost more than everything else that a launch does on
+//! the host, so a fork handler is registered where the system has them.
 
 #[cfg(unix)]
 use std::ffi::c_int;
@@ -9,29 +9,29 @@ use std::process;
 #[cfg(unix)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process was forked from one that had asked to be told.
+/// Set in a child process that was forked after the fork handler was registered.
 #[cfg(unix)]
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// The process that it was made in.
+/// The process in which a driver was started.
 #[derive(Clone, Copy)]
-pub(crate) enum Origin {
-    /// The system tells of forks.
+pub(crate) enum StartingProcess {
+    /// A fork handler is registered.
     #[cfg(unix)]
     Watched,
-    /// The process of this number.
+    /// The process with this ID.
     Number(u32),
 }
 
-impl Origin {
+impl StartingProcess {
     /// This process.
-    pub(crate) fn here() -> Self {
+    pub(crate) fn current() -> Self {
         watch_forks().unwrap_or_else(|| Self::Number(process::id()))
     }
 
     /// Whether this is still that process.
     #[inline]
-    pub(crate) fn is_here(self) -> bool {
+    pub(crate) fn is_current(self) -> bool {
         match self {
             #[cfg(unix)]
             Self::Watched => !FORKED.load(Ordering::Relaxed),
@@ -41,7 +41,7 @@ impl Origin {
 }
 
 #[cfg(unix)]
-fn watch_forks() -> Option<Origin> {
+fn watch_forks() -> Option<StartingProcess> {
     extern "C" fn note_fork() {
         FORKED.store(true, Ordering::Relaxed);
     }
@@ -54,10 +54,10 @@ fn watch_forks() -> Option<Origin> {
     }
     // SAFETY: the function only stores to a static, which any moment allows.
     let watched = unsafe { pthread_atfork(None, None, Some(note_fork)) };
-    (watched == 0).then_some(Origin::Watched)
+    (watched == 0).then_some(StartingProcess::Watched)
 }
 
 #[cfg(not(unix))]
-fn watch_forks() -> Option<Origin> {
+fn watch_forks() -> Option<StartingProcess> {
     None
 }

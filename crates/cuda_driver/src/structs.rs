@@ -1,4 +1,4 @@
-//! The structures of the C interface that copies, arrays, graphs, pools and streams take.
+//! The structures of the C interface for copies, arrays, graphs, memory pools and streams.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -7,7 +7,7 @@ use crate::abi::{
     MemLocation, Out,
 };
 
-/// A copy of a box, `CUDA_MEMCPY3D` and `CUDA_MEMCPY3D_PEER`.
+/// A three-dimensional copy, `CUDA_MEMCPY3D` and `CUDA_MEMCPY3D_PEER`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
@@ -45,7 +45,7 @@ unsafe impl Send for Copy3D {}
 // SAFETY: as for `Send`; a shared description is only read.
 unsafe impl Sync for Copy3D {}
 
-/// What an array is, `CUDA_ARRAY_DESCRIPTOR`.
+/// The extent and format of an array, `CUDA_ARRAY_DESCRIPTOR`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -56,7 +56,7 @@ pub struct ArrayDescriptor {
     pub channels: c_uint,
 }
 
-/// What an array of three dimensions is, `CUDA_ARRAY3D_DESCRIPTOR`.
+/// The extent, format and flags of a three-dimensional array, `CUDA_ARRAY3D_DESCRIPTOR`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -69,17 +69,17 @@ pub struct Array3DDescriptor {
     pub flags: c_uint,
 }
 
-/// Who may touch memory, `CUmemAccessDesc`.
+/// The access that a device has to memory, `CUmemAccessDesc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemAccess {
-    /// Who.
+    /// The device.
     pub location: MemLocation,
-    /// 0 nothing, 1 read, 3 read and write.
+    /// 0 none, 1 read, 3 read and write.
     pub flags: c_int,
 }
 
-/// What a pool of memory is, `CUmemPoolProps`.
+/// The properties of a memory pool, `CUmemPoolProps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -93,7 +93,7 @@ pub struct PoolProps {
     pub reserved: [u8; 54],
 }
 
-/// What physical memory is, `CUmemAllocationProp`.
+/// The properties of physical memory, `CUmemAllocationProp`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -105,7 +105,7 @@ pub struct AllocationProp {
     pub flags: [u8; 8],
 }
 
-/// A launch in a graph, `CUDA_KERNEL_NODE_PARAMS_v1`.
+/// The parameters of a kernel node, `CUDA_KERNEL_NODE_PARAMS_v1`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -118,17 +118,17 @@ pub struct KernelNodeParams {
     pub extra: In<HostPtr>,
 }
 
-/// The same since CUDA 12, `CUDA_KERNEL_NODE_PARAMS_v2`.
+/// The parameters of a kernel node since CUDA 12, `CUDA_KERNEL_NODE_PARAMS_v2`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
-pub struct KernelNodeParams2 {
+pub struct KernelNodeParamsV2 {
     pub first: KernelNodeParams,
     pub kernel: CUobject,
     pub context: CUcontext,
 }
 
-/// A fill in a graph, `CUDA_MEMSET_NODE_PARAMS`.
+/// The parameters of a memset node, `CUDA_MEMSET_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -141,7 +141,7 @@ pub struct MemsetNodeParams {
     pub height: usize,
 }
 
-/// A call of the host in a graph, `CUDA_HOST_NODE_PARAMS`.
+/// The parameters of a host node, `CUDA_HOST_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -150,7 +150,7 @@ pub struct HostNodeParams {
     pub data: HostPtr,
 }
 
-/// An allocation in a graph, `CUDA_MEM_ALLOC_NODE_PARAMS`.
+/// The parameters of an allocation node, `CUDA_MEM_ALLOC_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -162,7 +162,7 @@ pub struct MemAllocNodeParams {
     pub address: CUdeviceptr,
 }
 
-/// Waits and writes of a stream in a graph, `CUDA_BATCH_MEM_OP_NODE_PARAMS`.
+/// The parameters of a node of stream memory operations, `CUDA_BATCH_MEM_OP_NODE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -173,39 +173,40 @@ pub struct BatchMemOpNodeParams {
     pub flags: c_uint,
 }
 
-/// A wait or a write of a stream, `CUstreamBatchMemOpParams`.
+/// A stream memory operation (a wait for a value, or a write of one), `CUstreamBatchMemOpParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamMemOp {
-    /// What: 1 and 4 wait for a value of 32 and 64 bits, 2 and 5 write one, 3 flushes, 6 fences.
+    /// The operation: 1 and 4 wait for a value of 32 and 64 bits, 2 and 5 write one, 3 flushes, 6
+    /// is a memory fence.
     pub operation: c_int,
-    /// Flags of a flush or a fence.
+    /// Flags of a flush or a memory fence.
     pub barrier_flags: c_uint,
-    /// Where.
+    /// The address of the value.
     pub address: CUdeviceptr,
-    /// The value; its low half where it has 32 bits.
+    /// The value; a 32-bit one is in the low half.
     pub value: u64,
-    /// How a wait compares; whether a write is ordered.
+    /// The comparison of a wait; whether a write is ordered.
     pub flags: c_uint,
-    /// Keeps the size.
+    /// Padding.
     pub pad: [u32; 5],
 }
 
-/// Any node's parameters, `CUgraphNodeParams`.
+/// The parameters of a node of any type, `CUgraphNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NodeParams {
-    /// Which node.
+    /// The type of the node.
     pub kind: c_int,
-    /// Zero.
+    /// Reserved, zero.
     pub reserved: [c_int; 3],
-    /// A union of all kinds' parameters.
+    /// A union of all types' parameters.
     pub params: [u64; 29],
-    /// Zero.
+    /// Reserved, zero.
     pub reserved_end: u64,
 }
 
-/// How a graph is made ready, `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+/// How a graph is instantiated, `CUDA_GRAPH_INSTANTIATE_PARAMS`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -216,7 +217,7 @@ pub struct InstantiateParams {
     pub result: c_int,
 }
 
-/// What an update of a ready graph came to, `CUgraphExecUpdateResultInfo`.
+/// The result of the update of an executable graph, `CUgraphExecUpdateResultInfo`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
@@ -235,14 +236,14 @@ pub type AttributeValue = [u32; 16];
 pub struct EventAttribute {
     /// The event.
     pub event: CUevent,
-    /// Flags of the record.
+    /// Flags of the event record.
     pub flags: c_int,
-    /// Whether it is reached when the blocks have begun.
+    /// Whether the event is triggered when all blocks have begun, rather than by the kernel.
     pub at_block_start: c_int,
 }
 
 impl LaunchAttribute {
-    /// An attribute with the first words of its value.
+    /// An attribute whose value begins with `words`; the rest is zero.
     pub fn new(id: c_uint, words: &[u32]) -> Self {
         let mut value = [0; 16];
         value[..words.len()].copy_from_slice(words);
@@ -250,7 +251,8 @@ impl LaunchAttribute {
     }
 }
 
-/// A description of how a tensor lies in memory, `CUtensorMap`; kernels read it.
+/// A tensor map, `CUtensorMap`: the layout of a tensor in memory, for the copy instructions of
+/// kernels.
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CUtensorMap {
@@ -258,7 +260,7 @@ pub struct CUtensorMap {
     pub words: [u64; 16],
 }
 
-/// Where an out-parameter that points to a list is written: the address of the first element.
+/// An out-parameter that receives the address of the first element of a list.
 pub type ListOut<T> = Out<*const T>;
 
 #[cfg(test)]
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(size_of::<PoolProps>(), 88);
         assert_eq!(size_of::<AllocationProp>(), 32);
         assert_eq!(size_of::<KernelNodeParams>(), 56);
-        assert_eq!(size_of::<KernelNodeParams2>(), 72);
+        assert_eq!(size_of::<KernelNodeParamsV2>(), 72);
         assert_eq!(size_of::<MemsetNodeParams>(), 40);
         assert_eq!(size_of::<HostNodeParams>(), 16);
         assert_eq!(size_of::<MemAllocNodeParams>(), 120);

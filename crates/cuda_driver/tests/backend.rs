@@ -1,4 +1,4 @@
-//! Who answers, and what is said before, after and without `cuInit`.
+//! The choice of the backend, and calls before, after and without `cuInit`.
 
 mod common;
 

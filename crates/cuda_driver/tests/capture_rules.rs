@@ -1,5 +1,5 @@
-//! Which calls end the capture of another stream: as driver 580 answers on an H200, call by call, in each mode, for both
-//! kinds of stream, on the capturing thread and on another one.
+//! Which calls invalidate the capture of another stream: the results of driver 580 on an H200, call
+//! by call, in each mode, for both kinds of streams, on the capturing thread and on another one.
 
 mod common;
 
@@ -22,7 +22,8 @@ const STACK: i32 = 0;
 enum Rule {
     /// It disturbs no capture.
     Harmless,
-    /// It may disturb one: 900 on the capturing thread, and with [`GLOBAL`] on the others, but not with [`RELAXED`].
+    /// It may disturb one: 900 on the capturing thread, and with [`GLOBAL`] on the others, but not
+    /// with [`RELAXED`].
     Unsafe,
     /// It works on the null stream: 906 where the captured stream keeps order with that one.
     Null,
@@ -271,7 +272,7 @@ fn during_capture(flags: u32, mode: i32, call: impl FnOnce() -> CUresult) -> [CU
     [answer, end]
 }
 
-// One test: a capture forbids things to the whole process.
+// One test: a capture prohibits calls in the whole process.
 #[test]
 fn what_may_disturb_a_capture_is_refused_and_ends_it() {
     context();

@@ -1,4 +1,5 @@
-//! Captures: what a stream is given becomes a graph, and what cannot become a node ends it.
+//! Stream captures: enqueued operations become nodes of a graph, and calls that cannot become nodes
+//! invalidate the capture.
 
 mod common;
 
@@ -15,7 +16,7 @@ const GLOBAL: i32 = 0;
 const THREAD_LOCAL: i32 = 1;
 const RELAXED: i32 = 2;
 
-/// The context, for one test at a time: a capture forbids things to the whole process.
+/// The context, for one test at a time: a capture prohibits calls in the whole process.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +63,8 @@ fn a_captured_launch_runs_when_the_graph_is_launched() {
     let (kernel, stream, cell) =
         (function(load(), "double_and_add"), stream(NON_BLOCKING), alloc(4));
     ok!(cuMemsetD32_v2(cell, 3, 1));
-    // The fill runs on in the null stream, which the other one does not wait for.
+    // The memset may still run in the null stream, with which the other stream does not
+    // synchronize.
     ok!(cuCtxSynchronize());
     assert_eq!(status(stream), 0);
     ok!(cuStreamBeginCapture_v2(stream, GLOBAL));
@@ -159,8 +161,9 @@ fn a_fork_that_is_not_joined_is_904() {
     assert_eq!((status(first), status(second)), (0, 0));
 }
 
-/// What the end of a capture answers after the stream `second`, which joined it, was destroyed: the number of nodes, or
-/// the code. `before` and `after` happen before and after that; they get the first stream, the second and an event.
+/// What the end of a capture answers after the stream `second`, which joined it, was destroyed: the
+/// number of nodes, or the code. `before` and `after` happen before and after that; they get the
+/// first stream, the second and an event.
 fn end_after_destroying(
     before: impl FnOnce(CUstream, CUstream, CUevent),
     after: impl FnOnce(CUstream, CUevent),

@@ -1,5 +1,5 @@
-//! The released `cust`, unchanged, over whichever driver answers. That this file links is itself a
-//! test: the symbols come from this crate, and no CUDA toolkit is installed.
+//! The released `cust`, unchanged, on either backend. That this file links is itself a test: the
+//! symbols come from this crate, and no CUDA toolkit is needed.
 
 use std::error::Error;
 use std::sync::Arc;

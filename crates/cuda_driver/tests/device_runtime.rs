@@ -1,5 +1,5 @@
-//! Programs that link NVIDIA's device runtime for a barrier of the whole grid, as numba's do. What the functions answer
-//! was asked of driver 580 on an H200, with the libcudadevrt.a of CUDA 13.0.
+//! Programs that link NVIDIA's device runtime for a barrier of the whole grid, as numba's do. What
+//! the functions answer was asked of driver 580 on an H200, with the libcudadevrt.a of CUDA 13.0.
 
 mod common;
 
@@ -27,9 +27,10 @@ const HEAD: &str = "
 );
 ";
 
-/// Twice, each block stores a number of its own, and all threads read that of the next block after a barrier of the
-/// grid. Per thread 8 words: the sum of what it read, the answers of the three barriers, then answer and two results each of
-/// size and rank, the first with no place for the grids. `SCOPE` is that of the handle.
+/// Twice, each block stores a number of its own, and all threads read that of the next block after
+/// a barrier of the grid. Per thread 8 words: the sum of what it read, the answers of the three
+/// barriers, then answer and two results each of size and rank, the first with no place for the
+/// grids. `SCOPE` is that of the handle.
 const MEET: &str = "
 .visible .entry meet(.param .u64 meet_cells, .param .u64 meet_out)
 {

@@ -35,7 +35,8 @@ fn word_on(context: CUcontext, value: u32) -> CUdeviceptr {
     ok!(cuCtxSetCurrent(context));
     let address = alloc(256);
     ok!(cuMemsetD32_v2(address, value, 1));
-    // The fill runs on in this context's null stream, which another's does not wait for.
+    // The memset may still run in this context's null stream, with which another context's streams
+    // do not synchronize.
     ok!(cuCtxSynchronize());
     address
 }

@@ -1,4 +1,4 @@
-//! Graphs made node by node: their parts, what they do, and how they change.
+//! Graphs made node by node: their topology, launches and updates.
 
 mod common;
 
@@ -236,15 +236,18 @@ fn parameters_of_nodes_are_told_and_changed() {
     let (kernel, cell) = (function(load(), "store"), alloc(8));
     let store = kernel_node(graph, &[], kernel, &[host(&cell), host(&5_u32)]);
     let filled = fill_node(graph, &[], &fill(cell + 4, 9, 1));
-    let mut told = kernel_params(null_mut(), &[]);
-    ok!(cuGraphKernelNodeGetParams(store, Out::from(&mut told)));
-    assert_eq!((told.function, told.grid, told.block), (kernel, [1; 3], [1; 3]));
+    let mut queried = kernel_params(null_mut(), &[]);
+    ok!(cuGraphKernelNodeGetParams(store, Out::from(&mut queried)));
+    assert_eq!((queried.function, queried.grid, queried.block), (kernel, [1; 3], [1; 3]));
     let params = [host(&cell), host(&6_u32)];
     let changed = kernel_params(kernel, &params);
     ok!(cuGraphKernelNodeSetParams(store, In::from(&changed)));
-    let mut told = fill(0, 0, 0);
-    ok!(cuGraphMemsetNodeGetParams(filled, Out::from(&mut told)));
-    assert_eq!((told.dst, told.value, told.element_bytes, told.width), (cell + 4, 9, 4, 1));
+    let mut queried = fill(0, 0, 0);
+    ok!(cuGraphMemsetNodeGetParams(filled, Out::from(&mut queried)));
+    assert_eq!(
+        (queried.dst, queried.value, queried.element_bytes, queried.width),
+        (cell + 4, 9, 4, 1)
+    );
     ok!(cuGraphMemsetNodeSetParams(filled, In::from(&fill(cell + 4, 10, 1))));
     let exec = instantiate(graph);
     run(exec);
@@ -341,9 +344,9 @@ fn events_lead_in_and_out_of_a_graph() {
     let start = fill_node(graph, &[], &fill(cell, 4, 1));
     let mut node = null_mut();
     ok!(cuGraphAddEventRecordNode(Out::from(&mut node), graph, In::from(&start), 1, reached));
-    let mut told = null_mut();
-    ok!(cuGraphEventRecordNodeGetEvent(node, Out::from(&mut told)));
-    assert_eq!(told, reached);
+    let mut queried = null_mut();
+    ok!(cuGraphEventRecordNodeGetEvent(node, Out::from(&mut queried)));
+    assert_eq!(queried, reached);
     ok!(cuGraphAddEventWaitNode(Out::from(&mut node), graph, In::NULL, 0, reached));
     let exec = instantiate(graph);
     run(exec);

@@ -1,4 +1,5 @@
-//! Kernels that poll device memory: reported where nobody is left who could write there, and only there.
+//! Kernels that poll device memory: reported as a deadlock if no thread and no stream is left that
+//! could write there, and only then.
 
 mod common;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use common::*;
 use cuda_driver::*;
 
-/// A kernel that polls a word until it is no zero, and one that stores a one there.
+/// A kernel that polls a word until it is not zero, and one that stores a one there.
 const KERNELS: &str = ".version 8.6\n.target sm_90\n.address_size 64
     .visible .entry wait(.param .u64 p_flag) {
         .reg .pred %p<2>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
@@ -30,11 +31,12 @@ const KERNELS: &str = ".version 8.6\n.target sm_90\n.address_size 64
 
 const NON_BLOCKING: u32 = 1;
 const LAUNCH_FAILED: CUresult = 719;
-/// Longer than nothing may happen before a kernel that polls is given up.
+/// Longer than the quiet time after which a polling kernel is reported.
 const LONG: Duration = Duration::from_millis(3500);
 
-/// Runs a test in a process of its own, on the emulator, with a flag that is zero, two streams and the kernels
-/// `wait` and `set`. That a copy to the flag is a race of streams is for the check that these tests are not about.
+/// Runs a test in a process of its own, on the emulator, with a flag that is zero, two streams and
+/// the kernels `wait` and `set`. That a copy to the flag is a race of streams is for the check that
+/// these tests are not about.
 fn alone(name: &str, body: impl FnOnce(CUdeviceptr, [CUstream; 2], [CUfunction; 2])) {
     let set = [("FERROWARP_DEVICE", "emulator"), ("FERROWARP_CHECK", "memory,sync")];
     in_child_with(name, &set, || {
@@ -56,9 +58,9 @@ fn assert_reported(stream: CUstream) {
 }
 
 #[test]
-fn a_flag_that_nobody_sets_ends_the_wait_for_the_stream() {
+fn a_flag_that_is_never_set_ends_the_wait_for_the_stream() {
     alone(
-        "a_flag_that_nobody_sets_ends_the_wait_for_the_stream",
+        "a_flag_that_is_never_set_ends_the_wait_for_the_stream",
         |flag, [stream, _], [wait, _]| {
             assert_eq!(launch(wait, stream, &[host(&flag)]), 0);
             assert_reported(stream);

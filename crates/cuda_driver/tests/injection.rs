@@ -1,4 +1,4 @@
-//! Failures on purpose.
+//! Fault injection.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::*;
 use cuda_driver::injection::{self, Call};
 use cuda_driver::*;
 
-/// Three calls, of which each goes on whatever the one before has answered.
+/// Three calls, each made whatever the previous one returned.
 fn work() -> Vec<CUresult> {
     let mut address = 0;
     let all = [

@@ -1,5 +1,5 @@
-//! Libraries, which belong to no context, and their kernels. On the emulator: NVIDIA's driver
-//! follows stale handles of kernels.
+//! Libraries, which are loaded independently of contexts, and their kernels. Emulator only:
+//! NVIDIA's driver dereferences stale handles of kernels.
 
 mod common;
 
@@ -134,17 +134,17 @@ fn all_kernels_are_listed() {
 fn parameters_are_told_until_there_are_no_more() {
     context();
     let kernel = kernel(library(), c"mixed");
-    let told = |index| {
+    let queried = |index| {
         let (mut offset, mut bytes) = (0, 0);
         let places = (Out::from(&mut offset), Out::from(&mut bytes));
         (code!(cuKernelGetParamInfo(kernel, index, places.0, places.1)), offset, bytes)
     };
-    assert_eq!(told(0), (0, 0, 1));
-    assert_eq!(told(1), (0, 2, 2));
-    assert_eq!(told(2), (0, 8, 8));
-    assert_eq!(told(3), (0, 16, 8));
-    assert_eq!(told(4), (0, 24, 4));
-    assert_eq!(told(5).0, CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(queried(0), (0, 0, 1));
+    assert_eq!(queried(1), (0, 2, 2));
+    assert_eq!(queried(2), (0, 8, 8));
+    assert_eq!(queried(3), (0, 16, 8));
+    assert_eq!(queried(4), (0, 24, 4));
+    assert_eq!(queried(5).0, CUDA_ERROR_INVALID_VALUE);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Kernels that need much, memory of more than 2^32 bytes, and modules that go while their kernels run.
+//! Kernels that need much, memory of more than 2^32 bytes, and modules that go while their kernels
+//! run.
 
 mod common;
 
@@ -30,7 +31,7 @@ const REGISTERS: i32 = 4;
 /// Registers of a multiprocessor, and of a block.
 const ALL_REGISTERS: i32 = 65_536;
 
-/// A kernel that keeps so many values at once that a compiler cannot do with few registers.
+/// A kernel that keeps so many values live that it cannot be compiled for few registers.
 fn crowded(values: u32, directive: &str) -> String {
     let each = |text: &dyn Fn(u32) -> String| (0..values).map(text).collect::<String>();
     let loads = each(&|at| format!("ld.volatile.global.u32 %v{at}, [%rd1+{}];\n", 4 * at));
@@ -42,7 +43,8 @@ fn crowded(values: u32, directive: &str) -> String {
     )
 }
 
-/// What the functions say of a kernel is what a launch answers: on a GPU 701 where registers are too few.
+/// What the functions say of a kernel is what a launch answers: on a GPU 701 where registers are
+/// too few.
 #[test]
 fn attributes_and_occupancy_agree_with_what_is_launched() {
     context();
@@ -57,7 +59,8 @@ fn attributes_and_occupancy_agree_with_what_is_launched() {
         for threads in [1, 32, 96, 97, 128, 512, 1024] {
             let fits = threads <= most as u32;
             let blocks = resident(kernel, threads);
-            // A GPU's count looks at registers and not at the kernel's own bound, so past it anything goes.
+            // A GPU's count looks at registers and not at the kernel's own bound, so past it
+            // anything goes.
             if fits || on_emulator() {
                 assert_eq!(blocks > 0, fits, "{directive}: {threads} of {most}");
             }
@@ -114,8 +117,8 @@ DONE:
     ret;
 }";
 
-/// 2^32 + 17 bytes, of which only the blocks at both ends and at 2^32 run: memory that nobody touches
-/// costs nothing here.
+/// 2^32 + 17 bytes, of which only the blocks at both ends and at 2^32 run: memory that is never
+/// accessed costs nothing on the emulator.
 #[test]
 fn elements_beyond_four_gigabytes_are_where_they_belong() {
     in_child_with("elements_beyond_four_gigabytes_are_where_they_belong", LARGE, || {
@@ -162,7 +165,8 @@ AGAIN:
     ret;
 }";
 
-/// A module that goes while its kernel runs takes nothing from it: the kernel ends as it would have.
+/// A module that goes while its kernel runs takes nothing from it: the kernel ends as it would
+/// have.
 #[test]
 fn a_module_may_go_while_its_kernel_runs() {
     context();

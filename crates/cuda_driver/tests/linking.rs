@@ -1,4 +1,4 @@
-//! The linker: what one text declares, another defines.
+//! The linker: symbols that one input declares and another defines.
 
 mod common;
 
@@ -140,7 +140,7 @@ fn two_definitions_of_a_name_do_not_link() {
 }
 
 #[test]
-fn a_name_that_nobody_defines_does_not_link() {
+fn an_undefined_symbol_does_not_link() {
     let link = Link::new();
     assert_eq!(link.add(CALLER, "caller"), 0, "{:?}", take_detail());
     let code = link.complete().map(drop).unwrap_err();

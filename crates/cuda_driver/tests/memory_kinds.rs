@@ -1,5 +1,5 @@
-//! Arrays, boxes, pools, pointers' attributes, advice, words that streams wait for, and virtual
-//! memory in the program's hands.
+//! Arrays, 2D and 3D copies, memory pools, pointer attributes, memory advice, stream memory
+//! operations, and virtual memory management.
 
 mod common;
 
@@ -21,10 +21,10 @@ fn array(width: usize, height: usize, depth: usize) -> CUobject {
     context();
     let descriptor =
         Array3DDescriptor { width, height, depth, format: FLOAT, channels: 1, flags: 0 };
-    let (mut array, mut told) = (null_mut(), Array3DDescriptor::default());
+    let (mut array, mut queried) = (null_mut(), Array3DDescriptor::default());
     ok!(cuArray3DCreate_v2(Out::from(&mut array), In::from(&descriptor)));
-    ok!(cuArray3DGetDescriptor_v2(Out::from(&mut told), array));
-    assert_eq!(told, descriptor);
+    ok!(cuArray3DGetDescriptor_v2(Out::from(&mut queried), array));
+    assert_eq!(queried, descriptor);
     array
 }
 
@@ -345,7 +345,7 @@ fn a_batch_of_waits_and_writes_is_done_in_order() {
     context();
     let (stream, words) = (stream(1), alloc(8));
     ok!(cuMemsetD8_v2(words, 0, 8));
-    // The stream does not wait for the null stream, where the fill runs.
+    // The stream does not synchronize with the null stream, in which the memset runs.
     ok!(cuCtxSynchronize());
     let op = |operation, address, value, flags| StreamMemOp {
         operation,
@@ -451,13 +451,13 @@ fn physical_memory_is_mapped_where_the_program_says() {
     let code = code!(cuMemCreate(Out::from(&mut memory), unit + 1, In::from(&prop), 0));
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
     ok!(cuMemCreate(Out::from(&mut memory), unit, In::from(&prop), 0));
-    // The same memory at two places.
+    // One physical memory mapped at two addresses.
     ok!(cuMemMap(base, unit, 0, memory, 0));
     assert_eq!(code!(cuMemMap(base, unit, 0, memory, 0)), CUDA_ERROR_INVALID_VALUE);
     ok!(cuMemMap(base + bytes, unit, 0, memory, 0));
     let outside = code!(cuMemMap(base + 4 * bytes, unit, 0, memory, 0));
     assert_eq!(outside, CUDA_ERROR_INVALID_VALUE);
-    // Nobody may touch it yet.
+    // No device has access yet.
     assert_eq!(code!(cuMemsetD8_v2(base, 1, 64)), CUDA_ERROR_INVALID_VALUE);
     let access = MemAccess { location: prop.location, flags: 3 };
     ok!(cuMemSetAccess(base, 2 * unit, In::from(&access), 1));

@@ -1,4 +1,4 @@
-//! The twins of functions, which take the thread's own stream for the null stream.
+//! The per-thread variants of functions, for which the null stream is the thread's default stream.
 
 mod common;
 

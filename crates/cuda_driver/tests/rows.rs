@@ -1,7 +1,7 @@
-//! What NVIDIA's driver 580 answered, case by case: the answers are the same here.
+//! The results of NVIDIA's driver 580, case by case, which the emulator must return, too.
 //!
-//! Each test runs on whichever device there is; where the emulator is stricter, a test says so.
-//! A case that costs the context runs in a process of its own.
+//! Each test runs on whichever device there is; comments say where the emulator is stricter. A case
+//! that loses the context runs in a process of its own.
 
 mod common;
 
@@ -335,7 +335,7 @@ fn a_memset_of_nothing_at_null_succeeds() {
 #[test]
 fn garbage_handles_are_refused() {
     in_child("garbage_handles_are_refused", || {
-        // NVIDIA's driver follows them.
+        // NVIDIA's driver dereferences them.
         force_emulator();
         context();
         let garbage = 0x55_5555_usize as *mut std::ffi::c_void;
@@ -365,6 +365,9 @@ fn a_fault_ends_what_other_streams_run() {
         let stop = function(load(), "stop");
         let (first, second, words) = (stream(1), stream(1), alloc(8));
         ok!(cuMemsetD32_v2(words, 0, 2));
+        // The streams do not synchronize with the null stream, and a memset of device memory need
+        // not be complete when its call returns.
+        ok!(cuCtxSynchronize());
         let out = words + 4;
         assert_eq!(launch(waiting, first, &[host(&words), host(&out)]), 0);
         assert_eq!(launch(stop, second, &[]), 0);
@@ -373,7 +376,7 @@ fn a_fault_ends_what_other_streams_run() {
     });
 }
 
-/// A GPU waits for ever, or lets it pass: the emulator says who waits where.
+/// A GPU hangs or lets it pass; the emulator reports which threads wait where.
 #[test]
 fn a_barrier_that_half_the_block_reaches_is_caught_by_the_emulator() {
     let name = "a_barrier_that_half_the_block_reaches_is_caught_by_the_emulator";
@@ -435,8 +438,8 @@ fn a_broken_reload_leaves_the_loaded_module() {
     assert_eq!(read_u32(cell), 3);
 }
 
-/// Pinned memory that a copy still reads is not given back under its feet. Where races are checked it is
-/// a report: see `stream_order.rs`.
+/// Pinned memory is not freed while a copy still reads it. If races are checked that is reported:
+/// see `stream_order.rs`.
 #[test]
 fn freeing_pinned_memory_waits_for_a_copy_in_flight() {
     let set = [("FERROWARP_CHECK", "memory,sync")];
@@ -457,7 +460,7 @@ fn free_in_flight() {
     ok!(cuMemFree_v2(block));
 }
 
-/// A buffer that a kernel still writes is not given back under its feet.
+/// A buffer is not freed while a kernel still writes it.
 #[test]
 fn freeing_memory_waits_for_a_kernel_in_flight() {
     context();
@@ -514,7 +517,8 @@ fn an_endless_kernel_is_702_where_the_fuel_is_limited() {
 /// `CU_LIMIT_STACK_SIZE`
 const STACK: i32 = 0;
 
-/// `fall(n)` has a function call itself until `n` calls of it, each with 256 bytes, are on the stack.
+/// `fall(n)` has a function call itself until `n` calls of it, each with 256 bytes, are on the
+/// stack.
 const DEEP: &str = "\
 .version 7.0
 .target sm_70

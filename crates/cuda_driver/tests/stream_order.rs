@@ -1,5 +1,6 @@
-//! What the race check says of operations of different streams, and of pinned and pageable memory. Each
-//! test provokes a report in a process of its own; the same steps with the missing order are silent.
+//! The race check of operations on different streams, and on pinned and pageable memory. Each test
+//! provokes a report in a process of its own; the same steps with the missing order must not be
+//! reported.
 
 mod common;
 
@@ -15,8 +16,8 @@ use cuda_driver::*;
 const NON_BLOCKING: u32 = 1;
 const CHECKED: &[(&str, &str)] = &[("FERROWARP_DEVICE", "emulator"), ("FERROWARP_CHECK", "all")];
 
-/// Runs `body` in a process of its own with races checked; the text of the report that the context then
-/// answers with.
+/// Runs `body` in a process of its own with races checked; the text of the report that the context
+/// then answers with.
 fn reported(name: &str, body: impl FnOnce(), read: impl FnOnce(&str)) {
     in_child_with(name, CHECKED, || {
         context();
@@ -110,7 +111,7 @@ fn a_kernel_beside_a_copy_is_a_race_whichever_comes_first() {
     let body = || {
         let ((first, second), cell, target) = (streams(), alloc(4), alloc(4));
         ok!(cuMemcpyDtoDAsync_v2(target, cell, 4, first));
-        // Time is no order, and asking another stream is none either.
+        // Neither time nor a query of another stream orders anything.
         std::thread::sleep(std::time::Duration::from_millis(20));
         ok!(cuStreamSynchronize(second));
         store(second, cell, 1);
@@ -222,7 +223,7 @@ fn a_copy_that_waits_does_not_wait_for_other_streams() {
     reported(name, body, |text| contains(text, &["the null stream", "to the host's memory"]));
 }
 
-/// A fill returns to the host before it is done, whatever its name says.
+/// A memset returns to the host before it is complete, whatever its name suggests.
 #[test]
 fn a_fill_that_the_host_did_not_wait_for_is_a_race() {
     let name = "a_fill_that_the_host_did_not_wait_for_is_a_race";
@@ -338,7 +339,7 @@ fn a_word_that_a_stream_waits_for_orders_it() {
     });
 }
 
-/// Writes 7 to `data`, says so in `flag`, and stays until `flag` is 2; then reads what is in `data`.
+/// Writes 7 to `data`, sets `flag`, waits until `flag` is 2, and then reads `data`.
 const TALKS: &str = ".version 7.0\n.target sm_70\n.address_size 64\n
 .visible .entry talks(.param .u64 talks_data, .param .u64 talks_flag)
 {

@@ -1,4 +1,5 @@
-//! Order: within a stream, between streams, against the null stream; and what tells of it.
+//! The order within a stream, between streams and against the null stream, and the calls that query
+//! it.
 
 mod common;
 
@@ -103,7 +104,7 @@ fn a_context_that_waits_for_an_event_holds_all_its_streams() {
 }
 
 #[test]
-fn an_event_that_was_never_recorded_holds_nobody() {
+fn an_event_that_was_never_recorded_blocks_nothing() {
     let _alone = alone();
     let (stream, event) = (stream(0), event());
     ok!(cuStreamWaitEvent(stream, event, 0));
@@ -273,7 +274,8 @@ fn a_callback_is_told_the_streams_status() {
         ok!(cuStreamAddCallback(stream, Some(log_status), with_log(&log), 0));
         gate.open();
         assert_eq!(code!(cuStreamSynchronize(stream)), CUDA_ERROR_LAUNCH_FAILED);
-        // A device that is lost already is reported at once, before the stream comes to its callback.
+        // A device that is lost already is reported at once, before the stream comes to its
+        // callback.
         let called = || log.lock().unwrap().len() == 2;
         let deadline = Instant::now() + Duration::from_secs(10);
         while !called() && Instant::now() < deadline {

@@ -1,12 +1,12 @@
-//! The driver front as a shared library, `libcuda.so.1`: programs in any language that speak the
-//! CUDA driver API run on the emulator unchanged.
+//! The driver front as a shared library, `libcuda.so.1`: programs in any language that use the CUDA
+//! driver API run on the emulator unchanged.
 //!
-//! The functions are those of `cuda_driver`, exported under their C names; `make libcuda` puts the
-//! library under its name into `target/libcuda`.
+//! It exports the functions of `cuda_driver` under their C names. `make libcuda` puts it into
+//! `target/libcuda` under that file name.
 
 pub use cuda_driver::*;
 
-/// Tells a front that opens `libcuda.so.1` that it found this library and not NVIDIA's.
+/// By this symbol a front that opens `libcuda.so.1` recognizes this library, rather than NVIDIA's.
 #[unsafe(no_mangle)]
 pub static FERROWARP_LIBCUDA: u8 = 1;
 

@@ -64,7 +64,7 @@ impl Elf {
         let strings = self.sections()[table.link];
         (table.offset..table.offset + table.bytes)
             .step_by(24)
-            // Index 0 of the section table: the symbol is somebody else's.
+            // Section index 0: the symbol is undefined, and imported from another library.
             .filter(|at| self.number::<2>(at + 6) != 0)
             .map(|at| self.text(strings, self.number::<4>(at)))
             .collect()

@@ -81,7 +81,7 @@ fn a_demo_that_fails_is_a_row_and_the_others_run_on() {
     let broken = failing(&place, "cuMemHostRegister_v2:2", &names).code(1);
     let ran = predicate::str::is_match("\nreduce_tree +emulator +64 .* ms ").unwrap();
     let told = predicate::str::is_match(
-        "\n\nregistered failed: .*cuMemHostRegister_v2 was made to answer 2.*\nwrote out/scene.png\n",
+        "\n\nregistered failed: .*cuMemHostRegister_v2 was made to return 2.*\nwrote out/scene.png\n",
     );
     let table = empty_row("registered", "failed").and(ran).and(told.unwrap());
     broken.stdout(table).stderr("error: 1 demo failed: registered\n");

@@ -1,33 +1,33 @@
-//! Functions on the host that a stream calls when it comes to them.
+//! Host callbacks: functions on the host that a stream calls in its order.
 #![allow(non_snake_case)]
 
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::callback_thread::{self, PendingSlot};
 use super::gpu::Gpu;
-use super::host_thread::{self, Place};
-use super::operation::Operation;
-use super::queue::Work;
-use super::{capture, check_flags, invalid, order, stream};
+use super::operation::{NodeType, Operation};
+use super::queue::Task;
+use super::{capture, check_flags, happens_before, invalid_value, stream};
 use crate::abi::{CUhostFn, CUstream, CUstreamCallback, HostPtr};
 use crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::HostNodeParams;
 
 thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in such a function, from which the driver must not be called.
+/// Whether this thread runs a host callback, which must not call the driver.
 pub(crate) fn running_here() -> bool {
     RUNNING.get()
 }
 
-/// Runs `function` as one that must not call the driver, on the thread of all such functions.
-fn guarded(function: impl FnOnce() + Send + 'static) -> Answer {
+/// Runs a host callback, which must not call the driver, on the thread of all callbacks.
+fn run_callback(function: impl FnOnce() + Send + 'static) -> DriverResult {
     let mut answer = Ok(());
-    order::host_call(|| {
-        answer = host_thread::run(|| {
+    happens_before::host_call(|| {
+        answer = callback_thread::run(|| {
             RUNNING.set(true);
             function();
             RUNNING.set(false);
@@ -36,89 +36,95 @@ fn guarded(function: impl FnOnce() + Send + 'static) -> Answer {
     answer
 }
 
-/// A function of the program, with what it is called with.
+/// A host function and its argument.
 #[derive(Clone, Copy)]
 pub(super) struct HostCall {
     pub(super) params: HostNodeParams,
 }
 
 impl HostCall {
-    pub(super) fn new(params: HostNodeParams) -> Answer<Self> {
+    pub(super) fn new(params: HostNodeParams) -> DriverResult<Self> {
         match params.function {
             Some(_) => Ok(Self { params }),
-            None => Err(invalid("the function is null")),
+            None => Err(invalid_value("the function is null")),
         }
     }
 
-    fn call(self) -> Answer {
+    fn call(self) -> DriverResult {
         let HostNodeParams { function, data } = self.params;
         let Some(function) = function else { return Ok(()) };
-        guarded(move || {
+        run_callback(move || {
             let HostPtr(data) = { data };
-            // SAFETY: the program handed both in for this call, from whatever thread it comes.
+            // SAFETY: the program passed both for this call, which by the API may come from any
+            // thread.
             unsafe { function(data) }
         })
     }
 }
 
 impl Operation for HostCall {
-    fn node_type(&self) -> i32 {
-        3
+    fn node_type(&self) -> NodeType {
+        NodeType::Host
     }
 
     fn name(&self) -> String {
         "host function".to_owned()
     }
 
-    fn run(&self, _: &Gpu) -> Answer {
+    fn run(&self, _: &Gpu) -> DriverResult {
         self.call()
     }
 }
 
-/// Once the device is lost the function is not called any more.
-pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
-    let (context, stream) = stream::named(stream)?;
-    let call = HostCall::new(HostNodeParams { function, data })?;
+/// The function is not called if the device is lost before.
+pub(crate) fn cuLaunchHostFunc(
+    stream: CUstream,
+    function: CUhostFn,
+    data: HostPtr,
+) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
+    let host_call = HostCall::new(HostNodeParams { function, data })?;
     if stream.is_capturing() {
-        return stream::enqueue(&context, &stream, Arc::new(call));
+        return stream::enqueue(&context, &stream, Arc::new(host_call));
     }
     capture::check_implicit(&context, &stream)?;
-    let place = Place::wait_for();
-    let work = Work::new(move || {
-        let _place = place;
-        call.call()
+    let slot = PendingSlot::wait_for();
+    let task = Task::new(move || {
+        let _slot = slot;
+        host_call.call()
     });
-    context.submit(stream.line(), work).map(drop)
+    context.enqueue(stream.queue(), task).map(drop)
 }
 
-/// The stream's handle, to hand back to the program.
-struct Given(CUstream);
+/// The stream's handle, to pass to the callback.
+struct StreamHandle(CUstream);
 
-// SAFETY: a number that nobody follows.
-unsafe impl Send for Given {}
+// SAFETY: a handle is a number that is never dereferenced.
+unsafe impl Send for StreamHandle {}
 
-/// The callback runs also when the device was lost meanwhile, and is told so.
+/// The callback runs also if the device was lost meanwhile, with that error as its status.
 pub(crate) fn cuStreamAddCallback(
     stream: CUstream,
     callback: CUstreamCallback,
     data: HostPtr,
     flags: u32,
-) -> Answer {
-    let given = Given(stream);
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let handle = StreamHandle(stream);
+    let (context, stream) = stream::from_handle(stream)?;
     check_flags(flags, 0)?;
-    let callback = callback.ok_or_else(|| invalid("the callback is null"))?;
+    let callback = callback.ok_or_else(|| invalid_value("the callback is null"))?;
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     let gpu = context.gpu;
-    let place = Place::wait_for();
-    let work = Work::new(move || {
-        let _place = place;
+    let slot = PendingSlot::wait_for();
+    let task = Task::new(move || {
+        let _slot = slot;
         let status = gpu.fault().map_or(0, |fault| crate::codes::returned_as(fault.code));
-        guarded(move || {
-            let (Given(handle), HostPtr(data)) = { (given, data) };
-            // SAFETY: the program handed both in for this call, from whatever thread it comes.
-            unsafe { callback(handle, status, data) }
+        run_callback(move || {
+            let (StreamHandle(stream), HostPtr(data)) = { (handle, data) };
+            // SAFETY: the program passed both for this call, which by the API may come from any
+            // thread.
+            unsafe { callback(stream, status, data) }
         })
     });
-    context.submit(stream.line(), work.even_if_lost()).map(drop)
+    context.enqueue(stream.queue(), task.even_if_lost()).map(drop)
 }

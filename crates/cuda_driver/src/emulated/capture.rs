@@ -1,4 +1,4 @@
-//! Captures: what streams are given becomes a graph instead of being done.
+//! Stream captures: operations that are enqueued on captured streams become nodes of a graph.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,87 +13,90 @@ use super::operation::SharedOperation;
 use super::registry::Handle;
 use super::stream::Stream;
 use crate::codes::*;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
-/// How much a capture forbids to threads that could disturb it.
+/// Which threads a capture prohibits from making potentially unsafe calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// To all threads.
+pub(super) enum CaptureMode {
+    /// All threads.
     Global,
-    /// To the thread that captures.
+    /// The thread that began the capture.
     ThreadLocal,
-    /// To nobody.
+    /// No thread.
     Relaxed,
 }
 
-impl Mode {
-    pub(super) fn parse(number: i32) -> Answer<Self> {
+impl CaptureMode {
+    pub(super) fn parse(number: i32) -> DriverResult<Self> {
         match number {
             0 => Ok(Self::Global),
             1 => Ok(Self::ThreadLocal),
             2 => Ok(Self::Relaxed),
-            _ => Err(super::invalid(format!("{number} is no capture mode; there are 0 to 2"))),
+            _ => Err(super::invalid_value(format!(
+                "{number} is not a capture mode; there are 0 to 2"
+            ))),
         }
     }
 }
 
 thread_local! {
-    /// How far this thread lets captures forbid it something.
-    static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+    /// This thread's own capture mode.
+    static MODE: Cell<CaptureMode> = const { Cell::new(CaptureMode::Global) };
 }
 
-/// Sets this thread's mode; gives the one before.
-pub(super) fn exchange_mode(mode: Mode) -> Mode {
+/// Sets this thread's mode and returns the previous one.
+pub(super) fn exchange_mode(mode: CaptureMode) -> CaptureMode {
     MODE.replace(mode)
 }
 
-/// The captures under way in the process.
+/// The active captures of the process.
 static ACTIVE: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 
-/// A capture. It begins with one stream, and others join it through events.
+/// A capture. It begins on one stream, and other streams join it by waiting for events.
 pub(super) struct Capture {
     pub(super) id: u64,
     pub(super) graph: Arc<Graph>,
     context: Handle,
-    mode: Mode,
+    mode: CaptureMode,
     thread: ThreadId,
-    /// The stream that it began with, by its number.
+    /// The id of the stream on which it began.
     origin: u64,
     state: Mutex<State>,
 }
 
 struct State {
     invalid: bool,
-    /// The nodes that each stream's next one depends on, by the stream's number.
-    tips: BTreeMap<u64, Vec<Handle>>,
-    /// The streams, so that they can be let go.
+    /// The nodes on which each stream's next node depends, by the stream's id.
+    dependencies: BTreeMap<u64, Vec<Handle>>,
+    /// The captured streams, which are released at the end.
     streams: Vec<Arc<Stream>>,
-    /// What was captured, in order.
+    /// The captured nodes, in order.
     nodes: Vec<Handle>,
-    /// The last list that the program was given a pointer to.
-    shown: Vec<*mut std::ffi::c_void>,
+    /// The list to which the program was given a pointer last.
+    exposed: Vec<*mut std::ffi::c_void>,
 }
 
-// SAFETY: the pointers in `shown` are handles: numbers that nobody follows.
+// SAFETY: the pointers in `exposed` are handles: numbers that are never dereferenced.
 unsafe impl Send for State {}
 
-fn failure(code: CUresult, text: &str) -> Failure {
-    Failure::new(code, text)
+fn failure(code: CUresult, text: &str) -> DriverError {
+    DriverError::new(code, text)
 }
 
 impl Capture {
-    /// Begins a capture of `stream` into `graph`, behind some of its nodes.
+    /// Begins a capture of `stream` into `graph`. The first captured node depends on
+    /// `dependencies`.
     pub(super) fn begin(
         context: &Context,
         stream: &Arc<Stream>,
         graph: Arc<Graph>,
-        behind: Vec<Handle>,
-        mode: Mode,
-    ) -> Answer {
+        dependencies: Vec<Handle>,
+        mode: CaptureMode,
+    ) -> DriverResult {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let mut place = lock(&stream.capture);
-        if place.is_some() {
-            let text = "the stream's work goes to a graph already";
+        let mut stream_capture = lock(&stream.capture);
+        if stream_capture.is_some() {
+            let text = "the stream is being captured already";
             return Err(failure(CUDA_ERROR_ILLEGAL_STATE, text));
         }
         let capture = Arc::new(Self {
@@ -105,27 +108,27 @@ impl Capture {
             origin: stream.id,
             state: Mutex::new(State {
                 invalid: false,
-                tips: [(stream.id, behind)].into(),
+                dependencies: [(stream.id, dependencies)].into(),
                 streams: vec![stream.clone()],
                 nodes: Vec::new(),
-                shown: Vec::new(),
+                exposed: Vec::new(),
             }),
         });
         lock(&ACTIVE).push(capture.clone());
-        *place = Some(capture);
+        *stream_capture = Some(capture);
         Ok(())
     }
 
-    fn valid(&self) -> Answer<MutexGuard<'_, State>> {
+    fn valid(&self) -> DriverResult<MutexGuard<'_, State>> {
         let state = lock(&self.state);
         if state.invalid {
-            let text = "an earlier error ended the capture; end it and begin anew";
+            let text = "an earlier error invalidated the capture; end it and begin a new one";
             return Err(failure(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, text));
         }
         Ok(state)
     }
 
-    /// Ends what can be captured; only the end is left to call.
+    /// Invalidates the capture: it can only be ended.
     pub(super) fn invalidate(&self) {
         lock(&self.state).invalid = true;
     }
@@ -134,46 +137,55 @@ impl Capture {
         !lock(&self.state).invalid
     }
 
-    /// A node for what `stream` is given, behind the stream's earlier ones.
-    pub(super) fn add(&self, stream: &Stream, operation: SharedOperation) -> Answer<Handle> {
+    /// Adds a node for an operation of `stream`, after the stream's earlier nodes.
+    pub(super) fn add(&self, stream: &Stream, operation: SharedOperation) -> DriverResult<Handle> {
         let mut state = self.valid()?;
-        let behind = state.tips.get(&stream.id).cloned().unwrap_or_default();
-        let node = self.graph.add(operation, &behind)?;
+        let dependencies = state.dependencies.get(&stream.id).cloned().unwrap_or_default();
+        let node = self.graph.add(operation, &dependencies)?;
         state.nodes.push(node);
-        state.tips.insert(stream.id, vec![node]);
+        state.dependencies.insert(stream.id, vec![node]);
         Ok(node)
     }
 
-    /// The nodes that the stream's next one depends on.
-    pub(super) fn tips(&self, stream: &Stream) -> Answer<Vec<Handle>> {
-        Ok(self.valid()?.tips.get(&stream.id).cloned().unwrap_or_default())
+    /// The nodes on which the stream's next node depends.
+    pub(super) fn dependencies(&self, stream: &Stream) -> DriverResult<Vec<Handle>> {
+        Ok(self.valid()?.dependencies.get(&stream.id).cloned().unwrap_or_default())
     }
 
-    /// The same as a list that lives until the next call for this capture.
-    pub(super) fn show_tips(&self, stream: &Stream) -> (*const *mut std::ffi::c_void, usize) {
+    /// The nodes on which the stream's next node depends, as a list that is valid until the next
+    /// call of this function.
+    pub(super) fn expose_dependencies(
+        &self,
+        stream: &Stream,
+    ) -> (*const *mut std::ffi::c_void, usize) {
         let mut state = lock(&self.state);
-        let tips = state.tips.get(&stream.id).cloned().unwrap_or_default();
-        state.shown = tips.into_iter().map(Handle::as_ptr).collect();
-        (state.shown.as_ptr(), state.shown.len())
+        let dependencies = state.dependencies.get(&stream.id).cloned().unwrap_or_default();
+        state.exposed = dependencies.into_iter().map(Handle::as_ptr).collect();
+        (state.exposed.as_ptr(), state.exposed.len())
     }
 
-    /// Sets the nodes that the stream's next one depends on, or adds to them.
-    pub(super) fn set_tips(&self, stream: &Stream, nodes: &[Handle], add: bool) -> Answer {
+    /// Sets the nodes on which the stream's next node depends, or adds to them.
+    pub(super) fn set_dependencies(
+        &self,
+        stream: &Stream,
+        nodes: &[Handle],
+        add: bool,
+    ) -> DriverResult {
         self.graph.check(nodes)?;
         let mut state = self.valid()?;
-        let tips = state.tips.entry(stream.id).or_default();
+        let dependencies = state.dependencies.entry(stream.id).or_default();
         if !add {
-            tips.clear();
+            dependencies.clear();
         }
-        merge(tips, nodes);
+        merge(dependencies, nodes);
         Ok(())
     }
 
-    /// Makes `stream` wait for nodes of this capture, as an event says that was recorded in it. A
-    /// stream that captures nothing yet joins.
-    pub(super) fn join(self: &Arc<Self>, stream: &Arc<Stream>, nodes: &[Handle]) -> Answer {
-        let mut place = lock(&stream.capture);
-        match &*place {
+    /// Makes `stream` wait for an event that was recorded in this capture after `nodes`. A stream
+    /// that is not captured yet joins the capture.
+    pub(super) fn join(self: &Arc<Self>, stream: &Arc<Stream>, nodes: &[Handle]) -> DriverResult {
+        let mut stream_capture = lock(&stream.capture);
+        match &*stream_capture {
             Some(other) if !Arc::ptr_eq(other, self) => {
                 other.invalidate();
                 self.invalidate();
@@ -191,83 +203,83 @@ impl Capture {
             _ => {}
         }
         let mut state = self.valid()?;
-        if place.is_none() {
+        if stream_capture.is_none() {
             state.streams.push(stream.clone());
-            *place = Some(self.clone());
+            *stream_capture = Some(self.clone());
         }
-        merge(state.tips.entry(stream.id).or_default(), nodes);
+        merge(state.dependencies.entry(stream.id).or_default(), nodes);
         Ok(())
     }
 
-    /// Ends the capture that `stream` takes part in; gives its graph.
-    pub(super) fn end(stream: &Stream) -> Answer<Arc<Graph>> {
+    /// Ends the capture of `stream`, and returns its graph.
+    pub(super) fn end(stream: &Stream) -> DriverResult<Arc<Graph>> {
         let capture = lock(&stream.capture).clone();
         let Some(capture) = capture else {
-            let text = "the stream's work goes to no graph";
+            let text = "the stream is not being captured";
             return Err(failure(CUDA_ERROR_ILLEGAL_STATE, text));
         };
         if capture.origin != stream.id {
             capture.invalidate();
-            let text = "the capture began with another stream, which has to end it";
+            let text = "the capture began on another stream, on which it must be ended";
             return Err(failure(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, text));
         }
-        if capture.mode != Mode::Relaxed && capture.thread != thread::current().id() {
-            let text = "another thread began the capture, in a mode that is not relaxed";
+        if capture.mode != CaptureMode::Relaxed && capture.thread != thread::current().id() {
+            let text = "another thread began the capture, whose mode is not relaxed";
             return Err(failure(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, text));
         }
         let whole = capture.valid().map(drop).and_then(|()| capture.check_joined());
-        capture.let_go();
+        capture.detach_streams();
         whole.map(|()| capture.graph.clone())
     }
 
-    /// Fails where a node was captured that nothing which the first stream waits for comes after.
-    fn check_joined(&self) -> Answer {
+    /// Fails if a captured node is not an ancestor of the last nodes of the first stream.
+    fn check_joined(&self) -> DriverResult {
         let state = lock(&self.state);
-        let ends = state.tips.get(&self.origin).cloned().unwrap_or_default();
+        let ends = state.dependencies.get(&self.origin).cloned().unwrap_or_default();
         let joined = self.graph.with_ancestors(&ends);
         match state.nodes.iter().all(|node| joined.contains(node)) {
             true => Ok(()),
             false => Err(failure(
                 CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-                "a stream that joined the capture has work that the first stream does not wait for",
+                "a stream that joined the capture has nodes that the first stream does not wait for",
             )),
         }
     }
 
-    fn let_go(self: &Arc<Self>) {
+    fn detach_streams(self: &Arc<Self>) {
         lock(&ACTIVE).retain(|active| !Arc::ptr_eq(active, self));
         let streams = std::mem::take(&mut lock(&self.state).streams);
         streams.iter().for_each(|stream| *lock(&stream.capture) = None);
     }
 
-    /// Whether a stream takes part that keeps order with the null stream.
+    /// Whether a captured stream synchronizes with the null stream.
     fn has_blocking_stream(&self) -> bool {
         lock(&self.state).streams.iter().any(|stream| stream.is_blocking())
     }
 }
 
-fn merge(tips: &mut Vec<Handle>, nodes: &[Handle]) {
+fn merge(dependencies: &mut Vec<Handle>, nodes: &[Handle]) {
     for node in nodes {
-        if !tips.contains(node) {
-            tips.push(*node);
+        if !dependencies.contains(node) {
+            dependencies.push(*node);
         }
     }
 }
 
-fn implicit() -> Failure {
+fn implicit() -> DriverError {
     failure(
         CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-        "the null stream would have to wait for a stream whose work goes to a graph",
+        "the null stream would have to wait for a stream that is being captured",
     )
 }
 
-/// The captures of which `wanted` says so.
-fn active(wanted: impl Fn(&Capture) -> bool) -> Vec<Arc<Capture>> {
-    lock(&ACTIVE).iter().filter(|capture| wanted(capture)).cloned().collect()
+/// The active captures for which `wanted` returns true.
+fn active(predicate: impl Fn(&Capture) -> bool) -> Vec<Arc<Capture>> {
+    lock(&ACTIVE).iter().filter(|capture| predicate(capture)).cloned().collect()
 }
 
-/// Fails with `refusal` where there are such captures, and invalidates them.
-fn forbid(captures: &[Arc<Capture>], refusal: impl FnOnce() -> Failure) -> Answer {
+/// Invalidates `captures`, and fails with `refusal` if there are any.
+fn forbid(captures: &[Arc<Capture>], refusal: impl FnOnce() -> DriverError) -> DriverResult {
     if captures.is_empty() {
         return Ok(());
     }
@@ -275,72 +287,75 @@ fn forbid(captures: &[Arc<Capture>], refusal: impl FnOnce() -> Failure) -> Answe
     Err(refusal())
 }
 
-fn unsupported() -> Failure {
-    failure(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "this is not possible during a capture")
+fn unsupported() -> DriverError {
+    failure(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "this call is not permitted during a capture")
 }
 
-/// Fails with `code` where the stream's work goes to a graph: the call cannot become a node.
-pub(super) fn refuse(stream: &Stream, code: CUresult) -> Answer {
+/// Fails with `code` if the stream is being captured: the call cannot become a node.
+pub(super) fn refuse(stream: &Stream, code: CUresult) -> DriverResult {
     let capture = lock(&stream.capture).clone();
-    forbid(&Vec::from_iter(capture), || failure(code, "the stream's work goes to a graph"))
+    forbid(&Vec::from_iter(capture), || failure(code, "the stream is being captured"))
 }
 
-/// Whether a stream of the context is captured that keeps order with the null stream.
+/// Whether a captured stream of the context synchronizes with the null stream.
 pub(super) fn blocks_null_stream(context: &Context) -> bool {
     !blocking(context).is_empty()
 }
 
-/// The context's captures of streams that keep order with the null stream.
+/// The context's captures of streams that synchronize with the null stream.
 fn blocking(context: &Context) -> Vec<Arc<Capture>> {
     active(|capture| capture.context == context.handle && capture.has_blocking_stream())
 }
 
-/// Fails where work for the null stream would have to wait for a stream that is captured.
-pub(super) fn check_implicit(context: &Context, stream: &Stream) -> Answer {
+/// Fails if `stream` is the null stream, and would have to wait for a captured stream.
+pub(super) fn check_implicit(context: &Context, stream: &Stream) -> DriverResult {
     if stream.is_null() { check_null_stream(context) } else { Ok(()) }
 }
 
-/// The same for calls that work on the null stream without naming it.
-pub(super) fn check_null_stream(context: &Context) -> Answer {
+/// Fails if the null stream would have to wait for a captured stream; for calls that use it
+/// implicitly.
+pub(super) fn check_null_stream(context: &Context) -> DriverResult {
     forbid(&blocking(context), implicit)
 }
 
-/// Fails where the call would wait for a stream of the context that is captured.
-pub(super) fn check_context(context: &Context) -> Answer {
+/// Fails if a stream of the context is being captured; for calls that would wait for it.
+pub(super) fn check_context(context: &Context) -> DriverResult {
     forbid(&active(|capture| capture.context == context.handle), unsupported)
 }
 
-/// Fails where a capture forbids this thread calls that may disturb it: those that may wait for other streams, as
-/// those that allocate and free do, those that ask whether others have done their work, and those that set up the
-/// context. Which these are was asked of driver 580 on an H200, call by call.
-pub(super) fn check_unsafe() -> Answer {
+/// Fails if a capture prohibits this thread from making potentially unsafe calls: those that may
+/// wait for other streams, as allocating and freeing does, those that query whether other streams
+/// have finished, and those that configure the context. Which calls these are was determined with
+/// driver 580 on an H200, call by call.
+pub(super) fn check_unsafe() -> DriverResult {
     if lock(&ACTIVE).is_empty() {
         return Ok(());
     }
     let (mode, here) = (MODE.get(), thread::current().id());
     let forbids = |capture: &Capture| match mode {
-        Mode::Relaxed => false,
-        Mode::ThreadLocal => capture.thread == here && capture.mode != Mode::Relaxed,
-        Mode::Global => {
-            capture.mode == Mode::Global || capture.thread == here && capture.mode != Mode::Relaxed
+        CaptureMode::Relaxed => false,
+        CaptureMode::ThreadLocal => capture.thread == here && capture.mode != CaptureMode::Relaxed,
+        CaptureMode::Global => {
+            capture.mode == CaptureMode::Global
+                || capture.thread == here && capture.mode != CaptureMode::Relaxed
         }
     };
     forbid(&active(forbids), unsupported)
 }
 
-/// The same for such a call on a stream that is not captured.
-pub(super) fn check_unsafe_on(context: &Context, stream: &Stream) -> Answer {
+/// Fails if a capture prohibits a potentially unsafe call on a stream that is not captured.
+pub(super) fn check_unsafe_on(context: &Context, stream: &Stream) -> DriverResult {
     check_implicit(context, stream)?;
     check_unsafe()
 }
 
-/// Ends the capture that a destroyed stream began. One that it only joined keeps what it captured, which has to be
-/// joined as before.
+/// Ends the capture that began on a destroyed stream. If the stream only joined a capture, its
+/// nodes remain, and must be joined as before.
 pub(super) fn abandon(stream: &Stream) {
     let Some(capture) = lock(&stream.capture).take() else { return };
     if capture.origin == stream.id {
         capture.invalidate();
-        capture.let_go();
+        capture.detach_streams();
     } else {
         lock(&capture.state).streams.retain(|joined| joined.id != stream.id);
     }

@@ -1,9 +1,9 @@
-//! Captures, as the API sees them; what they do is in `capture.rs`.
+//! The stream capture functions of the API. How captures work is in `capture.rs`.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
 
-use super::capture::{self, Capture, Mode};
+use super::capture::{self, Capture, CaptureMode};
 use super::graph::{self, Graph};
 use super::registry::Handle;
 use super::{check_flags, lock, stream};
@@ -12,21 +12,21 @@ use crate::codes::{
     CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 };
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
-/// The API's words for a stream: its work is done, goes to a graph, or is lost by an error.
+/// `CUstreamCaptureStatus`: not capturing, capturing, or invalidated by an error.
 const NONE: i32 = 0;
 const ACTIVE: i32 = 1;
 const INVALIDATED: i32 = 2;
-/// Replace what the stream's next node depends on, rather than adding to it.
+/// Replace the dependencies of the stream's next node, rather than adding to them.
 const SET: u32 = 1;
 
-/// The first interface has no mode; it is the strictest one.
-pub(crate) fn cuStreamBeginCapture(stream: CUstream) -> Answer {
+/// The first version of the function has no mode argument and uses the strictest mode.
+pub(crate) fn cuStreamBeginCapture(stream: CUstream) -> DriverResult {
     cuStreamBeginCapture_v2(stream, 0)
 }
 
-pub(crate) fn cuStreamBeginCapture_v2(stream: CUstream, mode: i32) -> Answer {
+pub(crate) fn cuStreamBeginCapture_v2(stream: CUstream, mode: i32) -> DriverResult {
     begin(stream, Graph::create, &[], mode)
 }
 
@@ -37,50 +37,50 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     edges: In<u64>,
     n_dependencies: usize,
     mode: i32,
-) -> Answer {
-    let graph = graph::named(graph)?;
-    let behind = graph::list(dependencies, n_dependencies)?;
+) -> DriverResult {
+    let graph = graph::from_handle(graph)?;
+    let dependencies = graph::list(dependencies, n_dependencies)?;
     graph::check_edges(edges, n_dependencies)?;
-    graph.check(&behind)?;
-    begin(stream, || graph, &behind, mode)
+    graph.check(&dependencies)?;
+    begin(stream, || graph, &dependencies, mode)
 }
 
 fn begin(
     stream: CUstream,
     graph: impl FnOnce() -> std::sync::Arc<Graph>,
-    behind: &[Handle],
+    dependencies: &[Handle],
     mode: i32,
-) -> Answer {
-    let mode = Mode::parse(mode)?;
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let mode = CaptureMode::parse(mode)?;
+    let (context, stream) = stream::from_handle(stream)?;
     if stream.is_null() {
-        let text = "the null stream's work cannot go to a graph";
-        return Err(Failure::new(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, text));
+        let text = "the null stream cannot be captured";
+        return Err(DriverError::new(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, text));
     }
     if stream.is_capturing() {
-        let text = "the stream's work goes to a graph already";
-        return Err(Failure::new(CUDA_ERROR_ILLEGAL_STATE, text));
+        let text = "the stream is being captured already";
+        return Err(DriverError::new(CUDA_ERROR_ILLEGAL_STATE, text));
     }
-    Capture::begin(&context, &stream, graph(), behind.to_vec(), mode)
+    Capture::begin(&context, &stream, graph(), dependencies.to_vec(), mode)
 }
 
-pub(crate) fn cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>) -> Answer {
-    let (_, stream) = stream::named(stream)?;
+pub(crate) fn cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>) -> DriverResult {
+    let (_, stream) = stream::from_handle(stream)?;
     graph.set_if_wanted(std::ptr::null_mut());
     let made = Capture::end(&stream)?;
     graph.set_if_wanted(made.handle.as_ptr());
     Ok(())
 }
 
-/// The capture that a stream takes part in. The null stream cannot say while another stream, which
-/// it keeps order with, is captured.
+/// The stream of a handle and its capture. For the null stream that is an error while a stream that
+/// synchronizes with it is captured.
 fn of(
     stream: CUstream,
-) -> Answer<(std::sync::Arc<stream::Stream>, Option<std::sync::Arc<Capture>>)> {
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult<(std::sync::Arc<stream::Stream>, Option<std::sync::Arc<Capture>>)> {
+    let (context, stream) = stream::from_handle(stream)?;
     if stream.is_null() && capture::blocks_null_stream(&context) {
-        let text = "a stream that keeps order with the null stream is captured";
-        return Err(Failure::new(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, text));
+        let text = "a stream that synchronizes with the null stream is being captured";
+        return Err(DriverError::new(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, text));
     }
     let capture = lock(&stream.capture).clone();
     Ok((stream, capture))
@@ -94,12 +94,16 @@ fn status(capture: Option<&Capture>) -> i32 {
     }
 }
 
-pub(crate) fn cuStreamIsCapturing(stream: CUstream, answer: Out<i32>) -> Answer {
+pub(crate) fn cuStreamIsCapturing(stream: CUstream, answer: Out<i32>) -> DriverResult {
     let (_, capture) = of(stream)?;
     answer.set(status(capture.as_deref()))
 }
 
-pub(crate) fn cuStreamGetCaptureInfo(stream: CUstream, answer: Out<i32>, id: Out<u64>) -> Answer {
+pub(crate) fn cuStreamGetCaptureInfo(
+    stream: CUstream,
+    answer: Out<i32>,
+    id: Out<u64>,
+) -> DriverResult {
     cuStreamGetCaptureInfo_v2(stream, answer, id, Out::NULL, Out::NULL, Out::NULL)
 }
 
@@ -110,21 +114,21 @@ pub(crate) fn cuStreamGetCaptureInfo_v2(
     graph: Out<CUobject>,
     dependencies: Out<*const *mut c_void>,
     n_dependencies: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     let (stream, capture) = of(stream)?;
     let status = status(capture.as_deref());
     answer.set(status)?;
     if let Some(capture) = capture.filter(|_| status == ACTIVE) {
         id.set_if_wanted(capture.id);
         graph.set_if_wanted(capture.graph.handle.as_ptr());
-        let (list, len) = capture.show_tips(&stream);
+        let (list, len) = capture.expose_dependencies(&stream);
         dependencies.set_if_wanted(list);
         n_dependencies.set_if_wanted(len);
     }
     Ok(())
 }
 
-/// Edges have no data beside them here.
+/// The emulator's edges have no data.
 pub(crate) fn cuStreamGetCaptureInfo_v3(
     stream: CUstream,
     answer: Out<i32>,
@@ -133,7 +137,7 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
     dependencies: Out<*const *mut c_void>,
     edges: Out<*const u64>,
     n_dependencies: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     edges.set_if_wanted(std::ptr::null());
     cuStreamGetCaptureInfo_v2(stream, answer, id, graph, dependencies, n_dependencies)
 }
@@ -143,16 +147,16 @@ pub(crate) fn cuStreamUpdateCaptureDependencies(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     flags: u32,
-) -> Answer {
-    let (_, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let (_, stream) = stream::from_handle(stream)?;
     check_flags(flags, SET)?;
     let nodes = graph::list(dependencies, n_dependencies)?;
     let capture = lock(&stream.capture).clone();
     let Some(capture) = capture else {
-        let text = "the stream's work goes to no graph";
-        return Err(Failure::new(CUDA_ERROR_ILLEGAL_STATE, text));
+        let text = "the stream is not being captured";
+        return Err(DriverError::new(CUDA_ERROR_ILLEGAL_STATE, text));
     };
-    capture.set_tips(&stream, &nodes, flags != SET)
+    capture.set_dependencies(&stream, &nodes, flags != SET)
 }
 
 pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
@@ -161,13 +165,13 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
     edges: In<u64>,
     n_dependencies: usize,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     graph::check_edges(edges, n_dependencies)?;
     cuStreamUpdateCaptureDependencies(stream, dependencies, n_dependencies, flags)
 }
 
-pub(crate) fn cuThreadExchangeStreamCaptureMode(mode: Out<i32>) -> Answer {
+pub(crate) fn cuThreadExchangeStreamCaptureMode(mode: Out<i32>) -> DriverResult {
     mode.check()?;
-    let before = capture::exchange_mode(Mode::parse(mode.get_at(0))?);
+    let before = capture::exchange_mode(CaptureMode::parse(mode.get_at(0))?);
     mode.set(before as i32)
 }

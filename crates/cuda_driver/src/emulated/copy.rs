@@ -1,13 +1,13 @@
-//! Copies of one row of bytes, and between devices.
+//! One-dimensional copies, also between devices.
 #![allow(non_snake_case)]
 
-use super::current::named;
-use super::transfer::{Copy, Place, later, now};
+use super::current::from_handle;
+use super::memory_copy::{CopyAddress, MemoryCopy, copy_blocking, copy_on_stream};
 use crate::abi::{CUcontext, CUdeviceptr, CUstream, HostPtr};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Answer {
-    now(Copy::row(Place::unified(dst), Place::unified(src), bytes))
+pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> DriverResult {
+    copy_blocking(MemoryCopy::row(CopyAddress::unified(dst), CopyAddress::unified(src), bytes))
 }
 
 pub(crate) fn cuMemcpyAsync(
@@ -15,12 +15,15 @@ pub(crate) fn cuMemcpyAsync(
     src: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
-    later(Copy::row(Place::unified(dst), Place::unified(src), bytes), stream)
+) -> DriverResult {
+    copy_on_stream(
+        MemoryCopy::row(CopyAddress::unified(dst), CopyAddress::unified(src), bytes),
+        stream,
+    )
 }
 
-pub(crate) fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: HostPtr, bytes: usize) -> Answer {
-    now(Copy::row(Place::device(dst), Place::host(src), bytes))
+pub(crate) fn cuMemcpyHtoD_v2(dst: CUdeviceptr, src: HostPtr, bytes: usize) -> DriverResult {
+    copy_blocking(MemoryCopy::row(CopyAddress::device(dst), CopyAddress::host(src), bytes))
 }
 
 pub(crate) fn cuMemcpyHtoDAsync_v2(
@@ -28,12 +31,12 @@ pub(crate) fn cuMemcpyHtoDAsync_v2(
     src: HostPtr,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
-    later(Copy::row(Place::device(dst), Place::host(src), bytes), stream)
+) -> DriverResult {
+    copy_on_stream(MemoryCopy::row(CopyAddress::device(dst), CopyAddress::host(src), bytes), stream)
 }
 
-pub(crate) fn cuMemcpyDtoH_v2(dst: HostPtr, src: CUdeviceptr, bytes: usize) -> Answer {
-    now(Copy::row(Place::host(dst), Place::device(src), bytes))
+pub(crate) fn cuMemcpyDtoH_v2(dst: HostPtr, src: CUdeviceptr, bytes: usize) -> DriverResult {
+    copy_blocking(MemoryCopy::row(CopyAddress::host(dst), CopyAddress::device(src), bytes))
 }
 
 pub(crate) fn cuMemcpyDtoHAsync_v2(
@@ -41,12 +44,12 @@ pub(crate) fn cuMemcpyDtoHAsync_v2(
     src: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
-    later(Copy::row(Place::host(dst), Place::device(src), bytes), stream)
+) -> DriverResult {
+    copy_on_stream(MemoryCopy::row(CopyAddress::host(dst), CopyAddress::device(src), bytes), stream)
 }
 
-pub(crate) fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Answer {
-    now(Copy::row(Place::device(dst), Place::device(src), bytes))
+pub(crate) fn cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> DriverResult {
+    copy_blocking(MemoryCopy::row(CopyAddress::device(dst), CopyAddress::device(src), bytes))
 }
 
 pub(crate) fn cuMemcpyDtoDAsync_v2(
@@ -54,20 +57,23 @@ pub(crate) fn cuMemcpyDtoDAsync_v2(
     src: CUdeviceptr,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
-    later(Copy::row(Place::device(dst), Place::device(src), bytes), stream)
+) -> DriverResult {
+    copy_on_stream(
+        MemoryCopy::row(CopyAddress::device(dst), CopyAddress::device(src), bytes),
+        stream,
+    )
 }
 
-/// Waits for what both contexts have to do, then copies; peer access is not needed for it.
+/// Waits for all tasks of both contexts, then copies. Peer access is not required.
 pub(crate) fn cuMemcpyPeer(
     dst: CUdeviceptr,
     dst_context: CUcontext,
     src: CUdeviceptr,
     src_context: CUcontext,
     bytes: usize,
-) -> Answer {
+) -> DriverResult {
     wait_for(&[dst_context, src_context])?;
-    now(Copy::row(Place::device(dst), Place::device(src), bytes))
+    copy_blocking(MemoryCopy::row(CopyAddress::device(dst), CopyAddress::device(src), bytes))
 }
 
 pub(crate) fn cuMemcpyPeerAsync(
@@ -77,17 +83,20 @@ pub(crate) fn cuMemcpyPeerAsync(
     src_context: CUcontext,
     bytes: usize,
     stream: CUstream,
-) -> Answer {
-    named(dst_context)?.check()?;
-    named(src_context)?.check()?;
-    later(Copy::row(Place::device(dst), Place::device(src), bytes), stream)
+) -> DriverResult {
+    from_handle(dst_context)?.check()?;
+    from_handle(src_context)?.check()?;
+    copy_on_stream(
+        MemoryCopy::row(CopyAddress::device(dst), CopyAddress::device(src), bytes),
+        stream,
+    )
 }
 
-/// Waits for all work of contexts.
-pub(super) fn wait_for(contexts: &[CUcontext]) -> Answer {
+/// Waits for all tasks of contexts.
+pub(super) fn wait_for(contexts: &[CUcontext]) -> DriverResult {
     for context in contexts {
-        let context = named(*context)?;
-        context.queue.wait_all();
+        let context = from_handle(*context)?;
+        context.streams.wait_all();
         context.check()?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Counts what launches do, while a program asks for it through `crate::counters`.
+//! Counts events of launches, while a program asks for that through `crate::counters`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +15,19 @@ static REPORTS: Mutex<Vec<LaunchReport>> = Mutex::new(Vec::new());
 /// One launch that was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchReport {
-    /// The kernel.
+    /// The name of the kernel.
     pub kernel: String,
-    /// Blocks in each direction.
+    /// The grid dimensions, in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block in each direction.
+    /// The block dimensions, in threads.
     pub block: [u32; 3],
-    /// Shared memory of a block that the kernel declares, in bytes.
+    /// Static shared memory of a block, in bytes.
     pub static_shared_bytes: u32,
-    /// Shared memory of a block that the launch added, in bytes.
+    /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared_bytes: u32,
-    /// How long the emulator took, with its counters on.
+    /// The emulation time, with counters on.
     pub elapsed: Duration,
-    /// What was counted.
+    /// The counters.
     pub counters: Counters,
 }
 
@@ -36,14 +36,14 @@ pub(crate) fn start() {
     COUNTING.store(true, Ordering::Release);
 }
 
-/// Counts no more, and takes the reports of the launches that have ended.
+/// Stops counting, and takes the reports of the launches that have ended.
 pub(crate) fn take() -> Vec<LaunchReport> {
     COUNTING.store(false, Ordering::Release);
     std::mem::take(&mut lock(&REPORTS))
 }
 
-/// Runs a launch to its end, counted if that was asked for.
-// As in the emulator: a launch is rare.
+/// Runs a launch to its end, and counts its events if a program asked for that.
+// The size of the error does not matter: launches are rare. The emulator allows it, too.
 #[allow(clippy::result_large_err)]
 pub(super) fn launch(device: &Device, launch: &Launch<'_>) -> Result<(), Trap> {
     device.count(COUNTING.load(Ordering::Acquire));

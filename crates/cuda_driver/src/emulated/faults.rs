@@ -1,12 +1,12 @@
-//! Which result code a fault of a kernel, or of a load, has in NVIDIA's driver.
+//! The result codes that NVIDIA's driver returns for faults of kernels and of loads.
 
 use ::emulator::fault::{CopyFault, LoadError, Space, Trap, TrapKind};
 use ::emulator::memory::{AllocError, FreeError, OutOfBounds, RegisterError};
 
 use crate::codes::*;
-use crate::detail::Failure;
+use crate::detail::DriverError;
 
-impl From<&Trap> for Failure {
+impl From<&Trap> for DriverError {
     fn from(trap: &Trap) -> Self {
         let code = match &trap.kind {
             TrapKind::OutOfBounds { .. }
@@ -33,20 +33,21 @@ impl From<&Trap> for Failure {
     }
 }
 
-/// Writes a failed assertion of a kernel to the error output, as NVIDIA's driver does.
-pub(super) fn tell_assertion(trap: &Trap) {
+/// Prints a failed assertion of a kernel to standard error, as NVIDIA's driver does.
+pub(super) fn print_assertion(trap: &Trap) {
     if let TrapKind::Assertion { condition, place } = &trap.kind {
         let (block, thread) = (trap.block, trap.thread);
         eprintln!("{place}: block: {block:?}, thread: {thread:?} Assertion `{condition}` failed.");
     }
 }
 
-/// Memory that was live when an operation was enqueued, and is not when the stream comes to it.
-pub(super) fn gone(failure: Failure) -> Failure {
-    Failure::new(CUDA_ERROR_ILLEGAL_ADDRESS, failure.text)
+/// The error for memory that was allocated when an operation was enqueued, but is not when the
+/// stream executes it.
+pub(super) fn freed_meanwhile(failure: DriverError) -> DriverError {
+    DriverError::new(CUDA_ERROR_ILLEGAL_ADDRESS, failure.text)
 }
 
-impl From<LoadError> for Failure {
+impl From<LoadError> for DriverError {
     fn from(error: LoadError) -> Self {
         let code = match &error {
             LoadError::Empty => CUDA_ERROR_INVALID_IMAGE,
@@ -57,7 +58,7 @@ impl From<LoadError> for Failure {
     }
 }
 
-impl From<AllocError> for Failure {
+impl From<AllocError> for DriverError {
     fn from(error: AllocError) -> Self {
         let code =
             if error.requested == 0 { CUDA_ERROR_INVALID_VALUE } else { CUDA_ERROR_OUT_OF_MEMORY };
@@ -65,19 +66,19 @@ impl From<AllocError> for Failure {
     }
 }
 
-impl From<FreeError> for Failure {
+impl From<FreeError> for DriverError {
     fn from(error: FreeError) -> Self {
         Self::new(CUDA_ERROR_INVALID_VALUE, error.to_string())
     }
 }
 
-impl From<OutOfBounds> for Failure {
+impl From<OutOfBounds> for DriverError {
     fn from(error: OutOfBounds) -> Self {
         Self::new(CUDA_ERROR_INVALID_VALUE, error.to_string())
     }
 }
 
-impl From<RegisterError> for Failure {
+impl From<RegisterError> for DriverError {
     fn from(error: RegisterError) -> Self {
         let code = match error {
             RegisterError::Range { .. } => CUDA_ERROR_INVALID_VALUE,

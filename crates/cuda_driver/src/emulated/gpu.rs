@@ -1,4 +1,4 @@
-//! The emulated devices of the process. There is one, or as many as the environment says.
+//! The emulated devices of the process: one, unless the environment sets another number.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,48 +8,49 @@ use ::emulator::{Device, Profile};
 use super::settings;
 use crate::abi::CUdevice;
 use crate::codes::{CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
 /// An emulated device.
 pub(super) struct Gpu {
     pub(super) ordinal: CUdevice,
     pub(super) device: Arc<Device>,
-    /// The first fault of a kernel. It costs the process the device: every later call that has to
-    /// do with it, in any context, answers this.
-    lost: OnceLock<Failure>,
+    /// The first fault of a kernel. The device is lost to the process then: every later call that
+    /// involves it, in any context, returns this error.
+    lost: OnceLock<DriverError>,
 }
 
 static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
 
-/// Makes the devices; does nothing where they are made.
-pub(super) fn start() -> Answer {
+/// Creates the devices. Does nothing if they exist already.
+pub(super) fn start() -> DriverResult {
     if GPUS.get().is_none() {
         let devices = Device::several(&settings::profile()?, settings::devices()?);
         let gpu = |(ordinal, device)| Gpu { ordinal, device, lost: OnceLock::new() };
-        // A second start at the same time made equal ones; the first stay.
+        // A concurrent start made equal devices; the first ones are kept.
         let _ = GPUS.set((0..).zip(devices).map(gpu).collect());
     }
     Ok(())
 }
 
-/// All of them; there is one at least.
-pub(super) fn all() -> Answer<&'static [Gpu]> {
-    let gpus = GPUS.get().ok_or_else(|| Failure::from(CUDA_ERROR_NOT_INITIALIZED))?;
+/// All devices, of which there is at least one.
+pub(super) fn all() -> DriverResult<&'static [Gpu]> {
+    let gpus = GPUS.get().ok_or_else(|| DriverError::from(CUDA_ERROR_NOT_INITIALIZED))?;
     Ok(gpus)
 }
 
-/// The memory as the host sees it: that of all devices.
-pub(super) fn memory() -> Answer<&'static GlobalMemory> {
+/// The memory as the host sees it, which includes that of all devices.
+pub(super) fn memory() -> DriverResult<&'static GlobalMemory> {
     Ok(all()?[0].memory())
 }
 
 /// The device of this ordinal, or `CUDA_ERROR_INVALID_DEVICE`.
-pub(super) fn gpu(ordinal: CUdevice) -> Answer<&'static Gpu> {
+pub(super) fn gpu(ordinal: CUdevice) -> DriverResult<&'static Gpu> {
     let gpus = all()?;
     usize::try_from(ordinal).ok().and_then(|at| gpus.get(at)).ok_or_else(|| {
         let count = gpus.len();
-        let text = format!("there is no device {ordinal}; the emulator has {count}, from 0 on");
-        Failure::new(CUDA_ERROR_INVALID_DEVICE, text)
+        let text =
+            format!("there is no device {ordinal}; the emulator has {count}, numbered from 0");
+        DriverError::new(CUDA_ERROR_INVALID_DEVICE, text)
     })
 }
 
@@ -62,20 +63,20 @@ impl Gpu {
         self.device.memory()
     }
 
-    /// Ends the device for this process, as a fault in a kernel does: what runs on it stops. The
-    /// first fault stays.
-    pub(super) fn lose(&self, fault: Failure) {
+    /// Marks the device as lost to this process, as a fault in a kernel does, and stops what runs
+    /// on it. The first fault is kept.
+    pub(super) fn lose(&self, fault: DriverError) {
         let _ = self.lost.set(fault);
         self.device.halt();
     }
 
-    /// The fault that cost the process the device.
-    pub(super) fn fault(&self) -> Option<&Failure> {
+    /// The fault by which the device was lost.
+    pub(super) fn fault(&self) -> Option<&DriverError> {
         self.lost.get()
     }
 
-    /// Fails where the device is lost.
-    pub(super) fn check(&self) -> Answer {
+    /// Fails if the device is lost.
+    pub(super) fn check(&self) -> DriverResult {
         self.fault().cloned().map_or(Ok(()), Err)
     }
 }

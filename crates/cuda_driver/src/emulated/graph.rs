@@ -1,15 +1,15 @@
-//! Graphs: operations with an order between them, to be launched as one.
+//! Graphs: operations with dependencies, which are launched as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::gpu::Gpu;
-use super::operation::{Operation, SharedOperation};
+use super::operation::{NodeType, Operation, SharedOperation};
 use super::registry::{Handle, Registry};
-use super::user_object::Kept;
-use super::{invalid, lacking, lock};
+use super::user_object::UserObjectReferences;
+use super::{invalid_value, lock, not_supported};
 use crate::abi::{CUobject, In};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
 /// A node of a graph.
 pub(super) struct Node {
@@ -30,19 +30,19 @@ pub(super) struct Graph {
     body: Mutex<Body>,
 }
 
-/// The operation of a node that is a graph: its nodes are launched in the node's place.
+/// The operation of a child graph node: the graph's nodes are launched in the node's place.
 pub(super) struct ChildGraph(pub(super) Arc<Graph>);
 
 impl Operation for ChildGraph {
-    fn node_type(&self) -> i32 {
-        4
+    fn node_type(&self) -> NodeType {
+        NodeType::Graph
     }
 
     fn name(&self) -> String {
         "graph".to_owned()
     }
 
-    fn run(&self, _: &Gpu) -> Answer {
+    fn run(&self, _: &Gpu) -> DriverResult {
         Ok(())
     }
 }
@@ -50,53 +50,53 @@ impl Operation for ChildGraph {
 #[derive(Default)]
 struct Body {
     nodes: Vec<Arc<Node>>,
-    /// From the earlier to the later one.
+    /// Each from a node to one that depends on it.
     edges: Vec<(Handle, Handle)>,
-    /// In a clone: the clone of each node.
+    /// In a clone, maps each original node to its clone.
     clones: HashMap<Handle, Handle>,
-    /// Objects of the program that live as long as the graph.
-    kept: Vec<Kept>,
+    /// User objects that live at least as long as the graph.
+    user_objects: Vec<UserObjectReferences>,
 }
 
 static GRAPHS: Registry<Graph> = Registry::new("graph");
 static NODES: Registry<Node> = Registry::new("node");
 
-/// How many graphs programs have, and parts of them.
+/// The number of live graphs, including child graphs.
 pub(super) fn live() -> usize {
     GRAPHS.count(|_| true)
 }
 
 /// The graph of this handle.
-pub(super) fn named(graph: CUobject) -> Answer<Arc<Graph>> {
+pub(super) fn from_handle(graph: CUobject) -> DriverResult<Arc<Graph>> {
     GRAPHS.get(graph)
 }
 
 /// The node of this handle.
-pub(super) fn node(node: CUobject) -> Answer<Arc<Node>> {
+pub(super) fn node(node: CUobject) -> DriverResult<Arc<Node>> {
     NODES.get(node)
 }
 
 /// The node of this handle with its graph.
-pub(super) fn node_of(handle: CUobject) -> Answer<(Arc<Node>, Arc<Graph>)> {
+pub(super) fn node_of(handle: CUobject) -> DriverResult<(Arc<Node>, Arc<Graph>)> {
     let node = NODES.get(handle)?;
     let graph = GRAPHS.get(node.graph)?;
     Ok((node, graph))
 }
 
-/// A list of handles that the program gives.
-pub(super) fn list(handles: In<CUobject>, count: usize) -> Answer<Vec<Handle>> {
+/// Reads a list of handles.
+pub(super) fn list(handles: In<CUobject>, count: usize) -> DriverResult<Vec<Handle>> {
     if count > 0 {
         handles.get()?;
     }
     Ok((0..count).map(|at| handles.at(at).into()).collect())
 }
 
-/// Data beside edges says that a node may begin before an earlier one has ended. The emulator has
-/// only whole nodes, for which all of it is zero.
-pub(super) fn check_edges(edges: In<u64>, count: usize) -> Answer {
+/// Edge data allows a node to begin before its predecessor has ended. The emulator has only full
+/// dependencies, for which the data is zero.
+pub(super) fn check_edges(edges: In<u64>, count: usize) -> DriverResult {
     match edges.is_null() || (0..count).all(|at| edges.at(at) == 0) {
         true => Ok(()),
-        false => Err(lacking("the emulator's graphs have no edges but those of whole nodes")),
+        false => Err(not_supported("the emulator's graphs have only full dependencies")),
     }
 }
 
@@ -108,8 +108,8 @@ impl Graph {
         graph
     }
 
-    /// Forgets the graph and its nodes. What was made ready from it stays.
-    pub(super) fn destroy(handle: CUobject) -> Answer {
+    /// Destroys the graph and its nodes. Executable graphs made from it are kept.
+    pub(super) fn destroy(handle: CUobject) -> DriverResult {
         let graph = GRAPHS.remove(handle)?;
         let nodes: Vec<_> = lock(&graph.body).nodes.clone();
         for node in nodes {
@@ -121,8 +121,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Another graph with the same operations and order.
-    pub(super) fn copy(&self) -> Answer<Arc<Self>> {
+    /// Clones the graph.
+    pub(super) fn copy(&self) -> DriverResult<Arc<Self>> {
         let copy = Self::create();
         let (nodes, edges) = self.parts();
         let mut clones = HashMap::new();
@@ -140,40 +140,44 @@ impl Graph {
         Ok(copy)
     }
 
-    /// The clone of a node of the graph that this is a clone of.
+    /// The clone of a node of the original graph.
     pub(super) fn clone_of(&self, original: Handle) -> Option<Handle> {
         lock(&self.body).clones.get(&original).copied()
     }
 
-    /// Fails unless all are nodes of this graph, each named once.
-    pub(super) fn check(&self, nodes: &[Handle]) -> Answer {
+    /// Fails unless all are distinct nodes of this graph.
+    pub(super) fn check(&self, nodes: &[Handle]) -> DriverResult {
         let body = lock(&self.body);
         for (at, handle) in nodes.iter().enumerate() {
             if !body.nodes.iter().any(|node| node.handle == *handle) {
-                return Err(invalid("a node is not of this graph"));
+                return Err(invalid_value("a node does not belong to this graph"));
             }
             if nodes[..at].contains(handle) {
-                return Err(invalid("a node is named twice"));
+                return Err(invalid_value("a node appears twice in the list"));
             }
         }
         Ok(())
     }
 
-    /// Adds a node behind others.
-    pub(super) fn add(&self, operation: SharedOperation, behind: &[Handle]) -> Answer<Handle> {
-        self.check(behind)?;
+    /// Adds a node that depends on others.
+    pub(super) fn add(
+        &self,
+        operation: SharedOperation,
+        dependencies: &[Handle],
+    ) -> DriverResult<Handle> {
+        self.check(dependencies)?;
         let handle = Handle::fresh();
         let node = Node { handle, graph: self.handle, operation: Mutex::new(operation) };
         let node = Arc::new(node);
         NODES.put(handle, node.clone());
         let mut body = lock(&self.body);
         body.nodes.push(node);
-        body.edges.extend(behind.iter().map(|from| (*from, handle)));
+        body.edges.extend(dependencies.iter().map(|from| (*from, handle)));
         Ok(handle)
     }
 
-    /// Takes a node out, with the edges that it has.
-    pub(super) fn remove(&self, handle: Handle) -> Answer {
+    /// Removes a node and its edges.
+    pub(super) fn remove(&self, handle: Handle) -> DriverResult {
         let gone = NODES.remove(handle)?;
         if let Some(ChildGraph(child)) = gone.operation().downcast_ref() {
             Self::destroy(child.handle.as_ptr())?;
@@ -184,28 +188,28 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds edges, all or none.
-    pub(super) fn connect(&self, edges: &[(Handle, Handle)]) -> Answer {
+    /// Adds all edges, or none on an error.
+    pub(super) fn connect(&self, edges: &[(Handle, Handle)]) -> DriverResult {
         for (from, to) in edges {
             self.check(&[*from])?;
             self.check(&[*to])?;
             if from == to {
-                return Err(invalid("a node cannot come after itself"));
+                return Err(invalid_value("a node cannot depend on itself"));
             }
         }
         let mut body = lock(&self.body);
         if edges.iter().any(|edge| body.edges.contains(edge)) {
-            return Err(invalid("an edge is there already"));
+            return Err(invalid_value("an edge exists already"));
         }
         body.edges.extend(edges);
         Ok(())
     }
 
-    /// Takes edges out, all or none.
-    pub(super) fn disconnect(&self, edges: &[(Handle, Handle)]) -> Answer {
+    /// Removes all edges, or none on an error.
+    pub(super) fn disconnect(&self, edges: &[(Handle, Handle)]) -> DriverResult {
         let mut body = lock(&self.body);
         if !edges.iter().all(|edge| body.edges.contains(edge)) {
-            return Err(invalid("an edge is not there"));
+            return Err(invalid_value("an edge does not exist"));
         }
         body.edges.retain(|edge| !edges.contains(edge));
         Ok(())
@@ -217,7 +221,7 @@ impl Graph {
         (body.nodes.clone(), body.edges.clone())
     }
 
-    /// These nodes and all that come before them.
+    /// These nodes and all that they depend on.
     pub(super) fn with_ancestors(&self, ends: &[Handle]) -> HashSet<Handle> {
         let (_, edges) = self.parts();
         let mut found: HashSet<Handle> = ends.iter().copied().collect();
@@ -229,8 +233,8 @@ impl Graph {
         found
     }
 
-    /// The nodes, each behind those that it depends on. Fails where they go round in a circle.
-    pub(super) fn ordered(&self) -> Answer<Vec<Arc<Node>>> {
+    /// The nodes in a topological order. Fails if the dependencies are cyclic.
+    pub(super) fn ordered(&self) -> DriverResult<Vec<Arc<Node>>> {
         let (nodes, edges) = self.parts();
         let mut waits: HashMap<Handle, usize> = HashMap::new();
         edges.iter().for_each(|(_, to)| *waits.entry(*to).or_default() += 1);
@@ -239,7 +243,7 @@ impl Graph {
         while !left.is_empty() {
             let ready = |node: &Arc<Node>| waits.get(&node.handle).is_none_or(|count| *count == 0);
             let Some(at) = left.iter().position(ready) else {
-                return Err(invalid("the graph's nodes depend on each other in a circle"));
+                return Err(invalid_value("the graph's dependencies are cyclic"));
             };
             let node = left.remove(at);
             for (_, to) in edges.iter().filter(|(from, _)| *from == node.handle) {
@@ -250,8 +254,11 @@ impl Graph {
         Ok(order)
     }
 
-    /// Keeps objects of the program, or gives some back.
-    pub(super) fn with_kept<T>(&self, change: impl FnOnce(&mut Vec<Kept>) -> T) -> T {
-        change(&mut lock(&self.body).kept)
+    /// Changes the graph's list of user objects.
+    pub(super) fn with_user_objects<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<UserObjectReferences>) -> T,
+    ) -> T {
+        change(&mut lock(&self.body).user_objects)
     }
 }

@@ -1,4 +1,4 @@
-//! Graphs made ready, and launched.
+//! Executable graphs: instantiation, updates and launches.
 #![allow(non_snake_case)]
 
 use std::ffi::c_char;
@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex};
 
 use super::current::Context;
 use super::graph::{self, ChildGraph, Graph};
-use super::graph_lanes::{Lanes, Task};
-use super::operation::{Empty, SharedOperation};
+use super::graph_launch::{BranchQueues, LaunchNode};
+use super::operation::{Empty, NodeType, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
-use super::{capture, invalid, lacking, lock};
+use super::{capture, invalid_value, lock, not_supported};
 use crate::abi::{CUobject, CUstream, Out};
 use crate::codes::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::structs::{InstantiateParams, UpdateResult};
 
-/// Memory that the last launch left is freed by the next.
+/// Memory that a launch leaves allocated is freed by the next launch.
 const FREE_ON_LAUNCH: u64 = 1;
-/// The graph goes to the device at once: it is there.
+/// The graph is uploaded at instantiation; there is nothing to upload.
 const UPLOAD: u64 = 2;
-/// Kernels launch the graph.
+/// Kernels can launch the graph.
 const DEVICE_LAUNCH: u64 = 4;
-/// Kernels have the priorities of their nodes: streams have none here.
+/// Kernels run with their nodes' priorities, which have no effect.
 const NODE_PRIORITY: u64 = 8;
 
-/// A graph made ready: a copy of what it was.
-pub(super) struct Ready {
+/// An executable graph: a copy of the graph at its instantiation.
+pub(super) struct GraphExec {
     flags: u64,
     plan: Mutex<Plan>,
-    lanes: Mutex<Lanes>,
+    branches: Mutex<BranchQueues>,
 }
 
-/// The nodes in an order in which they can be done, and the edges by places in it.
+/// The nodes in a topological order, and the edges as pairs of indices in it.
 #[derive(Clone)]
 struct Plan {
     steps: Vec<Step>,
@@ -45,32 +45,33 @@ struct Step {
     node: Handle,
     operation: SharedOperation,
     enabled: bool,
-    /// The steps of a node that is a graph.
+    /// The plan of a child graph node.
     child: Option<Plan>,
 }
 
-static READY: Registry<Ready> = Registry::new("executable graph");
+static GRAPH_EXECS: Registry<GraphExec> = Registry::new("executable graph");
 
-/// How many programs have.
+/// The number of live executable graphs.
 pub(super) fn live() -> usize {
-    READY.count(|_| true)
+    GRAPH_EXECS.count(|_| true)
 }
 
 impl Plan {
-    fn new(graph: &Graph) -> Answer<Self> {
+    fn new(graph: &Graph) -> DriverResult<Self> {
         let order = graph.ordered()?;
-        let place = |handle| order.iter().position(|node| node.handle == handle);
+        let index_of = |handle| order.iter().position(|node| node.handle == handle);
         let (_, edges) = graph.parts();
-        let edges = edges.iter().filter_map(|(from, to)| place(*from).zip(place(*to))).collect();
+        let edges =
+            edges.iter().filter_map(|(from, to)| index_of(*from).zip(index_of(*to))).collect();
         let step = |node: &Arc<graph::Node>| {
             let operation = node.operation();
             let child = child_plan(&operation)?;
             Ok(Step { node: node.handle, operation, enabled: true, child })
         };
-        Ok(Self { steps: order.iter().map(step).collect::<Answer<_>>()?, edges })
+        Ok(Self { steps: order.iter().map(step).collect::<DriverResult<_>>()?, edges })
     }
 
-    /// The step that was made from a node, in graphs that are nodes too.
+    /// The step that was made from a node, also in child graphs.
     fn step(&mut self, node: Handle) -> Option<&mut Step> {
         let mut children = Vec::new();
         for step in &mut self.steps {
@@ -82,9 +83,10 @@ impl Plan {
         children.into_iter().find_map(|child| child.step(node))
     }
 
-    /// All tasks, those of graphs that are nodes in their place; the first ones come after `behind`.
-    /// Returns the last ones, after which comes what comes after all.
-    fn tasks(&self, behind: &[usize], out: &mut Vec<Task>) -> Vec<usize> {
+    /// Appends all nodes to `out`, those of child graphs in the place of their node. The first ones
+    /// depend on the nodes `dependencies`. Returns the last ones, on which everything after this
+    /// plan depends.
+    fn append_nodes(&self, dependencies: &[usize], out: &mut Vec<LaunchNode>) -> Vec<usize> {
         let mut before = vec![Vec::new(); self.steps.len()];
         let mut is_last = vec![true; self.steps.len()];
         for &(from, to) in &self.edges {
@@ -98,16 +100,16 @@ impl Plan {
             after.sort_unstable();
             after.dedup();
             if after.is_empty() {
-                after.extend(behind);
+                after.extend(dependencies);
             }
-            ends.push(step.tasks(after, out));
+            ends.push(step.append_nodes(after, out));
         }
         let last = ends.into_iter().zip(is_last).filter(|(_, is_last)| *is_last);
         let last: Vec<usize> = last.flat_map(|(ends, _)| ends).collect();
-        if last.is_empty() { behind.to_vec() } else { last }
+        if last.is_empty() { dependencies.to_vec() } else { last }
     }
 
-    /// Where another graph of the same shape differs from this one.
+    /// The first difference to another plan that prevents an update: its result code, and the node.
     fn difference(&self, other: &Self) -> Option<(i32, Option<Handle>)> {
         const TOPOLOGY: i32 = 2;
         const NODE_TYPE: i32 = 3;
@@ -122,7 +124,7 @@ impl Plan {
         })
     }
 
-    /// Takes over the operations of another graph of the same shape.
+    /// Takes the operations of another plan of the same topology.
     fn update(&mut self, other: Self) {
         for (own, other) in self.steps.iter_mut().zip(other.steps) {
             match (&mut own.child, other.child) {
@@ -133,60 +135,60 @@ impl Plan {
     }
 }
 
-/// The plan of an operation that is a graph.
-fn child_plan(operation: &SharedOperation) -> Answer<Option<Plan>> {
+/// The plan of an operation that is a child graph.
+fn child_plan(operation: &SharedOperation) -> DriverResult<Option<Plan>> {
     operation.downcast_ref().map(|ChildGraph(child)| Plan::new(child)).transpose()
 }
 
 impl Step {
-    /// The same of one step. One that is left out has only its place in the order.
-    fn tasks(&self, after: Vec<usize>, out: &mut Vec<Task>) -> Vec<usize> {
+    /// Appends the nodes of this step to `out`. A disabled step becomes an empty node.
+    fn append_nodes(&self, after: Vec<usize>, out: &mut Vec<LaunchNode>) -> Vec<usize> {
         if let Some(child) = self.child.as_ref().filter(|_| self.enabled) {
-            return child.tasks(&after, out);
+            return child.append_nodes(&after, out);
         }
         let operation = if self.enabled { self.operation.clone() } else { Arc::new(Empty) };
-        out.push(Task { operation, after });
+        out.push(LaunchNode { operation, after });
         vec![out.len() - 1]
     }
 }
 
-/// A graph made ready.
-fn ready(graph: CUobject, flags: u64) -> Answer<Ready> {
-    let graph = graph::named(graph)?;
+/// Instantiates a graph.
+fn instantiate(graph: CUobject, flags: u64) -> DriverResult<GraphExec> {
+    let graph = graph::from_handle(graph)?;
     let odd = flags & !(FREE_ON_LAUNCH | UPLOAD | DEVICE_LAUNCH | NODE_PRIORITY);
     if odd != 0 {
-        return Err(invalid(format!("flags {flags:#x} have the unknown bits {odd:#x}")));
+        return Err(invalid_value(format!("flags {flags:#x} have the unknown bits {odd:#x}")));
     }
     if flags & DEVICE_LAUNCH != 0 {
-        return Err(lacking("the emulator's kernels do not launch graphs"));
+        return Err(not_supported("the emulator's kernels cannot launch graphs"));
     }
-    Ok(Ready { flags, plan: Mutex::new(Plan::new(&graph)?), lanes: Mutex::default() })
+    Ok(GraphExec { flags, plan: Mutex::new(Plan::new(&graph)?), branches: Mutex::default() })
 }
 
 pub(crate) fn cuGraphInstantiateWithFlags(
     exec: Out<CUobject>,
     graph: CUobject,
     flags: u64,
-) -> Answer {
+) -> DriverResult {
     exec.check()?;
     capture::check_unsafe()?;
-    exec.set(READY.add(ready(graph, flags)?).as_ptr())
+    exec.set(GRAPH_EXECS.add(instantiate(graph, flags)?).as_ptr())
 }
 
-/// The log says what is wrong, where there is room for it.
+/// The error goes to the log, if there is room for it.
 pub(crate) fn cuGraphInstantiate_v2(
     exec: Out<CUobject>,
     graph: CUobject,
     error_node: Out<CUobject>,
     log: Out<c_char>,
     log_bytes: usize,
-) -> Answer {
+) -> DriverResult {
     error_node.set_if_wanted(std::ptr::null_mut());
     let answer = cuGraphInstantiateWithFlags(exec, graph, 0);
     if log.check().is_ok() && log_bytes > 0 {
-        let words = answer.as_ref().err().map_or("", |failure| &failure.text);
-        let len = words.len().min(log_bytes - 1);
-        let bytes = words.as_bytes()[..len].iter().chain([&0]);
+        let message = answer.as_ref().err().map_or("", |failure| &failure.text);
+        let len = message.len().min(log_bytes - 1);
+        let bytes = message.as_bytes()[..len].iter().chain([&0]);
         bytes.enumerate().for_each(|(at, byte)| log.set_at(at, *byte as c_char));
     }
     answer
@@ -196,98 +198,111 @@ pub(crate) fn cuGraphInstantiateWithParams(
     exec: Out<CUobject>,
     graph: CUobject,
     params: Out<InstantiateParams>,
-) -> Answer {
+) -> DriverResult {
     params.check()?;
     let asked = params.get_at(0);
     let answer = cuGraphInstantiateWithFlags(exec, graph, asked.flags);
-    // Success, or a structure that is not valid.
+    // `CUDA_GRAPH_INSTANTIATE_SUCCESS` or `CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE`.
     let result = if answer.is_ok() { 0 } else { 2 };
     params.set(InstantiateParams { error_node: std::ptr::null_mut(), result, ..asked })?;
     answer
 }
 
-pub(crate) fn cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>) -> Answer {
-    flags.set(READY.get(exec)?.flags)
+pub(crate) fn cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>) -> DriverResult {
+    flags.set(GRAPH_EXECS.get(exec)?.flags)
 }
 
-pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> Answer {
-    READY.get(exec)?;
+pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> DriverResult {
+    GRAPH_EXECS.get(exec)?;
     capture::check_unsafe()?;
-    READY.remove(exec).map(drop)
+    GRAPH_EXECS.remove(exec).map(drop)
 }
 
-/// There is nothing to bring to the device; it keeps its place in the stream.
-pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
-    READY.get(exec)?;
-    let (context, stream) = stream::named(stream)?;
+/// There is nothing to upload, but the call keeps its position in the stream.
+pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> DriverResult {
+    GRAPH_EXECS.get(exec)?;
+    let (context, stream) = stream::from_handle(stream)?;
     capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     stream::enqueue(&context, &stream, Arc::new(Empty))
 }
 
 /// A launch of a graph cannot be captured.
-pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> Answer {
-    let ready = READY.get(exec)?;
-    let (context, stream) = stream::named(stream)?;
+pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> DriverResult {
+    let ready = GRAPH_EXECS.get(exec)?;
+    let (context, stream) = stream::from_handle(stream)?;
     capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     capture::check_implicit(&context, &stream)?;
     launch(&ready, &context, &stream)
 }
 
-fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer {
-    let mut lanes = lock(&ready.lanes);
-    let mut tasks = Vec::new();
-    lock(&ready.plan).tasks(&[], &mut tasks);
+fn launch(ready: &Arc<GraphExec>, context: &Arc<Context>, stream: &Stream) -> DriverResult {
+    let mut branches = lock(&ready.branches);
+    let mut nodes = Vec::new();
+    lock(&ready.plan).append_nodes(&[], &mut nodes);
     let free_first = ready.flags & FREE_ON_LAUNCH != 0;
-    for task in &tasks {
-        task.operation.before_launch(free_first)?;
+    for node in &nodes {
+        node.operation.before_launch(free_first)?;
     }
-    // The graph's memory is kept until all of it is done.
+    // The graph's memory is kept until the launch has finished.
     let kept = lock(&ready.plan).clone();
-    lanes.launch(context, stream, tasks, kept)
+    branches.launch(context, stream, nodes, kept)
 }
 
-/// Puts another operation of the same kind into a step.
-pub(super) fn put(exec: CUobject, node: CUobject, operation: SharedOperation) -> Answer {
-    let ready = READY.get(exec)?;
+/// Replaces the operation of a step by one of the same type.
+pub(super) fn set_operation(
+    exec: CUobject,
+    node: CUobject,
+    operation: SharedOperation,
+) -> DriverResult {
+    let ready = GRAPH_EXECS.get(exec)?;
     let mut plan = lock(&ready.plan);
-    let step = plan.step(node.into()).ok_or_else(|| invalid("the graph has no such node"))?;
+    let step = plan
+        .step(node.into())
+        .ok_or_else(|| invalid_value("the executable graph has no such node"))?;
     if step.operation.node_type() != operation.node_type() {
-        return Err(invalid("the node is of another kind"));
+        return Err(invalid_value("the node has another type"));
     }
     let child = child_plan(&operation)?;
     if let (Some(own), Some(new)) = (&step.child, &child)
         && own.difference(new).is_some()
     {
-        return Err(invalid("the graph has another shape than the node's"));
+        return Err(invalid_value("the graph's topology differs from that of the node's graph"));
     }
     (step.operation, step.child) = (operation, child);
     Ok(())
 }
 
-/// Nodes that do kernels, copies and fills can be left out.
-pub(crate) fn cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: u32) -> Answer {
-    with_switch(exec, node, |place| *place = enabled != 0)
+/// Kernel, memcpy and memset nodes can be disabled.
+pub(crate) fn cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: u32) -> DriverResult {
+    with_enabled_flag(exec, node, |flag| *flag = enabled != 0)
 }
 
-pub(crate) fn cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<u32>) -> Answer {
+pub(crate) fn cuGraphNodeGetEnabled(
+    exec: CUobject,
+    node: CUobject,
+    enabled: Out<u32>,
+) -> DriverResult {
     enabled.check()?;
-    with_switch(exec, node, |place| enabled.set_if_wanted((*place).into()))
+    with_enabled_flag(exec, node, |flag| enabled.set_if_wanted((*flag).into()))
 }
 
-fn with_switch(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)) -> Answer {
-    let ready = READY.get(exec)?;
+fn with_enabled_flag(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)) -> DriverResult {
+    let ready = GRAPH_EXECS.get(exec)?;
     let mut plan = lock(&ready.plan);
-    let step = plan.step(node.into()).ok_or_else(|| invalid("the graph has no such node"))?;
-    if step.operation.node_type() > 2 {
-        return Err(invalid("only kernels, copies and fills can be left out"));
+    let step = plan
+        .step(node.into())
+        .ok_or_else(|| invalid_value("the executable graph has no such node"))?;
+    if !matches!(step.operation.node_type(), NodeType::Kernel | NodeType::Memcpy | NodeType::Memset)
+    {
+        return Err(invalid_value("only kernel, memcpy and memset nodes can be disabled"));
     }
     act(&mut step.enabled);
     Ok(())
 }
 
-fn update(exec: CUobject, graph: CUobject) -> Answer<Result<(), (i32, Option<Handle>)>> {
-    let ready = READY.get(exec)?;
-    let graph = graph::named(graph)?;
+fn update(exec: CUobject, graph: CUobject) -> DriverResult<Result<(), (i32, Option<Handle>)>> {
+    let ready = GRAPH_EXECS.get(exec)?;
+    let graph = graph::from_handle(graph)?;
     let new = Plan::new(&graph)?;
     let mut plan = lock(&ready.plan);
     if let Some(difference) = plan.difference(&new) {
@@ -297,9 +312,9 @@ fn update(exec: CUobject, graph: CUobject) -> Answer<Result<(), (i32, Option<Han
     Ok(Ok(()))
 }
 
-fn not_updated() -> Failure {
-    let text = "the graph has another shape than the one that was made ready";
-    Failure::new(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, text)
+fn not_updated() -> DriverError {
+    let text = "the graph's topology differs from that of the executable graph";
+    DriverError::new(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, text)
 }
 
 fn pointer(node: Option<Handle>) -> CUobject {
@@ -311,7 +326,7 @@ pub(crate) fn cuGraphExecUpdate(
     graph: CUobject,
     error_node: Out<CUobject>,
     result: Out<i32>,
-) -> Answer {
+) -> DriverResult {
     result.check()?;
     let answer = update(exec, graph)?;
     let (code, node) = answer.err().unwrap_or((0, None));
@@ -324,7 +339,7 @@ pub(crate) fn cuGraphExecUpdate_v2(
     exec: CUobject,
     graph: CUobject,
     result: Out<UpdateResult>,
-) -> Answer {
+) -> DriverResult {
     result.check()?;
     let answer = update(exec, graph)?;
     let (code, node) = answer.err().unwrap_or((0, None));

@@ -1,22 +1,22 @@
-//! Changes of single nodes in an executable graph.
+//! Changes of single nodes of an executable graph.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
 
 use super::graph;
 use super::graph::ChildGraph;
-use super::graph_exec::put;
-use super::graph_nodes::{check_context, copy, fill, kernel};
+use super::graph_exec::set_operation;
+use super::graph_nodes::{check_context, copy, kernel, memset};
 use crate::abi::{CUcontext, CUobject, In};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::*;
 
 pub(crate) fn cuGraphExecKernelNodeSetParams(
     exec: CUobject,
     node: CUobject,
     params: In<KernelNodeParams>,
-) -> Answer {
-    put(exec, node, kernel(params.cast(), false)?)
+) -> DriverResult {
+    set_operation(exec, node, kernel(params.cast(), false)?)
 }
 
 pub(crate) fn cuGraphExecMemcpyNodeSetParams(
@@ -24,9 +24,9 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
     node: CUobject,
     params: In<Copy3D>,
     context: CUcontext,
-) -> Answer {
+) -> DriverResult {
     check_context(context)?;
-    put(exec, node, copy(params)?)
+    set_operation(exec, node, copy(params)?)
 }
 
 pub(crate) fn cuGraphExecMemsetNodeSetParams(
@@ -34,19 +34,19 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
     node: CUobject,
     params: In<MemsetNodeParams>,
     context: CUcontext,
-) -> Answer {
+) -> DriverResult {
     check_context(context)?;
-    put(exec, node, fill(params)?)
+    set_operation(exec, node, memset(params)?)
 }
 
 pub(crate) fn cuGraphExecChildGraphNodeSetParams(
     exec: CUobject,
     node: CUobject,
     inner: CUobject,
-) -> Answer {
-    let inner = graph::named(inner)?.copy()?;
-    let done = put(exec, node, Arc::new(ChildGraph(inner.clone())));
-    // What is launched has the operations; nobody knows their graph.
+) -> DriverResult {
+    let inner = graph::from_handle(inner)?.copy()?;
+    let done = set_operation(exec, node, Arc::new(ChildGraph(inner.clone())));
+    // The executable graph shares the operations; no handle of the clone was given out.
     graph::Graph::destroy(inner.handle.as_ptr())?;
     done
 }

@@ -1,55 +1,58 @@
-//! Nodes of a graph: making them, and what they do.
+//! The nodes of a graph: adding them, and setting their operations.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
 
 use super::callback::HostCall;
-use super::fill::Fill;
 use super::graph::{self, ChildGraph, Graph};
 use super::launch::Call;
+use super::memset::Memset;
 use super::operation::{Empty, Operation, SharedOperation};
-use super::{boxes, current, invalid, lock};
+use super::{copy_pitched, current, invalid_value, lock};
 use crate::abi::{CUcontext, CUobject, In, Out};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::structs::*;
 
 /// Adds a node that does `operation`.
 pub(super) fn add(
-    place: Out<CUobject>,
+    handle: Out<CUobject>,
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
     operation: SharedOperation,
-) -> Answer {
-    place.check()?;
-    let graph = graph::named(graph)?;
-    let behind = graph::list(dependencies, n_dependencies)?;
-    place.set(graph.add(operation, &behind)?.as_ptr())
+) -> DriverResult {
+    handle.check()?;
+    let graph = graph::from_handle(graph)?;
+    let dependencies = graph::list(dependencies, n_dependencies)?;
+    handle.set(graph.add(operation, &dependencies)?.as_ptr())
 }
 
-/// Puts another operation of the same kind into a node.
-pub(super) fn put(node: CUobject, operation: SharedOperation) -> Answer {
+/// Replaces the operation of a node by one of the same type.
+pub(super) fn set_operation(node: CUobject, operation: SharedOperation) -> DriverResult {
     let node = graph::node(node)?;
-    let mut place = lock(&node.operation);
-    if place.node_type() != operation.node_type() {
+    let mut current = lock(&node.operation);
+    if current.node_type() != operation.node_type() {
         return Err(other_type());
     }
-    *place = operation;
+    *current = operation;
     Ok(())
 }
 
-fn other_type() -> Failure {
-    invalid("the node is of another kind")
+fn other_type() -> DriverError {
+    invalid_value("the node has another type")
 }
 
-/// What a node's operation of type `T` answers; an error where the node does something else.
-pub(super) fn ask<T: Operation, R>(node: CUobject, question: impl FnOnce(&T) -> R) -> Answer<R> {
+/// Reads something from the operation of a node, which must be of type `T`.
+pub(super) fn query<T: Operation, R>(node: CUobject, get: impl FnOnce(&T) -> R) -> DriverResult<R> {
     let operation = graph::node(node)?.operation();
-    operation.downcast_ref().map(question).ok_or_else(other_type)
+    operation.downcast_ref().map(get).ok_or_else(other_type)
 }
 
-/// A kernel's launch as a node describes it. The function may be one of a library, too.
-pub(super) fn kernel(params: In<KernelNodeParams2>, has_kernel: bool) -> Answer<SharedOperation> {
+/// The operation of a kernel node. The function may be a kernel of a library, too.
+pub(super) fn kernel(
+    params: In<KernelNodeParamsV2>,
+    has_kernel: bool,
+) -> DriverResult<SharedOperation> {
     let first = params.cast::<KernelNodeParams>().get()?;
     let function = match first.function.is_null() && has_kernel {
         true => params.get()?.kernel,
@@ -65,27 +68,34 @@ pub(crate) fn cuGraphAddKernelNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     params: In<KernelNodeParams>,
-) -> Answer {
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, kernel(params.cast(), false)?)
 }
 
-pub(crate) fn cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>) -> Answer {
-    params.set(ask(node, Call::describe)?)
+pub(crate) fn cuGraphKernelNodeGetParams(
+    node: CUobject,
+    params: Out<KernelNodeParams>,
+) -> DriverResult {
+    params.set(query(node, Call::describe)?)
 }
 
-/// A copy as a node describes it.
-pub(super) fn copy(params: In<Copy3D>) -> Answer<SharedOperation> {
-    let copy = boxes::plan(&params.get()?)?;
+/// The operation of a memcpy node.
+pub(super) fn copy(params: In<Copy3D>) -> DriverResult<SharedOperation> {
+    let copy = copy_pitched::plan_copy(&params.get()?)?;
     if copy.is_empty() {
-        return Err(invalid("a node that copies nothing"));
+        return Err(invalid_value("a memcpy node must not be empty"));
     }
     copy.check()?;
     Ok(Arc::new(copy))
 }
 
-/// The context that a node names has to be there; null is the current one.
-pub(super) fn check_context(context: CUcontext) -> Answer {
-    if context.is_null() { current::current()?.check() } else { current::named(context)?.check() }
+/// Fails if the context that a node names cannot be used. Null is the current context.
+pub(super) fn check_context(context: CUcontext) -> DriverResult {
+    if context.is_null() {
+        current::current()?.check()
+    } else {
+        current::from_handle(context)?.check()
+    }
 }
 
 pub(crate) fn cuGraphAddMemcpyNode(
@@ -95,13 +105,13 @@ pub(crate) fn cuGraphAddMemcpyNode(
     n_dependencies: usize,
     params: In<Copy3D>,
     context: CUcontext,
-) -> Answer {
+) -> DriverResult {
     check_context(context)?;
     add(node, graph, dependencies, n_dependencies, copy(params)?)
 }
 
-pub(super) fn fill(params: In<MemsetNodeParams>) -> Answer<SharedOperation> {
-    Ok(Arc::new(Fill::from_node(&params.get()?)?))
+pub(super) fn memset(params: In<MemsetNodeParams>) -> DriverResult<SharedOperation> {
+    Ok(Arc::new(Memset::from_node(&params.get()?)?))
 }
 
 pub(crate) fn cuGraphAddMemsetNode(
@@ -111,12 +121,12 @@ pub(crate) fn cuGraphAddMemsetNode(
     n_dependencies: usize,
     params: In<MemsetNodeParams>,
     context: CUcontext,
-) -> Answer {
+) -> DriverResult {
     check_context(context)?;
-    add(node, graph, dependencies, n_dependencies, fill(params)?)
+    add(node, graph, dependencies, n_dependencies, memset(params)?)
 }
 
-pub(super) fn host(params: In<HostNodeParams>) -> Answer<SharedOperation> {
+pub(super) fn host(params: In<HostNodeParams>) -> DriverResult<SharedOperation> {
     Ok(Arc::new(HostCall::new(params.get()?)?))
 }
 
@@ -126,15 +136,16 @@ pub(crate) fn cuGraphAddHostNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     params: In<HostNodeParams>,
-) -> Answer {
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, host(params)?)
 }
 
-/// A node holds a clone of the graph, which later changes of the graph do not touch.
-pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> Answer<SharedOperation> {
-    let child = graph::named(child)?;
+/// The operation of a child graph node: a clone of the graph, which later changes of the graph do
+/// not affect.
+pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> DriverResult<SharedOperation> {
+    let child = graph::from_handle(child)?;
     if parent.is_some_and(|parent| parent.handle == child.handle) {
-        return Err(invalid("a graph cannot be a node of itself"));
+        return Err(invalid_value("a graph cannot be its own child"));
     }
     Ok(Arc::new(ChildGraph(child.copy()?)))
 }
@@ -145,8 +156,8 @@ pub(crate) fn cuGraphAddChildGraphNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     inner: CUobject,
-) -> Answer {
-    let parent = graph::named(graph)?;
+) -> DriverResult {
+    let parent = graph::from_handle(graph)?;
     add(node, graph, dependencies, n_dependencies, child(Some(&parent), inner)?)
 }
 
@@ -155,7 +166,7 @@ pub(crate) fn cuGraphAddEmptyNode(
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
-) -> Answer {
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, Arc::new(Empty))
 }
 
@@ -163,12 +174,12 @@ pub(crate) fn cuGraphKernelNodeSetAttribute(
     node: CUobject,
     id: u32,
     value: In<AttributeValue>,
-) -> Answer {
-    let call = ask(node, |call: &Call| {
+) -> DriverResult {
+    let call = query(node, |call: &Call| {
         let mut attributes = call.attributes.clone();
         attributes.get(id)?;
         attributes.set(id, value.get()?)?;
         call.with(attributes)
     })??;
-    put(node, Arc::new(call))
+    set_operation(node, Arc::new(call))
 }

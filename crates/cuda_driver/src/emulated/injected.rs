@@ -1,85 +1,86 @@
-//! Failures that a test asks for, since nothing else provokes them.
+//! Injected faults: errors that a test or an environment variable asks for, since nothing else
+//! provokes them.
 
 use std::cell::RefCell;
 use std::env;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{allocations, event, graph, graph_exec, invalid, library, module, pool, stream};
+use super::{allocations, event, graph, graph_exec, invalid_value, library, module, pool, stream};
 use crate::codes::CUresult;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
-/// The environment variable that names functions, and what they answer.
+/// The environment variable that names functions and the error codes that they return.
 const FAIL: &str = "FERROWARP_EMULATOR_FAIL";
 
-/// What shall fail, and how.
+/// A failure that the environment variable asks for.
 #[derive(Debug)]
-struct Plan {
+struct PlannedFailure {
     name: String,
-    /// The call of that function, from 1; every one if none is named.
+    /// The number of the call that fails, counted from 1; `None` for every call.
     nth: Option<u64>,
     code: CUresult,
     calls: AtomicU64,
 }
 
-static PLANNED: OnceLock<Vec<Plan>> = OnceLock::new();
+static PLANNED: OnceLock<Vec<PlannedFailure>> = OnceLock::new();
 
 thread_local! {
-    /// What is watched on this thread; see `crate::injection`.
-    static SCENE: RefCell<Option<Scene>> = const { RefCell::new(None) };
+    /// The calls that are recorded on this thread; see `crate::injection`.
+    static WATCHED: RefCell<Option<WatchedCalls>> = const { RefCell::new(None) };
 }
 
-/// A call of the driver, and what it answered.
+/// A driver call and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The function.
+    /// The name of the function.
     pub function: &'static str,
-    /// Its answer; the true one also where the caller got 999 in its place.
+    /// Its result code. This is the true code, also if the caller got 999 in its place.
     pub code: CUresult,
 }
 
-/// What programs have made in this process, and not ended.
+/// The numbers of driver objects that exist in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Live {
-    /// Memory, of whatever kind.
+    /// Allocations, of all kinds of memory.
     pub allocations: usize,
     /// Streams.
     pub streams: usize,
     /// Events.
     pub events: usize,
-    /// Modules, those of libraries too.
+    /// Modules, including those of libraries.
     pub modules: usize,
     /// Libraries.
     pub libraries: usize,
-    /// Pools of memory, without the devices' own.
+    /// Memory pools, without the devices' default pools.
     pub pools: usize,
-    /// Graphs, as they were made and ready to be launched.
+    /// Graphs and executable graphs.
     pub graphs: usize,
 }
 
-/// The calls of a thread, of which one may be made to fail.
+/// The recorded calls of a thread, and which of them is made to fail, if any.
 #[derive(Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct WatchedCalls {
     pub(crate) calls: Vec<Call>,
     pub(crate) fail: Option<(usize, CUresult)>,
 }
 
-/// Reads the variable.
-pub(super) fn start(functions: &[&str]) -> Answer {
+/// Reads the environment variable.
+pub(super) fn start(functions: &[&str]) -> DriverResult {
     let text = env::var_os(FAIL).map(|text| text.to_string_lossy().into_owned());
     let planned = read(text.as_deref().unwrap_or_default(), functions)?;
     PLANNED.get_or_init(|| planned);
     Ok(())
 }
 
-/// `cuMemAlloc_v2:46,cuLaunchKernel#2:912`
-fn read(text: &str, functions: &[&str]) -> Answer<Vec<Plan>> {
+/// Parses a list such as `cuMemAlloc_v2:46,cuLaunchKernel#2:912`.
+fn read(text: &str, functions: &[&str]) -> DriverResult<Vec<PlannedFailure>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| one(part, functions).ok_or_else(|| wrong(part))).collect()
+    parts.map(|part| one(part, functions).ok_or_else(|| unreadable(part))).collect()
 }
 
-fn one(part: &str, functions: &[&str]) -> Option<Plan> {
+fn one(part: &str, functions: &[&str]) -> Option<PlannedFailure> {
     let (name, code) = part.split_once(':')?;
     let code = code.trim().parse().ok().filter(|code| *code > 0)?;
     let (name, nth) = match name.split_once('#') {
@@ -88,52 +89,57 @@ fn one(part: &str, functions: &[&str]) -> Option<Plan> {
     };
     let name = name.trim().to_owned();
     let calls = AtomicU64::new(0);
-    functions.contains(&name.as_str()).then_some(Plan { name, nth, code, calls })
+    functions.contains(&name.as_str()).then_some(PlannedFailure { name, nth, code, calls })
 }
 
-fn wrong(part: &str) -> Failure {
-    invalid(format!(
-        "{FAIL} has `{part}`; each part is a driver function, perhaps the number of a call, and a \
+fn unreadable(part: &str) -> DriverError {
+    invalid_value(format!(
+        "{FAIL} has `{part}`; each entry is a driver function, an optional call number, and an error \
          code above 0, such as `cuMemAlloc_v2:2` or `cuMemAlloc_v2#3:2`"
     ))
 }
 
-/// A call, which fails if it is one that shall fail, and is noted where somebody watches.
-pub(crate) fn watched(name: &'static str, call: impl FnOnce() -> Answer) -> Answer {
-    let failure = due_in_scene().or_else(|| due_in_plan(name));
+/// Makes a call, unless it is one that must fail, and records it if the thread records its calls.
+pub(crate) fn watched(name: &'static str, call: impl FnOnce() -> DriverResult) -> DriverResult {
+    let failure = planned_by_watcher().or_else(|| planned_by_variable(name));
     let answer = match failure {
-        Some(code) => Err(Failure::new(code, format!("{name} was made to answer {code}"))),
+        Some(code) => Err(DriverError::new(code, format!("{name} was made to return {code}"))),
         None => call(),
     };
     let code = answer.as_ref().err().map_or(0, |failure| failure.code);
-    SCENE.with_borrow_mut(|scene| {
-        scene.iter_mut().for_each(|scene| scene.calls.push(Call { function: name, code }));
+    WATCHED.with_borrow_mut(|watched_calls| {
+        watched_calls
+            .iter_mut()
+            .for_each(|watched_calls| watched_calls.calls.push(Call { function: name, code }));
     });
     answer
 }
 
-/// Runs `work` on this thread in a scene.
-pub(crate) fn in_scene<R>(scene: Scene, work: impl FnOnce() -> R) -> (R, Scene) {
-    SCENE.set(Some(scene));
+/// Runs `work` on this thread while its calls are recorded.
+pub(crate) fn while_watching<R>(
+    watched_calls: WatchedCalls,
+    work: impl FnOnce() -> R,
+) -> (R, WatchedCalls) {
+    WATCHED.set(Some(watched_calls));
     let result = work();
-    (result, SCENE.take().unwrap_or_default())
+    (result, WATCHED.take().unwrap_or_default())
 }
 
-fn due_in_scene() -> Option<CUresult> {
-    SCENE.with_borrow(|scene| {
-        let scene = scene.as_ref()?;
-        let (nth, code) = scene.fail?;
-        (scene.calls.len() == nth).then_some(code)
+fn planned_by_watcher() -> Option<CUresult> {
+    WATCHED.with_borrow(|watched_calls| {
+        let watched_calls = watched_calls.as_ref()?;
+        let (nth, code) = watched_calls.fail?;
+        (watched_calls.calls.len() == nth).then_some(code)
     })
 }
 
-fn due_in_plan(name: &str) -> Option<CUresult> {
+fn planned_by_variable(name: &str) -> Option<CUresult> {
     let plan = PLANNED.get()?.iter().find(|plan| plan.name == name)?;
     let call = plan.calls.fetch_add(1, Ordering::Relaxed) + 1;
     plan.nth.is_none_or(|nth| nth == call).then_some(plan.code)
 }
 
-/// What is live now.
+/// The numbers of live objects.
 pub(crate) fn live() -> Live {
     Live {
         allocations: allocations::live(),
@@ -149,18 +155,18 @@ pub(crate) fn live() -> Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::FUNCTIONS;
+    use crate::symbols::FUNCTIONS;
 
-    fn read(text: &str) -> Answer<Vec<Plan>> {
+    fn read(text: &str) -> DriverResult<Vec<PlannedFailure>> {
         super::read(text, FUNCTIONS)
     }
 
     #[test]
     fn functions_and_codes_are_read_strictly() {
         let planned = read(" cuMemAlloc_v2:46 , cuLaunchKernel # 3 : 912").unwrap();
-        let told = planned.iter().map(|plan| (plan.name.as_str(), plan.nth, plan.code));
+        let parsed = planned.iter().map(|plan| (plan.name.as_str(), plan.nth, plan.code));
         let expected = [("cuMemAlloc_v2", None, 46), ("cuLaunchKernel", Some(3), 912)];
-        assert!(told.eq(expected), "{planned:?}");
+        assert!(parsed.eq(expected), "{planned:?}");
         assert!(read("").unwrap().is_empty());
         for text in [
             "cuMemAlloc_v2",

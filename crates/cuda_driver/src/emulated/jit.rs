@@ -1,21 +1,21 @@
-//! Options of a module load or a link.
+//! The options of a module load or a link.
 //!
-//! The logs and the time are what the emulator has to say. Options about the machine code (its
-//! optimisation, registers, target, caching, rounding shortcuts) have nothing to act on: there is
-//! no machine code, and results are those of the PTX as written.
+//! The emulator writes the logs and the wall time. Options about machine code (optimization,
+//! registers, target, caching, fast math) have no effect: there is no machine code, and kernels
+//! compute what their PTX says.
 
 use std::ffi::c_void;
 use std::time::Instant;
 
-use super::invalid;
+use super::invalid_value;
 use crate::abi::{
     ERROR_LOG, ERROR_LOG_BYTES, HostPtr, INFO_LOG, INFO_LOG_BYTES, In, Out, TARGET_FROM_CONTEXT,
 };
 use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
 const WALL_TIME: i32 = 2;
-/// Addresses for names that the text leaves open: three options.
+/// Three options for the addresses of global symbols.
 const SYMBOLS: std::ops::RangeInclusive<i32> = 17..=19;
 /// The highest option of the current driver API.
 const LAST: i32 = 34;
@@ -24,11 +24,12 @@ const LAST: i32 = 34;
 #[derive(Default)]
 struct Log {
     buffer: Option<HostPtr>,
-    /// Its size, and where among the values it stands: the length written goes there.
+    /// The size of the buffer, and the index of the option, whose value becomes the number of bytes
+    /// written.
     bytes: Option<(usize, usize)>,
 }
 
-/// The options that ask for something.
+/// The options that have an effect.
 pub(super) struct Options {
     values: Out<*mut c_void>,
     info: Log,
@@ -37,11 +38,15 @@ pub(super) struct Options {
 }
 
 impl Options {
-    pub(super) fn read(n_options: u32, options: In<i32>, values: Out<*mut c_void>) -> Answer<Self> {
+    pub(super) fn read(
+        n_options: u32,
+        options: In<i32>,
+        values: Out<*mut c_void>,
+    ) -> DriverResult<Self> {
         let mut read =
             Self { values, info: Log::default(), error: Log::default(), wall_time: None };
         if n_options > 0 && options.is_null() {
-            return Err(invalid("the options are a null pointer"));
+            return Err(invalid_value("the options are a null pointer"));
         }
         for at in 0..n_options as usize {
             read.take(at, options.at(at))?;
@@ -49,7 +54,7 @@ impl Options {
         Ok(read)
     }
 
-    fn take(&mut self, at: usize, option: i32) -> Answer {
+    fn take(&mut self, at: usize, option: i32) -> DriverResult {
         match option {
             INFO_LOG => self.info.buffer = Some(HostPtr(self.value(at)?)),
             INFO_LOG_BYTES => self.info.bytes = Some((self.value(at)?.addr(), at)),
@@ -59,21 +64,21 @@ impl Options {
             TARGET_FROM_CONTEXT => {}
             _ if SYMBOLS.contains(&option) => {
                 let text = "the emulator does not take addresses for a module's symbols";
-                return Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text));
+                return Err(DriverError::new(CUDA_ERROR_NOT_SUPPORTED, text));
             }
             0..=LAST => {}
-            _ => return Err(invalid(format!("{option} is no option of a module load"))),
+            _ => return Err(invalid_value(format!("{option} is not an option of a module load"))),
         }
         Ok(())
     }
 
-    fn value(&self, at: usize) -> Answer<*mut c_void> {
+    fn value(&self, at: usize) -> DriverResult<*mut c_void> {
         self.values.check()?;
         Ok(self.values.get_at(at))
     }
 
-    /// Does the work, and writes the logs and the time it took.
-    pub(super) fn logged<T>(&self, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    /// Calls `work`, then writes the logs and the wall time.
+    pub(super) fn logged<T>(&self, work: impl FnOnce() -> DriverResult<T>) -> DriverResult<T> {
         let start = Instant::now();
         let answer = work();
         let milliseconds = start.elapsed().as_secs_f32() * 1e3;
@@ -88,7 +93,7 @@ impl Options {
         answer
     }
 
-    /// As much of the text as fits, with a NUL behind it.
+    /// Writes as much of the text as fits, followed by a NUL.
     fn write(&self, log: &Log, text: &str) {
         let (Some(buffer), Some((size, at))) = (&log.buffer, log.bytes) else { return };
         if size == 0 || buffer.check().is_err() {

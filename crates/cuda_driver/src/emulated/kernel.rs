@@ -1,4 +1,4 @@
-//! Kernels of loaded modules, and what a program may set for them.
+//! The kernels of loaded modules, and their settings.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -6,51 +6,51 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use ::emulator::{Function, Module};
 
-use super::attributes::LARGEST_CLUSTER;
+use super::device_attributes::LARGEST_CLUSTER;
 use super::gpu::{self, Gpu};
 use super::registry::{Handle, Registry};
-use super::{invalid, residency};
-use crate::detail::Answer;
+use super::{invalid_value, residency};
+use crate::detail::DriverResult;
 
-/// The driver's numbers of the attributes that can be set.
+/// Attributes that can be set, numbered as in `CUfunction_attribute`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
 const CARVEOUT: i32 = 9;
 const MUST_HAVE_CLUSTER: i32 = 10;
-/// Three numbers: along x, y and z.
+/// Three consecutive attributes: cluster width, height and depth.
 const CLUSTER_WIDTH: i32 = 11;
 const CLUSTER_DEPTH: i32 = 13;
 const LARGE_CLUSTER: i32 = 14;
 const CLUSTER_SCHEDULING: i32 = 15;
-/// A kernel that a program has a handle of.
+/// A kernel that a handle refers to.
 pub(super) struct Kernel {
     pub(super) handle: Handle,
     pub(super) gpu: &'static Gpu,
     pub(super) context: Handle,
     pub(super) module: Handle,
     pub(super) entry: Arc<Function>,
-    /// Keeps the module's variables while the kernel runs.
+    /// Keeps the module's variables alive while the kernel runs.
     code: Arc<Module>,
-    settings: Arc<Settings>,
+    settings: Arc<KernelSettings>,
     pub(super) name: CString,
 }
 
-/// What a program may set for a kernel.
-pub(super) struct Settings {
+/// The settings of a kernel.
+pub(super) struct KernelSettings {
     max_dynamic_shared: AtomicI32,
-    /// How much of the on-chip memory should be shared memory: a hint.
+    /// The preferred share of on-chip memory that is shared memory: a hint.
     carveout: AtomicI32,
-    /// What a launch has to have as its clusters; zeros where the kernel does not say.
+    /// The required cluster dimensions; zeros if there is no requirement.
     cluster: [AtomicU32; 3],
-    /// Clusters of more blocks than every device has.
+    /// Whether non-portable cluster sizes are allowed.
     large_cluster: AtomicBool,
-    /// How clusters should be spread: a hint.
+    /// The scheduling policy of clusters: a hint.
     cluster_scheduling: AtomicI32,
 }
 
-impl Settings {
-    /// What a kernel has where nothing is set.
-    pub(super) fn of(entry: &Function) -> Answer<Self> {
-        // All devices are alike.
+impl KernelSettings {
+    /// The default settings of a kernel.
+    pub(super) fn of(entry: &Function) -> DriverResult<Self> {
+        // All devices have one profile.
         let profile = gpu::gpu(0)?.profile();
         let left = profile.shared_mem_per_block.saturating_sub(entry.static_shared_bytes);
         Ok(Self {
@@ -65,31 +65,32 @@ impl Settings {
 
 static KERNELS: Registry<Kernel> = Registry::new("function");
 
-/// Forgets a context's functions.
-pub(super) fn forget(context: Handle) -> Answer {
+/// Removes a context's functions.
+pub(super) fn forget(context: Handle) -> DriverResult {
     KERNELS.remove_where(|kernel| kernel.context == context);
     Ok(())
 }
 
-/// Forgets a module's functions.
+/// Removes a module's functions.
 pub(super) fn forget_module(module: Handle) {
     KERNELS.remove_where(|kernel| kernel.module == module);
 }
 
 /// The kernel of a function's handle.
-pub(super) fn get(function: Handle) -> Answer<Arc<Kernel>> {
+pub(super) fn get(function: Handle) -> DriverResult<Arc<Kernel>> {
     KERNELS.get(function)
 }
 
-/// A handle for a module's kernel.
+/// Makes a handle for a module's kernel.
 pub(super) fn add(
     (gpu, context): (&'static Gpu, Handle),
     module: Handle,
     code: &Arc<Module>,
     entry: Arc<Function>,
-    settings: Arc<Settings>,
-) -> Answer<Handle> {
-    let name = CString::new(&*entry.name).map_err(|_| invalid("a kernel's name holds a NUL"))?;
+    settings: Arc<KernelSettings>,
+) -> DriverResult<Handle> {
+    let name =
+        CString::new(&*entry.name).map_err(|_| invalid_value("a kernel's name holds a NUL"))?;
     let (handle, code) = (Handle::fresh(), code.clone());
     let kernel = Kernel { handle, gpu, context, module, entry, code, settings, name };
     KERNELS.put(handle, Arc::new(kernel));
@@ -97,12 +98,12 @@ pub(super) fn add(
 }
 
 impl Kernel {
-    /// Dynamic shared memory that a launch may ask for.
+    /// The largest dynamic shared memory of a launch, in bytes.
     pub(super) fn shared_limit(&self) -> u32 {
         self.settings.max_dynamic_shared.load(Ordering::Relaxed).unsigned_abs()
     }
 
-    pub(super) fn attribute(&self, attribute: i32) -> Answer<i32> {
+    pub(super) fn attribute(&self, attribute: i32) -> DriverResult<i32> {
         let Function { static_shared_bytes, local_bytes, .. } = &*self.entry;
         Ok(match attribute {
             0 => self.entry.max_threads_per_block as i32,
@@ -113,7 +114,7 @@ impl Kernel {
             6 => native_architecture(self.gpu.profile().compute_capability),
             MAX_DYNAMIC_SHARED => self.settings.max_dynamic_shared.load(Ordering::Relaxed),
             CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
-            // Constant memory of its own, and a cache mode: none.
+            // Bytes of constant memory, and the cache mode: none.
             2 | 7 => 0,
             MUST_HAVE_CLUSTER => self.entry.explicit_cluster.into(),
             CLUSTER_WIDTH..=CLUSTER_DEPTH => {
@@ -122,18 +123,18 @@ impl Kernel {
             }
             LARGE_CLUSTER => self.allows_large_cluster().into(),
             CLUSTER_SCHEDULING => self.settings.cluster_scheduling.load(Ordering::Relaxed),
-            _ => return Err(invalid(format!("{attribute} is no attribute of a function"))),
+            _ => return Err(invalid_value(format!("{attribute} is not a function attribute"))),
         })
     }
 
-    pub(super) fn set_attribute(&self, attribute: i32, value: i32) -> Answer {
+    pub(super) fn set_attribute(&self, attribute: i32, value: i32) -> DriverResult {
         match attribute {
             MAX_DYNAMIC_SHARED => self.set_max_dynamic_shared(value),
             CARVEOUT if (-1..=100).contains(&value) => {
                 self.settings.carveout.store(value, Ordering::Relaxed);
                 Ok(())
             }
-            CARVEOUT => Err(invalid(format!("a carve-out of {value}; it may be -1 to 100"))),
+            CARVEOUT => Err(invalid_value(format!("a carve-out of {value}; it may be -1 to 100"))),
             CLUSTER_WIDTH..=CLUSTER_DEPTH => self.set_cluster(attribute - CLUSTER_WIDTH, value),
             LARGE_CLUSTER if matches!(value, 0 | 1) => {
                 self.settings.large_cluster.store(value == 1, Ordering::Relaxed);
@@ -143,27 +144,30 @@ impl Kernel {
                 self.settings.cluster_scheduling.store(value, Ordering::Relaxed);
                 Ok(())
             }
-            _ => Err(invalid(format!("attribute {attribute} of a function cannot be set"))),
+            _ => Err(invalid_value(format!("attribute {attribute} of a function cannot be set"))),
         }
     }
 
-    /// Where a parameter stands among the packed arguments, and its size; past the last there is
-    /// none, which ends a program's search.
-    pub(super) fn param(&self, index: usize) -> Answer<(usize, usize)> {
+    /// The offset of a parameter among the packed arguments, and its size. An index past the last
+    /// parameter is an error, by which a program finds their number.
+    pub(super) fn param(&self, index: usize) -> DriverResult<(usize, usize)> {
         let count = self.entry.params.len();
         let param = self.entry.params.get(index).ok_or_else(|| {
-            invalid(format!("parameter {index} of kernel `{}`; it has {count}", self.entry.name))
+            invalid_value(format!(
+                "parameter {index} of kernel `{}`; it has {count}",
+                self.entry.name
+            ))
         })?;
         Ok((param.offset, param.size))
     }
 
-    /// The clusters that every launch has, where the kernel says so.
+    /// The cluster dimensions that every launch must have, if the kernel requires some.
     pub(super) fn required_cluster(&self) -> Option<[u32; 3]> {
         let cluster = [0, 1, 2].map(|axis| self.settings.cluster[axis].load(Ordering::Relaxed));
         (cluster[0] > 0).then(|| cluster.map(|size| size.max(1)))
     }
 
-    /// Whether a launch has to say how large its clusters are.
+    /// Whether a launch must give cluster dimensions.
     pub(super) fn must_have_cluster(&self) -> bool {
         self.entry.explicit_cluster && self.required_cluster().is_none()
     }
@@ -172,24 +176,24 @@ impl Kernel {
         self.settings.large_cluster.load(Ordering::Relaxed)
     }
 
-    /// A kernel that says its clusters in the PTX keeps them.
-    fn set_cluster(&self, axis: i32, size: i32) -> Answer {
+    /// Cluster dimensions that the PTX declares cannot be changed.
+    fn set_cluster(&self, axis: i32, size: i32) -> DriverResult {
         if self.entry.required_cluster.is_some() {
-            return Err(invalid("the kernel was compiled for clusters of one size"));
+            return Err(invalid_value("the kernel was compiled with fixed cluster dimensions"));
         }
         if !(0..=LARGEST_CLUSTER as i32).contains(&size) {
-            return Err(invalid(format!("clusters of {size} blocks along an axis")));
+            return Err(invalid_value(format!("{size} is not a cluster dimension")));
         }
         self.settings.cluster[axis as usize].store(size as u32, Ordering::Relaxed);
         Ok(())
     }
 
-    fn set_max_dynamic_shared(&self, bytes: i32) -> Answer {
+    fn set_max_dynamic_shared(&self, bytes: i32) -> DriverResult {
         let optin = self.gpu.profile().shared_mem_per_block_optin;
         let left = optin.saturating_sub(self.entry.static_shared_bytes) as i32;
         if !(0..=left).contains(&bytes) {
             let name = &self.entry.name;
-            return Err(invalid(format!(
+            return Err(invalid_value(format!(
                 "{bytes} bytes of dynamic shared memory; kernel `{name}` may have {left}"
             )));
         }
@@ -198,7 +202,7 @@ impl Kernel {
     }
 }
 
-/// `sm_90a` as 90, the way in which the driver writes architectures.
+/// The number of an architecture in the driver API: 90 for `sm_90a`.
 fn architecture_number(target: &str) -> i32 {
     let digits = target.trim_start_matches("sm_").trim_end_matches(|c: char| !c.is_ascii_digit());
     digits.parse().unwrap_or(0)

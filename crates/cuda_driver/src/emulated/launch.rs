@@ -1,4 +1,5 @@
-//! Launches: everything that can be wrong is checked here, then the stream runs the kernel.
+//! Kernel launches. All invalid arguments are detected at the call; then the stream runs the
+//! kernel.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
@@ -11,20 +12,20 @@ use super::geometry::Geometry;
 use super::gpu::Gpu;
 use super::kernel::Kernel;
 use super::launch_attributes::Attributes;
-use super::operation::Operation;
+use super::operation::{NodeType, Operation};
 use super::params::pack;
-use super::{counting, event, faults, lock, occupancy, order, queue, stream};
+use super::{counting, event, faults, happens_before, lock, occupancy, queue, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::structs::KernelNodeParams;
 
-/// A launch with its arguments, as a stream or a node of a graph does it.
+/// A launch with its arguments, as an operation of a stream or a graph node.
 pub(super) struct Call {
     pub(super) kernel: Arc<Kernel>,
     geometry: Geometry,
     params: Vec<u8>,
-    /// Where each argument lies in `params`, for programs that ask a graph's node.
+    /// Pointers to the arguments in `params`, for programs that query a graph node's parameters.
     pointers: Vec<HostPtr>,
     pub(super) attributes: Attributes,
 }
@@ -35,7 +36,7 @@ impl Call {
         geometry: Geometry,
         arguments: (In<HostPtr>, In<HostPtr>),
         attributes: Attributes,
-    ) -> Answer<Self> {
+    ) -> DriverResult<Self> {
         geometry.check(kernel.gpu.profile(), &kernel.entry, kernel.shared_limit())?;
         attributes.check_cluster(&kernel, &geometry)?;
         let params = pack(&kernel.entry, arguments.0, arguments.1)?;
@@ -51,9 +52,9 @@ impl Call {
         self
     }
 
-    /// A launch as a node of a graph describes it.
-    pub(super) fn for_node(function: CUfunction, params: &KernelNodeParams) -> Answer<Self> {
-        let kernel = function::named(function)?;
+    /// The launch of a graph node with these parameters.
+    pub(super) fn for_node(function: CUfunction, params: &KernelNodeParams) -> DriverResult<Self> {
+        let kernel = function::from_handle(function)?;
         let geometry = Geometry {
             grid: params.grid,
             block: params.block,
@@ -62,8 +63,8 @@ impl Call {
         Self::new(kernel, geometry, (params.params, params.extra), Attributes::default())
     }
 
-    /// The same launch with other attributes.
-    pub(super) fn with(&self, attributes: Attributes) -> Answer<Self> {
+    /// This launch with other attributes.
+    pub(super) fn with(&self, attributes: Attributes) -> DriverResult<Self> {
         attributes.check_cluster(&self.kernel, &self.geometry)?;
         let (kernel, params) = (self.kernel.clone(), self.params.clone());
         let geometry = self.geometry;
@@ -72,7 +73,8 @@ impl Call {
         Ok(call.with_pointers())
     }
 
-    /// As a node of a graph describes it; the arguments stay as long as the node has this launch.
+    /// The parameters of a node with this launch. The pointers in them are valid as long as the
+    /// node has it.
     pub(super) fn describe(&self) -> KernelNodeParams {
         let params = if self.pointers.is_empty() { In::NULL } else { In::from(&self.pointers[..]) };
         KernelNodeParams {
@@ -85,8 +87,8 @@ impl Call {
         }
     }
 
-    /// All blocks of a cooperative launch have to be resident at once.
-    fn check_cooperative(&self) -> Answer {
+    /// Fails if a cooperative launch has more blocks than can be resident at once.
+    fn check_cooperative(&self) -> DriverResult {
         if !self.attributes.is_cooperative() {
             return Ok(());
         }
@@ -101,18 +103,18 @@ impl Call {
             "a cooperative launch of {blocks} blocks of kernel `{name}`; the device holds {most} \
              of them at once"
         );
-        Err(Failure::new(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, text))
+        Err(DriverError::new(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, text))
     }
 
     /// Runs the kernel to its end.
-    fn launch(&self) -> Answer {
-        let (moment, others) = (order::moment(), queue::others());
-        let context = current::named(self.kernel.context)?;
+    fn launch(&self) -> DriverResult {
+        let (moment, outside) = (happens_before::current_moment(), queue::outside());
+        let context = current::from_handle(self.kernel.context)?;
         let stack_bytes = lock(&context.preferences).limits.stack_bytes();
         let launch = Launch {
             stack_bytes,
             moment: moment.as_ref(),
-            outside: others.as_ref().map(|others| others as &dyn Outside),
+            outside: outside.as_ref().map(|outside| outside as &dyn Outside),
             grid: self.geometry.grid,
             block: self.geometry.block,
             dynamic_shared_bytes: self.geometry.dynamic_shared_bytes,
@@ -123,22 +125,22 @@ impl Call {
         };
         let device = &self.kernel.gpu.device;
         counting::launch(device, &launch).map_err(|trap| {
-            faults::tell_assertion(&trap);
-            Failure::from(&trap)
+            faults::print_assertion(&trap);
+            DriverError::from(&trap)
         })
     }
 }
 
 impl Operation for Call {
-    fn node_type(&self) -> i32 {
-        0
+    fn node_type(&self) -> NodeType {
+        NodeType::Kernel
     }
 
     fn name(&self) -> String {
         format!("kernel {}", self.kernel.entry.name)
     }
 
-    fn run(&self, _: &Gpu) -> Answer {
+    fn run(&self, _: &Gpu) -> DriverResult {
         self.launch()
     }
 }
@@ -156,7 +158,7 @@ pub(crate) fn cuLaunchKernel(
     stream: CUstream,
     params: In<HostPtr>,
     extra: In<HostPtr>,
-) -> Answer {
+) -> DriverResult {
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
@@ -177,7 +179,7 @@ pub(crate) fn cuLaunchCooperativeKernel(
     shared_mem_bytes: u32,
     stream: CUstream,
     params: In<HostPtr>,
-) -> Answer {
+) -> DriverResult {
     let geometry = Geometry {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
@@ -191,7 +193,7 @@ pub(crate) fn cuLaunchKernelEx(
     function: CUfunction,
     params: In<HostPtr>,
     extra: In<HostPtr>,
-) -> Answer {
+) -> DriverResult {
     let config = config.get()?;
     let attributes = Attributes::read(&config)?;
     let geometry = Geometry {
@@ -208,25 +210,27 @@ fn launch(
     stream: CUstream,
     arguments: (In<HostPtr>, In<HostPtr>),
     attributes: Attributes,
-) -> Answer {
-    // A library's kernel is one of the current context.
+) -> DriverResult {
+    // A library's kernel stands for a function of the current context.
     current()?;
-    let (context, stream) = stream::named(stream)?;
-    let kernel = function::named(function)?;
+    let (context, stream) = stream::from_handle(stream)?;
+    let kernel = function::from_handle(function)?;
     if kernel.context != context.handle {
         let text = "the function and the stream belong to different contexts";
-        return Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, text));
+        return Err(DriverError::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
     let events = attributes.events()?.into_iter().map(event::check_untimed);
-    let events = events.collect::<Answer<Vec<_>>>()?;
+    let events = events.collect::<DriverResult<Vec<_>>>()?;
     if !events.is_empty() && stream.is_capturing() {
-        return Err(super::lacking("the emulator's graphs have no events within a launch"));
+        return Err(super::not_supported(
+            "the emulator's graphs do not support launches that record events",
+        ));
     }
     let call = Call::new(kernel, geometry, arguments, attributes)?;
     stream::enqueue(&context, &stream, Arc::new(call))?;
-    // Events that a kernel may trigger before its end are reached at its end, which is allowed.
+    // Events that the kernel may trigger early are recorded at its end, which the API allows.
     for event in events {
-        event::record_on(event, &context, stream.line())?;
+        event::record_on(event, &context, stream.queue())?;
     }
     Ok(())
 }

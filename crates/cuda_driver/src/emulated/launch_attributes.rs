@@ -1,18 +1,18 @@
-//! What a launch may be told beside its sizes.
+//! The attributes of a launch.
 //!
-//! Clusters and cooperation are done. An early start of the next launch, priorities, domains of
-//! memory order, and wishes about caches are permissions and hints: the emulator checks them, and
-//! then does what is always right.
+//! Clusters and cooperative launches are implemented. Programmatic dependent launch, priorities,
+//! memory synchronization domains and cache policies are permissions and hints: the emulator checks
+//! them, and then executes the launch conservatively.
 
 use std::collections::BTreeMap;
 
-use super::attributes::{LARGEST_CLUSTER, MAX_WINDOW_BYTES, PORTABLE_CLUSTER, SYNC_DOMAINS};
+use super::device_attributes::{LARGEST_CLUSTER, MAX_WINDOW_BYTES, PORTABLE_CLUSTER, SYNC_DOMAINS};
 use super::geometry::Geometry;
 use super::kernel::Kernel;
-use super::{invalid, lacking};
+use super::{invalid_value, not_supported};
 use crate::abi::{CUevent, CUlaunchConfig, In};
 use crate::codes::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::structs::{AttributeValue, EventAttribute};
 
 pub(super) const IGNORE: u32 = 0;
@@ -43,10 +43,10 @@ impl Attributes {
         Self([(COOPERATIVE, value)].into())
     }
 
-    /// Those of a launch, each checked by itself.
-    pub(super) fn read(config: &CUlaunchConfig) -> Answer<Self> {
+    /// Reads and checks the attributes of a launch.
+    pub(super) fn read(config: &CUlaunchConfig) -> DriverResult<Self> {
         if config.n_attributes > 0 && config.attributes.is_null() {
-            return Err(invalid("the launch's attributes are a null pointer"));
+            return Err(invalid_value("the launch's attributes are a null pointer"));
         }
         let mut attributes = Self::default();
         for at in 0..config.n_attributes as usize {
@@ -56,7 +56,7 @@ impl Attributes {
         Ok(attributes)
     }
 
-    pub(super) fn set(&mut self, id: u32, value: AttributeValue) -> Answer {
+    pub(super) fn set(&mut self, id: u32, value: AttributeValue) -> DriverResult {
         check(id, &value)?;
         if id != IGNORE {
             self.0.insert(id, value);
@@ -64,14 +64,14 @@ impl Attributes {
         Ok(())
     }
 
-    /// The value of an attribute of a kernel; zeros where nothing was said.
-    pub(super) fn get(&self, id: u32) -> Answer<AttributeValue> {
+    /// The value of an attribute of a kernel node; zeros if it was not set.
+    pub(super) fn get(&self, id: u32) -> DriverResult<AttributeValue> {
         match id {
             ACCESS_WINDOW | COOPERATIVE | CLUSTER | CLUSTER_SCHEDULING | PRIORITY | DOMAIN_MAP
             | DOMAIN | PREFERRED_CLUSTER | CARVEOUT => {
                 Ok(self.0.get(&id).copied().unwrap_or_default())
             }
-            _ => Err(invalid(format!("{id} is no attribute of a node"))),
+            _ => Err(invalid_value(format!("{id} is not a kernel node attribute"))),
         }
     }
 
@@ -83,31 +83,31 @@ impl Attributes {
         self.word(COOPERATIVE) != 0
     }
 
-    /// Blocks of a cluster; zeros where the launch does not say.
+    /// The cluster dimensions; zeros if they were not set.
     pub(super) fn cluster(&self) -> [u32; 3] {
         self.0.get(&CLUSTER).map_or([0; 3], |value| [value[0], value[1], value[2]])
     }
 
     /// The events that the launch records.
-    pub(super) fn events(&self) -> Answer<Vec<CUevent>> {
+    pub(super) fn events(&self) -> DriverResult<Vec<CUevent>> {
         let ids = [PROGRAMMATIC_EVENT, COMPLETION_EVENT];
         let values = ids.iter().filter_map(|id| self.0.get(id));
         values.map(|value| Ok(event_of(value)?.event)).collect()
     }
 
-    /// Fails where the clusters do not fit the kernel or the grid.
-    pub(super) fn check_cluster(&self, kernel: &Kernel, geometry: &Geometry) -> Answer {
+    /// Fails unless the cluster dimensions fit the kernel and the grid.
+    pub(super) fn check_cluster(&self, kernel: &Kernel, geometry: &Geometry) -> DriverResult {
         let required = kernel.required_cluster();
         let given = self.cluster();
         let cluster = match (given, required) {
             ([0, 0, 0], Some(required)) => required,
             ([0, 0, 0], None) if kernel.must_have_cluster() => {
-                return Err(cluster_failure("the kernel has to be launched with a cluster size"));
+                return Err(cluster_failure("the kernel must be launched with cluster dimensions"));
             }
             ([0, 0, 0], None) => return Ok(()),
             (given, Some(required)) if given != required => {
                 let text = format!("clusters of {given:?}; the kernel requires {required:?}");
-                return Err(invalid(text));
+                return Err(invalid_value(text));
             }
             (given, _) => given,
         };
@@ -115,15 +115,16 @@ impl Attributes {
         let fits = |(blocks, size): (u32, u32)| blocks.is_multiple_of(size);
         if !geometry.grid.into_iter().zip(cluster).all(fits) {
             let grid = geometry.grid;
-            let text = format!("a grid of {grid:?} blocks is no whole number of {cluster:?}");
+            let text =
+                format!("a grid of {grid:?} blocks cannot be divided into clusters of {cluster:?}");
             return Err(cluster_failure(text));
         }
         Ok(())
     }
 }
 
-/// Fails where a cluster is larger than the kernel may have it.
-pub(super) fn check_size(kernel: &Kernel, cluster: [u32; 3]) -> Answer {
+/// Fails if a cluster is larger than the kernel allows.
+pub(super) fn check_size(kernel: &Kernel, cluster: [u32; 3]) -> DriverResult {
     let most = if kernel.allows_large_cluster() { LARGEST_CLUSTER } else { PORTABLE_CLUSTER };
     let blocks: u64 = cluster.iter().map(|&size| u64::from(size)).product();
     if blocks > u64::from(most) {
@@ -132,16 +133,16 @@ pub(super) fn check_size(kernel: &Kernel, cluster: [u32; 3]) -> Answer {
     Ok(())
 }
 
-fn cluster_failure(text: impl Into<String>) -> Failure {
-    Failure::new(CUDA_ERROR_INVALID_CLUSTER_SIZE, text)
+fn cluster_failure(text: impl Into<String>) -> DriverError {
+    DriverError::new(CUDA_ERROR_INVALID_CLUSTER_SIZE, text)
 }
 
-fn event_of(value: &AttributeValue) -> Answer<EventAttribute> {
+fn event_of(value: &AttributeValue) -> DriverResult<EventAttribute> {
     In::from(value).cast::<EventAttribute>().get()
 }
 
-/// Fails where the value is not one that the attribute may have.
-fn check(id: u32, value: &AttributeValue) -> Answer {
+/// Fails if the attribute must not have this value.
+fn check(id: u32, value: &AttributeValue) -> DriverResult {
     let is_right = match id {
         IGNORE | COOPERATIVE | EARLY_START | PRIORITY => true,
         ACCESS_WINDOW => return check_window(value),
@@ -153,31 +154,31 @@ fn check(id: u32, value: &AttributeValue) -> Answer {
         PREFERRED_CLUSTER => value[..3].iter().all(|&size| size > 0),
         CARVEOUT => value[0] <= 100 || value[0] == u32::MAX,
         DEVICE_UPDATABLE if value[0] != 0 => {
-            return Err(lacking("the emulator's kernels do not change graphs"));
+            return Err(not_supported("the emulator's kernels cannot update graphs"));
         }
         DEVICE_UPDATABLE => true,
-        _ => return Err(invalid(format!("{id} is no attribute of a launch"))),
+        _ => return Err(invalid_value(format!("{id} is not a launch attribute"))),
     };
     match is_right {
         true => Ok(()),
-        false => Err(invalid(format!("launch attribute {id} has a value that it may not have"))),
+        false => Err(invalid_value(format!("launch attribute {id} has an invalid value"))),
     }
 }
 
-/// For each of the two logical domains, the device's.
+/// Whether both logical domains are mapped to domains that the device has.
 pub(super) fn check_domains(value: &AttributeValue) -> bool {
     let [default, remote, ..] = value[0].to_le_bytes();
     u32::from(default) < SYNC_DOMAINS && u32::from(remote) < SYNC_DOMAINS
 }
 
-/// A window of addresses with a wish about the cache: address, bytes, share of hits, and a
-/// property (none, streaming, persisting) for hits and for misses.
-pub(super) fn check_window(value: &AttributeValue) -> Answer {
+/// Checks an access policy window: address, bytes, hit ratio, and a cache property (normal,
+/// streaming, persisting) for hits and for misses.
+pub(super) fn check_window(value: &AttributeValue) -> DriverResult {
     let bytes = u64::from(value[2]) | u64::from(value[3]) << 32;
     let ratio = f32::from_bits(value[4]);
     let properties = value[5] <= 2 && value[6] <= 1;
     if bytes > MAX_WINDOW_BYTES as u64 || !(0.0..=1.0).contains(&ratio) || !properties {
-        return Err(Failure::new(
+        return Err(DriverError::new(
             CUDA_ERROR_INVALID_VALUE,
             format!(
                 "a window of {bytes} bytes, {ratio} of them with property {}, others {}",

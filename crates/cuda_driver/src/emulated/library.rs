@@ -1,5 +1,5 @@
-//! Libraries: modules that belong to no context. Each context that uses one gets its own copy of
-//! the variables; kernels have one handle for all.
+//! Libraries: code that is loaded independently of contexts. Each context that uses a library gets
+//! a module of its own, with its own variables; kernels have one handle for all contexts.
 #![allow(non_snake_case)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,25 +11,27 @@ use ::emulator::Module;
 use super::current::{current, top};
 use super::gpu::{Gpu, gpu};
 use super::jit::Options;
-use super::kernel::Settings;
+use super::kernel::KernelSettings;
 use super::module::{compile, no_function};
 use super::registry::{Handle, Registry};
-use super::{capture, invalid, lock, module};
+use super::{capture, invalid_value, lock, module};
 use crate::abi::{CUfunction, CUlibrary, CUmodule, HostPtr, In, Out, text};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// Options of a library: one code for all devices, and keep the caller's image (it is copied).
+/// The options of a library: whether all devices share universal code, and that the caller
+/// preserves the image. Neither has an effect: the image is copied.
 const LIBRARY_OPTIONS: std::ops::RangeInclusive<i32> = 0..=1;
 
 pub(super) struct Library {
     image: CString,
-    /// What was compiled when the library was loaded; the first context of that device takes it.
+    /// The code that was compiled when the library was loaded, for the first context of that
+    /// device.
     pub(super) code: Arc<Module>,
     compiled_for: &'static Gpu,
-    settings: HashMap<String, Arc<Settings>>,
-    /// The copy of each context.
+    settings: HashMap<String, Arc<KernelSettings>>,
+    /// The module of each context.
     modules: Mutex<BTreeMap<Handle, Handle>>,
-    /// The handles given out: a kernel has one.
+    /// The handles of kernels by name: a kernel has only one.
     kernels: Mutex<HashMap<String, Handle>>,
 }
 
@@ -43,17 +45,17 @@ pub(super) static LIBRARIES: Registry<Library> = Registry::new("library");
 pub(super) static KERNELS: Registry<LibraryKernel> = Registry::new("kernel");
 
 impl Library {
-    fn new(image: CString, code: Arc<Module>, compiled_for: &'static Gpu) -> Answer<Self> {
+    fn new(image: CString, code: Arc<Module>, compiled_for: &'static Gpu) -> DriverResult<Self> {
         let entries = code.functions().iter().filter_map(|name| code.function(name));
         let settings = entries
-            .map(|entry| Ok((entry.name.clone(), Arc::new(Settings::of(&entry)?))))
-            .collect::<Answer<_>>()?;
+            .map(|entry| Ok((entry.name.clone(), Arc::new(KernelSettings::of(&entry)?))))
+            .collect::<DriverResult<_>>()?;
         let (modules, kernels) = (Mutex::default(), Mutex::default());
         Ok(Self { image, code, compiled_for, settings, modules, kernels })
     }
 
-    /// The copy of the current context.
-    pub(super) fn module(&self) -> Answer<Handle> {
+    /// The current context's module.
+    pub(super) fn module(&self) -> DriverResult<Handle> {
         let context = current()?;
         let mut modules = lock(&self.modules);
         if let Some(module) = modules.get(&context.handle) {
@@ -68,14 +70,14 @@ impl Library {
         Ok(module)
     }
 
-    /// The handle of a kernel, whose library has handle `library`.
-    pub(super) fn kernel(&self, library: Handle, name: &str) -> Answer<Handle> {
+    /// The handle of a kernel. `library` is the handle of this library.
+    pub(super) fn kernel(&self, library: Handle, name: &str) -> DriverResult<Handle> {
         self.code.function(name).ok_or_else(|| no_function(&self.code, name))?;
         let mut kernels = lock(&self.kernels);
         if let Some(kernel) = kernels.get(name) {
             return Ok(*kernel);
         }
-        let text = CString::new(name).map_err(|_| invalid("a kernel's name holds a NUL"))?;
+        let text = CString::new(name).map_err(|_| invalid_value("a kernel's name holds a NUL"))?;
         let kernel = KERNELS.add(LibraryKernel { library, name: text });
         kernels.insert(name.to_owned(), kernel);
         Ok(kernel)
@@ -83,25 +85,26 @@ impl Library {
 }
 
 impl LibraryKernel {
-    /// The kernel as a function of the current context.
-    pub(super) fn function(&self) -> Answer<Handle> {
+    /// The current context's function for the kernel.
+    pub(super) fn function(&self) -> DriverResult<Handle> {
         let module = LIBRARIES.get(self.library.as_ptr())?.module()?;
         module::function_of(module, &self.name.to_string_lossy())
     }
 }
 
-/// The current context's function of a library's kernel; `None` where the handle is no such one.
-pub(super) fn function_of(handle: CUfunction) -> Answer<Option<Handle>> {
+/// The current context's function for a library's kernel; `None` if the handle is not one of a
+/// library's kernel.
+pub(super) fn function_of(handle: CUfunction) -> DriverResult<Option<Handle>> {
     KERNELS.find(handle.into()).map(|kernel| kernel.function()).transpose()
 }
 
-/// How many the program has loaded, and not unloaded.
+/// The number of loaded libraries.
 pub(super) fn live() -> usize {
     LIBRARIES.count(|_| true)
 }
 
-/// The device that is likely to use what this thread loads.
-fn likely_gpu() -> Answer<&'static Gpu> {
+/// The device that code is compiled for at load: that of the current context, if there is one.
+fn default_gpu() -> DriverResult<&'static Gpu> {
     top().map_or_else(|| gpu(0), |context| Ok(context.gpu))
 }
 
@@ -110,17 +113,17 @@ pub(super) fn load(
     image: CString,
     options: &Options,
     library_options: (In<i32>, u32),
-) -> Answer {
+) -> DriverResult {
     library.check()?;
     let (list, count) = library_options;
     if count > 0 && list.is_null() {
-        return Err(invalid("the library's options are a null pointer"));
+        return Err(invalid_value("the library's options are a null pointer"));
     }
     let mut unknown = (0..count as usize).map(|at| list.at(at));
     if let Some(odd) = unknown.find(|option| !LIBRARY_OPTIONS.contains(option)) {
-        return Err(invalid(format!("{odd} is no option of a library")));
+        return Err(invalid_value(format!("{odd} is not a library option")));
     }
-    let gpu = likely_gpu()?;
+    let gpu = default_gpu()?;
     let code = options.logged(|| compile(image.as_bytes(), gpu))?;
     library.set(LIBRARIES.add(Library::new(image, code, gpu)?).as_ptr())
 }
@@ -135,13 +138,13 @@ pub(crate) fn cuLibraryLoadData(
     library_options: In<i32>,
     _library_values: In<*mut c_void>,
     n_library_options: u32,
-) -> Answer {
+) -> DriverResult {
     let image = text(image.as_in())?.to_owned();
     let options = Options::read(n_options, options, values)?;
     load(library, image, &options, (library_options, n_library_options))
 }
 
-pub(crate) fn cuLibraryUnload(library: CUlibrary) -> Answer {
+pub(crate) fn cuLibraryUnload(library: CUlibrary) -> DriverResult {
     LIBRARIES.get(library)?;
     capture::check_unsafe()?;
     let gone = LIBRARIES.remove(library)?;
@@ -150,6 +153,6 @@ pub(crate) fn cuLibraryUnload(library: CUlibrary) -> Answer {
     Ok(())
 }
 
-pub(crate) fn cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary) -> Answer {
+pub(crate) fn cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary) -> DriverResult {
     module.set(LIBRARIES.get(library)?.module()?.as_ptr())
 }

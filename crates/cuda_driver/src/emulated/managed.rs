@@ -1,28 +1,28 @@
-//! Managed memory: advice, prefetches, and what was said about a range.
+//! Managed memory: advice, prefetches, and the attributes of ranges.
 //!
-//! Advice moves pages on a GPU. Here all memory is near, so it is checked, remembered, and told
-//! again when it is asked for.
+//! On a GPU, advice and prefetches migrate pages. The emulator has nothing to migrate, so it only
+//! checks the advice, stores it, and returns it on request.
 #![allow(non_snake_case)]
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use super::allocations::{Kind, containing, find};
+use super::allocations::{MemoryKind, containing, find};
 use super::current::current;
 use super::gpu::{gpu, memory};
 use super::operation::Empty;
-use super::{capture, check_flags, invalid, lock, stream};
+use super::{capture, check_flags, invalid_value, lock, stream};
 use crate::abi::{CUdevice, CUdeviceptr, CUstream, In, MemLocation, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// The number that stands for the host where a device is asked for, and that for none.
+/// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID`.
 const HOST: CUdevice = -1;
 const NOWHERE: CUdevice = -2;
-/// Advice is for pages.
+/// Advice applies to whole pages.
 const PAGE_BYTES: u64 = 65536;
 
-/// What was said about a page.
+/// The advice for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Advice {
     read_mostly: bool,
@@ -38,11 +38,11 @@ impl Default for Advice {
     }
 }
 
-/// By allocation and page: allocations share no pages, however near they lie.
+/// By allocation and page. Adjacent allocations do not share a page.
 static ADVICE: Mutex<BTreeMap<(u64, u64), Advice>> = Mutex::new(BTreeMap::new());
 
 fn pages(address: CUdeviceptr, bytes: usize) -> impl Iterator<Item = (u64, u64)> {
-    let base = find(address).map_or(address, |block| block.base);
+    let base = find(address).map_or(address, |allocation| allocation.base);
     let (first, last) = (address - base, address - base + bytes as u64 - 1);
     (first / PAGE_BYTES..=last / PAGE_BYTES).map(move |page| (base, page))
 }
@@ -52,7 +52,7 @@ fn note(address: CUdeviceptr, bytes: usize, change: impl Fn(&mut Advice)) {
     pages(address, bytes).for_each(|page| change(advice.entry(page).or_default()));
 }
 
-/// Forgets what was said about an allocation that is freed.
+/// Removes the advice for an allocation that is freed.
 pub(super) fn forget(base: CUdeviceptr) {
     lock(&ADVICE).retain(|(own, _), _| *own != base);
 }
@@ -62,11 +62,11 @@ pub(crate) fn cuMemAdvise(
     bytes: usize,
     advice: i32,
     device: CUdevice,
-) -> Answer {
+) -> DriverResult {
     current()?;
     check_managed(address, bytes)?;
     if matches!(advice, 3 | 5 | 6) {
-        check_place(device)?;
+        check_location(device)?;
     }
     capture::check_unsafe()?;
     note(address, bytes, |page| match advice {
@@ -80,20 +80,20 @@ pub(crate) fn cuMemAdvise(
     });
     match advice {
         1..=6 => Ok(()),
-        _ => Err(invalid(format!("{advice} is no advice; there are 1 to 6"))),
+        _ => Err(invalid_value(format!("{advice} is not a memory advice; there are 1 to 6"))),
     }
 }
 
-/// As with advice there is nothing to move, but it keeps its place in the stream.
+/// There is nothing to migrate, but the prefetch keeps its position in the stream.
 pub(crate) fn cuMemPrefetchAsync(
     address: CUdeviceptr,
     bytes: usize,
     device: CUdevice,
     stream: CUstream,
-) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     check_managed(address, bytes)?;
-    check_place(device)?;
+    check_location(device)?;
     note(address, bytes, |page| page.prefetched = device);
     stream::enqueue(&context, &stream, Arc::new(Empty))
 }
@@ -102,49 +102,49 @@ pub(crate) fn cuMemAdvise_v2(
     address: CUdeviceptr,
     bytes: usize,
     advice: i32,
-    place: MemLocation,
-) -> Answer {
-    // Three kinds of advice name no place, and may come with any.
-    let device = if matches!(advice, 1 | 2 | 4) { HOST } else { device_of(place)? };
+    location: MemLocation,
+) -> DriverResult {
+    // Three kinds of advice ignore the location.
+    let device = if matches!(advice, 1 | 2 | 4) { HOST } else { device_of(location)? };
     cuMemAdvise(address, bytes, advice, device)
 }
 
 pub(crate) fn cuMemPrefetchAsync_v2(
     address: CUdeviceptr,
     bytes: usize,
-    place: MemLocation,
+    location: MemLocation,
     flags: u32,
     stream: CUstream,
-) -> Answer {
+) -> DriverResult {
     check_flags(flags, 0)?;
-    cuMemPrefetchAsync(address, bytes, device_of(place)?, stream)
+    cuMemPrefetchAsync(address, bytes, device_of(location)?, stream)
 }
 
-/// The device, or the host: all of its memory nodes are one here.
-fn device_of(place: MemLocation) -> Answer<CUdevice> {
-    match place.kind {
-        1 => Ok(place.id),
+/// The device, or the host, whose NUMA nodes are not distinguished.
+fn device_of(location: MemLocation) -> DriverResult<CUdevice> {
+    match location.kind {
+        1 => Ok(location.id),
         2..=4 => Ok(HOST),
-        kind => Err(invalid(format!("{kind} is no kind of place; there are 1 to 4"))),
+        kind => Err(invalid_value(format!("{kind} is not a location type; there are 1 to 4"))),
     }
 }
 
-fn check_managed(address: CUdeviceptr, bytes: usize) -> Answer {
+fn check_managed(address: CUdeviceptr, bytes: usize) -> DriverResult {
     if bytes == 0 {
-        return Err(invalid("no bytes"));
+        return Err(invalid_value("a range of 0 bytes"));
     }
     memory()?.check(address, bytes as u64)?;
     match containing(address)?.kind {
-        Kind::Managed => Ok(()),
-        kind => Err(invalid(format!("{address:#x} is {kind:?} memory, not managed"))),
+        MemoryKind::Managed => Ok(()),
+        kind => Err(invalid_value(format!("{address:#x} is {kind:?} memory, not managed"))),
     }
 }
 
-fn check_place(device: CUdevice) -> Answer {
+fn check_location(device: CUdevice) -> DriverResult {
     if device == HOST { Ok(()) } else { gpu(device).map(drop) }
 }
 
-/// What all pages of a range have in common.
+/// The value that all pages of a range share, if they do.
 fn common<T: PartialEq>(
     address: CUdeviceptr,
     bytes: usize,
@@ -163,12 +163,12 @@ pub(crate) fn cuMemRangeGetAttribute(
     attribute: i32,
     address: CUdeviceptr,
     bytes: usize,
-) -> Answer {
+) -> DriverResult {
     value.check()?;
     check_managed(address, bytes)?;
-    let place = |of: fn(&Advice) -> CUdevice| common(address, bytes, of).unwrap_or(NOWHERE);
-    let preferred = || place(|advice| advice.preferred);
-    let prefetched = || place(|advice| advice.prefetched);
+    let common_device = |of: fn(&Advice) -> CUdevice| common(address, bytes, of).unwrap_or(NOWHERE);
+    let preferred = || common_device(|advice| advice.preferred);
+    let prefetched = || common_device(|advice| advice.prefetched);
     let word = match attribute {
         1 => common(address, bytes, |advice| advice.read_mostly).unwrap_or(false).into(),
         2 => preferred(),
@@ -178,15 +178,15 @@ pub(crate) fn cuMemRangeGetAttribute(
         6 => id_of(preferred()),
         7 => kind_of(prefetched()),
         8 => id_of(prefetched()),
-        _ => return Err(invalid(format!("{attribute} is no attribute of a range"))),
+        _ => return Err(invalid_value(format!("{attribute} is not a memory range attribute"))),
     };
     if value_bytes != size_of::<i32>() {
-        return Err(invalid(format!("attribute {attribute} has 4 bytes, not {value_bytes}")));
+        return Err(invalid_value(format!("attribute {attribute} has 4 bytes, not {value_bytes}")));
     }
     value.cast::<i32>().set(word)
 }
 
-/// The API's kind of place: none, a device, the host.
+/// The type of a location: none, a device, the host.
 fn kind_of(device: CUdevice) -> i32 {
     match device {
         NOWHERE => 0,
@@ -195,21 +195,22 @@ fn kind_of(device: CUdevice) -> i32 {
     }
 }
 
-/// The API's number of a place of its kind.
+/// The ID of a location within its type.
 fn id_of(device: CUdevice) -> i32 {
     if device == HOST { 0 } else { device }
 }
 
-/// The devices by ordinal, as many as there is room for; room that is left is filled.
+/// Writes the devices by ordinal, as many as there is room for. Unused room is filled with
+/// `CU_DEVICE_INVALID`.
 fn accessed_by(
     value: Out<c_void>,
     value_bytes: usize,
     address: CUdeviceptr,
     bytes: usize,
-) -> Answer {
+) -> DriverResult {
     let room = value_bytes / size_of::<i32>();
     if room == 0 || !value_bytes.is_multiple_of(size_of::<i32>()) {
-        return Err(invalid(format!("{value_bytes} bytes are no room for devices")));
+        return Err(invalid_value(format!("{value_bytes} bytes cannot hold device ordinals")));
     }
     let mut devices =
         common(address, bytes, |advice| advice.accessed_by.clone()).unwrap_or_default();
@@ -226,9 +227,9 @@ pub(crate) fn cuMemRangeGetAttributes(
     count: usize,
     address: CUdeviceptr,
     bytes: usize,
-) -> Answer {
+) -> DriverResult {
     if count == 0 || values.is_null() || sizes.is_null() || attributes.is_null() {
-        return Err(invalid("no attributes are asked for"));
+        return Err(invalid_value("no attributes are requested"));
     }
     (0..count).try_for_each(|at| {
         let (value, size) = (values.at(at), sizes.at(at));
@@ -236,25 +237,29 @@ pub(crate) fn cuMemRangeGetAttributes(
     })
 }
 
-/// To which streams managed memory belongs: a promise, with which a GPU may save work. The memory
-/// may be all of an allocation, which 0 bytes stand for too.
+/// Attaches managed memory to streams: a promise that lets a GPU save work, and has no effect here.
+/// Only whole allocations can be attached; 0 bytes stand for all of one.
 pub(crate) fn cuStreamAttachMemAsync(
     stream: CUstream,
     address: CUdeviceptr,
     bytes: usize,
     flags: u32,
-) -> Answer {
-    let (context, stream) = stream::named(stream)?;
-    let block = containing(address)?;
+) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
+    let allocation = containing(address)?;
     check_managed(address, bytes.max(1))?;
-    if bytes != 0 && (bytes as u64 != block.bytes || address != block.base) {
-        return Err(invalid("only whole allocations are attached"));
+    if bytes != 0 && (bytes as u64 != allocation.bytes || address != allocation.base) {
+        return Err(invalid_value("only whole allocations can be attached"));
     }
     if !matches!(flags, 1 | 2 | 4) {
-        return Err(invalid(format!("flags {flags:#x}; memory is attached to all (1), 2 or 4")));
+        return Err(invalid_value(format!(
+            "flags {flags:#x}; they may be 1 (global), 2 (host) or 4 (single)"
+        )));
     }
     if stream.is_null() && flags == 4 {
-        return Err(invalid("memory is attached to one stream, and not to the null stream"));
+        return Err(invalid_value(
+            "memory can be attached to a single stream, but not to the null stream",
+        ));
     }
     stream::enqueue(&context, &stream, Arc::new(Empty))
 }

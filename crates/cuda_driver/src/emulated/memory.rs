@@ -1,4 +1,4 @@
-//! Allocating and freeing.
+//! Memory allocation.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 
 use ::emulator::race::Area;
 
-use super::allocations::{self, Block, Kind, add, allocate, containing, take};
+use super::allocations::{self, Allocation, MemoryKind, add, allocate, containing, remove};
 use super::current::{Context, current};
 use super::graph_memory::{self, FreeMemory, GraphMemory};
-use super::queue::Work;
+use super::queue::Task;
 use super::registry::Handle;
-use super::{capture, check_flags, invalid, managed, order, pool, stream};
+use super::{capture, check_flags, happens_before, invalid_value, managed, pool, stream};
 use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// Portable, mapped, write-combined.
+/// Flags of pinned memory: portable, mapped, write-combined.
 const HOST_FLAGS: u32 = 0x7;
-/// Portable, mapped, a device's registers, only read.
+/// Flags of registered memory: portable, mapped, I/O memory, read-only.
 const REGISTER_FLAGS: u32 = 0xf;
-/// Rows of a pitched allocation begin at multiples of this, as on current devices.
+/// The alignment of the rows of a pitched allocation, as on current devices.
 const PITCH_BYTES: usize = 512;
 
-pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Answer {
+pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> DriverResult {
     let context = current()?;
     let (free_bytes, total_bytes) = context.gpu.memory().info();
     free.set(free_bytes as usize)?;
     total.set(total_bytes as usize)
 }
 
-pub(crate) fn cuMemAlloc_v2(address: Out<CUdeviceptr>, bytes: usize) -> Answer {
+pub(crate) fn cuMemAlloc_v2(address: Out<CUdeviceptr>, bytes: usize) -> DriverResult {
     let context = current()?;
     capture::check_unsafe()?;
     address.check()?;
-    address.set(allocate(Kind::Device, bytes, 0, &context)?)
+    address.set(allocate(MemoryKind::Device, bytes, 0, &context)?)
 }
 
 pub(crate) fn cuMemAllocPitch_v2(
@@ -42,13 +42,13 @@ pub(crate) fn cuMemAllocPitch_v2(
     width_bytes: usize,
     height: usize,
     element_bytes: u32,
-) -> Answer {
+) -> DriverResult {
     if !matches!(element_bytes, 4 | 8 | 16) {
-        return Err(invalid(format!(
+        return Err(invalid_value(format!(
             "an element of {element_bytes} bytes; it may have 4, 8 or 16"
         )));
     }
-    let too_large = || invalid(format!("{height} rows of {width_bytes} bytes are too many"));
+    let too_large = || invalid_value(format!("{height} rows of {width_bytes} bytes are too large"));
     let row = width_bytes.checked_next_multiple_of(PITCH_BYTES).ok_or_else(too_large)?;
     let bytes = row.checked_mul(height).ok_or_else(too_large)?;
     pitch.check()?;
@@ -56,40 +56,49 @@ pub(crate) fn cuMemAllocPitch_v2(
     pitch.set(row)
 }
 
-pub(crate) fn cuMemAllocManaged(address: Out<CUdeviceptr>, bytes: usize, flags: u32) -> Answer {
+pub(crate) fn cuMemAllocManaged(
+    address: Out<CUdeviceptr>,
+    bytes: usize,
+    flags: u32,
+) -> DriverResult {
     let context = current()?;
     if !matches!(flags, 1 | 2) {
-        return Err(invalid(format!(
+        return Err(invalid_value(format!(
             "flags {flags:#x}; managed memory is attached globally (1) or to the host (2)"
         )));
     }
     capture::check_unsafe()?;
     address.check()?;
-    address.set(allocate(Kind::Managed, bytes, flags, &context)?)
+    address.set(allocate(MemoryKind::Managed, bytes, flags, &context)?)
 }
 
-/// Waits for all work of the context first, so that no kernel loses memory under its feet.
-pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> Answer {
+/// Waits for all tasks of the context first, so that no running kernel loses its memory.
+pub(crate) fn cuMemFree_v2(address: CUdeviceptr) -> DriverResult {
     let context = current()?;
     if address == 0 {
         return Ok(());
     }
     capture::check_unsafe()?;
     if let Some(memory) = graph_memory::at(address) {
-        context.queue.wait_all();
+        context.streams.wait_all();
         return memory.end();
     }
-    let block = take(address, &[Kind::Device, Kind::Pooled, Kind::Managed])?;
-    context.queue.wait_all();
-    if block.kind == Kind::Managed {
-        managed::forget(block.base);
+    let allocation =
+        remove(address, &[MemoryKind::Device, MemoryKind::Pooled, MemoryKind::Managed])?;
+    context.streams.wait_all();
+    if allocation.kind == MemoryKind::Managed {
+        managed::forget(allocation.base);
     }
-    block.release()?;
+    allocation.release()?;
     context.check()
 }
 
-pub(crate) fn cuMemAllocAsync(address: Out<CUdeviceptr>, bytes: usize, stream: CUstream) -> Answer {
-    let (context, _) = stream::named(stream)?;
+pub(crate) fn cuMemAllocAsync(
+    address: Out<CUdeviceptr>,
+    bytes: usize,
+    stream: CUstream,
+) -> DriverResult {
+    let (context, _) = stream::from_handle(stream)?;
     allocate_in_order(address, bytes, pool::current_of(context.gpu), stream)
 }
 
@@ -98,19 +107,19 @@ pub(crate) fn cuMemAllocFromPoolAsync(
     bytes: usize,
     pool: CUobject,
     stream: CUstream,
-) -> Answer {
+) -> DriverResult {
     allocate_in_order(address, bytes, pool.into(), stream)
 }
 
-/// No bytes are the null address here, and not an error as they are for plain memory. In a stream
-/// whose work goes to a graph, the graph gets the memory.
+/// Zero bytes give the null address, and are not an error as they are for `cuMemAlloc`. In a stream
+/// that is being captured, the graph owns the memory.
 fn allocate_in_order(
     address: Out<CUdeviceptr>,
     bytes: usize,
     pool: Handle,
     stream: CUstream,
-) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     if bytes == 0 {
         return address.set(0);
     }
@@ -118,12 +127,12 @@ fn allocate_in_order(
     if !stream.is_capturing() {
         capture::check_unsafe_on(&context, &stream)?;
         let base = pool::allocate(pool, bytes, &context)?;
-        let work = move || {
-            let what = format!("allocation of {bytes} bytes at {base:#x} in its order");
-            order::begin(what, vec![(Area::row(base, bytes as u64), true)])
+        let begin = move || {
+            let what = format!("allocation of {bytes} bytes at {base:#x}");
+            happens_before::begin_access(what, vec![(Area::row(base, bytes as u64), true)])
         };
-        if order::is_kept() {
-            context.submit(stream.line(), Work::new(work))?;
+        if happens_before::is_tracked() {
+            context.enqueue(stream.queue(), Task::new(begin))?;
         }
         return address.set(base);
     }
@@ -132,8 +141,8 @@ fn allocate_in_order(
     address.set(memory.address)
 }
 
-pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     if address == 0 {
         return Ok(());
     }
@@ -145,23 +154,23 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
     if let Some(memory) = graph_memory::at(address) {
         return memory.end();
     }
-    let block = take(address, &[Kind::Device, Kind::Pooled])?;
-    let work = Work::new(move || {
-        order::begin(
-            format!("cuMemFreeAsync of the {} bytes at {:#x}", block.bytes, block.base),
-            vec![(Area::row(block.base, block.bytes), true)],
+    let allocation = remove(address, &[MemoryKind::Device, MemoryKind::Pooled])?;
+    let task = Task::new(move || {
+        happens_before::begin_access(
+            format!("cuMemFreeAsync of the {} bytes at {:#x}", allocation.bytes, allocation.base),
+            vec![(Area::row(allocation.base, allocation.bytes), true)],
         )?;
-        block.release()
+        allocation.release()
     });
-    context.submit(stream.line(), work).map(drop)
+    context.enqueue(stream.queue(), task).map(drop)
 }
 
-pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> Answer {
+pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> DriverResult {
     cuMemHostAlloc(pointer, bytes, 0)
 }
 
-/// No bytes are a null pointer here, and not an error as they are for device memory.
-pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Answer {
+/// Zero bytes give a null pointer, and are not an error as they are for device memory.
+pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> DriverResult {
     let context = current()?;
     check_flags(flags, HOST_FLAGS)?;
     if bytes == 0 {
@@ -169,35 +178,35 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32
     }
     capture::check_unsafe()?;
     pointer.check()?;
-    let base = allocate(Kind::Host, bytes, flags, &context)?;
+    let base = allocate(MemoryKind::Host, bytes, flags, &context)?;
     pointer.set(std::ptr::with_exposed_provenance_mut(base as usize))
 }
 
-pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> Answer {
+pub(crate) fn cuMemFreeHost(pointer: HostPtr) -> DriverResult {
     let context = current()?;
     if pointer.address() == 0 {
         return Ok(());
     }
     capture::check_unsafe()?;
-    let block = take(pointer.address(), &[Kind::Host])?;
-    end_pinned(&context, &block, "cuMemFreeHost")
+    let allocation = remove(pointer.address(), &[MemoryKind::Host])?;
+    end_pinned(&context, &allocation, "cuMemFreeHost")
 }
 
-/// Pinned memory is the host's alone again. The race check wants the host to have waited for what the
-/// device did with it.
-fn end_pinned(context: &Context, block: &Block, function: &str) -> Answer {
-    context.queue.wait_all_unseen();
-    let what = format!("{function} of the {} bytes at {:#x}", block.bytes, block.base);
-    let touched = order::host_touches(what, block.base, block.bytes);
-    context.queue.wait_all();
-    block.release()?;
+/// Ends the use of pinned memory by the device. To the race check, the host must have waited for
+/// what the device did with it.
+fn end_pinned(context: &Context, allocation: &Allocation, function: &str) -> DriverResult {
+    context.streams.wait_all_without_ordering();
+    let what = format!("{function} of the {} bytes at {:#x}", allocation.bytes, allocation.base);
+    let touched = happens_before::check_host_access(what, allocation.base, allocation.bytes);
+    context.streams.wait_all();
+    allocation.release()?;
     if let Err(race) = touched {
         context.gpu.lose(race);
     }
     context.check()
 }
 
-pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -> Answer {
+pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -> DriverResult {
     let context = current()?;
     check_flags(flags, REGISTER_FLAGS)?;
     capture::check_unsafe()?;
@@ -205,51 +214,55 @@ pub(crate) fn cuMemHostRegister_v2(pointer: HostPtr, bytes: usize, flags: u32) -
     // SAFETY: by the API's contract the caller keeps the memory until it unregisters it, and
     // orders its own uses with those of kernels and copies.
     unsafe { context.gpu.memory().register(base, bytes) }?;
-    add(Block::new(base, bytes, Kind::Registered, flags, &context));
+    add(Allocation::new(base, bytes, MemoryKind::Registered, flags, &context));
     Ok(())
 }
 
-pub(crate) fn cuMemHostUnregister(pointer: HostPtr) -> Answer {
+pub(crate) fn cuMemHostUnregister(pointer: HostPtr) -> DriverResult {
     let context = current()?;
     capture::check_unsafe()?;
-    let block = take(pointer.address(), &[Kind::Registered])?;
-    end_pinned(&context, &block, "cuMemHostUnregister")
+    let allocation = remove(pointer.address(), &[MemoryKind::Registered])?;
+    end_pinned(&context, &allocation, "cuMemHostUnregister")
 }
 
-/// The host's block that `pointer` lies in.
-fn host_block(pointer: HostPtr) -> Answer<Block> {
-    let block = containing(pointer.address())?;
-    if block.kind.is_host() {
-        return Ok(block);
+/// The pinned allocation that contains `pointer`.
+fn pinned_allocation(pointer: HostPtr) -> DriverResult<Allocation> {
+    let allocation = containing(pointer.address())?;
+    if allocation.kind.is_host() {
+        return Ok(allocation);
     }
-    Err(invalid(format!("{:#x} is {:?} memory, not the host's", pointer.address(), block.kind)))
+    Err(invalid_value(format!(
+        "{:#x} is {:?} memory, not the host's",
+        pointer.address(),
+        allocation.kind
+    )))
 }
 
-/// On this device a byte has one address for host and kernels.
+/// On this device, host and kernels use one address for a byte.
 pub(crate) fn cuMemHostGetDevicePointer_v2(
     address: Out<CUdeviceptr>,
     pointer: HostPtr,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     current()?;
     check_flags(flags, 0)?;
-    host_block(pointer)?;
+    pinned_allocation(pointer)?;
     address.set(pointer.address())
 }
 
-pub(crate) fn cuMemHostGetFlags(flags: Out<u32>, pointer: HostPtr) -> Answer {
+pub(crate) fn cuMemHostGetFlags(flags: Out<u32>, pointer: HostPtr) -> DriverResult {
     current()?;
-    flags.set(host_block(pointer)?.flags)
+    flags.set(pinned_allocation(pointer)?.flags)
 }
 
 pub(crate) fn cuMemGetAddressRange_v2(
     base: Out<CUdeviceptr>,
     bytes: Out<usize>,
     address: CUdeviceptr,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let block = allocations::containing(address)?;
-    base.set_if_wanted(block.base);
-    bytes.set_if_wanted(block.bytes as usize);
+    let allocation = allocations::containing(address)?;
+    base.set_if_wanted(allocation.base);
+    bytes.set_if_wanted(allocation.bytes as usize);
     Ok(())
 }

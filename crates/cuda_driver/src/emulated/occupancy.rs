@@ -1,27 +1,29 @@
-//! How many blocks of a kernel a multiprocessor holds at once, by the rules of the emulated device.
+//! The occupancy functions of the API, by the rules of `residency.rs`.
 #![allow(non_snake_case)]
 
 use ::emulator::Function;
 
-use super::attributes::{LARGEST_CLUSTER, PORTABLE_CLUSTER, RESERVED_SHARED_PER_BLOCK};
 use super::current::current;
-use super::function::named;
+use super::device_attributes::{LARGEST_CLUSTER, PORTABLE_CLUSTER, RESERVED_SHARED_PER_BLOCK};
+use super::function::from_handle;
 use super::kernel::Kernel;
 use super::launch_attributes::{Attributes, check_size};
 use super::residency::{SHARED_UNIT, resident_blocks};
-use super::{check_flags, invalid};
+use super::{check_flags, invalid_value};
 use crate::abi::{CUfunction, CUlaunchConfig, CUoccupancyB2DSize, In, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// Use no more on-chip memory for caches than by default: it changes nothing here.
+/// A flag about caching in on-chip memory, without effect on the emulated device.
 const DISABLE_CACHING_OVERRIDE: u32 = 1;
 
-/// Threads of a block that may be, or an error.
-fn threads(function: &Function, block_size: i32) -> Answer<u64> {
+/// The threads of a block; an error if there cannot be that many.
+fn threads(function: &Function, block_size: i32) -> DriverResult<u64> {
     let limit = function.max_threads_per_block;
     match u32::try_from(block_size) {
         Ok(threads) if threads > 0 => Ok(threads.into()),
-        _ => Err(invalid(format!("a block of {block_size} threads; it may have 1 to {limit}"))),
+        _ => {
+            Err(invalid_value(format!("a block of {block_size} threads; it may have 1 to {limit}")))
+        }
     }
 }
 
@@ -30,9 +32,9 @@ pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     function: CUfunction,
     block_size: i32,
     shared_mem_bytes: usize,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let kernel = named(function)?;
+    let kernel = from_handle(function)?;
     let threads = threads(&kernel.entry, block_size)?;
     let fits = threads <= kernel.entry.max_threads_per_block.into()
         && shared_mem_bytes <= kernel.shared_limit() as usize;
@@ -47,7 +49,7 @@ pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     block_size: i32,
     shared_mem_bytes: usize,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     check_flags(flags, DISABLE_CACHING_OVERRIDE)?;
     cuOccupancyMaxActiveBlocksPerMultiprocessor(n_blocks, function, block_size, shared_mem_bytes)
 }
@@ -57,13 +59,13 @@ pub(crate) fn cuOccupancyAvailableDynamicSMemPerBlock(
     function: CUfunction,
     n_blocks: i32,
     block_size: i32,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let kernel = named(function)?;
+    let kernel = from_handle(function)?;
     let all_lanes = threads(&kernel.entry, block_size)?.next_multiple_of(32) * blocks(n_blocks)?;
     let profile = kernel.gpu.profile();
     if all_lanes > profile.max_threads_per_multiprocessor.into() {
-        return Err(invalid(format!(
+        return Err(invalid_value(format!(
             "{n_blocks} blocks of {block_size} threads do not fit a multiprocessor"
         )));
     }
@@ -73,10 +75,10 @@ pub(crate) fn cuOccupancyAvailableDynamicSMemPerBlock(
     bytes.set(left.min(kernel.shared_limit().into()) as usize)
 }
 
-fn blocks(n_blocks: i32) -> Answer<u64> {
+fn blocks(n_blocks: i32) -> DriverResult<u64> {
     match u64::try_from(n_blocks) {
         Ok(blocks) if blocks > 0 => Ok(blocks),
-        _ => Err(invalid(format!("{n_blocks} blocks"))),
+        _ => Err(invalid_value(format!("{n_blocks} blocks"))),
     }
 }
 
@@ -87,9 +89,9 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
     shared_mem_of: CUoccupancyB2DSize,
     shared_mem_bytes: usize,
     block_size_limit: i32,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let kernel = named(function)?;
+    let kernel = from_handle(function)?;
     let profile = kernel.gpu.profile();
     let limit = match block_size_limit {
         ..=0 => kernel.entry.max_threads_per_block,
@@ -104,18 +106,18 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
         shared if shared > kernel.shared_limit() as usize => 0,
         shared => resident_blocks(profile, &kernel.entry, threads.into(), shared as u64),
     };
-    // The largest block of those that keep the most threads resident.
+    // Of the block sizes with the most resident threads, the largest.
     let best = sizes(limit, profile.warp_size)
         .map(|threads| (resident(threads) * u64::from(threads), threads))
         .max()
         .filter(|(resident, _)| *resident > 0)
-        .ok_or_else(|| invalid("no block of this kernel fits a multiprocessor"))?;
+        .ok_or_else(|| invalid_value("no block of this kernel fits a multiprocessor"))?;
     let blocks = best.0 / u64::from(best.1) * u64::from(profile.multiprocessors);
     min_grid_size.set(blocks as i32)?;
     block_size.set(best.1 as i32)
 }
 
-/// Whole warps up to the limit, and the limit itself.
+/// All whole numbers of warps up to the limit, and the limit itself.
 fn sizes(limit: u32, warp_size: u32) -> impl Iterator<Item = u32> {
     (1..=limit / warp_size).map(move |warps| warps * warp_size).chain([limit])
 }
@@ -128,7 +130,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     shared_mem_bytes: usize,
     block_size_limit: i32,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     check_flags(flags, DISABLE_CACHING_OVERRIDE)?;
     cuOccupancyMaxPotentialBlockSize(
         min_grid_size,
@@ -140,40 +142,40 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     )
 }
 
-/// Blocks of a kernel that the whole device holds at once.
+/// The blocks of a kernel that can be resident on the whole device.
 pub(super) fn resident_on_device(kernel: &Kernel, threads: u64, shared_bytes: u32) -> u64 {
     let profile = kernel.gpu.profile();
     let blocks = resident_blocks(profile, &kernel.entry, threads, shared_bytes.into());
     blocks * u64::from(profile.multiprocessors)
 }
 
-/// Multiprocessors of a group that shares a cluster's work: as many as its largest cluster has
+/// Multiprocessors of a group (GPC) that can run one cluster: as many as the largest cluster has
 /// blocks.
-const GROUP: u32 = LARGEST_CLUSTER;
+const GROUP_MULTIPROCESSORS: u32 = LARGEST_CLUSTER;
 
-/// Blocks of a multiprocessor that may be parts of clusters, as an H200 counts them.
+/// Resident blocks of clusters on a multiprocessor at most, as on an H200.
 const CLUSTERED_BLOCKS: u64 = 8;
 
-/// The clusters of a size that the device holds at once: each lies within one group.
+/// The clusters of a size that can be resident at once. Each lies within one group.
 fn resident_clusters(kernel: &Kernel, threads: u64, shared_bytes: u32, blocks: u32) -> u64 {
     let profile = kernel.gpu.profile();
     let each = resident_blocks(profile, &kernel.entry, threads, shared_bytes.into());
     let each = each.min(CLUSTERED_BLOCKS);
-    let groups = u64::from(profile.multiprocessors / GROUP);
-    let rest = u64::from(profile.multiprocessors % GROUP);
+    let groups = u64::from(profile.multiprocessors / GROUP_MULTIPROCESSORS);
+    let rest = u64::from(profile.multiprocessors % GROUP_MULTIPROCESSORS);
     let blocks = u64::from(blocks.max(1));
-    groups * (u64::from(GROUP) * each / blocks) + rest * each / blocks
+    groups * (u64::from(GROUP_MULTIPROCESSORS) * each / blocks) + rest * each / blocks
 }
 
-/// The block's threads and the clusters of a launch that is only asked about.
-fn asked(kernel: &Kernel, config: &CUlaunchConfig) -> Answer<(u64, [u32; 3])> {
+/// Checks a launch that is only queried; returns the threads of a block and the cluster dimensions.
+fn queried(kernel: &Kernel, config: &CUlaunchConfig) -> DriverResult<(u64, [u32; 3])> {
     let threads: u64 = config.block.iter().map(|&size| u64::from(size)).product();
     if threads == 0 || threads > kernel.entry.max_threads_per_block.into() {
-        return Err(invalid(format!("a block of {threads} threads")));
+        return Err(invalid_value(format!("a block of {threads} threads")));
     }
     if config.shared_mem_bytes > kernel.shared_limit() {
         let bytes = config.shared_mem_bytes;
-        return Err(invalid(format!("{bytes} bytes of dynamic shared memory are too many")));
+        return Err(invalid_value(format!("{bytes} bytes of dynamic shared memory are too many")));
     }
     let cluster = match (Attributes::read(config)?.cluster(), kernel.required_cluster()) {
         ([0, 0, 0], required) => required.unwrap_or([1; 3]),
@@ -186,25 +188,25 @@ pub(crate) fn cuOccupancyMaxActiveClusters(
     n_clusters: Out<i32>,
     function: CUfunction,
     config: In<CUlaunchConfig>,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let (kernel, config) = (named(function)?, config.get()?);
-    let (threads, cluster) = asked(&kernel, &config)?;
+    let (kernel, config) = (from_handle(function)?, config.get()?);
+    let (threads, cluster) = queried(&kernel, &config)?;
     check_size(&kernel, cluster)?;
     let blocks = cluster.iter().product();
     let found = resident_clusters(&kernel, threads, config.shared_mem_bytes, blocks);
     n_clusters.set(found as i32)
 }
 
-/// The largest power of two that the device holds one of.
+/// The largest power of two of which one cluster can be resident.
 pub(crate) fn cuOccupancyMaxPotentialClusterSize(
     n_blocks: Out<i32>,
     function: CUfunction,
     config: In<CUlaunchConfig>,
-) -> Answer {
+) -> DriverResult {
     current()?;
-    let (kernel, config) = (named(function)?, config.get()?);
-    let (threads, _) = asked(&kernel, &config)?;
+    let (kernel, config) = (from_handle(function)?, config.get()?);
+    let (threads, _) = queried(&kernel, &config)?;
     let most = if kernel.allows_large_cluster() { LARGEST_CLUSTER } else { PORTABLE_CLUSTER };
     let fits =
         |blocks: &u32| resident_clusters(&kernel, threads, config.shared_mem_bytes, *blocks) > 0;

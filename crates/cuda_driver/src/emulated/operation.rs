@@ -1,62 +1,82 @@
-//! What a stream does next, or a node of a graph does: one interface for both. Each room of the
-//! emulated driver implements it for its own operations.
+//! Operations: what a stream executes, and what a node of a graph does. Each file of the emulated
+//! driver implements the trait for its own operations.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use super::current::Context;
 use super::gpu::Gpu;
-use super::queue::{Line, Point, Work};
-use crate::detail::Answer;
+use super::queue::{StreamQueue, SyncPoint, Task};
+use crate::detail::DriverResult;
 
-/// An operation of a stream, or of a node of a graph. It never changes: a node whose parameters
-/// are set gets another one.
+/// The type of a graph node, numbered as in `CUgraphNodeType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeType {
+    Kernel = 0,
+    Memcpy = 1,
+    Memset = 2,
+    Host = 3,
+    Graph = 4,
+    Empty = 5,
+    WaitEvent = 6,
+    EventRecord = 7,
+    MemAlloc = 10,
+    MemFree = 11,
+    BatchMemOp = 12,
+}
+
+/// An operation of a stream or of a graph node. It is immutable: setting the parameters of a node
+/// gives it another operation.
 pub(super) trait Operation: Any + Send + Sync {
-    /// The type of a node that does this, as `CUgraphNodeType` numbers it.
-    fn node_type(&self) -> i32;
+    /// The type of a node with this operation.
+    fn node_type(&self) -> NodeType;
 
-    /// In words, for pictures of a graph.
+    /// A label for drawings of a graph.
     fn name(&self) -> String;
 
-    /// Does it on the device, on the stream's thread.
-    fn run(&self, gpu: &Gpu) -> Answer;
+    /// Executes the operation on the device; called on the stream's thread.
+    fn run(&self, gpu: &Gpu) -> DriverResult;
 
-    /// Enqueues it on a stream.
-    fn submit(self: Arc<Self>, context: &Arc<Context>, line: &Line) -> Answer<Point> {
+    /// Enqueues the operation on a stream.
+    fn enqueue(
+        self: Arc<Self>,
+        context: &Arc<Context>,
+        queue: &StreamQueue,
+    ) -> DriverResult<SyncPoint> {
         let gpu = context.gpu;
-        context.submit(line, Work::new(move || self.run(gpu)))
+        context.enqueue(queue, Task::new(move || self.run(gpu)))
     }
 
-    /// Is called for every node of a graph before any of them is enqueued. `free_first` says that
-    /// memory which the graph's last launch left allocated is freed first.
-    fn before_launch(&self, _free_first: bool) -> Answer {
+    /// Called for every node of a graph when the graph is launched, before any node is enqueued.
+    /// With `free_first`, memory that the graph's last launch left allocated is freed first.
+    fn before_launch(&self, _free_first: bool) -> DriverResult {
         Ok(())
     }
 }
 
-/// An operation that streams and graphs share.
+/// An operation that several streams and graphs can share.
 pub(super) type SharedOperation = Arc<dyn Operation>;
 
 impl dyn Operation {
-    /// The operation as one of type `T`, where it is one.
+    /// The operation as one of type `T`, if it is one.
     pub(super) fn downcast_ref<T: Operation>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// Does nothing, but has its turn in the order.
+/// Does nothing, but keeps its position in the order.
 pub(super) struct Empty;
 
 impl Operation for Empty {
-    fn node_type(&self) -> i32 {
-        5
+    fn node_type(&self) -> NodeType {
+        NodeType::Empty
     }
 
     fn name(&self) -> String {
         "empty".to_owned()
     }
 
-    fn run(&self, _: &Gpu) -> Answer {
+    fn run(&self, _: &Gpu) -> DriverResult {
         Ok(())
     }
 }

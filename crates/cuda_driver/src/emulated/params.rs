@@ -1,13 +1,14 @@
-//! A kernel's arguments: from the caller's pointers to the bytes that the kernel reads.
+//! Packs a kernel's arguments: copies them from the caller's pointers into the parameter buffer
+//! that the kernel reads.
 
 use ::emulator::Function;
 
-use super::invalid;
+use super::invalid_value;
 use crate::abi::{HostPtr, In};
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
-/// Marks in the list `extra` of a launch.
+/// Keys of the list `extra` of a launch: `CU_LAUNCH_PARAM_…`.
 const END: usize = 0;
 const BUFFER: usize = 1;
 const BUFFER_BYTES: usize = 2;
@@ -17,20 +18,24 @@ pub(super) fn pack(
     function: &Function,
     params: In<HostPtr>,
     extra: In<HostPtr>,
-) -> Answer<Vec<u8>> {
+) -> DriverResult<Vec<u8>> {
     match (params.is_null(), extra.is_null()) {
-        (false, false) => Err(invalid("arguments were given in two ways; a launch takes one")),
+        (false, false) => {
+            Err(invalid_value("arguments were given both as `params` and as `extra`"))
+        }
         (true, false) => from_buffer(function, extra),
         (false, true) => one_by_one(function, params),
         (true, true) if function.params.is_empty() => Ok(Vec::new()),
         (true, true) => {
             let (name, count) = (&function.name, function.params.len());
-            Err(invalid(format!("kernel `{name}` takes {count} arguments and was given none")))
+            Err(invalid_value(format!(
+                "kernel `{name}` takes {count} arguments and was given none"
+            )))
         }
     }
 }
 
-fn one_by_one(function: &Function, params: In<HostPtr>) -> Answer<Vec<u8>> {
+fn one_by_one(function: &Function, params: In<HostPtr>) -> DriverResult<Vec<u8>> {
     let mut packed = vec![0; function.param_bytes];
     for (index, param) in function.params.iter().enumerate() {
         let from = params.at(index);
@@ -43,12 +48,12 @@ fn one_by_one(function: &Function, params: In<HostPtr>) -> Answer<Vec<u8>> {
     Ok(packed)
 }
 
-fn null_argument(function: &Function, index: usize) -> Failure {
+fn null_argument(function: &Function, index: usize) -> DriverError {
     let (name, count) = (&function.name, function.params.len());
-    invalid(format!("argument {index} of the {count} of kernel `{name}` is a null pointer"))
+    invalid_value(format!("argument {index} of the {count} of kernel `{name}` is a null pointer"))
 }
 
-fn from_buffer(function: &Function, extra: In<HostPtr>) -> Answer<Vec<u8>> {
+fn from_buffer(function: &Function, extra: In<HostPtr>) -> DriverResult<Vec<u8>> {
     let (buffer, bytes) = read_list(extra)?;
     let needed = function.param_bytes;
     if bytes != needed {
@@ -59,16 +64,16 @@ fn from_buffer(function: &Function, extra: In<HostPtr>) -> Answer<Vec<u8>> {
             true => CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
             false => CUDA_ERROR_INVALID_VALUE,
         };
-        return Err(Failure::new(code, text));
+        return Err(DriverError::new(code, text));
     }
     if needed > 0 {
         buffer.check()?;
     }
-    // SAFETY: the caller of the launch vouches for a buffer of the size that came with it.
+    // SAFETY: the caller of the launch guarantees a buffer of the size that it passed with it.
     Ok(if needed == 0 { Vec::new() } else { unsafe { buffer.bytes(needed) }.to_vec() })
 }
 
-fn read_list(extra: In<HostPtr>) -> Answer<(HostPtr, usize)> {
+fn read_list(extra: In<HostPtr>) -> DriverResult<(HostPtr, usize)> {
     let (mut buffer, mut bytes) = (HostPtr(std::ptr::null_mut()), 0);
     let mut at = 0;
     loop {
@@ -76,7 +81,7 @@ fn read_list(extra: In<HostPtr>) -> Answer<(HostPtr, usize)> {
             END => return Ok((buffer, bytes)),
             BUFFER => buffer = extra.at(at + 1),
             BUFFER_BYTES => bytes = extra.at(at + 1).as_in::<usize>().get()?,
-            odd => return Err(invalid(format!("{odd:#x} is no mark of the list `extra`"))),
+            odd => return Err(invalid_value(format!("{odd:#x} is not a key of the list `extra`"))),
         }
         at += 2;
     }

@@ -1,107 +1,122 @@
-//! What an address is.
+//! The attributes of pointers.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
 
-use super::allocations::{Block, Kind, change, containing, find};
+use super::allocations::{Allocation, MemoryKind, change, containing, find};
 use super::current::top;
-use super::{invalid, lacking, peer, pool};
+use super::{invalid_value, not_supported, peer, pool};
 use crate::abi::{CUcontext, CUdeviceptr, CUobject, In, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// The one attribute that can be set: copies of the memory always wait.
+/// The one attribute that can be set: copies of the memory are always synchronous.
 const SYNC_MEMOPS: i32 = 6;
 
 pub(crate) fn cuPointerGetAttribute(
     value: Out<c_void>,
     attribute: i32,
     address: CUdeviceptr,
-) -> Answer {
+) -> DriverResult {
     value.check()?;
-    let block = containing(address)?;
-    write(value, attribute, address, &block)
+    let allocation = containing(address)?;
+    write(value, attribute, address, &allocation)
 }
 
-fn write(value: Out<c_void>, attribute: i32, address: CUdeviceptr, block: &Block) -> Answer {
+fn write(
+    value: Out<c_void>,
+    attribute: i32,
+    address: CUdeviceptr,
+    allocation: &Allocation,
+) -> DriverResult {
     let number = value.cast::<i32>();
     match attribute {
         // Memory of a pool belongs to no context.
-        1 if block.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
-        1 => value.cast::<CUcontext>().set(block.context.as_ptr()),
-        2 => number.set(memory_type(block)),
+        1 if allocation.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
+        1 => value.cast::<CUcontext>().set(allocation.context.as_ptr()),
+        2 => number.set(memory_type(allocation)),
         3 => value.cast::<CUdeviceptr>().set(address),
-        4 => host_pointer(value, block, address),
-        SYNC_MEMOPS => number.set(block.sync_memops.unwrap_or(!block.kind.is_host()).into()),
-        7 => value.cast::<u64>().set(block.base),
-        8 => number.set((block.kind == Kind::Managed).into()),
-        9 => number.set(block.gpu.ordinal),
-        // Neither other processes nor other machines reach it.
+        4 => host_pointer(value, allocation, address),
+        SYNC_MEMOPS => {
+            number.set(allocation.sync_memops.unwrap_or(!allocation.kind.is_host()).into())
+        }
+        7 => value.cast::<u64>().set(allocation.base),
+        8 => number.set((allocation.kind == MemoryKind::Managed).into()),
+        9 => number.set(allocation.gpu.ordinal),
+        // Neither other processes nor other machines can access it.
         10 | 15 | 21 => number.set(0),
-        11 | 19 => value.cast::<CUdeviceptr>().set(block.base),
-        12 | 18 => value.cast::<usize>().set(block.bytes as usize),
+        11 | 19 => value.cast::<CUdeviceptr>().set(allocation.base),
+        12 | 18 => value.cast::<usize>().set(allocation.bytes as usize),
         13 => number.set(1),
         14 => value.cast::<u64>().set(0),
-        16 => number.set(access(block)),
-        17 => value.cast::<CUobject>().set(pool::handle_of(block)),
-        20 => value.cast::<u64>().set(block.base),
-        5 => Err(lacking("the emulator's memory has no tokens for other devices of the machine")),
-        _ => Err(invalid(format!("{attribute} is no attribute of a pointer"))),
+        16 => number.set(access(allocation)),
+        17 => value.cast::<CUobject>().set(pool::handle_of(allocation)),
+        20 => value.cast::<u64>().set(allocation.base),
+        5 => Err(not_supported(
+            "the emulator's memory has no tokens for other devices in the machine",
+        )),
+        _ => Err(invalid_value(format!("{attribute} is not a pointer attribute"))),
     }
 }
 
-/// The API's numbers: 1 host, 2 device, which managed memory counts as.
-fn memory_type(block: &Block) -> i32 {
-    if block.kind.is_host() { 1 } else { 2 }
+/// `CUmemorytype`: 1 host, 2 device. Managed memory counts as device memory.
+fn memory_type(allocation: &Allocation) -> i32 {
+    if allocation.kind.is_host() { 1 } else { 2 }
 }
 
-fn host_pointer(value: Out<c_void>, block: &Block, address: CUdeviceptr) -> Answer {
-    match block.kind {
-        Kind::Host | Kind::Registered | Kind::Managed => value.cast::<u64>().set(address),
-        _ => Err(invalid(format!("{address:#x} is device memory; the host has no pointer to it"))),
+fn host_pointer(value: Out<c_void>, allocation: &Allocation, address: CUdeviceptr) -> DriverResult {
+    match allocation.kind {
+        MemoryKind::Host | MemoryKind::Registered | MemoryKind::Managed => {
+            value.cast::<u64>().set(address)
+        }
+        _ => Err(invalid_value(format!(
+            "{address:#x} is device memory; the host has no pointer to it"
+        ))),
     }
 }
 
-/// What the current context's device may do with the memory.
-fn access(block: &Block) -> i32 {
-    let shared = block.kind.is_host() || block.kind == Kind::Managed;
-    let reaches = top().is_none_or(|context| peer::is_open(context.gpu, block.gpu));
+/// The access of the current context's device to the memory.
+fn access(allocation: &Allocation) -> i32 {
+    let shared = allocation.kind.is_host() || allocation.kind == MemoryKind::Managed;
+    let reaches = top().is_none_or(|context| peer::is_open(context.gpu, allocation.gpu));
     if shared || reaches { pool::READ_WRITE } else { pool::NO_ACCESS }
 }
 
-/// Several attributes at once. An address that the device does not know is no error: what can
-/// be said of it is 0.
+/// Several attributes at once. An address unknown to the device is not an error: its attributes are
+/// 0.
 pub(crate) fn cuPointerGetAttributes(
     count: u32,
     attributes: In<i32>,
     values: In<Out<c_void>>,
     address: CUdeviceptr,
-) -> Answer {
+) -> DriverResult {
     if count == 0 || attributes.is_null() || values.is_null() {
-        return Err(invalid("no attributes are asked for"));
+        return Err(invalid_value("no attributes are requested"));
     }
     for at in 0..count as usize {
         let (attribute, value) = (attributes.at(at), values.at(at));
         value.check()?;
         match find(address) {
-            Some(block) if attribute == 4 && write(value, 4, address, &block).is_err() => {
+            Some(allocation)
+                if attribute == 4 && write(value, 4, address, &allocation).is_err() =>
+            {
                 value.cast::<u64>().set(0)?;
             }
-            Some(block) => write(value, attribute, address, &block)?,
+            Some(allocation) => write(value, attribute, address, &allocation)?,
             None => write_unknown(value, attribute, address)?,
         }
     }
     Ok(())
 }
 
-fn write_unknown(value: Out<c_void>, attribute: i32, address: CUdeviceptr) -> Answer {
+fn write_unknown(value: Out<c_void>, attribute: i32, address: CUdeviceptr) -> DriverResult {
     match attribute {
         1 | 3 | 7 | 11 | 12 | 14 | 17..=20 => value.cast::<u64>().set(0),
-        // The host's own memory has the address that it has.
+        // Pageable memory keeps its address.
         4 => value.cast::<u64>().set(address),
-        // No device.
+        // `CU_DEVICE_INVALID`
         9 => value.cast::<i32>().set(-2),
         2 | 6 | 8 | 10 | 13 | 15 | 16 | 21 => value.cast::<i32>().set(0),
-        _ => Err(invalid(format!("{attribute} is no attribute of a pointer"))),
+        _ => Err(invalid_value(format!("{attribute} is not a pointer attribute"))),
     }
 }
 
@@ -109,10 +124,10 @@ pub(crate) fn cuPointerSetAttribute(
     value: In<c_void>,
     attribute: i32,
     address: CUdeviceptr,
-) -> Answer {
+) -> DriverResult {
     if attribute != SYNC_MEMOPS {
-        return Err(invalid(format!("attribute {attribute} of a pointer cannot be set")));
+        return Err(invalid_value(format!("attribute {attribute} of a pointer cannot be set")));
     }
     let sync = value.cast::<i32>().get()? != 0;
-    change(address, |block| block.sync_memops = Some(sync))
+    change(address, |allocation| allocation.sync_memops = Some(sync))
 }

@@ -1,5 +1,5 @@
-//! Pools of memory for allocations in a stream's order. Memory goes back to the device as soon as
-//! it is freed: nothing is kept for later, and so there is nothing to trim.
+//! Memory pools for stream-ordered allocation. Freed memory is returned to the device at once.
+//! Nothing is cached, so there is nothing to trim.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
@@ -7,41 +7,41 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use ::emulator::memory::MAX_DEVICES;
 
-use super::allocations::{self, Block, Kind, Lender, blocks_where};
+use super::allocations::{self, Allocation, MemoryKind, OwningPool, allocations_where};
 use super::current::Context;
 use super::gpu::{Gpu, gpu};
 use super::registry::{Handle, Registry};
-use super::{capture, graph_memory, invalid, lacking, lock};
+use super::{capture, graph_memory, invalid_value, lock, not_supported};
 use crate::abi::{CUdevice, CUdeviceptr, CUobject, In, MemLocation, Out};
 use crate::codes::CUDA_ERROR_OUT_OF_MEMORY;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::structs::{MemAccess, PoolProps};
 
-/// Access of a device to memory: none, or to read and write.
+/// The access of a device to memory: none, or read and write.
 pub(super) const NO_ACCESS: i32 = 0;
 pub(super) const READ_WRITE: i32 = 3;
-/// The API's number of memory that stays where it is.
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`
 const PINNED: i32 = 1;
-/// The API's number of a place on a device.
+/// `CU_MEM_LOCATION_TYPE_DEVICE`
 pub(super) const ON_DEVICE: i32 = 1;
 
-/// A pool.
+/// A memory pool.
 pub(super) struct Pool {
     gpu: &'static Gpu,
-    /// The most that it may hand out; 0 for any.
+    /// Bytes that may be allocated at once; 0 for no limit.
     max_bytes: u64,
     is_default: bool,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Three permissions to reuse memory early: there is none to reuse.
+    /// Three flags that permit early reuse of memory; without a cache they have no effect.
     reuse: [i32; 3],
-    /// Bytes that may be kept: none are.
+    /// The release threshold, without effect: no memory is cached.
     threshold: u64,
     used: u64,
     high: u64,
-    /// The devices that may touch the pool's memory besides its own.
+    /// The devices that have access to the pool's memory besides its own.
     open_to: Vec<CUdevice>,
 }
 
@@ -56,7 +56,7 @@ fn create(gpu: &'static Gpu, max_bytes: u64, is_default: bool) -> Handle {
     POOLS.add(Pool { gpu, max_bytes, is_default, state: Mutex::new(state) })
 }
 
-/// How many the program has made, and not ended.
+/// The number of live pools, without default pools.
 pub(super) fn live() -> usize {
     POOLS.count(|pool| !pool.is_default)
 }
@@ -65,21 +65,23 @@ fn default_of(gpu: &'static Gpu) -> Handle {
     *DEFAULT[gpu.ordinal as usize].get_or_init(|| create(gpu, 0, true))
 }
 
-/// The pool that a device's allocations come from where none is named.
+/// The current pool of a device, for allocations that name none.
 pub(super) fn current_of(gpu: &'static Gpu) -> Handle {
     let current = *lock(&CURRENT[gpu.ordinal as usize]);
     current.unwrap_or_else(|| default_of(gpu))
 }
 
-/// Allocates from a pool, for a context that frees it in the end.
-pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> Answer<CUdeviceptr> {
+/// Allocates from a pool. The memory is freed with the context at the latest.
+pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> DriverResult<CUdeviceptr> {
     let found = POOLS.get(pool.as_ptr())?;
     let bytes = bytes as u64;
     let mut state = lock(&found.state);
     if found.max_bytes > 0 && state.used + bytes > found.max_bytes {
-        let text =
-            format!("the pool may hand out {} bytes, and has {}", found.max_bytes, state.used);
-        return Err(Failure::new(CUDA_ERROR_OUT_OF_MEMORY, text));
+        let text = format!(
+            "the pool is limited to {} bytes, and {} are in use",
+            found.max_bytes, state.used
+        );
+        return Err(DriverError::new(CUDA_ERROR_OUT_OF_MEMORY, text));
     }
     let memory = found.gpu.memory();
     let base = memory.alloc(bytes)?;
@@ -88,16 +90,16 @@ pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> Answer<
     }
     state.used += bytes;
     state.high = state.high.max(state.used);
-    let block = Block::new(base, bytes, Kind::Pooled, 0, context);
-    allocations::add(Block {
+    let allocation = Allocation::new(base, bytes, MemoryKind::Pooled, 0, context);
+    allocations::add(Allocation {
         gpu: found.gpu,
-        pool: Some(Lender { handle: pool, take_back: shrink }),
-        ..block
+        pool: Some(OwningPool { handle: pool, on_free: shrink }),
+        ..allocation
     });
     Ok(base)
 }
 
-/// Takes note of freed memory.
+/// Counts bytes as freed.
 fn shrink(pool: Handle, bytes: u64) {
     if let Some(pool) = POOLS.find(pool) {
         let mut state = lock(&pool.state);
@@ -105,45 +107,45 @@ fn shrink(pool: Handle, bytes: u64) {
     }
 }
 
-pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUobject>, device: CUdevice) -> Answer {
+pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUobject>, device: CUdevice) -> DriverResult {
     pool.set(default_of(gpu(device)?).as_ptr())
 }
 
-pub(crate) fn cuDeviceGetMemPool(pool: Out<CUobject>, device: CUdevice) -> Answer {
+pub(crate) fn cuDeviceGetMemPool(pool: Out<CUobject>, device: CUdevice) -> DriverResult {
     pool.set(current_of(gpu(device)?).as_ptr())
 }
 
-pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUobject) -> Answer {
+pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUobject) -> DriverResult {
     let gpu = gpu(device)?;
     let found = POOLS.get(pool)?;
     if found.gpu.ordinal != gpu.ordinal {
-        return Err(invalid("the pool is another device's"));
+        return Err(invalid_value("the pool belongs to another device"));
     }
     *lock(&CURRENT[gpu.ordinal as usize]) = Some(pool.into());
     Ok(())
 }
 
-pub(crate) fn cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>) -> Answer {
+pub(crate) fn cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>) -> DriverResult {
     let PoolProps { kind, handle_types, location, max_bytes, .. } = props.get()?;
     pool.check()?;
     if kind != PINNED {
-        return Err(invalid(format!("{kind} is no kind of allocation for a pool")));
+        return Err(invalid_value(format!("{kind} is not an allocation type of a memory pool")));
     }
     if location.kind != ON_DEVICE {
-        return Err(lacking("the emulator's pools are of devices"));
+        return Err(not_supported("the emulator's pools are on devices only"));
     }
     if handle_types != 0 {
-        return Err(lacking("the emulator shares no memory with other processes"));
+        return Err(not_supported("the emulator cannot share memory with other processes"));
     }
     capture::check_unsafe()?;
     pool.set(create(gpu(location.id)?, max_bytes as u64, false).as_ptr())
 }
 
-/// What is allocated stays until it is freed.
-pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> Answer {
+/// Allocated memory outlives the pool.
+pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> DriverResult {
     let found = POOLS.get(pool)?;
     if found.is_default {
-        return Err(invalid("a device's default pool is not destroyed"));
+        return Err(invalid_value("a device's default pool cannot be destroyed"));
     }
     capture::check_unsafe()?;
     let mut current = lock(&CURRENT[found.gpu.ordinal as usize]);
@@ -154,13 +156,14 @@ pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> Answer {
     POOLS.remove(pool).map(drop)
 }
 
-pub(crate) fn cuMemPoolTrimTo(pool: CUobject, _keep_bytes: usize) -> Answer {
+pub(crate) fn cuMemPoolTrimTo(pool: CUobject, _keep_bytes: usize) -> DriverResult {
     POOLS.get(pool)?;
     capture::check_unsafe()
 }
 
-/// Attributes 1 to 3 are numbers of 32 bits, 4 to 8 of 64. Reading them ends captures too.
-pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>) -> Answer {
+/// Attributes 1 to 3 are 32-bit numbers, 4 to 8 are 64-bit ones. Reading one invalidates captures,
+/// too.
+pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>) -> DriverResult {
     let pool = POOLS.get(pool)?;
     capture::check_unsafe()?;
     let state = lock(&pool.state);
@@ -169,13 +172,13 @@ pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>)
         4 => state.threshold,
         5 | 7 => state.used,
         6 | 8 => state.high,
-        _ => return Err(invalid(format!("{id} is no attribute of a pool"))),
+        _ => return Err(invalid_value(format!("{id} is not a memory pool attribute"))),
     };
     value.cast::<u64>().set(wide)
 }
 
-/// The highest amounts can only be set back to 0, which stands for the present ones.
-pub(crate) fn cuMemPoolSetAttribute(pool: CUobject, id: i32, value: In<c_void>) -> Answer {
+/// A high-water mark can only be reset, by the value 0.
+pub(crate) fn cuMemPoolSetAttribute(pool: CUobject, id: i32, value: In<c_void>) -> DriverResult {
     let pool = POOLS.get(pool)?;
     capture::check_unsafe()?;
     let mut state = lock(&pool.state);
@@ -183,22 +186,26 @@ pub(crate) fn cuMemPoolSetAttribute(pool: CUobject, id: i32, value: In<c_void>) 
         1..=3 => state.reuse[(id - 1) as usize] = value.cast::<i32>().get()?.signum().abs(),
         4 => state.threshold = value.cast::<u64>().get()?,
         6 | 8 if value.cast::<u64>().get()? == 0 => state.high = state.used,
-        6 | 8 => return Err(invalid("a highest amount can only be set back to 0")),
-        _ => return Err(invalid(format!("attribute {id} of a pool cannot be set"))),
+        6 | 8 => return Err(invalid_value("a high-water mark can only be reset to 0")),
+        _ => return Err(invalid_value(format!("attribute {id} of a pool cannot be set"))),
     }
     Ok(())
 }
 
-/// The device that a description of access names.
-pub(super) fn device_of(location: MemLocation) -> Answer<&'static Gpu> {
+/// The device of a memory location.
+pub(super) fn device_of(location: MemLocation) -> DriverResult<&'static Gpu> {
     match location.kind {
         ON_DEVICE => gpu(location.id),
-        2..=4 => Err(lacking("the emulator gives access to devices only")),
-        odd => Err(invalid(format!("{odd} is no kind of place; there are 1 to 4"))),
+        2..=4 => Err(not_supported("the emulator can give access to devices only")),
+        odd => Err(invalid_value(format!("{odd} is not a location type; there are 1 to 4"))),
     }
 }
 
-pub(crate) fn cuMemPoolSetAccess(pool: CUobject, list: In<MemAccess>, count: usize) -> Answer {
+pub(crate) fn cuMemPoolSetAccess(
+    pool: CUobject,
+    list: In<MemAccess>,
+    count: usize,
+) -> DriverResult {
     let handle = Handle::from(pool);
     let pool = POOLS.get(pool)?;
     if count > 0 {
@@ -209,7 +216,9 @@ pub(crate) fn cuMemPoolSetAccess(pool: CUobject, list: In<MemAccess>, count: usi
         let open = match flags {
             NO_ACCESS => false,
             READ_WRITE => true,
-            _ => return Err(invalid(format!("access {flags}; a pool gives 0 or {READ_WRITE}"))),
+            _ => {
+                return Err(invalid_value(format!("access {flags}; a pool has 0 or {READ_WRITE}")));
+            }
         };
         pool.open(handle, device_of(location)?, open)?;
     }
@@ -217,12 +226,12 @@ pub(crate) fn cuMemPoolSetAccess(pool: CUobject, list: In<MemAccess>, count: usi
 }
 
 impl Pool {
-    fn open(&self, handle: Handle, to: &'static Gpu, open: bool) -> Answer {
+    fn open(&self, handle: Handle, to: &'static Gpu, open: bool) -> DriverResult {
         if to.ordinal == self.gpu.ordinal {
             return if open {
                 Ok(())
             } else {
-                Err(invalid("a pool's own device keeps its access"))
+                Err(invalid_value("a pool's own device cannot lose its access"))
             };
         }
         let mut state = lock(&self.state);
@@ -230,8 +239,10 @@ impl Pool {
         if open {
             state.open_to.push(to.ordinal);
         }
-        for block in blocks_where(|block| block.pool.is_some_and(|pool| pool.handle == handle)) {
-            self.gpu.memory().give(block.base, to.memory(), open);
+        for allocation in allocations_where(|allocation| {
+            allocation.pool.is_some_and(|pool| pool.handle == handle)
+        }) {
+            self.gpu.memory().give(allocation.base, to.memory(), open);
         }
         Ok(())
     }
@@ -241,19 +252,20 @@ pub(crate) fn cuMemPoolGetAccess(
     flags: Out<i32>,
     pool: CUobject,
     location: In<MemLocation>,
-) -> Answer {
+) -> DriverResult {
     let pool: Arc<Pool> = POOLS.get(pool)?;
     let device = device_of(location.get()?)?.ordinal;
     let open = device == pool.gpu.ordinal || lock(&pool.state).open_to.contains(&device);
     flags.set(if open { READ_WRITE } else { NO_ACCESS })
 }
 
-/// Memory of a device that graphs have: live bytes, their highest amount, reserved bytes, theirs.
+/// Memory of a device that graphs use: allocated bytes and their high-water mark, reserved bytes
+/// and theirs.
 pub(crate) fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
     id: i32,
     value: Out<c_void>,
-) -> Answer {
+) -> DriverResult {
     let (live, reserved) = graph_memory::usage(gpu(device)?);
     let highest = graph_memory::highest(device);
     let amount = match id {
@@ -261,27 +273,31 @@ pub(crate) fn cuDeviceGetGraphMemAttribute(
         1 => highest.0.max(live),
         2 => reserved,
         3 => highest.1.max(reserved),
-        _ => return Err(invalid(format!("{id} is no attribute of graphs' memory"))),
+        _ => return Err(invalid_value(format!("{id} is not a graph memory attribute"))),
     };
     value.cast::<u64>().set(amount)
 }
 
-pub(crate) fn cuDeviceSetGraphMemAttribute(device: CUdevice, id: i32, value: In<c_void>) -> Answer {
+pub(crate) fn cuDeviceSetGraphMemAttribute(
+    device: CUdevice,
+    id: i32,
+    value: In<c_void>,
+) -> DriverResult {
     gpu(device)?;
     match (id, value.cast::<u64>().get()?) {
         (1 | 3, 0) => graph_memory::forget_highest(device),
-        (1 | 3, _) => return Err(invalid("a highest amount can only be set back to 0")),
-        _ => return Err(invalid(format!("attribute {id} of graphs' memory cannot be set"))),
+        (1 | 3, _) => return Err(invalid_value("a high-water mark can only be reset to 0")),
+        _ => return Err(invalid_value(format!("attribute {id} of graphs' memory cannot be set"))),
     }
     Ok(())
 }
 
-/// Graphs keep what their nodes need, and nothing more.
-pub(crate) fn cuDeviceGraphMemTrim(device: CUdevice) -> Answer {
+/// Graphs cache no memory that could be trimmed.
+pub(crate) fn cuDeviceGraphMemTrim(device: CUdevice) -> DriverResult {
     gpu(device).map(drop)
 }
 
-/// The pool of a block of memory.
-pub(super) fn handle_of(block: &Block) -> CUobject {
-    block.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
+/// The pool of an allocation, or null.
+pub(super) fn handle_of(allocation: &Allocation) -> CUobject {
+    allocation.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
 }

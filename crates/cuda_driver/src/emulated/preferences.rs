@@ -1,8 +1,8 @@
-//! What a program may set for a context.
+//! The settings of a context: limits and cache preferences.
 
-use super::invalid;
+use super::invalid_value;
 use crate::codes::CUDA_ERROR_UNSUPPORTED_LIMIT;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
 /// The settings of a context. Of all these only the heap's limit changes what the emulator
 /// computes.
@@ -43,17 +43,17 @@ impl Default for Limits {
 pub(super) const STACK_LIMIT: i32 = 0;
 /// `CU_LIMIT_MALLOC_HEAP_SIZE`
 pub(super) const HEAP_LIMIT: i32 = 2;
-/// What NVIDIA's driver gives a thread as its stack at most, and the multiple that it rounds up to.
+/// The largest stack of a thread in NVIDIA's driver, and the multiple that it rounds up to.
 pub(super) const MAX_STACK_BYTES: usize = 523_712;
 pub(super) const STACK_UNIT: usize = 16;
 
 impl Limits {
-    /// The stack of a thread in bytes, for kernels of which the driver does not know what they need.
+    /// The stack of a thread in bytes, for kernels whose stack usage is not known in advance.
     pub(super) fn stack_bytes(&self) -> u64 {
         self.stack_bytes as u64
     }
 
-    pub(super) fn limit(&mut self, number: i32) -> Answer<&mut usize> {
+    pub(super) fn limit(&mut self, number: i32) -> DriverResult<&mut usize> {
         match number {
             STACK_LIMIT => Ok(&mut self.stack_bytes),
             1 => Ok(&mut self.printf_bytes),
@@ -62,28 +62,30 @@ impl Limits {
             5 => Ok(&mut self.fetch_bytes),
             6 => Ok(&mut self.persisting_bytes),
             7 => Ok(&mut self.shared_bytes),
-            // How deep kernels may nest launches that they wait for.
-            3 => Err(Failure::new(
+            // The nesting depth of launches that kernels wait for.
+            3 => Err(DriverError::new(
                 CUDA_ERROR_UNSUPPORTED_LIMIT,
-                "kernels of this device cannot wait for kernels that they launch",
+                "kernels on this device cannot wait for kernels that they launch",
             )),
-            _ => Err(invalid(format!("{number} is no limit of a context"))),
+            _ => Err(invalid_value(format!("{number} is not a context limit"))),
         }
     }
 }
 
 /// A preference between shared memory and first-level cache: none, shared, cache, equal.
-pub(super) fn check_cache_config(config: i32) -> Answer {
+pub(super) fn check_cache_config(config: i32) -> DriverResult {
     match config {
         0..=3 => Ok(()),
-        _ => Err(invalid(format!("{config} is no cache configuration; there are 0 to 3"))),
+        _ => Err(invalid_value(format!("{config} is not a cache configuration; there are 0 to 3"))),
     }
 }
 
 /// The width of a shared-memory bank: the default, four bytes, eight bytes.
-pub(super) fn check_shared_mem_config(config: i32) -> Answer {
+pub(super) fn check_shared_mem_config(config: i32) -> DriverResult {
     match config {
         0..=2 => Ok(()),
-        _ => Err(invalid(format!("{config} is no shared-memory configuration; there are 0 to 2"))),
+        _ => Err(invalid_value(format!(
+            "{config} is not a shared-memory configuration; there are 0 to 2"
+        ))),
     }
 }

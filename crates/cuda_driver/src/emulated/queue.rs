@@ -1,12 +1,13 @@
-//! Streams: each runs its work in order on a thread of its own.
+//! Stream queues: each stream executes its tasks in order on a thread of its own.
 //!
-//! Work is numbered within its stream; a number is a *ticket*. Work may have to wait for tickets
-//! of other streams, all of them given out before its own: so nothing waits in a circle. An event
-//! is a ticket that was remembered, and so is what the null stream means: its work waits for all
-//! earlier work of the blocking streams, and theirs for all its earlier work.
+//! The tasks of a stream are numbered, and a task's number is its *ticket*. A task may wait for
+//! tickets of other streams. All of those were issued before its own, so waits cannot form a cycle.
+//! A CUDA event is a remembered ticket, and the semantics of the null stream come down to tickets
+//! too: its tasks wait for all earlier tasks of the blocking streams, and the tasks of those wait
+//! for all earlier tasks of the null stream.
 //!
-//! For the race check each piece of work has a clock as well, which says what is over when it begins; see
-//! `order.rs`.
+//! For the race check each task also has a vector clock, which holds what happens before it; see
+//! `happens_before.rs`.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -19,27 +20,28 @@ use std::time::Duration;
 
 use ::emulator::race::{Clock, Moment};
 
+use super::deadlock::{self, Outside};
 use super::gpu::Gpu;
-use super::outside::{self, Others};
-use super::{lock, order};
+use super::{happens_before, lock};
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
-use crate::detail::{Answer, Failure, panicked};
+use crate::detail::{DriverError, DriverResult, panicked};
 
 /// How far a stream has come.
-pub(super) struct Progress {
-    /// A number that no other line has.
+pub(super) struct StreamProgress {
+    /// Unique among all streams of the process.
     id: u64,
-    /// The stream, for reports.
+    /// The stream's name in reports.
     name: String,
-    /// The work that was handed in last, and what is known when it is done.
-    last: Mutex<(u64, Known)>,
+    /// The ticket issued last, and its clock.
+    last: Mutex<(u64, CompletionClock)>,
+    /// The ticket of the task completed last.
     completed: Mutex<u64>,
     advanced: Condvar,
-    /// What its thread waits for, before it goes on.
-    awaited: Mutex<Option<Point>>,
+    /// What the stream's thread waits for before it runs its next task.
+    awaited: Mutex<Option<SyncPoint>>,
 }
 
-impl Progress {
+impl StreamProgress {
     fn new(is_null: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 16);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -49,14 +51,15 @@ impl Progress {
         Self { id, name, last, completed, advanced, awaited }
     }
 
-    /// Whether it is the one with this number.
+    /// Whether this is the stream with this id.
     pub(super) fn is(&self, id: u64) -> bool {
         self.id == id
     }
 
-    /// Whether its thread does something, or is about to: there is work, and it waits for nothing else.
+    /// Whether its thread runs a task or is about to: there are tasks left, and the next one does
+    /// not wait for another stream.
     pub(super) fn is_busy(&self) -> bool {
-        let waits = lock(&self.awaited).as_ref().is_some_and(Point::is_ahead);
+        let waits = lock(&self.awaited).as_ref().is_some_and(SyncPoint::is_pending);
         let last = lock(&self.last).0;
         !waits && !self.reached(last)
     }
@@ -76,93 +79,93 @@ impl Progress {
 
     fn advance(&self) {
         *lock(&self.completed) += 1;
-        outside::happens();
+        deadlock::note_activity();
         self.advanced.notify_all();
     }
 
-    fn last(self: &Arc<Self>) -> Point {
-        let (ticket, known) = lock(&self.last).clone();
-        Point { progress: self.clone(), ticket, known }
+    fn last(self: &Arc<Self>) -> SyncPoint {
+        let (ticket, clock) = lock(&self.last).clone();
+        SyncPoint { progress: self.clone(), ticket, clock }
     }
 }
 
-/// A place in a stream's work: reached when all work up to it is done.
+/// A position in a stream: reached when all tasks up to it are completed.
 #[derive(Clone)]
-pub(super) struct Point {
-    progress: Arc<Progress>,
+pub(super) struct SyncPoint {
+    progress: Arc<StreamProgress>,
     ticket: u64,
-    known: Known,
+    clock: CompletionClock,
 }
 
-impl Point {
-    /// Whether the work is done; if so, the host knows it from here on.
-    pub(super) fn reached(&self) -> bool {
+impl SyncPoint {
+    /// Whether the tasks are completed. If so, they happen before what the host does next.
+    pub(super) fn is_reached(&self) -> bool {
         let reached = self.progress.reached(self.ticket);
         if reached {
-            self.tell_host();
+            self.order_before_host();
         }
         reached
     }
 
-    /// Blocks until the work is done, which the host knows from here on.
+    /// Blocks until the tasks are completed, so that they happen before what the host does next.
     pub(super) fn wait(&self) {
-        self.wait_unseen();
-        self.tell_host();
+        self.wait_without_ordering();
+        self.order_before_host();
     }
 
-    /// Blocks until the work is done, where that is no promise of the API: the program must not build on
-    /// it.
-    pub(super) fn wait_unseen(&self) {
-        let _wait = outside::Wait::new(self);
-        self.wait_on_line();
+    /// Blocks until the tasks are completed where the API does not promise it. To the race check
+    /// they do not happen before what the host does next, since a program must not rely on it.
+    pub(super) fn wait_without_ordering(&self) {
+        let _wait = deadlock::HostWait::new(self);
+        self.block();
     }
 
-    /// The same for another line, whose thread is none of the host's.
-    fn wait_on_line(&self) {
-        let _hurry = Hurry::new();
+    /// Blocks a stream's own thread, which is not one of the host's.
+    fn block(&self) {
+        let _waiting = WaitingThread::new();
         self.progress.wait(self.ticket);
     }
 
-    /// Whether the work is not done.
-    pub(super) fn is_ahead(&self) -> bool {
+    /// Whether some of the tasks are not completed.
+    pub(super) fn is_pending(&self) -> bool {
         !self.progress.reached(self.ticket)
     }
 
-    /// Whether two are one place.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
+    /// Whether both are the same position in the same stream.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.progress, &other.progress) && self.ticket == other.ticket
     }
 
-    fn tell_host(&self) {
-        self.known.get().into_iter().for_each(|clock| order::tell_host(clock));
+    fn order_before_host(&self) {
+        self.clock.get().into_iter().for_each(|clock| happens_before::order_before_host(clock));
     }
 }
 
-/// What is known when work is done, once it is.
-type Known = Arc<OnceLock<Arc<Clock>>>;
+/// The clock of a task's completion, set when the task is completed.
+type CompletionClock = Arc<OnceLock<Arc<Clock>>>;
 
-type Action = Box<dyn FnOnce() -> Answer + Send>;
+type Action = Box<dyn FnOnce() -> DriverResult + Send>;
 
-/// Work for a stream.
-pub(super) struct Work {
-    waits: Vec<Point>,
+/// A task for a stream.
+pub(super) struct Task {
+    waits: Vec<SyncPoint>,
     action: Action,
     even_if_lost: bool,
 }
 
-impl Work {
-    /// Work that is left out once the device is lost.
-    pub(super) fn new(action: impl FnOnce() -> Answer + Send + 'static) -> Self {
+impl Task {
+    /// A task that is skipped once the device is lost.
+    pub(super) fn new(action: impl FnOnce() -> DriverResult + Send + 'static) -> Self {
         Self { waits: Vec::new(), action: Box::new(action), even_if_lost: false }
     }
 
-    /// Runs also when the device is lost.
+    /// Runs the task also when the device is lost.
     pub(super) fn even_if_lost(self) -> Self {
         Self { even_if_lost: true, ..self }
     }
 
-    /// Runs after `point`.
-    pub(super) fn after(mut self, point: Point) -> Self {
+    /// Runs the task after `point`.
+    pub(super) fn after(mut self, point: SyncPoint) -> Self {
         self.waits.push(point);
         self
     }
@@ -175,98 +178,97 @@ impl Work {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => gpu.lose(fault),
             Err(panic) => {
-                gpu.lose(Failure::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
+                gpu.lose(DriverError::new(CUDA_ERROR_LAUNCH_FAILED, panicked(&*panic)));
             }
         }
     }
 }
 
-/// The owner of a queue, which lives at least as long as its work.
+/// The owner of a queue. It lives at least as long as the queue's tasks.
 pub(super) type Owner = Arc<dyn Any + Send + Sync>;
 
-/// What a stream's thread is handed: work, with its owner, its number, and what the host knew.
-struct Order {
+/// What is sent to a stream's thread: a task, its ticket, and the host's clock when it was
+/// enqueued.
+struct Command {
     owner: Owner,
     gpu: &'static Gpu,
-    work: Work,
-    point: Point,
+    task: Task,
+    point: SyncPoint,
     host: Arc<Clock>,
 }
 
-/// A line of work with its thread, which starts with the first work and ends with the line.
-pub(super) struct Line {
-    progress: Arc<Progress>,
-    sender: Mutex<Option<Sender<Order>>>,
-    /// Whether it keeps order with the null stream.
+/// A stream's queue with its thread, which starts with the first task and ends with the queue.
+pub(super) struct StreamQueue {
+    progress: Arc<StreamProgress>,
+    sender: Mutex<Option<Sender<Command>>>,
+    /// Whether it synchronizes with the null stream.
     blocking: bool,
 }
 
-impl Line {
+impl StreamQueue {
     fn new(blocking: bool, is_null: bool) -> Self {
-        let progress = Arc::new(Progress::new(is_null));
-        outside::opens(Arc::downgrade(&progress));
+        let progress = Arc::new(StreamProgress::new(is_null));
+        deadlock::add_stream(Arc::downgrade(&progress));
         Self { progress, sender: Mutex::new(None), blocking }
     }
 
-    /// A number that no other line has.
+    /// Unique among all streams of the process.
     pub(super) fn id(&self) -> u64 {
         self.progress.id
     }
 
-    fn send(&self, owner: Owner, gpu: &'static Gpu, work: Work) -> Answer<Point> {
+    fn send(&self, owner: Owner, gpu: &'static Gpu, task: Task) -> DriverResult<SyncPoint> {
         let mut sender = lock(&self.sender);
         if sender.is_none() {
             *sender = Some(start(self.progress.clone())?);
         }
         if let Some(sender) = &*sender {
-            let point = self.next();
-            outside::happens();
-            let host = order::submit(self.id(), point.ticket);
+            let point = self.next_point();
+            deadlock::note_activity();
+            let host = happens_before::submit(self.id(), point.ticket);
             // The thread ends only when the sender is dropped.
-            let _ = sender.send(Order { owner, gpu, work, point, host });
+            let _ = sender.send(Command { owner, gpu, task, point, host });
         }
         Ok(self.progress.last())
     }
-}
 
-impl Line {
-    /// The point behind one more piece of work.
-    fn next(&self) -> Point {
+    /// Issues the next ticket.
+    fn next_point(&self) -> SyncPoint {
         let mut last = lock(&self.progress.last);
-        *last = (last.0 + 1, Known::default());
-        let (ticket, known) = last.clone();
-        Point { progress: self.progress.clone(), ticket, known }
+        *last = (last.0 + 1, CompletionClock::default());
+        let (ticket, clock) = last.clone();
+        SyncPoint { progress: self.progress.clone(), ticket, clock }
     }
 }
 
-fn start(progress: Arc<Progress>) -> Answer<Sender<Order>> {
+fn start(progress: Arc<StreamProgress>) -> DriverResult<Sender<Command>> {
     let (sender, receiver) = channel();
     thread::Builder::new()
         .name("emulated stream".to_owned())
-        .spawn(move || work_off(&receiver, &progress))
-        .map_err(|error| Failure::new(CUDA_ERROR_OPERATING_SYSTEM, error.to_string()))?;
+        .spawn(move || run_commands(&receiver, &progress))
+        .map_err(|error| DriverError::new(CUDA_ERROR_OPERATING_SYSTEM, error.to_string()))?;
     Ok(sender)
 }
 
 thread_local! {
-    /// The number of the line that this is the thread of.
-    static HERE: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The id of the stream whose thread this is.
+    static THIS_QUEUE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// All that is outside of the work at hand, on the thread of a line.
-pub(super) fn others() -> Option<Others> {
-    HERE.get().map(Others::than)
+/// Everything outside of the task that runs on this thread; `None` on a thread of the host.
+pub(super) fn outside() -> Option<Outside> {
+    THIS_QUEUE.get().map(Outside::of)
 }
 
-fn work_off(work: &Receiver<Order>, progress: &Progress) {
-    HERE.set(Some(progress.id));
+fn run_commands(commands: &Receiver<Command>, progress: &StreamProgress) {
+    THIS_QUEUE.set(Some(progress.id));
     let mut clock = Arc::<Clock>::default();
-    for Order { owner: _owner, gpu, work, point, host } in work {
+    for Command { owner: _owner, gpu, task, point, host } in commands {
         let mut before = Clock::clone(&clock);
         before.join(&host);
-        for other in &work.waits {
-            await_other(other, progress);
-            other.known.get().into_iter().for_each(|known| before.join(known));
+        for other in &task.waits {
+            wait_for_stream(other, progress);
+            other.clock.get().into_iter().for_each(|clock| before.join(clock));
         }
         let moment = Moment {
             line: progress.id,
@@ -274,146 +276,153 @@ fn work_off(work: &Receiver<Order>, progress: &Progress) {
             stream: progress.name.clone(),
             clock: Arc::new(before),
         };
-        clock = Arc::new(order::during(moment, || work.run(gpu)));
-        let _ = point.known.set(clock.clone());
-        order::finish(progress.id, point.ticket);
+        clock = Arc::new(happens_before::run_at(moment, || task.run(gpu)));
+        let _ = point.clock.set(clock.clone());
+        happens_before::finish(progress.id, point.ticket);
         progress.advance();
     }
-    // Nobody can ask the stream any more; what waited for it without a word is taken to know it.
-    order::tell_host(&clock);
+    // The stream's handle is gone, so no call can wait for it any more. Whatever waited for it in a
+    // way that the race check does not see counts as ordered after it.
+    happens_before::order_before_host(&clock);
 }
 
-/// A line waits for another.
-fn await_other(other: &Point, progress: &Progress) {
+/// Waits on a stream's thread for a task of another stream.
+fn wait_for_stream(other: &SyncPoint, progress: &StreamProgress) {
     *lock(&progress.awaited) = Some(other.clone());
-    outside::happens();
-    other.wait_on_line();
+    deadlock::note_activity();
+    other.block();
     *lock(&progress.awaited) = None;
 }
 
-/// How many wait for streams now.
+/// How many threads wait for a stream now.
 static WAITING: Mutex<usize> = Mutex::new(0);
-static WAITS: Condvar = Condvar::new();
+static WAITING_CHANGED: Condvar = Condvar::new();
 
-/// Somebody waits.
-struct Hurry;
+/// Counts a thread as waiting for a stream, until this is dropped.
+struct WaitingThread;
 
-impl Hurry {
+impl WaitingThread {
     fn new() -> Self {
         *lock(&WAITING) += 1;
-        WAITS.notify_all();
+        WAITING_CHANGED.notify_all();
         Self
     }
 }
 
-impl Drop for Hurry {
+impl Drop for WaitingThread {
     fn drop(&mut self) {
         *lock(&WAITING) -= 1;
     }
 }
 
-/// Lets time pass until somebody waits for a stream, and at most so much.
-pub(super) fn dawdle(most: Duration) {
+/// Delays this thread by `longest`, or until some thread waits for a stream.
+pub(super) fn artificial_delay(longest: Duration) {
     let waiting = lock(&WAITING);
-    drop(WAITS.wait_timeout_while(waiting, most, |waiting| *waiting == 0));
+    drop(WAITING_CHANGED.wait_timeout_while(waiting, longest, |waiting| *waiting == 0));
 }
 
 /// All streams of a context.
-pub(super) struct Queue {
+pub(super) struct ContextStreams {
     gpu: &'static Gpu,
-    null: Arc<Line>,
-    /// The others that may have work. Locked while work is handed in, which gives all of a
-    /// context's work one order.
-    others: Mutex<Vec<Other>>,
-    /// What all later work waits for.
-    held: Mutex<Vec<Point>>,
+    null: Arc<StreamQueue>,
+    /// The other streams. Locked while a task is enqueued, which gives all tasks of a context one
+    /// order.
+    others: Mutex<Vec<OtherQueue>>,
+    /// What all later tasks wait for.
+    blocked_on: Mutex<Vec<SyncPoint>>,
 }
 
-struct Other {
-    progress: Weak<Progress>,
+struct OtherQueue {
+    progress: Weak<StreamProgress>,
     blocking: bool,
 }
 
-impl Queue {
+impl ContextStreams {
     pub(super) fn new(gpu: &'static Gpu) -> Self {
         Self {
             gpu,
-            null: Arc::new(Line::new(false, true)),
+            null: Arc::new(StreamQueue::new(false, true)),
             others: Mutex::default(),
-            held: Mutex::default(),
+            blocked_on: Mutex::default(),
         }
     }
 
     /// The null stream.
-    pub(super) fn null(&self) -> &Arc<Line> {
+    pub(super) fn null(&self) -> &Arc<StreamQueue> {
         &self.null
     }
 
-    /// Makes another stream.
-    pub(super) fn open(&self, blocking: bool) -> Arc<Line> {
-        let line = Arc::new(Line::new(blocking, false));
+    /// Opens the queue of a new stream.
+    pub(super) fn open_queue(&self, blocking: bool) -> Arc<StreamQueue> {
+        let queue = Arc::new(StreamQueue::new(blocking, false));
         let mut others = lock(&self.others);
         others.retain(|other| other.progress.strong_count() > 0);
-        others.push(Other { progress: Arc::downgrade(&line.progress), blocking });
-        line
+        others.push(OtherQueue { progress: Arc::downgrade(&queue.progress), blocking });
+        queue
     }
 
-    /// Enqueues work on one of these streams. `owner` is dropped when the work is done.
-    pub(super) fn submit(&self, owner: Owner, line: &Line, mut work: Work) -> Answer<Point> {
+    /// Enqueues a task on one of these streams. `owner` is dropped when the task is done.
+    pub(super) fn enqueue(
+        &self,
+        owner: Owner,
+        queue: &StreamQueue,
+        mut task: Task,
+    ) -> DriverResult<SyncPoint> {
         let others = lock(&self.others);
-        if std::ptr::eq(line, &*self.null) {
-            work.waits.extend(blocking(&others));
-        } else if line.blocking {
-            work.waits.push(self.null.progress.last());
+        if std::ptr::eq(queue, &*self.null) {
+            task.waits.extend(blocking(&others));
+        } else if queue.blocking {
+            task.waits.push(self.null.progress.last());
         }
-        let mut held = lock(&self.held);
-        held.retain(|point| !point.reached());
-        work.waits.extend(held.iter().cloned());
-        drop(held);
-        if !order::is_kept() {
-            work.waits.retain(|point| !point.progress.reached(point.ticket));
+        let mut blocked_on = lock(&self.blocked_on);
+        blocked_on.retain(|point| !point.is_reached());
+        task.waits.extend(blocked_on.iter().cloned());
+        drop(blocked_on);
+        if !happens_before::is_tracked() {
+            task.waits.retain(|point| !point.progress.reached(point.ticket));
         }
-        line.send(owner, self.gpu, work)
+        queue.send(owner, self.gpu, task)
     }
 
-    /// What a caller waits for who waits for `line`: for the null stream the blocking ones too.
-    pub(super) fn tail(&self, line: &Line) -> Vec<Point> {
-        let mut points = vec![line.progress.last()];
-        if std::ptr::eq(line, &*self.null) {
+    /// What `cuStreamSynchronize` waits for: the stream itself, and for the null stream also all
+    /// blocking streams.
+    pub(super) fn points_to_synchronize(&self, queue: &StreamQueue) -> Vec<SyncPoint> {
+        let mut points = vec![queue.progress.last()];
+        if std::ptr::eq(queue, &*self.null) {
             points.extend(blocking(&lock(&self.others)));
         }
         points
     }
 
-    /// Where all streams stand now.
-    pub(super) fn all(&self) -> Vec<Point> {
+    /// The last task of each stream.
+    pub(super) fn last_points(&self) -> Vec<SyncPoint> {
         let others = lock(&self.others);
-        let others = others.iter().filter_map(Other::last);
+        let others = others.iter().filter_map(OtherQueue::last);
         others.chain([self.null.progress.last()]).collect()
     }
 
-    /// Blocks until all work handed in so far is done.
+    /// Blocks until all tasks enqueued so far are completed.
     pub(super) fn wait_all(&self) {
-        self.all().iter().for_each(Point::wait);
+        self.last_points().iter().for_each(SyncPoint::wait);
     }
 
-    /// The same where the API does not promise it.
-    pub(super) fn wait_all_unseen(&self) {
-        self.all().iter().for_each(Point::wait_unseen);
+    /// Blocks until all tasks enqueued so far are completed, where the API does not promise it.
+    pub(super) fn wait_all_without_ordering(&self) {
+        self.last_points().iter().for_each(SyncPoint::wait_without_ordering);
     }
 
-    /// Makes all work that is handed in from here on wait for a point.
-    pub(super) fn hold(&self, point: Option<Point>) {
-        lock(&self.held).extend(point);
+    /// Makes all tasks that are enqueued from now on wait for a point.
+    pub(super) fn block_later_tasks_on(&self, point: Option<SyncPoint>) {
+        lock(&self.blocked_on).extend(point);
     }
 }
 
-impl Other {
-    fn last(&self) -> Option<Point> {
+impl OtherQueue {
+    fn last(&self) -> Option<SyncPoint> {
         self.progress.upgrade().map(|progress| progress.last())
     }
 }
 
-fn blocking(others: &[Other]) -> impl Iterator<Item = Point> + '_ {
-    others.iter().filter(|other| other.blocking).filter_map(Other::last)
+fn blocking(others: &[OtherQueue]) -> impl Iterator<Item = SyncPoint> + '_ {
+    others.iter().filter(|other| other.blocking).filter_map(OtherQueue::last)
 }

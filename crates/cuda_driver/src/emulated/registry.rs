@@ -1,5 +1,5 @@
-//! Handles. A handle is a number that is never used twice, so that one whose object is gone, or of
-//! another kind, or made up, is found out instead of being followed.
+//! Handles. A handle is a number that is never reused, so that a handle of a destroyed object, of
+//! another type, or out of thin air is detected instead of dereferenced.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::codes::CUDA_ERROR_INVALID_HANDLE;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
 /// A handle, as the C interface's pointer types carry it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,12 +16,12 @@ pub(super) struct Handle(usize);
 
 impl Handle {
     pub(super) fn fresh() -> Self {
-        // Far from the first page and from small numbers, which the API gives meanings.
+        // Not a small number, since the API gives meanings to some.
         static NEXT: AtomicUsize = AtomicUsize::new(0x10_0000);
         Self(NEXT.fetch_add(16, Ordering::Relaxed))
     }
 
-    /// The pointer for the C interface: only a number, nothing lies there.
+    /// The handle as a pointer of the C interface. It points to nothing.
     pub(super) fn as_ptr(self) -> *mut c_void {
         ptr::without_provenance_mut(self.0)
     }
@@ -33,7 +33,7 @@ impl From<*mut c_void> for Handle {
     }
 }
 
-/// The live objects of one kind.
+/// The live objects of one type.
 pub(super) struct Registry<T> {
     kind: &'static str,
     live: RwLock<BTreeMap<Handle, Arc<T>>>,
@@ -59,29 +59,29 @@ impl<T> Registry<T> {
     }
 
     /// The object, or `CUDA_ERROR_INVALID_HANDLE`.
-    pub(super) fn get(&self, handle: impl Into<Handle>) -> Answer<Arc<T>> {
+    pub(super) fn get(&self, handle: impl Into<Handle>) -> DriverResult<Arc<T>> {
         let handle = handle.into();
         self.find(handle).ok_or_else(|| self.unknown(handle))
     }
 
-    pub(super) fn remove(&self, handle: impl Into<Handle>) -> Answer<Arc<T>> {
+    pub(super) fn remove(&self, handle: impl Into<Handle>) -> DriverResult<Arc<T>> {
         let handle = handle.into();
         self.write().remove(&handle).ok_or_else(|| self.unknown(handle))
     }
 
-    /// Forgets every object of which `gone` says so.
+    /// Removes every object for which `gone` returns true.
     pub(super) fn remove_where(&self, gone: impl Fn(&T) -> bool) {
         self.write().retain(|_, object| !gone(object));
     }
 
-    /// How many there are of which `wanted` says so.
-    pub(super) fn count(&self, wanted: impl Fn(&T) -> bool) -> usize {
-        self.read().values().filter(|object| wanted(object)).count()
+    /// The number of objects for which `wanted` returns true.
+    pub(super) fn count(&self, predicate: impl Fn(&T) -> bool) -> usize {
+        self.read().values().filter(|object| predicate(object)).count()
     }
 
-    fn unknown(&self, handle: Handle) -> Failure {
-        let text = format!("{:#x} is no live {}", handle.0, self.kind);
-        Failure::new(CUDA_ERROR_INVALID_HANDLE, text)
+    fn unknown(&self, handle: Handle) -> DriverError {
+        let text = format!("{:#x} is not a live {}", handle.0, self.kind);
+        DriverError::new(CUDA_ERROR_INVALID_HANDLE, text)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Handle, Arc<T>>> {
@@ -107,7 +107,7 @@ mod tests {
         assert_ne!(first, second);
         let failure = registry.get(first).unwrap_err();
         assert_eq!(failure.code, CUDA_ERROR_INVALID_HANDLE);
-        assert!(failure.text.ends_with("is no live number"), "{}", failure.text);
+        assert!(failure.text.ends_with("is not a live number"), "{}", failure.text);
         assert!(registry.remove(first).is_err());
     }
 }

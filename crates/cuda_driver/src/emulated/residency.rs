@@ -1,26 +1,27 @@
-//! What a block of a kernel takes of a multiprocessor, by the rules of the emulated device.
+//! How many blocks of a kernel can be resident on a multiprocessor, by the rules of the emulated
+//! device.
 
 use ::emulator::{Function, Profile};
 
-use super::attributes::{
+use super::device_attributes::{
     MAX_BLOCKS_PER_MULTIPROCESSOR, REGISTERS_PER_MULTIPROCESSOR, RESERVED_SHARED_PER_BLOCK,
 };
 
-/// Shared memory is handed out in units of so many bytes,
+/// The allocation unit of shared memory, in bytes.
 pub(super) const SHARED_UNIT: u64 = 128;
-/// and registers in units of so many for a warp.
+/// The allocation unit of a warp's registers.
 const REGISTER_UNIT: u64 = 256;
 
-/// Registers of a thread. The PTX declares more than a compiler takes, so at most so many are counted
-/// that the largest block that the kernel allows still fits: that is launched, too.
+/// Registers of a thread. PTX declares more registers than a compiler would use, so the number is
+/// capped such that the largest block which the kernel allows still fits.
 pub(super) fn registers(function: &Function) -> u32 {
     let lanes = u64::from(function.max_threads_per_block).next_multiple_of(32).max(32);
     let most = u64::from(REGISTERS_PER_MULTIPROCESSOR) / lanes / 8 * 8;
     u64::from(function.registers).min(most) as u32
 }
 
-/// Blocks of `threads` threads and `shared` bytes of dynamic shared memory that a multiprocessor
-/// holds at once.
+/// The blocks of `threads` threads and `shared` bytes of dynamic shared memory that can be resident
+/// on a multiprocessor.
 pub(super) fn resident_blocks(
     profile: &Profile,
     function: &Function,

@@ -1,20 +1,20 @@
 //! How the front enters the emulator: its start, and what surrounds every emulated call.
 //!
-//! This file knows the rooms of the emulated driver, so that they need not know each other, nor the
-//! front: it tells the contexts what to free when one is destroyed.
+//! Only this file knows all parts of the emulated driver, so that they need to know neither each
+//! other nor the front. It tells the contexts what to release when one is destroyed.
 
 use super::foreign::link;
 use super::{
-    allocations, array, callback, current, event, gpu, injected, kernel, module, outside, peer,
+    allocations, array, callback, current, deadlock, event, gpu, injected, kernel, module, peer,
     stream,
 };
 use crate::codes::CUDA_ERROR_NOT_PERMITTED;
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 
-/// Starts the emulated devices; does nothing where they are started already.
+/// Starts the emulated devices. Does nothing if they are started already.
 ///
 /// `functions` are the names of all driver functions that the crate exports.
-pub(crate) fn start(functions: &[&str]) -> Answer {
+pub(crate) fn start(functions: &[&str]) -> DriverResult {
     injected::start(functions)?;
     current::on_destroy(&[
         stream::forget,
@@ -29,18 +29,15 @@ pub(crate) fn start(functions: &[&str]) -> Answer {
     gpu::start()
 }
 
-/// An emulated call of driver function `name`.
-pub(crate) fn call(name: &'static str, emulated: impl FnOnce() -> Answer) -> Answer {
+/// Makes an emulated call of driver function `name`.
+pub(crate) fn call(name: &'static str, emulated: impl FnOnce() -> DriverResult) -> DriverResult {
     if callback::running_here() {
         return Err(inside_callback());
     }
-    outside::host_calls();
+    deadlock::note_host_call();
     injected::watched(name, emulated)
 }
 
-fn inside_callback() -> Failure {
-    Failure::new(
-        CUDA_ERROR_NOT_PERMITTED,
-        "a function that a stream calls on the host must not call the driver",
-    )
+fn inside_callback() -> DriverError {
+    DriverError::new(CUDA_ERROR_NOT_PERMITTED, "a host callback must not call the driver")
 }

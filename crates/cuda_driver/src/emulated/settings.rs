@@ -1,4 +1,4 @@
-//! What the environment says about the emulated device.
+//! The environment variables that configure the emulated devices.
 
 use std::env;
 use std::num::NonZero;
@@ -7,32 +7,32 @@ use std::thread::available_parallelism;
 use ::emulator::memory::MAX_DEVICES;
 use ::emulator::{Checks, Profile, Schedule};
 
-use super::invalid;
-use crate::detail::{Answer, Failure};
+use super::invalid_value;
+use crate::detail::{DriverError, DriverResult};
 
-/// The environment variable that sizes device memory.
+/// The environment variable that sets the size of each device's memory.
 const MEMORY: &str = "FERROWARP_EMULATOR_MEMORY";
 
-/// The environment variable that says how many devices there are.
+/// The environment variable that sets the number of devices.
 const DEVICES: &str = "FERROWARP_EMULATOR_DEVICES";
 
 /// The environment variable that limits the warp instructions of a launch.
 const FUEL: &str = "FERROWARP_FUEL";
 
-/// The environment variable that names the checks of a launch.
+/// The environment variable that selects the checks of a launch.
 const CHECK: &str = "FERROWARP_CHECK";
 
-/// The environment variable that names the order of blocks and warps.
+/// The environment variable that selects the schedule of blocks and warps.
 const SCHEDULE: &str = "FERROWARP_SCHEDULE";
 
-/// The checks where nothing is said: all while one develops, else those that cost little.
+/// The default checks: all of them in builds with debug assertions, else the cheap ones.
 const CHECKS: Checks = match cfg!(debug_assertions) {
     true => Checks::ALL,
     false => Checks { memory: true, sync: true, ..Checks::NONE },
 };
 
 /// The device to emulate.
-pub(super) fn profile() -> Answer<Profile> {
+pub(super) fn profile() -> DriverResult<Profile> {
     let worker_threads = available_parallelism().map_or(1, NonZero::get);
     let name = "Ferrowarp emulator".to_owned();
     let mut profile = Profile { name, worker_threads, checks: CHECKS, ..Profile::hopper() };
@@ -51,18 +51,20 @@ pub(super) fn profile() -> Answer<Profile> {
     Ok(profile)
 }
 
-/// How many devices there are.
-pub(super) fn devices() -> Answer<usize> {
+/// The number of devices.
+pub(super) fn devices() -> DriverResult<usize> {
     env::var_os(DEVICES).map_or(Ok(1), |text| device_count(&text.to_string_lossy()))
 }
 
-fn device_count(text: &str) -> Answer<usize> {
+fn device_count(text: &str) -> DriverResult<usize> {
     let count = text.trim().parse().ok().filter(|count| (1..=MAX_DEVICES).contains(count));
-    count.ok_or_else(|| invalid(format!("{DEVICES} is `{text}`; it may be 1 to {MAX_DEVICES}")))
+    count.ok_or_else(|| {
+        invalid_value(format!("{DEVICES} is `{text}`; it may be 1 to {MAX_DEVICES}"))
+    })
 }
 
 /// A number of bytes, with a suffix for powers of 1024.
-fn memory_bytes(text: &str) -> Answer<u64> {
+fn memory_bytes(text: &str) -> DriverResult<u64> {
     let (digits, shift) = match text.trim().char_indices().next_back() {
         Some((at, 'K' | 'k')) => (&text.trim()[..at], 10),
         Some((at, 'M' | 'm')) => (&text.trim()[..at], 20),
@@ -73,22 +75,24 @@ fn memory_bytes(text: &str) -> Answer<u64> {
     bytes.filter(|&bytes| bytes > 0).ok_or_else(|| not_a_size(text))
 }
 
-fn warp_instructions(text: &str) -> Answer<u64> {
+fn warp_instructions(text: &str) -> DriverResult<u64> {
     text.trim().parse().ok().filter(|&limit| limit > 0).ok_or_else(|| {
-        invalid(format!("{FUEL} is `{text}`; it may be a number of warp instructions above 0"))
+        invalid_value(format!(
+            "{FUEL} is `{text}`; it may be a number of warp instructions above 0"
+        ))
     })
 }
 
-fn checks(text: &str) -> Answer<Checks> {
-    text.parse().map_err(|error| invalid(format!("{CHECK} is `{text}`: {error}")))
+fn checks(text: &str) -> DriverResult<Checks> {
+    text.parse().map_err(|error| invalid_value(format!("{CHECK} is `{text}`: {error}")))
 }
 
-fn schedule(text: &str) -> Answer<Schedule> {
-    text.parse().map_err(|error| invalid(format!("{SCHEDULE} is `{text}`: {error}")))
+fn schedule(text: &str) -> DriverResult<Schedule> {
+    text.parse().map_err(|error| invalid_value(format!("{SCHEDULE} is `{text}`: {error}")))
 }
 
-fn not_a_size(text: &str) -> Failure {
-    invalid(format!(
+fn not_a_size(text: &str) -> DriverError {
+    invalid_value(format!(
         "{MEMORY} is `{text}`; it may be a number of bytes such as `268435456`, or one with a \
          suffix such as `512K`, `256M` or `4G`"
     ))

@@ -1,18 +1,17 @@
-//! Tensor maps: a tensor in memory as the copy engine of a kernel's block sees it. What the 128
-//! bytes hold is the emulator's own.
+//! Tensor maps, for bulk tensor copies (TMA). The encoding of the 128 bytes is the emulator's own.
 #![allow(non_snake_case)]
 
 use ::emulator::{
     ElementType, Im2col, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TensorMap,
 };
 
-use super::{invalid, lacking};
+use super::{invalid_value, not_supported};
 use crate::abi::{HostPtr, In, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::CUtensorMap;
 
-/// What both kinds of map have.
-struct Given {
+/// The arguments that tiled and im2col maps share.
+struct TensorMapArguments {
     element: u32,
     rank: u32,
     address: HostPtr,
@@ -23,12 +22,14 @@ struct Given {
     modes: [u32; 4],
 }
 
-impl Given {
-    /// The map without its box.
-    fn read(&self) -> Answer<TensorMap> {
+impl TensorMapArguments {
+    /// The map without its box dimensions.
+    fn read(&self) -> DriverResult<TensorMap> {
         let rank = self.rank as usize;
         if !(1..=5).contains(&rank) {
-            return Err(invalid(format!("a tensor of {rank} dimensions; it may have 1 to 5")));
+            return Err(invalid_value(format!(
+                "a tensor of {rank} dimensions; it may have 1 to 5"
+            )));
         }
         self.dims.get()?;
         self.element_strides.get()?;
@@ -37,13 +38,17 @@ impl Given {
         }
         let [interleave, swizzle, promotion, fill] = self.modes;
         let mut map = TensorMap {
-            element: known(ElementType::from_code(self.element), "element type", self.element)?,
+            element: decode_mode(
+                ElementType::from_code(self.element),
+                "element type",
+                self.element,
+            )?,
             rank: self.rank,
             address: self.address.address(),
-            interleave: known(Interleave::from_code(interleave), "interleave", interleave)?,
-            swizzle: known(Swizzle::from_code(swizzle), "swizzle", swizzle)?,
-            l2_promotion: known(L2Promotion::from_code(promotion), "promotion", promotion)?,
-            fill: known(OutOfBoundsFill::from_code(fill), "fill", fill)?,
+            interleave: decode_mode(Interleave::from_code(interleave), "interleave", interleave)?,
+            swizzle: decode_mode(Swizzle::from_code(swizzle), "swizzle", swizzle)?,
+            l2_promotion: decode_mode(L2Promotion::from_code(promotion), "promotion", promotion)?,
+            fill: decode_mode(OutOfBoundsFill::from_code(fill), "fill", fill)?,
             ..TensorMap::default()
         };
         for dim in 0..rank {
@@ -57,18 +62,24 @@ impl Given {
     }
 }
 
-fn known<T>(value: Option<T>, what: &str, code: u32) -> Answer<T> {
-    value.ok_or_else(|| invalid(format!("{code} is no {what} of the emulator's tensor maps")))
+fn decode_mode<T>(value: Option<T>, what: &str, code: u32) -> DriverResult<T> {
+    value.ok_or_else(|| {
+        invalid_value(format!("{code} is not a valid {what} of the emulator's tensor maps"))
+    })
 }
 
-fn write(place: Out<CUtensorMap>, map: &TensorMap) -> Answer {
-    place.check()?;
-    map.validate().map_err(|error| invalid(error.to_string()))?;
+fn write(out: Out<CUtensorMap>, map: &TensorMap) -> DriverResult {
+    out.check()?;
+    map.validate().map_err(|error| invalid_value(error.to_string()))?;
     let bytes = map.encode();
     let (words, _) = bytes.as_chunks::<8>();
-    let mut out = CUtensorMap { words: [0; 16] };
-    out.words.iter_mut().zip(words).for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
-    place.set(out)
+    let mut encoded = CUtensorMap { words: [0; 16] };
+    encoded
+        .words
+        .iter_mut()
+        .zip(words)
+        .for_each(|(word, bytes)| *word = u64::from_ne_bytes(*bytes));
+    out.set(encoded)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -85,10 +96,11 @@ pub(crate) fn cuTensorMapEncodeTiled(
     swizzle: u32,
     promotion: u32,
     fill: u32,
-) -> Answer {
+) -> DriverResult {
     let modes = [interleave, swizzle, promotion, fill];
-    let given = Given { element, rank, address, dims, strides, element_strides, modes };
-    let mut tensor = given.read()?;
+    let arguments =
+        TensorMapArguments { element, rank, address, dims, strides, element_strides, modes };
+    let mut tensor = arguments.read()?;
     box_dims.get()?;
     for dim in 0..rank as usize {
         tensor.box_dims[dim] = box_dims.at(dim);
@@ -113,10 +125,11 @@ pub(crate) fn cuTensorMapEncodeIm2col(
     swizzle: u32,
     promotion: u32,
     fill: u32,
-) -> Answer {
+) -> DriverResult {
     let modes = [interleave, swizzle, promotion, fill];
-    let given = Given { element, rank, address, dims, strides, element_strides, modes };
-    let mut tensor = given.read()?;
+    let arguments =
+        TensorMapArguments { element, rank, address, dims, strides, element_strides, modes };
+    let mut tensor = arguments.read()?;
     lower_corner.get()?;
     upper_corner.get()?;
     let mut im2col = Im2col { channels_per_pixel, pixels_per_column, ..Im2col::default() };
@@ -128,7 +141,7 @@ pub(crate) fn cuTensorMapEncodeIm2col(
     write(map, &tensor)
 }
 
-/// The wide mode came with the generation after the emulated one.
+/// The mode im2col-w needs a newer device than the emulated one.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn cuTensorMapEncodeIm2colWide(
     _map: Out<CUtensorMap>,
@@ -147,16 +160,17 @@ pub(crate) fn cuTensorMapEncodeIm2colWide(
     _swizzle: u32,
     _promotion: u32,
     _fill: u32,
-) -> Answer {
-    Err(lacking("tensor maps of the mode im2col-w are for sm_100 and later"))
+) -> DriverResult {
+    Err(not_supported("tensor maps of the mode im2col-w are for sm_100 and later"))
 }
 
-pub(crate) fn cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: HostPtr) -> Answer {
+pub(crate) fn cuTensorMapReplaceAddress(map: Out<CUtensorMap>, address: HostPtr) -> DriverResult {
     map.check()?;
     let mut bytes = [0; 128];
     let words = map.get_at(0).words;
     let (chunks, _) = bytes.as_chunks_mut::<8>();
     chunks.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_ne_bytes());
-    let tensor = TensorMap::decode(&bytes).ok_or_else(|| invalid("there is no tensor map"))?;
+    let tensor =
+        TensorMap::decode(&bytes).ok_or_else(|| invalid_value("the bytes are not a tensor map"))?;
     write(map, &TensorMap { address: address.address(), ..tensor })
 }

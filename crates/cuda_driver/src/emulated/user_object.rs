@@ -1,13 +1,13 @@
-//! Objects of the program that a graph keeps alive, by a count of references.
+//! User objects: reference-counted objects of the program that a graph keeps alive.
 
 use std::sync::{Arc, Mutex};
 
 use super::registry::{Handle, Registry};
-use super::{invalid, lock};
+use super::{invalid_value, lock};
 use crate::abi::{CUhostFn, HostPtr};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 
-/// An object of the program.
+/// A user object.
 pub(super) struct UserObject {
     pub(super) data: HostPtr,
     pub(super) destroy: CUhostFn,
@@ -16,30 +16,32 @@ pub(super) struct UserObject {
 
 pub(super) static OBJECTS: Registry<UserObject> = Registry::new("user object");
 
-/// References that a graph has.
-pub(super) struct Kept {
+/// The references of a graph to a user object.
+pub(super) struct UserObjectReferences {
     pub(super) handle: Handle,
     pub(super) object: Arc<UserObject>,
     pub(super) count: u32,
 }
 
-impl Drop for Kept {
+impl Drop for UserObjectReferences {
     fn drop(&mut self) {
-        // A count of nothing is never an error.
+        // The graph has at least this many references, so releasing them cannot fail.
         let _ = self.object.release(self.handle, self.count);
     }
 }
 
 impl UserObject {
-    pub(super) fn retain(&self, count: u32) -> Answer {
+    pub(super) fn retain(&self, count: u32) -> DriverResult {
         let mut own = lock(&self.count);
-        *own = own.checked_add(count).ok_or_else(|| invalid("too many references"))?;
+        *own = own.checked_add(count).ok_or_else(|| invalid_value("too many references"))?;
         Ok(())
     }
 
-    pub(super) fn release(&self, handle: Handle, count: u32) -> Answer {
+    pub(super) fn release(&self, handle: Handle, count: u32) -> DriverResult {
         let mut own = lock(&self.count);
-        *own = own.checked_sub(count).ok_or_else(|| invalid("more references than there are"))?;
+        *own = own
+            .checked_sub(count)
+            .ok_or_else(|| invalid_value("more references than the user object has"))?;
         if *own > 0 || count == 0 {
             return Ok(());
         }

@@ -1,71 +1,74 @@
-//! The twins of driver functions that take the thread's own stream for the null stream.
+//! The per-thread variants of driver functions, for which the null stream is the calling thread's
+//! default stream.
 //!
-//! A program gets them where it is compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`, or asks
-//! `cuGetProcAddress` for them. They go through the plain functions, whoever answers those.
+//! A program gets them if it is compiled with `CUDA_API_PER_THREAD_DEFAULT_STREAM`, or asks
+//! `cuGetProcAddress` for them. They call the plain functions, on whichever backend.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::*;
 use crate::codes::{CUDA_SUCCESS, CUresult};
+use crate::exports::*;
 use crate::structs::*;
-use crate::table::*;
 
-/// The handle of the calling thread's own stream.
-const OWN: CUstream = std::ptr::without_provenance_mut(2);
+/// The handle of the calling thread's default stream.
+const PER_THREAD_STREAM: CUstream = std::ptr::without_provenance_mut(2);
 
-/// The stream that a twin means: its own for the null stream, any other as given.
-fn own(stream: CUstream) -> CUstream {
-    if stream.is_null() { OWN } else { stream }
+/// The stream that a variant works on: the thread's default stream for the null stream, else the
+/// given one.
+fn effective_stream(stream: CUstream) -> CUstream {
+    if stream.is_null() { PER_THREAD_STREAM } else { stream }
 }
 
 macro_rules! per_thread {
     ($($kind:ident {
-        $($twin:ident = $plain:ident($($arg:ident: $type:ty),* $(,)?);)*
+        $($variant:ident = $plain:ident($($arg:ident: $type:ty),* $(,)?);)*
     })*) => {
-        /// The name of every twin that this crate exports.
-        pub const PER_THREAD_FUNCTIONS: &[&str] = &[$($(stringify!($twin),)*)*];
+        /// The names of all per-thread variants that this crate exports.
+        pub const PER_THREAD_FUNCTIONS: &[&str] = &[$($(stringify!($variant),)*)*];
 
-        /// The address of a twin.
+        /// The address of the variant `name`.
         pub(crate) fn address(name: &str) -> Option<*const c_void> {
             match name {
-                $($(stringify!($twin) => Some($twin as *const c_void),)*)*
+                $($(stringify!($variant) => Some($variant as *const c_void),)*)*
                 _ => None,
             }
         }
 
         $($(
-            #[doc = concat!("The driver API's `", stringify!($twin), "`.")]
+            #[doc = concat!("The driver API's `", stringify!($variant), "`.")]
             ///
             /// # Safety
-            /// That of the function without the suffix.
+            /// As for the function without the suffix.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub unsafe extern "C" fn $twin($($arg: $type),*) -> CUresult {
+            pub unsafe extern "C" fn $variant($($arg: $type),*) -> CUresult {
                 // SAFETY: the same arguments for the same function; its contract is the caller's.
-                unsafe { twin!($kind, $plain, ($($arg),*)) }
+                unsafe { call_plain!($kind, $plain, ($($arg),*)) }
             }
         )*)*
     };
 }
 
-macro_rules! twin {
+macro_rules! call_plain {
     (takes_stream, $plain:ident, ($($arg:ident),*)) => {
         $plain($(argument!($arg $arg)),*)
     };
     (waits, $plain:ident, ($($arg:ident),*)) => {
-        match $plain($($arg,)* OWN) {
-            CUDA_SUCCESS => cuStreamSynchronize(OWN),
+        match $plain($($arg,)* PER_THREAD_STREAM) {
+            CUDA_SUCCESS => cuStreamSynchronize(PER_THREAD_STREAM),
             code => code,
         }
     };
-    // No asynchronous form exists here: it keeps the order of the null stream, which is stricter.
+    // This function has no asynchronous form, so the variant runs in the order of the null stream,
+    // which is stricter.
     (stricter, $plain:ident, ($($arg:ident),*)) => {
         $plain($($arg),*)
     };
     (configured, $plain:ident, ($config:ident, $($arg:ident),*)) => {
         match $config.get() {
             Ok(config) => {
-                let config = CUlaunchConfig { stream: own(config.stream), ..config };
+                let config = CUlaunchConfig { stream: effective_stream(config.stream), ..config };
                 $plain(In::from(&config), $($arg),*)
             }
             Err(_) => $plain($config, $($arg),*),
@@ -75,7 +78,7 @@ macro_rules! twin {
 
 macro_rules! argument {
     (stream $value:ident) => {
-        own($value)
+        effective_stream($value)
     };
     ($other:ident $value:ident) => {
         $value
@@ -171,7 +174,7 @@ per_thread! {
             address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream,
         );
         cuMemPrefetchAsync_v2_ptsz = cuMemPrefetchAsync_v2(
-            address: CUdeviceptr, bytes: usize, place: MemLocation, flags: c_uint,
+            address: CUdeviceptr, bytes: usize, location: MemLocation, flags: c_uint,
             stream: CUstream,
         );
         cuMemAllocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync(
@@ -281,10 +284,11 @@ per_thread! {
 mod tests {
     use super::*;
     use crate::foreign::versions::{PerThread, row_of};
+    use crate::symbols::FUNCTIONS;
 
-    /// A new row of the table that takes a stream needs a twin here.
+    /// A new row of the table that takes a stream needs a variant here.
     #[test]
-    fn every_function_with_a_stream_has_its_twin() {
+    fn every_function_with_a_stream_has_its_variant() {
         for name in FUNCTIONS {
             let base = name.rsplit_once("_v").map_or(*name, |(base, _)| base);
             let suffix = match row_of(base).map(|row| row.per_thread) {
@@ -292,15 +296,15 @@ mod tests {
                 Some(PerThread::Ptsz) => "_ptsz",
                 _ => continue,
             };
-            let twin = format!("{name}{suffix}");
-            assert!(address(&twin).is_some(), "per_thread.rs has no {twin}");
+            let variant = format!("{name}{suffix}");
+            assert!(address(&variant).is_some(), "per_thread.rs has no {variant}");
         }
     }
 
     #[test]
     fn only_the_null_stream_is_replaced() {
-        assert_eq!(own(std::ptr::null_mut()), OWN);
+        assert_eq!(effective_stream(std::ptr::null_mut()), PER_THREAD_STREAM);
         let other = std::ptr::without_provenance_mut(1);
-        assert_eq!(own(other), other);
+        assert_eq!(effective_stream(other), other);
     }
 }

@@ -1,20 +1,20 @@
-//! In which CUDA versions each driver function got an interface: what `cuGetProcAddress` goes by.
+//! The CUDA versions in which each driver function got its interfaces, for `cuGetProcAddress`.
 //!
-//! A function has one base name for ever. Where a CUDA version changes its interface, a variant is
-//! added with the next suffix: `cuMemAlloc`, then `cuMemAlloc_v2`. The table has every base name of
-//! the driver API, also of those functions that this crate does not export, so that a row is never
-//! missing for one that is added.
+//! The base name of a function never changes. If a CUDA version changes its interface, it gets a
+//! variant with the next suffix: `cuMemAlloc`, then `cuMemAlloc_v2`. The table has every base name
+//! of the driver API, including functions that this crate does not export, so that adding a
+//! function never requires a new row.
 
 use PerThread::{NoStream, Ptds, Ptsz};
 
-/// Whether a function has a twin that takes the thread's own stream for the null stream.
+/// Whether a function has a per-thread variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PerThread {
-    /// It has to do with no stream.
+    /// It uses no stream, and has none.
     NoStream,
-    /// It waits for the null stream; the twin's name ends with `_ptds`.
+    /// It works on the null stream without naming it; the variant's name ends with `_ptds`.
     Ptds,
-    /// It takes a stream; the twin's name ends with `_ptsz`.
+    /// It takes a stream; the variant's name ends with `_ptsz`.
     Ptsz,
 }
 
@@ -22,7 +22,8 @@ pub(crate) enum PerThread {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) base: &'static str,
-    /// The CUDA versions (1000 · major + 10 · minor) of the interface without a suffix, of `_v2`, …
+    /// The CUDA versions (1000 · major + 10 · minor) of the interface without a suffix, of `_v2`,
+    /// ….
     pub(crate) since: &'static [i32],
     pub(crate) per_thread: PerThread,
 }

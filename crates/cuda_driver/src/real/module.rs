@@ -1,5 +1,5 @@
-//! Module loads and links on the real driver: the compiler's log is kept for the detail, and text
-//! ends where it should.
+//! Module loads and links on the real driver. The compiler's log is kept for the error's details,
+//! and PTX text is NUL-terminated.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -8,18 +8,18 @@ use crate::abi::{
     PTX, TARGET_FROM_CONTEXT,
 };
 use crate::codes::{CUDA_SUCCESS, CUresult};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::real;
-use crate::table::Symbols;
+use crate::symbols::Symbols;
 
 const LOG_BYTES: usize = 16 * 1024;
 
-/// `cuModuleLoadData`, as a load with no option of the caller's.
-pub(crate) fn load_data(symbols: &Symbols, module: Out<CUmodule>, image: HostPtr) -> Answer {
+/// `cuModuleLoadData`, as a load without options.
+pub(crate) fn load_data(symbols: &Symbols, module: Out<CUmodule>, image: HostPtr) -> DriverResult {
     load_data_ex(symbols, module, image, 0, In::NULL, Out::NULL)
 }
 
-/// `cuModuleLoadDataEx`, with logs added where the caller asked for none.
+/// `cuModuleLoadDataEx`, with log buffers added unless the caller passed some.
 pub(crate) fn load_data_ex(
     symbols: &Symbols,
     module: Out<CUmodule>,
@@ -27,7 +27,7 @@ pub(crate) fn load_data_ex(
     n_options: c_uint,
     options: In<c_int>,
     values: Out<*mut c_void>,
-) -> Answer {
+) -> DriverResult {
     let load = symbols.cuModuleLoadDataEx.ok_or_else(|| real::missing("cuModuleLoadDataEx"))?;
     let theirs: Vec<c_int> = (0..n_options as usize).map(|at| options.at(at)).collect();
     if theirs.iter().any(|option| (INFO_LOG..=ERROR_LOG_BYTES).contains(option)) {
@@ -45,7 +45,7 @@ pub(crate) fn load_data_ex(
     loaded(code, &log)
 }
 
-/// `cuLinkAddData`, with a NUL behind PTX text: the driver needs one, and `cust` 0.3.2 gives none.
+/// `cuLinkAddData`, with a NUL appended to PTX text, which the driver needs and `cust` 0.3.2 omits.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn link_add_data(
     symbols: &Symbols,
@@ -57,12 +57,12 @@ pub(crate) fn link_add_data(
     n_options: c_uint,
     options: In<c_int>,
     values: Out<*mut c_void>,
-) -> Answer {
+) -> DriverResult {
     let add = symbols.cuLinkAddData_v2.ok_or_else(|| real::missing("cuLinkAddData_v2"))?;
     let mut text = Vec::new();
     let (mut data, mut len) = (data, len);
     if kind == PTX && len > 0 && data.check().is_ok() {
-        // SAFETY: the caller vouches for `len` bytes during the call.
+        // SAFETY: the caller guarantees that `len` bytes are valid during the call.
         text.extend_from_slice(unsafe { data.bytes(len) });
         if text.last() != Some(&0) {
             text.push(0);
@@ -74,7 +74,7 @@ pub(crate) fn link_add_data(
     real::checked(unsafe { add(state, kind, data, len, name, n_options, options, values) })
 }
 
-/// The caller's options and those for the logs.
+/// The caller's options, followed by those for the logs.
 fn with_log(
     theirs: Vec<c_int>,
     values: Out<*mut c_void>,
@@ -93,12 +93,13 @@ fn with_log(
     (all_options, all_values)
 }
 
-/// The positions of the caller's options that have a value.
+/// The indices of the caller's options that have a value.
 fn values_of(n_options: c_uint, options: &[c_int]) -> impl Iterator<Item = usize> + '_ {
     (0..n_options as usize).filter(|&at| options[at] != TARGET_FROM_CONTEXT)
 }
 
-/// Some options are results as well (the time it took, say): hands those back.
+/// Copies option values back to the caller, since the driver returns results in some of them, such
+/// as the compile time.
 fn give_back(
     all: &[*mut c_void],
     positions: impl Iterator<Item = usize>,
@@ -109,8 +110,8 @@ fn give_back(
     }
 }
 
-fn loaded(code: CUresult, log: &Log) -> Answer {
-    if code == CUDA_SUCCESS { Ok(()) } else { Err(Failure::new(code, log.text())) }
+fn loaded(code: CUresult, log: &Log) -> DriverResult {
+    if code == CUDA_SUCCESS { Ok(()) } else { Err(DriverError::new(code, log.text())) }
 }
 
 struct Log {

@@ -1,4 +1,4 @@
-//! Shared by the tests: a context, the driver calls in Rust's types, and child processes.
+//! Test support: a context, driver calls with Rust's types, and child processes.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::env;
@@ -45,7 +45,7 @@ pub fn force_emulator() {
     });
 }
 
-/// Whether the emulator answers; after `cuInit`.
+/// Whether the emulator is the backend; after `cuInit`.
 pub fn on_emulator() -> bool {
     backend() == Some(Backend::Emulator)
 }
@@ -152,7 +152,7 @@ pub fn launch_sized(
     ))
 }
 
-/// Holds a stream, or a node of a graph, until it is let go, by a host function that waits.
+/// Blocks a stream or a graph node by a host callback that waits until the gate is opened.
 pub struct Gate(Sender<()>);
 
 unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
@@ -162,7 +162,7 @@ unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
 }
 
 impl Gate {
-    /// A gate, and the host function that waits at it, to be called once.
+    /// A gate, and the host callback that waits at it, to be called once.
     pub fn function() -> (Self, HostNodeParams) {
         let (sender, receiver) = channel::<()>();
         let data = HostPtr(Box::into_raw(Box::new(receiver)).cast());
@@ -185,8 +185,8 @@ pub const NULL: CUstream = null_mut::<c_void>();
 
 const ROW: &str = "CUDA_DRIVER_TEST_ROW";
 
-/// Runs `body` in a process of its own: this test again, alone. `set` are variables for it. Returns what
-/// that process wrote to its standard error; nothing in the process itself.
+/// Runs `body` in a process of its own: this test again, alone. `set` are variables for it. Returns
+/// what that process wrote to its standard error; nothing in the process itself.
 pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) -> Option<String> {
     if env::var(ROW).as_deref() == Ok(name) {
         body();
@@ -205,8 +205,8 @@ pub fn in_child_with(name: &str, set: &[(&str, &str)], body: impl FnOnce()) -> O
     Some(errors.into_owned())
 }
 
-/// For [`in_child_with`]: an emulated device with more memory than a small machine has. Pages that nobody touches are
-/// not there.
+/// For [`in_child_with`]: an emulated device with more memory than a small machine has. Pages that
+/// are never accessed take no memory.
 pub const LARGE: &[(&str, &str)] = &[("FERROWARP_EMULATOR_MEMORY", "16G")];
 
 /// Runs `body` in a process of its own, so that a context which it loses is lost to no other test.

@@ -1,9 +1,9 @@
 //! Every form of every instruction, on edge and random operands, on the emulator and on a GPU.
 //!
-//! `make diff` runs it where there is a GPU. A form that the two execute differently is a mismatch; the
-//! table at the end counts them by family. Approximations may differ by the error that the PTX manual
-//! allows either side. Forms without a result of their own (branches, barriers, hints) are listed
-//! as not compared; matrix instructions and asynchronous copies have tests of their own.
+//! `make diff` runs it where there is a GPU. A form that the two execute differently is a mismatch;
+//! the table at the end counts them by family. Approximations may differ by the error that the PTX
+//! manual allows either side. Forms without a result of their own (branches, barriers, hints) are
+//! listed as not compared; matrix instructions and asynchronous copies have tests of their own.
 
 // The rule for recorded results is the rule for measured ones.
 #[path = "../../../emulator/tests/common/approximate.rs"]
@@ -34,7 +34,8 @@ fn the_emulator_agrees_with_the_gpu_on_every_form() {
     assert_eq!(report.mismatches(), 0, "the emulator and the GPU differ; see the table above");
 }
 
-/// Compares cases on all processors: most of the time is the emulator's, and the results' comparison.
+/// Compares cases on all processors: most of the time is the emulator's, and the results'
+/// comparison.
 fn compare(cases: &[Case]) -> Report {
     let chunks = Mutex::new(cases.chunks(64));
     let next = || chunks.lock().expect("no panic").next();

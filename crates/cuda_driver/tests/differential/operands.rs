@@ -5,7 +5,7 @@ use emulator::isa::Type;
 /// What an operand is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Integers of so many bits.
+    /// Integers of this many bits.
     Integer(u32),
     /// Floating point, and how many of them a register holds.
     Float(Format, u32),

@@ -158,8 +158,9 @@ impl Report {
     }
 }
 
-/// What driver 580 gets wrong: `atom.shared.add.noftz` of a pair adds zero to the upper half. The manual says that
-/// both are added, global memory adds both, and the assembler of CUDA 13.5 writes code that does.
+/// What driver 580 gets wrong: `atom.shared.add.noftz` of a pair adds zero to the upper half. The
+/// manual says that both are added, global memory adds both, and the assembler of CUDA 13.5 writes
+/// code that does.
 fn is_device_fault(case: &Case, row: &[u64; 4], got: [u64; 2], expected: [u64; 2]) -> bool {
     let brain = case.text.contains("bf16x2 ");
     let pair = case.text.contains("add.noftz") && (brain || case.text.contains("f16x2 "));

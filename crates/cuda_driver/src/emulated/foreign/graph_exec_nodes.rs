@@ -1,67 +1,68 @@
-//! Changes of single nodes in an executable graph, and nodes of any type by one structure.
+//! Changes of single nodes of an executable graph, and `cuGraphAddNode` and its kin, which take
+//! nodes of any type.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
 
 use super::graph_nodes::{allocation, free, values};
 use crate::abi::{CUdeviceptr, CUevent, CUobject, In, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::emulated::event::{RecordEvent, WaitEvent};
-use crate::emulated::graph_exec::put;
+use crate::emulated::graph_exec::set_operation;
 use crate::emulated::graph_memory::GraphMemory;
-use crate::emulated::graph_nodes::{self, child, copy, fill, host, kernel};
+use crate::emulated::graph_nodes::{self, child, copy, host, kernel, memset};
 use crate::emulated::operation::{Empty, SharedOperation};
-use crate::emulated::{event, graph, invalid, lacking};
+use crate::emulated::{event, graph, invalid_value, not_supported};
 use crate::structs::*;
 
 pub(crate) fn cuGraphExecKernelNodeSetParams_v2(
     exec: CUobject,
     node: CUobject,
-    params: In<KernelNodeParams2>,
-) -> Answer {
-    put(exec, node, kernel(params, true)?)
+    params: In<KernelNodeParamsV2>,
+) -> DriverResult {
+    set_operation(exec, node, kernel(params, true)?)
 }
 
 pub(crate) fn cuGraphExecHostNodeSetParams(
     exec: CUobject,
     node: CUobject,
     params: In<HostNodeParams>,
-) -> Answer {
-    put(exec, node, host(params)?)
+) -> DriverResult {
+    set_operation(exec, node, host(params)?)
 }
 
 pub(crate) fn cuGraphExecEventRecordNodeSetEvent(
     exec: CUobject,
     node: CUobject,
     event: CUevent,
-) -> Answer {
-    put(exec, node, Arc::new(RecordEvent(event::check(event)?)))
+) -> DriverResult {
+    set_operation(exec, node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecEventWaitNodeSetEvent(
     exec: CUobject,
     node: CUobject,
     event: CUevent,
-) -> Answer {
-    put(exec, node, Arc::new(WaitEvent(event::check(event)?)))
+) -> DriverResult {
+    set_operation(exec, node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
     exec: CUobject,
     node: CUobject,
     params: In<BatchMemOpNodeParams>,
-) -> Answer {
-    put(exec, node, values(params)?)
+) -> DriverResult {
+    set_operation(exec, node, values(params)?)
 }
 
-/// What a node of any kind does. A node that allocates has its place for the address besides.
-fn any(params: &NodeParams) -> Answer<SharedOperation> {
+/// The operation of a node of any type.
+fn any(params: &NodeParams) -> DriverResult<SharedOperation> {
     let at = |word: usize| In::from(&params.params[word..]);
     match params.kind {
         0 => kernel(at(0).cast(), true),
-        // Flags and a context come first.
+        // Preceded by flags and a context.
         1 => copy(at(2).cast()),
-        2 => fill(at(0).cast()),
+        2 => memset(at(0).cast()),
         3 => host(at(0).cast()),
         4 => child(None, at(0).cast::<CUobject>().get()?),
         5 => Ok(Arc::new(Empty)),
@@ -73,8 +74,10 @@ fn any(params: &NodeParams) -> Answer<SharedOperation> {
         }
         11 => free(at(0).cast::<CUdeviceptr>().get()?),
         12 => values(at(0).cast()),
-        8 | 9 | 13 => Err(lacking("the emulator's graphs have no semaphores and no conditions")),
-        odd => Err(invalid(format!("{odd} is no kind of node"))),
+        8 | 9 | 13 => Err(not_supported(
+            "the emulator's graphs have no semaphore nodes and no conditional nodes",
+        )),
+        odd => Err(invalid_value(format!("{odd} is not a node type"))),
     }
 }
 
@@ -84,13 +87,13 @@ pub(crate) fn cuGraphAddNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     params: Out<NodeParams>,
-) -> Answer {
+) -> DriverResult {
     params.check()?;
     let mut asked = params.get_at(0);
     let operation = any(&asked)?;
     if let Some(memory) = operation.downcast_ref::<GraphMemory>() {
-        let place = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
-        asked.params[place] = memory.address;
+        let word = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
+        asked.params[word] = memory.address;
     }
     graph_nodes::add(node, graph, dependencies, n_dependencies, operation)?;
     params.set(asked)
@@ -103,19 +106,19 @@ pub(crate) fn cuGraphAddNode_v2(
     edges: In<u64>,
     n_dependencies: usize,
     params: Out<NodeParams>,
-) -> Answer {
+) -> DriverResult {
     graph::check_edges(edges, n_dependencies)?;
     cuGraphAddNode(node, graph, dependencies, n_dependencies, params)
 }
 
-pub(crate) fn cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>) -> Answer {
-    graph_nodes::put(node, any(&params.get()?)?)
+pub(crate) fn cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>) -> DriverResult {
+    graph_nodes::set_operation(node, any(&params.get()?)?)
 }
 
 pub(crate) fn cuGraphExecNodeSetParams(
     exec: CUobject,
     node: CUobject,
     params: In<NodeParams>,
-) -> Answer {
-    put(exec, node, any(&params.get()?)?)
+) -> DriverResult {
+    set_operation(exec, node, any(&params.get()?)?)
 }

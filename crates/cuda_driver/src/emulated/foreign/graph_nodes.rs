@@ -1,22 +1,23 @@
-//! Nodes of a graph: the types that streams are not captured into by the host crate, and the
-//! parameters of nodes that exist.
+//! The nodes of a graph: further types of nodes, and the parameters of existing nodes.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
 
 use crate::abi::{CUdeviceptr, CUevent, CUobject, HostPtr, In, MemLocation, Out};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::emulated::callback::HostCall;
 use crate::emulated::event::{RecordEvent, WaitEvent};
-use crate::emulated::fill::Fill;
 use crate::emulated::graph::ChildGraph;
 use crate::emulated::graph_memory::{self, FreeMemory, GraphMemory};
-use crate::emulated::graph_nodes::{add, ask, check_context, copy, fill, host, kernel, put};
+use crate::emulated::graph_nodes::{
+    add, check_context, copy, host, kernel, memset, query, set_operation,
+};
 use crate::emulated::launch::Call;
+use crate::emulated::memory_copy::{CopyAddress, CopyEnd, DEVICE, HOST, MemoryCopy};
+use crate::emulated::memset::Memset;
 use crate::emulated::operation::SharedOperation;
-use crate::emulated::stream_values::MemOps;
-use crate::emulated::transfer::{Copy, DEVICE, End, HOST, Place};
-use crate::emulated::{current, event, invalid, lacking};
+use crate::emulated::stream_memops::MemOps;
+use crate::emulated::{current, event, invalid_value, not_supported};
 use crate::structs::*;
 
 pub(crate) fn cuGraphAddKernelNode_v2(
@@ -24,38 +25,41 @@ pub(crate) fn cuGraphAddKernelNode_v2(
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
-    params: In<KernelNodeParams2>,
-) -> Answer {
+    params: In<KernelNodeParamsV2>,
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, kernel(params, true)?)
 }
 
 pub(crate) fn cuGraphKernelNodeGetParams_v2(
     node: CUobject,
-    params: Out<KernelNodeParams2>,
-) -> Answer {
+    params: Out<KernelNodeParamsV2>,
+) -> DriverResult {
     let (kernel, context) = (std::ptr::null_mut(), std::ptr::null_mut());
-    params.set(KernelNodeParams2 { first: ask(node, Call::describe)?, kernel, context })
+    params.set(KernelNodeParamsV2 { first: query(node, Call::describe)?, kernel, context })
 }
 
-pub(crate) fn cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>) -> Answer {
-    put(node, kernel(params.cast(), false)?)
+pub(crate) fn cuGraphKernelNodeSetParams(
+    node: CUobject,
+    params: In<KernelNodeParams>,
+) -> DriverResult {
+    set_operation(node, kernel(params.cast(), false)?)
 }
 
 pub(crate) fn cuGraphKernelNodeSetParams_v2(
     node: CUobject,
-    params: In<KernelNodeParams2>,
-) -> Answer {
-    put(node, kernel(params, true)?)
+    params: In<KernelNodeParamsV2>,
+) -> DriverResult {
+    set_operation(node, kernel(params, true)?)
 }
 
-/// A copy that a stream was given, as a node would describe it.
-fn describe_copy(copy: &Copy) -> Copy3D {
+/// The parameters of a memcpy node with this operation.
+fn describe_copy(copy: &MemoryCopy) -> Copy3D {
     if let Some(described) = copy.described {
         return described;
     }
-    let side = |end: &End| match end.place {
-        Place::Device(address) => (DEVICE, std::ptr::null_mut(), address),
-        Place::Pageable(HostPtr(pointer)) => (HOST, pointer, 0),
+    let side = |end: &CopyEnd| match end.address {
+        CopyAddress::Device(address) => (DEVICE, std::ptr::null_mut(), address),
+        CopyAddress::Pageable(HostPtr(pointer)) => (HOST, pointer, 0),
     };
     let ((src_memory_type, src_host, src_device), (dst_memory_type, dst_host, dst_device)) =
         (side(&copy.src), side(&copy.dst));
@@ -89,32 +93,41 @@ fn describe_copy(copy: &Copy) -> Copy3D {
     }
 }
 
-pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>) -> Answer {
-    params.set(ask(node, describe_copy)?)
+pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>) -> DriverResult {
+    params.set(query(node, describe_copy)?)
 }
 
-pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>) -> Answer {
-    put(node, copy(params)?)
+pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>) -> DriverResult {
+    set_operation(node, copy(params)?)
 }
 
-pub(crate) fn cuGraphMemsetNodeGetParams(node: CUobject, params: Out<MemsetNodeParams>) -> Answer {
-    params.set(ask(node, Fill::describe)?)
+pub(crate) fn cuGraphMemsetNodeGetParams(
+    node: CUobject,
+    params: Out<MemsetNodeParams>,
+) -> DriverResult {
+    params.set(query(node, Memset::describe)?)
 }
 
-pub(crate) fn cuGraphMemsetNodeSetParams(node: CUobject, params: In<MemsetNodeParams>) -> Answer {
-    put(node, fill(params)?)
+pub(crate) fn cuGraphMemsetNodeSetParams(
+    node: CUobject,
+    params: In<MemsetNodeParams>,
+) -> DriverResult {
+    set_operation(node, memset(params)?)
 }
 
-pub(crate) fn cuGraphHostNodeGetParams(node: CUobject, params: Out<HostNodeParams>) -> Answer {
-    params.set(ask(node, |call: &HostCall| call.params)?)
+pub(crate) fn cuGraphHostNodeGetParams(
+    node: CUobject,
+    params: Out<HostNodeParams>,
+) -> DriverResult {
+    params.set(query(node, |call: &HostCall| call.params)?)
 }
 
-pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>) -> Answer {
-    put(node, host(params)?)
+pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>) -> DriverResult {
+    set_operation(node, host(params)?)
 }
 
-pub(crate) fn cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>) -> Answer {
-    graph.set(ask(node, |ChildGraph(child)| child.handle.as_ptr())?)
+pub(crate) fn cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>) -> DriverResult {
+    graph.set(query(node, |ChildGraph(child)| child.handle.as_ptr())?)
 }
 
 pub(crate) fn cuGraphAddEventRecordNode(
@@ -123,7 +136,7 @@ pub(crate) fn cuGraphAddEventRecordNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     event: CUevent,
-) -> Answer {
+) -> DriverResult {
     let record = Arc::new(RecordEvent(event::check(event)?));
     add(node, graph, dependencies, n_dependencies, record)
 }
@@ -134,35 +147,35 @@ pub(crate) fn cuGraphAddEventWaitNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     event: CUevent,
-) -> Answer {
+) -> DriverResult {
     let wait = Arc::new(WaitEvent(event::check(event)?));
     add(node, graph, dependencies, n_dependencies, wait)
 }
 
-pub(crate) fn cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    event.set(ask(node, |RecordEvent(recorded)| recorded.as_ptr())?)
+pub(crate) fn cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>) -> DriverResult {
+    event.set(query(node, |RecordEvent(recorded)| recorded.as_ptr())?)
 }
 
-pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Arc::new(RecordEvent(event::check(event)?)))
+pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent) -> DriverResult {
+    set_operation(node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
-pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    event.set(ask(node, |WaitEvent(awaited)| awaited.as_ptr())?)
+pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>) -> DriverResult {
+    event.set(query(node, |WaitEvent(awaited)| awaited.as_ptr())?)
 }
 
-pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Arc::new(WaitEvent(event::check(event)?)))
+pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent) -> DriverResult {
+    set_operation(node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
-/// The address goes into the parameters.
+/// Returns the address in the parameters.
 pub(crate) fn cuGraphAddMemAllocNode(
     node: Out<CUobject>,
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
     params: Out<MemAllocNodeParams>,
-) -> Answer {
+) -> DriverResult {
     params.check()?;
     let mut asked = params.get_at(0);
     let memory = allocation(&asked)?;
@@ -172,14 +185,16 @@ pub(crate) fn cuGraphAddMemAllocNode(
 }
 
 /// The memory of an allocation node.
-pub(super) fn allocation(params: &MemAllocNodeParams) -> Answer<Arc<GraphMemory>> {
+pub(super) fn allocation(params: &MemAllocNodeParams) -> DriverResult<Arc<GraphMemory>> {
     let context = current::current()?;
     let PoolProps { kind, location, .. } = params.pool;
     if kind != 1 || location.kind != 1 || location.id != context.gpu.ordinal {
-        return Err(lacking("the emulator's graphs allocate pinned memory of the current device"));
+        return Err(not_supported(
+            "the emulator's graphs allocate pinned memory of the current device",
+        ));
     }
     if params.bytes == 0 {
-        return Err(invalid("an allocation of no bytes"));
+        return Err(invalid_value("an allocation of 0 bytes"));
     }
     GraphMemory::new(params.bytes, &context)
 }
@@ -187,9 +202,9 @@ pub(super) fn allocation(params: &MemAllocNodeParams) -> Answer<Arc<GraphMemory>
 pub(crate) fn cuGraphMemAllocNodeGetParams(
     node: CUobject,
     params: Out<MemAllocNodeParams>,
-) -> Answer {
+) -> DriverResult {
     let (ordinal, bytes, address) =
-        ask(node, |memory: &GraphMemory| (memory.gpu.ordinal, memory.bytes, memory.address))?;
+        query(node, |memory: &GraphMemory| (memory.gpu.ordinal, memory.bytes, memory.address))?;
     let location = MemLocation { kind: 1, id: ordinal };
     let pool = PoolProps {
         kind: 1,
@@ -203,11 +218,11 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
     params.set(MemAllocNodeParams { pool, access: In::NULL, n_access: 0, bytes, address })
 }
 
-/// The address has to be that of an allocation node.
-pub(super) fn free(address: CUdeviceptr) -> Answer<SharedOperation> {
+/// The operation of a free node. The address must be that of an allocation node.
+pub(super) fn free(address: CUdeviceptr) -> DriverResult<SharedOperation> {
     match graph_memory::at(address) {
         Some(_) => Ok(Arc::new(FreeMemory(address))),
-        None => Err(invalid(format!("no node of a graph allocates memory at {address:#x}"))),
+        None => Err(invalid_value(format!("no allocation node has the address {address:#x}"))),
     }
 }
 
@@ -217,15 +232,18 @@ pub(crate) fn cuGraphAddMemFreeNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     address: CUdeviceptr,
-) -> Answer {
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, free(address)?)
 }
 
-pub(crate) fn cuGraphMemFreeNodeGetParams(node: CUobject, address: Out<CUdeviceptr>) -> Answer {
-    address.set(ask(node, |FreeMemory(freed)| *freed)?)
+pub(crate) fn cuGraphMemFreeNodeGetParams(
+    node: CUobject,
+    address: Out<CUdeviceptr>,
+) -> DriverResult {
+    address.set(query(node, |FreeMemory(freed)| *freed)?)
 }
 
-pub(super) fn values(params: In<BatchMemOpNodeParams>) -> Answer<SharedOperation> {
+pub(super) fn values(params: In<BatchMemOpNodeParams>) -> DriverResult<SharedOperation> {
     let BatchMemOpNodeParams { context, count, ops, flags } = params.get()?;
     check_context(context)?;
     Ok(Arc::new(MemOps::read(count, ops, flags)?))
@@ -237,15 +255,15 @@ pub(crate) fn cuGraphAddBatchMemOpNode(
     dependencies: In<CUobject>,
     n_dependencies: usize,
     params: In<BatchMemOpNodeParams>,
-) -> Answer {
+) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, values(params)?)
 }
 
 pub(crate) fn cuGraphBatchMemOpNodeGetParams(
     node: CUobject,
     params: Out<BatchMemOpNodeParams>,
-) -> Answer {
-    let (count, list) = ask(node, |MemOps(ops)| (ops.len() as u32, In::from(&ops[..])))?;
+) -> DriverResult {
+    let (count, list) = query(node, |MemOps(ops)| (ops.len() as u32, In::from(&ops[..])))?;
     let context = std::ptr::null_mut();
     params.set(BatchMemOpNodeParams { context, count, ops: list, flags: 0 })
 }
@@ -253,19 +271,19 @@ pub(crate) fn cuGraphBatchMemOpNodeGetParams(
 pub(crate) fn cuGraphBatchMemOpNodeSetParams(
     node: CUobject,
     params: In<BatchMemOpNodeParams>,
-) -> Answer {
-    put(node, values(params)?)
+) -> DriverResult {
+    set_operation(node, values(params)?)
 }
 
 pub(crate) fn cuGraphKernelNodeGetAttribute(
     node: CUobject,
     id: u32,
     value: Out<AttributeValue>,
-) -> Answer {
-    value.set(ask(node, |call: &Call| call.attributes.get(id))??)
+) -> DriverResult {
+    value.set(query(node, |call: &Call| call.attributes.get(id))??)
 }
 
-pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject) -> Answer {
-    let attributes = ask(from, |call: &Call| call.attributes.clone())?;
-    put(to, Arc::new(ask(to, |call: &Call| call.with(attributes))??))
+pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject) -> DriverResult {
+    let attributes = query(from, |call: &Call| call.attributes.clone())?;
+    set_operation(to, Arc::new(query(to, |call: &Call| call.with(attributes))??))
 }

@@ -5,13 +5,12 @@ use std::ffi::{CString, c_char, c_void};
 
 use crate::abi::{CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, In, Out, text};
 use crate::codes::{CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_SUPPORTED};
-use crate::detail::{Answer, Failure};
-use crate::emulated::current::current;
+use crate::detail::{DriverError, DriverResult};
 use crate::emulated::gpu::gpu;
 use crate::emulated::jit::Options;
 use crate::emulated::library::{KERNELS, LIBRARIES, load};
 use crate::emulated::preferences::check_cache_config;
-use crate::emulated::{invalid, kernel, module};
+use crate::emulated::{invalid_value, kernel, module};
 
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn cuLibraryLoadFromFile(
@@ -23,13 +22,13 @@ pub(crate) fn cuLibraryLoadFromFile(
     library_options: In<i32>,
     _library_values: In<*mut c_void>,
     n_library_options: u32,
-) -> Answer {
+) -> DriverResult {
     let path = text(path)?.to_string_lossy();
     let mut image = std::fs::read(&*path).map_err(|error| {
-        Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
+        DriverError::new(CUDA_ERROR_FILE_NOT_FOUND, format!("cannot read `{path}`: {error}"))
     })?;
     image.truncate(image.iter().position(|&byte| byte == 0).unwrap_or(image.len()));
-    let image = CString::new(image).map_err(|_| invalid("the image holds a NUL"))?;
+    let image = CString::new(image).map_err(|_| invalid_value("the image holds a NUL"))?;
     let options = Options::read(n_options, options, values)?;
     load(library, image, &options, (library_options, n_library_options))
 }
@@ -38,21 +37,21 @@ pub(crate) fn cuLibraryGetKernel(
     kernel: Out<CUkernel>,
     library: CUlibrary,
     name: In<c_char>,
-) -> Answer {
+) -> DriverResult {
     let name = text(name)?.to_string_lossy();
     kernel.set(LIBRARIES.get(library)?.kernel(library.into(), &name)?.as_ptr())
 }
 
-pub(crate) fn cuLibraryGetKernelCount(count: Out<u32>, library: CUlibrary) -> Answer {
+pub(crate) fn cuLibraryGetKernelCount(count: Out<u32>, library: CUlibrary) -> DriverResult {
     count.set(LIBRARIES.get(library)?.code.functions().len() as u32)
 }
 
-/// As many kernels as there is room for.
+/// Writes as many kernels as there is room for.
 pub(crate) fn cuLibraryEnumerateKernels(
     kernels: Out<CUkernel>,
     room: u32,
     library: CUlibrary,
-) -> Answer {
+) -> DriverResult {
     kernels.check()?;
     let named = LIBRARIES.get(library)?;
     for (at, name) in named.code.functions().iter().take(room as usize).enumerate() {
@@ -66,7 +65,7 @@ pub(crate) fn cuLibraryGetGlobal(
     bytes: Out<usize>,
     library: CUlibrary,
     name: In<c_char>,
-) -> Answer {
+) -> DriverResult {
     let name = text(name)?.to_string_lossy();
     let (at, size) = module::global_of(LIBRARIES.get(library)?.module()?, &name)?;
     address.set_if_wanted(at);
@@ -80,32 +79,32 @@ pub(crate) fn cuLibraryGetManaged(
     _bytes: Out<usize>,
     library: CUlibrary,
     name: In<c_char>,
-) -> Answer {
+) -> DriverResult {
     LIBRARIES.get(library)?;
     let name = text(name)?.to_string_lossy();
     let text = format!("the library has no managed variable `{name}`");
-    Err(Failure::new(CUDA_ERROR_NOT_FOUND, text))
+    Err(DriverError::new(CUDA_ERROR_NOT_FOUND, text))
 }
 
 pub(crate) fn cuLibraryGetUnifiedFunction(
     _function: Out<*mut c_void>,
     library: CUlibrary,
     _name: In<c_char>,
-) -> Answer {
+) -> DriverResult {
     LIBRARIES.get(library)?;
     let text = "the emulator has no functions with one address on the host and on the device";
-    Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text))
+    Err(DriverError::new(CUDA_ERROR_NOT_SUPPORTED, text))
 }
 
-pub(crate) fn cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel) -> Answer {
+pub(crate) fn cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel) -> DriverResult {
     function.set(KERNELS.get(kernel)?.function()?.as_ptr())
 }
 
-pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> Answer {
+pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> DriverResult {
     library.set(KERNELS.get(kernel)?.library.as_ptr())
 }
 
-pub(crate) fn cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel) -> Answer {
+pub(crate) fn cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel) -> DriverResult {
     name.set(KERNELS.get(kernel)?.name.as_ptr())
 }
 
@@ -114,8 +113,7 @@ pub(crate) fn cuKernelGetParamInfo(
     index: usize,
     offset: Out<usize>,
     bytes: Out<usize>,
-) -> Answer {
-    current()?;
+) -> DriverResult {
     let param = kernel::get(KERNELS.get(kernel)?.function()?)?.param(index)?;
     offset.set(param.0)?;
     bytes.set_if_wanted(param.1);
@@ -127,7 +125,7 @@ pub(crate) fn cuKernelGetAttribute(
     attribute: i32,
     kernel: CUkernel,
     device: CUdevice,
-) -> Answer {
+) -> DriverResult {
     gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
     value.set(kernel::get(function)?.attribute(attribute)?)
@@ -138,14 +136,18 @@ pub(crate) fn cuKernelSetAttribute(
     value: i32,
     kernel: CUkernel,
     device: CUdevice,
-) -> Answer {
+) -> DriverResult {
     gpu(device)?;
     let function = KERNELS.get(kernel)?.function()?;
     kernel::get(function)?.set_attribute(attribute, value)
 }
 
-/// A hint about a cache that the emulator does not have: it is checked, and that is all.
-pub(crate) fn cuKernelSetCacheConfig(kernel: CUkernel, config: i32, device: CUdevice) -> Answer {
+/// A hint about a cache that the emulator does not have: it is checked and ignored.
+pub(crate) fn cuKernelSetCacheConfig(
+    kernel: CUkernel,
+    config: i32,
+    device: CUdevice,
+) -> DriverResult {
     gpu(device)?;
     KERNELS.get(kernel)?;
     check_cache_config(config)

@@ -1,25 +1,25 @@
-//! The functions by which a program finds the others.
+//! Entry point access: the functions by which a program looks up the others.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::abi::{CUuuid, In, Out, text};
-use crate::backend::{self, DRIVER_VERSION, Served};
+use crate::backend::{self, DRIVER_VERSION, Driver};
 use crate::codes::{
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_INITIALIZED,
     CUDA_ERROR_NOT_SUPPORTED,
 };
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::foreign::per_thread;
 use crate::foreign::versions::{PerThread, row_of};
-use crate::{real, table};
+use crate::{exports, real};
 
-/// Flags of a search: the null stream is what it always was, or the thread's own stream.
+/// Flags of a lookup: whether the null stream is the legacy default stream or the thread's own.
 const LEGACY_STREAM: u64 = 1;
 const PER_THREAD_STREAM: u64 = 2;
-/// The CUDA version that brought streams of a thread's own.
+/// The first CUDA version with per-thread default streams.
 const PER_THREAD_SINCE: c_int = 7000;
 
-/// How a search ended, by the driver API's numbers.
+/// The result of a lookup, numbered as in `CUdriverProcAddressQueryResult`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     Success = 0,
@@ -27,14 +27,14 @@ enum Status {
     VersionNotSufficient = 2,
 }
 
-/// The search of CUDA 11: what is not found is an error.
+/// The lookup of CUDA 11: a function that is not found is an error.
 #[allow(non_snake_case)]
 pub(crate) fn cuGetProcAddress(
     symbol: In<c_char>,
     function: Out<*mut c_void>,
     version: c_int,
     flags: u64,
-) -> Answer {
+) -> DriverResult {
     let symbol = text(symbol)?.to_string_lossy();
     match search(&symbol, function, version, flags)? {
         Status::Success => Ok(()),
@@ -45,11 +45,11 @@ pub(crate) fn cuGetProcAddress(
     }
 }
 
-fn not_found(text: String) -> Failure {
-    Failure::new(CUDA_ERROR_NOT_FOUND, text)
+fn not_found(text: String) -> DriverError {
+    DriverError::new(CUDA_ERROR_NOT_FOUND, text)
 }
 
-/// The search of CUDA 12: what is not found is a null pointer, and the status says why.
+/// The lookup of CUDA 12: a function that is not found gives a null pointer and a status.
 #[allow(non_snake_case)]
 pub(crate) fn cuGetProcAddress_v2(
     symbol: In<c_char>,
@@ -57,22 +57,27 @@ pub(crate) fn cuGetProcAddress_v2(
     version: c_int,
     flags: u64,
     status: Out<c_int>,
-) -> Answer {
+) -> DriverResult {
     let symbol = text(symbol)?.to_string_lossy();
     let found = search(&symbol, function, version, flags)?;
     status.set_if_wanted(found as c_int);
     Ok(())
 }
 
-fn search(symbol: &str, function: Out<*mut c_void>, version: c_int, flags: u64) -> Answer<Status> {
+fn search(
+    symbol: &str,
+    function: Out<*mut c_void>,
+    version: c_int,
+    flags: u64,
+) -> DriverResult<Status> {
     function.set(std::ptr::null_mut())?;
     if flags > PER_THREAD_STREAM {
         let text = format!("flags are {flags}; they may be 0, {LEGACY_STREAM} or 2");
-        return Err(Failure::new(CUDA_ERROR_INVALID_VALUE, text));
+        return Err(DriverError::new(CUDA_ERROR_INVALID_VALUE, text));
     }
     if version > DRIVER_VERSION {
         let text = format!("CUDA version {version}; the driver's is {DRIVER_VERSION}");
-        return Err(Failure::new(CUDA_ERROR_INVALID_VALUE, text));
+        return Err(DriverError::new(CUDA_ERROR_INVALID_VALUE, text));
     }
     let (status, address) = match lookup(symbol, version, flags == PER_THREAD_STREAM) {
         Ok(address) => (Status::Success, address),
@@ -82,58 +87,58 @@ fn search(symbol: &str, function: Out<*mut c_void>, version: c_int, flags: u64) 
     Ok(status)
 }
 
-/// The variant of a function that a program of this CUDA version means.
+/// The variant of a function that programs of this CUDA version call.
 fn lookup(base: &str, version: c_int, own_stream: bool) -> Result<*const c_void, Status> {
     let row = row_of(base).ok_or(Status::SymbolNotFound)?;
-    let known = || row.since.iter().take_while(|&&since| since <= DRIVER_VERSION);
-    if known().next().is_none() {
+    let supported = || row.since.iter().take_while(|&&since| since <= DRIVER_VERSION);
+    if supported().next().is_none() {
         return Err(Status::SymbolNotFound);
     }
-    let variants = known().take_while(|&&since| since <= version).count();
+    let variants = supported().take_while(|&&since| since <= version).count();
     let name = match variants {
         0 => return Err(Status::VersionNotSufficient),
         1 => base.to_owned(),
         variant => format!("{base}_v{variant}"),
     };
     let own_stream = own_stream && version >= PER_THREAD_SINCE;
-    let twin = match row.per_thread {
+    let address = match row.per_thread {
         PerThread::Ptds if own_stream => per_thread::address(&format!("{name}_ptds")),
         PerThread::Ptsz if own_stream => per_thread::address(&format!("{name}_ptsz")),
-        _ => table::address(&name),
+        _ => exports::address(&name),
     };
-    twin.ok_or(Status::SymbolNotFound)
+    address.ok_or(Status::SymbolNotFound)
 }
 
-/// NVIDIA's own libraries ask here for functions that are not documented; the emulator has none.
+/// NVIDIA's own libraries get undocumented functions from here. The emulator has none of them.
 #[allow(non_snake_case)]
-pub(crate) fn cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>) -> Answer {
-    match backend::likely() {
-        Ok(Served::Cuda(symbols)) => {
+pub(crate) fn cuGetExportTable(table: Out<*const c_void>, id: In<CUuuid>) -> DriverResult {
+    match backend::probable_driver() {
+        Ok(Driver::Cuda(symbols)) => {
             let function =
                 symbols.cuGetExportTable.ok_or_else(|| real::missing("cuGetExportTable"))?;
             // SAFETY: the real function of the same signature; its contract is the caller's.
             real::checked(unsafe { function(table, id) })
         }
-        Ok(Served::Emulator) => {
+        Ok(Driver::Emulator) => {
             table.set(std::ptr::null())?;
             let text = "the emulator does not have tables of undocumented functions";
-            Err(Failure::new(CUDA_ERROR_NOT_SUPPORTED, text))
+            Err(DriverError::new(CUDA_ERROR_NOT_SUPPORTED, text))
         }
-        Err(_) => Err(Failure::from(CUDA_ERROR_NOT_INITIALIZED)),
+        Err(_) => Err(DriverError::from(CUDA_ERROR_NOT_INITIALIZED)),
     }
 }
 
-/// The version of whoever answers, or will answer after `cuInit`.
+/// The version of the driver in use or, before `cuInit`, of the one that it would choose.
 #[allow(non_snake_case)]
-pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> Answer {
-    match backend::likely()? {
-        Served::Cuda(symbols) => {
+pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> DriverResult {
+    match backend::probable_driver()? {
+        Driver::Cuda(symbols) => {
             let function =
                 symbols.cuDriverGetVersion.ok_or_else(|| real::missing("cuDriverGetVersion"))?;
             // SAFETY: the real function of the same signature; its contract is the caller's.
             real::checked(unsafe { function(version) })
         }
-        Served::Emulator => version.set(DRIVER_VERSION),
+        Driver::Emulator => version.set(DRIVER_VERSION),
     }
 }
 
@@ -142,7 +147,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Result<*const c_void, Status> {
-        Ok(table::address(name).unwrap_or_else(|| panic!("no {name}")))
+        Ok(exports::address(name).unwrap_or_else(|| panic!("no {name}")))
     }
 
     #[test]
@@ -175,12 +180,13 @@ mod tests {
 
     #[test]
     fn a_program_can_ask_for_its_threads_own_stream() {
-        let twin = |name: &str| Ok(per_thread::address(name).unwrap());
+        let variant = |name: &str| Ok(per_thread::address(name).unwrap());
         let copy = lookup("cuMemcpyHtoD", 7000, true);
-        assert_eq!(copy, twin("cuMemcpyHtoD_v2_ptds"));
+        assert_eq!(copy, variant("cuMemcpyHtoD_v2_ptds"));
         assert_ne!(copy, lookup("cuMemcpyHtoD", 7000, false));
-        assert_eq!(lookup("cuLaunchKernel", 13000, true), twin("cuLaunchKernel_ptsz"));
-        // What has to do with no stream is the same for both, and older versions know no twin.
+        assert_eq!(lookup("cuLaunchKernel", 13000, true), variant("cuLaunchKernel_ptsz"));
+        // A function without a stream has one address for both flags, and older versions have no
+        // variant.
         assert_eq!(lookup("cuMemAlloc", 13000, true), named("cuMemAlloc_v2"));
         assert_eq!(lookup("cuLaunchKernel", 6050, true), named("cuLaunchKernel"));
     }

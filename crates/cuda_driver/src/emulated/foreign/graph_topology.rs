@@ -1,4 +1,4 @@
-//! Clones of graphs, the order between their nodes, and pictures of them.
+//! Clones of graphs, the dependencies between nodes, and drawings of graphs.
 #![allow(non_snake_case)]
 
 use std::ffi::c_char;
@@ -6,40 +6,40 @@ use std::fmt::Write as _;
 
 use crate::abi::{CUobject, In, Out, text};
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_OPERATING_SYSTEM};
-use crate::detail::{Answer, Failure};
+use crate::detail::{DriverError, DriverResult};
 use crate::emulated::graph::{self, ChildGraph, Graph};
-use crate::emulated::graph_parts::write_list;
+use crate::emulated::graph_topology::write_list;
 use crate::emulated::registry::Handle;
-use crate::emulated::{check_flags, invalid};
+use crate::emulated::{check_flags, invalid_value};
 
-/// All that a picture of a graph may show besides its shape.
+/// All flags of a drawing, which select what it shows besides the topology.
 const DOT_FLAGS: u32 = 0xffff;
 
-pub(crate) fn cuGraphClone(clone: Out<CUobject>, original: CUobject) -> Answer {
+pub(crate) fn cuGraphClone(clone: Out<CUobject>, original: CUobject) -> DriverResult {
     clone.check()?;
-    clone.set(graph::named(original)?.copy()?.handle.as_ptr())
+    clone.set(graph::from_handle(original)?.copy()?.handle.as_ptr())
 }
 
 pub(crate) fn cuGraphNodeFindInClone(
     node: Out<CUobject>,
     original: CUobject,
     clone: CUobject,
-) -> Answer {
-    let found = graph::named(clone)?.clone_of(original.into());
+) -> DriverResult {
+    let found = graph::from_handle(clone)?.clone_of(original.into());
     let text = "the graph has no clone of this node";
-    node.set(found.ok_or_else(|| Failure::new(CUDA_ERROR_INVALID_VALUE, text))?.as_ptr())
+    node.set(found.ok_or_else(|| DriverError::new(CUDA_ERROR_INVALID_VALUE, text))?.as_ptr())
 }
 
-pub(crate) fn cuGraphNodeGetType(node: CUobject, kind: Out<i32>) -> Answer {
-    kind.set(graph::node(node)?.operation().node_type())
+pub(crate) fn cuGraphNodeGetType(node: CUobject, kind: Out<i32>) -> DriverResult {
+    kind.set(graph::node(node)?.operation().node_type() as i32)
 }
 
 pub(crate) fn cuGraphGetRootNodes(
     graph: CUobject,
     nodes: Out<CUobject>,
     count: Out<usize>,
-) -> Answer {
-    let (found, edges) = graph::named(graph)?.parts();
+) -> DriverResult {
+    let (found, edges) = graph::from_handle(graph)?.parts();
     let is_root = |handle: &Handle| !edges.iter().any(|(_, to)| to == handle);
     write_list(&Vec::from_iter(found.iter().map(|node| node.handle).filter(is_root)), nodes, count)
 }
@@ -49,10 +49,10 @@ pub(crate) fn cuGraphGetEdges(
     from: Out<CUobject>,
     to: Out<CUobject>,
     count: Out<usize>,
-) -> Answer {
-    let (_, edges) = graph::named(graph)?.parts();
+) -> DriverResult {
+    let (_, edges) = graph::from_handle(graph)?.parts();
     if from.check().is_ok() != to.check().is_ok() {
-        return Err(invalid("one end of the edges has no place"));
+        return Err(invalid_value("one of the two lists for edges is null"));
     }
     let (first, last): (Vec<_>, Vec<_>) = edges.into_iter().unzip();
     count.check()?;
@@ -70,13 +70,13 @@ pub(crate) fn cuGraphGetEdges_v2(
     to: Out<CUobject>,
     data: Out<u64>,
     count: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     cuGraphGetEdges(graph, from, to, count)?;
     clear(data, from, count);
     Ok(())
 }
 
-/// Data of edges is zero.
+/// Writes the data of edges, which is zero.
 fn clear(data: Out<u64>, list: Out<CUobject>, count: Out<usize>) {
     if data.check().is_ok() && list.check().is_ok() {
         (0..count.get_at(0)).for_each(|at| data.set_at(at, 0));
@@ -87,7 +87,7 @@ pub(crate) fn cuGraphNodeGetDependencies(
     node: CUobject,
     nodes: Out<CUobject>,
     count: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
     let (_, edges) = graph.parts();
     let before = edges.iter().filter(|(_, to)| *to == node.handle).map(|(from, _)| *from);
@@ -99,7 +99,7 @@ pub(crate) fn cuGraphNodeGetDependencies_v2(
     nodes: Out<CUobject>,
     data: Out<u64>,
     count: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     cuGraphNodeGetDependencies(node, nodes, count)?;
     clear(data, nodes, count);
     Ok(())
@@ -109,7 +109,7 @@ pub(crate) fn cuGraphNodeGetDependentNodes(
     node: CUobject,
     nodes: Out<CUobject>,
     count: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
     let (_, edges) = graph.parts();
     let after = edges.iter().filter(|(from, _)| *from == node.handle).map(|(_, to)| *to);
@@ -121,13 +121,17 @@ pub(crate) fn cuGraphNodeGetDependentNodes_v2(
     nodes: Out<CUobject>,
     data: Out<u64>,
     count: Out<usize>,
-) -> Answer {
+) -> DriverResult {
     cuGraphNodeGetDependentNodes(node, nodes, count)?;
     clear(data, nodes, count);
     Ok(())
 }
 
-fn pairs(from: In<CUobject>, to: In<CUobject>, count: usize) -> Answer<Vec<(Handle, Handle)>> {
+fn pairs(
+    from: In<CUobject>,
+    to: In<CUobject>,
+    count: usize,
+) -> DriverResult<Vec<(Handle, Handle)>> {
     Ok(graph::list(from, count)?.into_iter().zip(graph::list(to, count)?).collect())
 }
 
@@ -136,8 +140,8 @@ pub(crate) fn cuGraphAddDependencies(
     from: In<CUobject>,
     to: In<CUobject>,
     count: usize,
-) -> Answer {
-    graph::named(graph)?.connect(&pairs(from, to, count)?)
+) -> DriverResult {
+    graph::from_handle(graph)?.connect(&pairs(from, to, count)?)
 }
 
 pub(crate) fn cuGraphAddDependencies_v2(
@@ -146,7 +150,7 @@ pub(crate) fn cuGraphAddDependencies_v2(
     to: In<CUobject>,
     data: In<u64>,
     count: usize,
-) -> Answer {
+) -> DriverResult {
     graph::check_edges(data, count)?;
     cuGraphAddDependencies(graph, from, to, count)
 }
@@ -156,8 +160,8 @@ pub(crate) fn cuGraphRemoveDependencies(
     from: In<CUobject>,
     to: In<CUobject>,
     count: usize,
-) -> Answer {
-    graph::named(graph)?.disconnect(&pairs(from, to, count)?)
+) -> DriverResult {
+    graph::from_handle(graph)?.disconnect(&pairs(from, to, count)?)
 }
 
 pub(crate) fn cuGraphRemoveDependencies_v2(
@@ -166,19 +170,19 @@ pub(crate) fn cuGraphRemoveDependencies_v2(
     to: In<CUobject>,
     data: In<u64>,
     count: usize,
-) -> Answer {
+) -> DriverResult {
     graph::check_edges(data, count)?;
     cuGraphRemoveDependencies(graph, from, to, count)
 }
 
-pub(crate) fn cuGraphDestroyNode(node: CUobject) -> Answer {
+pub(crate) fn cuGraphDestroyNode(node: CUobject) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
     graph.remove(node.handle)
 }
 
-/// Writes a picture of the graph, in the language of Graphviz.
-pub(crate) fn cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: u32) -> Answer {
-    let graph = graph::named(graph)?;
+/// Writes a drawing of the graph in the DOT language of Graphviz.
+pub(crate) fn cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: u32) -> DriverResult {
+    let graph = graph::from_handle(graph)?;
     check_flags(flags, DOT_FLAGS)?;
     let path = text(path)?.to_string_lossy();
     let mut out = String::from("digraph dot {\n");
@@ -189,11 +193,11 @@ pub(crate) fn cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: u32
             std::io::ErrorKind::NotFound => CUDA_ERROR_NOT_FOUND,
             _ => CUDA_ERROR_OPERATING_SYSTEM,
         };
-        Failure::new(code, format!("cannot write `{path}`: {error}"))
+        DriverError::new(code, format!("cannot write `{path}`: {error}"))
     })
 }
 
-/// A box for a graph with one for each node in it; graphs that are nodes have boxes of their own.
+/// Writes a graph as a cluster with its nodes, and child graphs as further clusters.
 fn draw(graph: &Graph, name: &str, out: &mut String) {
     let (nodes, edges) = graph.parts();
     let number = |handle: Handle| nodes.iter().position(|node| node.handle == handle);

@@ -1,16 +1,16 @@
-//! Waits and writes of a stream: single words in memory, by which streams, kernels and the host
-//! tell each other how far they are.
+//! Stream memory operations: waits for and writes of single words in memory, by which streams,
+//! kernels and the host synchronize.
 #![allow(non_snake_case)]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::faults::gone;
+use super::faults::freed_meanwhile;
 use super::gpu::{Gpu, memory};
-use super::operation::Operation;
-use super::{check_flags, invalid, order, stream};
+use super::operation::{NodeType, Operation};
+use super::{check_flags, happens_before, invalid_value, stream};
 use crate::abi::{CUdeviceptr, CUstream, In};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::StreamMemOp;
 
 const WAIT32: i32 = 1;
@@ -20,29 +20,31 @@ const WAIT64: i32 = 4;
 const WRITE64: i32 = 5;
 const FENCE: i32 = 6;
 
-/// How a wait compares: at least, equal, any bit, not all bits.
+/// The comparison of a wait: at least (cyclic), equal, AND, NOR.
 const COMPARISONS: u32 = 3;
-/// Make writes of other devices visible afterwards: they are.
+/// Make remote writes visible after the wait. They always are.
 const FLUSH_AFTER: u32 = 1 << 30;
-/// What a batch may hold at once.
-const MOST: u32 = 255;
-/// How long a waiting stream sleeps between two looks.
-const PAUSE: Duration = Duration::from_micros(20);
+/// The largest number of operations in a batch.
+const MAX_BATCH: u32 = 255;
+/// How long a waiting stream sleeps between two polls.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
-/// Waits and writes, one after the other.
+/// A batch of operations, executed in order.
 pub(super) struct MemOps(pub(super) Vec<StreamMemOp>);
 
 impl MemOps {
-    pub(super) fn new(ops: Vec<StreamMemOp>) -> Answer<Self> {
+    pub(super) fn new(ops: Vec<StreamMemOp>) -> DriverResult<Self> {
         ops.iter().try_for_each(check)?;
         Ok(Self(ops))
     }
 
-    /// The program's list, checked.
-    pub(super) fn read(count: u32, ops: In<StreamMemOp>, flags: u32) -> Answer<Self> {
+    /// Reads and checks a list of operations.
+    pub(super) fn read(count: u32, ops: In<StreamMemOp>, flags: u32) -> DriverResult<Self> {
         check_flags(flags, 0)?;
-        if count == 0 || count > MOST {
-            return Err(invalid(format!("{count} operations; there may be 1 to {MOST}")));
+        if count == 0 || count > MAX_BATCH {
+            return Err(invalid_value(format!(
+                "{count} operations; there may be 1 to {MAX_BATCH}"
+            )));
         }
         ops.get()?;
         Self::new((0..count as usize).map(|at| ops.at(at)).collect())
@@ -50,57 +52,61 @@ impl MemOps {
 }
 
 impl Operation for MemOps {
-    fn node_type(&self) -> i32 {
-        12
+    fn node_type(&self) -> NodeType {
+        NodeType::BatchMemOp
     }
 
     fn name(&self) -> String {
         "memory operations".to_owned()
     }
 
-    fn run(&self, gpu: &Gpu) -> Answer {
-        self.0.iter().try_for_each(|op| run(op, gpu).map_err(gone))
+    fn run(&self, gpu: &Gpu) -> DriverResult {
+        self.0.iter().try_for_each(|op| run(op, gpu).map_err(freed_meanwhile))
     }
 }
 
-fn check(op: &StreamMemOp) -> Answer {
+fn check(op: &StreamMemOp) -> DriverResult {
     let bytes = match op.operation {
         WAIT32 | WRITE32 => 4,
         WAIT64 | WRITE64 => 8,
         FENCE | FLUSH => return check_flags(op.barrier_flags, 1),
-        odd => return Err(invalid(format!("{odd} is no operation; there are 1 to 6"))),
+        odd => {
+            return Err(invalid_value(format!(
+                "{odd} is not a stream memory operation; there are 1 to 6"
+            )));
+        }
     };
     match op.operation {
         WAIT32 | WAIT64 => check_flags(op.flags, COMPARISONS | FLUSH_AFTER)?,
         _ => check_flags(op.flags, 0)?,
     }
     if !op.address.is_multiple_of(bytes) {
-        return Err(invalid(format!("{:#x} is misaligned for {bytes} bytes", op.address)));
+        return Err(invalid_value(format!("{:#x} is misaligned for {bytes} bytes", op.address)));
     }
     Ok(memory()?.check(op.address, bytes)?)
 }
 
-fn run(op: &StreamMemOp, gpu: &Gpu) -> Answer {
+fn run(op: &StreamMemOp, gpu: &Gpu) -> DriverResult {
     if matches!(op.operation, WRITE32 | WRITE64) {
-        order::tell_all();
+        happens_before::release_to_all();
     }
     match op.operation {
         WRITE32 => memory()?.write(op.address, &(op.value as u32).to_le_bytes())?,
         WRITE64 => memory()?.write(op.address, &op.value.to_le_bytes())?,
         WAIT32 | WAIT64 => {
             while gpu.fault().is_none() && !holds(op)? {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(POLL_INTERVAL);
             }
-            order::learn_all();
+            happens_before::acquire_from_all();
         }
-        // All memory is in order already.
+        // Emulated memory is coherent already.
         _ => std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst),
     }
     Ok(())
 }
 
-/// Whether what a wait waits for is there.
-fn holds(op: &StreamMemOp) -> Answer<bool> {
+/// Whether the condition of a wait holds.
+fn holds(op: &StreamMemOp) -> DriverResult<bool> {
     let mut bytes = [0; 8];
     let width = if op.operation == WAIT32 { 4 } else { 8 };
     memory()?.read(op.address, &mut bytes[..width])?;
@@ -121,8 +127,8 @@ fn holds(op: &StreamMemOp) -> Answer<bool> {
     })
 }
 
-fn one(stream: CUstream, operation: i32, address: u64, value: u64, flags: u32) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+fn one(stream: CUstream, operation: i32, address: u64, value: u64, flags: u32) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     let op = StreamMemOp { operation, barrier_flags: 0, address, value, flags, pad: [0; 5] };
     stream::enqueue(&context, &stream, Arc::new(MemOps::new(vec![op])?))
 }
@@ -132,7 +138,7 @@ pub(crate) fn cuStreamWaitValue32_v2(
     address: CUdeviceptr,
     value: u32,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     one(stream, WAIT32, address, value.into(), flags)
 }
 
@@ -141,7 +147,7 @@ pub(crate) fn cuStreamWaitValue64_v2(
     address: CUdeviceptr,
     value: u64,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     one(stream, WAIT64, address, value, flags)
 }
 
@@ -150,7 +156,7 @@ pub(crate) fn cuStreamWriteValue32_v2(
     address: CUdeviceptr,
     value: u32,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     one(stream, WRITE32, address, value.into(), flags)
 }
 
@@ -159,7 +165,7 @@ pub(crate) fn cuStreamWriteValue64_v2(
     address: CUdeviceptr,
     value: u64,
     flags: u32,
-) -> Answer {
+) -> DriverResult {
     one(stream, WRITE64, address, value, flags)
 }
 
@@ -168,7 +174,7 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     count: u32,
     ops: In<StreamMemOp>,
     flags: u32,
-) -> Answer {
-    let (context, stream) = stream::named(stream)?;
+) -> DriverResult {
+    let (context, stream) = stream::from_handle(stream)?;
     stream::enqueue(&context, &stream, Arc::new(MemOps::read(count, ops, flags)?))
 }

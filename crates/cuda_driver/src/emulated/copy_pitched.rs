@@ -1,22 +1,24 @@
-//! Copies of rectangles and boxes, between host, device and arrays.
+//! Two-dimensional copies, and the parameters of three-dimensional ones.
 #![allow(non_snake_case)]
 
-use super::transfer::{ARRAY, Copy, DEVICE, End, HOST, Place, UNIFIED, later, now};
-use super::{array, invalid, lacking};
+use super::memory_copy::{
+    ARRAY, CopyAddress, CopyEnd, DEVICE, HOST, MemoryCopy, UNIFIED, copy_blocking, copy_on_stream,
+};
+use super::{array, invalid_value, not_supported};
 use crate::abi::{CUdeviceptr, CUobject, CUstream, Copy2D, HostPtr, In};
-use crate::detail::Answer;
+use crate::detail::DriverResult;
 use crate::structs::Copy3D;
 
-pub(crate) fn cuMemcpy2D_v2(copy: In<Copy2D>) -> Answer {
-    now(plan(&flat(&copy.get()?))?)
+pub(crate) fn cuMemcpy2D_v2(copy: In<Copy2D>) -> DriverResult {
+    copy_blocking(plan_copy(&as_3d(&copy.get()?))?)
 }
 
-pub(crate) fn cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream) -> Answer {
-    later(plan(&flat(&copy.get()?))?, stream)
+pub(crate) fn cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream) -> DriverResult {
+    copy_on_stream(plan_copy(&as_3d(&copy.get()?))?, stream)
 }
 
-/// A rectangle is a box of one layer.
-fn flat(copy: &Copy2D) -> Copy3D {
+/// A two-dimensional copy as a three-dimensional one with one layer.
+fn as_3d(copy: &Copy2D) -> Copy3D {
     let null = std::ptr::null_mut();
     Copy3D {
         src_x_bytes: copy.src_x_bytes,
@@ -47,8 +49,8 @@ fn flat(copy: &Copy2D) -> Copy3D {
     }
 }
 
-/// One end of a box, as the API describes it.
-struct Side {
+/// The source or the destination of a copy, as in the API's parameters.
+struct CopySide {
     memory_type: i32,
     host: HostPtr,
     device: CUdeviceptr,
@@ -61,9 +63,9 @@ struct Side {
     height: usize,
 }
 
-/// What a description asks for, checked as far as it can be without touching memory.
-pub(super) fn plan(copy: &Copy3D) -> Answer<Copy> {
-    let src = Side {
+/// The copy with these parameters, checked as far as possible without accessing memory.
+pub(super) fn plan_copy(copy: &Copy3D) -> DriverResult<MemoryCopy> {
+    let src = CopySide {
         memory_type: copy.src_memory_type,
         host: HostPtr(copy.src_host.cast_mut()),
         device: copy.src_device,
@@ -75,7 +77,7 @@ pub(super) fn plan(copy: &Copy3D) -> Answer<Copy> {
         pitch: copy.src_pitch,
         height: copy.src_height,
     };
-    let dst = Side {
+    let dst = CopySide {
         memory_type: copy.dst_memory_type,
         host: HostPtr(copy.dst_host),
         device: copy.dst_device,
@@ -90,30 +92,36 @@ pub(super) fn plan(copy: &Copy3D) -> Answer<Copy> {
     let (bytes, rows, layers) = (copy.width_bytes, copy.height, copy.depth);
     let size = [bytes, rows, layers];
     let (dst, src) = (dst.end(size)?, src.end(size)?);
-    Ok(Copy { dst, src, bytes, rows, layers, described: Some(*copy) })
+    Ok(MemoryCopy { dst, src, bytes, rows, layers, described: Some(*copy) })
 }
 
-impl Side {
-    fn end(&self, size: [usize; 3]) -> Answer<End> {
+impl CopySide {
+    fn end(&self, size: [usize; 3]) -> DriverResult<CopyEnd> {
         if self.lod != 0 {
-            return Err(lacking("the emulator's arrays have no levels of detail"));
+            return Err(not_supported("the emulator's arrays have no mipmap levels"));
         }
-        let linear = |place: Place| self.linear(place, size);
+        let linear = |address: CopyAddress| self.linear(address, size);
         match self.memory_type {
-            HOST => linear(Place::host(self.host)),
-            DEVICE => linear(Place::device(self.device)),
-            UNIFIED => linear(Place::unified(self.device)),
+            HOST => linear(CopyAddress::host(self.host)),
+            DEVICE => linear(CopyAddress::device(self.device)),
+            UNIFIED => linear(CopyAddress::unified(self.device)),
             ARRAY => array::end(self.array, [self.x_bytes, self.y, self.z], size),
-            odd => Err(invalid(format!("{odd} is no memory type; there are 1 to 4"))),
+            odd => Err(invalid_value(format!("{odd} is not a memory type; there are 1 to 4"))),
         }
     }
 
-    fn linear(&self, place: Place, [bytes, rows, layers]: [usize; 3]) -> Answer<End> {
+    fn linear(
+        &self,
+        address: CopyAddress,
+        [bytes, rows, layers]: [usize; 3],
+    ) -> DriverResult<CopyEnd> {
         let pitch = pitch(self.pitch, self.x_bytes, bytes, rows * layers)?;
         let height = match self.height {
             0 => self.y.saturating_add(rows),
             height if layers > 1 && height < self.y.saturating_add(rows) => {
-                return Err(invalid(format!("a layer of {height} rows is less than the copy's")));
+                return Err(invalid_value(format!(
+                    "a layer of {height} rows is smaller than the copy"
+                )));
             }
             height => height,
         };
@@ -121,22 +129,22 @@ impl Side {
         let layers = self.z.checked_mul(layer).ok_or_else(outside)?;
         let rows = self.y.checked_mul(pitch).ok_or_else(outside)?;
         let start = layers.checked_add(rows).and_then(|start| start.checked_add(self.x_bytes));
-        Ok(End { place: place.offset(start.ok_or_else(outside)?), pitch, layer })
+        Ok(CopyEnd { address: address.offset(start.ok_or_else(outside)?), pitch, layer })
     }
 }
 
-/// Bytes from one row to the next; 0 stands for rows without gaps.
-fn pitch(given: usize, x_bytes: usize, bytes: usize, rows: usize) -> Answer<usize> {
+/// Bytes from one row to the next. A pitch of 0 stands for rows without gaps.
+fn pitch(given: usize, x_bytes: usize, bytes: usize, rows: usize) -> DriverResult<usize> {
     let needed = x_bytes.saturating_add(bytes);
     match given {
         0 => Ok(needed),
         _ if given < needed && rows > 1 => {
-            Err(invalid(format!("a pitch of {given} bytes is less than a row of {needed}")))
+            Err(invalid_value(format!("a pitch of {given} bytes is less than a row of {needed}")))
         }
         _ => Ok(given),
     }
 }
 
-fn outside() -> crate::detail::Failure {
-    invalid("the copy begins outside the address space")
+fn outside() -> crate::detail::DriverError {
+    invalid_value("the copy begins outside of the address space")
 }
