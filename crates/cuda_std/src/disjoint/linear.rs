@@ -25,8 +25,13 @@ unsafe impl<T> Shape<T> for Slice {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        (index.get() < self.len).then_some(index.get())
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.len
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        index.get()
     }
 }
 
@@ -69,9 +74,13 @@ unsafe impl<T, const N: usize> Shape<T> for Chunks<N> {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        // Does not wrap: the chunk is inside.
-        (index.get() < self.len / N).then(|| index.get() * N)
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.len / N
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        index.get() * N
     }
 }
 
@@ -167,9 +176,13 @@ unsafe impl<T: Element + Lanes<N>, const N: usize> Shape<T> for Vectors<N> {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        // Does not wrap: the vector is inside.
-        (index.get() < self.vectors()).then(|| self.head + index.get() * N)
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.vectors()
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        self.head + index.get() * N
     }
 }
 

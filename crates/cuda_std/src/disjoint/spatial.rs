@@ -25,9 +25,13 @@ unsafe impl<T> Shape<T> for Grid {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex2) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height;
-        inside.then(|| index.y().wrapping_mul(self.width).wrapping_add(index.x()))
+    fn contains(&self, index: ThreadIndex2) -> bool {
+        index.x() < self.width && index.y() < self.height
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex2) -> usize {
+        index.y().wrapping_mul(self.width).wrapping_add(index.x())
     }
 }
 
@@ -71,9 +75,13 @@ unsafe impl<T> Shape<T> for Pitched {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex2) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height;
-        inside.then(|| index.y().wrapping_mul(self.pitch).wrapping_add(index.x()))
+    fn contains(&self, index: ThreadIndex2) -> bool {
+        index.x() < self.width && index.y() < self.height
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex2) -> usize {
+        index.y().wrapping_mul(self.pitch).wrapping_add(index.x())
     }
 }
 
@@ -121,10 +129,14 @@ unsafe impl<T> Shape<T> for Volume {
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex3) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height && index.z() < self.depth;
+    fn contains(&self, index: ThreadIndex3) -> bool {
+        index.x() < self.width && index.y() < self.height && index.z() < self.depth
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex3) -> usize {
         let row = index.z().wrapping_mul(self.height).wrapping_add(index.y());
-        inside.then(|| row.wrapping_mul(self.width).wrapping_add(index.x()))
+        row.wrapping_mul(self.width).wrapping_add(index.x())
     }
 }
 
