@@ -1,4 +1,4 @@
-//! Blocked to striped and back, through shared memory.
+//! From a blocked to a striped arrangement and back, through shared memory.
 
 use super::item::{build, each};
 use super::scratch::{Lent, Used};
@@ -11,8 +11,8 @@ pub const fn exchange_bytes<T>(n: usize) -> usize {
     (n + n / 32) * size_of::<T>()
 }
 
-/// Where item `i` of the tile lies: behind every 32 items one place is left out, so that items at an even
-/// distance from one another lie in different banks.
+/// The slot of item `i` of the tile: one slot is left out after every 32 items, so that items at an even
+/// distance from one another are in different banks.
 #[inline(always)]
 pub(super) fn place(i: usize) -> usize {
     i + i / 32
@@ -47,6 +47,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     ///
     /// `scratch` has [`exchange_bytes::<T>`](exchange_bytes)`(THREADS * K)` bytes or more, else the kernel
     /// does not compile.
+    ///
+    /// *Cost:* one barrier; each thread writes and reads `K` items of shared memory.
     #[inline(always)]
     pub fn blocked_to_striped<T: Element, L, const K: usize, const ID: u32>(
         &mut self,
@@ -56,8 +58,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         self.exchange(items, scratch, Self::blocked::<K>, Self::striped)
     }
 
-    /// Gives each thread the blocked items of a tile of which it had the striped ones. Memory as for
-    /// [`blocked_to_striped`](Self::blocked_to_striped).
+    /// Gives each thread the blocked items of a tile of which it had the striped ones. Scratch memory and cost as
+    /// for [`blocked_to_striped`](Self::blocked_to_striped).
     #[inline(always)]
     pub fn striped_to_blocked<T: Element, L, const K: usize, const ID: u32>(
         &mut self,
@@ -67,13 +69,13 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         self.exchange(items, scratch, Self::striped, Self::blocked::<K>)
     }
 
-    /// The place in the tile of item `k` of thread `thread`.
+    /// The index in the tile of blocked item `k` of thread `thread`.
     #[inline(always)]
     pub(super) fn blocked<const K: usize>(thread: usize, k: usize) -> usize {
         thread * K + k
     }
 
-    /// The place in the tile of striped item `k` of thread `thread`.
+    /// The index in the tile of striped item `k` of thread `thread`.
     #[inline(always)]
     pub(super) fn striped(thread: usize, k: usize) -> usize {
         k * Self::THREADS + thread
@@ -98,10 +100,10 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         let staged = Staged(scratch.array::<T>());
         let thread = self.thread();
         each::<K>(|k| {
-            // SAFETY: inside the tile, and no two threads have the same place.
+            // SAFETY: inside the tile, and no two threads have the same index.
             unsafe { staged.write(from(thread, k), items[k]) };
         });
-        // Every item is in its place.
+        // Every item is written.
         self.sync(());
         // SAFETY: inside the tile, after the barrier.
         let items = build(|k| unsafe { staged.read(to(thread, k)) });

@@ -1,6 +1,6 @@
-//! What the threads of a block do together: the token [`Block`], and collectives that take it.
+//! Block-wide collectives, and the token [`Block`] that they take.
 //!
-//! | | result | shared memory |
+//! | | result | shared memory, and [cost](#cost) |
 //! |---|---|---|
 //! | [`reduce`](Block::reduce), [`sum`](Block::sum), [`min`](Block::min), [`max`](Block::max), [`broadcast`](Block::broadcast) | in every thread | the token's own |
 //! | [`reduce_to_first`](Block::reduce_to_first) | `Some` in thread 0 | the token's own |
@@ -25,6 +25,12 @@
 //! - The token's own shared memory may be used again at once: collectives take turns with its two
 //!   halves, and the barrier of one frees the half of the one before. Larger memory is a
 //!   [`Shared`](crate::shared::Shared) that comes back as [`Used`], which a barrier makes a `Shared` again.
+//!
+//! # Cost
+//!
+//! Each collective states its barriers, its shuffles and its shared memory. A shuffle moves 4 bytes of each
+//! lane, so a value of 8 bytes takes two. The token's own shared memory is 1 KiB of each block, in kernels that
+//! call a collective that uses it: two halves of 32 values of at most 16 bytes.
 
 mod adjacent;
 mod exchange;

@@ -1,4 +1,4 @@
-//! Radix sort of a tile in shared memory, four bits at a time from the lowest.
+//! Radix sort of a tile in shared memory, four bits at a time, the lowest first.
 
 use super::exchange::{Staged, exchange_bytes};
 use super::item::{build, each, map};
@@ -44,6 +44,9 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     ///
     /// `scratch` has [`sort_bytes::<T>`](sort_bytes)`(THREADS, THREADS * K)` bytes or more, else the
     /// kernel does not compile. A tile has fewer than 65536 keys.
+    ///
+    /// *Cost:* for each four bits of the key, a [`radix_rank`](Self::radix_rank) and an exchange of the keys
+    /// through shared memory: six barriers, five in the last pass.
     #[inline(always)]
     pub fn sort<T: SortKey, L, const K: usize, const ID: u32>(
         &mut self,
@@ -71,6 +74,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// keep their order.
     ///
     /// `scratch` is as large as [`sort`](Self::sort) asks, and has room for an exchange of the values.
+    ///
+    /// *Cost:* that of [`sort`](Self::sort), and for each four bits an exchange of the values: two barriers.
     #[inline(always)]
     pub fn sort_pairs<T: SortKey, V: Element, L, const K: usize, const ID: u32>(
         &mut self,
