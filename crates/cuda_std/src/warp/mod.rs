@@ -32,6 +32,7 @@
 //! - Every lane in `mask` reaches the same call, with the same `mask`, and none has ended.
 
 mod coalesced;
+mod group;
 mod masked;
 mod number;
 #[cfg(target_os = "cuda")]

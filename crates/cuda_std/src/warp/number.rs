@@ -9,54 +9,6 @@ use super::WarpReductionOp;
 #[cfg(target_os = "cuda")]
 use crate::arch::compute_capability;
 
-/// The reductions of a group of lanes whose `join(value, instruction, operation)` joins the values of all.
-macro_rules! commutative_reductions {
-    () => {
-        /// The sum over all lanes, in every one of them. Integers wrap.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn sum<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Add, T::plus)
-        }
-
-        /// The smallest value of all lanes, in every one of them. NaN is left out.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn min<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Min, T::smaller)
-        }
-
-        /// The largest value of all lanes, in every one of them. NaN is left out.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn max<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Max, T::larger)
-        }
-
-        /// The bits that all lanes have, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_and<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::And, T::both)
-        }
-
-        /// The bits that any lane has, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_or<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Or, T::either)
-        }
-
-        /// The bits that an odd number of lanes has, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_xor<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Xor, T::differing)
-        }
-    };
-}
-pub(super) use commutative_reductions;
-
 /// A number with a sum, a smaller and a larger one.
 ///
 /// Integers wrap. Of a NaN and a number, the smaller and the larger are the number.
