@@ -20,8 +20,8 @@ unsafe impl<T> Shape<T> for Slice {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn len(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]
@@ -69,8 +69,8 @@ unsafe impl<T, const N: usize> Shape<T> for Chunks<N> {
     type Item = [T; N];
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn len(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]
@@ -164,15 +164,15 @@ impl<const N: usize> Vectors<N> {
     }
 }
 
-// SAFETY: the index's vector of those behind the head, if the slice has as many. `from_raw_parts` cuts the
+// SAFETY: the index's vector of those after the head, if the slice has as many. `from_raw_parts` cuts the
 // head so that the next element is aligned as a vector is, and a vector is `N` elements and nothing else.
 unsafe impl<T: Element + Lanes<N>, const N: usize> Shape<T> for Vectors<N> {
     type Index = ThreadIndex;
     type Item = T::Vector;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn len(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]

@@ -20,8 +20,8 @@ unsafe impl<T> Shape<T> for Grid {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, 1]
+    fn len(&self) -> usize {
+        self.width * self.height
     }
 
     #[inline(always)]
@@ -35,7 +35,17 @@ unsafe impl<T> Shape<T> for Grid {
     }
 }
 
-impl Rows for Grid {}
+impl Rows for Grid {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointGrid<'_, T> {
     /// Makes the view from a pointer, a width and a height in elements.
@@ -70,8 +80,8 @@ unsafe impl<T> Shape<T> for Pitched {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, 1]
+    fn len(&self) -> usize {
+        self.width * self.height
     }
 
     #[inline(always)]
@@ -85,7 +95,17 @@ unsafe impl<T> Shape<T> for Pitched {
     }
 }
 
-impl Rows for Pitched {}
+impl Rows for Pitched {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointPitched<'_, T> {
     /// Makes the view from a pointer, a width, a height and a pitch in elements.
@@ -124,8 +144,8 @@ unsafe impl<T> Shape<T> for Volume {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, self.depth]
+    fn len(&self) -> usize {
+        self.width * self.height * self.depth
     }
 
     #[inline(always)]
@@ -140,7 +160,17 @@ unsafe impl<T> Shape<T> for Volume {
     }
 }
 
-impl Rows for Volume {}
+impl Rows for Volume {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointVolume<'_, T> {
     /// Makes the view from a pointer, a width, a height and a depth in elements.

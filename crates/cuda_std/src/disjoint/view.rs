@@ -45,8 +45,8 @@ pub unsafe trait Shape<T>: Debug {
     /// What belongs to an index.
     type Item;
 
-    /// The elements of a row, the rows of a plane and the planes; 1 where there is no such dimension.
-    fn extents(&self) -> [usize; 3];
+    /// The number of elements.
+    fn len(&self) -> usize;
 
     /// Whether there is an item at `index`.
     fn contains(&self, index: Self::Index) -> bool;
@@ -71,8 +71,7 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
     /// The number of elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        let [width, height, depth] = self.shape.extents();
-        width * height * depth
+        self.shape.len()
     }
 
     /// Whether there are no elements.
@@ -112,18 +111,24 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
 }
 
 /// A [`Shape`] of rows.
-pub trait Rows {}
+pub trait Rows {
+    /// Elements in a row.
+    fn width(&self) -> usize;
+
+    /// The number of rows, of each plane if there are several.
+    fn height(&self) -> usize;
+}
 
 impl<T, S: Shape<T> + Rows> Disjoint<'_, T, S> {
     /// Elements in a row.
     #[inline(always)]
     pub fn width(&self) -> usize {
-        self.shape.extents()[0]
+        self.shape.width()
     }
 
     /// The number of rows, of each plane if there are several.
     #[inline(always)]
     pub fn height(&self) -> usize {
-        self.shape.extents()[1]
+        self.shape.height()
     }
 }
