@@ -1,7 +1,7 @@
 //! From a blocked to a striped arrangement and back, through shared memory.
 
 use super::item::{build, each};
-use super::scratch::{Lent, Used};
+use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
 use core::ptr::NonNull;
@@ -20,9 +20,9 @@ pub(super) fn place(i: usize) -> usize {
 
 /// The items of a tile in shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Staged<T>(pub NonNull<T>);
+pub(super) struct StagedTile<T>(pub NonNull<T>);
 
-impl<T: Element> Staged<T> {
+impl<T: Element> StagedTile<T> {
     /// # Safety
     /// `i` is inside the tile, and no other thread uses it until a barrier.
     #[inline(always)]
@@ -96,8 +96,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 "the shared memory is too small: an exchange takes `exchange_bytes` of the tile"
             );
         }
-        let scratch = Lent::new(scratch);
-        let staged = Staged(scratch.array::<T>());
+        let scratch = ScratchArray::new(scratch);
+        let staged = StagedTile(scratch.array::<T>());
         let thread = self.thread();
         each::<K>(|k| {
             // SAFETY: inside the tile, and no two threads have the same index.

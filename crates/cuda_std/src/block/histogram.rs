@@ -29,7 +29,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         samples: impl IntoIterator<Item = usize>,
     ) -> Reader<[u32; BINS], ID> {
         let bins = bins.into_raw();
-        // Nobody counts before all bins are set.
+        // No thread counts before all bins are set.
         self.sync(());
         for bin in samples {
             assert!(bin < BINS, "a sample is past the last bin");

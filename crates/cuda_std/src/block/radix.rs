@@ -2,7 +2,7 @@
 
 use super::exchange::place;
 use super::item::{build, each};
-use super::scratch::{Lent, Used};
+use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
 use half::{bf16, f16};
@@ -136,8 +136,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 "the shared memory is too small: ranks take `rank_bytes` of the threads"
             );
         }
-        let scratch = Lent::new(scratch);
-        // SAFETY: large enough, and nobody else uses it.
+        let scratch = ScratchArray::new(scratch);
+        // SAFETY: large enough, and no other thread uses it.
         let ranks = unsafe { self.rank(digits, scratch.array().as_ptr()) };
         (ranks, scratch.used())
     }

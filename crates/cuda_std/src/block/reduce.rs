@@ -7,7 +7,7 @@ use crate::warp::Number;
 
 /// Up to this many warps, every thread combines the warps' results itself; with more, each warp combines them
 /// by shuffles.
-const FEW: usize = 8;
+const SERIAL_WARPS: usize = 8;
 
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// The values of all threads, combined in the order of the threads; every thread gets the result.
@@ -58,7 +58,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         }
         // Every warp's result is written.
         self.sync(());
-        if Self::WARPS <= FEW {
+        if Self::WARPS <= SERIAL_WARPS {
             // SAFETY: written before the barrier.
             return unsafe {
                 (1..Self::WARPS).fold(slots.read(0), |sum, w| op(sum, slots.read(w)))

@@ -8,13 +8,13 @@ use super::token::Block;
 
 /// Up to this many warps, every thread combines the warps' totals itself; with more, each warp scans them by
 /// shuffles.
-const FEW: usize = 8;
+const SERIAL_WARPS: usize = 8;
 
-/// What comes before a thread's items, and all items of the block.
-struct Before<T> {
-    /// The items of the threads before; any value in thread 0.
+/// The combined items before a thread's own, and those of the whole block.
+struct ScanPrefix<T> {
+    /// The items of the threads before, combined; any value in thread 0.
     prefix: T,
-    /// All items.
+    /// All items, combined.
     total: T,
 }
 
@@ -98,7 +98,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
 
     /// Scans one value of each thread.
     #[inline(always)]
-    fn before<T: Item>(&mut self, own: T, op: &impl Fn(T, T) -> T) -> Before<T> {
+    fn before<T: Item>(&mut self, own: T, op: &impl Fn(T, T) -> T) -> ScanPrefix<T> {
         let (lane, warp) = (self.lane(), self.warp());
         let slots = self.slots::<T>();
         // SAFETY: whole warps.
@@ -118,7 +118,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             (_, 0) => warps,
             _ => op(warps, in_warp),
         };
-        Before { prefix, total }
+        ScanPrefix { prefix, total }
     }
 
     /// The combined totals of the warps before this one (any value in the first warp), and of all warps.
@@ -129,7 +129,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         warp: usize,
         op: &impl Fn(T, T) -> T,
     ) -> (T, T) {
-        if Self::WARPS <= FEW {
+        if Self::WARPS <= SERIAL_WARPS {
             // SAFETY: written before the barrier.
             let mut total = unsafe { slots.read(0) };
             let mut before = total;

@@ -1,4 +1,4 @@
-//! Groups of any lanes of a warp.
+//! [`Coalesced`]: a group of any lanes of a warp.
 
 use super::{Bits, Number, Plain};
 use core::marker::PhantomData;
@@ -35,8 +35,8 @@ pub struct Coalesced {
 impl Coalesced {
     /// The lanes of the warp that run together here: at least this one.
     ///
-    /// How many of those that took a branch that is depends on the compiler and the hardware. The
-    /// result of a program must not.
+    /// How many of the lanes that took a branch are in it depends on the compiler and the hardware.
+    /// The result of a program must not depend on it.
     #[gpu_only]
     #[inline(always)]
     pub fn current() -> Self {
@@ -199,10 +199,10 @@ impl Coalesced {
 
     super::group::group_functions!();
 
-    /// A place for each lane, for one atomic operation of the whole group.
+    /// A slot for each lane, by one atomic operation of the whole group (warp-aggregated atomics).
     ///
-    /// One lane calls `take` with the number of lanes. What that returns is the first lane's place,
-    /// and the others get the ones behind it, in order.
+    /// One lane calls `take` with the number of lanes. Its result is the first lane's slot, and the
+    /// others get the ones after it, in order.
     ///
     /// ```
     /// use cuda_std::prelude::*;
@@ -217,8 +217,8 @@ impl Coalesced {
     ///     count: AtomicSlice<u32>,
     /// ) {
     ///     if let Some(&x) = x.get(index.get()).filter(|x| **x > 0) {
-    ///         let place = Coalesced::current().claim(|n| count.fetch_add(0, n, Relaxed));
-    ///         kept.store(place as usize, x, Relaxed);
+    ///         let slot = Coalesced::current().claim(|n| count.fetch_add(0, n, Relaxed));
+    ///         kept.store(slot as usize, x, Relaxed);
     ///     }
     /// }
     /// # fn main() {}
@@ -230,8 +230,8 @@ impl Coalesced {
         self.from_lane(first, self.lane_of_first()).wrapping_add(self.thread_rank())
     }
 
-    /// `count` places for each lane, whose counts may differ, for one atomic operation of the whole
-    /// group: as [`claim`](Self::claim), the result is the lane's first place.
+    /// `count` slots for each lane, whose counts may differ, by one atomic operation of the whole
+    /// group: as [`claim`](Self::claim), the result is the lane's first slot.
     #[gpu_only]
     #[inline(always)]
     pub fn claim_many(self, count: u32, take: impl FnOnce(u32) -> u32) -> u32 {

@@ -1,4 +1,4 @@
-//! Numbers that warps add and compare.
+//! Numbers that warp reductions add and compare.
 
 use super::Plain;
 use crate::number::Half;
@@ -129,7 +129,7 @@ unsafe fn redux_signed(value: i32, mask: u32, op: WarpReductionOp) -> Option<i32
     Some(unsafe { super::WarpReduceValue::reduce(value, mask, op) })
 }
 
-/// 64 bits are two words, as long as no carry passes from one to the other.
+/// 64 bits as two words, for operations without a carry between them.
 #[cfg(target_os = "cuda")]
 #[inline(always)]
 unsafe fn redux_words(value: u64, mask: u32, op: WarpReductionOp) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A warp, and its tiles of fewer lanes.
+//! [`Tile`]: 2 to 32 neighbouring lanes of a warp, and [`Warp`], all 32.
 
 use super::{Bits, Coalesced, Number, Plain};
 use crate::block::Block;
@@ -23,7 +23,7 @@ use crate::{arch, thread};
 /// # Why the functions are safe
 ///
 /// 1. The mask that each instruction gets is the tile's own lanes. The calling lane is one of them.
-/// 2. All of these lanes exist, since [`Warp::current`] refuses a block that is no multiple of 32
+/// 2. All of these lanes exist, since [`Warp::current`] refuses a block that is not a multiple of 32
 ///    threads. Those that have ended are no longer waited for.
 /// 3. The values that travel are [`Plain`]: whatever bits arrive, from a lane that has ended or that
 ///    is in another call, are a value of the type.
@@ -224,7 +224,7 @@ impl<const N: u32> Tile<N> {
         })
     }
 
-    /// What the shuffle instruction wants to know about the width.
+    /// The segment mask of the shuffle instruction, for tiles of `N` lanes.
     #[cfg(target_os = "cuda")]
     const SEGMENT: u32 = (32 - N) << 8;
 
