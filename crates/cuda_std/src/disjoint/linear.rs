@@ -20,7 +20,7 @@ unsafe impl<T> Shape<T> for Slice {
     type Item = T;
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.len
     }
 
@@ -69,7 +69,7 @@ unsafe impl<T, const N: usize> Shape<T> for Chunks<N> {
     type Item = [T; N];
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.len
     }
 
@@ -171,7 +171,7 @@ unsafe impl<T: Element + Lanes<N>, const N: usize> Shape<T> for Vectors<N> {
     type Item = T::Vector;
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.len
     }
 

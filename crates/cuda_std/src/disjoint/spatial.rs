@@ -20,7 +20,7 @@ unsafe impl<T> Shape<T> for Grid {
     type Item = T;
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.width * self.height
     }
 
@@ -80,7 +80,7 @@ unsafe impl<T> Shape<T> for Pitched {
     type Item = T;
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.width * self.height
     }
 
@@ -144,7 +144,7 @@ unsafe impl<T> Shape<T> for Volume {
     type Item = T;
 
     #[inline(always)]
-    fn len(&self) -> usize {
+    fn elements(&self) -> usize {
         self.width * self.height * self.depth
     }
 

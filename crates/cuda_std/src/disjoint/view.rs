@@ -37,7 +37,7 @@ pub struct Disjoint<'a, T, S: Shape<T>> {
 /// - [`offset`](Self::offset) depends on the shape and the index alone.
 /// - The items at the offsets of two different indices do not overlap.
 /// - Each item consists of whole elements of the memory that the shape describes, and is aligned where
-///   [`Disjoint::new`]'s caller promises that memory. Elements that are initialised make an initialised
+///   the caller of [`Disjoint::new`] promises that memory. Elements that are initialised make an initialised
 ///   item, and an item makes initialised elements.
 pub unsafe trait Shape<T>: Debug {
     /// By what a thread names its item.
@@ -46,7 +46,7 @@ pub unsafe trait Shape<T>: Debug {
     type Item;
 
     /// The number of elements.
-    fn len(&self) -> usize;
+    fn elements(&self) -> usize;
 
     /// Whether there is an item at `index`.
     fn contains(&self, index: Self::Index) -> bool;
@@ -71,7 +71,7 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
     /// The number of elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.shape.len()
+        self.shape.elements()
     }
 
     /// Whether there are no elements.
