@@ -1,4 +1,4 @@
-//! Functions that the compiler calls without anybody naming them.
+//! Functions that the compiler calls implicitly.
 
 /// Compares `len` bytes: negative, zero or positive as `a` is below, equal to or above `b`.
 ///

@@ -8,7 +8,7 @@ use core::ops::{Deref, DerefMut};
 /// Bytes of a cache line of the GPU, and of two neighbouring ones of most CPUs, which fetch pairs.
 pub const CACHE_LINE_BYTES: usize = 128;
 
-/// A value with 128 bytes for itself, which nobody else's writes take away from a cache.
+/// A value with 128 bytes for itself, so that writes to other values never evict it from a cache.
 ///
 /// It is 128 bytes large and aligned to as many, on host and device alike; what the value leaves of
 /// them is zero. It is [`Pod`] where the value is. The value has at most 128 bytes and nothing to drop.

@@ -1,6 +1,6 @@
 //! Clusters: blocks that run at the same time and reach one another's shared memory (`sm_90`).
 //!
-//! A kernel runs in clusters if it says so or its launch does; else every block is a cluster of its
+//! A kernel runs in clusters if its contract or its launch asks for them; else every block is a cluster of its
 //! own, and everything here works on that.
 //!
 //! | | safe |
@@ -145,7 +145,7 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
     mapped
 }
 
-/// The same shared array in every block of the cluster.
+/// A shared array of every block of the cluster, at the same address in each.
 ///
 /// # Safety of every unsafe function
 ///

@@ -3,7 +3,7 @@
 //!
 //! `#[kernel(dependent)]` lets a kernel start so. A safe one waits for the kernel before it as its first
 //! act, so that its blocks are on the device and ready when that one ends; an unsafe one calls
-//! [`wait_for_previous`] itself, behind work that does not depend on the kernel before. That one may say
+//! [`wait_for_previous`] itself, after work that does not depend on the kernel before. That one may say
 //! early that it is nearly done, by [`let_next_start`]. Without the contract both functions do nothing, and
 //! the order is the stream's; so it is on devices before `sm_90`.
 //!

@@ -21,7 +21,7 @@ use core::marker::PhantomData;
 /// 3. Steps add a multiple of `total`, exact or clamped to `usize::MAX`, which is the index of no
 ///    element that has a size. So the remainder modulo `total` of every index that a thread can
 ///    reach is its `own`.
-/// 4. The type is neither `Send` nor `Sync`, and not plain data: safe code cannot hand it to another
+/// 4. The type is neither `Send` nor `Sync`, and not plain data: safe code cannot pass it to another
 ///    thread through a static, through shared memory or through a buffer.
 ///
 /// ```compile_fail,E0277

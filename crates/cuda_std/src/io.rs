@@ -49,7 +49,7 @@ pub unsafe extern "C" fn __assertfail(
     panic!("`__assertfail` runs only on the GPU")
 }
 
-/// Bytes that are printed at once, and the zero behind them.
+/// Bytes that are printed at once, and the zero after them.
 #[cfg(target_os = "cuda")]
 const PIECE: usize = 256;
 
@@ -102,7 +102,7 @@ impl Printer {
         }
         self.bytes[self.used % PIECE].write(0);
         let text: *const u8 = self.bytes.as_ptr().cast();
-        // SAFETY: the format is `%s`, and the text behind its pointer ends in a zero.
+        // SAFETY: the format is `%s`, and the text at its pointer ends in a zero.
         unsafe { vprintf(c"%s".as_ptr().cast(), (&raw const text).cast()) };
         self.used = 0;
     }

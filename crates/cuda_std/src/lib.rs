@@ -42,7 +42,7 @@
 //! | launches that overlap the one before | [`dependent`] |
 //! | block size, registers and shared memory as part of a kernel | [`contract`] |
 //! | to print, to assert, to stop in a debugger | [`io`], [`misc`] |
-//! | the heap, the kind of memory behind a pointer, the GPU compiled for | [`mem`], [`ptr`], [`arch`] |
+//! | the heap, the address space of a pointer, the GPU compiled for | [`mem`], [`ptr`], [`arch`] |
 //! | what happens after a panic | [`panic`](mod@panic): the host gets an error with message, place, block and thread |
 //! | the launch, on the host | [`launch`]; a library such as `ferrowarp` implements it |
 

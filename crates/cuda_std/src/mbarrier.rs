@@ -30,11 +30,11 @@ pub const MAX_ARRIVALS: u32 = (1 << 20) - 1;
 ///
 /// # Safety of every unsafe function
 ///
-/// - [`init`](Self::init) has run, with the barrier made known to whoever uses it, by a block or
+/// - [`init`](Self::init) has run, with its effect made visible to the threads that use the barrier, by a block or
 ///   cluster barrier, and [`invalidate`](Self::invalidate) has not.
 /// - In each phase there are as many arrivals as `init` said (less those who left), and the bytes
 ///   that are announced are those that come: at most 2^20 - 1 in a phase.
-/// - Who waits for a parity is at most one phase behind.
+/// - A thread that waits for a parity is at most one phase behind the barrier.
 ///
 /// ```
 /// use cuda_std::mbarrier::Mbarrier;
@@ -73,7 +73,7 @@ pub struct Mbarrier {
 
 /// The phase that an arrival belongs to. [`Mbarrier::wait`] takes it.
 #[derive(Debug)]
-#[must_use = "an arrival that nobody waits for orders nothing"]
+#[must_use = "an arrival that no thread waits for orders nothing"]
 pub struct Arrival {
     #[cfg_attr(not(target_os = "cuda"), allow(dead_code))]
     state: u64,
@@ -103,7 +103,7 @@ impl Mbarrier {
     /// Makes the memory a barrier whose phases each expect `arrivals`, 1 to [`MAX_ARRIVALS`].
     ///
     /// # Safety
-    /// - One thread calls this, on memory that is not a barrier, and nobody uses the barrier before
+    /// - One thread calls this, on memory that is not a barrier, and no thread uses the barrier before
     ///   a block barrier; before a copy or another block of the cluster uses it, that thread also
     ///   calls [`fence_init`].
     /// - `arrivals` is in range.
@@ -120,7 +120,7 @@ impl Mbarrier {
     /// Makes the barrier ordinary memory again.
     ///
     /// # Safety
-    /// Nobody uses the barrier any more.
+    /// No thread uses the barrier any more.
     #[gpu_only]
     #[inline(always)]
     pub unsafe fn invalidate(self) {

@@ -30,7 +30,7 @@ pub fn profiler_counter(counter: u32) {
     unsafe { events!(0 1 2 3 4 5 6 7) }
 }
 
-/// The multiprocessor's clock, in cycles. Two readings in one thread tell the time between.
+/// The multiprocessor's clock, in cycles. The difference of two readings in one thread is the time between.
 #[gpu_only]
 #[inline(always)]
 pub fn clock() -> u64 {

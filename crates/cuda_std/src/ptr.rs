@@ -1,7 +1,7 @@
-//! Which memory a pointer leads to.
+//! The address space of a pointer.
 //!
 //! A Rust pointer on the GPU is generic: one number space for all memories. A specific address
-//! counts inside one of them, and only PTX that says so can use it.
+//! counts inside one of them, and only PTX that names that memory can use it.
 
 use cuda_std_macros::gpu_only;
 

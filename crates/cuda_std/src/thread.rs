@@ -1,4 +1,4 @@
-//! Where a thread stands in its block and grid, barriers, fences and naps.
+//! Thread and block indices, barriers, fences and `nanosleep`.
 //!
 //! The names are rust-cuda's. An index that goes into memory is better taken from
 //! [`ThreadIndex`](crate::index::ThreadIndex), whose arithmetic is 64 bits wide.

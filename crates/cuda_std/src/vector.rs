@@ -77,7 +77,7 @@ impl<T: Element> IndexMut<usize> for Vec4<T> {
     }
 }
 
-// SAFETY: four plain values and nothing between or behind them; zero is a value of each.
+// SAFETY: four plain values and nothing between or after them; zero is a value of each.
 unsafe impl<T: Element> Zeroable for Vec4<T> {}
 // SAFETY: as above; the size is four times `T`'s, a multiple of the alignment (checked below).
 unsafe impl<T: Element> Pod for Vec4<T> {}
@@ -151,7 +151,7 @@ impl<T: Element> IndexMut<usize> for Vec2<T> {
     }
 }
 
-// SAFETY: two plain values and nothing between or behind them; zero is a value of each.
+// SAFETY: two plain values and nothing between or after them; zero is a value of each.
 unsafe impl<T: Element> Zeroable for Vec2<T> {}
 // SAFETY: as above; the size is twice `T`'s, a multiple of the alignment (checked below).
 unsafe impl<T: Element> Pod for Vec2<T> {}
@@ -208,7 +208,7 @@ impl<T: Element> IndexMut<usize> for Vec8<T> {
     }
 }
 
-// SAFETY: eight plain values and nothing between or behind them; zero is a value of each.
+// SAFETY: eight plain values and nothing between or after them; zero is a value of each.
 unsafe impl<T: Element> Zeroable for Vec8<T> {}
 // SAFETY: as above; the size is eight times `T`'s, a multiple of the alignment (checked below).
 unsafe impl<T: Element> Pod for Vec8<T> {}
@@ -226,7 +226,7 @@ pub unsafe trait Lanes<const N: usize>: Element {
     /// The vector.
     type Vector: Pod;
 
-    /// Calls `f` with the number and the value of each lane: one load before, one store behind.
+    /// Calls `f` with the number and the value of each lane: one load before, one store after.
     #[doc(hidden)]
     fn map_lanes(vector: &mut Self::Vector, f: impl FnMut(usize, &mut Self));
 }
@@ -404,7 +404,7 @@ pub unsafe fn assume_whole<V: Vector>(values: &[V::Element]) -> &[V] {
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), values.len() / per_vector) }
 }
 
-/// The same slice, of which the compiler knows that it begins at a multiple of `BYTES`.
+/// The slice, known to the compiler to begin at a multiple of `BYTES`.
 ///
 /// # Safety
 /// It does, and `BYTES` is a power of two.

@@ -1,4 +1,4 @@
-//! Check-once views of memory that a kernel reads: matrices, and lines through them.
+//! Check-once views of memory that a kernel reads: matrices, their rows and their columns.
 //!
 //! An index into a slice costs a comparison, and in a loop one comparison a step. Three forms pay once:
 //!
@@ -37,7 +37,7 @@ use core::iter::FusedIterator;
 use core::marker::PhantomData;
 use core::ops::Index;
 
-/// A row-major matrix in a slice: `rows` rows of `cols` elements, each row `pitch` elements behind the
+/// A row-major matrix in a slice: `rows` rows of `cols` elements, each row `pitch` elements after the
 /// one before.
 #[derive(Debug)]
 pub struct Matrix<'a, T> {
@@ -308,8 +308,8 @@ impl<'a, T> Strided<'a, T> {
 
     /// All elements, in order.
     #[inline(always)]
-    pub fn iter(&self) -> Line<'a, T> {
-        Line { values: *self, next: 0 }
+    pub fn iter(&self) -> StridedIter<'a, T> {
+        StridedIter { values: *self, next: 0 }
     }
 
     /// Pairs with the elements of `other`, up to the shorter of the two.
@@ -331,22 +331,22 @@ impl<'a, T> Strided<'a, T> {
 
 impl<'a, T> IntoIterator for Strided<'a, T> {
     type Item = &'a T;
-    type IntoIter = Line<'a, T>;
+    type IntoIter = StridedIter<'a, T>;
 
     #[inline(always)]
-    fn into_iter(self) -> Line<'a, T> {
+    fn into_iter(self) -> StridedIter<'a, T> {
         self.iter()
     }
 }
 
 /// The elements of a [`Strided`].
 #[derive(Clone, Debug)]
-pub struct Line<'a, T> {
+pub struct StridedIter<'a, T> {
     values: Strided<'a, T>,
     next: usize,
 }
 
-impl<'a, T> Iterator for Line<'a, T> {
+impl<'a, T> Iterator for StridedIter<'a, T> {
     type Item = &'a T;
 
     #[inline(always)]
@@ -363,8 +363,8 @@ impl<'a, T> Iterator for Line<'a, T> {
     }
 }
 
-impl<T> ExactSizeIterator for Line<'_, T> {}
-impl<T> FusedIterator for Line<'_, T> {}
+impl<T> ExactSizeIterator for StridedIter<'_, T> {}
+impl<T> FusedIterator for StridedIter<'_, T> {}
 
 /// Pairs of elements of two [`Strided`]. See [`Strided::zip`].
 #[derive(Clone, Debug)]

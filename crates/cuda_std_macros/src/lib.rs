@@ -30,7 +30,7 @@ use proc_macro::TokenStream;
 /// | `*const T`, `*mut T` (only in an `unsafe fn`) | `DevicePtr<T>` |
 /// | any other type | the value itself; it must be `bytemuck::NoUninit` |
 ///
-/// The types are recognised by the last word of their path. An alias of `DisjointSlice` with another name is not
+/// The types are recognised by the last segment of their path. An alias of `DisjointSlice` with another name is not
 /// recognised, and an alias with the name of another type does not compile: a parameter has the type that it is named
 /// after. A kernel has no `self`, no `&mut`, no named lifetimes, and returns nothing: its arguments are lent for one
 /// launch.
@@ -128,7 +128,7 @@ pub fn kernel_body(attributes: TokenStream, item: TokenStream) -> TokenStream {
     kernel::body(attributes.into(), item.into()).into()
 }
 
-/// Keeps a function's body for the GPU. On the host its twin panics with a message that says so.
+/// Compiles a function's body for the GPU only. On the host the function panics with a message that names it.
 ///
 /// ```
 /// # use cuda_std_macros::gpu_only;

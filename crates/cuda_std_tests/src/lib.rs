@@ -68,7 +68,7 @@ pub fn on_gpu() -> bool {
     matches!(ferrowarp::backend(), Ok(Backend::Cuda))
 }
 
-/// For tests in which kernels panic: whoever waits for their common device is told. One at a time.
+/// For tests in which kernels panic: any test that waits for their common device gets the error. One at a time.
 pub fn alone(gpu: &Gpu) -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Loads.
+//! Loads with cache hints.
 
 use super::Access;
 use cuda_std_macros::gpu_only;
@@ -78,7 +78,7 @@ pub fn load<T: Access>(value: &T, hint: LoadHint) -> T {
 /// The compiler may move such a load across every store and barrier.
 ///
 /// # Safety
-/// If `*value` lies in global memory, nobody writes it while the kernel runs, not only while the reference
+/// If `*value` lies in global memory, nothing writes it while the kernel runs, not only while the reference
 /// lives: it is part of a `&[T]` or `&T` that the launch gave the kernel, or of a constant.
 #[gpu_only]
 #[inline(always)]
@@ -100,7 +100,7 @@ pub unsafe fn load_read_only<T: Access>(value: &T, hint: ReadOnlyHint) -> T {
 ///
 /// # Safety
 /// - `pointer` is valid for reads of an aligned, initialised `T`.
-/// - Whoever writes at the same time does so by volatile or atomic accesses of the same size.
+/// - Concurrent writers use volatile or atomic accesses of the same size.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn load_volatile<T: Access>(pointer: *const T) -> T {

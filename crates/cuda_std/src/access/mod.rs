@@ -1,9 +1,9 @@
-//! Loads and stores that say what the caches are to do.
+//! Loads and stores with cache hints.
 //!
 //! | | C++ | |
 //! |---|---|---|
 //! | [`load`] with a [`LoadHint`] | `__ldca`, `__ldcg`, `__ldcs`, `__ldlu` | safe: a reference guarantees the value |
-//! | [`load_read_only`] with a [`ReadOnlyHint`] | `__ldg` | unsafe: nobody writes while the kernel runs |
+//! | [`load_read_only`] with a [`ReadOnlyHint`] | `__ldg` | unsafe: nothing writes while the kernel runs |
 //! | [`store`] with a [`StoreHint`] | `__stwb`, `__stcg`, `__stcs`, `__stwt` | safe, through `&mut` |
 //! | [`load_by`], [`store_by`] | `createpolicy`, `.L2::cache_hint` | by a [`Policy`] of the L2 cache |
 //! | [`load_volatile`], [`store_volatile`] | `volatile` | unsafe: other threads write meanwhile |
@@ -29,12 +29,12 @@
 //!
 //! # Why `load` and `store` are safe
 //!
-//! 1. The reference says that the memory is valid, aligned and initialised, and that nobody writes
+//! 1. The reference says that the memory is valid, aligned and initialised, and that nothing writes
 //!    (or, of `&mut`, accesses) it meanwhile; the instruction accesses just that.
 //! 2. The instructions are those of global memory. A reference into other memory, which the address
 //!    tells, takes the ordinary way. (Of a kernel's slice the compiler knows that it is global.)
 //!
-//! [`load_read_only`] is not: it wants memory that nobody writes while the kernel runs, and a reference says so
+//! [`load_read_only`] is not: it needs memory that nothing writes while the kernel runs, and a reference promises that
 //! for as long as it lives alone.
 
 mod load;
@@ -111,7 +111,7 @@ fn in_global<T>(pointer: *const T) -> *mut T {
     global
 }
 
-/// One load: `ld$words` of a value's size, through `$pointer`, and `$operand` behind the address.
+/// One load: `ld$words` of a value's size, through `$pointer`, and `$operand` after the address.
 #[cfg(target_os = "cuda")]
 macro_rules! load_instruction {
     ($ty:ty, $words:literal, $operand:literal, $pointer:expr, ($($extra:tt)*)) => {{
@@ -146,7 +146,7 @@ macro_rules! load_instruction {
     }};
 }
 
-/// One store: `st$words` of a value's size, through `$pointer`, and `$operand` behind the value.
+/// One store: `st$words` of a value's size, through `$pointer`, and `$operand` after the value.
 #[cfg(target_os = "cuda")]
 macro_rules! store_instruction {
     ($ty:ty, $words:literal, $operand:literal, $pointer:expr, $value:expr, ($($extra:tt)*)) => {{

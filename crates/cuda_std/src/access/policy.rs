@@ -1,4 +1,4 @@
-//! Policies of the L2 cache.
+//! Eviction policies of the L2 cache.
 
 use super::Access;
 use cuda_std_macros::gpu_only;

@@ -1,4 +1,4 @@
-//! Prefetches.
+//! Prefetches into the L1 and L2 caches.
 
 use cuda_std_macros::gpu_only;
 

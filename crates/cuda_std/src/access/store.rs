@@ -1,4 +1,4 @@
-//! Stores.
+//! Stores with cache hints.
 
 use super::Access;
 use cuda_std_macros::gpu_only;
@@ -62,7 +62,7 @@ pub fn store<T: Access>(to: &mut T, value: T, hint: StoreHint) {
 ///
 /// # Safety
 /// - `pointer` is valid for writes of an aligned `T`.
-/// - Whoever accesses it at the same time does so by volatile or atomic accesses of the same size.
+/// - Concurrent accesses are volatile or atomic accesses of the same size.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn store_volatile<T: Access>(pointer: *mut T, value: T) {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`AtomicSlice`], a kernel's parameter | the device | yes |
 //! | [`SystemAtomics`], another one | host and devices | yes |
-//! | [`Atomic<T, S>`](Atomic), [`AtomicF32`] and its kin | in the type | device and system |
+//! | [`Atomic<T, S>`](Atomic), [`AtomicF32`] and the other aliases | in the type | device and system |
 //! | [`fetch_add`] and the other functions here | an argument | no: they take pointers |
 //! | [`mid`], [`intrinsics`]: rust-cuda's functions | in the name | no |
 //!

@@ -11,7 +11,7 @@ use super::word::host;
 #[cfg(target_os = "cuda")]
 use core::arch::asm;
 
-/// A fence of the given order and scope. `Relaxed` is no fence.
+/// A fence of the given order and scope. `Relaxed` is not a fence.
 #[inline(always)]
 pub fn fence(order: Ordering, scope: Scope) {
     #[cfg(target_os = "cuda")]

@@ -89,13 +89,13 @@ impl<T: Word, S: InScope> Atomic<T, S> {
         Self { value: UnsafeCell::new(value), scope: PhantomData }
     }
 
-    /// The number, which nobody shares any more.
+    /// The number, no longer shared.
     #[inline(always)]
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
-    /// The number, which nobody shares meanwhile.
+    /// The number, exclusively borrowed.
     #[inline(always)]
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()

@@ -24,7 +24,7 @@ use core::marker::PhantomData;
 /// # What is atomic with the host
 ///
 /// Loads and stores are, on every device. A read-modify-write of a kernel in the host's memory is
-/// atomic for all threads of the device; for the host's own it is only where the device says so
+/// atomic for all threads of the device; for the host's own it is only where the device reports it
 /// (`DeviceInfo::host_native_atomics`: NVLink to the CPU, as on a Grace Hopper). Over PCI Express let
 /// one side change a word so, and the other one load it.
 ///

@@ -1,4 +1,4 @@
-//! Neighbours in the tile.
+//! Values of neighbouring threads and items.
 
 use super::item::{Item, build};
 use super::lanes;
@@ -6,6 +6,8 @@ use super::token::Block;
 
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// The value of the thread before; `None` in the first.
+    ///
+    /// *Cost:* one shuffle of each warp; one barrier; a value for each warp in the token's shared memory.
     #[inline(always)]
     pub fn left<T: Item>(&mut self, value: T) -> Option<T> {
         let (lane, warp) = (self.lane(), self.warp());
@@ -16,7 +18,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             // SAFETY: a slot for each warp.
             unsafe { slots.write(warp, value) };
         }
-        // The warps' last values are there.
+        // Every warp's last value is written.
         self.sync(());
         match (warp, lane) {
             (0, 0) => None,
@@ -26,7 +28,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         }
     }
 
-    /// The value of the thread behind; `None` in the last.
+    /// The value of the thread after; `None` in the last. *Cost:* as [`left`](Self::left).
     #[inline(always)]
     pub fn right<T: Item>(&mut self, value: T) -> Option<T> {
         let (lane, warp) = (self.lane(), self.warp());
@@ -37,7 +39,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             // SAFETY: a slot for each warp.
             unsafe { slots.write(warp, value) };
         }
-        // The warps' first values are there.
+        // Every warp's first value is written.
         self.sync(());
         if self.thread() == Self::THREADS - 1 {
             return None;
@@ -47,7 +49,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     }
 
     /// For each item of the blocked tile whether a run begins there: `differs(before, item)`, and
-    /// `true` for the first.
+    /// `true` for the first. *Cost:* as [`left`](Self::left).
     #[inline(always)]
     pub fn heads<T: Item, const K: usize>(
         &mut self,
@@ -62,7 +64,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         })
     }
 
-    /// `op(before, item)` for each item of the blocked tile; the first one as it is.
+    /// `op(before, item)` for each item of the blocked tile; the first one unchanged. *Cost:* as
+    /// [`left`](Self::left).
     #[inline(always)]
     pub fn differences<T: Item, const K: usize>(
         &mut self,

@@ -1,7 +1,7 @@
-//! Blocked to striped and back, through shared memory.
+//! From a blocked to a striped arrangement and back, through shared memory.
 
 use super::item::{build, each};
-use super::scratch::{Lent, Used};
+use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
 use core::ptr::NonNull;
@@ -11,8 +11,8 @@ pub const fn exchange_bytes<T>(n: usize) -> usize {
     (n + n / 32) * size_of::<T>()
 }
 
-/// Where item `i` of the tile lies: behind every 32 items one place is left out, so that items at an even
-/// distance from one another lie in different banks.
+/// The slot of item `i` of the tile: one slot is left out after every 32 items, so that items at an even
+/// distance from one another are in different banks.
 #[inline(always)]
 pub(super) fn place(i: usize) -> usize {
     i + i / 32
@@ -20,9 +20,9 @@ pub(super) fn place(i: usize) -> usize {
 
 /// The items of a tile in shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Staged<T>(pub NonNull<T>);
+pub(super) struct StagedTile<T>(pub NonNull<T>);
 
-impl<T: Element> Staged<T> {
+impl<T: Element> StagedTile<T> {
     /// # Safety
     /// `i` is inside the tile, and no other thread uses it until a barrier.
     #[inline(always)]
@@ -47,6 +47,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     ///
     /// `scratch` has [`exchange_bytes::<T>`](exchange_bytes)`(THREADS * K)` bytes or more, else the kernel
     /// does not compile.
+    ///
+    /// *Cost:* one barrier; each thread writes and reads `K` items of shared memory.
     #[inline(always)]
     pub fn blocked_to_striped<T: Element, L, const K: usize, const ID: u32>(
         &mut self,
@@ -56,8 +58,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         self.exchange(items, scratch, Self::blocked::<K>, Self::striped)
     }
 
-    /// Gives each thread the blocked items of a tile of which it had the striped ones. Memory as for
-    /// [`blocked_to_striped`](Self::blocked_to_striped).
+    /// Gives each thread the blocked items of a tile of which it had the striped ones. Scratch memory and cost as
+    /// for [`blocked_to_striped`](Self::blocked_to_striped).
     #[inline(always)]
     pub fn striped_to_blocked<T: Element, L, const K: usize, const ID: u32>(
         &mut self,
@@ -67,13 +69,13 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         self.exchange(items, scratch, Self::striped, Self::blocked::<K>)
     }
 
-    /// The place in the tile of item `k` of thread `thread`.
+    /// The index in the tile of blocked item `k` of thread `thread`.
     #[inline(always)]
     pub(super) fn blocked<const K: usize>(thread: usize, k: usize) -> usize {
         thread * K + k
     }
 
-    /// The place in the tile of striped item `k` of thread `thread`.
+    /// The index in the tile of striped item `k` of thread `thread`.
     #[inline(always)]
     pub(super) fn striped(thread: usize, k: usize) -> usize {
         k * Self::THREADS + thread
@@ -94,14 +96,14 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 "the shared memory is too small: an exchange takes `exchange_bytes` of the tile"
             );
         }
-        let scratch = Lent::new(scratch);
-        let staged = Staged(scratch.array::<T>());
+        let scratch = ScratchArray::new(scratch);
+        let staged = StagedTile(scratch.array::<T>());
         let thread = self.thread();
         each::<K>(|k| {
-            // SAFETY: inside the tile, and no two threads have the same place.
+            // SAFETY: inside the tile, and no two threads have the same index.
             unsafe { staged.write(from(thread, k), items[k]) };
         });
-        // Every item is in its place.
+        // Every item is written.
         self.sync(());
         // SAFETY: inside the tile, after the barrier.
         let items = build(|k| unsafe { staged.read(to(thread, k)) });

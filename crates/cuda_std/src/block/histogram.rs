@@ -8,7 +8,9 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// Counts how often each bin occurs among the samples of all threads: bin `b` of the result is their
     /// number modulo 2^32. A thread may have any number of samples. Panics if a sample is past the last bin.
     ///
-    /// Three barriers; the block need not have whole warps.
+    /// The block need not have whole warps.
+    ///
+    /// *Cost:* two barriers; one atomic addition in shared memory for each sample.
     #[inline(always)]
     pub fn histogram<const BINS: usize, const ID: u32>(
         &mut self,
@@ -19,7 +21,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         self.histogram_on(writer, samples)
     }
 
-    /// [`histogram`](Self::histogram) that goes on counting in bins that have counts.
+    /// [`histogram`](Self::histogram) that adds to the counts that the bins have. *Cost:* that of [`histogram`](Self::histogram).
     #[inline(always)]
     pub fn histogram_on<const BINS: usize, const ID: u32>(
         &mut self,
@@ -27,7 +29,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         samples: impl IntoIterator<Item = usize>,
     ) -> Reader<[u32; BINS], ID> {
         let bins = bins.into_raw();
-        // Nobody counts before all bins are set.
+        // No thread counts before all bins are set.
         self.sync(());
         for bin in samples {
             assert!(bin < BINS, "a sample is past the last bin");

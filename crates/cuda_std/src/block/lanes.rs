@@ -1,4 +1,4 @@
-//! The warps of a block, all of whose 32 lanes take part.
+//! Shuffles, reductions and scans of whole warps of a block.
 
 use super::item::Item;
 use crate::warp::Warp;
@@ -33,7 +33,7 @@ pub unsafe fn of<T: Item>(value: T, lane: u32) -> T {
     unsafe { Warp::assume_full() }.shuffle(value, lane)
 }
 
-/// In lane 0 the values of the first `lanes` lanes, joined in order; something else in the others.
+/// In lane 0 the values of the first `lanes` lanes, combined in order; an unspecified value in the others.
 ///
 /// # Safety
 /// All 32 lanes call it together; `lanes` is the same in all, and at least 1.
@@ -57,7 +57,7 @@ pub unsafe fn reduce<T: Item>(
     value
 }
 
-/// In each lane the values of the lanes up to it, joined in order.
+/// In each lane the values of the lanes up to it, combined in order.
 ///
 /// # Safety
 /// All 32 lanes call it together.

@@ -1,4 +1,4 @@
-//! Tiles from and to device memory.
+//! Loads and stores of a block's tiles in device memory.
 
 use super::item::{build, each};
 use super::scratch::Used;
@@ -142,8 +142,8 @@ pub struct Striped;
 /// 1. The view is made by the entry that `#[kernel]` writes, from a buffer that the host borrowed
 ///    mutably for the launch.
 /// 2. A block has a number of its own below the number of blocks, so two blocks never have the same tile.
-/// 3. Which places of a tile a thread owns is a matter of types alone: of the arrangement, the length and the
-///    shape of the block, of which a kernel has one. So no two threads ever write the same place, in
+/// 3. Which elements of a tile a thread owns depends on types alone: the arrangement, the length and the
+///    shape of the block, of which a kernel has one. So no two threads ever write the same element, in
 ///    whatever branches they store, and stores need no barrier between them.
 /// 4. Every element is compared with the length.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl<T: Copy, const N: usize, A> DisjointTiles<'_, T, N, A> {
         self.len == 0
     }
 
-    /// The place in the slice where the block's tile of a round begins; past the end, if it has none.
+    /// The index in the slice at which the block's tile of a round begins; past the end, if it has none.
     #[inline(always)]
     pub fn start(&self, round: usize) -> usize {
         let blocks = crate::thread::blocks_in_grid();
@@ -190,7 +190,7 @@ impl<T: Copy, const N: usize, A> DisjointTiles<'_, T, N, A> {
         start <= self.len && self.len - start >= N
     }
 
-    /// `at` gives each pair of a thread and an item another place in the tile: that of the arrangement.
+    /// `at` gives each pair of a thread and an item an index of its own in the tile: that of the arrangement.
     #[inline(always)]
     fn store<const X: usize, const Y: usize, const Z: usize, const K: usize>(
         &mut self,
@@ -205,7 +205,7 @@ impl<T: Copy, const N: usize, A> DisjointTiles<'_, T, N, A> {
         each::<K>(|k| {
             let i = start.saturating_add(at(thread, k));
             if is_whole || i < self.len {
-                // SAFETY: inside the slice, in the block's own tile, at a place of the thread's own.
+                // SAFETY: inside the slice, in the block's own tile, at an index of the thread's own.
                 unsafe { self.ptr.add(i).write(items[k]) };
             }
         });
@@ -293,7 +293,7 @@ impl<T: Copy, const N: usize> DisjointTiles<'_, T, N, Striped> {
     }
 }
 
-/// What a store asks of its types.
+/// Asserts that a tile has an element for each item.
 const fn assert_items(tile: usize, items: usize) {
     assert!(tile == items, "a tile has as many elements as the block's threads have items");
 }

@@ -1,6 +1,6 @@
-//! What the threads of a block do together: the token [`Block`], and collectives that take it.
+//! Block-wide collectives, and the token [`Block`] that they take.
 //!
-//! | | result | shared memory |
+//! | | result | shared memory, and [cost](#cost) |
 //! |---|---|---|
 //! | [`reduce`](Block::reduce), [`sum`](Block::sum), [`min`](Block::min), [`max`](Block::max), [`broadcast`](Block::broadcast) | in every thread | the token's own |
 //! | [`reduce_to_first`](Block::reduce_to_first) | `Some` in thread 0 | the token's own |
@@ -9,7 +9,7 @@
 //! | [`blocked_to_striped`](Block::blocked_to_striped), [`striped_to_blocked`](Block::striped_to_blocked) | a thread's own | [`exchange_bytes`] |
 //! | [`sort`](Block::sort), [`sort_pairs`](Block::sort_pairs), [`radix_rank`](Block::radix_rank) | a thread's own, blocked | [`sort_bytes`], [`rank_bytes`] |
 //! | [`histogram`](Block::histogram) | a [`Reader`](crate::shared::Reader) of the bins | the bins |
-//! | [`load_blocked`](Block::load_blocked) and its kin, [`DisjointTiles`] | a thread's own | none, or [`exchange_bytes`] |
+//! | [`load_blocked`](Block::load_blocked) and the other loads, [`DisjointTiles`] | a thread's own | none, or [`exchange_bytes`] |
 //! | [`Matrix::tile`](crate::view::Matrix::tile), [`DisjointTiles2`] | tiles of matrices | none |
 //!
 //! # The contract of every collective
@@ -22,9 +22,15 @@
 //! - An operator is associative; it need not be commutative: it always joins what comes earlier in
 //!   the tile with what comes later. For floating-point numbers, whose addition is not quite
 //!   associative, the order is fixed, so the bits are the same in every run.
-//! - The token's own shared memory may be used again at once: collectives take turns with its two
+//! - The token's own shared memory may be used again at once: collectives alternate between its two
 //!   halves, and the barrier of one frees the half of the one before. Larger memory is a
 //!   [`Shared`](crate::shared::Shared) that comes back as [`Used`], which a barrier makes a `Shared` again.
+//!
+//! # Cost
+//!
+//! Each collective states its barriers, its shuffles and its shared memory. A shuffle moves 4 bytes of each
+//! lane, so a value of 8 bytes takes two. The token's own shared memory is 1 KiB of each block, in kernels that
+//! call a collective that uses it: two halves of 32 values of at most 16 bytes.
 
 mod adjacent;
 mod exchange;

@@ -1,4 +1,4 @@
-//! Tiles of matrices that the block which owns them writes.
+//! Stores of a block's tiles of matrices.
 
 use super::token::Block;
 use crate::shared::own_places;
@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 ///    for the launch.
 /// 2. Two blocks with `z = 0` differ in x or in y, so they have different tiles; others have none.
 /// 3. Which places of the tile a thread owns depends on the types alone, and no two threads own the
-///    same.
+///    same place.
 /// 4. Every place is compared with the width and the height.
 #[derive(Debug)]
 pub struct DisjointTiles2<'a, T, const ROWS: usize, const COLS: usize> {

@@ -1,8 +1,8 @@
-//! Ranks by a digit of four bits: what a radix sort is made of.
+//! Ranks by a digit of four bits: one pass of a radix sort.
 
 use super::exchange::place;
 use super::item::{build, each};
-use super::scratch::{Lent, Used};
+use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
 use half::{bf16, f16};
@@ -37,7 +37,7 @@ pub trait SortKey: Element {
     /// The key of these bits.
     fn from_ordered(bits: Self::Bits) -> Self;
 
-    /// All bits turned round.
+    /// All bits inverted: the order reversed.
     #[doc(hidden)]
     fn reversed(bits: Self::Bits) -> Self::Bits;
 
@@ -76,7 +76,7 @@ macro_rules! keys {
     )*};
 }
 
-/// Turns the sign bit of positive numbers, and all bits of negative ones.
+/// Inverts the sign bit of positive numbers, and all bits of negative ones.
 macro_rules! float_keys {
     ($($ty:ident as $bits:ident, $signed:ident;)*) => {
         keys! {$(
@@ -121,6 +121,9 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// `scratch` has [`rank_bytes`]`(THREADS)` bytes or more, else the kernel does not compile. Each
     /// thread counts in counters of its own; one scan over all of them gives the ranks (Satish, Harris
     /// and Garland, 2009; Merrill and Grimshaw, 2011).
+    ///
+    /// *Cost:* three barriers; a thread clears, reads and writes 8 words of shared memory, and reads and writes a
+    /// counter for each item.
     #[inline(always)]
     pub fn radix_rank<L, const K: usize, const ID: u32>(
         &mut self,
@@ -133,8 +136,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 "the shared memory is too small: ranks take `rank_bytes` of the threads"
             );
         }
-        let scratch = Lent::new(scratch);
-        // SAFETY: large enough, and nobody else uses it.
+        let scratch = ScratchArray::new(scratch);
+        // SAFETY: large enough, and no other thread uses it.
         let ranks = unsafe { self.rank(digits, scratch.array().as_ptr()) };
         (ranks, scratch.used())
     }

@@ -1,23 +1,29 @@
-//! Scans: each thread its items, each warp by shuffles, then the warps' totals.
+//! Block-wide scans: each thread scans its items, each warp its threads by shuffles, then the warps' totals are
+//! scanned.
 
 use super::item::{Item, each};
 use super::lanes;
 use super::scratch::Slots;
 use super::token::Block;
 
-/// Up to so many warps every thread joins the warps' totals itself; beyond it, by shuffles.
-const FEW: usize = 8;
+/// Up to this many warps, every thread combines the warps' totals itself; with more, each warp scans them by
+/// shuffles.
+const SERIAL_WARPS: usize = 8;
 
-/// What comes before a thread's items, and all items of the block.
-struct Before<T> {
-    /// The items of the threads before; any value in thread 0.
+/// The combined items before a thread's own, and those of the whole block.
+struct ScanPrefix<T> {
+    /// The items of the threads before, combined; any value in thread 0.
     prefix: T,
-    /// All items.
+    /// All items, combined.
     total: T,
 }
 
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
-    /// Each item of the blocked tile joined with all before it, and the whole tile joined.
+    /// For each item of the blocked tile, the item combined with all before it; and the whole tile combined.
+    ///
+    /// *Cost:* `2 K` applications of `op` for a thread's items; 6 shuffles of each warp; one barrier; a value for
+    /// each warp in the token's shared memory. Then, up to 8 warps, each thread reads the warps' totals and
+    /// combines them; with more, 7 shuffles.
     #[inline(always)]
     pub fn inclusive_scan<T: Item, const K: usize>(
         &mut self,
@@ -30,8 +36,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         (inclusive(items, start, op), before.total)
     }
 
-    /// For each item of the blocked tile `initial` joined with all items before it; and the whole
-    /// tile joined, without `initial`.
+    /// For each item of the blocked tile, `initial` combined with all items before it; and the whole
+    /// tile combined, without `initial`. *Cost:* as [`inclusive_scan`](Self::inclusive_scan).
     #[inline(always)]
     pub fn exclusive_scan<T: Item, const K: usize>(
         &mut self,
@@ -46,7 +52,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     }
 
     /// [`exclusive_scan`](Self::exclusive_scan) whose initial value depends on the tile: `prefix` gets
-    /// the whole tile joined, and what its call in thread 0 returns is used by all threads.
+    /// the whole tile combined, and what its call in thread 0 returns is used by all threads. *Cost:* that
+    /// of an [`exclusive_scan`](Self::exclusive_scan) and of a [`broadcast`](Self::broadcast), two barriers.
     ///
     /// All 32 threads of the first warp call `prefix`, so that they may look back together. Tiles that
     /// follow one another are scanned with a running total:
@@ -89,9 +96,9 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         (exclusive(items, start, op), before.total)
     }
 
-    /// Joins one value of each thread with those of the threads before.
+    /// Scans one value of each thread.
     #[inline(always)]
-    fn before<T: Item>(&mut self, own: T, op: &impl Fn(T, T) -> T) -> Before<T> {
+    fn before<T: Item>(&mut self, own: T, op: &impl Fn(T, T) -> T) -> ScanPrefix<T> {
         let (lane, warp) = (self.lane(), self.warp());
         let slots = self.slots::<T>();
         // SAFETY: whole warps.
@@ -103,7 +110,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             // SAFETY: a slot for each warp.
             unsafe { slots.write(warp, upto) };
         }
-        // The warps' totals are there.
+        // Every warp's total is written.
         self.sync(());
         let (warps, total) = Self::warps_before(slots, lane, warp, op);
         let prefix = match (warp, lane) {
@@ -111,10 +118,10 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
             (_, 0) => warps,
             _ => op(warps, in_warp),
         };
-        Before { prefix, total }
+        ScanPrefix { prefix, total }
     }
 
-    /// The totals of the warps before this one joined (any value in the first), and those of all warps.
+    /// The combined totals of the warps before this one (any value in the first warp), and of all warps.
     #[inline(always)]
     fn warps_before<T: Item>(
         slots: Slots<T>,
@@ -122,7 +129,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         warp: usize,
         op: &impl Fn(T, T) -> T,
     ) -> (T, T) {
-        if Self::WARPS <= FEW {
+        if Self::WARPS <= SERIAL_WARPS {
             // SAFETY: written before the barrier.
             let mut total = unsafe { slots.read(0) };
             let mut before = total;
@@ -144,7 +151,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     }
 }
 
-/// All items joined.
+/// All items combined.
 #[inline(always)]
 fn join<T: Copy, const K: usize>(items: &[T; K], op: impl Fn(T, T) -> T) -> T {
     const { assert!(K > 0, "a thread has at least one item") };

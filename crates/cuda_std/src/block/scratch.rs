@@ -1,4 +1,4 @@
-//! Shared memory of the collectives: a little that belongs to the token, and what a kernel lends.
+//! Shared memory of the collectives: 1 KiB that belongs to the token, and scratch arrays that a kernel passes.
 
 use super::token::Block;
 use crate::shared::{Element, Phase, Shared};
@@ -59,8 +59,8 @@ impl<T: Element> Slots<T> {
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// The half of the token's memory that no thread uses any more.
     ///
-    /// Whoever takes it writes, runs a barrier, and reads. Its last user took it two turns ago; between that
-    /// one's reads and now lies the barrier of the turn between.
+    /// A collective that takes it writes, runs a barrier, and reads. The collective before the last one used it too;
+    /// the barrier of the last one lies between that one's reads and now.
     #[inline(always)]
     pub(super) fn slots<T: Element>(&mut self) -> Slots<T> {
         const {
@@ -97,12 +97,12 @@ impl<L: ?Sized, const ID: u32> Phase for Used<L, ID> {
     }
 }
 
-/// The memory of a scratch array that a collective was lent, as one of its own.
-pub struct Lent<L, const ID: u32> {
+/// A scratch array that a collective was passed, as an array of its own element type.
+pub struct ScratchArray<L, const ID: u32> {
     shared: Shared<L, ID>,
 }
 
-impl<L, const ID: u32> Lent<L, ID> {
+impl<L, const ID: u32> ScratchArray<L, ID> {
     #[inline(always)]
     pub fn new(shared: Shared<L, ID>) -> Self {
         Self { shared }

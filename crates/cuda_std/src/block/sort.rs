@@ -1,9 +1,9 @@
-//! Radix sort of a tile in shared memory, four bits at a time from the lowest.
+//! Radix sort of a tile in shared memory, four bits at a time, the lowest first.
 
-use super::exchange::{Staged, exchange_bytes};
+use super::exchange::{StagedTile, exchange_bytes};
 use super::item::{build, each, map};
 use super::radix::{DIGIT_BITS, SortKey, rank_bytes};
-use super::scratch::{Lent, Used};
+use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
 
@@ -44,6 +44,9 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     ///
     /// `scratch` has [`sort_bytes::<T>`](sort_bytes)`(THREADS, THREADS * K)` bytes or more, else the
     /// kernel does not compile. A tile has fewer than 65536 keys.
+    ///
+    /// *Cost:* for each four bits of the key, a [`radix_rank`](Self::radix_rank) and an exchange of the keys
+    /// through shared memory: six barriers, five in the last pass.
     #[inline(always)]
     pub fn sort<T: SortKey, L, const K: usize, const ID: u32>(
         &mut self,
@@ -71,6 +74,8 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// keep their order.
     ///
     /// `scratch` is as large as [`sort`](Self::sort) asks, and has room for an exchange of the values.
+    ///
+    /// *Cost:* that of [`sort`](Self::sort), and for each four bits an exchange of the values: two barriers.
     #[inline(always)]
     pub fn sort_pairs<T: SortKey, V: Element, L, const K: usize, const ID: u32>(
         &mut self,
@@ -183,23 +188,23 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
                 "the shared memory is too small: a sort takes `sort_bytes` of the tile"
             );
         }
-        let scratch = Lent::new(scratch);
+        let scratch = ScratchArray::new(scratch);
         let (mut shift, end) =
             (R::BEGIN, const { if R::END < T::BITS { R::END } else { T::BITS } });
         loop {
             // The last digit may have fewer bits.
             let seen = (1 << (end - shift).min(DIGIT_BITS)) - 1;
             let digits = map(bits, |bits| T::digit(bits, shift) & seen);
-            // SAFETY: large enough, and behind a barrier after its last use.
+            // SAFETY: large enough, and a barrier followed its last use.
             let ranks = unsafe { self.rank(digits, scratch.array().as_ptr()) };
             // The counters are read, and items take their place.
             self.sync(());
             // SAFETY: the size is asserted above.
-            bits = unsafe { self.scatter(bits, ranks, Staged(scratch.array())) };
+            bits = unsafe { self.scatter(bits, ranks, StagedTile(scratch.array())) };
             if const { size_of::<V>() > 0 } {
                 self.sync(());
                 // SAFETY: the size is asserted above.
-                values = unsafe { self.scatter(values, ranks, Staged(scratch.array())) };
+                values = unsafe { self.scatter(values, ranks, StagedTile(scratch.array())) };
             }
             shift += DIGIT_BITS;
             if shift >= end {
@@ -224,14 +229,14 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         &mut self,
         items: [T; K],
         ranks: [u32; K],
-        staged: Staged<T>,
+        staged: StagedTile<T>,
     ) -> [T; K] {
         each::<K>(|k| {
             let rank = ranks[k].min(const { (Self::THREADS * K).saturating_sub(1) as u32 });
             // SAFETY: inside the tile, at a place of this item's own; see above.
             unsafe { staged.write(rank as usize, items[k]) };
         });
-        // Every item is in its place.
+        // Every item is written.
         self.sync(());
         let thread = self.thread();
         // SAFETY: inside the tile, after the barrier.

@@ -1,4 +1,4 @@
-//! The token of a block.
+//! [`Block`]: the token that stands for the block in barriers and collectives.
 
 use crate::shared::Phase;
 use crate::thread;
@@ -45,7 +45,7 @@ pub struct Block<const X: usize, const Y: usize = 1, const Z: usize = 1> {
     not_send: PhantomData<*mut ()>,
 }
 
-/// Where a thread stands in its block.
+/// A thread's position in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Its number in the block, x fastest.
@@ -133,7 +133,7 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         unsafe { Warp::assume_full() }
     }
 
-    /// Where the thread stands, all in one.
+    /// The thread's position in its block.
     #[inline(always)]
     pub fn place(&self) -> Thread {
         Thread { index: self.thread(), x: self.x(), y: self.y(), z: self.z() }
@@ -155,13 +155,13 @@ impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
         thread::sync_threads_count(u32::from(predicate)) as usize
     }
 
-    /// Waits for the block, and tells each thread whether `predicate` holds in all.
+    /// Waits for the block, and returns to each thread whether `predicate` holds in all.
     #[inline(always)]
     pub fn all(&mut self, predicate: bool) -> bool {
         thread::sync_threads_and(u32::from(predicate)) != 0
     }
 
-    /// Waits for the block, and tells each thread whether `predicate` holds in any.
+    /// Waits for the block, and returns to each thread whether `predicate` holds in any.
     #[inline(always)]
     pub fn any(&mut self, predicate: bool) -> bool {
         thread::sync_threads_or(u32::from(predicate)) != 0

@@ -1,4 +1,4 @@
-//! What the compiler is told of a contract: the launch bounds in the PTX, and the block's extents.
+//! What the compiler learns from a contract: the launch bounds in the PTX, and the block's extents.
 
 #[cfg(target_os = "cuda")]
 use super::Contract;
@@ -25,7 +25,7 @@ pub const fn number(number: Option<u32>) -> u32 {
     }
 }
 
-/// Tells the optimiser the block's shape.
+/// Lets the optimiser assume the block's shape.
 ///
 /// # Safety
 /// The kernel was launched as `contract` says.

@@ -17,7 +17,7 @@ const MOST_REGISTERS: u32 = 255;
 const MOST_SHARED: u32 = 1 << 20;
 
 impl Contract {
-    /// Why no device can keep the contract. `#[kernel]` makes a compile error of it.
+    /// Why no device can meet the contract. `#[kernel]` makes a compile error of it.
     #[must_use]
     pub const fn fault(&self) -> Option<&'static str> {
         let shared = &self.dynamic_shared;

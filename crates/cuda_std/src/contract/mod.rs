@@ -19,7 +19,7 @@
 //! # Why a fixed block can be relied upon
 //!
 //! 1. The launcher of a kernel with `block` takes no block: it passes the contract's own.
-//! 2. The kernel's PTX says `.reqntid`, so a driver refuses every other block, whoever asks for it.
+//! 2. The kernel's PTX says `.reqntid`, so a driver refuses every other block, from any caller.
 //! 3. Hence the entry may tell the optimiser the block's extents, and that each thread's index is
 //!    below them, before any of the kernel's own code runs.
 //!

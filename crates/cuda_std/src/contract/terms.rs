@@ -2,7 +2,7 @@
 
 use crate::signature::Parameter;
 
-/// What a kernel demands of its launch. `#[kernel(…)]` writes it.
+/// What a kernel requires of its launch. `#[kernel(…)]` writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contract {
@@ -22,12 +22,12 @@ pub struct Contract {
     pub dependent: bool,
     /// Dynamic shared memory of each block.
     pub dynamic_shared: DynamicShared,
-    /// The dimensions of the thread index that the kernel takes, 0 if it takes none. Not known of a kernel that was
+    /// The dimensions of the thread index that the kernel takes, 0 if it takes none; `None` for a kernel that was
     /// described by hand.
     pub index: Option<u32>,
     /// The size of an element of the kernel's dynamic shared array, if it takes one.
     pub dynamic_element_bytes: Option<usize>,
-    /// Whether safe code may launch the kernel: it is no `unsafe fn`. Never of a kernel that was described by hand.
+    /// Whether safe code may launch the kernel: it is not an `unsafe fn`. False for a kernel described by hand.
     pub is_safe: bool,
     /// The types of the parameters, where they are known: what the kernel takes from the hardware is not
     /// among them.
@@ -65,7 +65,7 @@ impl DynamicShared {
 }
 
 impl Contract {
-    /// Of a kernel that demands nothing.
+    /// The contract of a kernel that requires nothing.
     pub const NONE: Self = Self {
         block: None,
         max_threads: None,
@@ -102,7 +102,7 @@ impl Contract {
         Self { max_threads: Some(clamped(threads)), ..self }
     }
 
-    /// Asks for blocks side by side.
+    /// Asks for this number of resident blocks of a multiprocessor.
     #[must_use]
     pub const fn with_min_blocks(self, blocks: u64) -> Self {
         Self { min_blocks: Some(clamped(blocks)), ..self }
@@ -140,20 +140,20 @@ impl Contract {
         Self { dynamic_shared: DynamicShared { least_bytes, most_bytes, unit_bytes }, ..self }
     }
 
-    /// Says what the kernel takes from the hardware: a thread index of so many dimensions, 0 for none, and a dynamic
-    /// shared array of such elements.
+    /// Sets what the kernel takes from the hardware: the dimensions of its thread index, 0 for none, and the size of an
+    /// element of its dynamic shared array.
     #[must_use]
     pub const fn with_hardware(self, index: u32, dynamic_element_bytes: Option<usize>) -> Self {
         Self { index: Some(index), dynamic_element_bytes, ..self }
     }
 
-    /// Says that safe code may launch the kernel.
+    /// Lets safe code launch the kernel.
     #[must_use]
     pub const fn with_safe_launch(self) -> Self {
         Self { is_safe: true, ..self }
     }
 
-    /// Says what the parameters are.
+    /// Sets the types of the parameters.
     #[must_use]
     pub const fn with_signature(self, signature: &'static [Parameter]) -> Self {
         Self { signature, ..self }

@@ -1,4 +1,4 @@
-//! `cp.async.bulk`: one thread starts the copy of a whole range.
+//! `cp.async.bulk`: one thread starts the copy of a whole range of bytes.
 
 use crate::mbarrier::Mbarrier;
 use cuda_std_macros::gpu_only;
@@ -14,7 +14,7 @@ use core::arch::asm;
 /// # Safety
 /// - `from` is valid for reads in global memory, `to` for writes in shared memory; both and `bytes`
 ///   are multiples of 16.
-/// - Until the barrier's phase is over, nobody writes what is read, or reaches what is written.
+/// - Until the barrier's phase is over, nothing writes what is read, or reaches what is written.
 /// - The promises of [`Mbarrier`].
 #[gpu_only]
 #[inline(always)]
@@ -81,7 +81,7 @@ pub unsafe fn bulk_send<T>(to: *mut T, from: *const T, bytes: u32, barrier: Mbar
 ///   are multiples of 16.
 /// - What was written to shared memory has had [`fence_proxy_async`] in the writing threads, and then
 ///   a barrier.
-/// - Until the group is done, nobody reaches what is written; until it has been read, nobody writes
+/// - Until the group is done, nothing reaches what is written; until it has been read, nothing writes
 ///   what is read.
 #[gpu_only]
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! `cp.async`: copies of 4, 8 or 16 bytes by each thread, past the registers.
+//! `cp.async`: copies of 4, 8 or 16 bytes by each thread, without a register.
 
 use cuda_std_macros::gpu_only;
 
@@ -8,7 +8,7 @@ use crate::mbarrier::shared_address;
 use core::arch::asm;
 
 /// Starts a copy of one `T` of 4, 8 or 16 bytes from global to shared memory. It is done when
-/// [`wait_groups`] or [`wait_all_copies`] says so, or when
+/// [`wait_groups`] or [`wait_all_copies`] returns, or when
 /// [`Mbarrier::arrive_when_copied`](crate::mbarrier::Mbarrier::arrive_when_copied) arrives.
 ///
 /// A copy of 16 bytes leaves the L1 cache alone.
@@ -16,8 +16,8 @@ use core::arch::asm;
 /// # Safety
 /// - `from` is valid for reads in global memory, `to` for writes in shared memory; both are aligned
 ///   to the size of `T`.
-/// - Until the copy is done and, for other threads, a barrier has followed, nobody writes `*from`, and
-///   nobody reads or writes `*to`.
+/// - Until the copy is done and, for other threads, a barrier has followed, nothing writes `*from`, and
+///   nothing reads or writes `*to`.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn copy_async<T: Copy>(to: *mut T, from: *const T) {

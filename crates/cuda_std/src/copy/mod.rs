@@ -1,4 +1,4 @@
-//! Copies that run while the threads do something else.
+//! Asynchronous copies: `cp.async`, bulk copies and TMA.
 //!
 //! | | moves | done when | since |
 //! |---|---|---|---|

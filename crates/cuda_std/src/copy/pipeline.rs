@@ -1,4 +1,4 @@
-//! Tiles of a slice that arrive in shared memory while the block works on the ones before.
+//! Software pipeline: tiles of a slice are copied to shared memory while the block works on earlier ones.
 
 use super::group::{commit_group, copy_async_part, wait_groups};
 use crate::shared::SharedArray;
@@ -122,7 +122,7 @@ impl<T: bytemuck::Pod, const LEN: usize, const STAGES: usize> Pipeline<T, LEN, S
         // Every thread's part of the tile is there, and the tiles before have been read.
         thread::sync_threads();
         self.released = self.read;
-        // SAFETY: written in full and by nobody now, by the argument above.
+        // SAFETY: written in full and by no thread now, by the argument above.
         let result = f(unsafe { &*self.stage(self.read).cast::<[T; LEN]>() });
         self.read += 1;
         result

@@ -1,4 +1,4 @@
-//! Tensor maps: the copy engine finds a box of a tensor in global memory by itself.
+//! Tensor maps: TMA copies of a box of a tensor between global and shared memory.
 
 use super::bulk::Reduction;
 use super::tile::{Extents, Swizzle, Tile, Unswizzled};
@@ -76,7 +76,7 @@ impl<A: Extents, S: Swizzle> TensorMap<A, S> {
     /// [`Tile::BYTES`], whatever part of the box lies inside the tensor.
     ///
     /// # Safety
-    /// - `tile` is valid for writes in shared memory, and nobody reaches it until the barrier's phase
+    /// - `tile` is valid for writes in shared memory, and nothing reaches it until the barrier's phase
     ///   is over.
     /// - The promises of [`Mbarrier`]: the phase expects the bytes.
     #[gpu_only]
@@ -154,7 +154,7 @@ impl<A: Extents, S: Swizzle> TensorMapMut<A, S> {
     /// # Safety
     /// - `tile` is valid for reads in shared memory; what was written there has had
     ///   [`fence_proxy_async`](super::fence_proxy_async) in the writing threads, and then a barrier.
-    /// - Until the group is done, nobody else reaches the box; until it has been read, nobody writes
+    /// - Until the group is done, nothing else reaches the box; until it has been read, nothing writes
     ///   the tile.
     #[gpu_only]
     #[inline(always)]

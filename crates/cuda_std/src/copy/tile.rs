@@ -1,4 +1,4 @@
-//! Tiles of a tensor in shared memory, and how their bytes are scattered over the banks.
+//! Tiles of a tensor in shared memory, and the swizzles that spread their bytes over the banks.
 
 use core::marker::PhantomData;
 
@@ -33,7 +33,7 @@ pub struct Tile<A: Extents, S: Swizzle = Unswizzled> {
 }
 
 impl<A: Extents, S: Swizzle> Tile<A, S> {
-    /// The size, without padding behind it.
+    /// The size, without trailing padding.
     pub const BYTES: usize = {
         let span = A::EXTENTS[0] as usize * size_of::<A::Element>();
         assert!(A::RANK >= 1 && A::RANK <= 5, "a tile has one to five dimensions");

@@ -12,7 +12,7 @@ use cuda_std_macros::gpu_only;
 ///
 /// `T` is a [`Tile`], or a `#[repr(C)]` struct of several without gaps. One thread is the producer;
 /// the threads or warps that take the tiles are the consumers, `consumers` of them: who calls
-/// [`TileConsumer::with_tile`] as `arrives` says so.
+/// [`TileConsumer::with_tile`] as `arrives` says.
 ///
 /// ```
 /// use cuda_std::copy::{Swizzle128, TensorMap, Tile, TilePipeline};
@@ -87,7 +87,7 @@ impl<T, const STAGES: usize> TilePipeline<T, STAGES> {
             }
             crate::mbarrier::fence_init();
         }
-        // Nobody uses a barrier before it is one.
+        // No thread uses a barrier before it is initialised.
         crate::thread::sync_threads();
         this
     }
@@ -135,7 +135,7 @@ pub struct TileProducer<T, const STAGES: usize> {
     ring: Ring<STAGES>,
 }
 
-/// A stage that may be filled, and the barrier that its copies tell.
+/// A stage that may be filled, and the barrier at which its copies arrive.
 #[derive(Debug)]
 pub struct Slot<T> {
     stage: *mut T,

@@ -20,13 +20,18 @@ unsafe impl<T> Shape<T> for Slice {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn elements(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        (index.get() < self.len).then_some(index.get())
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.len
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        index.get()
     }
 }
 
@@ -64,14 +69,18 @@ unsafe impl<T, const N: usize> Shape<T> for Chunks<N> {
     type Item = [T; N];
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn elements(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        // Does not wrap: the chunk is inside.
-        (index.get() < self.len / N).then(|| index.get() * N)
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.len / N
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        index.get() * N
     }
 }
 
@@ -155,21 +164,25 @@ impl<const N: usize> Vectors<N> {
     }
 }
 
-// SAFETY: the index's vector of those behind the head, if the slice has as many. `from_raw_parts` cuts the
+// SAFETY: the index's vector of those after the head, if the slice has as many. `from_raw_parts` cuts the
 // head so that the next element is aligned as a vector is, and a vector is `N` elements and nothing else.
 unsafe impl<T: Element + Lanes<N>, const N: usize> Shape<T> for Vectors<N> {
     type Index = ThreadIndex;
     type Item = T::Vector;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.len, 1, 1]
+    fn elements(&self) -> usize {
+        self.len
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> Option<usize> {
-        // Does not wrap: the vector is inside.
-        (index.get() < self.vectors()).then(|| self.head + index.get() * N)
+    fn contains(&self, index: ThreadIndex) -> bool {
+        index.get() < self.vectors()
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex) -> usize {
+        self.head + index.get() * N
     }
 }
 

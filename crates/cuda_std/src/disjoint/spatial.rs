@@ -20,18 +20,32 @@ unsafe impl<T> Shape<T> for Grid {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, 1]
+    fn elements(&self) -> usize {
+        self.width * self.height
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex2) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height;
-        inside.then(|| index.y().wrapping_mul(self.width).wrapping_add(index.x()))
+    fn contains(&self, index: ThreadIndex2) -> bool {
+        index.x() < self.width && index.y() < self.height
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex2) -> usize {
+        index.y().wrapping_mul(self.width).wrapping_add(index.x())
     }
 }
 
-impl Rows for Grid {}
+impl Rows for Grid {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointGrid<'_, T> {
     /// Makes the view from a pointer, a width and a height in elements.
@@ -66,18 +80,32 @@ unsafe impl<T> Shape<T> for Pitched {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, 1]
+    fn elements(&self) -> usize {
+        self.width * self.height
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex2) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height;
-        inside.then(|| index.y().wrapping_mul(self.pitch).wrapping_add(index.x()))
+    fn contains(&self, index: ThreadIndex2) -> bool {
+        index.x() < self.width && index.y() < self.height
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex2) -> usize {
+        index.y().wrapping_mul(self.pitch).wrapping_add(index.x())
     }
 }
 
-impl Rows for Pitched {}
+impl Rows for Pitched {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointPitched<'_, T> {
     /// Makes the view from a pointer, a width, a height and a pitch in elements.
@@ -116,19 +144,33 @@ unsafe impl<T> Shape<T> for Volume {
     type Item = T;
 
     #[inline(always)]
-    fn extents(&self) -> [usize; 3] {
-        [self.width, self.height, self.depth]
+    fn elements(&self) -> usize {
+        self.width * self.height * self.depth
     }
 
     #[inline(always)]
-    fn offset(&self, index: ThreadIndex3) -> Option<usize> {
-        let inside = index.x() < self.width && index.y() < self.height && index.z() < self.depth;
+    fn contains(&self, index: ThreadIndex3) -> bool {
+        index.x() < self.width && index.y() < self.height && index.z() < self.depth
+    }
+
+    #[inline(always)]
+    fn offset(&self, index: ThreadIndex3) -> usize {
         let row = index.z().wrapping_mul(self.height).wrapping_add(index.y());
-        inside.then(|| row.wrapping_mul(self.width).wrapping_add(index.x()))
+        row.wrapping_mul(self.width).wrapping_add(index.x())
     }
 }
 
-impl Rows for Volume {}
+impl Rows for Volume {
+    #[inline(always)]
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    #[inline(always)]
+    fn height(&self) -> usize {
+        self.height
+    }
+}
 
 impl<T> DisjointVolume<'_, T> {
     /// Makes the view from a pointer, a width, a height and a depth in elements.

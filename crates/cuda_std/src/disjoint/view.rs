@@ -32,22 +32,27 @@ pub struct Disjoint<'a, T, S: Shape<T>> {
 /// How memory of `T` is divided: which elements belong to an index.
 ///
 /// # Safety
+/// Of the indices that the shape [`contains`](Self::contains):
+///
 /// - [`offset`](Self::offset) depends on the shape and the index alone.
 /// - The items at the offsets of two different indices do not overlap.
 /// - Each item consists of whole elements of the memory that the shape describes, and is aligned where
-///   [`Disjoint::new`]'s caller promises that memory. Elements that are initialised make an initialised
+///   the caller of [`Disjoint::new`] promises that memory. Elements that are initialised make an initialised
 ///   item, and an item makes initialised elements.
 pub unsafe trait Shape<T>: Debug {
     /// By what a thread names its item.
-    type Index;
+    type Index: Copy;
     /// What belongs to an index.
     type Item;
 
-    /// The elements of a row, the rows of a plane and the planes; 1 where there is no such dimension.
-    fn extents(&self) -> [usize; 3];
+    /// The number of elements.
+    fn elements(&self) -> usize;
 
-    /// Where in the memory the item at `index` begins, in elements; `None` if there is none.
-    fn offset(&self, index: Self::Index) -> Option<usize>;
+    /// Whether there is an item at `index`.
+    fn contains(&self, index: Self::Index) -> bool;
+
+    /// Where in the memory the item at `index` begins, in elements, if there is one.
+    fn offset(&self, index: Self::Index) -> usize;
 }
 
 impl<T, S: Shape<T>> Disjoint<'_, T, S> {
@@ -66,8 +71,7 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
     /// The number of elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        let [width, height, depth] = self.shape.extents();
-        width * height * depth
+        self.shape.elements()
     }
 
     /// Whether there are no elements.
@@ -79,15 +83,23 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
     /// What belongs to the thread at `index`, or `None` outside of the shape.
     #[inline(always)]
     pub fn get(&self, index: S::Index) -> Option<&S::Item> {
-        // SAFETY: an item of the shape, and no other thread holds `index`.
-        self.shape.offset(index).map(|offset| unsafe { &*self.ptr.add(offset).cast() })
+        if self.shape.contains(index) {
+            // SAFETY: an item of the shape, and no other thread holds `index`.
+            Some(unsafe { &*self.ptr.add(self.shape.offset(index)).cast() })
+        } else {
+            None
+        }
     }
 
     /// What belongs to the thread at `index`, to write, or `None` outside of the shape.
     #[inline(always)]
     pub fn get_mut(&mut self, index: S::Index) -> Option<&mut S::Item> {
-        // SAFETY: an item of the shape, no other thread holds `index`, and `self` is borrowed mutably.
-        self.shape.offset(index).map(|offset| unsafe { &mut *self.ptr.add(offset).cast() })
+        if self.shape.contains(index) {
+            // SAFETY: an item of the shape, no other thread holds `index`, and `self` is borrowed mutably.
+            Some(unsafe { &mut *self.ptr.add(self.shape.offset(index)).cast() })
+        } else {
+            None
+        }
     }
 
     /// The pointer to the first element, for what the type cannot express. Following it is unsafe:
@@ -99,18 +111,24 @@ impl<T, S: Shape<T>> Disjoint<'_, T, S> {
 }
 
 /// A [`Shape`] of rows.
-pub trait Rows {}
+pub trait Rows {
+    /// Elements in a row.
+    fn width(&self) -> usize;
+
+    /// The number of rows, of each plane if there are several.
+    fn height(&self) -> usize;
+}
 
 impl<T, S: Shape<T> + Rows> Disjoint<'_, T, S> {
     /// Elements in a row.
     #[inline(always)]
     pub fn width(&self) -> usize {
-        self.shape.extents()[0]
+        self.shape.width()
     }
 
     /// The number of rows, of each plane if there are several.
     #[inline(always)]
     pub fn height(&self) -> usize {
-        self.shape.extents()[1]
+        self.shape.height()
     }
 }

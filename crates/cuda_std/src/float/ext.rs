@@ -1,4 +1,4 @@
-//! [`FloatExt`]: what numbers lack on the host too.
+//! [`FloatExt`]: functions of CUDA's math library that `std` does not have.
 
 use super::sealed::Sealed;
 use crate::intrinsics as c;

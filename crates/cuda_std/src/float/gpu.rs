@@ -1,4 +1,4 @@
-//! [`GpuFloat`]: what `std` has for numbers on the host.
+//! [`GpuFloat`]: the methods that `std` gives floats on the host.
 
 use super::sealed::Sealed;
 use crate::intrinsics as c;
@@ -15,7 +15,7 @@ pub trait GpuFloat: Copy + PartialOrd + Sealed {
     fn round(self) -> Self;
     /// Nearest integer towards zero.
     fn trunc(self) -> Self;
-    /// The part behind the point, with the number's sign.
+    /// The fractional part, with the number's sign.
     fn fract(self) -> Self;
     /// Magnitude.
     fn abs(self) -> Self;

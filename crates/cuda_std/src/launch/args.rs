@@ -18,9 +18,9 @@ use std::sync::Arc;
 type Unit = MaybeUninit<u128>;
 
 /// Most launches have no more values than this, and are made without an allocation.
-const FEW: usize = 12;
-/// The same for memory.
-const FEW_MEMORY: usize = 4;
+const INLINE_VALUES: usize = 12;
+/// Most launches have no more buffers than this.
+const INLINE_BUFFERS: usize = 4;
 
 /// What a kernel does with memory that it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,9 @@ fn type_of<T: 'static>() -> (TypeId, &'static str) {
     (TypeId::of::<T>(), type_name::<T>())
 }
 
-/// Where a value lies, and what it is.
+/// Where a value is stored, and its type.
 #[derive(Clone, Copy)]
-struct Value {
+struct StoredValue {
     unit: usize,
     bytes: usize,
     type_of: Option<TypeOf>,
@@ -71,9 +71,9 @@ struct Value {
 /// The ordered values of a kernel's PTX parameters, and what must live until the kernel has run.
 #[derive(Clone, Default)]
 pub struct Args {
-    storage: SmallVec<[Unit; FEW]>,
-    values: SmallVec<[Value; FEW]>,
-    memory: SmallVec<[MemoryArg; FEW_MEMORY]>,
+    storage: SmallVec<[Unit; INLINE_VALUES]>,
+    values: SmallVec<[StoredValue; INLINE_VALUES]>,
+    memory: SmallVec<[MemoryArg; INLINE_BUFFERS]>,
 }
 
 impl Args {
@@ -102,10 +102,10 @@ impl Args {
     /// Calls `use_them` with a pointer to each value; without an allocation where they are few.
     pub fn with_pointers<R>(&self, use_them: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
         let pointers = self.values.iter().map(|value| self.pointer(value));
-        use_them(&mut pointers.collect::<SmallVec<[*mut c_void; FEW]>>())
+        use_them(&mut pointers.collect::<SmallVec<[*mut c_void; INLINE_VALUES]>>())
     }
 
-    fn pointer(&self, value: &Value) -> *mut c_void {
+    fn pointer(&self, value: &StoredValue) -> *mut c_void {
         self.storage[value.unit..].as_ptr() as *mut c_void
     }
 
@@ -171,7 +171,7 @@ impl Args {
     }
 
     /// Appends a value by copy, its padding included. The driver copies bytes, so what the padding
-    /// holds does not matter to it; whoever reads the value must not look at the padding.
+    /// holds does not matter to it; a reader of the value must not look at the padding.
     pub fn push_copy<T: Copy + 'static>(&mut self, value: T) {
         // SAFETY: a `Copy` type is plain data.
         unsafe { self.push(&value, Some(type_of::<T>)) };
@@ -200,7 +200,7 @@ impl Args {
         let place = self.storage[unit..].as_mut_ptr().cast::<T>();
         // SAFETY: the new units hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
         unsafe { core::ptr::copy_nonoverlapping(value, place, 1) };
-        self.values.push(Value { unit, bytes: size_of::<T>(), type_of });
+        self.values.push(StoredValue { unit, bytes: size_of::<T>(), type_of });
     }
 
     /// Appends an address.
@@ -295,7 +295,7 @@ impl Args {
         self.memory.push(MemoryArg { value, address, bytes, access, home });
     }
 
-    /// An address or a length: nobody's parameter.
+    /// Appends an address or a length, which has no type that [`type_of`](Self::type_of) reports.
     fn push_number<T: Copy>(&mut self, number: T) {
         // SAFETY: an integer is plain data.
         unsafe { self.push(&number, None) };
@@ -339,7 +339,7 @@ mod tests {
         args.push_pointer(DevicePtr::<f32>::from_raw(6));
         assert!(!args.replace_value(0, 2u32) && !args.replace_value(1, 2u64));
         assert!(!args.replace_value(2, 2.5f32) && args.replace_value(0, 2.5f32));
-        // SAFETY: nobody follows the address.
+        // SAFETY: nothing follows the address.
         unsafe { args.replace_address(1, 512) };
         assert_eq!((args.address(0), args.address(1), args.address(2)), (None, Some(512), None));
         // SAFETY: the first value is an `f32`.

@@ -72,7 +72,7 @@ impl Linear {
         Self { grid, block, shared_mem_bytes: 0 }
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }
@@ -95,7 +95,7 @@ impl Planar {
         Self { grid, block, shared_mem_bytes: 0 }
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }
@@ -118,7 +118,7 @@ impl Spatial {
         Self { grid, block, shared_mem_bytes: 0 }
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }

@@ -1,4 +1,4 @@
-//! Grids of kernels that fix their block: a number of blocks, and nothing else.
+//! Grids of kernels that fix their block: numbers of blocks.
 
 use super::LaunchConfig;
 use super::config::blocks;
@@ -42,7 +42,7 @@ impl Grid1 {
         Self::new(blocks(n, block_of(contract).0))
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }
@@ -61,7 +61,7 @@ impl Grid2 {
         Self::new(blocks(width, x), blocks(height, y))
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }
@@ -80,7 +80,7 @@ impl Grid3 {
         Self::new(blocks(width, x), blocks(height, y), blocks(depth, z))
     }
 
-    /// The same grid with `bytes` of dynamic shared memory in each block.
+    /// This grid, with `bytes` of dynamic shared memory in each block.
     pub const fn shared_mem(self, bytes: u32) -> Self {
         Self { shared_mem_bytes: bytes, ..self }
     }

@@ -1,4 +1,4 @@
-//! What a launcher accepts as device memory.
+//! The traits of device memory that a launcher accepts.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -88,7 +88,7 @@ pub unsafe trait DeviceWriteGrid<T> {
 ///
 /// # Safety
 /// As for [`DeviceWrite`], of which `len` is any number that is 0 only if there is no element; the
-/// elements of all rows, each `pitch >= width` behind the one before, are inside.
+/// elements of all rows, each `pitch >= width` after the one before, are inside.
 #[diagnostic::on_unimplemented(
     message = "the kernel writes pitched rows of `{T}`, and `{Self}` is not such device memory",
     label = "expected pitched device memory of `{T}`, found `{Self}`",

@@ -128,7 +128,7 @@ pub fn expm1(x: f64) -> f64 {
         x
     };
     let (k, p) = expm1_parts(limited);
-    // 2^(k-1), so that k = 1024 is no case of its own.
+    // 2^(k-1), so that k = 1024 needs no case of its own.
     let s = power_of_two(k.wrapping_sub(1));
     let r = fma64(s, p, s - 0.5);
     // Below, x is the result; it also keeps the sign of a zero and the last bit of a subnormal.

@@ -53,7 +53,7 @@ fn in_base(
     sum + (fma64(e, unit_lo, lost) + low)
 }
 
-/// `result`, or the logarithm of what is no positive finite number.
+/// `result`, or the logarithm of a value that is not a positive finite number.
 #[inline(always)]
 fn with_special(x: f64, result: f64) -> f64 {
     if x.to_bits().wrapping_sub(1) < 0x7fef_ffff_ffff_ffff {

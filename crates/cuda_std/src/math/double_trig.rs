@@ -12,7 +12,7 @@ use core::f64::consts::{FRAC_PI_2, PI};
 const FRAC_PI_2_MID: f64 = 6.123_233_995_736_766e-17;
 const FRAC_PI_2_LO: f64 = -1.497_384_904_859_169_8e-33;
 
-/// The first bits of 2/π behind 64 zeros.
+/// The first bits of 2/π after 64 zeros.
 static TWO_OVER_PI: [u64; 20] = [
     0,
     0xa2f9_836e_4e44_1529,

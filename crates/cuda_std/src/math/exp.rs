@@ -68,7 +68,7 @@ pub fn expm1f(x: f32) -> f32 {
     let f = fma(k, -LN_2_LO, fma(k, -LN_2, x_limited));
     let p = horner!(f; 0.5, 0.166_666_66, 0.041_666_48, 0.008_333_688, 0.001_393_441_9, 0.000_196_346_95);
     let p = fma(mul(f, f), p, f);
-    // 2^(k-1), so that k = 128 is no case of its own.
+    // 2^(k-1), so that k = 128 needs no case of its own.
     let s = f32::from_bits((j.to_bits() << 23).wrapping_add(126 << 23));
     let r = fma(s, p, s - 0.5);
     // Below, x is the result; it also keeps the sign of a zero and the last bit of a subnormal.

@@ -1,4 +1,4 @@
-//! The floating-point instructions that the functions are made of, each with a twin on the host.
+//! The floating-point instructions that the functions are made of, each with a reference implementation on the host.
 //!
 //! On the device each is one PTX instruction. On the host the exact ones give the same bits, and
 //! the approximate ones (`ex2`, `lg2`, `rcp`, `rsqrt`, …) the nearest float, as the emulator does.
@@ -198,7 +198,7 @@ macro_rules! horner {
         $crate::math::hw::fma($x, $crate::math::hw::horner!($x; $($rest),+), $c)
     };
 }
-/// The same for doubles.
+/// As above, for doubles.
 macro_rules! horner64 {
     ($x:expr; $c:expr) => { $c };
     ($x:expr; $c:expr, $($rest:expr),+) => {

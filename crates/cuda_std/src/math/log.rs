@@ -22,7 +22,7 @@ fn split(x: f32, least: u32) -> (f32, f32) {
     (m - 1.0, fma(e as i32 as f32, 1.192_092_9e-7, if tiny { -23.0 } else { 0.0 }))
 }
 
-/// `result`, or the logarithm of what is no positive finite number.
+/// `result`, or the logarithm of a value that is not a positive finite number.
 #[inline(always)]
 fn with_special(x: f32, result: f32) -> f32 {
     let regular = x.to_bits() < 0x7f80_0000;

@@ -21,7 +21,7 @@ macro_rules! parts {
             if x.is_nan() { i64::MIN } else { $round(x) as i64 }
         }
 
-        /// The larger, or the one that is no NaN; +0 is above -0.
+        /// The larger, or the one that is not NaN; +0 is above -0.
         #[inline(always)]
         pub fn $max(x: $t, y: $t) -> $t {
             let equal = <$t>::from_bits(x.to_bits() & y.to_bits());
@@ -34,7 +34,7 @@ macro_rules! parts {
             }
         }
 
-        /// The smaller, or the one that is no NaN; -0 is below +0.
+        /// The smaller, or the one that is not NaN; -0 is below +0.
         #[inline(always)]
         pub fn $min(x: $t, y: $t) -> $t {
             let equal = <$t>::from_bits(x.to_bits() | y.to_bits());

@@ -11,7 +11,7 @@ use super::hw::{self, fma, horner, mul, rint};
 /// Above this the three parts of π/2 are not enough.
 const LARGE: f32 = 105_615.0;
 
-/// The first bits of 2/π behind 32 zeros.
+/// The first bits of 2/π after 32 zeros.
 static TWO_OVER_PI: [u32; 7] =
     [0, 0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041];
 

@@ -203,7 +203,7 @@ where
     /// - All threads of the warpgroup call this together, with the same arguments.
     /// - The tiles are valid in shared memory, and what ordinary writes put there has had
     ///   [`fence_proxy_async_shared`](crate::copy::fence_proxy_async_shared) and a barrier.
-    /// - Until [`wait`](Self::wait) says that the group is done, nobody writes the tiles, and nothing
+    /// - Until [`wait`](Self::wait) says that the group is done, nothing writes the tiles, and nothing
     ///   looks at these sums but further calls of this function.
     #[gpu_only]
     #[inline(always)]

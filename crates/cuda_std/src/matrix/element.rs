@@ -1,4 +1,4 @@
-//! What matrices are made of, and how registers hold it.
+//! Elements of matrices, and how registers hold them.
 
 use crate::number::{E4m3, E5m2};
 use bytemuck::{Pod, Zeroable};

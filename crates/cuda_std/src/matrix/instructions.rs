@@ -92,7 +92,7 @@ pub unsafe fn mma_unchecked<S: Multiply<T, U, V>, T: Element, U: Element, V: Ele
     FragmentC::from_registers(sum)
 }
 
-/// The instruction for so many registers of A, B and C.
+/// The instruction for these numbers of registers of A, B and C.
 #[cfg(target_os = "cuda")]
 macro_rules! instruction {
     ($name:literal $r:ident $s:ident $a:ident $b:ident $c:ident 1 1 2) => {

@@ -1,4 +1,4 @@
-//! Tensor cores: small matrices that a warp or four of them multiply in one instruction.
+//! Tensor cores: matrix multiply-accumulate of a warp (`mma.sync`) or a warpgroup (`wgmma`).
 //!
 //! | | who | operands | since |
 //! |---|---|---|---|
@@ -13,7 +13,7 @@
 //!
 //! All of these are collective: every lane of the warp (or thread of the warpgroup) executes them
 //! together. [`mma`] takes the token of a warp; callers of the unsafe functions promise it. An instruction here is never
-//! copied to two places or moved into a branch by the compiler: each stands behind a warp barrier in
+//! copied to two places or moved into a branch by the compiler: each follows a warp barrier in
 //! the same block of code, which costs nothing where the warp is together already. (LLVM's own
 //! intrinsics for `mma` may be moved: they are not marked as convergent.)
 
@@ -45,7 +45,7 @@ unsafe extern "C" {
     fn bar_warp_sync(mask: u32);
 }
 
-/// Gathers the warp, and keeps the instruction behind it where it is: a convergent operation in the
+/// Reconverges the warp, and keeps the next instruction where it is: a convergent operation in the
 /// same block of code may be neither copied nor moved, and with it the block.
 ///
 /// # Safety

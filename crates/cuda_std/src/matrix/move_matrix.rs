@@ -52,7 +52,7 @@ unsafe extern "unadjusted" {
 /// - Every lane of the warp calls this together.
 /// - `row` of the first `8 COUNT` lanes is valid for reads of 16 bytes in shared memory, and aligned
 ///   to 16; the other lanes' is any address in shared memory.
-/// - Nobody writes the rows meanwhile.
+/// - Nothing writes the rows meanwhile.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(
@@ -82,7 +82,7 @@ pub unsafe fn load_matrices<const COUNT: usize, const TRANSPOSED: bool>(
 /// way round (`sm_90`).
 ///
 /// # Safety
-/// As [`load_matrices`], with rows valid for writes that nobody else reaches meanwhile.
+/// As [`load_matrices`], with rows valid for writes that nothing else reaches meanwhile.
 #[gpu_only]
 #[inline(always)]
 pub unsafe fn store_matrices<const COUNT: usize, const TRANSPOSED: bool>(

@@ -36,7 +36,7 @@ const fn is_register_count(registers: u32) -> bool {
 /// given back enough (`sm_90a`).
 ///
 /// The kernel fixes its registers at entry (`#[kernel(block = …, min_blocks = 1)]` or
-/// `max_registers`), else the assembler ignores it and says so.
+/// `max_registers`), else the assembler ignores it and reports that.
 ///
 /// # Safety
 /// - All warps of the warpgroup call this together.

@@ -1,6 +1,6 @@
 //! The device's side of a panic.
 //!
-//! What stands here is compiled into each kernel that can panic, by the driver and while somebody waits:
+//! This code is compiled into each kernel that can panic, by the driver and while the user waits:
 //! few instructions, each once and none called, matter more than speed.
 
 use core::arch::nvptx;
@@ -24,7 +24,7 @@ static CHANNEL: Channel = Channel {
     claims: AtomicU32::new(0),
 };
 
-/// Where a module that nobody gave records puts its message together.
+/// Where a module without records assembles its message.
 struct Own(UnsafeCell<MaybeUninit<Record>>);
 
 // SAFETY: only the first thread that panics writes there.
@@ -65,7 +65,7 @@ pub fn report(info: &PanicInfo) -> ! {
     ferrowarp_panic_exit()
 }
 
-/// Makes a record of the panic, if it is the first one of the grid, and tells the host. Where nobody gave the module
+/// Makes a record of the panic, if it is the first one of the grid, and tells the host. Where the host gave the module no
 /// records, the driver prints the message of the first thread that comes here, and ends the context.
 ///
 /// # Safety
@@ -93,7 +93,7 @@ unsafe fn tell(mut arguments: Arguments, place: &Location<'_>) {
     }
 }
 
-/// The record of a module that nobody gave any, for the first thread that asks.
+/// The record of a module to which the host gave none, for the first thread that asks.
 #[inline(always)]
 fn claim_own() -> Option<*mut Record> {
     (CHANNEL.claims.swap(1, Relaxed) == 0).then(|| OWN.0.get().cast())

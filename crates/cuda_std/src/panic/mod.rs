@@ -20,7 +20,7 @@
 //! A thread that panics is to the others as one that returned early, which any kernel's threads may do.
 //!
 //! 1. *What they read is a value.* Shared memory holds plain bits alone
-//!    ([`shared::Element`](crate::shared::Element)), and so do the registers that lanes hand to one another
+//!    ([`shared::Element`](crate::shared::Element)), and so do the registers that lanes exchange
 //!    ([`warp::Plain`](crate::warp::Plain)) and the words through which blocks do. What the ended
 //!    thread did not write holds what was there before, and every bit pattern is a value of the type.
 //! 2. *No unsafe code believes it.* An index, a length or an address that comes from shared memory, from
@@ -37,7 +37,7 @@
 //!
 //! # Without a host that listens
 //!
-//! Where nobody gave the module records, the message goes to the driver's `__assertfail`, which
+//! Where the host gave the module no records, the message goes to the driver's `__assertfail`, which
 //! prints it with block and thread and ends the context.
 //!
 //! # Features of the crate
@@ -60,7 +60,7 @@ use cuda_std_macros::gpu_only;
 #[cfg(target_os = "cuda")]
 pub use device::report;
 
-/// Grids whose panics the host can be told of before it looks.
+/// The number of grids whose panics can be recorded before the host reads the records.
 pub const SLOTS: usize = 8;
 /// Bytes of a record's pieces: texts and values.
 pub const PIECES_BYTES: usize = 2048;

@@ -1,4 +1,4 @@
-//! From random bits to numbers.
+//! Uniform and normal numbers from random bits.
 
 use rand_core::Rng;
 

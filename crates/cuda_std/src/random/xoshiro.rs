@@ -302,7 +302,7 @@ macro_rules! jumps {
                 self.state = sum;
             }
 
-            /// `n` states from one seed, each a [`jump`](Self::jump) behind the one before: no two
+            /// `n` states from one seed, each a [`jump`](Self::jump) after the one before: no two
             /// of their sequences meet.
             #[cfg(not(target_os = "cuda"))]
             pub fn initialize_states(seed: u64, n: usize) -> Vec<Self> {

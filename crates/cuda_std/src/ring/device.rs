@@ -1,4 +1,4 @@
-//! The kernel's ends of a ring.
+//! The device side of a ring: its consumer and its producer in a kernel.
 
 #[cfg(target_os = "cuda")]
 use super::Turn;
@@ -246,7 +246,7 @@ impl<T: Pod> RingConsumer<'_, T> {
         self.end.control.senders_closed.load(Acquire) != 0
     }
 
-    /// Tells the senders that nobody receives any more.
+    /// Closes the receiving side: senders get [`Closed`].
     #[inline(always)]
     pub fn close(&self) {
         self.end.control.receivers_closed.store(1, Release);
@@ -290,7 +290,7 @@ impl<T: Pod> RingProducer<'_, T> {
     /// Sends a message if there is a free slot.
     ///
     /// # Errors
-    /// [`Full`](TrySendError::Full), or [`Closed`](TrySendError::Closed) where nobody receives.
+    /// [`Full`](TrySendError::Full), or [`Closed`](TrySendError::Closed) where the receiving side is closed.
     #[inline(always)]
     pub fn try_send(&mut self, message: T) -> Result<(), TrySendError> {
         let End { slots, own, hint, .. } = &mut self.end;
@@ -306,7 +306,7 @@ impl<T: Pod> RingProducer<'_, T> {
     /// Sends a message, and waits for a free slot where there is none.
     ///
     /// # Errors
-    /// [`Closed`], if there is no free slot and nobody receives any more.
+    /// [`Closed`], if there is no free slot and the receiving side is closed.
     #[gpu_only]
     #[inline(always)]
     pub fn send(&mut self, message: T) -> Result<(), Closed> {
@@ -335,7 +335,7 @@ impl<T: Pod> RingProducer<'_, T> {
     /// Every lane of the warp calls it, together.
     ///
     /// # Errors
-    /// [`Closed`], if there are too few free slots and nobody receives any more.
+    /// [`Closed`], if there are too few free slots and the receiving side is closed.
     #[gpu_only]
     #[inline(always)]
     pub fn send_warp(&mut self, warp: Warp, message: Option<T>) -> Result<(), Closed> {
@@ -421,7 +421,7 @@ impl<T: Pod> RingProducer<'_, T> {
         }
     }
 
-    /// Tells the receivers that nobody sends any more. Every thread that sends has sent its last
+    /// Closes the sending side: receivers get what is queued, then `None`. Every thread that sends has sent its last
     /// message before.
     #[inline(always)]
     pub fn close(&self) {

@@ -43,7 +43,7 @@
 //! # Closing
 //!
 //! Each side can be closed ([`Control`]). Once the senders' side is, a consumer gets what is left and
-//! then `None`; once the receivers' side is, a producer is told [`Closed`].
+//! then `None`; once the receivers' side is, a producer gets [`Closed`].
 
 mod device;
 mod slots;
@@ -70,9 +70,9 @@ pub type ControlBlock = CacheLineAligned<Control>;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Control {
-    /// Not 0 once nobody sends any more.
+    /// Not 0 once the sending side is closed.
     pub senders_closed: Atomic<u32, scope::System>,
-    /// Not 0 once nobody receives any more.
+    /// Not 0 once the receiving side is closed.
     pub receivers_closed: Atomic<u32, scope::System>,
     /// How often a sender found the ring full and waited.
     pub full_waits: Atomic<u64, scope::System>,
@@ -146,6 +146,6 @@ pub enum TryRecvError {
 pub enum TrySendError {
     /// There is no free slot; there may be one later.
     Full,
-    /// Nobody receives any more.
+    /// The receiving side is closed.
     Closed,
 }

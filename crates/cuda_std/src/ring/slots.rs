@@ -12,19 +12,19 @@ use core::marker::PhantomData;
 /// A word that both sides of a ring see.
 type Word = Atomic<u32, scope::System>;
 
-/// Whether a position's turn at its slot has come.
+/// The state of a slot for a position that waits to use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Not yet: the ring is full for a producer, and empty for a consumer.
+    /// Not ready: the ring is full for a producer, and empty for a consumer.
     Early,
-    /// Now.
+    /// Ready.
     Now,
-    /// It is over: somebody else has had it.
+    /// Past: another thread has used it for this position.
     Late,
 }
 
 impl Turn {
-    /// The turn of a position whose slot would have to say `wanted`.
+    /// The state of a slot whose sequence number is `found`, for a position that waits for `wanted`.
     #[inline(always)]
     const fn of(found: u32, wanted: u32) -> Self {
         match found.wrapping_sub(wanted) as i32 {

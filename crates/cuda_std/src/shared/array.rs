@@ -15,7 +15,7 @@ core::arch::global_asm!(".extern .shared .align 16 .b8 ferrowarp_dynamic_shared[
 
 /// An array of `N` values in shared memory: a handle that can be copied, not the memory.
 ///
-/// The contents are arbitrary at first, and all threads of the block see the same memory. Whoever
+/// The contents are arbitrary at first, and all threads of the block see the same memory. A thread that
 /// follows the pointer keeps these rules:
 ///
 /// 1. An element is written before it is read.

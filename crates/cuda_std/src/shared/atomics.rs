@@ -63,7 +63,7 @@ impl<const N: usize> SharedAtomics<N> {
         // Readers of the counters' previous use are done before they are cleared …
         crate::thread::sync_threads();
         this.clear();
-        // … and nobody counts before all are.
+        // … and no thread counts before all are.
         crate::thread::sync_threads();
         this
     }

@@ -1,4 +1,4 @@
-//! Two arrays in turn: [`Double`].
+//! Double buffering in shared memory: [`Double`].
 
 use super::layout::Layout;
 use super::phase::{Phase, Shared, sealed};
@@ -42,7 +42,7 @@ use core::ptr::NonNull;
 /// # Why it is safe
 ///
 /// Which of the two is in front depends on the number of barriers alone. The front one was filled
-/// before the barrier that brought it there, and nobody writes it. The other one was last read
+/// before the barrier that brought it there, and no thread writes it. The other one was last read
 /// before that barrier, each thread writes its own elements of it, and it comes to the front only when all
 /// of them are written. The rest is the argument of [`Shared`].
 #[repr(C)]
@@ -63,7 +63,7 @@ pub struct DoubleReader<L: Layout, const ID: u32 = 0> {
     back: NonNull<L>,
 }
 
-/// The thread's elements of the array behind are written. See [`Double`].
+/// The thread's elements of the back array are written. See [`Double`].
 #[derive(Debug)]
 pub struct DoubleWriter<L: Layout, const ID: u32 = 0> {
     front: NonNull<L>,
@@ -90,11 +90,11 @@ impl<L: Layout, const ID: u32> DoubleReader<L, ID> {
     /// The array that all threads read.
     #[inline(always)]
     pub fn front(&self) -> &L {
-        // SAFETY: filled before a barrier, and nobody writes to it before the next one.
+        // SAFETY: filled before a barrier, and no thread writes to it before the next one.
         unsafe { self.front.as_ref() }
     }
 
-    /// Writes `value(front, place)` to each element that the calling thread owns of the array behind.
+    /// Writes `value(front, place)` to each element that the calling thread owns of the back array.
     #[inline(always)]
     pub fn fill<const X: usize, const Y: usize, const Z: usize>(
         self,
@@ -102,7 +102,7 @@ impl<L: Layout, const ID: u32> DoubleReader<L, ID> {
         mut value: impl FnMut(&L, L::Place) -> L::Element,
     ) -> DoubleWriter<L, ID> {
         let (front, back) = (self.front(), self.back);
-        // SAFETY: the thread owns what it is handed, and nobody reads the array behind.
+        // SAFETY: the thread owns the element it is given, and no thread reads the back array.
         unsafe { L::visit(back, block, |place, element| element.write(value(front, place))) };
         DoubleWriter { front: self.front, back }
     }

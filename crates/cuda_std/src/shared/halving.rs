@@ -1,4 +1,4 @@
-//! Halving: the tree of a textbook reduction.
+//! [`Halving`]: the tree of a textbook reduction.
 
 use super::layout::Element;
 use super::phase::{Phase, Reader, Writer, sealed};
@@ -102,7 +102,7 @@ impl<T: Element, const N: usize, const X: usize, const Y: usize, const Z: usize>
     #[inline(always)]
     pub fn each(self, mut f: impl FnMut(&mut T, &T)) {
         let mut pair = |i: usize| {
-            // SAFETY: the thread owns element `i`, nobody writes its partner, and both are below `N`.
+            // SAFETY: the thread owns element `i`, no thread writes its partner, and both are below `N`.
             unsafe { f(&mut *self.data.add(i), &*self.data.add(self.half + i)) }
         };
         let mut i = self.thread;

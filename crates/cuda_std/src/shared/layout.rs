@@ -38,7 +38,7 @@ impl<T: AnyBitPattern + Send + Sync> Element for T {}
 /// | [`Tile<T, ROWS, COLS>`](Tile) | `(row, column)` | every `Y`th row from `y` on, of it every `X`th column from `x` on |
 ///
 /// # Safety
-/// - [`visit`](Self::visit) hands each element that safe code can read through `&Self` to exactly
+/// - [`visit`](Self::visit) passes each element that safe code can read through `&Self` to exactly
 ///   one thread of the block, exactly once.
 /// - To whom depends on the type and the length alone.
 pub unsafe trait Layout {
@@ -188,7 +188,7 @@ unsafe impl<T: Element, const WARPS: usize> Layout for PerWarp<T, WARPS> {
 
 /// `ROWS` rows of `COLS` values, read as `tile[row][column]`, for blocks of one or two dimensions.
 ///
-/// Behind each row lie `PAD` unused values, so that a column of a 32-wide tile of 32-bit values lies
+/// `PAD` unused values follow each row, so that a column of a 32-wide tile of 32-bit values lies
 /// in 32 different banks.
 #[repr(C)]
 pub struct Tile<T, const ROWS: usize, const COLS: usize, const PAD: usize = 1> {
@@ -235,7 +235,7 @@ unsafe impl<T: Element, const ROWS: usize, const COLS: usize, const PAD: usize> 
 }
 
 /// Calls `f` with each row and column of a tile of `ROWS` by `COLS` that the calling thread owns: no two threads of
-/// a block own the same, and all are owned.
+/// a block own the same one, and each is owned by one.
 #[inline(always)]
 pub(crate) fn own_places<
     const X: usize,

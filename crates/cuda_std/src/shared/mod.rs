@@ -12,7 +12,7 @@
 //!
 //! # What no type refuses
 //!
-//! | safe code that is wrong all the same | what comes of it | who says so |
+//! | safe code that is wrong nonetheless | consequence | found by |
 //! |---|---|---|
 //! | a barrier in a branch that not all threads of the block take, or two barriers that meet from two branches: `if t < 32 { block.sync(tile) } else { block.sync(()) }` | a phase begins in some threads alone: one writes what another reads | the emulator's `sync` check, which is on by default, and `race` |
 //! | [`sync_threads`](crate::thread::sync_threads) or [`SharedAtomics::zeroed`] in such a branch | the block hangs, or the counts are anything | `sync` |

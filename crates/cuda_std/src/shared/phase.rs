@@ -191,7 +191,7 @@ impl<T: Element, const N: usize, const ID: u32> Writer<[T; N], ID> {
 
 impl<L: Layout + ?Sized, const ID: u32> Reader<L, ID> {
     /// # Safety
-    /// A barrier lies behind the last write, and the thread has no other handle to the array.
+    /// A barrier lies after the last write, and the thread has no other handle to the array.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(data: NonNull<L>) -> Self {
         Self { data }
@@ -203,12 +203,12 @@ impl<L: Layout + ?Sized, const ID: u32> Deref for Reader<L, ID> {
 
     #[inline(always)]
     fn deref(&self) -> &L {
-        // SAFETY: every element was written before a barrier, and nobody writes before the next one.
+        // SAFETY: every element was written before a barrier, and no thread writes before the next one.
         unsafe { self.data.as_ref() }
     }
 }
 
-/// What a barrier takes, and gives back in the next phase: the phases of shared arrays, tuples of
+/// What a barrier takes, and returns in the next phase: the phases of shared arrays, tuples of
 /// them, and `()`.
 #[diagnostic::on_unimplemented(
     message = "a barrier does not end the phase of `{Self}`",
@@ -278,7 +278,7 @@ impl Phase for () {
     unsafe fn next(self) {}
 }
 
-/// What `#[kernel]` asks of the type of a shared array's handle.
+/// The layout and number of a shared array's handle, for the code that `#[kernel]` writes.
 #[doc(hidden)]
 pub trait Declared {
     /// The array.
@@ -317,7 +317,7 @@ pub unsafe fn dynamic_handle<T: Element, const ID: u32>() -> Shared<[T], ID> {
     unsafe { Shared::from_raw(NonNull::slice_from_raw_parts(data.unwrap_unchecked(), len)) }
 }
 
-/// Whether no number occurs twice: the shared arrays of a kernel.
+/// Whether the shared arrays of a kernel have different numbers.
 #[doc(hidden)]
 pub const fn are_distinct(ids: &[u32]) -> bool {
     let mut i = 0;

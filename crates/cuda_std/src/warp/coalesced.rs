@@ -1,4 +1,4 @@
-//! Groups of any lanes of a warp.
+//! [`Coalesced`]: a group of any lanes of a warp.
 
 use super::{Bits, Number, Plain};
 use core::marker::PhantomData;
@@ -35,8 +35,8 @@ pub struct Coalesced {
 impl Coalesced {
     /// The lanes of the warp that run together here: at least this one.
     ///
-    /// How many of those that took a branch that is depends on the compiler and the hardware. The
-    /// result of a program must not.
+    /// How many of the lanes that took a branch are in it depends on the compiler and the hardware.
+    /// The result of a program must not depend on it.
     #[gpu_only]
     #[inline(always)]
     pub fn current() -> Self {
@@ -73,14 +73,6 @@ impl Coalesced {
         (self.mask & unsafe { raw::read_lanemask_lt() }).count_ones()
     }
 
-    /// Waits for all lanes of the group, and makes what each wrote to memory visible to the others.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn sync(self) {
-        // SAFETY: the mask is the group's; see the type.
-        unsafe { raw::bar_warp_sync(self.mask) }
-    }
-
     /// True in the lane of rank 0, false in the others.
     #[gpu_only]
     #[inline(always)]
@@ -102,18 +94,24 @@ impl Coalesced {
         words::map_words(value, |word| unsafe { raw::shfl_idx(self.mask, word, lane, 31) })
     }
 
+    #[cfg(target_os = "cuda")]
+    #[inline(always)]
+    fn is_first(self) -> bool {
+        self.elect()
+    }
+
+    /// The value of the group's last lane.
+    #[cfg(target_os = "cuda")]
+    #[inline(always)]
+    fn from_last<T: Plain>(self, value: T) -> T {
+        self.from_lane(value, 31 - self.mask.leading_zeros())
+    }
+
     /// The value of the lane with number `rank`; past the end of the group, of its last lane.
     #[gpu_only]
     #[inline(always)]
     pub fn shuffle<T: Plain>(self, value: T, rank: u32) -> T {
         self.from_lane(value, lane_of_rank(self.mask, rank.min(self.size() - 1)))
-    }
-
-    /// The value that the lane with number `rank` has, which is the same `rank` in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn broadcast<T: Plain>(self, value: T, rank: u32) -> T {
-        self.shuffle(value, rank)
     }
 
     /// The value of the lane whose rank is less by `delta`; its own where there is none.
@@ -133,44 +131,12 @@ impl Coalesced {
         self.shuffle(value, if delta > above { rank } else { rank + delta })
     }
 
-    /// Whether `predicate` holds in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn all(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the group's; see the type.
-        unsafe { raw::vote_all(self.mask, predicate) }
-    }
-
-    /// Whether `predicate` holds in any lane.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn any(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the group's; see the type.
-        unsafe { raw::vote_any(self.mask, predicate) }
-    }
-
-    /// Whether `predicate` is the same in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn uni(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the group's; see the type.
-        unsafe { raw::vote_uni(self.mask, predicate) }
-    }
-
     /// The lanes in which `predicate` holds: bit `i` stands for lane `i` of the *warp*.
     #[gpu_only]
     #[inline(always)]
     pub fn ballot(self, predicate: bool) -> u32 {
         // SAFETY: the mask is the group's; see the type.
         unsafe { raw::vote_ballot(self.mask, predicate) }
-    }
-
-    /// Whether `value` has the same bits in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn match_all<T: Plain>(self, value: T) -> bool {
-        // SAFETY: the mask is the group's; see the type.
-        unsafe { words::match_all(self.mask, value) }
     }
 
     /// The lanes of the group whose `value` has the same bits as this one's: bit `i` stands for lane
@@ -213,21 +179,11 @@ impl Coalesced {
         joined
     }
 
-    /// `initial` and the values of the lanes before this one, joined in order by the associative
-    /// `op`. The first lane gets `initial`.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn exclusive_scan<T: Plain>(self, value: T, initial: T, op: impl Fn(T, T) -> T) -> T {
-        let before = self.shuffle_up(self.inclusive_scan(value, &op), 1);
-        if self.elect() { initial } else { op(initial, before) }
-    }
-
     /// Joins the values of all lanes, in order, by the associative `op`; every lane gets the result.
     #[gpu_only]
     #[inline(always)]
     pub fn reduce<T: Plain>(self, value: T, op: impl Fn(T, T) -> T) -> T {
-        let last = 31 - self.mask.leading_zeros();
-        self.from_lane(self.inclusive_scan(value, op), last)
+        self.from_last(self.inclusive_scan(value, op))
     }
 
     /// One `redux` where it exists, else shuffles.
@@ -241,29 +197,12 @@ impl Coalesced {
         }
     }
 
-    super::number::commutative_reductions!();
+    super::group::group_functions!();
 
-    /// The sum of the lanes up to this one. Integers wrap.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn inclusive_sum<T: Number>(self, value: T) -> T {
-        self.inclusive_scan(value, T::plus)
-    }
-
-    /// The sum of the lanes before this one, and of all. Integers wrap.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn exclusive_sum<T: Number>(self, value: T) -> (T, T) {
-        let inclusive = self.inclusive_sum(value);
-        let before = self.shuffle_up(inclusive, 1);
-        let before = if self.elect() { T::zeroed() } else { before };
-        (before, self.from_lane(inclusive, 31 - self.mask.leading_zeros()))
-    }
-
-    /// A place for each lane, for one atomic operation of the whole group.
+    /// A slot for each lane, by one atomic operation of the whole group (warp-aggregated atomics).
     ///
-    /// One lane calls `take` with the number of lanes. What that returns is the first lane's place,
-    /// and the others get the ones behind it, in order.
+    /// One lane calls `take` with the number of lanes. Its result is the first lane's slot, and the
+    /// others get the ones after it, in order.
     ///
     /// ```
     /// use cuda_std::prelude::*;
@@ -278,8 +217,8 @@ impl Coalesced {
     ///     count: AtomicSlice<u32>,
     /// ) {
     ///     if let Some(&x) = x.get(index.get()).filter(|x| **x > 0) {
-    ///         let place = Coalesced::current().claim(|n| count.fetch_add(0, n, Relaxed));
-    ///         kept.store(place as usize, x, Relaxed);
+    ///         let slot = Coalesced::current().claim(|n| count.fetch_add(0, n, Relaxed));
+    ///         kept.store(slot as usize, x, Relaxed);
     ///     }
     /// }
     /// # fn main() {}
@@ -291,13 +230,13 @@ impl Coalesced {
         self.from_lane(first, self.lane_of_first()).wrapping_add(self.thread_rank())
     }
 
-    /// `count` places for each lane, whose counts may differ, for one atomic operation of the whole
-    /// group: as [`claim`](Self::claim), the result is the lane's first place.
+    /// `count` slots for each lane, whose counts may differ, by one atomic operation of the whole
+    /// group: as [`claim`](Self::claim), the result is the lane's first slot.
     #[gpu_only]
     #[inline(always)]
     pub fn claim_many(self, count: u32, take: impl FnOnce(u32) -> u32) -> u32 {
         let up_to_here = self.inclusive_scan(count, u32::wrapping_add);
-        let all = self.from_lane(up_to_here, 31 - self.mask.leading_zeros());
+        let all = self.from_last(up_to_here);
         let first = if self.elect() { take(all) } else { 0 };
         let first = self.from_lane(first, self.lane_of_first());
         first.wrapping_add(up_to_here).wrapping_sub(count)

@@ -1,4 +1,4 @@
-//! rust-cuda's functions: every one takes the mask of the lanes that take part.
+//! rust-cuda's warp functions, each with the mask of the participating lanes.
 
 #[cfg(target_os = "cuda")]
 use super::{lane_id, raw::*};
@@ -234,7 +234,7 @@ unsafe fn shuffle<T: WarpShuffleValue>(
     (value.map_words(word), mode.is_in_group(lane_id(), b, width))
 }
 
-/// A value that [`warp_shuffle_idx`] and its kin move.
+/// A value that [`warp_shuffle_idx`] and the other shuffles move.
 pub trait WarpShuffleValue: Copy + sealed::Sealed {
     /// Moves the value's 32-bit words one by one.
     #[doc(hidden)]

@@ -1,9 +1,9 @@
-//! The 32 threads of a warp talking to one another: shuffles, votes, matches, reductions and scans.
+//! Warp-level primitives: shuffles, votes, matches, reductions and scans among the 32 lanes.
 //!
-//! | | what takes part | |
+//! | | participating lanes | |
 //! |---|---|---|
 //! | [`Warp`] | all 32 lanes | safe |
-//! | [`Tile<N>`](Tile) | 2, 4, 8 or 16 neighbours; tiles go their own ways | safe |
+//! | [`Tile<N>`](Tile) | 2, 4, 8 or 16 neighbours; tiles may diverge | safe |
 //! | [`Coalesced`] | the lanes that happen to run together, or have a key in common | safe |
 //! | `warp_…(mask, …)` | the lanes of a mask, with rust-cuda's names | unsafe |
 //!
@@ -32,6 +32,7 @@
 //! - Every lane in `mask` reaches the same call, with the same `mask`, and none has ended.
 
 mod coalesced;
+mod group;
 mod masked;
 mod number;
 #[cfg(target_os = "cuda")]
@@ -52,7 +53,7 @@ pub use tile::{Lanes, Tile, TileSize, Warp};
 use bytemuck::{AnyBitPattern, NoUninit};
 use cuda_std_macros::gpu_only;
 
-/// A value that lanes hand to one another: without padding, and with a meaning for all bits. Every
+/// A value that lanes exchange: without padding, and every bit pattern is a value. Every
 /// [`bytemuck::Pod`] type is one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be exchanged between the lanes of a warp",
@@ -72,8 +73,8 @@ pub fn lane_id() -> u32 {
     unsafe { raw::read_lane_id() }
 }
 
-/// The lanes of the warp that run this instruction together. It changes with the compiler's mood:
-/// a mask that the program knows is better.
+/// The lanes of the warp that run this instruction together. Which lanes those are depends on how the
+/// compiler arranged the branches: prefer a mask that the program knows.
 #[gpu_only]
 #[inline(always)]
 pub fn activemask() -> u32 {

@@ -1,4 +1,4 @@
-//! Numbers that warps add and compare.
+//! Numbers that warp reductions add and compare.
 
 use super::Plain;
 use crate::number::Half;
@@ -8,54 +8,6 @@ use half::{bf16, f16};
 use super::WarpReductionOp;
 #[cfg(target_os = "cuda")]
 use crate::arch::compute_capability;
-
-/// The reductions of a group of lanes whose `join(value, instruction, operation)` joins the values of all.
-macro_rules! commutative_reductions {
-    () => {
-        /// The sum over all lanes, in every one of them. Integers wrap.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn sum<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Add, T::plus)
-        }
-
-        /// The smallest value of all lanes, in every one of them. NaN is left out.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn min<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Min, T::smaller)
-        }
-
-        /// The largest value of all lanes, in every one of them. NaN is left out.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn max<T: Number>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Max, T::larger)
-        }
-
-        /// The bits that all lanes have, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_and<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::And, T::both)
-        }
-
-        /// The bits that any lane has, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_or<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Or, T::either)
-        }
-
-        /// The bits that an odd number of lanes has, in every one of them.
-        #[gpu_only]
-        #[inline(always)]
-        pub fn bit_xor<T: Bits>(self, value: T) -> T {
-            self.join(value, WarpReductionOp::Xor, T::differing)
-        }
-    };
-}
-pub(super) use commutative_reductions;
 
 /// A number with a sum, a smaller and a larger one.
 ///
@@ -177,7 +129,7 @@ unsafe fn redux_signed(value: i32, mask: u32, op: WarpReductionOp) -> Option<i32
     Some(unsafe { super::WarpReduceValue::reduce(value, mask, op) })
 }
 
-/// 64 bits are two words, as long as no carry passes from one to the other.
+/// 64 bits as two words, for operations without a carry between them.
 #[cfg(target_os = "cuda")]
 #[inline(always)]
 unsafe fn redux_words(value: u64, mask: u32, op: WarpReductionOp) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The instructions of a warp, as LLVM knows them: it keeps their convergence.
+//! Warp instructions as LLVM intrinsics, which LLVM knows to be convergent.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]

@@ -1,4 +1,4 @@
-//! A warp, and its tiles of fewer lanes.
+//! [`Tile`]: 2 to 32 neighbouring lanes of a warp, and [`Warp`], all 32.
 
 use super::{Bits, Coalesced, Number, Plain};
 use crate::block::Block;
@@ -23,7 +23,7 @@ use crate::{arch, thread};
 /// # Why the functions are safe
 ///
 /// 1. The mask that each instruction gets is the tile's own lanes. The calling lane is one of them.
-/// 2. All of these lanes exist, since [`Warp::current`] refuses a block that is no multiple of 32
+/// 2. All of these lanes exist, since [`Warp::current`] refuses a block that is not a multiple of 32
 ///    threads. Those that have ended are no longer waited for.
 /// 3. The values that travel are [`Plain`]: whatever bits arrive, from a lane that has ended or that
 ///    is in another call, are a value of the type.
@@ -154,14 +154,6 @@ impl<const N: u32> Tile<N> {
         if N == 32 { 0 } else { lane_id() & (32 - N) }
     }
 
-    /// Waits for all lanes of the tile, and makes what each wrote to memory visible to the others.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn sync(self) {
-        // SAFETY: the mask is the tile's; see the type.
-        unsafe { raw::bar_warp_sync(self.mask()) }
-    }
-
     /// True in one lane, the same one for all lanes of the tile, and false in the others.
     ///
     /// For a warp on `sm_90` and later one instruction, with which the assembler knows that the
@@ -177,6 +169,19 @@ impl<const N: u32> Tile<N> {
         }
     }
 
+    #[cfg(target_os = "cuda")]
+    #[inline(always)]
+    fn is_first(self) -> bool {
+        self.thread_rank() == 0
+    }
+
+    /// The value of the tile's last lane.
+    #[cfg(target_os = "cuda")]
+    #[inline(always)]
+    fn from_last<T: Plain>(self, value: T) -> T {
+        self.shuffle(value, N - 1)
+    }
+
     /// The value of the lane with number `rank`, which counts modulo `N`.
     #[gpu_only]
     #[inline(always)]
@@ -186,13 +191,6 @@ impl<const N: u32> Tile<N> {
         words::map_words(value, |word| unsafe {
             raw::shfl_idx(mask, word, rank, Self::SEGMENT | 31)
         })
-    }
-
-    /// The value that the lane with number `rank` has, which is the same `rank` in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn broadcast<T: Plain>(self, value: T, rank: u32) -> T {
-        self.shuffle(value, rank)
     }
 
     /// The value of the lane whose rank is less by `delta` (below 32); its own where there is none.
@@ -226,33 +224,9 @@ impl<const N: u32> Tile<N> {
         })
     }
 
-    /// What the shuffle instruction wants to know about the width.
+    /// The segment mask of the shuffle instruction, for tiles of `N` lanes.
     #[cfg(target_os = "cuda")]
     const SEGMENT: u32 = (32 - N) << 8;
-
-    /// Whether `predicate` holds in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn all(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the tile's; see the type.
-        unsafe { raw::vote_all(self.mask(), predicate) }
-    }
-
-    /// Whether `predicate` holds in any lane.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn any(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the tile's; see the type.
-        unsafe { raw::vote_any(self.mask(), predicate) }
-    }
-
-    /// Whether `predicate` is the same in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn uni(self, predicate: bool) -> bool {
-        // SAFETY: the mask is the tile's; see the type.
-        unsafe { raw::vote_uni(self.mask(), predicate) }
-    }
 
     /// The lanes in which `predicate` holds: bit `i` stands for the lane of rank `i`.
     #[gpu_only]
@@ -269,14 +243,6 @@ impl<const N: u32> Tile<N> {
     pub fn match_any<T: Plain>(self, value: T) -> u32 {
         // SAFETY: the mask is the tile's; see the type.
         unsafe { words::match_any(self.mask(), value) >> self.first_lane() }
-    }
-
-    /// Whether `value` has the same bits in all lanes.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn match_all<T: Plain>(self, value: T) -> bool {
-        // SAFETY: the mask is the tile's; see the type.
-        unsafe { words::match_all(self.mask(), value) }
     }
 
     /// The lanes of the tile whose `key` has the same bits as this one's, as a group.
@@ -330,7 +296,7 @@ impl<const N: u32> Tile<N> {
         self.reduce_commutative(value, otherwise)
     }
 
-    super::number::commutative_reductions!();
+    super::group::group_functions!();
 
     /// The values of the lanes up to this one, joined in order by the associative `op`.
     #[gpu_only]
@@ -345,31 +311,5 @@ impl<const N: u32> Tile<N> {
             step *= 2;
         }
         joined
-    }
-
-    /// `initial` and the values of the lanes before this one, joined in order by the associative
-    /// `op`. Lane 0 gets `initial`.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn exclusive_scan<T: Plain>(self, value: T, initial: T, op: impl Fn(T, T) -> T) -> T {
-        let before = self.shuffle_up(self.inclusive_scan(value, &op), 1);
-        if self.thread_rank() == 0 { initial } else { op(initial, before) }
-    }
-
-    /// The sum of the lanes up to this one. Integers wrap.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn inclusive_sum<T: Number>(self, value: T) -> T {
-        self.inclusive_scan(value, T::plus)
-    }
-
-    /// The sum of the lanes before this one, and of all. Integers wrap.
-    #[gpu_only]
-    #[inline(always)]
-    pub fn exclusive_sum<T: Number>(self, value: T) -> (T, T) {
-        let inclusive = self.inclusive_sum(value);
-        let before = self.shuffle_up(inclusive, 1);
-        let before = if self.thread_rank() == 0 { T::zeroed() } else { before };
-        (before, self.shuffle(inclusive, N - 1))
     }
 }

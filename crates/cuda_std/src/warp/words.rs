@@ -1,4 +1,4 @@
-//! Values as sequences of 32-bit words, the last one filled up with zeros.
+//! Values as sequences of 32-bit words, the last one padded with zeros.
 
 use super::{Plain, raw};
 use core::mem::MaybeUninit;

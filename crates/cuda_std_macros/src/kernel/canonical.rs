@@ -1,12 +1,12 @@
-//! The types that the words of a kernel's signature stand for.
+//! The types that a kernel's parameters are recognised as.
 //!
 //! `#[kernel]` recognises a type by the last word of its path, which an alias or a renaming `use` can give to any
 //! other type. So everything that is made for a parameter has the type that the word stands for, by its full path,
-//! and a function that nothing calls hands such parameters to the user's function. If one of the types is another
+//! and a function that nothing calls passes such parameters to the user's function. If one of the types is another
 //! one there, or lives longer than the launch, this function does not compile.
 
 use super::Kernel;
-use super::param::{INDICES, Kind, Param, last_segment};
+use super::param::{INDICES, Param, ParamKind, last_segment};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -16,31 +16,31 @@ use syn::{AngleBracketedGenericArguments, GenericArgument, PathArguments, Type, 
 pub fn ty(param: &Param) -> TokenStream {
     let (written, span) = (&param.ty, param.ty.span());
     match &param.kind {
-        Kind::Index(dims) => {
+        ParamKind::Index(dims) => {
             let name = INDICES.iter().find(|(_, of)| of == dims).map(|(name, _)| name);
             let name = name.map(|name| format_ident!("{name}", span = span));
             quote_spanned!(span=> ::cuda_std::index::#name)
         }
-        Kind::Block(extents) => {
+        ParamKind::Block(extents) => {
             quote_spanned!(span=> ::cuda_std::block::Block<#({ #extents }),*>)
         }
-        Kind::Shared { .. } => {
+        ParamKind::Shared { .. } => {
             let arguments = arguments(written);
             quote_spanned!(span=> ::cuda_std::shared::Shared #arguments)
         }
-        Kind::View { view, .. } => {
+        ParamKind::View { view, .. } => {
             let word = |word| format_ident!("{word}", span = span);
             let (module, name) = (word(view.module), word(view.name));
             let arguments = arguments(written).map(with_lifetime);
             quote_spanned!(span=> ::cuda_std::#module::#name #arguments)
         }
-        Kind::Slice(element) => quote!(&[#element]),
-        Kind::Reference(element) => quote!(&#element),
-        Kind::Pointer { .. } | Kind::Value => quote!(#written),
+        ParamKind::Slice(element) => quote!(&[#element]),
+        ParamKind::Reference(element) => quote!(&#element),
+        ParamKind::Pointer { .. } | ParamKind::Value => quote!(#written),
     }
 }
 
-/// The angle brackets behind the word by which the type is recognised.
+/// The generic arguments of the path segment by which the type is recognised.
 fn arguments(written: &Type) -> Option<AngleBracketedGenericArguments> {
     match &last_segment(written)?.arguments {
         PathArguments::AngleBracketed(arguments) => Some(arguments.clone()),
@@ -56,7 +56,7 @@ fn with_lifetime(mut arguments: AngleBracketedGenericArguments) -> AngleBrackete
     arguments
 }
 
-/// The function that hands parameters of these types to `callee`, for lifetimes of its caller's choice.
+/// The function that passes parameters of these types to `callee`, for lifetimes of its caller's choice.
 pub fn check(kernel: &Kernel, callee: &TokenStream) -> TokenStream {
     let names = kernel.params.iter().map(|param| &param.name);
     let types = kernel.params.iter().map(ty);
@@ -79,7 +79,10 @@ fn argument(param: &Param) -> TokenStream {
     // Errors stand at the type.
     name.set_span(name.span().located_at(written.span()));
     match &param.kind {
-        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } | Kind::View { .. } => {
+        ParamKind::Index(_)
+        | ParamKind::Block(_)
+        | ParamKind::Shared { .. }
+        | ParamKind::View { .. } => {
             quote_spanned!(written.span()=> ::cuda_std::signature::Is::<#written>::same(#name))
         }
         _ => quote!(#name),

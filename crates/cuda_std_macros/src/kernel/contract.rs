@@ -1,8 +1,8 @@
 //! The launch contract in `#[kernel(…)]`: parsed once, written for the device and for the host.
 
 use super::Errors;
-use super::instances::Listed;
-use super::param::{Kind, Param};
+use super::instances::ListedInstance;
+use super::param::{Param, ParamKind};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
@@ -49,7 +49,7 @@ enum Shared {
 enum Argument {
     Flag(Ident),
     Setting { name: Ident, value: TokenStream },
-    Instance(Listed),
+    Instance(ListedInstance),
 }
 
 impl Parse for Argument {
@@ -82,7 +82,7 @@ fn value_tokens(input: ParseStream<'_>) -> Result<TokenStream> {
 
 impl Contract {
     /// The contract, and the instances beside it.
-    pub fn parse(attributes: TokenStream, errors: &mut Errors) -> (Self, Vec<Listed>) {
+    pub fn parse(attributes: TokenStream, errors: &mut Errors) -> (Self, Vec<ListedInstance>) {
         let (mut contract, mut instances) = (Self::default(), Vec::new());
         let parser = Punctuated::<Argument, Token![,]>::parse_terminated;
         let arguments = errors.take(parser.parse2(attributes));
@@ -111,14 +111,16 @@ impl Contract {
         for param in params {
             let span = syn::spanned::Spanned::span(&param.ty);
             match (&param.kind, &self.block, &self.max_threads) {
-                (Kind::Block(given), None, None) => {
+                (ParamKind::Block(given), None, None) => {
                     self.block = Some(Extents { given: given.clone(), span });
                 }
-                (Kind::Block(_), ..) => errors.add(Error::new(
+                (ParamKind::Block(_), ..) => errors.add(Error::new(
                     span,
                     "the token `Block<…>` fixes the block: remove `block` and `max_threads`",
                 )),
-                (Kind::Shared { dynamic: Some(element) }, ..) if self.dynamic_shared.is_none() => {
+                (ParamKind::Shared { dynamic: Some(element) }, ..)
+                    if self.dynamic_shared.is_none() =>
+                {
                     self.dynamic_shared = Some(Shared::Elements(element.clone()));
                 }
                 _ => {}

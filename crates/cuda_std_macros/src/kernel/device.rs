@@ -1,7 +1,7 @@
 //! The device side: a PTX entry with scalar parameters that calls the user's body.
 
 use super::Kernel;
-use super::param::{Kind, Param};
+use super::param::{Param, ParamKind};
 use super::{canonical, shared, signature};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -156,17 +156,17 @@ fn rebuild(kernel: &Ident, param: &Param) -> TokenStream {
     let part = |suffix: &str| format_ident!("{}_{}", name, suffix);
     let ptr = part("ptr");
     match &param.kind {
-        Kind::Index(_) | Kind::Block(_) => quote!(<#ty>::from_hardware()),
-        Kind::Shared { dynamic } => shared::handle(kernel, param, dynamic.is_some()),
-        Kind::Slice(_) => {
+        ParamKind::Index(_) | ParamKind::Block(_) => quote!(<#ty>::from_hardware()),
+        ParamKind::Shared { dynamic } => shared::handle(kernel, param, dynamic.is_some()),
+        ParamKind::Slice(_) => {
             let len = part("len");
             quote!(::core::slice::from_raw_parts(#ptr.as_ptr(), #len))
         }
-        Kind::Reference(_) => quote!(&*#name),
-        Kind::View { view, .. } => {
+        ParamKind::Reference(_) => quote!(&*#name),
+        ParamKind::View { view, .. } => {
             let lengths = view.lengths.iter().map(|what| part(what));
             quote!(<#ty>::from_raw_parts(#ptr.as_ptr(), #(#lengths),*))
         }
-        Kind::Pointer { .. } | Kind::Value => quote!(#name),
+        ParamKind::Pointer { .. } | ParamKind::Value => quote!(#name),
     }
 }

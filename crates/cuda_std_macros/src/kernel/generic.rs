@@ -2,9 +2,9 @@
 
 use super::Kernel;
 use super::canonical;
-use super::host::{Site, description_value, grid_for, launch};
+use super::host::{LauncherScope, description_value, grid_for, launch};
 use super::instances::{Instance, name_of};
-use super::param::{Kind, Param};
+use super::param::{Param, ParamKind};
 use super::shared;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -103,7 +103,7 @@ fn flat(tokens: TokenStream) -> Vec<TokenTree> {
     tokens.into_iter().flat_map(inside).collect()
 }
 
-/// What says which instances there are, and the functions of the type.
+/// The implementation of `Instance` for each instance, and the functions of the type.
 fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream]) -> TokenStream {
     let name = &kernel.function.sig.ident;
     let attributes = kernel.shared_attributes();
@@ -114,7 +114,7 @@ fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream
     };
     let instances = kernel.instances.iter().map(|instance| {
         let module = instance.module();
-        // What the arguments mean in the module, from which the description is.
+        // The aliases in the instance's module, where its arguments were resolved.
         let arguments = kernel.function.sig.generics.params.iter().map(|param| {
             let name = name_of(param);
             match param {
@@ -131,14 +131,14 @@ fn implementation(kernel: &Kernel, declared: &[TokenStream], used: &[TokenStream
         }
     });
     let is_instance = quote!(Self: ::cuda_std::launch::Instance);
-    let site = Site {
+    let scope = LauncherScope {
         kernel: quote!(<Self as ::cuda_std::launch::Instance>::KERNEL),
         contract: quote!(<Self as ::cuda_std::launch::Instance>::KERNEL.contract),
         predicates: predicates(kernel).into_iter().chain([is_instance.clone()]).collect(),
         is_generic: true,
     };
-    let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
-    let description = &site.kernel;
+    let (grid, launch) = (grid_for(kernel, &scope), launch(kernel, &scope));
+    let description = &scope.kernel;
     quote! {
         #(#instances)*
 
@@ -170,7 +170,7 @@ fn list(kernel: &Kernel) -> String {
     kernel.instances.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What belongs to one instance: its description, and the checks of its types.
+/// The module of one instance: its description, and the checks of its types.
 fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let (module, name) = (instance.module(), instance.name.to_string());
     let aliases = instance.aliases(&kernel.function.sig.generics);
@@ -198,13 +198,15 @@ fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
     }
 }
 
-/// What the types of an instance must be, since the launcher cannot say it for all types.
+/// The check of a parameter's type in an instance, since the launcher cannot check it for all types.
 fn check(kernel: &Kernel, param: &Param) -> Option<TokenStream> {
     let ty = &param.ty;
     match &param.kind {
-        Kind::Value if kernel.is_unsafe() => Some(quote_spanned!(ty.span()=> copied::<#ty>();)),
-        Kind::Value => Some(quote_spanned!(ty.span()=> value::<#ty>();)),
-        Kind::View { view, element } if view.is_atomic() => {
+        ParamKind::Value if kernel.is_unsafe() => {
+            Some(quote_spanned!(ty.span()=> copied::<#ty>();))
+        }
+        ParamKind::Value => Some(quote_spanned!(ty.span()=> value::<#ty>();)),
+        ParamKind::View { view, element } if view.is_atomic() => {
             Some(quote_spanned!(element.span()=> atomic::<#element>();))
         }
         _ => None,

@@ -1,22 +1,22 @@
-//! The host side: the user's function as it is, and a module with the typed launcher.
+//! The host side: the user's function, unchanged, and a module with the typed launcher.
 
 use super::Kernel;
 use super::canonical;
-use super::param::{Kind, Param, PtxParam};
+use super::param::{Param, ParamKind, PtxParam};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::Ident;
 use syn::spanned::Spanned;
 
-/// Where the launcher stands.
-pub struct Site {
+/// The expressions by which a launcher names its kernel, and the bounds that hold where it is written.
+pub struct LauncherScope {
     /// The kernel's description.
     pub kernel: TokenStream,
     /// Its contract.
     pub contract: TokenStream,
-    /// What holds there.
+    /// The bounds that hold there.
     pub predicates: Vec<TokenStream>,
-    /// Whether the types are parameters, whose checks stand with the instances.
+    /// Whether the types are generic parameters: their checks are written with each instance.
     pub is_generic: bool,
 }
 
@@ -26,14 +26,14 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     let (name, vis) = (&function.sig.ident, &function.vis);
     let attributes = kernel.shared_attributes();
     let module_doc = format!("The host's side of the kernel `{name}`.");
-    let site = Site {
+    let scope = LauncherScope {
         kernel: quote!(&KERNEL),
         contract: quote!(__contract::CONTRACT),
         predicates: vec![],
         is_generic: false,
     };
-    let (grid, launch) = (grid_for(kernel, &site), launch(kernel, &site));
-    let (contract, contract_of_site) = (kernel.contract.value(), &site.contract);
+    let (grid, launch) = (grid_for(kernel, &scope), launch(kernel, &scope));
+    let (contract, contract_of_site) = (kernel.contract.value(), &scope.contract);
     let types = canonical::check(kernel, &quote!(super::#name));
     let description = description_value(kernel, &name.to_string(), contract_of_site);
     quote! {
@@ -80,7 +80,7 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
     let (forms, elements): (Vec<_>, Vec<_>) = kernel.params.iter().filter_map(Param::form).unzip();
     let index = kernel.index_dims().unwrap_or(0) as u32;
     let dynamic = kernel.params.iter().find_map(|param| match &param.kind {
-        Kind::Shared { dynamic: Some(element) } => Some(element),
+        ParamKind::Shared { dynamic: Some(element) } => Some(element),
         _ => None,
     });
     let dynamic = match dynamic {
@@ -105,8 +105,8 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
 }
 
 /// `pub fn grid_for`: enough blocks of a fixed size.
-pub fn grid_for(kernel: &Kernel, site: &Site) -> Option<TokenStream> {
-    let (contract, bounds) = (&site.contract, site.bounds());
+pub fn grid_for(kernel: &Kernel, scope: &LauncherScope) -> Option<TokenStream> {
+    let (contract, bounds) = (&scope.contract, scope.bounds());
     let (block_dims, _) = kernel.contract.block_dims()?;
     let dims = kernel.index_dims().unwrap_or(block_dims);
     let grid = format_ident!("Grid{dims}");
@@ -125,17 +125,18 @@ pub fn grid_for(kernel: &Kernel, site: &Site) -> Option<TokenStream> {
     })
 }
 
-/// `pub fn launch` and `pub fn occupancy`. The first checks the arguments by type and hands them to the launcher in PTX order.
-pub fn launch(kernel: &Kernel, site: &Site) -> TokenStream {
-    let (description, bounds) = (&site.kernel, site.bounds());
+/// `pub fn launch` and `pub fn occupancy`. The first checks the arguments
+/// by their types and passes them to the launcher in PTX order.
+pub fn launch(kernel: &Kernel, scope: &LauncherScope) -> TokenStream {
+    let (description, bounds) = (&scope.kernel, scope.bounds());
     let [on, config, args] =
         ["on", "config", "args"].map(|name| Ident::new(name, Span::mixed_site()));
     let doc = format!("Starts the kernel `{}` on `on`.", kernel.function.sig.ident);
     let safety = kernel.is_unsafe().then(|| safety_doc(kernel));
     let unsafety = &kernel.function.sig.unsafety;
-    let (shape, to_config) = shape(kernel, site, &config);
+    let (shape, to_config) = shape(kernel, scope, &config);
     let inputs = kernel.params.iter().filter_map(input);
-    let pushes = kernel.params.iter().filter_map(|param| push(kernel, site, param, &args));
+    let pushes = kernel.params.iter().filter_map(|param| push(kernel, scope, param, &args));
     quote! {
         #[doc = #doc]
         #safety
@@ -167,7 +168,7 @@ pub fn launch(kernel: &Kernel, site: &Site) -> TokenStream {
     }
 }
 
-impl Site {
+impl LauncherScope {
     fn bounds(&self) -> TokenStream {
         let predicates = &self.predicates;
         if predicates.is_empty() { TokenStream::new() } else { quote!(where #(#predicates),*) }
@@ -184,14 +185,14 @@ fn safety_doc(kernel: &Kernel) -> TokenStream {
 }
 
 /// The bound on the configuration, and how it becomes a `LaunchConfig`.
-fn shape(kernel: &Kernel, site: &Site, config: &Ident) -> (TokenStream, TokenStream) {
+fn shape(kernel: &Kernel, scope: &LauncherScope, config: &Ident) -> (TokenStream, TokenStream) {
     let launch = quote!(::cuda_std::launch);
     if kernel.contract.fixes_block() {
         let bound = match kernel.index_dims() {
             Some(dims) => quote!(#launch::FixedBlock<#dims>),
             None => quote!(#launch::AnyGrid),
         };
-        let contract = &site.contract;
+        let contract = &scope.contract;
         let to_config = quote!(#launch::AnyGrid::with_block_of(#config, &#contract));
         return (bound, to_config);
     }
@@ -219,16 +220,16 @@ fn shape(kernel: &Kernel, site: &Site, config: &Ident) -> (TokenStream, TokenStr
 fn input(param: &Param) -> Option<TokenStream> {
     let name = &param.name;
     let ty = match &param.kind {
-        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
-        Kind::Slice(t) => quote!(&impl ::cuda_std::launch::DeviceRead<#t>),
-        Kind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
-        Kind::View { view, element } => {
+        ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => return None,
+        ParamKind::Slice(t) => quote!(&impl ::cuda_std::launch::DeviceRead<#t>),
+        ParamKind::Reference(t) => quote!(&impl ::cuda_std::launch::DeviceReadOne<#t>),
+        ParamKind::View { view, element } => {
             let bound = format_ident!("{}", view.bound);
             let exclusive = view.exclusive.then(|| quote!(mut));
             quote!(&#exclusive impl ::cuda_std::launch::#bound<#element>)
         }
-        Kind::Pointer { element, .. } => quote!(::cuda_std::launch::DevicePtr<#element>),
-        Kind::Value => {
+        ParamKind::Pointer { element, .. } => quote!(::cuda_std::launch::DevicePtr<#element>),
+        ParamKind::Value => {
             let ty = &param.ty;
             quote!(#ty)
         }
@@ -236,27 +237,34 @@ fn input(param: &Param) -> Option<TokenStream> {
     Some(quote!(#name: #ty))
 }
 
-/// The statement that appends the argument's PTX values.
-fn push(kernel: &Kernel, site: &Site, param: &Param, args: &Ident) -> Option<TokenStream> {
+/// The statement that appends the PTX values of the argument.
+fn push(
+    kernel: &Kernel,
+    scope: &LauncherScope,
+    param: &Param,
+    args: &Ident,
+) -> Option<TokenStream> {
     let name = &param.name;
     Some(match &param.kind {
-        Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => return None,
-        Kind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
-        Kind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
-        Kind::View { view, element } if site.is_generic && view.is_atomic() && view.exclusive => {
+        ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => return None,
+        ParamKind::Slice(t) => quote!(#args.push_read::<#t>(#name);),
+        ParamKind::Reference(t) => quote!(#args.push_read_one::<#t>(#name);),
+        ParamKind::View { view, element }
+            if scope.is_generic && view.is_atomic() && view.exclusive =>
+        {
             quote!(#args.push_write::<#element>(#name);)
         }
-        Kind::View { view, element } => {
+        ParamKind::View { view, element } => {
             let push = format_ident!("{}", view.push);
             quote_spanned!(element.span()=> #args.#push::<#element>(#name);)
         }
-        Kind::Pointer { .. } => quote!(#args.push_pointer(#name);),
-        Kind::Value if site.is_generic => quote! {
+        ParamKind::Pointer { .. } => quote!(#args.push_pointer(#name);),
+        ParamKind::Value if scope.is_generic => quote! {
             // SAFETY: each instance's types were checked to be plain data.
             unsafe { #args.push_plain(&#name) };
         },
-        Kind::Value if kernel.is_unsafe() => quote!(#args.push_copy(#name);),
-        Kind::Value => {
+        ParamKind::Value if kernel.is_unsafe() => quote!(#args.push_copy(#name);),
+        ParamKind::Value => {
             let ty = &param.ty;
             quote_spanned!(ty.span()=> #args.push_value::<#ty>(#name);)
         }

@@ -7,14 +7,14 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, GenericArgument, GenericParam, Generics, Result, Token, parenthesized};
 
-/// One instance as it stands in the attribute.
-pub struct Listed {
+/// One instance as the attribute lists it.
+pub struct ListedInstance {
     tokens: TokenStream,
-    /// What the parentheses hold, if it is in parentheses.
+    /// The arguments between the parentheses, if it has any.
     inside: Option<Vec<GenericArgument>>,
 }
 
-impl Parse for Listed {
+impl Parse for ListedInstance {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if !input.peek(syn::token::Paren) {
             let tokens = input.parse::<GenericArgument>()?.into_token_stream();
@@ -29,7 +29,7 @@ impl Parse for Listed {
     }
 }
 
-impl Listed {
+impl ListedInstance {
     /// The arguments for `params` generic parameters.
     fn arguments(&self, params: usize) -> Result<Vec<TokenStream>> {
         let inside = self.inside.as_ref().filter(|_| params != 1);
@@ -81,7 +81,7 @@ impl Instance {
 
 /// The instances of the kernel `name`, in the order of the attribute.
 pub fn instances(
-    listed: &[Listed],
+    listed: &[ListedInstance],
     name: &Ident,
     generics: &Generics,
     errors: &mut Errors,
@@ -120,7 +120,7 @@ pub fn instances(
     instances
 }
 
-fn not_generic(listed: &Listed) -> Error {
+fn not_generic(listed: &ListedInstance) -> Error {
     let message = format!(
         "`#[kernel]` has no option `{}`: a contract has {}\n\
          help: an instance, as in `#[kernel(f32, f64)]`, needs a generic parameter",

@@ -12,12 +12,12 @@ use syn::{
 pub struct Param {
     pub name: Ident,
     pub ty: Type,
-    pub kind: Kind,
+    pub kind: ParamKind,
 }
 
-/// What a parameter is made of. The type inside is the element's.
-pub enum Kind {
-    /// The entry takes it from the hardware: a thread index with so many dimensions.
+/// How a parameter is passed. The type inside is the element's.
+pub enum ParamKind {
+    /// The entry takes it from the hardware: a thread index with this number of dimensions.
     Index(usize),
     /// The token of a block of these extents: made by the entry.
     Block(Vec<Expr>),
@@ -39,14 +39,14 @@ pub enum Kind {
     Value,
 }
 
-/// The thread indices, by the last word of their path, with their dimensions.
+/// The thread indices, by the last segment of their path, with their dimensions.
 pub const INDICES: [(&str, usize); 3] =
     [("ThreadIndex", 1), ("ThreadIndex2", 2), ("ThreadIndex3", 3)];
 
 /// A view of device memory. The type has `from_raw_parts(pointer, lengths…)`, and its first type
 /// parameter is the element.
 pub struct View {
-    /// The last word of its path.
+    /// The last segment of its path.
     pub name: &'static str,
     /// The module of `cuda_std` that has it.
     pub module: &'static str,
@@ -54,7 +54,7 @@ pub struct View {
     pub lengths: &'static [&'static str],
     /// The trait of `cuda_std::launch` that the launcher's argument has.
     pub bound: &'static str,
-    /// Whether the argument is behind `&mut`: nobody else has the memory meanwhile.
+    /// Whether the argument is a `&mut`: nothing else uses the memory until the kernel has run.
     pub exclusive: bool,
     /// The method of `cuda_std::launch::Args` that appends it.
     pub push: &'static str,
@@ -160,7 +160,7 @@ const VIEWS: [View; 12] = [
     },
 ];
 
-/// The addresses of a ring's parts behind that of its messages, and its capacity.
+/// The addresses of a ring's parts after that of its messages, and its capacity.
 const RING: &[&str] = &["arrived", "free", "own", "other", "control", "capacity"];
 
 impl View {
@@ -170,7 +170,7 @@ impl View {
     }
 }
 
-impl Kind {
+impl ParamKind {
     /// The dimensions of a thread index.
     pub fn index_dims(&self) -> Option<usize> {
         match self {
@@ -203,20 +203,20 @@ impl Param {
     /// The PTX parameters that carry this one, in order.
     pub fn ptx(&self) -> Vec<PtxParam> {
         match &self.kind {
-            Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => vec![],
-            Kind::Slice(t) => vec![self.pointer(t), self.length("len")],
-            Kind::View { view, element } => {
+            ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => vec![],
+            ParamKind::Slice(t) => vec![self.pointer(t), self.length("len")],
+            ParamKind::View { view, element } => {
                 let lengths = view.lengths.iter().map(|what| self.length(what));
                 [self.pointer(element)].into_iter().chain(lengths).collect()
             }
-            Kind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
-            Kind::Pointer { element, mutable: false } => {
+            ParamKind::Reference(t) => vec![self.whole(quote!(*const #t), "Pointer")],
+            ParamKind::Pointer { element, mutable: false } => {
                 vec![self.whole(quote!(*const #element), "Pointer")]
             }
-            Kind::Pointer { element, mutable: true } => {
+            ParamKind::Pointer { element, mutable: true } => {
                 vec![self.whole(quote!(*mut #element), "Pointer")]
             }
-            Kind::Value => {
+            ParamKind::Value => {
                 let ty = &self.ty;
                 vec![self.whole(quote!(#ty), "Value")]
             }
@@ -226,13 +226,13 @@ impl Param {
     /// Its form and its element, if it is passed to the entry: what a launcher is compared by.
     pub fn form(&self) -> Option<(&'static str, &Type)> {
         match &self.kind {
-            Kind::Index(_) | Kind::Block(_) | Kind::Shared { .. } => None,
-            Kind::Slice(element) => Some(("slice", element)),
-            Kind::Reference(element) => Some(("reference", element)),
-            Kind::View { view, element } => Some((view.name, element)),
-            Kind::Pointer { element, mutable: false } => Some(("pointer", element)),
-            Kind::Pointer { element, mutable: true } => Some(("pointer_mut", element)),
-            Kind::Value => Some(("value", &self.ty)),
+            ParamKind::Index(_) | ParamKind::Block(_) | ParamKind::Shared { .. } => None,
+            ParamKind::Slice(element) => Some(("slice", element)),
+            ParamKind::Reference(element) => Some(("reference", element)),
+            ParamKind::View { view, element } => Some((view.name, element)),
+            ParamKind::Pointer { element, mutable: false } => Some(("pointer", element)),
+            ParamKind::Pointer { element, mutable: true } => Some(("pointer_mut", element)),
+            ParamKind::Value => Some(("value", &self.ty)),
         }
     }
 
@@ -296,12 +296,12 @@ fn named_lifetime(tokens: TokenStream) -> Option<String> {
     None
 }
 
-fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<Kind> {
+fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<ParamKind> {
     match ty {
         Type::Reference(reference) => kind_of_reference(reference),
         Type::Ptr(pointer) => kind_of_pointer(pointer, in_unsafe_fn),
         Type::Path(path) => {
-            path.path.segments.last().map_or(Ok(Kind::Value), |last| kind_of_name(ty, last))
+            path.path.segments.last().map_or(Ok(ParamKind::Value), |last| kind_of_name(ty, last))
         }
         Type::ImplTrait(_) => Err(Error::new_spanned(
             ty,
@@ -309,11 +309,11 @@ fn kind_of(ty: &Type, in_unsafe_fn: bool) -> Result<Kind> {
         )),
         Type::Paren(inner) => kind_of(&inner.elem, in_unsafe_fn),
         Type::Group(inner) => kind_of(&inner.elem, in_unsafe_fn),
-        _ => Ok(Kind::Value),
+        _ => Ok(ParamKind::Value),
     }
 }
 
-fn kind_of_reference(reference: &TypeReference) -> Result<Kind> {
+fn kind_of_reference(reference: &TypeReference) -> Result<ParamKind> {
     if reference.mutability.is_some() {
         return Err(Error::new_spanned(
             reference,
@@ -333,12 +333,12 @@ fn kind_of_reference(reference: &TypeReference) -> Result<Kind> {
         ));
     }
     Ok(match &*reference.elem {
-        Type::Slice(slice) => Kind::Slice((*slice.elem).clone()),
-        other => Kind::Reference(other.clone()),
+        Type::Slice(slice) => ParamKind::Slice((*slice.elem).clone()),
+        other => ParamKind::Reference(other.clone()),
     })
 }
 
-fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
+fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<ParamKind> {
     if !in_unsafe_fn {
         return Err(Error::new_spanned(
             pointer,
@@ -347,12 +347,12 @@ fn kind_of_pointer(pointer: &TypePtr, in_unsafe_fn: bool) -> Result<Kind> {
         ));
     }
     let mutable = pointer.mutability.is_some();
-    Ok(Kind::Pointer { element: (*pointer.elem).clone(), mutable })
+    Ok(ParamKind::Pointer { element: (*pointer.elem).clone(), mutable })
 }
 
-fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
+fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<ParamKind> {
     if let Some((_, dims)) = INDICES.iter().find(|(name, _)| last.ident == name) {
-        return Ok(Kind::Index(*dims));
+        return Ok(ParamKind::Index(*dims));
     }
     match last.ident.to_string().as_str() {
         "Block" => return shared::block(ty, last),
@@ -360,9 +360,9 @@ fn kind_of_name(ty: &Type, last: &PathSegment) -> Result<Kind> {
         _ => {}
     }
     let Some(view) = VIEWS.iter().find(|view| last.ident == view.name) else {
-        return Ok(Kind::Value);
+        return Ok(ParamKind::Value);
     };
-    element_of(last).map(|element| Kind::View { view, element }).ok_or_else(|| {
+    element_of(last).map(|element| ParamKind::View { view, element }).ok_or_else(|| {
         let message = format!("name the element type, as in `{}<f32>`", last.ident);
         Error::new_spanned(ty, message)
     })
@@ -375,7 +375,7 @@ fn element_of(segment: &PathSegment) -> Option<Type> {
     })
 }
 
-/// What stands between the angle brackets.
+/// The generic arguments.
 pub fn arguments(segment: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
     let arguments = match &segment.arguments {
         PathArguments::AngleBracketed(arguments) => Some(&arguments.args),

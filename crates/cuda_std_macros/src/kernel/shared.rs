@@ -2,7 +2,7 @@
 
 use super::Errors;
 use super::canonical;
-use super::param::{Kind, Param, arguments};
+use super::param::{Param, ParamKind, arguments};
 use crate::shared::assert_fits;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
@@ -14,12 +14,12 @@ use syn::{
 };
 
 /// The kind of a `Block<X, Y, Z>`.
-pub fn block(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
+pub fn block(ty: &Type, last: &PathSegment) -> syn::Result<ParamKind> {
     let extents: Vec<Expr> = arguments(last).filter_map(extent).collect();
     if extents.is_empty() {
         return Err(Error::new_spanned(ty, "name the threads of a block, as in `Block<256>`"));
     }
-    Ok(Kind::Block(extents))
+    Ok(ParamKind::Block(extents))
 }
 
 /// The expression of a generic argument; one that is a plain name looks like a type.
@@ -32,14 +32,14 @@ fn extent(argument: &GenericArgument) -> Option<Expr> {
 }
 
 /// The kind of a `Shared<L, ID>`.
-pub fn array(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
+pub fn array(ty: &Type, last: &PathSegment) -> syn::Result<ParamKind> {
     let array = arguments(last).find_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     });
     match array {
-        Some(Type::Slice(slice)) => Ok(Kind::Shared { dynamic: Some((*slice.elem).clone()) }),
-        Some(_) => Ok(Kind::Shared { dynamic: None }),
+        Some(Type::Slice(slice)) => Ok(ParamKind::Shared { dynamic: Some((*slice.elem).clone()) }),
+        Some(_) => Ok(ParamKind::Shared { dynamic: None }),
         None => Err(Error::new_spanned(ty, "name the array, as in `Shared<[f32; 256]>`")),
     }
 }
@@ -117,7 +117,7 @@ pub fn handle(kernel: &Ident, param: &Param, dynamic: bool) -> TokenStream {
 /// The assertions that no two arrays have the same number, and that the static ones fit into what a kernel may
 /// declare.
 pub fn assertions(params: &[Param], attributes: &TokenStream) -> TokenStream {
-    let arrays = || params.iter().filter(|param| matches!(param.kind, Kind::Shared { .. }));
+    let arrays = || params.iter().filter(|param| matches!(param.kind, ParamKind::Shared { .. }));
     let types: Vec<_> = arrays().map(canonical::ty).collect();
     let distinct = (types.len() > 1).then(|| {
         quote! {
@@ -132,8 +132,9 @@ pub fn assertions(params: &[Param], attributes: &TokenStream) -> TokenStream {
             );
         }
     });
-    let fixed: Vec<_> =
-        arrays().filter(|param| matches!(param.kind, Kind::Shared { dynamic: None })).collect();
+    let fixed: Vec<_> = arrays()
+        .filter(|param| matches!(param.kind, ParamKind::Shared { dynamic: None }))
+        .collect();
     let fixed_types: Vec<_> = fixed
         .iter()
         .map(|param| canonical::ty(param))
@@ -146,21 +147,22 @@ pub fn assertions(params: &[Param], attributes: &TokenStream) -> TokenStream {
 
 /// A kernel has one token at most, one if it has shared arrays, and one dynamic array at most.
 pub fn check(params: &[Param], errors: &mut Errors) {
-    let of = |is: fn(&Kind) -> bool| params.iter().filter(move |param| is(&param.kind));
-    for extra in of(|kind| matches!(kind, Kind::Block(_))).skip(1) {
+    let of = |is: fn(&ParamKind) -> bool| params.iter().filter(move |param| is(&param.kind));
+    for extra in of(|kind| matches!(kind, ParamKind::Block(_))).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
             "a kernel takes one `Block` token: two would not account for each other's barriers",
         ));
     }
-    for extra in of(|kind| matches!(kind, Kind::Shared { dynamic: Some(_) })).skip(1) {
+    for extra in of(|kind| matches!(kind, ParamKind::Shared { dynamic: Some(_) })).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
             "a launch has one dynamic shared array, and another parameter already takes it",
         ));
     }
-    let has_block = of(|kind| matches!(kind, Kind::Block(_))).next().is_some();
-    if let (false, Some(array)) = (has_block, of(|kind| matches!(kind, Kind::Shared { .. })).next())
+    let has_block = of(|kind| matches!(kind, ParamKind::Block(_))).next().is_some();
+    if let (false, Some(array)) =
+        (has_block, of(|kind| matches!(kind, ParamKind::Shared { .. })).next())
     {
         errors.add(Error::new_spanned(
             &array.ty,

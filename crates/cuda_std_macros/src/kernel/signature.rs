@@ -3,7 +3,7 @@
 use super::Kernel;
 use super::canonical;
 use super::instances::{Instance, name_of};
-use super::param::{Kind, Param};
+use super::param::{Param, ParamKind};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
@@ -17,56 +17,56 @@ use quote::{ToTokens, quote};
 /// A kernel with a block's token has a line `// ferrowarp.block NAME` too: all threads of its block come to each of
 /// its barriers, which the emulator checks.
 pub fn comments(kernel: &Kernel, name: &Ident, instance: Option<&Instance>) -> TokenStream {
-    let mut line = Line::new(format!("// ferrowarp.signature {name}"));
+    let mut comment = Comment::new(format!("// ferrowarp.signature {name}"));
     let mut written = Vec::new();
     for param in &kernel.params {
         let Some((form, element)) = param.form() else { continue };
-        line.element(form, &element.to_token_stream());
+        comment.element(form, &element.to_token_stream());
         written.push(written_type(param.ty.to_token_stream(), kernel, instance));
     }
     let safety = kernel.function.sig.unsafety.map_or("", |_| " unsafe");
-    line.text += &format!(" |{safety} index:{}", kernel.index_dims().unwrap_or(0));
+    comment.text += &format!(" |{safety} index:{}", kernel.index_dims().unwrap_or(0));
     for param in &kernel.params {
-        hardware(&mut line, param);
+        hardware(&mut comment, param);
     }
     // Braces are the assembly's own, but for these.
     let written = written.join(", ").replace('{', "{{").replace('}', "}}");
-    let Line { text, operands } = line;
+    let Comment { text, operands } = comment;
     let text = format!("{text} = {written}");
     // One item of assembly: the compiler deals kernels out to its threads, and so orders the text, by the number of
     // items.
-    let has_block = kernel.params.iter().any(|param| matches!(param.kind, Kind::Block(_)));
+    let has_block = kernel.params.iter().any(|param| matches!(param.kind, ParamKind::Block(_)));
     let block = if has_block { format!("\n// ferrowarp.block {name}") } else { String::new() };
     let text = text + &block;
     quote!(::core::arch::global_asm!(#text, #(const #operands),*);)
 }
 
 /// What the entry takes from the hardware, but for the index.
-fn hardware(line: &mut Line, param: &Param) {
+fn hardware(comment: &mut Comment, param: &Param) {
     match &param.kind {
-        Kind::Block(extents) => {
+        ParamKind::Block(extents) => {
             let extent = |at| extents.get(at).map_or(quote!(1usize), |extent| quote!(#extent));
-            line.numbers("block", (0..3).map(extent).collect());
+            comment.numbers("block", (0..3).map(extent).collect());
         }
-        Kind::Shared { dynamic: Some(element) } => {
-            line.element("dynamic", &element.to_token_stream());
+        ParamKind::Shared { dynamic: Some(element) } => {
+            comment.element("dynamic", &element.to_token_stream());
         }
-        Kind::Shared { dynamic: None } => {
+        ParamKind::Shared { dynamic: None } => {
             let ty = canonical::ty(param);
             let array = quote!(<#ty as ::cuda_std::shared::Declared>::Layout);
-            line.element("shared", &array);
+            comment.element("shared", &array);
         }
         _ => {}
     }
 }
 
 /// A comment with numbers that the compiler fills in.
-struct Line {
+struct Comment {
     text: String,
     operands: Vec<TokenStream>,
 }
 
-impl Line {
+impl Comment {
     fn new(text: String) -> Self {
         Self { text, operands: Vec::new() }
     }
