@@ -252,21 +252,21 @@ fn atomics_to_one_address_take_turns() {
         mov.u32 %r4, tile; atom.shared.add.u32 %r5, [%r4], 2;";
     let run = run(&kernel(4, body), 1, 32);
     let own = &run.own("atom.global.add.u32").counts.memory[0];
-    assert_eq!((own.colliding_lanes, own.largest_crowd, own.sectors), (31, 32, 32));
+    assert_eq!((own.colliding_lanes, own.worst_conflict, own.sectors), (31, 32, 32));
     let own = &run.own("red.global.add.u32").counts.memory[0];
-    assert_eq!((own.colliding_lanes, own.largest_crowd, own.sectors), (0, 1, 4));
+    assert_eq!((own.colliding_lanes, own.worst_conflict, own.sectors), (0, 1, 4));
     let own = run.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 32, 31), 32));
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 32, 31), 32));
     // Adding one where nobody asks what was there: the lanes of an address are counted, and added at once.
     let counted = self::run(&kernel(4, "red.shared.add.u32 [tile], 1;"), 1, 32);
     let own = counted.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 1, 0), 32));
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 1, 0), 32));
     let asked = "mov.u32 %r4, tile; atom.shared.add.u32 %r5, [%r4], 1; add.u32 %r6, %r5, 1;";
     let asked = self::run(&kernel(4, asked), 1, 32);
     assert_eq!(wavefronts(asked.memory(Space::Shared, Access::Atomic)), (1, 32, 31));
     let apart = self::run(&kernel(4, "atom.shared.add.u32 %r5, [%r2], 1;"), 1, 32);
     let own = apart.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 1, 0), 1));
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 1, 0), 1));
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Cx<'_> {
                 .map_or(Ok(()), |rank| self.cluster.peer(rank).map(drop))
                 .map_err(cluster)?;
             bulk.perform();
-            bulk.pieces.iter().try_for_each(|piece| self.copy_lands(&bulk.landing(piece)))?;
+            bulk.chunks.iter().try_for_each(|chunk| self.copy_lands(&bulk.landing(chunk)))?;
             if let Completion::Mbarrier(at, bytes) = bulk.completion {
                 self.update_mbarrier(lane, at, |mbarrier| mbarrier.complete(bytes))?;
             }

@@ -113,7 +113,7 @@ impl Pattern {
 
     /// The indices of `words` in the order of the slots, where they fit in another order.
     ///
-    /// PTX lets the words behind the opcode stand in any order, but for those of one [`Kind`], whose
+    /// PTX lets the words behind the opcode stand in any order, but for those of one [`OrderedGroup`], whose
     /// order has a meaning. Slots with a dot belong to the opcode and come first.
     pub fn arrange(&self, words: &[String]) -> Option<Vec<usize>> {
         let mut chosen = Vec::with_capacity(words.len());
@@ -127,7 +127,7 @@ impl Pattern {
 
 /// Words whose order among themselves has a meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OrderedGroup {
     /// The result's type, then those of the operands.
     Type,
     /// The space that is written, then the one that is read.
@@ -138,7 +138,7 @@ enum Kind {
     Policy,
 }
 
-impl Kind {
+impl OrderedGroup {
     fn of(word: &str) -> Option<Self> {
         match word {
             "u2" | "s2" => Some(Self::Type),
@@ -173,8 +173,8 @@ fn is_next(slot: &Slot, words: &[String], chosen: &[usize], index: usize) -> boo
     if slot.fixed {
         return index == chosen.len() && is_left(&index);
     }
-    let kind = Kind::of(&words[index]);
-    let is_earlier = |other: &usize| kind.is_some() && Kind::of(&words[*other]) == kind;
+    let kind = OrderedGroup::of(&words[index]);
+    let is_earlier = |other: &usize| kind.is_some() && OrderedGroup::of(&words[*other]) == kind;
     is_left(&index) && !(0..index).filter(is_left).any(|other| is_earlier(&other))
 }
 

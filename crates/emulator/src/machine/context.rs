@@ -9,7 +9,7 @@ use super::program::Program;
 use super::schedule::{Dice, Schedule};
 use super::slots::{LANES, Row32};
 use super::stream_order::Moment;
-use super::warp::{Seen, WarpState};
+use super::warp::{LastRead, WarpState};
 use crate::fault::TrapKind;
 use crate::memory::Cursor;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,7 +105,7 @@ pub struct Cx<'m> {
     /// The operation at hand, where a watch is kept.
     pub pc: u32,
     /// What the lanes at hand last read.
-    pub seen: Seen,
+    pub seen: LastRead,
     /// What a random schedule is thrown with.
     pub dice: Option<Dice>,
     /// The lanes that are at that operation, its guard left aside, where a watch is kept.
@@ -139,7 +139,7 @@ impl<'m> Cx<'m> {
             targets: [0; LANES],
             arrival: Arrival::default(),
             pc: 0,
-            seen: Seen::default(),
+            seen: LastRead::default(),
             dice: None,
             active: 0,
             watch,

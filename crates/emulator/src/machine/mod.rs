@@ -29,15 +29,15 @@ pub use checks::Checks;
 pub use cluster::{ClusterState, Life, Peer, Shape};
 pub use context::{Cx, LaunchContext};
 pub use copies::{Completion, Landing, WarpCopies};
-pub use effect::{Effect, Part, Piece, Register};
+pub use effect::{BitCopy, Effect, ElementRegister, Register};
 pub use frame::{Frame, Lane};
-pub use observer::{Check, Observer, Place, Touch, TouchRange, Verdict, Watch};
+pub use observer::{Check, MemoryLocation, Observer, Touch, TouchRange, Verdict, Watch};
 pub use op::{Fault, Flow, Handler, Op, Step};
 pub use program::{
-    CallSite, Constant, FunctionInfo, LocalVariable, Passed, Program, SharedVariable, Span,
+    CallSite, Constant, FunctionInfo, LocalVariable, PassedRegister, Program, SharedVariable, Span,
     Spelling, Stack,
 };
 pub use schedule::{Dice, Schedule};
 pub use slots::{ALWAYS, CONSTANT, FULL, LANES, LISTED, NEGATED, Row32, Row64, SINK, lanes};
-pub use taint::{Origin, Shadow, Spread, Taint};
-pub use warp::{ClusterLanes, Seen, WarpState};
+pub use taint::{Origin, RegisterHasher, Shadow, Taint};
+pub use warp::{ClusterLanes, LastRead, WarpState};

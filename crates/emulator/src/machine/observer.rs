@@ -54,7 +54,7 @@ pub struct TouchRange {
 
 /// What an address of this process is to the kernel that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemoryLocation {
     /// Device memory, or host memory that the device may touch.
     Global,
     /// The shared memory of a block with that number in the grid, at an offset.
@@ -274,26 +274,26 @@ impl<'m> Cx<'m> {
     }
 
     /// What an address of this process is to the warp at hand.
-    pub fn place(&self, address: u64) -> Place {
+    pub fn place(&self, address: u64) -> MemoryLocation {
         let within = |base: u64, bytes: u64| {
             let offset = address.wrapping_sub(base);
             (offset < bytes).then_some(offset)
         };
         if let Some(offset) = within(self.block.shared.as_ptr() as u64, self.block.shared_bytes) {
-            return Place::Shared(self.block.number, offset);
+            return MemoryLocation::Shared(self.block.number, offset);
         }
         if let Some((rank, offset)) = self.cluster.owner(address, self.block.shared_bytes) {
-            return Place::Shared(self.cluster.peers[rank as usize].number, offset);
+            return MemoryLocation::Shared(self.cluster.peers[rank as usize].number, offset);
         }
         if let Some(offset) =
             within(self.warp.local.as_ptr() as u64, 8 * self.warp.local.len() as u64)
         {
             let stride = self.warp.local_stride.max(1);
-            return Place::Local((offset / stride) as usize, offset % stride);
+            return MemoryLocation::Local((offset / stride) as usize, offset % stride);
         }
         match within(self.launch.params.as_ptr() as u64, self.launch.param_bytes) {
-            Some(offset) => Place::Param(offset),
-            None => Place::Global,
+            Some(offset) => MemoryLocation::Param(offset),
+            None => MemoryLocation::Global,
         }
     }
 }

@@ -27,7 +27,7 @@ impl Span {
 
 /// A register that is a parameter of a function, or that one returns.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub struct PassedRegister {
     /// Its type.
     pub ty: Type,
     /// Its slot.

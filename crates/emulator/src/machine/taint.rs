@@ -54,9 +54,9 @@ impl Taint {
 
 /// Registers are few and small numbers: one multiplication spreads them.
 #[derive(Default)]
-pub struct Spread(u64);
+pub struct RegisterHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for RegisterHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -79,4 +79,4 @@ impl Hasher for Spread {
 }
 
 /// The registers of a frame that have bits without meaning.
-pub type Shadow = HashMap<Register, Box<Taint>, BuildHasherDefault<Spread>>;
+pub type Shadow = HashMap<Register, Box<Taint>, BuildHasherDefault<RegisterHasher>>;

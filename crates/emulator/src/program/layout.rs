@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 40;
 
 /// A module-scope variable in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GlobalVariable {
     /// First byte.
     pub address: u64,
     /// Length in bytes.
@@ -66,7 +66,7 @@ pub struct Linked<'a> {
     /// Paths that `.loc` refers to.
     pub files: HashMap<u32, String>,
     /// Global and constant variables.
-    pub globals: HashMap<String, Place>,
+    pub globals: HashMap<String, GlobalVariable>,
     /// Shared variables of the module.
     pub shared: HashMap<String, &'a Variable>,
     /// Functions with a body.
@@ -108,7 +108,7 @@ impl<'a> Linked<'a> {
                 let (name, bytes) = (variable.name.clone(), size_bytes);
                 linked.constant_variables.push(Constant { name, address, bytes });
             }
-            linked.globals.insert(key.clone(), Place { address, size_bytes });
+            linked.globals.insert(key.clone(), GlobalVariable { address, size_bytes });
         }
         for (key, variable) in &stored {
             linked.fill(key, variable, memory)?;

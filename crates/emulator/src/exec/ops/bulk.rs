@@ -4,7 +4,7 @@ use super::copy::flat;
 use crate::exec::ranges::{Range, check_align, copy_fault};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::machine::copies::{Bulk, Piece, Reduction, Source, reduction};
+use crate::machine::copies::{Bulk, Chunk, Reduction, Source, reduction};
 use crate::machine::{
     Completion, Cx, Fault, Flow, Frame, Handler, Op, SINK, Step, TouchRange, lanes,
 };
@@ -21,13 +21,13 @@ impl Cx<'_> {
         if self.watch.is_some() {
             let completion = bulk.completion;
             let stores = if bulk.reduction.is_some() { Access::Atomic } else { Access::Store };
-            for piece in &bulk.pieces {
-                let bytes = piece.bytes.into();
+            for chunk in &bulk.chunks {
+                let bytes = chunk.bytes.into();
                 let range = |at, access| TouchRange { lane, at, bytes, access, completion };
-                if let Source::Memory(from) = piece.from {
+                if let Source::Memory(from) = chunk.from {
                     self.touch_range(&range(from, Access::Load))?;
                 }
-                self.touch_range(&range(piece.to, stores))?;
+                self.touch_range(&range(chunk.to, stores))?;
             }
         }
         self.cluster.bulk.push_back(bulk);
@@ -102,7 +102,7 @@ fn into_shared(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             cx.ask_bulk(
                 lane,
                 Bulk {
-                    pieces: vec![Piece { to, from: Source::Memory(from), bytes }],
+                    chunks: vec![Chunk { to, from: Source::Memory(from), bytes }],
                     reduction: chosen(op.slots[5]),
                     completion: Completion::Mbarrier(at, bytes),
                     rank: cx.cluster.rank,
@@ -125,7 +125,7 @@ fn into_global(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let to = cx.global_range(Range { lane, address: to, bytes, access: Access::Store })?;
         let bulk = Bulk {
-            pieces: vec![Piece { to, from: Source::Memory(from), bytes: bytes as u32 }],
+            chunks: vec![Chunk { to, from: Source::Memory(from), bytes: bytes as u32 }],
             reduction: chosen(op.slots[5]),
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
@@ -302,7 +302,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let range = Range { lane, address, bytes: total.into(), access: Access::Store };
         let (target, to) = cx.shared_range(range)?;
         let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
-        let pieces = values.iter().zip(0..).map(|(slot, index)| Piece {
+        let chunks = values.iter().zip(0..).map(|(slot, index)| Chunk {
             to: to + u64::from(bytes * index),
             from: Source::Fill(match bytes {
                 8 => frame.row64(*slot)[lane],
@@ -311,7 +311,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             bytes,
         });
         let bulk = Bulk {
-            pieces: pieces.collect(),
+            chunks: chunks.collect(),
             reduction: chosen(op.slots[5]),
             completion: Completion::Mbarrier(at, total),
             rank: cx.cluster.rank,

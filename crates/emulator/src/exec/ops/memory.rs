@@ -7,7 +7,8 @@ use crate::exec::address::{
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::{
-    Cx, FULL, Flow, Frame, Handler, LANES, Op, Part, Piece, Register, Step, Touch, lanes,
+    BitCopy, Cx, ElementRegister, FULL, Flow, Frame, Handler, LANES, Op, Register, Step, Touch,
+    lanes,
 };
 use crate::memory::access;
 use crate::program::{Address, Emitter, ParamHome};
@@ -361,13 +362,13 @@ pub fn st(
 fn note_parts(emitter: &mut Emitter<'_>, ty: Type, registers: &[Register]) {
     for row in 0..ty.rows() {
         let register = registers.get(row as usize).copied();
-        emitter.note_part(Part { register, signed: ty.is_signed() });
+        emitter.note_element(ElementRegister { register, signed: ty.is_signed() });
     }
 }
 
 /// Notes what a load or store of the frame's parameter memory copies.
 fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) {
-    let elements = emitter.effect().parts.clone();
+    let elements = emitter.effect().elements.clone();
     for (at, element) in (at..).step_by(ty.bytes() as usize).zip(elements) {
         for done in (0..ty.bits()).step_by(32) {
             let memory = (Register::Param((at + done / 8) / 4), at % 4 * 8);
@@ -375,10 +376,10 @@ fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) 
             let (bits, signed) = ((ty.bits() - done).min(32), element.signed);
             match (loads, register) {
                 (false, from) => {
-                    emitter.note_piece(Piece { from, to: memory, bits, signed: false })
+                    emitter.note_bit_copy(BitCopy { from, to: memory, bits, signed: false })
                 }
                 (true, Some(to)) => {
-                    emitter.note_piece(Piece { from: Some(memory), to, bits, signed })
+                    emitter.note_bit_copy(BitCopy { from: Some(memory), to, bits, signed })
                 }
                 (true, None) => {}
             }

@@ -4,7 +4,7 @@ use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::cluster::RANK_SHIFT;
 use crate::machine::{
-    Cx, Flow, Frame, Handler, LANES, LOCAL_BASE, Op, PARAM_BASE, Piece, Register, SHARED_BASE,
+    BitCopy, Cx, Flow, Frame, Handler, LANES, LOCAL_BASE, Op, PARAM_BASE, Register, SHARED_BASE,
     Step, WINDOW, lanes,
 };
 use crate::program::Emitter;
@@ -132,7 +132,7 @@ pub fn mov_vector(
         emitter.push(copy(ty), &[to, own], 0);
         if let Some(to) = emitter.effect().writes.get(known).copied() {
             let (from, to) = (from.map(|from| (from, 0)), (to, 0));
-            emitter.note_piece(Piece { from, to, bits: ty.bits(), signed: false });
+            emitter.note_bit_copy(BitCopy { from, to, bits: ty.bits(), signed: false });
         }
     }
     Ok(())
@@ -176,7 +176,7 @@ fn unpack(
             if let Some(register) = emitter.effect().writes.last().copied() {
                 let from = whole.map(|whole| (whole, at));
                 let (to, bits) = ((register, 0), own.bits());
-                emitter.note_piece(Piece { from, to, bits, signed: false });
+                emitter.note_bit_copy(BitCopy { from, to, bits, signed: false });
             }
         }
     }
@@ -222,7 +222,7 @@ fn note_packed(emitter: &mut Emitter<'_>, bits: u32, parts: &[Option<Register>])
     let Some(to) = emitter.effect().writes.last().copied() else { return };
     for (at, part) in (0..).step_by(bits as usize).zip(parts) {
         let from = part.map(|part| (part, 0));
-        emitter.note_piece(Piece { from, to: (to, at), bits, signed: false });
+        emitter.note_bit_copy(BitCopy { from, to: (to, at), bits, signed: false });
     }
 }
 

@@ -87,7 +87,7 @@ fn check_start(lane: usize, map: &TensorMap, start: &Start) -> Result<(), Box<Fa
 fn check_parts(
     cx: &mut Cx<'_>,
     lane: usize,
-    parts: &[tensor::Part],
+    parts: &[tensor::BoxChunk],
     access: Access,
 ) -> Result<(), Box<Fault>> {
     for part in parts {
@@ -112,11 +112,11 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             let (target, _) = cx.shared_range(range)?;
             let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
             let (_, offset) = cx.cluster.split(to).unwrap_or((0, to));
-            let parts = tensor::parts(&map, &start, offset);
+            let parts = tensor::box_chunks(&map, &start, offset);
             check_parts(cx, lane, &parts, Access::Load)?;
             let base = cx.cluster.peers[target as usize].base;
             let bulk = Bulk {
-                pieces: tensor::into_shared(&map, &parts, base),
+                chunks: tensor::into_shared(&map, &parts, base),
                 reduction: None,
                 completion: Completion::Mbarrier(at, bytes as u32),
                 rank: cx.cluster.rank,
@@ -141,11 +141,11 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bytes = tensor::shared_bytes(&map);
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));
-        let parts = tensor::parts(&map, &start, offset);
+        let parts = tensor::box_chunks(&map, &start, offset);
         check_parts(cx, lane, &parts, Access::Store)?;
         let base = cx.cluster.peers[rank as usize].base;
         let bulk = Bulk {
-            pieces: tensor::from_shared(&parts, base),
+            chunks: tensor::from_shared(&parts, base),
             reduction: chosen(op.slots[3], map.element).map_err(|own| copy_fault(lane, own))?,
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,

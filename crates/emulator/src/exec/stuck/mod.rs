@@ -62,10 +62,10 @@ pub struct Quorum<'m> {
     /// Ends with every change. Read without the lock, changed with it.
     epoch: AtomicU64,
     stuck: AtomicBool,
-    found: Mutex<Found>,
+    found: Mutex<Progress>,
 }
 
-struct Found {
+struct Progress {
     /// CPU threads at work.
     workers: usize,
     /// Those whose warps have all come round in this epoch.
@@ -79,7 +79,7 @@ struct Found {
 impl<'m> Quorum<'m> {
     /// For so many CPU threads. Without `outside` nothing is known of it, and no launch is stuck.
     pub fn new(workers: usize, outside: Option<&'m dyn Outside>) -> Self {
-        let found = Found { workers, proven: 0, calm: None, waiting: Vec::new() };
+        let found = Progress { workers, proven: 0, calm: None, waiting: Vec::new() };
         let (epoch, stuck) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { outside, epoch, stuck, found: Mutex::new(found) }
     }
@@ -94,7 +94,7 @@ impl<'m> Quorum<'m> {
         self.begin(&mut self.lock());
     }
 
-    fn begin(&self, found: &mut Found) {
+    fn begin(&self, found: &mut Progress) {
         found.proven = 0;
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
@@ -140,7 +140,7 @@ impl<'m> Quorum<'m> {
         self.stuck.into_inner().then_some(found.waiting)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,8 @@
 use crate::fault::Access;
 use crate::isa::{self, Form, Order};
 use crate::machine::{
-    Cx, Frame, LANES, Landing, Observer, Op, Place, Row64, Touch, TouchRange, Verdict, lanes,
+    Cx, Frame, LANES, Landing, MemoryLocation, Observer, Op, Row64, Touch, TouchRange, Verdict,
+    lanes,
 };
 use crate::memory::access;
 use std::cell::RefCell;
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 
 /// What was seen.
 #[derive(Default)]
-pub struct Seen {
+pub struct Observations {
     /// Memory changed, or may have; or something was read that this launch alone does not decide.
     pub changed: bool,
     /// What each warp read last, by block, warp and lane.
@@ -46,7 +47,7 @@ struct Write {
 }
 
 /// Writes down what it sees.
-pub struct Witness(pub Rc<RefCell<Seen>>);
+pub struct Witness(pub Rc<RefCell<Observations>>);
 
 impl Witness {
     fn change(&self) {
@@ -129,10 +130,12 @@ impl Observer for Witness {
     }
 }
 
-impl Seen {
+impl Observations {
     /// Whether only launches and copies can change what lies there, and not the host by itself.
     fn is_own(&mut self, cx: &Cx<'_>, address: u64) -> bool {
-        if (self.own.0..self.own.1).contains(&address) || cx.place(address) != Place::Global {
+        if (self.own.0..self.own.1).contains(&address)
+            || cx.place(address) != MemoryLocation::Global
+        {
             return true;
         }
         let own = cx.cursor.memory().own_span(address);

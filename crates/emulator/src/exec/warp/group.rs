@@ -2,7 +2,7 @@
 
 use crate::fault::WaitsOn;
 use crate::isa::Order;
-use crate::machine::{Cx, Op, Row32, Seen, lanes};
+use crate::machine::{Cx, LastRead, Op, Row32, lanes};
 
 /// Reads of one place in a row, by one instruction, that are taken for waiting.
 const SPINS: u32 = 8;
@@ -36,7 +36,7 @@ pub struct Group {
     /// The lanes that voted for a barrier's reduction.
     pub votes: u32,
     /// What it last read.
-    pub(super) seen: Seen,
+    pub(super) seen: LastRead,
     /// When it last ran.
     pub(super) stamp: u64,
 }

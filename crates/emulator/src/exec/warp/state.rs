@@ -3,7 +3,7 @@
 use super::group::{Group, Wait};
 use super::rounds::Rounds;
 use crate::fault::SourceLocation;
-use crate::machine::{ClusterLanes, Frame, LANES, Program, Seen, WarpState};
+use crate::machine::{ClusterLanes, Frame, LANES, LastRead, Program, WarpState};
 use crate::program::is_library;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Warp {
             mask,
             wait: Wait::Ready,
             votes: 0,
-            seen: Seen::default(),
+            seen: LastRead::default(),
             stamp: 0,
         });
         (self.tick, self.favoured) = (0, None);

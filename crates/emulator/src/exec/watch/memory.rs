@@ -6,11 +6,11 @@
 //! variable is not seen.
 
 use super::race::runs::{Run, each_run};
-use super::readonly::{Other, ReadOnly, Recent, reads_only};
+use super::readonly::{EarlierAccess, ReadOnly, Recent, reads_only};
 use crate::fault::{Access, Accessor, Nearest, RegionKind, Space, TrapKind};
 use crate::machine::{
-    Check, Constant, Cx, Fault, Frame, LaunchContext, Observer, Place, Touch, TouchRange, Verdict,
-    lanes,
+    Check, Constant, Cx, Fault, Frame, LaunchContext, MemoryLocation, Observer, Touch, TouchRange,
+    Verdict, lanes,
 };
 
 /// Finds accesses to the wrong piece of valid memory.
@@ -96,7 +96,9 @@ impl MemoryObserver<'_> {
     /// Whether all lanes touch the same variable of shared memory as last time.
     fn is_in_one_variable(&mut self, cx: &Cx<'_>, (low, high): (u64, u64), bytes: u64) -> bool {
         let program = cx.launch.program;
-        let (Place::Shared(a, from), Place::Shared(b, to)) = (cx.place(low), cx.place(high)) else {
+        let (MemoryLocation::Shared(a, from), MemoryLocation::Shared(b, to)) =
+            (cx.place(low), cx.place(high))
+        else {
             return false;
         };
         if program.shared_variables.is_empty() {
@@ -125,9 +127,9 @@ impl MemoryObserver<'_> {
         is_read_only: bool,
     ) -> Verdict {
         match (cx.place(touched.at), frame) {
-            (Place::Shared(_, offset), _) => in_shared(cx, touched, offset),
-            (Place::Local(_, offset), Some(frame)) => in_local(frame, touched, offset),
-            (Place::Global, _) => {
+            (MemoryLocation::Shared(_, offset), _) => in_shared(cx, touched, offset),
+            (MemoryLocation::Local(_, offset), Some(frame)) => in_local(frame, touched, offset),
+            (MemoryLocation::Global, _) => {
                 let Touched { lane, at, bytes, access } = *touched;
                 self.in_global(cx, &Run::of_lane(lane, at, bytes), access, is_read_only)
             }
@@ -162,7 +164,7 @@ impl MemoryObserver<'_> {
 
 /// The fault of an access to data of which the launch has read what it now writes, or the reverse.
 #[cold]
-fn clash(cx: &Cx<'_>, lane: usize, access: Access, other: &Other) -> Box<Fault> {
+fn clash(cx: &Cx<'_>, lane: usize, access: Access, other: &EarlierAccess) -> Box<Fault> {
     let program = cx.launch.program;
     let other_by = other.by.map(|by| Accessor {
         block: by.block_index(cx),

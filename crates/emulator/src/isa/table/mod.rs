@@ -125,7 +125,7 @@ mod tests {
             ("bar.sync", Class::Barrier),
             ("shfl.sync.down.b32", Class::Warp),
             ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", Class::Tensor),
-            ("cp.async.bulk.shared::cluster.global", Class::Copy),
+            ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", Class::Copy),
             ("bra.uni", Class::Control),
             ("ret", Class::Control),
         ] {

@@ -2,7 +2,7 @@
 
 use super::bytes::{self, Reduction};
 
-/// Where the bytes of a piece come from.
+/// Where the bytes of a chunk come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// Memory, at an address of this process.
@@ -13,7 +13,7 @@ pub enum Source {
 
 /// A contiguous part of a bulk copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct Chunk {
     /// Address of the target in this process.
     pub to: u64,
     /// Source.
@@ -45,7 +45,7 @@ pub enum Completion {
 /// A bulk copy that is not done.
 pub struct Bulk {
     /// Its parts, in order.
-    pub pieces: Vec<Piece>,
+    pub chunks: Vec<Chunk>,
     /// How the target is changed, where it is not just overwritten.
     pub reduction: Option<Reduction>,
     /// Who learns that it is done.
@@ -60,13 +60,13 @@ pub struct Bulk {
 
 impl Bulk {
     /// What observers are told once a part of it is done.
-    pub fn landing(&self, piece: &Piece) -> Landing {
-        let bytes = piece.bytes.into();
-        let source = match piece.from {
+    pub fn landing(&self, chunk: &Chunk) -> Landing {
+        let bytes = chunk.bytes.into();
+        let source = match chunk.from {
             Source::Memory(from) if self.reduction.is_none() => Some((from, bytes)),
             _ => None,
         };
-        Landing { to: piece.to, bytes, source, thread: None, waited: false }
+        Landing { to: chunk.to, bytes, source, thread: None, waited: false }
     }
 
     /// Reads all of its source.
@@ -74,11 +74,11 @@ impl Bulk {
         if let Some(data) = self.staged.take() {
             return data;
         }
-        let mut data = vec![0; self.pieces.iter().map(|piece| piece.bytes as usize).sum()];
+        let mut data = vec![0; self.chunks.iter().map(|chunk| chunk.bytes as usize).sum()];
         let mut rest = data.as_mut_slice();
-        for piece in &self.pieces {
-            let (own, others) = rest.split_at_mut(piece.bytes as usize);
-            match piece.from {
+        for chunk in &self.chunks {
+            let (own, others) = rest.split_at_mut(chunk.bytes as usize);
+            match chunk.from {
                 // SAFETY: the range was found valid when the copy was asked for, and lives as long as the
                 // cluster; all accesses are atomic.
                 Source::Memory(at) => unsafe { bytes::read(at, own) },
@@ -96,13 +96,13 @@ impl Bulk {
     pub fn perform(&mut self) {
         let data = self.stage();
         let mut rest = data.as_slice();
-        for piece in &self.pieces {
-            let (own, others) = rest.split_at(piece.bytes as usize);
+        for chunk in &self.chunks {
+            let (own, others) = rest.split_at(chunk.bytes as usize);
             // SAFETY: as for the source.
             unsafe {
                 match self.reduction {
-                    None => bytes::write(piece.to, own),
-                    Some(reduction) => reduction.apply(piece.to, own),
+                    None => bytes::write(chunk.to, own),
+                    Some(reduction) => reduction.apply(chunk.to, own),
                 }
             }
             rest = others;

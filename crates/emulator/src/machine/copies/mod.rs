@@ -9,6 +9,6 @@ mod bulk;
 mod bytes;
 mod threads;
 
-pub use bulk::{Bulk, Completion, Landing, Piece, Source};
+pub use bulk::{Bulk, Chunk, Completion, Landing, Source};
 pub use bytes::{Reduction, reduction};
 pub use threads::{Performed, Request, WarpCopies};

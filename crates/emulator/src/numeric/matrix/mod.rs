@@ -27,6 +27,6 @@ mod element;
 mod integer;
 mod sum;
 
-pub use element::{Element, Kind};
+pub use element::{Element, ElementFormat};
 pub use integer::{bits_and, bits_xor, integer};
 pub use sum::{NARROW, Rule, chain_f64, dot, eight, fragment, volta, widen};

@@ -12,7 +12,7 @@ use super::scope::Scope;
 use crate::fault::LoadError;
 use crate::isa::{Form, Modifiers, Order, Properties};
 use crate::machine::{
-    ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, Passed, Program, Spelling, Stack,
+    ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, PassedRegister, Program, Spelling, Stack,
 };
 use crate::ptx::ast;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub struct Emitter<'m> {
     /// Whether the function at hand declares vectors of registers.
     pub has_vectors: bool,
     /// Registers that the function at hand returns.
-    pub returned: Vec<Passed>,
+    pub returned: Vec<PassedRegister>,
     scopes: Vec<Scope>,
     parents: Vec<usize>,
     labels: HashMap<(usize, String), u32>,

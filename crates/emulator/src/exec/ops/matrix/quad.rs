@@ -8,7 +8,7 @@ use crate::machine::matrix_plan::Plan;
 use crate::machine::{Cx, Frame, LANES, Op, Row32, SINK, Step, lanes};
 use crate::numeric::Rounding;
 use crate::numeric::half::{self, F16, Half};
-use crate::numeric::matrix::{Kind, volta};
+use crate::numeric::matrix::{ElementFormat, volta};
 use crate::program::Emitter;
 use crate::ptx::ast::Operand;
 
@@ -77,8 +77,8 @@ fn execute(frame: &mut Frame, op: &Op, mask: u32) {
     }
 }
 
-fn kind(ty: Type) -> Kind {
-    if ty == Type::F16 { Kind::F16 } else { Kind::F32 }
+fn kind(ty: Type) -> ElementFormat {
+    if ty == Type::F16 { ElementFormat::F16 } else { ElementFormat::F32 }
 }
 
 fn half_of(rows: &[Row32], lane: usize, index: usize) -> f32 {

@@ -11,15 +11,15 @@ pub use crate::isa::Class;
 pub use report::{
     ClassCounts, Counters, Counts, InstructionCounts, LineCounts, MemoryCounts, Occupancy, Sample,
 };
-pub use request::{Banks, Crowd, Request, Sectors};
-pub use work::Work;
+pub use request::{Banks, Request, SameAddress, Sectors};
+pub use work::Operations;
 
 use report::entry;
 
 use crate::fault::{Access, Space};
 use crate::machine::Cx;
 use crate::machine::{CONSTANT, LANES, Op, Program, Row64};
-use crate::machine::{Check, Observer, Place, Touch, TouchRange, Verdict};
+use crate::machine::{Check, MemoryLocation, Observer, Touch, TouchRange, Verdict};
 use crate::machine::{Frame, lanes};
 use crate::program::is_library;
 use std::collections::{BTreeMap, HashMap};
@@ -29,9 +29,9 @@ use std::sync::{Mutex, PoisonError};
 const FIRST_SAMPLES: usize = 3;
 
 /// What is known of an operation before it runs.
-struct Fact {
+struct OperationFacts {
     class: Class,
-    work: Work,
+    work: Operations,
     /// The space, where the text names it.
     space: Option<Space>,
     /// Whether it is a branch, and whether it is one by a table.
@@ -55,7 +55,7 @@ enum Branch {
 
 /// What was counted of an operation.
 #[derive(Default)]
-struct Cell {
+struct OperationCounts {
     instructions: u64,
     lanes: u64,
     active_lanes: u64,
@@ -70,23 +70,24 @@ struct Cell {
 /// What was counted by a CPU thread, or by all.
 #[derive(Default)]
 struct Tally {
-    cells: Vec<Cell>,
+    cells: Vec<OperationCounts>,
     /// Operations of a library's functions, by the user's call that led there.
-    called: HashMap<(u32, u32), Cell>,
+    called: HashMap<(u32, u32), OperationCounts>,
     barriers_opened: u64,
 }
 
 /// The counters of one launch.
 pub struct Counting<'p> {
     program: &'p Program,
-    facts: Vec<Fact>,
+    facts: Vec<OperationFacts>,
     whole: Mutex<Tally>,
 }
 
 impl<'p> Counting<'p> {
     /// Counters of a launch of a program.
     pub fn new(program: &'p Program) -> Self {
-        let facts = (0..program.ops.len() as u32).map(|pc| Fact::new(program, pc)).collect();
+        let facts =
+            (0..program.ops.len() as u32).map(|pc| OperationFacts::new(program, pc)).collect();
         Self { program, facts, whole: Mutex::default() }
     }
 
@@ -129,17 +130,17 @@ impl<'p> Counting<'p> {
 impl Check for &Counting<'_> {
     fn observer(&self) -> Box<dyn Observer + '_> {
         let mut tally = Tally::default();
-        tally.cells.resize_with(self.facts.len(), Cell::default);
+        tally.cells.resize_with(self.facts.len(), OperationCounts::default);
         Box::new(Counter { counting: self, tally })
     }
 }
 
-impl Fact {
+impl OperationFacts {
     fn new(program: &Program, pc: u32) -> Self {
         let spelling = program.spelling(pc);
         Self {
             class: program.spelled(pc).class,
-            work: Work::of(program.spelled(pc)),
+            work: Operations::of(program.spelled(pc)),
             branch: match spelling.split('.').next() {
                 Some("bra") => Some(Branch::Jump),
                 Some("brx") => Some(Branch::Table),
@@ -194,12 +195,12 @@ fn owner(program: &Program, pc: u32) -> u32 {
     before.or_else(|| (pc..last).take_while(same).find(counts)).unwrap_or(pc)
 }
 
-impl Cell {
+impl OperationCounts {
     fn was_used(&self) -> bool {
         self.instructions > 0 || !self.memory.is_empty()
     }
 
-    fn counts(&self, fact: &Fact) -> Counts {
+    fn counts(&self, fact: &OperationFacts) -> Counts {
         let per_lane = self.lanes * fact.work.per_lane;
         let of = |class: Class| if fact.class == class { per_lane } else { 0 };
         let executions_if = |is: bool| if is { self.instructions } else { 0 };
@@ -252,7 +253,7 @@ impl Cell {
 
 impl Tally {
     /// The counters of an operation in a frame.
-    fn cell(&mut self, fact: &Fact, frame: &Frame) -> &mut Cell {
+    fn cell(&mut self, fact: &OperationFacts, frame: &Frame) -> &mut OperationCounts {
         match fact.library && frame.called_at > 0 {
             true => self.called.entry((frame.called_at, fact.owner)).or_default(),
             false => &mut self.cells[fact.owner as usize],
@@ -261,7 +262,7 @@ impl Tally {
 
     fn add(&mut self, other: Self) {
         if self.cells.len() < other.cells.len() {
-            self.cells.resize_with(other.cells.len(), Cell::default);
+            self.cells.resize_with(other.cells.len(), OperationCounts::default);
         }
         self.cells.iter_mut().zip(other.cells).for_each(|(own, other)| own.add(other));
         for (key, cell) in other.called {
@@ -311,10 +312,10 @@ impl Counter<'_> {
         let (mut masks, mut rows): ([u32; 4], [Row64; 4]) = ([0; 4], [[0; LANES]; 4]);
         for lane in lanes(whole.mask) {
             let (space, at) = match cx.place(whole.at[lane]) {
-                Place::Global => (0, whole.at[lane]),
-                Place::Shared(_, at) => (1, at),
-                Place::Local(_, at) => (2, at),
-                Place::Param(at) => (3, at),
+                MemoryLocation::Global => (0, whole.at[lane]),
+                MemoryLocation::Shared(_, at) => (1, at),
+                MemoryLocation::Local(_, at) => (2, at),
+                MemoryLocation::Param(at) => (3, at),
             };
             masks[space] |= 1 << lane;
             rows[space][lane] = at;
@@ -336,9 +337,9 @@ impl Counter<'_> {
         memory.lanes += lanes_in;
         memory.bytes += lanes_in * request.bytes;
         if request.access == Access::Atomic {
-            let crowd = request.crowd();
-            memory.colliding_lanes += lanes_in - crowd.distinct;
-            memory.largest_crowd = memory.largest_crowd.max(crowd.largest);
+            let same = request.same_address();
+            memory.colliding_lanes += lanes_in - same.distinct;
+            memory.worst_conflict = memory.worst_conflict.max(same.worst);
         }
         let (cost, ideal) = match space {
             Space::Shared => {
@@ -358,7 +359,7 @@ impl Counter<'_> {
                 (sectors.moved, sectors.ideal)
             }
             _ => {
-                let distinct = request.crowd().distinct;
+                let distinct = request.same_address().distinct;
                 memory.wavefronts += distinct;
                 memory.ideal_wavefronts += 1;
                 (distinct, 1)
@@ -425,10 +426,10 @@ impl Observer for Counter<'_> {
     fn touch_range(&mut self, cx: &Cx<'_>, touch: &TouchRange) -> Verdict {
         let fact = &self.counting.facts[cx.pc as usize];
         let space = match cx.place(touch.at) {
-            Place::Global => Space::Global,
-            Place::Shared(..) => Space::Shared,
-            Place::Local(..) => Space::Local,
-            Place::Param(_) => Space::Param,
+            MemoryLocation::Global => Space::Global,
+            MemoryLocation::Shared(..) => Space::Shared,
+            MemoryLocation::Local(..) => Space::Local,
+            MemoryLocation::Param(_) => Space::Param,
         };
         let cell = &mut self.tally.cells[fact.owner as usize];
         entry(&mut cell.memory, space, touch.access).bulk_bytes += touch.bytes;

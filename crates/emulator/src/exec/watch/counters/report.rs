@@ -91,7 +91,7 @@ pub struct MemoryCounts {
     /// Lanes of atomics that found another lane of their request at the same address.
     pub colliding_lanes: u64,
     /// The most lanes of one atomic at the same address.
-    pub largest_crowd: u64,
+    pub worst_conflict: u64,
     /// Bytes of copies that go on by themselves.
     pub bulk_bytes: u64,
 }
@@ -257,7 +257,7 @@ impl MemoryCounts {
             wavefronts: 0,
             ideal_wavefronts: 0,
             colliding_lanes: 0,
-            largest_crowd: 0,
+            worst_conflict: 0,
             bulk_bytes: 0,
         }
     }
@@ -272,7 +272,7 @@ impl MemoryCounts {
         self.wavefronts += other.wavefronts;
         self.ideal_wavefronts += other.ideal_wavefronts;
         self.colliding_lanes += other.colliding_lanes;
-        self.largest_crowd = self.largest_crowd.max(other.largest_crowd);
+        self.worst_conflict = self.worst_conflict.max(other.worst_conflict);
         self.bulk_bytes += other.bulk_bytes;
     }
 

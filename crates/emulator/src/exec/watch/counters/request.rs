@@ -54,11 +54,11 @@ pub struct Banks {
 
 /// The lanes that touch the same cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub struct SameAddress {
     /// Different addresses.
     pub distinct: u64,
     /// The most lanes at one address.
-    pub largest: u64,
+    pub worst: u64,
 }
 
 /// Values of the lanes that take part, in ascending order.
@@ -135,7 +135,7 @@ impl Request<'_> {
         for first in (0..LANES as u32).step_by(count as usize) {
             let phase = self.mask & (u32::MAX >> (32 - count)) << first;
             if phase != 0 {
-                out.wavefronts += self.passes(phase);
+                out.wavefronts += self.wavefronts_of(phase);
                 out.ideal += 1;
             }
         }
@@ -158,7 +158,7 @@ impl Request<'_> {
 
     /// The words that the busiest bank has to serve; for atomics the lanes, one after the other, unless they
     /// only count up.
-    fn passes(&self, phase: u32) -> u64 {
+    fn wavefronts_of(&self, phase: u32) -> u64 {
         let width = self.bytes.clamp(BANK_BYTES, LINE_BYTES);
         let units = Ascending::new(self, phase, |address| address / width);
         let each = self.access == Access::Atomic && !self.counts_up;
@@ -172,12 +172,12 @@ impl Request<'_> {
     }
 
     /// The lanes that touch the same address.
-    pub fn crowd(&self) -> Crowd {
+    pub fn same_address(&self) -> SameAddress {
         let at = Ascending::new(self, self.mask, |address| address);
-        let mut out = Crowd::default();
+        let mut out = SameAddress::default();
         for same in at.values().chunk_by(|a, b| a == b) {
             out.distinct += 1;
-            out.largest = out.largest.max(same.len() as u64);
+            out.worst = out.worst.max(same.len() as u64);
         }
         out
     }
@@ -277,9 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn the_crowd_is_where_most_lanes_meet() {
+    fn the_worst_conflict_is_where_most_lanes_meet() {
         let at: Row64 = std::array::from_fn(|lane| if lane < 5 { 8 } else { 64 * lane as u64 });
-        assert_eq!(request(&at, u32::MAX, 4).crowd(), Crowd { distinct: 28, largest: 5 });
-        assert_eq!(request(&at, 0b11, 4).crowd(), Crowd { distinct: 1, largest: 2 });
+        assert_eq!(
+            request(&at, u32::MAX, 4).same_address(),
+            SameAddress { distinct: 28, worst: 5 }
+        );
+        assert_eq!(request(&at, 0b11, 4).same_address(), SameAddress { distinct: 1, worst: 2 });
     }
 }

@@ -13,7 +13,7 @@ mod marks;
 use crate::fault::{Access, Nearest, RegionKind, Space, TrapKind, Use};
 use crate::isa::Rule;
 use crate::machine::{
-    Check, Cx, Effect, Fault, Frame, LANES, Landing, NEGATED, Observer, Op, Origin, Place,
+    Check, Cx, Effect, Fault, Frame, LANES, Landing, MemoryLocation, NEGATED, Observer, Op, Origin,
     Register, Taint, Touch, TouchRange, Verdict, lanes,
 };
 use crate::memory::GlobalMemory;
@@ -143,7 +143,7 @@ impl InitObserver<'_> {
         if effect.rule != Rule::Load || lacking.iter().all(|bytes| *bytes == 0) {
             return;
         }
-        for (index, part) in effect.parts.iter().enumerate() {
+        for (index, part) in effect.elements.iter().enumerate() {
             let Some(register) = part.register else { continue };
             let mut taint = Taint::default();
             for lane in lanes(touch.mask) {
@@ -165,7 +165,7 @@ impl InitObserver<'_> {
             return Ok(());
         }
         let width = u64::MAX >> (64 - 8 * touch.bytes);
-        for (index, part) in effect.parts.iter().enumerate() {
+        for (index, part) in effect.elements.iter().enumerate() {
             let Some(register) = part.register else { continue };
             let Some(taint) = frame.taint(register) else { continue };
             for lane in lanes(touch.mask & taint.lanes()) {
@@ -304,10 +304,10 @@ fn splits_a_byte(bits: u64) -> bool {
 fn origin(cx: &Cx<'_>, at: u64, lacking: u64) -> Origin {
     let first = at + u64::from(lacking.trailing_zeros() % 64);
     let (space, address) = match cx.place(first) {
-        Place::Shared(_, offset) => (Space::Shared, offset),
-        Place::Local(_, offset) => (Space::Local, offset),
-        Place::Param(offset) => (Space::Param, offset),
-        Place::Global => (Space::Global, first),
+        MemoryLocation::Shared(_, offset) => (Space::Shared, offset),
+        MemoryLocation::Local(_, offset) => (Space::Local, offset),
+        MemoryLocation::Param(offset) => (Space::Param, offset),
+        MemoryLocation::Global => (Space::Global, first),
     };
     Origin { pc: cx.pc, bytes: lacking.count_ones(), space, address, lane: None }
 }

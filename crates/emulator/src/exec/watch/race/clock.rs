@@ -11,7 +11,7 @@ const LANES: usize = 32;
 
 /// What is known of a warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct WarpKnow {
+struct WarpClock {
     warp: u32,
     /// Of all its lanes.
     floor: u32,
@@ -19,7 +19,7 @@ struct WarpKnow {
     lanes: Option<Box<[u32; LANES]>>,
 }
 
-impl WarpKnow {
+impl WarpClock {
     fn of_lane(&self, lane: usize) -> u32 {
         self.lanes.as_ref().map_or(self.floor, |lanes| lanes[lane].max(self.floor))
     }
@@ -61,21 +61,21 @@ impl WarpKnow {
 
 /// What is known of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockKnow {
+pub struct BlockClock {
     /// Of all its threads.
     pub floor: u32,
     /// Of some warps, more; in ascending order.
-    warps: Vec<WarpKnow>,
+    warps: Vec<WarpClock>,
 }
 
-impl BlockKnow {
+impl BlockClock {
     /// Of all threads, up to a tick.
     pub fn all(tick: u32) -> Self {
         Self { floor: tick, warps: Vec::new() }
     }
 
     /// Whether a lane's accesses at a tick are known.
-    pub fn knows(&self, warp: u32, lane: usize, tick: u32) -> bool {
+    pub fn includes(&self, warp: u32, lane: usize, tick: u32) -> bool {
         tick <= self.floor
             || self
                 .warps
@@ -91,11 +91,11 @@ impl BlockKnow {
         }
     }
 
-    fn warp(&mut self, warp: u32) -> &mut WarpKnow {
+    fn warp(&mut self, warp: u32) -> &mut WarpClock {
         let index = match self.warps.binary_search_by_key(&warp, |own| own.warp) {
             Ok(index) => index,
             Err(index) => {
-                let fresh = WarpKnow { warp, floor: self.floor, lanes: None };
+                let fresh = WarpClock { warp, floor: self.floor, lanes: None };
                 self.warps.insert(index, fresh);
                 index
             }
@@ -140,7 +140,7 @@ const BITS: u32 = FAN.trailing_zeros();
 
 #[derive(Debug)]
 enum Node {
-    Leaf(BlockKnow),
+    Leaf(BlockClock),
     Inner([Option<Arc<Node>>; FAN as usize]),
 }
 
@@ -155,7 +155,7 @@ pub struct Tree {
 
 impl Tree {
     /// What is known of a block.
-    pub fn get(&self, block: u32) -> Option<&BlockKnow> {
+    pub fn get(&self, block: u32) -> Option<&BlockClock> {
         if !self.reaches(block) {
             return None;
         }
@@ -163,7 +163,7 @@ impl Tree {
         let mut level = self.height;
         loop {
             match node {
-                Node::Leaf(know) => return Some(know),
+                Node::Leaf(clock) => return Some(clock),
                 Node::Inner(children) => {
                     level -= 1;
                     node = children[child(block, level)].as_deref()?;
@@ -186,9 +186,9 @@ impl Tree {
     }
 
     /// A tree that knows only of one block.
-    pub fn of(block: u32, know: BlockKnow) -> Self {
+    pub fn of(block: u32, clock: BlockClock) -> Self {
         let mut height = 0;
-        let mut node = Arc::new(Node::Leaf(know));
+        let mut node = Arc::new(Node::Leaf(clock));
         while height * BITS < u32::BITS && block >> (height * BITS) != 0 {
             node = inner(child(block, height), node);
             height += 1;
@@ -202,8 +202,8 @@ impl Tree {
     }
 
     /// This and one block more.
-    pub fn with(&self, block: u32, know: BlockKnow) -> Self {
-        self.join(&Self::of(block, know))
+    pub fn with(&self, block: u32, clock: BlockClock) -> Self {
+        self.join(&Self::of(block, clock))
     }
 
     /// All that two trees know.
@@ -278,9 +278,9 @@ fn joined_inner(
 
 /// What a thread knows.
 #[derive(Clone, Debug, Default)]
-pub struct Know {
+pub struct VectorClock {
     /// Of its own block.
-    pub own: BlockKnow,
+    pub own: BlockClock,
     /// Of others.
     pub others: Tree,
     /// What its next `fence.sc` of device scope will teach it. A write that comes after another such fence
@@ -290,7 +290,7 @@ pub struct Know {
     pub sc: Tree,
 }
 
-impl Know {
+impl VectorClock {
     /// Learns what another thread of the block knows.
     pub fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
@@ -320,35 +320,35 @@ mod tests {
 
     #[test]
     fn a_block_is_known_by_floor_warp_and_lane() {
-        let mut know = BlockKnow::all(3);
-        assert!(know.knows(7, 31, 3) && !know.knows(7, 31, 4));
-        know.raise(2, 1 << 5, 6);
-        know.raise(4, u32::MAX, 5);
-        assert!(know.knows(2, 5, 6) && !know.knows(2, 4, 4) && know.knows(2, 4, 3));
-        assert!(know.knows(4, 0, 5) && !know.knows(4, 0, 6));
-        let mut all = BlockKnow::all(5);
-        assert!(!all.covers(&know) && !know.covers(&all));
-        all.join(&know);
-        assert!(all.covers(&know) && all.knows(2, 5, 6) && all.knows(9, 9, 5));
-        know.join(&BlockKnow::all(6));
-        assert_eq!(know, BlockKnow::all(6));
+        let mut clock = BlockClock::all(3);
+        assert!(clock.includes(7, 31, 3) && !clock.includes(7, 31, 4));
+        clock.raise(2, 1 << 5, 6);
+        clock.raise(4, u32::MAX, 5);
+        assert!(clock.includes(2, 5, 6) && !clock.includes(2, 4, 4) && clock.includes(2, 4, 3));
+        assert!(clock.includes(4, 0, 5) && !clock.includes(4, 0, 6));
+        let mut all = BlockClock::all(5);
+        assert!(!all.covers(&clock) && !clock.covers(&all));
+        all.join(&clock);
+        assert!(all.covers(&clock) && all.includes(2, 5, 6) && all.includes(9, 9, 5));
+        clock.join(&BlockClock::all(6));
+        assert_eq!(clock, BlockClock::all(6));
     }
 
     #[test]
     fn trees_hold_what_was_put_in_and_share_what_they_can() {
         let blocks = [0, 1, 15, 16, 17, 255, 256, 70_000, u32::MAX];
         let tree = blocks.iter().fold(Tree::default(), |tree, block| {
-            tree.with(*block, BlockKnow::all(block % 1000 + 1))
+            tree.with(*block, BlockClock::all(block % 1000 + 1))
         });
         for block in blocks {
-            assert_eq!(tree.get(block).map(|know| know.floor), Some(block % 1000 + 1));
+            assert_eq!(tree.get(block).map(|clock| clock.floor), Some(block % 1000 + 1));
         }
         assert!(tree.get(2).is_none() && tree.get(1 << 31).is_none());
-        assert!(tree.join(&Tree::of(16, BlockKnow::all(5))).is(&tree), "it knew more");
+        assert!(tree.join(&Tree::of(16, BlockClock::all(5))).is(&tree), "it knew more");
         assert!(Tree::default().join(&tree).is(&tree) && tree.join(&Tree::default()).is(&tree));
-        let more = tree.join(&Tree::of(16, BlockKnow::all(50)));
-        assert_eq!(more.get(16).map(|know| know.floor), Some(50));
-        assert_eq!(tree.get(16).map(|know| know.floor), Some(17));
+        let more = tree.join(&Tree::of(16, BlockClock::all(50)));
+        assert_eq!(more.get(16).map(|clock| clock.floor), Some(50));
+        assert_eq!(tree.get(16).map(|clock| clock.floor), Some(17));
         assert_eq!(more.get(u32::MAX), tree.get(u32::MAX));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The order is that of the PTX memory model (happens-before), followed as the threads run: barriers of the
 //! block and of the warp let their participants know each other's accesses (`clock`); a release publishes
-//! what a thread knows through a cell, and who acquires from that cell learns it (`location`); all other
+//! what a thread knows through a cell, and who acquires from that cell learns it (`sync_cell`); all other
 //! instructions, shuffles and votes among them, order nothing. `shadow` keeps the accesses that later ones
 //! are compared with.
 //!
@@ -34,14 +34,14 @@
 //! so, and the loop finds an old value out.
 
 mod clock;
-mod flights;
-mod location;
+mod lanes;
 mod observer;
+mod pending_copies;
 mod report;
 pub(super) mod runs;
 mod session;
 mod shadow;
-mod team;
+mod sync_cell;
 mod traits;
 mod transfer;
 

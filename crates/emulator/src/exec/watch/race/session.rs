@@ -1,10 +1,10 @@
 //! What the launches of a device share, and what one of them adds.
 
 use super::clock::Tree;
-use super::location::{Locations, Reach};
 use super::observer::RaceObserver;
 use super::report;
-use super::shadow::{Pages, Stripe};
+use super::shadow::{Pages, ShadowAccess};
+use super::sync_cell::{Reach, SyncCells};
 use super::traits::traits;
 use super::transfer::Transfer;
 use crate::fault::{Access, StreamRace};
@@ -104,7 +104,7 @@ pub(super) struct Session {
     /// Accesses to device memory.
     pub pages: Pages,
     /// What was published through device memory.
-    pub locations: Locations,
+    pub locations: SyncCells,
     launches: Mutex<Launches>,
     transfers: Mutex<Lines<Arc<Transfer>>>,
     /// Counts the transfers.
@@ -265,8 +265,8 @@ impl RaceState {
         launches.lines.push(own.moment.as_ref().map_or(0, |moment| moment.line), own.clone());
         drop(launches);
         let (traits, clusters) = (traits(launch.program), launch.clusters);
-        let (told, heard) = (AtomicBool::new(false), AtomicBool::new(false));
-        RaceCheck { state: self, session, own, beside, clusters, traits, told, heard }
+        let (racing_access, heard) = (AtomicBool::new(false), AtomicBool::new(false));
+        RaceCheck { state: self, session, own, beside, clusters, traits, racing_access, heard }
     }
 }
 
@@ -285,7 +285,7 @@ fn look(
     if launches.is_empty() {
         return Ok(());
     }
-    let launch_of = |stripe: &Stripe| launches.iter().find(|own| own.holds(stripe.block));
+    let launch_of = |stripe: &ShadowAccess| launches.iter().find(|own| own.holds(stripe.block));
     for (area, writes) in &transfer.areas {
         for (start, end) in area.each_row() {
             let found = session.pages.find(start, end, |stripe| {
@@ -314,7 +314,7 @@ pub struct RaceCheck<'m> {
     /// Of each operation.
     pub(super) traits: Vec<u8>,
     /// Whether it has written something for the host to see while it runs.
-    told: AtomicBool,
+    racing_access: AtomicBool,
     /// Whether it has read what the host may have written while it runs.
     heard: AtomicBool,
 }
@@ -340,7 +340,7 @@ impl RaceCheck<'_> {
                 .any(|other| other.holds(block) && !self.has_heard_of(other.moment.as_deref()))
     }
 
-    /// Whether the host may have told the kernel, while it runs, that another operation is over.
+    /// Whether the host may have racing_access the kernel, while it runs, that another operation is over.
     fn has_heard_of(&self, other: Option<&Moment>) -> bool {
         self.heard.load(Ordering::Acquire)
             && other.is_some_and(|other| self.state.order.host().knows(other.line, other.ticket))
@@ -349,7 +349,7 @@ impl RaceCheck<'_> {
     /// The kernel writes strongly, with system scope: from now on the host may know all that it did.
     pub(super) fn tells_host(&self) {
         if let Some(moment) = &self.own.moment
-            && !self.told.swap(true, Ordering::AcqRel)
+            && !self.racing_access.swap(true, Ordering::AcqRel)
         {
             self.state.order.tell_host(&moment.end());
         }

@@ -4,7 +4,7 @@
 //! scattered takes one for each lane. A stripe goes when a later one of the same bytes is ordered
 //! behind it, since whoever races with the earlier races with the later too.
 
-use super::team::Lanes;
+use super::lanes::Lanes;
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a line.
-pub const LINE: u64 = 128;
+pub const CELL_BYTES: u64 = 128;
 /// Bytes of device memory in a page.
 const PAGE: u64 = 64 << 10;
 /// Reads, and writes, of a line that are kept; more, and the oldest are forgotten.
@@ -22,7 +22,7 @@ const MOST_PAGES: usize = 1 << 14;
 
 /// An access to part of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stripe {
+pub struct ShadowAccess {
     /// Number of the block among all launches.
     pub block: u32,
     /// Tick of the block.
@@ -42,14 +42,14 @@ pub struct Stripe {
     /// The lane at `start`, where `width` is not 0.
     pub first: u8,
     /// What was done, and how strongly.
-    pub kind: Kind,
+    pub kind: AccessKind,
 }
 
 /// What an access is, in a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kind(u8);
+pub struct AccessKind(u8);
 
-impl Kind {
+impl AccessKind {
     /// An access of some order; atomics are never weak.
     pub fn new(access: Access, order: Order) -> Self {
         let strong = order.semantics() != Semantics::Weak;
@@ -77,7 +77,7 @@ impl Kind {
     }
 }
 
-impl Stripe {
+impl ShadowAccess {
     /// The lanes that touched a byte of it.
     pub fn lanes_at(&self, offset: u8) -> u32 {
         match self.width {
@@ -94,8 +94,8 @@ impl Stripe {
         }
     }
 
-    /// Whether each byte that two stripes share was touched by the same thread in both.
-    fn is_by_same(&self, other: &Self) -> bool {
+    /// Whether each byte that two accesses share was touched by the same thread in both.
+    fn has_same_threads(&self, other: &Self) -> bool {
         if (self.block, self.warp) != (other.block, other.warp) || self.width != other.width {
             return false;
         }
@@ -113,9 +113,9 @@ impl Stripe {
 
 /// Two accesses of different threads that nothing orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clash {
+pub struct Conflict {
     /// The earlier one.
-    pub old: Stripe,
+    pub old: ShadowAccess,
     /// Its lane.
     pub old_lane: usize,
     /// Lane of the later one.
@@ -125,7 +125,7 @@ pub struct Clash {
 }
 
 /// The warp that touches memory, and what it knows.
-pub trait View {
+pub trait HappensBefore {
     /// Its lanes.
     fn lanes(&self) -> &Lanes;
     /// The tick up to which the whole block knows itself.
@@ -147,15 +147,15 @@ enum Relation {
     /// Nothing orders them, and nothing has to.
     Allowed,
     /// They race.
-    Race(Clash),
+    Race(Conflict),
 }
 
-fn relation(view: &impl View, new: &Stripe, old: &Stripe) -> Relation {
+fn relation(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -> Relation {
     let (low, high) = (new.start.max(old.start), new.end.min(old.end));
     if low >= high {
         return Relation::Apart;
     }
-    if old.block == new.block && (old.tick <= view.floor() || new.is_by_same(old)) {
+    if old.block == new.block && (old.tick <= view.floor() || new.has_same_threads(old)) {
         return Relation::Ordered;
     }
     if old.block != new.block && view.is_past(old.block) {
@@ -165,14 +165,14 @@ fn relation(view: &impl View, new: &Stripe, old: &Stripe) -> Relation {
         (Some(own), Some(other)) => view.agree(own, other, old.block),
         _ => false,
     };
-    closely(view, new, old, (low, high), allowed)
+    compare_lanes(view, new, old, (low, high), allowed)
 }
 
 /// Lane by lane.
-fn closely(
-    view: &impl View,
-    new: &Stripe,
-    old: &Stripe,
+fn compare_lanes(
+    view: &impl HappensBefore,
+    new: &ShadowAccess,
+    old: &ShadowAccess,
     (low, high): (u8, u8),
     allowed: bool,
 ) -> Relation {
@@ -189,7 +189,7 @@ fn closely(
                 return Relation::Allowed;
             }
             if !(both_store && view.stores_same(lane, offset, end)) {
-                return Relation::Race(Clash { old: *old, old_lane, lane, offset });
+                return Relation::Race(Conflict { old: *old, old_lane, lane, offset });
             }
         }
         offset = end;
@@ -199,20 +199,20 @@ fn closely(
 
 /// A lane, and a lane of an earlier access that is not ordered before it.
 fn unordered(
-    view: &impl View,
-    new: &Stripe,
-    old: &Stripe,
+    view: &impl HappensBefore,
+    new: &ShadowAccess,
+    old: &ShadowAccess,
     (lanes, old_lanes): (u32, u32),
 ) -> Option<(usize, usize)> {
     let same_warp = (new.block, new.warp) == (old.block, old.warp);
-    for team in view.lanes().teams() {
-        let mine = team.mask & lanes;
+    for group in view.lanes().groups() {
+        let mine = group.mask & lanes;
         if mine == 0 {
             continue;
         }
-        let know = match old.block == new.block {
-            true => Some(&team.know.own),
-            false => team.know.others.get(old.block),
+        let clock = match old.block == new.block {
+            true => Some(&group.clock.own),
+            false => group.clock.others.get(old.block),
         };
         let mut rest = old_lanes;
         while rest != 0 {
@@ -220,7 +220,7 @@ fn unordered(
             rest &= rest - 1;
             let others = if same_warp { mine & !(1 << other) } else { mine };
             let known =
-                || know.is_some_and(|know| know.knows(u32::from(old.warp), other, old.tick));
+                || clock.is_some_and(|clock| clock.includes(u32::from(old.warp), other, old.tick));
             if others != 0 && !known() {
                 return Some((others.trailing_zeros() as usize, other));
             }
@@ -229,27 +229,27 @@ fn unordered(
     None
 }
 
-/// A few stripes, the first without an allocation.
+/// A list accesses, the first without an allocation.
 #[derive(Clone, Debug, Default)]
-struct Few {
-    first: Stripe,
-    rest: Vec<Stripe>,
+struct AccessList {
+    first: ShadowAccess,
+    rest: Vec<ShadowAccess>,
 }
 
-impl Few {
+impl AccessList {
     fn len(&self) -> usize {
         if self.first.lanes == 0 { 0 } else { 1 + self.rest.len() }
     }
 
-    fn get(&self, index: usize) -> &Stripe {
+    fn get(&self, index: usize) -> &ShadowAccess {
         if index == 0 { &self.first } else { &self.rest[index - 1] }
     }
 
-    fn get_mut(&mut self, index: usize) -> &mut Stripe {
+    fn get_mut(&mut self, index: usize) -> &mut ShadowAccess {
         if index == 0 { &mut self.first } else { &mut self.rest[index - 1] }
     }
 
-    fn push(&mut self, stripe: Stripe) {
+    fn push(&mut self, stripe: ShadowAccess) {
         if self.first.lanes == 0 {
             self.first = stripe;
         } else if self.len() < MOST {
@@ -263,28 +263,28 @@ impl Few {
     /// Takes one out; another takes its place.
     fn swap_remove(&mut self, index: usize) {
         match self.rest.pop() {
-            None => self.first = Stripe::default(),
+            None => self.first = ShadowAccess::default(),
             Some(last) if index <= self.rest.len() => *self.get_mut(index) = last,
             Some(_) => {}
         }
     }
 
     fn clear(&mut self) {
-        self.first = Stripe::default();
+        self.first = ShadowAccess::default();
         self.rest.clear();
     }
 }
 
 /// The accesses to a line.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct ShadowCell {
     /// Tick of the newest, where all are of one block.
     newest: u32,
-    writes: Few,
-    reads: Few,
+    writes: AccessList,
+    reads: AccessList,
 }
 
-impl Line {
+impl ShadowCell {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.newest = 0;
@@ -307,28 +307,28 @@ impl Line {
     ///
     /// # Errors
     /// It races with an earlier one.
-    pub fn touch(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+    pub fn touch(&mut self, view: &impl HappensBefore, new: ShadowAccess) -> Result<(), Conflict> {
         self.newest = self.newest.max(new.tick);
         if new.kind.access() == Access::Load {
             return self.read(view, new);
         }
-        Self::pass_over(&mut self.reads, view, &new)?;
-        Self::pass_over(&mut self.writes, view, &new)?;
+        Self::supersede(&mut self.reads, view, &new)?;
+        Self::supersede(&mut self.writes, view, &new)?;
         add(&mut self.writes, new);
         Ok(())
     }
 
     /// All that is kept.
-    fn stripes(&self) -> impl Iterator<Item = &Stripe> {
-        let all = |few: &'_ Few| 0..few.len();
+    fn accesses(&self) -> impl Iterator<Item = &ShadowAccess> {
+        let all = |list: &'_ AccessList| 0..list.len();
         let writes = all(&self.writes).map(|index| self.writes.get(index));
         writes.chain(all(&self.reads).map(|index| self.reads.get(index)))
     }
 
-    fn read(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+    fn read(&mut self, view: &impl HappensBefore, new: ShadowAccess) -> Result<(), Conflict> {
         for index in 0..self.writes.len() {
-            if let Relation::Race(clash) = relation(view, &new, self.writes.get(index)) {
-                return Err(clash);
+            if let Relation::Race(conflict) = relation(view, &new, self.writes.get(index)) {
+                return Err(conflict);
             }
         }
         let mut index = 0;
@@ -337,7 +337,7 @@ impl Line {
             let ordered = match old.block == new.block {
                 true => {
                     old.tick <= view.floor()
-                        || (new.is_by_same(old) && new.lanes & old.lanes == old.lanes)
+                        || (new.has_same_threads(old) && new.lanes & old.lanes == old.lanes)
                 }
                 false => view.is_past(old.block),
             };
@@ -354,14 +354,18 @@ impl Line {
     }
 
     /// Compares a write with earlier accesses, and drops those that it stands for from now on.
-    fn pass_over(few: &mut Few, view: &impl View, new: &Stripe) -> Result<(), Clash> {
+    fn supersede(
+        list: &mut AccessList,
+        view: &impl HappensBefore,
+        new: &ShadowAccess,
+    ) -> Result<(), Conflict> {
         let mut index = 0;
-        while index < few.len() {
-            let old = few.get(index);
+        while index < list.len() {
+            let old = list.get(index);
             match relation(view, new, old) {
-                Relation::Race(clash) => return Err(clash),
-                Relation::Ordered if new.contains(old) && stands_for(new, old) => {
-                    few.swap_remove(index);
+                Relation::Race(conflict) => return Err(conflict),
+                Relation::Ordered if new.contains(old) && supersedes(new, old) => {
+                    list.swap_remove(index);
                 }
                 _ => index += 1,
             }
@@ -372,7 +376,7 @@ impl Line {
 
 /// Whether all that would race with `old` would race with `new`, which is ordered behind it: a strong
 /// access does not stand for a weak one.
-fn stands_for(new: &Stripe, old: &Stripe) -> bool {
+fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
     match (new.kind.strength(), old.kind.strength()) {
         (None, _) => true,
         (Some(own), Some(other)) => own <= other,
@@ -381,9 +385,9 @@ fn stands_for(new: &Stripe, old: &Stripe) -> bool {
 }
 
 /// Adds a stripe, or widens one that is like it.
-fn add(few: &mut Few, new: Stripe) {
-    for index in 0..few.len() {
-        let own = few.get_mut(index);
+fn add(list: &mut AccessList, new: ShadowAccess) {
+    for index in 0..list.len() {
+        let own = list.get_mut(index);
         let like = own.width == 0
             && new.width == 0
             && (own.block, own.tick, own.pc, own.warp, own.kind)
@@ -397,11 +401,11 @@ fn add(few: &mut Few, new: Stripe) {
             return;
         }
     }
-    few.push(new);
+    list.push(new);
 }
 
 /// The lines of a page of device memory.
-pub type Page = Mutex<Vec<Line>>;
+pub type Page = Mutex<Vec<ShadowCell>>;
 
 const SHARDS: usize = 64;
 
@@ -458,12 +462,12 @@ impl Pages {
         &self,
         start: u64,
         end: u64,
-        wanted: impl Fn(&Stripe) -> bool,
-    ) -> Option<(Stripe, (u64, u64))> {
+        wanted: impl Fn(&ShadowAccess) -> bool,
+    ) -> Option<(ShadowAccess, (u64, u64))> {
         self.touched(start, end).into_iter().find_map(|(number, page)| {
             let lines = page.lock().unwrap_or_else(PoisonError::into_inner);
             lines_of(number, start, end).find_map(|(index, base)| {
-                lines[index].stripes().find_map(|stripe| {
+                lines[index].accesses().find_map(|stripe| {
                     let low = start.max(base + u64::from(stripe.start));
                     let high = end.min(base + u64::from(stripe.end));
                     (low < high && wanted(stripe)).then_some((*stripe, (low, high)))
@@ -483,7 +487,7 @@ impl Pages {
             shard.remove(&other);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
-        let lines = vec![Line::default(); (PAGE / LINE) as usize];
+        let lines = vec![ShadowCell::default(); (PAGE / CELL_BYTES) as usize];
         let page = Arc::new(Mutex::new(lines));
         shard.insert(number, Arc::clone(&page));
         page
@@ -493,9 +497,9 @@ impl Pages {
 /// The lines of a page that a range has part in, by their place in it, with their first byte.
 fn lines_of(number: u64, start: u64, end: u64) -> impl Iterator<Item = (usize, u64)> {
     let base = number * PAGE;
-    let first = start.saturating_sub(base) / LINE;
-    let past = (end - base).min(PAGE).div_ceil(LINE);
-    (first..past).map(move |index| (index as usize, base + index * LINE))
+    let first = start.saturating_sub(base) / CELL_BYTES;
+    let past = (end - base).min(PAGE).div_ceil(CELL_BYTES);
+    (first..past).map(move |index| (index as usize, base + index * CELL_BYTES))
 }
 
 /// Pages that a thread remembers.
@@ -514,15 +518,20 @@ impl Default for PageCache {
 
 impl PageCache {
     /// Acts on the line of an address.
-    pub fn with<T>(&mut self, pages: &Pages, address: u64, act: impl FnOnce(&mut Line) -> T) -> T {
+    pub fn with<T>(
+        &mut self,
+        pages: &Pages,
+        address: u64,
+        act: impl FnOnce(&mut ShadowCell) -> T,
+    ) -> T {
         let number = address / PAGE;
         let way = &mut self.ways[number as usize % WAYS];
         let page = match way {
             Some((own, page)) if *own == number => page,
             _ => &mut way.insert((number, pages.page(number))).1,
         };
-        let mut lines: MutexGuard<'_, Vec<Line>> =
+        let mut lines: MutexGuard<'_, Vec<ShadowCell>> =
             page.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut lines[(address % PAGE / LINE) as usize])
+        act(&mut lines[(address % PAGE / CELL_BYTES) as usize])
     }
 }

@@ -2,27 +2,28 @@
 
 mod accesses;
 mod barriers;
-mod eye;
 mod publishing;
+mod warp_view;
 
-use super::clock::{Know, Tree};
-use super::flights::{Flight, Flights};
-use super::location::Location;
+use super::clock::{Tree, VectorClock};
+use super::lanes::Lanes;
+use super::pending_copies::{PendingCopies, PendingCopy};
 use super::runs::{Run, each_run};
 use super::session::RaceCheck;
-use super::shadow::{Kind, LINE, Line, PageCache};
-use super::team::Lanes;
+use super::shadow::{AccessKind, CELL_BYTES, PageCache, ShadowCell};
+use super::sync_cell::SyncCell;
 use super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
 use super::transfer::Transfer;
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
 use crate::machine::{
-    Completion, Cx, Frame, LANES, Landing, Observer, Op, Place, Row64, Touch, TouchRange, Verdict,
+    Completion, Cx, Frame, LANES, Landing, MemoryLocation, Observer, Op, Row64, Touch, TouchRange,
+    Verdict,
 };
 use accesses::Request;
-use eye::Values;
 use std::collections::HashMap;
 use std::sync::Arc;
+use warp_view::Values;
 
 /// Barriers of a block.
 const BARRIERS: usize = 16;
@@ -33,7 +34,7 @@ const REDUCED: Order = Order::new(Semantics::Relaxed, Scope::Device);
 
 /// What is known of a block that is running.
 #[derive(Default)]
-struct Team {
+struct BlockThreads {
     number: u64,
     /// Its number among all launches.
     id: u32,
@@ -41,10 +42,10 @@ struct Team {
     tick: u32,
     warps: Vec<Lanes>,
     /// What those know who arrived at a barrier and went on.
-    arrived: [Option<Know>; BARRIERS],
-    shared: Vec<Line>,
+    arrived: [Option<VectorClock>; BARRIERS],
+    shared: Vec<ShadowCell>,
     /// Cells of its shared memory that something was published through.
-    locations: HashMap<u64, Location>,
+    locations: HashMap<u64, SyncCell>,
 }
 
 /// A strong access whose read part is to be followed up once it is done.
@@ -57,15 +58,15 @@ struct Read {
 pub struct RaceObserver<'m> {
     check: &'m RaceCheck<'m>,
     /// The block at hand.
-    team: Box<Team>,
-    others: HashMap<u64, Box<Team>>,
+    current: Box<BlockThreads>,
+    others: HashMap<u64, Box<BlockThreads>>,
     // Boxed like the others, so that a turn moves a pointer.
     #[allow(clippy::vec_box)]
-    spare: Vec<Box<Team>>,
+    spare: Vec<Box<BlockThreads>>,
     pages: PageCache,
     reads: Vec<Read>,
     /// Copies that threads of the resident blocks have under way.
-    flights: Flights,
+    pending_copies: PendingCopies,
     clusters: HashMap<u64, Meeting>,
     /// The copies and fills that nothing orders with the launch, and the session's count when they were
     /// looked up.
@@ -93,12 +94,12 @@ impl<'m> RaceObserver<'m> {
     pub fn new(check: &'m RaceCheck<'m>) -> Self {
         Self {
             check,
-            team: Box::new(Team { number: u64::MAX, ..Team::default() }),
+            current: Box::new(BlockThreads { number: u64::MAX, ..BlockThreads::default() }),
             others: HashMap::new(),
             spare: Vec::new(),
             pages: PageCache::default(),
             reads: Vec::new(),
-            flights: Flights::default(),
+            pending_copies: PendingCopies::default(),
             clusters: HashMap::new(),
             transfers: (0, Vec::new()),
         }
@@ -106,27 +107,27 @@ impl<'m> RaceObserver<'m> {
 
     /// Makes a block the one at hand.
     fn turn_to(&mut self, number: u64) {
-        if self.team.number == number {
+        if self.current.number == number {
             return;
         }
         let next = self.others.remove(&number).or_else(|| self.spare.pop()).unwrap_or_default();
-        let last = std::mem::replace(&mut self.team, next);
+        let last = std::mem::replace(&mut self.current, next);
         match last.number {
             u64::MAX => self.spare.push(last),
             number => {
                 self.others.insert(number, last);
             }
         }
-        self.team.number = number;
+        self.current.number = number;
     }
 
     fn traits(&self, cx: &Cx<'_>) -> u8 {
         self.check.traits.get(cx.pc as usize).copied().unwrap_or(0)
     }
 
-    fn team_of(&mut self, number: u64) -> Option<&mut Team> {
-        match number == self.team.number {
-            true => Some(&mut self.team),
+    fn threads_of(&mut self, number: u64) -> Option<&mut BlockThreads> {
+        match number == self.current.number {
+            true => Some(&mut self.current),
             false => self.others.get_mut(&number).map(|team| &mut **team),
         }
     }
@@ -136,25 +137,26 @@ impl Observer for RaceObserver<'_> {
     fn block_begins(&mut self, cx: &Cx<'_>) {
         self.turn_to(cx.block.number);
         let threads = cx.launch.threads();
-        let know = Arc::new(Know::default());
-        let team = &mut *self.team;
+        let clock = Arc::new(VectorClock::default());
+        let team = &mut *self.current;
         team.id = self.check.own.base.wrapping_add(cx.block.number as u32);
         team.tick = 1;
         team.warps.resize_with(threads.div_ceil(LANES as u32) as usize, Lanes::default);
         for (warp, own) in team.warps.iter_mut().enumerate() {
             let left = threads - warp as u32 * LANES as u32;
-            own.begin(if left >= 32 { u32::MAX } else { (1 << left) - 1 }, &know);
+            own.begin(if left >= 32 { u32::MAX } else { (1 << left) - 1 }, &clock);
         }
         team.arrived = Default::default();
-        team.shared.iter_mut().for_each(Line::clear);
-        team.shared.resize_with(cx.block.shared_bytes.div_ceil(LINE) as usize, Line::default);
+        team.shared.iter_mut().for_each(ShadowCell::clear);
+        team.shared
+            .resize_with(cx.block.shared_bytes.div_ceil(CELL_BYTES) as usize, ShadowCell::default);
         team.locations.clear();
     }
 
     fn block_ends(&mut self, cx: &Cx<'_>) {
         self.turn_to(cx.block.number);
-        self.flights.forget(self.team.id);
-        self.team.number = u64::MAX;
+        self.pending_copies.forget(self.current.id);
+        self.current.number = u64::MAX;
         if let Some(meeting) = self.clusters.get_mut(&first_of(cx)) {
             meeting.ended += 1;
             if meeting.ended >= cx.cluster.peers.len() {
@@ -187,7 +189,7 @@ impl Observer for RaceObserver<'_> {
         }
         let semantics = op.order.semantics();
         if !matches!(semantics, Semantics::Relaxed | Semantics::Acquire) {
-            self.team.tick += 1;
+            self.current.tick += 1;
         }
     }
 
@@ -201,7 +203,7 @@ impl Observer for RaceObserver<'_> {
         let request = Request {
             warp: cx.warp.index,
             pc: cx.pc,
-            kind: Kind::new(touch.access, order),
+            kind: AccessKind::new(touch.access, order),
             bytes: touch.bytes,
             written: traits & STORE != 0,
         };
@@ -244,8 +246,8 @@ impl Observer for RaceObserver<'_> {
             warp: cx.warp.index,
             pc: cx.pc,
             kind: match touch.access {
-                Access::Atomic => Kind::new(touch.access, REDUCED),
-                _ => Kind::new(touch.access, Order::WEAK),
+                Access::Atomic => AccessKind::new(touch.access, REDUCED),
+                _ => AccessKind::new(touch.access, Order::WEAK),
             },
             bytes: 1,
             written: false,
@@ -253,15 +255,15 @@ impl Observer for RaceObserver<'_> {
         if let Completion::Mbarrier(..) = touch.completion {
             // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
             return match cx.place(run.start) {
-                Place::Global => self.beside_transfers(cx, &request, &run),
+                MemoryLocation::Global => self.check_transfers(cx, &request, &run),
                 _ => Ok(()),
             };
         }
         self.run(cx, &request, &run, None)?;
         if touch.completion == Completion::Thread {
-            let (block, warp, lane) = (self.team.id, cx.warp.index, touch.lane);
+            let (block, warp, lane) = (self.current.id, cx.warp.index, touch.lane);
             let (start, end, access, pc) = (run.start, run.end, touch.access, cx.pc);
-            self.flights.begin(Flight { start, end, access, block, warp, lane, pc });
+            self.pending_copies.begin(PendingCopy { start, end, access, block, warp, lane, pc });
         }
         Ok(())
     }
@@ -274,13 +276,13 @@ impl Observer for RaceObserver<'_> {
         let source = landing.source.filter(|(_, bytes)| *bytes > 0).map(|(from, _)| from);
         for start in source.into_iter().chain([landing.to]) {
             let access = if start == landing.to { Access::Store } else { Access::Load };
-            let block = self.team.id;
-            let is_own = |own: &Flight| {
+            let block = self.current.id;
+            let is_own = |own: &PendingCopy| {
                 (own.block, own.warp, own.lane, own.access) == (block, warp, lane, access)
             };
-            let Some(own) = self.flights.end(start, is_own) else { continue };
+            let Some(own) = self.pending_copies.end(start, is_own) else { continue };
             if landing.waited {
-                let kind = Kind::new(access, Order::WEAK);
+                let kind = AccessKind::new(access, Order::WEAK);
                 let request = Request { warp, pc: own.pc, kind, bytes: 1, written: false };
                 self.run(cx, &request, &Run::of_lane(lane, start, own.end - start), None)?;
             }
@@ -294,10 +296,10 @@ impl Observer for RaceObserver<'_> {
             return;
         }
         let brought = self.brought(cx.warp.index, mask);
-        if let Some(place) = self.team.arrived.get_mut(cx.arrival.barrier as usize) {
+        if let Some(place) = self.current.arrived.get_mut(cx.arrival.barrier as usize) {
             place.get_or_insert_default().join(&brought);
         }
-        self.team.tick += 1;
+        self.current.tick += 1;
     }
 
     fn opens(&mut self, cx: &Cx<'_>, barrier: u32, waiting: &[u32]) {
@@ -311,14 +313,14 @@ impl Observer for RaceObserver<'_> {
             return;
         }
         let brought = self.brought(cx.warp.index, mask);
-        let tree = brought.others.with(self.team.id, brought.own);
+        let tree = brought.others.with(self.current.id, brought.own);
         let meeting = self.clusters.entry(first_of(cx)).or_default();
         let phase = &mut meeting.phases[cx.cluster.phase as usize % 2];
         if phase.number != cx.cluster.phase {
             *phase = Phase { number: cx.cluster.phase, brought: Tree::default() };
         }
         phase.brought = phase.brought.join(&tree);
-        self.team.tick += 1;
+        self.current.tick += 1;
     }
 
     fn cluster_passes(&mut self, cx: &Cx<'_>, mask: u32) {
@@ -326,14 +328,14 @@ impl Observer for RaceObserver<'_> {
         let over = cx.cluster.phase.wrapping_sub(1);
         let phase = self.clusters.get(&first_of(cx)).map(|own| &own.phases[over as usize % 2]);
         if let Some(phase) = phase.filter(|phase| phase.number == over) {
-            let (tree, id) = (phase.brought.clone(), self.team.id);
-            self.team.warps[cx.warp.index as usize].learn(mask, |know| know.learn(&tree, id));
+            let (tree, id) = (phase.brought.clone(), self.current.id);
+            self.current.warps[cx.warp.index as usize].learn(mask, |clock| clock.learn(&tree, id));
         }
     }
 
     fn exits(&mut self, cx: &Cx<'_>, mask: u32) {
         self.turn_to(cx.block.number);
-        self.team.warps[cx.warp.index as usize].alive &= !mask;
+        self.current.warps[cx.warp.index as usize].alive &= !mask;
     }
 }
 
