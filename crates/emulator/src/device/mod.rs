@@ -90,7 +90,8 @@ impl Device {
         &self.system
     }
 
-    /// The race check, where it is on: the host tells it the order of its streams, and what they copy.
+    /// The race check, where it is on: the host tells it the order of its streams, and what they
+    /// copy.
     pub fn races(&self) -> Option<&Arc<RaceState>> {
         self.profile.checks.race.then_some(&self.races)
     }
@@ -253,8 +254,8 @@ impl Device {
     }
 }
 
-/// What stands in PTX before the name of a kernel that has a `Block` of cuda_std: its shared memory is
-/// safe by the rule that every thread of a block reaches each of the block's barriers.
+/// What stands in PTX before the name of a kernel that has a `Block` of cuda_std: its shared memory
+/// is safe by the rule that every thread of a block reaches each of the block's barriers.
 const BLOCK: &str = "// ferrowarp.block ";
 
 /// The kernels of a text that have a `Block`.
@@ -262,8 +263,9 @@ fn block_kernels(text: &str) -> HashSet<&str> {
     text.lines().filter_map(|line| line.trim().strip_prefix(BLOCK)).map(str::trim).collect()
 }
 
-/// The lines of a text, each after a line break, that say which kernels have a `Block`. A linked module is made of what the texts
-/// declare, so whoever [links](crate::ptx::link) them appends these comments.
+/// The lines of a text, each after a line break, that say which kernels have a `Block`. A linked
+/// module is made of what the texts declare, so whoever [links](crate::ptx::link) them appends
+/// these comments.
 pub fn block_marks(text: &str) -> String {
     block_kernels(text).into_iter().map(|name| format!("\n{BLOCK}{name}")).collect()
 }

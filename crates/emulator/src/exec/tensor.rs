@@ -18,7 +18,8 @@ pub struct Start {
 /// The elements of a box that are next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Address of the element with the innermost coordinate 0; `None` where all lie outside the tensor.
+    /// Address of the element with the innermost coordinate 0; `None` where all lie outside the
+    /// tensor.
     pub origin: Option<u64>,
 }
 
@@ -93,8 +94,8 @@ fn tiled(map: &TensorMap, start: &Start) -> Vec<Row> {
         .collect()
 }
 
-/// Pixels one after the other: to the right in the bounding box, then in the next line of it, and so on
-/// into the next image.
+/// Pixels one after the other: to the right in the bounding box, then in the next line of it, and
+/// so on into the next image.
 fn columns(map: &TensorMap, im2col: &Im2col, start: &Start) -> Vec<Row> {
     let last = map.rank as usize - 1;
     let mut at = start.coords.map(i64::from);
@@ -131,7 +132,8 @@ fn inside(map: &TensorMap, start: &Start) -> std::ops::Range<u64> {
     low as u64..high as u64
 }
 
-/// A part of a box: bytes of shared memory, counted from the box's first, and where they lie in the tensor.
+/// A part of a box: bytes of shared memory, counted from the box's first, and where they lie in the
+/// tensor.
 pub struct BoxChunk {
     /// Offset in shared memory, exchanged by the swizzle.
     pub shared: u64,

@@ -28,7 +28,8 @@ fn lower_plain(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(
     if let Some((index, form)) = first(own.iter().filter_map(matching), count) {
         return lower_as(emitter, (index, form), instruction);
     }
-    // The words are those of a form, but stand in another order: from here on they are in the table's.
+    // The words are those of a form, but stand in another order: from here on they are in the
+    // table's.
     let arranged = |(index, pattern): &(usize, Pattern)| {
         pattern.arrange(&instruction.modifiers).map(|order| ((*index, order), &FORMS[*index]))
     };
@@ -38,7 +39,7 @@ fn lower_plain(emitter: &mut Emitter<'_>, instruction: &Instruction) -> Result<(
     lower_as(emitter, (index, form), &Instruction { modifiers, ..instruction.clone() })
 }
 
-/// The first form that takes so many operands, else the first.
+/// The first form that takes `count` operands, else the first.
 fn first<T>(
     fitting: impl Iterator<Item = (T, &'static Form)>,
     count: usize,
@@ -189,8 +190,8 @@ mod tests {
             assert!(!form.doc.is_empty(), "{} has no doc", form.opcode);
         }
     }
-    /// The words of a form, in any order, are those of no other form that means something else. Where
-    /// they were, texts in another order than the manual's could be read in two ways.
+    /// The words of a form, in any order, are those of no other form that means something else.
+    /// Where they were, texts in another order than the manual's could be read in two ways.
     #[test]
     fn no_form_takes_the_words_of_another_in_its_order() {
         for (index, form) in FORMS.iter().enumerate() {

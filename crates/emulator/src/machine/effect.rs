@@ -36,7 +36,7 @@ impl Register {
     }
 }
 
-/// Bits that an instruction copies as they are.
+/// Bits that an instruction copies unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitCopy {
     /// Where they come from: a register and the number of its lowest bit; `None` for constants.
@@ -68,9 +68,9 @@ pub struct Effect {
     pub addresses: Vec<Register>,
     /// Registers that it writes.
     pub writes: Vec<Register>,
-    /// How what it writes comes from what it reads.
+    /// How the bits that it writes depend on those that it reads.
     pub rule: Rule,
-    /// For [`Rule::BitCopies`].
+    /// The copies of [`Rule::BitCopies`] and [`Rule::Calls`].
     pub bit_copies: Vec<BitCopy>,
     /// The elements of a load or store, in the order of memory.
     pub elements: Vec<ElementRegister>,

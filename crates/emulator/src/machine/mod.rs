@@ -1,8 +1,9 @@
-//! The machine that kernels run on: operations, registers, and what a warp, a block and a cluster hold.
+//! The emulated machine: the types that decoding and execution share.
 //!
-//! Decoding ([`program`](crate::program)) makes a [`Program`] of [`Op`]s; execution ([`exec`](crate::exec))
-//! runs them on a [`Frame`] of registers and a [`Cx`]. Both stand on the types here, and these know
-//! neither.
+//! Decoding ([`program`](crate::program)) turns PTX into a [`Program`] of [`Op`]s. Execution
+//! ([`exec`](crate::exec)) runs these operations on the registers of a [`Frame`] and on the state
+//! that a [`Cx`] holds: the warp, the block, the cluster and the launch. Nothing here depends on
+//! either of the two.
 
 pub mod address_map;
 pub mod block;

@@ -1,4 +1,4 @@
-//! Rows of registers, and the slots by which operations name them.
+//! Rows of registers, and the slots by which operations refer to them.
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;

@@ -1,4 +1,4 @@
-//! Bits of registers that hold nothing that was ever written.
+//! Taint of registers: which of their bits were never written, and where those were read.
 
 use super::effect::Register;
 use super::slots::{LANES, Row64};
@@ -17,8 +17,8 @@ pub struct Origin {
     pub space: Space,
     /// The first byte that holds nothing: an offset in shared and local memory.
     pub address: u64,
-    /// For what a shuffle read in place of memory: a lane that its mask does not name or that has ended, and
-    /// the lanes that took part.
+    /// For what a shuffle read in place of memory: a lane that its mask does not name or that has
+    /// ended, and the lanes that took part.
     pub lane: Option<(u8, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! What operations can see of their warp.
+//! The state of a warp that operations can access.
 
 use super::mbarrier::Awaited;
 use super::op::Op;

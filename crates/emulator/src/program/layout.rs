@@ -42,8 +42,9 @@ pub struct Param {
 
 /// How much a kernel may have, by the version of its PTX.
 ///
-/// Assemblers and drivers of CUDA 12 give an entry 48 KiB of static shared memory; those of CUDA 13, the
-/// first that read PTX 9.0, give it all that a block may have. PTX 8.1 raised the room for parameters.
+/// Assemblers and drivers of CUDA 12 give an entry 48 KiB of static shared memory; those of CUDA
+/// 13, the first that read PTX 9.0, give it all that a block may have. PTX 8.1 raised the room for
+/// parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Static shared memory.

@@ -46,7 +46,8 @@ impl Lines {
         (self.current, self.own) = (0, 0);
     }
 
-    /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one stays.
+    /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one
+    /// stays.
     pub fn note(
         &mut self,
         statement: &Statement,

@@ -67,8 +67,6 @@ fn scatter(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     Ok(Flow::Scatter)
 }
 
-// ---- calls
-
 /// `call`: direct, or through an address with a prototype.
 pub fn call(
     emitter: &mut Emitter<'_>,
@@ -240,9 +238,9 @@ fn pieces(ty: Type, slot: u32, span: Span) -> impl Iterator<Item = (u32, u64, u3
     (0..ty.rows()).map(move |row| (slot + row, u64::from(4 * span.row + 8 * row), bytes))
 }
 
-/// The function in which the device library ends a thread that has panicked. The kernel reports the panic
-/// itself, so what other threads then miss is not reported beside it: a barrier after the thread's last
-/// one, a value that it did not write, a wait for it.
+/// The function in which the device library ends a thread that has panicked. The kernel reports the
+/// panic itself, so what other threads then miss is not reported beside it: a barrier after the
+/// thread's last one, a value that it did not write, a wait for it.
 const PANIC_EXIT: &str = "ferrowarp_panic_exit";
 
 /// `exit`

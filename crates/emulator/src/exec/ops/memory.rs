@@ -18,8 +18,6 @@ use std::sync::atomic::{Ordering, fence};
 /// Slot of the address.
 const BASE: usize = 5;
 
-// ---- handlers
-
 /// The bits of one element in memory.
 trait Element: crate::machine::Lane {
     const BYTES: u32;
@@ -74,7 +72,8 @@ fn load<W: Window, T: Element, const N: usize>(
         let offset = part as u64 * u64::from(T::BYTES);
         if mask == FULL {
             for lane in 0..LANES {
-                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of
+                // the mask.
                 out[lane] = unsafe { T::load(at[lane] + offset) };
             }
         } else {
@@ -106,7 +105,8 @@ fn store<W: Window, T: Element, const N: usize>(
         let offset = part as u64 * u64::from(T::BYTES);
         if mask == FULL {
             for lane in 0..LANES {
-                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of
+                // the mask.
                 unsafe { T::store(at[lane] + offset, row[lane]) };
             }
         } else {
@@ -162,8 +162,6 @@ const SPACES: [&str; 9] = [
     "param::entry",
     "param::func",
 ];
-
-// ---- decoding
 
 /// The registers of an operand: one, or those of a vector.
 fn parts<'a>(
@@ -387,8 +385,6 @@ fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) 
     }
 }
 
-// ---- order
-
 fn acquire(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
     fence(Ordering::Acquire);
     Ok(Flow::Next)
@@ -415,7 +411,8 @@ pub fn full_fence(_: &Modifiers<'_>) -> Option<Pick> {
     Some((run as Handler).into())
 }
 
-/// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left alone.
+/// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left
+/// alone.
 pub fn hint(
     emitter: &mut Emitter<'_>,
     _: &Modifiers<'_>,

@@ -147,8 +147,6 @@ fn part(word: u64, at: u32, bits: u32, signed: bool) -> i64 {
     if signed { (top as i64) >> shift } else { (top >> shift) as i64 }
 }
 
-// ---- one number
-
 /// Where a selector's part begins, and its bits.
 fn span(selector: u16) -> (u32, u32) {
     match selector {
@@ -206,8 +204,6 @@ fn run_product(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     Ok(Flow::Next)
 }
 
-// ---- two halves or four bytes
-
 fn packed(video: Video, lanes: u32, a: u32, b: u32, c: u32) -> u32 {
     let (both, bits) = (u64::from(a) | u64::from(b) << 32, 32 / lanes);
     let element = |side: usize, lane: u32| {
@@ -231,8 +227,6 @@ fn run_packed<const LANES: u32>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask
     frame.map3::<u32, u32, u32, u32>(op, mask, |a, b, c| packed(video, LANES, a, b, c));
     Ok(Flow::Next)
 }
-
-// ---- decoding
 
 /// The work of an opcode without its `v` and number, or of a comparison.
 fn work(opcode: &str, modifiers: &Modifiers<'_>) -> Option<Operation> {

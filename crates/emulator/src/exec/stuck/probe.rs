@@ -22,7 +22,8 @@ pub struct Probe<'q> {
     /// The epoch that the warps' rounds are about, and whether all of them were told of.
     epoch: u64,
     proven: bool,
-    /// Occasions to let pass before it watches again, and how many there are after the next failure.
+    /// Occasions to let pass before it watches again, and how many there are after the next
+    /// failure.
     pass: usize,
     next: usize,
 }
@@ -47,8 +48,8 @@ impl<'q> Probe<'q> {
         *self.seen.borrow_mut() = Observations::default();
         cx.unsteady = false;
         Watch::add(&mut cx.watch, Box::new(Witness(Rc::clone(&self.seen))));
-        // What the thread did before this was not watched. It ends the epoch after the witness has come, so
-        // that a whole epoch is watched by all threads, or has no proof of all.
+        // What the thread did before this was not watched. It ends the epoch after the witness has
+        // come, so that a whole epoch is watched by all threads, or has no proof of all.
         self.quorum.change();
         self.restart(resident);
     }

@@ -74,8 +74,8 @@ impl Warp {
             .get_or_insert_with(|| unreachable!("a frame is lent to one run at a time"))
     }
 
-    /// The source line of an operation: the innermost on the way of calls to it that lies in no library,
-    /// or else its own.
+    /// The source line of an operation: the innermost on the way of calls to it that lies in no
+    /// library, or else its own.
     pub fn source<'a>(&self, program: &'a Program, at: (u32, u32)) -> Option<&'a SourceLocation> {
         let (mut frame, mut pc) = at;
         loop {

@@ -1,9 +1,9 @@
-//! The check of accesses that a GPU would let pass: to another variable of shared or local memory, to
-//! constants, and stores to what the launch reads as read-only.
+//! The check of accesses that a GPU would let pass: to another variable of shared or local memory,
+//! to constants, and stores to what the launch reads as read-only.
 //!
 //! Where it is on, decoding leaves red zones between the variables of shared memory and of a
-//! frame's local memory; an access there is out of bounds, and one that jumps over a zone into another
-//! variable is not seen.
+//! frame's local memory; an access there is out of bounds, and one that jumps over a zone into
+//! another variable is not seen.
 
 use super::race::runs::{Run, each_run};
 use super::readonly::{EarlierAccess, ReadOnly, Recent, reads_only};
@@ -77,8 +77,8 @@ impl Observer for MemoryObserver<'_> {
 }
 
 impl MemoryObserver<'_> {
-    /// All lanes touch one allocation, the bytes from `low` to `end` at most: what lies side by side is looked
-    /// at together.
+    /// All lanes touch one allocation, the bytes from `low` to `end` at most: what lies side by
+    /// side is looked at together.
     fn in_allocation(&mut self, cx: &Cx<'_>, touch: &Touch<'_>, (low, end): (u64, u64)) -> Verdict {
         let access = touch.access;
         let constants = &cx.launch.program.constant_variables;

@@ -1,7 +1,7 @@
 //! Which bytes of device memory a launch reads as read-only, and which it writes.
 //!
-//! A `.nc` load may be served by a cache that no store reaches, so a byte that one thread reads this
-//! way must not be written by any thread of the launch, before or after.
+//! A `.nc` load may be served by a cache that no store reaches, so a byte that one thread reads
+//! this way must not be written by any thread of the launch, before or after.
 
 use super::race::runs::Run;
 use crate::machine::{Cx, Op, Program};
@@ -21,7 +21,7 @@ const NOTES: usize = (PAGE / GRAIN) as usize;
 /// Pages that a thread remembers.
 const WAYS: usize = 4;
 
-/// Who touched something: packed into a word, 0 for nobody.
+/// A thread and the operation of its access, packed into a word; 0 for none.
 #[derive(Clone, Copy)]
 pub struct ThreadStamp {
     /// The operation.
@@ -94,8 +94,8 @@ impl Page {
         }
     }
 
-    /// Notes an access to bytes that share a word in one plane, and returns the bits of these bytes in the
-    /// other. `by` says who touches the byte at an offset.
+    /// Notes an access to bytes that share a word in one plane, and returns the bits of these bytes
+    /// in the other. `by` says who touches the byte at an offset.
     fn note(
         &self,
         (offset, bytes): (u64, u64),

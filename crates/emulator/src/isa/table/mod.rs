@@ -7,10 +7,12 @@ use std::sync::LazyLock;
 
 /// Lists forms by their families. Stands before the modules, which see it for that reason.
 ///
-/// A row is `/// doc`, opcode, modifiers, operands, and how it becomes operations. The head of a family
-/// gives the class, the taint rule, the memory order and the floating-point operations of its rows: a
-/// variant of [`Class`] and of [`Rule`] and a constant of [`Order`], or functions of the modifiers in
-/// parentheses, and a number. A row that differs from its family has what differs in brackets: `[class C]`, `[rule R]`, `[order O]`, `[flops N]`, `[read_only]`, one after the other.
+/// A row is `/// doc`, opcode, modifiers, operands, and how it becomes operations. The head of a
+/// family gives the class, the taint rule, the memory order and the floating-point operations of
+/// its rows: a variant of [`Class`] and of [`Rule`] and a constant of [`Order`], or functions of
+/// the modifiers in parentheses, and a number. A row that differs from its family has what differs
+/// in brackets: `[class C]`, `[rule R]`, `[order O]`, `[flops N]`, `[read_only]`, one after the
+/// other.
 macro_rules! forms {
     ($($family:literal [$class:tt, $rule:tt, $order:tt, $flops:literal] {
         $(#[doc = $doc:literal] $opcode:literal $modifiers:literal $operands:literal $([$($own:tt)*])? => $kind:ident $lower:path;)*

@@ -22,12 +22,14 @@ pub struct Chunk {
     pub bytes: u32,
 }
 
-/// Who learns that a bulk copy is done.
+/// What a bulk copy notifies when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// An mbarrier, at an address of this process, that so many bytes have come.
+    /// An mbarrier, by its address in this process: its transaction count decreases by this many
+    /// bytes.
     Mbarrier(u64, u32),
-    /// The thread itself, when it waits for its group of copies, or an mbarrier that it arrives at then.
+    /// The thread itself, when it waits for its group of copies, or an mbarrier that it arrives at
+    /// then.
     Thread,
     /// The lane of a warp of a block of the cluster, when it waits for its group with that number.
     Group {
@@ -48,7 +50,7 @@ pub struct Bulk {
     pub chunks: Vec<Chunk>,
     /// How the target is changed, where it is not just overwritten.
     pub reduction: Option<Reduction>,
-    /// Who learns that it is done.
+    /// What it notifies when it is complete.
     pub completion: Completion,
     /// Rank of the block that asked for it.
     pub rank: u32,
@@ -59,7 +61,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// What observers are told once a part of it is done.
+    /// What observers see when one of its chunks is complete.
     pub fn landing(&self, chunk: &Chunk) -> Landing {
         let bytes = chunk.bytes.into();
         let source = match chunk.from {
@@ -79,8 +81,8 @@ impl Bulk {
         for chunk in &self.chunks {
             let (own, others) = rest.split_at_mut(chunk.bytes as usize);
             match chunk.from {
-                // SAFETY: the range was found valid when the copy was asked for, and lives as long as the
-                // cluster; all accesses are atomic.
+                // SAFETY: the range was found valid when the copy was asked for, and lives as long
+                // as the cluster; all accesses are atomic.
                 Source::Memory(at) => unsafe { bytes::read(at, own) },
                 Source::Fill(pattern) => {
                     let pattern = pattern.to_le_bytes();
@@ -92,7 +94,7 @@ impl Bulk {
         data
     }
 
-    /// Does it.
+    /// Performs the copy.
     pub fn perform(&mut self) {
         let data = self.stage();
         let mut rest = data.as_slice();
@@ -110,15 +112,17 @@ impl Bulk {
     }
 }
 
-/// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them, perhaps
-/// another than the one that asked. Observers saw it by [`Observer::touch_range`] when it was asked for.
+/// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them,
+/// perhaps another than the one that asked. Observers saw it by [`Observer::touch_range`] when it
+/// was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// Address of the first byte that it writes, in this process.
     pub to: u64,
     /// Bytes that it writes.
     pub bytes: u64,
-    /// Where they came from, and how many; the rest is zero. `None` where they are no copy of memory.
+    /// Where they came from, and how many; the rest is zero. `None` where they are no copy of
+    /// memory.
     pub source: Option<(u64, u64)>,
     /// For a copy of a single thread (`cp.async`): warp and lane of the thread.
     pub thread: Option<(u32, usize)>,

@@ -19,7 +19,8 @@ enum PendingKind {
     Arrive,
 }
 
-/// A copy of so many bytes for each lane, of which some come from the source and the others are zero.
+/// A copy of `bytes` bytes for each lane, of which `given` come from the source and the others are
+/// zero.
 struct PendingCopy {
     from: Row64,
     given: Row32,
@@ -33,7 +34,7 @@ pub struct WarpCopies {
     entries: Vec<PendingEntry>,
     /// The number of each lane's open group.
     group: [u32; LANES],
-    /// The same for bulk copies.
+    /// The number of each lane's open group of bulk copies.
     pub bulk_group: [u32; LANES],
 }
 
@@ -79,8 +80,8 @@ impl WarpCopies {
         self.group.map(|open| open.saturating_sub(left))
     }
 
-    /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers where
-    /// nothing before is left to do.
+    /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers
+    /// where nothing before is left to do.
     pub fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<Performed> {
         let mut performed = Vec::new();
         let mut blocked = 0;
@@ -130,13 +131,14 @@ pub enum Performed {
 }
 
 impl PendingEntry {
-    /// Does it for a lane.
+    /// Performs it for a lane.
     fn perform(&self, lane: usize) -> Performed {
         let PendingKind::Copy(own) = &self.what else {
             return Performed::Arrival(lane, self.to[lane]);
         };
         let mut data = [0; 16];
-        // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the block.
+        // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the
+        // block.
         unsafe {
             bytes::read(own.from[lane], &mut data[..own.given[lane] as usize]);
             bytes::write(self.to[lane], &data[..own.bytes as usize]);

@@ -61,8 +61,8 @@ impl GlobalMemory {
         (0..devices).map(|device| Self::on(map.clone(), device, total_bytes)).collect()
     }
 
-    /// Tells `births` of each range that becomes live, in the memory of all devices; the first who asks is
-    /// the only one.
+    /// Tells `births` of each range that becomes live, in the memory of all devices; the first who
+    /// asks is the only one.
     pub(crate) fn tell_births(&self, births: Box<Births>) {
         let _ = self.map.births.set(births);
     }
@@ -315,9 +315,10 @@ impl GlobalMemory {
         near.filter(|(distance, _)| *distance < NEAR_BYTES).map(|(_, nearest)| nearest)
     }
 
-    /// The live range around an address that only this device's kernels and the host's copies and fills can
-    /// change: its first byte, and the one behind its last. `None` for memory that the host writes by itself,
-    /// as it does managed memory, and for what other devices' kernels were given.
+    /// The live range around an address that only this device's kernels and the host's copies and
+    /// fills can change: its first byte, and the one behind its last. `None` for memory that the
+    /// host writes by itself, as it does managed memory, and for what other devices' kernels were
+    /// given.
     pub(crate) fn own_span(&self, address: u64) -> Option<(u64, u64)> {
         let state = self.read_state();
         let (&base, region) = state.regions.range(..=address).next_back()?;

@@ -67,8 +67,8 @@ pub enum Special {
 pub struct Element {
     /// With its sign; at most 24 bits.
     pub significand: i32,
-    /// That of a significand in [1, 2); far below all others for zero, and far above them for what is
-    /// not finite.
+    /// That of a significand in [1, 2); far below all others for zero, and far above them for what
+    /// is not finite.
     pub exponent: i32,
     /// Infinity or NaN.
     pub special: Special,

@@ -166,7 +166,8 @@ fn add(a: f32, b: f32) -> f32 {
     float::add_f32(a, b, Rounding::NearestEven)
 }
 
-/// `wmma`, which sums to `.f32` if either the accumulator or the result is that, and sums `.tf32` by fours.
+/// `wmma`, which sums to `.f32` if either the accumulator or the result is that, and sums `.tf32`
+/// by fours.
 pub fn fragment(rule: Rule, a: &[Element], b: &[Element], c: u32) -> u32 {
     if (rule.c, rule.d) == (ElementFormat::F16, ElementFormat::F16) {
         return dot(rule, a, b, Element::new(rule.c, c));
@@ -198,8 +199,8 @@ pub fn volta(a: [f32; 4], b: [f32; 4], c: f32, to: ElementFormat) -> f32 {
     add(add(c, pair(0)), pair(2))
 }
 
-/// `c` plus the products by `fma`, from the lowest `k` on. Of several NaN operands of one the result is
-/// B's, else the sum's, else A's, made quiet.
+/// `c` plus the products by `fma`, from the lowest `k` on. Of several NaN operands of one the
+/// result is B's, else the sum's, else A's, made quiet.
 pub fn chain_f64(a: &[f64], b: &[f64], c: f64, rounding: Rounding) -> f64 {
     a.iter().zip(b).fold(c, |sum, (a, b)| {
         let nan = [*b, sum, *a].into_iter().find(|own| own.is_nan());

@@ -72,7 +72,7 @@ pub struct Emitter<'m> {
     functions: HashMap<String, u32>,
     shared: HashMap<String, u32>,
     shared_end: u64,
-    /// The same without red zones.
+    /// Where shared memory would end without red zones.
     shared_plain_end: u64,
     dynamic_align: u32,
     dynamic32: Vec<(u32, i64)>,
@@ -126,7 +126,8 @@ impl<'m> Emitter<'m> {
         LoadError::Invalid { what: what.into(), line: self.line }
     }
 
-    /// The error with the line of the source that the instruction at hand comes from, if that is known.
+    /// The error with the line of the source that the instruction at hand comes from, if that is
+    /// known.
     pub fn placed(&self, error: LoadError) -> LoadError {
         let place = (self.lines.current() as usize).checked_sub(1);
         match place.and_then(|place| self.program.locations.get(place)) {
@@ -139,8 +140,6 @@ impl<'m> Emitter<'m> {
     pub fn unresolved(&self, symbol: &str) -> LoadError {
         LoadError::Unresolved { symbol: symbol.to_owned(), line: self.line }
     }
-
-    // ---- operations
 
     /// Appends an operation, guarded like the instruction at hand.
     pub fn push(&mut self, run: Handler, slots: &[u32], imm: u64) {
@@ -175,7 +174,8 @@ impl<'m> Emitter<'m> {
         self.program.spelled.push(self.spelling);
     }
 
-    /// Takes from the table what it says of the instruction at hand, which has the form with that index.
+    /// Takes from the table what it says of the instruction at hand, which has the form with that
+    /// index.
     pub fn classify(&mut self, index: usize, form: &Form, modifiers: &Modifiers<'_>) {
         let Properties { class, rule, order, flops, .. } = form.properties;
         (self.form, self.order) = (index as u16, order(modifiers));

@@ -37,8 +37,8 @@ fn holder(pair: usize, index: usize) -> usize {
     4 * pair + index % 4 + 16 * (index / 4)
 }
 
-/// The lane and the place in its fragment of an element, by its index among eight and its index in k.
-/// A fragment holds neighbours in `k`, or (`across`) neighbours among the eight.
+/// The lane and the place in its fragment of an element, by its index among eight and its index in
+/// k. A fragment holds neighbours in `k`, or (`across`) neighbours among the eight.
 fn place(pair: usize, index: usize, k: usize, across: bool) -> (usize, usize) {
     match across {
         false => (holder(pair, index), k),

@@ -1,8 +1,9 @@
 //! `wmma`: tiles whose fragments a program treats as a whole.
 //!
 //! The PTX manual leaves the layout of a fragment open; here it is the one of an H200. A tile of 32
-//! rows is two fragments of `mma` for 16; one of 16 columns is two for 8; `m8n32k16` is the transpose of
-//! `m32n8k16`. A fragment of `.f16` always has eight registers, which repeat what fewer could hold.
+//! rows is two fragments of `mma` for 16; one of 16 columns is two for 8; `m8n32k16` is the
+//! transpose of `m32n8k16`. A fragment of `.f16` always has eight registers, which repeat what
+//! fewer could hold.
 
 use super::fragment::{Tile, a_place, b_place, c_place};
 use super::mma::{push, word};
@@ -72,8 +73,6 @@ fn place(plan: &Plan, part: Fragment, lane: usize, index: usize) -> (usize, usiz
         Fragment::C => c_place(lane, index, plan.m),
     }
 }
-
-// ---- decoding
 
 /// The plan of a load or store: its one type is that of the elements.
 fn plan_of_move(modifiers: &Modifiers<'_>) -> Option<(Plan, Fragment)> {
@@ -214,8 +213,6 @@ pub fn mma(
     Ok(())
 }
 
-// ---- execution
-
 fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |_, frame, op, mask| {
         multiply_fragments(frame, op, mask);
@@ -283,8 +280,6 @@ fn put(frame: &mut Frame, plan: &Plan, slot: u32, row: &Row64, mask: u32) {
         _ => frame.write::<u32>(slot, &row.map(|own| own as u32), mask),
     }
 }
-
-// ---- loads and stores
 
 /// A matrix in memory.
 struct Matrix {

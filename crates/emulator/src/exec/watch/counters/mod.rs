@@ -1,7 +1,7 @@
 //! Counters: what each instruction of a launch did, and what it cost in memory.
 //!
-//! [`Counting`] goes with a launch like a check that finds nothing. Its observers keep a table for each
-//! CPU thread, and add it to the whole when the thread is through.
+//! [`Counting`] goes with a launch like a check that finds nothing. Its observers keep a table for
+//! each CPU thread, and add it to the whole when the thread is through.
 
 mod report;
 mod request;
@@ -28,7 +28,7 @@ use std::sync::{Mutex, PoisonError};
 /// The first requests of an instruction that are kept.
 const FIRST_SAMPLES: usize = 3;
 
-/// What is known of an operation before it runs.
+/// What the counters have to know of an operation before it runs.
 struct OperationFacts {
     class: Class,
     work: Operations,
@@ -36,7 +36,7 @@ struct OperationFacts {
     space: Option<Space>,
     /// Whether it is a branch, and whether it is one by a table.
     branch: Option<Branch>,
-    /// Whether it adds one to shared memory and nobody reads what was there.
+    /// Whether it adds one to shared memory and no instruction reads what was there.
     counts_up: bool,
     /// Whether it comes from a library's line.
     library: bool,
@@ -165,8 +165,8 @@ fn spelled_space(spelling: &str) -> Option<Space> {
     })
 }
 
-/// Whether an instruction adds one to shared memory, and no instruction reads the register that receives
-/// what was there.
+/// Whether an instruction adds one to shared memory, and no instruction reads the register that
+/// receives what was there.
 fn counts_up(program: &Program, pc: u32) -> bool {
     let op = &program.ops[pc as usize];
     let words: Vec<&str> = program.spelling(pc).split('.').collect();

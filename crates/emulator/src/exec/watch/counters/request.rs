@@ -1,8 +1,8 @@
 //! How the hardware serves one request of a warp: the sectors of global and local memory that it
-//! takes, and the passes over the banks of shared memory.
+//! takes, and the wavefronts of shared memory.
 //!
-//! The rules were found by experiment on an H200: `tests/golden/h200_requests.txt` has the requests and
-//! what its own counters said of each.
+//! The rules were found by experiment on an H200: `tests/golden/h200_requests.txt` has the requests
+//! and what its own counters said of each.
 
 use crate::fault::Access;
 use crate::machine::{LANES, Row64, lanes};
@@ -27,8 +27,8 @@ pub struct Request<'a> {
     pub bytes: u64,
     /// How.
     pub access: Access,
-    /// Whether an atomic of shared memory only counts up: then the hardware counts the lanes at an address
-    /// and adds them at once.
+    /// Whether an atomic of shared memory only counts up: then the hardware counts the lanes at an
+    /// address and adds them at once.
     pub counts_up: bool,
 }
 
@@ -46,13 +46,13 @@ pub struct Sectors {
 /// What a request of shared memory takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Banks {
-    /// Passes over the banks.
+    /// Wavefronts: passes over the banks.
     pub wavefronts: u64,
-    /// The passes that are needed where no two lanes meet in a bank.
+    /// The wavefronts that it would take without bank conflicts.
     pub ideal: u64,
 }
 
-/// The lanes that touch the same cell.
+/// How many lanes access the same address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SameAddress {
     /// Different addresses.
@@ -108,8 +108,8 @@ impl Request<'_> {
         Sectors { moved, ideal, lines: in_units(LINE_BYTES) }
     }
 
-    /// The sectors of local memory, where the same word of neighbouring lanes lies side by side. The
-    /// addresses are offsets in each lane's own memory.
+    /// The sectors of local memory, where the same word of neighbouring lanes lies side by side.
+    /// The addresses are offsets in each lane's own memory.
     pub fn local_sectors(&self) -> Sectors {
         let words = self.bytes.div_ceil(BANK_BYTES);
         let mut rows: Vec<u64> = lanes(self.mask)
@@ -128,7 +128,7 @@ impl Request<'_> {
         }
     }
 
-    /// The passes over the banks of shared memory. The addresses are offsets in shared memory.
+    /// The wavefronts of shared memory. The addresses are offsets in shared memory.
     pub fn banks(&self) -> Banks {
         let mut out = Banks::default();
         let count = self.lanes_of_a_phase();
@@ -156,8 +156,8 @@ impl Request<'_> {
         if merges { 2 * count } else { count }
     }
 
-    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other, unless they
-    /// only count up.
+    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other,
+    /// unless they only count up.
     fn wavefronts_of(&self, phase: u32) -> u64 {
         let width = self.bytes.clamp(BANK_BYTES, LINE_BYTES);
         let units = Ascending::new(self, phase, |address| address / width);
@@ -183,7 +183,7 @@ impl Request<'_> {
     }
 }
 
-/// The sectors of an atomic: one for each turn that the most crowded word of a sector needs.
+/// The sectors of an atomic: one for each turn that the word of a sector with the most lanes needs.
 fn turns(addresses: &[u64]) -> u64 {
     let in_one_sector = addresses.chunk_by(|a, b| a / SECTOR_BYTES == b / SECTOR_BYTES);
     let crowd = |sector: &[u64]| sector.chunk_by(|a, b| a == b).map(<[u64]>::len).max();
@@ -253,7 +253,8 @@ mod tests {
             }
         }
         assert!(all.len() > 500, "{} requests", all.len());
-        // One pattern of random addresses, for `atom` and for `red`: two words of one sector went apart.
+        // One pattern of random addresses, for `atom` and for `red`: two words of one sector went
+        // apart.
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong.iter().all(|(_, kind, own, hardware)| {
             kind.as_str() == "global.atom" && Some(own[0] + 1) == hardware[0]

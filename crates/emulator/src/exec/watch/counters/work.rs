@@ -19,8 +19,8 @@ impl Operations {
     }
 }
 
-/// Multiplications and additions of a product of an m × k by a k × n matrix. A group of four warps shares
-/// those of `wgmma`; of a sparse matrix half the elements are zeros that are not multiplied.
+/// Multiplications and additions of a product of an m × k by a k × n matrix. A group of four warps
+/// shares those of `wgmma`; of a sparse matrix half the elements are zeros that are not multiplied.
 fn of_matrices(spelling: &str) -> u64 {
     let opcode = spelling.split('.').next().unwrap_or_default();
     let computes = matches!(opcode, "mma" | "wgmma") || spelling.starts_with("wmma.mma.");

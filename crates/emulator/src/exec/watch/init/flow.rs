@@ -156,9 +156,10 @@ fn mix_by(rule: Rule, out: &mut Taint, with: &Taint, mask: u32) {
     }
 }
 
-/// The lanes in which an instruction on bits does more than to move bytes and to leave bits out: it moves bits
-/// from their place in a byte, inverts them, or combines two without meaning. Compilers copy structures with
-/// padding by the former, and no program computes with what nothing wrote but by the latter.
+/// The lanes in which an instruction on bits does more than to move bytes and to leave bits out: it
+/// moves bits from their place in a byte, inverts them, or combines two without meaning. Compilers
+/// copy structures with padding by the former, and no program computes with what nothing wrote but
+/// by the latter.
 fn changed(reads: &Reads<'_>, effect: &Effect, out: &Row64) -> u32 {
     let by_lane = |change: &dyn Fn(usize) -> bool| -> u32 {
         lanes(u32::MAX).filter(|lane| out[*lane] != 0 && change(*lane)).map(|lane| 1 << lane).sum()

@@ -85,8 +85,6 @@ impl<'m> Marks<'m> {
         }
     }
 
-    // ---- reading
-
     /// Whether all that a warp touches was written, told quickly; false where that takes longer.
     pub fn all_written(&mut self, cx: &Cx<'_>, touch: &Touch<'_>) -> bool {
         let total = u64::from(touch.bytes * touch.elements);
@@ -134,8 +132,6 @@ impl<'m> Marks<'m> {
             }
         }
     }
-
-    // ---- writing
 
     /// Notes that a warp writes all that it touches.
     pub fn write_all(&mut self, cx: &Cx<'_>, touch: &Touch<'_>) {

@@ -1,11 +1,11 @@
 //! The check of uninitialised values.
 //!
 //! Each byte of shared, local and device memory is known to be written or not. A load of bytes that
-//! nothing wrote is no fault, nor is a copy of them, as one of a structure with padding; the bits are
-//! followed through registers ([`flow`]), and a fault is their use: in a branch, an address, an atomic
-//! operation, a mask, or in a computation whose result is stored. What a shuffle reads of a lane that takes
-//! no part in it means nothing either. Registers that were never written count as written, because compilers
-//! move undefined ones about.
+//! nothing wrote is no fault, nor is a copy of them, as one of a structure with padding; the bits
+//! are followed through registers ([`flow`]), and a fault is their use: in a branch, an address, an
+//! atomic operation, a mask, or in a computation whose result is stored. What a shuffle reads of a
+//! lane that takes no part in it means nothing either. Registers that were never written count as
+//! written, because compilers move undefined ones about.
 
 mod flow;
 mod marks;
@@ -171,8 +171,8 @@ impl InitObserver<'_> {
             for lane in lanes(touch.mask & taint.lanes()) {
                 let bits = taint.bits[lane] & width;
                 let at = touch.at[lane] + u64::from(index as u32 * touch.bytes);
-                // Bits of a byte that are left where they lay belong to a field of bits, whose neighbours
-                // were set; left elsewhere they are a value of its own.
+                // Bits of a byte that are left where they lay belong to a field of bits, whose
+                // neighbours were set; left elsewhere they are a value of its own.
                 let in_place = || {
                     let Origin { space, address, .. } = taint.origin[lane];
                     let own = origin(cx, at, 1);
@@ -234,8 +234,6 @@ impl InitObserver<'_> {
                 .for_each(|byte| self.marks.mark(cx, to + at + byte, 1, false));
         }
     }
-
-    // ---- reports
 
     #[cold]
     fn report(

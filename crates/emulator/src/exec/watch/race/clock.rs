@@ -1,15 +1,17 @@
-//! What a thread knows of the others: up to which tick of a block the accesses of its threads are ordered
-//! before what the thread does now.
+//! Vector clocks: for each thread, up to which tick of each block the accesses of that block's
+//! threads happen before what the thread does next.
 //!
-//! Ticks count the synchronisations of a block. After a barrier of the whole block all is known up to one
-//! tick; only what is known beyond it, of some warps or lanes, is written down.
+//! A tick counts the synchronisations of a block. A barrier of the whole block brings all of its
+//! threads to one tick, so a clock is stored as one number for each block (its floor), with entries
+//! for single warps and lanes only where they are ahead of it. Clocks of other blocks form a
+//! persistent tree that threads share.
 
 use std::sync::Arc;
 
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// What is known of a warp.
+/// The clock of a warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WarpClock {
     warp: u32,
@@ -59,7 +61,7 @@ impl WarpClock {
     }
 }
 
-/// What is known of a block.
+/// The clock of a block: up to which tick the accesses of its threads happen before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockClock {
     /// Of all its threads.
@@ -74,7 +76,7 @@ impl BlockClock {
         Self { floor: tick, warps: Vec::new() }
     }
 
-    /// Whether a lane's accesses at a tick are known.
+    /// Whether a lane's accesses at a tick happen before.
     pub fn includes(&self, warp: u32, lane: usize, tick: u32) -> bool {
         tick <= self.floor
             || self
@@ -84,7 +86,7 @@ impl BlockClock {
                 .is_some_and(|own| tick <= own.of_lane(lane))
     }
 
-    /// Lanes of a warp are known up to a tick.
+    /// Advances lanes of a warp to a tick.
     pub fn raise(&mut self, warp: u32, mask: u32, tick: u32) {
         if tick > self.floor {
             self.warp(warp).raise(mask, tick);
@@ -103,7 +105,7 @@ impl BlockClock {
         &mut self.warps[index]
     }
 
-    /// Learns what another knows.
+    /// The maximum with another clock, entry by entry.
     pub fn join(&mut self, other: &Self) {
         if other.floor > self.floor {
             let floor = other.floor;
@@ -144,8 +146,8 @@ enum Node {
     Inner([Option<Arc<Node>>; FAN as usize]),
 }
 
-/// What is known of many blocks. Never changed once made: trees that know nearly the same share what they
-/// have in common, so a chain of blocks that each learn from the one before costs little.
+/// What is known of many blocks. Never changed once made: trees that know nearly the same share
+/// what they have in common, so a chain of blocks that each learn from the one before costs little.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Levels of inner nodes.
@@ -154,7 +156,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What is known of a block.
+    /// The clock of a block: up to which tick the accesses of its threads happen before.
     pub fn get(&self, block: u32) -> Option<&BlockClock> {
         if !self.reaches(block) {
             return None;
@@ -276,29 +278,30 @@ fn joined_inner(
     Arc::new(Node::Inner(children))
 }
 
-/// What a thread knows.
+/// The vector clock of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct VectorClock {
     /// Of its own block.
     pub own: BlockClock,
     /// Of others.
     pub others: Tree,
-    /// What its next `fence.sc` of device scope will teach it. A write that comes after another such fence
-    /// was observed, by this thread or by one that is ordered before it; were its own fence the first of the
-    /// two in their total order, the write would come after what observed it. So the other is the first, and
-    /// all before that is ordered before all that follows its own.
+    /// What its next `fence.sc` of device scope will teach it. A write that comes after another
+    /// such fence was observed, by this thread or by one that is ordered before it; were its own
+    /// fence the first of the two in their total order, the write would come after what observed
+    /// it. So the other is the first, and all before that is ordered before all that follows its
+    /// own.
     pub sc: Tree,
 }
 
 impl VectorClock {
-    /// Learns what another thread of the block knows.
+    /// The maximum with the clock of another thread of the block.
     pub fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
         self.others = self.others.join(&other.others);
         self.sc = self.sc.join(&other.sc);
     }
 
-    /// Learns what a tree knows.
+    /// The maximum with the clocks of a tree.
     pub fn learn(&mut self, tree: &Tree, block: u32) {
         if let Some(own) = tree.get(block) {
             self.own.join(own);

@@ -1,4 +1,5 @@
-//! What the lanes of a warp know, and what they have fenced and read.
+//! The vector clocks of the lanes of a warp, their fences, and the strong reads that a later fence
+//! turns into acquires.
 
 use super::clock::{Tree, VectorClock};
 use crate::isa::Scope;
@@ -7,16 +8,16 @@ use std::sync::Arc;
 /// Strong reads since the last fence that are kept apart; more are taken as one.
 const PENDING: usize = 64;
 
-/// Lanes with the same knowledge.
+/// Lanes with the same vector clock.
 #[derive(Clone, Debug)]
 pub struct LaneGroup {
     /// Lanes.
     pub mask: u32,
-    /// What they know; each of them knows its own accesses besides.
+    /// Their clock. Each lane's own accesses happen before its later ones besides.
     pub clock: Arc<VectorClock>,
 }
 
-/// A fence that lanes executed: their later strong writes publish what they knew then.
+/// A fence that lanes executed: their later strong writes publish the clock that they had then.
 #[derive(Clone, Debug)]
 pub struct Fence {
     mask: u32,
@@ -26,11 +27,11 @@ pub struct Fence {
     pub sc: bool,
     /// When.
     pub tick: u32,
-    /// What was known.
+    /// The clock at the fence.
     pub clock: Arc<VectorClock>,
 }
 
-/// What lanes read by strong reads, and will know after a fence.
+/// What lanes have read by strong reads, and acquire at their next fence.
 #[derive(Clone, Debug)]
 pub struct Pending {
     mask: u32,
@@ -60,23 +61,23 @@ impl Lanes {
         self.pending.clear();
     }
 
-    /// The sets of lanes with equal knowledge.
+    /// The lanes, grouped by equal clocks.
     pub fn groups(&self) -> &[LaneGroup] {
         &self.groups
     }
 
-    /// What a lane knows.
+    /// The clock of a lane.
     pub fn clock(&self, lane: usize) -> &Arc<VectorClock> {
         let own = self.groups.iter().find(|group| group.mask >> lane & 1 != 0);
         &own.unwrap_or(&self.groups[0]).clock
     }
 
-    /// The tick up to which all lanes know all of the block.
+    /// The tick up to which all accesses of the block happen before those of any lane.
     pub fn floor(&self) -> u32 {
         self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0)
     }
 
-    /// The one set of lanes, where all know the same.
+    /// The clock of all lanes, where they have the same.
     pub fn only(&self) -> Option<&Arc<VectorClock>> {
         match self.groups.as_slice() {
             [group] => Some(&group.clock),
@@ -84,7 +85,7 @@ impl Lanes {
         }
     }
 
-    /// Gives lanes new knowledge.
+    /// Sets the clock of lanes.
     pub fn set(&mut self, mask: u32, clock: &Arc<VectorClock>) {
         // Lanes that have ended go along, so that those left can be one group again.
         let mask = if self.alive & !mask == 0 { u32::MAX } else { mask };
@@ -98,7 +99,7 @@ impl Lanes {
         }
     }
 
-    /// What some lanes know together.
+    /// The maximum of the clocks of some lanes.
     pub fn joined(&self, mask: u32) -> VectorClock {
         let mut own = self.groups.iter().filter(|group| group.mask & mask != 0);
         let mut clock =
@@ -117,8 +118,6 @@ impl Lanes {
             self.set(group.mask & mask, &Arc::new(clock));
         }
     }
-
-    // ---- fences
 
     /// Whether any lane of `mask` has executed a fence.
     pub fn has_fenced(&self, mask: u32) -> bool {
@@ -152,8 +151,6 @@ impl Lanes {
             self.learn(1 << lane, |clock| clock.sc = clock.sc.join(sc));
         }
     }
-
-    // ---- reads before a fence
 
     /// A lane has read what was published.
     pub fn note(&mut self, lane: usize, by: Option<u32>, tree: &Tree) {

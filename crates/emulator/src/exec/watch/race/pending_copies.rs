@@ -1,8 +1,8 @@
-//! Copies of threads (`cp.async`) that are under way.
+//! Copies of single threads (`cp.async`) that are not complete.
 //!
-//! Such a copy reads its source and writes its target at any moment before its thread has waited for it, or
-//! an mbarrier that it signals has been tested. Whoever writes the one or touches the other meanwhile races
-//! with it, the thread that asked not excepted.
+//! Such a copy may read its source and write its target at any moment until its thread has waited
+//! for it, or an mbarrier that it signals has been tested. Until then a write to its source and any
+//! access to its target race with it, including those of the thread that issued it.
 
 use crate::fault::Access;
 use crate::machine::RegisterHasher;

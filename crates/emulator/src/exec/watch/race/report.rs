@@ -1,4 +1,4 @@
-//! From two accesses that conflict to what a user reads.
+//! From a conflict in shadow memory to the report that the user reads.
 
 use super::session::{Blocks, RaceCheck};
 use super::shadow::{AccessKind, CELL_BYTES, Conflict, ShadowAccess};

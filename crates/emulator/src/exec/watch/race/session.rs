@@ -42,8 +42,8 @@ impl Blocks {
         block.wrapping_sub(self.base) < self.count
     }
 
-    /// Whether it was over when an operation began: as the host ordered them, or where that is not known
-    /// of both, as they ran.
+    /// Whether it was over when an operation began: as the host ordered them, or where that is not
+    /// known of both, as they ran.
     fn is_before(&self, moment: Option<&Moment>) -> bool {
         match (moment, self.moment.as_deref()) {
             (Some(own), Some(other)) => own.knows(other),
@@ -87,8 +87,8 @@ impl<T: Clone> Lines<T> {
         line.push_back(own);
     }
 
-    /// Those of which `is_before` is false. It is asked of a line from the end on until it is true: what
-    /// is before the last is before all.
+    /// Those of which `is_before` is false. It is asked of a line from the end on until it is true:
+    /// what is before the last is before all.
     fn beside(&self, mut is_before: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut out = Vec::new();
         for line in self.lines.values() {
@@ -215,11 +215,13 @@ impl RaceState {
     /// A copy, or a fill, is about to begin.
     ///
     /// # Errors
-    /// It touches bytes that another operation touches, one of the two writes, and nothing orders them.
+    /// It touches bytes that another operation touches, one of the two writes, and nothing orders
+    /// them.
     pub fn begin(&self, transfer: Transfer, memory: &GlobalMemory) -> Result<(), Box<StreamRace>> {
         let session = Arc::clone(&self.current().0);
         let transfer = Arc::new(transfer);
-        // Kernels look for it after each of their accesses, and it looks for those that came before.
+        // Kernels look for it after each of their accesses, and it looks for those that came
+        // before.
         session.transfers().push(transfer.moment.line, Arc::clone(&transfer));
         session.changes.fetch_add(1, Ordering::AcqRel);
         look(&session, &transfer, memory)
@@ -340,13 +342,15 @@ impl RaceCheck<'_> {
                 .any(|other| other.holds(block) && !self.has_heard_of(other.moment.as_deref()))
     }
 
-    /// Whether the host may have racing_access the kernel, while it runs, that another operation is over.
+    /// Whether the host may have racing_access the kernel, while it runs, that another operation is
+    /// over.
     fn has_heard_of(&self, other: Option<&Moment>) -> bool {
         self.heard.load(Ordering::Acquire)
             && other.is_some_and(|other| self.state.order.host().knows(other.line, other.ticket))
     }
 
-    /// The kernel writes strongly, with system scope: from now on the host may know all that it did.
+    /// The kernel writes strongly, with system scope: from now on the host may know all that it
+    /// did.
     pub(super) fn tells_host(&self) {
         if let Some(moment) = &self.own.moment
             && !self.racing_access.swap(true, Ordering::AcqRel)

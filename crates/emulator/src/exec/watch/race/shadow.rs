@@ -1,8 +1,12 @@
-//! Who touched which bytes: for each line of 128 bytes the accesses that may still matter.
+//! Shadow memory: for each 128 bytes of memory, the accesses that a later one can still race with.
 //!
-//! An access of a warp to bytes that lie side by side is one stripe, whatever its lanes are; only what is
-//! scattered takes one for each lane. A stripe goes when a later one of the same bytes is ordered
-//! behind it, since whoever races with the earlier races with the later too.
+//! This is the shadow memory of a vector-clock race detector (FastTrack: Flanagan and Freund, PLDI
+//! 2009). FastTrack keeps one epoch for the last write and one for the last read of a variable. A
+//! [`ShadowCell`] keeps a list of each, because its variables are ranges of bytes: an access of a
+//! warp to adjacent bytes is one [`ShadowAccess`], whichever lanes took part, and only scattered
+//! accesses take one entry for each lane. A new access replaces an earlier one of the same bytes
+//! that happens before it, since every access that races with the earlier one races with the new
+//! one too.
 
 use super::lanes::Lanes;
 use crate::fault::Access;
@@ -11,16 +15,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a line.
+/// Bytes of memory that a shadow cell describes.
 pub const CELL_BYTES: u64 = 128;
 /// Bytes of device memory in a page.
 const PAGE: u64 = 64 << 10;
-/// Reads, and writes, of a line that are kept; more, and the oldest are forgotten.
+/// Reads, and writes, that a shadow cell keeps. Beyond this number the oldest are dropped.
 const MOST: usize = 64;
-/// Pages that are kept: those of 1 GiB of device memory.
+/// Pages of shadow memory that are kept: those of 1 GiB of device memory.
 const MOST_PAGES: usize = 1 << 14;
 
-/// An access to part of a line.
+/// An access to bytes of one shadow cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShadowAccess {
     /// Number of the block among all launches.
@@ -33,7 +37,7 @@ pub struct ShadowAccess {
     pub pc: u32,
     /// Warp of the block.
     pub warp: u8,
-    /// First byte in the line.
+    /// First byte, as an offset in the cell.
     pub start: u8,
     /// Byte after the last.
     pub end: u8,
@@ -45,7 +49,7 @@ pub struct ShadowAccess {
     pub kind: AccessKind,
 }
 
-/// What an access is, in a byte.
+/// Whether an access loads, stores or updates, and how strong it is, packed into a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessKind(u8);
 
@@ -111,7 +115,7 @@ impl ShadowAccess {
     }
 }
 
-/// Two accesses of different threads that nothing orders.
+/// Two accesses of different threads, neither of which happens before the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The earlier one.
@@ -120,31 +124,31 @@ pub struct Conflict {
     pub old_lane: usize,
     /// Lane of the later one.
     pub lane: usize,
-    /// First byte in the line that both touch.
+    /// First byte that both access, as an offset in the cell.
     pub offset: u8,
 }
 
-/// The warp that touches memory, and what it knows.
+/// What decides whether an earlier access happens before one of the warp at hand.
 pub trait HappensBefore {
-    /// Its lanes.
+    /// The lanes of the warp, with their vector clocks.
     fn lanes(&self) -> &Lanes;
-    /// The tick up to which the whole block knows itself.
+    /// The tick up to which all accesses of the block happen before the access of any lane.
     fn floor(&self) -> u32;
     /// Whether a block ended before this launch began.
     fn is_past(&self, block: u32) -> bool;
-    /// Whether two strong accesses mean each other's threads.
+    /// Whether the scopes of two strong accesses include each other's threads.
     fn agree(&self, own: Scope, other: Scope, block: u32) -> bool;
-    /// Whether a store leaves the bytes from one offset of the line to another as they are.
+    /// Whether a store leaves the bytes from one offset of the cell to another as they are.
     fn stores_same(&self, lane: usize, offset: u8, end: u8) -> bool;
 }
 
-/// How a stripe stands to an earlier one.
+/// How an access relates to an earlier one.
 enum Relation {
     /// They share no byte.
     Apart,
-    /// The earlier is ordered before it.
+    /// The earlier one happens before it.
     Ordered,
-    /// Nothing orders them, and nothing has to.
+    /// They are not ordered, and need not be.
     Allowed,
     /// They race.
     Race(Conflict),
@@ -168,7 +172,7 @@ fn relation(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -
     compare_lanes(view, new, old, (low, high), allowed)
 }
 
-/// Lane by lane.
+/// Compares two accesses lane by lane.
 fn compare_lanes(
     view: &impl HappensBefore,
     new: &ShadowAccess,
@@ -197,7 +201,7 @@ fn compare_lanes(
     if ordered { Relation::Ordered } else { Relation::Allowed }
 }
 
-/// A lane, and a lane of an earlier access that is not ordered before it.
+/// A lane, and a lane of an earlier access that does not happen before it.
 fn unordered(
     view: &impl HappensBefore,
     new: &ShadowAccess,
@@ -260,7 +264,7 @@ impl AccessList {
         }
     }
 
-    /// Takes one out; another takes its place.
+    /// Removes one; the last takes its index.
     fn swap_remove(&mut self, index: usize) {
         match self.rest.pop() {
             None => self.first = ShadowAccess::default(),
@@ -275,7 +279,7 @@ impl AccessList {
     }
 }
 
-/// The accesses to a line.
+/// The accesses to 128 bytes of memory that later ones are compared with.
 #[derive(Clone, Debug, Default)]
 pub struct ShadowCell {
     /// Tick of the newest, where all are of one block.
@@ -285,15 +289,15 @@ pub struct ShadowCell {
 }
 
 impl ShadowCell {
-    /// Forgets all.
+    /// Drops all accesses.
     pub fn clear(&mut self) {
         self.newest = 0;
         self.writes.clear();
         self.reads.clear();
     }
 
-    /// For memory that belongs to a block: forgets what a barrier of the whole block has ordered before all
-    /// that comes.
+    /// For shared memory: drops accesses that a barrier of the whole block has ordered before all
+    /// later ones.
     pub fn pass(&mut self, owner: u32, block: u32, floor: u32) {
         if owner == block && self.newest <= floor && self.newest != 0 {
             self.clear();
@@ -303,7 +307,7 @@ impl ShadowCell {
         }
     }
 
-    /// An access happens.
+    /// Records an access and compares it with the earlier ones.
     ///
     /// # Errors
     /// It races with an earlier one.
@@ -342,7 +346,7 @@ impl ShadowCell {
                 false => view.is_past(old.block),
             };
             let behind = ordered && new.contains(old);
-            // A strong read does not stand for a weak one, which races with more.
+            // A strong read does not supersede a weak one, which races with more accesses.
             if behind && (new.kind.strength().is_none() || new.kind == old.kind) {
                 self.reads.swap_remove(index);
             } else {
@@ -353,7 +357,7 @@ impl ShadowCell {
         Ok(())
     }
 
-    /// Compares a write with earlier accesses, and drops those that it stands for from now on.
+    /// Compares a write with earlier accesses, and drops those that it supersedes.
     fn supersede(
         list: &mut AccessList,
         view: &impl HappensBefore,
@@ -374,8 +378,8 @@ impl ShadowCell {
     }
 }
 
-/// Whether all that would race with `old` would race with `new`, which is ordered behind it: a strong
-/// access does not stand for a weak one.
+/// Whether every access that would race with `old` would race with `new` too, where `old` happens
+/// before `new`. A strong access never supersedes a weak one.
 fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
     match (new.kind.strength(), old.kind.strength()) {
         (None, _) => true,
@@ -384,7 +388,7 @@ fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
     }
 }
 
-/// Adds a stripe, or widens one that is like it.
+/// Adds an access, or widens an adjacent one of the same threads and operation.
 fn add(list: &mut AccessList, new: ShadowAccess) {
     for index in 0..list.len() {
         let own = list.get_mut(index);
@@ -457,7 +461,8 @@ impl Pages {
         }
     }
 
-    /// The first access to a range of which `wanted` says so, with the bytes of the range that it touched.
+    /// The first access to a range of which `wanted` says so, with the bytes of the range that it
+    /// touched.
     pub fn find(
         &self,
         start: u64,

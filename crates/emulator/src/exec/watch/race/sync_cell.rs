@@ -1,4 +1,5 @@
-//! Cells that threads synchronise through: what was published by writes to them.
+//! Synchronisation cells: the vector clock that the value of an atomically accessed cell carries
+//! from the thread that released it to the threads that acquire it.
 
 use super::clock::{BlockClock, Tree};
 use crate::isa::Scope;
@@ -41,8 +42,8 @@ pub struct SyncCell {
 }
 
 impl SyncCell {
-    /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is kept
-    /// for each block.
+    /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is
+    /// kept for each block.
     pub fn add(&mut self, block: u32, scope: Scope, tree: &Tree, by_sc_fence: bool) {
         let wide = scope >= Scope::Device;
         let sc = if wide && by_sc_fence { tree.clone() } else { Tree::default() };

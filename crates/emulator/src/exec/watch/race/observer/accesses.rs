@@ -1,4 +1,5 @@
-//! Accesses are compared with what the shadow knows.
+//! Compares each access with shadow memory, with copies that are not complete, and with the host's
+//! transfers.
 
 use super::RaceObserver;
 use super::warp_view::{Values, WarpView};
@@ -211,8 +212,6 @@ impl RaceObserver<'_> {
             (false, _) => Kinship::Block,
         }
     }
-
-    // ---- publishing and acquiring
 
     /// Lanes of one store write different values to the same place.
     pub(super) fn same_place(

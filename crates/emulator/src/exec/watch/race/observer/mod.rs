@@ -1,4 +1,4 @@
-//! Follows the threads of a launch on one CPU thread.
+//! The observer of the race check: follows the blocks that run on one CPU thread.
 
 mod accesses;
 mod barriers;
@@ -68,8 +68,8 @@ pub struct RaceObserver<'m> {
     /// Copies that threads of the resident blocks have under way.
     pending_copies: PendingCopies,
     clusters: HashMap<u64, Meeting>,
-    /// The copies and fills that nothing orders with the launch, and the session's count when they were
-    /// looked up.
+    /// The copies and fills that nothing orders with the launch, and the session's count when they
+    /// were looked up.
     transfers: (u64, Vec<Arc<Transfer>>),
 }
 
@@ -253,7 +253,8 @@ impl Observer for RaceObserver<'_> {
             written: false,
         };
         if let Completion::Mbarrier(..) = touch.completion {
-            // Nothing that the asking thread does later orders it; who waits for the mbarrier is behind it.
+            // Nothing that the asking thread does later orders it; who waits for the mbarrier is
+            // behind it.
             return match cx.place(run.start) {
                 MemoryLocation::Global => self.check_transfers(cx, &request, &run),
                 _ => Ok(()),
@@ -268,8 +269,8 @@ impl Observer for RaceObserver<'_> {
         Ok(())
     }
 
-    /// A copy of a thread that has waited for it is as if the thread made it now: so a barrier that comes
-    /// later orders it, and none that lies between the copy and the wait.
+    /// A copy of a thread that has waited for it is as if the thread made it now: so a barrier that
+    /// comes later orders it, and none that lies between the copy and the wait.
     fn copy_lands(&mut self, cx: &Cx<'_>, landing: &Landing) -> Verdict {
         let Some((warp, lane)) = landing.thread else { return Ok(()) };
         self.turn_to(cx.block.number);

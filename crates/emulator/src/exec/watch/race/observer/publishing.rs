@@ -1,4 +1,5 @@
-//! What strong accesses and fences hand on: publishing and acquiring.
+//! Release and acquire: what strong accesses and fences publish through memory, and who acquires
+//! it.
 
 use super::{RaceObserver, Read};
 use crate::exec::watch::race::clock::Tree;
@@ -22,8 +23,8 @@ fn is_hosts(cx: &Cx<'_>, address: u64) -> bool {
 }
 
 impl RaceObserver<'_> {
-    /// A strong write publishes: what its lanes know if it releases, what they knew at their last fence
-    /// otherwise.
+    /// A strong write publishes: what its lanes know if it releases, what they knew at their last
+    /// fence otherwise.
     pub(super) fn publish(&mut self, cx: &Cx<'_>, op: &Op, touch: &Touch<'_>, updates: bool) {
         if op.order.scope() == Scope::System {
             self.check.tells_host();
@@ -111,7 +112,8 @@ impl RaceObserver<'_> {
             for lane in lanes(mask) {
                 let mut news = self.read(cx, at[lane], op.order.scope());
                 if op.order.scope() == Scope::System && is_hosts(cx, at[lane]) {
-                    // The host may have written what was read, after it had read what was published.
+                    // The host may have written what was read, after it had read what was
+                    // published.
                     let tree = self.check.session.known_to_host();
                     news.push(Acquired { by: None, tree, sc: Tree::default() });
                 }

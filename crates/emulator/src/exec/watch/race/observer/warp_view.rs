@@ -1,4 +1,4 @@
-//! What the shadow is racing_access of the warp at hand.
+//! What shadow memory asks about the warp that performs an access.
 
 use crate::exec::watch::race::lanes::Lanes;
 use crate::exec::watch::race::session::RaceCheck;
