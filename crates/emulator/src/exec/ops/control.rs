@@ -1,5 +1,6 @@
 //! Branches, calls, returns and ends.
 
+use super::param;
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::{
@@ -9,8 +10,6 @@ use crate::machine::{
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand, Variable};
 use std::sync::atomic::Ordering;
-
-use super::param;
 
 /// `bra`
 pub fn bra(
