@@ -101,9 +101,10 @@ pub struct Cx<'m> {
     pub block: BlockState,
     /// The warp at hand.
     pub warp: WarpState,
-    /// Where each lane goes, for [`Flow::Scatter`] and [`Flow::Call`].
+    /// Where each lane goes, for [`Flow::Scatter`](super::Flow::Scatter) and
+    /// [`Flow::Call`](super::Flow::Call).
     pub targets: Row32,
-    /// For [`Flow::Barrier`].
+    /// For [`Flow::Barrier`](super::Flow::Barrier).
     pub arrival: Arrival,
     /// The operation at hand, where a watch is kept.
     pub pc: u32,

@@ -113,8 +113,8 @@ impl Bulk {
 }
 
 /// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them,
-/// perhaps another than the one that asked. Observers saw it by [`Observer::touch_range`] when it
-/// was asked for.
+/// perhaps another than the one that asked. Observers saw it by
+/// [`touch_range`](crate::machine::Observer::touch_range) when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// Address of the first byte that it writes, in this process.
