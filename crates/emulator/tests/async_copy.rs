@@ -9,8 +9,8 @@ use common::{Buffer, HEAD, device};
 use emulator::fault::{ClusterFault, CopyFault};
 use emulator::{Launch, LoadError, Trap, TrapKind};
 
-/// A kernel with input `%rd1`, output `%rd0`, the thread in `%r0` and the block's rank in `%r1`. `cells` is
-/// filled with 0xee, and `bar` is an mbarrier for one arrival.
+/// A kernel with input `%rd1`, output `%rd0`, the thread in `%r0` and the block's rank in `%r1`.
+/// `cells` is filled with 0xee, and `bar` is an mbarrier for one arrival.
 fn kernel(body: &str) -> String {
     format!(
         "{HEAD}.visible .entry k(.param .u64 k_out, .param .u64 k_in) {{

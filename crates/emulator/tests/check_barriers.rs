@@ -1,5 +1,6 @@
-//! The strict rule of block barriers: every thread of a block reaches each of them, at one instruction. It
-//! holds for kernels that carry the mark of cuda_std's `Block`, and for all where the check is told so.
+//! The strict rule of block barriers: every thread of a block reaches each of them, at one
+//! instruction. It holds for kernels that carry the mark of cuda_std's `Block`, and for all where
+//! the check is told so.
 #![allow(clippy::result_large_err)]
 
 mod common;
@@ -46,8 +47,8 @@ fn silent(text: &str, checks: Checks) {
     }
 }
 
-/// What a body is blamed for in each schedule, where it is marked or the check is strict; and that it is
-/// silent where neither is so.
+/// What a body is blamed for in each schedule, where it is marked or the check is strict; and that
+/// it is silent where neither is so.
 #[track_caller]
 fn blamed(body: &str) -> Trap {
     let text = kernel(body);

@@ -470,7 +470,8 @@ fn without_the_check_nothing_is_said() {
     launch(&device, &text, "k", [1; 3], [32, 1, 1], &[a, b]).unwrap();
 }
 
-/// A shuffle that reads a lane outside of its mask, or one that has ended, gives a value that means nothing.
+/// A shuffle that reads a lane outside of its mask, or one that has ended, gives a value that means
+/// nothing.
 #[test]
 fn a_lane_that_takes_no_part_in_a_shuffle_has_no_value() {
     let half = "mov.b32 %r1, %r0; setp.ge.u32 %p1, %r0, 16; @%p1 bra OVER;";
@@ -510,7 +511,8 @@ fn a_lane_that_takes_no_part_in_a_shuffle_has_no_value() {
     run_on(|_| true, &format!("{half} {clamped} mov.b32 %r9, %r1; {STORE} OVER:"), 32).unwrap();
 }
 
-/// The target of an asynchronous copy is written when the copy is done, and not when it is asked for.
+/// The target of an asynchronous copy is written when the copy is done, and not when it is asked
+/// for.
 #[test]
 fn a_copy_that_is_not_waited_for_has_written_nothing() {
     let copy =

@@ -25,8 +25,8 @@ const MODULE: &str = ".const .align 4 .u32 table[4] = {1, 2, 3, 4};
     ld.param.b64 %rd1, [at]; st.local.b32 [mine+20], 1; st.b32 [%rd1], 5; ret; }
 ";
 
-/// A kernel of one body with two shared and two local variables; `%rd0` is a buffer of 1024 bytes, `%r0`
-/// the thread, `%rd2` the thread times four.
+/// A kernel of one body with two shared and two local variables; `%rd0` is a buffer of 1024 bytes,
+/// `%r0` the thread, `%rd2` the thread times four.
 fn kernel(body: &str) -> String {
     format!(
         "{HEAD}{MODULE}.visible .entry k(.param .u64 k_at) {{

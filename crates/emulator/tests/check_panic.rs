@@ -1,5 +1,5 @@
-//! What is found after a thread has panicked: memory faults of others, and nothing that follows from the
-//! panic.
+//! What is found after a thread has panicked: memory faults of others, and nothing that follows
+//! from the panic.
 #![allow(clippy::result_large_err)]
 
 mod common;
@@ -7,8 +7,8 @@ mod common;
 use common::{Buffer, HEAD};
 use emulator::{Checks, Device, Launch, Profile, Schedule, Trap, TrapKind};
 
-/// Runs a body, in which `%r0` is the thread, `%r1` the block, `%rd0` a buffer of 64 words and `%rd1` a
-/// freed one. Thread 0 of block 0 panics first.
+/// Runs a body, in which `%r0` is the thread, `%r1` the block, `%rd0` a buffer of 64 words and
+/// `%rd1` a freed one. Thread 0 of block 0 panics first.
 fn run(body: &str, (grid, block): (u32, u32), schedule: Schedule) -> Result<(), Trap> {
     let text = format!(
         "{HEAD}.visible .func ferrowarp_panic_exit() {{ exit; }}

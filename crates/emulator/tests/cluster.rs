@@ -158,7 +158,8 @@ fn addresses_tell_their_block() {
 
 #[test]
 fn stores_and_atomics_reach_other_blocks() {
-    // Every thread of every block adds its number to a cell of block 0, and stores to one of block 1.
+    // Every thread of every block adds its number to a cell of block 0, and stores to one of block
+    // 1.
     let body = format!(
         "st.shared.u32 [cells], 0; st.shared.u32 [cells+8], 0; {SYNC}
          mov.u32 %r3, cells; mapa.shared::cluster.u32 %r4, %r3, 0; mapa.shared::cluster.u32 %r5, %r3, 1;

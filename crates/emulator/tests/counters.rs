@@ -15,8 +15,8 @@ fn counting(worker_threads: usize) -> Arc<Device> {
     device
 }
 
-/// A kernel with `%r1` the thread, `%rd1` a buffer of zeros, `%rd2` the thread times `scale` behind it, and
-/// `%r2` the same behind the start of the shared array.
+/// A kernel with `%r1` the thread, `%rd1` a buffer of zeros, `%rd2` the thread times `scale` behind
+/// it, and `%r2` the same behind the start of the shared array.
 fn kernel(scale: u64, body: &str) -> String {
     format!(
         "{HEAD}.shared .align 128 .b8 tile[32768];
@@ -252,21 +252,22 @@ fn atomics_to_one_address_take_turns() {
         mov.u32 %r4, tile; atom.shared.add.u32 %r5, [%r4], 2;";
     let run = run(&kernel(4, body), 1, 32);
     let own = &run.own("atom.global.add.u32").counts.memory[0];
-    assert_eq!((own.colliding_lanes, own.largest_crowd, own.sectors), (31, 32, 32));
+    assert_eq!((own.colliding_lanes, own.worst_conflict, own.sectors), (31, 32, 32));
     let own = &run.own("red.global.add.u32").counts.memory[0];
-    assert_eq!((own.colliding_lanes, own.largest_crowd, own.sectors), (0, 1, 4));
+    assert_eq!((own.colliding_lanes, own.worst_conflict, own.sectors), (0, 1, 4));
     let own = run.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 32, 31), 32));
-    // Adding one where nobody asks what was there: the lanes of an address are counted, and added at once.
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 32, 31), 32));
+    // Adding one where nobody asks what was there: the lanes of an address are counted, and added
+    // at once.
     let counted = self::run(&kernel(4, "red.shared.add.u32 [tile], 1;"), 1, 32);
     let own = counted.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 1, 0), 32));
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 1, 0), 32));
     let asked = "mov.u32 %r4, tile; atom.shared.add.u32 %r5, [%r4], 1; add.u32 %r6, %r5, 1;";
     let asked = self::run(&kernel(4, asked), 1, 32);
     assert_eq!(wavefronts(asked.memory(Space::Shared, Access::Atomic)), (1, 32, 31));
     let apart = self::run(&kernel(4, "atom.shared.add.u32 %r5, [%r2], 1;"), 1, 32);
     let own = apart.memory(Space::Shared, Access::Atomic);
-    assert_eq!((wavefronts(own), own.largest_crowd), ((1, 1, 0), 1));
+    assert_eq!((wavefronts(own), own.worst_conflict), ((1, 1, 0), 1));
 }
 
 #[test]
@@ -300,7 +301,8 @@ fn a_partial_warp_counts_its_lanes() {
     let own = run.own("ld.global.u32");
     assert_eq!((own.counts.instructions, own.counts.lanes), (3 * 2, 3 * 40));
     assert_eq!(sectors(&own.counts.memory[0]), (6, 3 * (4 + 1), 3 * (4 + 1), 6));
-    // Six more of each warp: four to begin with, the move and the sum of the shared address, and the end.
+    // Six more of each warp: four to begin with, the move and the sum of the shared address, and
+    // the end.
     assert_eq!((run.warp_instructions, run.lane_instructions), (6 * 8, 3 * 40 * 8));
 }
 
@@ -334,8 +336,8 @@ fn all_cpu_threads_count_together() {
 
 #[test]
 fn requests_are_kept_for_pictures() {
-    // The stride grows with the turns: 4, 8, … 64 bytes. Only the first row of lanes, side by side, has its
-    // end in one sector more.
+    // The stride grows with the turns: 4, 8, … 64 bytes. Only the first row of lanes, side by side,
+    // has its end in one sector more.
     let body = "mov.u32 %r3, 4;
         $loop: mul.wide.u32 %rd4, %r1, %r3; add.s64 %rd5, %rd1, %rd4; ld.global.u32 %r4, [%rd5+4];
         shl.b32 %r3, %r3, 1; setp.le.u32 %p1, %r3, 64; @%p1 bra $loop;";

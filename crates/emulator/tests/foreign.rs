@@ -1,5 +1,5 @@
-//! What texts of other compilers and people have: modifiers in any order, addresses that wrap, vectors of
-//! registers. NVIDIA's assembler takes all of it for `sm_90a`.
+//! What texts of other compilers and people have: modifiers in any order, addresses that wrap,
+//! vectors of registers. NVIDIA's assembler takes all of it for `sm_90a`.
 
 mod common;
 

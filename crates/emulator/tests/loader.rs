@@ -1,5 +1,6 @@
-//! Loading what is no module: damaged text, instructions with words and operands that do not belong to
-//! them. An error with a line comes back; nothing panics, and nothing takes memory without bound.
+//! Loading what is no module: damaged text, instructions with words and operands that do not belong
+//! to them. An error with a line comes back; nothing panics, and nothing takes memory without
+//! bound.
 
 mod common;
 

@@ -6,8 +6,8 @@ use common::{Buffer, HEAD, device};
 use emulator::fault::{MbarrierFault, WaitsOn};
 use emulator::{Launch, LoadError, Trap, TrapKind};
 
-/// A kernel with an mbarrier at `bar` (of shared memory, offset 0 and 8), its output's address in `%rd0`
-/// and the thread in `%r0`.
+/// A kernel with an mbarrier at `bar` (of shared memory, offset 0 and 8), its output's address in
+/// `%rd0` and the thread in `%r0`.
 fn kernel(body: &str) -> String {
     format!(
         "{HEAD}.visible .entry k(.param .u64 k_out) {{

@@ -17,21 +17,21 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block in bytes.
     pub dynamic_shared_bytes: u32,
-    /// Stack of a thread in bytes, for a kernel whose functions call themselves or addresses, or have
-    /// `alloca`. Others get what they need, as a driver knows that.
+    /// Stack of a thread in bytes, for a kernel whose functions call themselves or addresses, or
+    /// have `alloca`. Others get what they need, as a driver knows that.
     pub stack_bytes: u64,
     /// Parameters, each at its offset.
     pub params: &'a [u8],
-    /// Blocks of a cluster in each direction; all zero where the launch says nothing, and the kernel's
-    /// own `.reqnctapercluster` holds, or each block is a cluster by itself.
+    /// Blocks of a cluster in each direction; all zero where the launch says nothing, and the
+    /// kernel's own `.reqnctapercluster` holds, or each block is a cluster by itself.
     pub cluster: [u32; 3],
     /// Whether all blocks are resident together, so that they may wait for each other.
     pub cooperative: bool,
-    /// Where it stands among the host's operations, for the race check; without it, a launch is compared
-    /// with those that run when it begins.
+    /// Where it stands among the host's operations, for the race check; without it, a launch is
+    /// compared with those that run when it begins.
     pub moment: Option<&'a Arc<Moment>>,
-    /// Who else may write what the launch reads, so that threads which poll for ever are found. Without it
-    /// anybody may, and they poll on.
+    /// Who else may write what the launch reads, so that threads which poll for ever are found.
+    /// Without it anybody may, and they poll on.
     pub outside: Option<&'a dyn Outside>,
 }
 

@@ -3,7 +3,7 @@
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
 use crate::machine::Program;
 use crate::memory::GlobalMemory;
-use crate::program::{self, Linked, Param, Place};
+use crate::program::{self, GlobalVariable, Linked, Param};
 use crate::ptx::ast;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -70,8 +70,10 @@ impl Module {
                 functions.insert(function.name.clone(), Arc::new(function));
             }
         }
-        let global =
-            |place: &Place| Global { address: place.address, size_bytes: place.size_bytes };
+        let global = |place: &GlobalVariable| Global {
+            address: place.address,
+            size_bytes: place.size_bytes,
+        };
         let globals =
             linked.globals.iter().map(|(name, place)| (name.clone(), global(place))).collect();
         let target = tree.target.first().cloned().unwrap_or_default();

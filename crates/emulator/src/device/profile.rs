@@ -2,7 +2,8 @@
 
 use crate::machine::{Checks, Schedule};
 
-/// Device memory of a machine that has as much; more is asked for by [`Profile::total_memory_bytes`].
+/// Device memory of a machine that has as much; more is asked for by
+/// [`Profile::total_memory_bytes`].
 const MEMORY_BYTES: u64 = 16 << 30;
 
 /// What a device is like.
@@ -63,8 +64,9 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// A device with the limits of an H200, that runs on all CPU threads of this machine. It has the least of 16 GiB and
-    /// this machine's memory, so that a kernel which fills it meets an error and not the end of the process.
+    /// A device with the limits of an H200, that runs on all CPU threads of this machine. It has
+    /// the least of 16 GiB and this machine's memory, so that a kernel which fills it meets an
+    /// error and not the end of the process.
     pub fn hopper() -> Self {
         Self {
             name: "Ferrowarp emulated sm_90a".to_owned(),
@@ -116,7 +118,8 @@ impl Profile {
     }
 }
 
-/// Device memory where the machine and the container that this process runs in have so much; `None` where nothing tells.
+/// Device memory where the machine and the container that this process runs in have so much; `None`
+/// where nothing tells.
 fn device_memory_bytes(machine: Option<u64>, container: Option<u64>) -> u64 {
     [machine, container].into_iter().flatten().fold(MEMORY_BYTES, u64::min)
 }

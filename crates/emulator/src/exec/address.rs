@@ -372,7 +372,8 @@ fn outside_local(
     match found {
         Some((lane, address, owner)) => Fault::new(lane, TrapKind::ForeignLocal { address, owner }),
         None => {
-            // The offset of what was no local address at all is taken back by the lane's own window.
+            // The offset of what was no local address at all is taken back by the lane's own
+            // window.
             let own = |lane: usize| at[lane].wrapping_add(cx.local_window(lane) - LOCAL_BASE);
             let untagged =
                 std::array::from_fn(|lane| if at[lane] >> 63 == 0 { at[lane] } else { own(lane) });

@@ -155,8 +155,6 @@ impl Block {
         Ok(if self.has_ended() { Progress::Done } else { Progress::Blocked })
     }
 
-    // ---- waits for the cluster
-
     /// Lets lanes go on that wait for something of the cluster which has happened.
     fn wake(&mut self, cx: &mut Cx<'_>) -> Result<(), Box<Trap>> {
         if std::mem::replace(&mut self.phase, cx.cluster.phase) != cx.cluster.phase {
@@ -217,8 +215,6 @@ impl Block {
         }
     }
 
-    // ---- barriers
-
     /// Opens each barrier whose threads have all come. Returns whether any was opened.
     fn release_barriers(
         &mut self,
@@ -245,9 +241,9 @@ impl Block {
         Ok(any)
     }
 
-    /// Finds warps that a barrier of the whole block opens for although lanes of theirs, which took part
-    /// in a barrier before, have ended without it. Lanes that ended before any barrier are no fault: so
-    /// kernels begin that have more threads than work.
+    /// Finds warps that a barrier of the whole block opens for although lanes of theirs, which took
+    /// part in a barrier before, have ended without it. Lanes that exit before any barrier are
+    /// accepted: kernels that have more threads than work begin so.
     fn check_whole(&self, cx: &Cx<'_>, number: u32) -> Result<(), Box<Trap>> {
         for (index, warp) in self.warps.iter().enumerate() {
             let ended = warp.state.met & !warp.state.alive;
@@ -260,9 +256,10 @@ impl Block {
         Ok(())
     }
 
-    /// Finds threads that ended before a barrier of the whole block, and threads that it opens for at
-    /// another instruction than for others: each arm of a branch has one, and the two make a pair. On a GPU
-    /// both pass, and what one thread wrote before the barrier is not there for those after it.
+    /// Finds threads that ended before a barrier of the whole block, and threads that it opens for
+    /// at another instruction than for others: each arm of a branch has one, and the two make a
+    /// pair. On a GPU both pass, and what one thread wrote before the barrier is not there for
+    /// those after it.
     fn check_strictly(&self, cx: &Cx<'_>, number: u32) -> Result<(), Box<Trap>> {
         let all = self.warps.iter().enumerate();
         let mut waiting = all.flat_map(|(index, warp)| {
@@ -334,8 +331,6 @@ impl Block {
             warp.pass_barrier(cx, number, |frame, op, mask| give(frame, op, mask, came, held));
         }
     }
-
-    // ---- what went wrong
 
     fn trap(&self, cx: &Cx<'_>, warp: usize, stopped: Stopped) -> Trap {
         let program = cx.launch.program;

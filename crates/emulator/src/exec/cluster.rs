@@ -1,8 +1,8 @@
 //! A cluster: blocks that run together on one CPU thread and reach each other's shared memory.
 //!
-//! A launch without clusters has clusters of one block, so that this is all that [`grid`](super::grid)
-//! knows of. The shared memory of the block with rank `r` lies at `(r + 1) << 24` of the window of
-//! shared memory; a block's own also lies at 0.
+//! A launch without clusters has clusters of one block, so that this is all that
+//! [`grid`](super::grid) knows of. The shared memory of the block with rank `r` lies at `(r + 1) <<
+//! 24` of the window of shared memory; a block's own also lies at 0.
 
 use super::block::{Block, Progress};
 use crate::fault::{SourceLocation, Trap, TrapKind, Waiting, Waits};
@@ -11,8 +11,8 @@ use crate::machine::{ClusterState, Cx, LaunchContext, Life, Peer, Program, Sched
 
 /// Instructions that a block runs before another of the cluster has its turn.
 const SLICE: i64 = 1 << 13;
-/// How often threads that wait for an mbarrier are told that it is not ready, and nothing else
-/// happens, before that is a deadlock.
+/// How many times threads that wait for an mbarrier may find it incomplete, while nothing else
+/// happens, before this counts as a deadlock.
 const PATIENCE: u32 = 1 << 14;
 
 /// A cluster.
@@ -131,8 +131,9 @@ impl Cluster {
         }
     }
 
-    /// True if no thread can go on. Those that wait for mbarriers are told that these are not ready,
-    /// which is what they may always be told, and what they do then may help; for so long.
+    /// True if no thread can make progress. A wait for an mbarrier may always return that the phase
+    /// is not complete, and what the thread does then may help others; so such waits return,
+    /// [`PATIENCE`] times at most.
     fn is_stuck(&mut self, cx: &Cx<'_>) -> bool {
         let calm = std::mem::replace(&mut self.seen, cx.cluster.changes) == cx.cluster.changes;
         self.fruitless = if calm { self.fruitless + 1 } else { 0 };
@@ -143,8 +144,6 @@ impl Cluster {
     fn expire(&mut self) -> bool {
         self.blocks.iter_mut().map(Block::expire).filter(|any| *any).count() > 0
     }
-
-    // ---- what went wrong
 
     fn deadlock(&mut self, cx: &Cx<'_>) -> Trap {
         let waiting = self.waiting_blocks(cx);

@@ -1,4 +1,4 @@
-//! When asynchronous copies are performed, and who learns that they are done.
+//! When asynchronous copies are performed, and what they notify.
 
 use crate::fault::{MbarrierFault, TrapKind};
 use crate::machine::copies::{Bulk, Completion, Landing, Performed, WarpCopies};
@@ -19,8 +19,8 @@ impl Cx<'_> {
         lanes(mask).for_each(|lane| own.bulk_group[lane] += 1);
     }
 
-    /// A lane waits until at most `left` of its groups of bulk copies are not done, or have not read
-    /// their sources.
+    /// A lane waits until at most `left` of its groups of bulk copies are not done, or have not
+    /// read their sources.
     pub fn wait_bulk(&mut self, lane: usize, left: u32, read: bool) -> Result<(), Box<Fault>> {
         let Completion::Group { rank, warp, lane: own, number: open } = self.bulk_group(lane)
         else {
@@ -48,7 +48,7 @@ impl Cx<'_> {
                 .map_or(Ok(()), |rank| self.cluster.peer(rank).map(drop))
                 .map_err(cluster)?;
             bulk.perform();
-            bulk.pieces.iter().try_for_each(|piece| self.copy_lands(&bulk.landing(piece)))?;
+            bulk.chunks.iter().try_for_each(|chunk| self.copy_lands(&bulk.landing(chunk)))?;
             if let Completion::Mbarrier(at, bytes) = bulk.completion {
                 self.update_mbarrier(lane, at, |mbarrier| mbarrier.complete(bytes))?;
             }
@@ -78,7 +78,8 @@ impl Cx<'_> {
         self.perform_arrivals(lane, at)
     }
 
-    /// The block at hand ends: what it has copied arrives, but for what nobody can see any more.
+    /// The block at hand ends: its copies are performed, except those into shared memory that no
+    /// thread can read any more.
     pub fn finish_copies(&mut self) -> Result<(), Box<Fault>> {
         let rank = self.cluster.rank;
         self.cluster.bulk.retain(|bulk| bulk.rank != rank || bulk.target != Some(rank));
@@ -90,7 +91,8 @@ impl Cx<'_> {
         &mut self.block.copies[self.warp.index as usize]
     }
 
-    /// Lanes wait until at most `left` of their groups are not done; or, with `None`, until nothing is.
+    /// Lanes wait until at most `left` of their groups are not done; or, with `None`, until nothing
+    /// is.
     pub fn wait_copies(&mut self, mask: u32, left: Option<u32>) -> Result<(), Box<Fault>> {
         let own = self.own_copies();
         if left.is_none() {

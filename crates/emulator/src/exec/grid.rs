@@ -1,9 +1,9 @@
 //! A launch: its clusters of blocks, in the order of the schedule, over CPU threads.
 //!
-//! Each thread keeps a window of resident clusters. A cluster that is not through after a while makes
-//! room for the others of its window, and when a whole round brings none to its end, the window
-//! grows: so blocks that wait for later ones are served as on a GPU that has them all resident. In a
-//! cooperative launch, the window is the whole grid.
+//! Each thread keeps a window of resident clusters. A cluster that is not through after a while
+//! makes room for the others of its window, and when a whole round brings none to its end, the
+//! window grows: so blocks that wait for later ones are served as on a GPU that has them all
+//! resident. In a cooperative launch, the window is the whole grid.
 
 use super::block::Progress;
 use super::cluster::{self, Cluster};
@@ -22,8 +22,8 @@ const TURN: i64 = 1 << 15;
 /// Blocks that a random schedule lets run side by side from the start.
 const RANDOM_WINDOW: usize = 8;
 
-/// Rounds without fruit, with as many clusters resident as there may be, after which it is asked whether all
-/// wait.
+/// Rounds without fruit, with as many clusters resident as there may be, after which it is asked
+/// whether all wait.
 const ROUNDS: usize = 16;
 /// How long all may wait for blocks that have not begun.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -56,8 +56,9 @@ struct Shared<'m> {
     quorum: Quorum<'m>,
 }
 
-/// Runs all clusters of a launch on this thread and others, so many CPU threads in all, with so many blocks
-/// resident; until the fuel is spent, or with what is outside calm, all that runs is known to poll for ever.
+/// Runs all clusters of a launch on this thread and others, so many CPU threads in all, with so
+/// many blocks resident; until the fuel is spent, or with what is outside calm, all that runs is
+/// known to poll for ever.
 ///
 /// # Errors
 /// The first trap that stopped it.
@@ -259,8 +260,8 @@ fn sort(all: &mut [(u32, Waiting)]) {
     });
 }
 
-/// The trap of a launch whose threads poll for ever, or wait for those that do; unless a thread has panicked:
-/// the kernel has reported that, and what others miss follows from it.
+/// The trap of a launch whose threads poll for ever, or wait for those that do; unless a thread has
+/// panicked: the kernel has reported that, and what others miss follows from it.
 fn stuck(
     launch: &LaunchContext<'_>,
     mut waiting: Vec<(u32, Waiting)>,
@@ -292,8 +293,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// Gives up where all threads have waited for long, none of them for the host, and there are blocks
-    /// that cannot begin before some end.
+    /// Gives up where all threads have waited for long, none of them for the host, and there are
+    /// blocks that cannot begin before some end.
     fn ask(
         &mut self,
         shared: &Shared<'_>,

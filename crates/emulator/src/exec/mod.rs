@@ -1,9 +1,10 @@
-//! Execution: a warp's 32 lanes at once, warps of a block in turn, blocks over CPU threads.
+//! Execution: the 32 lanes of a warp in lockstep, the warps of a block in turn, blocks on CPU
+//! threads.
 //!
-//! [`warp`] keeps a program counter for each lane, as groups of lanes that are at the same place;
-//! [`block`] runs the warps of a block and its barriers; [`cluster`] runs the blocks that share
-//! theirs; [`grid`] spreads the clusters. The instructions themselves are in [`ops`], by family; the
-//! state that they change is in [`machine`](crate::machine).
+//! [`warp`] keeps a program counter for each lane, as groups of lanes at the same operation;
+//! [`block`] schedules the warps of a block and its barriers; [`cluster`] schedules the blocks of a
+//! cluster; [`grid`] distributes clusters over CPU threads. [`ops`] holds the handlers of the
+//! instructions, by family. The state that they all change is in [`machine`](crate::machine).
 
 pub mod address;
 pub mod block;

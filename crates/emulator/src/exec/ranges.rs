@@ -42,8 +42,8 @@ impl Range {
 }
 
 impl Cx<'_> {
-    /// A range of the shared memory of a block of the cluster: the block, and where the range begins in
-    /// this process.
+    /// A range of the shared memory of a block of the cluster: the block, and where the range
+    /// begins in this process.
     pub fn shared_range(&mut self, range: Range) -> Result<(u32, u64), Box<Fault>> {
         let fault = |fault| Fault::new(range.lane, TrapKind::Cluster(fault));
         let (rank, offset) = self.cluster.split(range.address).map_err(fault)?;

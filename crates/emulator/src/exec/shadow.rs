@@ -1,6 +1,7 @@
 //! Which bits of registers hold nothing that was ever written.
 //!
-//! A frame has a shadow only while some of its registers have such bits; nothing else costs anything.
+//! A frame has a shadow only while some of its registers have such bits; nothing else costs
+//! anything.
 
 use crate::isa::Rule;
 use crate::machine::{Effect, FULL, Frame, LANES, Op, Origin, Register, Span, Taint, lanes};
@@ -83,8 +84,9 @@ impl Frame {
 
 /// What the operations of several lanes do.
 impl Frame {
-    /// A shuffle: slots are the result, a predicate, the value, and what says the lane to read from.
-    /// A lane from outside of those that take part has no value; the operation is that at `pc`.
+    /// A shuffle: slots are the result, a predicate, the value, and what says the lane to read
+    /// from. A lane from outside of those that take part has no value; the operation is that at
+    /// `pc`.
     pub fn shuffle_taint(&mut self, op: &Op, from: impl Fn(usize) -> usize, mask: u32, pc: u32) {
         let [to, predicate, value, how @ ..] = op.slots;
         let mut out = Taint::default();

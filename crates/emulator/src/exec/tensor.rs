@@ -1,6 +1,6 @@
 //! Tensor copies: which bytes of a tensor go to which bytes of shared memory.
 
-use crate::machine::copies::{Piece, Source};
+use crate::machine::copies::{Chunk, Source};
 use crate::tensor_map::{Im2col, MAX_RANK, OutOfBoundsFill, TensorMap};
 
 /// The unit that swizzles exchange.
@@ -18,7 +18,8 @@ pub struct Start {
 /// The elements of a box that are next to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Address of the element with the innermost coordinate 0; `None` where all lie outside the tensor.
+    /// Address of the element with the innermost coordinate 0; `None` where all lie outside the
+    /// tensor.
     pub origin: Option<u64>,
 }
 
@@ -93,8 +94,8 @@ fn tiled(map: &TensorMap, start: &Start) -> Vec<Row> {
         .collect()
 }
 
-/// Pixels one after the other: to the right in the bounding box, then in the next line of it, and so on
-/// into the next image.
+/// Pixels one after the other: to the right in the bounding box, then in the next line of it, and
+/// so on into the next image.
 fn columns(map: &TensorMap, im2col: &Im2col, start: &Start) -> Vec<Row> {
     let last = map.rank as usize - 1;
     let mut at = start.coords.map(i64::from);
@@ -131,8 +132,9 @@ fn inside(map: &TensorMap, start: &Start) -> std::ops::Range<u64> {
     low as u64..high as u64
 }
 
-/// A part of a box: bytes of shared memory, counted from the box's first, and where they lie in the tensor.
-pub struct Part {
+/// A part of a box: bytes of shared memory, counted from the box's first, and where they lie in the
+/// tensor.
+pub struct BoxChunk {
     /// Offset in shared memory, exchanged by the swizzle.
     pub shared: u64,
     /// Address in device memory; `None` outside the tensor.
@@ -141,8 +143,8 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// All parts of a box whose first byte lies at the offset `base` of shared memory.
-pub fn parts(map: &TensorMap, start: &Start, base: u64) -> Vec<Part> {
+/// All box_chunks of a box whose first byte lies at the offset `base` of shared memory.
+pub fn box_chunks(map: &TensorMap, start: &Start, base: u64) -> Vec<BoxChunk> {
     let size = u64::from(map.element.bytes());
     let (row_bytes, pitch) = (row_bytes(map), pitch(map));
     let valid = inside(map, start);
@@ -162,7 +164,7 @@ pub fn parts(map: &TensorMap, start: &Start, base: u64) -> Vec<Part> {
             } else {
                 end
             };
-            out.push(Part {
+            out.push(BoxChunk {
                 shared: map.swizzle.apply(row_at + at),
                 global: first.filter(|_| is_inside).map(|first| first.wrapping_add(at)),
                 bytes: end - at,
@@ -190,24 +192,24 @@ fn fill(map: &TensorMap) -> u64 {
     }
 }
 
-/// The pieces of a copy to shared memory, whose byte 0 lies at `shared` in this process.
-pub fn into_shared(map: &TensorMap, parts: &[Part], shared: u64) -> Vec<Piece> {
+/// The chunks of a copy to shared memory, whose byte 0 lies at `shared` in this process.
+pub fn into_shared(map: &TensorMap, box_chunks: &[BoxChunk], shared: u64) -> Vec<Chunk> {
     let pattern = fill(map);
-    let piece = |part: &Part| Piece {
+    let chunk = |part: &BoxChunk| Chunk {
         to: shared + part.shared,
         from: part.global.map_or(Source::Fill(pattern), Source::Memory),
         bytes: part.bytes as u32,
     };
-    parts.iter().map(piece).collect()
+    box_chunks.iter().map(chunk).collect()
 }
 
-/// The pieces of a copy from there. Nothing is written outside the tensor.
-pub fn from_shared(parts: &[Part], shared: u64) -> Vec<Piece> {
-    let piece = |part: &Part| {
+/// The chunks of a copy from there. Nothing is written outside the tensor.
+pub fn from_shared(box_chunks: &[BoxChunk], shared: u64) -> Vec<Chunk> {
+    let chunk = |part: &BoxChunk| {
         let from = Source::Memory(shared + part.shared);
-        part.global.map(|to| Piece { to, from, bytes: part.bytes as u32 })
+        part.global.map(|to| Chunk { to, from, bytes: part.bytes as u32 })
     };
-    parts.iter().filter_map(piece).collect()
+    box_chunks.iter().filter_map(chunk).collect()
 }
 
 #[cfg(test)]
@@ -233,8 +235,8 @@ mod tests {
     }
 
     fn list(map: &TensorMap, start: Start) -> Vec<(u64, Option<u64>, u64)> {
-        let parts = parts(map, &start, 0);
-        parts.iter().map(|part| (part.shared, part.global, part.bytes)).collect()
+        let box_chunks = box_chunks(map, &start, 0);
+        box_chunks.iter().map(|part| (part.shared, part.global, part.bytes)).collect()
     }
 
     #[test]
@@ -267,11 +269,11 @@ mod tests {
     #[test]
     fn swizzled_rows_are_cut_into_chunks() {
         let map = TensorMap { swizzle: Swizzle::Bytes32, ..matrix([32, 64], [16, 8]) };
-        let parts = parts(&map, &at(0, 0), 0);
-        assert_eq!(parts.len(), 16);
-        assert_eq!((parts[0].shared, parts[1].shared), (0, 16));
+        let box_chunks = box_chunks(&map, &at(0, 0), 0);
+        assert_eq!(box_chunks.len(), 16);
+        assert_eq!((box_chunks[0].shared, box_chunks[1].shared), (0, 16));
         // Bytes 128 to 255 have their chunks exchanged.
-        assert_eq!((parts[8].shared, parts[9].shared), (144, 128));
+        assert_eq!((box_chunks[8].shared, box_chunks[9].shared), (144, 128));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub enum ClusterFault {
     },
 }
 
-/// What an mbarrier was told, or found in.
+/// An mbarrier is misused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MbarrierFault {
     /// No mbarrier lies there.

@@ -114,8 +114,8 @@ pub enum Kinship {
     Copy,
     /// They are in different blocks of one launch.
     Grid,
-    /// They are in different launches, neither of them over when the other began, as far as the host's
-    /// streams, events and waits say.
+    /// They are in different launches, neither of them over when the other began, as far as the
+    /// host's streams, events and waits say.
     Device,
 }
 

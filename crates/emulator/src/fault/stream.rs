@@ -34,8 +34,8 @@ impl fmt::Display for StreamAccess {
     }
 }
 
-/// Two operations that touch the same bytes, at least one of them writing, of which neither is over for
-/// certain when the other begins.
+/// Two operations that touch the same bytes, at least one of them writing, of which neither is over
+/// for certain when the other begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamRace {
     /// The one that came first in this run.

@@ -120,7 +120,8 @@ pub enum TrapKind {
         /// PTX line of the instruction where others wait.
         other_line: u32,
     },
-    /// Lanes have ended without a barrier that others of their warp wait at, after one that all took part in.
+    /// Lanes have ended without a barrier that others of their warp wait at, after one that all
+    /// took part in.
     #[error("incomplete barrier {barrier}")]
     IncompleteBarrier {
         /// Number of the barrier.
@@ -206,7 +207,8 @@ pub enum TrapKind {
     /// Two accesses that nothing orders.
     #[error("{0}")]
     Race(Box<Race>),
-    /// The kernel touched what a copy or a fill of another stream touches, and nothing orders the two.
+    /// The kernel touched what a copy or a fill of another stream touches, and nothing orders the
+    /// two.
     #[error("{}", .0.head())]
     StreamRace(Box<StreamRace>),
     /// Memory between the variables of a block or a function was touched.
@@ -367,8 +369,8 @@ impl TrapKind {
 }
 
 impl TrapKind {
-    /// Whether a GPU itself faults on it: memory that is not the kernel's, a `trap`, an address that is no
-    /// code. All else is found by checks alone, or is a wait that never ends.
+    /// Whether a GPU itself faults on it: memory that is not the kernel's, a `trap`, an address
+    /// that is no code. All else is found by checks alone, or is a wait that never ends.
     pub fn is_fault_of_gpu(&self) -> bool {
         matches!(
             self,

@@ -41,14 +41,14 @@ pub struct Properties {
 }
 
 impl Form {
-    /// Every sequence of modifiers that the form's pattern admits. Not all of them are instructions:
-    /// loading one that is none is an error.
+    /// Every sequence of modifiers that the form's pattern admits. Not all of them are
+    /// instructions: loading one that is none is an error.
     pub fn spellings(&self) -> Vec<Vec<&'static str>> {
         pattern::spellings(self.modifiers)
     }
 
-    /// Whether the modifiers select one handler whose operands are resolved by their description here.
-    /// A form that is not so is written by a function, which resolves them itself.
+    /// Whether the modifiers select one handler whose operands are resolved by their description
+    /// here. A form that is not so is written by a function, which resolves them itself.
     pub fn is_picked(&self) -> bool {
         matches!(self.lowering, Lowering::Pick(_))
     }

@@ -1,4 +1,5 @@
-//! The instructions: one table of forms, from which decoding, dispatch, the checks and the counters come.
+//! The instructions: one table of forms, from which decoding, dispatch, the checks and the counters
+//! come.
 //!
 //! A row of the table says of an instruction which modifiers and operands it takes, which class the
 //! counters add it to, how undefined bits pass through it, its memory order, and how it becomes

@@ -42,7 +42,8 @@ impl Word {
         Self { text, is_optional, with }
     }
 
-    /// Whether an operand is of the kind that this word asks for. Its type is for decoding to check.
+    /// Whether an operand is of the kind that this word asks for. Its type is for decoding to
+    /// check.
     fn fits(&self, operand: &Operand) -> bool {
         self.text.split('/').any(|own| is_of_kind(own.trim_end_matches('~'), operand))
     }

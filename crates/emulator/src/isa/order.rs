@@ -1,4 +1,4 @@
-//! How strong an access or a fence is.
+//! Memory order: the semantics and the scope of an access or a fence.
 
 use super::Modifiers;
 
@@ -9,13 +9,13 @@ pub struct Order(u8);
 /// What an instruction promises about the order of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// Nothing; a concurrent access by another thread is a race.
+    /// No order; a concurrent conflicting access of another thread is a race.
     Weak,
-    /// Nothing, but other threads may touch the same cell.
+    /// No order, but concurrent accesses of other threads are no race.
     Relaxed,
-    /// What follows stays behind it.
+    /// Later accesses stay after it.
     Acquire,
-    /// What came before stays before it.
+    /// Earlier accesses stay before it.
     Release,
     /// Both.
     AcquireRelease,

@@ -2,17 +2,18 @@
 //!
 //! A pattern is a sequence of slots parted by spaces. A slot is a list of alternatives parted by
 //! `|`; one that begins with `@` names a set of words; a slot that ends in `?` may be absent.
-//! `rn|rz|rm|rp? ftz? sat? f32` is matched by `f32`, `rn.f32`, `rz.ftz.sat.f32`, and so on. A dot before
-//! a slot says that it belongs to the opcode: `.lo|hi u32` of `mul` is the two opcodes `mul.lo` and
-//! `mul.hi`.
+//! `rn|rz|rm|rp? ftz? sat? f32` is matched by `f32`, `rn.f32`, `rz.ftz.sat.f32`, and so on. A dot
+//! before a slot says that it belongs to the opcode: `.lo|hi u32` of `mul` is the two opcodes
+//! `mul.lo` and `mul.hi`.
 //!
 //! The slots are in the order of the PTX manual. Texts have others: compilers and people write
-//! `atom.global.cta.add.u32` and `div.ftz.rn.f32`, and NVIDIA's assembler takes the words behind the
+//! `atom.global.cta.add.u32` and `div.ftz.rn.f32`, and NVIDIA's assembler takes the words after the
 //! opcode in any order. So do we: [`Pattern::arrange`] says what has to stay in its order.
 
 use super::types::Type;
 
-/// The shapes of `wgmma` of one depth, whose columns go by eights; with `by sixteen` those of integers.
+/// The shapes of `wgmma` of one depth, whose columns go by eights; with `by sixteen` those of
+/// integers.
 macro_rules! shapes {
     ($depth:literal) => {
         shapes!(@ $depth 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 136 144 152 160 168 176
@@ -113,8 +114,9 @@ impl Pattern {
 
     /// The indices of `words` in the order of the slots, where they fit in another order.
     ///
-    /// PTX lets the words behind the opcode stand in any order, but for those of one [`Kind`], whose
-    /// order has a meaning. Slots with a dot belong to the opcode and come first.
+    /// PTX lets the words after the opcode stand in any order, but for those of one
+    /// [`OrderedGroup`], whose order has a meaning. Slots with a dot belong to the opcode and come
+    /// first.
     pub fn arrange(&self, words: &[String]) -> Option<Vec<usize>> {
         let mut chosen = Vec::with_capacity(words.len());
         (self.may_fit(words) && arrange(&self.slots, words, &mut chosen)).then_some(chosen)
@@ -127,7 +129,7 @@ impl Pattern {
 
 /// Words whose order among themselves has a meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OrderedGroup {
     /// The result's type, then those of the operands.
     Type,
     /// The space that is written, then the one that is read.
@@ -138,7 +140,7 @@ enum Kind {
     Policy,
 }
 
-impl Kind {
+impl OrderedGroup {
     fn of(word: &str) -> Option<Self> {
         match word {
             "u2" | "s2" => Some(Self::Type),
@@ -173,8 +175,8 @@ fn is_next(slot: &Slot, words: &[String], chosen: &[usize], index: usize) -> boo
     if slot.fixed {
         return index == chosen.len() && is_left(&index);
     }
-    let kind = Kind::of(&words[index]);
-    let is_earlier = |other: &usize| kind.is_some() && Kind::of(&words[*other]) == kind;
+    let kind = OrderedGroup::of(&words[index]);
+    let is_earlier = |other: &usize| kind.is_some() && OrderedGroup::of(&words[*other]) == kind;
     is_left(&index) && !(0..index).filter(is_left).any(|other| is_earlier(&other))
 }
 

@@ -64,8 +64,8 @@ pub enum Rule {
     },
     /// Whether two integers are equal: known as soon as two known bits differ.
     Equal,
-    /// The copies in [`crate::machine::Effect::pieces`].
-    Pieces,
+    /// The copies in [`crate::machine::Effect::bit_copies`].
+    BitCopies,
     /// A load, element by element.
     Load,
     /// A store, element by element.
@@ -81,7 +81,7 @@ pub enum Rule {
     Gathers,
     /// Results by the operands of all lanes of the warp.
     Warp,
-    /// A call, which copies [`crate::machine::Effect::pieces`] to parameter memory.
+    /// A call, which copies [`crate::machine::Effect::bit_copies`] to parameter memory.
     Calls,
     /// Its operands decide where threads go on.
     Steers,

@@ -1,4 +1,4 @@
-//! The map of generic addresses, and how much of each window a thread or a block has.
+//! The map of generic addresses, and the size of each window.
 
 /// First address of the generic window of shared memory.
 pub const SHARED_BASE: u64 = 1 << 48;

@@ -1,4 +1,5 @@
-//! What operations can see of their block.
+//! The state of a block that operations can access: shared memory, barriers, copies that are not
+//! complete.
 
 use super::copies::WarpCopies;
 use super::slots::LANES;

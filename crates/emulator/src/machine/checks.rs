@@ -8,8 +8,8 @@ use std::str::FromStr;
 /// As text: `all`, `none`, or names parted by commas; `strict` may stand beside `all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Accesses that stay inside what a GPU would let pass: another variable of the shared memory, data
-    /// that the kernel reads as constant.
+    /// Accesses that stay inside what a GPU would let pass: another variable of the shared memory,
+    /// data that the kernel reads as constant.
     pub memory: bool,
     /// Values that were never written.
     pub init: bool,
@@ -17,8 +17,9 @@ pub struct Checks {
     pub race: bool,
     /// Barriers and masks.
     pub sync: bool,
-    /// With `sync`: every thread of a block reaches each barrier of the whole block, at one instruction,
-    /// whatever compiled the kernel. Kernels that carry cuda_std's mark keep this rule with `sync` alone.
+    /// With `sync`: every thread of a block reaches each barrier of the whole block, at one
+    /// instruction, whatever compiled the kernel. Kernels that carry cuda_std's mark keep this rule
+    /// with `sync` alone.
     pub strict: bool,
 }
 

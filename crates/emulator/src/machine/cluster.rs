@@ -1,4 +1,4 @@
-//! What operations can see of their cluster, and the shape of a launch's clusters.
+//! The state of a cluster that operations can access, and the shape of the clusters of a launch.
 
 use super::copies::Bulk;
 use super::mbarrier::Mbarrier;

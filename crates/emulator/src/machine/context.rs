@@ -1,4 +1,4 @@
-//! What an operation can reach beside its registers: its warp, block and cluster, and the launch.
+//! The context of an operation: its warp, block and cluster, and the launch.
 
 use super::address_map::{LOCAL_BASE, LOCAL_OWNERS, LOCAL_SPAN};
 use super::block::{Arrival, BlockState};
@@ -9,7 +9,7 @@ use super::program::Program;
 use super::schedule::{Dice, Schedule};
 use super::slots::{LANES, Row32};
 use super::stream_order::Moment;
-use super::warp::{Seen, WarpState};
+use super::warp::{LastRead, WarpState};
 use crate::fault::TrapKind;
 use crate::memory::Cursor;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,14 +44,16 @@ pub struct LaunchContext<'m> {
     pub schedule: Schedule,
     /// Which checks are on.
     pub checks: Checks,
-    /// Whether every thread of a block has to reach each barrier of the whole block, at one instruction.
+    /// Whether every thread of a block has to reach each barrier of the whole block, at one
+    /// instruction.
     pub strict_barriers: bool,
-    /// Whether a thread has ended by a panic: what the checks find after that follows from it, for what
-    /// the thread would have written is not there. What a GPU itself faults on is a fault all the same.
+    /// Whether a thread has ended by a panic: what the checks find after that follows from it, for
+    /// what the thread would have written is not there. What a GPU itself faults on is a fault all
+    /// the same.
     pub panicked: std::sync::atomic::AtomicBool,
     /// Whether the device was stopped.
     pub halted: &'m std::sync::atomic::AtomicBool,
-    /// Where the launch stands among the host's operations, if it was handed in through a stream.
+    /// Where the launch stands among the host's operations, if it was submitted through a stream.
     pub moment: Option<&'m std::sync::Arc<Moment>>,
     /// What kernels ask of the system.
     pub system: &'m crate::system::System,
@@ -65,7 +67,8 @@ impl LaunchContext<'_> {
         self.panicked.load(Ordering::Acquire)
     }
 
-    /// Whether a fault is nothing but the consequence of a panic, which the kernel has reported itself.
+    /// Whether a fault is nothing but the consequence of a panic, which the kernel has reported
+    /// itself.
     pub fn follows_from_panic(&self, kind: &TrapKind) -> bool {
         self.has_panicked() && !kind.is_fault_of_gpu()
     }
@@ -98,24 +101,26 @@ pub struct Cx<'m> {
     pub block: BlockState,
     /// The warp at hand.
     pub warp: WarpState,
-    /// Where each lane goes, for [`Flow::Scatter`] and [`Flow::Call`].
+    /// Where each lane goes, for [`Flow::Scatter`](super::Flow::Scatter) and
+    /// [`Flow::Call`](super::Flow::Call).
     pub targets: Row32,
-    /// For [`Flow::Barrier`].
+    /// For [`Flow::Barrier`](super::Flow::Barrier).
     pub arrival: Arrival,
     /// The operation at hand, where a watch is kept.
     pub pc: u32,
     /// What the lanes at hand last read.
-    pub seen: Seen,
-    /// What a random schedule is thrown with.
+    pub seen: LastRead,
+    /// The generator of a random schedule.
     pub dice: Option<Dice>,
     /// The lanes that are at that operation, its guard left aside, where a watch is kept.
     pub active: u32,
-    /// What checks and counters see by.
+    /// The observers of checks and counters.
     pub watch: Option<Box<Watch<'m>>>,
-    /// Whether an operation that others may wait for or change was executed: an atomic, a volatile load.
+    /// Whether an operation that others may wait for or change was executed: an atomic, a volatile
+    /// load.
     pub polled: bool,
-    /// Whether an operation was executed whose result depends on more than registers and memory, or that acts
-    /// on more than these: a clock was read, `printf` called.
+    /// Whether an operation was executed whose result depends on more than registers and memory, or
+    /// that acts on more than these: a clock was read, `printf` called.
     pub unsteady: bool,
     /// Instructions executed.
     pub warp_instructions: u64,
@@ -139,7 +144,7 @@ impl<'m> Cx<'m> {
             targets: [0; LANES],
             arrival: Arrival::default(),
             pc: 0,
-            seen: Seen::default(),
+            seen: LastRead::default(),
             dice: None,
             active: 0,
             watch,

@@ -12,7 +12,7 @@ pub enum Register {
     Wide(u32),
     /// A predicate.
     Predicate(u32),
-    /// A row of the frame's parameter memory; only in [`Effect::pieces`].
+    /// A row of the frame's parameter memory; only in [`Effect::bit_copies`].
     Param(u32),
 }
 
@@ -36,9 +36,9 @@ impl Register {
     }
 }
 
-/// Bits that an instruction copies as they are.
+/// Bits that an instruction copies unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct BitCopy {
     /// Where they come from: a register and the number of its lowest bit; `None` for constants.
     pub from: Option<(Register, u32)>,
     /// Where they go.
@@ -51,7 +51,7 @@ pub struct Piece {
 
 /// A register that one element of a load or store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ElementRegister {
     /// The register; `None` for a constant, or a value that is thrown away.
     pub register: Option<Register>,
     /// Whether a load extends it by its sign.
@@ -68,10 +68,10 @@ pub struct Effect {
     pub addresses: Vec<Register>,
     /// Registers that it writes.
     pub writes: Vec<Register>,
-    /// How what it writes comes from what it reads.
+    /// How the bits that it writes depend on those that it reads.
     pub rule: Rule,
-    /// For [`Rule::Pieces`].
-    pub pieces: Vec<Piece>,
+    /// The copies of [`Rule::BitCopies`] and [`Rule::Calls`].
+    pub bit_copies: Vec<BitCopy>,
     /// The elements of a load or store, in the order of memory.
-    pub parts: Vec<Part>,
+    pub elements: Vec<ElementRegister>,
 }

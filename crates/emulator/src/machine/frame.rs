@@ -27,8 +27,8 @@ pub struct Frame {
     pub return_to: u32,
     /// Call site that made it.
     pub call: u32,
-    /// The call on the way to this function that lies in no library, nearest first, as the index of its
-    /// operation plus one; 0 for none.
+    /// The call on the way to this function that lies in no library, nearest first, as the index of
+    /// its operation plus one; 0 for none.
     pub called_at: u32,
     /// Number of callers.
     pub depth: u32,

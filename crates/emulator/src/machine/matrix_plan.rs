@@ -50,8 +50,8 @@ pub enum Unit {
 }
 
 impl Plan {
-    /// The plan that modifiers spell: a shape, and the types of D, A, B and C in this order; where only
-    /// two types stand, those of D and C, of `.f16` elements.
+    /// The plan that modifiers spell: a shape, and the types of D, A, B and C in this order; where
+    /// only two types stand, those of D and C, of `.f16` elements.
     pub fn of(modifiers: &Modifiers<'_>, unit: Unit) -> Option<Self> {
         let (m, n, k) = modifiers.words().find_map(shape)?;
         let types: Vec<Type> = modifiers.words().filter_map(Type::parse).collect();

@@ -142,7 +142,8 @@ impl Default for Awaited {
 }
 
 impl Awaited {
-    /// What a lane waits for: an mbarrier of the block with that rank, at an offset of its shared memory.
+    /// What a lane waits for: an mbarrier of the block with that rank, at an offset of its shared
+    /// memory.
     pub fn describe(&self, lane: usize, (rank, offset): (u32, u64)) -> WaitsOn {
         let at = self.at[lane];
         // SAFETY: a lane waits on an mbarrier in the shared memory of its cluster, which lives.

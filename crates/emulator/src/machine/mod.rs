@@ -1,8 +1,9 @@
-//! The machine that kernels run on: operations, registers, and what a warp, a block and a cluster hold.
+//! The emulated machine: the types that decoding and execution share.
 //!
-//! Decoding ([`program`](crate::program)) makes a [`Program`] of [`Op`]s; execution ([`exec`](crate::exec))
-//! runs them on a [`Frame`] of registers and a [`Cx`]. Both stand on the types here, and these know
-//! neither.
+//! Decoding ([`program`](crate::program)) turns PTX into a [`Program`] of [`Op`]s. Execution
+//! ([`exec`](crate::exec)) runs these operations on the registers of a [`Frame`] and on the state
+//! that a [`Cx`] holds: the warp, the block, the cluster and the launch. Nothing here depends on
+//! either of the two.
 
 pub mod address_map;
 pub mod block;
@@ -29,15 +30,15 @@ pub use checks::Checks;
 pub use cluster::{ClusterState, Life, Peer, Shape};
 pub use context::{Cx, LaunchContext};
 pub use copies::{Completion, Landing, WarpCopies};
-pub use effect::{Effect, Part, Piece, Register};
+pub use effect::{BitCopy, Effect, ElementRegister, Register};
 pub use frame::{Frame, Lane};
-pub use observer::{Check, Observer, Place, Touch, TouchRange, Verdict, Watch};
+pub use observer::{Check, MemoryLocation, Observer, Touch, TouchRange, Verdict, Watch};
 pub use op::{Fault, Flow, Handler, Op, Step};
 pub use program::{
-    CallSite, Constant, FunctionInfo, LocalVariable, Passed, Program, SharedVariable, Span,
+    CallSite, Constant, FunctionInfo, LocalVariable, PassedRegister, Program, SharedVariable, Span,
     Spelling, Stack,
 };
 pub use schedule::{Dice, Schedule};
 pub use slots::{ALWAYS, CONSTANT, FULL, LANES, LISTED, NEGATED, Row32, Row64, SINK, lanes};
-pub use taint::{Origin, Shadow, Spread, Taint};
-pub use warp::{ClusterLanes, Seen, WarpState};
+pub use taint::{Origin, RegisterHasher, Shadow, Taint};
+pub use warp::{ClusterLanes, LastRead, WarpState};

@@ -1,10 +1,11 @@
-//! How checks and counters see what a launch does.
+//! How checks and counters observe a launch.
 //!
-//! A launch without checks has no [`Watch`], and runs a loop that knows nothing of one. With checks,
-//! each CPU thread of the launch has a watch of its own, with an [`Observer`] for each check that is
-//! on; what observers of several threads share, they reach through the [`Check`] that made them.
+//! A launch without checks has no [`Watch`], and runs a loop that is compiled without one. With
+//! checks, each CPU thread of the launch has a watch of its own, with an [`Observer`] for each
+//! check that is enabled. State that the observers of several threads share belongs to the
+//! [`Check`] that created them.
 //!
-//! An observer that finds something returns a [`Fault`], which ends the launch as a trap does.
+//! An observer that finds an error returns a [`Fault`], which ends the launch as a trap does.
 
 use super::context::Cx;
 use super::copies::{Completion, Landing};
@@ -22,7 +23,7 @@ pub trait Check: Sync {
     fn observer(&self) -> Box<dyn Observer + '_>;
 }
 
-/// An access of the lanes of a warp, whose addresses have been found valid and that is not done yet.
+/// An access of the lanes of a warp whose addresses are valid, before it is performed.
 pub struct Touch<'a> {
     /// The operation. Its slots hold what is stored.
     pub op: &'a Op,
@@ -48,13 +49,13 @@ pub struct TouchRange {
     pub bytes: u64,
     /// Load, store or atomic.
     pub access: Access,
-    /// Who learns that it is done.
+    /// What is notified when it is complete.
     pub completion: Completion,
 }
 
-/// What an address of this process is to the kernel that runs.
+/// The memory of the running kernel that an address of this process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemoryLocation {
     /// Device memory, or host memory that the device may touch.
     Global,
     /// The shared memory of a block with that number in the grid, at an offset.
@@ -65,12 +66,12 @@ pub enum Place {
     Param(u64),
 }
 
-/// Sees what the warps of one CPU thread do.
+/// Observes the warps that run on one CPU thread.
 ///
 /// Blocks of a window take turns on a thread: `cx.block.number` tells them apart. `cx.pc` is the
 /// operation at hand.
 pub trait Observer {
-    /// Whether it is to see each operation, by [`step`](Self::step), [`skips`](Self::skips) and
+    /// Whether it observes each operation, by [`step`](Self::step), [`skips`](Self::skips) and
     /// [`done`](Self::done).
     fn sees_steps(&self) -> bool {
         true
@@ -85,8 +86,8 @@ pub trait Observer {
     /// Lanes begin a call, in a frame whose local memory is fresh.
     fn enters(&mut self, _cx: &Cx<'_>, _frame: &Frame, _mask: u32) {}
 
-    /// A predicate decides which of some lanes execute an operation. Told only where the frame has a
-    /// shadow.
+    /// A predicate decides which of some lanes execute an operation. Called only where a register
+    /// of the frame is tainted.
     fn guards(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _active: u32) -> Verdict {
         Ok(())
     }
@@ -97,24 +98,24 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Lanes pass an operation over, since its guard holds in none of them.
+    /// Lanes skip an operation, since its guard is false in all of them.
     fn skips(&mut self, _cx: &Cx<'_>, _frame: &Frame, _op: &Op) {}
 
-    /// An operation was executed by some lanes: those of a `.sync` instruction all at once, and those of
-    /// a barrier when they may go on.
+    /// An operation was executed by some lanes: those of a `.sync` instruction all at once, and
+    /// those of a barrier when they may go on.
     fn done(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _op: &Op, _mask: u32) {}
 
-    /// Lanes touch memory.
+    /// Lanes access memory.
     fn touch(&mut self, _cx: &Cx<'_>, _frame: &mut Frame, _touch: &Touch<'_>) -> Verdict {
         Ok(())
     }
 
-    /// A lane has a range copied.
+    /// A lane issues the copy of a range.
     fn touch_range(&mut self, _cx: &Cx<'_>, _touch: &TouchRange) -> Verdict {
         Ok(())
     }
 
-    /// Part of an asynchronous copy is done.
+    /// Part of an asynchronous copy is complete.
     fn copy_lands(&mut self, _cx: &Cx<'_>, _landing: &Landing) -> Verdict {
         Ok(())
     }
@@ -132,14 +133,14 @@ pub trait Observer {
     /// cluster have arrived in the phase before `cx.cluster.phase`.
     fn cluster_passes(&mut self, _cx: &Cx<'_>, _mask: u32) {}
 
-    /// Lanes end.
+    /// Lanes exit.
     fn exits(&mut self, _cx: &Cx<'_>, _mask: u32) {}
 }
 
 /// The observers of one CPU thread.
 pub struct Watch<'m> {
     observers: Vec<Box<dyn Observer + 'm>>,
-    /// Whether one of them is to see each operation.
+    /// Whether one of them observes each operation.
     pub sees_steps: bool,
 }
 
@@ -155,14 +156,14 @@ impl<'m> Watch<'m> {
         Self { observers, sees_steps }
     }
 
-    /// One more observer, for a while.
+    /// Adds an observer, until [`remove_last`](Self::remove_last).
     pub fn add(own: &mut Option<Box<Self>>, observer: Box<dyn Observer + 'm>) {
         let mut observers = own.take().map(|own| own.observers).unwrap_or_default();
         observers.push(observer);
         *own = Some(Box::new(Self::of(observers)));
     }
 
-    /// Ends the while.
+    /// Removes the observer that was added last.
     pub fn remove_last(own: &mut Option<Box<Self>>) {
         let Some(mut observers) = own.take().map(|own| own.observers) else { return };
         observers.pop();
@@ -171,8 +172,8 @@ impl<'m> Watch<'m> {
 }
 
 impl<'m> Cx<'m> {
-    /// Lets all observers see something. After a panic, what they find that follows from it is dropped and
-    /// the kernel runs on: a wild access of another thread is still to be found.
+    /// Lets all observers see something. After a panic, what they find that follows from it is
+    /// dropped and the kernel runs on: a wild access of another thread is still to be found.
     fn observe(&mut self, mut see: impl FnMut(&mut dyn Observer, &Self) -> Verdict) -> Verdict {
         let Some(mut watch) = self.watch.take() else { return Ok(()) };
         let verdict =
@@ -184,7 +185,7 @@ impl<'m> Cx<'m> {
         verdict
     }
 
-    /// The same for what cannot fail.
+    /// Lets all observers see an event at which they cannot fail.
     fn tell(&mut self, mut see: impl FnMut(&mut dyn Observer, &Self)) {
         let verdict = self.observe(|own, cx| {
             see(own, cx);
@@ -273,27 +274,27 @@ impl<'m> Cx<'m> {
         self.tell(|own, cx| own.exits(cx, mask));
     }
 
-    /// What an address of this process is to the warp at hand.
-    pub fn place(&self, address: u64) -> Place {
+    /// The memory that an address of this process belongs to, for the warp at hand.
+    pub fn place(&self, address: u64) -> MemoryLocation {
         let within = |base: u64, bytes: u64| {
             let offset = address.wrapping_sub(base);
             (offset < bytes).then_some(offset)
         };
         if let Some(offset) = within(self.block.shared.as_ptr() as u64, self.block.shared_bytes) {
-            return Place::Shared(self.block.number, offset);
+            return MemoryLocation::Shared(self.block.number, offset);
         }
         if let Some((rank, offset)) = self.cluster.owner(address, self.block.shared_bytes) {
-            return Place::Shared(self.cluster.peers[rank as usize].number, offset);
+            return MemoryLocation::Shared(self.cluster.peers[rank as usize].number, offset);
         }
         if let Some(offset) =
             within(self.warp.local.as_ptr() as u64, 8 * self.warp.local.len() as u64)
         {
             let stride = self.warp.local_stride.max(1);
-            return Place::Local((offset / stride) as usize, offset % stride);
+            return MemoryLocation::Local((offset / stride) as usize, offset % stride);
         }
         match within(self.launch.params.as_ptr() as u64, self.launch.param_bytes) {
-            Some(offset) => Place::Param(offset),
-            None => Place::Global,
+            Some(offset) => MemoryLocation::Param(offset),
+            None => MemoryLocation::Global,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One decoded operation, and what executing it answers.
+//! One decoded operation, and what its handler returns.
 
 use super::{Cx, Frame};
 use crate::fault::TrapKind;
@@ -15,44 +15,45 @@ pub struct Op {
     pub slots: [u32; 6],
     /// Predicate slot that decides which lanes take part.
     pub guard: u32,
-    /// Index of the form among [`crate::isa::forms`] that the instruction has.
+    /// Index of its instruction's row in [`crate::isa::forms`].
     pub form: u16,
     /// 1 for an instruction of the text, 0 for an operation that decoding added.
     pub weight: u8,
-    /// Its strength, for an access or a fence.
+    /// Its memory semantics and scope, for an access or a fence.
     pub order: Order,
 }
 
 /// Executes one operation for the lanes of a mask, which is never empty.
 pub type Handler = fn(&mut Cx<'_>, &mut Frame, &Op, u32) -> Step;
 
-/// What comes after an operation.
+/// What a handler returns.
 pub type Step = Result<Flow, Box<Fault>>;
 
-/// Where the lanes of an operation go on.
+/// Where the lanes of an operation continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// At the next operation.
     Next,
-    /// At another.
+    /// At the operation with this index.
     Jump(u32),
-    /// Each where [`Cx::targets`] says.
+    /// Each lane at its own operation, in [`Cx::targets`].
     Scatter,
-    /// In a function, by a call site; the function's index is in [`Cx::targets`].
+    /// In a callee, through the call site with this index; the callees are in [`Cx::targets`].
     Call(u32),
-    /// At the caller.
+    /// After the call, in the caller.
     Return,
-    /// Nowhere.
+    /// They exit.
     Exit,
-    /// Here, until the lanes that the mask in slot 5 names are here too.
+    /// At this operation, until all lanes of the mask in slot 5 have reached it.
     AwaitLanes,
-    /// At the next operation, when a barrier of the block lets them; see [`Cx::arrival`].
+    /// At the next operation, once a barrier of the block is complete; see [`Cx::arrival`].
     Barrier,
-    /// At the next operation, when the barrier of the cluster lets them.
+    /// At the next operation, once the barrier of the cluster is complete.
     AwaitCluster,
-    /// At the next operation, when an mbarrier that they test is ready, or after a while.
+    /// At the next operation, once the phase of an mbarrier that they test is complete, or after a
+    /// time limit.
     AwaitPhase,
-    /// At the next operation, after others had a chance.
+    /// At the next operation, after other warps have run.
     Yield,
 }
 

@@ -1,4 +1,4 @@
-//! The program of one kernel: its operations, and what is known of each.
+//! The decoded program of one kernel: its operations, and tables about them.
 
 use super::effect::Effect;
 use super::matrix_plan::Plan;
@@ -27,7 +27,7 @@ impl Span {
 
 /// A register that is a parameter of a function, or that one returns.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub struct PassedRegister {
     /// Its type.
     pub ty: Type,
     /// Its slot.
@@ -51,7 +51,7 @@ pub struct FunctionInfo {
     pub predicates: u32,
     /// Bytes of local memory in a frame, red zones among them.
     pub local_bytes: u64,
-    /// The same without red zones.
+    /// Bytes of local memory in a frame without red zones.
     pub declared_local_bytes: u64,
     /// The variables that lie there.
     pub locals: Vec<LocalVariable>,
@@ -63,7 +63,8 @@ pub struct FunctionInfo {
     pub params: Vec<Span>,
     /// Functions that it calls by name, by their indices.
     pub calls: Vec<u32>,
-    /// Whether it calls addresses or has `alloca`, so that the text does not say how much stack it needs.
+    /// Whether it calls addresses or has `alloca`, so that the text does not say how much stack it
+    /// needs.
     pub open_stack: bool,
 }
 
@@ -88,7 +89,7 @@ pub struct Spelling {
 }
 
 impl Spelling {
-    /// A spelling of which nothing is known yet.
+    /// A spelling before its row of the table has been found.
     pub fn new(text: &str) -> Self {
         Self { text: text.to_owned(), class: Class::Other, flops: 0 }
     }
@@ -135,7 +136,7 @@ pub struct Program {
     pub stack: Stack,
     /// Bytes of static shared memory, red zones among them.
     pub shared_bytes: u32,
-    /// The same without red zones, as a GPU would have it.
+    /// Bytes of static shared memory without red zones, as on a GPU.
     pub declared_shared_bytes: u32,
     /// Variables of constant memory that the module has.
     pub constant_variables: Vec<Constant>,
@@ -194,7 +195,8 @@ impl Program {
         self.effects.get((effect as usize).checked_sub(1)?)
     }
 
-    /// Opcode and modifiers of an operation's instruction, as the text has them: `ld.global.v2.f32`.
+    /// Opcode and modifiers of an operation's instruction, as the text has them:
+    /// `ld.global.v2.f32`.
     pub fn spelling(&self, pc: u32) -> &str {
         let index = self.spelled.get(pc as usize).map_or(0, |index| *index as usize);
         self.spellings.get(index).map_or("", |own| own.text.as_str())

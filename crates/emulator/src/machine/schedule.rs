@@ -1,29 +1,33 @@
 //! In which order blocks and warps run.
 //!
-//! A GPU promises no order. A kernel whose result changes with the schedule depends on one, by a race or by
-//! the rounding of a sum; a kernel that only ends under some schedules needs blocks to be resident together.
+//! A GPU promises no order. A kernel whose result changes with the schedule depends on one, by a
+//! race or by the rounding of a sum; a kernel that only ends under some schedules needs blocks to
+//! be resident together.
 
 use std::fmt;
 use std::str::FromStr;
 
 /// An order of blocks and warps.
 ///
-/// On one CPU thread each schedule is one fixed sequence, `Random` for each seed. With several, which thread
-/// takes the next block depends on the machine: then only the order in which blocks *begin* is fixed.
+/// On one CPU thread each schedule is one fixed sequence, `Random` for each seed. With several,
+/// which thread takes the next block depends on the machine: then only the order in which blocks
+/// *begin* is fixed.
 ///
 /// As text: `sequential`, `window`, `random:SEED`, `reversed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// Each CPU thread brings a block to its end before it begins another. Blocks that wait for later ones
-    /// never end.
+    /// Each CPU thread brings a block to its end before it begins another. Blocks that wait for
+    /// later ones never end.
     Sequential,
-    /// In order of number; where blocks wait, more of them become resident, up to what the device holds.
+    /// In order of number; where blocks wait, more of them become resident, up to what the device
+    /// holds.
     #[default]
     Window,
-    /// Blocks in an order that the seed gives, several resident from the start, warps and blocks changing
-    /// after slices of random length.
+    /// Blocks in an order that the seed gives, several resident from the start, warps and blocks
+    /// changing after slices of random length.
     Random(u64),
-    /// As `Window`, but from the last block to the first, and in each block from the last warp to the first.
+    /// As `Window`, but from the last block to the first, and in each block from the last warp to
+    /// the first.
     Reversed,
 }
 
@@ -82,8 +86,8 @@ impl Schedule {
     }
 }
 
-/// A number of `0..count`, another for each ticket: an affine map, which is one to one because factor and
-/// count have no common divisor.
+/// A number of `0..count`, another for each ticket: an affine map, which is one to one because
+/// factor and count have no common divisor.
 fn shuffled(seed: u64, ticket: u64, count: u64) -> u64 {
     let mut dice = Dice::new(seed);
     let mut factor = 1 + dice.below(count);

@@ -1,4 +1,4 @@
-//! Rows of registers, and the slots by which operations name them.
+//! Rows of registers, and the slots by which operations refer to them.
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;
@@ -16,7 +16,8 @@ pub const ALWAYS: u32 = NEGATED - 1;
 /// A destination that is thrown away.
 pub const SINK: u32 = u32::MAX;
 
-/// A slot with this bit names a list of registers, by its index in [`Program::lists`].
+/// A slot with this bit names a list of registers, by its index in
+/// [`lists`](super::Program::lists).
 pub const LISTED: u32 = 1 << 30;
 /// All lanes.
 pub const FULL: u32 = u32::MAX;

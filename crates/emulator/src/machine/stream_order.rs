@@ -1,11 +1,12 @@
-//! The order of what a host gives its streams to do: which operation is known to be over when another
-//! begins.
+//! The order that the host gives to operations of its streams: which operation is complete when
+//! another begins.
 //!
-//! Each stream is a line of operations with numbers, its tickets. A [`Clock`] says up to which ticket of
-//! each line all is over; an operation begins with the clock of its own line, of all events and streams
-//! that it waits for, and of the host when it was handed in. The host has one clock for all its threads,
-//! which learns by every wait: what threads of the host tell each other is not seen, so that none of them
-//! is taken to know less than it may.
+//! Each stream numbers its operations with tickets. A [`Clock`] is a vector clock: for each stream,
+//! the ticket up to which all operations are complete. An operation begins with the clock of its
+//! own stream, joined with those of all events and streams that it waits for, and with that of the
+//! host when it was submitted. The host has one clock for all its threads, which every wait
+//! advances: synchronisation between host threads is not observed, so none of them may be given an
+//! older clock than it can have.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,8 +99,8 @@ impl Order {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation is handed in. Returns what the host knows, and whether that was all there is: then
-    /// nothing that came before can race with what comes.
+    /// An operation is handed in. Returns what the host knows, and whether that was all there is:
+    /// then nothing that came before can race with what comes.
     pub fn submit(&self, line: u64, ticket: u64) -> (Arc<Clock>, bool) {
         let mut state = self.state();
         let all = state.pending == 0 && state.host.covers(&state.latest);

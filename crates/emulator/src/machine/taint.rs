@@ -1,4 +1,4 @@
-//! Bits of registers that hold nothing that was ever written.
+//! Taint of registers: which of their bits were never written, and where those were read.
 
 use super::effect::Register;
 use super::slots::{LANES, Row64};
@@ -17,8 +17,8 @@ pub struct Origin {
     pub space: Space,
     /// The first byte that holds nothing: an offset in shared and local memory.
     pub address: u64,
-    /// For what a shuffle read in place of memory: a lane that its mask does not name or that has ended, and
-    /// the lanes that took part.
+    /// For what a shuffle read in place of memory: a lane that its mask does not name or that has
+    /// ended, and the lanes that took part.
     pub lane: Option<(u8, u32)>,
 }
 
@@ -54,9 +54,9 @@ impl Taint {
 
 /// Registers are few and small numbers: one multiplication spreads them.
 #[derive(Default)]
-pub struct Spread(u64);
+pub struct RegisterHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for RegisterHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -79,4 +79,4 @@ impl Hasher for Spread {
 }
 
 /// The registers of a frame that have bits without meaning.
-pub type Shadow = HashMap<Register, Box<Taint>, BuildHasherDefault<Spread>>;
+pub type Shadow = HashMap<Register, Box<Taint>, BuildHasherDefault<RegisterHasher>>;

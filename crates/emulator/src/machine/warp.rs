@@ -1,4 +1,4 @@
-//! What operations can see of their warp.
+//! The state of a warp that operations can access.
 
 use super::mbarrier::Awaited;
 use super::op::Op;
@@ -73,7 +73,7 @@ impl ClusterLanes {
 
 /// What lanes last read, and how often in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LastRead {
     /// Address of the operation in this process.
     pub op: usize,
     /// Address that the lowest lane read.
@@ -82,7 +82,7 @@ pub struct Seen {
     pub times: u32,
 }
 
-impl Seen {
+impl LastRead {
     /// Lanes read.
     #[inline(always)]
     pub fn read(&mut self, op: &Op, address: u64) {

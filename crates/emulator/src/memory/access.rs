@@ -22,8 +22,8 @@ macro_rules! load_store {
         #[doc = concat!("Stores ", $bits, " bits.")]
         ///
         /// # Safety
-        /// `address` is a multiple of the size, and its bytes are mapped for writing and only touched
-        /// by atomic accesses while this runs.
+        /// `address` is a multiple of the size, and its bytes are mapped for writing and only
+        /// touched by atomic accesses while this runs.
         #[inline(always)]
         pub unsafe fn $store(address: u64, value: $int) {
             // SAFETY: the caller vouches for alignment, mapping and atomicity.

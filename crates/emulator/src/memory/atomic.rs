@@ -13,8 +13,8 @@ macro_rules! cell {
         /// The cell at an address.
         ///
         /// # Safety
-        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched by
-        /// atomic accesses during `'a`.
+        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched
+        /// by atomic accesses during `'a`.
         #[inline(always)]
         unsafe fn $name<'a>(address: u64) -> &'a $atomic {
             // SAFETY: the caller vouches for alignment, mapping and atomicity.
@@ -34,8 +34,8 @@ macro_rules! direct {
         $(#[$doc])*
         ///
         /// # Safety
-        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched by
-        /// atomic accesses while this runs.
+        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched
+        /// by atomic accesses while this runs.
         #[inline]
         pub unsafe fn $name(address: u64, operand: $int) -> $int {
             // SAFETY: the caller vouches for the address.
@@ -92,8 +92,8 @@ macro_rules! compare_exchange {
         $(#[$doc])*
         ///
         /// # Safety
-        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched by
-        /// atomic accesses while this runs.
+        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched
+        /// by atomic accesses while this runs.
         #[inline]
         pub unsafe fn $name(address: u64, expected: $int, new: $int) -> $int {
             // SAFETY: the caller vouches for the address.
@@ -118,8 +118,8 @@ macro_rules! update {
         $(#[$doc])*
         ///
         /// # Safety
-        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched by
-        /// atomic accesses while this runs.
+        /// `address` is a multiple of the size; its bytes are mapped for writing and only touched
+        /// by atomic accesses while this runs.
         #[inline]
         pub unsafe fn $name(address: u64, $b: $int) -> $int {
             // SAFETY: the caller vouches for the address.
@@ -213,8 +213,6 @@ fn sum_f64(a: u64, b: u64) -> u64 {
 fn flush(bits: u32) -> u32 {
     float::ftz(f32::from_bits(bits)).to_bits()
 }
-
-// ---- 128 bits
 
 /// Locks that make accesses of 128 bits one step, by address.
 static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];

@@ -1,8 +1,8 @@
 //! What the host does with device memory: copies and fills.
 //!
-//! All accesses are relaxed atomics, so a kernel that runs meanwhile sees old or new bytes, never
-//! a torn word of four or eight aligned bytes. A range that was checked stays mapped: the pool never unmaps,
-//! and whoever registered host memory vouched for it.
+//! All accesses are relaxed atomics, so a kernel that runs meanwhile sees old or new bytes, never a
+//! torn word of four or eight aligned bytes. A range that was checked stays mapped: the pool never
+//! unmaps, and whoever registered host memory vouched for it.
 
 use super::access::{
     load_u8, load_u16, load_u32, load_u64, store_u8, store_u16, store_u32, store_u64,
@@ -34,8 +34,8 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// A number that tells two contents of a range apart, almost always; `start` goes into it, so that several
-    /// ranges give one.
+    /// A number that tells two contents of a range apart, almost always; `start` goes into it, so
+    /// that several ranges give one.
     ///
     /// # Errors
     /// The range is not all inside one live allocation.
@@ -47,8 +47,8 @@ impl GlobalMemory {
         while at < end {
             let whole = at.is_multiple_of(WORD) && end - at >= WORD;
             let (value, step) = match whole {
-                // SAFETY: `at` is a multiple of eight, the word is inside the range just checked, which
-                // stays mapped and which only atomics touch.
+                // SAFETY: `at` is a multiple of eight, the word is inside the range just checked,
+                // which stays mapped and which only atomics touch.
                 true => (unsafe { load_u64(at) }, WORD),
                 // SAFETY: the same, for one byte.
                 false => (unsafe { load_u8(at) }.into(), 1),

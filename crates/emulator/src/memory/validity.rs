@@ -1,8 +1,8 @@
 //! Which bytes of device memory were ever written.
 //!
-//! Only kept where somebody asks for it, by [`GlobalMemory::track_writes`], and for allocations made
-//! after that: a bit for each byte, in pages that appear when a part of one is written. Memory without
-//! a record counts as written.
+//! Only kept on request, by [`GlobalMemory::track_writes`], and for allocations made after that: a
+//! bit for each byte, in pages that appear when a part of one is written. Memory without a record
+//! counts as written.
 
 use super::global::GlobalMemory;
 use std::collections::BTreeMap;

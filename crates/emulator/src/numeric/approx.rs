@@ -81,7 +81,8 @@ pub fn rcp_f64(a: f64) -> f64 {
     gross(a, |a| 1. / a)
 }
 
-/// `rsqrt.approx.ftz.f64`: from the upper 32 bits of the operand, to the upper 32 bits of the result.
+/// `rsqrt.approx.ftz.f64`: from the upper 32 bits of the operand, to the upper 32 bits of the
+/// result.
 pub fn rsqrt_ftz_f64(a: f64) -> f64 {
     gross(a, |a| 1. / a.sqrt())
 }

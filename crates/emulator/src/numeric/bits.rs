@@ -10,13 +10,13 @@ pub trait Word: Copy {
     fn shr(self, amount: u32) -> Self;
     /// `shr.s`: an amount past the width gives the sign in every bit.
     fn shr_signed(self, amount: u32) -> Self;
-    /// `bfe.u`: `len` bits from `pos` on; there are zeros past the top. Of a 32-bit word both are taken
-    /// modulo 256.
+    /// `bfe.u`: `len` bits from `pos` on; there are zeros past the top. Of a 32-bit word both are
+    /// taken modulo 256.
     fn bfe(self, pos: u32, len: u32) -> Self;
     /// `bfe.s`: the same, extended by the highest bit of the field that exists.
     fn bfe_signed(self, pos: u32, len: u32) -> Self;
-    /// `bfi`: this word with `len` bits from `pos` on replaced by the lowest of `field`; what does not
-    /// fit is dropped.
+    /// `bfi`: this word with `len` bits from `pos` on replaced by the lowest of `field`; what does
+    /// not fit is dropped.
     fn bfi(self, field: Self, pos: u32, len: u32) -> Self;
     /// `bfind.u`: index of the highest bit set; all ones if there is none.
     fn bfind(self) -> u32;
@@ -24,8 +24,8 @@ pub trait Word: Copy {
     fn bfind_signed(self) -> u32;
 }
 
-/// A position or length of a field. The device's instruction for 32 bits takes its lowest byte; for 64 bits
-/// there is none, and what stands for it takes all of it.
+/// A position or length of a field. The device's instruction for 32 bits takes its lowest byte; for
+/// 64 bits there is none, and what stands for it takes all of it.
 #[inline(always)]
 fn place<W: Word>(of: u32) -> u32 {
     if W::BITS == 32 { of & 0xff } else { of }

@@ -134,7 +134,8 @@ pub fn f64_to_f32(value: f64, rounding: Rounding) -> f32 {
     f32::from_bits(narrow(value, Format::F32, rounding) as u32)
 }
 
-/// `cvt` from `.f64` to a half. A NaN keeps its sign and what fits of its payload, and becomes quiet.
+/// `cvt` from `.f64` to a half. A NaN keeps its sign and what fits of its payload, and becomes
+/// quiet.
 #[inline]
 pub fn f64_to_half<H: Half>(value: f64, rounding: Rounding) -> u16 {
     narrow(value, H::FORMAT, rounding) as u16

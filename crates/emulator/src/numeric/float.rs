@@ -1,8 +1,9 @@
 //! Arithmetic of `.f32` and `.f64`.
 //!
 //! Rounding to nearest even is the host's own operation. The other roundings compute exactly in
-//! integers and round once. A NaN result of `.f32` is always [`NAN_F32`]; of `.f64` it is the last NaN
-//! operand (of `div` the first, of `fma` the second factor before the summand) made quiet, or [`NAN_F64`] where the operation itself has no result.
+//! integers and round once. A NaN result of `.f32` is always [`NAN_F32`]; of `.f64` it is the last
+//! NaN operand (of `div` the first, of `fma` the second factor before the summand) made quiet, or
+//! [`NAN_F64`] where the operation itself has no result.
 
 use super::soft::{self, Format, Number, Rounding};
 
@@ -24,8 +25,8 @@ pub fn ftz(value: f32) -> f32 {
     if bits & 0x7f80_0000 == 0 { f32::from_bits(bits & 0x8000_0000) } else { value }
 }
 
-/// Whether a result is flushed although rounding makes it the smallest normal number: `exact`, rounded to
-/// as many bits whatever its exponent, lies below that. So does the hardware decide.
+/// Whether a result is flushed although rounding makes it the smallest normal number: `exact`,
+/// rounded to as many bits whatever its exponent, lies below that. So does the hardware decide.
 #[inline(always)]
 pub fn is_tiny(exact: f64, smallest: f64, bits: i32, rounding: Rounding) -> bool {
     let below = |part: i32| smallest * (1. - 2f64.powi(-part));

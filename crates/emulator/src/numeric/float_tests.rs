@@ -118,7 +118,8 @@ proptest! {
 
 #[test]
 fn fma_near_a_subnormal_tie_is_rounded_once() {
-    // (1 + 2^-20)(1 - 2^-20) 2^-150 lies just below half a unit, and a double takes it for the half.
+    // (1 + 2^-20)(1 - 2^-20) 2^-150 lies just below half a unit, and a double takes it for the
+    // half.
     let a = f32::from_bits((127 - 60) << 23 | 1 << 3);
     let b = f32::from_bits((127 - 91) << 23 | 0x7f_fff0);
     let odd = f32::from_bits(1 << 22 | 1);

@@ -6,7 +6,7 @@ use super::scope::{Base, Symbol};
 use crate::exec::ops::control;
 use crate::fault::LoadError;
 use crate::isa::{self, Type};
-use crate::machine::{Passed, Program, Span};
+use crate::machine::{PassedRegister, Program, Span};
 use crate::ptx::ast::{Function, Statement, Variable};
 
 /// The program of the function `name` and of all that it can reach.
@@ -74,7 +74,7 @@ fn declare_params(emitter: &mut Emitter<'_>, function: &Function) -> Result<(), 
 fn frame_params(
     emitter: &mut Emitter<'_>,
     variables: &[Variable],
-    pass: fn(&mut Emitter<'_>, Passed),
+    pass: fn(&mut Emitter<'_>, PassedRegister),
 ) -> Result<Vec<Span>, LoadError> {
     let mut spans = Vec::new();
     for variable in variables {
@@ -90,7 +90,7 @@ fn frame_params(
 fn register_param(
     emitter: &mut Emitter<'_>,
     variable: &Variable,
-    pass: fn(&mut Emitter<'_>, Passed),
+    pass: fn(&mut Emitter<'_>, PassedRegister),
 ) -> Result<Span, LoadError> {
     let ty = layout::element(variable)?;
     if ty == Type::Pred {
@@ -103,7 +103,7 @@ fn register_param(
     let mut spans = Vec::new();
     for slot in (0..variable.vector).map(|index| first + index * ty.rows()) {
         let span = emitter.place_param(ty.bytes().into(), ty.bytes())?;
-        pass(emitter, Passed { ty, slot, span });
+        pass(emitter, PassedRegister { ty, slot, span });
         spans.push(span);
     }
     Ok(Span::around(&spans))

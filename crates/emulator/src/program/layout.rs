@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 40;
 
 /// A module-scope variable in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GlobalVariable {
     /// First byte.
     pub address: u64,
     /// Length in bytes.
@@ -42,8 +42,9 @@ pub struct Param {
 
 /// How much a kernel may have, by the version of its PTX.
 ///
-/// Assemblers and drivers of CUDA 12 give an entry 48 KiB of static shared memory; those of CUDA 13, the
-/// first that read PTX 9.0, give it all that a block may have. PTX 8.1 raised the room for parameters.
+/// Assemblers and drivers of CUDA 12 give an entry 48 KiB of static shared memory; those of CUDA
+/// 13, the first that read PTX 9.0, give it all that a block may have. PTX 8.1 raised the room for
+/// parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Static shared memory.
@@ -66,7 +67,7 @@ pub struct Linked<'a> {
     /// Paths that `.loc` refers to.
     pub files: HashMap<u32, String>,
     /// Global and constant variables.
-    pub globals: HashMap<String, Place>,
+    pub globals: HashMap<String, GlobalVariable>,
     /// Shared variables of the module.
     pub shared: HashMap<String, &'a Variable>,
     /// Functions with a body.
@@ -108,7 +109,7 @@ impl<'a> Linked<'a> {
                 let (name, bytes) = (variable.name.clone(), size_bytes);
                 linked.constant_variables.push(Constant { name, address, bytes });
             }
-            linked.globals.insert(key.clone(), Place { address, size_bytes });
+            linked.globals.insert(key.clone(), GlobalVariable { address, size_bytes });
         }
         for (key, variable) in &stored {
             linked.fill(key, variable, memory)?;

@@ -5,7 +5,7 @@ use crate::ptx::ast::Statement;
 use std::collections::HashMap;
 
 /// A file's number, a line and a column.
-type Place = (u32, u32, u32);
+type SourcePosition = (u32, u32, u32);
 
 /// Parts of a path that mark the source of a library, whose callers are more telling.
 const LIBRARIES: &[&str] = &[
@@ -31,8 +31,8 @@ pub struct Lines {
     current: u32,
     /// The last place of the function that lies in no library.
     own: u32,
-    known: HashMap<Place, u32>,
-    callers: HashMap<Place, Place>,
+    known: HashMap<SourcePosition, u32>,
+    callers: HashMap<SourcePosition, SourcePosition>,
 }
 
 impl Lines {
@@ -46,7 +46,8 @@ impl Lines {
         (self.current, self.own) = (0, 0);
     }
 
-    /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one stays.
+    /// Takes note of a `.loc`. Line 0 says that the code has no line of its own: the last one
+    /// stays.
     pub fn note(
         &mut self,
         statement: &Statement,
@@ -79,7 +80,7 @@ impl Lines {
     }
 
     /// The innermost place of a chain of inlined calls that lies in no library.
-    fn telling(&self, start: Place, files: &HashMap<u32, String>) -> Place {
+    fn telling(&self, start: SourcePosition, files: &HashMap<u32, String>) -> SourcePosition {
         let mut place = start;
         for _ in 0..DEPTH {
             let library = is_library(path(place, files));
@@ -92,7 +93,7 @@ impl Lines {
     }
 }
 
-fn path(place: Place, files: &HashMap<u32, String>) -> &str {
+fn path(place: SourcePosition, files: &HashMap<u32, String>) -> &str {
     files.get(&place.0).map_or("", String::as_str)
 }
 

@@ -14,6 +14,6 @@ mod stack;
 
 pub use decode::decode;
 pub use emitter::{Emitter, ParamHome};
-pub use layout::{Linked, Param, Place, element, param_layout, size};
+pub use layout::{GlobalVariable, Linked, Param, element, param_layout, size};
 pub use lines::is_library;
 pub use operands::Address;

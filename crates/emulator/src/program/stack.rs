@@ -8,7 +8,7 @@ const RETURN_BYTES: u64 = 8;
 impl Stack {
     /// That of a program, whose first function is the kernel.
     pub(super) fn of(functions: &[FunctionInfo]) -> Self {
-        let mut found = vec![Visit::New; functions.len()];
+        let mut found = vec![StackNeed::New; functions.len()];
         let mut is_known = true;
         // The functions whose calls are being followed, and how many of these are done.
         let mut open = vec![(0, 0)];
@@ -17,20 +17,21 @@ impl Stack {
             is_known &= !function.open_stack;
             match function.calls.get(done) {
                 Some(callee) => {
-                    found[index] = Visit::Open;
+                    found[index] = StackNeed::Open;
                     open.push((index, done + 1));
                     match found.get(*callee as usize) {
-                        Some(Visit::New) => open.push((*callee as usize, 0)),
-                        Some(Visit::Open) => is_known = false,
+                        Some(StackNeed::New) => open.push((*callee as usize, 0)),
+                        Some(StackNeed::Open) => is_known = false,
                         _ => {}
                     }
                 }
                 None => {
                     // A function that is open is on the way here already.
                     let called = function.calls.iter().map(|callee| found[*callee as usize]);
-                    let most = called.filter_map(Visit::bytes).map(|bytes| bytes + RETURN_BYTES);
+                    let most =
+                        called.filter_map(StackNeed::bytes).map(|bytes| bytes + RETURN_BYTES);
                     let most = most.max().unwrap_or(0);
-                    found[index] = Visit::Done(function.stack_bytes().saturating_add(most));
+                    found[index] = StackNeed::Done(function.stack_bytes().saturating_add(most));
                 }
             }
         }
@@ -40,13 +41,13 @@ impl Stack {
 
 /// What is known of a function's need.
 #[derive(Clone, Copy)]
-enum Visit {
+enum StackNeed {
     New,
     Open,
     Done(u64),
 }
 
-impl Visit {
+impl StackNeed {
     fn bytes(self) -> Option<u64> {
         match self {
             Self::Done(bytes) => Some(bytes),

@@ -5,7 +5,7 @@ use super::error::ParseError;
 
 /// What a token is; its text tells the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A name with all that is glued to it: `%tid.x`, `ld.global.u32`, `$L__BB0_1`.
     Word,
     /// `.global`, `.16x16x16`, `.L2::128B`.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 /// A token and its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub text: &'a str,
     pub position: Position,
 }
@@ -45,19 +45,19 @@ impl<'a> Lexer<'a> {
         Self { source, at: 0, line: 1, line_start: 0, continuations: 0 }
     }
 
-    /// The next token; [`Kind::End`] for ever once the text is used up.
+    /// The next token; [`TokenKind::End`] for ever once the text is used up.
     pub fn next(&mut self) -> Result<Token<'a>, ParseError> {
         self.skip_trivia()?;
         let (start, position) = (self.at, self.position());
         let kind = match self.peek(0) {
-            None => Kind::End,
+            None => TokenKind::End,
             Some(byte) if is_word_start(byte) => self.word(),
             Some(b'.') if is_word(self.peek(1)) => self.dot_word(),
             Some(b'0'..=b'9') => self.number(),
             Some(b'"') => self.text(position)?,
             Some(byte) if is_punctuation(byte) => {
                 self.at += 1;
-                Kind::Punct(byte)
+                TokenKind::Punct(byte)
             }
             Some(_) => return Err(self.error_here("a token of PTX")),
         };
@@ -142,24 +142,24 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    fn word(&mut self) -> Kind {
+    fn word(&mut self) -> TokenKind {
         self.at += 1;
         self.skip_word_bytes();
         while self.peek(0) == Some(b'.') && is_word(self.peek(1)) {
             self.dot_word();
         }
-        Kind::Word
+        TokenKind::Word
     }
 
     /// `.word` or `.word::word…`.
-    fn dot_word(&mut self) -> Kind {
+    fn dot_word(&mut self) -> TokenKind {
         self.at += 1;
         self.skip_word_bytes();
         while self.peek(0) == Some(b':') && self.peek(1) == Some(b':') && is_word(self.peek(2)) {
             self.at += 2;
             self.skip_word_bytes();
         }
-        Kind::Dot
+        TokenKind::Dot
     }
 
     fn skip_word_bytes(&mut self) {
@@ -169,7 +169,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Digits, letters, one point with its fraction, and the sign of an exponent.
-    fn number(&mut self) -> Kind {
+    fn number(&mut self) -> TokenKind {
         let start = self.at;
         self.skip_word_bytes();
         if self.peek(0) == Some(b'.') {
@@ -183,10 +183,10 @@ impl<'a> Lexer<'a> {
             self.at += 1;
             self.skip_word_bytes();
         }
-        Kind::Number
+        TokenKind::Number
     }
 
-    fn text(&mut self, opening: Position) -> Result<Kind, ParseError> {
+    fn text(&mut self, opening: Position) -> Result<TokenKind, ParseError> {
         self.at += 1;
         loop {
             match self.peek(0) {
@@ -202,7 +202,7 @@ impl<'a> Lexer<'a> {
             }
         }
         self.at += 1;
-        Ok(Kind::Text)
+        Ok(TokenKind::Text)
     }
 }
 

@@ -56,7 +56,7 @@ enum Rank {
 }
 
 /// A name that is seen from outside, where it stands, and how strongly.
-struct Found {
+struct Definition {
     module: usize,
     rank: Rank,
     kind: String,
@@ -100,7 +100,7 @@ fn header(trees: &[Module]) -> Option<Module> {
 }
 
 /// The name of a symbol that other modules may mean too, and what is known of it.
-fn outside(item: &Item, module: usize) -> Option<(&str, Found)> {
+fn outside(item: &Item, module: usize) -> Option<(&str, Definition)> {
     match item {
         Item::Function(function) => {
             let kind = if function.entry { "kernel" } else { "function" }.to_owned();
@@ -110,7 +110,7 @@ fn outside(item: &Item, module: usize) -> Option<(&str, Found)> {
                 (Linkage::Weak, true) => Rank::Weak,
                 _ => Rank::Strong,
             };
-            Some((&function.name, Found { module, rank, kind, bytes: 0 }))
+            Some((&function.name, Definition { module, rank, kind, bytes: 0 }))
         }
         Item::Variable(variable) => {
             let rank = match variable.linkage {
@@ -121,7 +121,7 @@ fn outside(item: &Item, module: usize) -> Option<(&str, Found)> {
                 Linkage::Visible => Rank::Strong,
             };
             let (kind, bytes) = (variable.space.clone(), elements(variable));
-            Some((&variable.name, Found { module, rank, kind, bytes }))
+            Some((&variable.name, Definition { module, rank, kind, bytes }))
         }
         _ => None,
     }
@@ -134,7 +134,7 @@ fn elements(variable: &Variable) -> u64 {
 
 /// For each name that is seen from outside: the module whose item stays.
 fn chosen(names: &[String], trees: &[Module]) -> Result<HashMap<String, (usize, Rank)>, LinkError> {
-    let mut best: HashMap<String, Found> = HashMap::new();
+    let mut best: HashMap<String, Definition> = HashMap::new();
     for (module, tree) in trees.iter().enumerate() {
         for (symbol, found) in tree.items.iter().filter_map(|item| outside(item, module)) {
             let Some(other) = best.get(symbol) else {

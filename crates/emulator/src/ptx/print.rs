@@ -1,11 +1,10 @@
 //! Syntax tree → text. What [`parse`](super::parse) reads back is the same tree.
 
-use std::fmt::{self, Display, Formatter, Write};
-
 use super::ast::{
     Attribute, Function, Guard, Init, Instruction, Item, Linkage, Module, Number, Operand, Pointer,
     Prototype, Statement, Variable,
 };
+use std::fmt::{self, Display, Formatter, Write};
 
 impl Display for Module {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -187,8 +187,6 @@ fn convert<A: Arguments>(
     Ok(true)
 }
 
-// ---- integers
-
 fn integer<A: Arguments>(length: Length, from: &mut Counted<'_, A>) -> Result<u64, A::Error> {
     from.next(if length == Length::Long { 8 } else { 4 })
 }
@@ -251,8 +249,6 @@ fn pointer(out: &mut Vec<u8>, spec: Spec, address: u64) {
     }
 }
 
-// ---- text
-
 /// The bytes of a string up to its end, or to the precision.
 fn string<A: Arguments>(
     spec: Spec,
@@ -290,8 +286,6 @@ fn prefixed(out: &mut Vec<u8>, spec: Spec, prefix: &str, digits: &str) {
     let zeros = if spec.zeros && !spec.left { spec.width.saturating_sub(len) } else { 0 };
     pad(out, spec, format!("{prefix}{}{digits}", "0".repeat(zeros)).as_bytes());
 }
-
-// ---- floating point
 
 fn real(out: &mut Vec<u8>, spec: Spec, letter: u8, value: f64) {
     let upper = letter.is_ascii_uppercase();

@@ -3,7 +3,7 @@
 use crate::memory::{FreeError, GlobalMemory};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The limit of a device that nobody gave another.
+/// The default limit of a device.
 const DEFAULT_BYTES: u64 = 8 << 20;
 /// What an allocation takes is a multiple of this.
 const UNIT: u64 = 16;

@@ -4,7 +4,8 @@ use super::Pattern;
 use emulator::fault::{Kinship, RacePlace};
 use emulator::isa::Scope;
 
-/// Block 0 leaves data and sets a flag; block 1 waits for it. Word 0 is the flag, data from word 32.
+/// Block 0 leaves data and sets a flag; block 1 waits for it. Word 0 is the flag, data from word
+/// 32.
 const MESSAGE: Pattern = Pattern {
     body: "setp.ne.u32 %p1, %r1, 0; @%p1 bra READER;
         add.u32 %r5, %r0, 40; mad.wide.u32 %rd3, %r0, 4, %rd0; st.global.b32 [%rd3+128], %r5;

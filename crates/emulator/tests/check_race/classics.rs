@@ -1,4 +1,5 @@
-//! What programs build of atomics and fences: locks, barriers of the grid, scans, sums by the last block.
+//! What programs build of atomics and fences: locks, barriers of the grid, scans, sums by the last
+//! block.
 
 use super::Pattern;
 
@@ -49,9 +50,10 @@ fn the_last_block_may_read_what_all_have_left() {
     }
 }
 
-/// Each reader has a fence of its own after the barrier, and none follows the atomic in its thread. The fences
-/// of `fence.sc` are totally ordered, and the reader's cannot be before the writer's: the atomic that was
-/// observed would then be after its observation. Other fences have no such order.
+/// Each reader has a fence of its own after the barrier, and none follows the atomic in its thread.
+/// The fences of `fence.sc` are totally ordered, and the reader's cannot be before the writer's:
+/// the atomic that was observed would then be after its observation. Other fences have no such
+/// order.
 #[test]
 fn a_sequentially_consistent_fence_of_each_reader_orders_it() {
     let (add, after) = ("atom.global.add.u32", "bar.sync 0; membar.gl;");
@@ -109,8 +111,8 @@ fn a_barrier_of_the_grid_needs_all_its_parts() {
     GRID_BARRIER.racy(&[barrier, FENCE, "membar.cta;", barrier]);
 }
 
-/// Scan with decoupled look-back (Merrill, Garland, 2016), a warp a tile. Word 0 is the ticket; flags from
-/// byte 256 on, sums of tiles from 1024, prefixes from 2048, results from 4096.
+/// Scan with decoupled look-back (Merrill, Garland, 2016), a warp a tile. Word 0 is the ticket;
+/// flags from byte 256 on, sums of tiles from 1024, prefixes from 2048, results from 4096.
 const LOOK_BACK: Pattern = Pattern {
     body: "setp.ne.u32 %p1, %r0, 0; @%p1 bra MEET;
         atom.relaxed.gpu.global.add.u32 %r5, [%rd0], 1; st.shared.b32 [word], %r5;

@@ -32,7 +32,8 @@ fn a_copy_that_is_waited_for_and_met_after_a_barrier_is_ordered() {
 
 #[test]
 fn a_target_that_is_read_before_the_wait_is_a_race() {
-    // Without a barrier, the other thread may read before the copy is asked for, which is a race too.
+    // Without a barrier, the other thread may read before the copy is asked for, which is a race
+    // too.
     assert_eq!(STAGE.racy(&["", "32"]).kinship, Kinship::Block);
     assert_eq!(STAGE.racy(&["", "0"]).kinship, Kinship::Copy);
     for order in ["bar.sync 0;", "cp.async.commit_group; bar.sync 0;"] {

@@ -4,8 +4,8 @@ use super::{Buffer, HEAD, device};
 use emulator::fault::{Kinship, Race};
 use emulator::{Device, Launch, Schedule, Trap, TrapKind};
 
-/// Two launches meet at word 0, so that they run at the same time; then each stores its number at a place
-/// of its own.
+/// Two launches meet at word 0, so that they run at the same time; then each stores its number at a
+/// place of its own.
 fn text() -> String {
     format!(
         "{HEAD}.visible .entry store(.param .u64 k_out, .param .u64 k_place, .param .u64 k_value, .param .u64 k_others) {{

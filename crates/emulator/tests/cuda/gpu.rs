@@ -11,8 +11,8 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// A device with two CPU threads and every check on: none of the kernels does anything wrong but
-    /// those that are made for it.
+    /// A device with two CPU threads and every check on: none of the kernels does anything wrong
+    /// but those that are made for it.
     pub fn new(ptx: &str) -> Self {
         let checks = Checks::ALL;
         let device = Device::new(Profile { worker_threads: 2, checks, ..Profile::hopper() });

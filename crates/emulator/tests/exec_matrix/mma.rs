@@ -212,8 +212,8 @@ fn lanes_of_different_calls_multiply_together() {
     let device = device();
     let out = Buffer::new(&device, 128);
     launch(&device, &text, "k", [1; 3], [32, 1, 1], &[out.address]).unwrap();
-    // Groups 0 to 3 hold ones, 4 to 7 twos, as rows of A and as columns of B: lane t has row t / 4 + 8
-    // and column 2 (t % 4) + 1.
+    // Groups 0 to 3 hold ones, 4 to 7 twos, as rows of A and as columns of B: lane t has row t / 4
+    // + 8 and column 2 (t % 4) + 1.
     let side = |index: usize| if index < 4 { 1. } else { 2. };
     let expected: Vec<f32> = (0..32).map(|t| 8. * side(t / 4) * side(t % 4 * 2 + 1)).collect();
     assert_eq!(out.f32s(), expected);

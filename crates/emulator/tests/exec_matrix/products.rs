@@ -8,8 +8,8 @@ fn halves(values: impl Iterator<Item = i64>) -> Vec<u8> {
     values.flat_map(|value| (encode("f16", value) as u16).to_le_bytes()).collect()
 }
 
-/// `C = A·B` of 32 × 48 and 48 × 24, f16 to f32: a warp for each tile of 16 × 8, A and B through shared
-/// memory in their own orders, by `ldmatrix` and `ldmatrix.trans`.
+/// `C = A·B` of 32 × 48 and 48 × 24, f16 to f32: a warp for each tile of 16 × 8, A and B through
+/// shared memory in their own orders, by `ldmatrix` and `ldmatrix.trans`.
 const GEMM: &str = "
 .visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc)
 {
@@ -106,8 +106,8 @@ fn a_product_by_ldmatrix_and_mma() {
     }
 }
 
-/// `C = A·B` of 64 × 64 and 64 × 64, bf16 to f32, by `wgmma`, both matrices in lines of 128 bytes along
-/// `k` whose pieces are permuted. A is given by rows, B by columns.
+/// `C = A·B` of 64 × 64 and 64 × 64, bf16 to f32, by `wgmma`, both matrices in lines of 128 bytes
+/// along `k` whose pieces are permuted. A is given by rows, B by columns.
 fn wgmma_gemm() -> String {
     let list = |name: &str| -> String {
         let names: Vec<_> = (0..32).map(|index| format!("%{name}{index}")).collect();
@@ -129,7 +129,8 @@ fn wgmma_gemm() -> String {
          ld.global.v4.b32 {{%q0, %q1, %q2, %q3}}, [%x];\nst.shared.v4.b32 [%s+8192], {{%q0, %q1, %q2, %q3}};\n\
          add.u32 %i, %i, 128;\nsetp.lt.u32 %p, %i, 512;\n@%p bra FILL;\n\
          bar.sync 0;\n\
-         // Start, leading stride (unused), 1024 bytes from eight rows to the next, lines of 128 bytes.\n\
+         // Start, leading stride (unused), 1024 bytes from eight rows to the next, lines of 128
+         // bytes.\n\
          mov.u32 %s, tiles;\nshr.u32 %s, %s, 4;\ncvt.u64.u32 %x, %s;\n\
          or.b64 %da, %x, {:#x};\nadd.u64 %db, %da, 512;\n",
         1u64 << 62 | 64 << 32 | 1 << 16

@@ -197,8 +197,8 @@ pub struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    /// Registers of an operand: its number in the instruction, how many, its format, and whether it is
-    /// the sum.
+    /// Registers of an operand: its number in the instruction, how many, its format, and whether it
+    /// is the sum.
     pub fn words(
         &self,
         case: u64,

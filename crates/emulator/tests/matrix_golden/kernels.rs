@@ -88,7 +88,8 @@ pub fn load(text: &str, registers: usize, bits: usize, stride: usize) -> String 
     kernel("", &body)
 }
 
-/// A loop over words of shared memory, with the byte offset in global memory `%y` and the address `%w`.
+/// A loop over words of shared memory, with the byte offset in global memory `%y` and the address
+/// `%w`.
 fn words(label: &str, count: usize, threads: usize, step: &str) -> String {
     format!(
         "mov.u32 %v, %t;\n{label}:\nmul.wide.u32 %y, %v, 4;\nshl.b32 %w, %v, 2;\nadd.u32 %w, %w, %s;\n\

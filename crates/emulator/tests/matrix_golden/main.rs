@@ -1,5 +1,6 @@
-//! Matrix instructions against what an H200 gave for the same operands (`golden/mma_h200.txt`), bit for
-//! bit: every `mma`, `wmma` and `wgmma` form, the layouts of fragments, and those of shared memory.
+//! Matrix instructions against what an H200 gave for the same operands (`golden/mma_h200.txt`), bit
+//! for bit: every `mma`, `wmma` and `wgmma` form, the layouts of fragments, and those of shared
+//! memory.
 
 #[path = "../common/mod.rs"]
 mod common;

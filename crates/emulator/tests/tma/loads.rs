@@ -6,8 +6,8 @@ use emulator::{ElementType, Im2col, OutOfBoundsFill, Swizzle, TensorMap};
 
 const OLD: u8 = 0xee;
 
-/// Where byte `linear` of the tile lies with a swizzle: in lines of 128 bytes, chunk `c` of line `l` is at
-/// chunk `c ^ (l mod 8)`, or with the lower bits alone.
+/// Where byte `linear` of the tile lies with a swizzle: in lines of 128 bytes, chunk `c` of line
+/// `l` is at chunk `c ^ (l mod 8)`, or with the lower bits alone.
 fn swizzled(swizzle: Swizzle, linear: u64) -> usize {
     let (line, chunk, byte) = (linear / 128, linear / 16 % 8, linear % 16);
     let chunk = match swizzle {
@@ -56,7 +56,8 @@ fn elements(map: &TensorMap, at: [i32; 5], offsets: [u16; 3]) -> Vec<Option<u64>
         }
         return out;
     };
-    // All pixels of all images in the bounding box, in order, from the one that the copy begins with.
+    // All pixels of all images in the bounding box, in order, from the one that the copy begins
+    // with.
     let spatial = rank - 2;
     let range = |dim: usize| -> Vec<i64> {
         if dim > spatial {

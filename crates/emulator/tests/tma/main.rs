@@ -13,8 +13,8 @@ use emulator::{Device, ElementType, Launch, TensorMap, Trap};
 
 const TILE_BYTES: usize = 16384;
 
-/// A kernel with a map, a tile of shared memory that is filled with 0xee, an mbarrier for one arrival, and
-/// five coordinates. What is in the tile in the end is written to the output.
+/// A kernel with a map, a tile of shared memory that is filled with 0xee, an mbarrier for one
+/// arrival, and five coordinates. What is in the tile in the end is written to the output.
 pub fn kernel(body: &str) -> String {
     format!(
         "{HEAD}.visible .entry k(.param .align 64 .b8 k_map[128], .param .u64 k_out, .param .align 4 .b8 k_at[32]) {{

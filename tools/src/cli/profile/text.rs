@@ -144,7 +144,7 @@ pub(super) const MEMORY_COLUMNS: [&str; 9] = [
     "ideal",
     "passes",
     "conflicts",
-    "largest crowd",
+    "worst conflict",
 ];
 
 /// A row of the table of memory.
@@ -161,7 +161,7 @@ pub(super) fn memory_row(own: &MemoryCounts) -> [String; 9] {
         shown(sectors, own.ideal_sectors),
         shown(!sectors, own.wavefronts),
         shown(banks, own.conflicts()),
-        shown(own.access == Access::Atomic, own.largest_crowd),
+        shown(own.access == Access::Atomic, own.worst_conflict),
     ]
 }
 

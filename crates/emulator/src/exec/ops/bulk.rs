@@ -4,7 +4,7 @@ use super::copy::flat;
 use crate::exec::ranges::{Range, check_align, copy_fault};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::machine::copies::{Bulk, Piece, Reduction, Source, reduction};
+use crate::machine::copies::{Bulk, Chunk, Reduction, Source, reduction};
 use crate::machine::{
     Completion, Cx, Fault, Flow, Frame, Handler, Op, SINK, Step, TouchRange, lanes,
 };
@@ -21,13 +21,13 @@ impl Cx<'_> {
         if self.watch.is_some() {
             let completion = bulk.completion;
             let stores = if bulk.reduction.is_some() { Access::Atomic } else { Access::Store };
-            for piece in &bulk.pieces {
-                let bytes = piece.bytes.into();
+            for chunk in &bulk.chunks {
+                let bytes = chunk.bytes.into();
                 let range = |at, access| TouchRange { lane, at, bytes, access, completion };
-                if let Source::Memory(from) = piece.from {
+                if let Source::Memory(from) = chunk.from {
                     self.touch_range(&range(from, Access::Load))?;
                 }
-                self.touch_range(&range(piece.to, stores))?;
+                self.touch_range(&range(chunk.to, stores))?;
             }
         }
         self.cluster.bulk.push_back(bulk);
@@ -41,7 +41,8 @@ impl Cx<'_> {
     }
 }
 
-/// The blocks that a copy goes to, for its lane's mask: the one that the address names, or all in the mask.
+/// The blocks that a copy goes to, for its lane's mask: the one that the address names, or all in
+/// the mask.
 fn targets(cx: &Cx<'_>, frame: &Frame, slot: u32, lane: usize) -> Option<Vec<u32>> {
     let blocks = cx.cluster.peers.len() as u32;
     (slot != SINK).then(|| {
@@ -81,8 +82,9 @@ fn check_bulk(lane: usize, to: u64, from: u64, bytes: u64) -> Result<(), Box<Fau
     }
 }
 
-/// To shared memory, with an mbarrier. Slots: 0 target, 1 source, 2 bytes, 3 mbarrier, 4 mask of blocks or
-/// [`SINK`], 5 index of the reduction plus one or 0; the immediate says that the source is device memory.
+/// To shared memory, with an mbarrier. Slots: 0 target, 1 source, 2 bytes, 3 mbarrier, 4 mask of
+/// blocks or [`SINK`], 5 index of the reduction plus one or 0; the immediate says that the source
+/// is device memory.
 fn into_shared(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     for lane in lanes(mask) {
         let value = |slot: usize| frame.row64(op.slots[slot])[lane];
@@ -102,7 +104,7 @@ fn into_shared(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             cx.ask_bulk(
                 lane,
                 Bulk {
-                    pieces: vec![Piece { to, from: Source::Memory(from), bytes }],
+                    chunks: vec![Chunk { to, from: Source::Memory(from), bytes }],
                     reduction: chosen(op.slots[5]),
                     completion: Completion::Mbarrier(at, bytes),
                     rank: cx.cluster.rank,
@@ -115,7 +117,8 @@ fn into_shared(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     Ok(Flow::Next)
 }
 
-/// To device memory, in a group. Slots: 0 target, 1 source, 2 bytes, 5 index of the reduction plus one or 0.
+/// To device memory, in a group. Slots: 0 target, 1 source, 2 bytes, 5 index of the reduction plus
+/// one or 0.
 fn into_global(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     for lane in lanes(mask) {
         let (to, from) = (frame.row64(op.slots[0])[lane], frame.row64(op.slots[1])[lane]);
@@ -125,7 +128,7 @@ fn into_global(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let to = cx.global_range(Range { lane, address: to, bytes, access: Access::Store })?;
         let bulk = Bulk {
-            pieces: vec![Piece { to, from: Source::Memory(from), bytes: bytes as u32 }],
+            chunks: vec![Chunk { to, from: Source::Memory(from), bytes: bytes as u32 }],
             reduction: chosen(op.slots[5]),
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
@@ -136,8 +139,6 @@ fn into_global(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     }
     Ok(Flow::Next)
 }
-
-// ---- reductions by number, as an operation's slot holds them
 
 const OPERATIONS: [&str; 8] = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
 const TYPES: u32 = 13;
@@ -175,8 +176,6 @@ fn element(ty: Type) -> Option<ElementType> {
     })
 }
 
-// ---- groups
-
 /// `cp.async.bulk.commit_group`
 pub fn commit(_: &Modifiers<'_>) -> Option<Pick> {
     fn run(cx: &mut Cx<'_>, _: &mut Frame, _: &Op, mask: u32) -> Step {
@@ -195,8 +194,6 @@ pub fn wait_group(modifiers: &Modifiers<'_>) -> Option<Pick> {
     let run = if modifiers.has("read") { run::<true> as Handler } else { run::<false> };
     Some(run.into())
 }
-
-// ---- decoding of copies
 
 /// Takes a cache policy off the end of the operands.
 pub fn without_policy<'a>(
@@ -289,9 +286,8 @@ pub fn prefetch(
     Ok(())
 }
 
-// ---- single stores and updates
-
-/// Slots: 0 target, 1 index of the list of values, 2 bytes of each, 3 mbarrier, 5 the reduction or 0.
+/// Slots: 0 target, 1 index of the list of values, 2 bytes of each, 3 mbarrier, 5 the reduction or
+/// 0.
 fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let program = std::sync::Arc::clone(&frame.program);
     let (values, bytes) = (&program.lists[op.slots[1] as usize], op.slots[2]);
@@ -302,7 +298,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let range = Range { lane, address, bytes: total.into(), access: Access::Store };
         let (target, to) = cx.shared_range(range)?;
         let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
-        let pieces = values.iter().zip(0..).map(|(slot, index)| Piece {
+        let chunks = values.iter().zip(0..).map(|(slot, index)| Chunk {
             to: to + u64::from(bytes * index),
             from: Source::Fill(match bytes {
                 8 => frame.row64(*slot)[lane],
@@ -311,7 +307,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             bytes,
         });
         let bulk = Bulk {
-            pieces: pieces.collect(),
+            chunks: chunks.collect(),
             reduction: chosen(op.slots[5]),
             completion: Completion::Mbarrier(at, total),
             rank: cx.cluster.rank,

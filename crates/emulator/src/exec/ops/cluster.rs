@@ -22,8 +22,6 @@ impl Cx<'_> {
     }
 }
 
-// ---- the barrier
-
 /// `barrier.cluster.arrive`
 pub fn arrive(_: &Modifiers<'_>) -> Option<Pick> {
     fn run(cx: &mut Cx<'_>, _: &mut Frame, _: &Op, mask: u32) -> Step {
@@ -53,8 +51,6 @@ pub fn wait(modifiers: &Modifiers<'_>) -> Option<Pick> {
     }
     Some(Pick::with(run, modifiers.has("aligned").into()))
 }
-
-// ---- addresses
 
 /// The block of the cluster that an address of shared memory lies in, and the offset there.
 fn split(cx: &Cx<'_>, lane: usize, offset: u64) -> Result<(u32, u64), Box<Fault>> {
@@ -133,8 +129,8 @@ pub fn getctarank(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, window(modifiers)))
 }
 
-/// `griddepcontrol`: the launches of a stream run one after the other here, so that what came before
-/// is done, and what comes after need not be let go early.
+/// `griddepcontrol`: the launches of a stream run one after the other here, so that what came
+/// before is done, and what comes after need not be let go early.
 pub fn griddepcontrol(_: &Modifiers<'_>) -> Option<Pick> {
     fn run(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
         Ok(Flow::Next)

@@ -72,8 +72,6 @@ fn mask_slot(emitter: &mut Emitter<'_>, operand: &Operand) -> Result<u32, LoadEr
     emitter.source(operand, Type::U32, false)
 }
 
-// ---- shuffles
-
 const UP: u64 = 0;
 const DOWN: u64 = 1;
 const BUTTERFLY: u64 = 2;
@@ -146,8 +144,6 @@ pub fn shfl(
     Ok(())
 }
 
-// ---- votes
-
 fn vote_all(frame: &mut Frame, op: &Op, mask: u32) {
     let held = frame.predicate(op.slots[1]) & mask;
     frame.set_predicate(op.slots[0], u32::from(held == mask).wrapping_neg(), mask);
@@ -200,8 +196,6 @@ pub fn vote(
     Ok(())
 }
 
-// ---- matches
-
 /// For each lane of the mask, the lanes of the mask with the same value.
 fn matching<T: PartialEq + Copy>(row: &[T; LANES], mask: u32) -> Row32 {
     let mut out = [0; LANES];
@@ -249,8 +243,6 @@ pub fn matches(
     Ok(())
 }
 
-// ---- reductions
-
 /// The handler that folds the values of the lanes.
 macro_rules! folded {
     ($ty:ty, |$a:ident, $b:ident| $value:expr) => {{
@@ -293,8 +285,6 @@ pub fn redux(
     emitter.push(run, &[to, value, SINK, SINK, SINK, members], 0);
     Ok(())
 }
-
-// ---- the rest
 
 fn meet(_: &mut Frame, _: &Op, _: u32) {}
 

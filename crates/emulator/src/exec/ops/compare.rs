@@ -27,8 +27,9 @@ fn operator(modifiers: &Modifiers<'_>) -> Option<Compare> {
     modifiers.words().find_map(Compare::parse)
 }
 
-/// Whether a type has the operator that the modifiers name: bits are equal or not, signed numbers have
-/// the six relations, unsigned ones their own names for four of them, floats the unordered ones.
+/// Whether a type has the operator that the modifiers name: bits are equal or not, signed numbers
+/// have the six relations, unsigned ones their own names for four of them, floats the unordered
+/// ones.
 fn has_operator(modifiers: &Modifiers<'_>, ty: Type) -> bool {
     let unsigned = modifiers.one_of(&["lo", "ls", "hi", "hs"]).is_some();
     let equality = modifiers.one_of(&["eq", "ne"]).is_some();
@@ -185,8 +186,6 @@ fn set_lanes<T: Lane + PartialOrd, const C: usize>(
     frame.write::<u32>(d, &out, mask);
     Ok(Flow::Next)
 }
-
-// ---- pairs of halves
 
 const PAIR_FLUSH: u64 = 1 << 8;
 const PAIR_BRAIN: u64 = 1 << 9;

@@ -1,16 +1,15 @@
 //! Branches, calls, returns and ends.
 
+use super::param;
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::{
-    CallSite, Cx, Fault, Flow, Frame, Handler, LANES, Op, Passed, Piece, Register, Span, Step,
-    lanes,
+    BitCopy, CallSite, Cx, Fault, Flow, Frame, Handler, LANES, Op, PassedRegister, Register, Span,
+    Step, lanes,
 };
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand, Variable};
 use std::sync::atomic::Ordering;
-
-use super::param;
 
 /// `bra`
 pub fn bra(
@@ -66,8 +65,6 @@ fn scatter(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     }
     Ok(Flow::Scatter)
 }
-
-// ---- calls
 
 /// `call`: direct, or through an address with a prototype.
 pub fn call(
@@ -183,7 +180,7 @@ fn note_argument(emitter: &mut Emitter<'_>, register: Option<Register>, at: u64,
     for done in (0..8 * bytes).step_by(32) {
         let to = (Register::Param((at as u32 + done / 8) / 4), at as u32 % 4 * 8);
         let (from, bits) = (register.map(|own| (own, done)), (8 * bytes - done).min(32));
-        emitter.note_piece(Piece { from, to, bits, signed: false });
+        emitter.note_bit_copy(BitCopy { from, to, bits, signed: false });
     }
 }
 
@@ -220,7 +217,7 @@ pub fn lower_ret(
 
 /// Stores the registers that a function returns.
 pub fn give_back(emitter: &mut Emitter<'_>) {
-    for Passed { ty, slot, span } in emitter.returned.clone() {
+    for PassedRegister { ty, slot, span } in emitter.returned.clone() {
         for (slot, at, bytes) in pieces(ty, slot, span) {
             emitter.push_before(param::store_frame(bytes), &[slot], at);
         }
@@ -228,7 +225,7 @@ pub fn give_back(emitter: &mut Emitter<'_>) {
 }
 
 /// Loads a register from parameter memory.
-pub fn take_over(emitter: &mut Emitter<'_>, Passed { ty, slot, span }: Passed) {
+pub fn take_over(emitter: &mut Emitter<'_>, PassedRegister { ty, slot, span }: PassedRegister) {
     for (slot, at, bytes) in pieces(ty, slot, span) {
         emitter.push_before(param::load_frame(bytes), &[slot], at);
     }
@@ -240,9 +237,9 @@ fn pieces(ty: Type, slot: u32, span: Span) -> impl Iterator<Item = (u32, u64, u3
     (0..ty.rows()).map(move |row| (slot + row, u64::from(4 * span.row + 8 * row), bytes))
 }
 
-/// The function in which the device library ends a thread that has panicked. The kernel reports the panic
-/// itself, so what other threads then miss is not reported beside it: a barrier after the thread's last
-/// one, a value that it did not write, a wait for it.
+/// The function in which the device library ends a thread that has panicked. The kernel reports the
+/// panic itself, so what other threads then miss is not reported beside it: a barrier after the
+/// thread's last one, a value that it did not write, a wait for it.
 const PANIC_EXIT: &str = "ferrowarp_panic_exit";
 
 /// `exit`

@@ -257,8 +257,8 @@ fn flushed(mode: Mode, a: f32) -> f32 {
     if mode.flush() { float::canonical_f32(mode.operand(a)) } else { a }
 }
 
-/// `.ftz` shows in no result here: a subnormal f32 is below half of the smallest half, and the device
-/// rounds it up or down where the rounding says so.
+/// `.ftz` shows in no result here: a subnormal f32 is below half of the smallest half, and the
+/// device rounds it up or down where the rounding says so.
 fn narrowed<H: Half>(mode: Mode, a: f32) -> u16 {
     finish_half::<H>(mode, half::narrow::<H>(a, mode.rounding()))
 }
@@ -292,7 +292,8 @@ pub fn tf32(modifiers: &Modifiers<'_>) -> Option<Pick> {
         let mode = Mode(op.imm);
         let a = if mode.relu() { convert::relu_f32(a) } else { a };
         let bits = convert::f32_to_tf32(a, mode.rounding());
-        // The number before infinity has a fraction of ten ones; the device takes one from NaNs as well.
+        // The number before infinity has a fraction of ten ones; the device takes one from NaNs as
+        // well.
         if mode.finite() && !f32::from_bits(bits).is_finite() { bits - (1 << 13) } else { bits }
     });
     Some(Pick::with(run, Mode::of(modifiers).0))

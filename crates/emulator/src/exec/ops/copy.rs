@@ -11,8 +11,8 @@ use crate::machine::{
 use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
-/// Slots: 0 target, 1 source, 2 bytes of the source or [`SINK`], 3 predicate under which the source is
-/// ignored or [`SINK`]; the immediate is the number of bytes.
+/// Slots: 0 target, 1 source, 2 bytes of the source or [`SINK`], 3 predicate under which the source
+/// is ignored or [`SINK`]; the immediate is the number of bytes.
 fn ask(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let bytes = op.imm as u32;
     let to = resolve::<Shared>(cx, frame, (op.slots[0], 0), mask, bytes, Access::Store)?;

@@ -230,8 +230,6 @@ pub fn dp2a(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, signs(modifiers)? | u64::from(modifiers.has("hi")) << 2))
 }
 
-// ---- carry chains
-
 /// Slot of the carry.
 const CARRY: usize = 5;
 

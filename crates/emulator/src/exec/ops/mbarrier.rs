@@ -42,7 +42,8 @@ fn fault(cx: &Cx<'_>, lane: usize, at: u64, fault: MbarrierFault) -> Box<Fault> 
     Fault::new(lane, TrapKind::Mbarrier { offset: owner.map_or(at, |(_, offset)| offset), fault })
 }
 
-/// Writes fresh words. Slot 1: the count; with [`ONLY_BYTES`] there is none, and no mbarrier is left.
+/// Writes fresh words. Slot 1: the count; with [`ONLY_BYTES`] there is none, and no mbarrier is
+/// left.
 fn set<W: Window>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let at = locate::<W>(cx, frame, op, mask, Access::Store)?;
     let counts = *frame.row32(op.slots[1]);
@@ -97,8 +98,8 @@ fn apply(own: &mut Mbarrier, how: u32, count: u32, bytes: u32) -> Result<bool, M
 
 /// Whether phases are over. Slots: 0 predicate, 1 parity or state, 5 address.
 ///
-/// Lanes of which none finds its phase over wait for it, as a GPU may have them do; in the end they are
-/// told that it is not.
+/// Lanes of which none finds its phase over wait for it, as a GPU may have them do; in the end they
+/// are told that it is not.
 fn wait<W: Window, const PARITY: bool>(
     cx: &mut Cx<'_>,
     frame: &mut Frame,
@@ -147,8 +148,6 @@ pub fn pending_count(_: &Modifiers<'_>) -> Option<Pick> {
     }
     Some((run as Handler).into())
 }
-
-// ---- decoding
 
 /// The handler for the space that an instruction names.
 macro_rules! by_space {
@@ -233,7 +232,8 @@ pub fn arrive(
     Ok(())
 }
 
-/// `mbarrier.test_wait`, `mbarrier.try_wait`. The time that the latter may wait is the emulator's choice.
+/// `mbarrier.test_wait`, `mbarrier.try_wait`. The time that the latter may wait is the emulator's
+/// choice.
 pub fn test(
     emitter: &mut Emitter<'_>,
     modifiers: &Modifiers<'_>,

@@ -7,7 +7,8 @@ use crate::exec::address::{
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::{
-    Cx, FULL, Flow, Frame, Handler, LANES, Op, Part, Piece, Register, Step, Touch, lanes,
+    BitCopy, Cx, ElementRegister, FULL, Flow, Frame, Handler, LANES, Op, Register, Step, Touch,
+    lanes,
 };
 use crate::memory::access;
 use crate::program::{Address, Emitter, ParamHome};
@@ -16,8 +17,6 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Slot of the address.
 const BASE: usize = 5;
-
-// ---- handlers
 
 /// The bits of one element in memory.
 trait Element: crate::machine::Lane {
@@ -73,7 +72,8 @@ fn load<W: Window, T: Element, const N: usize>(
         let offset = part as u64 * u64::from(T::BYTES);
         if mask == FULL {
             for lane in 0..LANES {
-                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of
+                // the mask.
                 out[lane] = unsafe { T::load(at[lane] + offset) };
             }
         } else {
@@ -105,7 +105,8 @@ fn store<W: Window, T: Element, const N: usize>(
         let offset = part as u64 * u64::from(T::BYTES);
         if mask == FULL {
             for lane in 0..LANES {
-                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of the mask.
+                // SAFETY: `resolve` checked that the bytes are aligned and live for every lane of
+                // the mask.
                 unsafe { T::store(at[lane] + offset, row[lane]) };
             }
         } else {
@@ -161,8 +162,6 @@ const SPACES: [&str; 9] = [
     "param::entry",
     "param::func",
 ];
-
-// ---- decoding
 
 /// The registers of an operand: one, or those of a vector.
 fn parts<'a>(
@@ -361,13 +360,13 @@ pub fn st(
 fn note_parts(emitter: &mut Emitter<'_>, ty: Type, registers: &[Register]) {
     for row in 0..ty.rows() {
         let register = registers.get(row as usize).copied();
-        emitter.note_part(Part { register, signed: ty.is_signed() });
+        emitter.note_element(ElementRegister { register, signed: ty.is_signed() });
     }
 }
 
 /// Notes what a load or store of the frame's parameter memory copies.
 fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) {
-    let elements = emitter.effect().parts.clone();
+    let elements = emitter.effect().elements.clone();
     for (at, element) in (at..).step_by(ty.bytes() as usize).zip(elements) {
         for done in (0..ty.bits()).step_by(32) {
             let memory = (Register::Param((at + done / 8) / 4), at % 4 * 8);
@@ -375,18 +374,16 @@ fn note_param_copies(emitter: &mut Emitter<'_>, ty: Type, at: u32, loads: bool) 
             let (bits, signed) = ((ty.bits() - done).min(32), element.signed);
             match (loads, register) {
                 (false, from) => {
-                    emitter.note_piece(Piece { from, to: memory, bits, signed: false })
+                    emitter.note_bit_copy(BitCopy { from, to: memory, bits, signed: false })
                 }
                 (true, Some(to)) => {
-                    emitter.note_piece(Piece { from: Some(memory), to, bits, signed })
+                    emitter.note_bit_copy(BitCopy { from: Some(memory), to, bits, signed })
                 }
                 (true, None) => {}
             }
         }
     }
 }
-
-// ---- order
 
 fn acquire(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
     fence(Ordering::Acquire);
@@ -414,7 +411,8 @@ pub fn full_fence(_: &Modifiers<'_>) -> Option<Pick> {
     Some((run as Handler).into())
 }
 
-/// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left alone.
+/// `prefetch` and `discard`-like hints take an address, which is resolved as an operand and left
+/// alone.
 pub fn hint(
     emitter: &mut Emitter<'_>,
     _: &Modifiers<'_>,

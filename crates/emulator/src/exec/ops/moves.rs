@@ -4,14 +4,12 @@ use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
 use crate::machine::cluster::RANK_SHIFT;
 use crate::machine::{
-    Cx, Flow, Frame, Handler, LANES, LOCAL_BASE, Op, PARAM_BASE, Piece, Register, SHARED_BASE,
+    BitCopy, Cx, Flow, Frame, Handler, LANES, LOCAL_BASE, Op, PARAM_BASE, Register, SHARED_BASE,
     Step, WINDOW, lanes,
 };
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 use std::sync::Arc;
-
-// ---- helpers that decoding adds
 
 /// The low half of a 64-bit register.
 pub fn low_half(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
@@ -28,8 +26,8 @@ pub fn zero_extend(bits: u32) -> Handler {
     }
 }
 
-/// A 32-bit address plus the immediate, as an address of 64 bits. The sum wraps as the address does: a
-/// compiler writes `[%r1+8]` where `%r1` is eight bytes before the window of shared memory.
+/// A 32-bit address plus the immediate, as an address of 64 bits. The sum wraps as the address
+/// does: a compiler writes `[%r1+8]` where `%r1` is eight bytes before the window of shared memory.
 pub fn narrow_address(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let offset = op.imm as u32;
     frame.map1::<u64, u32>(op, mask, |address| u64::from(address.wrapping_add(offset)));
@@ -54,8 +52,6 @@ pub fn local_address(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> S
     frame.write::<u64>(op.slots[0], &[address; LANES], mask);
     Ok(Flow::Next)
 }
-
-// ---- mov
 
 /// `mov` between registers.
 pub fn mov(modifiers: &Modifiers<'_>) -> Option<Pick> {
@@ -132,7 +128,7 @@ pub fn mov_vector(
         emitter.push(copy(ty), &[to, own], 0);
         if let Some(to) = emitter.effect().writes.get(known).copied() {
             let (from, to) = (from.map(|from| (from, 0)), (to, 0));
-            emitter.note_piece(Piece { from, to, bits: ty.bits(), signed: false });
+            emitter.note_bit_copy(BitCopy { from, to, bits: ty.bits(), signed: false });
         }
     }
     Ok(())
@@ -176,7 +172,7 @@ fn unpack(
             if let Some(register) = emitter.effect().writes.last().copied() {
                 let from = whole.map(|whole| (whole, at));
                 let (to, bits) = ((register, 0), own.bits());
-                emitter.note_piece(Piece { from, to, bits, signed: false });
+                emitter.note_bit_copy(BitCopy { from, to, bits, signed: false });
             }
         }
     }
@@ -222,11 +218,9 @@ fn note_packed(emitter: &mut Emitter<'_>, bits: u32, parts: &[Option<Register>])
     let Some(to) = emitter.effect().writes.last().copied() else { return };
     for (at, part) in (0..).step_by(bits as usize).zip(parts) {
         let from = part.map(|part| (part, 0));
-        emitter.note_piece(Piece { from, to: (to, at), bits, signed: false });
+        emitter.note_bit_copy(BitCopy { from, to: (to, at), bits, signed: false });
     }
 }
-
-// ---- addresses
 
 /// First address of a window, and the name of its space.
 fn window(modifiers: &Modifiers<'_>) -> Option<u64> {
@@ -279,8 +273,8 @@ pub fn cvta_to(modifiers: &Modifiers<'_>) -> Option<Pick> {
     Some(Pick::with(run, window(modifiers)?))
 }
 
-/// `isspacep`: whether a generic address lies in a space. Constants are not global memory; a kernel's
-/// parameters are.
+/// `isspacep`: whether a generic address lies in a space. Constants are not global memory; a
+/// kernel's parameters are.
 pub fn isspacep(modifiers: &Modifiers<'_>) -> Option<Pick> {
     fn run<const BYTES: u64>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let inside = |address: u64| address.wrapping_sub(op.imm) < BYTES;

@@ -21,7 +21,8 @@ use crate::tensor_map::{
 const BOX_ALIGN: u64 = 128;
 /// Alignment of a box's first byte in device memory.
 const FIRST_ALIGN: u64 = 16;
-/// Bit of the immediate that says that the instruction's mode is `im2col`; below it are the dimensions.
+/// Bit of the immediate that says that the instruction's mode is `im2col`; below it are the
+/// dimensions.
 const IM2COL: u64 = 8;
 
 const OPERATIONS: [&str; 8] = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
@@ -87,7 +88,7 @@ fn check_start(lane: usize, map: &TensorMap, start: &Start) -> Result<(), Box<Fa
 fn check_parts(
     cx: &mut Cx<'_>,
     lane: usize,
-    parts: &[tensor::Part],
+    parts: &[tensor::BoxChunk],
     access: Access,
 ) -> Result<(), Box<Fault>> {
     for part in parts {
@@ -98,7 +99,8 @@ fn check_parts(
     Ok(())
 }
 
-/// To shared memory. Slots: 0 target, 1 map, 2 list of coordinates, 3 mbarrier, 4 mask of blocks or [`SINK`].
+/// To shared memory. Slots: 0 target, 1 map, 2 list of coordinates, 3 mbarrier, 4 mask of blocks or
+/// [`SINK`].
 fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     for lane in lanes(mask) {
         let map = cx.fitting_map(frame, op, lane)?;
@@ -112,11 +114,11 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
             let (target, _) = cx.shared_range(range)?;
             let (_, at) = cx.mbarrier_at(lane, mbarrier)?;
             let (_, offset) = cx.cluster.split(to).unwrap_or((0, to));
-            let parts = tensor::parts(&map, &start, offset);
+            let parts = tensor::box_chunks(&map, &start, offset);
             check_parts(cx, lane, &parts, Access::Load)?;
             let base = cx.cluster.peers[target as usize].base;
             let bulk = Bulk {
-                pieces: tensor::into_shared(&map, &parts, base),
+                chunks: tensor::into_shared(&map, &parts, base),
                 reduction: None,
                 completion: Completion::Mbarrier(at, bytes as u32),
                 rank: cx.cluster.rank,
@@ -129,7 +131,8 @@ fn load(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     Ok(Flow::Next)
 }
 
-/// From shared memory. Slots: 0 source, 1 map, 2 list of coordinates, 3 index of the operation plus one.
+/// From shared memory. Slots: 0 source, 1 map, 2 list of coordinates, 3 index of the operation plus
+/// one.
 fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     for lane in lanes(mask) {
         let map = cx.fitting_map(frame, op, lane)?;
@@ -141,11 +144,11 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
         let bytes = tensor::shared_bytes(&map);
         cx.own_shared_range(Range { lane, address: from, bytes, access: Access::Load })?;
         let (rank, offset) = cx.cluster.split(from).unwrap_or((cx.cluster.rank, from));
-        let parts = tensor::parts(&map, &start, offset);
+        let parts = tensor::box_chunks(&map, &start, offset);
         check_parts(cx, lane, &parts, Access::Store)?;
         let base = cx.cluster.peers[rank as usize].base;
         let bulk = Bulk {
-            pieces: tensor::from_shared(&parts, base),
+            chunks: tensor::from_shared(&parts, base),
             reduction: chosen(op.slots[3], map.element).map_err(|own| copy_fault(lane, own))?,
             completion: cx.bulk_group(lane),
             rank: cx.cluster.rank,
@@ -172,8 +175,6 @@ fn prefetch(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     lanes(mask).try_for_each(|lane| cx.fitting_map(frame, op, lane).map(drop))?;
     Ok(Flow::Next)
 }
-
-// ---- decoding of copies
 
 /// `[map, {coordinates}]`: the slot of the map and those of the coordinates.
 fn map_and_coords(
@@ -210,7 +211,8 @@ fn shape(emitter: &Emitter<'_>, modifiers: &Modifiers<'_>) -> Result<(usize, u64
     }
 }
 
-/// Adds the offsets of the mode `im2col` to the list of coordinates. Returns the operands after them.
+/// Adds the offsets of the mode `im2col` to the list of coordinates. Returns the operands after
+/// them.
 fn offsets<'a>(
     emitter: &mut Emitter<'_>,
     modifiers: &Modifiers<'_>,
@@ -293,8 +295,6 @@ pub fn cp_prefetch(
     Ok(())
 }
 
-// ---- changes of maps
-
 /// The fields of `tensormap.replace`, in the order of [`Op::imm`].
 const FIELDS: [&str; 10] = [
     "global_address",
@@ -372,8 +372,8 @@ fn write_map(halves: [u64; 2], bytes: &[u8; TENSOR_MAP_BYTES]) {
     }
 }
 
-/// Slots: 0 map, 1 value of 64 bits or [`SINK`], 2 value of 32 bits or [`SINK`]; the immediate is the field,
-/// and from bit 8 on the dimension.
+/// Slots: 0 map, 1 value of 64 bits or [`SINK`], 2 value of 32 bits or [`SINK`]; the immediate is
+/// the field, and from bit 8 on the dimension.
 fn replace<W: Window>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let (field, ord) = (FIELDS[(op.imm & 255) as usize], op.imm >> 8);
     for lane in lanes(mask) {

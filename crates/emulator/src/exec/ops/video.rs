@@ -9,7 +9,7 @@ use crate::ptx::ast::{Instruction, Operand};
 /// What an instruction does, packed into its immediate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Video {
-    work: Work,
+    work: Operation,
     /// Signs of the result, of `a` and of `b`.
     signed: [bool; 3],
     /// Which parts of `a` and `b`, a nibble for each element.
@@ -28,7 +28,7 @@ struct Video {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Work {
+enum Operation {
     #[default]
     Add,
     Sub,
@@ -46,21 +46,21 @@ enum Work {
     GreaterEqual,
 }
 
-const WORKS: [Work; 14] = [
-    Work::Add,
-    Work::Sub,
-    Work::Average,
-    Work::Distance,
-    Work::Min,
-    Work::Max,
-    Work::Left,
-    Work::Right,
-    Work::Equal,
-    Work::NotEqual,
-    Work::Less,
-    Work::LessEqual,
-    Work::Greater,
-    Work::GreaterEqual,
+const WORKS: [Operation; 14] = [
+    Operation::Add,
+    Operation::Sub,
+    Operation::Average,
+    Operation::Distance,
+    Operation::Min,
+    Operation::Max,
+    Operation::Left,
+    Operation::Right,
+    Operation::Equal,
+    Operation::NotEqual,
+    Operation::Less,
+    Operation::LessEqual,
+    Operation::Greater,
+    Operation::GreaterEqual,
 ];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,21 +113,21 @@ impl Video {
     fn work(self, a: i64, b: i64) -> i64 {
         let count = if self.flag { b & 31 } else { b.clamp(0, 32) };
         match self.work {
-            Work::Add => a + b,
-            Work::Sub => a - b,
-            Work::Average if a + b >= 0 => (a + b + 1) >> 1,
-            Work::Average => (a + b) >> 1,
-            Work::Distance => (a - b).abs(),
-            Work::Min => a.min(b),
-            Work::Max => a.max(b),
-            Work::Left => a << count,
-            Work::Right => a >> count,
-            Work::Equal => i64::from(a == b),
-            Work::NotEqual => i64::from(a != b),
-            Work::Less => i64::from(a < b),
-            Work::LessEqual => i64::from(a <= b),
-            Work::Greater => i64::from(a > b),
-            Work::GreaterEqual => i64::from(a >= b),
+            Operation::Add => a + b,
+            Operation::Sub => a - b,
+            Operation::Average if a + b >= 0 => (a + b + 1) >> 1,
+            Operation::Average => (a + b) >> 1,
+            Operation::Distance => (a - b).abs(),
+            Operation::Min => a.min(b),
+            Operation::Max => a.max(b),
+            Operation::Left => a << count,
+            Operation::Right => a >> count,
+            Operation::Equal => i64::from(a == b),
+            Operation::NotEqual => i64::from(a != b),
+            Operation::Less => i64::from(a < b),
+            Operation::LessEqual => i64::from(a <= b),
+            Operation::Greater => i64::from(a > b),
+            Operation::GreaterEqual => i64::from(a >= b),
         }
     }
 
@@ -146,8 +146,6 @@ fn part(word: u64, at: u32, bits: u32, signed: bool) -> i64 {
     let top = word >> at << shift;
     if signed { (top as i64) >> shift } else { (top >> shift) as i64 }
 }
-
-// ---- one number
 
 /// Where a selector's part begins, and its bits.
 fn span(selector: u16) -> (u32, u32) {
@@ -206,8 +204,6 @@ fn run_product(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     Ok(Flow::Next)
 }
 
-// ---- two halves or four bytes
-
 fn packed(video: Video, lanes: u32, a: u32, b: u32, c: u32) -> u32 {
     let (both, bits) = (u64::from(a) | u64::from(b) << 32, 32 / lanes);
     let element = |side: usize, lane: u32| {
@@ -232,26 +228,24 @@ fn run_packed<const LANES: u32>(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask
     Ok(Flow::Next)
 }
 
-// ---- decoding
-
 /// The work of an opcode without its `v` and number, or of a comparison.
-fn work(opcode: &str, modifiers: &Modifiers<'_>) -> Option<Work> {
+fn work(opcode: &str, modifiers: &Modifiers<'_>) -> Option<Operation> {
     Some(match opcode.trim_start_matches('v').trim_end_matches(['2', '4']) {
-        "add" | "mad" => Work::Add,
-        "sub" => Work::Sub,
-        "avrg" => Work::Average,
-        "absdiff" => Work::Distance,
-        "min" => Work::Min,
-        "max" => Work::Max,
-        "shl" => Work::Left,
-        "shr" => Work::Right,
+        "add" | "mad" => Operation::Add,
+        "sub" => Operation::Sub,
+        "avrg" => Operation::Average,
+        "absdiff" => Operation::Distance,
+        "min" => Operation::Min,
+        "max" => Operation::Max,
+        "shl" => Operation::Left,
+        "shr" => Operation::Right,
         _ => match modifiers.one_of(&["eq", "ne", "lt", "le", "gt", "ge"])? {
-            "eq" => Work::Equal,
-            "ne" => Work::NotEqual,
-            "lt" => Work::Less,
-            "le" => Work::LessEqual,
-            "gt" => Work::Greater,
-            _ => Work::GreaterEqual,
+            "eq" => Operation::Equal,
+            "ne" => Operation::NotEqual,
+            "lt" => Operation::Less,
+            "le" => Operation::LessEqual,
+            "gt" => Operation::Greater,
+            _ => Operation::GreaterEqual,
         },
     })
 }

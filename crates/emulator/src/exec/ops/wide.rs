@@ -116,8 +116,6 @@ pub fn atom(operation: &str, space: &str) -> Option<Handler> {
     }
 }
 
-// ---- mov
-
 fn copy(_: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     let values = value(frame, op.slots[1]);
     write(frame, op.slots[0], &values, mask);

@@ -3,7 +3,8 @@
 use crate::fault::Access;
 use crate::isa::{self, Form, Order};
 use crate::machine::{
-    Cx, Frame, LANES, Landing, Observer, Op, Place, Row64, Touch, TouchRange, Verdict, lanes,
+    Cx, Frame, LANES, Landing, MemoryLocation, Observer, Op, Row64, Touch, TouchRange, Verdict,
+    lanes,
 };
 use crate::memory::access;
 use std::cell::RefCell;
@@ -13,14 +14,15 @@ use std::sync::LazyLock;
 
 /// What was seen.
 #[derive(Default)]
-pub struct Seen {
+pub struct Observations {
     /// Memory changed, or may have; or something was read that this launch alone does not decide.
     pub changed: bool,
     /// What each warp read last, by block, warp and lane.
     pub reads: HashMap<(u64, u32), Box<[Option<Read>; LANES]>>,
     /// A write that is under way.
     write: Option<Write>,
-    /// The allocation of device memory that was touched last: its first byte, and the one behind it.
+    /// The allocation of device memory that was touched last: its first byte, and the one behind
+    /// it.
     own: (u64, u64),
 }
 
@@ -46,7 +48,7 @@ struct Write {
 }
 
 /// Writes down what it sees.
-pub struct Witness(pub Rc<RefCell<Seen>>);
+pub struct Witness(pub Rc<RefCell<Observations>>);
 
 impl Witness {
     fn change(&self) {
@@ -129,10 +131,12 @@ impl Observer for Witness {
     }
 }
 
-impl Seen {
+impl Observations {
     /// Whether only launches and copies can change what lies there, and not the host by itself.
     fn is_own(&mut self, cx: &Cx<'_>, address: u64) -> bool {
-        if (self.own.0..self.own.1).contains(&address) || cx.place(address) != Place::Global {
+        if (self.own.0..self.own.1).contains(&address)
+            || cx.place(address) != MemoryLocation::Global
+        {
             return true;
         }
         let own = cx.cursor.memory().own_span(address);
@@ -153,8 +157,8 @@ impl Seen {
 }
 
 impl Write {
-    /// Where lanes update one place, each has to have left what it found: then all of them found the same,
-    /// which is there still.
+    /// Where lanes update one place, each has to have left what it found: then all of them found
+    /// the same, which is there still.
     fn left_all_as_it_was(&self, frame: &Frame, op: &Op) -> bool {
         let found = |lane: usize| match self.bytes {
             8 => frame.row64(op.slots[0])[lane],
@@ -188,13 +192,15 @@ fn contents(at: &Row64, mask: u32, bytes: u32) -> Vec<u8> {
 
 fn read(at: u64, out: &mut [u8]) {
     for (byte, address) in out.iter_mut().zip(at..) {
-        // SAFETY: the access that is watched was found valid for these bytes; all accesses are atomic.
+        // SAFETY: the access that is watched was found valid for these bytes; all accesses are
+        // atomic.
         *byte = unsafe { access::load_u8(address) };
     }
 }
 
-/// Whether an operation does no more than to compute, to read, to write what [`Observer::touch`] is told of,
-/// and to meet the lanes of its warp. What only its handler knows it says by [`Cx::unsteady`].
+/// Whether an operation does no more than to compute, to read, to write what [`Observer::touch`] is
+/// told of, and to meet the lanes of its warp. What only its handler knows it says by
+/// [`Cx::unsteady`].
 fn is_harmless(op: &Op) -> bool {
     static HARMLESS: LazyLock<Vec<bool>> =
         LazyLock::new(|| isa::forms().iter().map(is_harmless_form).collect());
@@ -228,7 +234,8 @@ mod tests {
         for opcode in ["cp", "barrier", "wgmma", "mma", "stmatrix", "tensormap"] {
             assert!(!of(opcode).is_empty() && of(opcode).iter().all(|own| !own), "{opcode}");
         }
-        // `st.async` and `red.async` are copies, and of `bar` only that of the warp has its lanes meet.
+        // `st.async` and `red.async` are copies, and of `bar` only that of the warp has its lanes
+        // meet.
         assert_eq!(of("st").iter().filter(|own| !**own).count(), 1);
         assert_eq!(of("red").iter().filter(|own| !**own).count(), 1);
         assert_eq!(of("bar").iter().filter(|own| **own).count(), 1);

@@ -1,7 +1,7 @@
 //! One CPU thread's part in finding that a launch is stuck.
 
 use super::Quorum;
-use super::observer::{Seen, Witness};
+use super::observer::{Observations, Witness};
 use crate::exec::cluster::Cluster;
 use crate::fault::{Waiting, WaitsOn};
 use crate::machine::{Cx, LANES, Watch};
@@ -16,13 +16,14 @@ const LONGEST: usize = 1 << 10;
 /// Watches what a CPU thread executes while it seems to make no progress.
 pub struct Probe<'q> {
     quorum: &'q Quorum<'q>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<Observations>>,
     /// Whether it watches.
     on: bool,
     /// The epoch that the warps' rounds are about, and whether all of them were told of.
     epoch: u64,
     proven: bool,
-    /// Occasions to let pass before it watches again, and how many there are after the next failure.
+    /// Occasions to let pass before it watches again, and how many there are after the next
+    /// failure.
     pass: usize,
     next: usize,
 }
@@ -44,11 +45,11 @@ impl<'q> Probe<'q> {
             return;
         }
         self.on = true;
-        *self.seen.borrow_mut() = Seen::default();
+        *self.seen.borrow_mut() = Observations::default();
         cx.unsteady = false;
         Watch::add(&mut cx.watch, Box::new(Witness(Rc::clone(&self.seen))));
-        // What the thread did before this was not watched. It ends the epoch after the witness has come, so
-        // that a whole epoch is watched by all threads, or has no proof of all.
+        // What the thread did before this was not watched. It ends the epoch after the witness has
+        // come, so that a whole epoch is watched by all threads, or has no proof of all.
         self.quorum.change();
         self.restart(resident);
     }

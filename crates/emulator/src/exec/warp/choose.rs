@@ -2,10 +2,11 @@
 
 use super::{Group, Wait, Warp};
 
-/// Instructions after which a passed-over group gets its turn, where the others touch memory that
-/// lanes communicate by.
+/// Instructions after which a group that has not run gets a time slice, where the other groups
+/// access memory that lanes communicate through.
 pub(super) const QUANTUM_POLLING: u64 = 512;
-/// The same where they do not.
+/// Instructions after which a group that has not run gets a time slice, where the others only
+/// compute.
 pub(super) const QUANTUM: u64 = 1 << 15;
 
 impl Warp {
@@ -33,7 +34,7 @@ impl Warp {
         self.frames[frame as usize].as_ref().map_or(0, |frame| frame.depth)
     }
 
-    /// The group that has its turn out of order, if one has.
+    /// The group that has waited too long and runs out of order, if there is one.
     fn starving(&mut self, best: usize) -> Option<usize> {
         if let Some((lane, until)) = self.favoured {
             let own = |group: &Group| group.wait == Wait::Ready && group.mask >> lane & 1 != 0;
@@ -53,7 +54,7 @@ impl Warp {
         Some(oldest)
     }
 
-    /// Joins groups that are at the same place.
+    /// Merges groups that are at the same operation of the same call: reconvergence.
     fn merge(&mut self) {
         let mut index = 0;
         while index < self.groups.len() {
@@ -74,7 +75,7 @@ impl Warp {
         }
     }
 
-    /// The next place where another group waits to be joined.
+    /// The next operation at which another group waits to be merged with.
     pub(super) fn stop(&self, group: &Group) -> u32 {
         let ahead = |other: &&Group| {
             other.wait == Wait::Ready && other.frame == group.frame && other.pc > group.pc

@@ -2,9 +2,9 @@
 
 use crate::fault::WaitsOn;
 use crate::isa::Order;
-use crate::machine::{Cx, Op, Row32, Seen, lanes};
+use crate::machine::{Cx, LastRead, Op, Row32, lanes};
 
-/// Reads of one place in a row, by one instruction, that are taken for waiting.
+/// Consecutive reads of one address by one instruction from which on a lane counts as spinning.
 const SPINS: u32 = 8;
 
 /// What a group of lanes waits for.
@@ -22,7 +22,7 @@ pub enum Wait {
     Phase,
 }
 
-/// Lanes at the same place, by the same calls.
+/// Lanes at the same operation, reached by the same calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     /// Next operation.
@@ -36,7 +36,7 @@ pub struct Group {
     /// The lanes that voted for a barrier's reduction.
     pub votes: u32,
     /// What it last read.
-    pub(super) seen: Seen,
+    pub(super) seen: LastRead,
     /// When it last ran.
     pub(super) stamp: u64,
 }

@@ -31,10 +31,11 @@ impl Warp {
         self.rounds.round
     }
 
-    /// Looks whether the warp is where it was, once each lane that can run has done so since the last look.
+    /// Looks whether the warp is where it was, once each lane that can run has done so since the
+    /// last look.
     ///
-    /// The state to come back to is replaced after 1, 2, 4, … looks, so that a round of any length is found,
-    /// and a way into it does not matter (Brent, 1980).
+    /// The state to come back to is replaced after 1, 2, 4, … looks, so that a round of any length
+    /// is found, and a way into it does not matter (Brent, 1980).
     pub fn come_round(&mut self) {
         if self.rounds.round {
             return;
@@ -61,8 +62,8 @@ impl Warp {
         self.groups.iter().filter(|own| runs(own.wait)).fold(0, |mask, own| mask | own.mask)
     }
 
-    /// Where each lane is, and all registers. Which lanes of one place go on together does not count: a
-    /// lane computes the same, alone or with others.
+    /// Where each lane is, and all registers. Which lanes of one place go on together does not
+    /// count: a lane computes the same, alone or with others.
     fn snapshot(&self) -> Snapshot {
         [0u64, 1].map(|seed| {
             let mut hasher = DefaultHasher::new();

@@ -3,7 +3,7 @@
 use super::group::{Group, Wait};
 use super::rounds::Rounds;
 use crate::fault::SourceLocation;
-use crate::machine::{ClusterLanes, Frame, LANES, Program, Seen, WarpState};
+use crate::machine::{ClusterLanes, Frame, LANES, LastRead, Program, WarpState};
 use crate::program::is_library;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Warp {
             mask,
             wait: Wait::Ready,
             votes: 0,
-            seen: Seen::default(),
+            seen: LastRead::default(),
             stamp: 0,
         });
         (self.tick, self.favoured) = (0, None);
@@ -74,8 +74,8 @@ impl Warp {
             .get_or_insert_with(|| unreachable!("a frame is lent to one run at a time"))
     }
 
-    /// The source line of an operation: the innermost on the way of calls to it that lies in no library,
-    /// or else its own.
+    /// The source line of an operation: the innermost on the way of calls to it that lies in no
+    /// library, or else its own.
     pub fn source<'a>(&self, program: &'a Program, at: (u32, u32)) -> Option<&'a SourceLocation> {
         let (mut frame, mut pc) = at;
         loop {

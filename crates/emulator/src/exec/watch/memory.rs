@@ -1,16 +1,16 @@
-//! The check of accesses that a GPU would let pass: to another variable of shared or local memory, to
-//! constants, and stores to what the launch reads as read-only.
+//! The check of accesses that a GPU would let pass: to another variable of shared or local memory,
+//! to constants, and stores to what the launch reads as read-only.
 //!
 //! Where it is on, decoding leaves red zones between the variables of shared memory and of a
-//! frame's local memory; an access there is out of bounds, and one that jumps over a zone into another
-//! variable is not seen.
+//! frame's local memory; an access there is out of bounds, and one that jumps over a zone into
+//! another variable is not seen.
 
 use super::race::runs::{Run, each_run};
-use super::readonly::{Other, ReadOnly, Recent, reads_only};
+use super::readonly::{EarlierAccess, ReadOnly, Recent, reads_only};
 use crate::fault::{Access, Accessor, Nearest, RegionKind, Space, TrapKind};
 use crate::machine::{
-    Check, Constant, Cx, Fault, Frame, LaunchContext, Observer, Place, Touch, TouchRange, Verdict,
-    lanes,
+    Check, Constant, Cx, Fault, Frame, LaunchContext, MemoryLocation, Observer, Touch, TouchRange,
+    Verdict, lanes,
 };
 
 /// Finds accesses to the wrong piece of valid memory.
@@ -77,8 +77,8 @@ impl Observer for MemoryObserver<'_> {
 }
 
 impl MemoryObserver<'_> {
-    /// All lanes touch one allocation, the bytes from `low` to `end` at most: what lies side by side is looked
-    /// at together.
+    /// All lanes touch one allocation, the bytes from `low` to `end` at most: what lies side by
+    /// side is looked at together.
     fn in_allocation(&mut self, cx: &Cx<'_>, touch: &Touch<'_>, (low, end): (u64, u64)) -> Verdict {
         let access = touch.access;
         let constants = &cx.launch.program.constant_variables;
@@ -96,7 +96,9 @@ impl MemoryObserver<'_> {
     /// Whether all lanes touch the same variable of shared memory as last time.
     fn is_in_one_variable(&mut self, cx: &Cx<'_>, (low, high): (u64, u64), bytes: u64) -> bool {
         let program = cx.launch.program;
-        let (Place::Shared(a, from), Place::Shared(b, to)) = (cx.place(low), cx.place(high)) else {
+        let (MemoryLocation::Shared(a, from), MemoryLocation::Shared(b, to)) =
+            (cx.place(low), cx.place(high))
+        else {
             return false;
         };
         if program.shared_variables.is_empty() {
@@ -125,9 +127,9 @@ impl MemoryObserver<'_> {
         is_read_only: bool,
     ) -> Verdict {
         match (cx.place(touched.at), frame) {
-            (Place::Shared(_, offset), _) => in_shared(cx, touched, offset),
-            (Place::Local(_, offset), Some(frame)) => in_local(frame, touched, offset),
-            (Place::Global, _) => {
+            (MemoryLocation::Shared(_, offset), _) => in_shared(cx, touched, offset),
+            (MemoryLocation::Local(_, offset), Some(frame)) => in_local(frame, touched, offset),
+            (MemoryLocation::Global, _) => {
                 let Touched { lane, at, bytes, access } = *touched;
                 self.in_global(cx, &Run::of_lane(lane, at, bytes), access, is_read_only)
             }
@@ -162,7 +164,7 @@ impl MemoryObserver<'_> {
 
 /// The fault of an access to data of which the launch has read what it now writes, or the reverse.
 #[cold]
-fn clash(cx: &Cx<'_>, lane: usize, access: Access, other: &Other) -> Box<Fault> {
+fn clash(cx: &Cx<'_>, lane: usize, access: Access, other: &EarlierAccess) -> Box<Fault> {
     let program = cx.launch.program;
     let other_by = other.by.map(|by| Accessor {
         block: by.block_index(cx),

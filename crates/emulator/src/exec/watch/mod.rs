@@ -1,4 +1,5 @@
-//! The checks and the counters: observers of what a launch does. See [`Observer`](crate::machine::Observer).
+//! The checks and the counters: observers of what a launch does. See
+//! [`Observer`](crate::machine::Observer).
 
 pub mod counters;
 mod init;

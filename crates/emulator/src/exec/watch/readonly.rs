@@ -1,7 +1,7 @@
 //! Which bytes of device memory a launch reads as read-only, and which it writes.
 //!
-//! A `.nc` load may be served by a cache that no store reaches, so a byte that one thread reads this
-//! way must not be written by any thread of the launch, before or after.
+//! A `.nc` load may be served by a cache that no store reaches, so a byte that one thread reads
+//! this way must not be written by any thread of the launch, before or after.
 
 use super::race::runs::Run;
 use crate::machine::{Cx, Op, Program};
@@ -21,9 +21,9 @@ const NOTES: usize = (PAGE / GRAIN) as usize;
 /// Pages that a thread remembers.
 const WAYS: usize = 4;
 
-/// Who touched something: packed into a word, 0 for nobody.
+/// A thread and the operation of its access, packed into a word; 0 for none.
 #[derive(Clone, Copy)]
-pub struct By {
+pub struct ThreadStamp {
     /// The operation.
     pub pc: u32,
     thread: u32,
@@ -34,7 +34,7 @@ const PC_BITS: u32 = 20;
 const THREAD_BITS: u32 = 10;
 const BLOCK_BITS: u32 = 34;
 
-impl By {
+impl ThreadStamp {
     fn here(cx: &Cx<'_>, lane: usize) -> u64 {
         let pc = u64::from(cx.pc + 1).min((1 << PC_BITS) - 1);
         let thread = u64::from(cx.warp.index * 32) + lane as u64;
@@ -63,11 +63,11 @@ impl By {
 }
 
 /// A conflict.
-pub struct Other {
+pub struct EarlierAccess {
     /// First byte that both touch.
     pub address: u64,
     /// Who touched it before, if that is still known.
-    pub by: Option<By>,
+    pub by: Option<ThreadStamp>,
 }
 
 /// A plane of bits and notes for reads, and one for writes.
@@ -94,8 +94,8 @@ impl Page {
         }
     }
 
-    /// Notes an access to bytes that share a word in one plane, and returns the bits of these bytes in the
-    /// other. `by` says who touches the byte at an offset.
+    /// Notes an access to bytes that share a word in one plane, and returns the bits of these bytes
+    /// in the other. `by` says who touches the byte at an offset.
     fn note(
         &self,
         (offset, bytes): (u64, u64),
@@ -157,28 +157,28 @@ pub struct Recent<'m> {
 
 impl Recent<'_> {
     /// Notes read-only loads of lanes. Returns a write of the same bytes.
-    pub fn reads(&mut self, cx: &Cx<'_>, run: &Run) -> Option<Other> {
+    pub fn reads(&mut self, cx: &Cx<'_>, run: &Run) -> Option<EarlierAccess> {
         self.note(cx, run, (Plane::Reads, Plane::Writes))
     }
 
     /// Notes writes of lanes. Returns a read-only load of the same bytes.
-    pub fn writes(&mut self, cx: &Cx<'_>, run: &Run) -> Option<Other> {
+    pub fn writes(&mut self, cx: &Cx<'_>, run: &Run) -> Option<EarlierAccess> {
         self.note(cx, run, (Plane::Writes, Plane::Reads))
     }
 
-    fn note(&mut self, cx: &Cx<'_>, run: &Run, planes: (Plane, Plane)) -> Option<Other> {
+    fn note(&mut self, cx: &Cx<'_>, run: &Run, planes: (Plane, Plane)) -> Option<EarlierAccess> {
         let mut first = run.start;
         while first < run.end {
             let end = ((first / 64 + 1) * 64).min(run.end);
             let (offset, base) = (first % PAGE, first / PAGE * PAGE);
             let page = self.page(first / PAGE);
-            let by = |offset: u64| By::here(cx, run.lane_at(base + offset) as usize);
+            let by = |offset: u64| ThreadStamp::here(cx, run.lane_at(base + offset) as usize);
             let both = page.note((offset, end - first), planes, by);
             if both != 0 {
                 let address = first - offset % 64 + u64::from(both.trailing_zeros());
                 let grain = (address % PAGE / GRAIN) as usize;
                 let note = page.plane(planes.1).1[grain].load(Relaxed);
-                return Some(Other { address, by: By::unpack(note) });
+                return Some(EarlierAccess { address, by: ThreadStamp::unpack(note) });
             }
             first = end;
         }

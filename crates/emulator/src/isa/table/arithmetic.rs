@@ -231,17 +231,17 @@ forms! {
         "neg" "ftz? f32" "=t t" [flops 0] => Pick float::neg;
         /// Negative.
         "neg" "f64" "=t t" [flops 0] => Pick float::neg;
-        /// The smaller, or the one that is no NaN.
+        /// The smaller, or the operand that is not a NaN.
         "min" "ftz? NaN? f32" "=t t t" [flops 0] => Pick float::min;
         /// The smaller magnitude, with the product of the signs.
         "min" "ftz? NaN? xorsign abs f32" "=t t t" [flops 0] => Pick float::min;
-        /// The smaller, or the one that is no NaN.
+        /// The smaller, or the operand that is not a NaN.
         "min" "f64" "=t t t" [flops 0] => Pick float::min;
-        /// The larger, or the one that is no NaN.
+        /// The larger, or the operand that is not a NaN.
         "max" "ftz? NaN? f32" "=t t t" [flops 0] => Pick float::max;
         /// The larger magnitude, with the product of the signs.
         "max" "ftz? NaN? xorsign abs f32" "=t t t" [flops 0] => Pick float::max;
-        /// The larger, or the one that is no NaN.
+        /// The larger, or the operand that is not a NaN.
         "max" "f64" "=t t t" [flops 0] => Pick float::max;
         /// The magnitude of the second operand with the sign of the first.
         "copysign" "f32|f64" "=t t t" [flops 0] => Pick float::copysign;
@@ -285,19 +285,19 @@ forms! {
         "neg" "ftz? f16|f16x2" "=t t" [flops 0] => Pick half::neg;
         /// Negative.
         "neg" "bf16|bf16x2" "=t t" [flops 0] => Pick half::neg;
-        /// The smaller, or the one that is no NaN.
+        /// The smaller, or the operand that is not a NaN.
         "min" "ftz? NaN? f16|f16x2" "=t t t" [flops 0] => Pick half::min;
         /// The smaller magnitude, with the product of the signs.
         "min" "ftz? NaN? xorsign abs f16|f16x2" "=t t t" [flops 0] => Pick half::min;
-        /// The smaller, or the one that is no NaN.
+        /// The smaller, or the operand that is not a NaN.
         "min" "NaN? bf16|bf16x2" "=t t t" [flops 0] => Pick half::min;
         /// The smaller magnitude, with the product of the signs.
         "min" "NaN? xorsign abs bf16|bf16x2" "=t t t" [flops 0] => Pick half::min;
-        /// The larger, or the one that is no NaN.
+        /// The larger, or the operand that is not a NaN.
         "max" "ftz? NaN? f16|f16x2" "=t t t" [flops 0] => Pick half::max;
         /// The larger magnitude, with the product of the signs.
         "max" "ftz? NaN? xorsign abs f16|f16x2" "=t t t" [flops 0] => Pick half::max;
-        /// The larger, or the one that is no NaN.
+        /// The larger, or the operand that is not a NaN.
         "max" "NaN? bf16|bf16x2" "=t t t" [flops 0] => Pick half::max;
         /// The larger magnitude, with the product of the signs.
         "max" "NaN? xorsign abs bf16|bf16x2" "=t t t" [flops 0] => Pick half::max;

@@ -29,13 +29,13 @@ forms! {
     "memory" [(class::load), Load, (order::access), 0] {
         /// Load. Cache hints change nothing here.
         "ld" "weak? global|const|shared|shared::cta|shared::cluster|local|param|param::entry|param::func? ca|cg|cs|lu|cv? @evict? @hint? @prefetch? v2|v4? @mem" "={t}~ [a] b64@L2::cache_hint" => Emit memory::ld;
-        /// Load of data that nobody writes.
+        /// Load through the read-only cache, of data that no thread of the launch writes.
         "ld" "global ca|cg|cs? nc @evict? @hint? @prefetch? v2|v4? @mem" "={t}~ [a] b64@L2::cache_hint" [read_only] => Emit memory::ld;
-        /// Load that is never left out.
+        /// Volatile load.
         "ld" "volatile global|const|local|shared|shared::cta|shared::cluster|param? @prefetch? v2|v4? @mem" "={t}~ [a]" => Emit memory::ld;
-        /// Load that other threads may race with; `acquire` orders what follows.
+        /// Strong load; `acquire` orders later accesses after it.
         "ld" "relaxed|acquire @scope global|shared|shared::cta|shared::cluster? @evict? @hint? @prefetch? v2|v4? @mem" "={t}~ [a] b64@L2::cache_hint" => Emit memory::ld;
-        /// Load from a device's registers.
+        /// Memory-mapped I/O load.
         "ld" "mmio relaxed sys global? @mem" "={t}~ [a]" => Emit memory::ld;
         /// Load of data that is the same for the warp.
         "ldu" "global? v2|v4? @mem" "={t}~ [a]" => Emit memory::ld;
@@ -43,11 +43,11 @@ forms! {
     "memory" [(class::store), Store, (order::access), 0] {
         /// Store. Cache hints change nothing here.
         "st" "weak? global|shared|shared::cta|shared::cluster|local|param|param::func? wb|cg|cs|wt? @evict? @hint? v2|v4? @mem" "[a] {t}~ b64@L2::cache_hint" => Emit memory::st;
-        /// Store that is never left out.
+        /// Volatile store.
         "st" "volatile global|local|shared|shared::cta|shared::cluster? v2|v4? @mem" "[a] {t}~" => Emit memory::st;
-        /// Store that other threads may race with; `release` orders what came before.
+        /// Strong store; `release` orders earlier accesses before it.
         "st" "relaxed|release @scope global|shared|shared::cta|shared::cluster? @evict? @hint? v2|v4? @mem" "[a] {t}~ b64@L2::cache_hint" => Emit memory::st;
-        /// Store to a device's registers.
+        /// Memory-mapped I/O store.
         "st" "mmio relaxed sys global? @mem" "[a] {t}~" => Emit memory::st;
     }
     "memory" [Copy, Mixes, WEAK, 0] {
@@ -73,25 +73,25 @@ forms! {
     "memory" [Fence, Mixes, (order::fence), 0] {
         /// Fence.
         "membar" "cta|gl|sys" "" [order (order::membar)] => Pick memory::full_fence;
-        /// Fence between ways to the same memory.
+        /// Fence between proxies (generic, async, aliases) of the same memory.
         "membar" ".proxy alias" "" [order (order::membar)] => Pick memory::full_fence;
         /// Fence.
         "fence" "sc|acq_rel|acquire|release? @scope" "" => Pick memory::full_fence;
-        /// Fence between ways to the same memory.
+        /// Fence between proxies (generic, async, aliases) of the same memory.
         "fence" ".proxy alias|async" "" => Pick memory::full_fence;
-        /// Fence between ways to the same memory.
+        /// Fence between proxies (generic, async, aliases) of the same memory.
         "fence" ".proxy async global|shared::cta|shared::cluster" "" => Pick memory::full_fence;
         /// Fence for the shared memory of a cluster only.
         "fence" "acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
         /// Fence for the block's shared memory only.
         "fence" "release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
-        /// The same between ways to that memory.
+        /// Proxy fence that acquires from the shared memory of a cluster only.
         "fence" ".proxy async::generic acquire sync_restrict::shared::cluster cluster" "" => Pick memory::full_fence;
-        /// The same between ways to that memory.
+        /// Proxy fence that releases the shared memory of the block only.
         "fence" ".proxy async::generic release sync_restrict::shared::cta cluster" "" => Pick memory::full_fence;
-        /// Fence behind which a tensor map may be used that was written before it.
+        /// Proxy fence that releases a tensor map which was written before it.
         "fence" ".proxy tensormap::generic release @scope" "" => Pick memory::full_fence;
-        /// Fence behind which a tensor map may be used that was written before a release.
+        /// Proxy fence that acquires a tensor map which was written before a release.
         "fence" ".proxy tensormap::generic acquire @scope" "[a] imm" => Emit memory::map_fence;
     }
     "control" [Control, Steers, WEAK, 0] {

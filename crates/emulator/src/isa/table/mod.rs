@@ -7,10 +7,12 @@ use std::sync::LazyLock;
 
 /// Lists forms by their families. Stands before the modules, which see it for that reason.
 ///
-/// A row is `/// doc`, opcode, modifiers, operands, and how it becomes operations. The head of a family
-/// gives the class, the taint rule, the memory order and the floating-point operations of its rows: a
-/// variant of [`Class`] and of [`Rule`] and a constant of [`Order`], or functions of the modifiers in
-/// parentheses, and a number. A row that differs from its family has what differs in brackets: `[class C]`, `[rule R]`, `[order O]`, `[flops N]`, `[read_only]`, one after the other.
+/// A row is `/// doc`, opcode, modifiers, operands, and how it becomes operations. The head of a
+/// family gives the class, the taint rule, the memory order and the floating-point operations of
+/// its rows: a variant of [`Class`] and of [`Rule`] and a constant of [`Order`], or functions of
+/// the modifiers in parentheses, and a number. A row that differs from its family has what differs
+/// in brackets: `[class C]`, `[rule R]`, `[order O]`, `[flops N]`, `[read_only]`, one after the
+/// other.
 macro_rules! forms {
     ($($family:literal [$class:tt, $rule:tt, $order:tt, $flops:literal] {
         $(#[doc = $doc:literal] $opcode:literal $modifiers:literal $operands:literal $([$($own:tt)*])? => $kind:ident $lower:path;)*
@@ -125,7 +127,7 @@ mod tests {
             ("bar.sync", Class::Barrier),
             ("shfl.sync.down.b32", Class::Warp),
             ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", Class::Tensor),
-            ("cp.async.bulk.shared::cluster.global", Class::Copy),
+            ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", Class::Copy),
             ("bra.uni", Class::Control),
             ("ret", Class::Control),
         ] {

@@ -35,11 +35,11 @@ forms! {
         "movmatrix" "sync aligned m8n8 trans b16" "={b32} {b32}" => Emit matrix::move_tile::movmatrix;
         /// Four products of `.f16` matrices, by quads of lanes.
         "mma" "sync aligned m8n8k4 row|col row|col f16 f16 f16 f16" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
-        /// The same with an `.f32` sum.
+        /// Product of matrices of `.f16` elements, accumulated in `.f32`.
         "mma" "sync aligned m8n8k4 row|col row|col f32 f16 f16 f16|f32" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
         /// Product of `.f16` matrices, plus a third.
         "mma" "sync aligned m16n8k8|m16n8k16 row col f16 f16 f16 f16" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
-        /// The same with an `.f32` sum.
+        /// Product of matrices of `.f16` elements, accumulated in `.f32`.
         "mma" "sync aligned m16n8k8|m16n8k16 row col f32 f16 f16 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
         /// Product of `.bf16` matrices, plus a third.
         "mma" "sync aligned m16n8k8|m16n8k16 row col f32 bf16 bf16 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
@@ -47,7 +47,7 @@ forms! {
         "mma" "sync aligned m16n8k4|m16n8k8 row col f32 tf32 tf32 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
         /// Product of matrices of 8-bit floats, plus a third.
         "mma" "sync aligned m16n8k16|m16n8k32 row col f32 e4m3|e5m2 e4m3|e5m2 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
-        /// The same with an `.f16` sum.
+        /// Product of matrices of 8-bit float elements, accumulated in `.f16`.
         "mma" "sync aligned m16n8k16|m16n8k32 row col f16 e4m3|e5m2 e4m3|e5m2 f16" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
         /// Product of `.f64` matrices, plus a third.
         "mma" "sync aligned m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col @round? f64 f64 f64 f64" "={b64} {b64} {b64} {b64}" => Emit matrix::mma::mma;
@@ -59,49 +59,49 @@ forms! {
         "mma" "sync aligned m8n8k128|m16n8k128|m16n8k256 row col s32 b1 b1 s32 xor|and popc" "={b32} {b32} {b32} {b32}" => Emit matrix::mma::mma;
         /// Product of `.f16` matrices of which the first is half empty.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f16 f16 f16 f16" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same with an `.f32` sum.
+        /// Product of matrices of `.f16` elements, the first of which is sparse, accumulated in `.f32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f32 f16 f16 f32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same of `.bf16`.
+        /// Product of matrices of `.bf16` elements, the first of which is sparse, accumulated in `.f32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k16|m16n8k32 row col f32 bf16 bf16 f32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same of `.tf32`.
+        /// Product of matrices of `.tf32` elements, the first of which is sparse, accumulated in `.f32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k8|m16n8k16 row col f32 tf32 tf32 f32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same of 8-bit floats.
+        /// Product of matrices of 8-bit float elements, the first of which is sparse, accumulated in `.f32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k64 row col f32 e4m3|e5m2 e4m3|e5m2 f32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same of bytes.
+        /// Product of matrices of 8-bit integer elements, the first of which is sparse, accumulated in `.s32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k32|m16n8k64 row col satfinite? s32 s8|u8 s8|u8 s32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
-        /// The same of 4-bit integers.
+        /// Product of matrices of 4-bit integer elements, the first of which is sparse, accumulated in `.s32`.
         "mma" "sp|sp::ordered_metadata sync aligned m16n8k64|m16n8k128 row col satfinite? s32 s4|u4 s4|u4 s32" "={b32} {b32} {b32} {b32} b32 imm" => Emit matrix::mma::sparse;
     }
     "matrices" [Tensor, Mixes, WEAK, 0] {
         /// Load of a fragment of A or B.
         "wmma" ".load .a|b sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|bf16|s8|u8" "={b32} [a] u32?" => Emit matrix::wmma::load;
-        /// The same of `.tf32`.
+        /// Load of a fragment of A or B, of `.tf32` elements.
         "wmma" ".load .a|b sync aligned row|col m16n16k8 global|shared|shared::cta? tf32" "={b32} [a] u32?" => Emit matrix::wmma::load;
-        /// The same of `.f64`.
+        /// Load of a fragment of A or B, of `.f64` elements.
         "wmma" ".load .a|b sync aligned row|col m8n8k4 global|shared|shared::cta? f64" "={b64} [a] u32?" => Emit matrix::wmma::load;
-        /// The same of elements narrower than a byte, A by rows.
+        /// Load of a fragment of A, of 4-bit or 1-bit integer elements, stored by rows.
         "wmma" ".load .a sync aligned row m8n8k32|m8n8k128 global|shared|shared::cta? s4|u4|b1" "={b32} [a] u32?" => Emit matrix::wmma::load;
-        /// B by columns.
+        /// Load of a fragment of B, of 4-bit or 1-bit integer elements, stored by columns.
         "wmma" ".load .b sync aligned col m8n8k32|m8n8k128 global|shared|shared::cta? s4|u4|b1" "={b32} [a] u32?" => Emit matrix::wmma::load;
         /// Load of a fragment of C.
         "wmma" ".load .c sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|f32|s32" "={b32} [a] u32?" => Emit matrix::wmma::load;
-        /// The same of other shapes.
+        /// Load of a fragment of C, of `.f32`, `.f64` or `.s32` elements.
         "wmma" ".load .c sync aligned row|col m16n16k8|m8n8k4|m8n8k32|m8n8k128 global|shared|shared::cta? f32|f64|s32" "={b32} [a] u32?" => Emit matrix::wmma::load;
         /// Store of a fragment of D.
         "wmma" ".store .d sync aligned row|col m16n16k16|m32n8k16|m8n32k16 global|shared|shared::cta? f16|f32|s32" "[a] {b32} u32?" => Emit matrix::wmma::store;
-        /// The same of other shapes.
+        /// Store of a fragment of D, of `.f32`, `.f64` or `.s32` elements.
         "wmma" ".store .d sync aligned row|col m16n16k8|m8n8k4|m8n8k32|m8n8k128 global|shared|shared::cta? f32|f64|s32" "[a] {b32} u32?" => Emit matrix::wmma::store;
         /// Product of fragments of `.f16`, plus a third.
         "wmma" ".mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f16|f32 f16|f32" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
-        /// The same of `.bf16`.
+        /// Product of fragments of `.bf16` elements, accumulated in `.f32`.
         "wmma" ".mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f32 bf16 bf16 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
-        /// The same of `.tf32`.
+        /// Product of fragments of `.tf32` elements, accumulated in `.f32`.
         "wmma" ".mma sync aligned row|col row|col m16n16k8 f32 tf32 tf32 f32" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
-        /// The same of `.f64`.
+        /// Product of fragments of `.f64` elements, accumulated in `.f64`.
         "wmma" ".mma sync aligned row|col row|col m8n8k4 @round? f64 f64 f64 f64" "={b64} {b64} {b64} {b64}" => Emit matrix::wmma::mma;
-        /// The same of bytes.
+        /// Product of fragments of 8-bit integer elements, accumulated in `.s32`.
         "wmma" ".mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 s32 s8|u8 s8|u8 s32 satfinite?" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
-        /// The same of 4-bit integers.
+        /// Product of fragments of 4-bit integer elements, accumulated in `.s32`.
         "wmma" ".mma sync aligned row col m8n8k32 s32 s4|u4 s4|u4 s32 satfinite?" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
         /// Numbers of bits that rows and columns share, or do not, plus a third fragment.
         "wmma" ".mma xor|and popc sync aligned row col m8n8k128 s32 b1 b1 s32" "={b32} {b32} {b32} {b32}" => Emit matrix::wmma::mma;
@@ -113,23 +113,23 @@ forms! {
         "wgmma" ".wait_group sync aligned" "imm" => Emit matrix::wgmma::wait;
         /// Product of `.f16` matrices by a warpgroup, plus D.
         "wgmma" ".mma_async sync aligned @m64k16 f16|f32 f16 f16" "={b32} {b32}/b64 b64 pred imm imm imm imm?" => Emit matrix::wgmma::mma_async;
-        /// The same of `.bf16`.
+        /// Product by a warpgroup of matrices of `.bf16` elements, accumulated in `.f32`.
         "wgmma" ".mma_async sync aligned @m64k16 f32 bf16 bf16" "={b32} {b32}/b64 b64 pred imm imm imm imm?" => Emit matrix::wgmma::mma_async;
-        /// The same of `.tf32`.
+        /// Product by a warpgroup of matrices of `.tf32` elements, accumulated in `.f32`.
         "wgmma" ".mma_async sync aligned @m64k8 f32 tf32 tf32" "={b32} {b32}/b64 b64 pred imm imm" => Emit matrix::wgmma::mma_async;
-        /// The same of 8-bit floats.
+        /// Product by a warpgroup of matrices of 8-bit float elements, accumulated in `.f16` or `.f32`.
         "wgmma" ".mma_async sync aligned @m64k32 f16|f32 e4m3|e5m2 e4m3|e5m2" "={b32} {b32}/b64 b64 pred imm imm" => Emit matrix::wgmma::mma_async;
-        /// The same of bytes.
+        /// Product by a warpgroup of matrices of 8-bit integer elements, accumulated in `.s32`.
         "wgmma" ".mma_async sync aligned @m64k32int satfinite? s32 s8|u8 s8|u8 satfinite?" "={b32} {b32}/b64 b64 pred" => Emit matrix::wgmma::mma_async;
         /// Product of `.f16` matrices of which the first is half empty, plus D.
         "wgmma" ".mma_async .sp sync aligned @m64k32 f16|f32 f16 f16" "={b32} {b32}/b64 b64 b32 imm pred imm imm imm imm?" => Emit matrix::wgmma::mma_async;
-        /// The same of `.bf16`.
+        /// Product by a warpgroup of matrices of `.bf16` elements, the first of which is sparse, accumulated in `.f32`.
         "wgmma" ".mma_async .sp sync aligned @m64k32 f32 bf16 bf16" "={b32} {b32}/b64 b64 b32 imm pred imm imm imm imm?" => Emit matrix::wgmma::mma_async;
-        /// The same of `.tf32`.
+        /// Product by a warpgroup of matrices of `.tf32` elements, the first of which is sparse, accumulated in `.f32`.
         "wgmma" ".mma_async .sp sync aligned @m64k16 f32 tf32 tf32" "={b32} {b32}/b64 b64 b32 imm pred imm imm" => Emit matrix::wgmma::mma_async;
-        /// The same of 8-bit floats.
+        /// Product by a warpgroup of matrices of 8-bit float elements, the first of which is sparse, accumulated in `.f16` or `.f32`.
         "wgmma" ".mma_async .sp sync aligned @m64k64 f16|f32 e4m3|e5m2 e4m3|e5m2" "={b32} {b32}/b64 b64 b32 imm pred imm imm" => Emit matrix::wgmma::mma_async;
-        /// The same of bytes.
+        /// Product by a warpgroup of matrices of 8-bit integer elements, the first of which is sparse, accumulated in `.s32`.
         "wgmma" ".mma_async .sp sync aligned @m64k64int satfinite? s32 s8|u8 s8|u8 satfinite?" "={b32} {b32}/b64 b64 b32 imm pred" => Emit matrix::wgmma::mma_async;
         /// Numbers of bits that rows and columns share, plus D.
         "wgmma" ".mma_async sync aligned @m64k256 s32 b1 b1 and popc" "={b32} {b32}/b64 b64 pred" => Emit matrix::wgmma::mma_async;
@@ -161,13 +161,13 @@ forms! {
         "griddepcontrol" "launch_dependents|wait" "" [class Other] => Pick cluster::griddepcontrol;
     }
     "mbarriers" [Barrier, Mixes, (order::arrival), 0] {
-        /// An mbarrier for so many arrivals a phase.
+        /// Initialises an mbarrier with its number of arrivals for each phase.
         "mbarrier" ".init shared|shared::cta? b64" "[a] u32" => Emit mbarrier::init;
-        /// The end of an mbarrier.
+        /// Invalidates an mbarrier.
         "mbarrier" ".inval shared|shared::cta? b64" "[a]" => Emit mbarrier::init;
-        /// More bytes that the phase expects.
+        /// Increases the transaction count of the phase.
         "mbarrier" ".expect_tx relaxed? @scope? shared|shared::cta|shared::cluster? b64" "[a] u32" => Emit mbarrier::count_bytes;
-        /// Bytes that have come, without a copy.
+        /// Decreases the transaction count of the phase, without a copy.
         "mbarrier" ".complete_tx relaxed? @scope? shared|shared::cta|shared::cluster? b64" "[a] u32" => Emit mbarrier::count_bytes;
         /// Arrivals, perhaps with more bytes that the phase expects.
         "mbarrier" ".arrive|arrive_drop .expect_tx? release|relaxed? @scope? shared|shared::cta|shared::cluster? b64" "=b64 [a] u32?" => Emit mbarrier::arrive;
@@ -183,7 +183,7 @@ forms! {
         "cp" ".async ca|cg shared|shared::cta global L2::cache_hint? @prefetch?" "[a] [a] imm u32/pred? b64@L2::cache_hint" => Emit copy::cp_async;
         /// End of a group of copies.
         "cp" ".async .commit_group" "" => Pick copy::commit;
-        /// Wait until at most so many groups are under way.
+        /// Wait until at most N of the latest groups of copies are pending.
         "cp" ".async .wait_group" "imm" => Pick copy::wait_group;
         /// Wait for all copies.
         "cp" ".async .wait_all" "" => Pick copy::wait_all;
@@ -219,7 +219,7 @@ forms! {
         "tensormap" ".cp_fenceproxy global shared::cta tensormap::generic release @scope sync aligned" "[a] [a] imm" [class Other order (order::spelled)] => Emit tensor::cp_fenceproxy;
         /// End of a group of bulk copies.
         "cp" ".async .bulk .commit_group" "" => Pick bulk::commit;
-        /// Wait until at most so many groups of bulk copies are under way, or have not read their sources.
+        /// Wait until at most N of the latest groups of bulk copies are pending, or have not read their sources.
         "cp" ".async .bulk .wait_group read?" "imm" => Pick bulk::wait_group;
         /// Store to another block's shared memory, which an mbarrier learns of.
         "st" ".async weak? shared::cluster? mbarrier::complete_tx::bytes v2|v4? b32|b64|u32|u64|s32|s64|f32|f64" "[a] {t} [a]" [class Store rule Store] => Emit bulk::store_async;
@@ -227,7 +227,7 @@ forms! {
         "red" ".async relaxed? cluster? shared::cluster? mbarrier::complete_tx::bytes add|min|max|inc|dec|and|or|xor b32|u32|s32|u64" "[a] t [a]" [class Atomic rule (rule::atomic) order (order::atomic)] => Emit bulk::store_async;
         /// Number of registers of a warp.
         "setmaxnreg" ".inc|dec sync aligned u32" "imm" [class Integer] => Emit bulk::setmaxnreg;
-        /// Fence behind the initialisation of mbarriers.
+        /// Fence that makes initialised mbarriers visible to the cluster.
         "fence" ".mbarrier_init release cluster" "" [class Fence order (order::fence)] => Pick memory::full_fence;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bytes::{self, Reduction};
 
-/// Where the bytes of a piece come from.
+/// Where the bytes of a chunk come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// Memory, at an address of this process.
@@ -13,7 +13,7 @@ pub enum Source {
 
 /// A contiguous part of a bulk copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct Chunk {
     /// Address of the target in this process.
     pub to: u64,
     /// Source.
@@ -22,12 +22,14 @@ pub struct Piece {
     pub bytes: u32,
 }
 
-/// Who learns that a bulk copy is done.
+/// What a bulk copy notifies when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// An mbarrier, at an address of this process, that so many bytes have come.
+    /// An mbarrier, by its address in this process: its transaction count decreases by this many
+    /// bytes.
     Mbarrier(u64, u32),
-    /// The thread itself, when it waits for its group of copies, or an mbarrier that it arrives at then.
+    /// The thread itself, when it waits for its group of copies, or an mbarrier that it arrives at
+    /// then.
     Thread,
     /// The lane of a warp of a block of the cluster, when it waits for its group with that number.
     Group {
@@ -45,10 +47,10 @@ pub enum Completion {
 /// A bulk copy that is not done.
 pub struct Bulk {
     /// Its parts, in order.
-    pub pieces: Vec<Piece>,
+    pub chunks: Vec<Chunk>,
     /// How the target is changed, where it is not just overwritten.
     pub reduction: Option<Reduction>,
-    /// Who learns that it is done.
+    /// What it notifies when it is complete.
     pub completion: Completion,
     /// Rank of the block that asked for it.
     pub rank: u32,
@@ -59,14 +61,14 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// What observers are told once a part of it is done.
-    pub fn landing(&self, piece: &Piece) -> Landing {
-        let bytes = piece.bytes.into();
-        let source = match piece.from {
+    /// What observers see when one of its chunks is complete.
+    pub fn landing(&self, chunk: &Chunk) -> Landing {
+        let bytes = chunk.bytes.into();
+        let source = match chunk.from {
             Source::Memory(from) if self.reduction.is_none() => Some((from, bytes)),
             _ => None,
         };
-        Landing { to: piece.to, bytes, source, thread: None, waited: false }
+        Landing { to: chunk.to, bytes, source, thread: None, waited: false }
     }
 
     /// Reads all of its source.
@@ -74,13 +76,13 @@ impl Bulk {
         if let Some(data) = self.staged.take() {
             return data;
         }
-        let mut data = vec![0; self.pieces.iter().map(|piece| piece.bytes as usize).sum()];
+        let mut data = vec![0; self.chunks.iter().map(|chunk| chunk.bytes as usize).sum()];
         let mut rest = data.as_mut_slice();
-        for piece in &self.pieces {
-            let (own, others) = rest.split_at_mut(piece.bytes as usize);
-            match piece.from {
-                // SAFETY: the range was found valid when the copy was asked for, and lives as long as the
-                // cluster; all accesses are atomic.
+        for chunk in &self.chunks {
+            let (own, others) = rest.split_at_mut(chunk.bytes as usize);
+            match chunk.from {
+                // SAFETY: the range was found valid when the copy was asked for, and lives as long
+                // as the cluster; all accesses are atomic.
                 Source::Memory(at) => unsafe { bytes::read(at, own) },
                 Source::Fill(pattern) => {
                     let pattern = pattern.to_le_bytes();
@@ -92,17 +94,17 @@ impl Bulk {
         data
     }
 
-    /// Does it.
+    /// Performs the copy.
     pub fn perform(&mut self) {
         let data = self.stage();
         let mut rest = data.as_slice();
-        for piece in &self.pieces {
-            let (own, others) = rest.split_at(piece.bytes as usize);
+        for chunk in &self.chunks {
+            let (own, others) = rest.split_at(chunk.bytes as usize);
             // SAFETY: as for the source.
             unsafe {
                 match self.reduction {
-                    None => bytes::write(piece.to, own),
-                    Some(reduction) => reduction.apply(piece.to, own),
+                    None => bytes::write(chunk.to, own),
+                    Some(reduction) => reduction.apply(chunk.to, own),
                 }
             }
             rest = others;
@@ -110,15 +112,17 @@ impl Bulk {
     }
 }
 
-/// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them, perhaps
-/// another than the one that asked. Observers saw it by [`Observer::touch_range`] when it was asked for.
+/// A contiguous part of an asynchronous copy whose bytes are there now: a thread waits for them,
+/// perhaps another than the one that asked. Observers saw it by
+/// [`touch_range`](crate::machine::Observer::touch_range) when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// Address of the first byte that it writes, in this process.
     pub to: u64,
     /// Bytes that it writes.
     pub bytes: u64,
-    /// Where they came from, and how many; the rest is zero. `None` where they are no copy of memory.
+    /// Where they came from, and how many; the rest is zero. `None` where they are no copy of
+    /// memory.
     pub source: Option<(u64, u64)>,
     /// For a copy of a single thread (`cp.async`): warp and lane of the thread.
     pub thread: Option<(u32, usize)>,

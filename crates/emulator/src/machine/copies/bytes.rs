@@ -104,8 +104,8 @@ macro_rules! update {
     }};
 }
 
-/// The reduction of that name on elements of a type, if there is one. In device memory, `f32` sums flush
-/// subnormals.
+/// The reduction of that name on elements of a type, if there is one. In device memory, `f32` sums
+/// flush subnormals.
 pub fn reduction(operation: &str, element: ElementType) -> Option<Reduction> {
     use ElementType::{Bf16 as B, F16 as H, F32, F64, S32, S64, U32, U64};
     let update = match (operation, element) {

@@ -4,23 +4,24 @@ use super::bytes;
 use crate::machine::slots::{LANES, Row32, Row64, lanes};
 
 /// Something that lanes of a warp asked for.
-struct Entry {
+struct PendingEntry {
     /// Lanes for which it is not done.
     mask: u32,
     /// Address of the target, or of an mbarrier, in this process.
     to: Row64,
-    what: What,
+    what: PendingKind,
 }
 
-enum What {
+enum PendingKind {
     /// A copy.
-    Copy(Box<Copying>),
+    Copy(Box<PendingCopy>),
     /// Arrival at an mbarrier once the copies before are done.
     Arrive,
 }
 
-/// A copy of so many bytes for each lane, of which some come from the source and the others are zero.
-struct Copying {
+/// A copy of `bytes` bytes for each lane, of which `given` come from the source and the others are
+/// zero.
+struct PendingCopy {
     from: Row64,
     given: Row32,
     bytes: u32,
@@ -30,10 +31,10 @@ struct Copying {
 /// Copies of one warp that are not done.
 #[derive(Default)]
 pub struct WarpCopies {
-    entries: Vec<Entry>,
+    entries: Vec<PendingEntry>,
     /// The number of each lane's open group.
     group: [u32; LANES],
-    /// The same for bulk copies.
+    /// The number of each lane's open group of bulk copies.
     pub bulk_group: [u32; LANES],
 }
 
@@ -60,13 +61,13 @@ impl WarpCopies {
     /// Lanes ask for a copy.
     pub fn ask(&mut self, request: Request) {
         let Request { mask, to, from, given, bytes } = request;
-        let copying = Copying { from, given, bytes, group: self.group };
-        self.entries.push(Entry { mask, to, what: What::Copy(Box::new(copying)) });
+        let copying = PendingCopy { from, given, bytes, group: self.group };
+        self.entries.push(PendingEntry { mask, to, what: PendingKind::Copy(Box::new(copying)) });
     }
 
     /// Lanes ask for an arrival after their copies.
     pub fn ask_arrival(&mut self, mask: u32, at: &Row64) {
-        self.entries.push(Entry { mask, to: *at, what: What::Arrive });
+        self.entries.push(PendingEntry { mask, to: *at, what: PendingKind::Arrive });
     }
 
     /// Lanes close their groups.
@@ -79,19 +80,19 @@ impl WarpCopies {
         self.group.map(|open| open.saturating_sub(left))
     }
 
-    /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers where
-    /// nothing before is left to do.
+    /// Performs copies of lanes, for each those of groups before a limit, and arrivals at mbarriers
+    /// where nothing before is left to do.
     pub fn perform(&mut self, mask: u32, limits: &Row32) -> Vec<Performed> {
         let mut performed = Vec::new();
         let mut blocked = 0;
         for entry in &mut self.entries {
             let mine = entry.mask & mask;
             let done = match &entry.what {
-                What::Copy(own) => {
+                PendingKind::Copy(own) => {
                     let due = |lane: &usize| own.group[*lane] < limits[*lane];
                     lanes(mine).filter(due).map(|lane| 1 << lane).sum()
                 }
-                What::Arrive => mine & !blocked,
+                PendingKind::Arrive => mine & !blocked,
             };
             performed.extend(lanes(done).map(|lane| entry.perform(lane)));
             entry.mask &= !done;
@@ -105,8 +106,8 @@ impl WarpCopies {
     pub fn perform_before(&mut self, at: u64) -> Vec<Performed> {
         let mut performed = Vec::new();
         for lane in 0..LANES {
-            let own = |entry: &Entry| {
-                matches!(entry.what, What::Arrive)
+            let own = |entry: &PendingEntry| {
+                matches!(entry.what, PendingKind::Arrive)
                     && entry.mask >> lane & 1 != 0
                     && entry.to[lane] == at
             };
@@ -121,7 +122,7 @@ impl WarpCopies {
     }
 }
 
-/// What was done for a lane.
+/// PendingKind was done for a lane.
 pub enum Performed {
     /// It arrives at an mbarrier.
     Arrival(usize, u64),
@@ -129,12 +130,15 @@ pub enum Performed {
     Copy(usize, (u64, u64), (u64, u64)),
 }
 
-impl Entry {
-    /// Does it for a lane.
+impl PendingEntry {
+    /// Performs it for a lane.
     fn perform(&self, lane: usize) -> Performed {
-        let What::Copy(own) = &self.what else { return Performed::Arrival(lane, self.to[lane]) };
+        let PendingKind::Copy(own) = &self.what else {
+            return Performed::Arrival(lane, self.to[lane]);
+        };
         let mut data = [0; 16];
-        // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the block.
+        // SAFETY: both ranges were found valid when the copy was asked for, and live as long as the
+        // block.
         unsafe {
             bytes::read(own.from[lane], &mut data[..own.given[lane] as usize]);
             bytes::write(self.to[lane], &data[..own.bytes as usize]);

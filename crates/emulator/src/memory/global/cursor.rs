@@ -42,7 +42,7 @@ impl Cursor<'_> {
         self.look_up(address)
     }
 
-    /// The same where the range is remembered, without a look-up.
+    /// The range that `address` lies in, if it is cached: no look-up is made.
     #[inline]
     pub fn remembered(&self, address: u64) -> Option<(u64, u64)> {
         let is_live = self.live.load(Ordering::Acquire) == self.generation;

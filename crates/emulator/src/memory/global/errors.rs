@@ -23,7 +23,7 @@ pub enum FreeError {
         /// The address.
         address: u64,
     },
-    /// Inside an allocation, behind its first byte.
+    /// Inside an allocation, after its first byte.
     #[error("{address:#x} is {} bytes into the allocation at {base:#x}", address - base)]
     Interior {
         /// The address.

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The most devices that share a process.
 pub const MAX_DEVICES: usize = 16;
-/// Freed blocks whose addresses are not handed out again yet: so many of them,
+/// Freed blocks whose addresses are not reused yet: at most this many,
 const QUARANTINE_BLOCKS: usize = 4096;
-/// holding so much memory in small ones,
+/// with at most this much memory in small blocks,
 const QUARANTINE_SMALL_BYTES: u64 = 64 << 20;
-/// and so many addresses in large ones, whose pages are already given back.
+/// and this many bytes of addresses in large ones, whose pages are already returned to the system.
 const QUARANTINE_LARGE_BYTES: u64 = 4 << 40;
 
 /// A live range of device memory.
@@ -76,7 +76,7 @@ impl State {
         inside.then_some(Allocation { base, len: region.bytes })
     }
 
-    /// The same, for kernels of a device.
+    /// The live range that `address` lies in, if kernels of the device may access it.
     pub(super) fn find_for(&self, viewer: Viewer, address: u64) -> Option<Allocation> {
         let (&base, region) = self.regions.range(..=address).next_back()?;
         let inside = region.is_visible(viewer) && address - base < region.bytes;

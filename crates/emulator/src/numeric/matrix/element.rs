@@ -4,7 +4,7 @@ use crate::isa::Type;
 
 /// The format of a floating-point element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ElementFormat {
     /// `.f16`
     F16,
     /// `.bf16`
@@ -19,7 +19,7 @@ pub enum Kind {
     E5m2,
 }
 
-impl Kind {
+impl ElementFormat {
     /// Bits of the exponent and of the fraction.
     const fn bits(self) -> (u32, u32) {
         match self {
@@ -67,8 +67,8 @@ pub enum Special {
 pub struct Element {
     /// With its sign; at most 24 bits.
     pub significand: i32,
-    /// That of a significand in [1, 2); far below all others for zero, and far above them for what is
-    /// not finite.
+    /// That of a significand in [1, 2); far below all others for zero, and far above them for what
+    /// is not finite.
     pub exponent: i32,
     /// Infinity or NaN.
     pub special: Special,
@@ -84,8 +84,8 @@ impl Element {
     pub const ZERO: Self = Self { significand: 0, exponent: NOTHING, special: Special::Finite };
 
     /// The number that the low bits of a register stand for.
-    pub fn new(kind: Kind, bits: u32) -> Self {
-        let bits = if kind == Kind::Tf32 { bits >> 13 } else { bits };
+    pub fn new(kind: ElementFormat, bits: u32) -> Self {
+        let bits = if kind == ElementFormat::Tf32 { bits >> 13 } else { bits };
         let (exponent_bits, fraction_bits) = kind.bits();
         let negative = bits >> (exponent_bits + fraction_bits) & 1 != 0;
         let exponent = (bits >> fraction_bits & ((1 << exponent_bits) - 1)) as i32;
@@ -117,11 +117,11 @@ impl Element {
 }
 
 /// The infinity or NaN that an encoding means. `.e4m3` has one NaN of each sign and no infinity.
-fn special(kind: Kind, top: bool, fraction: i32, negative: bool) -> Option<Special> {
+fn special(kind: ElementFormat, top: bool, fraction: i32, negative: bool) -> Option<Special> {
     match (kind, fraction) {
         _ if !top => None,
-        (Kind::E4m3, 7) => Some(Special::Nan),
-        (Kind::E4m3, _) => None,
+        (ElementFormat::E4m3, 7) => Some(Special::Nan),
+        (ElementFormat::E4m3, _) => None,
         (_, 0) => Some(Special::Infinite(negative)),
         _ => Some(Special::Nan),
     }
@@ -131,30 +131,33 @@ fn special(kind: Kind, top: bool, fraction: i32, negative: bool) -> Option<Speci
 mod tests {
     use super::*;
 
-    fn value(kind: Kind, bits: u32) -> f64 {
+    fn value(kind: ElementFormat, bits: u32) -> f64 {
         let own = Element::new(kind, bits);
         f64::from(own.significand) * 2f64.powi((own.exponent - kind.fraction()).max(-1000))
     }
 
     #[test]
     fn each_kind_is_read() {
-        assert_eq!(value(Kind::F16, 0x3c00), 1.);
-        assert_eq!(value(Kind::F16, 0x8001), -(2f64.powi(-24)));
-        assert_eq!(value(Kind::Bf16, 0xc040), -3.);
-        assert_eq!(value(Kind::Tf32, 1.5f32.to_bits() | 0x1fff), 1.5);
-        assert_eq!(value(Kind::F32, 0.1f32.to_bits()), f64::from(0.1f32));
-        assert_eq!(value(Kind::E4m3, 0x7e), 448.);
-        assert_eq!(value(Kind::E5m2, 0x7b), 57344.);
-        assert_eq!(value(Kind::E5m2, 0x80), 0.);
+        assert_eq!(value(ElementFormat::F16, 0x3c00), 1.);
+        assert_eq!(value(ElementFormat::F16, 0x8001), -(2f64.powi(-24)));
+        assert_eq!(value(ElementFormat::Bf16, 0xc040), -3.);
+        assert_eq!(value(ElementFormat::Tf32, 1.5f32.to_bits() | 0x1fff), 1.5);
+        assert_eq!(value(ElementFormat::F32, 0.1f32.to_bits()), f64::from(0.1f32));
+        assert_eq!(value(ElementFormat::E4m3, 0x7e), 448.);
+        assert_eq!(value(ElementFormat::E5m2, 0x7b), 57344.);
+        assert_eq!(value(ElementFormat::E5m2, 0x80), 0.);
     }
 
     #[test]
     fn infinities_and_nans_are_told_apart() {
         let special = |kind, bits| Element::new(kind, bits).special;
-        assert_eq!(special(Kind::F16, 0xfc00), Special::Infinite(true));
-        assert_eq!(special(Kind::F16, 0x7c01), Special::Nan);
-        assert_eq!(special(Kind::E4m3, 0xff), Special::Nan);
-        assert_eq!(special(Kind::E4m3, 0x78), Special::Finite);
-        assert_eq!(special(Kind::Tf32, f32::INFINITY.to_bits() | 1), Special::Infinite(false));
+        assert_eq!(special(ElementFormat::F16, 0xfc00), Special::Infinite(true));
+        assert_eq!(special(ElementFormat::F16, 0x7c01), Special::Nan);
+        assert_eq!(special(ElementFormat::E4m3, 0xff), Special::Nan);
+        assert_eq!(special(ElementFormat::E4m3, 0x78), Special::Finite);
+        assert_eq!(
+            special(ElementFormat::Tf32, f32::INFINITY.to_bits() | 1),
+            Special::Infinite(false)
+        );
     }
 }

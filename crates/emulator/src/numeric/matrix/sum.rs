@@ -1,6 +1,6 @@
 //! Sums of floating-point products.
 
-use super::element::{BEYOND, Element, Kind, NOTHING, Special};
+use super::element::{BEYOND, Element, ElementFormat, NOTHING, Special};
 use crate::numeric::float::{self, NAN_F32};
 use crate::numeric::half::{self, F16, Half};
 use crate::numeric::narrow;
@@ -13,20 +13,20 @@ const NAN_F16: u32 = 0x7fff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Format of A's elements.
-    pub a: Kind,
+    pub a: ElementFormat,
     /// Format of B's elements.
-    pub b: Kind,
+    pub b: ElementFormat,
     /// Format of the accumulator.
-    pub c: Kind,
+    pub c: ElementFormat,
     /// Format of the result: `.f16` or `.f32`.
-    pub d: Kind,
+    pub d: ElementFormat,
     /// Bits below the largest exponent that the sum is made with.
     pub fraction: i32,
 }
 
 impl Rule {
     /// The rule of `.f16`, `.bf16` and `.tf32`.
-    pub const fn wide([a, b, c, d]: [Kind; 4]) -> Self {
+    pub const fn wide([a, b, c, d]: [ElementFormat; 4]) -> Self {
         Self { a, b, c, d, fraction: 25 }
     }
 }
@@ -89,10 +89,10 @@ fn product_special(a: Element, b: Element) -> Special {
     }
 }
 
-fn encode_special(kind: Kind, special: Special) -> u32 {
+fn encode_special(kind: ElementFormat, special: Special) -> u32 {
     match (kind, special) {
-        (Kind::F16, Special::Infinite(negative)) => 0x7c00 | u32::from(negative) << 15,
-        (Kind::F16, _) => NAN_F16,
+        (ElementFormat::F16, Special::Infinite(negative)) => 0x7c00 | u32::from(negative) << 15,
+        (ElementFormat::F16, _) => NAN_F16,
         (_, Special::Infinite(negative)) => 0x7f80_0000 | u32::from(negative) << 31,
         _ => NAN_F32.to_bits(),
     }
@@ -103,7 +103,7 @@ fn encode(rule: Rule, sum: i64, unit: i32) -> u32 {
     if sum == 0 {
         return 0;
     }
-    if rule.d == Kind::F16 {
+    if rule.d == ElementFormat::F16 {
         return encode_f16(sum, unit);
     }
     let magnitude = sum.unsigned_abs();
@@ -136,28 +136,28 @@ fn encode_f16(sum: i64, unit: i32) -> u32 {
 }
 
 /// An 8-bit element as the `.f16` that it becomes for [`eight`].
-pub fn widen(kind: Kind, bits: u32) -> Element {
+pub fn widen(kind: ElementFormat, bits: u32) -> Element {
     let bits = match kind {
-        Kind::E4m3 => narrow::e4m3_to_f16(bits as u8),
+        ElementFormat::E4m3 => narrow::e4m3_to_f16(bits as u8),
         _ => narrow::e5m2_to_f16(bits as u8),
     };
-    Element::new(Kind::F16, bits.into())
+    Element::new(ElementFormat::F16, bits.into())
 }
 
 /// `mma` of 8-bit formats, which this architecture does with two instructions for `.f16` and a sum.
 ///
 /// Of every four neighbours in `k` the first two belong to the first, the others to the second.
-pub fn eight(to: Kind, a: &[Element], b: &[Element], c: u32) -> u32 {
+pub fn eight(to: ElementFormat, a: &[Element], b: &[Element], c: u32) -> u32 {
     let half = |which: usize| -> (Vec<Element>, Vec<Element>) {
         let own = |index: &usize| index / 2 % 2 == which;
         (0..a.len()).filter(own).map(|index| (a[index], b[index])).unzip()
     };
-    let rule = Rule::wide([Kind::F16, Kind::F16, to, to]);
+    let rule = Rule::wide([ElementFormat::F16, ElementFormat::F16, to, to]);
     let ((a0, b0), (a1, b1)) = (half(0), half(1));
     let first = dot(rule, &a0, &b0, Element::ZERO);
     let second = dot(rule, &a1, &b1, Element::new(rule.d, first));
     match rule.d {
-        Kind::F16 => half::add::<F16>(c as u16, second as u16).into(),
+        ElementFormat::F16 => half::add::<F16>(c as u16, second as u16).into(),
         _ => add(f32::from_bits(c), f32::from_bits(second)).to_bits(),
     }
 }
@@ -166,26 +166,29 @@ fn add(a: f32, b: f32) -> f32 {
     float::add_f32(a, b, Rounding::NearestEven)
 }
 
-/// `wmma`, which sums to `.f32` if either the accumulator or the result is that, and sums `.tf32` by fours.
+/// `wmma`, which sums to `.f32` if either the accumulator or the result is that, and sums `.tf32`
+/// by fours.
 pub fn fragment(rule: Rule, a: &[Element], b: &[Element], c: u32) -> u32 {
-    if (rule.c, rule.d) == (Kind::F16, Kind::F16) {
+    if (rule.c, rule.d) == (ElementFormat::F16, ElementFormat::F16) {
         return dot(rule, a, b, Element::new(rule.c, c));
     }
-    let wide = Rule { c: Kind::F32, d: Kind::F32, ..rule };
-    let c = if rule.c == Kind::F16 { F16::widen(c as u16).to_bits() } else { c };
-    let together = if rule.a == Kind::Tf32 { 4 } else { a.len() };
+    let wide = Rule { c: ElementFormat::F32, d: ElementFormat::F32, ..rule };
+    let c = if rule.c == ElementFormat::F16 { F16::widen(c as u16).to_bits() } else { c };
+    let together = if rule.a == ElementFormat::Tf32 { 4 } else { a.len() };
     let parts = a.chunks(together).zip(b.chunks(together));
-    let sum = parts.fold(c, |sum, (a, b)| dot(wide, a, b, Element::new(Kind::F32, sum)));
+    let sum = parts.fold(c, |sum, (a, b)| dot(wide, a, b, Element::new(ElementFormat::F32, sum)));
     match rule.d {
-        Kind::F16 => half::narrow::<F16>(f32::from_bits(sum), Rounding::NearestEven).into(),
+        ElementFormat::F16 => {
+            half::narrow::<F16>(f32::from_bits(sum), Rounding::NearestEven).into()
+        }
         _ => sum,
     }
 }
 
 /// `mma.m8n8k4` of `.f16`, which this architecture does without a tensor core.
-pub fn volta(a: [f32; 4], b: [f32; 4], c: f32, to: Kind) -> f32 {
+pub fn volta(a: [f32; 4], b: [f32; 4], c: f32, to: ElementFormat) -> f32 {
     let fma = |a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven);
-    if to == Kind::F32 {
+    if to == ElementFormat::F32 {
         let sum = (0..4).fold(0., |sum, k| fma(a[k], b[k], sum));
         return add(sum, c);
     }
@@ -196,8 +199,8 @@ pub fn volta(a: [f32; 4], b: [f32; 4], c: f32, to: Kind) -> f32 {
     add(add(c, pair(0)), pair(2))
 }
 
-/// `c` plus the products by `fma`, from the lowest `k` on. Of several NaN operands of one the result is
-/// B's, else the sum's, else A's, made quiet.
+/// `c` plus the products by `fma`, from the lowest `k` on. Of several NaN operands of one the
+/// result is B's, else the sum's, else A's, made quiet.
 pub fn chain_f64(a: &[f64], b: &[f64], c: f64, rounding: Rounding) -> f64 {
     a.iter().zip(b).fold(c, |sum, (a, b)| {
         let nan = [*b, sum, *a].into_iter().find(|own| own.is_nan());
@@ -209,17 +212,22 @@ pub fn chain_f64(a: &[f64], b: &[f64], c: f64, rounding: Rounding) -> f64 {
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule::wide([Kind::F16, Kind::F16, Kind::F32, Kind::F32]);
+    const RULE: Rule = Rule::wide([
+        ElementFormat::F16,
+        ElementFormat::F16,
+        ElementFormat::F32,
+        ElementFormat::F32,
+    ]);
 
     fn halves<const N: usize>(values: [f32; N]) -> [Element; N] {
         values.map(|value| {
             let bits = half::narrow::<F16>(value, Rounding::NearestEven);
-            Element::new(Kind::F16, bits.into())
+            Element::new(ElementFormat::F16, bits.into())
         })
     }
 
     fn sum<const N: usize>(a: [f32; N], b: [f32; N], c: f32) -> f32 {
-        let c = Element::new(Kind::F32, c.to_bits());
+        let c = Element::new(ElementFormat::F32, c.to_bits());
         f32::from_bits(dot(RULE, &halves(a), &halves(b), c))
     }
 
@@ -246,8 +254,8 @@ mod tests {
     #[test]
     fn results_are_cut_for_f32_and_rounded_for_f16() {
         assert_eq!(sum([1.], [1.], 3. * 2f32.powi(-25)), 1.);
-        let rule = Rule { d: Kind::F16, ..RULE };
-        let three_quarters = Element::new(Kind::F32, (3. * 2f32.powi(-12)).to_bits());
+        let rule = Rule { d: ElementFormat::F16, ..RULE };
+        let three_quarters = Element::new(ElementFormat::F32, (3. * 2f32.powi(-12)).to_bits());
         let one = halves([1.]);
         assert_eq!(dot(rule, &one, &one, three_quarters), 0x3c01);
     }
@@ -260,17 +268,18 @@ mod tests {
         assert!(sum([infinity, 1.], [1., 1.], -infinity).is_nan());
         assert_eq!(sum([f32::NAN], [0.], 1.).to_bits(), 0x7fff_ffff);
         assert_eq!(sum([65504.], [65504.], f32::MAX), f32::MAX);
-        let rule = Rule { a: Kind::Bf16, b: Kind::Bf16, ..RULE };
-        let large = [Element::new(Kind::Bf16, 0x7f00)];
+        let rule = Rule { a: ElementFormat::Bf16, b: ElementFormat::Bf16, ..RULE };
+        let large = [Element::new(ElementFormat::Bf16, 0x7f00)];
         assert_eq!(dot(rule, &large, &large, Element::ZERO), infinity.to_bits());
     }
 
     #[test]
     fn bytes_lose_more() {
-        let kinds = [Kind::E4m3, Kind::E4m3, Kind::F32, Kind::F32];
-        let one = [Element::new(Kind::E4m3, 0x38)];
+        let kinds =
+            [ElementFormat::E4m3, ElementFormat::E4m3, ElementFormat::F32, ElementFormat::F32];
+        let one = [Element::new(ElementFormat::E4m3, 0x38)];
         let sum = |rule, c: f32| {
-            f32::from_bits(dot(rule, &one, &one, Element::new(Kind::F32, c.to_bits())))
+            f32::from_bits(dot(rule, &one, &one, Element::new(ElementFormat::F32, c.to_bits())))
         };
         let narrow = Rule { fraction: NARROW, ..Rule::wide(kinds) };
         assert_eq!(sum(narrow, 2f32.powi(-13)), 1. + 2f32.powi(-13));

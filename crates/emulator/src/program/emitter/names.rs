@@ -154,7 +154,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The same error at another line.
+/// The error with another line.
 fn at(error: LoadError, line: u32) -> LoadError {
     match error {
         LoadError::Invalid { what, .. } => LoadError::Invalid { what, line },

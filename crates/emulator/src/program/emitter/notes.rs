@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::isa::{Rule, Type};
-use crate::machine::{Effect, Part, Piece, Register};
+use crate::machine::{BitCopy, Effect, ElementRegister, Register};
 
 impl Emitter<'_> {
     /// Notes that the instruction at hand reads the registers that hold a value of a type.
@@ -32,16 +32,16 @@ impl Emitter<'_> {
     }
 
     /// Notes bits that the instruction at hand copies; unless it is a call, it does nothing else.
-    pub fn note_piece(&mut self, piece: Piece) {
+    pub fn note_bit_copy(&mut self, piece: BitCopy) {
         if self.effect.rule != Rule::Calls {
-            self.effect.rule = Rule::Pieces;
+            self.effect.rule = Rule::BitCopies;
         }
-        self.effect.pieces.push(piece);
+        self.effect.bit_copies.push(piece);
     }
 
     /// Notes an element of the load or store at hand.
-    pub fn note_part(&mut self, part: Part) {
-        self.effect.parts.push(part);
+    pub fn note_element(&mut self, part: ElementRegister) {
+        self.effect.elements.push(part);
     }
 
     /// What is known of the instruction at hand.

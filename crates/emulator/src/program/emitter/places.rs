@@ -43,8 +43,8 @@ impl Emitter<'_> {
         Ok(Symbol::Place(Base::Shared(offset), bytes))
     }
 
-    /// Where what would lie at `plain` comes to lie: the same without red zones, else behind one, and
-    /// aligned as luckily.
+    /// Where what would lie at `plain` comes to lie: the same without red zones, else behind one,
+    /// and aligned as luckily.
     pub(super) fn beyond_red_zone(&self, plain: u64, align: u32) -> u64 {
         if !self.linked.red_zones || self.shared_end == 0 {
             return plain;

@@ -22,7 +22,7 @@ impl Emitter<'_> {
         first
     }
 
-    /// A register whose value nobody reads.
+    /// A register whose value is never read.
     pub fn sink(&mut self, ty: Type) -> u32 {
         if ty == Type::Pred {
             return SINK;

@@ -3,7 +3,7 @@
 use super::super::ast::{
     Guard, InlinedAt, Instruction, Linkage, Operand, Position, Statement, Variable,
 };
-use super::super::lexer::Kind;
+use super::super::lexer::TokenKind;
 use super::{Parser, Result};
 
 impl<'a> Parser<'a> {
@@ -22,24 +22,24 @@ impl<'a> Parser<'a> {
     fn statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         let position = self.position();
         match self.token.kind {
-            Kind::Word => {
+            TokenKind::Word => {
                 let word = self.take()?.text;
                 if self.at(b':') {
                     return self.labelled(word, position, statements);
                 }
                 statements.push(self.instruction(None, word, position)?);
             }
-            Kind::Dot => self.directive_statement(statements)?,
-            Kind::Punct(b'@') => statements.push(self.guarded()?),
-            Kind::Punct(b'{') => {
+            TokenKind::Dot => self.directive_statement(statements)?,
+            TokenKind::Punct(b'@') => statements.push(self.guarded()?),
+            TokenKind::Punct(b'{') => {
                 let mut inner = Vec::new();
                 self.block(&mut inner)?;
                 statements.push(Statement::Block(inner));
             }
-            Kind::Punct(b';') => {
+            TokenKind::Punct(b';') => {
                 self.take()?;
             }
-            Kind::End => return self.wrong("`}`"),
+            TokenKind::End => return self.wrong("`}`"),
             _ => return self.wrong("a statement"),
         }
         Ok(())
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
 
     /// A label in a debug section, or the section itself: `$L__info_string0`, `.debug_str`.
     fn section_label(&mut self) -> Result<String> {
-        if self.token.kind == Kind::Dot {
+        if self.token.kind == TokenKind::Dot {
             return Ok(self.take()?.text.to_owned());
         }
         self.name("a label")
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         self.take()?;
         let negated = self.accept(b'!')?;
         let predicate = self.name("a predicate")?;
-        if self.token.kind != Kind::Word {
+        if self.token.kind != TokenKind::Word {
             return self.wrong("an instruction");
         }
         let word = self.take()?.text;

@@ -1,7 +1,7 @@
 //! Initialisers: numbers, lists, and addresses that the loader fills in.
 
 use super::super::ast::{Init, Number};
-use super::super::lexer::Kind;
+use super::super::lexer::TokenKind;
 use super::super::number::negate;
 use super::{Parser, Result, wrong_at};
 
@@ -41,10 +41,10 @@ impl Parser<'_> {
 
     fn term(&mut self) -> Result<Init> {
         match self.token.kind {
-            Kind::Punct(b'(') => self.parenthesised(),
-            Kind::Punct(b'-' | b'+') => self.signed_literal().map(Init::Number),
-            Kind::Number => self.number_or_mask(),
-            Kind::Word if self.is_word("generic") => self.generic(),
+            TokenKind::Punct(b'(') => self.parenthesised(),
+            TokenKind::Punct(b'-' | b'+') => self.signed_literal().map(Init::Number),
+            TokenKind::Number => self.number_or_mask(),
+            TokenKind::Word if self.is_word("generic") => self.generic(),
             _ => {
                 let symbol = self.name("an initial value")?;
                 Ok(Init::Address { symbol, offset: 0, generic: false, mask: None })

@@ -11,7 +11,7 @@ mod operand;
 
 use super::ast::{Module, Number, Position};
 use super::error::ParseError;
-use super::lexer::{Kind, Lexer, Token};
+use super::lexer::{Lexer, Token, TokenKind};
 use super::number;
 
 /// How deep braces, brackets and parentheses may nest.
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
     }
 
     fn at(&self, punctuation: u8) -> bool {
-        self.token.kind == Kind::Punct(punctuation)
+        self.token.kind == TokenKind::Punct(punctuation)
     }
 
     fn at_dot(&self, word: &str) -> bool {
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
 
     /// The dotted word here, without its dot.
     fn dot(&self) -> Option<&'a str> {
-        (self.token.kind == Kind::Dot).then(|| &self.token.text[1..])
+        (self.token.kind == TokenKind::Dot).then(|| &self.token.text[1..])
     }
 
     /// Takes the punctuation if it is next.
@@ -103,16 +103,18 @@ impl<'a> Parser<'a> {
     }
 
     fn is_name(&self) -> bool {
-        self.token.kind == Kind::Word && self.token.text != "%" && !self.token.text.contains('.')
+        self.token.kind == TokenKind::Word
+            && self.token.text != "%"
+            && !self.token.text.contains('.')
     }
 
     fn is_word(&self, word: &str) -> bool {
-        self.token.kind == Kind::Word && self.token.text == word
+        self.token.kind == TokenKind::Word && self.token.text == word
     }
 
     /// A string's text between the quotes.
     fn text(&mut self) -> Result<String> {
-        if self.token.kind != Kind::Text {
+        if self.token.kind != TokenKind::Text {
             return self.wrong("a string");
         }
         let text = self.take()?.text;
@@ -121,7 +123,7 @@ impl<'a> Parser<'a> {
 
     /// A literal without a sign.
     fn literal(&mut self) -> Result<Number> {
-        if self.token.kind != Kind::Number {
+        if self.token.kind != TokenKind::Number {
             return self.wrong("a number");
         }
         match number::parse(self.token.text) {
@@ -146,7 +148,7 @@ impl<'a> Parser<'a> {
             Ok(Number::Int { value, .. }) => T::try_from(value).ok(),
             _ => None,
         };
-        match value.filter(|_| self.token.kind == Kind::Number) {
+        match value.filter(|_| self.token.kind == TokenKind::Number) {
             Some(value) => self.take().map(|_| value),
             None => self.wrong(expected),
         }

@@ -3,7 +3,7 @@
 use super::super::ast::{
     Function, Item, Linkage, Module, Position, Prototype, Statement, Variable,
 };
-use super::super::lexer::Kind;
+use super::super::lexer::TokenKind;
 use super::{Parser, Result, wrong_at};
 
 /// Directives between a function's parameters and its body, and how many numbers each takes.
@@ -28,7 +28,7 @@ impl Parser<'_> {
         let target = self.target()?;
         let address_size = self.address_size()?;
         let mut module = Module { version, target, address_size, items: Vec::new() };
-        while self.token.kind != Kind::End {
+        while self.token.kind != TokenKind::End {
             self.item(&mut module.items)?;
         }
         Ok(module)
@@ -40,7 +40,8 @@ impl Parser<'_> {
         }
         let text = self.token.text;
         let version = text.split_once('.').and_then(|(major, minor)| {
-            Some((decimal(major)?, decimal(minor)?)).filter(|_| self.token.kind == Kind::Number)
+            Some((decimal(major)?, decimal(minor)?))
+                .filter(|_| self.token.kind == TokenKind::Number)
         });
         match version {
             Some(version) => self.take().map(|_| version),
@@ -127,7 +128,7 @@ impl Parser<'_> {
     fn section(&mut self) -> Result<Item> {
         self.take()?;
         let mut name = String::new();
-        while matches!(self.token.kind, Kind::Dot | Kind::Word) {
+        while matches!(self.token.kind, TokenKind::Dot | TokenKind::Word) {
             name.push_str(self.take()?.text);
         }
         if name.is_empty() {

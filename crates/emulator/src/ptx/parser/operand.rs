@@ -1,19 +1,21 @@
 //! Operands of instructions.
 
 use super::super::ast::Operand;
-use super::super::lexer::Kind;
+use super::super::lexer::TokenKind;
 use super::{Parser, Result};
 
 impl Parser<'_> {
     pub(super) fn operand(&mut self) -> Result<Operand> {
         match self.token.kind {
-            Kind::Word => self.named(),
-            Kind::Punct(b'-') if self.negatives => self.negative(),
-            Kind::Number | Kind::Punct(b'-' | b'+') => self.signed_literal().map(Operand::Number),
-            Kind::Punct(b'{') => self.vector(),
-            Kind::Punct(b'[') => self.address(),
-            Kind::Punct(b'(') => self.call_list(),
-            Kind::Punct(b'!') => {
+            TokenKind::Word => self.named(),
+            TokenKind::Punct(b'-') if self.negatives => self.negative(),
+            TokenKind::Number | TokenKind::Punct(b'-' | b'+') => {
+                self.signed_literal().map(Operand::Number)
+            }
+            TokenKind::Punct(b'{') => self.vector(),
+            TokenKind::Punct(b'[') => self.address(),
+            TokenKind::Punct(b'(') => self.call_list(),
+            TokenKind::Punct(b'!') => {
                 self.take()?;
                 self.value_name().map(Operand::Not)
             }
@@ -23,7 +25,7 @@ impl Parser<'_> {
 
     /// A name that may have a component: `%tid.x`.
     fn value_name(&mut self) -> Result<String> {
-        if self.token.kind != Kind::Word || self.token.text == "%" {
+        if self.token.kind != TokenKind::Word || self.token.text == "%" {
             return self.wrong("a name");
         }
         Ok(self.take()?.text.to_owned())
@@ -32,7 +34,7 @@ impl Parser<'_> {
     /// `-4`, or `-a`, which only `vmad` takes: a name with its sign.
     fn negative(&mut self) -> Result<Operand> {
         self.take()?;
-        if self.token.kind == Kind::Word {
+        if self.token.kind == TokenKind::Word {
             return Ok(Operand::Name(format!("-{}", self.value_name()?)));
         }
         self.signed_literal().map(|number| Operand::Number(super::number::negate(number)))
@@ -78,8 +80,10 @@ impl Parser<'_> {
     fn address(&mut self) -> Result<Operand> {
         self.take()?;
         let base = match self.token.kind {
-            Kind::Word => Operand::Name(self.value_name()?),
-            Kind::Number | Kind::Punct(b'-' | b'+') => Operand::Number(self.signed_literal()?),
+            TokenKind::Word => Operand::Name(self.value_name()?),
+            TokenKind::Number | TokenKind::Punct(b'-' | b'+') => {
+                Operand::Number(self.signed_literal()?)
+            }
             _ => return self.wrong("an address"),
         };
         let offset = self.offset()?.unwrap_or(0);

@@ -1,10 +1,10 @@
 //! The descriptor of a matrix in shared memory, for `wgmma`.
 //!
-//! A matrix is made of cores: eight rows of 16 bytes. Where rows of a core lie side by side with those of
-//! others, in lines of 32, 64 or 128 bytes, the 16-byte pieces of a line are permuted: bits of the
-//! address above the line's are added, without carry, to those of the piece. Bits of a descriptor:
-//! 0-13 start, 16-29 leading stride, 32-45 other stride, all in units of 16 bytes; 49-51 the line
-//! with which the permutation begins; 62-63 the kind of lines.
+//! A matrix is made of cores: eight rows of 16 bytes. Where rows of a core lie side by side with
+//! those of others, in lines of 32, 64 or 128 bytes, the 16-byte pieces of a line are permuted:
+//! bits of the address above the line's are added, without carry, to those of the piece. Bits of a
+//! descriptor: 0-13 start, 16-29 leading stride, 32-45 other stride, all in units of 16 bytes;
+//! 49-51 the line with which the permutation begins; 62-63 the kind of lines.
 
 /// Bytes of a core's row.
 pub const PIECE: u64 = 16;

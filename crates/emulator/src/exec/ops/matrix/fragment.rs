@@ -1,8 +1,8 @@
 //! Which element of a tile a register of a lane holds.
 //!
-//! A word is a register of 32 bits (or of 64 for `.f64`) and holds one or more neighbours in `k`. Lanes
-//! are in eight groups of four: a group is a row of A, a column of B, a row of C. The wider tiles are
-//! made of blocks of eight rows and four words; the layouts are those of the PTX manual.
+//! A word is a register of 32 bits (or of 64 for `.f64`) and holds one or more neighbours in `k`.
+//! Lanes are in eight groups of four: a group is a row of A, a column of B, a row of C. The wider
+//! tiles are made of blocks of eight rows and four words; the layouts are those of the PTX manual.
 
 /// A tile: row-major. B is kept by columns, so that a row of the tile is a column of B.
 #[derive(Clone, Debug, PartialEq)]

@@ -183,8 +183,6 @@ pub fn write_d(frame: &mut Frame, slots: &[u32], tile: &Tile<u64>, ty: Type, mas
     }
 }
 
-// ---- sparse A
-
 /// Neighbours in `k` that metadata treats as one: of every four such, two are stored.
 ///
 /// Of `.tf32` one element of every two is stored, which metadata says like two halves of each.

@@ -1,9 +1,10 @@
 //! Matrix instructions: tiles that the registers of a warp hold, and what is done with them.
 //!
-//! [`fragment`] says which element a register of a lane holds; [`plan`] is what a decoded instruction
-//! says about shapes and types; [`multiply`] goes from tiles to a tile by the arithmetic of
-//! [`crate::numeric::matrix`]. The instructions themselves: [`mma`] (with its sparse form), [`quad`]
-//! (`mma.m8n8k4` of `.f16`), [`move_tile`] (`ldmatrix`, `stmatrix`, `movmatrix`), [`wmma`], [`wgmma`].
+//! [`fragment`] says which element a register of a lane holds;
+//! [`matrix_plan`](crate::machine::matrix_plan) is what a decoded instruction says about shapes and
+//! types; [`multiply`] goes from tiles to a tile by the arithmetic of [`crate::numeric::matrix`].
+//! The instructions themselves: [`mma`] (with its sparse form), [`quad`] (`mma.m8n8k4` of `.f16`),
+//! [`move_tile`] (`ldmatrix`, `stmatrix`, `movmatrix`), [`wmma`], [`wgmma`].
 //!
 //! All are `.aligned`: every lane of the warp has to execute them. A lane waits for the others, as
 //! at any `.sync` instruction.

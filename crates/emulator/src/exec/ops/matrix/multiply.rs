@@ -4,8 +4,8 @@ use super::fragment::Tile;
 use crate::isa::Type;
 use crate::machine::matrix_plan::{Plan, Unit};
 use crate::numeric::matrix::{
-    Element, Kind, NARROW, Rule, bits_and, bits_xor, chain_f64, dot, eight, fragment, integer,
-    widen,
+    Element, ElementFormat, NARROW, Rule, bits_and, bits_xor, chain_f64, dot, eight, fragment,
+    integer, widen,
 };
 
 /// A, B and C, of bits as registers hold them. A has a row of words for each row, B one for each
@@ -54,13 +54,14 @@ fn elements<T>(words: &Tile<u64>, bits: u32, element: impl Fn(u32) -> T) -> Tile
 }
 
 fn floats(plan: &Plan, [a, b, c]: Three<'_>, places: Option<&Tile<usize>>) -> Tile<u64> {
-    let kind = |ty| Kind::of(ty).unwrap_or(Kind::F32);
+    let kind = |ty| ElementFormat::of(ty).unwrap_or(ElementFormat::F32);
     let kinds = [kind(plan.a), kind(plan.b), kind(plan.c), kind(plan.d)];
     let signed = |own: Element, negate: bool| if negate { own.negated() } else { own };
     // Without an instruction for them, 8-bit elements are widened first.
     let widened = plan.unit == Unit::Warp && plan.a.bits() == 8;
-    let element =
-        |kind: Kind, bits: u32| if widened { widen(kind, bits) } else { Element::new(kind, bits) };
+    let element = |kind: ElementFormat, bits: u32| {
+        if widened { widen(kind, bits) } else { Element::new(kind, bits) }
+    };
     let a = elements(a, plan.a.bits(), |bits| signed(element(kinds[0], bits), plan.negate[0]));
     let b = elements(b, plan.b.bits(), |bits| signed(element(kinds[1], bits), plan.negate[1]));
     let tiles = (&a, &b, c);

@@ -8,7 +8,7 @@ use crate::machine::matrix_plan::Plan;
 use crate::machine::{Cx, Frame, LANES, Op, Row32, SINK, Step, lanes};
 use crate::numeric::Rounding;
 use crate::numeric::half::{self, F16, Half};
-use crate::numeric::matrix::{Kind, volta};
+use crate::numeric::matrix::{ElementFormat, volta};
 use crate::program::Emitter;
 use crate::ptx::ast::Operand;
 
@@ -37,8 +37,8 @@ fn holder(pair: usize, index: usize) -> usize {
     4 * pair + index % 4 + 16 * (index / 4)
 }
 
-/// The lane and the place in its fragment of an element, by its index among eight and its index in k.
-/// A fragment holds neighbours in `k`, or (`across`) neighbours among the eight.
+/// The lane and the place in its fragment of an element, by its index among eight and its index in
+/// k. A fragment holds neighbours in `k`, or (`across`) neighbours among the eight.
 fn place(pair: usize, index: usize, k: usize, across: bool) -> (usize, usize) {
     match across {
         false => (holder(pair, index), k),
@@ -77,8 +77,8 @@ fn execute(frame: &mut Frame, op: &Op, mask: u32) {
     }
 }
 
-fn kind(ty: Type) -> Kind {
-    if ty == Type::F16 { Kind::F16 } else { Kind::F32 }
+fn kind(ty: Type) -> ElementFormat {
+    if ty == Type::F16 { ElementFormat::F16 } else { ElementFormat::F32 }
 }
 
 fn half_of(rows: &[Row32], lane: usize, index: usize) -> f32 {

@@ -1,10 +1,10 @@
 //! `wgmma`: multiplications by the four warps of a warpgroup, of matrices in shared memory.
 //!
-//! A warpgroup is four warps, the first of which has an index that is a multiple of four. All of them have
-//! to execute the instruction; each computes 16 of the 64 rows, and does so here when it gets to it.
-//! On a GPU the multiplication runs on behind the instruction, until a `wgmma.wait_group`: to have it done at
-//! once is one of the orders that are allowed. Its reads of shared memory belong to the asynchronous
-//! proxy.
+//! A warpgroup is four warps, the first of which has an index that is a multiple of four. All of
+//! them have to execute the instruction; each computes 16 of the 64 rows, and does so here when it
+//! gets to it. On a GPU the multiplication runs on behind the instruction, until a
+//! `wgmma.wait_group`: to have it done at once is one of the orders that are allowed. Its reads of
+//! shared memory belong to the asynchronous proxy.
 
 use super::descriptor::{Descriptor, PIECE};
 use super::fragment::Tile;
@@ -62,8 +62,6 @@ const MAX_GROUPS: u64 = 7;
 fn meet(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |_, _, _, _| Ok(()))
 }
-
-// ---- decoding
 
 /// `wgmma.mma_async`
 pub fn mma_async(
@@ -152,9 +150,8 @@ fn switched(
     }
 }
 
-// ---- execution
-
-/// Slots: list of D, perhaps A, perhaps metadata; whether D is added to, A's descriptor or `SINK`, B's, scratch.
+/// Slots: list of D, perhaps A, perhaps metadata; whether D is added to, A's descriptor or `SINK`,
+/// B's, scratch.
 fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |cx, frame, op, mask| {
         let (plan, list) = (plan_of(frame, op), registers(frame, op));
@@ -212,8 +209,8 @@ fn b_in_memory(
     read_matrix(cx, frame, op, (matrix, 0, (plan.n, plan.words()), plan.b_by_rows))
 }
 
-/// Rows of a matrix, whose pieces lie along `k`; or, where neighbours lie across the rows (`across`, of
-/// 16-bit elements), the same from pieces of eight rows.
+/// Rows of a matrix, whose pieces lie along `k`; or, where neighbours lie across the rows
+/// (`across`, of 16-bit elements), the same from pieces of eight rows.
 fn read_matrix(
     cx: &mut Cx<'_>,
     frame: &mut Frame,

@@ -1,8 +1,9 @@
 //! `wmma`: tiles whose fragments a program treats as a whole.
 //!
 //! The PTX manual leaves the layout of a fragment open; here it is the one of an H200. A tile of 32
-//! rows is two fragments of `mma` for 16; one of 16 columns is two for 8; `m8n32k16` is the transpose of
-//! `m32n8k16`. A fragment of `.f16` always has eight registers, which repeat what fewer could hold.
+//! rows is two fragments of `mma` for 16; one of 16 columns is two for 8; `m8n32k16` is the
+//! transpose of `m32n8k16`. A fragment of `.f16` always has eight registers, which repeat what
+//! fewer could hold.
 
 use super::fragment::{Tile, a_place, b_place, c_place};
 use super::mma::{push, word};
@@ -21,7 +22,7 @@ use crate::ptx::ast::{Instruction, Operand};
 
 /// Which matrix a fragment is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Fragment {
     /// A
     A,
     /// B
@@ -31,63 +32,61 @@ pub enum Part {
 }
 
 /// Registers of a fragment in a lane.
-fn registers_of(plan: &Plan, part: Part) -> usize {
+fn registers_of(plan: &Plan, part: Fragment) -> usize {
     let repeated = plan.a == Type::F16;
     match part {
-        Part::A | Part::B if repeated => 8,
-        Part::A => plan.a_registers(),
-        Part::B => plan.b_registers(),
-        Part::C => plan.c_registers(),
+        Fragment::A | Fragment::B if repeated => 8,
+        Fragment::A => plan.a_registers(),
+        Fragment::B => plan.b_registers(),
+        Fragment::C => plan.c_registers(),
     }
 }
 
 /// Registers of a fragment that hold something that no other does.
-fn distinct(plan: &Plan, part: Part) -> usize {
+fn distinct(plan: &Plan, part: Fragment) -> usize {
     match part {
-        Part::A => plan.a_registers(),
-        Part::B => plan.b_registers(),
-        Part::C => plan.c_registers(),
+        Fragment::A => plan.a_registers(),
+        Fragment::B => plan.b_registers(),
+        Fragment::C => plan.c_registers(),
     }
 }
 
 /// Row and column, in the matrix, of the first element that a register of a lane holds. Those of C
 /// count elements, of which a register has one or two; those of A and B count words of `k`.
-fn place(plan: &Plan, part: Part, lane: usize, index: usize) -> (usize, usize) {
+fn place(plan: &Plan, part: Fragment, lane: usize, index: usize) -> (usize, usize) {
     if plan.m == 8 && plan.n == 32 {
         let turned = match part {
-            Part::A => Part::B,
-            Part::B => Part::A,
-            Part::C => Part::C,
+            Fragment::A => Fragment::B,
+            Fragment::B => Fragment::A,
+            Fragment::C => Fragment::C,
         };
         let (row, column) = place(&plan.transposed(), turned, lane, index);
-        return if part == Part::C { (column, row) } else { (row, column) };
+        return if part == Fragment::C { (column, row) } else { (row, column) };
     }
     match part {
-        Part::A => a_place(lane, index, (plan.m, plan.words())),
-        Part::B => b_place(lane, index, plan.words()),
-        Part::C if plan.m == 32 => {
+        Fragment::A => a_place(lane, index, (plan.m, plan.words())),
+        Fragment::B => b_place(lane, index, plan.words()),
+        Fragment::C if plan.m == 32 => {
             let (row, column) = c_place(lane, index % 4, 16);
             (row + 16 * (index / 4), column)
         }
-        Part::C => c_place(lane, index, plan.m),
+        Fragment::C => c_place(lane, index, plan.m),
     }
 }
 
-// ---- decoding
-
 /// The plan of a load or store: its one type is that of the elements.
-fn plan_of_move(modifiers: &Modifiers<'_>) -> Option<(Plan, Part)> {
+fn plan_of_move(modifiers: &Modifiers<'_>) -> Option<(Plan, Fragment)> {
     let (m, n, k) = modifiers.words().find_map(shape)?;
     let ty = modifiers.ty(0)?;
     let part = match modifiers.one_of(&["a", "b"]) {
-        Some("a") => Part::A,
-        Some(_) => Part::B,
-        None => Part::C,
+        Some("a") => Fragment::A,
+        Some(_) => Fragment::B,
+        None => Fragment::C,
     };
     // For C the type of A only tells how wide a word is.
     let a = match (part, ty) {
-        (Part::C, Type::F64) => Type::F64,
-        (Part::C, _) => Type::B32,
+        (Fragment::C, Type::F64) => Type::F64,
+        (Fragment::C, _) => Type::B32,
         _ => ty,
     };
     let by_columns = modifiers.has("col");
@@ -154,7 +153,7 @@ fn by_space(modifiers: &Modifiers<'_>, [generic, global, shared]: [Handler; 3]) 
 /// Slots: list, which matrix, stride or `SINK`, address, scratch.
 fn push_move(
     emitter: &mut Emitter<'_>,
-    (plan, part): (Plan, Part),
+    (plan, part): (Plan, Fragment),
     list: Vec<u32>,
     (address, stride): (&Operand, &[Operand]),
     run: Handler,
@@ -204,8 +203,8 @@ pub fn mma(
         .ok_or_else(|| emitter.invalid("a shape or a type is missing"))?;
     let ty = plan.word_type();
     let read = [
-        sources(emitter, a, ty, registers_of(&plan, Part::A))?,
-        sources(emitter, b, ty, registers_of(&plan, Part::B))?,
+        sources(emitter, a, ty, registers_of(&plan, Fragment::A))?,
+        sources(emitter, b, ty, registers_of(&plan, Fragment::B))?,
         sources(emitter, c, ty, plan.c_registers())?,
     ];
     let mut list = destinations(emitter, d, ty, plan.d_registers())?;
@@ -213,8 +212,6 @@ pub fn mma(
     push(emitter, plan, list, [SINK; 4], run);
     Ok(())
 }
-
-// ---- execution
 
 fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
     warp_wide(cx, frame, op, mask, |_, frame, op, mask| {
@@ -226,18 +223,18 @@ fn run(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 fn multiply_fragments(frame: &mut Frame, op: &Op, mask: u32) {
     let (plan, list) = (plan_of(frame, op), registers(frame, op));
     let (d, rest) = list.split_at(plan.d_registers());
-    let (a, rest) = rest.split_at(registers_of(&plan, Part::A));
-    let (b, c) = rest.split_at(registers_of(&plan, Part::B));
+    let (a, rest) = rest.split_at(registers_of(&plan, Fragment::A));
+    let (b, c) = rest.split_at(registers_of(&plan, Fragment::B));
     let words = plan.words();
-    let a = words_of(frame, &plan, Part::A, &a[..plan.a_registers()], (plan.m, words));
-    let b = words_of(frame, &plan, Part::B, &b[..plan.b_registers()], (plan.n, words));
+    let a = words_of(frame, &plan, Fragment::A, &a[..plan.a_registers()], (plan.m, words));
+    let b = words_of(frame, &plan, Fragment::B, &b[..plan.b_registers()], (plan.n, words));
     let mut sum = Tile::filled(plan.m, plan.n, 0);
     let held = per_register(plan.c);
     for (register, slot) in c.iter().enumerate() {
         for lane in 0..LANES {
             let own = word(frame, *slot, lane, plan.a);
             for index in 0..held {
-                let (row, col) = place(&plan, Part::C, lane, register * held + index);
+                let (row, col) = place(&plan, Fragment::C, lane, register * held + index);
                 let bits = if held == 2 { own >> (16 * index) & 0xffff } else { own };
                 sum.set(row, col, bits);
             }
@@ -249,7 +246,7 @@ fn multiply_fragments(frame: &mut Frame, op: &Op, mask: u32) {
 fn words_of(
     frame: &Frame,
     plan: &Plan,
-    part: Part,
+    part: Fragment,
     slots: &[u32],
     (rows, words): (usize, usize),
 ) -> Tile<u64> {
@@ -269,7 +266,7 @@ fn write_fragment(frame: &mut Frame, plan: &Plan, slots: &[u32], tile: &Tile<u64
         let mut row = [0; LANES];
         for lane in lanes(mask) {
             for index in 0..held {
-                let (at, col) = place(plan, Part::C, lane, register * held + index);
+                let (at, col) = place(plan, Fragment::C, lane, register * held + index);
                 row[lane] |= tile.get(at, col) << (16 * index);
             }
         }
@@ -284,21 +281,19 @@ fn put(frame: &mut Frame, plan: &Plan, slot: u32, row: &Row64, mask: u32) {
     }
 }
 
-// ---- loads and stores
-
 /// A matrix in memory.
 struct Matrix {
     plan: Plan,
-    part: Part,
+    part: Fragment,
 }
 
 impl Matrix {
     fn of(frame: &Frame, op: &Op) -> Self {
         let plan = plan_of(frame, op);
         let part = match frame.row32(op.slots[1])[0] {
-            0 => Part::A,
-            1 => Part::B,
-            _ => Part::C,
+            0 => Fragment::A,
+            1 => Fragment::B,
+            _ => Fragment::C,
         };
         Self { plan, part }
     }
@@ -306,7 +301,7 @@ impl Matrix {
     /// Whether neighbours in memory are neighbours in a column.
     fn by_columns(&self) -> bool {
         match self.part {
-            Part::B => !self.plan.b_by_rows,
+            Fragment::B => !self.plan.b_by_rows,
             _ => self.plan.a_by_columns,
         }
     }
@@ -314,9 +309,9 @@ impl Matrix {
     /// Rows and columns.
     fn shape(&self) -> (usize, usize) {
         match self.part {
-            Part::A => (self.plan.m, self.plan.k),
-            Part::B => (self.plan.k, self.plan.n),
-            Part::C => (self.plan.m, self.plan.n),
+            Fragment::A => (self.plan.m, self.plan.k),
+            Fragment::B => (self.plan.k, self.plan.n),
+            Fragment::C => (self.plan.m, self.plan.n),
         }
     }
 
@@ -347,15 +342,15 @@ impl Matrix {
     fn offset(&self, lane: usize, register: usize, index: usize, stride: u32) -> u64 {
         let held = self.held();
         let (row, column) = match self.part {
-            Part::A => {
-                let (row, word) = place(&self.plan, Part::A, lane, register);
+            Fragment::A => {
+                let (row, word) = place(&self.plan, Fragment::A, lane, register);
                 (row, word * held + index)
             }
-            Part::B => {
-                let (column, word) = place(&self.plan, Part::B, lane, register);
+            Fragment::B => {
+                let (column, word) = place(&self.plan, Fragment::B, lane, register);
                 (word * held + index, column)
             }
-            Part::C => place(&self.plan, Part::C, lane, register * held + index),
+            Fragment::C => place(&self.plan, Fragment::C, lane, register * held + index),
         };
         let (line, along) = if self.by_columns() { (column, row) } else { (row, column) };
         (line as u64 * u64::from(stride) + along as u64) * self.element_bits()
@@ -363,7 +358,7 @@ impl Matrix {
 }
 
 /// A piece of a register that lies in memory without a gap.
-struct Piece {
+struct Span {
     /// Its first element.
     index: usize,
     /// Bytes.
@@ -372,11 +367,11 @@ struct Piece {
 
 impl Matrix {
     /// The pieces of each register: one where its elements are neighbours in memory.
-    fn pieces(&self) -> Vec<Piece> {
+    fn pieces(&self) -> Vec<Span> {
         let (held, bits) = (self.held(), self.element_bits());
         let whole = held == 1 || self.offset(0, 0, 1, 0) == self.offset(0, 0, 0, 0) + bits;
         let (count, bits) = if whole { (1, self.plan.word_bits() as u64) } else { (held, bits) };
-        (0..count).map(|index| Piece { index, bytes: bits as u32 / 8 }).collect()
+        (0..count).map(|index| Span { index, bytes: bits as u32 / 8 }).collect()
     }
 }
 
@@ -386,7 +381,7 @@ fn locate<W: Window>(
     frame: &mut Frame,
     op: &Op,
     mask: u32,
-    (matrix, register, piece, access): (&Matrix, usize, &Piece, Access),
+    (matrix, register, piece, access): (&Matrix, usize, &Span, Access),
 ) -> Result<Row64, Box<Fault>> {
     let [_, _, stride, base, scratch, _] = op.slots;
     let strides = matrix.strides(frame, stride);

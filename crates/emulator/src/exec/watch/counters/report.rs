@@ -12,8 +12,8 @@ pub struct Counters {
     pub totals: Counts,
     /// What the instructions were for.
     pub classes: Vec<ClassCounts>,
-    /// Each instruction that was executed, in the order of the program. One of a library stands here once
-    /// for each line of the user's that called for it.
+    /// Each instruction that was executed, in the order of the program. One of a library stands
+    /// here once for each line of the user's that called for it.
     pub instructions: Vec<InstructionCounts>,
     /// How often a barrier of a block opened.
     pub barriers_opened: u64,
@@ -84,14 +84,15 @@ pub struct MemoryCounts {
     pub ideal_sectors: u64,
     /// Lines of 128 bytes that were looked up, of global and local memory.
     pub lines: u64,
-    /// Passes: over the banks of shared memory, or one for each different word of constant memory.
+    /// Wavefronts: passes over the banks of shared memory, or one for each different word of
+    /// constant memory.
     pub wavefronts: u64,
-    /// The passes that are needed without conflicts.
+    /// The wavefronts that would be needed without bank conflicts.
     pub ideal_wavefronts: u64,
     /// Lanes of atomics that found another lane of their request at the same address.
     pub colliding_lanes: u64,
     /// The most lanes of one atomic at the same address.
-    pub largest_crowd: u64,
+    pub worst_conflict: u64,
     /// Bytes of copies that go on by themselves.
     pub bulk_bytes: u64,
 }
@@ -109,8 +110,8 @@ pub struct Sample {
     pub access: Access,
     /// Bytes of each lane.
     pub bytes: u64,
-    /// First byte of each lane, `None` where it took no part: in shared and local memory an offset, in
-    /// global memory the distance from the line of 128 bytes that holds the lowest.
+    /// First byte of each lane, `None` where it took no part: in shared and local memory an offset,
+    /// in global memory the distance from the line of 128 bytes that holds the lowest.
     pub lanes: Vec<Option<u64>>,
     /// Sectors, or passes over the banks.
     pub cost: u64,
@@ -155,8 +156,8 @@ pub struct Occupancy {
     pub by_shared: u32,
     /// Blocks that its slots for blocks allow.
     pub by_slots: u32,
-    /// Blocks that its registers allow, if the compiler gives a thread as many as the PTX names: it needs
-    /// fewer, so the real limit is higher.
+    /// Blocks that its registers allow, if the compiler gives a thread as many as the PTX names: it
+    /// needs fewer, so the real limit is higher.
     pub by_ptx_registers: u32,
 }
 
@@ -257,7 +258,7 @@ impl MemoryCounts {
             wavefronts: 0,
             ideal_wavefronts: 0,
             colliding_lanes: 0,
-            largest_crowd: 0,
+            worst_conflict: 0,
             bulk_bytes: 0,
         }
     }
@@ -272,7 +273,7 @@ impl MemoryCounts {
         self.wavefronts += other.wavefronts;
         self.ideal_wavefronts += other.ideal_wavefronts;
         self.colliding_lanes += other.colliding_lanes;
-        self.largest_crowd = self.largest_crowd.max(other.largest_crowd);
+        self.worst_conflict = self.worst_conflict.max(other.worst_conflict);
         self.bulk_bytes += other.bulk_bytes;
     }
 

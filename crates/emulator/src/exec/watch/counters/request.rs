@@ -1,8 +1,8 @@
 //! How the hardware serves one request of a warp: the sectors of global and local memory that it
-//! takes, and the passes over the banks of shared memory.
+//! takes, and the wavefronts of shared memory.
 //!
-//! The rules were found by experiment on an H200: `tests/golden/h200_requests.txt` has the requests and
-//! what its own counters said of each.
+//! The rules were found by experiment on an H200: `tests/golden/h200_requests.txt` has the requests
+//! and what its own counters said of each.
 
 use crate::fault::Access;
 use crate::machine::{LANES, Row64, lanes};
@@ -27,8 +27,8 @@ pub struct Request<'a> {
     pub bytes: u64,
     /// How.
     pub access: Access,
-    /// Whether an atomic of shared memory only counts up: then the hardware counts the lanes at an address
-    /// and adds them at once.
+    /// Whether an atomic of shared memory only counts up: then the hardware counts the lanes at an
+    /// address and adds them at once.
     pub counts_up: bool,
 }
 
@@ -46,19 +46,19 @@ pub struct Sectors {
 /// What a request of shared memory takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Banks {
-    /// Passes over the banks.
+    /// Wavefronts: passes over the banks.
     pub wavefronts: u64,
-    /// The passes that are needed where no two lanes meet in a bank.
+    /// The wavefronts that it would take without bank conflicts.
     pub ideal: u64,
 }
 
-/// The lanes that touch the same cell.
+/// How many lanes access the same address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub struct SameAddress {
     /// Different addresses.
     pub distinct: u64,
     /// The most lanes at one address.
-    pub largest: u64,
+    pub worst: u64,
 }
 
 /// Values of the lanes that take part, in ascending order.
@@ -108,8 +108,8 @@ impl Request<'_> {
         Sectors { moved, ideal, lines: in_units(LINE_BYTES) }
     }
 
-    /// The sectors of local memory, where the same word of neighbouring lanes lies side by side. The
-    /// addresses are offsets in each lane's own memory.
+    /// The sectors of local memory, where the same word of neighbouring lanes lies side by side.
+    /// The addresses are offsets in each lane's own memory.
     pub fn local_sectors(&self) -> Sectors {
         let words = self.bytes.div_ceil(BANK_BYTES);
         let mut rows: Vec<u64> = lanes(self.mask)
@@ -128,14 +128,14 @@ impl Request<'_> {
         }
     }
 
-    /// The passes over the banks of shared memory. The addresses are offsets in shared memory.
+    /// The wavefronts of shared memory. The addresses are offsets in shared memory.
     pub fn banks(&self) -> Banks {
         let mut out = Banks::default();
         let count = self.lanes_of_a_phase();
         for first in (0..LANES as u32).step_by(count as usize) {
             let phase = self.mask & (u32::MAX >> (32 - count)) << first;
             if phase != 0 {
-                out.wavefronts += self.passes(phase);
+                out.wavefronts += self.wavefronts_of(phase);
                 out.ideal += 1;
             }
         }
@@ -156,9 +156,9 @@ impl Request<'_> {
         if merges { 2 * count } else { count }
     }
 
-    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other, unless they
-    /// only count up.
-    fn passes(&self, phase: u32) -> u64 {
+    /// The words that the busiest bank has to serve; for atomics the lanes, one after the other,
+    /// unless they only count up.
+    fn wavefronts_of(&self, phase: u32) -> u64 {
         let width = self.bytes.clamp(BANK_BYTES, LINE_BYTES);
         let units = Ascending::new(self, phase, |address| address / width);
         let each = self.access == Access::Atomic && !self.counts_up;
@@ -172,18 +172,18 @@ impl Request<'_> {
     }
 
     /// The lanes that touch the same address.
-    pub fn crowd(&self) -> Crowd {
+    pub fn same_address(&self) -> SameAddress {
         let at = Ascending::new(self, self.mask, |address| address);
-        let mut out = Crowd::default();
+        let mut out = SameAddress::default();
         for same in at.values().chunk_by(|a, b| a == b) {
             out.distinct += 1;
-            out.largest = out.largest.max(same.len() as u64);
+            out.worst = out.worst.max(same.len() as u64);
         }
         out
     }
 }
 
-/// The sectors of an atomic: one for each turn that the most crowded word of a sector needs.
+/// The sectors of an atomic: one for each turn that the word of a sector with the most lanes needs.
 fn turns(addresses: &[u64]) -> u64 {
     let in_one_sector = addresses.chunk_by(|a, b| a / SECTOR_BYTES == b / SECTOR_BYTES);
     let crowd = |sector: &[u64]| sector.chunk_by(|a, b| a == b).map(<[u64]>::len).max();
@@ -253,7 +253,8 @@ mod tests {
             }
         }
         assert!(all.len() > 500, "{} requests", all.len());
-        // One pattern of random addresses, for `atom` and for `red`: two words of one sector went apart.
+        // One pattern of random addresses, for `atom` and for `red`: two words of one sector went
+        // apart.
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong.iter().all(|(_, kind, own, hardware)| {
             kind.as_str() == "global.atom" && Some(own[0] + 1) == hardware[0]
@@ -277,9 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn the_crowd_is_where_most_lanes_meet() {
+    fn the_worst_conflict_is_where_most_lanes_meet() {
         let at: Row64 = std::array::from_fn(|lane| if lane < 5 { 8 } else { 64 * lane as u64 });
-        assert_eq!(request(&at, u32::MAX, 4).crowd(), Crowd { distinct: 28, largest: 5 });
-        assert_eq!(request(&at, 0b11, 4).crowd(), Crowd { distinct: 1, largest: 2 });
+        assert_eq!(
+            request(&at, u32::MAX, 4).same_address(),
+            SameAddress { distinct: 28, worst: 5 }
+        );
+        assert_eq!(request(&at, 0b11, 4).same_address(), SameAddress { distinct: 1, worst: 2 });
     }
 }

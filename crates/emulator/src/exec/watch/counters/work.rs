@@ -4,14 +4,14 @@ use crate::machine::Spelling;
 
 /// The operations that one execution of an instruction does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct Operations {
     /// Of each lane: floating-point operations, where a product with a sum is two.
     pub per_lane: u64,
     /// Of the warp: multiplications and additions of a product of matrices.
     pub per_warp: u64,
 }
 
-impl Work {
+impl Operations {
     /// The operations of an instruction, of which the table says how many one element takes.
     pub fn of(spelling: &Spelling) -> Self {
         let pairs = if spelling.text.ends_with("x2") { 2 } else { 1 };
@@ -19,8 +19,8 @@ impl Work {
     }
 }
 
-/// Multiplications and additions of a product of an m × k by a k × n matrix. A group of four warps shares
-/// those of `wgmma`; of a sparse matrix half the elements are zeros that are not multiplied.
+/// Multiplications and additions of a product of an m × k by a k × n matrix. A group of four warps
+/// shares those of `wgmma`; of a sparse matrix half the elements are zeros that are not multiplied.
 fn of_matrices(spelling: &str) -> u64 {
     let opcode = spelling.split('.').next().unwrap_or_default();
     let computes = matches!(opcode, "mma" | "wgmma") || spelling.starts_with("wmma.mma.");
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_pair_counts_twice() {
         let of = |text: &str, flops| {
-            Work::of(&Spelling { text: text.to_owned(), class: Class::Half, flops }).per_lane
+            Operations::of(&Spelling { text: text.to_owned(), class: Class::Half, flops }).per_lane
         };
         assert_eq!(of("fma.rn.f16x2", 2), 4);
         assert_eq!(of("fma.rn.f32", 2), 2);

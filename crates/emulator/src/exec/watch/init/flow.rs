@@ -3,7 +3,7 @@
 use crate::exec::shadow::mix;
 use crate::isa::Rule;
 use crate::machine::{
-    ALWAYS, CONSTANT, Effect, Frame, LANES, NEGATED, Op, Piece, Register, Row64, Taint, lanes,
+    ALWAYS, BitCopy, CONSTANT, Effect, Frame, LANES, NEGATED, Op, Register, Row64, Taint, lanes,
 };
 use crate::numeric::bits::{self, Word};
 use crate::numeric::permute::{self, Mode};
@@ -35,7 +35,7 @@ fn low(width: u32) -> u64 {
 pub fn propagate(frame: &mut Frame, op: &Op, effect: &Effect, mask: u32) {
     match effect.rule {
         Rule::Shuffles | Rule::Gathers | Rule::Store => return,
-        Rule::Pieces => return copy_pieces(frame, effect, mask),
+        Rule::BitCopies => return copy_pieces(frame, effect, mask),
         Rule::Calls => {
             copy_pieces(frame, effect, mask);
             return effect.writes.iter().for_each(|own| frame.clear_taint(*own, mask));
@@ -156,9 +156,10 @@ fn mix_by(rule: Rule, out: &mut Taint, with: &Taint, mask: u32) {
     }
 }
 
-/// The lanes in which an instruction on bits does more than to move bytes and to leave bits out: it moves bits
-/// from their place in a byte, inverts them, or combines two without meaning. Compilers copy structures with
-/// padding by the former, and no program computes with what nothing wrote but by the latter.
+/// The lanes in which an instruction on bits does more than to move bytes and to leave bits out: it
+/// moves bits from their place in a byte, inverts them, or combines two without meaning. Compilers
+/// copy structures with padding by the former, and no program computes with what nothing wrote but
+/// by the latter.
 fn changed(reads: &Reads<'_>, effect: &Effect, out: &Row64) -> u32 {
     let by_lane = |change: &dyn Fn(usize) -> bool| -> u32 {
         lanes(u32::MAX).filter(|lane| out[*lane] != 0 && change(*lane)).map(|lane| 1 << lane).sum()
@@ -347,7 +348,7 @@ fn copy_each(frame: &mut Frame, op: &Op, effect: &Effect, mask: u32) {
 
 fn copy_pieces(frame: &mut Frame, effect: &Effect, mask: u32) {
     let mut results: Vec<(Register, Taint)> = Vec::new();
-    for piece in &effect.pieces {
+    for piece in &effect.bit_copies {
         let to = piece.to.0;
         let index = results.iter().position(|(own, _)| *own == to).unwrap_or_else(|| {
             let kept = matches!(to, Register::Param(_)).then(|| frame.taint(to).cloned());
@@ -359,7 +360,7 @@ fn copy_pieces(frame: &mut Frame, effect: &Effect, mask: u32) {
     results.iter().for_each(|(to, taint)| frame.set_taint(*to, taint, mask));
 }
 
-fn copy_piece(frame: &Frame, piece: &Piece, out: &mut Taint, mask: u32) {
+fn copy_piece(frame: &Frame, piece: &BitCopy, out: &mut Taint, mask: u32) {
     let (at, width) = (piece.to.1, low(piece.bits));
     let from = piece.from.and_then(|(own, at)| Some((frame.taint(own)?, at)));
     for lane in lanes(mask) {

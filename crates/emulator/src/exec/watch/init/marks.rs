@@ -1,7 +1,7 @@
 //! Which bytes of shared, local and device memory were written.
 
 use crate::exec::watch::spans::Spans;
-use crate::machine::{Cx, Place, Touch, lanes};
+use crate::machine::{Cx, MemoryLocation, Touch, lanes};
 use crate::memory::GlobalMemory;
 use std::collections::HashMap;
 
@@ -85,16 +85,14 @@ impl<'m> Marks<'m> {
         }
     }
 
-    // ---- reading
-
     /// Whether all that a warp touches was written, told quickly; false where that takes longer.
     pub fn all_written(&mut self, cx: &Cx<'_>, touch: &Touch<'_>) -> bool {
         let total = u64::from(touch.bytes * touch.elements);
         let (low, high) = reach(touch);
         let bytes = high - low + total;
         match cx.place(low) {
-            Place::Param(_) => true,
-            Place::Global => match self.spans.find(low) {
+            MemoryLocation::Param(_) => true,
+            MemoryLocation::Global => match self.spans.find(low) {
                 Some(span) if span.range.base + span.range.len >= low + bytes => {
                     span.record.as_ref().is_none_or(|record| {
                         (bytes <= AT_ONCE || record.is_complete()) && record.is_written(low, bytes)
@@ -102,30 +100,30 @@ impl<'m> Marks<'m> {
                 }
                 _ => false,
             },
-            Place::Shared(number, offset) => {
+            MemoryLocation::Shared(number, offset) => {
                 bytes <= AT_ONCE
-                    && matches!(cx.place(high), Place::Shared(other, _) if other == number)
+                    && matches!(cx.place(high), MemoryLocation::Shared(other, _) if other == number)
                     && self.shared(cx, number).is_none_or(|bits| lacking_none(bits, offset, bytes))
             }
-            Place::Local(..) => false,
+            MemoryLocation::Local(..) => false,
         }
     }
 
     /// The bytes of at most 64 from an address that nothing wrote, bit by bit.
     pub fn unwritten(&mut self, cx: &Cx<'_>, address: u64, bytes: u32) -> u64 {
         match cx.place(address) {
-            Place::Param(_) => 0,
-            Place::Global => {
+            MemoryLocation::Param(_) => 0,
+            MemoryLocation::Global => {
                 self.spans.find(address).and_then(|span| span.record.as_ref()).map_or(0, |record| {
                     let left = record.span().1 - address;
                     record.unwritten(address, u64::from(bytes).min(left) as u32)
                 })
             }
-            Place::Shared(number, offset) => self.shared(cx, number).map_or(0, |shared| {
+            MemoryLocation::Shared(number, offset) => self.shared(cx, number).map_or(0, |shared| {
                 let lacks = |byte: u64| !bit(shared, offset + byte);
                 (0..u64::from(bytes)).filter(|byte| lacks(*byte)).map(|byte| 1 << byte).sum()
             }),
-            Place::Local(lane, offset) => {
+            MemoryLocation::Local(lane, offset) => {
                 let local = self.local(cx);
                 let wrote = |byte: u64| {
                     local.get((offset + byte) as usize).is_some_and(|lanes| lanes >> lane & 1 != 0)
@@ -134,8 +132,6 @@ impl<'m> Marks<'m> {
             }
         }
     }
-
-    // ---- writing
 
     /// Notes that a warp writes all that it touches.
     pub fn write_all(&mut self, cx: &Cx<'_>, touch: &Touch<'_>) {
@@ -157,15 +153,15 @@ impl<'m> Marks<'m> {
     /// Notes that bytes are written, or that what is written means nothing.
     pub fn mark(&mut self, cx: &Cx<'_>, address: u64, bytes: u64, written: bool) {
         match cx.place(address) {
-            Place::Param(_) => {}
-            Place::Global => {
+            MemoryLocation::Param(_) => {}
+            MemoryLocation::Global => {
                 if let Some(record) = self.spans.find(address).and_then(|span| span.record.as_ref())
                 {
                     let left = record.span().1 - address;
                     record.mark(address, bytes.min(left), written);
                 }
             }
-            Place::Shared(number, offset) => {
+            MemoryLocation::Shared(number, offset) => {
                 let words = cx.block.shared_bytes.div_ceil(64) as usize;
                 self.turn_to(cx.block.number);
                 if number != self.number {
@@ -176,7 +172,7 @@ impl<'m> Marks<'m> {
                     mark_bits(shared, offset, bytes, written);
                 }
             }
-            Place::Local(lane, offset) => {
+            MemoryLocation::Local(lane, offset) => {
                 let local = self.local(cx);
                 let end = (offset + bytes) as usize;
                 if local.len() < end {

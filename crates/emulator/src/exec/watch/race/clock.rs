@@ -1,17 +1,19 @@
-//! What a thread knows of the others: up to which tick of a block the accesses of its threads are ordered
-//! before what the thread does now.
+//! Vector clocks: for each thread, up to which tick of each block the accesses of that block's
+//! threads happen before what the thread does next.
 //!
-//! Ticks count the synchronisations of a block. After a barrier of the whole block all is known up to one
-//! tick; only what is known beyond it, of some warps or lanes, is written down.
+//! A tick counts the synchronisations of a block. A barrier of the whole block brings all of its
+//! threads to one tick, so a clock is stored as one number for each block (its floor), with entries
+//! for single warps and lanes only where they are ahead of it. Clocks of other blocks form a
+//! persistent tree that threads share.
 
 use std::sync::Arc;
 
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// What is known of a warp.
+/// The clock of a warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct WarpKnow {
+struct WarpClock {
     warp: u32,
     /// Of all its lanes.
     floor: u32,
@@ -19,7 +21,7 @@ struct WarpKnow {
     lanes: Option<Box<[u32; LANES]>>,
 }
 
-impl WarpKnow {
+impl WarpClock {
     fn of_lane(&self, lane: usize) -> u32 {
         self.lanes.as_ref().map_or(self.floor, |lanes| lanes[lane].max(self.floor))
     }
@@ -59,23 +61,23 @@ impl WarpKnow {
     }
 }
 
-/// What is known of a block.
+/// The clock of a block: up to which tick the accesses of its threads happen before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockKnow {
+pub struct BlockClock {
     /// Of all its threads.
     pub floor: u32,
     /// Of some warps, more; in ascending order.
-    warps: Vec<WarpKnow>,
+    warps: Vec<WarpClock>,
 }
 
-impl BlockKnow {
+impl BlockClock {
     /// Of all threads, up to a tick.
     pub fn all(tick: u32) -> Self {
         Self { floor: tick, warps: Vec::new() }
     }
 
-    /// Whether a lane's accesses at a tick are known.
-    pub fn knows(&self, warp: u32, lane: usize, tick: u32) -> bool {
+    /// Whether a lane's accesses at a tick happen before.
+    pub fn includes(&self, warp: u32, lane: usize, tick: u32) -> bool {
         tick <= self.floor
             || self
                 .warps
@@ -84,18 +86,18 @@ impl BlockKnow {
                 .is_some_and(|own| tick <= own.of_lane(lane))
     }
 
-    /// Lanes of a warp are known up to a tick.
+    /// Advances lanes of a warp to a tick.
     pub fn raise(&mut self, warp: u32, mask: u32, tick: u32) {
         if tick > self.floor {
             self.warp(warp).raise(mask, tick);
         }
     }
 
-    fn warp(&mut self, warp: u32) -> &mut WarpKnow {
+    fn warp(&mut self, warp: u32) -> &mut WarpClock {
         let index = match self.warps.binary_search_by_key(&warp, |own| own.warp) {
             Ok(index) => index,
             Err(index) => {
-                let fresh = WarpKnow { warp, floor: self.floor, lanes: None };
+                let fresh = WarpClock { warp, floor: self.floor, lanes: None };
                 self.warps.insert(index, fresh);
                 index
             }
@@ -103,7 +105,7 @@ impl BlockKnow {
         &mut self.warps[index]
     }
 
-    /// Learns what another knows.
+    /// The maximum with another clock, entry by entry.
     pub fn join(&mut self, other: &Self) {
         if other.floor > self.floor {
             let floor = other.floor;
@@ -140,12 +142,12 @@ const BITS: u32 = FAN.trailing_zeros();
 
 #[derive(Debug)]
 enum Node {
-    Leaf(BlockKnow),
+    Leaf(BlockClock),
     Inner([Option<Arc<Node>>; FAN as usize]),
 }
 
-/// What is known of many blocks. Never changed once made: trees that know nearly the same share what they
-/// have in common, so a chain of blocks that each learn from the one before costs little.
+/// What is known of many blocks. Never changed once made: trees that know nearly the same share
+/// what they have in common, so a chain of blocks that each learn from the one before costs little.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// Levels of inner nodes.
@@ -154,8 +156,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What is known of a block.
-    pub fn get(&self, block: u32) -> Option<&BlockKnow> {
+    /// The clock of a block: up to which tick the accesses of its threads happen before.
+    pub fn get(&self, block: u32) -> Option<&BlockClock> {
         if !self.reaches(block) {
             return None;
         }
@@ -163,7 +165,7 @@ impl Tree {
         let mut level = self.height;
         loop {
             match node {
-                Node::Leaf(know) => return Some(know),
+                Node::Leaf(clock) => return Some(clock),
                 Node::Inner(children) => {
                     level -= 1;
                     node = children[child(block, level)].as_deref()?;
@@ -186,9 +188,9 @@ impl Tree {
     }
 
     /// A tree that knows only of one block.
-    pub fn of(block: u32, know: BlockKnow) -> Self {
+    pub fn of(block: u32, clock: BlockClock) -> Self {
         let mut height = 0;
-        let mut node = Arc::new(Node::Leaf(know));
+        let mut node = Arc::new(Node::Leaf(clock));
         while height * BITS < u32::BITS && block >> (height * BITS) != 0 {
             node = inner(child(block, height), node);
             height += 1;
@@ -202,8 +204,8 @@ impl Tree {
     }
 
     /// This and one block more.
-    pub fn with(&self, block: u32, know: BlockKnow) -> Self {
-        self.join(&Self::of(block, know))
+    pub fn with(&self, block: u32, clock: BlockClock) -> Self {
+        self.join(&Self::of(block, clock))
     }
 
     /// All that two trees know.
@@ -276,29 +278,30 @@ fn joined_inner(
     Arc::new(Node::Inner(children))
 }
 
-/// What a thread knows.
+/// The vector clock of a thread.
 #[derive(Clone, Debug, Default)]
-pub struct Know {
+pub struct VectorClock {
     /// Of its own block.
-    pub own: BlockKnow,
+    pub own: BlockClock,
     /// Of others.
     pub others: Tree,
-    /// What its next `fence.sc` of device scope will teach it. A write that comes after another such fence
-    /// was observed, by this thread or by one that is ordered before it; were its own fence the first of the
-    /// two in their total order, the write would come after what observed it. So the other is the first, and
-    /// all before that is ordered before all that follows its own.
+    /// What its next `fence.sc` of device scope will teach it. A write that comes after another
+    /// such fence was observed, by this thread or by one that is ordered before it; were its own
+    /// fence the first of the two in their total order, the write would come after what observed
+    /// it. So the other is the first, and all before that is ordered before all that follows its
+    /// own.
     pub sc: Tree,
 }
 
-impl Know {
-    /// Learns what another thread of the block knows.
+impl VectorClock {
+    /// The maximum with the clock of another thread of the block.
     pub fn join(&mut self, other: &Self) {
         self.own.join(&other.own);
         self.others = self.others.join(&other.others);
         self.sc = self.sc.join(&other.sc);
     }
 
-    /// Learns what a tree knows.
+    /// The maximum with the clocks of a tree.
     pub fn learn(&mut self, tree: &Tree, block: u32) {
         if let Some(own) = tree.get(block) {
             self.own.join(own);
@@ -320,35 +323,35 @@ mod tests {
 
     #[test]
     fn a_block_is_known_by_floor_warp_and_lane() {
-        let mut know = BlockKnow::all(3);
-        assert!(know.knows(7, 31, 3) && !know.knows(7, 31, 4));
-        know.raise(2, 1 << 5, 6);
-        know.raise(4, u32::MAX, 5);
-        assert!(know.knows(2, 5, 6) && !know.knows(2, 4, 4) && know.knows(2, 4, 3));
-        assert!(know.knows(4, 0, 5) && !know.knows(4, 0, 6));
-        let mut all = BlockKnow::all(5);
-        assert!(!all.covers(&know) && !know.covers(&all));
-        all.join(&know);
-        assert!(all.covers(&know) && all.knows(2, 5, 6) && all.knows(9, 9, 5));
-        know.join(&BlockKnow::all(6));
-        assert_eq!(know, BlockKnow::all(6));
+        let mut clock = BlockClock::all(3);
+        assert!(clock.includes(7, 31, 3) && !clock.includes(7, 31, 4));
+        clock.raise(2, 1 << 5, 6);
+        clock.raise(4, u32::MAX, 5);
+        assert!(clock.includes(2, 5, 6) && !clock.includes(2, 4, 4) && clock.includes(2, 4, 3));
+        assert!(clock.includes(4, 0, 5) && !clock.includes(4, 0, 6));
+        let mut all = BlockClock::all(5);
+        assert!(!all.covers(&clock) && !clock.covers(&all));
+        all.join(&clock);
+        assert!(all.covers(&clock) && all.includes(2, 5, 6) && all.includes(9, 9, 5));
+        clock.join(&BlockClock::all(6));
+        assert_eq!(clock, BlockClock::all(6));
     }
 
     #[test]
     fn trees_hold_what_was_put_in_and_share_what_they_can() {
         let blocks = [0, 1, 15, 16, 17, 255, 256, 70_000, u32::MAX];
         let tree = blocks.iter().fold(Tree::default(), |tree, block| {
-            tree.with(*block, BlockKnow::all(block % 1000 + 1))
+            tree.with(*block, BlockClock::all(block % 1000 + 1))
         });
         for block in blocks {
-            assert_eq!(tree.get(block).map(|know| know.floor), Some(block % 1000 + 1));
+            assert_eq!(tree.get(block).map(|clock| clock.floor), Some(block % 1000 + 1));
         }
         assert!(tree.get(2).is_none() && tree.get(1 << 31).is_none());
-        assert!(tree.join(&Tree::of(16, BlockKnow::all(5))).is(&tree), "it knew more");
+        assert!(tree.join(&Tree::of(16, BlockClock::all(5))).is(&tree), "it knew more");
         assert!(Tree::default().join(&tree).is(&tree) && tree.join(&Tree::default()).is(&tree));
-        let more = tree.join(&Tree::of(16, BlockKnow::all(50)));
-        assert_eq!(more.get(16).map(|know| know.floor), Some(50));
-        assert_eq!(tree.get(16).map(|know| know.floor), Some(17));
+        let more = tree.join(&Tree::of(16, BlockClock::all(50)));
+        assert_eq!(more.get(16).map(|clock| clock.floor), Some(50));
+        assert_eq!(tree.get(16).map(|clock| clock.floor), Some(17));
         assert_eq!(more.get(u32::MAX), tree.get(u32::MAX));
     }
 }

@@ -1,22 +1,22 @@
-//! From two accesses that clash to what a user reads.
+//! From a conflict in shadow memory to the report that the user reads.
 
 use super::session::{Blocks, RaceCheck};
-use super::shadow::{Clash, Kind, LINE, Stripe};
+use super::shadow::{AccessKind, CELL_BYTES, Conflict, ShadowAccess};
 use super::transfer::Transfer;
 use crate::fault::{
     Access, Actor, Kinship, Race, RacePlace, RacingAccess, StreamAccess, StreamRace,
 };
-use crate::machine::{Cx, Place};
+use crate::machine::{Cx, MemoryLocation};
 use crate::memory::{GlobalMemory, access};
 
 /// The second access of a race.
-pub struct Found<'a> {
-    /// The clash.
-    pub clash: &'a Clash,
+pub struct SecondAccess<'a> {
+    /// The conflict.
+    pub conflict: &'a Conflict,
     /// Operation.
     pub pc: u32,
     /// What it is.
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// Block, among all launches.
     pub block: u32,
     /// Warp.
@@ -32,12 +32,12 @@ pub struct Found<'a> {
 }
 
 /// The report.
-pub fn race(cx: &Cx<'_>, check: &RaceCheck<'_>, found: &Found<'_>) -> Race {
-    let Clash { old, old_lane, lane, .. } = *found.clash;
+pub fn race(cx: &Cx<'_>, check: &RaceCheck<'_>, found: &SecondAccess<'_>) -> Race {
+    let Conflict { old, old_lane, lane, .. } = *found.conflict;
     let launch = check.session.launch_of(old.block).unwrap_or_else(|| check.own.clone());
     Race {
-        first: told(&launch, (old.block, u32::from(old.warp), old_lane), old.pc, old.kind),
-        second: told(&check.own, (found.block, found.warp, lane), found.pc, found.kind),
+        first: racing_access(&launch, (old.block, u32::from(old.warp), old_lane), old.pc, old.kind),
+        second: racing_access(&check.own, (found.block, found.warp, lane), found.pc, found.kind),
         place: place(cx, check, found),
         bytes: found.bytes,
         found: value(found.address, found.bytes),
@@ -46,11 +46,11 @@ pub fn race(cx: &Cx<'_>, check: &RaceCheck<'_>, found: &Found<'_>) -> Race {
     }
 }
 
-fn told(
+fn racing_access(
     launch: &Blocks,
     (block, warp, lane): (u32, u32, usize),
     pc: u32,
-    kind: Kind,
+    kind: AccessKind,
 ) -> RacingAccess {
     RacingAccess {
         kernel: launch.program.name.clone(),
@@ -64,9 +64,9 @@ fn told(
     }
 }
 
-/// Two transfers that clash.
+/// Two transfers that conflict.
 pub fn transfers(first: &Transfer, second: &Transfer, memory: &GlobalMemory) -> Option<StreamRace> {
-    let ((start, end), writes, too) = first.clash(second)?;
+    let ((start, end), writes, too) = first.conflict(second)?;
     Some(StreamRace {
         first: StreamAccess::of(first, writes),
         second: StreamAccess::of(second, too),
@@ -79,12 +79,13 @@ pub fn transfers(first: &Transfer, second: &Transfer, memory: &GlobalMemory) -> 
 /// A transfer that clashes with what a kernel did before.
 pub fn kernel_first(
     launch: &Blocks,
-    (stripe, (start, end)): (&Stripe, (u64, u64)),
+    (stripe, (start, end)): (&ShadowAccess, (u64, u64)),
     (transfer, writes): (&Transfer, bool),
     memory: &GlobalMemory,
 ) -> StreamRace {
-    let lane = stripe.lanes_at((start % LINE) as u8).trailing_zeros() as usize;
-    let access = told(launch, (stripe.block, u32::from(stripe.warp), lane), stripe.pc, stripe.kind);
+    let lane = stripe.lanes_at((start % CELL_BYTES) as u8).trailing_zeros() as usize;
+    let access =
+        racing_access(launch, (stripe.block, u32::from(stripe.warp), lane), stripe.pc, stripe.kind);
     StreamRace {
         first: StreamAccess::by_kernel(access),
         second: StreamAccess::of(transfer, writes),
@@ -96,7 +97,7 @@ pub fn kernel_first(
 
 /// A kernel's access that clashes with a transfer that has begun.
 pub fn kernel_second(
-    (check, found): (&RaceCheck<'_>, (u32, u32, usize, u32, Kind)),
+    (check, found): (&RaceCheck<'_>, (u32, u32, usize, u32, AccessKind)),
     (transfer, writes): (&Transfer, bool),
     (start, end): (u64, u64),
     memory: &GlobalMemory,
@@ -104,7 +105,7 @@ pub fn kernel_second(
     let (block, warp, lane, pc, kind) = found;
     StreamRace {
         first: StreamAccess::of(transfer, writes),
-        second: StreamAccess::by_kernel(told(&check.own, (block, warp, lane), pc, kind)),
+        second: StreamAccess::by_kernel(racing_access(&check.own, (block, warp, lane), pc, kind)),
         address: start,
         bytes: end - start,
         allocation: memory.nearest(start),
@@ -123,9 +124,9 @@ impl StreamAccess {
     }
 }
 
-fn place(cx: &Cx<'_>, check: &RaceCheck<'_>, found: &Found<'_>) -> RacePlace {
+fn place(cx: &Cx<'_>, check: &RaceCheck<'_>, found: &SecondAccess<'_>) -> RacePlace {
     match cx.place(found.address) {
-        Place::Shared(block, offset) => RacePlace::Shared {
+        MemoryLocation::Shared(block, offset) => RacePlace::Shared {
             block: check.own.index(check.own.base.wrapping_add(block as u32)),
             offset,
             variable: cx

@@ -1,4 +1,4 @@
-//! The lanes of an access, as few runs of lanes that lie side by side or on the same place.
+//! The lanes of an access, as list runs of lanes that lie side by side or on the same place.
 
 use crate::machine::{LANES, Row64};
 

@@ -1,10 +1,10 @@
 //! What the launches of a device share, and what one of them adds.
 
 use super::clock::Tree;
-use super::location::{Locations, Reach};
 use super::observer::RaceObserver;
 use super::report;
-use super::shadow::{Pages, Stripe};
+use super::shadow::{Pages, ShadowAccess};
+use super::sync_cell::{Reach, SyncCells};
 use super::traits::traits;
 use super::transfer::Transfer;
 use crate::fault::{Access, StreamRace};
@@ -42,8 +42,8 @@ impl Blocks {
         block.wrapping_sub(self.base) < self.count
     }
 
-    /// Whether it was over when an operation began: as the host ordered them, or where that is not known
-    /// of both, as they ran.
+    /// Whether it was over when an operation began: as the host ordered them, or where that is not
+    /// known of both, as they ran.
     fn is_before(&self, moment: Option<&Moment>) -> bool {
         match (moment, self.moment.as_deref()) {
             (Some(own), Some(other)) => own.knows(other),
@@ -87,8 +87,8 @@ impl<T: Clone> Lines<T> {
         line.push_back(own);
     }
 
-    /// Those of which `is_before` is false. It is asked of a line from the end on until it is true: what
-    /// is before the last is before all.
+    /// Those of which `is_before` is false. It is asked of a line from the end on until it is true:
+    /// what is before the last is before all.
     fn beside(&self, mut is_before: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut out = Vec::new();
         for line in self.lines.values() {
@@ -104,7 +104,7 @@ pub(super) struct Session {
     /// Accesses to device memory.
     pub pages: Pages,
     /// What was published through device memory.
-    pub locations: Locations,
+    pub locations: SyncCells,
     launches: Mutex<Launches>,
     transfers: Mutex<Lines<Arc<Transfer>>>,
     /// Counts the transfers.
@@ -215,11 +215,13 @@ impl RaceState {
     /// A copy, or a fill, is about to begin.
     ///
     /// # Errors
-    /// It touches bytes that another operation touches, one of the two writes, and nothing orders them.
+    /// It touches bytes that another operation touches, one of the two writes, and nothing orders
+    /// them.
     pub fn begin(&self, transfer: Transfer, memory: &GlobalMemory) -> Result<(), Box<StreamRace>> {
         let session = Arc::clone(&self.current().0);
         let transfer = Arc::new(transfer);
-        // Kernels look for it after each of their accesses, and it looks for those that came before.
+        // Kernels look for it after each of their accesses, and it looks for those that came
+        // before.
         session.transfers().push(transfer.moment.line, Arc::clone(&transfer));
         session.changes.fetch_add(1, Ordering::AcqRel);
         look(&session, &transfer, memory)
@@ -265,8 +267,8 @@ impl RaceState {
         launches.lines.push(own.moment.as_ref().map_or(0, |moment| moment.line), own.clone());
         drop(launches);
         let (traits, clusters) = (traits(launch.program), launch.clusters);
-        let (told, heard) = (AtomicBool::new(false), AtomicBool::new(false));
-        RaceCheck { state: self, session, own, beside, clusters, traits, told, heard }
+        let (racing_access, heard) = (AtomicBool::new(false), AtomicBool::new(false));
+        RaceCheck { state: self, session, own, beside, clusters, traits, racing_access, heard }
     }
 }
 
@@ -285,7 +287,7 @@ fn look(
     if launches.is_empty() {
         return Ok(());
     }
-    let launch_of = |stripe: &Stripe| launches.iter().find(|own| own.holds(stripe.block));
+    let launch_of = |stripe: &ShadowAccess| launches.iter().find(|own| own.holds(stripe.block));
     for (area, writes) in &transfer.areas {
         for (start, end) in area.each_row() {
             let found = session.pages.find(start, end, |stripe| {
@@ -314,7 +316,7 @@ pub struct RaceCheck<'m> {
     /// Of each operation.
     pub(super) traits: Vec<u8>,
     /// Whether it has written something for the host to see while it runs.
-    told: AtomicBool,
+    racing_access: AtomicBool,
     /// Whether it has read what the host may have written while it runs.
     heard: AtomicBool,
 }
@@ -340,16 +342,18 @@ impl RaceCheck<'_> {
                 .any(|other| other.holds(block) && !self.has_heard_of(other.moment.as_deref()))
     }
 
-    /// Whether the host may have told the kernel, while it runs, that another operation is over.
+    /// Whether the host may have racing_access the kernel, while it runs, that another operation is
+    /// over.
     fn has_heard_of(&self, other: Option<&Moment>) -> bool {
         self.heard.load(Ordering::Acquire)
             && other.is_some_and(|other| self.state.order.host().knows(other.line, other.ticket))
     }
 
-    /// The kernel writes strongly, with system scope: from now on the host may know all that it did.
+    /// The kernel writes strongly, with system scope: from now on the host may know all that it
+    /// did.
     pub(super) fn tells_host(&self) {
         if let Some(moment) = &self.own.moment
-            && !self.told.swap(true, Ordering::AcqRel)
+            && !self.racing_access.swap(true, Ordering::AcqRel)
         {
             self.state.order.tell_host(&moment.end());
         }

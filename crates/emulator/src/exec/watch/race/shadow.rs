@@ -1,28 +1,32 @@
-//! Who touched which bytes: for each line of 128 bytes the accesses that may still matter.
+//! Shadow memory: for each 128 bytes of memory, the accesses that a later one can still race with.
 //!
-//! An access of a warp to bytes that lie side by side is one stripe, whatever its lanes are; only what is
-//! scattered takes one for each lane. A stripe goes when a later one of the same bytes is ordered
-//! behind it, since whoever races with the earlier races with the later too.
+//! This is the shadow memory of a vector-clock race detector (FastTrack: Flanagan and Freund, PLDI
+//! 2009). FastTrack keeps one epoch for the last write and one for the last read of a variable. A
+//! [`ShadowCell`] keeps a list of each, because its variables are ranges of bytes: an access of a
+//! warp to adjacent bytes is one [`ShadowAccess`], whichever lanes took part, and only scattered
+//! accesses take one entry for each lane. A new access replaces an earlier one of the same bytes
+//! that happens before it, since every access that races with the earlier one races with the new
+//! one too.
 
-use super::team::Lanes;
+use super::lanes::Lanes;
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a line.
-pub const LINE: u64 = 128;
+/// Bytes of memory that a shadow cell describes.
+pub const CELL_BYTES: u64 = 128;
 /// Bytes of device memory in a page.
 const PAGE: u64 = 64 << 10;
-/// Reads, and writes, of a line that are kept; more, and the oldest are forgotten.
+/// Reads, and writes, that a shadow cell keeps. Beyond this number the oldest are dropped.
 const MOST: usize = 64;
-/// Pages that are kept: those of 1 GiB of device memory.
+/// Pages of shadow memory that are kept: those of 1 GiB of device memory.
 const MOST_PAGES: usize = 1 << 14;
 
-/// An access to part of a line.
+/// An access to bytes of one shadow cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stripe {
+pub struct ShadowAccess {
     /// Number of the block among all launches.
     pub block: u32,
     /// Tick of the block.
@@ -33,7 +37,7 @@ pub struct Stripe {
     pub pc: u32,
     /// Warp of the block.
     pub warp: u8,
-    /// First byte in the line.
+    /// First byte, as an offset in the cell.
     pub start: u8,
     /// Byte after the last.
     pub end: u8,
@@ -42,14 +46,14 @@ pub struct Stripe {
     /// The lane at `start`, where `width` is not 0.
     pub first: u8,
     /// What was done, and how strongly.
-    pub kind: Kind,
+    pub kind: AccessKind,
 }
 
-/// What an access is, in a byte.
+/// Whether an access loads, stores or updates, and how strong it is, packed into a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kind(u8);
+pub struct AccessKind(u8);
 
-impl Kind {
+impl AccessKind {
     /// An access of some order; atomics are never weak.
     pub fn new(access: Access, order: Order) -> Self {
         let strong = order.semantics() != Semantics::Weak;
@@ -77,7 +81,7 @@ impl Kind {
     }
 }
 
-impl Stripe {
+impl ShadowAccess {
     /// The lanes that touched a byte of it.
     pub fn lanes_at(&self, offset: u8) -> u32 {
         match self.width {
@@ -94,8 +98,8 @@ impl Stripe {
         }
     }
 
-    /// Whether each byte that two stripes share was touched by the same thread in both.
-    fn is_by_same(&self, other: &Self) -> bool {
+    /// Whether each byte that two accesses share was touched by the same thread in both.
+    fn has_same_threads(&self, other: &Self) -> bool {
         if (self.block, self.warp) != (other.block, other.warp) || self.width != other.width {
             return false;
         }
@@ -111,51 +115,51 @@ impl Stripe {
     }
 }
 
-/// Two accesses of different threads that nothing orders.
+/// Two accesses of different threads, neither of which happens before the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clash {
+pub struct Conflict {
     /// The earlier one.
-    pub old: Stripe,
+    pub old: ShadowAccess,
     /// Its lane.
     pub old_lane: usize,
     /// Lane of the later one.
     pub lane: usize,
-    /// First byte in the line that both touch.
+    /// First byte that both access, as an offset in the cell.
     pub offset: u8,
 }
 
-/// The warp that touches memory, and what it knows.
-pub trait View {
-    /// Its lanes.
+/// What decides whether an earlier access happens before one of the warp at hand.
+pub trait HappensBefore {
+    /// The lanes of the warp, with their vector clocks.
     fn lanes(&self) -> &Lanes;
-    /// The tick up to which the whole block knows itself.
+    /// The tick up to which all accesses of the block happen before the access of any lane.
     fn floor(&self) -> u32;
     /// Whether a block ended before this launch began.
     fn is_past(&self, block: u32) -> bool;
-    /// Whether two strong accesses mean each other's threads.
+    /// Whether the scopes of two strong accesses include each other's threads.
     fn agree(&self, own: Scope, other: Scope, block: u32) -> bool;
-    /// Whether a store leaves the bytes from one offset of the line to another as they are.
+    /// Whether a store leaves the bytes from one offset of the cell to another as they are.
     fn stores_same(&self, lane: usize, offset: u8, end: u8) -> bool;
 }
 
-/// How a stripe stands to an earlier one.
+/// How an access relates to an earlier one.
 enum Relation {
     /// They share no byte.
     Apart,
-    /// The earlier is ordered before it.
+    /// The earlier one happens before it.
     Ordered,
-    /// Nothing orders them, and nothing has to.
+    /// They are not ordered, and need not be.
     Allowed,
     /// They race.
-    Race(Clash),
+    Race(Conflict),
 }
 
-fn relation(view: &impl View, new: &Stripe, old: &Stripe) -> Relation {
+fn relation(view: &impl HappensBefore, new: &ShadowAccess, old: &ShadowAccess) -> Relation {
     let (low, high) = (new.start.max(old.start), new.end.min(old.end));
     if low >= high {
         return Relation::Apart;
     }
-    if old.block == new.block && (old.tick <= view.floor() || new.is_by_same(old)) {
+    if old.block == new.block && (old.tick <= view.floor() || new.has_same_threads(old)) {
         return Relation::Ordered;
     }
     if old.block != new.block && view.is_past(old.block) {
@@ -165,14 +169,14 @@ fn relation(view: &impl View, new: &Stripe, old: &Stripe) -> Relation {
         (Some(own), Some(other)) => view.agree(own, other, old.block),
         _ => false,
     };
-    closely(view, new, old, (low, high), allowed)
+    compare_lanes(view, new, old, (low, high), allowed)
 }
 
-/// Lane by lane.
-fn closely(
-    view: &impl View,
-    new: &Stripe,
-    old: &Stripe,
+/// Compares two accesses lane by lane.
+fn compare_lanes(
+    view: &impl HappensBefore,
+    new: &ShadowAccess,
+    old: &ShadowAccess,
     (low, high): (u8, u8),
     allowed: bool,
 ) -> Relation {
@@ -189,7 +193,7 @@ fn closely(
                 return Relation::Allowed;
             }
             if !(both_store && view.stores_same(lane, offset, end)) {
-                return Relation::Race(Clash { old: *old, old_lane, lane, offset });
+                return Relation::Race(Conflict { old: *old, old_lane, lane, offset });
             }
         }
         offset = end;
@@ -197,22 +201,22 @@ fn closely(
     if ordered { Relation::Ordered } else { Relation::Allowed }
 }
 
-/// A lane, and a lane of an earlier access that is not ordered before it.
+/// A lane, and a lane of an earlier access that does not happen before it.
 fn unordered(
-    view: &impl View,
-    new: &Stripe,
-    old: &Stripe,
+    view: &impl HappensBefore,
+    new: &ShadowAccess,
+    old: &ShadowAccess,
     (lanes, old_lanes): (u32, u32),
 ) -> Option<(usize, usize)> {
     let same_warp = (new.block, new.warp) == (old.block, old.warp);
-    for team in view.lanes().teams() {
-        let mine = team.mask & lanes;
+    for group in view.lanes().groups() {
+        let mine = group.mask & lanes;
         if mine == 0 {
             continue;
         }
-        let know = match old.block == new.block {
-            true => Some(&team.know.own),
-            false => team.know.others.get(old.block),
+        let clock = match old.block == new.block {
+            true => Some(&group.clock.own),
+            false => group.clock.others.get(old.block),
         };
         let mut rest = old_lanes;
         while rest != 0 {
@@ -220,7 +224,7 @@ fn unordered(
             rest &= rest - 1;
             let others = if same_warp { mine & !(1 << other) } else { mine };
             let known =
-                || know.is_some_and(|know| know.knows(u32::from(old.warp), other, old.tick));
+                || clock.is_some_and(|clock| clock.includes(u32::from(old.warp), other, old.tick));
             if others != 0 && !known() {
                 return Some((others.trailing_zeros() as usize, other));
             }
@@ -229,27 +233,27 @@ fn unordered(
     None
 }
 
-/// A few stripes, the first without an allocation.
+/// A list accesses, the first without an allocation.
 #[derive(Clone, Debug, Default)]
-struct Few {
-    first: Stripe,
-    rest: Vec<Stripe>,
+struct AccessList {
+    first: ShadowAccess,
+    rest: Vec<ShadowAccess>,
 }
 
-impl Few {
+impl AccessList {
     fn len(&self) -> usize {
         if self.first.lanes == 0 { 0 } else { 1 + self.rest.len() }
     }
 
-    fn get(&self, index: usize) -> &Stripe {
+    fn get(&self, index: usize) -> &ShadowAccess {
         if index == 0 { &self.first } else { &self.rest[index - 1] }
     }
 
-    fn get_mut(&mut self, index: usize) -> &mut Stripe {
+    fn get_mut(&mut self, index: usize) -> &mut ShadowAccess {
         if index == 0 { &mut self.first } else { &mut self.rest[index - 1] }
     }
 
-    fn push(&mut self, stripe: Stripe) {
+    fn push(&mut self, stripe: ShadowAccess) {
         if self.first.lanes == 0 {
             self.first = stripe;
         } else if self.len() < MOST {
@@ -260,40 +264,40 @@ impl Few {
         }
     }
 
-    /// Takes one out; another takes its place.
+    /// Removes one; the last takes its index.
     fn swap_remove(&mut self, index: usize) {
         match self.rest.pop() {
-            None => self.first = Stripe::default(),
+            None => self.first = ShadowAccess::default(),
             Some(last) if index <= self.rest.len() => *self.get_mut(index) = last,
             Some(_) => {}
         }
     }
 
     fn clear(&mut self) {
-        self.first = Stripe::default();
+        self.first = ShadowAccess::default();
         self.rest.clear();
     }
 }
 
-/// The accesses to a line.
+/// The accesses to 128 bytes of memory that later ones are compared with.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct ShadowCell {
     /// Tick of the newest, where all are of one block.
     newest: u32,
-    writes: Few,
-    reads: Few,
+    writes: AccessList,
+    reads: AccessList,
 }
 
-impl Line {
-    /// Forgets all.
+impl ShadowCell {
+    /// Drops all accesses.
     pub fn clear(&mut self) {
         self.newest = 0;
         self.writes.clear();
         self.reads.clear();
     }
 
-    /// For memory that belongs to a block: forgets what a barrier of the whole block has ordered before all
-    /// that comes.
+    /// For shared memory: drops accesses that a barrier of the whole block has ordered before all
+    /// later ones.
     pub fn pass(&mut self, owner: u32, block: u32, floor: u32) {
         if owner == block && self.newest <= floor && self.newest != 0 {
             self.clear();
@@ -303,32 +307,32 @@ impl Line {
         }
     }
 
-    /// An access happens.
+    /// Records an access and compares it with the earlier ones.
     ///
     /// # Errors
     /// It races with an earlier one.
-    pub fn touch(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+    pub fn touch(&mut self, view: &impl HappensBefore, new: ShadowAccess) -> Result<(), Conflict> {
         self.newest = self.newest.max(new.tick);
         if new.kind.access() == Access::Load {
             return self.read(view, new);
         }
-        Self::pass_over(&mut self.reads, view, &new)?;
-        Self::pass_over(&mut self.writes, view, &new)?;
+        Self::supersede(&mut self.reads, view, &new)?;
+        Self::supersede(&mut self.writes, view, &new)?;
         add(&mut self.writes, new);
         Ok(())
     }
 
     /// All that is kept.
-    fn stripes(&self) -> impl Iterator<Item = &Stripe> {
-        let all = |few: &'_ Few| 0..few.len();
+    fn accesses(&self) -> impl Iterator<Item = &ShadowAccess> {
+        let all = |list: &'_ AccessList| 0..list.len();
         let writes = all(&self.writes).map(|index| self.writes.get(index));
         writes.chain(all(&self.reads).map(|index| self.reads.get(index)))
     }
 
-    fn read(&mut self, view: &impl View, new: Stripe) -> Result<(), Clash> {
+    fn read(&mut self, view: &impl HappensBefore, new: ShadowAccess) -> Result<(), Conflict> {
         for index in 0..self.writes.len() {
-            if let Relation::Race(clash) = relation(view, &new, self.writes.get(index)) {
-                return Err(clash);
+            if let Relation::Race(conflict) = relation(view, &new, self.writes.get(index)) {
+                return Err(conflict);
             }
         }
         let mut index = 0;
@@ -337,12 +341,12 @@ impl Line {
             let ordered = match old.block == new.block {
                 true => {
                     old.tick <= view.floor()
-                        || (new.is_by_same(old) && new.lanes & old.lanes == old.lanes)
+                        || (new.has_same_threads(old) && new.lanes & old.lanes == old.lanes)
                 }
                 false => view.is_past(old.block),
             };
             let behind = ordered && new.contains(old);
-            // A strong read does not stand for a weak one, which races with more.
+            // A strong read does not supersede a weak one, which races with more accesses.
             if behind && (new.kind.strength().is_none() || new.kind == old.kind) {
                 self.reads.swap_remove(index);
             } else {
@@ -353,15 +357,19 @@ impl Line {
         Ok(())
     }
 
-    /// Compares a write with earlier accesses, and drops those that it stands for from now on.
-    fn pass_over(few: &mut Few, view: &impl View, new: &Stripe) -> Result<(), Clash> {
+    /// Compares a write with earlier accesses, and drops those that it supersedes.
+    fn supersede(
+        list: &mut AccessList,
+        view: &impl HappensBefore,
+        new: &ShadowAccess,
+    ) -> Result<(), Conflict> {
         let mut index = 0;
-        while index < few.len() {
-            let old = few.get(index);
+        while index < list.len() {
+            let old = list.get(index);
             match relation(view, new, old) {
-                Relation::Race(clash) => return Err(clash),
-                Relation::Ordered if new.contains(old) && stands_for(new, old) => {
-                    few.swap_remove(index);
+                Relation::Race(conflict) => return Err(conflict),
+                Relation::Ordered if new.contains(old) && supersedes(new, old) => {
+                    list.swap_remove(index);
                 }
                 _ => index += 1,
             }
@@ -370,9 +378,9 @@ impl Line {
     }
 }
 
-/// Whether all that would race with `old` would race with `new`, which is ordered behind it: a strong
-/// access does not stand for a weak one.
-fn stands_for(new: &Stripe, old: &Stripe) -> bool {
+/// Whether every access that would race with `old` would race with `new` too, where `old` happens
+/// before `new`. A strong access never supersedes a weak one.
+fn supersedes(new: &ShadowAccess, old: &ShadowAccess) -> bool {
     match (new.kind.strength(), old.kind.strength()) {
         (None, _) => true,
         (Some(own), Some(other)) => own <= other,
@@ -380,10 +388,10 @@ fn stands_for(new: &Stripe, old: &Stripe) -> bool {
     }
 }
 
-/// Adds a stripe, or widens one that is like it.
-fn add(few: &mut Few, new: Stripe) {
-    for index in 0..few.len() {
-        let own = few.get_mut(index);
+/// Adds an access, or widens an adjacent one of the same threads and operation.
+fn add(list: &mut AccessList, new: ShadowAccess) {
+    for index in 0..list.len() {
+        let own = list.get_mut(index);
         let like = own.width == 0
             && new.width == 0
             && (own.block, own.tick, own.pc, own.warp, own.kind)
@@ -397,11 +405,11 @@ fn add(few: &mut Few, new: Stripe) {
             return;
         }
     }
-    few.push(new);
+    list.push(new);
 }
 
 /// The lines of a page of device memory.
-pub type Page = Mutex<Vec<Line>>;
+pub type Page = Mutex<Vec<ShadowCell>>;
 
 const SHARDS: usize = 64;
 
@@ -453,17 +461,18 @@ impl Pages {
         }
     }
 
-    /// The first access to a range of which `wanted` says so, with the bytes of the range that it touched.
+    /// The first access to a range of which `wanted` says so, with the bytes of the range that it
+    /// touched.
     pub fn find(
         &self,
         start: u64,
         end: u64,
-        wanted: impl Fn(&Stripe) -> bool,
-    ) -> Option<(Stripe, (u64, u64))> {
+        wanted: impl Fn(&ShadowAccess) -> bool,
+    ) -> Option<(ShadowAccess, (u64, u64))> {
         self.touched(start, end).into_iter().find_map(|(number, page)| {
             let lines = page.lock().unwrap_or_else(PoisonError::into_inner);
             lines_of(number, start, end).find_map(|(index, base)| {
-                lines[index].stripes().find_map(|stripe| {
+                lines[index].accesses().find_map(|stripe| {
                     let low = start.max(base + u64::from(stripe.start));
                     let high = end.min(base + u64::from(stripe.end));
                     (low < high && wanted(stripe)).then_some((*stripe, (low, high)))
@@ -483,7 +492,7 @@ impl Pages {
             shard.remove(&other);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
-        let lines = vec![Line::default(); (PAGE / LINE) as usize];
+        let lines = vec![ShadowCell::default(); (PAGE / CELL_BYTES) as usize];
         let page = Arc::new(Mutex::new(lines));
         shard.insert(number, Arc::clone(&page));
         page
@@ -493,9 +502,9 @@ impl Pages {
 /// The lines of a page that a range has part in, by their place in it, with their first byte.
 fn lines_of(number: u64, start: u64, end: u64) -> impl Iterator<Item = (usize, u64)> {
     let base = number * PAGE;
-    let first = start.saturating_sub(base) / LINE;
-    let past = (end - base).min(PAGE).div_ceil(LINE);
-    (first..past).map(move |index| (index as usize, base + index * LINE))
+    let first = start.saturating_sub(base) / CELL_BYTES;
+    let past = (end - base).min(PAGE).div_ceil(CELL_BYTES);
+    (first..past).map(move |index| (index as usize, base + index * CELL_BYTES))
 }
 
 /// Pages that a thread remembers.
@@ -514,15 +523,20 @@ impl Default for PageCache {
 
 impl PageCache {
     /// Acts on the line of an address.
-    pub fn with<T>(&mut self, pages: &Pages, address: u64, act: impl FnOnce(&mut Line) -> T) -> T {
+    pub fn with<T>(
+        &mut self,
+        pages: &Pages,
+        address: u64,
+        act: impl FnOnce(&mut ShadowCell) -> T,
+    ) -> T {
         let number = address / PAGE;
         let way = &mut self.ways[number as usize % WAYS];
         let page = match way {
             Some((own, page)) if *own == number => page,
             _ => &mut way.insert((number, pages.page(number))).1,
         };
-        let mut lines: MutexGuard<'_, Vec<Line>> =
+        let mut lines: MutexGuard<'_, Vec<ShadowCell>> =
             page.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut lines[(address % PAGE / LINE) as usize])
+        act(&mut lines[(address % PAGE / CELL_BYTES) as usize])
     }
 }

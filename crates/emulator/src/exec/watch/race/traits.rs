@@ -1,4 +1,4 @@
-//! What the operations of a program are to the race check.
+//! What each operation of a program means to the race check.
 
 use crate::isa::Semantics;
 use crate::machine::{Program, Register};
@@ -51,8 +51,8 @@ fn of(program: &Program, pc: u32) -> u8 {
     }
 }
 
-/// The weak loads whose value reaches, by moves alone, the comparand of a compare-and-swap on the same
-/// address.
+/// The weak loads whose value reaches, by moves alone, the comparand of a compare-and-swap on the
+/// same address.
 fn first_loads(program: &Program, swap: u32) -> Vec<u32> {
     const BASE: usize = 5;
     const COMPARAND: usize = 1;

@@ -60,14 +60,14 @@ impl Area {
 
     /// The first bytes that two areas share.
     pub fn shared_with(&self, other: &Self) -> Option<(u64, u64)> {
-        let (few, many) = match self.rows * self.layers <= other.rows * other.layers {
+        let (list, many) = match self.rows * self.layers <= other.rows * other.layers {
             true => (self, other),
             false => (other, self),
         };
-        if few.end() <= many.start || many.end() <= few.start {
+        if list.end() <= many.start || many.end() <= list.start {
             return None;
         }
-        few.each_row().find_map(|(start, end)| many.shared(start, end))
+        list.each_row().find_map(|(start, end)| many.shared(start, end))
     }
 }
 
@@ -84,7 +84,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// The first bytes on which it clashes with another, and whether each of the two writes there.
-    pub fn clash(&self, other: &Self) -> Option<((u64, u64), bool, bool)> {
+    pub fn conflict(&self, other: &Self) -> Option<((u64, u64), bool, bool)> {
         self.areas.iter().find_map(|(own, writes)| {
             other.areas.iter().filter(|(_, theirs)| *writes || *theirs).find_map(
                 |(area, theirs)| own.shared_with(area).map(|shared| (shared, *writes, *theirs)),

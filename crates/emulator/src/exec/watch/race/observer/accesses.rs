@@ -1,20 +1,21 @@
-//! Accesses are compared with what the shadow knows.
+//! Compares each access with shadow memory, with copies that are not complete, and with the host's
+//! transfers.
 
 use super::RaceObserver;
-use super::eye::{Eye, Values};
+use super::warp_view::{Values, WarpView};
 use crate::exec::watch::race::report;
 use crate::exec::watch::race::runs::Run;
-use crate::exec::watch::race::shadow::{Clash, Kind, LINE, Stripe};
+use crate::exec::watch::race::shadow::{AccessKind, CELL_BYTES, Conflict, ShadowAccess};
 use crate::fault::{Access, Kinship, TrapKind};
 use crate::isa::Order;
-use crate::machine::{Cx, Fault, Place, Verdict};
+use crate::machine::{Cx, Fault, MemoryLocation, Verdict};
 use std::sync::atomic::Ordering;
 
 /// An access of a warp, or of a lane, to bytes of one space.
 pub(super) struct Request {
     pub(super) warp: u32,
     pub(super) pc: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: AccessKind,
     pub(super) bytes: u32,
     pub(super) written: bool,
 }
@@ -29,59 +30,59 @@ impl RaceObserver<'_> {
         values: Option<&Values<'_>>,
     ) -> Verdict {
         let (base, own) = match cx.place(run.start) {
-            Place::Global => (run.start, None),
-            Place::Shared(block, offset) => (offset, Some(block)),
-            Place::Local(..) | Place::Param(_) => return Ok(()),
+            MemoryLocation::Global => (run.start, None),
+            MemoryLocation::Shared(block, offset) => (offset, Some(block)),
+            MemoryLocation::Local(..) | MemoryLocation::Param(_) => return Ok(()),
         };
-        if !self.flights.is_empty() {
-            self.beside_flights(cx, request, run, values)?;
+        if !self.pending_copies.is_empty() {
+            self.check_pending_copies(cx, request, run, values)?;
         }
         let mut start = base;
         let end = base + (run.end - run.start);
         while start < end {
-            let stop = (start / LINE + 1) * LINE;
+            let stop = (start / CELL_BYTES + 1) * CELL_BYTES;
             let stripe = self.stripe(request, run, (base, start), stop.min(end));
-            let eye = Eye {
+            let warp_view = WarpView {
                 check: self.check,
-                block: self.team.id,
-                lanes: &self.team.warps[request.warp as usize],
-                floor: self.team.warps[request.warp as usize].floor(),
+                block: self.current.id,
+                lanes: &self.current.warps[request.warp as usize],
+                floor: self.current.warps[request.warp as usize].floor(),
                 values,
-                line: (start - start % LINE).wrapping_sub(base).wrapping_add(run.start),
+                line: (start - start % CELL_BYTES).wrapping_sub(base).wrapping_add(run.start),
             };
             let result = match own {
                 None => self
                     .pages
-                    .with(&self.check.session.pages, start, |line| line.touch(&eye, stripe)),
-                Some(number) if number == self.team.number => {
-                    let line = &mut self.team.shared[(start / LINE) as usize];
-                    line.pass(eye.block, eye.block, eye.floor);
-                    line.touch(&eye, stripe)
+                    .with(&self.check.session.pages, start, |line| line.touch(&warp_view, stripe)),
+                Some(number) if number == self.current.number => {
+                    let line = &mut self.current.shared[(start / CELL_BYTES) as usize];
+                    line.pass(warp_view.block, warp_view.block, warp_view.floor);
+                    line.touch(&warp_view, stripe)
                 }
                 Some(number) => match self.others.get_mut(&number) {
                     Some(owner) => {
-                        let line = &mut owner.shared[(start / LINE) as usize];
-                        line.pass(owner.id, eye.block, 0);
-                        line.touch(&eye, stripe)
+                        let line = &mut owner.shared[(start / CELL_BYTES) as usize];
+                        line.pass(owner.id, warp_view.block, 0);
+                        line.touch(&warp_view, stripe)
                     }
                     None => Ok(()),
                 },
             };
-            if let Err(clash) = result {
-                let at = eye.line + u64::from(clash.offset);
-                let kinship = self.kinship(request, &clash);
-                return Err(self.race(cx, request, (&clash, kinship), at, values));
+            if let Err(conflict) = result {
+                let at = warp_view.line + u64::from(conflict.offset);
+                let kinship = self.kinship(request, &conflict);
+                return Err(self.race(cx, request, (&conflict, kinship), at, values));
             }
             start = stop;
         }
         match own {
-            None => self.beside_transfers(cx, request, run),
+            None => self.check_transfers(cx, request, run),
             Some(_) => Ok(()),
         }
     }
 
     /// A run of lanes touches memory: it is compared with the copies that threads have under way.
-    fn beside_flights(
+    fn check_pending_copies(
         &self,
         cx: &Cx<'_>,
         request: &Request,
@@ -89,28 +90,23 @@ impl RaceObserver<'_> {
         values: Option<&Values<'_>>,
     ) -> Verdict {
         let access = request.kind.access();
-        let Some(own) = self.flights.find(run.start, run.end, access) else { return Ok(()) };
+        let Some(own) = self.pending_copies.find(run.start, run.end, access) else { return Ok(()) };
         let at = own.start.max(run.start);
-        let old = Stripe {
+        let old = ShadowAccess {
             block: own.block,
             lanes: 1 << own.lane,
             pc: own.pc,
             warp: own.warp as u8,
-            kind: Kind::new(own.access, Order::WEAK),
-            ..Stripe::default()
+            kind: AccessKind::new(own.access, Order::WEAK),
+            ..ShadowAccess::default()
         };
         let lane = run.lane_at(at) as usize;
-        let clash = Clash { old, old_lane: own.lane, lane, offset: 0 };
-        Err(self.race(cx, request, (&clash, Kinship::Copy), at, values))
+        let conflict = Conflict { old, old_lane: own.lane, lane, offset: 0 };
+        Err(self.race(cx, request, (&conflict, Kinship::Copy), at, values))
     }
 
     /// A run of lanes has touched device memory: it is compared with the host's copies.
-    pub(super) fn beside_transfers(
-        &mut self,
-        cx: &Cx<'_>,
-        request: &Request,
-        run: &Run,
-    ) -> Verdict {
+    pub(super) fn check_transfers(&mut self, cx: &Cx<'_>, request: &Request, run: &Run) -> Verdict {
         let changes = self.check.session.changes.load(Ordering::Acquire);
         if self.transfers.0 != changes {
             self.transfers = (changes, self.check.transfers_beside());
@@ -122,7 +118,7 @@ impl RaceObserver<'_> {
                     && !self.check.may_know(transfer)
                 {
                     let lane = run.lane_at(shared.0) as usize;
-                    let access = (self.team.id, request.warp, lane, request.pc, request.kind);
+                    let access = (self.current.id, request.warp, lane, request.pc, request.kind);
                     let race = report::kernel_second(
                         (self.check, access),
                         (transfer, *writes),
@@ -137,15 +133,21 @@ impl RaceObserver<'_> {
     }
 
     /// The part of a run that lies in one line, up to `end`.
-    fn stripe(&self, request: &Request, run: &Run, (base, start): (u64, u64), end: u64) -> Stripe {
-        let whole = Stripe {
-            block: self.team.id,
-            tick: self.team.tick,
+    fn stripe(
+        &self,
+        request: &Request,
+        run: &Run,
+        (base, start): (u64, u64),
+        end: u64,
+    ) -> ShadowAccess {
+        let whole = ShadowAccess {
+            block: self.current.id,
+            tick: self.current.tick,
             lanes: run.lanes,
             pc: request.pc,
             warp: request.warp as u8,
-            start: (start % LINE) as u8,
-            end: (end - (start - start % LINE)) as u8,
+            start: (start % CELL_BYTES) as u8,
+            end: (end - (start - start % CELL_BYTES)) as u8,
             width: run.width as u8,
             first: run.first as u8,
             kind: request.kind,
@@ -157,18 +159,18 @@ impl RaceObserver<'_> {
         let count = ((end - start) / u64::from(run.width)) as u32;
         let first = run.first + skipped;
         let lanes = (u64::MAX >> (64 - count) << first) as u32;
-        Stripe { lanes, first: first as u8, ..whole }
+        ShadowAccess { lanes, first: first as u8, ..whole }
     }
 
     fn race(
         &self,
         cx: &Cx<'_>,
         request: &Request,
-        (clash, kinship): (&Clash, Kinship),
+        (conflict, kinship): (&Conflict, Kinship),
         at: u64,
         values: Option<&Values<'_>>,
     ) -> Box<Fault> {
-        let lane = clash.lane;
+        let lane = conflict.lane;
         let start = values.map_or(at, |values| values.touch.at[lane]);
         let element = request.bytes.min(8);
         let start = start + (at - start) / u64::from(element) * u64::from(element);
@@ -178,11 +180,11 @@ impl RaceObserver<'_> {
         let race = report::race(
             cx,
             self.check,
-            &report::Found {
-                clash,
+            &report::SecondAccess {
+                conflict,
                 pc: request.pc,
                 kind: request.kind,
-                block: self.team.id,
+                block: self.current.id,
                 warp: request.warp,
                 address: start,
                 bytes: element,
@@ -193,9 +195,9 @@ impl RaceObserver<'_> {
         Fault::new(lane, TrapKind::Race(Box::new(race)))
     }
 
-    fn kinship(&self, request: &Request, clash: &Clash) -> Kinship {
-        let old = &clash.old;
-        if old.block != self.team.id {
+    fn kinship(&self, request: &Request, conflict: &Conflict) -> Kinship {
+        let old = &conflict.old;
+        if old.block != self.current.id {
             return match self.check.owns(old.block) {
                 true => Kinship::Grid,
                 false => Kinship::Device,
@@ -203,15 +205,13 @@ impl RaceObserver<'_> {
         }
         match (
             u32::from(old.warp) == request.warp,
-            old.pc == request.pc && old.tick == self.team.tick,
+            old.pc == request.pc && old.tick == self.current.tick,
         ) {
             (true, true) => Kinship::Instruction,
             (true, false) => Kinship::Warp,
             (false, _) => Kinship::Block,
         }
     }
-
-    // ---- publishing and acquiring
 
     /// Lanes of one store write different values to the same place.
     pub(super) fn same_place(
@@ -222,23 +222,23 @@ impl RaceObserver<'_> {
         lane: usize,
         values: &Values<'_>,
     ) -> Verdict {
-        if !matches!(cx.place(run.start), Place::Global | Place::Shared(..)) {
+        if !matches!(cx.place(run.start), MemoryLocation::Global | MemoryLocation::Shared(..)) {
             return Ok(());
         }
         if request.kind.strength().is_some() {
             return self.run(cx, request, run, Some(values));
         }
-        let old = Stripe {
-            block: self.team.id,
-            tick: self.team.tick,
+        let old = ShadowAccess {
+            block: self.current.id,
+            tick: self.current.tick,
             lanes: run.lanes,
             pc: request.pc,
             warp: request.warp as u8,
             kind: request.kind,
-            ..Stripe::default()
+            ..ShadowAccess::default()
         };
-        let clash = Clash { old, old_lane: run.first as usize, lane, offset: 0 };
-        let kinship = self.kinship(request, &clash);
-        Err(self.race(cx, request, (&clash, kinship), run.start, Some(values)))
+        let conflict = Conflict { old, old_lane: run.first as usize, lane, offset: 0 };
+        let kinship = self.kinship(request, &conflict);
+        Err(self.race(cx, request, (&conflict, kinship), run.start, Some(values)))
     }
 }

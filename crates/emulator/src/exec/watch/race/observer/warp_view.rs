@@ -1,15 +1,15 @@
-//! What the shadow is told of the warp at hand.
+//! What shadow memory asks about the warp that performs an access.
 
-use crate::exec::watch::race::location::Reach;
+use crate::exec::watch::race::lanes::Lanes;
 use crate::exec::watch::race::session::RaceCheck;
-use crate::exec::watch::race::shadow::View;
-use crate::exec::watch::race::team::Lanes;
+use crate::exec::watch::race::shadow::HappensBefore;
+use crate::exec::watch::race::sync_cell::Reach;
 use crate::isa::Scope;
 use crate::machine::{Frame, Touch, lanes};
 use crate::memory::access;
 
 /// The warp at hand, as the shadow sees it.
-pub(super) struct Eye<'a> {
+pub(super) struct WarpView<'a> {
     pub(super) check: &'a RaceCheck<'a>,
     pub(super) block: u32,
     pub(super) lanes: &'a Lanes,
@@ -57,7 +57,7 @@ impl Values<'_> {
     }
 }
 
-impl View for Eye<'_> {
+impl HappensBefore for WarpView<'_> {
     fn lanes(&self) -> &Lanes {
         self.lanes
     }

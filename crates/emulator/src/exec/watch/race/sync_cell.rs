@@ -1,6 +1,7 @@
-//! Cells that threads synchronise through: what was published by writes to them.
+//! Synchronisation cells: the vector clock that the value of an atomically accessed cell carries
+//! from the thread that released it to the threads that acquire it.
 
-use super::clock::{BlockKnow, Tree};
+use super::clock::{BlockClock, Tree};
 use crate::isa::Scope;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,7 @@ struct News {
 
 /// What a read finds.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Acquired {
     /// Block that published it; `None` for several.
     pub by: Option<u32>,
     /// What it knew.
@@ -36,13 +37,13 @@ pub struct Heard {
 
 /// What the value of a cell carries: since the last plain write, all that updates of it have added.
 #[derive(Clone, Debug, Default)]
-pub struct Location {
+pub struct SyncCell {
     news: Vec<News>,
 }
 
-impl Location {
-    /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is kept
-    /// for each block.
+impl SyncCell {
+    /// Adds what a write publishes. What reaches the whole device is one piece of news, the rest is
+    /// kept for each block.
     pub fn add(&mut self, block: u32, scope: Scope, tree: &Tree, by_sc_fence: bool) {
         let wide = scope >= Scope::Device;
         let sc = if wide && by_sc_fence { tree.clone() } else { Tree::default() };
@@ -63,10 +64,10 @@ impl Location {
     }
 
     /// What a read with that scope finds, with its publisher.
-    pub fn read(&self, reach: &impl Reach, block: u32, scope: Scope) -> Vec<Heard> {
+    pub fn read(&self, reach: &impl Reach, block: u32, scope: Scope) -> Vec<Acquired> {
         let mut out = Vec::new();
         for news in &self.news {
-            let whole = || Heard { by: news.by, tree: news.tree.clone(), sc: news.sc.clone() };
+            let whole = || Acquired { by: news.by, tree: news.tree.clone(), sc: news.sc.clone() };
             match news.by {
                 Some(by) => {
                     if reach.reaches(scope, block, by) && reach.reaches(news.scope, by, block) {
@@ -76,10 +77,10 @@ impl Location {
                 None if scope >= Scope::Device => out.push(whole()),
                 // Several blocks have published, and the read only means its own.
                 None => {
-                    let own: Option<BlockKnow> = news.tree.get(block).cloned();
+                    let own: Option<BlockClock> = news.tree.get(block).cloned();
                     let heard = |own| {
                         let tree = Tree::of(block, own);
-                        Heard { by: Some(block), tree, sc: Tree::default() }
+                        Acquired { by: Some(block), tree, sc: Tree::default() }
                     };
                     out.extend(own.map(heard));
                 }
@@ -97,31 +98,31 @@ impl Location {
 const SHARDS: usize = 64;
 
 /// The cells of device memory that something was published through.
-pub struct Locations {
-    shards: [Mutex<HashMap<u64, Location>>; SHARDS],
+pub struct SyncCells {
+    shards: [Mutex<HashMap<u64, SyncCell>>; SHARDS],
     /// Whether there has been any, so that who synchronises by barriers alone pays nothing.
     used: AtomicBool,
 }
 
-impl Default for Locations {
+impl Default for SyncCells {
     fn default() -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()), used: AtomicBool::new(false) }
     }
 }
 
-impl Locations {
+impl SyncCells {
     /// Whether anything was ever published.
     pub fn any(&self) -> bool {
         self.used.load(Ordering::Acquire)
     }
 
-    fn shard(&self, address: u64) -> MutexGuard<'_, HashMap<u64, Location>> {
+    fn shard(&self, address: u64) -> MutexGuard<'_, HashMap<u64, SyncCell>> {
         let index = (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         self.shards[index as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what a cell carries.
-    pub fn change(&self, address: u64, change: impl FnOnce(&mut Location)) {
+    pub fn change(&self, address: u64, change: impl FnOnce(&mut SyncCell)) {
         self.used.store(true, Ordering::Release);
         let mut shard = self.shard(address);
         let location = shard.entry(address).or_default();
@@ -132,7 +133,7 @@ impl Locations {
     }
 
     /// Looks at what a cell carries.
-    pub fn look<T: Default>(&self, address: u64, look: impl FnOnce(&Location) -> T) -> T {
+    pub fn look<T: Default>(&self, address: u64, look: impl FnOnce(&SyncCell) -> T) -> T {
         self.shard(address).get(&address).map(look).unwrap_or_default()
     }
 }
@@ -151,14 +152,14 @@ mod tests {
     }
 
     fn tree(block: u32) -> Tree {
-        Tree::of(block, BlockKnow::all(9))
+        Tree::of(block, BlockClock::all(9))
     }
 
     #[test]
     fn news_reach_those_that_both_scopes_take_in() {
-        let mut location = Location::default();
+        let mut location = SyncCell::default();
         location.add(3, Scope::Block, &tree(3), true);
-        let found = |location: &Location, block, scope| location.read(&Plain, block, scope).len();
+        let found = |location: &SyncCell, block, scope| location.read(&Plain, block, scope).len();
         assert_eq!(found(&location, 3, Scope::Block), 1);
         assert_eq!(found(&location, 3, Scope::Device), 1);
         assert_eq!(found(&location, 4, Scope::Device), 0);
@@ -176,11 +177,11 @@ mod tests {
 
     #[test]
     fn an_empty_location_is_forgotten() {
-        let locations = Locations::default();
+        let locations = SyncCells::default();
         assert!(!locations.any());
         locations.change(64, |own| own.add(1, Scope::Device, &tree(1), false));
         assert!(locations.any() && locations.look(64, |own| !own.is_empty()));
-        locations.change(64, |own| *own = Location::default());
+        locations.change(64, |own| *own = SyncCell::default());
         assert!(!locations.look(64, |own| !own.is_empty()));
     }
 }

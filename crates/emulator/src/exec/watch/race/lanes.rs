@@ -1,22 +1,23 @@
-//! What the lanes of a warp know, and what they have fenced and read.
+//! The vector clocks of the lanes of a warp, their fences, and the strong reads that a later fence
+//! turns into acquires.
 
-use super::clock::{Know, Tree};
+use super::clock::{Tree, VectorClock};
 use crate::isa::Scope;
 use std::sync::Arc;
 
 /// Strong reads since the last fence that are kept apart; more are taken as one.
 const PENDING: usize = 64;
 
-/// Lanes with the same knowledge.
+/// Lanes with the same vector clock.
 #[derive(Clone, Debug)]
-pub struct Team {
+pub struct LaneGroup {
     /// Lanes.
     pub mask: u32,
-    /// What they know; each of them knows its own accesses besides.
-    pub know: Arc<Know>,
+    /// Their clock. Each lane's own accesses happen before its later ones besides.
+    pub clock: Arc<VectorClock>,
 }
 
-/// A fence that lanes executed: their later strong writes publish what they knew then.
+/// A fence that lanes executed: their later strong writes publish the clock that they had then.
 #[derive(Clone, Debug)]
 pub struct Fence {
     mask: u32,
@@ -26,11 +27,11 @@ pub struct Fence {
     pub sc: bool,
     /// When.
     pub tick: u32,
-    /// What was known.
-    pub know: Arc<Know>,
+    /// The clock at the fence.
+    pub clock: Arc<VectorClock>,
 }
 
-/// What lanes read by strong reads, and will know after a fence.
+/// What lanes have read by strong reads, and acquire at their next fence.
 #[derive(Clone, Debug)]
 pub struct Pending {
     mask: u32,
@@ -45,79 +46,78 @@ pub struct Pending {
 pub struct Lanes {
     /// Lanes that have not ended.
     pub alive: u32,
-    teams: Vec<Team>,
+    groups: Vec<LaneGroup>,
     fences: Vec<Fence>,
     pending: Vec<Pending>,
 }
 
 impl Lanes {
     /// Lanes that begin.
-    pub fn begin(&mut self, mask: u32, know: &Arc<Know>) {
+    pub fn begin(&mut self, mask: u32, clock: &Arc<VectorClock>) {
         self.alive = mask;
-        self.teams.clear();
-        self.teams.push(Team { mask: u32::MAX, know: Arc::clone(know) });
+        self.groups.clear();
+        self.groups.push(LaneGroup { mask: u32::MAX, clock: Arc::clone(clock) });
         self.fences.clear();
         self.pending.clear();
     }
 
-    /// The sets of lanes with equal knowledge.
-    pub fn teams(&self) -> &[Team] {
-        &self.teams
+    /// The lanes, grouped by equal clocks.
+    pub fn groups(&self) -> &[LaneGroup] {
+        &self.groups
     }
 
-    /// What a lane knows.
-    pub fn know(&self, lane: usize) -> &Arc<Know> {
-        let own = self.teams.iter().find(|team| team.mask >> lane & 1 != 0);
-        &own.unwrap_or(&self.teams[0]).know
+    /// The clock of a lane.
+    pub fn clock(&self, lane: usize) -> &Arc<VectorClock> {
+        let own = self.groups.iter().find(|group| group.mask >> lane & 1 != 0);
+        &own.unwrap_or(&self.groups[0]).clock
     }
 
-    /// The tick up to which all lanes know all of the block.
+    /// The tick up to which all accesses of the block happen before those of any lane.
     pub fn floor(&self) -> u32 {
-        self.teams.iter().map(|team| team.know.own.floor).min().unwrap_or(0)
+        self.groups.iter().map(|group| group.clock.own.floor).min().unwrap_or(0)
     }
 
-    /// The one set of lanes, where all know the same.
-    pub fn only(&self) -> Option<&Arc<Know>> {
-        match self.teams.as_slice() {
-            [team] => Some(&team.know),
+    /// The clock of all lanes, where they have the same.
+    pub fn only(&self) -> Option<&Arc<VectorClock>> {
+        match self.groups.as_slice() {
+            [group] => Some(&group.clock),
             _ => None,
         }
     }
 
-    /// Gives lanes new knowledge.
-    pub fn set(&mut self, mask: u32, know: &Arc<Know>) {
-        // Lanes that have ended go along, so that those left can be one team again.
+    /// Sets the clock of lanes.
+    pub fn set(&mut self, mask: u32, clock: &Arc<VectorClock>) {
+        // Lanes that have ended go along, so that those left can be one group again.
         let mask = if self.alive & !mask == 0 { u32::MAX } else { mask };
-        for team in &mut self.teams {
-            team.mask &= !mask;
+        for group in &mut self.groups {
+            group.mask &= !mask;
         }
-        self.teams.retain(|team| team.mask != 0);
-        match self.teams.iter_mut().find(|team| Arc::ptr_eq(&team.know, know)) {
-            Some(team) => team.mask |= mask,
-            None => self.teams.push(Team { mask, know: Arc::clone(know) }),
-        }
-    }
-
-    /// What some lanes know together.
-    pub fn joined(&self, mask: u32) -> Know {
-        let mut own = self.teams.iter().filter(|team| team.mask & mask != 0);
-        let mut know = own.next().map(|team| Know::clone(&team.know)).unwrap_or_default();
-        own.for_each(|team| know.join(&team.know));
-        know
-    }
-
-    /// Each lane of `mask` learns what `lesson` teaches to a team.
-    pub fn learn(&mut self, mask: u32, lesson: impl Fn(&mut Know)) {
-        let learners: Vec<Team> =
-            self.teams.iter().filter(|team| team.mask & mask != 0).cloned().collect();
-        for team in learners {
-            let mut know = Know::clone(&team.know);
-            lesson(&mut know);
-            self.set(team.mask & mask, &Arc::new(know));
+        self.groups.retain(|group| group.mask != 0);
+        match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.clock, clock)) {
+            Some(group) => group.mask |= mask,
+            None => self.groups.push(LaneGroup { mask, clock: Arc::clone(clock) }),
         }
     }
 
-    // ---- fences
+    /// The maximum of the clocks of some lanes.
+    pub fn joined(&self, mask: u32) -> VectorClock {
+        let mut own = self.groups.iter().filter(|group| group.mask & mask != 0);
+        let mut clock =
+            own.next().map(|group| VectorClock::clone(&group.clock)).unwrap_or_default();
+        own.for_each(|group| clock.join(&group.clock));
+        clock
+    }
+
+    /// Each lane of `mask` learns what `lesson` teaches to a group.
+    pub fn learn(&mut self, mask: u32, lesson: impl Fn(&mut VectorClock)) {
+        let learners: Vec<LaneGroup> =
+            self.groups.iter().filter(|group| group.mask & mask != 0).cloned().collect();
+        for group in learners {
+            let mut clock = VectorClock::clone(&group.clock);
+            lesson(&mut clock);
+            self.set(group.mask & mask, &Arc::new(clock));
+        }
+    }
 
     /// Whether any lane of `mask` has executed a fence.
     pub fn has_fenced(&self, mask: u32) -> bool {
@@ -137,22 +137,20 @@ impl Lanes {
             }
         }
         self.fences.retain(|fence| fence.mask != 0);
-        for team in &self.teams {
-            let mask = team.mask & mask;
+        for group in &self.groups {
+            let mask = group.mask & mask;
             if mask != 0 {
-                self.fences.push(Fence { mask, scope, sc, tick, know: Arc::clone(&team.know) });
+                self.fences.push(Fence { mask, scope, sc, tick, clock: Arc::clone(&group.clock) });
             }
         }
     }
 
-    /// A lane has observed a write that came after a `fence.sc`; see [`Know::sc`].
+    /// A lane has observed a write that came after a `fence.sc`; see [`VectorClock::sc`].
     pub fn hear(&mut self, lane: usize, sc: &Tree) {
-        if !self.know(lane).sc.join(sc).is(&self.know(lane).sc) {
-            self.learn(1 << lane, |know| know.sc = know.sc.join(sc));
+        if !self.clock(lane).sc.join(sc).is(&self.clock(lane).sc) {
+            self.learn(1 << lane, |clock| clock.sc = clock.sc.join(sc));
         }
     }
-
-    // ---- reads before a fence
 
     /// A lane has read what was published.
     pub fn note(&mut self, lane: usize, by: Option<u32>, tree: &Tree) {
@@ -210,30 +208,30 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::BlockKnow;
+    use super::super::clock::BlockClock;
     use super::*;
 
-    fn know(tick: u32) -> Arc<Know> {
-        Arc::new(Know { own: BlockKnow::all(tick), ..Know::default() })
+    fn clock(tick: u32) -> Arc<VectorClock> {
+        Arc::new(VectorClock { own: BlockClock::all(tick), ..VectorClock::default() })
     }
 
     #[test]
     fn lanes_with_equal_knowledge_are_one_team() {
         let mut lanes = Lanes::default();
-        lanes.begin(u32::MAX, &know(0));
+        lanes.begin(u32::MAX, &clock(0));
         assert!(lanes.only().is_some());
-        let more = know(4);
+        let more = clock(4);
         lanes.set(0xff, &more);
-        assert_eq!((lanes.teams().len(), lanes.floor()), (2, 0));
-        assert_eq!((lanes.know(7).own.floor, lanes.know(8).own.floor), (4, 0));
+        assert_eq!((lanes.groups().len(), lanes.floor()), (2, 0));
+        assert_eq!((lanes.clock(7).own.floor, lanes.clock(8).own.floor), (4, 0));
         lanes.set(0xffff_ff00, &more);
-        assert!(lanes.only().is_some_and(|know| know.own.floor == 4));
+        assert!(lanes.only().is_some_and(|clock| clock.own.floor == 4));
     }
 
     #[test]
     fn a_fence_replaces_narrower_ones_of_its_lanes() {
         let mut lanes = Lanes::default();
-        lanes.begin(u32::MAX, &know(0));
+        lanes.begin(u32::MAX, &clock(0));
         lanes.fence(3, Scope::Device, 1, false);
         lanes.fence(1, Scope::Block, 2, false);
         let scopes = |lane| lanes.fences(lane).map(|own| (own.scope, own.tick)).collect::<Vec<_>>();

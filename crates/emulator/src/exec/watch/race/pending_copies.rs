@@ -1,11 +1,11 @@
-//! Copies of threads (`cp.async`) that are under way.
+//! Copies of single threads (`cp.async`) that are not complete.
 //!
-//! Such a copy reads its source and writes its target at any moment before its thread has waited for it, or
-//! an mbarrier that it signals has been tested. Whoever writes the one or touches the other meanwhile races
-//! with it, the thread that asked not excepted.
+//! Such a copy may read its source and write its target at any moment until its thread has waited
+//! for it, or an mbarrier that it signals has been tested. Until then a write to its source and any
+//! access to its target race with it, including those of the thread that issued it.
 
 use crate::fault::Access;
-use crate::machine::Spread;
+use crate::machine::RegisterHasher;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -14,7 +14,7 @@ const LINE: u64 = 128;
 
 /// What a copy that is under way reads, or what it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flight {
+pub struct PendingCopy {
     /// First byte, in this process.
     pub start: u64,
     /// Byte after the last.
@@ -33,30 +33,34 @@ pub struct Flight {
 
 /// All that the threads of the resident blocks have under way.
 #[derive(Default)]
-pub struct Flights {
-    lines: HashMap<u64, Vec<Flight>, BuildHasherDefault<Spread>>,
+pub struct PendingCopies {
+    lines: HashMap<u64, Vec<PendingCopy>, BuildHasherDefault<RegisterHasher>>,
 }
 
-impl Flights {
+impl PendingCopies {
     /// Whether nothing is under way.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
     /// A copy begins.
-    pub fn begin(&mut self, flight: Flight) {
-        self.lines.entry(flight.start / LINE).or_default().push(flight);
+    pub fn begin(&mut self, copy: PendingCopy) {
+        self.lines.entry(copy.start / LINE).or_default().push(copy);
     }
 
     /// What a thread had begun at an address is done.
-    pub fn end(&mut self, start: u64, is_own: impl Fn(&Flight) -> bool) -> Option<Flight> {
+    pub fn end(
+        &mut self,
+        start: u64,
+        is_own: impl Fn(&PendingCopy) -> bool,
+    ) -> Option<PendingCopy> {
         let line = self.lines.get_mut(&(start / LINE))?;
         let index = line.iter().position(|own| own.start == start && is_own(own))?;
-        let flight = line.swap_remove(index);
+        let copy = line.swap_remove(index);
         if line.is_empty() {
             self.lines.remove(&(start / LINE));
         }
-        Some(flight)
+        Some(copy)
     }
 
     /// A block has ended: what it had under way nobody can see any more.
@@ -68,7 +72,7 @@ impl Flights {
     }
 
     /// The first that an access to a range races with.
-    pub fn find(&self, start: u64, end: u64, access: Access) -> Option<&Flight> {
+    pub fn find(&self, start: u64, end: u64, access: Access) -> Option<&PendingCopy> {
         let lines = (start / LINE..=(end - 1) / LINE).filter_map(|line| self.lines.get(&line));
         lines.flatten().find(|own| {
             own.start < end
@@ -86,9 +90,9 @@ mod tests {
     fn a_copy_is_met_until_its_own_thread_ends_it() {
         let own = |start, access, lane| {
             let end = start + 16;
-            Flight { start, end, access, block: 3, warp: 1, lane, pc: 9 }
+            PendingCopy { start, end, access, block: 3, warp: 1, lane, pc: 9 }
         };
-        let mut all = Flights::default();
+        let mut all = PendingCopies::default();
         all.begin(own(0x1070, Access::Store, 4));
         all.begin(own(0x2000, Access::Load, 4));
         assert!(all.find(0x1000, 0x1071, Access::Load).is_some());
