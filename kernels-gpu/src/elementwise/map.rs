@@ -26,6 +26,7 @@ use cuda_std::number::{Half, bf16};
 
 use crate::quads::{self, Quad, lane, load_part, store_part};
 use crate::reduce::operator::Number;
+use cuda_std::unroll;
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;
@@ -200,7 +201,7 @@ pub fn each<I: Inputs, U: Pod>(
             // SAFETY: the last element, where the thread has none.
             let load = |k| unsafe { inputs.element(at(k).min(n - 1)) };
             let loaded = [load(0), load(1), load(2), load(3)];
-            quads::each::<4>(|k| {
+            unroll::each::<4>(|k| {
                 if at(k) < n {
                     // SAFETY: inside, and the thread's own: an index of the grid, stepped by its size.
                     unsafe { to.add(at(k)).write(f(loaded[k])) };
@@ -215,7 +216,7 @@ pub fn each<I: Inputs, U: Pod>(
     let at = |vector: usize| head + vector * lanes;
     let store = |vector: usize, loaded: I::Loaded| {
         let mut words = [0u32; 4];
-        quads::each::<16>(|k| {
+        unroll::each::<16>(|k| {
             if k < lanes {
                 // SAFETY: `lanes` elements of `U` have at most 16 bytes.
                 unsafe {
@@ -237,7 +238,7 @@ pub fn each<I: Inputs, U: Pod>(
             inputs.load(at(if vector < vectors { vector } else { first }), lanes)
         };
         let loaded = [of(0), of(mine - 1)];
-        quads::each::<MOST_VECTORS>(|k| {
+        unroll::each::<MOST_VECTORS>(|k| {
             if k < mine && first + k * BLOCK < vectors {
                 store(first + k * BLOCK, loaded[k]);
             }

@@ -8,11 +8,13 @@ use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
 
+use cuda_std::unroll::each;
+
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
 use crate::dependent::let_next_start;
-use crate::quads::{each, lane, load_part, per_quad};
+use crate::quads::{lane, load_part, per_quad};
 
 /// Rows that a thread has under way.
 pub const COLUMN_ROUND: usize = 4;

@@ -5,7 +5,7 @@ use cuda_std::atomic::{self, Scope};
 use cuda_std::block::Item;
 
 use super::BLOCK;
-use crate::quads::each;
+use cuda_std::unroll::each;
 
 /// The token of a block of these kernels.
 pub type Team = Block<{ BLOCK as usize }>;

@@ -4,11 +4,13 @@ use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
 
+use cuda_std::unroll::each;
+
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
 use super::partials::{Partials, Team, is_last, put};
 use super::{BLOCK, REGISTERS};
 use crate::dependent::let_next_start;
-use crate::quads::{Quad, each, each_lane, load_once, split_quads};
+use crate::quads::{Quad, each_lane, load_once, split_quads};
 
 /// Up to so many parts one thread joins them; beyond it, a warp.
 const FEW_PARTS: u32 = 16;

@@ -4,11 +4,13 @@ use crate::prelude::*;
 use cuda_std::block::Item;
 use cuda_std::number::bf16;
 
+use cuda_std::unroll::each;
+
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
 use super::partials::{Team, join_grid, put};
 use super::{BLOCK, REGISTERS, TILE};
 use crate::dependent::let_next_start;
-use crate::quads::{Quad, each, each_lane, load_once, per_quad, split_quads};
+use crate::quads::{Quad, each_lane, load_once, per_quad, split_quads};
 
 /// Threads of a block, as a length.
 const THREADS: usize = BLOCK as usize;

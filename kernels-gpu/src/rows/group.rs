@@ -9,7 +9,7 @@ use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
 
-use super::registers::each;
+use cuda_std::unroll::each;
 
 /// Threads in a warp.
 pub const WARP: u32 = 32;

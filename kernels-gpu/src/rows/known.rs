@@ -6,7 +6,7 @@ use cuda_std::{cluster, gpu_only};
 
 use super::Summary;
 use super::group::WARP;
-use super::registers::{build, each};
+use cuda_std::unroll::{build, each};
 
 /// Rows on the way at a time: a warp tells the row after the next when it has heard of the next one, which all have told when
 /// they had heard of this one.

@@ -31,7 +31,6 @@ pub mod known;
 pub mod norm;
 pub mod norm_backward;
 pub mod norm_weights;
-pub mod registers;
 pub mod softmax;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub mod staged;
@@ -57,7 +56,8 @@ pub use {
     softmax::{softmax_clusters, softmax_staged, softmax_staged_pairs},
 };
 
-use registers::{build, each, unrolled};
+use cuda_std::unroll::{build, each};
+use cuda_std::unrolled;
 use value::{load_16, store_16};
 
 /// Most threads in a block.

@@ -23,7 +23,6 @@ use crate::prelude::*;
 use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
 
-use super::registers::{build, each};
 use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::{
@@ -34,6 +33,7 @@ use super::{
     Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
     in_registers, load_vector, store_vector, streamed,
 };
+use cuda_std::unroll::{build, each};
 
 /// Vectors of a row that a thread holds without a residual: packed, so that two blocks of 512 threads or four of 256
 /// run at a time, with 64 KiB on the way.

@@ -14,7 +14,6 @@ use crate::prelude::*;
 use cuda_std::bf16;
 
 use super::norm::{Moments, NormKind, Scale, Shared1, optional, quotient};
-use super::registers::{build, each};
 use super::softmax::{MAX_SHARED_BYTES, exchange};
 use super::{
     Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value,
@@ -26,6 +25,7 @@ use super::{
     stages::{MAX_STAGES, Stages},
     {Butterfly, WARP, anew, store_vector},
 };
+use cuda_std::unroll::{build, each};
 
 /// [`Moments`] of `x`, and the sums of `g` and `g (x - mean)`.
 #[derive(Clone, Copy)]

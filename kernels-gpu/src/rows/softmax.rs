@@ -24,7 +24,6 @@ use crate::prelude::*;
 use cuda_std::intrinsics::{fast_fdividef, logf};
 use cuda_std::{bf16, gpu_only};
 
-use super::registers::{build, each};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::{
     CLUSTER,
@@ -34,6 +33,7 @@ use super::{
     Lanes, MAX_THREADS, Pack, Place, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
     streamed,
 };
+use cuda_std::unroll::{build, each};
 
 /// Threads in a block of [`softmax_plain`](fn@softmax_plain).
 pub const PLAIN_BLOCK: u32 = 256;

@@ -12,9 +12,10 @@ use cuda_std::mbarrier::Mbarrier;
 
 use super::group::{Butterfly, WARP};
 use super::known::{Known, KnownMemory, places};
-use super::registers::{build, unrolled};
 use super::stages::{MAX_STAGES, Stages};
 use super::{Pack, Place, RowOp, Shape, Summary, Value, write};
+use cuda_std::unroll::build;
+use cuda_std::unrolled;
 
 /// Threads of a block that compute.
 pub const WORKERS: u32 = 512;

@@ -7,7 +7,7 @@ use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
 
 use super::Pack;
-use super::registers::each;
+use cuda_std::unroll::each;
 
 /// Most stages; a power of two.
 pub const MAX_STAGES: usize = 16;

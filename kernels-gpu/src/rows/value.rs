@@ -6,7 +6,7 @@ use cuda_std::access;
 use cuda_std::number::{Bf16x2, F16x2, Half};
 use cuda_std::{bf16, gpu_only};
 
-use super::registers::build;
+use cuda_std::unroll::build;
 
 /// How often a load's vector is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,9 @@
 use cuda_std::copy;
 use cuda_std::mbarrier::Mbarrier;
 
-use super::pack::{Pack, each};
+use cuda_std::unroll::each;
+
+use super::pack::Pack;
 
 pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
 
@@ -74,7 +76,7 @@ mod device {
     /// Asks for what is to be copied to come to the L2 cache.
     #[inline(always)]
     pub fn soon(copies: [Packs; 2]) {
-        each(copies.len(), |k| {
+        each::<2>(|k| {
             if copies[k].len > 0 {
                 let bytes = (copies[k].len * size_of::<Pack>()) as u32;
                 // SAFETY: inside a slice, at multiples of 16 bytes.
@@ -100,7 +102,7 @@ mod device {
             // SAFETY: the caller's promise; the barrier is told of all bytes.
             unsafe {
                 let _ = full.arrive_expecting(all);
-                each(copies.len(), |k| {
+                each::<2>(|k| {
                     let packs = copies[k];
                     if packs.len > 0 {
                         copy::bulk_load(packs.to, packs.from, bytes(packs), full);
@@ -164,7 +166,7 @@ mod device {
     pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            each(copies.len(), |k| {
+            each::<2>(|k| {
                 let (packs, mut pack) = (copies[k], lane);
                 while pack < packs.len {
                     copy::copy_async(packs.to.wrapping_add(pack), packs.from.wrapping_add(pack));

@@ -3,7 +3,9 @@
 use cuda_std::number::{Half, bf16, f16};
 use cuda_std::warp::{Plain, Warp};
 
-use super::pack::{Pack, build, each, element, per_pack};
+use cuda_std::unroll::{build, each_below};
+
+use super::pack::{Pack, element, per_pack};
 use super::ring::Part;
 use crate::quads;
 
@@ -33,7 +35,7 @@ pub trait Marks<T: Plain>: Copy {
 #[inline(always)]
 fn bits<T>(mut bit: impl FnMut(usize) -> bool) -> u32 {
     let mut bits = 0;
-    each(per_pack::<T>(), |e| bits |= u32::from(bit(e)) << e);
+    each_below::<16>(per_pack::<T>(), |e| bits |= u32::from(bit(e)) << e);
     bits
 }
 

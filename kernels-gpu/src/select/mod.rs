@@ -19,8 +19,8 @@ use crate::scan::assert_early;
 use crate::scan::carry::{Carry, MOST_WORDS};
 use crate::scan::look_ahead::{States, states_len};
 use crate::scan::marks::{Flags, Marks, MaybeZero, Runs, Where};
-use crate::scan::pack::build;
 use crate::scan::ring::{self, PACKS, Part, Stages};
+use cuda_std::unroll::build;
 
 pub use crate::scan::ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES};
 

@@ -8,8 +8,9 @@ use super::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, PlainOr
 use crate::scan::carry::{Carry, MOST_WORDS};
 use crate::scan::look_ahead::{States, states_len};
 use crate::scan::marks::Runs;
-use crate::scan::pack::{build, per_pack};
+use crate::scan::pack::per_pack;
 use crate::scan::ring::{self, PACKS, Part, Stages};
+use cuda_std::unroll::build;
 
 /// Scratch words of [`run_lengths`](fn@run_lengths) for `n_elems` elements of type `T`.
 #[must_use]

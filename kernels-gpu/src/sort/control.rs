@@ -8,6 +8,7 @@ use cuda_std::thread;
 
 use super::histogram::MAX_PASSES;
 use super::key::RADIX;
+use cuda_std::unroll::{build, each};
 
 /// Words at the front: finished blocks, the next tile of each pass, the [`Step`] of each.
 const HEADER: usize = 32;
@@ -316,7 +317,7 @@ impl States {
         // The tiles from `next` to this one are in `sum`.
         let mut next = tile;
         while next > first {
-            let words = super::items::build::<_, AHEAD>(|ahead| {
+            let words = build::<_, AHEAD>(|ahead| {
                 if next - first > ahead {
                     // SAFETY: a tile of the group, before this one.
                     unsafe { self.known(next - 1 - ahead, digit) }
@@ -326,7 +327,7 @@ impl States {
             });
             let behind = next;
             let mut goes_on = true;
-            super::items::each::<AHEAD>(|ahead| match words[ahead] {
+            each::<AHEAD>(|ahead| match words[ahead] {
                 _ if !goes_on => {}
                 Known::Own(n) => {
                     sum += n;

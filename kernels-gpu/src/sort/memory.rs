@@ -2,8 +2,8 @@
 
 use crate::prelude::*;
 
-use super::items::each;
 use super::key::RADIX;
+use cuda_std::unroll::each;
 
 /// Words for the place of each digit.
 const PLACES: usize = 2 * RADIX;

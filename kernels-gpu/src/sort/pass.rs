@@ -17,8 +17,8 @@ use cuda_std::warp::Warp;
 
 use super::control::COUNT_BITS;
 pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
-use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
+use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const THREADS: usize = 256;

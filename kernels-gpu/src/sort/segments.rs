@@ -8,9 +8,9 @@ use core::sync::atomic::AtomicU32;
 
 use crate::prelude::*;
 
-use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 use super::pass::{Arrays, opaque, rank};
+use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const THREADS: usize = 384;

@@ -15,9 +15,9 @@ use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
 use cuda_std::warp::Warp;
 
-use super::items::{build, each};
 use super::key::{Order, Word};
 use super::walk::each_key;
+use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const THREADS: usize = 512;

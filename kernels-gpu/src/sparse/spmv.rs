@@ -24,7 +24,7 @@ use cuda_std::vector::Vec2;
 use cuda_std::warp::{Lanes, Number, TileSize};
 
 use crate::merge::path::merge_path;
-use crate::scan::pack::build;
+use cuda_std::unroll::build;
 
 /// Threads in a block of [`spmv_rows`](struct@spmv_rows) and of [`spmv_carry`](struct@spmv_carry).
 pub const BLOCK: usize = 256;

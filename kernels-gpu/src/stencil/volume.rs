@@ -15,7 +15,7 @@
 
 use super::{Cell, FIXED, Weights, is_edge, place};
 use crate::prelude::*;
-use crate::rows::registers::{build, each};
+use cuda_std::unroll::{build, each};
 
 /// Rows of a thread, of one step.
 const ROWS_OF_THREAD: usize = 2;

@@ -1,9 +1,9 @@
 //! Blocked to striped and back, through shared memory.
 
-use super::item::{build, each};
 use super::scratch::{Lent, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use core::ptr::NonNull;
 
 /// The bytes that an exchange of `n` items needs: the items, and one in 33 against bank conflicts.

@@ -1,9 +1,9 @@
 //! Tiles from and to device memory.
 
-use super::item::{build, each};
 use super::scratch::Used;
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use crate::vector::{self, Vec4};
 use core::marker::PhantomData;
 

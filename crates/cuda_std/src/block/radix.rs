@@ -1,10 +1,10 @@
 //! Ranks by a digit of four bits: what a radix sort is made of.
 
 use super::exchange::place;
-use super::item::{build, each};
 use super::scratch::{Lent, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use half::{bf16, f16};
 
 /// The bits of a digit.

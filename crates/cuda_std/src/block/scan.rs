@@ -1,9 +1,10 @@
 //! Scans: each thread its items, each warp by shuffles, then the warps' totals.
 
-use super::item::{Item, each};
+use super::item::Item;
 use super::lanes;
 use super::scratch::Slots;
 use super::token::Block;
+use crate::unroll::each;
 
 /// Up to so many warps every thread joins the warps' totals itself; beyond it, by shuffles.
 const FEW: usize = 8;
