@@ -3,7 +3,6 @@
 use crate::prelude::*;
 use cuda_std::block::Item;
 use cuda_std::number::bf16;
-
 use cuda_std::unroll::each;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
@@ -24,12 +23,12 @@ pub trait Reduction: Copy {
     /// What threads and blocks exchange.
     type Value: Item;
 
-    /// Nothing seen yet.
-    fn start(self) -> Self::Running;
-    /// An element more, whose number among those that this value is given is `at`: ever greater.
-    fn take(self, running: Self::Running, element: Self::Input, at: u32) -> Self::Running;
-    /// What has been seen; `place` tells the position in the array that `at` stands for.
-    fn settle(self, running: Self::Running, place: impl Fn(u32) -> u64) -> Self::Value;
+    /// The running value before any element.
+    fn init(self) -> Self::Running;
+    /// Folds in an element. `at` is its number among the elements of this running value, which ascends.
+    fn fold(self, running: Self::Running, element: Self::Input, at: u32) -> Self::Running;
+    /// The value of the elements so far; `place` maps an `at` to the position in the array.
+    fn finish(self, running: Self::Running, place: impl Fn(u32) -> u64) -> Self::Value;
     /// The value of no element.
     fn identity(self) -> Self::Value;
     /// The value of the element at a position.
@@ -44,17 +43,17 @@ impl<O: Operator> Reduction for O {
     type Value = O::Value;
 
     #[inline(always)]
-    fn start(self) -> O::Value {
+    fn init(self) -> O::Value {
         Operator::identity(self)
     }
 
     #[inline(always)]
-    fn take(self, running: O::Value, element: O::Input, _at: u32) -> O::Value {
+    fn fold(self, running: O::Value, element: O::Input, _at: u32) -> O::Value {
         Operator::join(self, running, Operator::value(self, element))
     }
 
     #[inline(always)]
-    fn settle(self, running: O::Value, _place: impl Fn(u32) -> u64) -> O::Value {
+    fn finish(self, running: O::Value, _place: impl Fn(u32) -> u64) -> O::Value {
         running
     }
 
@@ -86,20 +85,20 @@ impl<T: Ordered> Reduction for Place<T> {
     type Value = Found<T::Key>;
 
     #[inline(always)]
-    fn start(self) -> Self::Running {
-        // Of integers that all are the worst, the first is the right one.
+    fn init(self) -> Self::Running {
+        // If all elements are the worst integer, none is before this key: then the first element is the result.
         (T::WORST, 0)
     }
 
     #[inline(always)]
-    fn take(self, best: Self::Running, element: T, at: u32) -> Self::Running {
+    fn fold(self, best: Self::Running, element: T, at: u32) -> Self::Running {
         let key = element.key(self.flip);
-        // Of equal ones the first stays.
+        // Of equal keys the first stays.
         if T::is_before(key, best.0) { (key, at) } else { best }
     }
 
     #[inline(always)]
-    fn settle(self, (key, at): Self::Running, place: impl Fn(u32) -> u64) -> Self::Value {
+    fn finish(self, (key, at): Self::Running, place: impl Fn(u32) -> u64) -> Self::Value {
         if T::is_number(key) { Found::new(key, place(at)) } else { Reduction::identity(self) }
     }
 
@@ -110,7 +109,7 @@ impl<T: Ordered> Reduction for Place<T> {
 
     #[inline(always)]
     fn value(self, element: T, position: u64) -> Self::Value {
-        self.settle((element.key(self.flip), 0), |_| position)
+        self.finish((element.key(self.flip), 0), |_| position)
     }
 
     #[inline(always)]
@@ -141,39 +140,143 @@ struct Lanes<R: Reduction> {
 impl<R: Reduction> Lanes<R> {
     #[inline(always)]
     fn new(reduction: R) -> Self {
-        let start = || reduction.start();
-        Self { reduction, running: [start(), start(), start(), start()] }
+        let init = || reduction.init();
+        Self { reduction, running: [init(), init(), init(), init()] }
     }
 
-    /// Takes the quads of the thread's tile number `tile`.
+    /// Folds in the quads of the thread's tile number `tile`.
     #[inline(always)]
-    fn take(&mut self, quads: [Quad; 4], tile: u32) {
+    fn fold(&mut self, quads: [Quad; 4], tile: u32) {
         let first = tile.wrapping_mul(per_quad::<R::Input>() as u32);
         each::<4>(|k| {
             each_lane(quads[k], |lane, element| {
                 let running = self.running[k];
-                self.running[k] = self.reduction.take(running, element, first + lane as u32);
+                self.running[k] = self.reduction.fold(running, element, first + lane as u32);
             });
         });
     }
 
     /// All of them as one value; `position(k, tile)` is that of the first element of quad `k` of a tile.
     #[inline(always)]
-    fn settle(self, position: impl Fn(usize, usize) -> usize) -> R::Value {
+    fn finish(self, position: impl Fn(usize, usize) -> usize) -> R::Value {
         let per = per_quad::<R::Input>().max(1) as u32;
         let of = |k: usize| {
             let place = |at| (position(k, (at / per) as usize) + (at % per) as usize) as u64;
-            self.reduction.settle(self.running[k], place)
+            self.reduction.finish(self.running[k], place)
         };
         let join = |a, b| self.reduction.join(a, b);
         join(join(of(0), of(1)), join(of(2), of(3)))
     }
 }
 
+/// An array as the quads in it and the elements before and after them, and the thread that reduces its share.
+#[derive(Clone, Copy)]
+struct Share<'a, R: Reduction> {
+    reduction: R,
+    x: &'a [R::Input],
+    /// Elements before the first quad.
+    head: usize,
+    quads: &'a [Quad],
+    /// The thread in its block and in the grid.
+    thread: usize,
+    index: ThreadIndex,
+    /// Tiles that each block has.
+    rounds: usize,
+    blocks: usize,
+}
+
+impl<'a, R: Reduction> Share<'a, R> {
+    #[inline(always)]
+    fn new(block: &Team, index: ThreadIndex, reduction: R, x: &'a [R::Input]) -> Self {
+        let (head, quads, _) = split_quads(x);
+        // At least 1, which spares a test for a division by 0.
+        let blocks = thread::grid_dim_x().max(1) as usize;
+        let (head, rounds) = (head.len(), quads.len() / TILE / blocks);
+        Self { reduction, x, head, quads, thread: block.thread(), index, rounds, blocks }
+    }
+
+    /// The first quad of the block's tile of a round.
+    #[inline(always)]
+    fn tile(&self, round: usize) -> usize {
+        (round * self.blocks + thread::block_idx_x() as usize) * TILE
+    }
+
+    /// The position in the array of a quad's first element.
+    #[inline(always)]
+    fn position(&self, quad: usize) -> usize {
+        self.head + quad * per_quad::<R::Input>()
+    }
+
+    /// The thread's quads of its block's tiles.
+    #[inline(always)]
+    fn of_tiles(&self) -> R::Value {
+        let mut lanes = Lanes::new(self.reduction);
+        // SAFETY: `(rounds - 1) * blocks + block` is the number of a whole tile.
+        let quads_of =
+            |round| unsafe { load_tile(self.quads.as_ptr().add(self.tile(round)), self.thread) };
+        let mut round = 0;
+        while round + 1 < self.rounds {
+            let (a, b) = (quads_of(round), quads_of(round + 1));
+            lanes.fold(a, round as u32);
+            lanes.fold(b, round as u32 + 1);
+            round += 2;
+        }
+        if round < self.rounds {
+            lanes.fold(quads_of(round), round as u32);
+        }
+        if self.rounds == 0 {
+            return self.reduction.identity();
+        }
+        lanes.finish(|k, round| self.position(self.tile(round) + k * THREADS + self.thread))
+    }
+
+    /// `value` and the thread's quads after the last whole round of tiles. They are less than a tile for each block, so a
+    /// thread has at most four.
+    #[inline(always)]
+    fn of_quads_left(&self, value: R::Value) -> R::Value {
+        let (per, quads) = (per_quad::<R::Input>(), self.quads);
+        let (first, threads) = (self.index.get(), self.index.total());
+        let left = self.rounds * self.blocks * TILE;
+        if left + first >= quads.len() {
+            return value;
+        }
+        let at = |k: usize| left + first + k * threads;
+        // SAFETY: the last quad, where the thread has none.
+        let load_at = |k| unsafe { load_once(quads.as_ptr().add(at(k).min(quads.len() - 1))) };
+        let loaded = [load_at(0), load_at(1), load_at(2), load_at(3)];
+        let mut running = self.reduction.init();
+        each::<4>(|k| {
+            if at(k) < quads.len() {
+                each_lane(loaded[k], |lane, element| {
+                    running = self.reduction.fold(running, element, (k * per + lane) as u32);
+                });
+            }
+        });
+        let position = |number: u32| {
+            let (k, lane) = (number as usize / per.max(1), number as usize % per.max(1));
+            (self.position(at(k)) + lane) as u64
+        };
+        self.reduction.join(value, self.reduction.finish(running, position))
+    }
+
+    /// `value` and the thread's elements of `from..to`, one by one.
+    #[inline(always)]
+    fn of_elements(&self, value: R::Value, from: usize, to: usize) -> R::Value {
+        let (mut value, mut i) = (value, from + self.index.get());
+        while i < to {
+            // SAFETY: `i < to`, which is at most the length.
+            let element = unsafe { *self.x.get_unchecked(i) };
+            value = self.reduction.join(value, self.reduction.value(element, i as u64));
+            i += self.index.total();
+        }
+        value
+    }
+}
+
 /// This thread's share of the whole input.
 ///
-/// Each block takes as many tiles as every other, in turn over the grid; quads that are left are dealt to the
-/// threads of the grid one by one, and so are elements outside of quads.
+/// Each block takes as many tiles as every other, in turn over the grid; the quads that are left are distributed over the
+/// threads of the grid one by one, and so are the elements outside of quads.
 #[inline(always)]
 fn of_thread<R: Reduction>(
     block: &Team,
@@ -181,69 +284,10 @@ fn of_thread<R: Reduction>(
     reduction: R,
     x: &[R::Input],
 ) -> R::Value {
-    let (head, quads, _) = split_quads(x);
-    // At least 1, which spares a test for a division by 0.
-    let (blocks, thread) = (thread::grid_dim_x().max(1) as usize, block.thread());
-    let own = thread::block_idx_x() as usize;
-    let rounds = quads.len() / TILE / blocks;
-
-    let mut lanes = Lanes::new(reduction);
-    let mut round = 0;
-    let tile = |round: usize| (round * blocks + own) * TILE;
-    // SAFETY: `(rounds - 1) * blocks + own` is the number of a whole tile.
-    let quads_of = |round| unsafe { load_tile(quads.as_ptr().add(tile(round)), thread) };
-    while round + 1 < rounds {
-        let (a, b) = (quads_of(round), quads_of(round + 1));
-        lanes.take(a, round as u32);
-        lanes.take(b, round as u32 + 1);
-        round += 2;
-    }
-    if round < rounds {
-        lanes.take(quads_of(round), round as u32);
-    }
-
-    let per = per_quad::<R::Input>();
-    let position = |quad: usize| head.len() + quad * per;
-    let mut value = reduction.identity();
-    if rounds > 0 {
-        value = lanes.settle(|k, round| position(tile(round) + k * THREADS + thread));
-    }
-
-    let (first, threads) = (index.get(), index.total());
-    // Fewer than a tile a block: at most four quads.
-    let left = rounds * blocks * TILE;
-    if left + first < quads.len() {
-        let at = |k: usize| left + first + k * threads;
-        // SAFETY: the last quad, where the thread has none.
-        let load_at = |k| unsafe { load_once(quads.as_ptr().add(at(k).min(quads.len() - 1))) };
-        let loaded = [load_at(0), load_at(1), load_at(2), load_at(3)];
-        let mut running = reduction.start();
-        each::<4>(|k| {
-            if at(k) < quads.len() {
-                each_lane(loaded[k], |lane, element| {
-                    running = reduction.take(running, element, (k * per + lane) as u32);
-                });
-            }
-        });
-        let place = |number: u32| {
-            let (k, lane) = (number as usize / per.max(1), number as usize % per.max(1));
-            (position(at(k)) + lane) as u64
-        };
-        value = reduction.join(value, reduction.settle(running, place));
-    }
-
-    let mut ragged = |from: usize, to: usize| {
-        let mut i = from + first;
-        while i < to {
-            // SAFETY: `i < to`, which is at most the length.
-            let element = unsafe { *x.get_unchecked(i) };
-            value = reduction.join(value, reduction.value(element, i as u64));
-            i += threads;
-        }
-    };
-    ragged(0, head.len());
-    ragged(position(quads.len()), x.len());
-    value
+    let share = Share::new(block, index, reduction, x);
+    let value = share.of_quads_left(share.of_tiles());
+    let value = share.of_elements(value, 0, share.head);
+    share.of_elements(value, share.position(share.quads.len()), x.len())
 }
 
 /// Reduces `x: [n]` over the whole grid: `Some` in one thread of it, and `None` in all others.
@@ -283,7 +327,7 @@ pub fn whole_to<O: Operator>(
 ) {
     if let Some(all) = whole(block, index, operator, x, partials, finished) {
         // SAFETY: one thread of the grid comes here.
-        unsafe { put(out, 0, operator.finish(all)) };
+        unsafe { put(out, 0, Operator::finish(operator, all)) };
     }
 }
 

@@ -229,3 +229,14 @@ unsafe fn read_pair<S: Summary>(from: *const Vec4<f32>) -> S {
         S::from_words([first, if S::IS_WIDE { from.add(1).read() } else { first }])
     }
 }
+
+/// The shared memory of [`Exchange`].
+macro_rules! exchange {
+    () => {
+        $crate::rows::Exchange {
+            warps: shared_array![Vec4<f32>; 2 * $crate::rows::group::MAX_WARPS],
+            blocks: shared_array![Vec4<f32>; 2 * $crate::rows::CLUSTER as usize],
+        }
+    };
+}
+pub(super) use exchange;

@@ -25,6 +25,7 @@
 // The host's compiler does not know `compute_90`.
 #![allow(unexpected_cfgs)]
 
+mod forms;
 pub mod group;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub mod known;
