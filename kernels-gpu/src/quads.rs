@@ -44,7 +44,7 @@ const fn max(a: usize, b: usize) -> usize {
 /// Loads a quad by one instruction. (Of a plain load LLVM makes two of eight bytes, where elements have as many.)
 ///
 /// # Safety
-/// `from` is valid for reads of an aligned, initialised quad; in global memory nobody writes it while the kernel runs.
+/// `from` is valid for reads of an aligned, initialised quad; in global memory no thread writes it while the kernel runs.
 #[inline(always)]
 pub unsafe fn load(from: *const Quad) -> Quad {
     // SAFETY: the caller's promise.

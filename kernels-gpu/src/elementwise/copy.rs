@@ -5,7 +5,6 @@
 
 use crate::prelude::*;
 use bytemuck::Pod;
-
 use cuda_std::unroll::each;
 
 use super::map::BLOCK;

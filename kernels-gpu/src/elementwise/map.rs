@@ -23,10 +23,10 @@
 use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::number::{Half, bf16};
+use cuda_std::unroll;
 
 use crate::quads::{self, Quad, lane, load_part, store_part};
 use crate::reduce::operator::Number;
-use cuda_std::unroll;
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;

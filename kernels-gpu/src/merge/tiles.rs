@@ -15,10 +15,10 @@ use bytemuck::Zeroable;
 use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::atomic::AtomicElement;
 use cuda_std::dependent;
+use cuda_std::unroll::each_below;
 
 use super::path::{merge_path_by, merge_path_near, merge_path_short};
 use crate::search::Key;
-use cuda_std::unroll::each_below;
 
 /// Threads in a block.
 pub const BLOCK: usize = 256;

@@ -12,7 +12,7 @@ use cuda_std::unroll::each;
 
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
-use super::partials::{Partials, Team, is_last, put};
+use super::partials::{Partials, ReductionBlock, is_last, put};
 use crate::dependent::let_next_start;
 use crate::quads::{lane, load_part, per_quad};
 
@@ -180,7 +180,7 @@ impl ThreadGrid {
     #[inline(always)]
     fn join<O: Operator>(
         self,
-        block: &mut Team,
+        block: &mut ReductionBlock,
         operator: O,
         mut values: Lanes<O::Value>,
     ) -> Lanes<O::Value> {
@@ -359,7 +359,7 @@ fn of_columns<O: Operator>(
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub fn columns<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     operator: O,
     shape: Shape,
@@ -433,12 +433,12 @@ pub fn column_sum<T: Number>(
 pub fn column_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     shape: Shape,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<T>,
 ) {
-    columns(&mut block, index, Extreme::<T> { flip }, shape, x, partials, finished, &mut out);
+    columns(&mut block, index, Extreme::<T> { mask }, shape, x, partials, finished, &mut out);
 }

@@ -6,7 +6,7 @@ use cuda_std::number::bf16;
 use cuda_std::unroll::each;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
-use super::partials::{Team, join_grid, put};
+use super::partials::{ReductionBlock, join_grid, put};
 use super::{BLOCK, REGISTERS, TILE};
 use crate::dependent::let_next_start;
 use crate::quads::{Quad, each_lane, load_once, per_quad, split_quads};
@@ -76,7 +76,7 @@ impl<O: Operator> Reduction for O {
 /// Where the first extreme is.
 #[derive(Clone, Copy)]
 struct Place<T: Ordered> {
-    flip: T::Flip,
+    mask: T::Mask,
 }
 
 impl<T: Ordered> Reduction for Place<T> {
@@ -92,7 +92,7 @@ impl<T: Ordered> Reduction for Place<T> {
 
     #[inline(always)]
     fn fold(self, best: Self::Running, element: T, at: u32) -> Self::Running {
-        let key = element.key(self.flip);
+        let key = element.key(self.mask);
         // Of equal keys the first stays.
         if T::is_before(key, best.0) { (key, at) } else { best }
     }
@@ -109,7 +109,7 @@ impl<T: Ordered> Reduction for Place<T> {
 
     #[inline(always)]
     fn value(self, element: T, position: u64) -> Self::Value {
-        self.finish((element.key(self.flip), 0), |_| position)
+        self.finish((element.key(self.mask), 0), |_| position)
     }
 
     #[inline(always)]
@@ -187,7 +187,7 @@ struct Share<'a, R: Reduction> {
 
 impl<'a, R: Reduction> Share<'a, R> {
     #[inline(always)]
-    fn new(block: &Team, index: ThreadIndex, reduction: R, x: &'a [R::Input]) -> Self {
+    fn new(block: &ReductionBlock, index: ThreadIndex, reduction: R, x: &'a [R::Input]) -> Self {
         let (head, quads, _) = split_quads(x);
         // At least 1, which spares a test for a division by 0.
         let blocks = thread::grid_dim_x().max(1) as usize;
@@ -279,7 +279,7 @@ impl<'a, R: Reduction> Share<'a, R> {
 /// threads of the grid one by one, and so are the elements outside of quads.
 #[inline(always)]
 fn of_thread<R: Reduction>(
-    block: &Team,
+    block: &ReductionBlock,
     index: ThreadIndex,
     reduction: R,
     x: &[R::Input],
@@ -300,7 +300,7 @@ fn of_thread<R: Reduction>(
 ///   blocks of the grid are joined in their order.
 #[inline(always)]
 pub fn whole<R: Reduction>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     reduction: R,
     x: &[R::Input],
@@ -317,7 +317,7 @@ pub fn whole<R: Reduction>(
 /// [`whole`] with an operator, whose result goes to `out[0]`.
 #[inline(always)]
 pub fn whole_to<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     operator: O,
     x: &[O::Input],
@@ -360,19 +360,19 @@ pub fn reduce_product<T: Number>(
     whole_to(&mut block, index, Product::<T>::new(), x, partials, finished, &mut out);
 }
 
-/// The smallest element of `x: [n]`, or with flipped bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
+/// The smallest element of `x: [n]`, or with inverted bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
 /// left out; of nothing it is infinity, or the last integer. Launch and scratch as for [`reduce_sum`](fn@reduce_sum).
 #[kernel(f32, u32, f64, u64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn reduce_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<T>,
 ) {
-    whole_to(&mut block, index, Extreme::<T> { flip }, x, partials, finished, &mut out);
+    whole_to(&mut block, index, Extreme::<T> { mask }, x, partials, finished, &mut out);
 }
 
 /// Where that extreme is first, into `out[0]`; `u64::MAX` where no element is a number. Launch and scratch as for
@@ -381,13 +381,13 @@ pub fn reduce_extreme<T: Ordered>(
 pub fn reduce_place<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<u64>,
 ) {
-    if let Some(found) = whole(&mut block, index, Place::<T> { flip }, x, partials, finished) {
+    if let Some(found) = whole(&mut block, index, Place::<T> { mask }, x, partials, finished) {
         // SAFETY: one thread of the grid comes here.
         unsafe { put(&mut out, 0, found.at()) };
     }

@@ -29,7 +29,7 @@ use super::softmax::PLAIN_BLOCK;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::{CLUSTER, SMALL_CLUSTER};
 use super::{
-    Lanes, Pack, Place, Reuse, RowOp, Shape, Summary, Value, anew, load_vector, store_vector,
+    Lanes, Pack, Place, Reuse, RowOp, Shape, Summary, Value, load_vector, opaque, store_vector,
 };
 
 /// Vectors of a row that a thread holds without a residual: packed, so that two blocks of 512 threads or four of 256
@@ -241,7 +241,7 @@ impl Scale {
     /// The results for `x`, in columns with these weights and biases.
     #[inline(always)]
     fn apply<T: Value<V>, const V: usize>(self, x: [f32; V], columns: [Pack; 2]) -> [f32; V] {
-        let [weight, bias] = columns.map(|pack| T::unpack(anew(pack)));
+        let [weight, bias] = columns.map(|pack| T::unpack(opaque(pack)));
         let shift = -self.mean * self.reciprocal;
         build(|i| (x[i] * self.reciprocal + shift) * weight[i] + bias[i])
     }

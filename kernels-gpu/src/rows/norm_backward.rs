@@ -22,7 +22,7 @@ use super::{
     norm::moments_scale,
     softmax::MAX_SHARED_BYTES,
     stages::{MAX_STAGES, Stages},
-    {Butterfly, WARP, anew, store_vector},
+    {Butterfly, WARP, opaque, store_vector},
 };
 
 /// [`Moments`] of `x`, and the sums of `g` and `g (x - mean)`.
@@ -342,8 +342,8 @@ impl<T: Value<V>, const V: usize, const K: usize> FusedThread<T, V, K> {
     /// needed: kept as `f32`, the vectors would take twice the registers.
     #[inline(always)]
     fn gradient(&self, row: &FusedRow<K>, k: usize) -> [[f32; V]; 3] {
-        let (dy, weight) = (T::unpack(anew(row.dy[k])), T::unpack(anew(self.weights[k])));
-        [T::unpack(anew(row.x[k])), dy, build(|i| dy[i] * weight[i])]
+        let (dy, weight) = (T::unpack(opaque(row.dy[k])), T::unpack(opaque(self.weights[k])));
+        [T::unpack(opaque(row.x[k])), dy, build(|i| dy[i] * weight[i])]
     }
 
     /// The thread's sums of `x` and of the gradient.

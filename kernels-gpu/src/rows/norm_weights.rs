@@ -8,9 +8,9 @@
 
 use crate::prelude::*;
 use cuda_std::bf16;
+use cuda_std::unroll::{build, each};
 
 use super::{Place, Reuse, Value, WARP, load_vector};
-use cuda_std::unroll::{build, each};
 
 /// Warps of a block of the first stage, which take rows in turn.
 pub const WARPS: u32 = 8;

@@ -188,7 +188,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     }
 
     #[inline(always)]
-    fn settle(self, x: [f32; V], row: Exponentials) -> [f32; V] {
+    fn finish(self, x: [f32; V], row: Exponentials) -> [f32; V] {
         let center = center(row.max);
         build(|i| if self.is_log { x[i] } else { exp(x[i] - center) })
     }

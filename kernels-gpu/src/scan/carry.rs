@@ -1,9 +1,8 @@
 //! What a scan hands from lane to lane, from warp to warp and from tile to tile.
 
 use cuda_std::thread;
-use cuda_std::warp::{Plain, Warp};
-
 use cuda_std::unroll::{build, each_below};
+use cuda_std::warp::{Plain, Warp};
 
 /// The most words of a [`Carry`]: 16 bytes, and whether a segment begins there.
 pub const MOST_WORDS: usize = 5;

@@ -9,12 +9,11 @@
 
 use cuda_std::copy;
 use cuda_std::mbarrier::Mbarrier;
-
 use cuda_std::unroll::each;
 
 use super::pack::Pack;
 
-pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
+pub use device::{ARRIVALS, fence, fence_init, nothing, prefetch, tile, wait};
 
 /// Packs to copy to shared memory.
 #[derive(Clone, Copy)]
@@ -73,9 +72,9 @@ mod device {
         unsafe { barrier.wait_parity(parity) };
     }
 
-    /// Asks for what is to be copied to come to the L2 cache.
+    /// Prefetches what is to be copied to the L2 cache.
     #[inline(always)]
-    pub fn soon(copies: [Packs; 2]) {
+    pub fn prefetch(copies: [Packs; 2]) {
         each::<2>(|k| {
             if copies[k].len > 0 {
                 let bytes = (copies[k].len * size_of::<Pack>()) as u32;
@@ -88,7 +87,7 @@ mod device {
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// What is copied is there to be read, to shared memory that no thread uses until the barrier's phase is over; see
     /// [`Mbarrier`].
     #[inline(always)]
     pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
@@ -155,12 +154,12 @@ mod device {
 
     /// Would ask for what is to be copied to come to the L2 cache.
     #[inline(always)]
-    pub fn soon(_copies: [Packs; 2]) {}
+    pub fn prefetch(_copies: [Packs; 2]) {}
 
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// What is copied is there to be read, to shared memory that no thread uses until the barrier's phase is over; see
     /// [`Mbarrier`].
     #[inline(always)]
     pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {

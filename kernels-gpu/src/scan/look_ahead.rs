@@ -13,11 +13,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::access::{self, CacheLevel};
 use cuda_std::atomic::{self, AtomicSlice, Scope};
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::Warp;
 use cuda_std::{panic, thread};
 
 use super::carry::{Carry, MOST_WORDS};
-use cuda_std::unroll::{build, each, each_below};
 
 /// Tiles in a group: a lane for each.
 const GROUP: usize = 32;
@@ -125,7 +125,7 @@ impl<'a> States<'a> {
     /// # Safety
     /// There is such a tile, of a scan that carries `C`.
     #[inline(always)]
-    pub unsafe fn say<C: Carry>(self, ticket: Ticket, own: C) {
+    pub unsafe fn publish<C: Carry>(self, ticket: Ticket, own: C) {
         let (words, at) = (own.to_words(), self.at::<C>(ticket, ticket.tile()));
         // SAFETY: the caller's promise.
         each_below::<MOST_WORDS>(C::TILE_WORDS, |k| unsafe {

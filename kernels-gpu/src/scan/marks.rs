@@ -1,9 +1,8 @@
 //! Which elements are marked: where segments begin, or what a selection keeps.
 
 use cuda_std::number::{Half, bf16, f16};
-use cuda_std::warp::{Plain, Warp};
-
 use cuda_std::unroll::{build, each_below};
+use cuda_std::warp::{Plain, Warp};
 
 use super::pack::{Pack, element, per_pack};
 use super::ring::Part;

@@ -33,10 +33,10 @@ pub mod ring;
 
 use crate::prelude::*;
 use cuda_std::number::bf16;
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::Plain;
 
 use carry::{Carry, map_words, scan_lanes};
-use cuda_std::unroll::{build, each, each_below};
 use look_ahead::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segments, Sum, Whole};

@@ -1,9 +1,8 @@
 //! What a warp of a [ring](super::ring) has of a tile.
 
 use cuda_std::access::{self, StoreHint};
-use cuda_std::warp::Plain;
-
 use cuda_std::unroll::{build, each, each_below};
+use cuda_std::warp::Plain;
 
 use super::pack::{Pack, element, inside, pack_of, per_pack};
 use super::ring::part_len;

@@ -1,13 +1,13 @@
 //! What a warp does with its part of a tile.
 
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::{Plain, Warp};
 
-use crate::rows::anew;
+use crate::rows::opaque;
 use crate::scan::carry::scan_lanes;
 use crate::scan::marks::Marks;
 use crate::scan::pack::{Pack, element, inside, per_pack};
 use crate::scan::ring::{PACKS, Part};
-use cuda_std::unroll::{build, each, each_below};
 
 /// Stores of a lane that are under way at the same time.
 const STORES: usize = 4;
@@ -92,7 +92,7 @@ impl Ranks {
             let marks = build(|j| !self.marks[j]);
             let before = build(|j| part.place(j) as u32 - self.before[j]);
             // Else each element stays in a register of its own from the first round to this one.
-            let packs: [Pack; PACKS] = build(|j| anew(packs[j]));
+            let packs: [Pack; PACKS] = build(|j| opaque(packs[j]));
             // SAFETY: so is the number of those that are not marked before one.
             Self { marks, before, own: 0 }.each_kept::<T>(|rank, j, e| unsafe {
                 memory.add(last - rank).write(element(&packs[j], e));

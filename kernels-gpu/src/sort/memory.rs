@@ -55,7 +55,7 @@ impl<const THREADS: usize, const STAGED: usize> Memory<THREADS, STAGED> {
     /// Sets the counters of all warps to 0, 16 bytes a time.
     ///
     /// # Safety
-    /// Nobody else reaches them before the next barrier.
+    /// No other thread reaches them before the next barrier.
     #[inline(always)]
     pub unsafe fn clear(self, thread: usize) {
         let vectors = self.counters(0).cast::<Vec4<u32>>();
@@ -130,17 +130,17 @@ impl<const THREADS: usize, const STAGED: usize> Memory<THREADS, STAGED> {
     /// a digit, and the others get 0 keys. Those threads call `publish` with the number as soon as it is known.
     ///
     /// # Safety
-    /// All threads of the block call it, with the counters clear and `WARPS` warps; a barrier has come since they were cleared.
+    /// All threads of the block call it, with the `counters` of their own warp, of `WARPS`; all counters are clear, and a barrier has come since they were cleared.
     #[inline(always)]
     pub unsafe fn count_tile<K: Word, const ITEMS: usize, const WARPS: usize>(
         self,
         block: &mut Block<THREADS>,
+        counters: *mut u32,
         keys: &[K; ITEMS],
         digit: Digit,
         publish: impl FnOnce(u32),
     ) -> (u32, u32) {
         let (thread, own) = (block.thread(), block.thread() % RADIX);
-        let counters = self.counters(block.warp());
         // SAFETY: the counters are clear, and reached atomically until the barrier.
         each::<ITEMS>(|k| unsafe { Self::count(counters, keys[k], digit) });
         // Every warp has counted.

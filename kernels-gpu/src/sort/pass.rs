@@ -4,7 +4,7 @@
 //!
 //! 1. All digits were counted [before the first pass](super::histogram), so a pass reads each key once.
 //! 2. A tile counts its digits early and says the counts at once; tiles behind it find what lies before them by
-//!    looking back, digit by digit, and wait for nobody to finish (Merrill and Garland, 2016).
+//!    looking back, digit by digit, and wait for no tile to finish (Merrill and Garland, 2016).
 //! 3. Ranks come from ballots: eight of them tell each lane which other lanes hold its digit. So a digit has eight
 //!    bits instead of four, and there are half as many passes.
 //! 4. Keys go to their place in the tile in shared memory first: keys of one digit then leave side by side, in
@@ -13,27 +13,28 @@
 use crate::prelude::*;
 use bytemuck::{NoUninit, Zeroable};
 use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::unroll::{build, each};
 use cuda_std::warp::Warp;
 
 use super::control::{COUNT_BITS, States};
 pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
-use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const THREADS: usize = 256;
 const WARPS: usize = THREADS / 32;
-/// Keys of a thread, where neither keys nor values are longer than 4 bytes: as many as its registers hold. A digit's keys leave a
-/// tile side by side, so a longer tile writes longer runs; and a block of few warps has few counters for them.
+/// Keys of a thread if the elements are short: neither keys nor values have more than 4 bytes. As many as its registers hold: the
+/// keys of a digit leave a tile side by side, so a longer tile writes longer runs.
 pub const SHORT: usize = 56;
-/// Keys of a thread, where either has 8 bytes.
+/// Keys of a thread if the elements are long: keys or values have 8 bytes. They take twice the registers, so there are half as many.
 pub const LONG: usize = 28;
 
-/// As [`SHORT`], where the array is short too: all tiles run at once, so that of a few keys is done soonest.
+/// Keys of a thread if both the elements and the array are short. All tiles of such an array run at once, and a tile of few keys
+/// is finished soonest.
 pub const FEW_SHORT: usize = 16;
-/// As [`LONG`], where the array is short.
+/// Keys of a thread if the elements are long and the array is short.
 pub const FEW_LONG: usize = 8;
-/// The most tiles of few keys: about two to a multiprocessor. More keys are sorted in longer tiles.
+/// Most tiles of `FEW_SHORT` or `FEW_LONG` keys a thread: about two to a multiprocessor. More keys are sorted in longer tiles.
 pub const FEW_TILES: usize = 256;
 
 /// How an array is cut into tiles.
@@ -245,22 +246,22 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     let keys: [K; ITEMS] = unsafe { load(arrays.from, tile, n, task.order, step) };
     let own = thread % RADIX;
     // SAFETY: the tile is one of the pass, and the digit this thread's.
-    let publish = |of_tile| unsafe { states.say(tile.number, own, tile.known(of_tile)) };
+    let publish = |of_tile| unsafe { states.publish(tile.number, own, tile.known(of_tile)) };
+    let counters = memory.counters(block.warp());
     // SAFETY: the counters are clear.
     let (of_tile, begin) =
-        unsafe { memory.count_tile::<K, ITEMS, WARPS>(block, &keys, digit, publish) };
+        unsafe { memory.count_tile::<K, ITEMS, WARPS>(block, counters, &keys, digit, publish) };
 
     let staged = memory.staged::<K, ITEMS>();
     // The digits are cut out again: kept since they were counted, they would take a register each.
     let digit = Digit { shift: opaque(digit.shift), ..digit };
-    let counters = memory.counters(block.warp());
     // SAFETY: the counters are the warp's places of its keys of each digit; the tile has room for them.
     let ranks = Halves::of(unsafe { rank(block.whole_warp(), counters, &keys, digit, staged) });
     if thread < RADIX {
         // SAFETY: the digit is this thread's, and the tile one of the pass.
         let place = unsafe { place_of_digit(control, states, task, tile, tiles, own, of_tile) };
         // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
-        // SAFETY: nobody reads the places before the barrier, and the digit is this thread's.
+        // SAFETY: no thread reads the places before the barrier, and the digit is this thread's.
         unsafe { memory.write_place(own, place - u64::from(begin), is_wide(n)) };
     }
     // The keys are staged, and every digit's place is known.
@@ -298,7 +299,7 @@ unsafe fn place_of_digit(
     unsafe {
         let before = states.before(tile.group_start, tile.number, own);
         if tile.number > tile.group_start {
-            states.say(tile.number, own, Known::UpTo(before + of_tile));
+            states.publish(tile.number, own, Known::UpTo(before + of_tile));
         }
         let place = control.group(tile.group, pass, own) + u64::from(before);
         if tile.number + 1 == (tile.group + 1) << task.group_bits && tile.number + 1 < tiles {

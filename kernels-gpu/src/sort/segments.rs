@@ -5,23 +5,23 @@
 //! memory a tile at a time, as in [`pass`](super::pass), but one block does all of a segment: a few very long ones are sorted sooner one by one.
 
 use crate::prelude::*;
+use cuda_std::unroll::{build, each};
 
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 use super::pass::{Arrays, opaque, rank};
-use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const THREADS: usize = 384;
 const WARPS: usize = THREADS / 32;
-/// Keys of a thread, where neither keys nor values are longer than 4 bytes.
+/// Keys of a thread if the elements are short: neither keys nor values have more than 4 bytes.
 pub const SHORT: usize = 20;
-/// Keys of a thread, where either has 8 bytes.
+/// Keys of a thread if the elements are long: keys or values have 8 bytes.
 pub const LONG: usize = 10;
 
 /// The block's shared memory.
 type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 
-/// That memory. Every call gives the same.
+/// The block's shared memory: one array, however often this is called.
 #[inline(always)]
 fn memory() -> Memory {
     Memory::new(shared_array![u32; Memory::WORDS].as_mut_ptr())
@@ -417,9 +417,11 @@ unsafe fn stage<K: Word, const ITEMS: usize>(
         memory.clear(block.thread());
         // The counters are clear.
         block.sync(());
-        let (of_tile, begin) = memory.count_tile::<K, ITEMS, WARPS>(block, keys, digit, |_| ());
+        let counters = memory.counters(block.warp());
+        let (of_tile, begin) =
+            memory.count_tile::<K, ITEMS, WARPS>(block, counters, keys, digit, |_| ());
         let digit = Digit { shift: opaque(digit.shift), ..digit };
-        let (counters, staged) = (memory.counters(block.warp()), memory.staged::<K, ITEMS>());
+        let staged = memory.staged::<K, ITEMS>();
         (rank(block.whole_warp(), counters, keys, digit, staged), begin, of_tile)
     }
 }

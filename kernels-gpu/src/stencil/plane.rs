@@ -86,7 +86,7 @@ impl<const LANES: usize> Columns<LANES> {
     /// Stores the lane's cells of a row, those inside of the strip's own.
     ///
     /// # Safety
-    /// As for [`load`](Self::load), to write; nobody else accesses the strip's own columns.
+    /// As for [`load`](Self::load), to write; no other thread accesses the strip's own columns.
     #[inline(always)]
     unsafe fn store<T: Cell<LANES>>(&self, row: *mut T, cells: [T; LANES]) {
         if !self.is_own {
@@ -181,13 +181,13 @@ impl<T: Cell<LANES>, const LANES: usize, const STEPS: usize> Steps<T, LANES, STE
     /// Takes row `i` of the cells, and stores row `i - STEPS` of the last step, if it is one of the warp's own.
     ///
     /// # Safety
-    /// The own rows are rows of the grid at `out`, of which nobody else accesses the strip's own columns, and which are
+    /// The own rows are rows of the grid at `out`, of which no other thread accesses the strip's own columns, and which are
     /// aligned to 16 bytes if the columns are a vector.
     #[inline(always)]
     unsafe fn step(&mut self, i: isize, row: [T; LANES]) {
         let mut row = row;
         for step in 0..STEPS {
-            // The row that this step makes; beyond an edge it is none, or one that nobody needs.
+            // The row that this step makes; beyond an edge it is not a row, or one that is not needed.
             let made = (i - step as isize - 1) as usize;
             let row_is_kept = self.kept_rows > 0 && is_edge(made, self.kept_rows);
             let three = [self.above[step], self.below[step], row];

@@ -211,7 +211,7 @@ impl<T: Cell<LANES>, const LANES: usize, const ROWS: usize> Lane<T, LANES, ROWS>
     /// Stores the lane's cells of row `r` in a plane, those that are inside.
     ///
     /// # Safety
-    /// `out` leads to a volume of the same shape, of which nobody else accesses these cells.
+    /// `out` leads to a volume of the same shape, of which no other thread accesses these cells.
     #[inline(always)]
     unsafe fn store(&self, out: *mut T, plane: usize, r: usize, cells: [T; LANES]) {
         let Volume { width, height, .. } = self.volume;
@@ -302,7 +302,7 @@ pub fn stencil_volume<T: Cell<LANES>, const LANES: usize>(
 /// of lane 31. All lanes of the warp call it, with the same rows and planes.
 ///
 /// # Safety
-/// `out` leads to a volume of the same shape, of which nobody else accesses the cells of lanes that `stores`.
+/// `out` leads to a volume of the same shape, of which no other thread accesses the cells of lanes that `stores`.
 #[inline(always)]
 unsafe fn stream<T: Cell<LANES>, const LANES: usize>(
     warp: Warp,
@@ -434,8 +434,7 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
         let first_behind =
             own.next(0, [before, here, behind], beside, sides(warp, here), z, weights);
 
-        let sides = sides(warp, first_here);
-        let made = z - 1;
+        let (sides, made) = (sides(warp, first_here), z - 1);
         if is_own && made >= begin {
             let rows = [first_before, first_here, first_behind];
             // SAFETY: there are warps above and below; they wrote before the last barrier, and write the other half now.
