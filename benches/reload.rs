@@ -190,7 +190,7 @@ fn kernel_edits(gpu: &Gpu) -> Result<Edits, String> {
     let hot = watch.start(gpu).map_err(|error| error.to_string())?;
     let events = hot.events();
     first_build(&events)?;
-    let file = copy.kernels.join("src/grid/vecadd.rs");
+    let file = copy.kernels.join("src/elementwise/add.rs");
     let text = fs::read_to_string(&file).map_err(|error| error.to_string())?;
     let (mut whole, mut builds, mut edit) = (Vec::new(), Vec::new(), Instant::now());
     for number in 0..EDITS {

@@ -3,7 +3,7 @@
 use ferrowarp::GpuError;
 use ferrowarp::ops::spmv::{self, Csr, RowLanes, SpmvValue};
 use ferrowarp::ops::{Scratch, spmv_into};
-use kernels_gpu::sparse::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::sparse::spmv::{BLOCK, MAX_ROW_TAIL, TILE};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -98,7 +98,8 @@ fn regular_and_empty_rows() {
     let mut rng = rng();
     let shapes = [(0, 0), (1, 0), (1, 1), (3000, 0), (2 * TILE + 3, 1), (500, 27), (31, 300)];
     // Lanes of their own for rows that meet in few banks; the longest row that is never cut, and one more.
-    let powers = [(700, 8), (300, 32), (70, 100), (40, 256), (60, OVERHANG), (60, OVERHANG + 1)];
+    let powers =
+        [(700, 8), (300, 32), (70, 100), (40, 256), (60, MAX_ROW_TAIL), (60, MAX_ROW_TAIL + 1)];
     for (rows, len) in shapes.into_iter().chain(powers) {
         let matrix = Matrix::of_rows(&mut rng, 700, vec![len; rows]);
         check::<f32>(&mut rng, &matrix);

@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::access::{self, ReadOnlyHint};
+use cuda_std::unroll::each_below;
 use cuda_std::vector::{Vec2, Vec4};
 
 /// Sixteen bytes that one instruction loads or stores.
@@ -43,7 +44,7 @@ const fn max(a: usize, b: usize) -> usize {
 /// Loads a quad by one instruction. (Of a plain load LLVM makes two of eight bytes, where elements have as many.)
 ///
 /// # Safety
-/// `from` is valid for reads of an aligned, initialised quad; in global memory nobody writes it while the kernel runs.
+/// `from` is valid for reads of an aligned, initialised quad; in global memory no thread writes it while the kernel runs.
 #[inline(always)]
 pub unsafe fn load(from: *const Quad) -> Quad {
     // SAFETY: the caller's promise.
@@ -108,29 +109,10 @@ pub fn lane<T: Pod>(quad: Quad, lane: usize) -> T {
     unsafe { words.as_ptr().cast::<T>().add(lane).read_unaligned() }
 }
 
-/// Calls `f` with 0, 1, … `N - 1`, for `N` up to 16, each a constant once inlined: then an array that is
-/// indexed by them stays in registers. A loop would leave that to what the compiler is willing to unroll.
-#[inline(always)]
-pub fn each<const N: usize>(mut f: impl FnMut(usize)) {
-    const { assert!(N <= 16, "at most 16 steps are written out") };
-    macro_rules! step {
-        ($($k:literal)*) => {$(
-            if const { $k < N } {
-                f($k);
-            }
-        )*};
-    }
-    step!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-}
-
 /// Calls `f` with each element of a quad and its number, in order.
 #[inline(always)]
 pub fn each_lane<T: Pod>(quad: Quad, mut f: impl FnMut(usize, T)) {
-    each::<16>(|k| {
-        if k < const { per_quad::<T>() } {
-            f(k, lane(quad, k));
-        }
-    });
+    each_below::<16>(const { per_quad::<T>() }, |k| f(k, lane(quad, k)));
 }
 
 #[cfg(test)]

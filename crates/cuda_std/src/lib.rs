@@ -95,6 +95,7 @@ pub mod ring;
 pub mod shared;
 pub mod signature;
 pub mod thread;
+pub mod unroll;
 pub mod vector;
 pub mod view;
 pub mod warp;

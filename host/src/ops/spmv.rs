@@ -18,7 +18,7 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
 use cuda_std::vector::Vec2;
-use kernels_gpu::sparse::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::sparse::spmv::{BLOCK, MAX_ROW_TAIL, TILE};
 use kernels_gpu::sparse::{
     rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles,
 };
@@ -74,7 +74,8 @@ impl<T: Pod> Csr<T> {
             let reason = format!("there is an entry in column {column}, of {width} columns");
             return Err(GpuError::InvalidArgument { operation: CREATING, reason });
         }
-        let has_long_rows = offsets.windows(2).any(|ends| (ends[1] - ends[0]) as usize > OVERHANG);
+        let has_long_rows =
+            offsets.windows(2).any(|ends| (ends[1] - ends[0]) as usize > MAX_ROW_TAIL);
         let offsets = DeviceBuffer::from_slice(on, offsets)?;
         let columns = DeviceBuffer::from_slice(on, columns)?;
         let values = DeviceBuffer::from_slice(on, values)?;
@@ -319,7 +320,7 @@ fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
 
 /// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
 ///
-/// One launch, and a second small one if a row may have more than [`OVERHANG`] entries.
+/// One launch, and a second small one if a row may have more than [`MAX_ROW_TAIL`] entries.
 ///
 /// A row's products are rounded, and added in a fixed order, which depends on the matrix alone: the same bits again and
 /// again. Some lanes add every so many of them each, in the matrix's type, and their sums are joined as a tree. What

@@ -5,9 +5,10 @@
 
 use crate::prelude::*;
 use bytemuck::Pod;
+use cuda_std::unroll::each;
 
 use super::map::BLOCK;
-use crate::quads::{QUAD_BYTES, Quad, each, load, load_part, store_part};
+use crate::quads::{QUAD_BYTES, Quad, load, load_part, store_part};
 
 /// Units of rows that a thread has in flight.
 const UNITS: usize = 4;

@@ -23,6 +23,7 @@
 use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::number::{Half, bf16};
+use cuda_std::unroll;
 
 use crate::quads::{self, Quad, lane, load_part, store_part};
 use crate::reduce::operator::Number;
@@ -188,34 +189,62 @@ pub fn each<I: Inputs, U: Pod>(
     let to_aligned = to.addr().wrapping_neg() & (vector_bytes.max(1) - 1);
     let head = (to_aligned / size_of::<U>().max(1)).min(n);
     let is_whole = to_aligned.is_multiple_of(size_of::<U>().max(1));
-    let one = |at: usize| {
-        // SAFETY: `at < n` by all callers, and each element is one thread's: indices of the grid, stepped by its
-        // size, in parts that do not overlap.
-        unsafe { to.add(at).write(f(inputs.element(at))) }
-    };
-    if lanes == 1 || !is_whole || !inputs.are_aligned(head, lanes) {
-        let mut first = index.get();
-        while first < n {
-            let at = |k: usize| first + k * index.total();
-            // SAFETY: the last element, where the thread has none.
-            let load = |k| unsafe { inputs.element(at(k).min(n - 1)) };
-            let loaded = [load(0), load(1), load(2), load(3)];
-            quads::each::<4>(|k| {
-                if at(k) < n {
-                    // SAFETY: inside, and the thread's own: an index of the grid, stepped by its size.
-                    unsafe { to.add(at(k)).write(f(loaded[k])) };
-                }
-            });
-            first = at(4);
+    // SAFETY: `to` leads to `n` elements that this grid alone writes; what vectors need was tested.
+    unsafe {
+        if lanes == 1 || !is_whole || !inputs.are_aligned(head, lanes) {
+            each_element(index, inputs, to, n, &f);
+        } else {
+            each_vector(index, inputs, to, (head, n), &f);
         }
-        return;
     }
+}
 
+/// [`each`], element by element; four of a thread are loaded before the first is used.
+///
+/// # Safety
+/// `to` and all inputs lead to `n` elements; no other grid accesses those at `to`.
+#[inline(always)]
+unsafe fn each_element<I: Inputs, U: Pod>(
+    index: ThreadIndex,
+    inputs: I,
+    to: *mut U,
+    n: usize,
+    f: &impl Fn(I::Item) -> U,
+) {
+    let mut first = index.get();
+    while first < n {
+        let at = |k: usize| first + k * index.total();
+        // SAFETY: the last element, where the thread has none.
+        let load = |k| unsafe { inputs.element(at(k).min(n - 1)) };
+        let loaded = [load(0), load(1), load(2), load(3)];
+        unroll::each::<4>(|k| {
+            if at(k) < n {
+                // SAFETY: inside, and the thread's own: an index of the grid, stepped by its size.
+                unsafe { to.add(at(k)).write(f(loaded[k])) };
+            }
+        });
+        first = at(4);
+    }
+}
+
+/// [`each`], in vectors of [`per_vector`] elements from element `head` on, and the elements before and after them one by one.
+///
+/// # Safety
+/// As [`each_element`]; at `head` all arrays are aligned to their vectors.
+#[inline(always)]
+unsafe fn each_vector<I: Inputs, U: Pod>(
+    index: ThreadIndex,
+    inputs: I,
+    to: *mut U,
+    (head, n): (usize, usize),
+    f: &impl Fn(I::Item) -> U,
+) {
+    let lanes = const { per_vector(max(I::ELEMENT_BYTES, size_of::<U>())) };
     let vectors = (n - head) / lanes;
     let at = |vector: usize| head + vector * lanes;
     let store = |vector: usize, loaded: I::Loaded| {
         let mut words = [0u32; 4];
-        quads::each::<16>(|k| {
+        unroll::each::<16>(|k| {
             if k < lanes {
                 // SAFETY: `lanes` elements of `U` have at most 16 bytes.
                 unsafe {
@@ -224,7 +253,7 @@ pub fn each<I: Inputs, U: Pod>(
             }
         });
         // SAFETY: a whole aligned vector, which one thread stores: `vector` is its own, as below.
-        unsafe { store_part(to.add(at(vector)).cast(), words, vector_bytes) };
+        unsafe { store_part(to.add(at(vector)).cast(), words, lanes * size_of::<U>()) };
     };
     let mine = const {
         per_thread(max(I::ELEMENT_BYTES, size_of::<U>()), min(I::LEAST_BYTES, size_of::<U>()))
@@ -237,20 +266,25 @@ pub fn each<I: Inputs, U: Pod>(
             inputs.load(at(if vector < vectors { vector } else { first }), lanes)
         };
         let loaded = [of(0), of(mine - 1)];
-        quads::each::<MOST_VECTORS>(|k| {
+        unroll::each::<MOST_VECTORS>(|k| {
             if k < mine && first + k * BLOCK < vectors {
                 store(first + k * BLOCK, loaded[k]);
             }
         });
         first += mine * index.total();
     }
+    let one = |at: usize| {
+        // SAFETY: `at < n` by both callers, and each element is one thread's: indices of the grid, stepped by its
+        // size, in parts that do not overlap.
+        unsafe { to.add(at).write(f(inputs.element(at))) }
+    };
     for i in index.grid_stride(head.max(lanes)) {
         if i.get() < head {
             one(i.get());
         }
-        let behind = at(vectors) + i.get();
-        if i.get() < lanes && behind < n {
-            one(behind);
+        let after = at(vectors) + i.get();
+        if i.get() < lanes && after < n {
+            one(after);
         }
     }
 }

@@ -78,7 +78,7 @@ impl Counters {
             unsafe { first.add(i).write(0) };
             i += BLOCK;
         }
-        // Nobody counts before all counters are 0.
+        // No thread counts before all counters are 0.
         thread::sync_threads();
         let lane = thread::thread_idx_x() & ((1 << copies_log2) - 1);
         // SAFETY: a copy's number is below the number of copies.
@@ -100,7 +100,7 @@ impl Counters {
     /// The count of a bin, which is below the number of bins, over all copies.
     ///
     /// # Safety
-    /// Nobody counts any more.
+    /// No thread counts any more.
     #[inline(always)]
     unsafe fn sum(self, bin: usize) -> u32 {
         let copies = 1usize << self.copies_log2;
@@ -108,7 +108,7 @@ impl Counters {
         for k in 0..copies {
             // Lanes begin with different copies, which lie in different banks.
             let at = (bin << self.copies_log2) + ((k + bin) & (copies - 1));
-            // SAFETY: a copy of a bin, inside; nobody writes any more.
+            // SAFETY: a copy of a bin, inside; no thread writes any more.
             count = count.wrapping_add(unsafe { self.first.add(at).read() });
         }
         count
@@ -259,7 +259,7 @@ pub fn histogram_bytes(bytes: &[u8], map: &[u32], bins: AtomicSlice<u32>) {
         unsafe { first.add(i).write(0) };
         i += BLOCK;
     }
-    // Nobody counts before all counters are 0.
+    // No thread counts before all counters are 0.
     thread::sync_threads();
     each_sample(bytes, |byte: u8| {
         let bytes_before = usize::from(byte) << 7 | lane << 2;

@@ -31,10 +31,10 @@ pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice
     unsafe { *counts.add(thread) = bins[thread] };
     let mut distance = 1;
     while distance < BINS {
-        // The half `from` is complete, and nobody reads the half `to` any more.
+        // The half `from` is complete, and no thread reads the half `to` any more.
         thread::sync_threads();
         // SAFETY: a step reads the half `from`, written before the barrier, and writes this thread's
-        // element of the half `to`; the next barrier comes before anybody reads that.
+        // element of the half `to`; the next barrier comes before any thread reads that.
         unsafe {
             let below = if thread >= distance { *counts.add(from + thread - distance) } else { 0 };
             *counts.add(to + thread) = *counts.add(from + thread) + below;
@@ -50,7 +50,7 @@ pub fn equalize_table(index: ThreadIndex, bins: &[u32], mut table: DisjointSlice
         darkest += 1;
     }
     if let Some(entry) = table.get_mut(index) {
-        // SAFETY: nobody writes any more, and `darkest < BINS`.
+        // SAFETY: no thread writes any more, and `darkest < BINS`.
         let (cumulative, least, total) = unsafe {
             (*counts.add(from + thread), *counts.add(from + darkest), *counts.add(from + BINS - 1))
         };

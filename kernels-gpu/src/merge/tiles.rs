@@ -15,9 +15,9 @@ use bytemuck::Zeroable;
 use cuda_std::access::{self, Access, ReadOnlyHint, StoreHint};
 use cuda_std::atomic::AtomicElement;
 use cuda_std::dependent;
+use cuda_std::unroll::each_below;
 
 use super::path::{merge_path_by, merge_path_near, merge_path_short};
-use crate::scan::pack::each;
 use crate::search::Key;
 
 /// Threads in a block.
@@ -150,7 +150,7 @@ pub fn merge_tile_pairs<K: Key + Access>(
     let sources = tile.exchange(&mut block, &sources);
     let len = share.len_in(out_values.len());
     let out_values = out_values.as_mut_ptr();
-    each(items::<K>(), |k| {
+    each_below::<MOST_ITEMS>(items::<K>(), |k| {
         let i = block.thread() + k * BLOCK;
         if i < len {
             // SAFETY: inside the tile, whose items the exchange wrote; `pick` compares what it is given.
@@ -243,7 +243,7 @@ impl<K: Key + Access> Tile<K> {
         if share.len() > Self::LAST {
             let a = a.as_ptr().wrapping_add(share.a.0);
             let b = b.as_ptr().wrapping_add(share.b.0 + Self::LAST);
-            each(Self::ITEMS, |k| {
+            each_below::<MOST_ITEMS>(Self::ITEMS, |k| {
                 let i = self.thread + k * BLOCK;
                 let is_first = (i as u32) < share.a.1;
                 let from = if is_first { a.wrapping_add(i) } else { b.wrapping_sub(i) };
@@ -283,7 +283,7 @@ impl<K: Key + Access> Tile<K> {
         let apart = Self::LAST - steps;
         let (mut a, mut b) = (at(i), at(i + apart));
         let (mut keys, mut sources) = ([K::from_ordered(a); MOST_ITEMS], [0; MOST_ITEMS]);
-        each(Self::ITEMS, |k| {
+        each_below::<MOST_ITEMS>(Self::ITEMS, |k| {
             let is_first = a <= b && (!is_stable || i < a_len as usize);
             keys[k] = K::from_ordered(if is_first { a } else { b });
             sources[k] = (if is_first { i } else { i + apart - k }) as u32;
@@ -305,7 +305,9 @@ impl<K: Key + Access> Tile<K> {
         // Every thread has read what it wants.
         block.sync(());
         // SAFETY: the places are the thread's own.
-        each(Self::ITEMS, |k| unsafe { all.add(self.thread * Self::ITEMS + k).write(items[k]) });
+        each_below::<MOST_ITEMS>(Self::ITEMS, |k| unsafe {
+            all.add(self.thread * Self::ITEMS + k).write(items[k])
+        });
         // All items are there.
         block.sync(());
         all
@@ -326,7 +328,7 @@ impl<K: Key + Access> Tile<K> {
         let (from, to) = (all.cast::<Vec4<u32>>(), first.cast::<Vec4<u32>>());
         if len > Self::LAST && to.is_aligned() {
             let vectors = const { tile_len::<K>() * size_of::<K>() / size_of::<Vec4<u32>>() };
-            each(vectors.div_ceil(BLOCK), |k| {
+            each_below::<4>(vectors.div_ceil(BLOCK), |k| {
                 let i = self.thread + k * BLOCK;
                 if i < vectors {
                     // SAFETY: aligned, and inside the tile, which is inside the result and the block's own. All items

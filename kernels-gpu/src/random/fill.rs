@@ -25,8 +25,8 @@ use cuda_std::intrinsics::{fast_cosf, fast_sinf};
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox, philox4x32};
 
-use crate::rows::registers::{build, each};
 use crate::rows::value::store_16;
+use cuda_std::unroll::{build, each};
 
 /// Threads in a block.
 pub const BLOCK: u32 = 256;

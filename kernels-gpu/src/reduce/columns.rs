@@ -1,27 +1,29 @@
 //! A result for each column of a row-major matrix.
 //!
-//! A thread has up to four neighbouring columns, which one load of 16 bytes brings, in every so many rows; a block has a strip
-//! of columns, 32 threads beside each other and eight rows of them, or fewer and longer rows where the matrix has few.
-//! Shared memory joins the rows of threads, and the last block of a strip the parts of the others.
+//! A block takes a strip of columns. Its threads form a grid of rows and columns: 8 rows of 32 threads, or fewer and longer rows
+//! where the matrix has few rows. Each thread has up to four neighbouring columns, which it loads by one instruction, and
+//! steps down the matrix. Shared memory joins the rows of threads, and the last block of a strip joins what the other blocks of
+//! the strip have handed over.
 
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
+use cuda_std::unroll::each;
 
 use super::BLOCK;
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
-use super::partials::{Partials, Team, is_last, put};
+use super::partials::{Partials, ReductionBlock, is_last, put};
 use crate::dependent::let_next_start;
-use crate::quads::{each, lane, load_part, per_quad};
+use crate::quads::{lane, load_part, per_quad};
 
-/// Rows that a thread has under way.
+/// Rows that a thread loads before it uses the first.
 pub const COLUMN_ROUND: usize = 4;
 /// Columns of a thread, at most.
 const MOST_LANES: usize = 4;
 /// Rows that a thread has at least, if there are as many.
 const LEAST_ROWS: u64 = 8;
-/// Threads beside each other on a row, where rows are many.
-const SEATS: u64 = 32;
+/// Threads side by side, where the matrix has many rows.
+const WIDTH: u64 = 32;
 
 /// Columns of a thread, for elements of `T`: 4, or as many as 16 bytes hold if these are fewer.
 #[must_use]
@@ -48,8 +50,8 @@ pub struct Shape {
     pub rows: u64,
     /// Columns.
     pub cols: u64,
-    /// Threads of a block beside each other on a row.
-    pub seats: u32,
+    /// Threads of a block side by side.
+    pub width: u32,
     /// Blocks that share a strip of columns.
     pub parts: u32,
     /// Counters that the strips share.
@@ -63,19 +65,19 @@ impl Shape {
     #[must_use]
     pub const fn of(rows: u64, cols: u64, lanes: usize, counters: u32) -> Self {
         let lanes = lanes as u32;
-        let mut shape = Self { rows, cols, seats: 1, parts: 1, counters: 1, lanes };
+        let mut shape = Self { rows, cols, width: 1, parts: 1, counters: 1, lanes };
         if cols == 0 {
             return shape;
         }
-        // Few rows, or columns enough for all blocks: the threads of a block lie along the rows.
+        // Few rows, or columns enough for all blocks: fewer rows of threads, and longer ones.
         let (threads, needed) = (BLOCK as u64, cols.div_ceil(lanes as u64));
-        let mut seats = SEATS;
-        while seats < threads
-            && (threads / seats * LEAST_ROWS > rows || needed / (2 * seats) >= WHOLE_STRIPS)
+        let mut width = WIDTH;
+        while width < threads
+            && (threads / width * LEAST_ROWS > rows || needed / (2 * width) >= WHOLE_STRIPS)
         {
-            seats *= 2;
+            width *= 2;
         }
-        shape.seats = if needed < seats { needed as u32 } else { seats as u32 };
+        shape.width = if needed < width { needed as u32 } else { width as u32 };
         let strips = shape.strips();
         let useful = rows / (shape.rows_at_once() as u64 * LEAST_ROWS);
         let wanted = BLOCKS / strips;
@@ -87,7 +89,7 @@ impl Shape {
 
     /// Columns of a strip, which a block takes together.
     const fn strip(self) -> u64 {
-        self.seats as u64 * self.lanes as u64
+        self.width as u64 * self.lanes as u64
     }
 
     /// Strips of columns.
@@ -97,7 +99,7 @@ impl Shape {
 
     /// Rows that the threads of a block read together.
     const fn rows_at_once(self) -> usize {
-        BLOCK as usize / self.seats as usize
+        BLOCK as usize / self.width as usize
     }
 
     /// Blocks to launch.
@@ -116,52 +118,69 @@ impl Shape {
 /// The values of a thread's columns; those past [`column_lanes`] are none.
 type Lanes<V> = [V; MOST_LANES];
 
-/// The threads of a block on a matrix: rows of as many threads as a strip has seats.
+/// The threads of a block: `rows` rows of `width` threads, which step down a strip of the matrix's columns together.
 #[derive(Clone, Copy)]
-struct Seats {
-    seats: usize,
+struct ThreadGrid {
+    width: usize,
     rows: usize,
     cols: usize,
     lanes: usize,
-    /// Whether a thread's columns are neighbours, loaded at once; else they are `seats` apart.
+    /// Whether a thread's columns are neighbours, loaded at once; else they are `width` apart.
     is_vector: bool,
 }
 
-/// Where a thread sits in a strip: its row, and the first of its columns.
+/// A thread of a strip: its row of threads, and the first of its columns.
 #[derive(Clone, Copy)]
-struct Seat {
+struct Position {
     row: usize,
     column: usize,
 }
 
-impl Seats {
-    /// The seat of a thread in a strip; those that are left over have none.
+impl ThreadGrid {
+    /// For a matrix at `x`. Panics if the matrix is larger than `x`, or the shape is one of another type.
     #[inline(always)]
-    fn of(self, thread: usize, strip: usize) -> Option<Seat> {
-        let (row, seat) = (thread / self.seats, thread % self.seats);
-        let first = strip * self.seats * self.lanes;
-        let column = first + if self.is_vector { seat * self.lanes } else { seat };
-        (row < self.rows && column < self.cols).then_some(Seat { row, column })
+    fn new<T: Pod>(shape: Shape, x: &[T]) -> Self {
+        let (rows, cols) = (shape.rows as usize, shape.cols as usize);
+        let inside = rows.checked_mul(cols).is_some_and(|cells| cells <= x.len());
+        assert!(inside, "the matrix is larger than its slice");
+        let lanes = const { column_lanes::<T>() };
+        let fits = shape.lanes as usize == lanes && shape.width > 0 && shape.width <= BLOCK;
+        assert!(fits, "the shape is one of another type");
+        let vector_bytes = lanes * size_of::<T>();
+        let is_vector = cols.is_multiple_of(lanes)
+            && const { matches!(column_lanes::<T>() * size_of::<T>(), 1 | 2 | 4 | 8 | 16) }
+            && x.as_ptr().addr() & (vector_bytes.max(1) - 1) == 0;
+        let (width, rows) = (shape.width as usize, shape.rows_at_once());
+        Self { width, rows, cols, lanes, is_vector }
     }
 
-    /// Calls `f` with each lane of a seat and its column.
+    /// Where a thread is in a strip; threads that are left over have no columns.
     #[inline(always)]
-    fn each_column<T>(self, seat: Seat, mut f: impl FnMut(usize, usize)) {
-        let step = if self.is_vector { 1 } else { self.seats };
+    fn position(self, thread: usize, strip: usize) -> Option<Position> {
+        let (row, across) = (thread / self.width, thread % self.width);
+        let first = strip * self.width * self.lanes;
+        let column = first + if self.is_vector { across * self.lanes } else { across };
+        (row < self.rows && column < self.cols).then_some(Position { row, column })
+    }
+
+    /// Calls `f` with each lane of a thread and its column.
+    #[inline(always)]
+    fn each_column<T>(self, position: Position, mut f: impl FnMut(usize, usize)) {
+        let step = if self.is_vector { 1 } else { self.width };
         each::<MOST_LANES>(|lane| {
-            let column = seat.column + lane * step;
+            let column = position.column + lane * step;
             if lane < const { column_lanes::<T>() } && column < self.cols {
                 f(lane, column);
             }
         });
     }
 
-    /// Joins the values of a strip's columns over the rows of threads: row 0 gets the results. All threads of
+    /// Joins the values of a strip's columns over the rows of threads: the first row gets the results. All threads of
     /// the block call it.
     #[inline(always)]
     fn join<O: Operator>(
         self,
-        block: &mut Team,
+        block: &mut ReductionBlock,
         operator: O,
         mut values: Lanes<O::Value>,
     ) -> Lanes<O::Value> {
@@ -188,12 +207,12 @@ impl Seats {
             let half = rows.div_ceil(2);
             // The values of the step before are there.
             block.sync(());
-            if own / self.seats < rows - half {
+            if own / self.width < rows - half {
                 each::<MOST_LANES>(|lane| {
                     if lane < used {
-                        // SAFETY: below `rows * seats`, at most the block; in this step rows below `half` are
+                        // SAFETY: below `rows * width`, at most the block; in this step rows below `half` are
                         // written and rows from `half` on are read.
-                        let other = unsafe { slot(lane, own + half * self.seats).read() };
+                        let other = unsafe { slot(lane, own + half * self.width).read() };
                         values[lane] = operator.join(values[lane], other);
                         // SAFETY: the own slot.
                         unsafe { slot(lane, own).write(values[lane]) };
@@ -204,10 +223,103 @@ impl Seats {
         }
         values
     }
+
+    /// What a thread of part `part` of `parts` joins of its columns of the matrix `x`.
+    ///
+    /// # Safety
+    /// `x` leads to the matrix.
+    #[inline(always)]
+    unsafe fn reduce_part<O: Operator>(
+        self,
+        operator: O,
+        position: Position,
+        rows: usize,
+        (part, parts): (usize, usize),
+        x: *const O::Input,
+    ) -> Lanes<O::Value> {
+        let stepped = (part * self.rows + position.row, parts * self.rows);
+        let from = x.wrapping_add(position.column);
+        if self.is_vector {
+            return of_columns(operator, rows, stepped, |row| {
+                let vector_bytes = self.lanes * size_of::<O::Input>();
+                // SAFETY: inside the matrix; a whole vector, aligned as those of all rows are.
+                let loaded =
+                    unsafe { load_part(from.add(row * self.cols).cast::<u8>(), vector_bytes) };
+                core::array::from_fn(|k| operator.value(lane(loaded, k % self.lanes)))
+            });
+        }
+        let last = self.cols - 1 - position.column;
+        of_columns(operator, rows, stepped, |row| {
+            core::array::from_fn(|k| {
+                // SAFETY: inside the matrix: of columns past the end the last is loaded.
+                operator.value(unsafe { *from.add(row * self.cols + (k * self.width).min(last)) })
+            })
+        })
+    }
+
+    /// Writes the results of a strip's columns: those of the first row of threads.
+    ///
+    /// # Safety
+    /// No other block finishes the strip.
+    #[inline(always)]
+    unsafe fn write<O: Operator>(
+        self,
+        operator: O,
+        position: Option<Position>,
+        values: Lanes<O::Value>,
+        out: &mut DisjointSlice<O::Output>,
+    ) {
+        let Some(position) = position.filter(|position| position.row == 0) else { return };
+        self.each_column::<O::Input>(position, |lane, column| {
+            // SAFETY: one block finishes a strip, and one thread each of its columns.
+            unsafe { put(out, column, operator.finish(values[lane])) };
+        });
+    }
+
+    /// Stores the results of a strip's columns as partial values of part `part`.
+    ///
+    /// # Safety
+    /// `partials` has room for the values of all columns of more than `part` parts.
+    #[inline(always)]
+    unsafe fn store<O: Operator>(
+        self,
+        position: Option<Position>,
+        values: Lanes<O::Value>,
+        part: usize,
+        partials: Partials,
+    ) {
+        let Some(position) = position.filter(|position| position.row == 0) else { return };
+        self.each_column::<O::Input>(position, |lane, column| {
+            // SAFETY: `column < cols`, and the caller's promise.
+            unsafe { partials.store(part * self.cols + column, values[lane]) };
+        });
+    }
+
+    /// Joins the `parts` partial values of each of a thread's columns.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store); the values of all parts are there.
+    #[inline(always)]
+    unsafe fn reduce_partials<O: Operator>(
+        self,
+        operator: O,
+        position: Position,
+        parts: usize,
+        partials: Partials,
+    ) -> Lanes<O::Value> {
+        of_columns(operator, parts, (position.row, self.rows), |part| {
+            let mut of_part = [operator.identity(); MOST_LANES];
+            self.each_column::<O::Input>(position, |lane, column| {
+                // SAFETY: `part < parts` and `column < cols`.
+                of_part[lane] = unsafe { partials.load(part * self.cols + column) };
+            });
+            of_part
+        })
+    }
 }
 
-/// What a thread joins of its columns: every `step`th of `rows` rows from `first` on, [`COLUMN_ROUND`] of them under way at
-/// a time, each loaded by `load`.
+/// What a thread joins of its columns: every `step`th of `rows` rows from `first` on, each loaded by `load`,
+/// [`COLUMN_ROUND`] of them before the first is used.
 #[inline(always)]
 fn of_columns<O: Operator>(
     operator: O,
@@ -216,7 +328,7 @@ fn of_columns<O: Operator>(
     load: impl Fn(usize) -> Lanes<O::Value>,
 ) -> Lanes<O::Value> {
     let mut values = [operator.identity(); MOST_LANES];
-    let mut take = |loaded: Lanes<O::Value>| {
+    let mut fold = |loaded: Lanes<O::Value>| {
         each::<MOST_LANES>(|lane| {
             if lane < const { column_lanes::<O::Input>() } {
                 values[lane] = operator.join(values[lane], loaded[lane]);
@@ -227,11 +339,11 @@ fn of_columns<O: Operator>(
     while row + (COLUMN_ROUND - 1) * step < rows {
         let of = |k: usize| load(row + k * step);
         let loaded = [of(0), of(1), of(2), of(3)];
-        each::<COLUMN_ROUND>(|k| take(loaded[k]));
+        each::<COLUMN_ROUND>(|k| fold(loaded[k]));
         row += COLUMN_ROUND * step;
     }
     while row < rows {
-        take(load(row));
+        fold(load(row));
         row += step;
     }
     values
@@ -247,7 +359,7 @@ fn of_columns<O: Operator>(
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub fn columns<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     operator: O,
     shape: Shape,
@@ -257,66 +369,29 @@ pub fn columns<O: Operator>(
     out: &mut DisjointSlice<O::Output>,
 ) {
     let_next_start(x);
-    let (rows, cols) = (shape.rows as usize, shape.cols as usize);
-    let inside = rows.checked_mul(cols).is_some_and(|cells| cells <= x.len());
-    assert!(inside, "the matrix is larger than its slice");
-    let lanes = const { column_lanes::<O::Input>() };
-    let fits = shape.lanes as usize == lanes && shape.seats > 0 && shape.seats <= BLOCK;
-    assert!(fits, "the shape is one of another type");
+    let grid = ThreadGrid::new(shape, x);
     let (strips, parts) = (shape.strips() as usize, shape.parts as usize);
     let own = index.get() / BLOCK as usize;
     if own >= strips * parts {
         return;
     }
     let (strip, part) = (own % strips, own / strips);
-    let vector_bytes = lanes * size_of::<O::Input>();
-    let is_vector = cols.is_multiple_of(lanes)
-        && const { matches!(column_lanes::<O::Input>() * size_of::<O::Input>(), 1 | 2 | 4 | 8 | 16) }
-        && x.as_ptr().addr() & (vector_bytes.max(1) - 1) == 0;
-    let (width, rows_at_once) = (shape.seats as usize, shape.rows_at_once());
-    let seats = Seats { seats: width, rows: rows_at_once, cols, lanes, is_vector };
-
-    let seat = seats.of(block.thread(), strip);
+    let position = grid.position(block.thread(), strip);
     let mut values = [operator.identity(); MOST_LANES];
-    if let Some(seat) = seat {
-        let dealt = (part * seats.rows + seat.row, parts * seats.rows);
-        let from = x.as_ptr().wrapping_add(seat.column);
-        values = if is_vector {
-            of_columns(operator, rows, dealt, |row| {
-                // SAFETY: inside, compared above; a whole vector, aligned as all rows are.
-                let loaded = unsafe { load_part(from.add(row * cols).cast::<u8>(), vector_bytes) };
-                core::array::from_fn(|k| operator.value(lane(loaded, k % lanes)))
-            })
-        } else {
-            let last = cols - 1 - seat.column;
-            of_columns(operator, rows, dealt, |row| {
-                core::array::from_fn(|k| {
-                    // SAFETY: inside: of columns past the end the last is loaded.
-                    operator.value(unsafe { *from.add(row * cols + (k * width).min(last)) })
-                })
-            })
-        };
+    if let Some(position) = position {
+        let rows = shape.rows as usize;
+        // SAFETY: `x` holds the matrix.
+        values = unsafe { grid.reduce_part(operator, position, rows, (part, parts), x.as_ptr()) };
     }
-    let values = seats.join(block, operator, values);
-    let put_all =
-        |seat: Option<Seat>, values: Lanes<O::Value>, out: &mut DisjointSlice<O::Output>| {
-            let Some(seat) = seat.filter(|seat| seat.row == 0) else { return };
-            seats.each_column::<O::Input>(seat, |lane, column| {
-                // SAFETY: one block finishes a strip, and one thread each of its columns.
-                unsafe { put(out, column, operator.finish(values[lane])) };
-            });
-        };
+    let values = grid.join(block, operator, values);
     if parts == 1 {
-        return put_all(seat, values, out);
+        // SAFETY: no other block has the strip.
+        return unsafe { grid.write(operator, position, values, out) };
     }
 
     let partials = Partials::new::<O::Value>(partials, shape.partials());
-    if let Some(seat) = seat.filter(|seat| seat.row == 0) {
-        seats.each_column::<O::Input>(seat, |lane, column| {
-            // SAFETY: `part < parts` and `column < cols`.
-            unsafe { partials.store(part * cols + column, values[lane]) };
-        });
-    }
+    // SAFETY: `part < parts`.
+    unsafe { grid.store::<O>(position, values, part, partials) };
     // The whole block has written before thread 0 counts.
     block.sync(());
     let counter = strip % shape.counters as usize;
@@ -326,20 +401,15 @@ pub fn columns<O: Operator>(
     }
     let mut strip = counter;
     while strip < strips {
-        let seat = seats.of(block.thread(), strip);
+        let position = grid.position(block.thread(), strip);
         let mut values = [operator.identity(); MOST_LANES];
-        if let Some(seat) = seat {
-            values = of_columns(operator, parts, (seat.row, seats.rows), |part| {
-                let mut of_part = [operator.identity(); MOST_LANES];
-                seats.each_column::<O::Input>(seat, |lane, column| {
-                    // SAFETY: `part < parts` and `column < cols`.
-                    of_part[lane] = unsafe { partials.load(part * cols + column) };
-                });
-                of_part
-            });
+        if let Some(position) = position {
+            // SAFETY: the blocks of all parts have counted.
+            values = unsafe { grid.reduce_partials(operator, position, parts, partials) };
         }
-        let values = seats.join(block, operator, values);
-        put_all(seat, values, out);
+        let values = grid.join(block, operator, values);
+        // SAFETY: the last block alone finishes the strips of its counter.
+        unsafe { grid.write(operator, position, values, out) };
         strip += shape.counters as usize;
     }
 }
@@ -363,12 +433,12 @@ pub fn column_sum<T: Number>(
 pub fn column_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     shape: Shape,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<T>,
 ) {
-    columns(&mut block, index, Extreme::<T> { flip }, shape, x, partials, finished, &mut out);
+    columns(&mut block, index, Extreme::<T> { mask }, shape, x, partials, finished, &mut out);
 }

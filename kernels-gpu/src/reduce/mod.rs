@@ -81,16 +81,17 @@ use crate::quads::QUAD_BYTES;
 pub const BLOCK: u32 = 256;
 /// 16-byte loads that each thread makes of a tile.
 pub const QUADS_PER_THREAD: usize = 4;
-/// Quads that a block takes at a time.
+/// Quads of 16 bytes that a block loads at a time.
 pub const TILE: usize = BLOCK as usize * QUADS_PER_THREAD;
-/// Most blocks of a launch: four for each of 132 multiprocessors, whatever the device has. Registers leave room for as many.
+/// Most blocks of a launch: four for each of the 132 multiprocessors of an H100 or H200, which is what its registers have room
+/// for. The number is fixed, so that the order of a sum does not depend on the device.
 pub const MAX_BLOCKS: u32 = 4 * 132;
 
-/// Registers of a thread: room for as many blocks. Left to itself the compiler saves some, and waits for the first loads
-/// before it starts the last ones.
+/// Registers of a thread: as many as four blocks on a multiprocessor leave room for. Left to itself the compiler uses fewer, and
+/// waits for the first loads before it starts the last ones.
 const REGISTERS: u32 = 64;
 
-/// Up to so many tiles each has a block of its own.
+/// Up to this many tiles, each has a block of its own.
 const FEW_TILES: usize = 132;
 
 /// Blocks to launch for `n_bytes` bytes: one a tile where these are few, then one for two, at most [`MAX_BLOCKS`], at
@@ -108,7 +109,7 @@ pub const fn blocks(n_bytes: usize) -> u32 {
     }
 }
 
-/// Words of scratch that `blocks` blocks hand their partial values over in.
+/// Words of scratch for the partial values of `blocks` blocks.
 #[must_use]
 pub const fn partial_words<V>(blocks: usize) -> usize {
     blocks * size_of::<V>().div_ceil(4)

@@ -139,25 +139,33 @@ arithmetic! {
     Product: ONE times;
 }
 
-/// A type whose smallest value is looked for, perhaps with some bits flipped.
+/// A type whose smallest value is looked for, perhaps with some bits inverted.
 ///
-/// One kernel finds the smallest and the largest, of signed and of unsigned integers: the bits of `flip` turn
-/// the order around. Of a float that is the sign; of an unsigned integer all bits; a signed one becomes
-/// unsigned by its sign bit.
+/// One kernel finds the smallest and the largest element, of signed and of unsigned integers: the bits of `mask` are inverted
+/// in each element before it is compared, and inverted back in the result.
+///
+/// | looked for | `mask` | because |
+/// |---|---|---|
+/// | smallest `u32`, `f32` | 0 | the order is the type's own |
+/// | largest `u32` | `!0` | `!a < !b` if `a > b` |
+/// | largest `f32` | `1 << 31` | `-a < -b` if `a > b` |
+/// | smallest `i32`, as `u32` | `1 << 31` | `-1` becomes `0x7fff_ffff`, and 0 becomes `0x8000_0000` |
+/// | largest `i32`, as `u32` | `!(1 << 31)` | both of these |
 pub trait Ordered: Element {
-    /// The bits to flip.
-    type Flip: Element;
+    /// The bits to invert.
+    type Mask: Element;
     /// What is compared: f32 for halves, else the type itself.
     type Key: Key;
-    /// The key of no element: infinity, or the largest integer.
+    /// The result of a reduction of no elements: infinity, or the largest integer.
     const LAST: Self::Key;
-    /// A key that comes before none: NaN, or the largest integer.
+    /// The key that every number is before: NaN for floats, so that an array of infinities alone still has a first extreme. Integers
+    /// have no such key, and take the largest one.
     const WORST: Self::Key;
 
     /// The key of an element.
-    fn key(self, flip: Self::Flip) -> Self::Key;
+    fn key(self, mask: Self::Mask) -> Self::Key;
     /// The element of a key.
-    fn of_key(key: Self::Key, flip: Self::Flip) -> Self;
+    fn of_key(key: Self::Key, mask: Self::Mask) -> Self;
     /// The smaller key; of a NaN and a number, the number; -0 before +0.
     fn smaller(a: Self::Key, b: Self::Key) -> Self::Key;
     /// Whether `a` comes before `b`; a number comes before NaN.
@@ -167,21 +175,21 @@ pub trait Ordered: Element {
 }
 
 macro_rules! ordered {
-    ($($ty:ty, $flip:ty, $key:ty: $last:expr, $worst:expr, $to:expr, $back:expr;)*) => {$(
+    ($($ty:ty, $mask:ty, $key:ty: $last:expr, $worst:expr, $to:expr, $back:expr;)*) => {$(
         impl Ordered for $ty {
-            type Flip = $flip;
+            type Mask = $mask;
             type Key = $key;
             const LAST: $key = $last;
             const WORST: $key = $worst;
 
             #[inline(always)]
-            fn key(self, flip: $flip) -> $key {
-                $to(self, flip)
+            fn key(self, mask: $mask) -> $key {
+                $to(self, mask)
             }
 
             #[inline(always)]
-            fn of_key(key: $key, flip: $flip) -> Self {
-                $back(key, flip)
+            fn of_key(key: $key, mask: $mask) -> Self {
+                $back(key, mask)
             }
 
             #[inline(always)]
@@ -206,27 +214,27 @@ macro_rules! ordered {
 
 ordered! {
     f32, u32, f32: f32::INFINITY, f32::NAN,
-        |x: f32, flip| f32::from_bits(x.to_bits() ^ flip),
-        |key: f32, flip| f32::from_bits(key.to_bits() ^ flip);
+        |x: f32, mask| f32::from_bits(x.to_bits() ^ mask),
+        |key: f32, mask| f32::from_bits(key.to_bits() ^ mask);
     f64, u64, f64: f64::INFINITY, f64::NAN,
-        |x: f64, flip| f64::from_bits(x.to_bits() ^ flip),
-        |key: f64, flip| f64::from_bits(key.to_bits() ^ flip);
+        |x: f64, mask| f64::from_bits(x.to_bits() ^ mask),
+        |key: f64, mask| f64::from_bits(key.to_bits() ^ mask);
     f16, u16, f32: f32::INFINITY, f32::NAN,
-        |x: f16, flip| f16::from_bits(x.to_bits() ^ flip).widen(),
-        |key: f32, flip| f16::from_bits(f16::nearest(key).to_bits() ^ flip);
+        |x: f16, mask| f16::from_bits(x.to_bits() ^ mask).widen(),
+        |key: f32, mask| f16::from_bits(f16::nearest(key).to_bits() ^ mask);
     bf16, u16, f32: f32::INFINITY, f32::NAN,
-        |x: bf16, flip| bf16::from_bits(x.to_bits() ^ flip).widen(),
-        |key: f32, flip| bf16::from_bits(bf16::nearest(key).to_bits() ^ flip);
-    u32, u32, u32: u32::MAX, u32::MAX, |x: u32, flip| x ^ flip, |key: u32, flip| key ^ flip;
-    u64, u64, u64: u64::MAX, u64::MAX, |x: u64, flip| x ^ flip, |key: u64, flip| key ^ flip;
+        |x: bf16, mask| bf16::from_bits(x.to_bits() ^ mask).widen(),
+        |key: f32, mask| bf16::from_bits(bf16::nearest(key).to_bits() ^ mask);
+    u32, u32, u32: u32::MAX, u32::MAX, |x: u32, mask| x ^ mask, |key: u32, mask| key ^ mask;
+    u64, u64, u64: u64::MAX, u64::MAX, |x: u64, mask| x ^ mask, |key: u64, mask| key ^ mask;
 }
 
-/// The smallest element, or with flipped bits the largest. NaN is left out; of nothing it is
-/// [`Ordered::LAST`], flipped.
+/// The smallest element, or with inverted bits the largest. NaN is left out; of nothing it is
+/// [`Ordered::LAST`], inverted.
 #[derive(Clone, Copy, Debug)]
 pub struct Extreme<T: Ordered> {
-    /// The bits to flip.
-    pub flip: T::Flip,
+    /// The bits to mask.
+    pub mask: T::Mask,
 }
 
 impl<T: Ordered> Operator for Extreme<T> {
@@ -241,7 +249,7 @@ impl<T: Ordered> Operator for Extreme<T> {
 
     #[inline(always)]
     fn value(self, element: T) -> T::Key {
-        element.key(self.flip)
+        element.key(self.mask)
     }
 
     #[inline(always)]
@@ -251,7 +259,7 @@ impl<T: Ordered> Operator for Extreme<T> {
 
     #[inline(always)]
     fn finish(self, all: T::Key) -> T {
-        T::of_key(all, self.flip)
+        T::of_key(all, self.mask)
     }
 }
 
@@ -314,14 +322,14 @@ mod tests {
 
     const SIGN: u32 = 1 << 31;
 
-    fn extreme<T: Ordered>(flip: T::Flip, values: &[T]) -> T {
-        let least = Extreme::<T> { flip };
+    fn extreme<T: Ordered>(mask: T::Mask, values: &[T]) -> T {
+        let least = Extreme::<T> { mask };
         let join = |all, &x| least.join(all, least.value(x));
         least.finish(values.iter().fold(least.identity(), join))
     }
 
     #[test]
-    fn flipped_bits_turn_the_order_around() {
+    fn inverted_bits_turn_the_order_around() {
         let signed = [3i32, -7, i32::MAX, i32::MIN, 0].map(|x| x as u32);
         assert_eq!(extreme(SIGN, &signed) as i32, i32::MIN);
         assert_eq!(extreme(!SIGN, &signed) as i32, i32::MAX);

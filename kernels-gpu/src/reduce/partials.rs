@@ -1,14 +1,14 @@
-//! How blocks hand over: a partial value each, in words of global memory, and a count of those that are done.
+//! How blocks pass on their partial values: in words of global memory, with a count of the blocks that have finished.
 
 use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
 use cuda_std::block::Item;
+use cuda_std::unroll::each;
 
 use super::BLOCK;
-use crate::quads::each;
 
 /// The token of a block of these kernels.
-pub type Team = Block<{ BLOCK as usize }>;
+pub type ReductionBlock = Block<{ BLOCK as usize }>;
 
 /// Words of a value.
 const fn words<V>() -> usize {
@@ -75,11 +75,16 @@ impl<'a> Partials<'a> {
     }
 }
 
-/// Counts this block as done at `counter`, which `blocks` blocks share; whether it is the last of them, in every thread.
-/// Thread 0 has written what the block hands over; to the last block all of it is visible. The counter, 0 before
-/// the launch, is 0 again afterwards. All threads of the block call it.
+/// Counts this block as finished at `counter`, which `blocks` blocks share. Returns in every thread whether it is the last of
+/// them, to which the partial values of all are visible; thread 0 has written those of its block. The counter must be 0 before the
+/// launch, and the last block sets it to 0 again. All threads of the block call it.
 #[inline(always)]
-pub fn is_last(block: &mut Team, finished: AtomicSlice<u32>, counter: usize, blocks: u32) -> bool {
+pub fn is_last(
+    block: &mut ReductionBlock,
+    finished: AtomicSlice<u32>,
+    counter: usize,
+    blocks: u32,
+) -> bool {
     // Release: what was written is seen before the count. Acquire: the last block sees it all.
     let before = block.once(|| finished.fetch_add(counter, 1, AcqRel));
     let last = before.is_some_and(|before| before == blocks - 1);
@@ -94,7 +99,7 @@ pub fn is_last(block: &mut Team, finished: AtomicSlice<u32>, counter: usize, blo
 /// All threads of all blocks call it once. Blocks are joined in the order of their numbers, the last to finish does it.
 #[inline(always)]
 pub fn join_grid<V: Item>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     own: V,
     identity: V,
     join: impl Fn(V, V) -> V + Copy,
@@ -153,7 +158,7 @@ fn join_strided<V: Copy>(
 #[inline(always)]
 pub unsafe fn put<T>(out: &mut DisjointSlice<T>, at: usize, value: T) {
     if at < out.len() {
-        // SAFETY: inside, and nobody else's by the caller's promise.
+        // SAFETY: inside, and no other thread's by the caller's promise.
         unsafe { out.as_mut_ptr().add(at).write(value) };
     }
 }

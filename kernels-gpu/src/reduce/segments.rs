@@ -3,12 +3,13 @@
 use crate::prelude::*;
 use bytemuck::{Pod, Zeroable};
 use cuda_std::number::bf16;
+use cuda_std::unroll::each;
 
 use super::operator::{Extreme, Number, Operator, Ordered, Sum};
-use super::partials::{Partials, Team, is_last, put};
+use super::partials::{Partials, ReductionBlock, is_last, put};
 use super::{BLOCK, REGISTERS};
 use crate::dependent::let_next_start;
-use crate::quads::{Quad, each, each_lane, load_once, split_quads};
+use crate::quads::{Quad, each_lane, load_once, split_quads};
 
 /// Up to so many parts one thread joins them; beyond it, a warp.
 const FEW_PARTS: u32 = 16;
@@ -149,7 +150,7 @@ fn of_rank<O: Operator>(operator: O, x: &[O::Input], rank: usize, team: usize) -
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub fn segments<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     operator: O,
     segments: Segments<O::Input>,
@@ -197,7 +198,7 @@ pub fn segments<O: Operator>(
 /// As [`segments`], with `parts` blocks for each segment; the last of the grid joins the parts.
 #[inline(always)]
 fn shared_segments<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     operator: O,
     segments: Segments<O::Input>,
     parts: u32,
@@ -262,7 +263,7 @@ pub fn segment_sum<T: Number>(
 pub fn segment_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     split: Split,
     x: &[T],
     offsets: &[u64],
@@ -271,5 +272,5 @@ pub fn segment_extreme<T: Ordered>(
     mut out: DisjointSlice<T>,
 ) {
     let of_x = Segments::new(x, offsets, split.width);
-    segments(&mut block, index, Extreme::<T> { flip }, of_x, split, partials, finished, &mut out);
+    segments(&mut block, index, Extreme::<T> { mask }, of_x, split, partials, finished, &mut out);
 }

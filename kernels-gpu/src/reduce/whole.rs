@@ -3,12 +3,13 @@
 use crate::prelude::*;
 use cuda_std::block::Item;
 use cuda_std::number::bf16;
+use cuda_std::unroll::each;
 
 use super::operator::{Element, Extreme, Found, Number, Operator, Ordered, Product, Sum};
-use super::partials::{Team, join_grid, put};
+use super::partials::{ReductionBlock, join_grid, put};
 use super::{BLOCK, REGISTERS, TILE};
 use crate::dependent::let_next_start;
-use crate::quads::{Quad, each, each_lane, load_once, per_quad, split_quads};
+use crate::quads::{Quad, each_lane, load_once, per_quad, split_quads};
 
 /// Threads of a block, as a length.
 const THREADS: usize = BLOCK as usize;
@@ -22,12 +23,12 @@ pub trait Reduction: Copy {
     /// What threads and blocks exchange.
     type Value: Item;
 
-    /// Nothing seen yet.
-    fn start(self) -> Self::Running;
-    /// An element more, whose number among those that this value is given is `at`: ever greater.
-    fn take(self, running: Self::Running, element: Self::Input, at: u32) -> Self::Running;
-    /// What has been seen; `place` tells the position in the array that `at` stands for.
-    fn settle(self, running: Self::Running, place: impl Fn(u32) -> u64) -> Self::Value;
+    /// The running value before any element.
+    fn init(self) -> Self::Running;
+    /// Folds in an element. `at` is its number among the elements of this running value, which ascends.
+    fn fold(self, running: Self::Running, element: Self::Input, at: u32) -> Self::Running;
+    /// The value of the elements so far; `place` maps an `at` to the position in the array.
+    fn finish(self, running: Self::Running, place: impl Fn(u32) -> u64) -> Self::Value;
     /// The value of no element.
     fn identity(self) -> Self::Value;
     /// The value of the element at a position.
@@ -42,17 +43,17 @@ impl<O: Operator> Reduction for O {
     type Value = O::Value;
 
     #[inline(always)]
-    fn start(self) -> O::Value {
+    fn init(self) -> O::Value {
         Operator::identity(self)
     }
 
     #[inline(always)]
-    fn take(self, running: O::Value, element: O::Input, _at: u32) -> O::Value {
+    fn fold(self, running: O::Value, element: O::Input, _at: u32) -> O::Value {
         Operator::join(self, running, Operator::value(self, element))
     }
 
     #[inline(always)]
-    fn settle(self, running: O::Value, _place: impl Fn(u32) -> u64) -> O::Value {
+    fn finish(self, running: O::Value, _place: impl Fn(u32) -> u64) -> O::Value {
         running
     }
 
@@ -75,7 +76,7 @@ impl<O: Operator> Reduction for O {
 /// Where the first extreme is.
 #[derive(Clone, Copy)]
 struct Place<T: Ordered> {
-    flip: T::Flip,
+    mask: T::Mask,
 }
 
 impl<T: Ordered> Reduction for Place<T> {
@@ -84,20 +85,20 @@ impl<T: Ordered> Reduction for Place<T> {
     type Value = Found<T::Key>;
 
     #[inline(always)]
-    fn start(self) -> Self::Running {
-        // Of integers that all are the worst, the first is the right one.
+    fn init(self) -> Self::Running {
+        // If all elements are the worst integer, none is before this key: then the first element is the result.
         (T::WORST, 0)
     }
 
     #[inline(always)]
-    fn take(self, best: Self::Running, element: T, at: u32) -> Self::Running {
-        let key = element.key(self.flip);
-        // Of equal ones the first stays.
+    fn fold(self, best: Self::Running, element: T, at: u32) -> Self::Running {
+        let key = element.key(self.mask);
+        // Of equal keys the first stays.
         if T::is_before(key, best.0) { (key, at) } else { best }
     }
 
     #[inline(always)]
-    fn settle(self, (key, at): Self::Running, place: impl Fn(u32) -> u64) -> Self::Value {
+    fn finish(self, (key, at): Self::Running, place: impl Fn(u32) -> u64) -> Self::Value {
         if T::is_number(key) { Found::new(key, place(at)) } else { Reduction::identity(self) }
     }
 
@@ -108,7 +109,7 @@ impl<T: Ordered> Reduction for Place<T> {
 
     #[inline(always)]
     fn value(self, element: T, position: u64) -> Self::Value {
-        self.settle((element.key(self.flip), 0), |_| position)
+        self.finish((element.key(self.mask), 0), |_| position)
     }
 
     #[inline(always)]
@@ -139,109 +140,154 @@ struct Lanes<R: Reduction> {
 impl<R: Reduction> Lanes<R> {
     #[inline(always)]
     fn new(reduction: R) -> Self {
-        let start = || reduction.start();
-        Self { reduction, running: [start(), start(), start(), start()] }
+        let init = || reduction.init();
+        Self { reduction, running: [init(), init(), init(), init()] }
     }
 
-    /// Takes the quads of the thread's tile number `tile`.
+    /// Folds in the quads of the thread's tile number `tile`.
     #[inline(always)]
-    fn take(&mut self, quads: [Quad; 4], tile: u32) {
+    fn fold(&mut self, quads: [Quad; 4], tile: u32) {
         let first = tile.wrapping_mul(per_quad::<R::Input>() as u32);
         each::<4>(|k| {
             each_lane(quads[k], |lane, element| {
                 let running = self.running[k];
-                self.running[k] = self.reduction.take(running, element, first + lane as u32);
+                self.running[k] = self.reduction.fold(running, element, first + lane as u32);
             });
         });
     }
 
     /// All of them as one value; `position(k, tile)` is that of the first element of quad `k` of a tile.
     #[inline(always)]
-    fn settle(self, position: impl Fn(usize, usize) -> usize) -> R::Value {
+    fn finish(self, position: impl Fn(usize, usize) -> usize) -> R::Value {
         let per = per_quad::<R::Input>().max(1) as u32;
         let of = |k: usize| {
             let place = |at| (position(k, (at / per) as usize) + (at % per) as usize) as u64;
-            self.reduction.settle(self.running[k], place)
+            self.reduction.finish(self.running[k], place)
         };
         let join = |a, b| self.reduction.join(a, b);
         join(join(of(0), of(1)), join(of(2), of(3)))
     }
 }
 
-/// This thread's share of the whole input.
-///
-/// Each block takes as many tiles as every other, in turn over the grid; quads that are left are dealt to the
-/// threads of the grid one by one, and so are elements outside of quads.
-#[inline(always)]
-fn of_thread<R: Reduction>(
-    block: &Team,
-    index: ThreadIndex,
+/// An array as the quads in it and the elements before and after them, and the thread that reduces its share.
+#[derive(Clone, Copy)]
+struct Share<'a, R: Reduction> {
     reduction: R,
-    x: &[R::Input],
-) -> R::Value {
-    let (head, quads, _) = split_quads(x);
-    // At least 1, which spares a test for a division by 0.
-    let (blocks, thread) = (thread::grid_dim_x().max(1) as usize, block.thread());
-    let own = thread::block_idx_x() as usize;
-    let rounds = quads.len() / TILE / blocks;
+    x: &'a [R::Input],
+    /// Elements before the first quad.
+    head: usize,
+    quads: &'a [Quad],
+    /// The thread in its block and in the grid.
+    thread: usize,
+    index: ThreadIndex,
+    /// Tiles that each block has.
+    rounds: usize,
+    blocks: usize,
+}
 
-    let mut lanes = Lanes::new(reduction);
-    let mut round = 0;
-    let tile = |round: usize| (round * blocks + own) * TILE;
-    // SAFETY: `(rounds - 1) * blocks + own` is the number of a whole tile.
-    let quads_of = |round| unsafe { load_tile(quads.as_ptr().add(tile(round)), thread) };
-    while round + 1 < rounds {
-        let (a, b) = (quads_of(round), quads_of(round + 1));
-        lanes.take(a, round as u32);
-        lanes.take(b, round as u32 + 1);
-        round += 2;
-    }
-    if round < rounds {
-        lanes.take(quads_of(round), round as u32);
-    }
-
-    let per = per_quad::<R::Input>();
-    let position = |quad: usize| head.len() + quad * per;
-    let mut value = reduction.identity();
-    if rounds > 0 {
-        value = lanes.settle(|k, round| position(tile(round) + k * THREADS + thread));
+impl<'a, R: Reduction> Share<'a, R> {
+    #[inline(always)]
+    fn new(block: &ReductionBlock, index: ThreadIndex, reduction: R, x: &'a [R::Input]) -> Self {
+        let (head, quads, _) = split_quads(x);
+        // At least 1, which spares a test for a division by 0.
+        let blocks = thread::grid_dim_x().max(1) as usize;
+        let (head, rounds) = (head.len(), quads.len() / TILE / blocks);
+        Self { reduction, x, head, quads, thread: block.thread(), index, rounds, blocks }
     }
 
-    let (first, threads) = (index.get(), index.total());
-    // Fewer than a tile a block: at most four quads.
-    let left = rounds * blocks * TILE;
-    if left + first < quads.len() {
+    /// The first quad of the block's tile of a round.
+    #[inline(always)]
+    fn tile(&self, round: usize) -> usize {
+        (round * self.blocks + thread::block_idx_x() as usize) * TILE
+    }
+
+    /// The position in the array of a quad's first element.
+    #[inline(always)]
+    fn position(&self, quad: usize) -> usize {
+        self.head + quad * per_quad::<R::Input>()
+    }
+
+    /// The thread's quads of its block's tiles.
+    #[inline(always)]
+    fn of_tiles(&self) -> R::Value {
+        let mut lanes = Lanes::new(self.reduction);
+        // SAFETY: `(rounds - 1) * blocks + block` is the number of a whole tile.
+        let quads_of =
+            |round| unsafe { load_tile(self.quads.as_ptr().add(self.tile(round)), self.thread) };
+        let mut round = 0;
+        while round + 1 < self.rounds {
+            let (a, b) = (quads_of(round), quads_of(round + 1));
+            lanes.fold(a, round as u32);
+            lanes.fold(b, round as u32 + 1);
+            round += 2;
+        }
+        if round < self.rounds {
+            lanes.fold(quads_of(round), round as u32);
+        }
+        if self.rounds == 0 {
+            return self.reduction.identity();
+        }
+        lanes.finish(|k, round| self.position(self.tile(round) + k * THREADS + self.thread))
+    }
+
+    /// `value` and the thread's quads after the last whole round of tiles. They are less than a tile for each block, so a
+    /// thread has at most four.
+    #[inline(always)]
+    fn of_quads_left(&self, value: R::Value) -> R::Value {
+        let (per, quads) = (per_quad::<R::Input>(), self.quads);
+        let (first, threads) = (self.index.get(), self.index.total());
+        let left = self.rounds * self.blocks * TILE;
+        if left + first >= quads.len() {
+            return value;
+        }
         let at = |k: usize| left + first + k * threads;
         // SAFETY: the last quad, where the thread has none.
         let load_at = |k| unsafe { load_once(quads.as_ptr().add(at(k).min(quads.len() - 1))) };
         let loaded = [load_at(0), load_at(1), load_at(2), load_at(3)];
-        let mut running = reduction.start();
+        let mut running = self.reduction.init();
         each::<4>(|k| {
             if at(k) < quads.len() {
                 each_lane(loaded[k], |lane, element| {
-                    running = reduction.take(running, element, (k * per + lane) as u32);
+                    running = self.reduction.fold(running, element, (k * per + lane) as u32);
                 });
             }
         });
-        let place = |number: u32| {
+        let position = |number: u32| {
             let (k, lane) = (number as usize / per.max(1), number as usize % per.max(1));
-            (position(at(k)) + lane) as u64
+            (self.position(at(k)) + lane) as u64
         };
-        value = reduction.join(value, reduction.settle(running, place));
+        self.reduction.join(value, self.reduction.finish(running, position))
     }
 
-    let mut ragged = |from: usize, to: usize| {
-        let mut i = from + first;
+    /// `value` and the thread's elements of `from..to`, one by one.
+    #[inline(always)]
+    fn of_elements(&self, value: R::Value, from: usize, to: usize) -> R::Value {
+        let (mut value, mut i) = (value, from + self.index.get());
         while i < to {
             // SAFETY: `i < to`, which is at most the length.
-            let element = unsafe { *x.get_unchecked(i) };
-            value = reduction.join(value, reduction.value(element, i as u64));
-            i += threads;
+            let element = unsafe { *self.x.get_unchecked(i) };
+            value = self.reduction.join(value, self.reduction.value(element, i as u64));
+            i += self.index.total();
         }
-    };
-    ragged(0, head.len());
-    ragged(position(quads.len()), x.len());
-    value
+        value
+    }
+}
+
+/// This thread's share of the whole input.
+///
+/// Each block takes as many tiles as every other, in turn over the grid; the quads that are left are distributed over the
+/// threads of the grid one by one, and so are the elements outside of quads.
+#[inline(always)]
+fn of_thread<R: Reduction>(
+    block: &ReductionBlock,
+    index: ThreadIndex,
+    reduction: R,
+    x: &[R::Input],
+) -> R::Value {
+    let share = Share::new(block, index, reduction, x);
+    let value = share.of_quads_left(share.of_tiles());
+    let value = share.of_elements(value, 0, share.head);
+    share.of_elements(value, share.position(share.quads.len()), x.len())
 }
 
 /// Reduces `x: [n]` over the whole grid: `Some` in one thread of it, and `None` in all others.
@@ -254,7 +300,7 @@ fn of_thread<R: Reduction>(
 ///   blocks of the grid are joined in their order.
 #[inline(always)]
 pub fn whole<R: Reduction>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     reduction: R,
     x: &[R::Input],
@@ -271,7 +317,7 @@ pub fn whole<R: Reduction>(
 /// [`whole`] with an operator, whose result goes to `out[0]`.
 #[inline(always)]
 pub fn whole_to<O: Operator>(
-    block: &mut Team,
+    block: &mut ReductionBlock,
     index: ThreadIndex,
     operator: O,
     x: &[O::Input],
@@ -281,7 +327,7 @@ pub fn whole_to<O: Operator>(
 ) {
     if let Some(all) = whole(block, index, operator, x, partials, finished) {
         // SAFETY: one thread of the grid comes here.
-        unsafe { put(out, 0, operator.finish(all)) };
+        unsafe { put(out, 0, Operator::finish(operator, all)) };
     }
 }
 
@@ -314,19 +360,19 @@ pub fn reduce_product<T: Number>(
     whole_to(&mut block, index, Product::<T>::new(), x, partials, finished, &mut out);
 }
 
-/// The smallest element of `x: [n]`, or with flipped bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
+/// The smallest element of `x: [n]`, or with inverted bits another extreme, into `out[0]`: see [`Ordered`]. NaN is
 /// left out; of nothing it is infinity, or the last integer. Launch and scratch as for [`reduce_sum`](fn@reduce_sum).
 #[kernel(f32, u32, f64, u64, f16, bf16, dependent, max_registers = REGISTERS)]
 pub fn reduce_extreme<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<T>,
 ) {
-    whole_to(&mut block, index, Extreme::<T> { flip }, x, partials, finished, &mut out);
+    whole_to(&mut block, index, Extreme::<T> { mask }, x, partials, finished, &mut out);
 }
 
 /// Where that extreme is first, into `out[0]`; `u64::MAX` where no element is a number. Launch and scratch as for
@@ -335,13 +381,13 @@ pub fn reduce_extreme<T: Ordered>(
 pub fn reduce_place<T: Ordered>(
     mut block: Block<{ BLOCK as usize }>,
     index: ThreadIndex,
-    flip: <T as Ordered>::Flip,
+    mask: <T as Ordered>::Mask,
     x: &[T],
     partials: AtomicSlice<u32>,
     finished: AtomicSlice<u32>,
     mut out: DisjointSlice<u64>,
 ) {
-    if let Some(found) = whole(&mut block, index, Place::<T> { flip }, x, partials, finished) {
+    if let Some(found) = whole(&mut block, index, Place::<T> { mask }, x, partials, finished) {
         // SAFETY: one thread of the grid comes here.
         unsafe { put(&mut out, 0, found.at()) };
     }

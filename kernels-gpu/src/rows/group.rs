@@ -7,9 +7,8 @@
 
 use crate::prelude::*;
 use cuda_std::cluster;
+use cuda_std::unroll::each;
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_xor};
-
-use super::registers::each;
 
 /// Threads in a warp.
 pub const WARP: u32 = 32;
@@ -134,10 +133,11 @@ impl Group {
         Self { row, threads, rank: thread & (threads - 1) }
     }
 
-    /// The same, of which no compiler sees that it is the same: each lane shuffles with itself. Else every vector's place
-    /// stays in registers that the row itself needs, from the loads to the stores. All lanes of the warp call it.
+    /// Returns the group as a value that the compiler knows nothing about: each lane shuffles with itself. Otherwise the
+    /// place of every vector stays in registers from the loads to the stores, and the row itself needs them. All lanes of the
+    /// warp call it.
     #[inline(always)]
-    pub fn anew(self) -> Self {
+    pub fn opaque(self) -> Self {
         let lane = thread::thread_idx_x() % WARP;
         // SAFETY: all lanes of the warp are here.
         let (rank, _) = unsafe { warp_shuffle_idx(ALL_LANES, self.rank, lane, WARP) };
@@ -220,7 +220,7 @@ unsafe fn write_pair<S: Summary>(to: *mut Vec4<f32>, summary: S) {
 }
 
 /// # Safety
-/// [`write_pair`] of the same type has written at `from`, and nobody writes meanwhile.
+/// [`write_pair`] of the same type has written at `from`, and no thread writes meanwhile.
 #[inline(always)]
 unsafe fn read_pair<S: Summary>(from: *const Vec4<f32>) -> S {
     // SAFETY: the caller's promise.
@@ -229,3 +229,14 @@ unsafe fn read_pair<S: Summary>(from: *const Vec4<f32>) -> S {
         S::from_words([first, if S::IS_WIDE { from.add(1).read() } else { first }])
     }
 }
+
+/// The shared memory of [`Exchange`].
+macro_rules! exchange {
+    () => {
+        $crate::rows::Exchange {
+            warps: shared_array![Vec4<f32>; 2 * $crate::rows::group::MAX_WARPS],
+            blocks: shared_array![Vec4<f32>; 2 * $crate::rows::CLUSTER as usize],
+        }
+    };
+}
+pub(super) use exchange;

@@ -2,14 +2,14 @@
 
 use crate::prelude::*;
 use cuda_std::mbarrier::{Mbarrier, fence_init};
+use cuda_std::unroll::{build, each};
 use cuda_std::{cluster, gpu_only};
 
 use super::Summary;
 use super::group::WARP;
-use super::registers::{build, each};
 
-/// Rows on the way at a time: a warp tells the row after the next when it has heard of the next one, which all have told when
-/// they had heard of this one.
+/// Rows under way at a time. A warp publishes its part of the row after the next once it has observed the next one, which all
+/// warps published after they had observed this one.
 const ROWS: usize = 2;
 /// Most places that a lane reads: of 32 lanes, and 16 warps of each of eight blocks.
 const PARTS: usize = 4;
@@ -29,7 +29,7 @@ pub struct KnownMemory {
     pub come: SharedArray<u64, ROWS>,
 }
 
-/// The exchange, row after row. Each warp tells each block of its cluster.
+/// The exchange, row after row. Each warp publishes to each block of its cluster.
 ///
 /// The word to another block is a store that ends in an arrival there. A store and an arrival of the warp's own would be
 /// slow: the arrival would wait until everything is done that the thread has stored, the results of the row before too.
@@ -75,16 +75,16 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
     /// Tells all what the calling warp knows of row number `turn`. All lanes call it.
     ///
     /// # Safety
-    /// Turns come one after the other from 0, each after the one before has been heard.
+    /// Turns come one after the other from 0, each after the one before has been observed.
     #[inline(always)]
-    pub unsafe fn tell<S: Summary>(self, turn: u32, of_warp: S) {
+    pub unsafe fn publish<S: Summary>(self, turn: u32, of_warp: S) {
         const { assert!(!S::IS_WIDE, "a place has four words") };
         let ([words, _], come) = (of_warp.to_words(), self.come(turn));
         let thread = thread::thread_idx_x();
         let (warp, block) = (thread / WARP, thread % WARP);
         if BLOCKS == 1 {
             if block == 0 {
-                // SAFETY: one writer for each place, where all have heard what was there, and one arrival in each turn.
+                // SAFETY: one writer for each place, where all warps have observed what was there, and one arrival in each turn.
                 unsafe {
                     self.place(turn, warp).write(words);
                     let _ = come.arrive();
@@ -98,7 +98,7 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
         }
         if block < BLOCKS {
             let to = self.place(turn, cluster::rank() * self.warps + warp);
-            // SAFETY: one writer for each place, where all have heard what was there.
+            // SAFETY: one writer for each place, where all warps have observed what was there.
             unsafe { send(to, words, come, block) };
         }
     }
@@ -108,7 +108,7 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
     /// # Safety
     /// The warp has told of the row, and all others of the cluster do so.
     #[inline(always)]
-    pub unsafe fn hear<S: Summary>(self, turn: u32) -> [S; PARTS] {
+    pub unsafe fn observe<S: Summary>(self, turn: u32) -> [S; PARTS] {
         let (come, parity) = (self.come(turn), turn / ROWS as u32 % 2);
         // SAFETY: the caller's promise. The phase behind the next one needs this warp's word.
         unsafe {
@@ -133,7 +133,7 @@ impl<const BLOCKS: u32> Known<BLOCKS> {
 /// Stores to the same place in another block of the cluster, whose `barrier` gets the 16 bytes.
 ///
 /// # Safety
-/// `to` is valid for writes in shared memory. Until the phase of the barrier there is over, nobody reaches the place, and the
+/// `to` is valid for writes in shared memory. Until the phase of the barrier there is over, no thread reaches the place, and the
 /// block still runs. The promises of [`Mbarrier`].
 #[gpu_only]
 #[inline(always)]

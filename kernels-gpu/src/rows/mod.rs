@@ -25,13 +25,13 @@
 // The host's compiler does not know `compute_90`.
 #![allow(unexpected_cfgs)]
 
+mod forms;
 pub mod group;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub mod known;
 pub mod norm;
 pub mod norm_backward;
 pub mod norm_weights;
-pub mod registers;
 pub mod softmax;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub mod staged;
@@ -40,6 +40,8 @@ pub mod stages;
 pub mod value;
 
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
+use cuda_std::unroll::{build, each};
+use cuda_std::unrolled;
 
 pub use group::{Butterfly, CLUSTER, Exchange, Group, Lanes, SMALL_CLUSTER, Summary, WARP};
 pub use norm::{norm_plain, norm_registers, norm_streamed, norm_sum_registers, norm_sum_streamed};
@@ -49,7 +51,7 @@ pub use softmax::{
     softmax_backward_registers, softmax_backward_streamed, softmax_plain, softmax_registers,
     softmax_streamed,
 };
-pub use value::{Pack, Reuse, Value, anew};
+pub use value::{Pack, Reuse, Value, opaque};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 pub use {
     norm::{norm_clusters, norm_pipelined, norm_pipelined_small, norm_sum_clusters},
@@ -57,7 +59,6 @@ pub use {
     softmax::{softmax_clusters, softmax_staged, softmax_staged_pairs},
 };
 
-use registers::{build, each, unrolled};
 use value::{load_16, store_16};
 
 /// Most threads in a block.
@@ -182,7 +183,7 @@ pub trait RowOp<const V: usize, const I: usize>: Copy {
     /// What [`digest`](Self::digest) keeps of a vector, where the whole row is known already: then the row's summary
     /// stands for this thread's in [`constants`](Self::constants).
     #[inline(always)]
-    fn settle(self, kept: Self::Kept, _row: Self::Summary) -> Self::Kept {
+    fn finish(self, kept: Self::Kept, _row: Self::Summary) -> Self::Kept {
         kept
     }
 
@@ -344,7 +345,7 @@ unsafe fn one_row<
     let constants = op.constants(own, row);
     // SAFETY: as above.
     unsafe {
-        let here = places::<V, K>(group.anew(), shape, 0, WHOLE);
+        let here = places::<V, K>(group.opaque(), shape, 0, WHOLE);
         write(op, kept, constants, |k| op.columns(here[k]), here);
     }
     if group.rank == 0 && group.row < shape.rows {
@@ -395,7 +396,7 @@ pub unsafe fn streamed<Op: RowOp<V, I>, const V: usize, const I: usize, const K:
             None => unsafe { load(op, here[k]) },
         });
         // SAFETY: as above.
-        let kept = build(|k| op.settle(unsafe { op.prepare(again[k], here[k]) }, row));
+        let kept = build(|k| op.finish(unsafe { op.prepare(again[k], here[k]) }, row));
         // SAFETY: as above; each thread has elements of its own.
         unsafe { write(op, kept, constants, |k| op.columns(here[k]), here) };
         first += K as u32;

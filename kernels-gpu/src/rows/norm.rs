@@ -22,17 +22,14 @@
 use crate::prelude::*;
 use cuda_std::bf16;
 use cuda_std::intrinsics::{fast_fdividef, rsqrtf};
+use cuda_std::unroll::{build, each};
 
-use super::registers::{build, each};
-use super::softmax::{MAX_SHARED_BYTES, PLAIN_BLOCK, exchange};
+use super::forms::row_kernels;
+use super::softmax::PLAIN_BLOCK;
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+use super::{CLUSTER, SMALL_CLUSTER};
 use super::{
-    CLUSTER, SMALL_CLUSTER,
-    staged::{THREADS as STAGED_THREADS, pipelined, staged_memory},
-};
-use super::{
-    Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value, anew,
-    in_registers, load_vector, store_vector, streamed,
+    Lanes, Pack, Place, Reuse, RowOp, Shape, Summary, Value, load_vector, opaque, store_vector,
 };
 
 /// Vectors of a row that a thread holds without a residual: packed, so that two blocks of 512 threads or four of 256
@@ -244,7 +241,7 @@ impl Scale {
     /// The results for `x`, in columns with these weights and biases.
     #[inline(always)]
     fn apply<T: Value<V>, const V: usize>(self, x: [f32; V], columns: [Pack; 2]) -> [f32; V] {
-        let [weight, bias] = columns.map(|pack| T::unpack(anew(pack)));
+        let [weight, bias] = columns.map(|pack| T::unpack(opaque(pack)));
         let shift = -self.mean * self.reciprocal;
         build(|i| (x[i] * self.reciprocal + shift) * weight[i] + bias[i])
     }
@@ -257,6 +254,14 @@ struct Norm<T> {
     x: *const T,
     affine: Affine<T>,
     out: *mut T,
+}
+
+impl<T> Norm<T> {
+    #[inline(always)]
+    fn new(kind: NormKind, x: &[T], weight: &[T], bias: &[T], out: &mut DisjointSlice<T>) -> Self {
+        let affine = Affine { weight: Shared1::new(weight), bias: Shared1::new(bias) };
+        Self { kind, x: x.as_ptr(), affine, out: out.as_mut_ptr() }
+    }
 }
 
 impl<T: Value<V>, const V: usize> RowOp<V, 1> for Norm<T> {
@@ -385,175 +390,37 @@ pub(super) fn optional<T>(mut memory: DisjointSlice<T>) -> Option<*mut T> {
     (!memory.is_empty()).then(|| memory.as_mut_ptr())
 }
 
-/// The arguments of a norm, from the parameters of its kernel.
-macro_rules! norm {
-    ($kind:ident, $x:ident, $weight:ident, $bias:ident, $out:ident) => {
-        Norm {
-            kind: $kind,
-            x: $x.as_ptr(),
-            affine: Affine { weight: Shared1::new($weight), bias: Shared1::new($bias) },
-            out: $out.as_mut_ptr(),
+row_kernels! {
+    {
+        /// `out` becomes the norm of each row of `x: [rows, columns]`, times `weight`, plus `bias` (`[columns]`).
+        /// `weight` and `bias` may be empty.
+        (shape: Shape, kind: NormKind, x: &[T], weight: &[T], bias: &[T], mut out: DisjointSlice<T>)
+        inputs 1 => Norm::new(kind, x, weight, bias, &mut out)
+    }
+    registers norm_registers((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4));
+    clusters norm_clusters((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4));
+    pipelined[CLUSTER] norm_pipelined((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4));
+    pipelined[SMALL_CLUSTER] norm_pipelined_small((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4));
+    streamed norm_streamed((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4));
+}
+
+row_kernels! {
+    {
+        /// `out` becomes the norm of each row of `x + residual: [rows, columns]`, times `weight`, plus `bias` (`[columns]`);
+        /// `sum` becomes `x + residual`. `residual`, `weight`, `bias` and `sum` may be empty.
+        (
+            shape: Shape, kind: NormKind, x: &[T], residual: &[T], weight: &[T], bias: &[T],
+            mut out: DisjointSlice<T>, sum: DisjointSlice<T>
+        )
+        inputs 2 => NormOfSum {
+            norm: Norm::new(kind, x, weight, bias, &mut out),
+            residual: Shared1::new(residual),
+            sum: optional(sum),
         }
-    };
-}
-
-/// `out` becomes the norm of each row of `x: [rows, columns]`, times `weight`, plus `bias` (`[columns]`).
-/// `weight` and `bias` may be empty.
-///
-/// # Safety
-/// As [`in_registers`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
-pub unsafe fn norm_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = norm!(kind, x, weight, bias, out);
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 1, K, false>(op, shape, exchange!()) };
-}
-
-/// As [`norm_registers`](fn@norm_registers), with a cluster for each row.
-///
-/// # Safety
-/// As [`norm_registers`](fn@norm_registers).
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
-pub unsafe fn norm_clusters<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = norm!(kind, x, weight, bias, out);
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
-}
-
-/// As [`norm_registers`](fn@norm_registers), of long rows one after the other, each in the shared memory of a cluster.
-///
-/// # Safety
-/// As [`pipelined`]; what is not empty has the stated shape.
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STAGED_THREADS, min_blocks = 1, cluster = CLUSTER, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_pipelined<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = norm!(kind, x, weight, bias, out);
-    // SAFETY: the caller's promise.
-    unsafe { pipelined::<_, V, K, CLUSTER>(op, shape, staged_memory!(CLUSTER)) };
-}
-
-/// As [`norm_pipelined`](fn@norm_pipelined), for rows that a smaller cluster holds.
-///
-/// # Safety
-/// As [`norm_pipelined`](fn@norm_pipelined).
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STAGED_THREADS, min_blocks = 1, cluster = SMALL_CLUSTER, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_pipelined_small<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = norm!(kind, x, weight, bias, out);
-    // SAFETY: the caller's promise.
-    unsafe { pipelined::<_, V, K, SMALL_CLUSTER>(op, shape, staged_memory!(SMALL_CLUSTER)) };
-}
-
-/// As [`norm_registers`](fn@norm_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = norm!(kind, x, weight, bias, out);
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
-}
-
-/// As [`norm_registers`](fn@norm_registers), of `x + residual: [rows, columns]`, which `sum` becomes. `residual` and
-/// `sum` may be empty too.
-///
-/// # Safety
-/// As [`norm_registers`](fn@norm_registers).
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
-pub unsafe fn norm_sum_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    residual: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-    sum: DisjointSlice<T>,
-) {
-    let norm = norm!(kind, x, weight, bias, out);
-    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
-}
-
-/// As [`norm_sum_registers`](fn@norm_sum_registers), with a cluster for each row.
-///
-/// # Safety
-/// As [`norm_registers`](fn@norm_registers).
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS, cluster = CLUSTER)]
-pub unsafe fn norm_sum_clusters<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    residual: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-    sum: DisjointSlice<T>,
-) {
-    let norm = norm!(kind, x, weight, bias, out);
-    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 2, K, true>(op, shape, exchange!()) };
-}
-
-/// As [`norm_sum_registers`](fn@norm_sum_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`norm_streamed`](fn@norm_streamed).
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_sum_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    residual: &[T],
-    weight: &[T],
-    bias: &[T],
-    mut out: DisjointSlice<T>,
-    sum: DisjointSlice<T>,
-) {
-    let norm = norm!(kind, x, weight, bias, out);
-    let op = NormOfSum { norm, residual: Shared1::new(residual), sum: optional(sum) };
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
+    }
+    registers norm_sum_registers((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
+    clusters norm_sum_clusters((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
+    streamed norm_sum_streamed((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
 }
 
 /// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each row;

@@ -12,19 +12,17 @@
 
 use crate::prelude::*;
 use cuda_std::bf16;
+use cuda_std::unroll::{build, each};
 
+use super::forms::row_kernels;
 use super::norm::{Moments, NormKind, Scale, Shared1, optional, quotient};
-use super::registers::{build, each};
-use super::softmax::{MAX_SHARED_BYTES, exchange};
-use super::{
-    Lanes, MAX_THREADS, Pack, Place, Reuse, RowOp, STREAM_THREADS, Shape, Summary, Value,
-    in_registers, load_vector, streamed,
-};
+use super::{Lanes, Pack, Place, Reuse, RowOp, Shape, Summary, Value, load_vector};
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
 use super::{
     norm::moments_scale,
+    softmax::MAX_SHARED_BYTES,
     stages::{MAX_STAGES, Stages},
-    {Butterfly, WARP, anew, store_vector},
+    {Butterfly, WARP, opaque, store_vector},
 };
 
 /// [`Moments`] of `x`, and the sums of `g` and `g (x - mean)`.
@@ -205,60 +203,26 @@ impl<T> Shared1<T> {
     }
 }
 
-/// The arguments of a backward pass, from the parameters of its kernel.
-macro_rules! norm_backward {
-    ($kind:ident, $x:ident, $dy:ident, $weight:ident, $addend:ident, $dx:ident, $stats:ident) => {
-        NormBackward {
-            kind: $kind,
-            x: $x.as_ptr(),
-            dy: $dy.as_ptr(),
-            weight: Shared1::new($weight),
-            addend: Shared1::new($addend),
-            dx: $dx.as_mut_ptr(),
-            stats: optional($stats),
+row_kernels! {
+    {
+        /// `dx` becomes the gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, plus `addend`;
+        /// `stats: [rows]` mean and reciprocal deviation of each row. `weight`, `addend` and `stats` may be empty.
+        (
+            shape: Shape, kind: NormKind, x: &[T], dy: &[T], weight: &[T], addend: &[T],
+            mut dx: DisjointSlice<T>, stats: DisjointSlice<Vec2<f32>>
+        )
+        inputs 2 => NormBackward {
+            kind,
+            x: x.as_ptr(),
+            dy: dy.as_ptr(),
+            weight: Shared1::new(weight),
+            addend: Shared1::new(addend),
+            dx: dx.as_mut_ptr(),
+            stats: optional(stats),
         }
-    };
-}
-
-/// `dx` becomes the gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, plus `addend`;
-/// `stats: [rows]` mean and reciprocal deviation of each row. `weight`, `addend` and `stats` may be empty.
-///
-/// # Safety
-/// As [`in_registers`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
-pub unsafe fn norm_backward_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    dy: &[T],
-    weight: &[T],
-    addend: &[T],
-    mut dx: DisjointSlice<T>,
-    stats: DisjointSlice<Vec2<f32>>,
-) {
-    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
-}
-
-/// As [`norm_backward_registers`](fn@norm_backward_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`streamed`]; what is not empty has the stated shape.
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn norm_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    kind: NormKind,
-    x: &[T],
-    dy: &[T],
-    weight: &[T],
-    addend: &[T],
-    mut dx: DisjointSlice<T>,
-    stats: DisjointSlice<Vec2<f32>>,
-) {
-    let op = norm_backward!(kind, x, dy, weight, addend, dx, stats);
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
+    }
+    registers norm_backward_registers((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
+    streamed norm_backward_streamed((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
 }
 
 /// Threads of a multiprocessor in blocks of [`norm_backward_fused`](fn@norm_backward_fused): each takes 128 registers.
@@ -297,8 +261,166 @@ fn block_sums([a, b]: [f32; 2], scratch: *mut Vec2<f32>) -> [f32; 2] {
     [lanes.sum(of_lane.x), lanes.sum(of_lane.y)]
 }
 
-/// As [`norm_backward_registers`](fn@norm_backward_registers), and `partials: [2, blocks, columns]`, unless empty, become each
-/// block's part of the gradients by weight and bias. A block takes every `blocks`th row.
+/// Copies of rows of `x` and `dy` to the stages of shared memory.
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+struct RowCopies<T> {
+    shape: Shape,
+    inputs: [*const T; 2],
+    row_bytes: u32,
+    stages: Stages,
+}
+
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+impl<T> RowCopies<T> {
+    /// Starts the copies of a row, if there is such a row. One thread of the block does it.
+    ///
+    /// # Safety
+    /// The rows begin at multiples of 16 bytes. The stage was empty, or a barrier has come after its last read.
+    #[inline(always)]
+    unsafe fn fill(&self, stage: u32, row: usize) {
+        if thread::thread_idx_x() == 0 && row < self.shape.rows {
+            let offset = row * self.shape.columns as usize;
+            let from = self.inputs.map(|matrix| matrix.wrapping_add(offset).cast());
+            // SAFETY: the row exists; the caller's promise.
+            unsafe { self.stages.fill(stage, from, self.row_bytes) };
+        }
+    }
+}
+
+/// A thread of [`norm_backward_fused`](fn@norm_backward_fused): its `K` vectors of columns are the same in every row.
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+struct FusedThread<T, const V: usize, const K: usize> {
+    shape: Shape,
+    weights: [Pack; K],
+    addend: Shared1<T>,
+    dx: *mut T,
+    /// The columns' parts of the gradients by weight and bias, of the rows so far.
+    of_weights: [[f32; V]; K],
+    of_biases: [[f32; V]; K],
+}
+
+/// A thread's vectors of a row, as they lay in memory.
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+struct FusedRow<const K: usize> {
+    x: [Pack; K],
+    dy: [Pack; K],
+}
+
+#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
+impl<T: Value<V>, const V: usize, const K: usize> FusedThread<T, V, K> {
+    /// The thread's `k`th vector of a row.
+    #[inline(always)]
+    fn place(shape: Shape, row: usize, k: usize) -> Place {
+        Place {
+            row: row * shape.columns as usize,
+            column: (k as u32 * thread::block_dim_x() + thread::thread_idx_x()) * V as u32,
+            columns: shape.columns,
+            stride: 1,
+            whole: true,
+        }
+    }
+
+    /// Reads the thread's vectors of a row.
+    ///
+    /// # Safety
+    /// The stage at `full` is full, of this row.
+    #[inline(always)]
+    unsafe fn read(&self, full: *const Pack, row: usize) -> FusedRow<K> {
+        let packs = self.shape.columns as usize / V;
+        let read = |k: usize, input: usize| -> Pack {
+            let at = k as u32 * thread::block_dim_x() + thread::thread_idx_x();
+            if !Self::place(self.shape, row, k).has(0) {
+                return Pack::splat(0);
+            }
+            // SAFETY: inside of the stage, which is full.
+            unsafe { full.add(input * packs + at as usize).read() }
+        };
+        FusedRow { x: build(|k| read(k, 0)), dy: build(|k| read(k, 1)) }
+    }
+
+    /// Vector `k` of `x`, of `dy`, and of the gradient before the weights, `dy * weight`. It is computed again where it is
+    /// needed: kept as `f32`, the vectors would take twice the registers.
+    #[inline(always)]
+    fn gradient(&self, row: &FusedRow<K>, k: usize) -> [[f32; V]; 3] {
+        let (dy, weight) = (T::unpack(opaque(row.dy[k])), T::unpack(opaque(self.weights[k])));
+        [T::unpack(opaque(row.x[k])), dy, build(|i| dy[i] * weight[i])]
+    }
+
+    /// The thread's sums of `x` and of the gradient.
+    #[inline(always)]
+    fn sums(&self, row: &FusedRow<K>) -> [f32; 2] {
+        let (mut sum_x, mut sum_g) = (0.0, 0.0);
+        each::<K>(|k| {
+            let [x, _, g] = self.gradient(row, k);
+            each::<V>(|i| {
+                sum_x += x[i];
+                sum_g += g[i];
+            });
+        });
+        [sum_x, sum_g]
+    }
+
+    /// The thread's sums of `(x - mean)²` and of the gradient times `x - mean`.
+    #[inline(always)]
+    fn deviations(&self, row: &FusedRow<K>, number: usize, mean: f32) -> [f32; 2] {
+        let (mut squares, mut products) = (0.0, 0.0);
+        each::<K>(|k| {
+            let ([x, _, g], mut of_vector) = (self.gradient(row, k), 0.0);
+            each::<V>(|i| {
+                let deviation = x[i] - mean;
+                of_vector += deviation * deviation;
+                // Outside of the row the gradient is 0.
+                products += g[i] * deviation;
+            });
+            squares += if Self::place(self.shape, number, k).has(0) { of_vector } else { 0.0 };
+        });
+        [squares, products]
+    }
+
+    /// Writes the thread's gradients of a row, and adds to the gradients by weight and bias.
+    ///
+    /// # Safety
+    /// The row exists.
+    #[inline(always)]
+    unsafe fn write(&mut self, row: &FusedRow<K>, number: usize, by: Slope) {
+        each::<K>(|k| {
+            let [x, dy, g] = self.gradient(row, k);
+            let results = build(|i| {
+                let normalised = by.scale.of(x[i]);
+                self.of_weights[k][i] += dy[i] * normalised;
+                self.of_biases[k][i] += dy[i];
+                by.at(normalised, g[i])
+            });
+            let to = self.dx.wrapping_add(number * self.shape.columns as usize);
+            let place = Self::place(self.shape, number, k);
+            // SAFETY: the row exists, and this thread alone writes its vector.
+            unsafe { store_vector(to, place, self.addend.add_to(results, place)) };
+        });
+    }
+
+    /// Stores this block's part of the gradients by weight and bias.
+    ///
+    /// # Safety
+    /// `partials` leads to `[2, blocks, columns]`, of which no other block writes row `block`.
+    #[inline(always)]
+    unsafe fn store(&self, partials: *mut f32, block: usize, blocks: usize) {
+        let columns = self.shape.columns as usize;
+        let weights = partials.wrapping_add(block * columns);
+        each::<K>(|k| {
+            let place = Self::place(self.shape, 0, k);
+            let biases = weights.wrapping_add(blocks * columns);
+            // SAFETY: this block's columns; the thread's own.
+            unsafe {
+                store_floats(weights, place, self.of_weights[k]);
+                store_floats(biases, place, self.of_biases[k]);
+            }
+        });
+    }
+}
+
+/// `dx` becomes the gradient by `x: [rows, columns]`, as of [`norm_backward_registers`](fn@norm_backward_registers), and
+/// `partials: [2, blocks, columns]`, unless empty, each block's part of the gradients by weight and bias. A block takes every
+/// `blocks`th row.
 ///
 /// The rows come by bulk copies, some rows ahead. A thread holds `K` vectors of each of both, and their columns' sums
 /// from the first row to the last.
@@ -319,115 +441,52 @@ pub unsafe fn norm_backward_fused<T: Value<V>, const V: usize, const K: usize>(
     mut dx: DisjointSlice<T>,
     mut partials: DisjointSlice<f32>,
 ) {
-    let (thread, threads) = (thread::thread_idx_x(), thread::block_dim_x());
     let (first, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
-    let columns = shape.columns;
-    let sums = shared_array![Vec2<f32>; 2 * (FUSED_THREADS / WARP) as usize].as_mut_ptr();
-    let packs = columns as usize / V;
-    let row_bytes = packs as u32 * 16;
+    let scratch = shared_array![Vec2<f32>; 2 * (FUSED_THREADS / WARP) as usize].as_mut_ptr();
+    let row_bytes = (shape.columns as usize / V) as u32 * 16;
     // SAFETY: the caller's promise.
-    let mut stages = unsafe { Stages::new(shared_array![u64; MAX_STAGES], 2 * row_bytes) };
-    let fill = |stages: Stages, stage: u32, row: usize| {
-        if thread == 0 && row < shape.rows {
-            let from = |matrix: &[T]| matrix.as_ptr().wrapping_add(row * columns as usize).cast();
-            // SAFETY: the caller's promise; the stage was empty, or a barrier stands behind its last read.
-            unsafe { stages.fill(stage, [from(x), from(dy)], row_bytes) };
-        }
-    };
+    let stages = unsafe { Stages::new(shared_array![u64; MAX_STAGES], 2 * row_bytes) };
+    let mut copies = RowCopies { shape, inputs: [x.as_ptr(), dy.as_ptr()], row_bytes, stages };
     let mut stage = 0;
     while stage < stages.count() {
-        fill(stages, stage, first + stage as usize * blocks);
+        // SAFETY: the stage is empty; rows are aligned by the caller's promise.
+        unsafe { copies.fill(stage, first + stage as usize * blocks) };
         stage += 1;
     }
-
-    let place = |row: usize, k: usize| Place {
-        row: row * columns as usize,
-        column: (k as u32 * threads + thread) * V as u32,
-        columns,
-        stride: 1,
-        whole: true,
+    let weight = Shared1::new(weight);
+    let place = |k| FusedThread::<T, V, K>::place(shape, 0, k);
+    let mut own = FusedThread::<T, V, K> {
+        shape,
+        // SAFETY: the weights exist, and are aligned.
+        weights: build(|k| unsafe { weight.load(place(k), 1.0) }),
+        addend: Shared1::new(addend),
+        dx: dx.as_mut_ptr(),
+        of_weights: [[0.0; V]; K],
+        of_biases: [[0.0; V]; K],
     };
-    let shared = Shared1::new(weight);
-    // SAFETY: the weights exist, and are aligned.
-    let weights: [Pack; K] = build(|k| unsafe { shared.load(place(0, k), 1.0) });
-    let addend = Shared1::new(addend);
-    let mut of_weights = [[0.0; V]; K];
-    let mut of_biases = [[0.0; V]; K];
-    let count = columns as f32;
     let mut row = first;
     while row < shape.rows {
-        // SAFETY: it was filled for this row.
-        let full = unsafe { stages.wait() };
-        let read = |k: usize, input: usize| -> Pack {
-            let at = k as u32 * threads + thread;
-            if !place(row, k).has(0) {
-                return Pack::splat(0);
-            }
-            // SAFETY: inside of the stage, which is full.
-            unsafe { full.add(input * packs + at as usize).read() }
-        };
-        let (xs, dys): ([Pack; K], [Pack; K]) = (build(|k| read(k, 0)), build(|k| read(k, 1)));
-        // The gradient before the weights; computed again where it is needed.
-        let gradient = |k: usize| -> ([f32; V], [f32; V], [f32; V]) {
-            let (dy, weight) = (T::unpack(anew(dys[k])), T::unpack(anew(weights[k])));
-            (T::unpack(anew(xs[k])), dy, build(|i| dy[i] * weight[i]))
-        };
-        let (mut sum_x, mut sum_g) = (0.0, 0.0);
-        each::<K>(|k| {
-            let (x, _, g) = gradient(k);
-            each::<V>(|i| {
-                sum_x += x[i];
-                sum_g += g[i];
-            });
-        });
-        let [sum_x, sum_g] = block_sums([sum_x, sum_g], sums);
-        // All have read the stage.
-        fill(stages, stages.current(), row + stages.count() as usize * blocks);
-        stages.advance();
+        // SAFETY: rows are filled and read in the same order.
+        let packs = unsafe { own.read(copies.stages.wait(), row) };
+        let [sum_x, sum_g] = block_sums(own.sums(&packs), scratch);
+        let next = row + copies.stages.count() as usize * blocks;
+        // SAFETY: all have read the stage before the barrier of the sums.
+        unsafe { copies.fill(copies.stages.current(), next) };
+        copies.stages.advance();
 
+        let count = shape.columns as f32;
         let mean = if kind.is_centered != 0 { quotient(sum_x, count) } else { 0.0 };
-        let (mut squares, mut products) = (0.0, 0.0);
-        each::<K>(|k| {
-            let ((x, _, g), mut of_vector) = (gradient(k), 0.0);
-            each::<V>(|i| {
-                let deviation = x[i] - mean;
-                of_vector += deviation * deviation;
-                // Outside of the row the gradient is 0.
-                products += g[i] * deviation;
-            });
-            squares += if place(row, k).has(0) { of_vector } else { 0.0 };
-        });
-        let [squares, products] =
-            block_sums([squares, products], sums.wrapping_add((FUSED_THREADS / WARP) as usize));
+        let second = scratch.wrapping_add((FUSED_THREADS / WARP) as usize);
+        let [squares, products] = block_sums(own.deviations(&packs, row, mean), second);
         let scale = moments_scale(kind, mean, squares, count);
-        let by = Slope::new(kind, scale, [sum_g, products], count);
-        each::<K>(|k| {
-            let (x, dy, g) = gradient(k);
-            let results = build(|i| {
-                let normalised = by.scale.of(x[i]);
-                of_weights[k][i] += dy[i] * normalised;
-                of_biases[k][i] += dy[i];
-                by.at(normalised, g[i])
-            });
-            let (to, place) = (dx.as_mut_ptr().wrapping_add(row * columns as usize), place(row, k));
-            // SAFETY: the row exists, and this thread alone writes its vector.
-            unsafe { store_vector(to, place, addend.add_to(results, place)) };
-        });
+        // SAFETY: the row exists.
+        unsafe { own.write(&packs, row, Slope::new(kind, scale, [sum_g, products], count)) };
         row += blocks;
     }
-    if partials.is_empty() {
-        return;
+    if !partials.is_empty() {
+        // SAFETY: the caller's promise; blocks have different numbers.
+        unsafe { own.store(partials.as_mut_ptr(), first, blocks) };
     }
-    let to = partials.as_mut_ptr().wrapping_add(first * columns as usize);
-    each::<K>(|k| {
-        let place = place(0, k);
-        let biases = to.wrapping_add(blocks * columns as usize);
-        // SAFETY: the columns' places of this block; the thread's own.
-        unsafe {
-            store_floats(to, place, of_weights[k]);
-            store_floats(biases, place, of_biases[k]);
-        }
-    });
 }
 
 /// Stores the sums of a vector's columns.

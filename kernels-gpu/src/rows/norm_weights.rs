@@ -8,8 +8,8 @@
 
 use crate::prelude::*;
 use cuda_std::bf16;
+use cuda_std::unroll::{build, each};
 
-use super::registers::{build, each};
 use super::{Place, Reuse, Value, WARP, load_vector};
 
 /// Warps of a block of the first stage, which take rows in turn.
@@ -84,8 +84,30 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
         row += WARPS as usize;
     }
 
-    // Eight values a lane are enough for every type; lanes are neighbours, so banks do not collide.
+    // Eight values a lane are enough for every type.
     let scratch = shared_array![f32; 2 * 8 * BLOCK as usize].as_mut_ptr();
+    let partials = partials.as_mut_ptr().wrapping_add(chunk * columns as usize);
+    // SAFETY: `partials` now leads to this chunk's sums; blocks have different columns or chunks.
+    unsafe { sum_warps(sums, scratch, column, columns, partials, chunks) };
+}
+
+/// Sums a block's values of columns over its warps, and writes the sums of the columns below `columns`: those of the weights to
+/// `to`, and those of the biases `chunks * columns` elements further. `column` is the first of a lane's.
+///
+/// # Safety
+/// All threads of the block call it; `scratch` has `16 * BLOCK` elements, and no other block writes the sums.
+#[inline(always)]
+unsafe fn sum_warps<const V: usize>(
+    sums: [[f32; V]; 2],
+    scratch: *mut f32,
+    column: u32,
+    columns: u32,
+    to: *mut f32,
+    chunks: usize,
+) {
+    let thread = thread::thread_idx_x();
+    let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
+    // Lanes are neighbours, so banks do not collide.
     let word = |kind: usize, i: usize, thread: usize| (kind * 8 + i) * BLOCK as usize + thread;
     each::<2>(|kind| {
         // SAFETY: in bounds, and each thread's own.
@@ -105,9 +127,9 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
                     sum += unsafe { scratch.add(word(warp, i, other as usize)).read() };
                     other += WARP;
                 }
-                let at = (warp * chunks + chunk) * columns as usize + column as usize + i;
+                let at = warp * chunks * columns as usize + column as usize + i;
                 // SAFETY: one thread writes the column's sum of this chunk.
-                unsafe { partials.as_mut_ptr().add(at).write(sum) };
+                unsafe { to.add(at).write(sum) };
             }
         });
     }

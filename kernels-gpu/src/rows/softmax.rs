@@ -22,18 +22,11 @@ use core::f32::consts::LOG2_E;
 
 use crate::prelude::*;
 use cuda_std::intrinsics::{fast_fdividef, logf};
+use cuda_std::unroll::{build, each};
 use cuda_std::{bf16, gpu_only};
 
-use super::registers::{build, each};
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-use super::{
-    CLUSTER,
-    staged::{THREADS as STAGED_THREADS, staged, staged_memory},
-};
-use super::{
-    Lanes, MAX_THREADS, Pack, Place, RowOp, STREAM_THREADS, Shape, Summary, Value, in_registers,
-    streamed,
-};
+use super::forms::row_kernels;
+use super::{Lanes, Pack, Place, RowOp, Shape, Summary, Value};
 
 /// Threads in a block of [`softmax_plain`](fn@softmax_plain).
 pub const PLAIN_BLOCK: u32 = 256;
@@ -195,7 +188,7 @@ impl<T: Value<V>, const V: usize> RowOp<V, 1> for Softmax<T> {
     }
 
     #[inline(always)]
-    fn settle(self, x: [f32; V], row: Exponentials) -> [f32; V] {
+    fn finish(self, x: [f32; V], row: Exponentials) -> [f32; V] {
         let center = center(row.max);
         build(|i| if self.is_log { x[i] } else { exp(x[i] - center) })
     }
@@ -310,134 +303,28 @@ impl<T: Value<V>, const V: usize> RowOp<V, 2> for SoftmaxBackward<T> {
     }
 }
 
-/// The shared memory of the reductions.
-macro_rules! exchange {
-    () => {
-        $crate::rows::Exchange {
-            warps: shared_array![Vec4<f32>; 2 * $crate::rows::group::MAX_WARPS],
-            blocks: shared_array![Vec4<f32>; 2 * $crate::rows::CLUSTER as usize],
-        }
-    };
-}
-pub(super) use exchange;
-
-/// `out` becomes the softmax (with `is_log` the log-softmax) of each row of `x: [rows, columns]`.
-///
-/// # Safety
-/// As [`in_registers`].
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS)]
-pub unsafe fn softmax_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    is_log: bool,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 1, K, false>(op, shape, exchange!()) };
+row_kernels! {
+    {
+        /// `out` becomes the softmax (with `is_log` the log-softmax) of each row of `x: [rows, columns]`.
+        (shape: Shape, is_log: bool, x: &[T], mut out: DisjointSlice<T>)
+        inputs 1 => Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() }
+    }
+    registers softmax_registers((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4));
+    clusters softmax_clusters((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4));
+    staged softmax_staged((f32, 4), (f16, 8), (bf16, 8));
+    staged_pairs softmax_staged_pairs((f32, 4), (f16, 8), (bf16, 8));
+    streamed softmax_streamed((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4));
 }
 
-/// As [`softmax_registers`](fn@softmax_registers), with a cluster for each row.
-///
-/// # Safety
-/// As [`in_registers`].
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = MAX_THREADS, cluster = CLUSTER)]
-pub unsafe fn softmax_clusters<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    is_log: bool,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 1, K, true>(op, shape, exchange!()) };
-}
-
-/// As [`softmax_registers`](fn@softmax_registers), of long rows one after the other, each in the shared memory of a
-/// block.
-///
-/// # Safety
-/// As [`staged`].
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, min_blocks = 1, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn softmax_staged<T: Value<V>, const V: usize>(
-    shape: Shape,
-    is_log: bool,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { staged::<_, V, 1>(op, shape, staged_memory!(1)) };
-}
-
-/// As [`softmax_staged`](fn@softmax_staged), each in that of two blocks.
-///
-/// # Safety
-/// As [`staged`].
-#[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4), (f16, 8), (bf16, 8), max_threads = STAGED_THREADS, min_blocks = 1, cluster = 2, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn softmax_staged_pairs<T: Value<V>, const V: usize>(
-    shape: Shape,
-    is_log: bool,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { staged::<_, V, 2>(op, shape, staged_memory!(2)) };
-}
-
-/// As [`softmax_registers`](fn@softmax_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`streamed`].
-#[kernel((f32, 4, 8), (f16, 8, 4), (bf16, 8, 4), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn softmax_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    is_log: bool,
-    x: &[T],
-    mut out: DisjointSlice<T>,
-) {
-    let op = Softmax { is_log, x: x.as_ptr(), out: out.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 1, K>(op, shape, exchange!()) };
-}
-
-/// `dx` becomes the gradient by the inputs of softmax (with `is_log`, log-softmax), from its results `y` and
-/// the gradient `dy` by them; all `[rows, columns]`.
-///
-/// # Safety
-/// As [`in_registers`].
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = MAX_THREADS)]
-pub unsafe fn softmax_backward_registers<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    is_log: bool,
-    y: &[T],
-    dy: &[T],
-    mut dx: DisjointSlice<T>,
-) {
-    let op = SoftmaxBackward { is_log, y: y.as_ptr(), dy: dy.as_ptr(), dx: dx.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { in_registers::<_, V, 2, K, false>(op, shape, exchange!()) };
-}
-
-/// As [`softmax_backward_registers`](fn@softmax_backward_registers), for rows of any length, with a block for each.
-///
-/// # Safety
-/// As [`streamed`].
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = STREAM_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
-pub unsafe fn softmax_backward_streamed<T: Value<V>, const V: usize, const K: usize>(
-    shape: Shape,
-    is_log: bool,
-    y: &[T],
-    dy: &[T],
-    mut dx: DisjointSlice<T>,
-) {
-    let op = SoftmaxBackward { is_log, y: y.as_ptr(), dy: dy.as_ptr(), dx: dx.as_mut_ptr() };
-    // SAFETY: the caller's promise.
-    unsafe { streamed::<_, V, 2, K>(op, shape, exchange!()) };
+row_kernels! {
+    {
+        /// `dx` becomes the gradient by the inputs of softmax (with `is_log`, log-softmax), from its results `y` and
+        /// the gradient `dy` by them; all `[rows, columns]`.
+        (shape: Shape, is_log: bool, y: &[T], dy: &[T], mut dx: DisjointSlice<T>)
+        inputs 2 => SoftmaxBackward { is_log, y: y.as_ptr(), dy: dy.as_ptr(), dx: dx.as_mut_ptr() }
+    }
+    registers softmax_backward_registers((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
+    streamed softmax_backward_streamed((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2));
 }
 
 /// The plain form: one block a row, which goes over it three times. `x, out: [rows, columns]`, a block for each

@@ -2,17 +2,18 @@
 //!
 //! * [`staged`]: a row in the shared memory of one block or two, with some of the next one. Learnt, then written.
 //! * [`pipelined`]: in that of a larger cluster, with several of the next ones. While a row is written the next one is
-//!   learnt already, and what the blocks know of it is on the way to one another: nobody waits for that. A thread has so
+//!   learnt already, and what the blocks know of it is on the way to one another: no thread waits for that. A thread has so
 //!   few columns that it keeps what these have in all rows, such as weights, in registers. (Which norms need: read again
 //!   for each row, weights and bias are twice as many bytes as the row.)
 
 use crate::prelude::*;
 use cuda_std::cluster;
 use cuda_std::mbarrier::Mbarrier;
+use cuda_std::unroll::build;
+use cuda_std::unrolled;
 
 use super::group::{Butterfly, WARP};
 use super::known::{Known, KnownMemory, places};
-use super::registers::{build, unrolled};
 use super::stages::{MAX_STAGES, Stages};
 use super::{Pack, Place, RowOp, Shape, Summary, Value, write};
 
@@ -216,7 +217,7 @@ impl<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32> Part<Op, V, BLOCKS> {
             let full = self.stages.wait();
             let loaded: [[Pack; 1]; PACKS] = build(|k| self.read(full, here[k], k));
             let _ = self.free(self.stages.current()).arrive();
-            let kept = build(|k| op.settle(op.prepare(loaded[k], here[k]), of_row));
+            let kept = build(|k| op.finish(op.prepare(loaded[k], here[k]), of_row));
             write::<_, V, 1, PACKS>(op, kept, constants, columns, here);
         }
         self.stages.advance();
@@ -246,8 +247,8 @@ pub unsafe fn staged<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
         while row < shape.rows {
             // SAFETY: turns and rows come in order.
             let parts: [Op::Summary; _] = unsafe {
-                known.tell(turn, part.learn(&mut ahead, row).join(lanes));
-                known.hear(turn)
+                known.publish(turn, part.learn(&mut ahead, row).join(lanes));
+                known.observe(turn)
             };
             let of_row = Op::Summary::join_parts(parts, lanes);
             let constants = op.constants(of_row, of_row);
@@ -290,7 +291,7 @@ pub unsafe fn pipelined<Op: RowOp<V, 1>, const V: usize, const K: usize, const B
         let lanes = Butterfly::WHOLE_WARP;
         if row < shape.rows {
             // SAFETY: the first turn and row.
-            unsafe { known.tell(turn, part.learn_whole::<K>(&mut ahead, row).join(lanes)) };
+            unsafe { known.publish(turn, part.learn_whole::<K>(&mut ahead, row).join(lanes)) };
         }
         while row < shape.rows {
             let (next, mut own) = (row + step, Op::Summary::EMPTY);
@@ -299,12 +300,12 @@ pub unsafe fn pipelined<Op: RowOp<V, 1>, const V: usize, const K: usize, const B
                 own = unsafe { part.learn_whole::<K>(&mut ahead, next) };
             }
             // SAFETY: told in the step before.
-            let parts: [Op::Summary; _] = unsafe { known.hear(turn) };
+            let parts: [Op::Summary; _] = unsafe { known.observe(turn) };
             // One beside the other: neither waits for the other one's shuffles.
             let (own, of_row) = (own.join(lanes), Op::Summary::join_parts(parts, lanes));
             if next < shape.rows {
                 // SAFETY: turns come in order.
-                unsafe { known.tell(turn + 1, own) };
+                unsafe { known.publish(turn + 1, own) };
             }
             let constants = op.constants(of_row, of_row);
             unrolled!(K / PACKS, |chunk| {
@@ -347,7 +348,7 @@ unsafe fn begin<Op: RowOp<V, 1>, const V: usize, const BLOCKS: u32>(
     all
 }
 
-/// Ends a kernel: no block is gone while another one stores into its memory. (By then each has heard the last word that is sent
+/// Ends a kernel: no block is gone while another one stores into its memory. (By then each has observed the last value that is sent
 /// to it; the barrier keeps that true of whatever else they may come to exchange.) All threads call it.
 #[inline(always)]
 fn end<const BLOCKS: u32>() {

@@ -5,9 +5,9 @@ use crate::prelude::*;
 use cuda_std::copy::bulk_load;
 use cuda_std::mbarrier::{Mbarrier, fence_init};
 use cuda_std::shared::{dynamic_shared_bytes, dynamic_shared_mem};
+use cuda_std::unroll::each;
 
 use super::Pack;
-use super::registers::each;
 
 /// Most stages; a power of two.
 pub const MAX_STAGES: usize = 16;
@@ -58,7 +58,7 @@ impl Stages {
             }
             fence_init();
         }
-        // Nobody waits for a stage before it is a barrier.
+        // No thread waits for a stage before its barrier is initialised.
         thread::sync_threads();
         ring
     }
@@ -95,7 +95,7 @@ impl Stages {
     ///
     /// # Safety
     /// - One thread calls it, for each stage in turn, once before each time that the block waits for it.
-    /// - All of `from` are aligned to 16 bytes, and nobody writes what is read; the stage holds it.
+    /// - All of `from` are aligned to 16 bytes, and no thread writes what is read; the stage holds it.
     /// - No thread reads the stage any more: a barrier of the block stands behind the last read.
     #[inline(always)]
     pub unsafe fn fill<const I: usize>(self, stage: u32, from: [*const Pack; I], bytes: u32) {

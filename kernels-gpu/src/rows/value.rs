@@ -4,9 +4,8 @@ use crate::prelude::*;
 use bytemuck::Pod;
 use cuda_std::access;
 use cuda_std::number::{Bf16x2, F16x2, Half};
+use cuda_std::unroll::build;
 use cuda_std::{bf16, gpu_only};
-
-use super::registers::build;
 
 /// How often a load's vector is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,14 +65,14 @@ pub(crate) unsafe fn store_16<V: access::Access>(to: *mut V, value: V) {
     access::store(unsafe { &mut *to }, value, access::StoreHint::WriteBack);
 }
 
-/// The same pack, of which the compiler does not know that it is: else it keeps what it computed of the pack in
-/// twice as many registers, in place of computing it again.
+/// Returns the pack as a value that the compiler knows nothing about. Otherwise it keeps what it has unpacked, in twice as many
+/// registers, instead of unpacking it again.
 #[inline(always)]
-pub fn anew(pack: Pack) -> Pack {
+pub fn opaque(pack: Pack) -> Pack {
     #[cfg(target_os = "cuda")]
     {
         let [mut a, mut b, mut c, mut d] = pack.to_array();
-        // SAFETY: a comment.
+        // SAFETY: the assembly is a comment, which changes no register.
         unsafe {
             core::arch::asm!("// {0} {1} {2} {3}", inout(reg32) a, inout(reg32) b, inout(reg32) c,
                 inout(reg32) d, options(nomem, nostack, preserves_flags));

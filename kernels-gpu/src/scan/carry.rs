@@ -1,9 +1,8 @@
 //! What a scan hands from lane to lane, from warp to warp and from tile to tile.
 
 use cuda_std::thread;
+use cuda_std::unroll::{build, each_below};
 use cuda_std::warp::{Plain, Warp};
-
-use super::pack::{build, each};
 
 /// The most words of a [`Carry`]: 16 bytes, and whether a segment begins there.
 pub const MOST_WORDS: usize = 5;
@@ -53,7 +52,7 @@ impl<T: Plain> Carry for T {
 #[inline(always)]
 pub fn map_words<C: Carry>(value: C, mut word: impl FnMut(u32) -> u32) -> C {
     let mut words = value.to_words();
-    each(C::WORDS, |k| words[k] = word(words[k]));
+    each_below::<MOST_WORDS>(C::WORDS, |k| words[k] = word(words[k]));
     C::from_words(words)
 }
 
@@ -61,7 +60,7 @@ pub fn map_words<C: Carry>(value: C, mut word: impl FnMut(u32) -> u32) -> C {
 #[inline(always)]
 pub fn scan_lanes<C: Carry>(warp: Warp, lanes: usize, mut value: C, join: impl Fn(C, C) -> C) -> C {
     let lane = warp.thread_rank();
-    each(lanes.ilog2() as usize, |k| {
+    each_below::<5>(lanes.ilog2() as usize, |k| {
         let before = map_words(value, |word| warp.shuffle_up(word, 1 << k));
         if lane >= 1 << k {
             value = join(before, value);
@@ -112,7 +111,9 @@ impl Slots {
         const { assert!(C::WORDS <= MOST_WORDS) };
         let words = value.to_words();
         // SAFETY: the caller's promise.
-        each(C::WORDS, |k| unsafe { self.0.add(slot * MOST_WORDS + k).write(words[k]) });
+        each_below::<MOST_WORDS>(C::WORDS, |k| unsafe {
+            self.0.add(slot * MOST_WORDS + k).write(words[k])
+        });
     }
 
     /// # Safety
@@ -122,7 +123,9 @@ impl Slots {
         const { assert!(C::WORDS <= MOST_WORDS) };
         let mut words = [0; MOST_WORDS];
         // SAFETY: the caller's promise.
-        each(C::WORDS, |k| words[k] = unsafe { self.0.add(slot * MOST_WORDS + k).read() });
+        each_below::<MOST_WORDS>(C::WORDS, |k| {
+            words[k] = unsafe { self.0.add(slot * MOST_WORDS + k).read() }
+        });
         C::from_words(words)
     }
 }

@@ -9,10 +9,11 @@
 
 use cuda_std::copy;
 use cuda_std::mbarrier::Mbarrier;
+use cuda_std::unroll::each;
 
-use super::pack::{Pack, each};
+use super::pack::Pack;
 
-pub use device::{ARRIVALS, fence, fence_init, nothing, soon, tile, wait};
+pub use device::{ARRIVALS, fence, fence_init, nothing, prefetch, tile, wait};
 
 /// Packs to copy to shared memory.
 #[derive(Clone, Copy)]
@@ -71,10 +72,10 @@ mod device {
         unsafe { barrier.wait_parity(parity) };
     }
 
-    /// Asks for what is to be copied to come to the L2 cache.
+    /// Prefetches what is to be copied to the L2 cache.
     #[inline(always)]
-    pub fn soon(copies: [Packs; 2]) {
-        each(copies.len(), |k| {
+    pub fn prefetch(copies: [Packs; 2]) {
+        each::<2>(|k| {
             if copies[k].len > 0 {
                 let bytes = (copies[k].len * size_of::<Pack>()) as u32;
                 // SAFETY: inside a slice, at multiples of 16 bytes.
@@ -86,7 +87,7 @@ mod device {
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// What is copied is there to be read, to shared memory that no thread uses until the barrier's phase is over; see
     /// [`Mbarrier`].
     #[inline(always)]
     pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
@@ -100,7 +101,7 @@ mod device {
             // SAFETY: the caller's promise; the barrier is told of all bytes.
             unsafe {
                 let _ = full.arrive_expecting(all);
-                each(copies.len(), |k| {
+                each::<2>(|k| {
                     let packs = copies[k];
                     if packs.len > 0 {
                         copy::bulk_load(packs.to, packs.from, bytes(packs), full);
@@ -153,18 +154,18 @@ mod device {
 
     /// Would ask for what is to be copied to come to the L2 cache.
     #[inline(always)]
-    pub fn soon(_copies: [Packs; 2]) {}
+    pub fn prefetch(_copies: [Packs; 2]) {}
 
     /// Starts to copy a tile and what comes with it. All lanes of a warp call it.
     ///
     /// # Safety
-    /// What is copied is there to be read, to shared memory that nobody uses until the barrier's phase is over; see
+    /// What is copied is there to be read, to shared memory that no thread uses until the barrier's phase is over; see
     /// [`Mbarrier`].
     #[inline(always)]
     pub unsafe fn tile(copies: [Packs; 2], full: Mbarrier, lane: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            each(copies.len(), |k| {
+            each::<2>(|k| {
                 let (packs, mut pack) = (copies[k], lane);
                 while pack < packs.len {
                     copy::copy_async(packs.to.wrapping_add(pack), packs.from.wrapping_add(pack));

@@ -13,11 +13,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::access::{self, CacheLevel};
 use cuda_std::atomic::{self, AtomicSlice, Scope};
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::Warp;
 use cuda_std::{panic, thread};
 
 use super::carry::{Carry, MOST_WORDS};
-use super::pack::{build, each};
 
 /// Tiles in a group: a lane for each.
 const GROUP: usize = 32;
@@ -125,10 +125,10 @@ impl<'a> States<'a> {
     /// # Safety
     /// There is such a tile, of a scan that carries `C`.
     #[inline(always)]
-    pub unsafe fn say<C: Carry>(self, ticket: Ticket, own: C) {
+    pub unsafe fn publish<C: Carry>(self, ticket: Ticket, own: C) {
         let (words, at) = (own.to_words(), self.at::<C>(ticket, ticket.tile()));
         // SAFETY: the caller's promise.
-        each(C::TILE_WORDS, |k| unsafe {
+        each_below::<MOST_WORDS>(C::TILE_WORDS, |k| unsafe {
             atomic::store(at.add(k), SAID | u64::from(words[k]), Relaxed, Scope::Device);
         });
     }
@@ -153,7 +153,7 @@ impl<'a> States<'a> {
     #[inline(always)]
     unsafe fn look<C: Carry>(self, ticket: Ticket, tile: usize) -> (C, bool) {
         let (at, mut words, mut said) = (self.at::<C>(ticket, tile), [0; MOST_WORDS], SAID);
-        each(C::TILE_WORDS, |k| {
+        each_below::<MOST_WORDS>(C::TILE_WORDS, |k| {
             // SAFETY: the caller's promise.
             let word = unsafe { atomic::load(at.add(k), Relaxed, Scope::Device) };
             said &= word;
@@ -219,7 +219,7 @@ where
             let said = unsafe { self.said(ticket) };
             let joined = (self.join_lanes)(self.warp, said);
             let (first, mut before_in_group) = (self.group, self.neutral);
-            each(LOOKS, |k| {
+            each::<LOOKS>(|k| {
                 if first + k < last {
                     self.groups = (self.join)(self.groups, joined[k]);
                     self.group += 1;
@@ -244,13 +244,13 @@ where
         let mut rounds = 0;
         loop {
             let mut all_said = true;
-            each(LOOKS, |k| {
+            each::<LOOKS>(|k| {
                 if !looks[k].1 {
                     // SAFETY: the slot is before the tile.
                     looks[k] = unsafe { self.states.look(ticket, slot(k)) };
                 }
             });
-            each(LOOKS, |k| all_said &= looks[k].1);
+            each::<LOOKS>(|k| all_said &= looks[k].1);
             if all_said {
                 return build(|k| looks[k].0);
             }

@@ -1,9 +1,10 @@
 //! Which elements are marked: where segments begin, or what a selection keeps.
 
 use cuda_std::number::{Half, bf16, f16};
+use cuda_std::unroll::{build, each_below};
 use cuda_std::warp::{Plain, Warp};
 
-use super::pack::{Pack, build, each, element, per_pack};
+use super::pack::{Pack, element, per_pack};
 use super::ring::Part;
 use crate::quads;
 
@@ -33,7 +34,7 @@ pub trait Marks<T: Plain>: Copy {
 #[inline(always)]
 fn bits<T>(mut bit: impl FnMut(usize) -> bool) -> u32 {
     let mut bits = 0;
-    each(per_pack::<T>(), |e| bits |= u32::from(bit(e)) << e);
+    each_below::<16>(per_pack::<T>(), |e| bits |= u32::from(bit(e)) << e);
     bits
 }
 

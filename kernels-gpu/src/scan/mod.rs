@@ -33,13 +33,14 @@ pub mod ring;
 
 use crate::prelude::*;
 use cuda_std::number::bf16;
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::Plain;
 
 use carry::{Carry, map_words, scan_lanes};
 use look_ahead::{States, states_len};
 use marks::{BitFlags, Changes, Flags};
 pub use operator::{AffineF32, AffineU32, Compose, Line, Max, Min, Operator, Segments, Sum, Whole};
-use pack::{Pack, build, each, element, pack_of, per_pack};
+use pack::{Pack, element, pack_of, per_pack};
 pub use ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, shared_bytes};
 use ring::{PACKS, Part, Stages};
 
@@ -288,19 +289,21 @@ impl<T: Plain, L: Line<T>, const P: usize> Stages<P> for Scan<T, L> {
         let marks = self.line.marks(part, &packs);
         let mut joined = Self::joined(packs, marks).upto;
         let mut note = [0; 4];
-        each(P, |k| {
+        each::<P>(|k| {
             let bit = k * per_pack::<T>();
             note[bit / 32] |= (marks[k] & ((1 << per_pack::<T>()) - 1)) << (bit % 32);
         });
         // SAFETY: so many words are this lane's.
-        each(<Self as Stages<P>>::NOTE_WORDS, |w| unsafe { part.note().add(w).write(note[w]) });
+        each_below::<16>(<Self as Stages<P>>::NOTE_WORDS, |w| unsafe {
+            part.note().add(w).write(note[w])
+        });
         // Reductions that do not wait for one another.
-        each(5, |step| {
+        each::<5>(|step| {
             let behind = |own| map_words(own, |word| self.warp.shuffle_down(word, 1 << step));
             joined = build(|k| L::join(joined[k], behind(joined[k])));
         });
         let mut all = joined[0];
-        each(P - 1, |k| all = L::join(all, joined[k + 1]));
+        each_below::<16>(P - 1, |k| all = L::join(all, joined[k + 1]));
         all
     }
 
@@ -326,7 +329,7 @@ impl<T: Plain, L: Line<T>, const P: usize> Stages<P> for Scan<T, L> {
 fn join_pack<T: Plain, L: Line<T>>(pack: &Pack, marks: u32) -> L::Carry {
     let lift = |e| L::lift(element(pack, e), marks >> e & 1 != 0);
     let mut all = lift(0);
-    each(per_pack::<T>() - 1, |e| all = L::join(all, lift(e + 1)));
+    each_below::<16>(per_pack::<T>() - 1, |e| all = L::join(all, lift(e + 1)));
     all
 }
 

@@ -4,8 +4,7 @@
 //! has the next 16 bytes: a *pack*. So a warp's load is 512 bytes in a row, and a scan of the lanes in one step
 //! is in the order of memory: nothing goes through shared memory to be put into order.
 
-use core::mem::MaybeUninit;
-
+use cuda_std::unroll::each_below;
 use cuda_std::vector::Vec4;
 use cuda_std::warp::Plain;
 
@@ -19,32 +18,6 @@ pub const fn per_pack<T>() -> usize {
     16 / size_of::<T>()
 }
 
-/// Calls `f` with 0, 1, … `n - 1`, each a constant once inlined, where `n` is one: then an array that is
-/// indexed by them stays in registers. At most 16.
-#[inline(always)]
-pub fn each(n: usize, mut f: impl FnMut(usize)) {
-    macro_rules! step {
-        ($($k:literal)*) => {$(
-            if $k < n {
-                f($k);
-            }
-        )*};
-    }
-    step!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-}
-
-/// The array of `f(0)`, `f(1)`, … in registers; at most 16.
-#[inline(always)]
-pub fn build<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
-    const { assert!(N <= 16) };
-    let mut items = MaybeUninit::<[T; N]>::uninit();
-    let first = items.as_mut_ptr().cast::<T>();
-    // SAFETY: `k < N`.
-    each(N, |k| unsafe { first.add(k).write(f(k)) });
-    // SAFETY: every element was written.
-    unsafe { items.assume_init() }
-}
-
 /// Element `e` of a pack.
 #[inline(always)]
 pub fn element<T: Plain>(pack: &Pack, e: usize) -> T {
@@ -54,7 +27,7 @@ pub fn element<T: Plain>(pack: &Pack, e: usize) -> T {
     // loaded to.
     let (first, shift) = (e * size / 4, e * size % 4 * 8);
     let mut bits = [0u32; 4];
-    each(size.div_ceil(4), |k| bits[k] = words[first + k] >> shift);
+    each_below::<4>(size.div_ceil(4), |k| bits[k] = words[first + k] >> shift);
     // SAFETY: as many bytes as the value has, all initialised; all bits are a value of it.
     unsafe { bits.as_ptr().cast::<T>().read_unaligned() }
 }
@@ -63,12 +36,12 @@ pub fn element<T: Plain>(pack: &Pack, e: usize) -> T {
 #[inline(always)]
 pub fn pack_of<T: Plain>(mut f: impl FnMut(usize) -> T) -> Pack {
     let (mut words, size) = ([0u32; 4], size_of::<T>());
-    each(per_pack::<T>(), |e| {
+    each_below::<16>(per_pack::<T>(), |e| {
         let mut bits = [0u32; 4];
         // SAFETY: at most 16 bytes, and the value has no padding.
         unsafe { bits.as_mut_ptr().cast::<T>().write_unaligned(f(e)) };
         let (first, shift) = (e * size / 4, e * size % 4 * 8);
-        each(size.div_ceil(4), |k| words[first + k] |= bits[k] << shift);
+        each_below::<4>(size.div_ceil(4), |k| words[first + k] |= bits[k] << shift);
     });
     Pack::new(words[0], words[1], words[2], words[3])
 }

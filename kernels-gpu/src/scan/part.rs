@@ -1,9 +1,10 @@
 //! What a warp of a [ring](super::ring) has of a tile.
 
 use cuda_std::access::{self, StoreHint};
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::Plain;
 
-use super::pack::{Pack, build, each, element, inside, pack_of, per_pack};
+use super::pack::{Pack, element, inside, pack_of, per_pack};
 use super::ring::part_len;
 
 /// A warp's part of a tile: [`part_len`]`(P)` elements, of which each lane has `P` packs that are 32 packs apart.
@@ -123,14 +124,14 @@ impl<T: Plain, const P: usize> Part<'_, T, P> {
             let own = out.wrapping_add(self.first(0)).cast::<Pack>();
             // SAFETY: inside the memory, at a multiple of 16 bytes. The compiler does not take this store apart to share it
             // with those below.
-            return each(P, |k| unsafe {
+            return each::<P>(|k| unsafe {
                 access::store(&mut *own.add(32 * k), pack(k), StoreHint::WriteBack);
             });
         }
-        each(P, |k| {
+        each::<P>(|k| {
             let elements = out.wrapping_add(self.first(k));
             let (inside, pack) = (inside::<T>(self.x.len(), self.first(k)), pack(k));
-            each(per_pack::<T>(), |e| {
+            each_below::<16>(per_pack::<T>(), |e| {
                 if e < inside {
                     // SAFETY: so many of the pack's elements are inside the memory.
                     unsafe { elements.add(e).write(element(&pack, e)) };

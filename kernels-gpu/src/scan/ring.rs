@@ -1,18 +1,17 @@
-//! The order in which a block of a scan does its work: tiles go round a ring of shared memory.
+//! The warp-specialised pipeline of a scan: tiles go round a ring of stages in shared memory.
 //!
-//! The warps of a block never wait for all of it. Each has a duty, and is told by barriers of a tile's stage when it
-//! can go on:
+//! The warps of a block never wait for the whole block. Each has a role, and waits for the barriers of a tile's stage:
 //!
 //! | warps | wait until the stage is | and then |
 //! |---|---|---|
 //! | one producer | *empty* | takes a ticket, and starts the copy of that tile |
 //! | [`SQUAD`] reducers | *full* | join the elements of the tile |
-//! | one publisher | *reduced* | joins what the reducers found, and says it to all blocks |
+//! | one publisher | *reduced* | joins what the reducers found, and publishes it to all blocks |
 //! | one look-ahead | *full* | finds out what comes before the tile |
 //! | [`SQUAD`] writers | *ready* | scan the tile, and write the results |
 //!
-//! So tickets, copies, and what other blocks say are under way while other tiles are worked on. A block has a multiprocessor and
-//! all its shared memory for itself.
+//! So tickets, copies, and what other blocks publish are under way while other tiles are processed. A block has a multiprocessor
+//! and all of its shared memory to itself.
 
 use core::hint::assert_unchecked;
 
@@ -39,8 +38,8 @@ pub const MAX_REGISTERS: u32 = 96;
 pub const PACKS: usize = 8;
 /// Bytes of such a tile.
 pub const STAGE_BYTES: usize = tile_packs(PACKS) * size_of::<Pack>();
-/// Tiles that a block asks for when it begins.
-const ASKED: usize = 4;
+/// Tiles that a block prefetches when it begins.
+const PREFETCHED: usize = 4;
 /// Fewest stages: every device since `sm_80` has room for them, and a tile with keys of 8 bytes beside it takes most.
 const LEAST_STAGES: usize = 3;
 /// Most stages.
@@ -113,10 +112,10 @@ pub trait Stages<const P: usize> {
     /// What is before the first tile.
     fn neutral() -> Self::Carry;
 
-    /// `a`, and `b` behind it.
+    /// The join of `a`, and of `b` after it.
     fn join(a: Self::Carry, b: Self::Carry) -> Self::Carry;
 
-    /// What all lanes have, joined as `((v0 v1) (v2 v3)) …`, for several values; every lane gets the results.
+    /// The values of all lanes, joined as `((v0 v1) (v2 v3)) …`, for several values; every lane gets the results.
     #[inline(always)]
     fn join_lanes<const N: usize>(warp: Warp, values: [Self::Carry; N]) -> [Self::Carry; N] {
         join_lanes(warp, values, Self::join)
@@ -140,15 +139,15 @@ pub trait Stages<const P: usize> {
     );
 }
 
-/// A place in the ring: a stage, and the parity of its round.
+/// The state of a warp in the pipeline: its stage, and the parity of the phase that it waits for there.
 #[derive(Clone, Copy)]
-struct Turn {
+struct PipelineState {
     stage: usize,
     parity: u32,
     stages: usize,
 }
 
-impl Turn {
+impl PipelineState {
     #[inline(always)]
     fn first(stages: usize) -> Self {
         Self { stage: 0, parity: 0, stages }
@@ -170,20 +169,20 @@ impl Turn {
     }
 }
 
-/// What a stage's barriers say.
+/// The barriers of a stage.
 #[derive(Clone, Copy)]
-enum Sign {
+enum StageBarrier {
     /// The tile's ticket and elements are there.
     Full,
-    /// The reducers have put what they have of the tile.
+    /// The reducers have stored what they found in the tile.
     Reduced,
-    /// What comes before the tile, and before each part of it, is there.
+    /// The join of what comes before the tile, and before each part of it, is there.
     Ready,
-    /// The tile is not needed any more.
+    /// The stage may be filled again.
     Empty,
 }
 
-/// The warps with other duties, behind the reducers and writers.
+/// The warps with other roles, behind the reducers and writers.
 const PRODUCER: usize = 2 * SQUAD;
 const PUBLISHER: usize = PRODUCER + 1;
 
@@ -207,12 +206,12 @@ const fn note_bytes<const P: usize, S: Stages<P>>() -> usize {
     SQUAD * 32 * S::NOTE_WORDS * size_of::<u32>()
 }
 
-/// The shared memory of a block. Every duty is called once, by the warp whose duty it is, when the barriers were made.
+/// The shared memory of a block. Every role is called once, by the warp whose role it is, when the barriers were made.
 #[derive(Clone, Copy)]
 struct Ring {
     warp: Warp,
     lane: usize,
-    first: Turn,
+    first: PipelineState,
     stages: *mut Pack,
     barriers: SharedArray<u64, { 4 * MOST_STAGES }>,
     tickets: SharedArray<u64, MOST_STAGES>,
@@ -239,7 +238,7 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
     let ring = Ring {
         warp: block.whole_warp(),
         lane: block.lane(),
-        first: Turn::first(stages),
+        first: PipelineState::first(stages),
         stages: dynamic_shared_mem(),
         barriers: shared_array![u64; 4 * MOST_STAGES],
         tickets: shared_array![u64; MOST_STAGES],
@@ -247,21 +246,21 @@ pub unsafe fn run<const P: usize, S: Stages<P>>(
         slots: unsafe { Slots::new(memory.as_mut_ptr()) },
     };
     let warp = block.warp();
-    // What all of this asks for, and makes, does not depend on the kernel before.
+    // Nothing that is prefetched or initialised here depends on the kernel before.
     if warp == PUBLISHER && ring.lane == 0 {
         states.prefetch();
-        ring.ask::<P, S>(x, scan);
+        ring.prefetch_tiles::<P, S>(x, scan);
     }
     if warp == PRODUCER {
-        // SAFETY: one warp, before anybody uses them.
+        // SAFETY: one warp, before any warp uses them.
         unsafe { ring.init() };
     }
-    // The barriers are barriers.
+    // The barriers of the stages are initialised before any warp waits for one.
     block.sync(());
     dependent::wait_for_previous();
-    // Few elements are scanned in less time than a launch takes.
+    // A short array is scanned in less time than a launch takes.
     let_next_start(x);
-    // SAFETY: each warp has one duty, and the barriers count on all of them.
+    // SAFETY: each warp has one role, and the barriers count on all of them.
     unsafe {
         match warp {
             0..SQUAD => ring.reduce(warp, x, scan),
@@ -278,19 +277,19 @@ impl Ring {
     #[inline(always)]
     unsafe fn init(self) {
         if self.lane < self.first.stages {
-            let turn = Turn { stage: self.lane, ..self.first };
+            let state = PipelineState { stage: self.lane, ..self.first };
             // SAFETY: the caller's promise.
             unsafe {
-                self.barrier(Sign::Full, turn).init(fetch::ARRIVALS);
-                self.barrier(Sign::Reduced, turn).init(32 * SQUAD as u32);
-                self.barrier(Sign::Ready, turn).init(2 * 32);
-                self.barrier(Sign::Empty, turn).init(32 * SQUAD as u32);
+                self.barrier(StageBarrier::Full, state).init(fetch::ARRIVALS);
+                self.barrier(StageBarrier::Reduced, state).init(32 * SQUAD as u32);
+                self.barrier(StageBarrier::Ready, state).init(2 * 32);
+                self.barrier(StageBarrier::Empty, state).init(32 * SQUAD as u32);
             }
         }
         fetch::fence_init();
     }
 
-    /// The producer's duty.
+    /// The producer's role.
     #[inline(always)]
     unsafe fn produce<const P: usize, S: Stages<P>>(
         self,
@@ -298,25 +297,25 @@ impl Ring {
         x: &[S::Element],
         scan: &S,
     ) {
-        let mut turn = self.first;
+        let mut state = self.first;
         loop {
-            let full = self.barrier(Sign::Full, turn);
+            let full = self.barrier(StageBarrier::Full, state);
             // SAFETY: a stage is empty in its first round, and then when all writers have said so.
             unsafe {
                 let mut ticket = NONE;
                 if self.lane == 0 {
-                    // Not before there is room: who has a ticket is waited for by others.
+                    // Not before there is room: other blocks wait for the tile of a ticket.
                     ticket = states.take().map_or(NONE, |ticket| ticket.0);
-                    self.tickets.as_mut_ptr().add(turn.stage).write(ticket);
+                    self.tickets.as_mut_ptr().add(state.stage).write(ticket);
                 }
                 let ticket = self.warp.shuffle(ticket, 0);
                 if ticket == NONE {
                     return fetch::nothing(full, self.lane);
                 }
-                let copies = self.copies::<P, S>(turn, Ticket(ticket).tile(), x, scan);
+                let copies = self.copies::<P, S>(state, Ticket(ticket).tile(), x, scan);
                 fetch::tile(copies, full, self.lane);
-                turn.advance();
-                fetch::wait(self.barrier(Sign::Empty, turn), turn.parity ^ 1);
+                state.advance();
+                fetch::wait(self.barrier(StageBarrier::Empty, state), state.parity ^ 1);
             }
         }
     }
@@ -325,13 +324,13 @@ impl Ring {
     #[inline(always)]
     fn copies<const P: usize, S: Stages<P>>(
         self,
-        turn: Turn,
+        state: PipelineState,
         tile: usize,
         x: &[S::Element],
         scan: &S,
     ) -> [Packs; 2] {
         let start = tile * tile_len::<S::Element>(P);
-        let (to, room) = (self.stage::<P, S>(turn), tile_packs(P));
+        let (to, room) = (self.stage::<P, S>(state), tile_packs(P));
         let (element, beside) = (size_of::<S::Element>(), S::BESIDE);
         let own = Packs::new(to, bytemuck::cast_slice(x), start * element, room);
         // What comes beside the tile has a pack of what comes before in front of it.
@@ -340,176 +339,177 @@ impl Ring {
         [own, Packs::new(to, scan.beside(), start * beside, room).with_lead(lead)]
     }
 
-    /// Asks for some of the tiles that all blocks get first, whichever gets them. One thread of a block calls it.
+    /// Prefetches some of the tiles that blocks take first to the L2 cache, whichever block takes them. One thread of a block calls
+    /// it.
     #[inline(always)]
-    fn ask<const P: usize, S: Stages<P>>(self, x: &[S::Element], scan: &S) {
+    fn prefetch_tiles<const P: usize, S: Stages<P>>(self, x: &[S::Element], scan: &S) {
         let (mut tile, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
-        let end = tile + ASKED * blocks;
+        let end = tile + PREFETCHED * blocks;
         while tile < end {
-            fetch::soon(self.copies::<P, S>(self.first, tile, x, scan));
+            fetch::prefetch(self.copies::<P, S>(self.first, tile, x, scan));
             tile += blocks;
         }
     }
 
-    /// The publisher's duty.
+    /// The publisher's role.
     #[inline(always)]
     unsafe fn publish<const P: usize, S: Stages<P>>(self, states: States) {
-        let mut turn = self.first;
+        let mut state = self.first;
         // SAFETY: there is such a tile; the slots were put when the stage is reduced, and are read when it is ready.
         unsafe {
-            while let Some(ticket) = self.ticket_of(states, turn) {
+            while let Some(ticket) = self.ticket_of(states, state) {
                 states.clear_other(ticket, self.lane);
-                fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
+                fetch::wait(self.barrier(StageBarrier::Reduced, state), state.parity);
                 let has_part = self.lane < SQUAD;
-                let slot = turn.slot(self.lane);
+                let slot = state.slot(self.lane);
                 let own = if has_part { self.slots.get(OWN + slot) } else { S::neutral() };
                 let upto = scan_lanes(self.warp, SQUAD, own, S::join);
                 if self.lane == SQUAD - 1 {
-                    states.say(ticket, upto);
+                    states.publish(ticket, upto);
                 }
                 let before = map_words(upto, |word| self.warp.shuffle_up(word, 1));
                 if has_part {
                     self.slots.put(slot, if self.lane == 0 { S::neutral() } else { before });
                 }
-                self.sign(Sign::Ready, turn);
-                turn.advance();
+                self.arrive(StageBarrier::Ready, state);
+                state.advance();
             }
         }
     }
 
-    /// The look-ahead's duty.
+    /// The look-ahead's role.
     #[inline(always)]
     unsafe fn look_ahead<const P: usize, S: Stages<P>>(self, states: States) {
-        let mut turn = self.first;
-        let (neutral, join_lanes) = (S::neutral(), |warp, said| S::join_lanes(warp, said));
+        let mut state = self.first;
+        let (neutral, join_lanes) = (S::neutral(), |warp, states| S::join_lanes(warp, states));
         let mut ahead = LookAhead::new(states, self.warp, neutral, S::join, join_lanes);
         // SAFETY: there is such a tile; tickets grow, and the tiles before were taken; the slot is read when the stage is ready.
         unsafe {
-            while let Some(ticket) = self.ticket_of(states, turn) {
+            while let Some(ticket) = self.ticket_of(states, state) {
                 let before = ahead.before(ticket);
                 if self.lane == 0 {
-                    self.slots.put(turn.slot(TILE), before);
+                    self.slots.put(state.slot(TILE), before);
                 }
-                self.sign(Sign::Ready, turn);
-                turn.advance();
+                self.arrive(StageBarrier::Ready, state);
+                state.advance();
             }
         }
     }
 
-    /// A reducer's duty.
+    /// A reducer's role.
     #[inline(always)]
     unsafe fn reduce<const P: usize, S: Stages<P>>(self, part: usize, x: &[S::Element], scan: &S) {
-        let mut turn = self.first;
+        let mut state = self.first;
         // SAFETY: the part's slot, which the publisher reads when the stage is reduced.
         unsafe {
-            while let Some(tile) = self.tile(turn) {
-                let own = scan.reduce(self.part::<P, S>(part, turn, tile, x));
+            while let Some(tile) = self.tile(state) {
+                let own = scan.reduce(self.part::<P, S>(part, state, tile, x));
                 if self.lane == 0 {
-                    self.slots.put(turn.slot(OWN + part), own);
+                    self.slots.put(state.slot(OWN + part), own);
                 }
                 if S::WRITES_MEMORY {
                     fetch::fence();
                 }
-                self.sign(Sign::Reduced, turn);
-                turn.advance();
+                self.arrive(StageBarrier::Reduced, state);
+                state.advance();
             }
         }
     }
 
-    /// A writer's duty.
+    /// A writer's role.
     #[inline(always)]
     unsafe fn finish<const P: usize, S: Stages<P>>(self, part: usize, x: &[S::Element], scan: &S) {
-        let mut turn = self.first;
+        let mut state = self.first;
         // SAFETY: the slots were put when the stage is ready; all lanes have done with the tile where they say that it is
         // empty.
         unsafe {
-            while let Some(tile) = self.tile(turn) {
+            while let Some(tile) = self.tile(state) {
                 if S::NOTE_WORDS > 0 {
-                    fetch::wait(self.barrier(Sign::Reduced, turn), turn.parity);
+                    fetch::wait(self.barrier(StageBarrier::Reduced, state), state.parity);
                 }
                 let before = || {
-                    fetch::wait(self.barrier(Sign::Ready, turn), turn.parity);
-                    let of_tile = self.slots.get(turn.slot(TILE));
-                    let before = S::join(of_tile, self.slots.get(turn.slot(part)));
-                    (before, self.slots.get(turn.slot(OWN + part)))
+                    fetch::wait(self.barrier(StageBarrier::Ready, state), state.parity);
+                    let of_tile = self.slots.get(state.slot(TILE));
+                    let before = S::join(of_tile, self.slots.get(state.slot(part)));
+                    (before, self.slots.get(state.slot(OWN + part)))
                 };
                 let release = || {
                     if S::WRITES_MEMORY {
                         fetch::fence();
                     }
-                    self.sign(Sign::Empty, turn);
+                    self.arrive(StageBarrier::Empty, state);
                 };
-                scan.finish(self.part::<P, S>(part, turn, tile, x), before, release);
-                turn.advance();
+                scan.finish(self.part::<P, S>(part, state, tile, x), before, release);
+                state.advance();
             }
         }
     }
 
     /// The number of the tile that fills a stage, once it is there; `None` if there are no more.
     #[inline(always)]
-    unsafe fn tile(self, turn: Turn) -> Option<usize> {
+    unsafe fn tile(self, state: PipelineState) -> Option<usize> {
         // SAFETY: the caller's promise.
-        let ticket = unsafe { self.ticket(turn) };
+        let ticket = unsafe { self.ticket(state) };
         (ticket.0 != NONE).then(|| ticket.tile())
     }
 
     /// The ticket of that tile, which `states` has; [`NONE`] has the number of no tile.
     #[inline(always)]
-    unsafe fn ticket_of(self, states: States, turn: Turn) -> Option<Ticket> {
+    unsafe fn ticket_of(self, states: States, state: PipelineState) -> Option<Ticket> {
         // SAFETY: the caller's promise.
-        let ticket = unsafe { self.ticket(turn) };
+        let ticket = unsafe { self.ticket(state) };
         states.has(ticket).then_some(ticket)
     }
 
     /// The ticket of that tile, or [`NONE`]; any, where the producer has ended early.
     #[inline(always)]
-    unsafe fn ticket(self, turn: Turn) -> Ticket {
+    unsafe fn ticket(self, state: PipelineState) -> Ticket {
         // SAFETY: the caller's promise.
         Ticket(unsafe {
-            fetch::wait(self.barrier(Sign::Full, turn), turn.parity);
-            self.tickets.as_mut_ptr().add(turn.stage).read()
+            fetch::wait(self.barrier(StageBarrier::Full, state), state.parity);
+            self.tickets.as_mut_ptr().add(state.stage).read()
         })
     }
 
-    /// Says so, for this lane: all of the warp do. (One arrival behind a barrier of the warp would be enough, but
-    /// `compute-sanitizer --tool racecheck` does not follow what the other lanes did then.)
+    /// Arrives at a barrier of the stage. Every lane of the warp arrives: one arrival after a barrier of the warp would be
+    /// enough, but then `compute-sanitizer --tool racecheck` does not follow what the other lanes did.
     #[inline(always)]
-    unsafe fn sign(self, sign: Sign, turn: Turn) {
+    unsafe fn arrive(self, barrier: StageBarrier, state: PipelineState) {
         // SAFETY: the caller's promise.
-        let _ = unsafe { self.barrier(sign, turn).arrive() };
+        let _ = unsafe { self.barrier(barrier, state).arrive() };
     }
 
     #[inline(always)]
     fn part<'a, const P: usize, S: Stages<P>>(
         self,
         part: usize,
-        turn: Turn,
+        state: PipelineState,
         tile: usize,
         x: &'a [S::Element],
     ) -> Part<'a, S::Element, P> {
         let before = part * part_len::<S::Element>(P);
         let start = tile * tile_len::<S::Element>(P) + before;
-        let stage = self.stage::<P, S>(turn);
+        let stage = self.stage::<P, S>(state);
         let memory = stage.wrapping_add(part * 32 * P);
         let beside = stage.wrapping_add(tile_packs(P) + 1).cast::<u8>();
         let beside = beside.wrapping_add(before * S::BESIDE).cast_const();
         // The notes stand behind all stages.
         let stages = self.first.stages * stage_packs::<P, S>();
         let notes = self.stages.wrapping_add(stages).cast::<u32>();
-        let lanes_before = (turn.stage * SQUAD + part) * 32 + self.lane;
+        let lanes_before = (state.stage * SQUAD + part) * 32 + self.lane;
         let note = notes.wrapping_add(lanes_before * S::NOTE_WORDS);
         Part { x, start, lane: self.lane, memory, beside, beside_bytes: S::BESIDE, note }
     }
 
     #[inline(always)]
-    fn stage<const P: usize, S: Stages<P>>(self, turn: Turn) -> *mut Pack {
-        self.stages.wrapping_add(turn.stage * stage_packs::<P, S>())
+    fn stage<const P: usize, S: Stages<P>>(self, state: PipelineState) -> *mut Pack {
+        self.stages.wrapping_add(state.stage * stage_packs::<P, S>())
     }
 
     #[inline(always)]
-    fn barrier(self, sign: Sign, turn: Turn) -> Mbarrier {
-        let index = sign as usize * MOST_STAGES + turn.stage;
-        // SAFETY: a turn's stage is below `MOST_STAGES`.
+    fn barrier(self, barrier: StageBarrier, state: PipelineState) -> Mbarrier {
+        let index = barrier as usize * MOST_STAGES + state.stage;
+        // SAFETY: a state's stage is below `MOST_STAGES`.
         unsafe { assert_unchecked(index < 4 * MOST_STAGES) };
         Mbarrier::new(self.barriers, index)
     }

@@ -13,13 +13,13 @@
 
 use crate::prelude::*;
 use cuda_std::dependent;
+use cuda_std::unroll::build;
 use cuda_std::warp::Plain;
 
 use crate::scan::assert_early;
 use crate::scan::carry::{Carry, MOST_WORDS};
 use crate::scan::look_ahead::{States, states_len};
 use crate::scan::marks::{Flags, Marks, MaybeZero, Runs, Where};
-use crate::scan::pack::build;
 use crate::scan::ring::{self, PACKS, Part, Stages};
 
 pub use crate::scan::ring::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES};

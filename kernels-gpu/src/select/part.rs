@@ -1,11 +1,12 @@
 //! What a warp does with its part of a tile.
 
+use cuda_std::unroll::{build, each, each_below};
 use cuda_std::warp::{Plain, Warp};
 
-use crate::rows::anew;
+use crate::rows::opaque;
 use crate::scan::carry::scan_lanes;
 use crate::scan::marks::Marks;
-use crate::scan::pack::{Pack, build, each, element, inside, per_pack};
+use crate::scan::pack::{Pack, element, inside, per_pack};
 use crate::scan::ring::{PACKS, Part};
 
 /// Stores of a lane that are under way at the same time.
@@ -31,7 +32,7 @@ impl Ranks {
         marks: impl Marks<T>,
     ) -> Self {
         let mut marks = marks.of_all(part, packs);
-        each(PACKS, |j| {
+        each::<PACKS>(|j| {
             let there = inside::<T>(part.len(), part.place(j));
             marks[j] &= (1 << there) - 1;
         });
@@ -39,10 +40,12 @@ impl Ranks {
         let width = if per_pack::<T>() < 8 { 8 } else { 16 };
         let together = 32 / width;
         let (mut counts, mut upto) = ([0; PACKS], [0; PACKS]);
-        each(PACKS, |j| counts[j / together] |= marks[j].count_ones() << (j % together * width));
-        each(PACKS.div_ceil(together), |k| upto[k] = scan_lanes(warp, 32, counts[k], |a, b| a + b));
+        each::<PACKS>(|j| counts[j / together] |= marks[j].count_ones() << (j % together * width));
+        each_below::<PACKS>(PACKS.div_ceil(together), |k| {
+            upto[k] = scan_lanes(warp, 32, counts[k], |a, b| a + b)
+        });
         let (mut own, mut before) = (0, [0; PACKS]);
-        each(PACKS, |j| {
+        each::<PACKS>(|j| {
             let (k, shift) = (j / together, j % together * width);
             let of = |counts: u32| counts >> shift & ((1 << width) - 1);
             before[j] = own + of(upto[k] - counts[k]);
@@ -54,9 +57,9 @@ impl Ranks {
     /// Calls `f` with the rank of each marked element of the lane, its pack and its number in it.
     #[inline(always)]
     pub fn each_kept<T>(&self, mut f: impl FnMut(usize, usize, usize)) {
-        each(PACKS, |j| {
+        each::<PACKS>(|j| {
             let mut rank = self.before[j];
-            each(per_pack::<T>(), |e| {
+            each_below::<16>(per_pack::<T>(), |e| {
                 if self.marks[j] >> e & 1 != 0 {
                     f(rank as usize, j, e);
                     rank += 1;
@@ -89,7 +92,7 @@ impl Ranks {
             let marks = build(|j| !self.marks[j]);
             let before = build(|j| part.place(j) as u32 - self.before[j]);
             // Else each element stays in a register of its own from the first round to this one.
-            let packs: [Pack; PACKS] = build(|j| anew(packs[j]));
+            let packs: [Pack; PACKS] = build(|j| opaque(packs[j]));
             // SAFETY: so is the number of those that are not marked before one.
             Self { marks, before, own: 0 }.each_kept::<T>(|rank, j, e| unsafe {
                 memory.add(last - rank).write(element(&packs[j], e));
@@ -128,7 +131,7 @@ pub unsafe fn write_rows<T: Plain>(
         let places: [u32; STORES] = build(|k| (row + 32 * k as u32 + lane).wrapping_sub(lead));
         let elements: [T; STORES] =
             build(|k| if places[k] < len { element(places[k] as usize) } else { T::zeroed() });
-        each(STORES, |k| {
+        each::<STORES>(|k| {
             if places[k] < len {
                 // SAFETY: the caller's promise; each place is one lane's.
                 unsafe { to.add(places[k] as usize).write(elements[k]) };

@@ -2,13 +2,14 @@
 
 use crate::prelude::*;
 use cuda_std::dependent;
+use cuda_std::unroll::build;
 
 use super::part::{Ranks, write_rows};
 use super::{BLOCK, LEAST_SHARED_BYTES, MAX_REGISTERS, MOST_SHARED_BYTES, PlainOrd, tile_len};
 use crate::scan::carry::{Carry, MOST_WORDS};
 use crate::scan::look_ahead::{States, states_len};
 use crate::scan::marks::Runs;
-use crate::scan::pack::{build, per_pack};
+use crate::scan::pack::per_pack;
 use crate::scan::ring::{self, PACKS, Part, Stages};
 
 /// Scratch words of [`run_lengths`](fn@run_lengths) for `n_elems` elements of type `T`.

@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
 use cuda_std::thread;
+use cuda_std::unroll::{build, each};
 
 use super::histogram::MAX_PASSES;
 use super::key::RADIX;
@@ -206,7 +207,7 @@ impl Control {
         groups.wrapping_add((group * MAX_PASSES + pass) * RADIX + digit)
     }
 
-    /// Says that a block has counted; how many had before. It acquires what they counted.
+    /// Counts this block as finished; returns how many were before. Acquires what they counted.
     #[inline(always)]
     pub unsafe fn finish(self) -> u32 {
         // SAFETY: the caller's promise.
@@ -248,7 +249,7 @@ impl Control {
         Step(unsafe { self.words.add(STEPS + pass as usize).read() })
     }
 
-    /// Says where the keys of a group with a digit begin in the result.
+    /// Publishes where the keys of a group with a digit begin in the result.
     #[inline(always)]
     pub unsafe fn begin_group(self, group: usize, pass: usize, digit: usize, place: u64) {
         let at = self.group_at(group, pass, digit);
@@ -277,14 +278,14 @@ impl Control {
     }
 }
 
-/// What the tiles of a pass say.
+/// What the tiles of a pass publish.
 #[derive(Clone, Copy)]
 pub struct States {
     words: *mut u32,
     step: Step,
 }
 
-/// States that a thread asks for at once.
+/// States that a thread loads at a time.
 const AHEAD: usize = 4;
 
 #[allow(clippy::missing_safety_doc)]
@@ -294,9 +295,9 @@ impl States {
         self.words.wrapping_add(tile * RADIX + digit)
     }
 
-    /// Says it of a tile.
+    /// Publishes what is known of a tile.
     #[inline(always)]
-    pub unsafe fn say(self, tile: usize, digit: usize, known: Known) {
+    pub unsafe fn publish(self, tile: usize, digit: usize, known: Known) {
         let word = known.word(self.step);
         // SAFETY: the caller's promise.
         unsafe { atomic::store(self.at(tile, digit), word, Relaxed, Scope::Device) };
@@ -316,7 +317,7 @@ impl States {
         // The tiles from `next` to this one are in `sum`.
         let mut next = tile;
         while next > first {
-            let words = super::items::build::<_, AHEAD>(|ahead| {
+            let words = build::<_, AHEAD>(|ahead| {
                 if next - first > ahead {
                     // SAFETY: a tile of the group, before this one.
                     unsafe { self.known(next - 1 - ahead, digit) }
@@ -326,7 +327,7 @@ impl States {
             });
             let behind = next;
             let mut goes_on = true;
-            super::items::each::<AHEAD>(|ahead| match words[ahead] {
+            each::<AHEAD>(|ahead| match words[ahead] {
                 _ if !goes_on => {}
                 Known::Own(n) => {
                     sum += n;
@@ -347,11 +348,11 @@ impl States {
     }
 }
 
-/// Gives others time to say what is awaited.
+/// Gives other blocks time to publish what is awaited.
 #[inline(always)]
 pub fn wait() {
     thread::nanosleep(20);
-    // The block that has not said anything may have panicked.
+    // The block that has not published anything may have panicked.
     cuda_std::panic::leave_after_panic();
 }
 

@@ -57,7 +57,7 @@ pub unsafe fn sort_histogram<K: Word>(
             counters.add(i).write(0);
             i += THREADS;
         }
-        // Every counter is 0 before anyone counts.
+        // Every counter is 0 before any thread counts.
         block.sync(());
         count(counters, keys, order, begin, end);
         // Every key is counted.

@@ -16,7 +16,6 @@
 
 mod control;
 pub mod histogram;
-mod items;
 pub mod key;
 mod memory;
 pub mod pass;

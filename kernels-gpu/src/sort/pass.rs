@@ -4,7 +4,7 @@
 //!
 //! 1. All digits were counted [before the first pass](super::histogram), so a pass reads each key once.
 //! 2. A tile counts its digits early and says the counts at once; tiles behind it find what lies before them by
-//!    looking back, digit by digit, and wait for nobody to finish (Merrill and Garland, 2016).
+//!    looking back, digit by digit, and wait for no tile to finish (Merrill and Garland, 2016).
 //! 3. Ranks come from ballots: eight of them tell each lane which other lanes hold its digit. So a digit has eight
 //!    bits instead of four, and there are half as many passes.
 //! 4. Keys go to their place in the tile in shared memory first: keys of one digit then leave side by side, in
@@ -13,27 +13,28 @@
 use crate::prelude::*;
 use bytemuck::{NoUninit, Zeroable};
 use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::unroll::{build, each};
 use cuda_std::warp::Warp;
 
-use super::control::COUNT_BITS;
+use super::control::{COUNT_BITS, States};
 pub use super::control::{Control, GROUP_BITS, Known, Place, Step, control_words};
-use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 
 /// Threads in a block.
 pub const THREADS: usize = 256;
 const WARPS: usize = THREADS / 32;
-/// Keys of a thread, where neither keys nor values are longer than 4 bytes: as many as its registers hold. A digit's keys leave a
-/// tile side by side, so a longer tile writes longer runs; and a block of few warps has few counters for them.
+/// Keys of a thread if the elements are short: neither keys nor values have more than 4 bytes. As many as its registers hold: the
+/// keys of a digit leave a tile side by side, so a longer tile writes longer runs.
 pub const SHORT: usize = 56;
-/// Keys of a thread, where either has 8 bytes.
+/// Keys of a thread if the elements are long: keys or values have 8 bytes. They take twice the registers, so there are half as many.
 pub const LONG: usize = 28;
 
-/// As [`SHORT`], where the array is short too: all tiles run at once, so that of a few keys is done soonest.
+/// Keys of a thread if both the elements and the array are short. All tiles of such an array run at once, and a tile of few keys
+/// is finished soonest.
 pub const FEW_SHORT: usize = 16;
-/// As [`LONG`], where the array is short.
+/// Keys of a thread if the elements are long and the array is short.
 pub const FEW_LONG: usize = 8;
-/// The most tiles of few keys: about two to a multiprocessor. More keys are sorted in longer tiles.
+/// Most tiles of `FEW_SHORT` or `FEW_LONG` keys a thread: about two to a multiprocessor. More keys are sorted in longer tiles.
 pub const FEW_TILES: usize = 256;
 
 /// How an array is cut into tiles.
@@ -179,6 +180,42 @@ pub(super) struct Arrays<K, V> {
     pub n: usize,
 }
 
+/// A block's tile of a pass.
+#[derive(Clone, Copy)]
+struct Tile {
+    number: usize,
+    /// The tile's first key.
+    start: usize,
+    /// The calling lane's first key; it has every 32nd from there on.
+    first: usize,
+    is_full: bool,
+    /// The tile's group, and the group's first tile.
+    group: usize,
+    group_start: usize,
+}
+
+impl Tile {
+    #[inline(always)]
+    fn new<const ITEMS: usize>(
+        block: &Block<THREADS>,
+        number: usize,
+        n: usize,
+        group_bits: u32,
+    ) -> Self {
+        let start = number * (THREADS * ITEMS);
+        let first = start + block.warp() * (32 * ITEMS) + block.lane();
+        let is_full = start + THREADS * ITEMS <= n;
+        let group = number >> group_bits;
+        Self { number, start, first, is_full, group, group_start: group << group_bits }
+    }
+
+    /// What the tile publishes as soon as it has counted a digit. The tiles after it need that soonest.
+    #[inline(always)]
+    fn known(self, of_tile: u32) -> Known {
+        if self.number == self.group_start { Known::UpTo(of_tile) } else { Known::Own(of_tile) }
+    }
+}
+
 /// The pass of one block.
 ///
 /// # Safety
@@ -191,94 +228,110 @@ unsafe fn sweep<K: Word, V: Payload, const ITEMS: usize>(
     task: Task,
     step: Step,
 ) {
-    let (thread, warp, n) = (block.thread(), block.whole_warp(), arrays.n);
+    let (thread, n) = (block.thread(), arrays.n);
     let memory = Memory::new(dynamic_shared_mem());
     let digit = Digit::of(task.pass, task.begin, task.end);
-    let counters = memory.counters(block.warp());
     let tiles = n.div_ceil(THREADS * ITEMS);
     let states = control.states(tiles, task.group_bits, step);
 
-    // SAFETY: each step says who reaches the shared memory; indices of device memory are below `n`, since
-    // they are those of the tile or ranks of its keys among all.
-    unsafe {
-        memory.clear(thread);
-        let ticket = block.once(|| control.ticket(task.pass)).unwrap_or(0);
-        // The barrier in it: the counters are clear.
-        let tile = block.broadcast(ticket, 0) as usize;
-        let start = tile * (THREADS * ITEMS);
-        let first = start + block.warp() * (32 * ITEMS) + block.lane();
-        let is_full = start + THREADS * ITEMS <= n;
-        let group = tile >> task.group_bits;
-        let group_start = group << task.group_bits;
+    // SAFETY: nothing else is in the shared memory yet.
+    unsafe { memory.clear(thread) };
+    // SAFETY: the control was made for this pass.
+    let ticket = block.once(|| unsafe { control.ticket(task.pass) }).unwrap_or(0);
+    // The barrier in it: the counters are clear.
+    let number = block.broadcast(ticket, 0) as usize;
+    let tile = Tile::new::<ITEMS>(block, number, n, task.group_bits);
 
-        let keys: [K; ITEMS] = load(arrays.from, first, is_full, n, task.order, step);
-        // Early counts: the tiles behind this one need them soonest.
-        each::<ITEMS>(|k| {
-            let counter = counters.byte_add(keys[k].digit(digit, 2) as usize);
-            core::sync::atomic::AtomicU32::from_ptr(counter).fetch_add(1, Relaxed);
-        });
-        // Every warp has counted.
-        block.sync(());
-        let own = thread % RADIX;
-        let of_warps: [u32; WARPS] = build(|warp| memory.counters(warp).add(own).read());
-        let mut of_tile = 0;
-        each::<WARPS>(|warp| of_tile += of_warps[warp]);
-        let of_tile = if thread < RADIX { of_tile } else { 0 };
-        if thread < RADIX {
-            let is_first = tile == group_start;
-            let known = if is_first { Known::UpTo(of_tile) } else { Known::Own(of_tile) };
-            states.say(tile, own, known);
-        }
-        let ([begin], _) = block.exclusive_scan([of_tile], 0, u32::wrapping_add);
-        if thread < RADIX {
-            // Counters become places in the tile, in bytes of keys.
-            let mut place = begin;
-            each::<WARPS>(|warp| {
-                memory.counters(warp).add(own).write(place * size_of::<K>() as u32);
-                place += of_warps[warp];
-            });
-        }
-        // Every warp's places are there.
-        block.sync(());
+    // SAFETY: the caller's promise; the keys are those of the tile.
+    let keys: [K; ITEMS] = unsafe { load(arrays.from, tile, n, task.order, step) };
+    let own = thread % RADIX;
+    // SAFETY: the tile is one of the pass, and the digit this thread's.
+    let publish = |of_tile| unsafe { states.publish(tile.number, own, tile.known(of_tile)) };
+    let counters = memory.counters(block.warp());
+    // SAFETY: the counters are clear.
+    let (of_tile, begin) =
+        unsafe { memory.count_tile::<K, ITEMS, WARPS>(block, counters, &keys, digit, publish) };
 
-        let staged = memory.staged::<K, ITEMS>();
-        // The digits are cut out again: kept since they were counted, they would take a register each.
-        let digit = Digit { shift: opaque(digit.shift), ..digit };
-        let ranks = Halves::of(rank(warp, counters, &keys, digit, staged));
-
-        if thread < RADIX {
-            let before = states.before(group_start, tile, own);
-            if tile > group_start {
-                states.say(tile, own, Known::UpTo(before + of_tile));
-            }
-            let place = control.group(group, task.pass as usize, own) + u64::from(before);
-            if tile + 1 == (group + 1) << task.group_bits && tile + 1 < tiles {
-                let next = place + u64::from(of_tile);
-                control.begin_group(group + 1, task.pass as usize, own, next);
-            }
-            // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
-            let shift = place - u64::from(begin);
-            if is_wide(n) {
-                memory.places::<u64>().add(own).write(shift);
-            } else {
-                memory.places::<u32>().add(own).write(shift as u32);
-            }
-        }
-        // The keys are staged, and every digit's place is known.
-        block.sync(());
-        let leave = Leave { memory, digit, n, used: (n - start).min(THREADS * ITEMS), thread };
-        let digits = leave.keys::<K, V, ITEMS>(arrays.to, task.order, step);
-        if const { size_of::<V>() > 0 } {
-            let values: [V; ITEMS] = load_values(arrays.from_values, first, is_full, n, task, step);
-            // The keys are read, and values take their place.
-            block.sync(());
-            let staged = memory.staged::<V, ITEMS>();
-            each::<ITEMS>(|k| staged.add(ranks.get(k) / size_of::<K>()).write(values[k]));
-            // The values are staged.
-            block.sync(());
-            leave.values::<V, ITEMS>(arrays.to_values, digits);
+    let staged = memory.staged::<K, ITEMS>();
+    // The digits are cut out again: kept since they were counted, they would take a register each.
+    let digit = Digit { shift: opaque(digit.shift), ..digit };
+    // SAFETY: the counters are the warp's places of its keys of each digit; the tile has room for them.
+    let ranks = Halves::of(unsafe { rank(block.whole_warp(), counters, &keys, digit, staged) });
+    if thread < RADIX {
+        // SAFETY: the digit is this thread's, and the tile one of the pass.
+        let place = unsafe { place_of_digit(control, states, task, tile, tiles, own, of_tile) };
+        // A digit's keys stand in the tile from `begin` on. No more stand before them there than in the result.
+        // SAFETY: no thread reads the places before the barrier, and the digit is this thread's.
+        unsafe { memory.write_place(own, place - u64::from(begin), is_wide(n)) };
+    }
+    // The keys are staged, and every digit's place is known.
+    block.sync(());
+    let used = (n - tile.start).min(THREADS * ITEMS);
+    let leave = Leave { memory, digit, n, used, thread };
+    // SAFETY: as the barrier says.
+    let digits = unsafe { leave.keys::<K, V, ITEMS>(arrays.to, task.order, step) };
+    if const { size_of::<V>() > 0 } {
+        // SAFETY: the caller's promise; the values are those of the tile's keys.
+        unsafe {
+            let values = load_values(arrays.from_values, tile, n, task, step);
+            move_values::<K, V, ITEMS>(block, leave, values, ranks, arrays.to_values, digits);
         }
     }
+}
+
+/// Where the keys of the tile with digit `own` go in the result: the number of such keys in the tiles before it, which the
+/// calling thread looks back for, after the place of their group. Publishes what the tiles after this one look for.
+///
+/// # Safety
+/// As for [`sort_pass`](fn@sort_pass). `own < RADIX` is the digit of the calling thread alone; the tile has `of_tile` such keys.
+#[inline(always)]
+unsafe fn place_of_digit(
+    control: Control,
+    states: States,
+    task: Task,
+    tile: Tile,
+    tiles: usize,
+    own: usize,
+    of_tile: u32,
+) -> u64 {
+    let pass = task.pass as usize;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let before = states.before(tile.group_start, tile.number, own);
+        if tile.number > tile.group_start {
+            states.publish(tile.number, own, Known::UpTo(before + of_tile));
+        }
+        let place = control.group(tile.group, pass, own) + u64::from(before);
+        if tile.number + 1 == (tile.group + 1) << task.group_bits && tile.number + 1 < tiles {
+            control.begin_group(tile.group + 1, pass, own, place + u64::from(of_tile));
+        }
+        place
+    }
+}
+
+/// Writes the values of a tile after their keys, by way of the shared memory.
+///
+/// # Safety
+/// As for [`sort_pass`](fn@sort_pass). All threads of the block call it; `ranks` and `digits` are those of the tile's keys, which
+/// have been written.
+#[inline(always)]
+unsafe fn move_values<K: Word, V: Payload, const ITEMS: usize>(
+    block: &mut Block<THREADS>,
+    leave: Leave,
+    values: [V; ITEMS],
+    ranks: Halves,
+    to: *mut V,
+    digits: Quarters,
+) {
+    // The keys are read, and values take their place.
+    block.sync(());
+    let staged = leave.memory.staged::<V, ITEMS>();
+    // SAFETY: ranks are different, and below the tile's length.
+    each::<ITEMS>(|k| unsafe { staged.add(ranks.get(k) / size_of::<K>()).write(values[k]) });
+    // The values are staged.
+    block.sync(());
+    // SAFETY: as the barrier says.
+    unsafe { leave.values::<V, ITEMS>(to, digits) };
 }
 
 // Each of the first threads looks after a digit, and the keys of a group are counted in the bits of a `Known` word.
@@ -344,20 +397,19 @@ fn is_wide(n: usize) -> bool {
 #[inline(always)]
 unsafe fn load<K: Word, const ITEMS: usize>(
     from: *const K,
-    first: usize,
-    is_full: bool,
+    tile: Tile,
     n: usize,
     order: Order,
     step: Step,
 ) -> [K; ITEMS] {
     let raw = step.is_first() && !order.is_none();
-    let keys: [K; ITEMS] = if is_full {
+    let keys: [K; ITEMS] = if tile.is_full {
         // SAFETY: below `n`, for the tile is full.
-        build(|k| unsafe { from.add(first + 32 * k).read() })
+        build(|k| unsafe { from.add(tile.first + 32 * k).read() })
     } else {
         let last = if raw { K::LAST.raw(order) } else { K::LAST };
         build(|k| {
-            let i = first + 32 * k;
+            let i = tile.first + 32 * k;
             // SAFETY: below `n`.
             if i < n { unsafe { from.add(i).read() } } else { last }
         })
@@ -372,21 +424,20 @@ unsafe fn load<K: Word, const ITEMS: usize>(
 #[inline(always)]
 unsafe fn load_values<V: Payload, const ITEMS: usize>(
     from: *const V,
-    first: usize,
-    is_full: bool,
+    tile: Tile,
     n: usize,
     task: Task,
     step: Step,
 ) -> [V; ITEMS] {
     if const { size_of::<V>() == 0 } || (step.is_first() && task.numbered != 0) {
-        return build(|k| V::numbered(first + 32 * k));
+        return build(|k| V::numbered(tile.first + 32 * k));
     }
-    if is_full {
+    if tile.is_full {
         // SAFETY: below `n`, for the tile is full.
-        return build(|k| unsafe { from.add(first + 32 * k).read() });
+        return build(|k| unsafe { from.add(tile.first + 32 * k).read() });
     }
     build(|k| {
-        let i = first + 32 * k;
+        let i = tile.first + 32 * k;
         // SAFETY: below `n`.
         if i < n { unsafe { from.add(i).read() } } else { V::numbered(0) }
     })

@@ -4,26 +4,24 @@
 //! Networks and Their Applications", 1968), up to a tile by the block in shared memory, digit by digit. Longer ones go through
 //! memory a tile at a time, as in [`pass`](super::pass), but one block does all of a segment: a few very long ones are sorted sooner one by one.
 
-use core::sync::atomic::AtomicU32;
-
 use crate::prelude::*;
+use cuda_std::unroll::{build, each};
 
-use super::items::{build, each};
 use super::key::{Digit, NoValue, Order, Payload, RADIX, Word};
 use super::pass::{Arrays, opaque, rank};
 
 /// Threads in a block.
 pub const THREADS: usize = 384;
 const WARPS: usize = THREADS / 32;
-/// Keys of a thread, where neither keys nor values are longer than 4 bytes.
+/// Keys of a thread if the elements are short: neither keys nor values have more than 4 bytes.
 pub const SHORT: usize = 20;
-/// Keys of a thread, where either has 8 bytes.
+/// Keys of a thread if the elements are long: keys or values have 8 bytes.
 pub const LONG: usize = 10;
 
 /// The block's shared memory.
 type Memory = super::memory::Memory<THREADS, { THREADS * SHORT }>;
 
-/// That memory. Every call gives the same.
+/// The block's shared memory: one array, however often this is called.
 #[inline(always)]
 fn memory() -> Memory {
     Memory::new(shared_array![u32; Memory::WORDS].as_mut_ptr())
@@ -316,13 +314,12 @@ unsafe fn pass_of_tiles<K: Word, V: Payload, const ITEMS: usize>(
         block.sync(());
         let mut i = thread;
         while i < len {
-            count(counters, key(i), digit);
+            Memory::count(counters, key(i), digit);
             i += THREADS;
         }
         // All of the segment is counted.
         block.sync(());
-        let mut all = 0;
-        each::<WARPS>(|warp| all += memory.counters(warp).add(own).read());
+        let (_, all) = memory.counts::<WARPS>(own);
         let all = if thread < RADIX { all } else { 0 };
         // The barrier in it: the counters are read.
         let ([mut next], _) = block.exclusive_scan([all], 0, u32::wrapping_add);
@@ -340,54 +337,67 @@ unsafe fn pass_of_tiles<K: Word, V: Payload, const ITEMS: usize>(
             next += of_tile;
             // The keys are staged, and every digit's place is known.
             block.sync(());
-            let used = (len - tile).min(THREADS * ITEMS);
-            let place = |key: K, i: usize| {
-                let shift = memory.places::<u32>().byte_add(key.digit(digit, 2) as usize).read();
-                shift.wrapping_add(i as u32) as usize
-            };
-            let staged = memory.staged::<K, ITEMS>();
-            let sorted: [K; ITEMS] = build(|k| staged.add(thread + k * THREADS).read());
-            each::<ITEMS>(|k| {
-                let i = thread + k * THREADS;
-                if i < used {
-                    write(place(sorted[k], i), sorted[k]);
-                }
-            });
-            // The keys are read, and values or others take their place.
-            block.sync(());
-            if const { size_of::<V>() > 0 } {
-                let staged = memory.staged::<V, ITEMS>();
-                each::<ITEMS>(|k| {
-                    let i = first + 32 * k;
-                    let value = if i < len { value(i) } else { V::numbered(0) };
-                    staged.add(ranks[k] as usize / size_of::<K>()).write(value);
-                });
-                // The values are staged.
-                block.sync(());
-                each::<ITEMS>(|k| {
-                    let i = thread + k * THREADS;
-                    if i < used {
-                        write_value(place(sorted[k], i), staged.add(i).read());
-                    }
-                });
-                // The values are read, and keys take their place.
-                block.sync(());
-            }
+            let (from, to) = ((tile, first), (&write, &write_value));
+            move_tile::<K, V, ITEMS>(block, len, digit, from, ranks, &value, to);
             tile += THREADS * ITEMS;
         }
     }
 }
 
-/// Counts a key in its warp's counters.
+/// Writes the staged keys of the tile that begins at `tile` to their places, and their values, by way of the shared memory.
+/// `first` is the lane's first key, and `ranks` are those of its keys in the tile, in bytes of keys.
 ///
 /// # Safety
-/// The counters are reached atomically until the next barrier.
+/// All threads of the block call it, after a barrier; the shared memory holds the places of all digits and the staged keys.
 #[inline(always)]
-unsafe fn count<K: Word>(counters: *mut u32, key: K, digit: Digit) {
-    // SAFETY: a counter of the warp.
-    let counter = unsafe { counters.byte_add(key.digit(digit, 2) as usize) };
-    // SAFETY: aligned; reached atomically.
-    unsafe { AtomicU32::from_ptr(counter) }.fetch_add(1, Relaxed);
+unsafe fn move_tile<K: Word, V: Payload, const ITEMS: usize>(
+    block: &mut Block<THREADS>,
+    len: usize,
+    digit: Digit,
+    (tile, first): (usize, usize),
+    ranks: [u32; ITEMS],
+    value: &impl Fn(usize) -> V,
+    (write, write_value): (&impl Fn(usize, K), &impl Fn(usize, V)),
+) {
+    let (memory, thread) = (memory(), block.thread());
+    let used = (len - tile).min(THREADS * ITEMS);
+    let place = |key: K, i: usize| {
+        // SAFETY: a digit's place.
+        let shift = unsafe { memory.places::<u32>().byte_add(key.digit(digit, 2) as usize).read() };
+        shift.wrapping_add(i as u32) as usize
+    };
+    let staged = memory.staged::<K, ITEMS>();
+    // SAFETY: inside of the tile.
+    let sorted: [K; ITEMS] = build(|k| unsafe { staged.add(thread + k * THREADS).read() });
+    each::<ITEMS>(|k| {
+        let i = thread + k * THREADS;
+        if i < used {
+            write(place(sorted[k], i), sorted[k]);
+        }
+    });
+    // The keys are read, and values or others take their place.
+    block.sync(());
+    if const { size_of::<V>() == 0 } {
+        return;
+    }
+    let staged = memory.staged::<V, ITEMS>();
+    each::<ITEMS>(|k| {
+        let i = first + 32 * k;
+        let value = if i < len { value(i) } else { V::numbered(0) };
+        // SAFETY: ranks are different, and below the tile's length.
+        unsafe { staged.add(ranks[k] as usize / size_of::<K>()).write(value) };
+    });
+    // The values are staged.
+    block.sync(());
+    each::<ITEMS>(|k| {
+        let i = thread + k * THREADS;
+        if i < used {
+            // SAFETY: inside of the tile.
+            write_value(place(sorted[k], i), unsafe { staged.add(i).read() });
+        }
+    });
+    // The values are read, and keys take their place.
+    block.sync(());
 }
 
 /// Ranks a tile by a digit and stages its keys in that order: the rank of each key in bytes of keys, and for each of the first threads
@@ -402,30 +412,14 @@ unsafe fn stage<K: Word, const ITEMS: usize>(
     keys: &[K; ITEMS],
     digit: Digit,
 ) -> ([u32; ITEMS], u32, u32) {
-    let (thread, own) = (block.thread(), block.thread() % RADIX);
-    let counters = memory.counters(block.warp());
-    // SAFETY: the shared memory is reached in the order of the barriers, which say what they are for.
+    // SAFETY: the caller's promise; the shared memory is reached in the order of the barriers.
     unsafe {
-        memory.clear(thread);
+        memory.clear(block.thread());
         // The counters are clear.
         block.sync(());
-        each::<ITEMS>(|k| count(counters, keys[k], digit));
-        // Every warp has counted.
-        block.sync(());
-        let of_warps: [u32; WARPS] = build(|warp| memory.counters(warp).add(own).read());
-        let mut of_tile = 0;
-        each::<WARPS>(|warp| of_tile += of_warps[warp]);
-        let of_tile = if thread < RADIX { of_tile } else { 0 };
-        let ([begin], _) = block.exclusive_scan([of_tile], 0, u32::wrapping_add);
-        if thread < RADIX {
-            let mut place = begin;
-            each::<WARPS>(|warp| {
-                memory.counters(warp).add(own).write(place * size_of::<K>() as u32);
-                place += of_warps[warp];
-            });
-        }
-        // Every warp's places are there.
-        block.sync(());
+        let counters = memory.counters(block.warp());
+        let (of_tile, begin) =
+            memory.count_tile::<K, ITEMS, WARPS>(block, counters, keys, digit, |_| ());
         let digit = Digit { shift: opaque(digit.shift), ..digit };
         let staged = memory.staged::<K, ITEMS>();
         (rank(block.whole_warp(), counters, keys, digit, staged), begin, of_tile)

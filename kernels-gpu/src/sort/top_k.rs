@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::prelude::*;
 use cuda_std::atomic::{self, Scope};
+use cuda_std::unroll::{build, each};
 use cuda_std::warp::Warp;
 
-use super::items::{build, each};
 use super::key::{Order, Word};
 use super::walk::each_key;
 
@@ -79,7 +79,7 @@ pub unsafe fn top_k_count<K: Word>(
     unsafe {
         each::<{ DIGITS / THREADS }>(|i| counters.add(thread + i * THREADS).write(0));
         let known = K::of(state.add(KEY).read());
-        // Every counter is 0 before anyone counts.
+        // Every counter is 0 before any thread counts.
         block.sync(());
         each_key(keys, THREADS, |key| {
             let digit = key.ordered(order).apart(known, shift) as usize;
@@ -222,14 +222,14 @@ pub unsafe fn top_k_collect<K: Word>(
 #[inline(always)]
 unsafe fn look_back(warp: Warp, states: *mut u64, tile: usize, own: Found, wanted: u64) -> Found {
     let lane = warp.thread_rank() as usize;
-    let say = |kind: u64, found: Found| {
+    let publish = |kind: u64, found: Found| {
         if lane == 0 {
             // SAFETY: the tile's own word.
             unsafe { atomic::store(states.add(tile), kind | found.word(), Relaxed, Scope::Device) };
         }
     };
     if tile > 0 {
-        say(OWN, Found { before: 0, equal: 0 }.and(own, wanted));
+        publish(OWN, Found { before: 0, equal: 0 }.and(own, wanted));
     }
     let mut sum = Found { before: 0, equal: 0 };
     // The tiles from `first` to this one are in `sum`.
@@ -250,7 +250,7 @@ unsafe fn look_back(warp: Warp, states: *mut u64, tile: usize, own: Found, wante
         }
         first -= 32;
     }
-    say(UP_TO, sum.and(own, wanted));
+    publish(UP_TO, sum.and(own, wanted));
     sum
 }
 

@@ -24,25 +24,24 @@ use cuda_std::vector::Vec2;
 use cuda_std::warp::{Lanes, Number, TileSize};
 
 use crate::merge::path::merge_path;
-use crate::scan::pack::build;
+use cuda_std::unroll::build;
 
 /// Threads in a block of [`spmv_rows`](struct@spmv_rows) and of [`spmv_carry`](struct@spmv_carry).
 pub const BLOCK: usize = 256;
 /// Threads in a block of [`spmv_tiles`](struct@spmv_tiles).
 const TILE_BLOCK: usize = 128;
-/// Entries that each of them takes.
-const EACH: usize = 16;
+/// Entries of a tile for each of its threads.
+const ENTRIES_PER_THREAD: usize = 16;
 /// Entries of which a block holds the products.
-const PRODUCTS: usize = TILE_BLOCK * EACH;
-/// Columns in a line of the caches.
-const LINE: u32 = 32;
-/// The most entries of a row that a tile takes beyond its own share, to end the row. A row that is no longer than this is
-/// never in two tiles.
-pub const OVERHANG: usize = 124;
+const PRODUCTS: usize = TILE_BLOCK * ENTRIES_PER_THREAD;
+/// Column numbers in a cache line of 128 bytes.
+const CACHE_LINE_ENTRIES: u32 = 32;
+/// Most entries that a tile takes beyond its own share to finish a row. A row that is no longer than this is never in two tiles.
+pub const MAX_ROW_TAIL: usize = 124;
 /// Rows' ends and entries, together, that a block takes. Its first entry need not begin a line.
-pub const TILE: usize = PRODUCTS - OVERHANG - LINE as usize;
-/// Entries of the mean row of a tile that a lane adds, at most.
-const MOST_EACH: u32 = 32;
+pub const TILE: usize = PRODUCTS - MAX_ROW_TAIL - CACHE_LINE_ENTRIES as usize;
+/// Most entries that a lane adds of a row of mean length.
+const MAX_ENTRIES_PER_LANE: u32 = 32;
 
 /// Registers of a thread: a multiprocessor then holds ten blocks, or seven where a value takes two registers.
 const fn registers<T>() -> u32 {
@@ -178,7 +177,7 @@ impl Carry {
 /// tile or later, and the first entry.
 ///
 /// Tile `i` begins `i` times [`TILE`] rows' ends and entries from the matrix's beginning, or where the row ends that is
-/// there, if that is at most [`OVERHANG`] entries on. Only a longer row is in several tiles.
+/// there, if that is at most [`MAX_ROW_TAIL`] entries on. Only a longer row is in several tiles.
 #[kernel]
 pub fn spmv_splits(
     index: ThreadIndex,
@@ -194,7 +193,7 @@ pub fn spmv_splits(
         let row = merge_path(steps, (rows, entries), |row, entry| end_of(row) <= entry);
         let entry = steps - row;
         let begins = offsets.get(row).is_none_or(|&start| start as usize >= entry);
-        let ends_near = row < rows && end_of(row).saturating_sub(entry) <= OVERHANG;
+        let ends_near = row < rows && end_of(row).saturating_sub(entry) <= MAX_ROW_TAIL;
         let (row, entry) = if !begins && ends_near { (row + 1, end_of(row)) } else { (row, entry) };
         if let Some(split) = splits.get_mut(own) {
             *split = Vec2::new(row as u32, entry as u32);
@@ -221,7 +220,7 @@ impl Tile {
     fn of_block(splits: &[Vec2<u32>]) -> Option<Self> {
         let tile = thread::block_idx_x() as usize;
         let (start, end) = (*splits.get(tile)?, *splits.get(tile + 1)?);
-        let skew = start.y % LINE;
+        let skew = start.y % CACHE_LINE_ENTRIES;
         Some(Self {
             row: start.x,
             rows: end.x.saturating_sub(start.x).min(TILE as u32),
@@ -247,7 +246,7 @@ impl Tile {
         columns: &[u32],
         values: &[T],
         thread: u32,
-    ) -> ([u32; EACH], [T; EACH]) {
+    ) -> ([u32; ENTRIES_PER_THREAD], [T; ENTRIES_PER_THREAD]) {
         let first = self.first as usize;
         let there = columns.len().min(values.len()).saturating_sub(first);
         let len = self.entries.1.min(there.min(PRODUCTS) as u32);
@@ -255,7 +254,7 @@ impl Tile {
             return (build(|_| 0), build(|_| T::zeroed()));
         }
         let own = |j: usize| first + (thread + (j * TILE_BLOCK) as u32).min(len - 1) as usize;
-        // SAFETY: below the lengths of both, which nobody writes while the kernel reads them.
+        // SAFETY: below the lengths of both, which no thread writes while the kernel reads them.
         let columns = build(|j| unsafe { load_once(columns.get_unchecked(own(j))) });
         // SAFETY: as above.
         (columns, build(|j| unsafe { load_once(values.get_unchecked(own(j))) }))
@@ -268,15 +267,15 @@ impl Tile {
     #[inline(always)]
     fn lanes(&self) -> u32 {
         let mean = ((self.entries.1 - self.entries.0) / self.rows.max(1)).max(1);
-        let enough = mean.div_ceil(MOST_EACH).next_power_of_two();
+        let enough = mean.div_ceil(MAX_ENTRIES_PER_LANE).next_power_of_two();
         enough.max((1 << mean.trailing_zeros()) / 4).min(32)
     }
 }
 
-/// Loads what nobody asks for again: past the first cache, which is the vector's.
+/// Loads what no thread loads again: past the first cache, which is the vector's.
 ///
 /// # Safety
-/// Nobody writes it while the kernel runs.
+/// No thread writes it while the kernel runs.
 #[inline(always)]
 unsafe fn load_once<T: access::Access>(value: &T) -> T {
     // SAFETY: the caller's promise.
@@ -291,7 +290,7 @@ unsafe fn load_once<T: access::Access>(value: &T) -> T {
 ///
 /// `carry_rows` and `carry_sums`, one element a block, take the row that goes on in the next tile, or `u32::MAX`, and the
 /// sum of the block's entries of it: [`spmv_carry`](struct@spmv_carry) adds them to `y`. Of a matrix whose rows are no longer than
-/// [`OVERHANG`] both may be empty.
+/// [`MAX_ROW_TAIL`] both may be empty.
 #[expect(clippy::too_many_arguments, reason = "a matrix is three arrays")]
 #[kernel(f32, f64, max_registers = registers::<T>())]
 pub fn spmv_tiles<T: Value>(
@@ -316,7 +315,7 @@ pub fn spmv_tiles<T: Value>(
         if column >= width {
             return T::zeroed();
         }
-        // SAFETY: below the length, and nobody writes what the kernel reads.
+        // SAFETY: below the length, and no thread writes what the kernel reads.
         unsafe {
             let element = x.get_unchecked(column as usize);
             access::load_read_only(element, ReadOnlyHint::AllLevels)
@@ -324,12 +323,12 @@ pub fn spmv_tiles<T: Value>(
     };
     // All elements of the vector are asked for before the first product needs one. Neighbours in a row are neighbours in
     // a warp: those in one line of the vector are one request.
-    let elements: [T; EACH] = build(|j| element(columns[j]));
-    let own: [T; EACH] = build(|j| values[j].times(elements[j]));
+    let elements: [T; ENTRIES_PER_THREAD] = build(|j| element(columns[j]));
+    let own: [T; ENTRIES_PER_THREAD] = build(|j| values[j].times(elements[j]));
     let products = products.fill(&block, |i| own[i / TILE_BLOCK]);
     let mut i = thread;
     while i <= tile.rows {
-        // SAFETY: there are at most `TILE` rows; nobody else writes this element, and who reads it waits.
+        // SAFETY: there are at most `TILE` rows; no other thread writes this element, and its readers wait.
         unsafe { ends.as_mut_ptr().add(i as usize).write(end as u16) };
         i += TILE_BLOCK as u32;
         end = tile.end_of(offsets, i);
@@ -380,7 +379,7 @@ impl<T: Value> Rows<'_, T> {
         while first <= self.tile.rows {
             let i = first + (lane >> shift);
             let (start, end) = if i <= self.tile.rows { self.entries(i) } else { (0, 0) };
-            let is_long = end > start + 2 * MOST_EACH * lanes;
+            let is_long = end > start + 2 * MAX_ENTRIES_PER_LANE * lanes;
             let own = self.every(lanes, start + rank, if is_long { 0 } else { end });
             let mut sum = tree(warp, lanes, own);
             // Long rows are taken by the whole warp, one after the other.

@@ -44,7 +44,7 @@ pub unsafe trait Cell<const LANES: usize>: Pod + Real {
     /// 16 bytes of memory that the kernel does not write, by one instruction.
     ///
     /// # Safety
-    /// `from` is valid for a read of as many cells, which nobody writes while the kernel runs, and aligned to 16 bytes.
+    /// `from` is valid for a read of as many cells, which no thread writes while the kernel runs, and aligned to 16 bytes.
     unsafe fn load(from: *const Self) -> [Self; LANES];
 
     /// 16 bytes, by one instruction.

@@ -44,6 +44,31 @@ struct Columns<const LANES: usize> {
 }
 
 impl<const LANES: usize> Columns<LANES> {
+    /// Those of a lane of the warp in strip `number` of rows of `width` cells; `is_aligned` if all rows begin at multiples of 16
+    /// bytes.
+    #[inline(always)]
+    fn of_lane<const STEPS: usize>(
+        warp: Warp,
+        number: usize,
+        width: usize,
+        boundary: u32,
+        is_aligned: bool,
+    ) -> Self {
+        let (lane, halo) = (warp.thread_rank() as usize, halo_lanes(LANES, STEPS));
+        let first =
+            (number * strip(LANES, STEPS) + lane * LANES) as isize - (halo * LANES) as isize;
+        let is_inside = first >= 0 && first as usize + LANES <= width;
+        let kept = |k: usize| boundary == FIXED && is_edge((first + k as isize) as usize, width);
+        Self {
+            first,
+            places: core::array::from_fn(|k| place(first + k as isize, width, boundary) as u32),
+            width,
+            is_vector: is_inside && is_aligned,
+            is_own: lane >= halo && lane < 32 - halo,
+            is_kept: core::array::from_fn(kept),
+        }
+    }
+
     /// The lane's cells of a row.
     ///
     /// # Safety
@@ -61,7 +86,7 @@ impl<const LANES: usize> Columns<LANES> {
     /// Stores the lane's cells of a row, those inside of the strip's own.
     ///
     /// # Safety
-    /// As for [`load`](Self::load), to write; nobody else accesses the strip's own columns.
+    /// As for [`load`](Self::load), to write; no other thread accesses the strip's own columns.
     #[inline(always)]
     unsafe fn store<T: Cell<LANES>>(&self, row: *mut T, cells: [T; LANES]) {
         if !self.is_own {
@@ -119,16 +144,50 @@ struct Steps<T, const LANES: usize, const STEPS: usize> {
 }
 
 impl<T: Cell<LANES>, const LANES: usize, const STEPS: usize> Steps<T, LANES, STEPS> {
+    /// Streams the rows of the cells through the steps, [`AHEAD`] of them loaded before they are needed.
+    ///
+    /// # Safety
+    /// `cells` leads to a grid of `height` rows; the own rows as for [`step`](Self::step).
+    #[inline(always)]
+    unsafe fn run(&mut self, cells: *const T, height: usize, boundary: u32) {
+        let load = |columns: &Columns<LANES>, row: isize| {
+            let row = place(row, height, boundary);
+            // SAFETY: a row of the grid, which is inside, and whose vectors are aligned if all rows' are.
+            unsafe { columns.load(cells.add(row * columns.width)) }
+        };
+        let end = self.bottom + STEPS as isize;
+        // The first round only loads: what it makes of nothing is not stored.
+        let mut i = self.top - (STEPS + AHEAD) as isize;
+        let mut ahead = [[T::ZERO; LANES]; AHEAD];
+        while i < end {
+            let [a, b, c, d] = ahead;
+            if i + (AHEAD as isize) < end {
+                let columns = &self.columns;
+                let (a, b) = (load(columns, i + 4), load(columns, i + 5));
+                let (c, d) = (load(columns, i + 6), load(columns, i + 7));
+                ahead = [a, b, c, d];
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.step(i, a);
+                self.step(i + 1, b);
+                self.step(i + 2, c);
+                self.step(i + 3, d);
+            }
+            i += AHEAD as isize;
+        }
+    }
+
     /// Takes row `i` of the cells, and stores row `i - STEPS` of the last step, if it is one of the warp's own.
     ///
     /// # Safety
-    /// The own rows are rows of the grid at `out`, of which nobody else accesses the strip's own columns, and which are
+    /// The own rows are rows of the grid at `out`, of which no other thread accesses the strip's own columns, and which are
     /// aligned to 16 bytes if the columns are a vector.
     #[inline(always)]
-    unsafe fn take(&mut self, i: isize, row: [T; LANES]) {
+    unsafe fn step(&mut self, i: isize, row: [T; LANES]) {
         let mut row = row;
         for step in 0..STEPS {
-            // The row that this step makes; beyond an edge it is none, or one that nobody needs.
+            // The row that this step makes; beyond an edge it is not a row, or one that is not needed.
             let made = (i - step as isize - 1) as usize;
             let row_is_kept = self.kept_rows > 0 && is_edge(made, self.kept_rows);
             let three = [self.above[step], self.below[step], row];
@@ -179,21 +238,9 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
     let bottom = height.min(top.saturating_add(rows));
     let weights = Weights { centre, x: weights[0], y: weights[1], z: T::ZERO };
 
-    let lane = warp.thread_rank() as usize;
-    let halo = halo_lanes(LANES, STEPS);
-    let first = (number * strip(LANES, STEPS) + lane * LANES) as isize - (halo * LANES) as isize;
-    let is_inside = first >= 0 && first as usize + LANES <= width;
     let ends = cells.as_ptr().addr() | out.as_mut_ptr().addr();
     let is_aligned = ends.is_multiple_of(16) && width.is_multiple_of(LANES);
-    let kept = |k: usize| boundary == FIXED && is_edge((first + k as isize) as usize, width);
-    let columns = Columns::<LANES> {
-        first,
-        places: core::array::from_fn(|k| place(first + k as isize, width, boundary) as u32),
-        width,
-        is_vector: is_inside && is_aligned,
-        is_own: lane >= halo && lane < 32 - halo,
-        is_kept: core::array::from_fn(kept),
-    };
+    let columns = Columns::of_lane::<STEPS>(warp, number, width, boundary, is_aligned);
     let mut steps = Steps::<T, LANES, STEPS> {
         above: [[T::ZERO; LANES]; STEPS],
         below: [[T::ZERO; LANES]; STEPS],
@@ -205,30 +252,6 @@ pub fn stencil_plane<T: Cell<LANES>, const LANES: usize, const STEPS: usize>(
         bottom: bottom as isize,
         out: out.as_mut_ptr(),
     };
-    let load = |columns: &Columns<LANES>, row: isize| {
-        let row = place(row, height, boundary);
-        // SAFETY: a row of the grid, which is inside, and whose vectors are aligned if all rows' are.
-        unsafe { columns.load(cells.as_ptr().add(row * width)) }
-    };
-    let end = (bottom + STEPS) as isize;
-    // The first round only loads: what it makes of nothing is not stored.
-    let mut i = top as isize - (STEPS + AHEAD) as isize;
-    let mut ahead = [[T::ZERO; LANES]; AHEAD];
-    while i < end {
-        let [a, b, c, d] = ahead;
-        if i + (AHEAD as isize) < end {
-            let columns = &steps.columns;
-            let (a, b) = (load(columns, i + 4), load(columns, i + 5));
-            let (c, d) = (load(columns, i + 6), load(columns, i + 7));
-            ahead = [a, b, c, d];
-        }
-        // SAFETY: the rows from `top` to `bottom` are inside the grid and this warp's own, as are the strip's columns.
-        unsafe {
-            steps.take(i, a);
-            steps.take(i + 1, b);
-            steps.take(i + 2, c);
-            steps.take(i + 3, d);
-        }
-        i += AHEAD as isize;
-    }
+    // SAFETY: the rows from `top` to `bottom` are inside the grid and this warp's own, as are the strip's columns.
+    unsafe { steps.run(cells.as_ptr(), height, boundary) };
 }

@@ -8,7 +8,7 @@
 //! * [`smooth_dependent`](fn@smooth_dependent): the same, and the threads of the next launch are in their places when this
 //!   one ends (programmatic dependent launch). Buys most of the time between two launches, where these are queued in time.
 //! * [`smooth_cooperative`](fn@smooth_cooperative): one launch of a grid that is on the device as a whole, with a barrier
-//!   of all its blocks. Buys the launches, and that nobody has to know the rounds before; a meeting takes as long as a
+//!   of all its blocks. Saves the launches, and the host need not know the number of rounds; a meeting takes as long as a
 //!   launch in a graph.
 //! * [`smooth_cluster`](fn@smooth_cluster): one launch; eight blocks on neighbouring multiprocessors hold the cells in
 //!   their shared memory, and read across the seams there. Buys the way to global memory, for what eight blocks hold: half
@@ -110,7 +110,7 @@ pub fn smooth_cluster(index: ThreadIndex, rounds: u32, mut cells: DisjointSlice<
             }
         }
     }
-    // Nobody reads this block's cells any more.
+    // No other block reads this block's cells any more.
     cluster::sync();
     if let Some(cell) = cells.get_mut(index) {
         *cell = value;

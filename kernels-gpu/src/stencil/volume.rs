@@ -15,7 +15,7 @@
 
 use super::{Cell, FIXED, Weights, is_edge, place};
 use crate::prelude::*;
-use crate::rows::registers::{build, each};
+use cuda_std::unroll::{build, each};
 
 /// Rows of a thread, of one step.
 const ROWS_OF_THREAD: usize = 2;
@@ -211,7 +211,7 @@ impl<T: Cell<LANES>, const LANES: usize, const ROWS: usize> Lane<T, LANES, ROWS>
     /// Stores the lane's cells of row `r` in a plane, those that are inside.
     ///
     /// # Safety
-    /// `out` leads to a volume of the same shape, of which nobody else accesses these cells.
+    /// `out` leads to a volume of the same shape, of which no other thread accesses these cells.
     #[inline(always)]
     unsafe fn store(&self, out: *mut T, plane: usize, r: usize, cells: [T; LANES]) {
         let Volume { width, height, .. } = self.volume;
@@ -302,7 +302,7 @@ pub fn stencil_volume<T: Cell<LANES>, const LANES: usize>(
 /// of lane 31. All lanes of the warp call it, with the same rows and planes.
 ///
 /// # Safety
-/// `out` leads to a volume of the same shape, of which nobody else accesses the cells of lanes that `stores`.
+/// `out` leads to a volume of the same shape, of which no other thread accesses the cells of lanes that `stores`.
 #[inline(always)]
 unsafe fn stream<T: Cell<LANES>, const LANES: usize>(
     warp: Warp,
@@ -352,6 +352,43 @@ unsafe fn stream<T: Cell<LANES>, const LANES: usize>(
     }
 }
 
+/// The first step's results of two planes, in shared memory: a slot for each lane of each row.
+struct FirstStep<T, const LANES: usize> {
+    slots: *mut Slot<T, LANES>,
+    lane: usize,
+}
+
+impl<T: Cell<LANES>, const LANES: usize> FirstStep<T, LANES> {
+    #[inline(always)]
+    fn new(lane: usize) -> Self {
+        let slots = SharedArray::<Slot<T, LANES>, { 2 * WARPS_TWICE * 32 }>::numbered::<0>();
+        Self { slots: slots.as_mut_ptr(), lane }
+    }
+
+    /// The lane's slot of a row, in the half of the plane.
+    #[inline(always)]
+    fn at(&self, plane: isize, row: usize) -> *mut Slot<T, LANES> {
+        // SAFETY: one of two halves, a row and a lane: inside the array.
+        unsafe { self.slots.add(((plane & 1) as usize * WARPS_TWICE + row) * 32 + self.lane) }
+    }
+
+    /// The lane's cells of the rows above and below.
+    ///
+    /// # Safety
+    /// There are such rows, and a barrier has come since they were written.
+    #[inline(always)]
+    unsafe fn beside(&self, plane: isize, row: usize) -> [[T; LANES]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [self.at(plane, row - 1).read().cells, self.at(plane, row + 1).read().cells] }
+    }
+}
+
+/// The cells to the left and to the right of a lane's: its neighbours' last and first. All lanes of the warp call it.
+#[inline(always)]
+fn sides<T: Cell<LANES>, const LANES: usize>(warp: Warp, cells: [T; LANES]) -> [T; 2] {
+    [warp.shuffle_up(cells[LANES - 1], 1), warp.shuffle_down(cells[0], 1)]
+}
+
 /// Two steps of the seven-point stencil at once. Arguments as for [`stencil_volume`](fn@stencil_volume); each block makes
 /// `planes` planes of [`ROWS_TWICE`] rows of [`strip_twice`] columns.
 #[kernel((f32, 4), (f64, 2), block = (32, WARPS_TWICE), min_blocks = 2)]
@@ -376,13 +413,7 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
     let weights = Weights { centre, x: weights[0], y: weights[1], z: weights[2] };
     let is_outer = lane == 0 || lane == 31 || warp_row == 0 || warp_row + 1 == WARPS_TWICE;
     let is_own = !is_outer && row < volume.height as isize;
-    // The first step's results of this plane and of the one before.
-    let shared =
-        SharedArray::<Slot<T, LANES>, { 2 * WARPS_TWICE * 32 }>::numbered::<0>().as_mut_ptr();
-    let slot = |plane: isize, row: usize| {
-        // SAFETY: one of two halves, a row and a lane: inside the array.
-        unsafe { shared.add(((plane & 1) as usize * WARPS_TWICE + row) * 32 + lane) }
-    };
+    let slots = FirstStep::<T, LANES>::new(lane);
 
     let begin = part.first[2] as isize;
     let [mut before, mut here, mut behind] = [[T::ZERO; LANES]; 3];
@@ -392,7 +423,7 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
     while z <= part.end as isize {
         // SAFETY: where a plane begins.
         let [ahead] = unsafe { own.own(own.plane(z + 2)) };
-        // The same for all threads of the block, as is every number of planes.
+        // All threads of the block take the same branch: the numbers of planes are the same in all of them.
         if z < begin - 1 {
             (before, here, behind) = (here, behind, ahead);
             z += 1;
@@ -400,25 +431,20 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
         }
         // SAFETY: where a plane begins.
         let beside = unsafe { own.beside(own.plane(z)) };
-        let sides = [warp.shuffle_up(here[LANES - 1], 1), warp.shuffle_down(here[0], 1)];
-        let first_behind = own.next(0, [before, here, behind], beside, sides, z, weights);
+        let first_behind =
+            own.next(0, [before, here, behind], beside, sides(warp, here), z, weights);
 
-        let sides =
-            [warp.shuffle_up(first_here[LANES - 1], 1), warp.shuffle_down(first_here[0], 1)];
-        let made = z - 1;
+        let (sides, made) = (sides(warp, first_here), z - 1);
         if is_own && made >= begin {
-            // SAFETY: the warp is none of the outer ones, so there is one above and one
-            // below; they wrote before the last barrier and write the other half now.
-            let beside = unsafe {
-                [slot(made, warp_row - 1).read().cells, slot(made, warp_row + 1).read().cells]
-            };
-            let next =
-                own.next(0, [first_before, first_here, first_behind], beside, sides, made, weights);
+            let rows = [first_before, first_here, first_behind];
+            // SAFETY: there are warps above and below; they wrote before the last barrier, and write the other half now.
+            let beside = unsafe { slots.beside(made, warp_row) };
+            let next = own.next(0, rows, beside, sides, made, weights);
             // SAFETY: `out` has the volume's shape; the cells are this thread's alone.
             unsafe { own.store(out.as_mut_ptr(), made as usize, 0, next) };
         }
         // SAFETY: a slot of this thread alone, which others read last before the last barrier.
-        unsafe { slot(z, warp_row).write(Slot { cells: first_behind }) };
+        unsafe { slots.at(z, warp_row).write(Slot { cells: first_behind }) };
         // The results are read by the warps above and below; those of the plane before have been.
         thread::sync_threads();
         (first_before, first_here) = (first_here, first_behind);

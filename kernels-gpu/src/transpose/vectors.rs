@@ -280,7 +280,7 @@ pub fn transpose_vectors<T: Element>(
 ///
 /// # Safety
 /// - `from` leads to [`tile_side`] rows of as many elements, `pitch` apart, to read; `to` likewise, to write, and
-///   nobody else accesses those.
+///   no other thread accesses those.
 /// - Every row begins at a multiple of a vector's size.
 #[inline(always)]
 unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pitch: usize) {
@@ -315,7 +315,7 @@ unsafe fn turn_whole<T: Element>(from: *const T, pitch: usize, to: *mut T, to_pi
 ///
 /// # Safety
 /// `from` leads to `height` rows of `width` elements, `pitch` apart, to read; `to` to `width` rows of `height` elements, to
-/// write, and nobody else accesses those. Neither is more than [`tile_side`].
+/// write, and no other thread accesses those. Neither is more than [`tile_side`].
 #[inline(always)]
 unsafe fn turn_ragged<T: Element>(
     from: *const T,

@@ -1,8 +1,9 @@
 //! Values of neighbouring threads and items.
 
-use super::item::{Item, build};
+use super::item::Item;
 use super::lanes;
 use super::token::Block;
+use crate::unroll::build;
 
 impl<const X: usize, const Y: usize, const Z: usize> Block<X, Y, Z> {
     /// The value of the thread before; `None` in the first.

@@ -1,9 +1,9 @@
 //! From a blocked to a striped arrangement and back, through shared memory.
 
-use super::item::{build, each};
 use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use core::ptr::NonNull;
 
 /// The bytes that an exchange of `n` items needs: the items, and one in 33 against bank conflicts.

@@ -1,9 +1,9 @@
 //! Loads and stores of a block's tiles in device memory.
 
-use super::item::{build, each};
 use super::scratch::Used;
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use crate::vector::{self, Vec4};
 use core::marker::PhantomData;
 

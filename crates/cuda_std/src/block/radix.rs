@@ -1,10 +1,10 @@
 //! Ranks by a digit of four bits: one pass of a radix sort.
 
 use super::exchange::place;
-use super::item::{build, each};
 use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each};
 use half::{bf16, f16};
 
 /// The bits of a digit.

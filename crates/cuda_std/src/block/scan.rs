@@ -1,10 +1,11 @@
 //! Block-wide scans: each thread scans its items, each warp its threads by shuffles, then the warps' totals are
 //! scanned.
 
-use super::item::{Item, each};
+use super::item::Item;
 use super::lanes;
 use super::scratch::Slots;
 use super::token::Block;
+use crate::unroll::each;
 
 /// Up to this many warps, every thread combines the warps' totals itself; with more, each warp scans them by
 /// shuffles.

@@ -1,11 +1,11 @@
 //! Radix sort of a tile in shared memory, four bits at a time, the lowest first.
 
 use super::exchange::{StagedTile, exchange_bytes};
-use super::item::{build, each, map};
 use super::radix::{DIGIT_BITS, SortKey, rank_bytes};
 use super::scratch::{ScratchArray, Used};
 use super::token::Block;
 use crate::shared::{Element, Shared};
+use crate::unroll::{build, each, map};
 
 /// The bytes that a sort of `n` keys needs in a block of `threads`; for pairs, the larger of this and
 /// [`exchange_bytes`] of the values. What lies in shared memory are the keys' [`SortKey::Bits`].
