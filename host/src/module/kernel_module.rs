@@ -19,7 +19,7 @@ use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::panic::Panics;
-use crate::reload::Uses;
+use super::uses::Uses;
 use crate::stream::StreamInner;
 
 /// What was loaded on a device.

@@ -10,6 +10,7 @@ mod params;
 mod part;
 mod program;
 mod text;
+mod uses;
 
 pub(crate) use ahead::HeadStart;
 pub(crate) use arch::{best_arch, target};
@@ -19,6 +20,7 @@ pub use kernel_module::LoadedImage;
 pub(crate) use kernel_module::{Function, KernelModule};
 pub(crate) use part::not_stopped_by_captures;
 pub(crate) use text::{Digest, Text};
+pub(crate) use uses::Uses;
 
 /// The chapter's examples are tests.
 #[cfg(doctest)]

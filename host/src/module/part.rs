@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_std::launch::Kernel;
 use cust::sys;
+use ptx_format::index::ModulePart;
 
 use super::arch::check_target;
 use super::code::Code;
@@ -41,9 +42,9 @@ pub(super) enum PartText {
     /// All of a text.
     Whole(Cow<'static, str>),
     /// A part of an image, by its position: it is cut out when it is asked for.
-    OfImage(&'static str, Arc<[cuda_builder::Part]>, usize),
+    OfImage(&'static str, Arc<[ModulePart]>, usize),
     /// A part that was cut out.
-    Alone(cuda_builder::Part, String),
+    Alone(ModulePart, String),
 }
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ struct Loaded {
 
 impl PartText {
     /// The part at a position of a text's index.
-    pub(super) fn cut(text: &Text, at: usize, part: &cuda_builder::Part) -> Self {
+    pub(super) fn cut(text: &Text, at: usize, part: &ModulePart) -> Self {
         match (&text.ptx, &text.index) {
             (Cow::Borrowed(image), Some(index)) => Self::OfImage(image, index.clone(), at),
             (ptx, _) => Self::Alone(part.clone(), part.text(ptx)),
@@ -147,7 +148,7 @@ impl Part {
         })
     }
 
-    fn indexed(&self) -> Option<&cuda_builder::Part> {
+    fn indexed(&self) -> Option<&ModulePart> {
         match &self.text {
             PartText::Whole(_) => None,
             PartText::OfImage(_, index, at) => index.get(*at),

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use cuda_builder::Reading;
+use ptx_format::index::{ModulePart, Reading, read_ptx};
 
 use super::ahead::HeadStart;
 use crate::lock::lock;
 
 /// Where the parts of a text are, if it says so.
-pub(super) type Index = Option<Arc<[cuda_builder::Part]>>;
+pub(super) type Index = Option<Arc<[ModulePart]>>;
 
 /// A PTX text, and what it says of itself.
 #[derive(Debug)]
@@ -78,6 +78,6 @@ impl Text {
 }
 
 fn read(ptx: &str) -> (Digest, Index) {
-    let Reading { hash, parts, .. } = cuda_builder::read_ptx(ptx);
+    let Reading { hash, parts, .. } = read_ptx(ptx);
     (Digest { hash, bytes: ptx.len() }, parts.map(Arc::from))
 }
