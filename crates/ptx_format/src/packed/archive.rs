@@ -132,6 +132,9 @@ impl<'a> Archive<'a> {
         range: Range<usize>,
         blocks: &mut Vec<(usize, Arc<str>)>,
     ) -> Option<String> {
+        if range.is_empty() {
+            return Some(String::new());
+        }
         let own = &self.texts[text];
         let mut out = String::with_capacity(range.len());
         let first = own.runs.partition_point(|run| run.start <= range.start).checked_sub(1)?;
@@ -149,7 +152,9 @@ impl<'a> Archive<'a> {
                     block
                 }
             };
-            out.push_str(block.get(run.at + piece.start - run.start..run.at + piece.end - run.start)?);
+            out.push_str(
+                block.get(run.at + piece.start - run.start..run.at + piece.end - run.start)?,
+            );
         }
         (out.len() == range.len()).then_some(out)
     }
@@ -195,7 +200,10 @@ impl<'a> Archive<'a> {
         let mut blocks = head.list(|head| {
             let (packed_len, length, base) = (head.number()?, head.number()?, head.number()?);
             let is_renumbered = head.number()? == 1;
-            Some((packed_len, Block { packed: &[], length, base: base.checked_sub(1), is_renumbered }))
+            Some((
+                packed_len,
+                Block { packed: &[], length, base: base.checked_sub(1), is_renumbered },
+            ))
         })?;
         let texts = head.list(|head| Self::parsed_text(head, blocks.len()))?;
         for (number, (packed_len, block)) in blocks.iter_mut().enumerate() {
@@ -220,7 +228,8 @@ impl<'a> Archive<'a> {
                 // A range may lie before the last one.
                 let is_before = head.number()? == 1;
                 let distance = head.number()?;
-                let start = if is_before { at.checked_sub(distance)? } else { at.checked_add(distance)? };
+                let start =
+                    if is_before { at.checked_sub(distance)? } else { at.checked_add(distance)? };
                 at = start.checked_add(head.number()?).filter(|end| *end <= length)?;
                 Some(start..at)
             })?;

@@ -19,6 +19,8 @@ mod compression;
 mod numbering;
 #[cfg(feature = "pack")]
 mod pack;
+#[cfg(all(test, feature = "pack"))]
+mod tests;
 mod varint;
 
 pub use archive::{Archive, Damaged};

@@ -68,7 +68,10 @@ fn rewrite(
             let name = &rest[at..];
             let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
             let length = name.bytes().skip(LABEL.len()).take_while(|byte| is_letter(byte)).count();
-            let (kind, number) = name.split_at(LABEL.len() + length);
+            // Where the number is taken out, an underscore behind it must not become a part of the name.
+            let kind = name[..LABEL.len() + length].trim_end_matches('_');
+            let kind = if kind.len() < LABEL.len() { LABEL } else { kind };
+            let number = &name[kind.len()..];
             out.push_str(&rest[..at]);
             out.push_str(kind);
             let at = kinds.iter().position(|(own, _)| *own == kind).unwrap_or_else(|| {

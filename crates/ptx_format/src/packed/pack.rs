@@ -162,8 +162,10 @@ struct Block {
 impl Block {
     fn new(text: &str, files: &Files) -> Self {
         let common = |file| files.common.get(&file).copied();
-        let local = |file| files.common.iter().find(|(_, common)| **common == file).map(|(l, _)| *l);
-        let locals: HashMap<u64, u64> = files.common.values().filter_map(|c| Some((*c, local(*c)?))).collect();
+        let local =
+            |file| files.common.iter().find(|(_, common)| **common == file).map(|(l, _)| *l);
+        let locals: HashMap<u64, u64> =
+            files.common.values().filter_map(|c| Some((*c, local(*c)?))).collect();
         let renumbered = numbering::remove(text, common).filter(|bare| {
             numbering::restore(bare, |file| locals.get(&file).copied()).as_deref() == Some(text)
         });
@@ -230,10 +232,14 @@ fn compressed(blocks: &[Block], bases: &[Option<usize>]) -> io::Result<Vec<Vec<u
         compression::compress(blocks[number].text.as_bytes(), base.as_bytes())
     };
     let of_thread = |first: usize| {
-        (first..blocks.len()).step_by(threads).map(|number| (number, one(number))).collect::<Vec<_>>()
+        (first..blocks.len())
+            .step_by(threads)
+            .map(|number| (number, one(number)))
+            .collect::<Vec<_>>()
     };
     let mut all: Vec<(usize, io::Result<Vec<u8>>)> = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || of_thread(first))).collect();
+        let others: Vec<_> =
+            (1..threads).map(|first| scope.spawn(move || of_thread(first))).collect();
         let mut all = of_thread(0);
         for other in others {
             all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

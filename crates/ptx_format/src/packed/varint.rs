@@ -34,7 +34,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A list of at most as many items as bytes are left: damaged lengths allocate nothing.
-    pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(super) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let length = self.number().filter(|length| *length <= self.0.len())?;
         (0..length).map(|_| item(self)).collect()
     }
