@@ -70,22 +70,27 @@
 //! kernels were made from, and only then.
 
 mod arch;
+mod arch_name;
+mod build;
 mod builder;
 mod cancel;
 mod cargo;
 mod cargo_flags;
 mod compile;
 mod embed;
+mod environment;
 mod error;
 mod notes;
 mod ptx;
 mod ptxas;
+mod report;
 mod script;
 mod snapshot;
 mod sources;
 mod stamps;
 mod toolchain;
 mod unsupported;
+mod written;
 
 pub use arch::NvvmArch;
 pub use builder::{CudaBuilder, DebugInfo, EmitOption};
@@ -97,5 +102,5 @@ pub use ptx_format::index::{
     ModulePart, ModulePart as Part, Reading, parts, parts_at_end, read_ptx,
 };
 pub use ptx_format::panic::template;
-pub use ptxas::{FunctionUsage, NotAssembled, Report};
+pub use report::{FunctionUsage, NotAssembled, Report};
 pub use snapshot::{Scope, Snapshot};

@@ -4,6 +4,7 @@ mod ahead;
 mod arch;
 mod code;
 mod image;
+mod image_text;
 mod kernel_module;
 mod known;
 mod params;
