@@ -36,6 +36,13 @@
 //! architecture or a later one; see [`NvvmArch::all_target_features`]. Dependencies do not see it,
 //! since they are compiled once for all architectures.
 //!
+//! # What is embedded
+//!
+//! [`CudaBuilder::embed`] writes the PTX of all architectures for `ferrowarp::include_kernels!`: as it is for a program
+//! at `opt-level = 0`, compressed for an optimised one ([`CudaBuilder::pack`]). A build script is itself not optimised
+//! unless the workspace says so, and then takes a second for some hundred kilobytes of PTX; for megabytes, add
+//! `[profile.release.package.lzma-rust2] opt-level = 3` (and `ptx_format`).
+//!
 //! # Faster builds during development
 //!
 //! A kernel crate is compiled once for each architecture. The environment variable
