@@ -1,5 +1,10 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+#![cfg_attr(
+    not(feature = "reload"),
+    allow(dead_code, unused_imports, reason = "hot reload loads and compares texts")
+)]
+
 mod ahead;
 mod arch;
 mod code;
@@ -21,7 +26,6 @@ pub use kernel_module::LoadedImage;
 pub(crate) use kernel_module::{Function, KernelModule};
 pub(crate) use part::not_stopped_by_captures;
 pub(crate) use text::{Digest, Text};
-pub(crate) use uses::Uses;
 
 /// The chapter's examples are tests.
 #[cfg(doctest)]
