@@ -62,6 +62,7 @@ mod persistent;
 pub mod pipeline;
 pub mod pool;
 mod recorder;
+#[cfg(feature = "reload")]
 pub mod reload;
 pub mod ring;
 mod shared_memory;
@@ -95,6 +96,7 @@ pub use memory::{
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};
+#[cfg(feature = "reload")]
 pub use reload::HotModule;
 pub use ring::{Bridge, PersistentKernel, Receiver, Ring, Sender};
 pub use stream::{AsStream, Stream};

@@ -1,9 +1,6 @@
 //! The GPU architectures that a kernel crate can be compiled for.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::CudaBuilderError;
 
 /// Which GPUs the PTX of an architecture runs on, as its suffix says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,17 +180,6 @@ impl NvvmArch {
 impl fmt::Display for NvvmArch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.target_feature())
-    }
-}
-
-impl FromStr for NvvmArch {
-    type Err = CudaBuilderError;
-
-    /// Reads `compute_90a` or `sm_90a`.
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let named = |arch: &&NvvmArch| arch.target_feature() == name || arch.target_cpu() == name;
-        let unknown = || CudaBuilderError::UnknownArch { name: name.to_owned() };
-        Self::ALL.iter().find(named).copied().ok_or_else(unknown)
     }
 }
 

@@ -1,14 +1,9 @@
-//! The builder and its options.
+//! The options of a build.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use crate::arch::NvvmArch;
 use crate::cancel::Cancel;
-use crate::compile::{self, Compiled};
-use crate::{CudaBuilderError, NvvmArch, embed};
 
 /// How much line information the PTX carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,9 +22,6 @@ pub enum EmitOption {
     /// LLVM bitcode, beside the PTX with the extension `bc`.
     Bitcode,
 }
-
-/// The files that this process embedded. Others of their names are of an earlier build.
-static EMBEDDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Compiles a kernel crate to PTX from a build script.
 ///
@@ -82,8 +74,9 @@ pub struct CudaBuilder {
     pub(crate) keep_messages: bool,
     pub(crate) cancel: Cancel,
     pub(crate) target_dir: Option<PathBuf>,
-    pub(crate) image_type: String,
+    pub(crate) image_type: Option<String>,
     pub(crate) embed_file: String,
+    pub(crate) pack: Option<bool>,
 }
 
 impl CudaBuilder {
@@ -113,8 +106,9 @@ impl CudaBuilder {
             keep_messages: false,
             cancel: Cancel::default(),
             target_dir: None,
-            image_type: "::ferrowarp::module::EmbeddedPtx".to_owned(),
+            image_type: None,
             embed_file: "kernels.rs".to_owned(),
+            pack: None,
         }
     }
 
@@ -283,10 +277,10 @@ impl CudaBuilder {
     }
 
     /// The type that [`CudaBuilder::embed`] names, with the fields `arch: &'static str` and
-    /// `ptx: &'static str`. The default, `::ferrowarp::module::EmbeddedPtx`, is what
-    /// `ferrowarp::include_kernels!` makes loadable images of.
+    /// `ptx: &'static str`. The default is the type that `ferrowarp::include_kernels!` makes loadable images of;
+    /// only that one can be packed.
     pub fn image_type(mut self, path: impl Into<String>) -> Self {
-        self.image_type = path.into();
+        self.image_type = Some(path.into());
         self
     }
 
@@ -297,86 +291,16 @@ impl CudaBuilder {
         self
     }
 
-    /// Compiles, and returns the path of the PTX: that of `copy_to` if it was given, and that of
-    /// the first architecture if there are several.
-    pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
-        let compiled = self.compile()?;
-        let first = compiled.modules.first().ok_or(CudaBuilderError::NoArch)?;
-        Ok(first.copy.as_ref().unwrap_or(&first.path).clone())
-    }
-
-    /// Compiles, and writes a Rust expression with the PTX of every architecture to
-    /// `$OUT_DIR/kernels.rs`, for `ferrowarp::include_kernels!`. Returns that path.
-    pub fn embed(self) -> Result<PathBuf, CudaBuilderError> {
-        let out_dir = std::env::var_os("OUT_DIR").ok_or(CudaBuilderError::NoOutDir)?;
-        let file = Path::new(&out_dir).join(&self.embed_file);
-        let compiled = self.compiled()?;
-        embed::write(&file, &self.image_type, &compiled.modules)?;
-        EMBEDDED.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
-        Ok(file)
-    }
-
-    /// Compiles, and returns everything there is to know about the result. In a build script a file that an earlier
-    /// [`embed`](Self::embed) of the same script left is removed: a program that still includes it would go on with
-    /// the kernels of that build.
-    pub fn compile(&self) -> Result<Compiled, CudaBuilderError> {
-        let compiled = self.compiled()?;
-        self.remove_embedded()?;
-        Ok(compiled)
-    }
-
-    fn compiled(&self) -> Result<Compiled, CudaBuilderError> {
-        self.refuse_unsupported()?;
-        compile::compile(self)
-    }
-
-    fn remove_embedded(&self) -> Result<(), CudaBuilderError> {
-        let Some(dir) = std::env::var_os("OUT_DIR").filter(|_| self.is_script()) else {
-            return Ok(());
-        };
-        let file = Path::new(&dir).join(&self.embed_file);
-        if EMBEDDED.lock().unwrap_or_else(PoisonError::into_inner).contains(&file) {
-            return Ok(());
-        }
-        match fs::remove_file(&file) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                Err(CudaBuilderError::File { action: "remove", path: file, source })
-            }
-            _ => Ok(()),
-        }
+    /// Whether [`CudaBuilder::embed`] compresses the PTX, which makes it about a tenth as long. The program then
+    /// unpacks each kernel when it loads it, in a millisecond or two. By default a program that is optimised
+    /// has its kernels packed, and one at `opt-level = 0` has not, so that an edit is built as fast as it can be.
+    pub fn pack(mut self, pack: bool) -> Self {
+        self.pack = Some(pack);
+        self
     }
 
     /// Whether cargo, if it runs this program, runs it as a build script.
     pub(crate) fn is_script(&self) -> bool {
         !self.keep_messages
-    }
-
-    fn refuse_unsupported(&self) -> Result<(), CudaBuilderError> {
-        let refusals = [
-            (
-                !self.nvvm_opts,
-                "nvvm_opts(false)",
-                "unoptimised code for this target does not assemble",
-            ),
-            (
-                self.optix,
-                "optix(true)",
-                "OptiX needs functions and names that rustc's code generator does not write",
-            ),
-            (
-                self.override_libm,
-                "override_libm(true)",
-                "libdevice is part of the CUDA toolkit; use cuda_std's own functions",
-            ),
-            (
-                self.use_constant_memory_space,
-                "use_constant_memory_space(true)",
-                "rustc places every static into global memory; pass such data as an argument",
-            ),
-        ];
-        match refusals.into_iter().find(|(refused, ..)| *refused) {
-            Some((_, option, reason)) => Err(CudaBuilderError::Unsupported { option, reason }),
-            None => Ok(()),
-        }
     }
 }

@@ -1,7 +1,7 @@
-//! What the user told the cargo that runs the build script: whether it may use the network, and change lock files.
+//! Flags of the outer cargo that hold for the inner one: whether it may use the network and change lock files.
 //!
-//! Cargo tells a build script nothing of its flags. On Linux the command line of each process can be read, that of the
-//! cargo above the build script too.
+//! Cargo does not pass its flags on to build scripts. On Linux they are read from the command line of the cargo process
+//! that runs the script.
 
 /// The flags that hold for the kernels too.
 const HANDED_ON: [&str; 3] = ["--offline", "--locked", "--frozen"];

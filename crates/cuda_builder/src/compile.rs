@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
 use crate::cargo::{self, Outcome};
-use crate::ptxas::{self, Report};
+use crate::ptxas;
+use crate::report::Report;
+use crate::written::write_changed;
 use crate::{CudaBuilderError, NvvmArch, ptx, script, sources, toolchain};
 
 /// The result of a build.
@@ -377,21 +378,4 @@ fn unknown_order(function: &str) -> String {
          is not known and they are sequentially consistent, which is slow: \
          `.debug(DebugInfo::LineTables)` in the build script, or `cuda_std::atomic`, tells the order"
     )
-}
-
-/// Writes a file whose content differs, so that an unchanged one keeps its time. The file is replaced as a whole:
-/// who reads it while another build writes has the old content or the new.
-pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    static WRITTEN: AtomicU64 = AtomicU64::new(0);
-    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-    let new = path.with_added_extension(format!("{}-{number}.new", std::process::id()));
-    fs::write(&new, bytes).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&new);
-    })
 }

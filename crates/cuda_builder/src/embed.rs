@@ -1,27 +1,77 @@
 //! The Rust file that carries the PTX into a host crate.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 
-use crate::CudaBuilderError;
-use crate::compile::{Module, write_changed};
+use ptx_format::packed;
+
+use crate::builder::CudaBuilder;
+use crate::compile::Module;
+use crate::error::CudaBuilderError;
+use crate::written::write_changed;
+
+/// The type that `ferrowarp::include_kernels!` reads.
+const IMAGE: &str = "::ferrowarp::module::EmbeddedPtx";
 
 /// Writes an expression: a slice of images, one for each architecture.
 pub(crate) fn write(
+    builder: &CudaBuilder,
     file: &Path,
-    image_type: &str,
     modules: &[Module],
 ) -> Result<(), CudaBuilderError> {
-    let text = expression(image_type, modules.iter().map(|m| (m.arch.target_cpu(), &*m.path)));
+    let named: Vec<(String, &Path)> =
+        modules.iter().map(|module| (module.arch.target_cpu(), &*module.path)).collect();
+    let text = match &builder.image_type {
+        Some(image_type) => fields(image_type, &named),
+        None if builder.pack.unwrap_or_else(is_optimised) => {
+            let archive = file.with_extension("packed");
+            pack(&archive, &named)?;
+            constructors_of_packed(&archive, &named)
+        }
+        None => constructors(&named),
+    };
     write_changed(file, text.as_bytes()).map_err(CudaBuilderError::write(file))
 }
 
-fn expression<'a>(image_type: &str, modules: impl Iterator<Item = (String, &'a Path)>) -> String {
+/// Whether cargo optimises the package of this build script.
+fn is_optimised() -> bool {
+    std::env::var("OPT_LEVEL").is_ok_and(|level| level != "0")
+}
+
+fn pack(archive: &Path, modules: &[(String, &Path)]) -> Result<(), CudaBuilderError> {
+    let read = |path: &Path| fs::read_to_string(path).map_err(CudaBuilderError::read(path));
+    let texts = modules.iter().map(|(_, path)| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let named: Vec<(&str, &str)> =
+        modules.iter().zip(&texts).map(|((arch, _), text)| (&**arch, &**text)).collect();
+    let bytes = packed::pack(&named).map_err(CudaBuilderError::write(archive))?;
+    write_changed(archive, &bytes).map_err(CudaBuilderError::write(archive))
+}
+
+fn fields(image_type: &str, modules: &[(String, &Path)]) -> String {
+    list(modules, |_, arch, path| {
+        format!("{image_type} {{ arch: {arch:?}, ptx: include_str!({path:?}) }}")
+    })
+}
+
+fn constructors(modules: &[(String, &Path)]) -> String {
+    list(modules, |_, arch, path| format!("{IMAGE}::plain({arch:?}, include_str!({path:?}))"))
+}
+
+/// A static, so that the program has the archive once.
+fn constructors_of_packed(archive: &Path, modules: &[(String, &Path)]) -> String {
+    let path = archive.display().to_string();
+    let images = list(modules, |at, arch, _| format!("{IMAGE}::packed({arch:?}, &PACKED, {at})"));
+    format!(
+        "{{\nstatic PACKED: [u8; include_bytes!({path:?}).len()] = *include_bytes!({path:?});\n{}\n}}\n",
+        images.trim_end()
+    )
+}
+
+fn list(modules: &[(String, &Path)], image: impl Fn(usize, &str, &str) -> String) -> String {
     let mut text = String::from("&[\n");
-    for (arch, path) in modules {
-        let path = path.display().to_string();
-        let _infallible =
-            writeln!(text, "    {image_type} {{ arch: {arch:?}, ptx: include_str!({path:?}) }},");
+    for (at, (arch, path)) in modules.iter().enumerate() {
+        let _infallible = writeln!(text, "    {},", image(at, arch, &path.display().to_string()));
     }
     text.push_str("]\n");
     text
@@ -36,6 +86,20 @@ mod tests {
         let modules = [("sm_80".to_owned(), Path::new("/out/a b.sm_80.ptx"))];
         let expected = "&[\n    ::x::Image { arch: \"sm_80\", \
                         ptx: include_str!(\"/out/a b.sm_80.ptx\") },\n]\n";
-        assert_eq!(expression("::x::Image", modules.into_iter()), expected);
+        assert_eq!(fields("::x::Image", &modules), expected);
+        let expected = "&[\n    ::ferrowarp::module::EmbeddedPtx::plain(\"sm_80\", \
+                        include_str!(\"/out/a b.sm_80.ptx\")),\n]\n";
+        assert_eq!(constructors(&modules), expected);
+    }
+
+    #[test]
+    fn packed_texts_are_in_one_static() {
+        let modules = ["sm_80", "sm_90a"].map(|arch| (arch.to_owned(), Path::new("unused")));
+        let text = constructors_of_packed(Path::new("/out/kernels.packed"), &modules);
+        let expected = "{\nstatic PACKED: [u8; include_bytes!(\"/out/kernels.packed\").len()] = \
+                        *include_bytes!(\"/out/kernels.packed\");\n&[\n    \
+                        ::ferrowarp::module::EmbeddedPtx::packed(\"sm_80\", &PACKED, 0),\n    \
+                        ::ferrowarp::module::EmbeddedPtx::packed(\"sm_90a\", &PACKED, 1),\n]\n}\n";
+        assert_eq!(text, expected);
     }
 }

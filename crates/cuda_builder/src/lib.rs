@@ -36,6 +36,13 @@
 //! architecture or a later one; see [`NvvmArch::all_target_features`]. Dependencies do not see it,
 //! since they are compiled once for all architectures.
 //!
+//! # What is embedded
+//!
+//! [`CudaBuilder::embed`] writes the PTX of all architectures for `ferrowarp::include_kernels!`: as it is for a program
+//! at `opt-level = 0`, compressed for an optimised one ([`CudaBuilder::pack`]). A build script is itself not optimised
+//! unless the workspace says so, and then compresses about three megabytes a second. With more PTX than that, add
+//! `[profile.release.package.lzma-rust2] opt-level = 3`, and the same for `ptx_format`.
+//!
 //! # Faster builds during development
 //!
 //! A kernel crate is compiled once for each architecture. The environment variable
@@ -70,22 +77,27 @@
 //! kernels were made from, and only then.
 
 mod arch;
+mod arch_name;
+mod build;
 mod builder;
 mod cancel;
 mod cargo;
 mod cargo_flags;
 mod compile;
 mod embed;
+mod environment;
 mod error;
 mod notes;
 mod ptx;
 mod ptxas;
+mod report;
 mod script;
 mod snapshot;
 mod sources;
 mod stamps;
 mod toolchain;
 mod unsupported;
+mod written;
 
 pub use arch::NvvmArch;
 pub use builder::{CudaBuilder, DebugInfo, EmitOption};
@@ -97,5 +109,5 @@ pub use ptx_format::index::{
     ModulePart, ModulePart as Part, Reading, parts, parts_at_end, read_ptx,
 };
 pub use ptx_format::panic::template;
-pub use ptxas::{FunctionUsage, NotAssembled, Report};
+pub use report::{FunctionUsage, NotAssembled, Report};
 pub use snapshot::{Scope, Snapshot};

@@ -1,4 +1,4 @@
-//! Builds after edits: of the kernels that an edit can concern first, of all of them behind.
+//! Incremental builds: first the kernels that an edit can affect, then all of them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;

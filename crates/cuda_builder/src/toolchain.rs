@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{CudaBuilderError, NvvmArch, cargo};
+use crate::environment::clean_environment;
+use crate::{CudaBuilderError, NvvmArch};
 
 /// The first release that compiles kernels.
 const NEEDED: (u32, u32) = (1, 96);
@@ -56,7 +57,7 @@ fn has_library_source(sysroot: &Path) -> bool {
 fn rustc(root: &Path, args: &[&str]) -> Result<String, String> {
     let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(program);
-    cargo::clean_environment(&mut command);
+    clean_environment(&mut command);
     let output =
         command.current_dir(root).args(args).output().map_err(|error| error.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

@@ -1,5 +1,5 @@
-//! Where a crate has what LLVM has no code for on a GPU, at which it ends the compiler without a place. Its
-//! intermediate form, which it can still write, has a place for each instruction.
+//! Source locations of operations that LLVM cannot generate for a GPU. It aborts at them without naming a location, but
+//! its intermediate form, which it can still write, has one for each instruction.
 
 use std::collections::{BTreeSet, HashMap};
 

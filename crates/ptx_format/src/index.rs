@@ -35,6 +35,12 @@ pub struct ModulePart {
 }
 
 impl ModulePart {
+    /// The module part with these lines of a text.
+    #[must_use]
+    pub fn new(kernels: Vec<String>, hash: u64, ranges: Vec<Range<usize>>) -> Self {
+        Self { kernels, hash, ranges }
+    }
+
     /// Its PTX module, cut out of the text that it is a part of, for a host that reads panics from records.
     #[must_use]
     pub fn text(&self, ptx: &str) -> String {

@@ -5,11 +5,13 @@
 //! | [`index`] | the index of a text's module parts: PTX modules that a driver can compile alone |
 //! | [`panic`] | symbols, tables and message templates of kernel panics, as Rust 1.96 writes them |
 //! | [`functions`] | where functions begin and end in a text |
+//! | [`packed`] | archives: compressed texts, of which single module parts are unpacked |
 //! | [`hash`] | hashes of texts |
 //!
-//! The crate has no dependencies: a program that ships PTX links it, and not the builder.
+//! A program that ships PTX links this crate, and not the builder.
 
 pub mod functions;
 pub mod hash;
 pub mod index;
+pub mod packed;
 pub mod panic;

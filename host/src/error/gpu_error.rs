@@ -5,6 +5,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "reload")]
 use cuda_builder::CudaBuilderError;
 use cuda_std::launch::ContractError;
 use thiserror::Error as ThisError;
@@ -158,6 +159,7 @@ pub enum GpuError {
     },
 
     /// Kernels could not be built while the program runs.
+    #[cfg(feature = "reload")]
     #[error(transparent)]
     KernelCrate(Arc<CudaBuilderError>),
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use ptx_format::index::ModulePart;
+
 use super::arch::target;
 use super::part::{Part, PartText, not_stopped_by_captures};
 use crate::context::Context;
@@ -16,8 +18,8 @@ pub(crate) struct HeadStart {
 
 impl HeadStart {
     /// Begins to compile parts, each on a thread of its own.
-    pub(crate) fn new(context: &Arc<Context>, parts: Vec<(cuda_builder::Part, String)>) -> Self {
-        let part = |(part, ptx): (cuda_builder::Part, String)| {
+    pub(crate) fn new(context: &Arc<Context>, parts: Vec<(ModulePart, String)>) -> Self {
+        let part = |(part, ptx): (ModulePart, String)| {
             let arch = Arc::from(target(&ptx));
             Arc::new(Part::new(context, &arch, PartText::Alone(part, ptx)))
         };
@@ -65,13 +67,13 @@ mod tests {
     }
 
     /// The part of a text, and what it is to be made from.
-    fn part(ptx: &str, from: &str) -> (cuda_builder::Part, String) {
+    fn part(ptx: &str, from: &str) -> (ModulePart, String) {
         let parts = |ptx| cuda_builder::parts(ptx).expect("the text has parts");
         (parts(ptx).remove(0), parts(from)[0].text(from))
     }
 
     /// How many parts this thread has compiled for a text of which these parts were compiled before.
-    fn compiled(gpu: &Gpu, ptx: &str, ahead: Vec<(cuda_builder::Part, String)>) -> usize {
+    fn compiled(gpu: &Gpu, ptx: &str, ahead: Vec<(ModulePart, String)>) -> usize {
         let context = gpu.stream().inner().context();
         let mut ahead = HeadStart::new(context, ahead);
         // Otherwise it is open who comes first.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::arch::best_arch;
+use super::image_text::ImageText;
 
 /// Kernels compiled for one architecture, to be loaded on a device.
 ///
@@ -13,7 +14,7 @@ use super::arch::best_arch;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Image {
     arch: &'static str,
-    ptx: &'static str,
+    text: ImageText,
 }
 
 impl Image {
@@ -33,7 +34,7 @@ impl Image {
     /// PTX of `#[kernel]`s is such a text for the launchers of the same crate's same sources.
     #[must_use]
     pub const unsafe fn from_ptx(arch: &'static str, ptx: &'static str) -> Self {
-        Self { arch, ptx }
+        Self { arch, text: ImageText::Plain(ptx) }
     }
 
     /// The architecture, for example `sm_90a`.
@@ -43,9 +44,21 @@ impl Image {
     }
 
     /// The PTX.
+    ///
+    /// A release build has its kernels packed, and the first call unpacks all of them: some hundredths of a second for each
+    /// megabyte. A launch does not need it: it unpacks the kernels that it loads.
     #[must_use]
-    pub const fn ptx(&self) -> &'static str {
-        self.ptx
+    pub fn ptx(&self) -> &'static str {
+        self.text.whole()
+    }
+
+    pub(super) fn text(&self) -> ImageText {
+        self.text
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_text(arch: &'static str, text: ImageText) -> Self {
+        Self { arch, text }
     }
 
     /// What [`include_kernels!`](crate::include_kernels) expands to.
@@ -55,9 +68,9 @@ impl Image {
     #[doc(hidden)]
     #[must_use]
     pub const unsafe fn of_build<const N: usize>(texts: &[EmbeddedPtx]) -> [Self; N] {
-        let (mut images, mut at) = ([Self { arch: "", ptx: "" }; N], 0);
+        let (mut images, mut at) = ([Self { arch: "", text: ImageText::Plain("") }; N], 0);
         while at < N {
-            images[at] = Self { arch: texts[at].arch, ptx: texts[at].ptx };
+            images[at] = Self { arch: texts[at].arch, text: texts[at].text };
             at += 1;
         }
         images
@@ -82,16 +95,28 @@ pub const fn assert_name(file: &str) {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedPtx {
-    /// The architecture.
-    pub arch: &'static str,
-    /// The PTX.
-    pub ptx: &'static str,
+    arch: &'static str,
+    text: ImageText,
+}
+
+impl EmbeddedPtx {
+    /// PTX for an architecture.
+    #[must_use]
+    pub const fn plain(arch: &'static str, ptx: &'static str) -> Self {
+        Self { arch, text: ImageText::Plain(ptx) }
+    }
+
+    /// The text number `at` of an archive that `cuda_builder` packed.
+    #[must_use]
+    pub const fn packed(arch: &'static str, archive: &'static [u8], at: usize) -> Self {
+        Self { arch, text: ImageText::Packed(archive, at) }
+    }
 }
 
 /// The architecture, and how long the text is: it may have megabytes.
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Image({}, {} bytes of PTX)", self.arch, self.ptx.len())
+        write!(f, "Image({}, {} bytes of PTX)", self.arch, self.text.len())
     }
 }
 
@@ -163,7 +188,8 @@ mod tests {
     use super::*;
 
     fn best(archs: &[&'static str], device: (u32, u32)) -> Option<&'static str> {
-        let images: Vec<_> = archs.iter().map(|arch| Image { arch, ptx: "" }).collect();
+        let images: Vec<_> =
+            archs.iter().map(|arch| Image { arch, text: ImageText::Plain("") }).collect();
         best_image(&images, device).map(|image| image.arch)
     }
 

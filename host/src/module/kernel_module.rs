@@ -13,13 +13,13 @@ use super::known::ModuleId;
 use super::part::{self, Part};
 use super::program::Program;
 use super::text::{Digest, Text};
+use super::uses::Uses;
 use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
 use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::panic::Panics;
-use crate::reload::Uses;
 use crate::stream::StreamInner;
 
 /// What was loaded on a device.

@@ -1,15 +1,22 @@
 //! Kernel images, the best one for a device, and the functions of the loaded one.
 
+#![cfg_attr(
+    not(feature = "reload"),
+    allow(dead_code, unused_imports, reason = "hot reload loads and compares texts")
+)]
+
 mod ahead;
 mod arch;
 mod code;
 mod image;
+mod image_text;
 mod kernel_module;
 mod known;
 mod params;
 mod part;
 mod program;
 mod text;
+mod uses;
 
 pub(crate) use ahead::HeadStart;
 pub(crate) use arch::{best_arch, target};

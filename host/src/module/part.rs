@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_std::launch::Kernel;
 use cust::sys;
+use ptx_format::index::ModulePart;
 
 use super::arch::check_target;
 use super::code::Code;
+use super::image_text::ImageText;
 use super::kernel_module::Function;
 use super::params;
 use super::program::not_found;
-use super::text::Text;
+use super::text::{Source, Text};
 use crate::context::Context;
 use crate::deferred_frees::{Freed, free_or_defer, running_kernels};
 use crate::error::{GpuContext, GpuError, GpuResult};
@@ -41,9 +43,9 @@ pub(super) enum PartText {
     /// All of a text.
     Whole(Cow<'static, str>),
     /// A part of an image, by its position: it is cut out when it is asked for.
-    OfImage(&'static str, Arc<[cuda_builder::Part]>, usize),
+    OfImage(ImageText, Arc<[ModulePart]>, usize),
     /// A part that was cut out.
-    Alone(cuda_builder::Part, String),
+    Alone(ModulePart, String),
 }
 
 #[derive(Debug)]
@@ -55,17 +57,18 @@ struct Loaded {
 
 impl PartText {
     /// The part at a position of a text's index.
-    pub(super) fn cut(text: &Text, at: usize, part: &cuda_builder::Part) -> Self {
-        match (&text.ptx, &text.index) {
-            (Cow::Borrowed(image), Some(index)) => Self::OfImage(image, index.clone(), at),
-            (ptx, _) => Self::Alone(part.clone(), part.text(ptx)),
+    pub(super) fn cut(text: &Text, at: usize, part: &ModulePart) -> Self {
+        match (&text.source, &text.index) {
+            (Source::Image(image), Some(index)) => Self::OfImage(*image, index.clone(), at),
+            (Source::Image(image), None) => Self::Alone(part.clone(), image.part(part).into()),
+            (Source::Owned(ptx), _) => Self::Alone(part.clone(), part.text(ptx)),
         }
     }
 
     pub(super) fn ptx(&self) -> Cow<'_, str> {
         match self {
             Self::Whole(ptx) => (&**ptx).into(),
-            Self::OfImage(ptx, index, at) => index[*at].text(ptx).into(),
+            Self::OfImage(image, index, at) => image.part(&index[*at]),
             Self::Alone(_, ptx) => ptx.into(),
         }
     }
@@ -147,7 +150,7 @@ impl Part {
         })
     }
 
-    fn indexed(&self) -> Option<&cuda_builder::Part> {
+    fn indexed(&self) -> Option<&ModulePart> {
         match &self.text {
             PartText::Whole(_) => None,
             PartText::OfImage(_, index, at) => index.get(*at),

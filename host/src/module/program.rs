@@ -31,7 +31,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn of_image(context: &Arc<Context>, image: Image) -> Self {
-        Self::new(context, image.arch(), &Text::embedded(image.ptx()), &[])
+        Self::new(context, image.arch(), &Text::of_image(image.text()), &[])
     }
 
     /// The parts that one of `others` has too are that one's. Of a text that is no part of the program, no more
@@ -57,7 +57,7 @@ impl Program {
             }));
         }
         if index.is_none() {
-            parts.push(new(PartText::Whole(text.ptx.clone())));
+            parts.push(new(PartText::Whole(text.whole())));
             own.clone_from(&parts);
         }
         let kernels = index
@@ -145,7 +145,7 @@ fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
 fn shipped_kernels() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let text = shipped::IMAGES.first().map(|image| Text::embedded(image.ptx()));
+        let text = shipped::IMAGES.first().map(|image| Text::of_image(image.text()));
         let index = text.and_then(|text| text.index);
         index.iter().flat_map(|parts| parts.iter()).flat_map(|part| part.kernels.clone()).collect()
     })

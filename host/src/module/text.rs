@@ -3,23 +3,32 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use cuda_builder::Reading;
+use ptx_format::index::{ModulePart, Reading, read_ptx};
 
 use super::ahead::HeadStart;
+use super::image_text::ImageText;
 use crate::lock::lock;
 
 /// Where the parts of a text are, if it says so.
-pub(super) type Index = Option<Arc<[cuda_builder::Part]>>;
+pub(super) type Index = Option<Arc<[ModulePart]>>;
 
 /// A PTX text, and what it says of itself.
 #[derive(Debug)]
 pub(crate) struct Text {
-    /// Borrowed where it is part of the program.
-    pub(super) ptx: Cow<'static, str>,
+    pub(super) source: Source,
     pub(super) index: Index,
     digest: Digest,
     /// Parts that were begun before all of it was read.
     pub(super) ahead: HeadStart,
+}
+
+/// Where a text is.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// It is no part of the program.
+    Owned(String),
+    /// It is an image of the program.
+    Image(ImageText),
 }
 
 /// What equal texts have in common.
@@ -37,26 +46,38 @@ impl Text {
 
     /// A text that is no part of the program, and which of its parts were begun.
     pub(crate) fn begun(ptx: String, ahead: HeadStart) -> Self {
-        let (digest, index) = read(&ptx);
-        Self { ptx: ptx.into(), index, digest, ahead }
+        let (digest, index) = digested(read_ptx(&ptx), ptx.len());
+        Self { source: Source::Owned(ptx), index, digest, ahead }
     }
 
     /// A text that is part of the program: it is read once for all devices.
-    pub(super) fn embedded(ptx: &'static str) -> Self {
-        static KNOWN: Mutex<Vec<(&'static str, Digest, Index)>> = Mutex::new(Vec::new());
+    pub(super) fn of_image(image: ImageText) -> Self {
+        static KNOWN: Mutex<Vec<(ImageText, Digest, Index)>> = Mutex::new(Vec::new());
         let mut known = lock(&KNOWN);
-        let own = known.iter().find(|(text, ..)| std::ptr::eq(*text, ptx));
+        let own = known.iter().find(|(text, ..)| text.is_same(image));
         let own = own.map(|(_, digest, index)| (*digest, index.clone()));
         let (digest, index) = own.unwrap_or_else(|| {
-            let (digest, index) = read(ptx);
-            known.push((ptx, digest, index.clone()));
+            let (digest, index) = digested(image.reading(), image.len());
+            known.push((image, digest, index.clone()));
             (digest, index)
         });
-        Self { ptx: ptx.into(), index, digest, ahead: HeadStart::default() }
+        Self { source: Source::Image(image), index, digest, ahead: HeadStart::default() }
     }
 
+    /// All of it. That of a packed image is unpacked.
     pub(crate) fn ptx(&self) -> &str {
-        &self.ptx
+        match &self.source {
+            Source::Owned(ptx) => ptx,
+            Source::Image(image) => image.whole(),
+        }
+    }
+
+    /// All of it, for a module that keeps it.
+    pub(super) fn whole(&self) -> Cow<'static, str> {
+        match &self.source {
+            Source::Owned(ptx) => ptx.clone().into(),
+            Source::Image(image) => image.whole().into(),
+        }
     }
 
     pub(crate) fn digest(&self) -> Digest {
@@ -65,9 +86,9 @@ impl Text {
 
     /// The text alone, if it is no part of the program.
     pub(crate) fn into_ptx(self) -> Option<String> {
-        match self.ptx {
-            Cow::Owned(ptx) => Some(ptx),
-            Cow::Borrowed(_) => None,
+        match self.source {
+            Source::Owned(ptx) => Some(ptx),
+            Source::Image(_) => None,
         }
     }
 
@@ -77,7 +98,6 @@ impl Text {
     }
 }
 
-fn read(ptx: &str) -> (Digest, Index) {
-    let Reading { hash, parts, .. } = cuda_builder::read_ptx(ptx);
-    (Digest { hash, bytes: ptx.len() }, parts.map(Arc::from))
+fn digested(Reading { hash, parts, .. }: Reading, bytes: usize) -> (Digest, Index) {
+    (Digest { hash, bytes }, parts.map(Arc::from))
 }

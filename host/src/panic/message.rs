@@ -1,7 +1,7 @@
 //! What a record says: the device copied templates and values, and here they become text.
 
-use cuda_builder::template::{Count, NotATemplate, Placeholder, Step, steps, values};
 use cuda_std::panic::{ARGUMENTS, Arguments, PIECES_BYTES, Record};
+use ptx_format::panic::template::{Count, NotATemplate, Placeholder, Step, steps, values};
 
 use super::known::Known;
 use super::text::{Options, valid, value};

@@ -5,7 +5,8 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use cuda_builder::{Cancel, CudaBuilder, CudaBuilderError, Snapshot, parts};
+use cuda_builder::{Cancel, CudaBuilder, CudaBuilderError, Snapshot};
+use ptx_format::index::parts;
 
 use super::worker::Job;
 

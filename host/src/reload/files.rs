@@ -13,6 +13,8 @@ use std::thread;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, WatcherKind};
 
+use ptx_format::index::{ModulePart, parts_at_end};
+
 use crate::error::{GpuError, GpuResult};
 use crate::module::{HeadStart, Text};
 
@@ -199,13 +201,13 @@ impl PtxFile {
         &self,
         most: usize,
         is_wanted: impl Fn(u64) -> bool,
-    ) -> Vec<(cuda_builder::Part, String)> {
+    ) -> Vec<(ModulePart, String)> {
         let Ok(file) = File::open(&self.path) else { return Vec::new() };
         let mut parts = index_at_end(&file).unwrap_or_default();
         parts.retain(|part| is_wanted(part.hash));
         parts.truncate(most);
         let read = |range: Range<usize>| String::from_utf8(read_range(&file, range).ok()?).ok();
-        let text = |part: cuda_builder::Part| part.read_text(read).map(|text| (part, text));
+        let text = |part: ModulePart| part.read_text(read).map(|text| (part, text));
         parts.into_iter().filter_map(text).collect()
     }
 
@@ -242,7 +244,7 @@ impl PtxFile {
 
 /// The parts that the index at the end of a file names. Its length stands nowhere: ever longer ends are looked at, up to
 /// an eighth of the file.
-fn index_at_end(file: &File) -> Option<Vec<cuda_builder::Part>> {
+fn index_at_end(file: &File) -> Option<Vec<ModulePart>> {
     const SHORTEST: usize = 1 << 16;
     let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
     let most = SHORTEST.max(bytes / 8);
@@ -253,7 +255,7 @@ fn index_at_end(file: &File) -> Option<Vec<cuda_builder::Part>> {
         let end = read_range(file, bytes.saturating_sub(length)..bytes).ok()?;
         // From the first whole line on.
         let line = end.iter().position(|byte| *byte == b'\n')? + 1;
-        cuda_builder::parts_at_end(str::from_utf8(&end[line..]).ok()?, bytes)
+        parts_at_end(str::from_utf8(&end[line..]).ok()?, bytes)
     })
 }
 
@@ -335,7 +337,7 @@ mod tests {
         let text = format!(".version 8.0\n{}{}{}", entry("a"), entry("b"), entry("c"));
         let text = cuda_builder::with_parts(&text);
         let expected: Vec<_> = cuda_builder::parts(&text).expect("it has parts");
-        let with_text = |part: &cuda_builder::Part| (part.clone(), part.text(&text));
+        let with_text = |part: &ModulePart| (part.clone(), part.text(&text));
         assert_eq!(file.parts_at_end(9, |_| true), [], "there is no file");
         std::fs::write(&path, &text).unwrap();
         let all: Vec<_> = expected.iter().map(with_text).collect();

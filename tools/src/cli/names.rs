@@ -38,7 +38,7 @@ pub(super) fn ends(meant: Option<&str>) -> String {
 
 /// That neither a demo nor a kernel of a demo has this name.
 pub(super) fn no_demo_or_kernel(name: &str) -> CliError {
-    let parts = IMAGES.first().and_then(|image| cuda_builder::parts(image.ptx()));
+    let parts = IMAGES.first().and_then(|image| ptx_format::index::parts(image.ptx()));
     let kernels = parts.into_iter().flatten().flat_map(|part| part.kernels);
     let all = demo::demos().map(|demo| demo.name.to_owned()).chain(kernels);
     CliError::NoDemoOrKernel { name: name.to_owned(), meant: meant(name, all) }

@@ -3,6 +3,8 @@
 //! With `cuda_builder`'s `ptx/panic`, this is all that depends on the internals of [`RUSTC`]. An upgrade of the
 //! compiler changes the constant and whatever the golden tests of both folders then report.
 
+#[cfg(test)]
+mod golden;
 mod needed;
 pub mod template;
 
