@@ -1,4 +1,4 @@
-//! Starting kernels: the limits that are checked before the driver, and the order among streams.
+//! Kernel launches: checks against the device's limits, and the order among streams.
 
 mod batch;
 mod groups;
@@ -59,7 +59,7 @@ impl Launch for Gpu {
     }
 }
 
-/// A launch that kernel and device allow.
+/// A launch that was checked against the kernel and the device.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) function: Function,
@@ -67,7 +67,7 @@ pub(crate) struct Prepared {
     pub(crate) attributes: Vec<LaunchAttribute>,
 }
 
-/// Checks a launch, and finds what the driver needs for it; `None` for a grid without blocks.
+/// Checks a launch and prepares it for the driver; `None` for a grid without blocks.
 pub(crate) fn prepare(
     stream: &Stream,
     kernel: &'static Kernel,
@@ -102,7 +102,7 @@ fn prepare_function(
     Ok(Prepared { function, config, attributes })
 }
 
-/// Queues the kernel in the order of its arguments' homes.
+/// Enqueues the kernel in the order of its arguments' homes.
 ///
 /// # Safety
 /// As [`Launch::launch`].
@@ -118,7 +118,7 @@ unsafe fn queue(
     let &Prepared { function, config, ref attributes } = prepared;
     let ends = homes.shared.iter().map(|_| Event::untimed(stream.inner().context()));
     let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;
-    stream.inner().launches(kernel.name, &config);
+    stream.inner().note_launch(kernel.name, &config);
     let queued = stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
         [] => unsafe { start(stream.inner(), function, config, args) },
@@ -145,7 +145,7 @@ unsafe fn start(
     })
 }
 
-/// The same with the stream's context current already.
+/// Like [`start`], with the stream's context current already.
 ///
 /// # Safety
 /// As [`Launch::launch`].
@@ -165,7 +165,7 @@ unsafe fn start_raw(
     })
 }
 
-/// The arguments' memory is of this device itself, and in the order of streams that are known.
+/// Checks that the arguments' memory is on this device and is ordered by streams of this crate.
 pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
     if args.homes().any(|home| home.is::<PeerHome>()) {
         let what = "another device's memory in a graph: copy it with copy_from_peer before";
@@ -178,16 +178,16 @@ pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args)
     homes(stream, kernel, args).map(drop)
 }
 
-/// What the arguments belong to; of few, without an allocation.
+/// What orders the arguments; for up to four of each kind without an allocation.
 #[derive(Default)]
 struct Homes<'a> {
     /// The streams that order arguments.
     streams: SmallVec<[&'a StreamInner; 4]>,
-    /// The arguments that no stream orders.
+    /// The memory of arguments that no stream orders.
     shared: SmallVec<[&'a SharedMemory; 4]>,
 }
 
-/// What the arguments belong to.
+/// Finds what orders the arguments.
 fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
     for home in args.homes() {
@@ -245,7 +245,7 @@ fn check_function(
     within(kernel, LaunchLimit::SharedMemory, shared, u64::from(limit))
 }
 
-/// A block may have more than the ordinary shared memory if its kernel asks for it.
+/// Allows the kernel more than the default shared memory, if the launch needs it.
 fn allow_shared(
     stream: &Stream,
     kernel: &'static Kernel,
@@ -260,7 +260,8 @@ fn allow_shared(
     stream.module().allow_dynamic_shared(kernel, function, config.shared_mem_bytes)
 }
 
-/// Also refuses 0, which no launch limit allows: an empty grid is handled before.
+/// Also refuses 0, which no limit but that of shared memory allows: an empty grid is handled
+/// earlier.
 fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> GpuResult<()> {
     if (1..=limit).contains(&value) || (what == LaunchLimit::SharedMemory && value <= limit) {
         return Ok(());

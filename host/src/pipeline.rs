@@ -155,7 +155,7 @@ impl<I: Pod, O: Pod> Drop for Slot<I, O> {
     fn drop(&mut self) {
         // Where the device is lost, or this is a host function of a stream, nobody knows whether a
         // copy still runs. Then the memory stays.
-        if !self.busy || self.stream.inner().settle() {
+        if !self.busy || self.stream.inner().try_synchronize() {
             // SAFETY: neither is used again.
             unsafe { ManuallyDrop::drop(&mut self.host_input) };
             // SAFETY: as above.

@@ -317,7 +317,7 @@ pub enum GpuError {
         "a persistent kernel went on for {waited_ms} ms after its rings were closed; it has to end when \
          `recv` returns `None` or `send` an error"
     )]
-    KernelDoesNotAnswer {
+    KernelNotResponding {
         /// How long it was waited for, in milliseconds.
         waited_ms: u64,
     },
@@ -339,7 +339,7 @@ pub enum GpuError {
          load it first (`Gpu::load_kernels`), or shut them down",
         persistent(*running)
     )]
-    LoadWouldWait {
+    LoadWouldBlock {
         /// How many run.
         running: usize,
     },

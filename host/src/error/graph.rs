@@ -48,14 +48,14 @@ pub enum GraphError {
 
     /// A node was given something to do for the second time.
     #[error("node `{node}` of the graph does something already: make another node")]
-    Taken {
+    NodeAlreadySet {
         /// The node.
         node: String,
     },
 
     /// A node was given something to do after its graph was built.
     #[error("node `{node}` came after its graph was built")]
-    Built {
+    AlreadyBuilt {
         /// The node.
         node: String,
     },

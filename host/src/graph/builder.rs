@@ -11,12 +11,14 @@ use cuda_std::launch::{
 };
 
 use super::buffers::GraphBuffers;
-use super::foreign::{ForeignMemory, ForeignWork};
+use super::foreign::{ForeignMemory, ForeignOperation};
 use super::host::HostCall;
 use super::host_buffer::HostMemory;
+use super::operation::{
+    CopyOperation, FillOperation, KernelOperation, MemoryUse, Operation, Pattern, uses,
+};
 use super::order::Range;
 use super::replay::Graph;
-use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
 use crate::capture;
 use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{check_homes, prepare};
@@ -41,26 +43,26 @@ pub struct GraphBuilder {
 struct Recording {
     id: u64,
     /// `None` once the graph is built.
-    nodes: Mutex<Option<Vec<Recorded>>>,
+    nodes: Mutex<Option<Vec<RecordedNode>>>,
 }
 
 /// A node that was given something to do.
 #[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) place: Arc<Place>,
-    pub(super) work: Work,
-    pub(super) uses: Vec<Use>,
+pub(super) struct RecordedNode {
+    pub(super) info: Arc<NodeInfo>,
+    pub(super) work: Operation,
+    pub(super) uses: Vec<MemoryUse>,
 }
 
 /// A node's name, and which of the graph's nodes it is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct NodeInfo {
     pub(super) graph: u64,
     pub(super) name: String,
     /// Its number, from when it has something to do.
     pub(super) index: OnceLock<usize>,
     /// What it was told to come after.
-    pub(super) after: Mutex<Vec<Arc<Place>>>,
+    pub(super) after: Mutex<Vec<Arc<NodeInfo>>>,
 }
 
 /// A node of a graph: a place for one launch, copy, fill or function of the host; later a name for
@@ -68,7 +70,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub struct GraphNode {
     builder: GraphBuilder,
-    place: Arc<Place>,
+    info: Arc<NodeInfo>,
 }
 
 impl GraphBuilder {
@@ -86,8 +88,8 @@ impl GraphBuilder {
     #[must_use]
     pub fn node(&self, name: impl Into<String>) -> GraphNode {
         let (index, after) = (OnceLock::new(), Mutex::default());
-        let place = Place { graph: self.recording.id, name: name.into(), index, after };
-        GraphNode { builder: self.clone(), place: Arc::new(place) }
+        let info = NodeInfo { graph: self.recording.id, name: name.into(), index, after };
+        GraphNode { builder: self.clone(), info: Arc::new(info) }
     }
 
     /// Makes a node of each launch, copy on the device and fill that this thread asks for in `work`,
@@ -108,7 +110,7 @@ impl GraphBuilder {
     /// A [`GraphError`] that says what is wrong with a node, or the driver's refusal of one.
     pub fn build<B: GraphBuffers>(self, buffers: B) -> GpuResult<Graph<B>> {
         let nodes = self.recording.lock().take();
-        let built = || GraphError::Built { node: "the graph".to_owned() };
+        let built = || GraphError::AlreadyBuilt { node: "the graph".to_owned() };
         Graph::new(&self.stream, self.recording.id, nodes.ok_or_else(built)?, buffers)
     }
 }
@@ -147,7 +149,7 @@ impl GraphNode {
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.place.name
+        &self.info.name
     }
 
     /// Lets this node run after `other`, though they share no memory: for functions of the host, and for
@@ -155,15 +157,15 @@ impl GraphNode {
     ///
     /// # Errors
     /// [`OtherGraph`](GraphError::OtherGraph) if `other` is not of the same graph,
-    /// [`Built`](GraphError::Built) if that is built already.
+    /// [`AlreadyBuilt`](GraphError::AlreadyBuilt) if that is built already.
     pub fn after(&self, other: &GraphNode) -> GpuResult<()> {
-        if other.place.graph != self.place.graph {
+        if other.info.graph != self.info.graph {
             return Err(GraphError::OtherGraph { node: other.name().to_owned() }.into());
         }
         if self.builder.recording.lock().is_none() {
             return Err(self.built());
         }
-        lock(&self.place.after).push(other.place.clone());
+        lock(&self.info.after).push(other.info.clone());
         Ok(())
     }
 
@@ -212,7 +214,7 @@ impl GraphNode {
     /// # Errors
     /// A node that does something already.
     pub fn host(&self, mut function: impl FnMut() + Send + 'static) -> GpuResult<()> {
-        self.record(Work::Host(HostCall::new(0, move |_| function())), Vec::new())
+        self.record(Operation::Host(HostCall::new(0, move |_| function())), Vec::new())
     }
 
     /// Calls `function` with the values of `from` in each replay, in the order of its uses: see
@@ -280,8 +282,8 @@ impl GraphNode {
         let work = parts.as_child();
         let uses = work.uses();
         match work.len() {
-            0 => self.record(Work::Nothing, uses),
-            _ => self.record(Work::Child(Box::new(work)), uses),
+            0 => self.record(Operation::Nothing, uses),
+            _ => self.record(Operation::Child(Box::new(work)), uses),
         }
     }
 
@@ -316,20 +318,20 @@ impl GraphNode {
         });
         let uses = uses.collect::<GpuResult<Vec<_>>>()?;
         let uses = uses.into_iter().filter(|own| own.range.bytes() > 0).collect();
-        let work = ForeignWork::capture(&self.builder.stream, self.name(), work)?;
-        self.record(Work::Foreign(work), uses)
+        let work = ForeignOperation::capture(&self.builder.stream, self.name(), work)?;
+        self.record(Operation::Foreign(work), uses)
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn info(&self) -> &NodeInfo {
+        &self.info
     }
 
-    pub(super) fn of(stream: &Stream, recorded: &Arc<Place>) -> Self {
+    pub(super) fn of(stream: &Stream, recorded: &Arc<NodeInfo>) -> Self {
         let builder = GraphBuilder {
             stream: stream.clone(),
             recording: Arc::new(Recording { id: recorded.graph, nodes: Mutex::new(None) }),
         };
-        Self { builder, place: recorded.clone() }
+        Self { builder, info: recorded.clone() }
     }
 
     fn record_launch(
@@ -347,18 +349,18 @@ impl GraphNode {
         });
         let what = || format!("launching `{}` in node `{}`", kernel.name, self.name());
         let Some(prepared) = prepared.with_gpu_context(what)? else {
-            return self.record(Work::Nothing, Vec::new());
+            return self.record(Operation::Nothing, Vec::new());
         };
-        let work = KernelWork::new(kernel, prepared, args, stream.module());
-        self.record(Work::Kernel(Box::new(work)), uses(kernel, args))
+        let work = KernelOperation::new(kernel, prepared, args, stream.module());
+        self.record(Operation::Kernel(Box::new(work)), uses(kernel, args))
     }
 
     fn record_fill(&self, to: Bytes, pattern: Pattern) -> GpuResult<()> {
         let to = self.use_of(to, Access::Write, ("destination", 1))?;
-        let fill = FillWork { to: to.range, pattern };
+        let fill = FillOperation { to: to.range, pattern };
         match to.range.bytes() {
-            0 => self.record(Work::Nothing, Vec::new()),
-            _ => self.record(Work::Fill(fill), vec![to]),
+            0 => self.record(Operation::Nothing, Vec::new()),
+            _ => self.record(Operation::Fill(fill), vec![to]),
         }
     }
 
@@ -372,16 +374,16 @@ impl GraphNode {
         let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
         let call = HostCall::new(address, move |address| function(address as *mut T));
         let uses = if own.range.bytes() == 0 { Vec::new() } else { vec![own] };
-        self.record(Work::Host(call), uses)
+        self.record(Operation::Host(call), uses)
     }
 
     fn record_copy(&self, from: Bytes, to: Bytes) -> GpuResult<()> {
         let from = self.use_of(from, Access::Read, ("source", 0))?;
         let to = self.use_of(to, Access::Write, ("destination", 1))?;
-        let copy = CopyWork { from: from.range.start, to: to.range };
+        let copy = CopyOperation { from: from.range.start, to: to.range };
         match to.range.bytes() {
-            0 => self.record(Work::Nothing, Vec::new()),
-            _ => self.record(Work::Copy(copy), vec![from, to]),
+            0 => self.record(Operation::Nothing, Vec::new()),
+            _ => self.record(Operation::Copy(copy), vec![from, to]),
         }
     }
 
@@ -390,26 +392,26 @@ impl GraphNode {
         bytes: Bytes,
         access: Access,
         (argument, value): (&'static str, usize),
-    ) -> GpuResult<Use> {
+    ) -> GpuResult<MemoryUse> {
         if let Some(home) = bytes.home {
             home.check_device(self.builder.stream.inner().context(), argument)?;
         }
         let range = Range::new(bytes.address, bytes.len);
-        Ok(Use { range, access, argument, value, is_pointer: false })
+        Ok(MemoryUse { range, access, argument, value, is_pointer: false })
     }
 
-    fn record(&self, work: Work, uses: Vec<Use>) -> GpuResult<()> {
+    fn record(&self, work: Operation, uses: Vec<MemoryUse>) -> GpuResult<()> {
         let mut nodes = self.builder.recording.lock();
         let nodes = nodes.as_mut().ok_or_else(|| self.built())?;
-        if self.place.index.set(nodes.len()).is_err() {
-            return Err(GraphError::Taken { node: self.name().to_owned() }.into());
+        if self.info.index.set(nodes.len()).is_err() {
+            return Err(GraphError::NodeAlreadySet { node: self.name().to_owned() }.into());
         }
-        nodes.push(Recorded { place: self.place.clone(), work, uses });
+        nodes.push(RecordedNode { info: self.info.clone(), work, uses });
         Ok(())
     }
 
     fn built(&self) -> GpuError {
-        GraphError::Built { node: self.name().to_owned() }.into()
+        GraphError::AlreadyBuilt { node: self.name().to_owned() }.into()
     }
 }
 
@@ -453,7 +455,7 @@ impl Stream {
 }
 
 impl Recording {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Recorded>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<RecordedNode>>> {
         lock(&self.nodes)
     }
 }

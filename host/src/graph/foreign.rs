@@ -1,4 +1,4 @@
-//! Work of others as a node: what they give to a stream is captured by the driver.
+//! Operation of others as a node: what they give to a stream is captured by the driver.
 
 use std::ptr;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl ForeignMemory {
 
 /// What others gave to a stream: a graph of the driver, which nobody changes.
 #[derive(Clone, Debug)]
-pub(super) struct ForeignWork(Arc<Captured>);
+pub(super) struct ForeignOperation(Arc<Captured>);
 
 #[derive(Debug)]
 struct Captured {
@@ -65,7 +65,7 @@ unsafe impl Send for Captured {}
 // driver.
 unsafe impl Sync for Captured {}
 
-impl ForeignWork {
+impl ForeignOperation {
     /// What `work` gives to a stream that is made for it.
     pub(super) fn capture(
         stream: &Stream,

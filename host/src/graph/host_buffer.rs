@@ -165,7 +165,7 @@ impl<T: Pod> Drop for HostBuffer<T> {
         if in_host_callback() {
             let (home, len, memory) = (self.home.clone(), memory.len(), ManuallyDrop::new(memory));
             defer_drop(Box::new(HostBuffer { home, memory, len, values: PhantomData::<u8> }));
-        } else if self.home.settle() || self.home.context().lost().is_some() {
+        } else if self.home.try_synchronize() || self.home.context().lost().is_some() {
             drop(memory);
         } else {
             // What may still be used stays.

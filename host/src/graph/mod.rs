@@ -98,10 +98,10 @@ mod exec;
 mod foreign;
 mod host;
 mod host_buffer;
+mod operation;
 mod order;
 mod parameter;
 mod replay;
-mod work;
 
 pub use crate::error::GraphError;
 pub(crate) use buffers::Memory;

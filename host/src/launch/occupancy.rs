@@ -162,7 +162,7 @@ fn best_block(
     Ok(u32::try_from(block).unwrap_or(0))
 }
 
-/// Blocks of so many threads that a multiprocessor holds at once.
+/// How many blocks of this many threads are resident on a multiprocessor at once.
 pub(super) fn active_blocks(
     stream: &Stream,
     function: Function,

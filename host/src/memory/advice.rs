@@ -96,7 +96,7 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// # Errors
     /// No device of that number, or one that cannot use such memory with the host at the same time.
     pub fn prefetch(&self, to: MemoryLocation) -> GpuResult<()> {
-        self.prefetch_part(.., to)
+        self.prefetch_range(.., to)
     }
 
     /// The same for the pages that hold a part.
@@ -106,7 +106,7 @@ impl<T: Pod> UnifiedBuffer<T> {
     ///
     /// # Panics
     /// If `range` is not inside.
-    pub fn prefetch_part(
+    pub fn prefetch_range(
         &self,
         range: impl RangeBounds<usize>,
         to: MemoryLocation,

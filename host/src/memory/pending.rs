@@ -40,24 +40,24 @@ pub unsafe trait PinnedTarget<T>: PinnedSource<T> {
     fn target(&mut self) -> *mut [T];
 }
 
-/// A part of page-locked memory, which a copy takes with the whole: see [`PinnedPart::of`].
+/// A part of page-locked memory, which a copy takes with the whole: see [`PinnedRange::of`].
 #[derive(Clone, Debug)]
-pub struct PinnedPart<H> {
+pub struct PinnedRange<H> {
     whole: H,
     start: Bound<usize>,
     end: Bound<usize>,
 }
 
-impl<H> PinnedPart<H> {
+impl<H> PinnedRange<H> {
     /// The part `range` of `whole`. Whether it is inside is looked at when it is used.
     ///
     /// ```no_run
-    /// use ferrowarp::{DeviceBuffer, Gpu, PinnedBuffer, PinnedPart};
+    /// use ferrowarp::{DeviceBuffer, Gpu, PinnedBuffer, PinnedRange};
     ///
     /// let gpu = Gpu::new()?;
     /// let mut device = DeviceBuffer::from_slice(&gpu, &[0u8; 4])?;
     /// let pinned = PinnedBuffer::from_slice(&gpu, &[1u8, 2, 3])?;
-    /// let pending = device.slice_mut(..2).copy_from_pinned_async(&gpu, PinnedPart::of(pinned, 1..))?;
+    /// let pending = device.slice_mut(..2).copy_from_pinned_async(&gpu, PinnedRange::of(pinned, 1..))?;
     /// let pinned = pending.wait()?.into_whole();
     /// assert_eq!(device.to_vec()?, [2, 3, 0, 0]);
     /// # Ok::<(), ferrowarp::GpuError>(())
@@ -75,7 +75,7 @@ impl<H> PinnedPart<H> {
 }
 
 // SAFETY: a part of the whole, which it owns.
-unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedPart<H> {
+unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedRange<H> {
     fn source(&self) -> *const [T] {
         let whole = self.whole.source();
         let (first, len) = bounds(whole.len(), (self.start, self.end));
@@ -84,7 +84,7 @@ unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedPart<H> {
 }
 
 // SAFETY: as above.
-unsafe impl<T: Pod, H: PinnedTarget<T>> PinnedTarget<T> for PinnedPart<H> {
+unsafe impl<T: Pod, H: PinnedTarget<T>> PinnedTarget<T> for PinnedRange<H> {
     fn target(&mut self) -> *mut [T] {
         let whole = self.whole.target();
         let (first, len) = bounds(whole.len(), (self.start, self.end));
@@ -119,7 +119,7 @@ impl<H> PendingCopy<H> {
     /// # Errors
     /// The fault of any kernel before the copy.
     pub fn is_done(&self) -> GpuResult<bool> {
-        self.end.as_ref().map_or(Ok(true), Event::has_passed)
+        self.end.as_ref().map_or(Ok(true), Event::is_complete)
     }
 
     /// The mark behind the copy, for other streams to wait for; `None` where there was nothing to copy.
@@ -197,7 +197,7 @@ pub(super) struct Unfinished {
 /// Waits for `end`, or for the whole stream if that fails.
 pub(super) fn wait_surely(stream: &StreamInner, end: &Event) -> Result<(), Unfinished> {
     end.synchronize().map_err(|error| {
-        let is_over = matches!(error.root(), GpuError::KernelPanic(_)) || stream.is_over();
+        let is_over = matches!(error.root(), GpuError::KernelPanic(_)) || stream.drain();
         Unfinished { error, is_over }
     })
 }
@@ -217,11 +217,11 @@ pub(super) fn start<H>(
         return Ok(pending);
     }
     let queued = stream.ordered(&[home], || copy(stream.handle()));
-    match queued.and_then(|()| stream.mark_end()) {
+    match queued.and_then(|()| stream.record_untimed_event()) {
         Ok(end) => pending.end = Some(end),
         Err(error) => {
             // Without a mark the copy may still be under way.
-            if !stream.is_over() {
+            if !stream.drain() {
                 std::mem::forget(pending.host.take());
             }
             return Err(error);

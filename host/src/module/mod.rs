@@ -3,9 +3,9 @@
 mod ahead;
 mod arch;
 mod code;
+mod function_cache;
 mod image;
 mod kernel_module;
-mod known;
 mod params;
 mod part;
 mod program;

@@ -65,7 +65,7 @@ use shared::{Shared, Swap};
 use worker::Job;
 
 pub use event::ReloadEvent;
-pub(crate) use uses::Uses;
+pub(crate) use uses::StreamUses;
 pub use version::{ModuleVersion, VersionInfo};
 pub use watch::Watch;
 

@@ -60,7 +60,7 @@ impl PersistentKernel {
     /// [`Gpu::load_kernels`](crate::Gpu::load_kernels) or a launch.
     ///
     /// # Errors
-    /// The error of `launch`; a driver's refusal; [`LoadWouldWait`](GpuError::LoadWouldWait) where `launch`
+    /// The error of `launch`; a driver's refusal; [`LoadWouldBlock`](GpuError::LoadWouldBlock) where `launch`
     /// launches several kernels that are not loaded.
     pub fn start(
         on: &impl AsStream,
@@ -80,7 +80,7 @@ impl PersistentKernel {
 
     /// Sets how long the kernel may take to end: once for what is left in its rings, and once more when
     /// nobody receives its answers. A second each, unless it is said otherwise.
-    pub fn set_patience(&mut self, patience: Duration) {
+    pub fn set_shutdown_timeout(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
@@ -95,11 +95,11 @@ impl PersistentKernel {
     /// Lets the kernel answer what was sent, and waits for its end.
     ///
     /// Its answers stay in their rings and can be received afterwards. Where these are full and nobody
-    /// receives, they are closed too after the time that [`set_patience`](Self::set_patience) says, and
+    /// receives, they are closed too after the time that [`set_shutdown_timeout`](Self::set_shutdown_timeout) says, and
     /// the kernel's further answers are lost.
     ///
     /// # Errors
-    /// [`KernelDoesNotAnswer`](GpuError::KernelDoesNotAnswer) if it goes on nevertheless: then its
+    /// [`KernelNotResponding`](GpuError::KernelNotResponding) if it goes on nevertheless: then its
     /// memory is never given back. Its panic or fault.
     pub fn shut_down(mut self) -> GpuResult<()> {
         self.end()
@@ -116,19 +116,19 @@ impl PersistentKernel {
 
     fn wait_for_end(&self) -> GpuResult<()> {
         self.each_ring(SharedMemory::close_requests);
-        if self.stream.synchronize_for(self.patience)? {
+        if self.stream.synchronize_timeout(self.patience)? {
             self.each_ring(SharedMemory::close);
             return Ok(());
         }
         self.each_ring(SharedMemory::close);
-        if self.stream.synchronize_for(self.patience)? {
+        if self.stream.synchronize_timeout(self.patience)? {
             return Ok(());
         }
         // Nobody must wait for this kernel from now on: not its memory, and not its module.
         std::mem::forget(self.rings.clone());
         std::mem::forget(self.stream.clone());
         let waited_ms = u64::try_from(2 * self.patience.as_millis()).unwrap_or(u64::MAX);
-        Err(GpuError::KernelDoesNotAnswer { waited_ms })
+        Err(GpuError::KernelNotResponding { waited_ms })
     }
 
     fn each_ring(&self, what: impl Fn(&SharedMemory)) {

@@ -121,7 +121,7 @@ impl<'a> StreamRef<'a> {
     /// The driver's handle: it identifies the stream.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
-        self.0.give_handle().cast()
+        self.0.export_handle().cast()
     }
 
     /// The number of the stream's device.

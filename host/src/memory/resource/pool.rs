@@ -189,7 +189,7 @@ impl MemoryPool {
             None => return Ok(None),
             Some(Taken::Own(block)) => block,
             Some(Taken::Foreign(block, other)) => {
-                stream.order_after(&other).inspect_err(|_| {
+                stream.wait_stream_for_order(&other).inspect_err(|_| {
                     self.classes[class].put(&other, block);
                 })?;
                 Counts::one_more(&self.counts.waits);

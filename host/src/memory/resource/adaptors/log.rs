@@ -196,7 +196,7 @@ impl<R: DeviceMemoryResource + ?Sized> Live<'_, R> {
     fn free(&mut self, block: usize, on: usize) -> GpuResult<()> {
         let Some(&(address, bytes, home)) = self.blocks.get(&block) else { return Ok(()) };
         if on != home {
-            self.stream(on).inner().order_after(self.stream(home).inner())?;
+            self.stream(on).inner().wait_stream_for_order(self.stream(home).inner())?;
         }
         self.blocks.remove(&block);
         // SAFETY: it came from there, and what its home had queued for it is waited for.
