@@ -57,7 +57,7 @@ impl<R> Future for HostCall<R> {
                 let status = if status == SUCCESS { LOST } else { status };
                 self.stream.completion_result(status, &Awaited::Stream(0)).and(Err(
                     GpuError::InvalidArgument {
-                        operation: "awaiting a host function",
+                        operation: "awaiting a host callback",
                         reason: "its value was taken before".to_owned(),
                     },
                 ))
@@ -121,7 +121,7 @@ where
     }
 }
 
-/// The panic of a host function, or of a waker.
+/// The panic of a host callback, or of a waker.
 #[derive(Debug)]
 pub(crate) struct HostPanic {
     message: String,
@@ -154,7 +154,7 @@ impl HostPanic {
     }
 }
 
-/// The panics of host functions and wakers of a context, each with its stream.
+/// The panics of host callbacks and wakers of a context, each with its stream.
 #[derive(Debug, Default)]
 pub(crate) struct HostPanics {
     list: Mutex<Vec<(usize, Arc<HostPanic>)>>,

@@ -27,11 +27,10 @@ use crate::memory::resource::StreamRef;
 use crate::recorder::{self, Bytes, Recorder};
 use crate::stream::{AsStream, Stream, check_same, home_of};
 
-/// A graph in the making.
+/// Builds a graph.
 ///
-/// Whatever launches kernels on a stream launches them on this: then each launch is a node. A name,
-/// and what is not a launch, comes from [`node`](Self::node). Nothing runs before the graph is
-/// built and launched.
+/// It takes launches like a stream, and makes each a node. Named nodes, and nodes that are not
+/// launches, come from [`node`](Self::node). Nothing runs before the graph is built and launched.
 #[derive(Clone, Debug)]
 pub struct GraphBuilder {
     stream: Stream,
@@ -61,12 +60,12 @@ pub(super) struct NodeInfo {
     pub(super) name: String,
     /// Its number, from when it has something to do.
     pub(super) index: OnceLock<usize>,
-    /// What it was told to come after.
+    /// The nodes that it was declared to come after.
     pub(super) after: Mutex<Vec<Arc<NodeInfo>>>,
 }
 
-/// A node of a graph: a place for one launch, copy, fill or function of the host; later a name for
-/// it, to change its parameters by. A clone is the same node.
+/// A node of a graph: takes one launch, copy, fill or host callback, and later identifies it, to
+/// change its parameters. A clone is the same node.
 #[derive(Clone, Debug)]
 pub struct GraphNode {
     builder: GraphBuilder,
@@ -74,7 +73,7 @@ pub struct GraphNode {
 }
 
 impl GraphBuilder {
-    /// A graph without nodes, for the device of `on` and with its kernels.
+    /// A builder without nodes, for the device and the kernels of `on`.
     #[must_use]
     pub fn new(on: &impl AsStream) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -83,8 +82,8 @@ impl GraphBuilder {
         Self { stream: on.as_stream().clone(), recording: Arc::new(Recording { id, nodes }) }
     }
 
-    /// A node of that name, to be given something to do. Nodes that share memory run in the order in
-    /// which they were given it.
+    /// A node of that name, without an operation yet. Nodes that share memory run in the order in
+    /// which their operations were set.
     #[must_use]
     pub fn node(&self, name: impl Into<String>) -> GraphNode {
         let (index, after) = (OnceLock::new(), Mutex::default());
@@ -92,19 +91,19 @@ impl GraphBuilder {
         GraphNode { builder: self.clone(), info: Arc::new(info) }
     }
 
-    /// Makes a node of each launch, copy on the device and fill that this thread asks for in `work`,
-    /// on whatever stream.
+    /// Captures `work`: each launch, copy on the device and fill that this thread makes, on any
+    /// stream, becomes a node.
     ///
     /// # Errors
-    /// Those of `work`, to which anything that waits, allocates, or copies from or to the host answers
-    /// with [`NotCapturable`](GraphError::NotCapturable).
+    /// Those of `work`, in which everything that waits, allocates, or copies from or to the host
+    /// returns [`NotCapturable`](GraphError::NotCapturable).
     pub fn capture<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<R> {
         capture::check("a capture within a capture")?;
         recorder::record(Rc::new(self.clone()), work)
     }
 
-    /// The graph of all nodes, ready to be launched, which has `buffers` from now on: at least all
-    /// memory that the nodes use.
+    /// Builds the graph of all nodes, ready to launch. It owns `buffers`, which must have at least
+    /// all memory that the nodes use.
     ///
     /// # Errors
     /// A [`GraphError`] that says what is wrong with a node, or the driver's refusal of one.
@@ -152,11 +151,11 @@ impl GraphNode {
         &self.info.name
     }
 
-    /// Lets this node run after `other`, though they share no memory: for functions of the host, and for
-    /// what they do behind the graph's back. `other` may be given something to do later.
+    /// Makes this node run after `other`, even if they share no memory: for host callbacks, and for
+    /// effects that the arguments do not show. The operation of `other` may be set later.
     ///
     /// # Errors
-    /// [`OtherGraph`](GraphError::OtherGraph) if `other` is not of the same graph,
+    /// [`OtherGraph`](GraphError::OtherGraph) if `other` belongs to another graph,
     /// [`AlreadyBuilt`](GraphError::AlreadyBuilt) if that is built already.
     pub fn after(&self, other: &GraphNode) -> GpuResult<()> {
         if other.info.graph != self.info.graph {
@@ -172,8 +171,8 @@ impl GraphNode {
     /// Copies `from` to `to`, both on the device or unified.
     ///
     /// # Errors
-    /// [`SizeMismatch`](GpuError::SizeMismatch), [`WrongDevice`](GpuError::WrongDevice), or a node
-    /// that does something already.
+    /// [`SizeMismatch`](GpuError::SizeMismatch), [`WrongDevice`](GpuError::WrongDevice), or the
+    /// node has an operation already.
     pub fn copy<T>(
         &self,
         from: &impl DeviceRead<T>,
@@ -190,7 +189,7 @@ impl GraphNode {
     /// Fills `to` with zeros.
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn clear<T: bytemuck::Zeroable>(&self, to: &mut impl DeviceWrite<T>) -> GpuResult<()> {
         self.record_fill(bytes_of::<T>(&to.raw_mut()), Pattern::ZERO)
     }
@@ -205,14 +204,15 @@ impl GraphNode {
         self.record_fill(bytes_of::<T>(&to.raw_mut()), pattern)
     }
 
-    /// Calls `function` on a thread of the driver, in each replay. It shares no memory with other
-    /// nodes, so [`after`](Self::after) alone orders it; it must not call the driver, which would
-    /// answer with an error, nor wait for the graph.
+    /// Calls `function` on a thread of the driver in each replay (`cuGraphAddHostNode`). It shares
+    /// no memory with other nodes, so only [`after`](Self::after) orders it; it must not call the
+    /// driver, which would return an error, nor wait for the graph.
     ///
-    /// A panic is caught; the other nodes run, and [`Graph::wait`] or the next launch tells of it.
+    /// A panic is caught; the other nodes run, and [`Graph::wait`] or the next launch returns it as
+    /// an error.
     ///
     /// # Errors
-    /// A node that does something already.
+    /// The node has an operation already.
     pub fn host(&self, mut function: impl FnMut() + Send + 'static) -> GpuResult<()> {
         self.record(Operation::Host(HostCall::new(0, move |_| function())), Vec::new())
     }
@@ -221,7 +221,7 @@ impl GraphNode {
     /// [`host`](Self::host).
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn host_reads<T: Pod + Send + Sync>(
         &self,
         from: &impl HostMemory<T>,
@@ -240,7 +240,7 @@ impl GraphNode {
     /// uses: see [`host`](Self::host).
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn host_writes<T: Pod + Send + Sync>(
         &self,
         to: &mut impl HostMemory<T>,
@@ -255,9 +255,9 @@ impl GraphNode {
         })
     }
 
-    /// Does all that `child` does, as one node, which uses all memory that the child's nodes use: give
-    /// it to [`build`](GraphBuilder::build) too. What the child does later, and what becomes of it, is
-    /// its own affair; functions of the host are shared, and called by one replay at a time.
+    /// Adds all operations of `child` as one node, which uses all memory that the child's nodes
+    /// use: pass it to [`build`](GraphBuilder::build) too. The child is copied, so later changes of
+    /// it do not matter; host callbacks are shared, and called by one replay at a time.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Graph, GraphBuilder};
@@ -272,8 +272,8 @@ impl GraphNode {
     /// ```
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice) for a graph of another device, a node that does something
-    /// already, or, if the child's buffers were exchanged, as [`Graph::launch`].
+    /// [`WrongDevice`](GpuError::WrongDevice) for a graph of another device, the node has an
+    /// operation already, or, if the child's buffers were exchanged, as [`Graph::launch`].
     pub fn graph<B: GraphBuffers>(&self, child: &mut Graph<B>) -> GpuResult<()> {
         capture::check("a graph within a capture")?;
         child.refresh()?;
@@ -296,9 +296,9 @@ impl GraphNode {
     /// [`OtherMemory`](GraphError::OtherMemory).
     ///
     /// # Errors
-    /// Those of `work`; the driver's, if `work` has broken the capture, by waiting for the stream for
-    /// example; [`NothingCaptured`](GraphError::NothingCaptured);
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// Those of `work`; the driver's, if `work` has broken the capture, by waiting for the stream
+    /// for example; [`NothingCaptured`](GraphError::NothingCaptured);
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     ///
     /// # Safety
     /// - What `work` gives to the stream reads and writes nothing of the device's memory that others

@@ -72,7 +72,7 @@ impl Driver {
         let Drawing { context: own, nodes, .. } = &self.drawing;
         let (exec, node, context) = (self.exec, nodes[at], own.raw());
         match work {
-            // What a function of the host is called with is its own affair, and others' work stays.
+            // A host callback reads its argument itself, and foreign work cannot be changed.
             Operation::Nothing | Operation::Host(_) | Operation::Foreign(_) => Ok(()),
             Operation::Kernel(kernel) => kernel.with_params(|params| {
                 own.call("cuGraphExecKernelNodeSetParams", || {

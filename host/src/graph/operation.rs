@@ -1,4 +1,4 @@
-//! What a node does, as the driver's graph has it.
+//! The operations of nodes.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -24,18 +24,18 @@ pub(super) struct MemoryUse {
     pub(super) argument: &'static str,
     /// Which address it is: of a kernel the value, of a copy 0 for the source, of a graph the use.
     pub(super) value: usize,
-    /// Whether nobody knows what the node reads and writes by it.
+    /// Whether it is a raw pointer, through which the node may read and write anything.
     pub(super) is_pointer: bool,
 }
 
 impl MemoryUse {
-    /// What the order is found from: who follows a pointer may reach everything.
+    /// The range and the access from which the order is found: a raw pointer may reach all memory.
     pub(super) fn for_order(&self) -> (Range, Access) {
         if self.is_pointer { (Range::ALL, Access::Write) } else { (self.range, self.access) }
     }
 
     /// Lets `work`, whose use this is, use the memory at `start` in its place. Whether that is other
-    /// memory. The next replay has to be of a graph that has it, and none of a function of the host
+    /// memory. The next replay has to be of a graph that has it, and none with a host callback
     /// may be queued.
     pub(super) fn move_to(&mut self, start: u64, work: &mut Operation) -> bool {
         if self.range.start == start {
@@ -50,7 +50,7 @@ impl MemoryUse {
             | Operation::Fill(FillOperation { to, .. }) => *to = self.range,
             Operation::Host(call) => call.move_to(start),
             Operation::Child(child) => child.move_to(self.value, start),
-            // Nobody knows where the addresses are: `is_fixed` says so before.
+            // Where their addresses are is unknown; `is_fixed` is checked before.
             Operation::Foreign(_) | Operation::Nothing => {}
         }
         true
@@ -68,7 +68,7 @@ pub(super) enum Operation {
     Host(HostCall),
     /// All that another graph does.
     Child(Box<ChildOperation>),
-    /// What others gave to a stream.
+    /// What other libraries enqueued on a stream.
     Foreign(ForeignOperation),
 }
 
@@ -97,7 +97,7 @@ impl Operation {
         }
     }
 
-    /// Whether it calls functions of the host.
+    /// Whether it has host callbacks.
     pub(super) fn calls_host(&self) -> bool {
         let mut calls = false;
         self.visit("", &mut |_, work| calls |= matches!(work, Self::Host(_)));
@@ -153,7 +153,7 @@ impl Pattern {
         Self { bits: u32::from_le_bytes(bits), bytes: value.len() }
     }
 
-    /// The same bytes by words, where address and length allow it.
+    /// This fill by words, where address and length allow it.
     fn widened(self, range: Range) -> Self {
         let whole = range.start.is_multiple_of(4) && range.bytes().is_multiple_of(4);
         match self.bytes {
@@ -287,7 +287,7 @@ impl FillOperation {
     }
 }
 
-/// The parameters of the driver's node that calls a function of the host.
+/// The parameters of the driver's host node.
 pub(super) fn host_params(call: &HostCall) -> sys::CUDA_HOST_NODE_PARAMS {
     let data: *mut c_void = call.data();
     sys::CUDA_HOST_NODE_PARAMS { fn_: Some(HostCall::run), userData: data }

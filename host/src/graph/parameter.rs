@@ -15,7 +15,8 @@ use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{Prepared, check_homes, prepare};
 use crate::stream::Stream;
 
-/// A value that a node's kernel takes by copy, to be set anew: see [`Graph::parameter`].
+/// A kernel parameter of a node that is passed by value and can be changed: see
+/// [`Graph::parameter`].
 pub struct Parameter<T> {
     graph: u64,
     node: usize,
@@ -72,8 +73,9 @@ impl<B: GraphBuffers> Graph<B> {
         self.told(updated)
     }
 
-    /// Launches the kernel of `node` anew, on the node: with other values, another grid, or other parts
-    /// of the buffers that it used before. Nothing runs; the launches to come do it so.
+    /// Sets the launch of `node` again, with the same kernel: with other values, another grid, or
+    /// other ranges of the buffers that it used before. Nothing runs; the launches to come do it
+    /// so.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
@@ -138,7 +140,7 @@ impl<B: GraphBuffers> Graph<B> {
     }
 }
 
-/// What a node is launched on anew: see [`Graph::relaunch`].
+/// Takes the new launch of a node: see [`Graph::relaunch`].
 pub struct Relaunch {
     stream: Stream,
     name: String,

@@ -39,12 +39,12 @@ pub(super) struct Parts {
     pub(super) nodes: Vec<Node>,
     /// What each node comes directly after.
     pub(super) before: Vec<Vec<usize>>,
-    /// The nodes, each behind those that it comes after.
+    /// The nodes in topological order.
     sorted: Vec<usize>,
     pub(super) driver: Driver,
     /// The launches of kernels, each kind once.
     launches: Vec<(&'static str, LaunchConfig)>,
-    /// The nodes that call functions of the host.
+    /// The nodes that have host callbacks.
     hosts: Vec<usize>,
     /// Where it was launched last.
     last: Option<Arc<StreamInner>>,
@@ -65,7 +65,7 @@ pub(super) struct Node {
 #[derive(Clone)]
 pub(super) struct Located {
     pub(super) part: MemoryUse,
-    /// Which of the graph's regions it is in, and how far behind its start.
+    /// The graph's region that it is in, and the offset there.
     pub(super) region: usize,
     offset: u64,
 }
@@ -118,7 +118,7 @@ impl<B: GraphBuffers> Graph<B> {
     /// Waits for the last launch, and lends the buffers.
     ///
     /// # Errors
-    /// The fault or the panic of a kernel, or the panic of a function of the host.
+    /// The fault or the panic of a kernel, or the panic of a host callback.
     pub fn wait(&self) -> GpuResult<&B> {
         if let Some(last) = &self.parts.last {
             last.synchronize()?;
@@ -207,7 +207,8 @@ impl<B: GraphBuffers> Graph<B> {
         (&mut self.parts, &mut self.buffers)
     }
 
-    /// What the driver was told of a node. If it has refused, the next launch tells it again.
+    /// Whether the driver's node is up to date. If the driver refused the change, the next launch
+    /// tries again.
     pub(super) fn told(&mut self, updated: GpuResult<()>) -> GpuResult<()> {
         self.is_stale |= updated.is_err();
         updated
@@ -375,7 +376,7 @@ impl Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         if !self.settle() {
-            // What a replay may still call stays.
+            // What a replay may still call leaks.
             mem::forget(mem::take(&mut self.nodes));
         }
     }
@@ -393,7 +394,7 @@ impl Located {
         let Some(region) = regions.iter().position(holds) else {
             return Err(GraphError::NotOwned { node: node(), argument });
         };
-        // Nobody knows whether a pointer is written through, but whoever gave it says it may be.
+        // It is unknown whether a raw pointer is written through, so it counts as written.
         if regions[region].is_shared && part.access == Access::Write && !part.is_pointer {
             return Err(GraphError::WritesShared { node: node(), argument });
         }

@@ -7,7 +7,8 @@ use cuda_std::launch::{Access, Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
 use smallvec::SmallVec;
 
-use super::{Prepared, groups, homes, prepare, start_raw};
+use super::enqueue::{Prepared, homes, prepare, start_raw};
+use super::groups;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
 use crate::graph::{GraphBuffers, Memory};

@@ -4,8 +4,8 @@ use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
 use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
 use smallvec::SmallVec;
 
+use super::limits::{allow_shared, within};
 use super::occupancy::active_blocks;
-use super::within;
 use crate::device::DeviceInfo;
 use crate::driver_ext::{cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
@@ -110,7 +110,7 @@ impl MeasureOccupancy for ClustersAtOnce<'_> {
 
     fn occupancy(&self, kernel: &'static Kernel) -> GpuResult<u32> {
         let function = self.stream.module().function(kernel)?;
-        super::allow_shared(self.stream, kernel, &self.config, function)?;
+        allow_shared(self.stream, kernel, &self.config, function)?;
         let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
         let attributes = [LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z])];
         active_clusters(self.stream, &self.config, function, &attributes)

@@ -1,4 +1,4 @@
-//! What the driver is told about unified memory, and where it shall be.
+//! Advice and prefetching for unified memory.
 
 use std::ffi::c_void;
 use std::ops::RangeBounds;
@@ -99,7 +99,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         self.prefetch_range(.., to)
     }
 
-    /// The same for the pages that hold a part.
+    /// Like [`prefetch`](Self::prefetch), for the pages that hold a range.
     ///
     /// # Errors
     /// As [`prefetch`](Self::prefetch).
@@ -139,7 +139,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         })
     }
 
-    /// What the driver was told about the array, and where it was last prefetched to.
+    /// The advice that is in effect for the array, and where it was last prefetched to.
     ///
     /// # Errors
     /// A driver's refusal.

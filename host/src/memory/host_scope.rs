@@ -34,7 +34,7 @@ pub struct HostScope<'scope, 'env: 'scope> {
 
 #[derive(Default)]
 struct State {
-    /// For each stream that copies, the mark behind its last copy.
+    /// For each stream that copies, the event after its last copy.
     copies: Vec<(Arc<StreamInner>, Event)>,
     /// The homes of what kernels use in place.
     homes: Vec<Arc<StreamInner>>,
@@ -126,7 +126,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         })
     }
 
-    /// Queues a copy in the order of `device`, and marks its end.
+    /// Enqueues a copy in the order of `device`, and records an event after it.
     fn copy(
         &self,
         on: &impl AsStream,
@@ -147,7 +147,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
             .inspect_err(|_| {
                 stream.try_synchronize();
             })?;
-        // Marked while nobody else marks: a mark that replaces another is behind it.
+        // Recorded under the lock, so that an event that replaces another one comes after it.
         let mut state = self.state();
         let end = stream.record_untimed_event().inspect_err(|_| {
             stream.try_synchronize();
@@ -236,7 +236,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
             Ok::<_, GpuError>(bytes == 0 || HostPointerInfo::of(context, address, bytes)?.in_place)
         };
         match HostPages::of(context.info(), backend()?) {
-            // What somebody else has page-locked may end too early.
+            // Memory that other code has page-locked may be unlocked too early.
             HostPages::Absent if !is_locked || !in_place()? => {
                 let what = "kernels that use plain host memory: register it in the scope first, or copy \
                             it to a DeviceBuffer";
@@ -276,7 +276,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
 }
 
 impl State {
-    /// The mark behind a stream's last copy is behind all its copies.
+    /// The event after a stream's last copy comes after all its copies.
     fn note(&mut self, stream: &Arc<StreamInner>, end: Event) {
         match self.copies.iter_mut().find(|(own, _)| Arc::ptr_eq(own, stream)) {
             Some((_, last)) => *last = end,

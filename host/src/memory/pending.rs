@@ -24,8 +24,8 @@ use crate::stream::{AsStream, Stream, StreamInner};
 /// Page-locked memory that a copy to the device can own.
 ///
 /// # Safety
-/// [`source`](Self::source) is the same memory each time, wherever `self` is moved. It holds
-/// initialised values, and nobody writes them until `self` is dropped or asked for them.
+/// [`source`](Self::source) is one fixed range of memory, wherever `self` is moved. It holds
+/// initialised values, and no code writes them until `self` is dropped or asked for them.
 pub unsafe trait PinnedSource<T>: 'static {
     /// The values.
     fn source(&self) -> *const [T];
@@ -34,9 +34,9 @@ pub unsafe trait PinnedSource<T>: 'static {
 /// Page-locked memory that a copy from the device can own.
 ///
 /// # Safety
-/// As for [`PinnedSource`]; also nobody reads the values.
+/// As for [`PinnedSource`]; also no code reads the values.
 pub unsafe trait PinnedTarget<T>: PinnedSource<T> {
-    /// The same values, to be written.
+    /// The values, to be written.
     fn target(&mut self) -> *mut [T];
 }
 
@@ -122,13 +122,14 @@ impl<H> PendingCopy<H> {
         self.end.as_ref().map_or(Ok(true), Event::is_complete)
     }
 
-    /// The mark behind the copy, for other streams to wait for; `None` where there was nothing to copy.
+    /// The event after the copy, for other streams to wait for; `None` where there was nothing to
+    /// copy.
     #[must_use]
     pub fn event(&self) -> Option<&Event> {
         self.end.as_ref()
     }
 
-    /// Waits. Memory that the copy may still use, since nobody could wait, is never freed.
+    /// Waits. Memory that the copy may still use, because the wait was impossible, leaks.
     fn finish(&mut self) -> GpuResult<()> {
         let Some(end) = &self.end else { return Ok(()) };
         wait_surely(&self.stream, end).map_err(|unfinished| {
@@ -181,7 +182,7 @@ impl<H> Future for CopyDone<H> {
 impl<H> Drop for PendingCopy<H> {
     fn drop(&mut self) {
         if self.host.is_some() {
-            // What went wrong is told to the stream's next wait too.
+            // The stream's next wait reports the error too.
             let _ = self.finish();
         }
     }
@@ -202,7 +203,8 @@ pub(super) fn wait_surely(stream: &StreamInner, end: &Event) -> Result<(), Unfin
     })
 }
 
-/// Queues `copy` behind all uses of the memory whose home is `home`, and marks its end.
+/// Enqueues `copy` after all uses of the memory whose home is `home`, and records an event after
+/// it.
 pub(super) fn start<H>(
     stream: &Stream,
     home: &StreamInner,
@@ -220,7 +222,7 @@ pub(super) fn start<H>(
     match queued.and_then(|()| stream.record_untimed_event()) {
         Ok(end) => pending.end = Some(end),
         Err(error) => {
-            // Without a mark the copy may still be under way.
+            // Without an event the copy may still be running.
             if !stream.drain() {
                 std::mem::forget(pending.host.take());
             }

@@ -22,7 +22,7 @@ const ALREADY_REGISTERED: u32 = 712;
 /// The driver's code for a range that it does not take.
 const INVALID_VALUE: u32 = 1;
 
-/// Page-locked memory that somebody else owns. Ends with this.
+/// A page-lock on memory that other code owns. Dropping it unlocks.
 #[derive(Debug)]
 pub(super) struct Registration {
     context: Arc<Context>,

@@ -39,7 +39,7 @@ pub enum Transfer {
     /// The driver's copy in the order of the device's memory, waited for. Pageable memory goes through
     /// a buffer of the driver's.
     Synchronous,
-    /// The driver's copy on a stream, with an event behind it that the host waits for.
+    /// The driver's copy on a stream, with an event after it that the host waits for.
     Asynchronous,
     /// Through a ring of page-locked chunks, by several threads.
     Staged,

@@ -19,7 +19,8 @@ enum Use {
 }
 
 impl StreamUses {
-    /// Notes a stream; those that everyone else has let go of become marks.
+    /// Notes a stream; streams that no other code holds any more are replaced by an event after
+    /// their last work.
     pub(crate) fn add(&self, stream: &Arc<StreamInner>) {
         let mut uses = lock(&self.0);
         let own = |one: &Use| matches!(one, Use::Stream(known) if Arc::ptr_eq(known, stream));
@@ -30,7 +31,7 @@ impl StreamUses {
         uses.push(Use::Stream(stream.clone()));
     }
 
-    /// Whether all that was launched is done. Only for a module that nobody can launch from.
+    /// Whether all that was launched is done. Only for a module from which no launch can come.
     pub(crate) fn are_over(&self) -> bool {
         let mut uses = lock(&self.0);
         uses.retain_mut(|one| !one.is_over(|_| true));

@@ -1,4 +1,4 @@
-//! Kernels that stay on the device.
+//! Persistent kernels.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 type Home = Arc<dyn Any + Send + Sync>;
 
-/// A kernel that stays on the device and answers the messages of its rings, with a stream of its own.
+/// A persistent kernel, which answers the messages of its rings, with a stream of its own.
 ///
 /// It ends when its rings are closed: all senders are dropped, or [`shut_down`](Self::shut_down) is
 /// called, which dropping it does too. A panic or fault in it is the error of whoever waits for one of
@@ -78,8 +78,8 @@ impl PersistentKernel {
         launched.map(|()| kernel)
     }
 
-    /// Sets how long the kernel may take to end: once for what is left in its rings, and once more when
-    /// nobody receives its answers. A second each, unless it is said otherwise.
+    /// Sets how long the kernel may take to end: once for what is left in its rings, and once more
+    /// when no code receives its answers. The default is one second each.
     pub fn set_shutdown_timeout(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -94,9 +94,10 @@ impl PersistentKernel {
 
     /// Lets the kernel answer what was sent, and waits for its end.
     ///
-    /// Its answers stay in their rings and can be received afterwards. Where these are full and nobody
-    /// receives, they are closed too after the time that [`set_shutdown_timeout`](Self::set_shutdown_timeout) says, and
-    /// the kernel's further answers are lost.
+    /// Its answers stay in their rings and can be received afterwards. Where these are full and no
+    /// code receives, they are closed too after the time that
+    /// [`set_shutdown_timeout`](Self::set_shutdown_timeout) says, and the kernel's further answers
+    /// are lost.
     ///
     /// # Errors
     /// [`KernelNotResponding`](GpuError::KernelNotResponding) if it goes on nevertheless: then its
@@ -124,7 +125,7 @@ impl PersistentKernel {
         if self.stream.synchronize_timeout(self.patience)? {
             return Ok(());
         }
-        // Nobody must wait for this kernel from now on: not its memory, and not its module.
+        // Nothing may wait for this kernel from now on: its memory and its module leak.
         std::mem::forget(self.rings.clone());
         std::mem::forget(self.stream.clone());
         let waited_ms = u64::try_from(2 * self.patience.as_millis()).unwrap_or(u64::MAX);
@@ -139,7 +140,7 @@ impl PersistentKernel {
 impl Drop for PersistentKernel {
     fn drop(&mut self) {
         if !self.ended {
-            // Who wants to know shuts it down.
+            // The error is available from `shut_down`.
             let _ = self.end();
         }
     }

@@ -295,7 +295,7 @@ impl<T: Pod> Core<T> {
         (start..start + self.slots.capacity()).take_while(there).count() as u64
     }
 
-    /// Notes that so many messages were in the ring at once.
+    /// Notes how many messages were in the ring at once.
     pub(super) fn note_level(&self, level: u64) {
         let high_water = &self.control().high_water;
         if level > high_water.load(Relaxed) {
@@ -348,8 +348,8 @@ impl<T: Pod> Ring<T, ToDevice> {
         Self::to_device_from(on, capacity, bridge, 0)
     }
 
-    /// The same, with `first` as the position of the first message, for tests of what comes after
-    /// billions.
+    /// Like [`to_device`](Self::to_device), with `first` as the position of the first message, for tests of
+    /// what comes after billions.
     ///
     /// # Errors
     /// As [`to_device`](Self::to_device).
@@ -383,7 +383,7 @@ impl<T: Pod> Ring<T, ToHost> {
         Self::to_host_from(on, capacity, 0)
     }
 
-    /// The same, with `first` as the position of the first message.
+    /// Like [`to_host`](Self::to_host), with `first` as the position of the first message.
     ///
     /// # Errors
     /// As [`to_host`](Self::to_host).
@@ -411,7 +411,7 @@ impl<T: Pod> Ring<T, OnDevice> {
         Self::on_device_from(on, capacity, 0)
     }
 
-    /// The same, with `first` as the position of the first message.
+    /// Like [`on_device`](Self::on_device), with `first` as the position of the first message.
     ///
     /// # Errors
     /// As [`on_device`](Self::on_device).

@@ -1,4 +1,4 @@
-//! Words that host and kernels use at the same time.
+//! Atomic words that host and kernels access concurrently.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -15,14 +15,14 @@ pub(super) const CHUNK_BYTES: usize = 2 << 20;
 /// While one chunk is on the bus, the other one is filled or emptied.
 const CHUNKS: usize = 2;
 
-/// Chunks, and the stream that copies them. Nobody else queues anything there, so a copy waits for
+/// Chunks, and the stream that copies them. No other code enqueues work there, so a copy waits for
 /// nothing but the bus.
 ///
 /// It holds no `Arc` of the context, which owns it: whoever has it closes it.
 pub(super) struct Lane {
     stream: sys::CUstream,
     memory: *mut u8,
-    /// For each chunk, the mark behind its last copy.
+    /// For each chunk, the event after its last copy.
     ends: [sys::CUevent; CHUNKS],
     turn: usize,
 }

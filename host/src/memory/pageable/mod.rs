@@ -29,8 +29,8 @@ use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// Copies of pageable memory of at least so many bytes go through the ring; the driver copies smaller
-/// ones as fast.
+/// Copies of pageable memory of at least this many bytes go through the ring; the driver copies
+/// smaller ones as fast.
 pub const STAGED_FROM_BYTES: usize = 2 << 20;
 /// With fewer, bus and processor would take turns; more do not make the bus faster.
 const LANES: RangeInclusive<usize> = 2..=8;
@@ -69,8 +69,8 @@ pub(super) fn is_worth_it(context: &Context, host: *const u8, bytes: usize) -> G
 /// The fault of a kernel before; what the driver answers.
 ///
 /// # Safety
-/// Host and device have `bytes` bytes there. The device's memory has `home` as its home; during the call
-/// nobody else uses what is written, nor writes what is read.
+/// Host and device have `bytes` bytes there. The device's memory has `home` as its home; during the
+/// call no other code uses what is written, or writes what is read.
 pub(super) unsafe fn copy(
     home: &StreamInner,
     way: Way,

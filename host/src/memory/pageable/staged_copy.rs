@@ -14,8 +14,8 @@ const SEGMENTS_PER_LANE: usize = 4;
 
 /// Memory of the host and of the device, cut into segments.
 ///
-/// Who makes it promises that both have `bytes` bytes and live until all lanes are done, that nobody
-/// else writes where the copy reads, and that nobody else uses what it writes.
+/// Its maker promises that both have `bytes` bytes and live until all lanes are done, that no other
+/// code writes where the copy reads, and that none uses what the copy writes.
 pub(super) struct StagedCopy {
     host: *mut u8,
     device: u64,
@@ -51,7 +51,7 @@ impl StagedCopy {
         }
     }
 
-    /// A segment that nobody else has; none if all are taken, or another lane failed.
+    /// The next segment; `None` if all are taken, or another lane failed.
     pub(super) fn next(&self) -> Option<Segment> {
         let start = self.next.fetch_add(self.segment_bytes, Ordering::Relaxed);
         let left = self.bytes.checked_sub(start).filter(|left| *left > 0)?;

@@ -1,9 +1,5 @@
 //! Kernel launches: checks against the device's limits, and the order among streams.
 
-mod batch;
-mod groups;
-mod occupancy;
-
 use std::ptr;
 
 use cuda_driver::LaunchAttribute;
@@ -11,8 +7,9 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
 use smallvec::SmallVec;
 
-use crate::device::DeviceInfo;
-use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
+use super::groups;
+use super::limits::{allow_shared, check_args, check_dims, check_function};
+use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
 use crate::memory::PeerHome;
@@ -20,10 +17,6 @@ use crate::module::Function;
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
-
-pub use batch::Batch;
-pub(crate) use groups::{ClustersAtOnce, is_of_streams};
-pub use occupancy::Occupancy;
 
 impl Launch for Stream {
     type Error = GpuError;
@@ -149,7 +142,7 @@ unsafe fn start(
 ///
 /// # Safety
 /// As [`Launch::launch`].
-unsafe fn start_raw(
+pub(super) unsafe fn start_raw(
     stream: &StreamInner,
     function: Function,
     config: LaunchConfig,
@@ -180,15 +173,19 @@ pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args)
 
 /// What orders the arguments; for up to four of each kind without an allocation.
 #[derive(Default)]
-struct Homes<'a> {
+pub(super) struct Homes<'a> {
     /// The streams that order arguments.
-    streams: SmallVec<[&'a StreamInner; 4]>,
+    pub(super) streams: SmallVec<[&'a StreamInner; 4]>,
     /// The memory of arguments that no stream orders.
-    shared: SmallVec<[&'a SharedMemory; 4]>,
+    pub(super) shared: SmallVec<[&'a SharedMemory; 4]>,
 }
 
 /// Finds what orders the arguments.
-fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
+pub(super) fn homes<'a>(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    args: &'a Args,
+) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
     for home in args.homes() {
         if let Some(memory) = shared_of(home) {
@@ -204,75 +201,3 @@ fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuRes
     }
     Ok(homes)
 }
-
-/// Blocks and threads against the device's limits.
-fn check_dims(kernel: &'static str, config: &LaunchConfig, info: &DeviceInfo) -> GpuResult<()> {
-    let [grid, block] = [config.grid, config.block].map(|(x, y, z)| [x, y, z].map(u64::from));
-    for dim in 0..3u8 {
-        let at = usize::from(dim);
-        let limit = u64::from(info.max_grid_dim[at]);
-        within(kernel, LaunchLimit::GridDim(dim), grid[at], limit)?;
-        let limit = u64::from(info.max_block_dim[at]);
-        within(kernel, LaunchLimit::BlockDim(dim), block[at], limit)?;
-    }
-    let threads = block.iter().product();
-    within(kernel, LaunchLimit::BlockThreads, threads, u64::from(info.max_threads_per_block))
-}
-
-/// The arguments against the kernel's parameters.
-fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
-    let expected = kernel.params.iter().map(|param| param.size_bytes);
-    if expected.clone().eq(args.sizes_bytes()) {
-        return Ok(());
-    }
-    let (expected, found) = (expected.collect(), args.sizes_bytes().collect());
-    Err(GpuError::WrongParameters { kernel: kernel.name, expected, found })
-}
-
-/// Threads and shared memory against the kernel's limits.
-fn check_function(
-    kernel: &'static str,
-    config: &LaunchConfig,
-    function: Function,
-    info: &DeviceInfo,
-) -> GpuResult<()> {
-    let (x, y, z) = config.block;
-    let threads = u64::from(x) * u64::from(y) * u64::from(z);
-    let limit = u64::from(function.max_threads_per_block);
-    within(kernel, LaunchLimit::KernelThreads, threads, limit)?;
-    let shared = u64::from(function.static_shared_bytes) + u64::from(config.shared_mem_bytes);
-    let limit = info.shared_mem_per_block_optin_bytes.max(info.shared_mem_per_block_bytes);
-    within(kernel, LaunchLimit::SharedMemory, shared, u64::from(limit))
-}
-
-/// Allows the kernel more than the default shared memory, if the launch needs it.
-fn allow_shared(
-    stream: &Stream,
-    kernel: &'static Kernel,
-    config: &LaunchConfig,
-    function: Function,
-) -> GpuResult<()> {
-    let ordinary = stream.inner().context().info().shared_mem_per_block_bytes;
-    let shared = function.static_shared_bytes.saturating_add(config.shared_mem_bytes);
-    if shared <= ordinary {
-        return Ok(());
-    }
-    stream.module().allow_dynamic_shared(kernel, function, config.shared_mem_bytes)
-}
-
-/// Also refuses 0, which no limit but that of shared memory allows: an empty grid is handled
-/// earlier.
-fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> GpuResult<()> {
-    if (1..=limit).contains(&value) || (what == LaunchLimit::SharedMemory && value <= limit) {
-        return Ok(());
-    }
-    Err(GpuError::LaunchTooLarge { kernel, what, value, limit })
-}
-
-/// The book's pages, whose programs compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../book/src/first-kernel.md")]
-#[doc = include_str!("../../book/src/running.md")]
-#[doc = include_str!("../../book/src/asynchrony.md")]
-#[doc = include_str!("../../book/src/atomics.md")]
-struct Book;
