@@ -12,6 +12,7 @@ use super::function_cache::ModuleId;
 use super::image::{Image, best_image};
 use super::part::{self, ModulePart};
 use super::program::Program;
+use super::stream_uses::StreamUses;
 use super::text::{Digest, Text};
 use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
@@ -19,7 +20,6 @@ use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::panic::Panics;
-use crate::reload::StreamUses;
 use crate::stream::StreamInner;
 
 /// What was loaded on a device.

@@ -9,6 +9,7 @@ mod kernel_module;
 mod params;
 mod part;
 mod program;
+mod stream_uses;
 mod text;
 
 pub(crate) use ahead::HeadStart;

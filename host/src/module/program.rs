@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(candidates, ["vecadd", "saxpy"]);
     }
 
+    #[cfg(feature = "ops")]
     #[test]
     fn whole_names_of_shipped_kernels_are_known() {
         assert!(shipped_kernels().contains("vecadd"));

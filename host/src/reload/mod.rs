@@ -44,7 +44,6 @@ mod event;
 mod files;
 mod fit;
 mod shared;
-mod uses;
 mod version;
 mod watch;
 mod worker;
@@ -65,7 +64,6 @@ use shared::{Shared, Swap};
 use worker::Job;
 
 pub use event::ReloadEvent;
-pub(crate) use uses::StreamUses;
 pub use version::{ModuleVersion, VersionInfo};
 pub use watch::Watch;
 
