@@ -99,6 +99,7 @@ fn active_clusters(
 
 /// Asks how many clusters of a kernel a device runs at once: `kernel::occupancy(&ClustersAtOnce { … })`. The grid of the launch
 /// is any whole number of clusters.
+#[cfg_attr(not(feature = "ops"), allow(dead_code, reason = "only operations ask"))]
 pub(crate) struct ClustersAtOnce<'a> {
     pub stream: &'a Stream,
     pub config: LaunchConfig,

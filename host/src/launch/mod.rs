@@ -8,7 +8,9 @@ mod occupancy;
 
 pub use batch::Batch;
 pub(crate) use enqueue::{Prepared, check_homes, prepare};
-pub(crate) use groups::{ClustersAtOnce, is_of_streams};
+#[cfg(feature = "ops")]
+pub(crate) use groups::ClustersAtOnce;
+pub(crate) use groups::is_of_streams;
 pub use occupancy::Occupancy;
 
 /// The book's pages, whose programs compile.
