@@ -157,7 +157,7 @@ fn run() -> GpuResult<()> {
     rows.push((
         "the same, adopted for 100 launches",
         measure(&gpu, batches, |n| {
-            stream.adopt(there.as_mut_slice(), |mut there| {
+            stream.rehome(there.as_mut_slice(), |mut there| {
                 loops(n, Box::new(|| nothing(&stream, &mut there)))
             })
         })?,
@@ -176,7 +176,7 @@ fn run() -> GpuResult<()> {
     ));
     rows.push((
         "an event recorded",
-        measure(&gpu, batches, |n| loops(n, Box::new(|| stream.record().map(drop))))?,
+        measure(&gpu, batches, |n| loops(n, Box::new(|| stream.record_event().map(drop))))?,
     ));
     rows.push((
         "a future made",

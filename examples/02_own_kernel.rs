@@ -9,7 +9,7 @@ use kernels::{collatz, steps};
 fn main() -> GpuResult<()> {
     // A device with the kernels of this project, and the same device with the shipped kernels besides.
     let gpu = Gpu::with_images(ferrowarp::include_kernels!())?;
-    let with_ops = gpu.with_kernels(ferrowarp::shipped::IMAGES);
+    let with_ops = gpu.load_module(ferrowarp::shipped::IMAGES);
 
     let n = 100_000;
     let mut on_steps = DeviceBuffer::<u32>::zeroed(&gpu, n)?;

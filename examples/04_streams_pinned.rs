@@ -11,7 +11,7 @@ fn main() -> GpuResult<()> {
     let half = 1 << 16;
     let inputs = [vec![1.0f32; half], vec![2.0f32; half]];
 
-    let start = gpu.stream().record()?;
+    let start = gpu.stream().record_event()?;
     let mut streams = Vec::new();
     let mut pending = Vec::new();
     for input in &inputs {
@@ -31,7 +31,7 @@ fn main() -> GpuResult<()> {
 
     // What is enqueued on the device's own stream from here on comes after both.
     gpu.stream().join(&streams)?;
-    let end = gpu.stream().record()?;
+    let end = gpu.stream().record_event()?;
 
     for ((upload, download), input) in pending.into_iter().zip(&inputs) {
         let (source, result) = (upload.wait()?, download.wait()?);

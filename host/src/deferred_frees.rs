@@ -201,7 +201,7 @@ pub(crate) fn reuse(home: &Arc<StreamInner>, kind: MemoryKind, bytes: usize) -> 
     let context = home.context();
     let (freed, size) = Queue::of(context).take_fitting(kind, bytes)?;
     let Freed::Counted { address, home: before, .. } = &freed else { return None };
-    if !Arc::ptr_eq(before, home) && home.order_after(before).is_err() {
+    if !Arc::ptr_eq(before, home) && home.wait_stream_for_order(before).is_err() {
         Queue::of(context).lock().push((freed, size));
         return None;
     }
@@ -218,7 +218,7 @@ pub(crate) fn running_kernels(context: &Context) -> usize {
 fn free_now(context: &Context, memory: Freed, bytes: usize) {
     match memory {
         Freed::Counted { address, home, .. } => {
-            home.settle();
+            home.try_synchronize();
             // SAFETY: the memory is its owner's, who uses it no more, and all work on its home is over.
             context.release(|| unsafe { sys::cuMemFree_v2(address) });
             Usage::of(context).remove(bytes);

@@ -1,4 +1,4 @@
-//! Events: marks in a stream that can be waited for and timed.
+//! CUDA events: points in a stream that can be waited for and timed.
 
 use std::ptr;
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,19 @@ use crate::host_callback::in_host_callback;
 use crate::panic::{Launches, Panics};
 use crate::stream::StreamInner;
 
-/// A mark in a stream. It has passed when all work that was queued before it is done.
+/// A CUDA event: a point in a stream. It is complete when all work that was enqueued before it is
+/// done.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
     handle: sys::CUevent,
     /// What was launched before it.
     launches: Arc<Launches>,
-    /// The stream that recorded it, and its number there; none for an event that streams use
-    /// themselves.
-    mark: Option<(Arc<StreamInner>, u64)>,
-    /// What rings for it, once somebody has asked.
-    ring: Mutex<Option<Arc<Signal>>>,
+    /// The stream that recorded it, and its number there; `None` for an event that streams use
+    /// internally.
+    recorded: Option<(Arc<StreamInner>, u64)>,
+    /// The signal that futures wait for, once there is one.
+    signal: Mutex<Option<Arc<Signal>>>,
 }
 
 // SAFETY: the driver's functions for events may be called from any thread; each call binds the
@@ -36,12 +37,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event for order alone, which is cheaper.
+    /// An event without timing, which is cheaper.
     pub(crate) fn untimed(context: &Arc<Context>) -> GpuResult<Self> {
         Self::new(context, EventFlags::DISABLE_TIMING)
     }
 
-    /// An event that keeps the time at which it passed.
+    /// An event that keeps the time at which it completed.
     pub(crate) fn timed(context: &Arc<Context>) -> GpuResult<Self> {
         Self::new(context, EventFlags::DEFAULT)
     }
@@ -51,14 +52,19 @@ impl Event {
         // SAFETY: `handle` is writable.
         let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
         context.call_uncounted("cuEventCreate", create)?;
-        let (context, launches, ring) = (context.clone(), Arc::default(), Mutex::default());
-        Ok(Self { context, handle, launches, mark: None, ring })
+        let (context, launches, signal) = (context.clone(), Arc::default(), Mutex::default());
+        Ok(Self { context, handle, launches, recorded: None, signal })
     }
 
-    /// Notes what was launched before the event, and where it is.
-    pub(crate) fn follows(&mut self, launches: &Launches, stream: &Arc<StreamInner>, number: u64) {
+    /// Notes what was launched before the event, and the stream that recorded it.
+    pub(crate) fn set_recorded(
+        &mut self,
+        launches: &Launches,
+        stream: &Arc<StreamInner>,
+        number: u64,
+    ) {
         self.launches.absorb(launches);
-        self.mark = Some((stream.clone(), number));
+        self.recorded = Some((stream.clone(), number));
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -74,16 +80,16 @@ impl Event {
         self.handle
     }
 
-    /// Waits where an error could not be handled: in `drop`. Whether it has passed: not where the
-    /// driver must not be called.
-    pub(crate) fn settle(&self) -> bool {
+    /// Waits where an error could not be handled: in `drop`. Returns whether the event is complete;
+    /// `false` where the driver must not be called.
+    pub(crate) fn drain(&self) -> bool {
         // SAFETY: the event lives.
         let passed = self.context.release(|| unsafe { sys::cuEventSynchronize(self.handle) });
         passed || (self.context.lost().is_some() && !in_host_callback())
     }
 
-    /// The same, but not for longer than until `end`.
-    pub(crate) fn settle_until(&self, end: Instant) -> bool {
+    /// Like [`drain`](Self::drain), but waits no longer than until `end`.
+    pub(crate) fn drain_until(&self, end: Instant) -> bool {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
         while !in_host_callback() {
@@ -97,7 +103,7 @@ impl Event {
         false
     }
 
-    /// Waits until the event has passed.
+    /// Waits until the event is complete.
     ///
     /// # Errors
     /// The fault of any kernel that ran before it.
@@ -108,17 +114,18 @@ impl Event {
         Panics::of(&self.context).check(&self.launches)
     }
 
-    /// A future that is ready when the event has passed: see [`Completion`].
+    /// A future that is ready when the event is complete: see [`Completion`].
     pub fn completed(&self) -> Completion {
-        let (stream, number) = self.mark.as_ref().expect("a stream's own events are not given out");
-        stream.completed_event(self, *number, &self.ring)
+        let (stream, number) =
+            self.recorded.as_ref().expect("a stream's own events are not given out");
+        stream.completed_event(self, *number, &self.signal)
     }
 
-    /// Whether the event has passed.
+    /// Whether the event is complete.
     ///
     /// # Errors
     /// The fault of any kernel that ran before it.
-    pub fn has_passed(&self) -> GpuResult<bool> {
+    pub fn is_complete(&self) -> GpuResult<bool> {
         let passed = self.query()?;
         if passed {
             Panics::of(&self.context).check(&self.launches)?;
@@ -126,7 +133,7 @@ impl Event {
         Ok(passed)
     }
 
-    /// Whether the event has passed; nobody is told of a panic.
+    /// Whether the event is complete; reports no panic.
     pub(crate) fn query(&self) -> GpuResult<bool> {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
@@ -134,7 +141,7 @@ impl Event {
     }
 
     /// The time from `earlier` to this event on the device, in milliseconds. Both come from
-    /// [`Stream::record`](crate::Stream::record); waits for both.
+    /// [`Stream::record_event`](crate::Stream::record_event); waits for both.
     ///
     /// # Errors
     /// The fault of any kernel that ran before either, or events of different devices.

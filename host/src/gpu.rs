@@ -1,4 +1,4 @@
-//! A device, ready to work.
+//! A GPU: a device's context, a stream and the kernels to launch there.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,11 +16,11 @@ use crate::memory::DeferredFrees;
 use crate::module::{Image, KernelModule, LoadedImage};
 use crate::stream::{AsStream, Stream};
 
-/// A device with its kernels and a stream of its own. A clone is the same device, and any thread
-/// may use it; buffers and streams keep what they need of it alive.
+/// A device with kernels and a stream. A clone shares all three, and any thread may use it; buffers
+/// and streams keep what they need of it alive.
 ///
-/// Each call makes the device's context the current one of the calling thread and leaves it so,
-/// like CUDA's own runtime does.
+/// Each call makes the device's context the current one of the calling thread and leaves it
+/// current, as the CUDA runtime does.
 #[derive(Clone)]
 pub struct Gpu {
     stream: Stream,
@@ -40,15 +40,15 @@ impl Gpu {
     /// The first device, with the kernels of this crate.
     ///
     /// # Errors
-    /// No device where `FERROWARP_DEVICE=cuda` demands one, or one that does not answer.
+    /// `FERROWARP_DEVICE=cuda` is set and there is no device, or the device does not respond.
     pub fn new() -> GpuResult<Self> {
         Self::on(0)
     }
 
-    /// The device of that number, with the kernels of this crate.
+    /// The device with this ordinal, with the kernels of this crate.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or no device of that number.
+    /// As [`new`](Self::new), or there is no such device.
     pub fn on(ordinal: u32) -> GpuResult<Self> {
         Self::on_with_images(ordinal, crate::shipped::IMAGES)
     }
@@ -63,7 +63,7 @@ impl Gpu {
         Self::on_with_images(0, images)
     }
 
-    /// The device of that number, with your own kernels.
+    /// The device with this ordinal, with your own kernels.
     ///
     /// # Errors
     /// As [`on`](Self::on).
@@ -73,8 +73,8 @@ impl Gpu {
         Ok(Self { stream: Stream::new(&context, &module)? })
     }
 
-    /// This device and its stream with other kernels. What runs on either is in one order, and buffers belong
-    /// to both.
+    /// Loads other kernels for this device and stream. Work on both `Gpu`s is in one order, and
+    /// buffers belong to both.
     ///
     /// A `Gpu` has the kernels of its own images and no others. With yours, this is the way to
     /// [`ops`](crate::ops), which take the kernels that ship with this crate:
@@ -84,7 +84,7 @@ impl Gpu {
     /// use ferrowarp::{DeviceBuffer, Gpu, shipped};
     /// # fn sorted(yours: &[ferrowarp::module::Image]) -> ferrowarp::GpuResult<Vec<f32>> {
     /// let gpu = Gpu::with_images(yours)?;
-    /// let ready_made = gpu.with_kernels(shipped::IMAGES);
+    /// let ready_made = gpu.load_module(shipped::IMAGES);
     ///
     /// let x = DeviceBuffer::from_slice(&gpu, &[3.0f32, 1.0, 2.0])?;
     /// // … launches of yours on `gpu` …
@@ -94,9 +94,10 @@ impl Gpu {
     /// # Ok::<(), ferrowarp::GpuError>(())
     /// ```
     ///
-    /// Each call loads its kernels anew: keep what it returns.
+    /// The driver compiles the kernels of each returned `Gpu` at their first launch, so keep the
+    /// `Gpu` rather than call this again: the kernels are not shared between calls.
     #[must_use]
-    pub fn with_kernels(&self, images: &[Image]) -> Self {
+    pub fn load_module(&self, images: &[Image]) -> Self {
         Self::of_stream(self.stream.with_module(KernelModule::new(self.context(), images)))
     }
 
@@ -105,13 +106,13 @@ impl Gpu {
         Self { stream }
     }
 
-    /// The stream that work on this `Gpu` runs on.
+    /// The stream that work of this `Gpu` is enqueued on.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Another stream of this device.
+    /// Creates another stream of this device.
     ///
     /// # Errors
     /// A driver's refusal.
@@ -119,8 +120,8 @@ impl Gpu {
         Stream::new(self.context(), self.stream.module())
     }
 
-    /// Another stream of this device, whose blocks are taken before those of streams with a higher
-    /// number, where blocks wait for a place.
+    /// Creates another stream of this device. Where blocks wait to be scheduled, those of streams
+    /// with lower numbers are scheduled first.
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for a priority outside
@@ -136,10 +137,10 @@ impl Gpu {
     }
 
     /// The priorities that a stream can have: from the greatest, which is the lowest number, to the
-    /// least, which is that of ordinary streams.
+    /// least, which ordinary streams have.
     ///
     /// # Errors
-    /// The fault of a kernel before.
+    /// The fault of an earlier kernel.
     pub fn stream_priorities(&self) -> GpuResult<RangeInclusive<i32>> {
         let (mut least, mut greatest) = (0, 0);
         self.context().call("cuCtxGetStreamPriorityRange", || {
@@ -149,9 +150,9 @@ impl Gpu {
         Ok(greatest..=least)
     }
 
-    /// Loads all kernels now, on as many threads as there are cores, up to 16, and tells which image was
-    /// taken. Otherwise the driver compiles a kernel, and those that share a part of the text with it, when
-    /// it is first launched.
+    /// Loads all kernels now, on as many threads as there are cores, up to 16, and returns which
+    /// image was chosen. Otherwise the driver compiles a kernel, and those that share a part of the
+    /// PTX with it, when it is first launched.
     ///
     /// # Errors
     /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
@@ -160,7 +161,7 @@ impl Gpu {
         self.stream.module().load_all()
     }
 
-    /// What the device is.
+    /// The device's properties.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         self.context().info()
@@ -187,24 +188,25 @@ impl Gpu {
     /// (free, total) bytes of the device's memory.
     ///
     /// # Errors
-    /// The fault of a kernel before.
+    /// The fault of an earlier kernel.
     pub fn memory_info(&self) -> GpuResult<(usize, usize)> {
         self.context().memory_info()
     }
 
-    /// The frees that persistent kernels of the device have put off. A driver's free waits for the whole
-    /// device, so it waits until no [`PersistentKernel`](crate::PersistentKernel) runs.
+    /// The frees that persistent kernels of the device have deferred. A free of the driver waits
+    /// for the whole device, so it is deferred until no
+    /// [`PersistentKernel`](crate::PersistentKernel) runs.
     #[must_use]
     pub fn deferred_frees(&self) -> DeferredFrees {
         deferred_frees::count(self.context())
     }
 
-    /// Lets each thread have at least `bytes` of stack, for kernels whose functions call themselves or
-    /// are called through addresses. Elsewhere the driver knows what is needed, and a module that is
-    /// loaded raises the limit by itself for 16 levels of recursion: this is for more.
+    /// Raises the stack limit of each thread to at least `bytes`, for kernels with recursion or
+    /// calls through pointers. For other kernels the driver knows the stack size, and loading a
+    /// module raises the limit for 16 levels of recursion: this is for more.
     ///
-    /// The driver sets the memory aside for every thread that the device can run at the same time:
-    /// 16 KiB each are 4 GiB on an H200.
+    /// The driver reserves the memory for every thread that the device can run at the same time: 16
+    /// KiB each are 4 GiB on an H200.
     ///
     /// # Errors
     /// More than the device has, or the fault of a kernel before.
@@ -212,7 +214,7 @@ impl Gpu {
         self.context().raise_stack_limit(bytes)
     }
 
-    /// Waits until all work on the device is done, whatever stream it is on.
+    /// Waits until all work on the device is done, on every stream.
     ///
     /// # Errors
     /// The fault of a kernel; [`PersistentKernels`](crate::GpuError::PersistentKernels) where the wait
@@ -221,8 +223,8 @@ impl Gpu {
         device_sync::synchronize(self.context())
     }
 
-    /// Runs `work` and measures how long what it queued on this `Gpu` took there, in milliseconds:
-    /// see [`Stream::time`].
+    /// Runs `work` and returns how long the work that it enqueued on this `Gpu` took, in
+    /// milliseconds: see [`Stream::time`].
     ///
     /// # Errors
     /// The error of `work`, or the fault of a kernel.

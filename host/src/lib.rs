@@ -21,7 +21,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | sums, sorts, scans, histograms, softmax, … of your data | [`ops`], one module an operation |
-//! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::with_kernels`] has them beside `ops` |
+//! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::load_module`] has them beside `ops` |
 //! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them |
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
 //! | pools, limits, statistics of memory | [`memory::resource`] |
@@ -90,7 +90,7 @@ pub use launch::{Batch, Occupancy};
 pub use memory::{
     DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
     HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox,
-    PinnedBuffer, PinnedOptions, PinnedPart, Pitched, PitchedMut, RegisteredVec, Transfer,
+    PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, RegisteredVec, Transfer,
     TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;

@@ -153,9 +153,9 @@ impl<I: Pod, O: Pod> Slot<I, O> {
 
 impl<I: Pod, O: Pod> Drop for Slot<I, O> {
     fn drop(&mut self) {
-        // Where the device is lost, or this is a host function of a stream, nobody knows whether a
-        // copy still runs. Then the memory stays.
-        if !self.busy || self.stream.inner().settle() {
+        // If the device is lost, or this runs in a host callback, a copy may still be running. Then the
+        // memory leaks.
+        if !self.busy || self.stream.inner().try_synchronize() {
             // SAFETY: neither is used again.
             unsafe { ManuallyDrop::drop(&mut self.host_input) };
             // SAFETY: as above.
@@ -213,7 +213,8 @@ where
         self.push_if(all).map(drop)
     }
 
-    /// The same where `fill` can say that there is no frame any more. Returns what it says.
+    /// Like [`push`](Self::push), where `fill` returns whether there is another frame. Returns
+    /// that.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -289,7 +290,7 @@ where
     /// Waits for what is in flight and forgets it.
     fn give_up<T>(&mut self, error: GpuError) -> GpuResult<T> {
         for slot in &mut self.slots {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = slot.wait();
         }
         self.popped = self.pushed;

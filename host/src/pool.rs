@@ -1,6 +1,7 @@
-//! Devices and streams for many threads: who needs one takes one, and gives it back by dropping it.
+//! Pools of devices and streams for many threads: a thread acquires one, and returns it by dropping
+//! it.
 //!
-//! Whoever asks first is served first. What is taken comes back also when its user panics, and a
+//! Waiting threads are served in order. A member is returned also when its user panics, and a
 //! device that is lost is not handed out any more.
 //!
 //! ```no_run
@@ -30,7 +31,7 @@ use crate::lock::lock;
 use crate::module::Image;
 use crate::stream::{AsStream, Stream};
 
-/// Devices to be taken one at a time. A clone is the same pool.
+/// A pool of devices. A clone is the same pool.
 #[derive(Clone)]
 pub struct GpuPool {
     queue: Arc<Queue<Gpu>>,
@@ -62,7 +63,7 @@ impl GpuPool {
         Ok(Self { queue: Queue::new(gpus)? })
     }
 
-    /// Waits for a device that nobody has.
+    /// Waits for a free device.
     ///
     /// # Errors
     /// [`DeviceLost`](GpuError::DeviceLost) when all of them are lost.
@@ -70,7 +71,7 @@ impl GpuPool {
         self.queue.acquire()
     }
 
-    /// A device that nobody has and nobody waits for, if there is one.
+    /// A free device that no thread waits for, if there is one.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -97,7 +98,7 @@ impl GpuPool {
     }
 }
 
-/// Streams of one device, to be taken one at a time. A clone is the same pool.
+/// A pool of streams of one device. A clone is the same pool.
 ///
 /// A stream may come with work of the user before, which runs first, and with a panic that he did not
 /// wait for.
@@ -116,7 +117,7 @@ impl StreamPool {
         Ok(Self { queue: Queue::new(streams)? })
     }
 
-    /// Waits for a stream that nobody has.
+    /// Waits for a free stream.
     ///
     /// # Errors
     /// [`DeviceLost`](GpuError::DeviceLost) when the device is lost.
@@ -124,7 +125,7 @@ impl StreamPool {
         self.queue.acquire()
     }
 
-    /// A stream that nobody has and nobody waits for, if there is one.
+    /// A free stream that no thread waits for, if there is one.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire).
@@ -195,7 +196,7 @@ mod sealed {
     impl Sealed for super::Stream {}
 }
 
-/// What is free, and who waits.
+/// The free members, and the waiting threads.
 struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -261,7 +262,6 @@ impl<T: Member> Queue<T> {
         self.changed.notify_all();
     }
 
-    /// A panic while the lock is held leaves the state whole, so poison is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         lock(&self.state)
     }

@@ -1,7 +1,8 @@
-//! Memory that kernels and the host use at the same time.
+//! Memory that kernels and the host access concurrently.
 //!
-//! It has no home stream: nothing orders its uses but the atomics in it. What is kept of each launch
-//! that was given it is an event behind that launch, so that the memory does not end before the kernel.
+//! It has no home stream: only the atomics in it order its uses. What is kept of each launch that
+//! uses it is an event after that launch, so that the memory is not freed before the kernel has
+//! ended.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -20,9 +21,9 @@ use crate::event::Event;
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// Where memory of both sides lies.
+/// Where memory lies that host and device share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SharedLocation {
     /// In the host's memory, pinned, which kernels reach over the bus.
     Mapped,
     /// Managed by the driver, to stay in the host's memory where that can be had.
@@ -33,7 +34,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Block {
     context: Arc<Context>,
-    place: Place,
+    location: SharedLocation,
     host: NonNull<u8>,
     device: u64,
     bytes: usize,
@@ -46,12 +47,16 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// `bytes` bytes, which are not 0, aligned to 256.
-    pub(crate) fn zeroed(context: &Arc<Context>, place: Place, bytes: usize) -> GpuResult<Self> {
-        let (host, device) = match place {
-            Place::Mapped => map(context, bytes)?,
-            Place::Managed => manage(context, bytes)?,
+    pub(crate) fn zeroed(
+        context: &Arc<Context>,
+        location: SharedLocation,
+        bytes: usize,
+    ) -> GpuResult<Self> {
+        let (host, device) = match location {
+            SharedLocation::Mapped => map(context, bytes)?,
+            SharedLocation::Managed => manage(context, bytes)?,
         };
-        let block = Self { context: context.clone(), place, host, device, bytes };
+        let block = Self { context: context.clone(), location, host, device, bytes };
         // SAFETY: the driver gave as many bytes, which nobody else knows yet.
         unsafe { host.write_bytes(0, bytes) };
         Ok(block)
@@ -70,9 +75,9 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let freed = match self.place {
-            Place::Mapped => Freed::Host(Handle(self.host.as_ptr().cast())),
-            Place::Managed => Freed::Managed(self.device),
+        let freed = match self.location {
+            SharedLocation::Mapped => Freed::Host(Handle(self.host.as_ptr().cast())),
+            SharedLocation::Managed => Freed::Managed(self.device),
         };
         free_or_defer(&self.context, freed, self.bytes);
     }
@@ -115,12 +120,12 @@ fn manage(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
         // SAFETY: `address` is writable.
         unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }
     })?;
-    for (advice, place) in
+    for (advice, location) in
         [(PREFERRED_LOCATION, HOST), (ACCESSED_BY, context.info().ordinal as i32)]
     {
         // Advice that is not taken costs time and nothing else.
         // SAFETY: the memory was allocated just now.
-        context.release(|| unsafe { sys::cuMemAdvise(address, bytes, advice, place) });
+        context.release(|| unsafe { sys::cuMemAdvise(address, bytes, advice, location) });
     }
     Ok((NonNull::new(address as *mut u8).expect("memory is not at null"), address))
 }
@@ -145,41 +150,43 @@ impl Closer {
     }
 }
 
-/// Memory of both sides, and the launches that were given it. Launches hold it as an argument's home.
+/// Memory that host and device share, and the launches that use it. Launches hold it as an
+/// argument's home.
 pub(crate) struct SharedMemory {
     context: Arc<Context>,
     parts: ManuallyDrop<Box<dyn Any + Send + Sync>>,
     closer: Option<Closer>,
-    uses: Mutex<Uses>,
+    uses: Mutex<LaunchEvents>,
     launched: AtomicBool,
-    /// Some launch could not be followed, so nobody knows when the memory is free.
+    /// The event of a launch could not be recorded, so it is unknown when the memory is unused.
     unknown: AtomicBool,
     panic: OnceLock<KernelPanic>,
 }
 
-/// An event behind each launch that may be under way.
+/// An event after each launch that may still run.
 #[derive(Default)]
-struct Uses {
+struct LaunchEvents {
     events: Vec<Event>,
-    /// With how many it is looked for those that have passed.
+    /// At how many events the complete ones are removed.
     look_at: usize,
 }
 
-impl Uses {
-    /// So few are never looked at.
+impl LaunchEvents {
+    /// Fewer events than this are never checked.
     const FEW: usize = 32;
 
-    /// Whether to look, so rarely that a launch costs nothing.
+    /// Whether to remove complete events: rarely enough that it adds nothing to the cost of a
+    /// launch.
     fn are_many(&self) -> bool {
         self.events.len() >= self.look_at.max(Self::FEW)
     }
 }
 
-/// How long the end of a ring's memory waits for kernels that were told to end.
+/// How long dropping a ring's memory waits for kernels after the ring was closed.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl SharedMemory {
-    /// Memory that ends when all launches that were given it are over. `parts` own it.
+    /// Memory that is freed when all launches that use it are over. `parts` own it.
     pub(crate) fn new(
         context: &Arc<Context>,
         parts: impl Any + Send + Sync,
@@ -200,14 +207,14 @@ impl SharedMemory {
         &self.context
     }
 
-    fn uses(&self) -> MutexGuard<'_, Uses> {
+    fn uses(&self) -> MutexGuard<'_, LaunchEvents> {
         lock(&self.uses)
     }
 
-    /// A launch that was given the memory has been queued; `event` is to follow it.
+    /// Notes that a launch that uses the memory was enqueued; records `event` after it.
     pub(crate) fn used_by(&self, stream: &StreamInner, event: Event) {
         self.launched.store(true, Ordering::Release);
-        match stream.record_behind(&event) {
+        match stream.record_into(&event) {
             Ok(()) => self.note(event),
             Err(_) => self.unknown.store(true, Ordering::Release),
         }
@@ -218,13 +225,13 @@ impl SharedMemory {
         uses.events.push(event);
         if uses.are_many() {
             drop(uses);
-            self.let_go();
+            self.drop_complete();
         }
     }
 
-    /// Lets go of launches that are over. A ring remembers the panic of one for whoever waits for it; of other
-    /// memory's the streams' waits tell.
-    fn let_go(&self) {
+    /// Removes launches that are over. A ring keeps the panic of one for the next wait for the
+    /// ring; panics of launches with other memory are reported by the streams' waits.
+    fn drop_complete(&self) {
         match self.closer {
             Some(_) => drop(self.is_over()),
             None => self.uses().events.retain(|event| !matches!(event.query(), Ok(true))),
@@ -233,7 +240,7 @@ impl SharedMemory {
         uses.look_at = 2 * uses.events.len();
     }
 
-    /// Whether kernels were given the memory and all of them are over.
+    /// Whether the memory was used by kernels and all of them are over.
     ///
     /// # Errors
     /// The fault or the panic of one of them, each time.
@@ -246,7 +253,7 @@ impl SharedMemory {
         }
         let mut uses = self.uses();
         while let Some(event) = uses.events.first() {
-            match event.has_passed() {
+            match event.is_complete() {
                 Ok(false) => return Ok(false),
                 Ok(true) => drop(uses.events.remove(0)),
                 Err(error) => {
@@ -266,7 +273,7 @@ impl SharedMemory {
         self.closer.as_ref().map(|closer| &**unsafe { closer.control.as_ref() })
     }
 
-    /// Tells the kernels that the host sends no more.
+    /// Closes the host's sending end: kernels then see that no more messages come.
     pub(crate) fn close_requests(&self) {
         if let (Some(control), Some(true)) =
             (self.control(), self.closer.as_ref().map(|closer| closer.host_sends))
@@ -275,7 +282,7 @@ impl SharedMemory {
         }
     }
 
-    /// Tells everybody that the ring is closed.
+    /// Closes both ends of the ring.
     pub(crate) fn close(&self) {
         if let Some(control) = self.control() {
             control.senders_closed.store(1, Ordering::Release);
@@ -283,23 +290,23 @@ impl SharedMemory {
         }
     }
 
-    /// Waits for all launches, for a ring not for ever. Whether they are over.
-    fn settle(&self) -> bool {
+    /// Waits for all launches, for a ring with a limit. Returns whether they are over.
+    fn drain(&self) -> bool {
         let start = Instant::now();
         let uses = std::mem::take(&mut *self.uses());
         let is_ring = self.closer.is_some();
         uses.events.iter().all(|event| match is_ring {
-            false => event.settle(),
-            true => event.settle_until(start + LAST_WAIT),
+            false => event.drain(),
+            true => event.drain_until(start + LAST_WAIT),
         })
     }
 }
 
 impl Drop for SharedMemory {
-    /// Memory under a kernel that does not end is never given back.
+    /// Memory that a kernel uses that does not end is never freed.
     fn drop(&mut self) {
         self.close();
-        if self.settle() && !self.unknown.load(Ordering::Acquire) {
+        if self.drain() && !self.unknown.load(Ordering::Acquire) {
             // SAFETY: the parts are dropped here alone, and no kernel reaches them any more.
             unsafe { ManuallyDrop::drop(&mut self.parts) };
         }

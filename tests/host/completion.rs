@@ -52,7 +52,7 @@ fn a_future_is_pending_until_its_work_is_done_and_wakes_once() -> GpuResult<()> 
     assert!(poll.is_pending() && count.0.load(Ordering::SeqCst) == 0);
     gate.open();
     // Behind it on the same bell, so what rings for the first has run.
-    block_on(stream.record()?.completed())?;
+    block_on(stream.record_event()?.completed())?;
     assert_eq!(count.0.load(Ordering::SeqCst), 1);
     assert!(!is_pending(&mut completed) && !is_pending(&mut completed));
     Ok(())
@@ -63,14 +63,14 @@ fn events_are_awaited_in_any_order() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
     churn(&stream, &mut words, ROUNDS)?;
-    let early = stream.record()?;
+    let early = stream.record_event()?;
     let gate = Gate::on(&stream);
     churn(&stream, &mut words, ROUNDS)?;
-    let late = stream.record()?;
+    let late = stream.record_event()?;
     // The bell of the stream is taken by the later one, which is not to come yet.
     let mut late = late.completed();
     block_on(early.completed())?;
-    assert!(early.has_passed()? && is_pending(&mut late));
+    assert!(early.is_complete()? && is_pending(&mut late));
     gate.open();
     block_on(late)
 }
@@ -79,7 +79,7 @@ async fn steps(stream: &Stream, words: &mut DeviceBuffer<u32>) -> GpuResult<u32>
     for rounds in 1..=4 {
         churn(stream, words, 100 * rounds)?;
         stream.completed().await?;
-        stream.record()?.completed().await?;
+        stream.record_event()?.completed().await?;
     }
     stream.launch_host_func(|| 1000)?.await
 }
@@ -147,7 +147,7 @@ fn behind_a_gate() -> GpuResult<(Gate, Stream, DeviceBuffer<u32>)> {
     churn(&stream, &mut words, 1)?;
     block_on(stream.completed())?;
     let gate = Gate::on(&closed);
-    stream.wait_for(&closed.record()?)?;
+    stream.wait_event(&closed.record_event()?)?;
     Ok((gate, stream, words))
 }
 
@@ -156,7 +156,7 @@ fn a_thousand_futures_of_one_moment_wait_behind_a_gate() -> GpuResult<()> {
     let (gate, stream, mut words) = behind_a_gate()?;
     churn(&stream, &mut words, 10)?;
     let mut all: Vec<_> = (0..1000).map(|_| stream.completed()).collect();
-    let event = stream.record()?;
+    let event = stream.record_event()?;
     all.extend((0..1000).map(|_| event.completed()));
     assert!(all.iter_mut().all(is_pending));
     gate.open();
@@ -172,11 +172,11 @@ fn futures_of_many_moments_wait_behind_a_gate() -> GpuResult<()> {
     let mut all = Vec::new();
     for moment in 0..150 {
         churn(&stream, &mut words, 1)?;
-        all.push((stream.completed(), stream.record()?));
+        all.push((stream.completed(), stream.record_event()?));
         if moment % 3 == 0 {
             let event = &all[moment / 2].1;
             let again = event.completed();
-            all.push((again, stream.record()?));
+            all.push((again, stream.record_event()?));
         }
     }
     assert!(all.iter_mut().all(|(future, _)| is_pending(future)));
@@ -184,7 +184,7 @@ fn futures_of_many_moments_wait_behind_a_gate() -> GpuResult<()> {
     for (future, event) in all {
         block_on(future)?;
         block_on(event.completed())?;
-        assert!(event.has_passed()?);
+        assert!(event.is_complete()?);
     }
     assert_eq!(words.to_vec()?, [churned(3, 151); LEN]);
     Ok(())
@@ -212,7 +212,7 @@ fn a_future_waits_for_what_was_queued_after_the_last_one() -> GpuResult<()> {
     block_on(stream.completed())?;
     let early = stream.completed();
     let gate = Gate::on(&closed);
-    stream.wait_for(&closed.record()?)?;
+    stream.wait_event(&closed.record_event()?)?;
     let mut late = stream.completed();
     block_on(early)?;
     assert!(is_pending(&mut late));
@@ -224,7 +224,7 @@ fn a_future_waits_for_what_was_queued_after_the_last_one() -> GpuResult<()> {
 fn what_is_dropped_while_it_waits_disturbs_nobody() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN])?;
-    let event = stream.record()?;
+    let event = stream.record_event()?;
     churn(&stream, &mut words, ROUNDS)?;
     drop((stream.completed(), event.completed(), event, stream));
     assert_eq!(words.to_vec()?, [churned(3, ROUNDS); LEN]);
@@ -291,8 +291,8 @@ fn fault_with_futures() {
     block_on(stream.completed()).and(block_on(other.completed())).unwrap();
     let gate = Gate::on(&stream);
     launch(&stream, &WILD, Linear::new(3, 1), &mut words, 1).unwrap();
-    other.wait_for(&stream.record().unwrap()).unwrap();
-    let event = stream.record().unwrap();
+    other.wait_event(&stream.record_event().unwrap()).unwrap();
+    let event = stream.record_event().unwrap();
     // Few, for a real driver lets the caller wait where too much stands behind a closed gate.
     let mut futures: Vec<_> = (0..8).map(|_| stream.completed()).collect();
     futures.extend((0..8).map(|_| other.completed()));
@@ -373,7 +373,7 @@ fn no_ring() {
     let mut words = DeviceBuffer::from_slice(&stream, &[3u32; LEN]).unwrap();
     let told = |error: GpuError| println!("error: {}", error.driver().expect("a driver's").code());
     told(block_on(stream.completed()).unwrap_err());
-    told(block_on(stream.record().unwrap().completed()).unwrap_err());
+    told(block_on(stream.record_event().unwrap().completed()).unwrap_err());
     told(stream.launch_host_func(|| ()).unwrap_err());
     told(block_on(words.to_vec_async()).unwrap_err());
     told(block_on(words.copy_from_vec(vec![7; LEN])).unwrap_err());

@@ -45,9 +45,9 @@ fn later_work_waits_for_a_function() -> GpuResult<()> {
     let gate = Gate::on(&stream);
     churn(&stream, &mut words, 10)?;
     assert!(!stream.is_idle()?);
-    assert!(!stream.synchronize_for(Duration::from_millis(20))?);
+    assert!(!stream.synchronize_timeout(Duration::from_millis(20))?);
     gate.open();
-    assert!(stream.synchronize_for(Duration::from_secs(60))?);
+    assert!(stream.synchronize_timeout(Duration::from_secs(60))?);
     assert_eq!(words.to_vec()?, [churned(3, 10); LEN]);
     Ok(())
 }
@@ -119,7 +119,7 @@ fn free_around_a_drop(bytes: usize) -> [usize; 3] {
     stream.synchronize().unwrap();
     let before = free();
     let large = DeviceBuffer::<u32>::zeroed(&stream, bytes / 4).unwrap();
-    let event = stream.record().unwrap();
+    let event = stream.record_event().unwrap();
     let own = gpu().create_stream().unwrap();
     let with = free();
     let dropped = Arc::new(AtomicBool::new(false));

@@ -7,7 +7,7 @@ use std::thread;
 
 use ferrowarp::{
     AsStream, DeviceBuffer, GpuError, GpuResult, PendingCopy, PinnedBox, PinnedBuffer,
-    PinnedOptions, PinnedPart, RegisteredVec, WriteCombined, WriteSlice,
+    PinnedOptions, PinnedRange, RegisteredVec, WriteCombined, WriteSlice,
 };
 
 use crate::gate::Gate;
@@ -164,10 +164,10 @@ fn parts_on_both_sides() -> GpuResult<()> {
     let mut device = DeviceBuffer::from_slice(gpu(), &[0u32; 8])?;
     let pinned = PinnedBuffer::from_slice(gpu(), &[1, 2, 3, 4, 5])?;
     let pending =
-        device.slice_mut(2..4).copy_from_pinned_async(gpu(), PinnedPart::of(pinned, 3..))?;
+        device.slice_mut(2..4).copy_from_pinned_async(gpu(), PinnedRange::of(pinned, 3..))?;
     let pinned = pending.wait()?.into_whole();
     assert_eq!(device.to_vec()?, [0, 0, 4, 5, 0, 0, 0, 0]);
-    let part = PinnedPart::of(pinned, ..=1);
+    let part = PinnedRange::of(pinned, ..=1);
     let pinned = device.slice(1..3).copy_to_pinned_async(gpu(), part)?.wait()?.into_whole();
     assert_eq!(pinned[..], [0, 4, 3, 4, 5]);
     Ok(())
@@ -178,7 +178,7 @@ fn parts_on_both_sides() -> GpuResult<()> {
 fn a_part_that_is_not_inside_panics() {
     let mut device = DeviceBuffer::<u32>::zeroed(gpu(), 6).unwrap();
     let pinned = PinnedBuffer::zeroed(gpu(), 5).unwrap();
-    let _ = device.copy_from_pinned_async(gpu(), PinnedPart::of(pinned, 3..9));
+    let _ = device.copy_from_pinned_async(gpu(), PinnedRange::of(pinned, 3..9));
 }
 
 #[test]

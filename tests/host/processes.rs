@@ -32,7 +32,7 @@ fn fork_after_use() {
             gpu().create_stream().map(drop),
             words.to_vec().map(drop),
             fill(gpu(), &mut words, 1),
-            stream.record().map(drop),
+            stream.record_event().map(drop),
             ferrowarp::completion::block_on(stream.completed()),
         ];
         let forked = |result: &GpuResult<()>| {
@@ -68,7 +68,7 @@ fn reset_and_go_on() {
     let own = Gpu::with_images(IMAGES).unwrap();
     let stream = own.create_stream().unwrap();
     let words = DeviceBuffer::from_slice(&stream, &[1u32; 64]).unwrap();
-    let event = stream.record().unwrap();
+    let event = stream.record_event().unwrap();
     stream.synchronize().unwrap();
     // SAFETY: what uses the device afterwards is what this test is about; the driver answers.
     assert_eq!(unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }, sys::CUresult::CUDA_SUCCESS);

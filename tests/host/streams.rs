@@ -97,12 +97,12 @@ fn a_stream_and_its_gpu_may_go_before_their_buffers() -> GpuResult<()> {
 fn events_pass_in_order_and_tell_time() -> GpuResult<()> {
     let (a, b) = (gpu().create_stream()?, gpu().create_stream()?);
     let mut buffer = DeviceBuffer::from_slice(&a, &[1u32; LEN])?;
-    let start = a.record()?;
+    let start = a.record_event()?;
     churn(&a, &mut buffer, 2 * ROUNDS)?;
-    let end = a.record()?;
-    b.wait_for(&end)?;
+    let end = a.record_event()?;
+    b.wait_event(&end)?;
     b.synchronize()?;
-    assert!(start.has_passed()? && end.has_passed()? && a.is_idle()?);
+    assert!(start.is_complete()? && end.is_complete()? && a.is_idle()?);
     assert!(end.milliseconds_since(&start)? > 0.0);
     Ok(())
 }
@@ -111,11 +111,11 @@ fn events_pass_in_order_and_tell_time() -> GpuResult<()> {
 fn times_are_from_mark_to_mark() -> GpuResult<()> {
     let stream = gpu().create_stream()?;
     let mut buffer = DeviceBuffer::from_slice(&stream, &[1u32; LEN])?;
-    let start = stream.record()?;
+    let start = stream.record_event()?;
     churn(&stream, &mut buffer, ROUNDS)?;
-    let middle = stream.record()?;
+    let middle = stream.record_event()?;
     churn(&stream, &mut buffer, ROUNDS)?;
-    let end = stream.record()?;
+    let end = stream.record_event()?;
     let (first, whole) = (middle.milliseconds_since(&start)?, end.milliseconds_since(&start)?);
     assert!(0.0 < first && first < whole, "{first} ms of {whole} ms");
     let ((), alone) = stream.time(|| churn(&stream, &mut buffer, ROUNDS))?;
@@ -161,10 +161,10 @@ fn memory_that_a_stream_adopts_is_in_order_before_and_afterwards() -> GpuResult<
     for i in 0..8 {
         let mut words = DeviceBuffer::from_slice(&home, &[i; LEN])?;
         churn(&home, &mut words, ROUNDS)?;
-        let sum = stream.adopt(words.as_mut_slice(), |mut words| {
+        let sum = stream.rehome(words.as_mut_slice(), |mut words| {
             churn(&stream, &mut words, 10)?;
             churn(gpu(), &mut words, 20)?;
-            stream.adopt(words, |mut words| churn(&stream, &mut words, ROUNDS))?;
+            stream.rehome(words, |mut words| churn(&stream, &mut words, ROUNDS))?;
             Ok(30)
         })?;
         churn(&home, &mut words, 5)?;
@@ -177,14 +177,14 @@ fn memory_that_a_stream_adopts_is_in_order_before_and_afterwards() -> GpuResult<
 fn memory_is_given_back_also_by_what_fails_and_panics() -> GpuResult<()> {
     let (home, stream) = (gpu().create_stream()?, gpu().create_stream()?);
     let mut words = DeviceBuffer::from_slice(&home, &[3u32; LEN])?;
-    let failed: GpuResult<()> = stream.adopt(words.as_mut_slice(), |mut words| {
+    let failed: GpuResult<()> = stream.rehome(words.as_mut_slice(), |mut words| {
         churn(&stream, &mut words, ROUNDS)?;
         words.copy_from_host(&[])
     });
     assert!(failed.is_err());
     churn(&home, &mut words, 1)?;
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        stream.adopt(words.as_mut_slice(), |mut words| -> GpuResult<()> {
+        stream.rehome(words.as_mut_slice(), |mut words| -> GpuResult<()> {
             churn(&stream, &mut words, ROUNDS)?;
             panic!("on purpose")
         })

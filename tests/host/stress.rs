@@ -59,8 +59,8 @@ fn work(shared: &Shared, own: &Stream, dice: &mut Dice, value: u32) -> GpuResult
             assert_eq!(words.to_vec()?, vec![churned(value, 20); len]);
         }
         3 => {
-            let event = stream.record()?;
-            own.wait_for(&event)?;
+            let event = stream.record_event()?;
+            own.wait_event(&event)?;
             let mut other = DeviceBuffer::zeroed_in(&shared.pool, stream, len)?;
             fill(stream, &mut words, value)?;
             other.copy_from_device(&words)?;

@@ -22,7 +22,7 @@ fn prefetched_memory_is_the_same_memory() -> GpuResult<()> {
     let mut target = UnifiedBuffer::zeroed(gpu(), LEN)?;
     for round in 0..4 {
         source.prefetch(here)?;
-        target.prefetch_part(..LEN / 2, here)?;
+        target.prefetch_range(..LEN / 2, here)?;
         add(gpu(), &one, &source, &mut target)?;
         target.prefetch(Host)?;
         assert_eq!(target.as_slice()?, vec![4 + round; LEN]);
@@ -76,7 +76,7 @@ fn no_bytes_are_nowhere() -> GpuResult<()> {
     empty.prefetch(Device(99))?;
     empty.advise(Advice::SetReadMostly)?;
     assert_eq!(empty.attributes()?, Default::default());
-    UnifiedBuffer::<u8>::zeroed(gpu(), 5)?.prefetch_part(5.., Device(99))
+    UnifiedBuffer::<u8>::zeroed(gpu(), 5)?.prefetch_range(5.., Device(99))
 }
 
 /// Lets `queue` put work for `buffer` behind a closed gate, and looks whether `access` comes back before
@@ -157,7 +157,7 @@ fn the_chapters_advice() -> GpuResult<()> {
     weights.advise(Advice::SetReadMostly)?;
     weights.prefetch(here)?;
     add(gpu, &one, &weights, &mut result)?;
-    result.prefetch_part(..100, Host)?;
+    result.prefetch_range(..100, Host)?;
     assert_eq!(result.as_slice()?[0], 4);
     Ok(())
 }

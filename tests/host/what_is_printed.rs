@@ -24,7 +24,7 @@ fn what_a_program_holds_is_a_line() -> GpuResult<()> {
     let text = printed(&gpu, "Gpu { ordinal: 0, name: ");
     assert!(text.contains(gpu.name()) && text.contains(" on GPU 0)"), "{text}");
     printed(gpu.stream(), "Stream(0x");
-    printed(gpu.stream().record()?, "Event");
+    printed(gpu.stream().record_event()?, "Event");
 
     let mut x = DeviceBuffer::from_slice(&gpu, &[1.0f32; 4])?;
     printed(&x, "DeviceBuffer(0x");
@@ -61,11 +61,11 @@ fn one_device_has_the_kernels_of_several_images() -> GpuResult<()> {
     let gpu = Gpu::with_images(IMAGES)?;
     let mut x = DeviceBuffer::zeroed(&gpu, 4)?;
     fill(&gpu, &mut x, 7)?;
-    let both = gpu.with_kernels(shipped::IMAGES);
+    let both = gpu.load_module(shipped::IMAGES);
     assert_eq!(ops::reduce::sum(&both, &x)?, 4 * 7);
     // What runs on both is in one order, since it is the same stream.
     assert_eq!(format!("{:?}", both.stream()), format!("{:?}", gpu.stream()));
-    fill(&both.with_kernels(IMAGES), &mut x, 8)?;
+    fill(&both.load_module(IMAGES), &mut x, 8)?;
     assert_eq!(x.to_vec()?, [8; 4]);
     Ok(())
 }
@@ -81,7 +81,7 @@ fn a_kernel_of_other_images_says_where_it_is() -> GpuResult<()> {
     // What a program whose `main` returns it prints.
     assert_eq!(format!("{missing:?}"), missing.to_string());
     assert!(
-        missing.to_string().contains("gpu.with_kernels(ferrowarp::shipped::IMAGES)"),
+        missing.to_string().contains("gpu.load_module(ferrowarp::shipped::IMAGES)"),
         "{missing}"
     );
 

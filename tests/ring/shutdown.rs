@@ -50,7 +50,7 @@ fn a_kernel_whose_answers_nobody_takes_ends_too() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
     let (sender, receiver, mut kernel) = echo(&gpu, [64, 4])?;
     sender.send_all(&[[5]; 64])?;
-    kernel.set_patience(Duration::from_millis(300));
+    kernel.set_shutdown_timeout(Duration::from_millis(300));
     kernel.shut_down()?;
     let mut answers = 0;
     while let Some(answer) = receiver.recv()? {
@@ -157,7 +157,7 @@ fn a_kernel_that_stays_is_known_to_every_gpu_of_its_device() -> GpuResult<()> {
     let config = LaunchConfig::for_num_elems(100);
     let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
     let error = vecadd::launch(&other, config, &x, &x, &mut sum).unwrap_err();
-    assert!(matches!(error.root(), GpuError::LoadWouldWait { running: 1 }), "{error}");
+    assert!(matches!(error.root(), GpuError::LoadWouldBlock { running: 1 }), "{error}");
     let error = other.synchronize().unwrap_err();
     assert!(matches!(error, GpuError::PersistentKernels { running: 1 }), "{error}");
     drop(unused);
@@ -195,9 +195,9 @@ fn a_kernel_that_does_not_listen_is_an_error() -> GpuResult<()> {
     let mut kernel = PersistentKernel::start(&gpu, |launcher| {
         answer_words::launch(launcher, LaunchConfig::for_num_elems(1), 1, &words, &words)
     })?;
-    kernel.set_patience(Duration::from_millis(20));
+    kernel.set_shutdown_timeout(Duration::from_millis(20));
     let error = kernel.shut_down().unwrap_err();
-    assert!(matches!(error, GpuError::KernelDoesNotAnswer { waited_ms: 40 }), "{error}");
+    assert!(matches!(error, GpuError::KernelNotResponding { waited_ms: 40 }), "{error}");
     words[0].store(1, std::sync::atomic::Ordering::Release);
     while gpu.synchronize().is_err() {
         thread::sleep(Duration::from_millis(1));

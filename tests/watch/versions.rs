@@ -187,7 +187,7 @@ fn a_version_is_unloaded_after_its_last_launch_has_run() -> GpuResult<()> {
     let stream = gpu.create_stream()?;
     let mut words = DeviceBuffer::from_slice(&stream, &[7])?;
     churn(&hot.on(&stream)?, &mut words, rounds)?;
-    let ran = stream.record()?;
+    let ran = stream.record_event()?;
     // From here on nobody can launch the second version; what was launched runs.
     load(&hot, text("third"))?;
     let number = next(&events, |event| match event {
@@ -195,7 +195,7 @@ fn a_version_is_unloaded_after_its_last_launch_has_run() -> GpuResult<()> {
         _ => None,
     });
     assert_eq!(number, 2);
-    assert!(ran.has_passed()?, "the version went while its kernel ran");
+    assert!(ran.is_complete()?, "the version went while its kernel ran");
     assert_eq!(words.to_vec()?, [churned(7, rounds)]);
     Ok(())
 }
@@ -212,11 +212,11 @@ fn a_stream_that_is_gone_still_holds_its_version() -> GpuResult<()> {
         let version = hot.current().gpu();
         let stream = version.create_stream()?;
         launch(&stream, &CHURN, Linear::new(1, 1), &mut words, rounds(&gpu))?;
-        stream.record()?
+        stream.record_event()?
     };
     load(&hot, text("third"))?;
     next(&events, |event| matches!(event, ReloadEvent::Unloaded { number: 2 }).then_some(()));
-    assert!(ran.has_passed()?, "the version went while its kernel ran");
+    assert!(ran.is_complete()?, "the version went while its kernel ran");
     assert_eq!(words.to_vec()?, [churned(7, rounds(&gpu))]);
     Ok(())
 }

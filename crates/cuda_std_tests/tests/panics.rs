@@ -270,7 +270,7 @@ fn whoever_uses_the_result_hears_of_the_panic() {
     assert!(b.synchronize().is_err(), "and so does the stream itself");
 
     done(kernels::one_block_of_many::launch(&a, Linear::new(4, 64), 3, 0, &mut out));
-    let mark = a.record().unwrap();
+    let mark = a.record_event().unwrap();
     assert_eq!(panic_of(mark.synchronize()).message, "block 3 is out");
 }
 

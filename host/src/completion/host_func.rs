@@ -1,4 +1,4 @@
-//! Functions of the program that a stream calls when it comes to them.
+//! Host callbacks: functions of the program that a stream calls (`cuLaunchHostFunc`).
 
 use std::any::Any;
 use std::fmt;
@@ -11,18 +11,18 @@ use std::task::{Context as Task, Poll};
 
 use cust::sys;
 
-use super::ring::{Respond, add_ringing};
-use super::signal::{LOST, Listener, SUCCESS, Signal, Waiting};
-use super::{Of, block_on};
+use super::callback::{Callback, add_signal_callback};
+use super::signal::{LOST, Listener, PendingSignals, SUCCESS, Signal};
+use super::{Awaited, block_on};
 use crate::context::{Context, ContextState, Slot};
 use crate::error::{GpuError, GpuResult};
 use crate::host_callback::defer_drop;
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// What a function that a stream calls on the host will return: a future, or [`wait`](Self::wait).
+/// The result of a host callback: a future, or [`wait`](Self::wait).
 ///
-/// Dropping it leaves the function where it is.
+/// Dropping it does not cancel the callback.
 #[must_use = "dropping it forgets what the function returns; its panic is the stream's next error"]
 pub struct HostCall<R> {
     listener: Listener,
@@ -52,13 +52,15 @@ impl<R> Future for HostCall<R> {
         let end = lock(&self.end).take();
         Poll::Ready(match end {
             Some(Ok(value)) => Ok(value),
-            Some(Err(panic)) => Err(panic.tell()),
+            Some(Err(panic)) => Err(panic.report()),
             None => {
                 let status = if status == SUCCESS { LOST } else { status };
-                self.stream.after_ring(status, &Of::Stream(0)).and(Err(GpuError::InvalidArgument {
-                    operation: "awaiting a host function",
-                    reason: "its value was taken before".to_owned(),
-                }))
+                self.stream.completion_result(status, &Awaited::Stream(0)).and(Err(
+                    GpuError::InvalidArgument {
+                        operation: "awaiting a host callback",
+                        reason: "its value was taken before".to_owned(),
+                    },
+                ))
             }
         })
     }
@@ -70,7 +72,7 @@ impl<R> fmt::Debug for HostCall<R> {
     }
 }
 
-/// Lets `stream` call `function`.
+/// Enqueues a call of `function` on `stream`.
 pub(crate) fn launch<R: Send + 'static>(
     stream: &Arc<StreamInner>,
     function: impl FnOnce() -> R + Send + 'static,
@@ -86,8 +88,8 @@ pub(crate) fn launch<R: Send + 'static>(
         stream: stream.handle().addr(),
     };
     // SAFETY: the stream lives.
-    let added = unsafe { add_ringing(&context, stream.handle(), &signal, call) };
-    // Work like other work: what waits for an earlier moment does not wait for it.
+    let added = unsafe { add_signal_callback(&context, stream.handle(), &signal, call) };
+    // It counts as work: a future made before it does not wait for it.
     context.count_submission();
     added.map(|()| HostCall { listener: Listener::new(signal), end, stream: stream.clone() })
 }
@@ -100,31 +102,32 @@ struct Call<F, R> {
     stream: usize,
 }
 
-impl<R, F> Respond for Call<F, R>
+impl<R, F> Callback for Call<F, R>
 where
     R: Send + 'static,
     F: FnOnce() -> R + Send + 'static,
 {
-    /// After a fault the function does not run; like all else here it ends later.
-    fn respond(&mut self, status: u32) {
+    /// After a fault the function does not run. It is dropped later, where the driver may be
+    /// called.
+    fn call(&mut self, status: u32) {
         if let Some(function) = self.function.take_if(|_| status == SUCCESS) {
             let end = catch_unwind(AssertUnwindSafe(function));
             *lock(&self.end) = Some(end.map_err(|payload| {
                 HostPanics::of(&self.context).add(self.stream, HostPanic::of_function(payload))
             }));
         }
-        Waiting::of(&self.context).end(&self.signal);
-        self.signal.ring(status, HostPanics::of(&self.context));
+        PendingSignals::of(&self.context).callback_done(&self.signal);
+        self.signal.complete(status, HostPanics::of(&self.context));
     }
 }
 
-/// The panic of a host function, or of a waker.
+/// The panic of a host callback, or of a waker.
 #[derive(Debug)]
 pub(crate) struct HostPanic {
     message: String,
-    /// The error for a message.
+    /// Makes the error for a message.
     error: fn(String) -> GpuError,
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 impl HostPanic {
@@ -140,18 +143,18 @@ impl HostPanic {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = text.unwrap_or("a panic that says nothing").to_owned();
-        // The payload is anything, so it may not end in here.
+        // The payload may be anything, so dropping it here could call the driver.
         defer_drop(payload);
-        Self { message, error, told: AtomicBool::new(false) }
+        Self { message, error, reported: AtomicBool::new(false) }
     }
 
-    fn tell(&self) -> GpuError {
-        self.told.store(true, Ordering::Release);
+    fn report(&self) -> GpuError {
+        self.reported.store(true, Ordering::Release);
         (self.error)(self.message.clone())
     }
 }
 
-/// The panics of host functions and wakers of a context, each with its stream.
+/// The panics of host callbacks and wakers of a context, each with its stream.
 #[derive(Debug, Default)]
 pub(crate) struct HostPanics {
     list: Mutex<Vec<(usize, Arc<HostPanic>)>>,
@@ -171,7 +174,7 @@ impl HostPanics {
         panic
     }
 
-    /// The first panic on `stream` that nobody was told of.
+    /// The first panic on `stream` that was not reported yet.
     ///
     /// # Errors
     /// That panic.
@@ -179,14 +182,14 @@ impl HostPanics {
         self.take(|of| of == stream.addr())
     }
 
-    /// A stream ends; another one may get its handle.
+    /// Forgets the panics of a stream that ends: another stream may get its handle.
     pub(crate) fn forget(&self, stream: sys::CUstream) {
         if self.any.load(Ordering::Acquire) {
             lock(&self.list).retain(|(of, _)| *of != stream.addr());
         }
     }
 
-    /// The first panic that nobody was told of.
+    /// The first panic that was not reported yet.
     ///
     /// # Errors
     /// That panic.
@@ -199,9 +202,9 @@ impl HostPanics {
             return Ok(());
         }
         let mut list = lock(&self.list);
-        list.retain(|(_, panic)| !panic.told.load(Ordering::Acquire));
+        list.retain(|(_, panic)| !panic.reported.load(Ordering::Acquire));
         let found = list.iter().position(|(stream, _)| which(*stream));
-        let told = found.map(|at| list.remove(at).1.tell());
+        let told = found.map(|at| list.remove(at).1.report());
         self.any.store(!list.is_empty(), Ordering::Release);
         told.map_or(Ok(()), Err)
     }

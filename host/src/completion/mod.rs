@@ -1,17 +1,16 @@
-//! Waiting without a thread: the end of a stream's work as a future, and functions that a stream calls
-//! on the host.
+//! Futures for the work of a stream, and host callbacks.
 //!
-//! Any executor can await these futures, for they need nothing of it but a [`Waker`]. The driver rings
-//! once for all that wait for the same moment: on a stream of its own that waits for the mark, so that no work
-//! waits for the ring. A fault rings too, and so does whoever finds the device lost: no future waits for
-//! ever.
+//! Any executor can await these futures, because they need only a [`Waker`]. One driver callback
+//! serves all futures that wait for the same point of a stream. It runs on a stream of its own that
+//! waits for an event, so that no work waits for the callback. A fault calls back too, and a device
+//! that is found lost completes all futures: none waits for ever.
 //!
-//! A driver has room for so many rings: on an H200 who asks for the hundredth behind work that does not end
-//! waits for some of that work. So a context asks for 16 at most, and a thread of its own watches the other
-//! moments; that thread lives as long as there are any. Functions of the host
-//! ([`launch_host_func`](crate::Stream::launch_host_func)) are called by the driver alone, on one thread for
-//! all streams of the process: one that waits keeps the others waiting, and so do some dozens that
-//! are pending behind work which stands still: the next call that hands one in then waits too.
+//! A driver takes a limited number of pending callbacks: on an H200, adding the hundredth one after
+//! work that does not end blocks until some of that work is done. So a context has at most 16
+//! pending, and a thread polls the events of the other futures for as long as there are any. Host
+//! callbacks ([`launch_host_func`](crate::Stream::launch_host_func)) are called by the driver
+//! alone, on one thread for all streams of the process: a callback that waits delays all others,
+//! and with some dozens of them pending after work that hangs, adding one more blocks.
 //!
 //! ```no_run
 //! use ferrowarp::completion::block_on;
@@ -26,10 +25,10 @@
 //!
 //! [`Waker`]: std::task::Waker
 
+mod callback;
 mod host_func;
-mod ring;
+mod poll;
 mod signal;
-mod watch;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -37,21 +36,21 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+pub(crate) use callback::CallbackStream;
 pub use host_func::HostCall;
 pub(crate) use host_func::{HostPanics, launch};
-pub(crate) use ring::Bell;
-pub(crate) use signal::{Listener, SUCCESS, Signal, Waiting};
-pub(crate) use watch::Mark;
+pub(crate) use poll::PolledEvent;
+pub(crate) use signal::{Listener, PendingSignals, SUCCESS, Signal};
 
 use crate::error::{GpuError, GpuResult};
 use crate::panic::Launches;
 use crate::stream::StreamInner;
 
-/// The end of work on a stream: of all that was queued when
-/// [`Stream::completed`](crate::Stream::completed) was called, or of what was queued before an
+/// A future for the end of work on a stream: of all work that was enqueued when
+/// [`Stream::completed`](crate::Stream::completed) was called, or before an
 /// [`Event`](crate::Event).
 ///
-/// It is on its way when it is made, polled or not. Dropping it is free of consequences.
+/// The work does not depend on it: polling it is not needed, and dropping it has no effect.
 #[derive(Debug)]
 #[must_use = "nobody waits unless it is awaited"]
 pub struct Completion {
@@ -65,13 +64,13 @@ enum State {
     Armed {
         listener: Listener,
         stream: Arc<StreamInner>,
-        of: Of,
+        of: Awaited,
     },
 }
 
 /// Which launches the wait is for.
 #[derive(Debug)]
-pub(crate) enum Of {
+pub(crate) enum Awaited {
     /// Those of the stream before this moment.
     Stream(u64),
     /// Those before an event.
@@ -79,7 +78,11 @@ pub(crate) enum Of {
 }
 
 impl Completion {
-    pub(crate) fn new(stream: &Arc<StreamInner>, armed: GpuResult<Arc<Signal>>, of: Of) -> Self {
+    pub(crate) fn new(
+        stream: &Arc<StreamInner>,
+        armed: GpuResult<Arc<Signal>>,
+        of: Awaited,
+    ) -> Self {
         let state = match armed {
             Ok(signal) => {
                 State::Armed { listener: Listener::new(signal), stream: stream.clone(), of }
@@ -89,7 +92,7 @@ impl Completion {
         Self { state }
     }
 
-    /// Whether it could not be made, so that nothing rings.
+    /// Whether it could not be made, so that nothing will complete it.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.state, State::Failed(_))
     }
@@ -102,7 +105,7 @@ impl Future for Completion {
         match &mut self.state {
             State::Failed(error) => Poll::Ready(error.take().map_or(Ok(()), Err)),
             State::Armed { listener, stream, of } => {
-                listener.poll(task).map(|status| stream.after_ring(status, of))
+                listener.poll(task).map(|status| stream.completion_result(status, of))
             }
         }
     }

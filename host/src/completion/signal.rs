@@ -1,4 +1,4 @@
-//! A bell's signal, and all signals that a context's streams will ring.
+//! Signals: completion flags that futures wait for, and the pending ones of a context.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,19 +9,19 @@ use std::task::{Context as Task, Poll, Waker};
 use cust::sys;
 
 use super::host_func::{HostPanic, HostPanics};
-use super::watch::Watch;
+use super::poll::Poller;
 use crate::context::{Context, ContextState, Slot};
 use crate::lock::lock;
 
 /// The status of work that is done.
 pub(crate) const SUCCESS: u32 = 0;
-/// A status that no driver has: the device was found lost.
+/// A status that no driver returns: the device was found lost.
 pub(crate) const LOST: u32 = u32::MAX;
 
-/// What futures wait for: one ring, for all that wait for the same moment.
+/// What futures wait for: completed once, for all that wait for the same point of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    /// The stream whose work it is about.
+    /// The stream whose work it is for.
     stream: usize,
     state: Mutex<State>,
 }
@@ -29,8 +29,8 @@ pub(crate) struct Signal {
 #[derive(Debug)]
 enum State {
     Waiting(Wakers),
-    /// The driver's status.
-    Rung(u32),
+    /// With the driver's status.
+    Done(u32),
 }
 
 impl Default for State {
@@ -39,38 +39,39 @@ impl Default for State {
     }
 }
 
-/// Who waits, each in a place of his own.
+/// The wakers of the waiting futures, each in a slot of its own.
 #[derive(Debug, Default)]
 struct Wakers {
-    places: Vec<Option<Waker>>,
+    slots: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
 impl Wakers {
-    /// The place of one more.
+    /// Adds a waker; returns its slot.
     fn add(&mut self, waker: Waker) -> usize {
-        let place = self.free.pop().unwrap_or(self.places.len());
-        if place == self.places.len() {
-            self.places.push(None);
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
         }
-        self.places[place] = Some(waker);
-        place
+        self.slots[slot] = Some(waker);
+        slot
     }
 }
 
 impl Signal {
-    /// A signal about work of `stream`.
+    /// A signal for work of `stream`.
     pub(crate) fn of(stream: sys::CUstream) -> Arc<Self> {
         Arc::new(Self { stream: stream.addr(), state: Mutex::default() })
     }
 
-    /// Wakes all who wait; the first status stays. A waker's panic ends here, for behind it is the driver,
-    /// or a thread that others wait for; `panics` has it for the next wait for the stream.
-    pub(crate) fn ring(&self, status: u32, panics: &HostPanics) {
+    /// Wakes all waiting futures; the first status stays. A waker's panic is caught here, because
+    /// the caller is the driver, or a thread that others wait for; `panics` keeps it for the next
+    /// wait for the stream.
+    pub(crate) fn complete(&self, status: u32, panics: &HostPanics) {
         let mut state = lock(&self.state);
         let State::Waiting(wakers) = &mut *state else { return };
-        let wakers = std::mem::take(&mut wakers.places);
-        *state = State::Rung(status);
+        let wakers = std::mem::take(&mut wakers.slots);
+        *state = State::Done(status);
         drop(state);
         for waker in wakers.into_iter().flatten() {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
@@ -79,31 +80,31 @@ impl Signal {
         }
     }
 
-    /// Whether it has told of a failure: somebody else must ask anew.
+    /// Whether it was completed with a failure: a later future needs a new signal.
     pub(crate) fn has_failed(&self) -> bool {
-        matches!(*lock(&self.state), State::Rung(status) if status != SUCCESS)
+        matches!(*lock(&self.state), State::Done(status) if status != SUCCESS)
     }
 }
 
-/// One future's share of a signal.
+/// One future's registration with a signal.
 #[derive(Debug)]
 pub(crate) struct Listener {
     signal: Arc<Signal>,
-    /// Where its waker is.
-    place: Option<usize>,
+    /// The slot of its waker.
+    slot: Option<usize>,
 }
 
 impl Listener {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { signal, place: None }
+        Self { signal, slot: None }
     }
 
-    /// The status, or a wake when it is there.
+    /// The status, or registers to be woken when it is there.
     pub(crate) fn poll(&mut self, task: &mut Task<'_>) -> Poll<u32> {
-        match (&mut *lock(&self.signal.state), self.place) {
-            (State::Rung(status), _) => return Poll::Ready(*status),
-            (State::Waiting(wakers), None) => self.place = Some(wakers.add(task.waker().clone())),
-            (State::Waiting(wakers), Some(place)) => match &mut wakers.places[place] {
+        match (&mut *lock(&self.signal.state), self.slot) {
+            (State::Done(status), _) => return Poll::Ready(*status),
+            (State::Waiting(wakers), None) => self.slot = Some(wakers.add(task.waker().clone())),
+            (State::Waiting(wakers), Some(slot)) => match &mut wakers.slots[slot] {
                 Some(waker) => waker.clone_from(task.waker()),
                 empty => *empty = Some(task.waker().clone()),
             },
@@ -114,58 +115,58 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some(place) = self.place else { return };
+        let Some(slot) = self.slot else { return };
         let left = match &mut *lock(&self.signal.state) {
             State::Waiting(wakers) => {
-                wakers.free.push(place);
-                wakers.places[place].take()
+                wakers.free.push(slot);
+                wakers.slots[slot].take()
             }
-            State::Rung(_) => None,
+            State::Done(_) => None,
         };
-        // Whatever ends with a waker ends without the lock.
+        // Dropping a waker may run other code, which must not happen under the lock.
         drop(left);
     }
 }
 
-/// The signals of a context that are not rung: whoever finds the device lost rings them, in case the
-/// driver does not.
+/// The signals of a context that are not complete: when the device is found lost they are
+/// completed, in case the driver does not call back.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingSignals {
     signals: Mutex<HashMap<usize, Arc<Signal>>>,
-    /// Calls back that the driver owes.
-    rings: AtomicUsize,
-    watch: Watch,
+    /// Pending driver callbacks.
+    callbacks: AtomicUsize,
+    poller: Poller,
 }
 
-impl Waiting {
+impl PendingSignals {
     /// Those of `context`.
     pub(crate) fn of(context: &Context) -> &Self {
         context.state(Slot::Signals, Self::default)
     }
 
-    /// Whether the driver takes one more callback without letting the caller wait, however long the
-    /// work before it takes. An H200's does so for 19, and not for 101.
-    pub(crate) fn may_ring(&self) -> bool {
+    /// Whether the driver takes one more callback without blocking the caller, however long the
+    /// work before it takes. On an H200 it does so for 19, and not for 101.
+    pub(crate) fn may_add_callback(&self) -> bool {
         const MOST: usize = 16;
-        self.rings.load(Ordering::Relaxed) < MOST
+        self.callbacks.load(Ordering::Relaxed) < MOST
     }
 
-    /// A callback is handed in.
-    pub(super) fn begin(&self, signal: &Arc<Signal>) {
-        self.rings.fetch_add(1, Ordering::Relaxed);
+    /// A callback is being added.
+    pub(super) fn callback_added(&self, signal: &Arc<Signal>) {
+        self.callbacks.fetch_add(1, Ordering::Relaxed);
         self.add(signal);
     }
 
-    /// It came, or never will.
-    pub(super) fn end(&self, signal: &Arc<Signal>) {
-        self.rings.fetch_sub(1, Ordering::Relaxed);
+    /// A callback came, or never will.
+    pub(super) fn callback_done(&self, signal: &Arc<Signal>) {
+        self.callbacks.fetch_sub(1, Ordering::Relaxed);
         self.remove(signal);
-        self.watch.hurry();
+        self.poller.poll_now();
     }
 
-    /// What waits without a callback.
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
+    /// The events that are polled.
+    pub(crate) fn poller(&self) -> &Poller {
+        &self.poller
     }
 
     pub(crate) fn add(&self, signal: &Arc<Signal>) {
@@ -176,20 +177,20 @@ impl Waiting {
         lock(&self.signals).remove(&key(signal));
     }
 
-    /// Rings all: nothing will come any more.
-    pub(crate) fn lose(&self, panics: &HostPanics) {
+    /// Completes all signals as failed: no callback will come any more.
+    pub(crate) fn fail_all(&self, panics: &HostPanics) {
         let all = std::mem::take(&mut *lock(&self.signals));
-        all.into_values().for_each(|signal| signal.ring(LOST, panics));
+        all.into_values().for_each(|signal| signal.complete(LOST, panics));
     }
 }
 
-impl ContextState for Waiting {
+impl ContextState for PendingSignals {
     fn device_lost(&self, context: &Context) {
-        self.lose(HostPanics::of(context));
+        self.fail_all(HostPanics::of(context));
     }
 }
 
-/// No other living signal has it.
+/// The key of a signal: no other living signal has it.
 fn key(signal: &Arc<Signal>) -> usize {
     Arc::as_ptr(signal).addr()
 }
@@ -228,8 +229,8 @@ mod tests {
             let waker = Waker::from(count.clone());
             assert!(own.poll(&mut Task::from_waker(&waker)).is_pending());
         }
-        signal.ring(7, &HostPanics::default());
-        signal.ring(SUCCESS, &HostPanics::default());
+        signal.complete(7, &HostPanics::default());
+        signal.complete(SUCCESS, &HostPanics::default());
         let woken = [early, late].map(|count| count.0.load(Ordering::Relaxed));
         assert_eq!((woken, poll(&mut own)), ([0, 1], Poll::Ready(7)));
         assert!(signal.has_failed());
@@ -245,10 +246,10 @@ mod tests {
             assert!(own.poll(&mut Task::from_waker(&waker)).is_pending());
         }
         drop(all.remove(1));
-        // Takes the place of the one that has gone.
+        // Takes the slot of the one that was dropped.
         let mut last = listener(&signal);
         assert!(poll(&mut last).is_pending() && Arc::strong_count(&counts[1]) == 1);
-        signal.ring(SUCCESS, &HostPanics::default());
+        signal.complete(SUCCESS, &HostPanics::default());
         let woken: Vec<_> = counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect();
         assert_eq!(woken, [1, 0, 1, 1]);
         assert!(all.iter_mut().all(|own| poll(own) == Poll::Ready(SUCCESS)));
@@ -272,7 +273,7 @@ mod tests {
         for (own, waker) in all.iter_mut().zip(&wakers) {
             assert!(own.poll(&mut Task::from_waker(waker)).is_pending());
         }
-        signal.ring(SUCCESS, &panics);
+        signal.complete(SUCCESS, &panics);
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
         assert!(all.iter_mut().all(|own| poll(own) == Poll::Ready(SUCCESS)));
         panics.check(other).unwrap();
@@ -288,26 +289,28 @@ mod tests {
         let signal = Arc::new(Signal::default());
         (0..100).for_each(|_| assert!(poll(&mut listener(&signal)).is_pending()));
         let State::Waiting(wakers) = &*lock(&signal.state) else { panic!("nobody rang") };
-        assert_eq!((wakers.places.len(), wakers.free.len()), (1, 1));
+        assert_eq!((wakers.slots.len(), wakers.free.len()), (1, 1));
     }
 
     #[test]
     fn a_lost_device_rings_what_was_not_removed() {
-        let (waiting, gone, left) = (Waiting::default(), Arc::default(), Arc::default());
-        waiting.begin(&gone);
-        waiting.begin(&left);
-        waiting.end(&gone);
-        waiting.lose(&HostPanics::default());
+        let (waiting, gone, left) = (PendingSignals::default(), Arc::default(), Arc::default());
+        waiting.callback_added(&gone);
+        waiting.callback_added(&left);
+        waiting.callback_done(&gone);
+        waiting.fail_all(&HostPanics::default());
         let poll = |signal| poll(&mut listener(signal));
         assert_eq!((poll(&gone), poll(&left)), (Poll::Pending, Poll::Ready(LOST)));
     }
 
     #[test]
     fn the_driver_owes_few_callbacks() {
-        let (waiting, signal) = (Waiting::default(), Arc::default());
-        let begun = (0..100).take_while(|_| waiting.may_ring()).map(|_| waiting.begin(&signal));
+        let (waiting, signal) = (PendingSignals::default(), Arc::default());
+        let begun = (0..100)
+            .take_while(|_| waiting.may_add_callback())
+            .map(|_| waiting.callback_added(&signal));
         assert_eq!(begun.count(), 16);
-        waiting.end(&signal);
-        assert!(waiting.may_ring());
+        waiting.callback_done(&signal);
+        assert!(waiting.may_add_callback());
     }
 }

@@ -32,7 +32,7 @@ impl fmt::Display for InContext {
 }
 
 impl Error for InContext {
-    /// The line already holds the inner error, so the chain goes on behind it.
+    /// The line already holds the inner error, so the chain continues after it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.source()
     }
@@ -82,8 +82,8 @@ mod tests {
     fn contexts_stand_in_front_and_the_root_is_found() {
         let root = GpuError::OutOfMemory { requested: 2048, free: 1024, total: 4096, peak: 512 };
         let error = Err::<(), _>(root).gpu_context("inner").gpu_context("outer").unwrap_err();
-        let line = "outer: inner: out of GPU memory: 2.0 KiB asked for, 1.0 KiB of 4.0 KiB free, \
-                    512 bytes in use here at most until now";
+        let line = "outer: inner: out of GPU memory: 2.0 KiB requested, 1.0 KiB of 4.0 KiB free, \
+                    peak use here 512 bytes";
         assert_eq!(error.to_string(), line);
         assert_eq!(error.contexts().collect::<Vec<_>>(), ["outer", "inner"]);
         assert!(matches!(error.root(), GpuError::OutOfMemory { requested: 2048, .. }));

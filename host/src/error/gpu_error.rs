@@ -16,7 +16,7 @@ use super::{DriverError, GraphError, InContext, KernelPanic, LaunchBound, Launch
 /// The result of an operation on a GPU.
 pub type GpuResult<T> = Result<T, GpuError>;
 
-// An error is made once and never changed, so nobody finds one half changed after a panic. What some
+// An error is made once and never changed, so none is found half changed after a panic. What some
 // errors hold cannot say so itself: an `io::Error` may hold anything.
 impl UnwindSafe for GpuError {}
 impl RefUnwindSafe for GpuError {}
@@ -37,7 +37,7 @@ pub enum GpuError {
     #[error(transparent)]
     Driver(Box<DriverError>),
 
-    /// A thread of a kernel panicked. The device works on: kernels that are launched now run.
+    /// A thread of a kernel panicked. The device keeps working: later launches run.
     #[error(transparent)]
     KernelPanic(Box<KernelPanic>),
 
@@ -113,8 +113,8 @@ pub enum GpuError {
 
     /// A launch of a batch uses memory that the batch was not given, or writes what it was lent to read.
     #[error(
-        "`{kernel}` uses memory as `{argument}` that its batch does not have for that: give `batch` \
-         every buffer, or a `&mut` of each that a kernel writes and a `&` of the others"
+        "`{kernel}` uses memory as `{argument}` that its batch does not have for that: pass \
+         every buffer to `batch`, as `&mut` if a kernel writes it and as `&` otherwise"
     )]
     NotInBatch {
         /// The kernel.
@@ -186,7 +186,7 @@ pub enum GpuError {
     },
 
     /// A launch breaks the contract of its kernel.
-    #[error("`{kernel}` cannot be launched so: {broken}")]
+    #[error("`{kernel}` cannot be launched this way: {broken}")]
     Contract {
         /// The kernel.
         kernel: &'static str,
@@ -227,7 +227,7 @@ pub enum GpuError {
 
     /// The device has not enough free memory.
     #[error(
-        "out of GPU memory: {} asked for, {} of {} free, {} in use here at most until now",
+        "out of GPU memory: {} requested, {} of {} free, peak use here {}",
         bytes(*requested), bytes(*free), bytes(*total), bytes(*peak)
     )]
     OutOfMemory {
@@ -272,24 +272,25 @@ pub enum GpuError {
         kernel: &'static str,
     },
 
-    /// A function that a stream called on the host panicked. The device works on.
-    #[error("a host function panicked in its stream: {message}")]
+    /// A host callback panicked. The device keeps working.
+    #[error("a host callback panicked: {message}")]
     HostPanic {
         /// What the panic says.
         message: String,
     },
 
-    /// The waker of a future of a stream panicked. The device works on, and other futures were woken.
+    /// The waker of a future of a stream panicked. The device keeps working, and other futures were
+    /// woken.
     #[error("the waker of a future panicked: {message}")]
     WakerPanic {
         /// What the panic says.
         message: String,
     },
 
-    /// A function that a stream calls on the host called the driver, which would wait for itself.
+    /// A host callback called the driver, which would deadlock.
     #[error(
-        "{operation} was called in a host function of a stream, which must not call the driver; \
-             let it wake a thread that does"
+        "{operation} was called in a host callback, which must not call the driver; \
+         let the callback wake a thread that does"
     )]
     InHostCallback {
         /// The driver function that was not called.
@@ -314,17 +315,17 @@ pub enum GpuError {
         operation: &'static str,
     },
 
-    /// A persistent kernel went on after it was told to end. What it uses is never given back.
+    /// A persistent kernel kept running after its rings were closed. The memory that it uses leaks.
     #[error(
-        "a persistent kernel went on for {waited_ms} ms after its rings were closed; it has to end when \
-         `recv` returns `None` or `send` an error"
+        "a persistent kernel kept running for {waited_ms} ms after its rings were closed; it must return when \
+         `recv` returns `None` or `send` returns an error"
     )]
-    KernelDoesNotAnswer {
+    KernelNotResponding {
         /// How long it was waited for, in milliseconds.
         waited_ms: u64,
     },
 
-    /// A wait for the whole device would not end while persistent kernels run.
+    /// A wait for the whole device while persistent kernels run would not end.
     #[error(
         "{} on the device, so that a wait for all of it would not end: shut them down first, or \
          wait for a stream",
@@ -341,7 +342,7 @@ pub enum GpuError {
          load it first (`Gpu::load_kernels`), or shut them down",
         persistent(*running)
     )]
-    LoadWouldWait {
+    LoadWouldBlock {
         /// How many run.
         running: usize,
     },

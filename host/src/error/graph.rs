@@ -8,8 +8,8 @@ use thiserror::Error;
 pub enum GraphError {
     /// A node uses memory that the graph was not given.
     #[error(
-        "node `{node}` of the graph uses memory as `{argument}` that the graph does not have: give \
-         `build` every buffer that a node uses, or a borrow of it"
+        "node `{node}` of the graph uses memory as `{argument}` that the graph does not have: pass \
+         every buffer that a node uses, or a borrow of it, to `build`"
     )]
     NotOwned {
         /// The node.
@@ -21,7 +21,7 @@ pub enum GraphError {
     /// A node writes memory that the graph shares with others.
     #[error(
         "node `{node}` of the graph writes `{argument}`, which the graph shares with others: \
-         give `build` the buffer itself or a `&mut` of it, in place of an `Arc` or a `&`"
+         pass the buffer itself or a `&mut` of it to `build`, instead of an `Arc` or a `&`"
     )]
     WritesShared {
         /// The node.
@@ -30,32 +30,30 @@ pub enum GraphError {
         argument: &'static str,
     },
 
-    /// Nodes are to wait for each other.
-    #[error("the nodes {} of the graph wait for each other", among(nodes))]
+    /// The dependencies of nodes form a cycle.
+    #[error("the dependencies of the nodes {} of the graph form a cycle", among(nodes))]
     Cycle {
         /// The nodes, each of which waits for the next, and the last for the first.
         nodes: Vec<String>,
     },
 
-    /// A node was made and given nothing to do.
-    #[error(
-        "node `{node}` of the graph was given nothing to do: launch a kernel on it, or drop it"
-    )]
+    /// A node has no operation.
+    #[error("node `{node}` of the graph has no operation: launch a kernel on it, or drop it")]
     Empty {
         /// The node.
         node: String,
     },
 
-    /// A node was given something to do for the second time.
-    #[error("node `{node}` of the graph does something already: make another node")]
-    Taken {
+    /// The operation of a node was set twice.
+    #[error("node `{node}` of the graph has an operation already: make another node")]
+    NodeAlreadySet {
         /// The node.
         node: String,
     },
 
-    /// A node was given something to do after its graph was built.
-    #[error("node `{node}` came after its graph was built")]
-    Built {
+    /// The operation of a node was set after its graph was built.
+    #[error("node `{node}` was set after its graph was built")]
+    AlreadyBuilt {
         /// The node.
         node: String,
     },
@@ -153,7 +151,7 @@ pub enum GraphError {
         node: String,
     },
 
-    /// Something in a capture that would happen now, and in no replay.
+    /// A call in a capture that would happen now, and in no replay.
     #[error(
         "{operation} cannot be captured: it would happen once, now, and in no replay. A capture takes \
          launches, copies on the device and fills; do the rest before it or after it"
@@ -163,17 +161,17 @@ pub enum GraphError {
         operation: &'static str,
     },
 
-    /// Others were to work on a stream that is captured, and did nothing there.
+    /// The function of a foreign node enqueued nothing on its stream.
     #[error(
-        "node `{node}` of the graph is to do what others do, and they gave its stream nothing to do: \
-         let them use the stream that the node's function is called with"
+        "the function of node `{node}` of the graph enqueued nothing: let it use the stream that it \
+         is called with"
     )]
     NothingCaptured {
         /// The node.
         node: String,
     },
 
-    /// A function of the host panicked in a replay.
+    /// A host callback panicked in a replay.
     #[error("node `{node}` of the graph panicked: {message}")]
     HostPanic {
         /// The node.

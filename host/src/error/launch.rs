@@ -37,25 +37,25 @@ impl fmt::Display for LaunchLimit {
     }
 }
 
-/// What the blocks of a kernel are. `Display` is for a sentence.
+/// What a kernel requires of its launch. `Display` is for use in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchBound {
     /// Blocks of any shape.
     AnyBlock,
-    /// Blocks of so many threads along x, y and z.
+    /// Blocks of this many threads along x, y and z.
     Block(u32, u32, u32),
-    /// Blocks of at most so many threads.
+    /// Blocks of at most this many threads.
     Threads(u32),
     /// No clusters.
     NoCluster,
-    /// Clusters of so many blocks along x, y and z.
+    /// Clusters of this many blocks along x, y and z.
     Cluster(u32, u32, u32),
     /// Grids and blocks of any number of dimensions.
     AnyDimensions,
-    /// Grids and blocks that extend along so many dimensions at most.
+    /// Grids and blocks of at most this many dimensions.
     Dimensions(u32),
-    /// A dynamic shared array with elements of so many bytes.
+    /// A dynamic shared array with elements of this many bytes.
     DynamicArray(usize),
     /// No dynamic shared array.
     NoDynamicArray,

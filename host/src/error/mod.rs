@@ -16,4 +16,4 @@ pub use gpu_error::{GpuError, GpuResult};
 pub use graph::GraphError;
 pub use launch::{LaunchBound, LaunchLimit};
 pub use panic::KernelPanic;
-pub(crate) use words::{bytes, debug_as_display, with_causes};
+pub(crate) use words::{debug_as_display, with_causes};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::LaunchLimit;
 
-/// Implements `Debug` as the sentence of `Display` and the causes behind it.
+/// Implements `Debug` as the sentence of `Display` and its causes.
 macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {

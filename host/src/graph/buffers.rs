@@ -19,8 +19,8 @@ use crate::stream::StreamInner;
 /// reads it, as others may at the same time: weights that several graphs use are an example.
 ///
 /// # Safety
-/// `visit` visits, in the same order each time, memory that nobody reaches but through `self`, except
-/// what it visits inside of [`GraphMemory::shared`], which nobody writes while `self` lives.
+/// `visit` visits, in one fixed order, memory that is reached only through `self`, except what it
+/// visits inside of [`GraphMemory::shared`], which no code writes while `self` lives.
 #[diagnostic::on_unimplemented(
     message = "a graph cannot have `{Self}`",
     label = "expected buffers of the device",
@@ -48,7 +48,7 @@ pub(super) struct Region {
 }
 
 impl GraphMemory {
-    /// What `visit` shows is shared: others may read it too, and nobody writes it.
+    /// What `visit` shows is shared: other code may read it too, and none writes it.
     pub fn shared(&mut self, visit: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.is_shared, true);
         visit(self);

@@ -11,12 +11,14 @@ use cuda_std::launch::{
 };
 
 use super::buffers::GraphBuffers;
-use super::foreign::{ForeignMemory, ForeignWork};
+use super::foreign::{ForeignMemory, ForeignOperation};
 use super::host::HostCall;
 use super::host_buffer::HostMemory;
+use super::operation::{
+    CopyOperation, FillOperation, KernelOperation, MemoryUse, Operation, Pattern, uses,
+};
 use super::order::Range;
 use super::replay::Graph;
-use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
 use crate::capture;
 use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{check_homes, prepare};
@@ -25,11 +27,10 @@ use crate::memory::resource::StreamRef;
 use crate::recorder::{self, Bytes, Recorder};
 use crate::stream::{AsStream, Stream, check_same, home_of};
 
-/// A graph in the making.
+/// Builds a graph.
 ///
-/// Whatever launches kernels on a stream launches them on this: then each launch is a node. A name,
-/// and what is not a launch, comes from [`node`](Self::node). Nothing runs before the graph is
-/// built and launched.
+/// It takes launches like a stream, and makes each a node. Named nodes, and nodes that are not
+/// launches, come from [`node`](Self::node). Nothing runs before the graph is built and launched.
 #[derive(Clone, Debug)]
 pub struct GraphBuilder {
     stream: Stream,
@@ -41,38 +42,38 @@ pub struct GraphBuilder {
 struct Recording {
     id: u64,
     /// `None` once the graph is built.
-    nodes: Mutex<Option<Vec<Recorded>>>,
+    nodes: Mutex<Option<Vec<RecordedNode>>>,
 }
 
 /// A node that was given something to do.
 #[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) place: Arc<Place>,
-    pub(super) work: Work,
-    pub(super) uses: Vec<Use>,
+pub(super) struct RecordedNode {
+    pub(super) info: Arc<NodeInfo>,
+    pub(super) work: Operation,
+    pub(super) uses: Vec<MemoryUse>,
 }
 
 /// A node's name, and which of the graph's nodes it is.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct NodeInfo {
     pub(super) graph: u64,
     pub(super) name: String,
     /// Its number, from when it has something to do.
     pub(super) index: OnceLock<usize>,
-    /// What it was told to come after.
-    pub(super) after: Mutex<Vec<Arc<Place>>>,
+    /// The nodes that it was declared to come after.
+    pub(super) after: Mutex<Vec<Arc<NodeInfo>>>,
 }
 
-/// A node of a graph: a place for one launch, copy, fill or function of the host; later a name for
-/// it, to change its parameters by. A clone is the same node.
+/// A node of a graph: takes one launch, copy, fill or host callback, and later identifies it, to
+/// change its parameters. A clone is the same node.
 #[derive(Clone, Debug)]
 pub struct GraphNode {
     builder: GraphBuilder,
-    place: Arc<Place>,
+    info: Arc<NodeInfo>,
 }
 
 impl GraphBuilder {
-    /// A graph without nodes, for the device of `on` and with its kernels.
+    /// A builder without nodes, for the device and the kernels of `on`.
     #[must_use]
     pub fn new(on: &impl AsStream) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -81,34 +82,34 @@ impl GraphBuilder {
         Self { stream: on.as_stream().clone(), recording: Arc::new(Recording { id, nodes }) }
     }
 
-    /// A node of that name, to be given something to do. Nodes that share memory run in the order in
-    /// which they were given it.
+    /// A node of that name, without an operation yet. Nodes that share memory run in the order in
+    /// which their operations were set.
     #[must_use]
     pub fn node(&self, name: impl Into<String>) -> GraphNode {
         let (index, after) = (OnceLock::new(), Mutex::default());
-        let place = Place { graph: self.recording.id, name: name.into(), index, after };
-        GraphNode { builder: self.clone(), place: Arc::new(place) }
+        let info = NodeInfo { graph: self.recording.id, name: name.into(), index, after };
+        GraphNode { builder: self.clone(), info: Arc::new(info) }
     }
 
-    /// Makes a node of each launch, copy on the device and fill that this thread asks for in `work`,
-    /// on whatever stream.
+    /// Captures `work`: each launch, copy on the device and fill that this thread makes, on any
+    /// stream, becomes a node.
     ///
     /// # Errors
-    /// Those of `work`, to which anything that waits, allocates, or copies from or to the host answers
-    /// with [`NotCapturable`](GraphError::NotCapturable).
+    /// Those of `work`, in which everything that waits, allocates, or copies from or to the host
+    /// returns [`NotCapturable`](GraphError::NotCapturable).
     pub fn capture<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<R> {
         capture::check("a capture within a capture")?;
         recorder::record(Rc::new(self.clone()), work)
     }
 
-    /// The graph of all nodes, ready to be launched, which has `buffers` from now on: at least all
-    /// memory that the nodes use.
+    /// Builds the graph of all nodes, ready to launch. It owns `buffers`, which must have at least
+    /// all memory that the nodes use.
     ///
     /// # Errors
     /// A [`GraphError`] that says what is wrong with a node, or the driver's refusal of one.
     pub fn build<B: GraphBuffers>(self, buffers: B) -> GpuResult<Graph<B>> {
         let nodes = self.recording.lock().take();
-        let built = || GraphError::Built { node: "the graph".to_owned() };
+        let built = || GraphError::AlreadyBuilt { node: "the graph".to_owned() };
         Graph::new(&self.stream, self.recording.id, nodes.ok_or_else(built)?, buffers)
     }
 }
@@ -147,31 +148,31 @@ impl GraphNode {
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.place.name
+        &self.info.name
     }
 
-    /// Lets this node run after `other`, though they share no memory: for functions of the host, and for
-    /// what they do behind the graph's back. `other` may be given something to do later.
+    /// Makes this node run after `other`, even if they share no memory: for host callbacks, and for
+    /// effects that the arguments do not show. The operation of `other` may be set later.
     ///
     /// # Errors
-    /// [`OtherGraph`](GraphError::OtherGraph) if `other` is not of the same graph,
-    /// [`Built`](GraphError::Built) if that is built already.
+    /// [`OtherGraph`](GraphError::OtherGraph) if `other` belongs to another graph,
+    /// [`AlreadyBuilt`](GraphError::AlreadyBuilt) if that is built already.
     pub fn after(&self, other: &GraphNode) -> GpuResult<()> {
-        if other.place.graph != self.place.graph {
+        if other.info.graph != self.info.graph {
             return Err(GraphError::OtherGraph { node: other.name().to_owned() }.into());
         }
         if self.builder.recording.lock().is_none() {
             return Err(self.built());
         }
-        lock(&self.place.after).push(other.place.clone());
+        lock(&self.info.after).push(other.info.clone());
         Ok(())
     }
 
     /// Copies `from` to `to`, both on the device or unified.
     ///
     /// # Errors
-    /// [`SizeMismatch`](GpuError::SizeMismatch), [`WrongDevice`](GpuError::WrongDevice), or a node
-    /// that does something already.
+    /// [`SizeMismatch`](GpuError::SizeMismatch), [`WrongDevice`](GpuError::WrongDevice), or the
+    /// node has an operation already.
     pub fn copy<T>(
         &self,
         from: &impl DeviceRead<T>,
@@ -188,7 +189,7 @@ impl GraphNode {
     /// Fills `to` with zeros.
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn clear<T: bytemuck::Zeroable>(&self, to: &mut impl DeviceWrite<T>) -> GpuResult<()> {
         self.record_fill(bytes_of::<T>(&to.raw_mut()), Pattern::ZERO)
     }
@@ -203,23 +204,24 @@ impl GraphNode {
         self.record_fill(bytes_of::<T>(&to.raw_mut()), pattern)
     }
 
-    /// Calls `function` on a thread of the driver, in each replay. It shares no memory with other
-    /// nodes, so [`after`](Self::after) alone orders it; it must not call the driver, which would
-    /// answer with an error, nor wait for the graph.
+    /// Calls `function` on a thread of the driver in each replay (`cuGraphAddHostNode`). It shares
+    /// no memory with other nodes, so only [`after`](Self::after) orders it; it must not call the
+    /// driver, which would return an error, nor wait for the graph.
     ///
-    /// A panic is caught; the other nodes run, and [`Graph::wait`] or the next launch tells of it.
+    /// A panic is caught; the other nodes run, and [`Graph::wait`] or the next launch returns it as
+    /// an error.
     ///
     /// # Errors
-    /// A node that does something already.
+    /// The node has an operation already.
     pub fn host(&self, mut function: impl FnMut() + Send + 'static) -> GpuResult<()> {
-        self.record(Work::Host(HostCall::new(0, move |_| function())), Vec::new())
+        self.record(Operation::Host(HostCall::new(0, move |_| function())), Vec::new())
     }
 
     /// Calls `function` with the values of `from` in each replay, in the order of its uses: see
     /// [`host`](Self::host).
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn host_reads<T: Pod + Send + Sync>(
         &self,
         from: &impl HostMemory<T>,
@@ -238,7 +240,7 @@ impl GraphNode {
     /// uses: see [`host`](Self::host).
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     pub fn host_writes<T: Pod + Send + Sync>(
         &self,
         to: &mut impl HostMemory<T>,
@@ -253,9 +255,9 @@ impl GraphNode {
         })
     }
 
-    /// Does all that `child` does, as one node, which uses all memory that the child's nodes use: give
-    /// it to [`build`](GraphBuilder::build) too. What the child does later, and what becomes of it, is
-    /// its own affair; functions of the host are shared, and called by one replay at a time.
+    /// Adds all operations of `child` as one node, which uses all memory that the child's nodes
+    /// use: pass it to [`build`](GraphBuilder::build) too. The child is copied, so later changes of
+    /// it do not matter; host callbacks are shared, and called by one replay at a time.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Graph, GraphBuilder};
@@ -270,8 +272,8 @@ impl GraphNode {
     /// ```
     ///
     /// # Errors
-    /// [`WrongDevice`](GpuError::WrongDevice) for a graph of another device, a node that does something
-    /// already, or, if the child's buffers were exchanged, as [`Graph::launch`].
+    /// [`WrongDevice`](GpuError::WrongDevice) for a graph of another device, the node has an
+    /// operation already, or, if the child's buffers were exchanged, as [`Graph::launch`].
     pub fn graph<B: GraphBuffers>(&self, child: &mut Graph<B>) -> GpuResult<()> {
         capture::check("a graph within a capture")?;
         child.refresh()?;
@@ -280,8 +282,8 @@ impl GraphNode {
         let work = parts.as_child();
         let uses = work.uses();
         match work.len() {
-            0 => self.record(Work::Nothing, uses),
-            _ => self.record(Work::Child(Box::new(work)), uses),
+            0 => self.record(Operation::Nothing, uses),
+            _ => self.record(Operation::Child(Box::new(work)), uses),
         }
     }
 
@@ -294,9 +296,9 @@ impl GraphNode {
     /// [`OtherMemory`](GraphError::OtherMemory).
     ///
     /// # Errors
-    /// Those of `work`; the driver's, if `work` has broken the capture, by waiting for the stream for
-    /// example; [`NothingCaptured`](GraphError::NothingCaptured);
-    /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
+    /// Those of `work`; the driver's, if `work` has broken the capture, by waiting for the stream
+    /// for example; [`NothingCaptured`](GraphError::NothingCaptured);
+    /// [`WrongDevice`](GpuError::WrongDevice), or the node has an operation already.
     ///
     /// # Safety
     /// - What `work` gives to the stream reads and writes nothing of the device's memory that others
@@ -316,20 +318,20 @@ impl GraphNode {
         });
         let uses = uses.collect::<GpuResult<Vec<_>>>()?;
         let uses = uses.into_iter().filter(|own| own.range.bytes() > 0).collect();
-        let work = ForeignWork::capture(&self.builder.stream, self.name(), work)?;
-        self.record(Work::Foreign(work), uses)
+        let work = ForeignOperation::capture(&self.builder.stream, self.name(), work)?;
+        self.record(Operation::Foreign(work), uses)
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn info(&self) -> &NodeInfo {
+        &self.info
     }
 
-    pub(super) fn of(stream: &Stream, recorded: &Arc<Place>) -> Self {
+    pub(super) fn of(stream: &Stream, recorded: &Arc<NodeInfo>) -> Self {
         let builder = GraphBuilder {
             stream: stream.clone(),
             recording: Arc::new(Recording { id: recorded.graph, nodes: Mutex::new(None) }),
         };
-        Self { builder, place: recorded.clone() }
+        Self { builder, info: recorded.clone() }
     }
 
     fn record_launch(
@@ -347,18 +349,18 @@ impl GraphNode {
         });
         let what = || format!("launching `{}` in node `{}`", kernel.name, self.name());
         let Some(prepared) = prepared.with_gpu_context(what)? else {
-            return self.record(Work::Nothing, Vec::new());
+            return self.record(Operation::Nothing, Vec::new());
         };
-        let work = KernelWork::new(kernel, prepared, args, stream.module());
-        self.record(Work::Kernel(Box::new(work)), uses(kernel, args))
+        let work = KernelOperation::new(kernel, prepared, args, stream.module());
+        self.record(Operation::Kernel(Box::new(work)), uses(kernel, args))
     }
 
     fn record_fill(&self, to: Bytes, pattern: Pattern) -> GpuResult<()> {
         let to = self.use_of(to, Access::Write, ("destination", 1))?;
-        let fill = FillWork { to: to.range, pattern };
+        let fill = FillOperation { to: to.range, pattern };
         match to.range.bytes() {
-            0 => self.record(Work::Nothing, Vec::new()),
-            _ => self.record(Work::Fill(fill), vec![to]),
+            0 => self.record(Operation::Nothing, Vec::new()),
+            _ => self.record(Operation::Fill(fill), vec![to]),
         }
     }
 
@@ -372,16 +374,16 @@ impl GraphNode {
         let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
         let call = HostCall::new(address, move |address| function(address as *mut T));
         let uses = if own.range.bytes() == 0 { Vec::new() } else { vec![own] };
-        self.record(Work::Host(call), uses)
+        self.record(Operation::Host(call), uses)
     }
 
     fn record_copy(&self, from: Bytes, to: Bytes) -> GpuResult<()> {
         let from = self.use_of(from, Access::Read, ("source", 0))?;
         let to = self.use_of(to, Access::Write, ("destination", 1))?;
-        let copy = CopyWork { from: from.range.start, to: to.range };
+        let copy = CopyOperation { from: from.range.start, to: to.range };
         match to.range.bytes() {
-            0 => self.record(Work::Nothing, Vec::new()),
-            _ => self.record(Work::Copy(copy), vec![from, to]),
+            0 => self.record(Operation::Nothing, Vec::new()),
+            _ => self.record(Operation::Copy(copy), vec![from, to]),
         }
     }
 
@@ -390,26 +392,26 @@ impl GraphNode {
         bytes: Bytes,
         access: Access,
         (argument, value): (&'static str, usize),
-    ) -> GpuResult<Use> {
+    ) -> GpuResult<MemoryUse> {
         if let Some(home) = bytes.home {
             home.check_device(self.builder.stream.inner().context(), argument)?;
         }
         let range = Range::new(bytes.address, bytes.len);
-        Ok(Use { range, access, argument, value, is_pointer: false })
+        Ok(MemoryUse { range, access, argument, value, is_pointer: false })
     }
 
-    fn record(&self, work: Work, uses: Vec<Use>) -> GpuResult<()> {
+    fn record(&self, work: Operation, uses: Vec<MemoryUse>) -> GpuResult<()> {
         let mut nodes = self.builder.recording.lock();
         let nodes = nodes.as_mut().ok_or_else(|| self.built())?;
-        if self.place.index.set(nodes.len()).is_err() {
-            return Err(GraphError::Taken { node: self.name().to_owned() }.into());
+        if self.info.index.set(nodes.len()).is_err() {
+            return Err(GraphError::NodeAlreadySet { node: self.name().to_owned() }.into());
         }
-        nodes.push(Recorded { place: self.place.clone(), work, uses });
+        nodes.push(RecordedNode { info: self.info.clone(), work, uses });
         Ok(())
     }
 
     fn built(&self) -> GpuError {
-        GraphError::Built { node: self.name().to_owned() }.into()
+        GraphError::AlreadyBuilt { node: self.name().to_owned() }.into()
     }
 }
 
@@ -453,7 +455,7 @@ impl Stream {
 }
 
 impl Recording {
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<Recorded>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<RecordedNode>>> {
         lock(&self.nodes)
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::exec::Drawing;
+use super::operation::{MemoryUse, Operation};
 use super::replay::Node;
-use super::work::{Use, Work};
 use crate::context::Context;
 use crate::error::GpuResult;
 
 /// What a graph did when it became a node of another one.
 #[derive(Clone, Debug)]
-pub(super) struct ChildWork {
+pub(super) struct ChildOperation {
     steps: Vec<Step>,
     /// What each of them comes directly after.
     before: Vec<Vec<usize>>,
@@ -24,11 +24,11 @@ pub(super) struct ChildWork {
 #[derive(Clone, Debug)]
 struct Step {
     name: String,
-    work: Work,
-    uses: Vec<Use>,
+    work: Operation,
+    uses: Vec<MemoryUse>,
 }
 
-impl ChildWork {
+impl ChildOperation {
     pub(super) fn new(nodes: &[Node], before: &[Vec<usize>], sorted: &[usize]) -> Self {
         let steps: Vec<_> = nodes.iter().map(Step::of).collect();
         let parts = steps.iter().enumerate();
@@ -43,8 +43,8 @@ impl ChildWork {
     }
 
     /// The memory that the whole uses: all that its nodes do.
-    pub(super) fn uses(&self) -> Vec<Use> {
-        let part = |(value, &(at, part)): (usize, &(usize, usize))| Use {
+    pub(super) fn uses(&self) -> Vec<MemoryUse> {
+        let part = |(value, &(at, part)): (usize, &(usize, usize))| MemoryUse {
             value,
             ..self.steps[at].uses[part].clone()
         };
@@ -73,7 +73,7 @@ impl ChildWork {
     }
 
     /// Shows what its nodes do, with their names below `child`.
-    pub(super) fn visit<'a>(&'a self, child: &str, see: &mut dyn FnMut(&str, &'a Work)) {
+    pub(super) fn visit<'a>(&'a self, child: &str, see: &mut dyn FnMut(&str, &'a Operation)) {
         for Step { name, work, .. } in &self.steps {
             work.visit(&format!("{child}/{name}"), see);
         }
@@ -89,7 +89,7 @@ impl ChildWork {
 
 impl Step {
     fn of(node: &Node) -> Self {
-        let (name, work, uses) = (node.place.name.clone(), node.work.clone(), &node.uses);
+        let (name, work, uses) = (node.info.name.clone(), node.work.clone(), &node.uses);
         Self { name, work, uses: uses.iter().map(|own| own.part.clone()).collect() }
     }
 }

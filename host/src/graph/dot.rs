@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use super::operation::Operation;
 use super::replay::Node;
-use super::work::Work;
 
 /// All nodes, and an arrow from each to those that come directly after it.
 pub(super) fn write(nodes: &[Node], before: &[Vec<usize>]) -> String {
     let mut text = String::from("digraph {\n    node [shape=box];\n");
     for (at, node) in nodes.iter().enumerate() {
-        let (name, what) = (escaped(&node.place.name), escaped(&describe(&node.work)));
+        let (name, what) = (escaped(&node.info.name), escaped(&describe(&node.work)));
         // Writing to a string does not fail.
         let _ = writeln!(text, "    n{at} [label=\"{name}\\n{what}\"];");
     }
@@ -21,18 +21,18 @@ pub(super) fn write(nodes: &[Node], before: &[Vec<usize>]) -> String {
     text + "}\n"
 }
 
-fn describe(work: &Work) -> String {
+fn describe(work: &Operation) -> String {
     match work {
-        Work::Nothing => "nothing".to_owned(),
-        Work::Kernel(kernel) => {
+        Operation::Nothing => "nothing".to_owned(),
+        Operation::Kernel(kernel) => {
             let ((x, y, z), (a, b, c)) = (kernel.config.grid, kernel.config.block);
             format!("{} of {x}×{y}×{z} blocks of {a}×{b}×{c}", kernel.kernel.name)
         }
-        Work::Copy(copy) => format!("copies {} bytes", copy.to.bytes()),
-        Work::Fill(fill) => format!("fills {} bytes", fill.to.bytes()),
-        Work::Host(_) => "calls the host".to_owned(),
-        Work::Foreign(work) => format!("{} nodes of others", work.len()),
-        Work::Child(child) => format!("a graph of {} nodes", child.len()),
+        Operation::Copy(copy) => format!("copies {} bytes", copy.to.bytes()),
+        Operation::Fill(fill) => format!("fills {} bytes", fill.to.bytes()),
+        Operation::Host(_) => "calls the host".to_owned(),
+        Operation::Foreign(work) => format!("{} nodes of others", work.len()),
+        Operation::Child(child) => format!("a graph of {} nodes", child.len()),
     }
 }
 

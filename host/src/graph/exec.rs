@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cuda_driver::LaunchAttribute;
 use cust::sys;
 
-use super::work::{Work, host_params};
+use super::operation::{Operation, host_params};
 use crate::context::Context;
 use crate::driver_ext::cuGraphKernelNodeSetAttribute;
 use crate::error::{GpuContext, GpuResult};
@@ -38,7 +38,7 @@ impl Driver {
     /// Makes the graph of `nodes`, in `sorted` order, each behind those in `before`.
     pub(super) fn new(
         context: &Arc<Context>,
-        nodes: &[(&str, &Work)],
+        nodes: &[(&str, &Operation)],
         before: &[Vec<usize>],
         sorted: &[usize],
     ) -> GpuResult<Self> {
@@ -48,7 +48,7 @@ impl Driver {
         Ok(driver)
     }
 
-    fn instantiate(&mut self, nodes: &[(&str, &Work)]) -> GpuResult<()> {
+    fn instantiate(&mut self, nodes: &[(&str, &Operation)]) -> GpuResult<()> {
         let mut log = [0 as c_char; 256];
         let mut odd = ptr::null_mut();
         let (exec, graph) = (&mut self.exec, self.drawing.graph);
@@ -68,29 +68,29 @@ impl Driver {
     }
 
     /// Gives a node the parameters that `work` has now, for the launches to come.
-    pub(super) fn update(&mut self, at: usize, work: &Work) -> GpuResult<()> {
+    pub(super) fn update(&mut self, at: usize, work: &Operation) -> GpuResult<()> {
         let Drawing { context: own, nodes, .. } = &self.drawing;
         let (exec, node, context) = (self.exec, nodes[at], own.raw());
         match work {
-            // What a function of the host is called with is its own affair, and others' work stays.
-            Work::Nothing | Work::Host(_) | Work::Foreign(_) => Ok(()),
-            Work::Kernel(kernel) => kernel.with_params(|params| {
+            // A host callback reads its argument itself, and foreign work cannot be changed.
+            Operation::Nothing | Operation::Host(_) | Operation::Foreign(_) => Ok(()),
+            Operation::Kernel(kernel) => kernel.with_params(|params| {
                 own.call("cuGraphExecKernelNodeSetParams", || {
                     // SAFETY: as for a new node; the node is of the graph that this was made from.
                     unsafe { sys::cuGraphExecKernelNodeSetParams(exec, node, params) }
                 })
             }),
-            Work::Copy(copy) => own.call("cuGraphExecMemcpyNodeSetParams", || {
+            Operation::Copy(copy) => own.call("cuGraphExecMemcpyNodeSetParams", || {
                 let params = &copy.params();
                 // SAFETY: as above.
                 unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node, params, context) }
             }),
-            Work::Fill(fill) => own.call("cuGraphExecMemsetNodeSetParams", || {
+            Operation::Fill(fill) => own.call("cuGraphExecMemsetNodeSetParams", || {
                 let params = &fill.params();
                 // SAFETY: as above.
                 unsafe { sys::cuGraphExecMemsetNodeSetParams(exec, node, params, context) }
             }),
-            Work::Child(child) => {
+            Operation::Child(child) => {
                 let inner = child.draw(own)?;
                 own.call("cuGraphExecChildGraphNodeSetParams", || {
                     // SAFETY: as above; the node's graph was made of the same nodes in the same order.
@@ -121,7 +121,7 @@ impl Drawing {
     /// Makes the graph of `nodes`, in `sorted` order, each behind those in `before`.
     pub(super) fn new(
         context: &Arc<Context>,
-        nodes: &[(&str, &Work)],
+        nodes: &[(&str, &Operation)],
         before: &[Vec<usize>],
         sorted: &[usize],
     ) -> GpuResult<Self> {
@@ -138,7 +138,7 @@ impl Drawing {
         Ok(own)
     }
 
-    fn add(&self, work: &Work, before: &[usize]) -> GpuResult<sys::CUgraphNode> {
+    fn add(&self, work: &Operation, before: &[usize]) -> GpuResult<sys::CUgraphNode> {
         let before: Vec<_> = before.iter().map(|&at| self.nodes[at]).collect();
         let (behind, count) = (before.as_ptr(), before.len());
         let (graph, context) = (self.graph, self.context.raw());
@@ -148,38 +148,38 @@ impl Drawing {
             |operation, add: &mut dyn FnMut() -> sys::CUresult| self.context.call(operation, add);
         // The driver copies what it is given; `before` lives until it has.
         match work {
-            Work::Nothing => call("cuGraphAddEmptyNode", &mut || {
+            Operation::Nothing => call("cuGraphAddEmptyNode", &mut || {
                 // SAFETY: graph and nodes are this one's.
                 unsafe { sys::cuGraphAddEmptyNode(new, graph, behind, count) }
             }),
-            Work::Kernel(kernel) => kernel.with_params(|params| {
+            Operation::Kernel(kernel) => kernel.with_params(|params| {
                 call("cuGraphAddKernelNode", &mut || {
                     // SAFETY: as above; the function is loaded, and the values are its parameters.
                     unsafe { sys::cuGraphAddKernelNode(new, graph, behind, count, params) }
                 })
             }),
-            Work::Copy(copy) => call("cuGraphAddMemcpyNode", &mut || {
+            Operation::Copy(copy) => call("cuGraphAddMemcpyNode", &mut || {
                 let params = &copy.params();
                 // SAFETY: as above; the graph keeps the memory at both addresses.
                 unsafe { sys::cuGraphAddMemcpyNode(new, graph, behind, count, params, context) }
             }),
-            Work::Fill(fill) => call("cuGraphAddMemsetNode", &mut || {
+            Operation::Fill(fill) => call("cuGraphAddMemsetNode", &mut || {
                 let params = &fill.params();
                 // SAFETY: as above; the graph keeps the memory.
                 unsafe { sys::cuGraphAddMemsetNode(new, graph, behind, count, params, context) }
             }),
-            Work::Host(function) => call("cuGraphAddHostNode", &mut || {
+            Operation::Host(function) => call("cuGraphAddHostNode", &mut || {
                 let params = &host_params(function);
                 // SAFETY: as above; the graph keeps the function until no replay can call it.
                 unsafe { sys::cuGraphAddHostNode(new, graph, behind, count, params) }
             }),
-            Work::Child(child) => {
+            Operation::Child(child) => {
                 let inner = child.draw(&self.context)?;
                 self.add_child(new, inner.graph, &before)
             }
-            Work::Foreign(work) => self.add_child(new, work.graph(), &before),
+            Operation::Foreign(work) => self.add_child(new, work.graph(), &before),
         }?;
-        if let Work::Kernel(kernel) = work {
+        if let Operation::Kernel(kernel) = work {
             let mut set = kernel.attributes.iter();
             set.try_for_each(|attribute| self.set_attribute(node, attribute))?;
         }

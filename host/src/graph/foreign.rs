@@ -1,4 +1,4 @@
-//! Work of others as a node: what they give to a stream is captured by the driver.
+//! Work of other libraries as a node: the driver captures what they enqueue on a stream.
 
 use std::ptr;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::error::{GpuContext, GpuResult, GraphError};
 use crate::memory::resource::StreamRef;
 use crate::stream::Stream;
 
-/// The memory that work of others uses, for [`GraphNode::foreign`](super::GraphNode::foreign).
+/// The memory that work of other libraries uses, for
+/// [`GraphNode::foreign`](super::GraphNode::foreign).
 #[derive(Debug, Default)]
 #[must_use]
 pub struct ForeignMemory {
@@ -49,9 +50,9 @@ impl ForeignMemory {
     }
 }
 
-/// What others gave to a stream: a graph of the driver, which nobody changes.
+/// What other libraries enqueued on a stream: a driver graph, which is never changed.
 #[derive(Clone, Debug)]
-pub(super) struct ForeignWork(Arc<Captured>);
+pub(super) struct ForeignOperation(Arc<Captured>);
 
 #[derive(Debug)]
 struct Captured {
@@ -65,8 +66,8 @@ unsafe impl Send for Captured {}
 // driver.
 unsafe impl Sync for Captured {}
 
-impl ForeignWork {
-    /// What `work` gives to a stream that is made for it.
+impl ForeignOperation {
+    /// Captures what `work` enqueues on a stream that is made for it.
     pub(super) fn capture(
         stream: &Stream,
         node: &str,
@@ -132,8 +133,8 @@ impl<'a> Capture<'a> {
     }
 
     fn begin(stream: &'a Stream) -> GpuResult<Self> {
-        // Nobody else has the stream, so nothing that threads do beside it could get into the capture:
-        // there is no reason to forbid it to them.
+        // No other code has the stream, so nothing that other threads do could get into the
+        // capture: there is no reason to forbid it to them.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let inner = stream.inner();
         inner.context().call("cuStreamBeginCapture", || {
@@ -159,7 +160,7 @@ impl Drop for Capture<'_> {
         if self.has_ended {
             return;
         }
-        // The work has failed or panicked, and that is what is told.
+        // The work has failed or panicked, and that is the error to report.
         if let Ok(graph) = self.end() {
             // SAFETY: the graph is nobody else's.
             self.stream.inner().context().release(|| unsafe { sys::cuGraphDestroy(graph) });

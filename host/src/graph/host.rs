@@ -1,4 +1,4 @@
-//! Functions of the host among the nodes.
+//! Host callbacks as nodes.
 
 use crate::lock::lock;
 use std::any::Any;
@@ -16,7 +16,7 @@ struct Call {
     function: Arc<Mutex<dyn FnMut(u64) + Send>>,
     /// What the function is called with: where its memory is.
     address: AtomicU64,
-    /// What the first panic said that nobody was told of.
+    /// The message of the first panic that was not reported yet.
     panic: Mutex<Option<String>>,
 }
 
@@ -61,7 +61,7 @@ impl HostCall {
 }
 
 impl Clone for HostCall {
-    /// The same function at another address, for another graph.
+    /// This function at another address, for another graph.
     fn clone(&self) -> Self {
         Self::shared(self.0.function.clone(), self.0.address.load(Ordering::Acquire))
     }

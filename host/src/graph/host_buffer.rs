@@ -15,7 +15,7 @@ use crate::host_callback::{defer_drop, in_host_callback};
 use crate::memory::{PinnedBuffer, PinnedSource, UnifiedBuffer, check_alignment};
 use crate::stream::{AsStream, StreamInner};
 
-/// An array of `T` in page-locked host memory that copies, kernels and functions of the host use in a
+/// An array of `T` in page-locked host memory that copies, kernels and host callbacks use in a
 /// graph: what goes in and what comes out. Its uses are ordered as those of a buffer on the device
 /// are, so that the host sees it only behind a wait for all of them.
 ///
@@ -165,16 +165,16 @@ impl<T: Pod> Drop for HostBuffer<T> {
         if in_host_callback() {
             let (home, len, memory) = (self.home.clone(), memory.len(), ManuallyDrop::new(memory));
             defer_drop(Box::new(HostBuffer { home, memory, len, values: PhantomData::<u8> }));
-        } else if self.home.settle() || self.home.context().lost().is_some() {
+        } else if self.home.try_synchronize() || self.home.context().lost().is_some() {
             drop(memory);
         } else {
-            // What may still be used stays.
+            // Memory that may still be in use leaks.
             std::mem::forget(memory);
         }
     }
 }
 
-/// Memory that host and device reach by one address, for functions of the host among a graph's nodes.
+/// Memory that host and device reach by one address, for the host callbacks of a graph.
 ///
 /// # Safety
 /// The host may use the memory that [`DeviceRead::raw`] describes where the order of its home allows

@@ -1,10 +1,11 @@
 //! Graphs: many launches as one.
 //!
-//! A [`GraphBuilder`] takes launches in the place of a stream. What each reads and writes is in the
-//! types of its arguments, so the order is found: who reads comes after who wrote, who writes after who
-//! read and wrote before, and all else runs at the same time. [`build`](GraphBuilder::build) takes the
-//! buffers over and makes a [`Graph`], which is launched as one, again and again, for a fraction of the
-//! time that its launches would take one by one.
+//! A [`GraphBuilder`] takes launches in place of a stream. The types of a launch's arguments say
+//! what it reads and writes, and the dependencies follow from that: a reader depends on the last
+//! writer, a writer on the last writer and on all readers since, and everything else may run
+//! concurrently. [`build`](GraphBuilder::build) takes ownership of the buffers and makes a
+//! [`Graph`], which is launched as one, again and again, for a fraction of the time that its
+//! launches would take one by one.
 //!
 //! ```no_run
 //! use ferrowarp::graph::GraphBuilder;
@@ -35,9 +36,9 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! What a graph has nobody else can reach: a buffer is moved into it, borrowed by it for as long as it
-//! lives, or shared and only read. [`Stream::capture`](crate::Stream::capture) is the other way in: it
-//! takes what ordinary code launches.
+//! No other code can reach the memory of a graph: a buffer is moved into it, borrowed by it for as
+//! long as it lives, or shared and only read. [`Stream::capture`](crate::Stream::capture) is the
+//! other way to make one: it records what ordinary code launches.
 
 //!
 //! # What does not compile
@@ -98,10 +99,10 @@ mod exec;
 mod foreign;
 mod host;
 mod host_buffer;
+mod operation;
 mod order;
 mod parameter;
 mod replay;
-mod work;
 
 pub use crate::error::GraphError;
 pub(crate) use buffers::Memory;

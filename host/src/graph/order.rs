@@ -1,15 +1,15 @@
 //! The order of nodes, found from the memory that they use.
 //!
-//! Memory is cut into segments at the ends of what nodes use. Each segment knows who wrote it last and
-//! who has read it since: a reader comes after that writer, a writer after those readers too. What is
-//! recorded later comes later, so these edges never lead in a circle; only those that were asked for
-//! by name can.
+//! Memory is cut into segments at the ends of what nodes use. Each segment keeps its last writer
+//! and the readers since: a reader comes after that writer, a writer after those readers too. What
+//! is recorded later comes later, so these edges never lead in a circle; only those that were asked
+//! for by name can.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use cuda_std::launch::Access;
 
-/// Bytes of memory: the first one's address, and the one behind the last.
+/// A range of addresses: the first byte, and one past the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) start: u64,
@@ -37,7 +37,7 @@ impl Range {
 struct Segment {
     end: u64,
     writer: Option<usize>,
-    /// Who has read it since.
+    /// The nodes that have read it since.
     readers: Vec<usize>,
 }
 
@@ -142,7 +142,7 @@ impl Segment {
     }
 }
 
-/// The nodes so that each is behind what it comes after, or nodes that wait for each other.
+/// A topological order of the nodes, or a cycle among them.
 pub(super) fn sorted(before: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     let mut behind = vec![Vec::new(); before.len()];
     let mut waits: Vec<usize> = before.iter().map(Vec::len).collect();

@@ -9,13 +9,14 @@ use cuda_std::launch::{Args, Kernel, KernelValue, Launch, LaunchConfig, ParamKin
 
 use super::buffers::GraphBuffers;
 use super::builder::GraphNode;
+use super::operation::{KernelOperation, Operation, uses};
 use super::replay::{Graph, Located};
-use super::work::{KernelWork, Work, uses};
 use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{Prepared, check_homes, prepare};
 use crate::stream::Stream;
 
-/// A value that a node's kernel takes by copy, to be set anew: see [`Graph::parameter`].
+/// A kernel parameter of a node that is passed by value and can be changed: see
+/// [`Graph::parameter`].
 pub struct Parameter<T> {
     graph: u64,
     node: usize,
@@ -64,7 +65,7 @@ impl<B: GraphBuffers> Graph<B> {
         if graph != parts.id {
             return Err(GraphError::OtherGraph { node: format!("{parameter:?}") }.into());
         }
-        if let Work::Kernel(kernel) = &mut parts.nodes[at].work {
+        if let Operation::Kernel(kernel) = &mut parts.nodes[at].work {
             kernel.args.replace_value(place, value);
         }
         let updated = parts.update(at);
@@ -72,8 +73,9 @@ impl<B: GraphBuffers> Graph<B> {
         self.told(updated)
     }
 
-    /// Launches the kernel of `node` anew, on the node: with other values, another grid, or other parts
-    /// of the buffers that it used before. Nothing runs; the launches to come do it so.
+    /// Sets the launch of `node` again, with the same kernel: with other values, another grid, or
+    /// other ranges of the buffers that it used before. Nothing runs; the launches to come do it
+    /// so.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
@@ -113,8 +115,8 @@ impl<B: GraphBuffers> Graph<B> {
         let regions = self.regions().to_vec();
         let parts = self.parts_mut();
         let node = &mut parts.nodes[at];
-        let name = &node.place.name;
-        let Work::Kernel(work) = &mut node.work else { return Err(no_kernel(name, kernel)) };
+        let name = &node.info.name;
+        let Operation::Kernel(work) = &mut node.work else { return Err(no_kernel(name, kernel)) };
         if !std::ptr::eq(work.kernel, kernel) && work.kernel != kernel {
             let (node, expected, found) = (name.clone(), work.kernel.name, kernel.name);
             return Err(GraphError::OtherKernel { node, expected, found }.into());
@@ -130,7 +132,7 @@ impl<B: GraphBuffers> Graph<B> {
         }
         let module = parts.stream.module();
         node.uses = now;
-        **work = KernelWork::new(kernel, prepared, &args, module);
+        **work = KernelOperation::new(kernel, prepared, &args, module);
         parts.note_launch(at);
         let updated = parts.update(at);
         let updated = updated.with_gpu_context(|| parts.what(at, "launching", "anew"));
@@ -138,7 +140,7 @@ impl<B: GraphBuffers> Graph<B> {
     }
 }
 
-/// What a node is launched on anew: see [`Graph::relaunch`].
+/// Takes the new launch of a node: see [`Graph::relaunch`].
 pub struct Relaunch {
     stream: Stream,
     name: String,
@@ -176,9 +178,9 @@ fn no_kernel(node: &str, kernel: &'static Kernel) -> GpuError {
 }
 
 /// Which value of the node's kernel has that name, and the type `T`.
-fn find<T: KernelValue>(work: &Work, node: &str, name: &str) -> Result<usize, GraphError> {
+fn find<T: KernelValue>(work: &Operation, node: &str, name: &str) -> Result<usize, GraphError> {
     let (node, parameter) = (node.to_owned(), name.to_owned());
-    let Work::Kernel(kernel) = work else {
+    let Operation::Kernel(kernel) = work else {
         return Err(GraphError::NoParameter { node, parameter, known: Vec::new() });
     };
     let params = kernel.kernel.params.iter().enumerate();

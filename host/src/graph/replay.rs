@@ -7,12 +7,12 @@ use std::sync::Arc;
 use cuda_std::launch::{Access, LaunchConfig};
 
 use super::buffers::{GraphBuffers, GraphMemory, Region, homes};
-use super::builder::{GraphNode, Place, Recorded};
-use super::child::ChildWork;
+use super::builder::{GraphNode, NodeInfo, RecordedNode};
+use super::child::ChildOperation;
 use super::dot;
 use super::exec::Driver;
+use super::operation::{MemoryUse, Operation};
 use super::order::{Order, Range, sorted};
-use super::work::{Use, Work};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult, GraphError};
 use crate::lock::lock;
@@ -39,12 +39,12 @@ pub(super) struct Parts {
     pub(super) nodes: Vec<Node>,
     /// What each node comes directly after.
     pub(super) before: Vec<Vec<usize>>,
-    /// The nodes, each behind those that it comes after.
+    /// The nodes in topological order.
     sorted: Vec<usize>,
     pub(super) driver: Driver,
     /// The launches of kernels, each kind once.
     launches: Vec<(&'static str, LaunchConfig)>,
-    /// The nodes that call functions of the host.
+    /// The nodes that have host callbacks.
     hosts: Vec<usize>,
     /// Where it was launched last.
     last: Option<Arc<StreamInner>>,
@@ -52,8 +52,8 @@ pub(super) struct Parts {
 
 /// A node of the graph.
 pub(super) struct Node {
-    pub(super) place: Arc<Place>,
-    pub(super) work: Work,
+    pub(super) info: Arc<NodeInfo>,
+    pub(super) work: Operation,
     pub(super) uses: Vec<Located>,
     /// What it used when the order was found: it must never use more.
     pub(super) ordered: Vec<Located>,
@@ -64,8 +64,8 @@ pub(super) struct Node {
 /// A use, as a part of what the graph has.
 #[derive(Clone)]
 pub(super) struct Located {
-    pub(super) part: Use,
-    /// Which of the graph's regions it is in, and how far behind its start.
+    pub(super) part: MemoryUse,
+    /// The graph's region that it is in, and the offset there.
     pub(super) region: usize,
     offset: u64,
 }
@@ -74,7 +74,7 @@ impl<B: GraphBuffers> Graph<B> {
     pub(super) fn new(
         stream: &Stream,
         id: u64,
-        recorded: Vec<Recorded>,
+        recorded: Vec<RecordedNode>,
         buffers: B,
     ) -> GpuResult<Self> {
         let regions = GraphMemory::of(&buffers);
@@ -100,7 +100,7 @@ impl<B: GraphBuffers> Graph<B> {
         stream.check_device(self.parts.context(), "the graph")?;
         let parts = &mut self.parts;
         parts.last = Some(stream.clone());
-        parts.launches.iter().for_each(|(kernel, config)| stream.launches(kernel, config));
+        parts.launches.iter().for_each(|(kernel, config)| stream.note_launch(kernel, config));
         // SAFETY: the graph keeps its buffers and functions until this launch is over, and what is
         // borrowed is in the order of its home.
         let mut launch = || unsafe { parts.driver.launch(stream.handle()) };
@@ -118,7 +118,7 @@ impl<B: GraphBuffers> Graph<B> {
     /// Waits for the last launch, and lends the buffers.
     ///
     /// # Errors
-    /// The fault or the panic of a kernel, or the panic of a function of the host.
+    /// The fault or the panic of a kernel, or the panic of a host callback.
     pub fn wait(&self) -> GpuResult<&B> {
         if let Some(last) = &self.parts.last {
             last.synchronize()?;
@@ -134,7 +134,7 @@ impl<B: GraphBuffers> Graph<B> {
     }
 
     /// The buffers, to be changed: to be filled, or exchanged for others of the same sizes, which the
-    /// next launch uses in their place.
+    /// next launch uses in their info.
     #[must_use]
     pub fn buffers_mut(&mut self) -> &mut B {
         self.is_stale = true;
@@ -153,12 +153,12 @@ impl<B: GraphBuffers> Graph<B> {
     /// [`NoNode`](GraphError::NoNode).
     pub fn node(&self, name: &str) -> GpuResult<GraphNode> {
         let nodes = &self.parts.nodes;
-        let found = nodes.iter().find(|node| node.place.name == name);
+        let found = nodes.iter().find(|node| node.info.name == name);
         let found = found.ok_or_else(|| GraphError::NoNode {
             node: name.to_owned(),
-            known: nodes.iter().map(|node| node.place.name.clone()).collect(),
+            known: nodes.iter().map(|node| node.info.name.clone()).collect(),
         })?;
-        Ok(GraphNode::of(&self.parts.stream, &found.place))
+        Ok(GraphNode::of(&self.parts.stream, &found.info))
     }
 
     /// The names of the nodes that `node` comes directly after, in the order in which they were made.
@@ -167,7 +167,7 @@ impl<B: GraphBuffers> Graph<B> {
     /// [`OtherGraph`](GraphError::OtherGraph).
     pub fn predecessors(&self, node: &GraphNode) -> GpuResult<Vec<&str>> {
         let at = self.parts.index(node)?;
-        let name = |&at: &usize| self.parts.nodes[at].place.name.as_str();
+        let name = |&at: &usize| self.parts.nodes[at].info.name.as_str();
         Ok(self.parts.before[at].iter().map(name).collect())
     }
 
@@ -207,7 +207,8 @@ impl<B: GraphBuffers> Graph<B> {
         (&mut self.parts, &mut self.buffers)
     }
 
-    /// What the driver was told of a node. If it has refused, the next launch tells it again.
+    /// Whether the driver's node is up to date. If the driver refused the change, the next launch
+    /// tries again.
     pub(super) fn told(&mut self, updated: GpuResult<()>) -> GpuResult<()> {
         self.is_stale |= updated.is_err();
         updated
@@ -247,27 +248,27 @@ impl Parts {
     fn new(
         stream: &Stream,
         id: u64,
-        recorded: Vec<Recorded>,
+        recorded: Vec<RecordedNode>,
         regions: &[Region],
     ) -> GpuResult<Self> {
         let mut nodes = Vec::new();
-        for Recorded { place, work, uses } in recorded {
-            let located = |part: Use| {
+        for RecordedNode { info, work, uses } in recorded {
+            let located = |part: MemoryUse| {
                 let value = part.value;
-                Located::new(part, || work.name_of(value, &place.name), regions)
+                Located::new(part, || work.name_of(value, &info.name), regions)
             };
             let uses = uses.into_iter().map(located);
             let uses = uses.collect::<Result<Vec<_>, _>>()?;
-            nodes.push(Node { place, work, ordered: uses.clone(), uses, is_stale: false });
+            nodes.push(Node { info, work, ordered: uses.clone(), uses, is_stale: false });
         }
         let before = edges(&nodes)?;
         let names = |circle: Vec<usize>| {
-            let nodes = circle.iter().map(|&at| nodes[at].place.name.clone()).collect();
+            let nodes = circle.iter().map(|&at| nodes[at].info.name.clone()).collect();
             GraphError::Cycle { nodes }
         };
         let sorted = sorted(&before).map_err(names)?;
-        let parts: Vec<(&str, &Work)> =
-            nodes.iter().map(|node| (node.place.name.as_str(), &node.work)).collect();
+        let parts: Vec<(&str, &Operation)> =
+            nodes.iter().map(|node| (node.info.name.as_str(), &node.work)).collect();
         let driver = Driver::new(stream.inner().context(), &parts, &before, &sorted)?;
         let is_host = |&at: &usize| nodes[at].work.calls_host();
         let (hosts, stream) = ((0..nodes.len()).filter(is_host).collect(), stream.clone());
@@ -283,15 +284,15 @@ impl Parts {
     }
 
     /// What all nodes do, as one.
-    pub(super) fn as_child(&self) -> ChildWork {
-        ChildWork::new(&self.nodes, &self.before, &self.sorted)
+    pub(super) fn as_child(&self) -> ChildOperation {
+        ChildOperation::new(&self.nodes, &self.before, &self.sorted)
     }
 
     /// Which of the graph's nodes it is.
     pub(super) fn index(&self, node: &GraphNode) -> Result<usize, GraphError> {
-        let place = node.place();
-        let index = place.index.get().filter(|_| place.graph == self.id);
-        let other = || GraphError::OtherGraph { node: place.name.clone() };
+        let info = node.info();
+        let index = info.index.get().filter(|_| info.graph == self.id);
+        let other = || GraphError::OtherGraph { node: info.name.clone() };
         index.copied().ok_or_else(other)
     }
 
@@ -299,7 +300,7 @@ impl Parts {
     pub(super) fn note_launch(&mut self, at: usize) {
         let launches = &mut self.launches;
         self.nodes[at].work.visit("", &mut |_, work| {
-            let Work::Kernel(kernel) = work else { return };
+            let Operation::Kernel(kernel) = work else { return };
             let launch = (kernel.kernel.name, kernel.config);
             if !launches.contains(&launch) {
                 launches.push(launch);
@@ -310,9 +311,9 @@ impl Parts {
     fn check_host(&self) -> Result<(), GraphError> {
         let mut panic = None;
         for node in self.hosts.iter().map(|&at| &self.nodes[at]) {
-            node.work.visit(&node.place.name, &mut |name, work| {
+            node.work.visit(&node.info.name, &mut |name, work| {
                 if panic.is_none()
-                    && let Work::Host(call) = work
+                    && let Operation::Host(call) = work
                 {
                     panic = call.take_panic().map(|message| (name.to_owned(), message));
                 }
@@ -328,7 +329,7 @@ impl Parts {
         for node in &self.nodes {
             let fixed = |own: &&Located| node.work.is_fixed(own.part.value) && moves(own);
             if let Some(own) = node.uses.iter().find(fixed) {
-                let (node, argument) = (node.place.name.clone(), own.part.argument);
+                let (node, argument) = (node.info.name.clone(), own.part.argument);
                 return Err(GraphError::OtherMemory { node, argument }.into());
             }
         }
@@ -361,19 +362,21 @@ impl Parts {
     }
 
     pub(super) fn what(&self, at: usize, doing: &str, what: &str) -> String {
-        format!("{doing} node `{}` of a graph {what}", self.nodes[at].place.name)
+        format!("{doing} node `{}` of a graph {what}", self.nodes[at].info.name)
     }
 
     /// Waits for the last launch. Whether it is over: it is, or nothing of it will run any more.
     fn settle(&self) -> bool {
-        self.last.as_ref().is_none_or(|last| last.settle() || self.context().lost().is_some())
+        self.last
+            .as_ref()
+            .is_none_or(|last| last.try_synchronize() || self.context().lost().is_some())
     }
 }
 
 impl Drop for Parts {
     fn drop(&mut self) {
         if !self.settle() {
-            // What a replay may still call stays.
+            // What a replay may still call leaks.
             mem::forget(mem::take(&mut self.nodes));
         }
     }
@@ -382,7 +385,7 @@ impl Drop for Parts {
 impl Located {
     /// Finds the region that holds what a node uses.
     pub(super) fn new(
-        part: Use,
+        part: MemoryUse,
         node: impl FnOnce() -> String,
         regions: &[Region],
     ) -> Result<Self, GraphError> {
@@ -391,7 +394,7 @@ impl Located {
         let Some(region) = regions.iter().position(holds) else {
             return Err(GraphError::NotOwned { node: node(), argument });
         };
-        // Nobody knows whether a pointer is written through, but whoever gave it says it may be.
+        // It is unknown whether a raw pointer is written through, so it counts as written.
         if regions[region].is_shared && part.access == Access::Write && !part.is_pointer {
             return Err(GraphError::WritesShared { node: node(), argument });
         }
@@ -418,7 +421,7 @@ fn edges(nodes: &[Node]) -> Result<Vec<Vec<usize>>, GraphError> {
     nodes.iter().for_each(|node| order.add(node.uses.iter().map(|own| own.part.for_order())));
     let mut edges = order.into_edges();
     for (node, before) in nodes.iter().zip(&mut edges) {
-        for other in lock(&node.place.after).iter() {
+        for other in lock(&node.info.after).iter() {
             let empty = || GraphError::Empty { node: other.name.clone() };
             let other = *other.index.get().ok_or_else(empty)?;
             if !before.contains(&other) {

@@ -1,4 +1,4 @@
-//! Launches that are queued together.
+//! Batches: launches that are enqueued together.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,14 +7,15 @@ use cuda_std::launch::{Access, Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
 use smallvec::SmallVec;
 
-use super::{Prepared, groups, homes, prepare, start_raw};
+use super::enqueue::{Prepared, homes, prepare, start_raw};
+use super::groups;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
 use crate::graph::{GraphBuffers, Memory};
 use crate::recorder;
 use crate::stream::{Stream, StreamInner};
 
-/// What takes the launches of [`Stream::batch`].
+/// Collects the launches of [`Stream::batch`].
 pub struct Batch {
     stream: Stream,
     launches: RefCell<Vec<Queued>>,
@@ -28,15 +29,15 @@ struct Queued {
 }
 
 impl Stream {
-    /// Queues all that `record` launches on the batch it is given, in that order and together: what
-    /// each of several launches would ask of the driver beside itself is asked once. That is the context, and for
-    /// every buffer that is at home on another stream two marks and two waits. On a stream that the
-    /// buffers are at home on, single launches are as good; for a sequence that is launched again and
-    /// again take a [`Graph`](crate::Graph).
+    /// Enqueues all launches that `record` makes on the batch, in their order and together: driver
+    /// calls that each launch would need beside itself are made once. These are setting the context
+    /// and, for every buffer whose home is another stream, two events and two waits. On the home
+    /// stream of the buffers, single launches are as good; for a sequence that is launched
+    /// repeatedly use a [`Graph`](crate::Graph).
     ///
-    /// The batch borrows or owns `memory`, all that its kernels use, and lends it to `record`: the same
-    /// buffer may be written by one launch after the other. Nothing is queued before `record` returns,
-    /// and nothing at all if it fails.
+    /// The batch borrows or owns `memory`, all that its kernels use, and lends it to `record`:
+    /// several launches may write one buffer, one after the other. Nothing is enqueued before
+    /// `record` returns, and nothing at all if it fails.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
@@ -48,14 +49,14 @@ impl Stream {
     /// })
     /// # }
     /// ```
-    /// A buffer is in one place of a batch alone:
+    /// A buffer is passed to a batch once:
     /// ```compile_fail,E0502
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
     /// # fn example(gpu: &Gpu, mut y: DeviceBuffer<f32>) -> GpuResult<()> {
     /// gpu.batch((&y, &mut y), |_, _| Ok(()))
     /// # }
     /// ```
-    /// and is not changed beside it:
+    /// and is not used beside it:
     /// ```compile_fail,E0499
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
     /// # fn example(gpu: &Gpu, mut y: DeviceBuffer<f32>) -> GpuResult<()> {
@@ -65,8 +66,8 @@ impl Stream {
     ///
     /// # Errors
     /// Those of `record`, among them what a single launch is refused for;
-    /// [`NotInBatch`](GpuError::NotInBatch) for memory that is no part of `memory`, or that it only
-    /// lends to be read; a driver's refusal, behind which no more launches are queued.
+    /// [`NotInBatch`](GpuError::NotInBatch) for memory that is not in `memory`, or that `memory`
+    /// only lends for reading; a driver's refusal, after which no more launches are enqueued.
     pub fn batch<M: GraphBuffers, R>(
         &self,
         mut memory: M,
@@ -80,7 +81,7 @@ impl Stream {
 }
 
 impl Gpu {
-    /// Queues all that `record` launches, together: see [`Stream::batch`].
+    /// Enqueues all launches that `record` makes, together: see [`Stream::batch`].
     ///
     /// # Errors
     /// As [`Stream::batch`].
@@ -117,7 +118,7 @@ impl Launch for Batch {
 }
 
 impl Batch {
-    /// The launches until now.
+    /// The number of launches until now.
     #[must_use]
     pub fn len(&self) -> usize {
         self.launches.borrow().len()
@@ -129,7 +130,7 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Queues them in the order of what they use, all of which is in `memory`.
+    /// Enqueues them in the order of what they use, all of which is in `memory`.
     fn queue(self, memory: &Memory) -> GpuResult<()> {
         let launches = self.launches.into_inner();
         launches.iter().try_for_each(|launch| launch.check(memory))?;
@@ -145,7 +146,7 @@ impl Batch {
         let mut queued = Ok(());
         stream.ordered(&all, || {
             queued = queue_all(stream, &launches);
-            // What was queued before a refusal uses the memory too.
+            // Launches that were enqueued before a refusal use the memory too.
             Ok(())
         })?;
         queued
@@ -171,13 +172,13 @@ impl Queued {
 
 fn queue_all(stream: &StreamInner, launches: &[Queued]) -> GpuResult<()> {
     for part in launches.chunk_by(|a, b| a.is_plain() && b.is_plain()) {
-        part.iter().for_each(|own| stream.launches(own.kernel.name, &own.prepared.config));
+        part.iter().for_each(|own| stream.note_launch(own.kernel.name, &own.prepared.config));
         queue_part(stream, part)?;
     }
     Ok(())
 }
 
-/// Queues launches without attributes in one go, or one that has some.
+/// Enqueues launches without attributes in one driver call, or a single launch with attributes.
 fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
     if let [Queued { kernel, prepared, args }] = part
         && !prepared.attributes.is_empty()

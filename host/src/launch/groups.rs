@@ -1,11 +1,11 @@
-//! What a launch is told beside its sizes: cooperative grids, clusters, and an early start.
+//! Launch attributes: cooperative grids, clusters, and programmatic dependent launch.
 
 use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
 use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
 use smallvec::SmallVec;
 
+use super::limits::{allow_shared, within};
 use super::occupancy::active_blocks;
-use super::within;
 use crate::device::DeviceInfo;
 use crate::driver_ext::{cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
@@ -15,13 +15,14 @@ use crate::stream::{Stream, StreamInner};
 /// The driver's numbers of the attributes.
 const COOPERATIVE: u32 = 2;
 const CLUSTER_DIMENSION: u32 = 4;
-/// The kernel may start before the one before it on the stream has ended; it waits for that itself.
+/// Programmatic dependent launch: the kernel may start before the previous kernel on the stream has
+/// ended, and waits for it itself.
 const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
 /// The largest cluster that every device with clusters can run.
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// What the kernel's contract asks for exists on the device. Asked first: an image for an older device may do without a
-/// kernel that it could not run.
+/// Checks that the device has what the kernel's contract needs. Checked before the lookup, because
+/// an image for an older device may lack a kernel that the device could not run.
 pub(super) fn check_device(contract: &Contract, info: &DeviceInfo) -> GpuResult<()> {
     let what = match contract {
         own if own.cluster.is_some() && info.compute_capability < (9, 0) => {
@@ -49,7 +50,7 @@ pub(super) fn attributes(
         check_cooperative(stream, kernel, config, function)?;
         attributes.push(LaunchAttribute::new(COOPERATIVE, &[1]));
     }
-    // Before 9.0 there is no such start, and the kernel's wait is nothing.
+    // Before 9.0 there is no programmatic dependent launch, and the kernel's wait does nothing.
     let starts_early = stream.inner().context().info().compute_capability >= (9, 0);
     if kernel.contract.dependent && starts_early {
         attributes.push(LaunchAttribute::new(PROGRAMMATIC_STREAM_SERIALIZATION, &[1]));
@@ -98,6 +99,7 @@ fn active_clusters(
 
 /// Asks how many clusters of a kernel a device runs at once: `kernel::occupancy(&ClustersAtOnce { … })`. The grid of the launch
 /// is any whole number of clusters.
+#[cfg_attr(not(feature = "ops"), allow(dead_code, reason = "only operations ask"))]
 pub(crate) struct ClustersAtOnce<'a> {
     pub stream: &'a Stream,
     pub config: LaunchConfig,
@@ -109,7 +111,7 @@ impl MeasureOccupancy for ClustersAtOnce<'_> {
 
     fn occupancy(&self, kernel: &'static Kernel) -> GpuResult<u32> {
         let function = self.stream.module().function(kernel)?;
-        super::allow_shared(self.stream, kernel, &self.config, function)?;
+        allow_shared(self.stream, kernel, &self.config, function)?;
         let (x, y, z) = kernel.contract.cluster.unwrap_or((1, 1, 1));
         let attributes = [LaunchAttribute::new(CLUSTER_DIMENSION, &[x, y, z])];
         active_clusters(self.stream, &self.config, function, &attributes)

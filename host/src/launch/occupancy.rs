@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use cuda_std::launch::{Kernel, LaunchConfig, Linear, MeasureOccupancy};
 use cust::sys;
 
-use super::within;
+use super::limits::{allow_shared, within};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::gpu::Gpu;
 use crate::module::Function;
@@ -95,7 +95,7 @@ impl Gpu {
         config: impl Into<LaunchConfig>,
     ) -> GpuResult<u32> {
         let (function, config) = (self.stream().module().function(kernel)?, config.into());
-        super::allow_shared(self.stream(), kernel, &config, function)?;
+        allow_shared(self.stream(), kernel, &config, function)?;
         let (x, y, z) = config.block;
         active_blocks(self.stream(), function, x * y * z, config.shared_mem_bytes)
             .with_gpu_context(|| format!("asking for the occupancy of `{}`", kernel.name))
@@ -115,7 +115,7 @@ impl MeasureOccupancy for Gpu {
 fn measure(stream: &Stream, kernel: &'static Kernel, shared: u32) -> GpuResult<Occupancy> {
     let function = stream.module().function(kernel)?;
     let config = LaunchConfig { grid: (1, 1, 1), block: (1, 1, 1), shared_mem_bytes: shared };
-    super::allow_shared(stream, kernel, &config, function)?;
+    allow_shared(stream, kernel, &config, function)?;
     let block_threads = match kernel.contract.threads() {
         Some(threads) => threads,
         None => best_block(stream, kernel, function, shared)?,
@@ -162,7 +162,7 @@ fn best_block(
     Ok(u32::try_from(block).unwrap_or(0))
 }
 
-/// Blocks of so many threads that a multiprocessor holds at once.
+/// How many blocks of this many threads are resident on a multiprocessor at once.
 pub(super) fn active_blocks(
     stream: &Stream,
     function: Function,

@@ -1,4 +1,4 @@
-//! What the driver is told about unified memory, and where it shall be.
+//! Advice and prefetching for unified memory.
 
 use std::ffi::c_void;
 use std::ops::RangeBounds;
@@ -96,17 +96,17 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// # Errors
     /// No device of that number, or one that cannot use such memory with the host at the same time.
     pub fn prefetch(&self, to: MemoryLocation) -> GpuResult<()> {
-        self.prefetch_part(.., to)
+        self.prefetch_range(.., to)
     }
 
-    /// The same for the pages that hold a part.
+    /// Like [`prefetch`](Self::prefetch), for the pages that hold a range.
     ///
     /// # Errors
     /// As [`prefetch`](Self::prefetch).
     ///
     /// # Panics
     /// If `range` is not inside.
-    pub fn prefetch_part(
+    pub fn prefetch_range(
         &self,
         range: impl RangeBounds<usize>,
         to: MemoryLocation,
@@ -139,7 +139,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         })
     }
 
-    /// What the driver was told about the array, and where it was last prefetched to.
+    /// The advice that is in effect for the array, and where it was last prefetched to.
     ///
     /// # Errors
     /// A driver's refusal.

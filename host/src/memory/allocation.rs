@@ -114,7 +114,7 @@ impl Drop for Allocation {
             let (home, source) = (home.clone(), source.clone());
             defer_drop(Box::new(Self { home, address: *address, bytes: *bytes, source }));
         } else if self.bytes > 0 {
-            self.home.catch_strays();
+            self.home.wait_for_unordered_work();
             // SAFETY: the address is this allocation's own and is not used again.
             unsafe { self.source.free(&self.home, self.address, self.bytes) };
         }

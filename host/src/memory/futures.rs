@@ -64,7 +64,7 @@ fn start_upload<T: Pod + Send + Sync>(
 fn keep_until_done(home: &Arc<StreamInner>, staging: Arc<dyn Any + Send + Sync>) -> Completion {
     let completion = home.completed(Some(Box::new(staging.clone())));
     if completion.has_failed() {
-        home.settle();
+        home.try_synchronize();
     }
     completion
 }

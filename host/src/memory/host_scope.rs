@@ -13,7 +13,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 use cust::sys;
 
 use super::pending::wait_surely;
-use super::registered::{Known, Registration};
+use super::registered::{HostPointerInfo, Registration};
 use super::transfer::check_len;
 use super::visibility::HostPages;
 use crate::context::Context;
@@ -34,7 +34,7 @@ pub struct HostScope<'scope, 'env: 'scope> {
 
 #[derive(Default)]
 struct State {
-    /// For each stream that copies, the mark behind its last copy.
+    /// For each stream that copies, the event after its last copy.
     copies: Vec<(Arc<StreamInner>, Event)>,
     /// The homes of what kernels use in place.
     homes: Vec<Arc<StreamInner>>,
@@ -126,7 +126,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         })
     }
 
-    /// Queues a copy in the order of `device`, and marks its end.
+    /// Enqueues a copy in the order of `device`, and records an event after it.
     fn copy(
         &self,
         on: &impl AsStream,
@@ -145,12 +145,12 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         stream
             .ordered(&[home], || stream.context().call(operation, || copy(stream.handle())))
             .inspect_err(|_| {
-                stream.settle();
+                stream.try_synchronize();
             })?;
-        // Marked while nobody else marks: a mark that replaces another is behind it.
+        // Recorded under the lock, so that an event that replaces another one comes after it.
         let mut state = self.state();
-        let end = stream.mark_end().inspect_err(|_| {
-            stream.settle();
+        let end = stream.record_untimed_event().inspect_err(|_| {
+            stream.try_synchronize();
         })?;
         state.note(stream, end);
         Ok(())
@@ -232,10 +232,11 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         let (address, bytes) = (address_of(values), values.len() * size_of::<T>());
         let mut state = self.state();
         let is_locked = bytes == 0 || state.registered.iter().any(|own| own.holds(address, bytes));
-        let in_place =
-            || Ok::<_, GpuError>(bytes == 0 || Known::of(context, address, bytes)?.in_place);
+        let in_place = || {
+            Ok::<_, GpuError>(bytes == 0 || HostPointerInfo::of(context, address, bytes)?.in_place)
+        };
         match HostPages::of(context.info(), backend()?) {
-            // What somebody else has page-locked may end too early.
+            // Memory that other code has page-locked may be unlocked too early.
             HostPages::Absent if !is_locked || !in_place()? => {
                 let what = "kernels that use plain host memory: register it in the scope first, or copy \
                             it to a DeviceBuffer";
@@ -264,7 +265,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
             .map(|(stream, end)| wait_surely(stream, end).map_err(|unfinished| unfinished.error));
         let homes = homes.iter().map(|home| {
             home.synchronize().inspect_err(|_| {
-                home.settle();
+                home.try_synchronize();
             })
         });
         // All of them, whatever the first ones say.
@@ -275,7 +276,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
 }
 
 impl State {
-    /// The mark behind a stream's last copy is behind all its copies.
+    /// The event after a stream's last copy comes after all its copies.
     fn note(&mut self, stream: &Arc<StreamInner>, end: Event) {
         match self.copies.iter_mut().find(|(own, _)| Arc::ptr_eq(own, stream)) {
             Some((_, last)) => *last = end,

@@ -58,7 +58,7 @@ pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
 pub use pageable::STAGED_FROM_BYTES;
 pub(crate) use peer::PeerHome;
 pub use peer::{PeerAccess, PeerSlice, PeerSliceMut};
-pub use pending::{CopyDone, PendingCopy, PinnedPart, PinnedSource, PinnedTarget};
+pub use pending::{CopyDone, PendingCopy, PinnedRange, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
 pub use registered::RegisteredVec;
 pub use resource::DeferredFrees;

@@ -24,8 +24,8 @@ use crate::stream::{AsStream, Stream, StreamInner};
 /// Page-locked memory that a copy to the device can own.
 ///
 /// # Safety
-/// [`source`](Self::source) is the same memory each time, wherever `self` is moved. It holds
-/// initialised values, and nobody writes them until `self` is dropped or asked for them.
+/// [`source`](Self::source) is one fixed range of memory, wherever `self` is moved. It holds
+/// initialised values, and no code writes them until `self` is dropped or asked for them.
 pub unsafe trait PinnedSource<T>: 'static {
     /// The values.
     fn source(&self) -> *const [T];
@@ -34,30 +34,30 @@ pub unsafe trait PinnedSource<T>: 'static {
 /// Page-locked memory that a copy from the device can own.
 ///
 /// # Safety
-/// As for [`PinnedSource`]; also nobody reads the values.
+/// As for [`PinnedSource`]; also no code reads the values.
 pub unsafe trait PinnedTarget<T>: PinnedSource<T> {
-    /// The same values, to be written.
+    /// The values, to be written.
     fn target(&mut self) -> *mut [T];
 }
 
-/// A part of page-locked memory, which a copy takes with the whole: see [`PinnedPart::of`].
+/// A part of page-locked memory, which a copy takes with the whole: see [`PinnedRange::of`].
 #[derive(Clone, Debug)]
-pub struct PinnedPart<H> {
+pub struct PinnedRange<H> {
     whole: H,
     start: Bound<usize>,
     end: Bound<usize>,
 }
 
-impl<H> PinnedPart<H> {
+impl<H> PinnedRange<H> {
     /// The part `range` of `whole`. Whether it is inside is looked at when it is used.
     ///
     /// ```no_run
-    /// use ferrowarp::{DeviceBuffer, Gpu, PinnedBuffer, PinnedPart};
+    /// use ferrowarp::{DeviceBuffer, Gpu, PinnedBuffer, PinnedRange};
     ///
     /// let gpu = Gpu::new()?;
     /// let mut device = DeviceBuffer::from_slice(&gpu, &[0u8; 4])?;
     /// let pinned = PinnedBuffer::from_slice(&gpu, &[1u8, 2, 3])?;
-    /// let pending = device.slice_mut(..2).copy_from_pinned_async(&gpu, PinnedPart::of(pinned, 1..))?;
+    /// let pending = device.slice_mut(..2).copy_from_pinned_async(&gpu, PinnedRange::of(pinned, 1..))?;
     /// let pinned = pending.wait()?.into_whole();
     /// assert_eq!(device.to_vec()?, [2, 3, 0, 0]);
     /// # Ok::<(), ferrowarp::GpuError>(())
@@ -75,7 +75,7 @@ impl<H> PinnedPart<H> {
 }
 
 // SAFETY: a part of the whole, which it owns.
-unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedPart<H> {
+unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedRange<H> {
     fn source(&self) -> *const [T] {
         let whole = self.whole.source();
         let (first, len) = bounds(whole.len(), (self.start, self.end));
@@ -84,7 +84,7 @@ unsafe impl<T: Pod, H: PinnedSource<T>> PinnedSource<T> for PinnedPart<H> {
 }
 
 // SAFETY: as above.
-unsafe impl<T: Pod, H: PinnedTarget<T>> PinnedTarget<T> for PinnedPart<H> {
+unsafe impl<T: Pod, H: PinnedTarget<T>> PinnedTarget<T> for PinnedRange<H> {
     fn target(&mut self) -> *mut [T] {
         let whole = self.whole.target();
         let (first, len) = bounds(whole.len(), (self.start, self.end));
@@ -119,16 +119,17 @@ impl<H> PendingCopy<H> {
     /// # Errors
     /// The fault of any kernel before the copy.
     pub fn is_done(&self) -> GpuResult<bool> {
-        self.end.as_ref().map_or(Ok(true), Event::has_passed)
+        self.end.as_ref().map_or(Ok(true), Event::is_complete)
     }
 
-    /// The mark behind the copy, for other streams to wait for; `None` where there was nothing to copy.
+    /// The event after the copy, for other streams to wait for; `None` where there was nothing to
+    /// copy.
     #[must_use]
     pub fn event(&self) -> Option<&Event> {
         self.end.as_ref()
     }
 
-    /// Waits. Memory that the copy may still use, since nobody could wait, is never freed.
+    /// Waits. Memory that the copy may still use, because the wait was impossible, leaks.
     fn finish(&mut self) -> GpuResult<()> {
         let Some(end) = &self.end else { return Ok(()) };
         wait_surely(&self.stream, end).map_err(|unfinished| {
@@ -181,7 +182,7 @@ impl<H> Future for CopyDone<H> {
 impl<H> Drop for PendingCopy<H> {
     fn drop(&mut self) {
         if self.host.is_some() {
-            // What went wrong is told to the stream's next wait too.
+            // The stream's next wait reports the error too.
             let _ = self.finish();
         }
     }
@@ -197,12 +198,13 @@ pub(super) struct Unfinished {
 /// Waits for `end`, or for the whole stream if that fails.
 pub(super) fn wait_surely(stream: &StreamInner, end: &Event) -> Result<(), Unfinished> {
     end.synchronize().map_err(|error| {
-        let is_over = matches!(error.root(), GpuError::KernelPanic(_)) || stream.is_over();
+        let is_over = matches!(error.root(), GpuError::KernelPanic(_)) || stream.drain();
         Unfinished { error, is_over }
     })
 }
 
-/// Queues `copy` behind all uses of the memory whose home is `home`, and marks its end.
+/// Enqueues `copy` after all uses of the memory whose home is `home`, and records an event after
+/// it.
 pub(super) fn start<H>(
     stream: &Stream,
     home: &StreamInner,
@@ -217,11 +219,11 @@ pub(super) fn start<H>(
         return Ok(pending);
     }
     let queued = stream.ordered(&[home], || copy(stream.handle()));
-    match queued.and_then(|()| stream.mark_end()) {
+    match queued.and_then(|()| stream.record_untimed_event()) {
         Ok(end) => pending.end = Some(end),
         Err(error) => {
-            // Without a mark the copy may still be under way.
-            if !stream.is_over() {
+            // Without an event the copy may still be running.
+            if !stream.drain() {
                 std::mem::forget(pending.host.take());
             }
             return Err(error);

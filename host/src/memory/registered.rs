@@ -22,7 +22,7 @@ const ALREADY_REGISTERED: u32 = 712;
 /// The driver's code for a range that it does not take.
 const INVALID_VALUE: u32 = 1;
 
-/// Page-locked memory that somebody else owns. Ends with this.
+/// A page-lock on memory that other code owns. Dropping it unlocks.
 #[derive(Debug)]
 pub(super) struct Registration {
     context: Arc<Context>,
@@ -89,12 +89,12 @@ const PAGE_BYTES: usize = 4096;
 /// What the driver knows of `bytes` bytes of host memory at `address`: whether they are page-locked or
 /// unified, and whether kernels reach them by the same address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct HostPointerInfo {
     pub(super) to_driver: bool,
     pub(super) in_place: bool,
 }
 
-impl Known {
+impl HostPointerInfo {
     /// Asks about the first byte and the last one.
     pub(super) fn of(context: &Context, address: u64, bytes: usize) -> GpuResult<Self> {
         if bytes == 0 {

@@ -131,10 +131,11 @@ pub(super) fn check_rows(
 }
 
 impl<'a, T: Pod> DeviceSlice<'a, T> {
-    /// The memory as `height` rows of `width` elements, each `pitch` elements behind the one before.
+    /// The memory as `height` rows of `width` elements, each `pitch` elements after the previous
+    /// one.
     ///
     /// # Errors
-    /// [`GpuError::SizeMismatch`] if the rows overlap, or the last one ends behind the memory.
+    /// [`GpuError::SizeMismatch`] if the rows overlap, or the last one ends past the memory.
     pub fn into_pitched(
         self,
         width: usize,
@@ -147,8 +148,8 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
 }
 
 impl<T: Pod> DeviceBuffer<T> {
-    /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, to be
-    /// copied.
+    /// The array as `height` rows of `width` elements, each `pitch` elements after the previous
+    /// one, to be copied.
     ///
     /// # Errors
     /// As [`DeviceSlice::into_pitched`].
@@ -158,8 +159,8 @@ impl<T: Pod> DeviceBuffer<T> {
 }
 
 impl<T: Pod> Pitched<'_, T> {
-    /// Copies the rows to rows of `destination`, each `pitch` elements behind the one before. What lies
-    /// between these stays as it is.
+    /// Copies the rows to rows of `destination`, each `pitch` elements after the previous one. What
+    /// lies between these is not changed.
     ///
     /// # Errors
     /// [`GpuError::SizeMismatch`] if the rows are not inside `destination`, or overlap there; the fault
@@ -204,7 +205,7 @@ impl<T: Pod> Pitched<'_, T> {
 }
 
 impl<T: Pod> PitchedMut<'_, T> {
-    /// Copies rows of `source`, each `pitch` elements behind the one before.
+    /// Copies rows of `source`, each `pitch` elements after the previous one.
     ///
     /// # Errors
     /// [`GpuError::SizeMismatch`] if the rows are not inside `source`, or overlap there; the fault of a

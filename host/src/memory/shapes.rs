@@ -28,11 +28,12 @@ macro_rules! shapes {
             self.$whole().into_grid(width, height)
         }
 
-        /// The array as `height` rows of `width` elements, each `pitch` elements behind the one before, for
-        /// a kernel that writes pitched rows.
+        /// The array as `height` rows of `width` elements, each `pitch` elements after the previous
+        /// one, for a kernel that writes pitched rows.
         ///
         /// # Errors
-        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end behind the array.
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the rows overlap or end past the
+        /// array.
         pub fn pitched_mut(
             &mut self,
             width: usize,

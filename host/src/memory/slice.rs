@@ -55,8 +55,8 @@ impl<T: Pod> Copy for DeviceSlice<'_, T> {}
 
 impl<'a, T: Pod> DeviceSlice<'a, T> {
     /// # Safety
-    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which
-    /// nobody writes them.
+    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which no
+    /// code writes them.
     pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
         Self { home, address, len, values: PhantomData }
     }
@@ -84,7 +84,7 @@ impl<'a, T: Pod> DeviceSlice<'a, T> {
         Self { address, len, ..*self }
     }
 
-    /// The same bytes as another type.
+    /// These bytes as another type.
     ///
     /// # Errors
     /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
@@ -137,8 +137,8 @@ pub struct DeviceSliceMut<'a, T: Pod> {
 
 impl<'a, T: Pod> DeviceSliceMut<'a, T> {
     /// # Safety
-    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which
-    /// nobody else reaches them.
+    /// `len` values of `T` live at `address` and have `home` as their home, for `'a`, in which no
+    /// other code reaches them.
     pub(super) unsafe fn new(home: &'a Arc<StreamInner>, address: u64, len: usize) -> Self {
         Self { home, address, len, values: PhantomData }
     }
@@ -148,7 +148,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         self.home
     }
 
-    /// The same memory with another home.
+    /// This memory with another home.
     ///
     /// # Safety
     /// `home` comes after all earlier uses of the memory, and all later ones come after `home`.
@@ -167,7 +167,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         DevicePtr::from_raw(self.address)
     }
 
-    /// The same memory, to be read.
+    /// This memory, to be read.
     #[must_use]
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         // SAFETY: `self` is borrowed for as long as the result, so nobody writes.
@@ -203,7 +203,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         unsafe { (Self::new(self.home, self.address, middle), Self::new(self.home, behind, rest)) }
     }
 
-    /// The same bytes as another type.
+    /// These bytes as another type.
     ///
     /// # Errors
     /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
@@ -213,7 +213,7 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         Ok(unsafe { DeviceSliceMut::new(self.home, self.address, len) })
     }
 
-    /// The same bytes as another type, for as long as the borrow.
+    /// These bytes as another type, for as long as the borrow.
     ///
     /// # Errors
     /// [`GpuError::InvalidCast`] if the bytes are not a whole number of aligned `U`.
@@ -293,11 +293,11 @@ impl<'a, T: Pod> DeviceSliceMut<'a, T> {
         Ok(GridMut { values: self, width, height })
     }
 
-    /// The memory as `height` rows of `width` elements, each `pitch` elements behind the one before.
-    /// What lies between and behind the rows is not reached.
+    /// The memory as `height` rows of `width` elements, each `pitch` elements after the previous
+    /// one. What lies between and after the rows is not reached.
     ///
     /// # Errors
-    /// [`GpuError::SizeMismatch`] if the rows overlap, or the last one ends behind the memory.
+    /// [`GpuError::SizeMismatch`] if the rows overlap, or the last one ends past the memory.
     pub fn into_pitched(
         self,
         width: usize,

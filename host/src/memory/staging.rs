@@ -15,11 +15,11 @@ use crate::error::GpuResult;
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// What is kept of page-locked memory that nobody uses. To get and to free it may stop the device.
+/// How much unused page-locked memory is kept. Allocating and freeing it may stall the device.
 const KEPT_BYTES: usize = 64 << 20;
 const LEAST_BYTES: usize = 4 << 10;
 
-/// Page-locked memory of a context that nobody uses: blocks by their size, a power of two.
+/// A context's unused page-locked memory: blocks by their size, a power of two.
 #[derive(Debug, Default)]
 pub(crate) struct StagingCache {
     blocks: Mutex<Blocks>,
@@ -54,7 +54,6 @@ impl StagingCache {
         None
     }
 
-    /// A panic while the lock is held leaves the blocks whole, so poison is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, Blocks> {
         lock(&self.blocks)
     }
@@ -132,8 +131,8 @@ impl<T: Pod> Staging<T> {
     /// Queues a copy to the device.
     ///
     /// # Safety
-    /// Device memory of as many values at `address` has `home` as its home and is borrowed by nobody
-    /// else; `self` lives and is not written until the copy is done.
+    /// Device memory of as many values at `address` has `home` as its home and is borrowed by no
+    /// other code; `self` lives and is not written until the copy is done.
     pub(crate) unsafe fn upload(&self, home: &StreamInner, address: u64) -> GpuResult<()> {
         if self.bytes() == 0 {
             return Ok(());
@@ -176,7 +175,7 @@ impl<T> Drop for Staging<T> {
     }
 }
 
-/// A block that nobody uses, or a new one. All its bytes have a value.
+/// An unused block, or a new one. All its bytes are initialised.
 fn block(context: &Arc<Context>, bytes: usize) -> GpuResult<NonNull<u8>> {
     if let Some(block) =
         StagingCache::of(context).take(bytes).and_then(|block| NonNull::new(block.get()))

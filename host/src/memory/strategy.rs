@@ -39,7 +39,7 @@ pub enum Transfer {
     /// The driver's copy in the order of the device's memory, waited for. Pageable memory goes through
     /// a buffer of the driver's.
     Synchronous,
-    /// The driver's copy on a stream, with an event behind it that the host waits for.
+    /// The driver's copy on a stream, with an event after it that the host waits for.
     Asynchronous,
     /// Through a ring of page-locked chunks, by several threads.
     Staged,
@@ -171,8 +171,8 @@ impl Transfer {
             if !matches!(self, Self::Asynchronous | Self::Polled) {
                 return Ok(0);
             }
-            let end = stream.mark_end().inspect_err(|_| {
-                stream.settle();
+            let end = stream.record_untimed_event().inspect_err(|_| {
+                stream.try_synchronize();
             })?;
             if self == Self::Asynchronous {
                 return wait_surely(stream, &end)
@@ -180,8 +180,8 @@ impl Transfer {
                     .map_err(|unfinished| unfinished.error);
             }
             let mut polls = 0;
-            while !end.has_passed().inspect_err(|_| {
-                stream.settle();
+            while !end.is_complete().inspect_err(|_| {
+                stream.try_synchronize();
             })? {
                 polls += 1;
                 hint::spin_loop();
@@ -237,7 +237,7 @@ impl<'a> Device<'a> {
         let stream = on.as_stream().inner();
         let copy = || stream.context().call(operation, || copy(stream.handle()));
         stream.ordered(&[self.home], copy).inspect_err(|_| {
-            stream.settle();
+            stream.try_synchronize();
         })
     }
 

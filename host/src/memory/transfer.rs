@@ -104,7 +104,7 @@ pub(super) unsafe fn download_by_driver<T: Pod>(
 pub(super) fn wait(home: &StreamInner) -> GpuResult<()> {
     home.synchronize().inspect_err(|error| {
         if !matches!(error.root(), GpuError::KernelPanic(_)) {
-            home.settle();
+            home.try_synchronize();
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Who sees whose writes to memory, and when.
+//! When writes to memory become visible to host and device.
 
 use std::fmt;
 

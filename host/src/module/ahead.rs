@@ -1,4 +1,4 @@
-//! Parts of a text that the driver compiles while the rest of the text is read.
+//! Module parts that the driver compiles while the rest of the PTX is read.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -6,13 +6,13 @@ use std::thread::{self, JoinHandle};
 use ptx_format::index::ModulePart;
 
 use super::arch::target;
-use super::part::{Part, PartText, not_stopped_by_captures};
+use super::part::{ModulePart, PartText, not_stopped_by_captures};
 use crate::context::Context;
 
-/// Parts that are being compiled. They are of use to a text that has the very same.
+/// Parts that are being compiled, for a text that has equal parts.
 #[derive(Debug, Default)]
 pub(crate) struct HeadStart {
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<ModulePart>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -21,29 +21,29 @@ impl HeadStart {
     pub(crate) fn new(context: &Arc<Context>, parts: Vec<(ModulePart, String)>) -> Self {
         let part = |(part, ptx): (ModulePart, String)| {
             let arch = Arc::from(target(&ptx));
-            Arc::new(Part::new(context, &arch, PartText::Alone(part, ptx)))
+            Arc::new(ModulePart::new(context, &arch, PartText::Alone(part, ptx)))
         };
         let parts: Vec<_> = parts.into_iter().map(part).collect();
-        let load = |part: Arc<Part>| {
+        let load = |part: Arc<ModulePart>| {
             move || {
                 not_stopped_by_captures();
-                // Whoever uses the part loads it again after an error, and tells it.
+                // After an error, the use of the part loads it again and reports the error.
                 let _ = part.load();
             }
         };
         // Without a thread the part is compiled when it is asked for.
-        let begin = |part: &Arc<Part>| thread::Builder::new().spawn(load(part.clone())).ok();
+        let begin = |part: &Arc<ModulePart>| thread::Builder::new().spawn(load(part.clone())).ok();
         let threads = parts.iter().filter_map(begin).collect();
         Self { parts, threads }
     }
 
-    /// The part of that number.
-    pub(super) fn part(&self, hash: u64) -> Option<&Arc<Part>> {
+    /// The part with this hash.
+    pub(super) fn part(&self, hash: u64) -> Option<&Arc<ModulePart>> {
         self.parts.iter().find(|part| part.hash() == Some(hash))
     }
 }
 
-/// Waits for the driver: nothing of this is under way any more.
+/// Waits until no part is being compiled.
 impl Drop for HeadStart {
     fn drop(&mut self) {
         // A thread that panicked has said so; its part is not loaded.

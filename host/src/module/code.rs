@@ -1,4 +1,4 @@
-//! What the driver compiled, and the two ways in which it gets a text.
+//! Compiled code, and the two ways to pass PTX to the driver: as a library, or as a module.
 //!
 //! A *library* belongs to no context, and the driver compiles several of them at a time, each on the thread that
 //! asks. Modules it compiles one after the other, whoever asks. So a text is loaded as a library; a driver
@@ -24,12 +24,13 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Gives a PTX text to the driver, which compiles it.
+    /// Passes PTX to the driver, which compiles it.
     pub(super) fn load(context: &Context, ptx: &CStr) -> GpuResult<Self> {
         if is_eager(context) {
             return Self::load_module(context, ptx);
         }
-        // A refusal is told by the second call for a library, and without the compiler's log: a module has it.
+        // A library reports a refusal at the second call, and without the compiler's log; a module
+        // returns the log.
         Self::load_library(context, ptx).or_else(|_| Self::load_module(context, ptx))
     }
 
@@ -66,7 +67,7 @@ impl Code {
         self.module.get()
     }
 
-    /// Gives it back to the driver.
+    /// Unloads it.
     ///
     /// # Safety
     /// It is loaded, and nothing launches its kernels or uses its variables any more. A module's context is current.

@@ -20,8 +20,8 @@ pub struct Image {
 impl Image {
     /// PTX for the architecture `arch`, for example `sm_90a`.
     ///
-    /// Nothing is looked at here: text that is no PTX, or that is for another architecture, is an error of the first
-    /// launch.
+    /// The text is not checked here: if it is not PTX, or is for another architecture, the first
+    /// launch fails.
     ///
     /// # Safety
     /// For each launcher that is called on a [`Gpu`](crate::Gpu) with this image, the entry of the launcher's
@@ -31,7 +31,7 @@ impl Image {
     /// - needs no other blocks, clusters or dynamic shared memory than the launcher's contract promises;
     /// - does what a safe kernel of that signature may do: whatever it writes, it makes no two threads race.
     ///
-    /// PTX of `#[kernel]`s is such a text for the launchers of the same crate's same sources.
+    /// PTX of `#[kernel]`s fulfils this for the launchers that are built from the same sources.
     #[must_use]
     pub const unsafe fn from_ptx(arch: &'static str, ptx: &'static str) -> Self {
         Self { arch, text: ImageText::Plain(ptx) }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use cuda_std::launch::{Contract, Kernel};
 use cust::sys;
 
+use super::function_cache::ModuleId;
 use super::image::{Image, best_image};
-use super::known::ModuleId;
-use super::part::{self, Part};
+use super::part::{self, ModulePart};
 use super::program::Program;
+use super::stream_uses::StreamUses;
 use super::text::{Digest, Text};
-use super::uses::Uses;
 use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
 use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
@@ -40,7 +40,7 @@ pub(crate) struct KernelModule {
     /// The kernels that were looked up, by name.
     functions: Mutex<HashMap<&'static str, (Function, &'static Kernel)>>,
     /// The streams that may run its kernels, where it can be unloaded before they end.
-    uses: Option<Uses>,
+    uses: Option<StreamUses>,
 }
 
 /// A kernel of a loaded module, and its limits.
@@ -67,8 +67,8 @@ impl KernelModule {
         Arc::new(Self::of(context, images.to_vec(), OnceLock::new(), None))
     }
 
-    /// A text that is no part of the program. What it has in common with `others` is theirs, with the kernels
-    /// that were looked up there; nothing is loaded yet.
+    /// A module of PTX that is not embedded in the program. The parts that it shares with `others`
+    /// are taken from them, with the kernels that were looked up there; nothing is loaded yet.
     pub(crate) fn from_ptx(
         context: &Arc<Context>,
         arch: &str,
@@ -85,7 +85,8 @@ impl KernelModule {
             let shared = looked_up.iter().filter(|(name, _)| program.shares(name, theirs));
             functions.extend(shared.map(|(name, found)| (*name, *found)));
         }
-        let module = Self::of(context, Vec::new(), OnceLock::from(program), Some(Uses::default()));
+        let module =
+            Self::of(context, Vec::new(), OnceLock::from(program), Some(StreamUses::default()));
         *module.functions() = functions;
         module
     }
@@ -94,20 +95,20 @@ impl KernelModule {
         context: &Arc<Context>,
         images: Vec<Image>,
         program: OnceLock<Program>,
-        uses: Option<Uses>,
+        uses: Option<StreamUses>,
     ) -> Self {
         let (id, context, functions) = (ModuleId::new(), context.clone(), Mutex::default());
         Self { id, context, images, program, functions, uses }
     }
 
-    /// Loads all that is not loaded, on several threads.
+    /// Loads all parts that are not loaded yet, on several threads.
     pub(crate) fn load_all(&self) -> GpuResult<LoadedImage> {
         let program = self.program(None)?;
         program.load_all()?;
         Ok(LoadedImage { arch: program.arch().to_owned() })
     }
 
-    /// The architecture of what is loaded, or will be, and what tells its text from others.
+    /// The architecture of the chosen image, and the digest of its PTX.
     pub(crate) fn image(&self) -> GpuResult<(&str, Digest)> {
         self.program(None).map(|program| (program.arch(), program.digest()))
     }
@@ -123,7 +124,7 @@ impl KernelModule {
     }
 
     /// The streams that may run its kernels, if it can be unloaded before they end.
-    pub(crate) fn uses(&self) -> Option<&Uses> {
+    pub(crate) fn uses(&self) -> Option<&StreamUses> {
         self.uses.as_ref()
     }
 
@@ -132,13 +133,13 @@ impl KernelModule {
         self.uses.iter().for_each(|uses| uses.add(stream));
     }
 
-    /// Looks a kernel up; the second time without the driver, and on the same thread without a lock.
-    /// Its parameters must be those of the PTX.
+    /// Looks up a kernel, whose parameters must be those of the PTX; later lookups do not call the
+    /// driver, and take no lock on the same thread.
     #[inline]
     pub(crate) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
-        match self.id.known(kernel) {
+        match self.id.cached(kernel) {
             Some(function) => Ok(function),
-            None => self.look_up(kernel).inspect(|&function| self.id.keep(kernel, function, 0)),
+            None => self.look_up(kernel).inspect(|&function| self.id.cache(kernel, function, 0)),
         }
     }
 
@@ -153,19 +154,20 @@ impl KernelModule {
         {
             return Ok(*function);
         }
-        // Not under the lock: other kernels are launched while the driver compiles this one.
+        // Without the lock: other kernels can be launched while the driver compiles this one.
         let part = self.part(kernel.name)?;
         let function = part.function(kernel)?;
         self.functions().insert(kernel.name, (function, kernel));
         Ok(function)
     }
 
-    /// Loads what no other module had and looks its kernels up: what does not work shows before a launch.
+    /// Loads the parts that no other module has and looks up their kernels, so that errors show
+    /// before a launch.
     pub(crate) fn look_up_all(&self) -> GpuResult<()> {
         self.program(None)?.look_up_own()
     }
 
-    /// The numbers of its parts, if it is loaded or will be.
+    /// The hashes of its parts, if there is an image for the device.
     pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.program(None).ok().into_iter().flat_map(Program::hashes)
     }
@@ -175,14 +177,14 @@ impl KernelModule {
         Some(self.program(Some(kernel)).ok()?.part(kernel)?.text())
     }
 
-    /// Unloads a module that nothing uses any more: no launch can come, and none runs.
+    /// Unloads a module that nothing uses any more: no launch runs, and none can come.
     pub(crate) fn unload_unused(mut self) {
-        // A panic that nobody was told of is kept beyond the records that have it.
+        // A panic that was not reported yet outlives the records that hold it.
         Panics::of(&self.context).keep_all();
         drop(self.program.take());
     }
 
-    /// Lets `kernel` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    /// Allows `kernel` to use `bytes` of dynamic shared memory, beyond the default limit.
     pub(crate) fn allow_dynamic_shared(
         &self,
         kernel: &'static Kernel,
@@ -193,11 +195,11 @@ impl KernelModule {
             return Ok(());
         }
         self.part(kernel.name)?.allow_dynamic_shared(function, bytes)?;
-        self.id.keep(kernel, function, bytes);
+        self.id.cache(kernel, function, bytes);
         Ok(())
     }
 
-    /// Lets `function` run in clusters that not every device with clusters can hold.
+    /// Allows `function` to run in clusters larger than the portable size.
     pub(crate) fn allow_large_clusters(&self, function: Function) -> GpuResult<()> {
         // SAFETY: the function lives as long as its module, which `self` keeps.
         let set = || unsafe {
@@ -214,12 +216,11 @@ impl KernelModule {
         part::attribute(&self.context, function, attribute)
     }
 
-    /// A panic while the lock is held leaves the map whole, so poison is no reason to stop.
     fn functions(&self) -> MutexGuard<'_, HashMap<&'static str, (Function, &'static Kernel)>> {
         lock(&self.functions)
     }
 
-    fn part(&self, kernel: &str) -> GpuResult<&Arc<Part>> {
+    fn part(&self, kernel: &str) -> GpuResult<&Arc<ModulePart>> {
         let program = self.program(Some(kernel))?;
         program.part(kernel).ok_or_else(|| program.not_found(kernel))
     }
@@ -247,7 +248,7 @@ impl KernelModule {
 
 impl Drop for KernelModule {
     fn drop(&mut self) {
-        // Kernels of it may still run.
+        // Its kernels may still run.
         if let Some(program) = self.program.take().filter(Program::is_loaded) {
             drop_after_all_work(&self.context, program);
         }

@@ -8,15 +8,15 @@
 mod ahead;
 mod arch;
 mod code;
+mod function_cache;
 mod image;
 mod image_text;
 mod kernel_module;
-mod known;
 mod params;
 mod part;
 mod program;
+mod stream_uses;
 mod text;
-mod uses;
 
 pub(crate) use ahead::HeadStart;
 pub(crate) use arch::{best_arch, target};

@@ -12,7 +12,7 @@ use crate::error::{GpuError, GpuResult, LaunchBound};
 const NO_PARAM: u32 = 1;
 /// What begins the comment that says what a kernel's parameters are.
 const MARK: &str = "// ferrowarp.signature ";
-/// What is answered for a driver that cannot tell parameters: they can since CUDA 12.4.
+/// The codes of a driver that cannot list parameters: drivers can since CUDA 12.4.
 const CANNOT_TELL: [u32; 2] = [500, 801];
 
 /// Compares a launcher's parameters with those of the entry, as far as the driver tells them.

@@ -1,4 +1,4 @@
-//! What the driver is given at once.
+//! Module parts: the units in which PTX is loaded.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,14 +24,14 @@ use crate::lock::lock;
 use crate::panic::ModuleRecords;
 use crate::stack;
 
-/// Kernels that stand alone in their text, or a whole text, on a device.
+/// Kernels that need nothing else of their PTX, or a whole PTX text, on a device.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ModulePart {
     context: Arc<Context>,
     arch: Arc<str>,
     text: PartText,
     loaded: OnceLock<Loaded>,
-    /// Held while the driver compiles, so that one thread does it.
+    /// Held while the driver compiles, so that only one thread does.
     loading: Mutex<()>,
     /// How much dynamic shared memory functions were allowed, each by its handle.
     allowed_bytes: Mutex<HashMap<usize, u32>>,
@@ -74,7 +74,7 @@ impl PartText {
     }
 }
 
-impl Part {
+impl ModulePart {
     pub(super) fn new(context: &Arc<Context>, arch: &Arc<str>, text: PartText) -> Self {
         Self {
             context: context.clone(),
@@ -86,7 +86,7 @@ impl Part {
         }
     }
 
-    /// The number that equal parts share; none for a whole text.
+    /// The hash that equal parts share; `None` for a whole text.
     pub(super) fn hash(&self) -> Option<u64> {
         self.indexed().map(|part| part.hash)
     }
@@ -105,7 +105,7 @@ impl Part {
         *self.arch == *arch && self.text() == ptx
     }
 
-    /// Gives it to the driver, which compiles it, if it has not been yet.
+    /// Loads it, unless it is loaded: the driver compiles it.
     pub(super) fn load(&self) -> GpuResult<()> {
         self.loaded().map(drop)
     }
@@ -131,7 +131,7 @@ impl Part {
         })
     }
 
-    /// Lets `function` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    /// Allows `function` to use `bytes` of dynamic shared memory, beyond the default limit.
     pub(super) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         self.context.call("cuFuncSetAttribute", || {
@@ -182,7 +182,7 @@ impl Part {
         Ok(self.loaded.get_or_init(|| loaded))
     }
 
-    /// What it is, for an error of the driver's compiler.
+    /// What is being loaded, for an error of the driver's compiler.
     fn what(&self) -> Option<String> {
         let Self { arch, text, .. } = self;
         match text {
@@ -211,7 +211,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ModulePart {
     fn drop(&mut self) {
         let Some(loaded) = self.loaded.take() else { return };
         // Each module that had the part has let go of it, after its kernels.
@@ -244,15 +244,15 @@ pub(super) fn attribute(
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
-/// The driver loads nothing before all that runs has ended, which a persistent kernel does not.
+/// Loading waits until the whole device is idle, which it never is while a persistent kernel runs.
 fn no_wait(context: &Context) -> GpuResult<()> {
     match running_kernels(context) {
         0 => Ok(()),
-        running => Err(GpuError::LoadWouldWait { running }),
+        running => Err(GpuError::LoadWouldBlock { running }),
     }
 }
 
-/// Gives a PTX text to the driver, which compiles it.
+/// Passes PTX to the driver, which compiles it.
 fn load(context: &Arc<Context>, ptx: &str) -> GpuResult<Loaded> {
     check_target(context, ptx)?;
     // PTX ends at its first NUL, which a build writes nowhere.
@@ -266,7 +266,7 @@ fn load(context: &Arc<Context>, ptx: &str) -> GpuResult<Loaded> {
     Ok(Loaded { code, records })
 }
 
-/// The stack that the kernels need, and the place where they report panics.
+/// Raises the stack limit as the kernels need it, and attaches the records for their panics.
 fn prepare(
     context: &Arc<Context>,
     module: sys::CUmodule,
@@ -287,12 +287,12 @@ fn entries(ptx: &str) -> Vec<String> {
     code.filter_map(|line| Some(name(line.split_once(".entry ")?.1))).collect()
 }
 
-/// A capture on another thread forbids the calls that load a module to every thread that has not
-/// said that they do not disturb it. A thread that calls this touches no stream that is captured.
+/// Lets this thread load modules while another thread captures: by default a driver capture forbids
+/// that to all threads. A thread that calls this uses no stream that is captured.
 pub(crate) fn not_stopped_by_captures() {
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: `mode` is writable; the mode is this thread's own. Where the driver refuses, loads
-    // during a capture fail, and are told as that.
+    // during a capture fail with the driver's error.
     let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
 }
 

@@ -1,4 +1,4 @@
-//! A PTX text and its parts.
+//! A PTX text as module parts, which are loaded in parallel.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use super::image::Image;
-use super::part::{Part, PartText, not_stopped_by_captures};
+use super::part::{ModulePart, PartText, not_stopped_by_captures};
 use super::text::{Digest, Text};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
@@ -21,11 +21,11 @@ const MOST_THREADS: usize = 16;
 pub(super) struct Program {
     arch: Arc<str>,
     digest: Digest,
-    /// Each is loaded alone. One, if the text does not say more.
-    parts: Vec<Arc<Part>>,
-    /// Those that no other program had before.
-    own: Vec<Arc<Part>>,
-    /// Which part has which kernel, where the text says it.
+    /// Each is loaded alone. One, if the text has no index of parts.
+    parts: Vec<Arc<ModulePart>>,
+    /// The parts that no other program had before.
+    own: Vec<Arc<ModulePart>>,
+    /// The part of each kernel, if the text has an index of parts.
     by_kernel: HashMap<String, usize>,
 }
 
@@ -34,17 +34,17 @@ impl Program {
         Self::new(context, image.arch(), &Text::of_image(image.text()), &[])
     }
 
-    /// The parts that one of `others` has too are that one's. Of a text that is no part of the program, no more
-    /// is kept than the rest of them.
+    /// Parts that one of `others` has too are shared with it. Of PTX that is not embedded in the
+    /// program, only the other parts are kept.
     pub(super) fn new(context: &Arc<Context>, arch: &str, text: &Text, others: &[&Self]) -> Self {
         let same_arch = others.iter().filter(|other| *other.arch == *arch);
-        let theirs: HashMap<u64, &Arc<Part>> = same_arch
+        let theirs: HashMap<u64, &Arc<ModulePart>> = same_arch
             .flat_map(|other| &other.parts)
             .filter_map(|part| Some((part.hash()?, part)))
             .collect();
         let (arch, digest, index) = (Arc::from(arch), text.digest(), text.index.clone());
         let (mut parts, mut own) = (Vec::new(), Vec::new());
-        let new = |text| Arc::new(Part::new(context, &arch, text));
+        let new = |text| Arc::new(ModulePart::new(context, &arch, text));
         for (at, part) in index.iter().flat_map(|index| index.iter().enumerate()) {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
             parts.push(known.unwrap_or_else(|| {
@@ -76,13 +76,13 @@ impl Program {
         self.digest
     }
 
-    /// The numbers of the parts, where the text says them.
+    /// The hashes of the parts, if the text has an index of parts.
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.parts.iter().filter_map(|part| part.hash())
     }
 
     /// The part that has a kernel, or may have it.
-    pub(super) fn part(&self, kernel: &str) -> Option<&Arc<Part>> {
+    pub(super) fn part(&self, kernel: &str) -> Option<&Arc<ModulePart>> {
         match self.by_kernel.is_empty() {
             false => self.by_kernel.get(kernel).map(|at| &self.parts[*at]),
             true => self.parts.first(),
@@ -105,19 +105,20 @@ impl Program {
     }
 
     pub(super) fn load_all(&self) -> GpuResult<()> {
-        let rest: Vec<&Part> =
+        let rest: Vec<&ModulePart> =
             self.parts.iter().map(|part| &**part).filter(|part| !part.is_loaded()).collect();
         in_parallel(&rest, |part| part.load())
     }
 
     /// Loads the parts that are this text's alone, and looks up their kernels.
     pub(super) fn look_up_own(&self) -> GpuResult<()> {
-        let own: Vec<&Part> = self.own.iter().map(|part| &**part).collect();
+        let own: Vec<&ModulePart> = self.own.iter().map(|part| &**part).collect();
         in_parallel(&own, |part| part.look_up_all())
     }
 }
 
-/// That a text has no such kernel, but others, those that begin most like it first.
+/// The error for a missing kernel, with the kernels that there are, the longest common prefix
+/// first.
 pub(super) fn not_found(kernel: &str, mut candidates: Vec<String>) -> GpuError {
     let shared =
         |other: &str| kernel.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -133,7 +134,7 @@ fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
     let ships = |kernel: &str| shipped.contains(kernel);
     if ships(kernel) {
         return Some(
-            "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it",
+            "; it ships with this crate: take `gpu.load_module(ferrowarp::shipped::IMAGES)` for it",
         );
     }
     let has_only_shipped = !candidates.is_empty() && candidates.iter().all(|other| ships(other));
@@ -151,8 +152,9 @@ fn shipped_kernels() -> &'static HashSet<String> {
     })
 }
 
-/// Does `work` with each part, several at a time: a driver compiles on the thread that asks. After an error
-/// no further one is begun, and the error is that of the first part in order that fails.
+/// Does `work` with each part on several threads, because the driver compiles on the calling
+/// thread. After an error no further part is started; the error returned is that of the first
+/// failing part in order.
 fn in_parallel<T: Sync>(parts: &[T], work: impl Fn(&T) -> GpuResult<()> + Sync) -> GpuResult<()> {
     let next = AtomicUsize::new(0);
     let run = || work_off(parts, &next, &work);
@@ -172,8 +174,8 @@ fn in_parallel<T: Sync>(parts: &[T], work: impl Fn(&T) -> GpuResult<()> + Sync) 
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Takes one part after the other until none is left, or one fails: its place, and the error. Parts are begun
-/// in order, so all before it are done, by whichever thread.
+/// Takes one part after the other until none is left, or one fails; then returns its index and the
+/// error. Parts are started in order, so all parts before it are done or being done.
 fn work_off<T>(
     parts: &[T],
     next: &AtomicUsize,
@@ -251,6 +253,7 @@ mod tests {
         assert_eq!(candidates, ["vecadd", "saxpy"]);
     }
 
+    #[cfg(feature = "ops")]
     #[test]
     fn whole_names_of_shipped_kernels_are_known() {
         assert!(shipped_kernels().contains("vecadd"));

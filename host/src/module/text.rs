@@ -9,25 +9,25 @@ use super::ahead::HeadStart;
 use super::image_text::ImageText;
 use crate::lock::lock;
 
-/// Where the parts of a text are, if it says so.
+/// The index of a text's parts, if it has one.
 pub(super) type Index = Option<Arc<[ModulePart]>>;
 
-/// A PTX text, and what it says of itself.
+/// PTX, with its index of parts and its digest.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(super) source: Source,
     pub(super) index: Index,
     digest: Digest,
-    /// Parts that were begun before all of it was read.
+    /// Parts whose compilation began before the whole text was read.
     pub(super) ahead: HeadStart,
 }
 
-/// Where a text is.
+/// Where a text comes from.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// It is no part of the program.
+    /// It is not embedded in the program.
     Owned(String),
-    /// It is an image of the program.
+    /// It is embedded in the program.
     Image(ImageText),
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct Digest {
 }
 
 impl Text {
-    /// A text that is no part of the program.
+    /// PTX that is not embedded in the program.
     pub(crate) fn new(ptx: String) -> Self {
         Self::begun(ptx, HeadStart::default())
     }
 
-    /// A text that is no part of the program, and which of its parts were begun.
+    /// PTX that is not embedded in the program, with the parts that are being compiled.
     pub(crate) fn begun(ptx: String, ahead: HeadStart) -> Self {
         let (digest, index) = digested(read_ptx(&ptx), ptx.len());
         Self { source: Source::Owned(ptx), index, digest, ahead }
     }
 
-    /// A text that is part of the program: it is read once for all devices.
+    /// PTX that is embedded in the program: it is read once for all devices.
     pub(super) fn of_image(image: ImageText) -> Self {
         static KNOWN: Mutex<Vec<(ImageText, Digest, Index)>> = Mutex::new(Vec::new());
         let mut known = lock(&KNOWN);
@@ -84,7 +84,7 @@ impl Text {
         self.digest
     }
 
-    /// The text alone, if it is no part of the program.
+    /// The text alone, if it is not embedded in the program.
     pub(crate) fn into_ptx(self) -> Option<String> {
         match self.source {
             Source::Owned(ptx) => Some(ptx),
@@ -92,7 +92,7 @@ impl Text {
         }
     }
 
-    /// Whether it says itself that nothing of it is missing.
+    /// Whether its index proves that it is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.index.is_some()
     }

@@ -1,4 +1,4 @@
-//! What a stream has launched since it was last waited for.
+//! The launches of a stream since its last wait.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -7,10 +7,11 @@ use cuda_std::launch::LaunchConfig;
 use super::report::Report;
 use crate::lock::lock;
 
-/// Different launches that are told apart; with more, any panic could be the stream's.
+/// How many different launches are kept apart; with more, any panic could be the stream's.
 const DIFFERENT: usize = 256;
 
-/// The launches that a stream's next wait is for: its own, and those that it was ordered behind.
+/// The launches whose panics a stream's next wait reports: its own, and those that it was ordered
+/// after.
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
     list: Mutex<List>,
@@ -26,9 +27,9 @@ struct List {
 /// Launches of one kernel with one shape.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// `None` for launches that are not told apart any more.
+    /// `None` for launches that are no longer kept apart.
     what: Option<(&'static str, [u32; 3], [u32; 3])>,
-    /// Panics up to this serial were before the first of them, or were told.
+    /// Panics up to this serial came before the first of them, or were reported.
     since: u64,
     /// When the last of them came.
     clock: u64,
@@ -52,29 +53,31 @@ impl Launches {
     }
 
     /// The moment at which a wait begins.
-    pub(crate) fn now(&self) -> u64 {
+    pub(crate) fn clock(&self) -> u64 {
         self.lock().clock
     }
 
     /// A wait that began at `moment` is over.
-    pub(crate) fn done(&self, moment: u64) {
+    pub(crate) fn remove_until(&self, moment: u64) {
         self.lock().entries.retain(|entry| entry.clock > moment);
     }
 
-    /// All panics up to `serial` were told.
-    pub(super) fn told(&self, serial: u64) {
+    /// All panics up to `serial` were reported.
+    pub(super) fn mark_reported(&self, serial: u64) {
         self.lock().entries.iter_mut().for_each(|entry| entry.since = entry.since.max(serial));
     }
 
-    /// Whether one of these launches could have panicked so.
+    /// Whether the panic could be of one of these launches.
     pub(super) fn could_be(&self, report: &Report) -> bool {
         self.lock().entries.iter().any(|entry| entry.could_be(report))
     }
 
-    /// Whether one of these launches could have panicked so, and nobody was told of it here.
+    /// Whether one of these launches could have panicked so, and the panic was not reported here
+    /// yet.
     pub(super) fn waits_for(&self, serial: u64, report: &Report) -> bool {
         let list = self.lock();
-        // A panic that no launch could be is for whoever asks first; see `Panics::check`.
+        // A panic that cannot be of any launch is reported to the first caller; see
+        // `Panics::check`.
         list.entries.iter().any(|entry| entry.since < serial && entry.could_be(report))
     }
 
@@ -147,7 +150,7 @@ mod tests {
         launches.add("a", &CONFIG, 3);
         assert!(!launches.waits_for(3, &found(&["a"], 32)));
         assert!(launches.waits_for(4, &found(&["a"], 32)));
-        launches.told(4);
+        launches.mark_reported(4);
         assert!(!launches.waits_for(4, &found(&["a"], 32)));
     }
 
@@ -155,13 +158,13 @@ mod tests {
     fn a_wait_is_for_what_was_launched_before_it() {
         let (launches, behind) = (Launches::default(), Launches::default());
         launches.add("a", &CONFIG, 0);
-        let moment = launches.now();
+        let moment = launches.clock();
         launches.add("b", &CONFIG, 0);
         behind.absorb(&launches);
-        launches.done(moment);
+        launches.remove_until(moment);
         assert!(!launches.could_be(&found(&["a"], 32)) && launches.could_be(&found(&["b"], 32)));
         assert!(behind.could_be(&found(&["a"], 32)) && behind.could_be(&found(&["b"], 32)));
-        behind.done(behind.now());
+        behind.remove_until(behind.clock());
         assert!(!behind.could_be(&found(&[], 32)));
     }
 

@@ -1,4 +1,4 @@
-//! Panics of kernels: what they say, and who is told of them.
+//! Panics of kernels: their messages, and which waits report them.
 //!
 //! A thread that panics leaves a record in memory that host and device share (see
 //! [`cuda_std::panic`]) and ends; the device works on. After each wait the host looks there. A panic

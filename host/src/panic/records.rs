@@ -42,7 +42,7 @@ unsafe impl Sync for ModuleRecords {}
 const NOT_FOUND: u32 = 500;
 
 impl ModuleRecords {
-    /// Gives a module records, if it can panic.
+    /// Allocates records for a module, if its kernels can panic.
     pub(crate) fn attach(
         context: &Arc<Context>,
         module: sys::CUmodule,
@@ -66,7 +66,7 @@ impl ModuleRecords {
         Ok(Some(own))
     }
 
-    /// The kernel `name` may be launched from now on.
+    /// Notes that the kernel `name` may be launched from now on.
     pub(crate) fn uses(&self, name: &'static str) {
         let mut used = lock(&self.used);
         if !used.contains(&name) {
@@ -116,8 +116,8 @@ impl ModuleRecords {
         Report { panic, kernels, grid: record.grid_dim, block: record.block_dim }
     }
 
-    /// Grids panicked for which there was no record. Which they were nobody knows, so every kernel
-    /// of the module is one that could have.
+    /// Grids panicked for which there was no record left. It is not known which, so the panic may
+    /// be of any kernel of the module.
     fn lost(&self) -> Option<Report> {
         // SAFETY: as in `take`.
         let records = unsafe { self.records.as_ref() };
@@ -130,12 +130,12 @@ impl ModuleRecords {
         Some(found)
     }
 
-    /// How many threads came to a record too late since this was last asked.
+    /// How many threads found a record taken since the last call.
     fn late(&self, slot: usize) -> u32 {
         let mut count = 0u32;
         let from = self.channel + (offset_of!(Channel, others) + 4 * slot) as u64;
         let mut read = false;
-        // The panic is the news: a fault here is told by the next call.
+        // The panic is what matters here: the next call reports a fault.
         self.context.release(|| {
             // SAFETY: `count` is writable, and the variable is part of the module.
             let result = unsafe { sys::cuMemcpyDtoH_v2((&raw mut count).cast(), from, 4) };

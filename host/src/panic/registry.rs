@@ -1,4 +1,4 @@
-//! The panics of a context, and which streams were told of them.
+//! The panics of a context, and to which streams they were reported.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,13 +24,14 @@ pub(crate) struct Panics {
 struct Shared {
     modules: Vec<Weak<dyn ReportSource>>,
     launches: Vec<Weak<Launches>>,
-    /// Panics that were taken, for the streams that have not been told.
+    /// Panics that were taken from the records, for the streams to which they were not reported
+    /// yet.
     taken: VecDeque<(u64, Report)>,
-    /// Panics of what no stream is known to have launched: for whoever waits next.
+    /// Panics that no stream is known to have launched: reported by the next wait of any stream.
     orphans: VecDeque<Report>,
 }
 
-/// Panics that are kept for streams that have not been told.
+/// How many panics are kept for streams to which they were not reported yet.
 const KEPT: usize = 64;
 
 impl Panics {
@@ -59,7 +60,7 @@ impl Panics {
         self.possible.store(true, Ordering::Release);
     }
 
-    /// The first panic that work of `launches` depends on, if it has not been told yet.
+    /// The first panic that work of `launches` depends on, if it was not reported yet.
     ///
     /// # Errors
     /// That panic.
@@ -72,13 +73,13 @@ impl Panics {
         let own = |(serial, report): &&(u64, Report)| launches.waits_for(*serial, report);
         let panic = shared.taken.iter().find(own).map(|(_, report)| report.panic.clone());
         if panic.is_some() {
-            launches.told(self.serial());
+            launches.mark_reported(self.serial());
         }
         let panic = panic.or_else(|| shared.orphans.pop_front().map(|report| report.panic));
         panic.map_or(Ok(()), |panic| Err(panic.into()))
     }
 
-    /// The first panic of the whole context; all streams count as told.
+    /// The first panic of the whole context; all panics then count as reported to all streams.
     pub(crate) fn take_all(&self) -> Option<KernelPanic> {
         if !self.possible.load(Ordering::Acquire) {
             return None;
@@ -91,20 +92,21 @@ impl Panics {
             *serial > before || all.iter().any(|own| own.waits_for(*serial, report))
         };
         let first = shared.taken.iter().find(untold).map(|(_, report)| report.panic.clone());
-        all.iter().for_each(|own| own.told(self.serial()));
+        all.iter().for_each(|own| own.mark_reported(self.serial()));
         let orphan = std::mem::take(&mut shared.orphans).into_iter().next();
         first.or(orphan.map(|report| report.panic))
     }
 
-    /// Takes all panics from the records, for the streams that have not been told: a module goes.
+    /// Takes all panics from the records before a module is unloaded, for the streams to which they
+    /// were not reported yet.
     pub(crate) fn keep_all(&self) {
         if self.possible.load(Ordering::Acquire) {
             self.collect(&mut self.lock(), |_| true);
         }
     }
 
-    /// Takes from the records the panics that `which` says, and those that no stream's launches
-    /// could be, as those of a graph.
+    /// Takes from the records the panics that `which` selects, and those that cannot be of any
+    /// stream's launches, such as those of a graph.
     fn collect(&self, shared: &mut Shared, which: impl Fn(&Report) -> bool) {
         shared.modules.retain(|own| own.strong_count() > 0);
         let launches: Vec<_> = shared.launches.iter().filter_map(Weak::upgrade).collect();

@@ -1,4 +1,4 @@
-//! What a hot module tells.
+//! Events of a hot module.
 
 use std::path::PathBuf;
 use std::sync::Arc;

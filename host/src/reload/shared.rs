@@ -66,7 +66,7 @@ struct Retired {
 enum Stage {
     /// Somebody may hold it, and launch.
     Held(Arc<KernelModule>),
-    /// Nobody can launch; what was launched may run.
+    /// No launch can come; what was launched may still run.
     Ending(Box<KernelModule>),
 }
 
@@ -173,7 +173,7 @@ impl Shared {
         HeadStart::new(self.loader.context(), new)
     }
 
-    /// Loads a text, puts it to use, and tells the result.
+    /// Loads a text, swaps it in, and publishes the result.
     pub(super) fn reload(&self, text: &Text, edit: Instant) {
         self.emit(match self.swap(text) {
             Ok(Swap::Swapped { version, load }) => {

@@ -17,7 +17,7 @@ use crate::stream::{AsStream, Stream};
 pub struct VersionInfo {
     /// Its number, from 1; no number is given twice.
     pub number: u64,
-    /// A hash of its PTX: the same text has the same hash.
+    /// A hash of its PTX: equal texts have equal hashes.
     pub hash: u64,
     /// Length of its PTX in bytes.
     pub bytes: usize,
@@ -50,7 +50,7 @@ impl fmt::Display for VersionInfo {
 /// One version of a module, loaded. A launch on it runs this version's kernel, whatever is swapped
 /// in; it stays loaded as long as this, or a stream or [`Gpu`] made from it, is held.
 ///
-/// A clone is the same version.
+/// A clone is this version.
 #[derive(Clone)]
 pub struct ModuleVersion {
     pub(super) inner: Arc<Inner>,

@@ -14,7 +14,7 @@ use super::files::{Files, PtxFile, Sign};
 use super::shared::Shared;
 use crate::module::{Text, not_stopped_by_captures};
 
-/// What the thread is told.
+/// Messages to the thread.
 pub(super) enum Job {
     /// Files changed.
     Files(notify::Event),

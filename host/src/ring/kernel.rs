@@ -1,4 +1,4 @@
-//! Kernels that stay on the device.
+//! Persistent kernels.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 type Home = Arc<dyn Any + Send + Sync>;
 
-/// A kernel that stays on the device and answers the messages of its rings, with a stream of its own.
+/// A persistent kernel, which answers the messages of its rings, with a stream of its own.
 ///
 /// It ends when its rings are closed: all senders are dropped, or [`shut_down`](Self::shut_down) is
 /// called, which dropping it does too. A panic or fault in it is the error of whoever waits for one of
@@ -60,7 +60,7 @@ impl PersistentKernel {
     /// [`Gpu::load_kernels`](crate::Gpu::load_kernels) or a launch.
     ///
     /// # Errors
-    /// The error of `launch`; a driver's refusal; [`LoadWouldWait`](GpuError::LoadWouldWait) where `launch`
+    /// The error of `launch`; a driver's refusal; [`LoadWouldBlock`](GpuError::LoadWouldBlock) where `launch`
     /// launches several kernels that are not loaded.
     pub fn start(
         on: &impl AsStream,
@@ -78,9 +78,9 @@ impl PersistentKernel {
         launched.map(|()| kernel)
     }
 
-    /// Sets how long the kernel may take to end: once for what is left in its rings, and once more when
-    /// nobody receives its answers. A second each, unless it is said otherwise.
-    pub fn set_patience(&mut self, patience: Duration) {
+    /// Sets how long the kernel may take to end: once for what is left in its rings, and once more
+    /// when no code receives its answers. The default is one second each.
+    pub fn set_shutdown_timeout(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
@@ -94,12 +94,13 @@ impl PersistentKernel {
 
     /// Lets the kernel answer what was sent, and waits for its end.
     ///
-    /// Its answers stay in their rings and can be received afterwards. Where these are full and nobody
-    /// receives, they are closed too after the time that [`set_patience`](Self::set_patience) says, and
-    /// the kernel's further answers are lost.
+    /// Its answers stay in their rings and can be received afterwards. Where these are full and no
+    /// code receives, they are closed too after the time that
+    /// [`set_shutdown_timeout`](Self::set_shutdown_timeout) says, and the kernel's further answers
+    /// are lost.
     ///
     /// # Errors
-    /// [`KernelDoesNotAnswer`](GpuError::KernelDoesNotAnswer) if it goes on nevertheless: then its
+    /// [`KernelNotResponding`](GpuError::KernelNotResponding) if it goes on nevertheless: then its
     /// memory is never given back. Its panic or fault.
     pub fn shut_down(mut self) -> GpuResult<()> {
         self.end()
@@ -116,19 +117,19 @@ impl PersistentKernel {
 
     fn wait_for_end(&self) -> GpuResult<()> {
         self.each_ring(SharedMemory::close_requests);
-        if self.stream.synchronize_for(self.patience)? {
+        if self.stream.synchronize_timeout(self.patience)? {
             self.each_ring(SharedMemory::close);
             return Ok(());
         }
         self.each_ring(SharedMemory::close);
-        if self.stream.synchronize_for(self.patience)? {
+        if self.stream.synchronize_timeout(self.patience)? {
             return Ok(());
         }
-        // Nobody must wait for this kernel from now on: not its memory, and not its module.
+        // Nothing may wait for this kernel from now on: its memory and its module leak.
         std::mem::forget(self.rings.clone());
         std::mem::forget(self.stream.clone());
         let waited_ms = u64::try_from(2 * self.patience.as_millis()).unwrap_or(u64::MAX);
-        Err(GpuError::KernelDoesNotAnswer { waited_ms })
+        Err(GpuError::KernelNotResponding { waited_ms })
     }
 
     fn each_ring(&self, what: impl Fn(&SharedMemory)) {
@@ -139,7 +140,7 @@ impl PersistentKernel {
 impl Drop for PersistentKernel {
     fn drop(&mut self) {
         if !self.ended {
-            // Who wants to know shuts it down.
+            // The error is available from `shut_down`.
             let _ = self.end();
         }
     }

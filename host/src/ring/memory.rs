@@ -15,7 +15,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::{DeviceBuffer, check_alignment};
-use crate::shared_memory::{Block, Closer, Place, SharedMemory};
+use crate::shared_memory::{Block, Closer, SharedLocation, SharedMemory};
 use crate::stream::{AsStream, Stream};
 
 /// The host sends and kernels receive.
@@ -122,13 +122,13 @@ impl Builder {
         Ok(Self { side, capacity: capacity.next_power_of_two(), first })
     }
 
-    fn shared(&self, place: Place, bytes: usize) -> GpuResult<Piece> {
+    fn shared(&self, place: SharedLocation, bytes: usize) -> GpuResult<Piece> {
         let block = Block::zeroed(self.side.inner().context(), place, bytes)?;
         let (host, device) = (block.host().as_ptr().expose_provenance(), block.device());
         Ok(Piece { host, device, owner: Owner::Block(block) })
     }
 
-    fn values<T>(&self, place: Option<Place>) -> GpuResult<Piece> {
+    fn values<T>(&self, place: Option<SharedLocation>) -> GpuResult<Piece> {
         let bytes = self.capacity.saturating_mul(size_of::<T>());
         match place {
             Some(place) => self.shared(place, bytes),
@@ -142,7 +142,11 @@ impl Builder {
     }
 
     /// The words of all slots: `arrived` or `free`, as in an empty ring.
-    fn words(&self, place: Option<Place>, which: impl Fn((u32, u32)) -> u32) -> GpuResult<Piece> {
+    fn words(
+        &self,
+        place: Option<SharedLocation>,
+        which: impl Fn((u32, u32)) -> u32,
+    ) -> GpuResult<Piece> {
         let word = |index| which(Slots::<u32>::first_words(index, self.capacity, self.first));
         let words: Vec<u32> = (0..self.capacity).map(word).collect();
         match place {
@@ -172,11 +176,11 @@ impl Builder {
     /// A ring whose parts lie at these places; `None` is the device's memory.
     fn build<T: Pod>(
         self,
-        [values, arrived, free]: [Option<Place>; 3],
+        [values, arrived, free]: [Option<SharedLocation>; 3],
         [sends_here, receives_here]: [bool; 2],
         copied: bool,
     ) -> GpuResult<Core<T>> {
-        let control = self.shared(Place::Mapped, size_of::<ControlBlock>())?;
+        let control = self.shared(SharedLocation::Mapped, size_of::<ControlBlock>())?;
         let values = self.values::<T>(values)?;
         let arrived = self.words(arrived, |words| words.0)?;
         let free = self.words(free, |words| words.1)?;
@@ -195,8 +199,11 @@ impl Builder {
         // What is copied lies in pinned memory of the host first, each message at its slot.
         let staged = copied
             .then(|| {
-                let values = self.values::<T>(Some(Place::Mapped))?;
-                Ok::<_, GpuError>((values, self.words(Some(Place::Mapped), |words| words.0)?))
+                let values = self.values::<T>(Some(SharedLocation::Mapped))?;
+                Ok::<_, GpuError>((
+                    values,
+                    self.words(Some(SharedLocation::Mapped), |words| words.0)?,
+                ))
             })
             .transpose()?;
         let (seen_values, seen_arrived) = match &staged {
@@ -288,7 +295,7 @@ impl<T: Pod> Core<T> {
         (start..start + self.slots.capacity()).take_while(there).count() as u64
     }
 
-    /// Notes that so many messages were in the ring at once.
+    /// Notes how many messages were in the ring at once.
     pub(super) fn note_level(&self, level: u64) {
         let high_water = &self.control().high_water;
         if level > high_water.load(Relaxed) {
@@ -341,8 +348,8 @@ impl<T: Pod> Ring<T, ToDevice> {
         Self::to_device_from(on, capacity, bridge, 0)
     }
 
-    /// The same, with `first` as the position of the first message, for tests of what comes after
-    /// billions.
+    /// Like [`to_device`](Self::to_device), with `first` as the position of the first message, for tests of
+    /// what comes after billions.
     ///
     /// # Errors
     /// As [`to_device`](Self::to_device).
@@ -353,11 +360,11 @@ impl<T: Pod> Ring<T, ToDevice> {
         bridge: Bridge,
         first: u64,
     ) -> GpuResult<(Sender<T>, Self)> {
-        let mapped = Some(Place::Mapped);
+        let mapped = Some(SharedLocation::Mapped);
         let places = match bridge {
             Bridge::Mapped => [mapped; 3],
             Bridge::Copied => [None, None, mapped],
-            Bridge::Unified => [Some(Place::Managed); 3],
+            Bridge::Unified => [Some(SharedLocation::Managed); 3],
         };
         let builder = Builder::new::<T>(on, capacity, first)?;
         let core = builder.build(places, [true, false], bridge == Bridge::Copied)?;
@@ -376,7 +383,7 @@ impl<T: Pod> Ring<T, ToHost> {
         Self::to_host_from(on, capacity, 0)
     }
 
-    /// The same, with `first` as the position of the first message.
+    /// Like [`to_host`](Self::to_host), with `first` as the position of the first message.
     ///
     /// # Errors
     /// As [`to_host`](Self::to_host).
@@ -387,7 +394,8 @@ impl<T: Pod> Ring<T, ToHost> {
         first: u64,
     ) -> GpuResult<(Self, Receiver<T>)> {
         let builder = Builder::new::<T>(on, capacity, first)?;
-        let ring = Self::of(builder.build([Some(Place::Mapped); 3], [false, true], false)?);
+        let ring =
+            Self::of(builder.build([Some(SharedLocation::Mapped); 3], [false, true], false)?);
         let receiver = Receiver::new(ring.core.clone());
         Ok((ring, receiver))
     }
@@ -403,7 +411,7 @@ impl<T: Pod> Ring<T, OnDevice> {
         Self::on_device_from(on, capacity, 0)
     }
 
-    /// The same, with `first` as the position of the first message.
+    /// Like [`on_device`](Self::on_device), with `first` as the position of the first message.
     ///
     /// # Errors
     /// As [`on_device`](Self::on_device).

@@ -28,7 +28,7 @@
 //! - The driver's frees wait for the whole device, so what is dropped meanwhile goes back to the driver
 //!   later: [`Gpu::deferred_frees`](crate::Gpu::deferred_frees) counts it.
 //! - The driver loads no kernel before all that runs has ended, so that the first launch of another one is a
-//!   [`LoadWouldWait`](crate::GpuError::LoadWouldWait) error: load it before. Pinning and registering memory
+//!   [`LoadWouldBlock`](crate::GpuError::LoadWouldBlock) error: load it before. Pinning and registering memory
 //!   may wait for the whole device: do that before, too.
 //! - Work on the null stream of another library waits for nothing here: streams of this crate are
 //!   non-blocking.

@@ -13,10 +13,10 @@ use super::memory::Core;
 use super::wait::Wait;
 use crate::error::GpuResult;
 
-/// Receives messages of kernels. When it is dropped, a kernel that sends is told so.
+/// Receives messages of kernels. When it is dropped, the ring is closed for kernels that send.
 pub struct Receiver<T: Pod> {
     core: Arc<Core<T>>,
-    /// A position before which all messages have arrived, as far as somebody looked.
+    /// A position before which all messages are known to have arrived.
     arrived: AtomicU64,
 }
 

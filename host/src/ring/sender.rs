@@ -25,7 +25,7 @@ pub struct Sender<T: Pod> {
 
 struct End<T: Pod> {
     core: Arc<Core<T>>,
-    /// A position before which all messages were taken out, as far as somebody looked.
+    /// A position before which all messages are known to have been received.
     taken: AtomicU64,
 }
 
@@ -44,8 +44,8 @@ impl<T: Pod> Sender<T> {
     /// Sends `message`, and waits for a free slot where there is none.
     ///
     /// # Errors
-    /// [`RingClosed`](GpuError::RingClosed) if nobody receives any more; the panic or fault of a kernel
-    /// that has the ring.
+    /// [`RingClosed`](GpuError::RingClosed) if the receiving end is closed; the panic or fault of a
+    /// kernel that has the ring.
     pub fn send(&self, message: &T) -> GpuResult<()> {
         self.send_all(std::slice::from_ref(message))
     }
@@ -111,7 +111,7 @@ impl<T: Pod> Sender<T> {
             }),
             // SAFETY: as above.
             Some(copier) => unsafe { self.copy(copier, first, messages) }.inspect_err(|_| {
-                // A claimed message that never comes blocks all behind it.
+                // A claimed message that is never sent blocks all later ones.
                 core.memory.close();
             })?,
         }

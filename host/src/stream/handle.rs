@@ -16,7 +16,7 @@ use crate::error::GpuResult;
 use crate::event::{Event, not_ready};
 use crate::module::KernelModule;
 
-/// A queue of work on a device. A clone is the same queue.
+/// A CUDA stream: an in-order queue of work on a device. A clone is the same stream.
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<StreamInner>,
@@ -29,7 +29,8 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// What work can be queued on: a [`Stream`], or a [`Gpu`](crate::Gpu), which has one of its own.
+/// What work can be enqueued on: a [`Stream`], or a [`Gpu`](crate::Gpu), which has a stream of its
+/// own.
 pub trait AsStream {
     /// The stream.
     fn as_stream(&self) -> &Stream;
@@ -56,7 +57,7 @@ impl Stream {
         Ok(Self { inner, module: module.clone() })
     }
 
-    /// The same queue with the kernels of another module.
+    /// This stream with the kernels of another module.
     pub(crate) fn with_module(&self, module: Arc<KernelModule>) -> Self {
         module.used_on(&self.inner);
         Self { inner: self.inner.clone(), module }
@@ -70,7 +71,7 @@ impl Stream {
         &self.module
     }
 
-    /// Waits until all work that was queued on this stream is done.
+    /// Waits until all work that was enqueued on this stream is done.
     ///
     /// # Errors
     /// The fault of any kernel that ran on the device.
@@ -78,43 +79,44 @@ impl Stream {
         self.inner.synchronize()
     }
 
-    /// Whether all work that was queued on this stream is done.
+    /// Whether all work that was enqueued on this stream is done.
     ///
     /// # Errors
     /// The fault of any kernel that ran on the device.
     pub fn is_idle(&self) -> GpuResult<bool> {
         // SAFETY: the stream lives.
         let query = || unsafe { sys::cuStreamQuery(self.inner.handle) };
-        let moment = self.inner.launches.now();
+        let moment = self.inner.launches.clock();
         let idle = not_ready(self.inner.context.call("cuStreamQuery", query))?;
         if idle {
-            self.inner.look_for_panics(moment)?;
+            self.inner.check_panics(moment)?;
         }
         Ok(idle)
     }
 
-    /// Puts a mark behind the work that is queued now.
+    /// Records an event after the work enqueued so far (`cuEventRecord`).
     ///
     /// # Errors
     /// A driver's refusal.
-    pub fn record(&self) -> GpuResult<Event> {
+    pub fn record_event(&self) -> GpuResult<Event> {
         let mut event = Event::timed(&self.inner.context)?;
-        let number = self.inner.mark(&event)?;
-        event.follows(&self.inner.launches, &self.inner, number);
+        let number = self.inner.record_numbered(&event)?;
+        event.set_recorded(&self.inner.launches, &self.inner, number);
         Ok(event)
     }
 
-    /// A future that is ready when all work that is queued now is done: see [`Completion`].
+    /// A future that is ready when all work enqueued so far is done: see [`Completion`].
     pub fn completed(&self) -> Completion {
         self.inner.completed(None)
     }
 
-    /// Lets the stream call `function` on the host when it comes to it; later work waits for it. If a
-    /// fault comes before, `function` is dropped and not called, and the result says so.
+    /// Enqueues a host callback: the stream calls `function` after the work enqueued so far, and
+    /// later work waits for it. After a fault of the device `function` is dropped without a call,
+    /// and the result is that fault.
     ///
-    /// The function must not call the driver, so nothing of this crate that does: such calls are
-    /// [`InHostCallback`](GpuError::InHostCallback) errors. A panic in it is the error of the next wait for
-    /// this stream, or of the [`HostCall`].
+    /// The function must not call the driver, directly or through this crate: such calls return
+    /// [`InHostCallback`](GpuError::InHostCallback) errors. A panic in it is the error of the next
+    /// wait for this stream, or of the [`HostCall`].
     ///
     /// # Errors
     /// A driver's refusal.
@@ -125,7 +127,7 @@ impl Stream {
         launch_host_callback(&self.inner, function)
     }
 
-    /// `n` new streams whose work begins after what is queued here now.
+    /// Creates `n` streams whose work begins after the work enqueued here so far.
     ///
     /// ```no_run
     /// # use ferrowarp::Gpu;
@@ -143,28 +145,28 @@ impl Stream {
         let priority = self.priority()?;
         let branch = |_| {
             let stream = Self::with_priority(self.inner.context(), &self.module, priority)?;
-            stream.inner.wait_for_stream(&self.inner)?;
+            stream.inner.wait_stream(&self.inner)?;
             Ok(stream)
         };
         (0..n).map(branch).collect()
     }
 
-    /// Lets the work that is queued here from now on wait for what `branches` have now.
+    /// Makes the work that is enqueued here from now on wait for the work that `branches` have now.
     ///
     /// # Errors
     /// [`WrongDevice`](GpuError::WrongDevice) for a stream of another device; a driver's refusal.
     pub fn join(&self, branches: &[Stream]) -> GpuResult<()> {
         for branch in branches.iter().filter(|branch| branch.inner.handle != self.inner.handle) {
             branch.inner.check_device(self.inner.context(), "a stream to join")?;
-            self.inner.wait_for_stream(&branch.inner)?;
+            self.inner.wait_stream(&branch.inner)?;
         }
         Ok(())
     }
 
-    /// The stream's priority: the lower the number, the sooner its blocks are taken.
+    /// The stream's priority: blocks of streams with lower numbers are scheduled first.
     ///
     /// # Errors
-    /// The fault of a kernel before.
+    /// The fault of an earlier kernel.
     pub fn priority(&self) -> GpuResult<i32> {
         let mut priority = 0;
         // SAFETY: the stream lives, and `priority` is writable.
@@ -173,40 +175,41 @@ impl Stream {
         Ok(priority)
     }
 
-    /// Waits until all work that was queued on this stream is done, but not longer than `most`; returns
-    /// whether it is. Nothing ends a kernel that hangs but the end of its process.
+    /// Waits until all work that was enqueued on this stream is done, or until `timeout` has
+    /// passed; returns whether it is done. A kernel that hangs ends only with its process.
     ///
     /// # Errors
     /// The fault of any kernel that ran on the device.
-    pub fn synchronize_for(&self, most: Duration) -> GpuResult<bool> {
+    pub fn synchronize_timeout(&self, timeout: Duration) -> GpuResult<bool> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(10);
         while !self.is_idle()? {
-            let Some(left) = most.checked_sub(start.elapsed()) else { return Ok(false) };
+            let Some(left) = timeout.checked_sub(start.elapsed()) else { return Ok(false) };
             thread::sleep(pause.min(left));
             pause = (pause * 2).min(Duration::from_millis(1));
         }
         Ok(true)
     }
 
-    /// Lets the work that is queued from now on wait for `event`.
+    /// Makes the work that is enqueued from now on wait for `event` (`cuStreamWaitEvent`).
     ///
     /// # Errors
     /// A driver's refusal.
-    pub fn wait_for(&self, event: &Event) -> GpuResult<()> {
+    pub fn wait_event(&self, event: &Event) -> GpuResult<()> {
         self.inner.launches.absorb(event.launches());
-        self.inner.wait_for(event)
+        self.inner.wait_event(event)
     }
 
-    /// Runs `work` and measures how long what it queued on this stream took on the device, in
-    /// milliseconds. Waits for it. On the emulator that is wall time.
+    /// Runs `work` and returns how long the work that it enqueued on this stream took on the
+    /// device, in milliseconds, measured with events. Waits for that work. On the emulator it is
+    /// wall time.
     ///
     /// # Errors
     /// The error of `work`, or the fault of a kernel.
     pub fn time<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<(R, f64)> {
-        let start = self.record()?;
+        let start = self.record_event()?;
         let value = work()?;
-        let end = self.record()?;
+        let end = self.record_event()?;
         Ok((value, end.milliseconds_since(&start)?))
     }
 }

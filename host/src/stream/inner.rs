@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use cuda_std::launch::LaunchConfig;
 use cust::sys;
 
-use super::events::Marks;
+use super::events::EventLog;
 use crate::capture;
 use crate::completion::HostPanics;
 use crate::context::{Context, Handle};
@@ -25,14 +25,15 @@ pub(crate) struct StreamInner {
     /// Recorded whenever another stream has to wait for this one. One is enough: a wait takes the
     /// latest record at the moment that it is queued, and a later one only orders more.
     pub(super) order: Event,
-    /// What its next wait is for.
+    /// The launches whose panics its next wait reports.
     pub(super) launches: Arc<Launches>,
-    /// Its events, and who rings for them.
-    pub(super) marks: Mutex<Marks>,
+    /// Its events, and the signals for them.
+    pub(super) events: Mutex<EventLog>,
     /// Whether work on other streams, which this one should wait for, may be unfinished.
-    pub(super) strays: AtomicBool,
-    /// Whether others than this crate know the handle, and may queue what it does not see.
-    pub(super) outside: AtomicBool,
+    pub(super) has_unordered_work: AtomicBool,
+    /// Whether code outside of this crate knows the handle, and may enqueue work that the crate
+    /// does not see.
+    pub(super) exported: AtomicBool,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -58,9 +59,9 @@ impl StreamInner {
             unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, priority) }
         })?;
         let launches = Panics::of(context).new_launches();
-        let (context, marks) = (context.clone(), Mutex::default());
-        let (strays, outside) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { context, handle, order, launches, marks, strays, outside })
+        let (context, events) = (context.clone(), Mutex::default());
+        let (has_unordered_work, exported) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { context, handle, order, launches, events, has_unordered_work, exported })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -71,14 +72,14 @@ impl StreamInner {
         self.handle
     }
 
-    /// The handle for somebody else.
-    pub(crate) fn give_handle(&self) -> sys::CUstream {
-        self.outside.store(true, Ordering::Release);
+    /// The handle for code outside of this crate.
+    pub(crate) fn export_handle(&self) -> sys::CUstream {
+        self.exported.store(true, Ordering::Release);
         self.handle
     }
 
-    pub(super) fn is_known_outside(&self) -> bool {
-        self.outside.load(Ordering::Acquire)
+    pub(super) fn is_exported(&self) -> bool {
+        self.exported.load(Ordering::Acquire)
     }
 
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
@@ -86,27 +87,27 @@ impl StreamInner {
             // SAFETY: the stream lives.
             unsafe { sys::cuStreamSynchronize(self.handle) }
         };
-        let moment = self.launches.now();
-        self.catch_strays();
+        let moment = self.launches.clock();
+        self.wait_for_unordered_work();
         self.context.call("cuStreamSynchronize", wait)?;
-        self.look_for_panics(moment)
+        self.check_panics(moment)
     }
 
-    /// The panic of what was launched before `moment`, after a wait for it.
-    pub(super) fn look_for_panics(&self, moment: u64) -> GpuResult<()> {
+    /// Reports a panic of what was launched before `moment`, after a wait for it.
+    pub(super) fn check_panics(&self, moment: u64) -> GpuResult<()> {
         let result = Panics::of(&self.context).check(&self.launches);
-        self.launches.done(moment);
+        self.launches.remove_until(moment);
         result.and_then(|()| HostPanics::of(&self.context).check(self.handle))
     }
 
-    /// Notes a launch, whose panic is an error of the next wait.
-    pub(crate) fn launches(&self, kernel: &'static str, config: &LaunchConfig) {
+    /// Notes a launch, whose panic will be the error of the next wait.
+    pub(crate) fn note_launch(&self, kernel: &'static str, config: &LaunchConfig) {
         self.launches.add(kernel, config, Panics::of(&self.context).serial());
     }
 
-    /// A mark behind the work that is queued now; none while the stream is captured, since the
-    /// mark would then become a part of the graph.
-    pub(crate) fn end_unless_captured(&self) -> GpuResult<Option<Event>> {
+    /// Records an event after the work that is enqueued now; none while the stream is captured,
+    /// because the event would become part of the graph.
+    pub(crate) fn record_event_unless_captured(&self) -> GpuResult<Option<Event>> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: `status` is writable, and the stream lives.
         let ask = || unsafe { sys::cuStreamIsCapturing(self.handle, &mut status) };
@@ -115,42 +116,44 @@ impl StreamInner {
             return Ok(None);
         }
         let event = Event::untimed(&self.context)?;
-        self.record(&event).map(|()| Some(event))
+        self.record_raw(&event).map(|()| Some(event))
     }
 
-    /// Whether it has work that is not done; not where a fault has ended it.
+    /// Whether it has unfinished work. After a fault it has none.
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: the stream lives.
         let query = || unsafe { sys::cuStreamQuery(self.handle) };
         matches!(not_ready(self.context.call_uncounted("cuStreamQuery", query)), Ok(false))
     }
 
-    /// Waits for the stream where an error could not be handled: in `drop`. Whether it succeeded.
-    pub(crate) fn settle(&self) -> bool {
+    /// Waits for the stream where an error could not be handled: in `drop`. Returns whether the
+    /// wait succeeded.
+    pub(crate) fn try_synchronize(&self) -> bool {
         // SAFETY: the stream lives.
         self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) })
     }
 
-    /// The same, but whether nothing of the stream's work is under way: a lost device has stopped.
-    pub(crate) fn is_over(&self) -> bool {
-        self.settle() || (self.context.lost().is_some() && !in_host_callback())
+    /// Like [`try_synchronize`](Self::try_synchronize), but returns whether none of the stream's
+    /// work still runs: a lost device has stopped.
+    pub(crate) fn drain(&self) -> bool {
+        self.try_synchronize() || (self.context.lost().is_some() && !in_host_callback())
     }
 
-    /// A mark behind the work that is queued now, for order alone.
-    pub(crate) fn mark_end(self: &Arc<Self>) -> GpuResult<Event> {
+    /// Records an event without timing after the work that is enqueued now.
+    pub(crate) fn record_untimed_event(self: &Arc<Self>) -> GpuResult<Event> {
         let mut event = Event::untimed(&self.context)?;
-        let number = self.mark(&event)?;
-        event.follows(&self.launches, self, number);
+        let number = self.record_numbered(&event)?;
+        event.set_recorded(&self.launches, self, number);
         Ok(event)
     }
 
-    /// Lets `event` follow what is queued now.
-    pub(crate) fn record_behind(&self, event: &Event) -> GpuResult<()> {
+    /// Records `event`, which then stands for the launches until now.
+    pub(crate) fn record_into(&self, event: &Event) -> GpuResult<()> {
         event.launches().absorb(&self.launches);
-        self.record(event)
+        self.record_raw(event)
     }
 
-    pub(super) fn record(&self, event: &Event) -> GpuResult<()> {
+    pub(super) fn record_raw(&self, event: &Event) -> GpuResult<()> {
         let record = || {
             // SAFETY: event and stream live and belong to one context.
             unsafe { sys::cuEventRecord(event.handle(), self.handle) }
@@ -158,7 +161,7 @@ impl StreamInner {
         self.context.call("cuEventRecord", record)
     }
 
-    pub(super) fn wait_for(&self, event: &Event) -> GpuResult<()> {
+    pub(super) fn wait_event(&self, event: &Event) -> GpuResult<()> {
         let wait = || {
             // SAFETY: event and stream live; no flags are defined.
             unsafe { sys::cuStreamWaitEvent(self.handle, event.handle(), 0) }
@@ -166,45 +169,50 @@ impl StreamInner {
         self.context.call("cuStreamWaitEvent", wait)
     }
 
-    /// Lets later work on this stream wait for the work that `other` has now.
-    pub(super) fn wait_for_stream(&self, other: &Self) -> GpuResult<()> {
+    /// Makes later work on this stream wait for the work that `other` has now; the next wait here
+    /// reports its panics too.
+    pub(super) fn wait_stream(&self, other: &Self) -> GpuResult<()> {
         self.launches.absorb(&other.launches);
-        self.order_after(other)
+        self.wait_stream_for_order(other)
     }
 
-    /// The same where the results of that work are nobody's business here, nor its panics.
-    pub(crate) fn order_after(&self, other: &Self) -> GpuResult<()> {
-        other.record(&other.order)?;
-        self.wait_for(&other.order)
+    /// Like [`wait_stream`](Self::wait_stream), for order alone: this stream does not use the
+    /// results, and does not report the panics.
+    pub(crate) fn wait_stream_for_order(&self, other: &Self) -> GpuResult<()> {
+        other.record_raw(&other.order)?;
+        self.wait_event(&other.order)
     }
 
-    /// Queues `work` on this stream, ordered with all other uses of what lives on `homes`.
+    /// Enqueues `work` on this stream, ordered with all other uses of the memory whose homes are
+    /// `homes`.
     pub(crate) fn ordered(
         &self,
         homes: &[&StreamInner],
         work: impl FnOnce() -> GpuResult<()>,
     ) -> GpuResult<()> {
-        let foreign = self.foreign(homes);
-        foreign.iter().try_for_each(|home| self.wait_for_stream(home))?;
+        let foreign = self.other_streams(homes);
+        foreign.iter().try_for_each(|home| self.wait_stream(home))?;
         work()?;
-        self.give_back(&foreign)
+        self.make_homes_wait(&foreign)
     }
 
-    /// Lets `homes` wait for the work that is queued here now.
-    pub(super) fn give_back(&self, homes: &[&StreamInner]) -> GpuResult<()> {
-        let joined = homes.iter().try_for_each(|home| home.wait_for_stream(self));
+    /// Makes `homes` wait for the work that is enqueued here now.
+    pub(super) fn make_homes_wait(&self, homes: &[&StreamInner]) -> GpuResult<()> {
+        let joined = homes.iter().try_for_each(|home| home.wait_stream(self));
         // If the homes cannot be made to wait, this thread waits in their place.
         joined.inspect_err(|_| {
-            if !self.settle() {
-                homes.iter().for_each(|home| home.strays.store(true, Ordering::Release));
+            if !self.try_synchronize() {
+                homes
+                    .iter()
+                    .for_each(|home| home.has_unordered_work.store(true, Ordering::Release));
             }
         })
     }
 
-    /// Waits for the whole device if work is on it that the stream should have waited for and could
-    /// not be made to.
-    pub(crate) fn catch_strays(&self) {
-        if self.strays.load(Ordering::Acquire) {
+    /// Waits for the whole device if there is work on it that this stream could not be made to wait
+    /// for.
+    pub(crate) fn wait_for_unordered_work(&self) {
+        if self.has_unordered_work.load(Ordering::Acquire) {
             capture::device_wait(|| {
                 // SAFETY: `release` made the context current.
                 self.context.release(|| unsafe { sys::cuCtxSynchronize() })
@@ -213,7 +221,7 @@ impl StreamInner {
     }
 
     /// The homes that are other streams than this one, each once.
-    pub(super) fn foreign<'a>(&self, homes: &[&'a StreamInner]) -> Vec<&'a StreamInner> {
+    pub(super) fn other_streams<'a>(&self, homes: &[&'a StreamInner]) -> Vec<&'a StreamInner> {
         let mut foreign: Vec<&StreamInner> = Vec::new();
         for &home in homes {
             if home.handle != self.handle && foreign.iter().all(|f| f.handle != home.handle) {

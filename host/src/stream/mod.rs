@@ -5,10 +5,10 @@
 //! home first, and its home waits for that use afterwards. So all uses of a buffer are in order,
 //! whatever streams they run on, and safe code cannot race.
 
-mod adopt;
 mod events;
 mod handle;
 mod inner;
+mod rehome;
 
 pub use handle::{AsStream, Stream};
 pub(crate) use inner::{StreamInner, check_same, home_of};

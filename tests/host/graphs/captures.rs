@@ -43,7 +43,7 @@ fn a_capture_refuses_what_would_happen_now() -> GpuResult<()> {
     let mut words = words(1)?;
     let unified = UnifiedBuffer::<u32>::zeroed(gpu(), 4)?;
     let stream = gpu().create_stream()?;
-    let event = stream.record()?;
+    let event = stream.record_event()?;
     let mut refusals = Vec::new();
     let mut note = |result: GpuResult<()>| match refused(result) {
         GraphError::NotCapturable { operation } => refusals.push(operation),
@@ -52,8 +52,8 @@ fn a_capture_refuses_what_would_happen_now() -> GpuResult<()> {
     stream.capture(|stream| {
         note(stream.synchronize());
         note(stream.is_idle().map(drop));
-        note(stream.record().map(drop));
-        note(stream.wait_for(&event));
+        note(stream.record_event().map(drop));
+        note(stream.wait_event(&event));
         note(gpu().synchronize());
         note(event.synchronize());
         note(DeviceBuffer::<u32>::zeroed(stream, 4).map(drop));

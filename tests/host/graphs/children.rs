@@ -168,7 +168,10 @@ fn a_child_that_is_not_whole_is_refused() -> GpuResult<()> {
     let error = refused(builder.capture(|| node.graph(&mut child)));
     assert!(matches!(error, GraphError::NotCapturable { .. }), "{error}");
     node.graph(&mut child)?;
-    assert_eq!(refused(node.graph(&mut child)), GraphError::Taken { node: "child".to_owned() });
+    assert_eq!(
+        refused(node.graph(&mut child)),
+        GraphError::NodeAlreadySet { node: "child".to_owned() }
+    );
     let mut nothing = GraphBuilder::new(gpu()).build(())?;
     let none = builder.node("none");
     none.graph(&mut nothing)?;

@@ -33,7 +33,7 @@ fn nodes_that_cannot_be_are_refused() -> GpuResult<()> {
     let (first, second) = (builder.node("first"), builder.node("second"));
     fill(&first, &mut a, 1)?;
     let error = refused(fill(&first, &mut a, 1));
-    assert_eq!(error, GraphError::Taken { node: "first".to_owned() });
+    assert_eq!(error, GraphError::NodeAlreadySet { node: "first".to_owned() });
     fill(&second, &mut a, 2)?;
     first.after(&second)?;
     let error = refused(builder.clone().build(&mut a));
@@ -42,11 +42,14 @@ fn nodes_that_cannot_be_are_refused() -> GpuResult<()> {
     assert_eq!(nodes, ["first", "second"]);
     // Its nodes are gone with it.
     let error = refused(first.host(|| {}));
-    assert!(matches!(error, GraphError::Built { .. } | GraphError::Taken { .. }), "{error}");
+    assert!(
+        matches!(error, GraphError::AlreadyBuilt { .. } | GraphError::NodeAlreadySet { .. }),
+        "{error}"
+    );
     let late = builder.node("late");
-    assert_eq!(refused(late.host(|| {})), GraphError::Built { node: "late".to_owned() });
-    assert!(matches!(refused(late.after(&first)), GraphError::Built { .. }));
-    assert!(matches!(refused(builder.build(())), GraphError::Built { .. }));
+    assert_eq!(refused(late.host(|| {})), GraphError::AlreadyBuilt { node: "late".to_owned() });
+    assert!(matches!(refused(late.after(&first)), GraphError::AlreadyBuilt { .. }));
+    assert!(matches!(refused(builder.build(())), GraphError::AlreadyBuilt { .. }));
 
     let builder = GraphBuilder::new(gpu());
     let (node, never) = (builder.node("node"), builder.node("never"));

@@ -5,7 +5,7 @@ use ferrowarp::memory::resource::{LogAdaptor, MemoryPool, PoisonAdaptor, StreamO
 use ferrowarp::memory::{MemoryAdvice, PinnedBuffer};
 use ferrowarp::{
     Bridge, DeviceBox, DeviceBuffer, Gpu, GpuResult, MappedAtomics, MappedBox, MappedBuffer,
-    PinnedOptions, PinnedPart, RegisteredVec, Ring, Transfer, UnifiedBuffer, WriteCombined,
+    PinnedOptions, PinnedRange, RegisteredVec, Ring, Transfer, UnifiedBuffer, WriteCombined,
 };
 
 use super::{IMAGES, LEN, fill};
@@ -18,8 +18,8 @@ pub fn plain(gpu: &Gpu) -> GpuResult<()> {
     let mut ordered = DeviceBuffer::zeroed_async(&stream, LEN)?;
     add(gpu, &one, &plain, &mut ordered)?;
     churn(&stream, &mut plain, 2)?;
-    let event = stream.record()?;
-    gpu.stream().wait_for(&event)?;
+    let event = stream.record_event()?;
+    gpu.stream().wait_event(&event)?;
     plain.copy_from_device(&ordered)?;
     drop(ordered);
     event.synchronize()?;
@@ -73,7 +73,7 @@ pub fn page_locked(gpu: &Gpu) -> GpuResult<()> {
     back.event().expect("there is something to copy").synchronize()?;
     assert_eq!(back.wait()?[..], [4; LEN]);
     drop(device.copy_to_pinned_async(&stream, PinnedBuffer::zeroed(gpu, LEN)?)?);
-    let part = PinnedPart::of(PinnedBuffer::from_slice(gpu, &[1; LEN])?, 5..9);
+    let part = PinnedRange::of(PinnedBuffer::from_slice(gpu, &[1; LEN])?, 5..9);
     device.slice_mut(..4).copy_from_pinned_async(gpu, part)?.wait()?;
     let frame = device.copy_from_pinned_async(&stream, WriteCombined::zeroed(gpu, LEN)?)?.wait()?;
     let frame = device.pitched_mut(3, 4, 8)?.copy_from_pinned_async(&stream, frame, 3)?.wait()?;

@@ -25,11 +25,11 @@ pub fn streams(gpu: &Gpu) -> GpuResult<()> {
     let parts = urgent.fork(2)?;
     parts.iter().try_for_each(|part| churn(part, &mut words, 2))?;
     urgent.join(&parts)?;
-    urgent.adopt(words.as_mut_slice(), |mut words| churn(&urgent, &mut words, 1))?;
-    let (start, end) = (urgent.record()?, parts[0].record()?);
-    gpu.stream().wait_for(&end)?;
+    urgent.rehome(words.as_mut_slice(), |mut words| churn(&urgent, &mut words, 1))?;
+    let (start, end) = (urgent.record_event()?, parts[0].record_event()?);
+    gpu.stream().wait_event(&end)?;
     end.milliseconds_since(&start)?;
-    assert!(start.has_passed()? && urgent.is_idle()?);
+    assert!(start.is_complete()? && urgent.is_idle()?);
     assert_eq!(words.to_vec()?, [churned(0, 5); LEN]);
     Ok(())
 }
@@ -40,7 +40,7 @@ pub fn futures(gpu: &Gpu) -> GpuResult<()> {
     block_on(words.copy_from_vec(vec![3; LEN]))?;
     churn(&stream, &mut words, 2)?;
     block_on(stream.completed())?;
-    let event = stream.record()?;
+    let event = stream.record_event()?;
     block_on(event.completed())?;
     assert_eq!(block_on(words.to_vec_async())?, [churned(3, 2); LEN]);
     let answer = stream.launch_host_func(|| 42)?;

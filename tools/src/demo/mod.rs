@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn refused(_: &Gpu, _: Scale) -> GpuResult<Outcome> {
-        Err(GpuError::KernelDoesNotAnswer { waited_ms: 1 })
+        Err(GpuError::KernelNotResponding { waited_ms: 1 })
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn any_other_error_stays_one() {
         let error = ending(refused, 1).unwrap_err();
-        assert!(matches!(error, GpuError::KernelDoesNotAnswer { .. }), "{error}");
+        assert!(matches!(error, GpuError::KernelNotResponding { .. }), "{error}");
     }
 
     #[test]

@@ -98,9 +98,9 @@ impl Film {
             let drawn = canvas.draw(&camera, &position, &velocity)?;
             let copy = drawn.copy_to_pinned_async(gpu, picture)?;
             // The device takes the next steps while the picture is shown.
-            let before = gpu.stream().record()?;
+            let before = gpu.stream().record_event()?;
             (0..self.steps_per_frame).try_for_each(|_| particles.step())?;
-            let after = gpu.stream().record()?;
+            let after = gpu.stream().record_event()?;
             picture = copy.wait()?;
             show(picture.to_vec())?;
             milliseconds += after.milliseconds_since(&before)?;

@@ -1,4 +1,4 @@
-//! Words that host and kernels use at the same time.
+//! Atomic words that host and kernels access concurrently.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 use cuda_std::launch::{DeviceAtomics, RawSlice};
 
 use crate::error::{GpuError, GpuResult};
-use crate::shared_memory::{Block, Place, SharedMemory};
+use crate::shared_memory::{Block, SharedLocation, SharedMemory};
 use crate::stream::AsStream;
 
 mod sealed {
@@ -106,7 +106,7 @@ impl<T: MappedWord> MappedAtomics<T> {
             let host = NonNull::dangling();
             return Ok(Self { memory, host, device: 0, len, values: PhantomData });
         }
-        let block = Block::zeroed(context, Place::Mapped, bytes)?;
+        let block = Block::zeroed(context, SharedLocation::Mapped, bytes)?;
         let (host, device) = (block.host().cast(), block.device());
         let memory = SharedMemory::new(context, block, None);
         Ok(Self { memory, host, device, len, values: PhantomData })

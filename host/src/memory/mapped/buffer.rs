@@ -12,7 +12,7 @@ use crate::error::{GpuError, GpuResult};
 use crate::memory::allocation::{DANGLING, check_alignment};
 use crate::memory::shapes::{argument, lengths, one_value};
 use crate::memory::slice::{DeviceSlice, DeviceSliceMut};
-use crate::shared_memory::{Block, Place};
+use crate::shared_memory::{Block, SharedLocation};
 use crate::stream::{AsStream, StreamInner};
 
 /// An array of `T` in pinned memory of the host, which kernels use in place.
@@ -66,7 +66,7 @@ impl<T: Pod> MappedBuffer<T> {
         })?;
         let block = match bytes {
             0 => None,
-            _ => Some(Block::zeroed(home.context(), Place::Mapped, bytes)?),
+            _ => Some(Block::zeroed(home.context(), SharedLocation::Mapped, bytes)?),
         };
         Ok(Self { home: home.clone(), block, len, values: PhantomData })
     }
@@ -137,7 +137,7 @@ impl<T: Pod> MappedBuffer<T> {
 impl<T: Pod> Drop for MappedBuffer<T> {
     fn drop(&mut self) {
         if let Some(block) = self.block.take()
-            && !self.home.is_over()
+            && !self.home.drain()
         {
             // A kernel may use it still, so it is never given back.
             std::mem::forget(block);

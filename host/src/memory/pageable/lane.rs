@@ -6,7 +6,7 @@ use cust::event::EventFlags;
 use cust::sys;
 
 use super::copy::copy_past_caches;
-use super::work::{Piece, Work};
+use super::staged_copy::{Segment, StagedCopy};
 use crate::context::Context;
 use crate::error::GpuResult;
 
@@ -15,14 +15,14 @@ pub(super) const CHUNK_BYTES: usize = 2 << 20;
 /// While one chunk is on the bus, the other one is filled or emptied.
 const CHUNKS: usize = 2;
 
-/// Chunks, and the stream that copies them. Nobody else queues anything there, so a copy waits for
+/// Chunks, and the stream that copies them. No other code enqueues work there, so a copy waits for
 /// nothing but the bus.
 ///
 /// It holds no `Arc` of the context, which owns it: whoever has it closes it.
 pub(super) struct Lane {
     stream: sys::CUstream,
     memory: *mut u8,
-    /// For each chunk, the mark behind its last copy.
+    /// For each chunk, the event after its last copy.
     ends: [sys::CUevent; CHUNKS],
     turn: usize,
 }
@@ -77,50 +77,54 @@ impl Lane {
         }
     }
 
-    /// Takes pieces of the host's memory to the device until there are none, and waits for them.
+    /// Takes segments of the host's memory to the device until there are none, and waits for them.
     ///
     /// # Safety
     /// As `work` says; it is a copy to the device.
-    pub(super) unsafe fn upload(&mut self, context: &Context, work: &Work) -> GpuResult<()> {
-        while let Some(piece) = work.next() {
+    pub(super) unsafe fn upload(&mut self, context: &Context, work: &StagedCopy) -> GpuResult<()> {
+        while let Some(segment) = work.next() {
             let chunk = self.next_chunk();
             self.wait(context, chunk)?;
             let memory = self.chunk(chunk);
-            // SAFETY: the piece is inside the host's memory and not larger than a chunk, which no copy
+            // SAFETY: the segment is inside the host's memory and not larger than a chunk, which no copy
             // reads any more.
-            unsafe { copy_past_caches(work.host_at(piece), memory, piece.bytes) };
+            unsafe { copy_past_caches(work.host_at(segment), memory, segment.bytes) };
             context.call("cuMemcpyHtoDAsync", || {
-                let (to, stream) = (work.device_at(piece), self.stream);
-                // SAFETY: the piece is inside the device's memory; the chunk stays as it is until its
+                let (to, stream) = (work.device_at(segment), self.stream);
+                // SAFETY: the segment is inside the device's memory; the chunk stays as it is until its
                 // end has been waited for.
-                unsafe { sys::cuMemcpyHtoDAsync_v2(to, memory.cast(), piece.bytes, stream) }
+                unsafe { sys::cuMemcpyHtoDAsync_v2(to, memory.cast(), segment.bytes, stream) }
             })?;
             self.mark(context, chunk)?;
         }
         (0..CHUNKS).try_for_each(|chunk| self.wait(context, chunk))
     }
 
-    /// Takes pieces of the device's memory to the host until there are none.
+    /// Takes segments of the device's memory to the host until there are none.
     ///
     /// # Safety
     /// As `work` says; it is a copy to the host.
-    pub(super) unsafe fn download(&mut self, context: &Context, work: &Work) -> GpuResult<()> {
-        let mut under_way: Option<(usize, Piece)> = None;
+    pub(super) unsafe fn download(
+        &mut self,
+        context: &Context,
+        work: &StagedCopy,
+    ) -> GpuResult<()> {
+        let mut under_way: Option<(usize, Segment)> = None;
         loop {
-            let next = work.next().map(|piece| (self.next_chunk(), piece));
-            if let Some((chunk, piece)) = next {
+            let next = work.next().map(|segment| (self.next_chunk(), segment));
+            if let Some((chunk, segment)) = next {
                 context.call("cuMemcpyDtoHAsync", || {
-                    let (to, from) = (self.chunk(chunk).cast(), work.device_at(piece));
-                    // SAFETY: the piece is inside the device's memory, and the chunk has been emptied.
-                    unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, piece.bytes, self.stream) }
+                    let (to, from) = (self.chunk(chunk).cast(), work.device_at(segment));
+                    // SAFETY: the segment is inside the device's memory, and the chunk has been emptied.
+                    unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, segment.bytes, self.stream) }
                 })?;
                 self.mark(context, chunk)?;
             }
-            if let Some((chunk, piece)) = under_way {
+            if let Some((chunk, segment)) = under_way {
                 self.wait(context, chunk)?;
-                let (from, to) = (self.chunk(chunk), work.host_at(piece));
-                // SAFETY: the piece is inside the host's memory, which no other lane writes there.
-                unsafe { copy_past_caches(from, to, piece.bytes) };
+                let (from, to) = (self.chunk(chunk), work.host_at(segment));
+                // SAFETY: the segment is inside the host's memory, which no other lane writes there.
+                unsafe { copy_past_caches(from, to, segment.bytes) };
             }
             under_way = next;
             if next.is_none() {
@@ -130,7 +134,7 @@ impl Lane {
     }
 
     /// Waits until nothing is under way, where a call has failed.
-    pub(super) fn settle(&self, context: &Context) {
+    pub(super) fn try_synchronize(&self, context: &Context) {
         // SAFETY: the stream lives.
         context.release(|| unsafe { sys::cuStreamSynchronize(self.stream) });
     }

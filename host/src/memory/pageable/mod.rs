@@ -1,7 +1,7 @@
 //! Copies of pageable memory through a ring of page-locked chunks, with threads of its own.
 //!
 //! The driver copies pageable memory with one thread, through a buffer of its own. Here several threads
-//! do so side by side: each has a *lane*, two chunks and a stream, and takes the next piece of the copy
+//! do so side by side: each has a *lane*, two chunks and a stream, and takes the next segment of the copy
 //! when it has a chunk for it. So the processor's memory and the bus work at the same time.
 //!
 //! The ring is made with the first such copy of a context, is never larger than 32 MiB, and ends with
@@ -11,7 +11,7 @@
 
 mod copy;
 mod lane;
-mod work;
+mod staged_copy;
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -20,17 +20,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use lane::Lane;
-use work::Work;
+use staged_copy::StagedCopy;
 
-use super::registered::Known;
+use super::registered::HostPointerInfo;
 use crate::context::{Context, ContextState, Slot};
 use crate::device::check_process;
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::stream::StreamInner;
 
-/// Copies of pageable memory of at least so many bytes go through the ring; the driver copies smaller
-/// ones as fast.
+/// Copies of pageable memory of at least this many bytes go through the ring; the driver copies
+/// smaller ones as fast.
 pub const STAGED_FROM_BYTES: usize = 2 << 20;
 /// With fewer, bus and processor would take turns; more do not make the bus faster.
 const LANES: RangeInclusive<usize> = 2..=8;
@@ -59,7 +59,7 @@ pub(super) enum Way {
 /// Whether a copy of such memory should go through the ring: large, and unknown to the driver.
 pub(super) fn is_worth_it(context: &Context, host: *const u8, bytes: usize) -> GpuResult<bool> {
     let is_large = bytes >= STAGED_FROM_BYTES;
-    Ok(is_large && !Known::of(context, host.expose_provenance() as u64, bytes)?.to_driver)
+    Ok(is_large && !HostPointerInfo::of(context, host.expose_provenance() as u64, bytes)?.to_driver)
 }
 
 /// Copies through the ring, after all that was queued for the device's memory before. `false` if there
@@ -69,8 +69,8 @@ pub(super) fn is_worth_it(context: &Context, host: *const u8, bytes: usize) -> G
 /// The fault of a kernel before; what the driver answers.
 ///
 /// # Safety
-/// Host and device have `bytes` bytes there. The device's memory has `home` as its home; during the call
-/// nobody else uses what is written, nor writes what is read.
+/// Host and device have `bytes` bytes there. The device's memory has `home` as its home; during the
+/// call no other code uses what is written, or writes what is read.
 pub(super) unsafe fn copy(
     home: &StreamInner,
     way: Way,
@@ -85,7 +85,7 @@ pub(super) unsafe fn copy(
         *crew = Crew::gather(context).ok();
     }
     let Some(crew) = &mut *crew else { return Ok(false) };
-    let work = Work::new(host, device, bytes, crew.lanes());
+    let work = StagedCopy::new(host, device, bytes, crew.lanes());
     crew.run(&|lane| {
         let result = match way {
             // SAFETY: the caller's promise; `run` returns when all lanes are done.
@@ -95,7 +95,7 @@ pub(super) unsafe fn copy(
         };
         if let Err(error) = result {
             work.fail(error);
-            lane.settle(context);
+            lane.try_synchronize(context);
         }
     });
     work.result().map(|()| true)

@@ -1,4 +1,4 @@
-//! Where device memory comes from: one interface, and what stands behind it.
+//! Sources of device memory: one interface, and its implementations.
 //!
 //! A buffer made with `_in` gets its memory from a [`DeviceMemoryResource`] and gives it back there
 //! when it is dropped. Resources stand on one another:
@@ -96,7 +96,7 @@ pub struct AllocationRequest<'a> {
     pub stream: StreamRef<'a>,
     /// How many bytes, above 0.
     pub bytes: usize,
-    /// Who asks.
+    /// The caller.
     pub caller: &'static Location<'static>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> StreamRef<'a> {
         self.0
     }
 
-    /// The stream behind `on`.
+    /// The stream of `on`.
     pub fn of(on: &'a impl AsStream) -> Self {
         Self(on.as_stream().inner())
     }
@@ -121,7 +121,7 @@ impl<'a> StreamRef<'a> {
     /// The driver's handle: it identifies the stream.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
-        self.0.give_handle().cast()
+        self.0.export_handle().cast()
     }
 
     /// The number of the stream's device.

@@ -146,7 +146,7 @@ impl Class {
     }
 }
 
-/// The size class of so many bytes, and its size; `None` beyond the largest.
+/// The size class for `bytes`, and its size; `None` beyond the largest.
 fn class_of(bytes: usize) -> Option<(usize, usize)> {
     let log2 = bytes.checked_next_power_of_two()?.trailing_zeros().max(SMALLEST_LOG2);
     (log2 <= LARGEST_LOG2).then_some(((log2 - SMALLEST_LOG2) as usize, 1 << log2))
@@ -189,7 +189,7 @@ impl MemoryPool {
             None => return Ok(None),
             Some(Taken::Own(block)) => block,
             Some(Taken::Foreign(block, other)) => {
-                stream.order_after(&other).inspect_err(|_| {
+                stream.wait_stream_for_order(&other).inspect_err(|_| {
                     self.classes[class].put(&other, block);
                 })?;
                 Counts::one_more(&self.counts.waits);
@@ -214,7 +214,7 @@ impl MemoryPool {
         }
     }
 
-    /// Gives all kept blocks to the upstream: now, or behind the host function that this runs in.
+    /// Returns all kept blocks to the upstream: now, or after the host callback that this runs in.
     fn empty(&self) {
         let mut leaving = Leaving { upstream: self.upstream.clone(), shelves: Vec::new() };
         for (at, class) in self.classes.iter().enumerate() {

@@ -23,7 +23,7 @@ impl<R: DeviceMemoryResource + ?Sized> FailureAdaptor<R> {
         Arc::new(Self { left: AtomicU64::new(NEVER), upstream })
     }
 
-    /// Lets `n` more allocations through and fails the one behind them, once.
+    /// Lets `n` more allocations through and fails the next one, once.
     pub fn fail_after(&self, n: u64) {
         self.left.store(n, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use super::hand_on;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
 
-/// Lets through only so many bytes at one time; more is out of memory.
+/// Limits the bytes that are allocated at one time; more is out of memory.
 #[derive(Debug)]
 pub struct LimitAdaptor<R: ?Sized> {
     limit: usize,

@@ -51,7 +51,7 @@ enum Event {
     Free { block: usize, stream: usize },
 }
 
-/// A line of a log that is none.
+/// A line that is not part of an allocation log.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line} of the allocation log is `{text}`; it may be `allocate BLOCK BYTES on STREAM`, \
@@ -121,7 +121,7 @@ unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for LogAdapto
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize) {
-        // First: behind the upstream it may be another thread's already.
+        // Before the upstream frees it: after that the address may be another thread's already.
         self.lock().freed(stream, address);
         // SAFETY: the caller's promise.
         unsafe { self.upstream.deallocate(stream, address, bytes) };
@@ -196,7 +196,7 @@ impl<R: DeviceMemoryResource + ?Sized> Live<'_, R> {
     fn free(&mut self, block: usize, on: usize) -> GpuResult<()> {
         let Some(&(address, bytes, home)) = self.blocks.get(&block) else { return Ok(()) };
         if on != home {
-            self.stream(on).inner().order_after(self.stream(home).inner())?;
+            self.stream(on).inner().wait_stream_for_order(self.stream(home).inner())?;
         }
         self.blocks.remove(&block);
         // SAFETY: it came from there, and what its home had queued for it is waited for.

@@ -1,4 +1,4 @@
-//! Remembers who has memory.
+//! Tracks live allocations and their callers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -75,7 +75,7 @@ unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for TrackingA
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize) {
-        // First: behind the upstream it may be another thread's already.
+        // Before the upstream frees it: after that the address may be another thread's already.
         self.lock().remove(&address);
         // SAFETY: the caller's promise.
         unsafe { self.upstream.deallocate(stream, address, bytes) };

@@ -1,4 +1,4 @@
-//! Memory that another stream than its home orders for a while.
+//! A temporary home for memory on another stream.
 
 use bytemuck::Pod;
 
@@ -9,16 +9,17 @@ use crate::memory::DeviceSliceMut;
 impl Stream {
     /// Makes this stream the home of `memory` while `work` runs.
     ///
-    /// A launch on another stream than a buffer's home costs two marks and two waits. Here they are
-    /// queued once, before and behind `work`; the launches of `work` on this stream need none.
+    /// A launch on another stream than a buffer's home records two events and enqueues two waits.
+    /// Here that is done once, before and after `work`; the launches of `work` on this stream need
+    /// none.
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
     /// # use kernels_gpu::elementwise::saxpy;
     /// # fn example(gpu: &Gpu, x: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> GpuResult<()> {
     /// let stream = gpu.create_stream()?; // where x and y are not at home
-    /// stream.adopt(x.as_mut_slice(), |x| {
-    ///     stream.adopt(y.as_mut_slice(), |mut y| {
+    /// stream.rehome(x.as_mut_slice(), |x| {
+    ///     stream.rehome(y.as_mut_slice(), |mut y| {
     ///         let all = LaunchConfig::for_num_elems(x.len());
     ///         (0..100).try_for_each(|_| saxpy::launch(&stream, all, 0.5, &x, &mut y))
     ///     })
@@ -29,7 +30,7 @@ impl Stream {
     /// # Errors
     /// [`WrongDevice`](crate::GpuError::WrongDevice) for memory of another device; the error of
     /// `work`; a driver's refusal.
-    pub fn adopt<T: Pod, R>(
+    pub fn rehome<T: Pod, R>(
         &self,
         memory: DeviceSliceMut<'_, T>,
         work: impl FnOnce(DeviceSliceMut<'_, T>) -> GpuResult<R>,
@@ -39,7 +40,7 @@ impl Stream {
         if home.handle == stream.handle {
             return work(memory);
         }
-        stream.wait_for_stream(home)?;
+        stream.wait_stream(home)?;
         let back = Back { stream, home };
         // SAFETY: this stream waits for all earlier uses, and `back` lets all later ones wait for it.
         let value = work(unsafe { memory.at_home_of(self.inner()) })?;
@@ -48,7 +49,7 @@ impl Stream {
     }
 }
 
-/// Lets the home wait for the stream, however `work` ends.
+/// Makes the home wait for the stream, however `work` ends.
 struct Back<'a> {
     stream: &'a StreamInner,
     home: &'a StreamInner,
@@ -56,7 +57,7 @@ struct Back<'a> {
 
 impl Back<'_> {
     fn give(self) -> GpuResult<()> {
-        let result = self.stream.give_back(&[self.home]);
+        let result = self.stream.make_homes_wait(&[self.home]);
         std::mem::forget(self);
         result
     }
@@ -64,7 +65,7 @@ impl Back<'_> {
 
 impl Drop for Back<'_> {
     fn drop(&mut self) {
-        // `work` has failed or panicked, and that is what is told.
-        let _ = self.stream.give_back(&[self.home]);
+        // `work` has failed or panicked, and that is the error to report.
+        let _ = self.stream.make_homes_wait(&[self.home]);
     }
 }

@@ -8,18 +8,19 @@ use crate::stream::StreamInner;
 
 /// The streams that a module was given to. Noted when a stream is made, so a launch costs nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Uses(Mutex<Vec<Use>>);
+pub(crate) struct StreamUses(Mutex<Vec<Use>>);
 
 #[derive(Debug)]
 enum Use {
     /// Launches may come.
     Stream(Arc<StreamInner>),
-    /// No launch comes any more; the last one is before this mark.
-    Mark(Event),
+    /// No launch comes any more; the last one is before this event.
+    LastEvent(Event),
 }
 
-impl Uses {
-    /// Notes a stream; those that everyone else has let go of become marks.
+impl StreamUses {
+    /// Notes a stream; streams that no other code holds any more are replaced by an event after
+    /// their last work.
     pub(crate) fn add(&self, stream: &Arc<StreamInner>) {
         let mut uses = lock(&self.0);
         let own = |one: &Use| matches!(one, Use::Stream(known) if Arc::ptr_eq(known, stream));
@@ -30,7 +31,7 @@ impl Uses {
         uses.push(Use::Stream(stream.clone()));
     }
 
-    /// Whether all that was launched is done. Only for a module that nobody can launch from.
+    /// Whether all that was launched is done. Only for a module from which no launch can come.
     pub(crate) fn are_over(&self) -> bool {
         let mut uses = lock(&self.0);
         uses.retain_mut(|one| !one.is_over(|_| true));
@@ -44,15 +45,15 @@ impl Use {
         if let Self::Stream(stream) = self
             && ended(stream)
         {
-            match stream.end_unless_captured() {
-                Ok(Some(mark)) => *self = Self::Mark(mark),
+            match stream.record_event_unless_captured() {
+                Ok(Some(event)) => *self = Self::LastEvent(event),
                 Ok(None) => return false,
                 // On a lost device nothing runs.
                 Err(_) => return true,
             }
         }
         match self {
-            Self::Mark(mark) => mark.query().unwrap_or(true),
+            Self::LastEvent(event) => event.query().unwrap_or(true),
             Self::Stream(_) => false,
         }
     }

@@ -1,4 +1,4 @@
-//! What a node does, as the driver's graph has it.
+//! The operations of nodes.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,8 +8,8 @@ use cuda_driver::LaunchAttribute;
 use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
 use cust::sys;
 
-use super::child::ChildWork;
-use super::foreign::ForeignWork;
+use super::child::ChildOperation;
+use super::foreign::ForeignOperation;
 use super::host::HostCall;
 use super::order::Range;
 use crate::launch::{Prepared, is_of_streams};
@@ -17,40 +17,41 @@ use crate::module::{Function, KernelModule};
 
 /// Memory that a node uses.
 #[derive(Clone, Debug)]
-pub(super) struct Use {
+pub(super) struct MemoryUse {
     pub(super) range: Range,
     pub(super) access: Access,
     /// What the memory is to the node: the name of a parameter.
     pub(super) argument: &'static str,
     /// Which address it is: of a kernel the value, of a copy 0 for the source, of a graph the use.
     pub(super) value: usize,
-    /// Whether nobody knows what the node reads and writes by it.
+    /// Whether it is a raw pointer, through which the node may read and write anything.
     pub(super) is_pointer: bool,
 }
 
-impl Use {
-    /// What the order is found from: who follows a pointer may reach everything.
+impl MemoryUse {
+    /// The range and the access from which the order is found: a raw pointer may reach all memory.
     pub(super) fn for_order(&self) -> (Range, Access) {
         if self.is_pointer { (Range::ALL, Access::Write) } else { (self.range, self.access) }
     }
 
     /// Lets `work`, whose use this is, use the memory at `start` in its place. Whether that is other
-    /// memory. The next replay has to be of a graph that has it, and none of a function of the host
+    /// memory. The next replay has to be of a graph that has it, and none with a host callback
     /// may be queued.
-    pub(super) fn move_to(&mut self, start: u64, work: &mut Work) -> bool {
+    pub(super) fn move_to(&mut self, start: u64, work: &mut Operation) -> bool {
         if self.range.start == start {
             return false;
         }
         self.range = Range::new(start, self.range.bytes());
         match work {
             // SAFETY: the graph has the memory for this use, and it is of the same size.
-            Work::Kernel(kernel) => unsafe { kernel.args.replace_address(self.value, start) },
-            Work::Copy(copy) if self.value == 0 => copy.from = start,
-            Work::Copy(CopyWork { to, .. }) | Work::Fill(FillWork { to, .. }) => *to = self.range,
-            Work::Host(call) => call.move_to(start),
-            Work::Child(child) => child.move_to(self.value, start),
-            // Nobody knows where the addresses are: `is_fixed` says so before.
-            Work::Foreign(_) | Work::Nothing => {}
+            Operation::Kernel(kernel) => unsafe { kernel.args.replace_address(self.value, start) },
+            Operation::Copy(copy) if self.value == 0 => copy.from = start,
+            Operation::Copy(CopyOperation { to, .. })
+            | Operation::Fill(FillOperation { to, .. }) => *to = self.range,
+            Operation::Host(call) => call.move_to(start),
+            Operation::Child(child) => child.move_to(self.value, start),
+            // Where their addresses are is unknown; `is_fixed` is checked before.
+            Operation::Foreign(_) | Operation::Nothing => {}
         }
         true
     }
@@ -58,22 +59,22 @@ impl Use {
 
 /// What a node does.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub(super) enum Operation {
     /// Nothing: a launch without blocks.
     Nothing,
-    Kernel(Box<KernelWork>),
-    Copy(CopyWork),
-    Fill(FillWork),
+    Kernel(Box<KernelOperation>),
+    Copy(CopyOperation),
+    Fill(FillOperation),
     Host(HostCall),
     /// All that another graph does.
-    Child(Box<ChildWork>),
-    /// What others gave to a stream.
-    Foreign(ForeignWork),
+    Child(Box<ChildOperation>),
+    /// What other libraries enqueued on a stream.
+    Foreign(ForeignOperation),
 }
 
-impl Work {
+impl Operation {
     /// Shows all that a node of that name does: of a graph, what its nodes do.
-    pub(super) fn visit<'a>(&'a self, name: &str, see: &mut dyn FnMut(&str, &'a Work)) {
+    pub(super) fn visit<'a>(&'a self, name: &str, see: &mut dyn FnMut(&str, &'a Operation)) {
         match self {
             Self::Child(child) => child.visit(name, see),
             _ => see(name, self),
@@ -96,7 +97,7 @@ impl Work {
         }
     }
 
-    /// Whether it calls functions of the host.
+    /// Whether it has host callbacks.
     pub(super) fn calls_host(&self) -> bool {
         let mut calls = false;
         self.visit("", &mut |_, work| calls |= matches!(work, Self::Host(_)));
@@ -106,7 +107,7 @@ impl Work {
 
 /// A launch.
 #[derive(Clone, Debug)]
-pub(super) struct KernelWork {
+pub(super) struct KernelOperation {
     pub(super) kernel: &'static Kernel,
     pub(super) function: Function,
     pub(super) config: LaunchConfig,
@@ -118,20 +119,20 @@ pub(super) struct KernelWork {
 
 // SAFETY: the arguments are bytes, homes that any thread may have, and function pointers; the
 // function's handle is used through the driver alone, which allows any thread.
-unsafe impl Send for KernelWork {}
+unsafe impl Send for KernelOperation {}
 // SAFETY: as above; nothing is changed through a shared reference.
-unsafe impl Sync for KernelWork {}
+unsafe impl Sync for KernelOperation {}
 
 /// A copy on the device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CopyWork {
+pub(super) struct CopyOperation {
     pub(super) from: u64,
     pub(super) to: Range,
 }
 
 /// A fill with one value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FillWork {
+pub(super) struct FillOperation {
     pub(super) to: Range,
     pub(super) pattern: Pattern,
 }
@@ -152,7 +153,7 @@ impl Pattern {
         Self { bits: u32::from_le_bytes(bits), bytes: value.len() }
     }
 
-    /// The same bytes by words, where address and length allow it.
+    /// This fill by words, where address and length allow it.
     fn widened(self, range: Range) -> Self {
         let whole = range.start.is_multiple_of(4) && range.bytes().is_multiple_of(4);
         match self.bytes {
@@ -163,7 +164,7 @@ impl Pattern {
     }
 }
 
-impl KernelWork {
+impl KernelOperation {
     pub(super) fn new(
         kernel: &'static Kernel,
         prepared: Prepared,
@@ -201,9 +202,9 @@ impl KernelWork {
 }
 
 /// The memory that a launch uses: what its arguments say, and what pointers lead to.
-pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<Use> {
+pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<MemoryUse> {
     let declared = args.memory().iter().filter(|memory| memory.bytes > 0);
-    let mut uses: Vec<Use> = declared.map(|memory| declared_use(kernel, memory)).collect();
+    let mut uses: Vec<MemoryUse> = declared.map(|memory| declared_use(kernel, memory)).collect();
     let is_known = |value| args.memory().iter().any(|memory| memory.value == value);
     for (value, param) in kernel.params.iter().enumerate() {
         let address = args.address(value).filter(|&address| address != 0);
@@ -212,15 +213,15 @@ pub(super) fn uses(kernel: &'static Kernel, args: &Args) -> Vec<Use> {
             && !is_known(value)
         {
             let (range, access) = (Range::new(address, 1), Access::Write);
-            uses.push(Use { range, access, argument: param.name, value, is_pointer: true });
+            uses.push(MemoryUse { range, access, argument: param.name, value, is_pointer: true });
         }
     }
     uses
 }
 
-fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> Use {
+fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> MemoryUse {
     let name = kernel.params.get(memory.value).map_or("?", |param| param.name);
-    Use {
+    MemoryUse {
         range: Range::new(memory.address, memory.bytes),
         access: memory.access,
         argument: name.strip_suffix("_ptr").unwrap_or(name),
@@ -229,7 +230,7 @@ fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> Use {
     }
 }
 
-impl CopyWork {
+impl CopyOperation {
     /// The parameters of the driver's node.
     pub(super) fn params(&self) -> sys::CUDA_MEMCPY3D {
         let mut params = unified_copy();
@@ -271,7 +272,7 @@ fn unified_copy() -> sys::CUDA_MEMCPY3D {
     }
 }
 
-impl FillWork {
+impl FillOperation {
     /// The parameters of the driver's node.
     pub(super) fn params(&self) -> sys::CUDA_MEMSET_NODE_PARAMS {
         let Pattern { bits, bytes } = self.pattern.widened(self.to);
@@ -286,7 +287,7 @@ impl FillWork {
     }
 }
 
-/// The parameters of the driver's node that calls a function of the host.
+/// The parameters of the driver's host node.
 pub(super) fn host_params(call: &HostCall) -> sys::CUDA_HOST_NODE_PARAMS {
     let data: *mut c_void = call.data();
     sys::CUDA_HOST_NODE_PARAMS { fn_: Some(HostCall::run), userData: data }

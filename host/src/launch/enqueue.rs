@@ -1,8 +1,4 @@
-//! Starting kernels: the limits that are checked before the driver, and the order among streams.
-
-mod batch;
-mod groups;
-mod occupancy;
+//! Kernel launches: checks against the device's limits, and the order among streams.
 
 use std::ptr;
 
@@ -11,8 +7,9 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use cust::sys;
 use smallvec::SmallVec;
 
-use crate::device::DeviceInfo;
-use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
+use super::groups;
+use super::limits::{allow_shared, check_args, check_dims, check_function};
+use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
 use crate::memory::PeerHome;
@@ -20,10 +17,6 @@ use crate::module::Function;
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
-
-pub use batch::Batch;
-pub(crate) use groups::{ClustersAtOnce, is_of_streams};
-pub use occupancy::Occupancy;
 
 impl Launch for Stream {
     type Error = GpuError;
@@ -59,7 +52,7 @@ impl Launch for Gpu {
     }
 }
 
-/// A launch that kernel and device allow.
+/// A launch that was checked against the kernel and the device.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) function: Function,
@@ -67,7 +60,7 @@ pub(crate) struct Prepared {
     pub(crate) attributes: Vec<LaunchAttribute>,
 }
 
-/// Checks a launch, and finds what the driver needs for it; `None` for a grid without blocks.
+/// Checks a launch and prepares it for the driver; `None` for a grid without blocks.
 pub(crate) fn prepare(
     stream: &Stream,
     kernel: &'static Kernel,
@@ -102,7 +95,7 @@ fn prepare_function(
     Ok(Prepared { function, config, attributes })
 }
 
-/// Queues the kernel in the order of its arguments' homes.
+/// Enqueues the kernel in the order of its arguments' homes.
 ///
 /// # Safety
 /// As [`Launch::launch`].
@@ -118,7 +111,7 @@ unsafe fn queue(
     let &Prepared { function, config, ref attributes } = prepared;
     let ends = homes.shared.iter().map(|_| Event::untimed(stream.inner().context()));
     let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;
-    stream.inner().launches(kernel.name, &config);
+    stream.inner().note_launch(kernel.name, &config);
     let queued = stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
         // SAFETY: the caller's promise.
         [] => unsafe { start(stream.inner(), function, config, args) },
@@ -145,11 +138,11 @@ unsafe fn start(
     })
 }
 
-/// The same with the stream's context current already.
+/// Like [`start`], with the stream's context current already.
 ///
 /// # Safety
 /// As [`Launch::launch`].
-unsafe fn start_raw(
+pub(super) unsafe fn start_raw(
     stream: &StreamInner,
     function: Function,
     config: LaunchConfig,
@@ -165,7 +158,7 @@ unsafe fn start_raw(
     })
 }
 
-/// The arguments' memory is of this device itself, and in the order of streams that are known.
+/// Checks that the arguments' memory is on this device and is ordered by streams of this crate.
 pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
     if args.homes().any(|home| home.is::<PeerHome>()) {
         let what = "another device's memory in a graph: copy it with copy_from_peer before";
@@ -178,17 +171,21 @@ pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args)
     homes(stream, kernel, args).map(drop)
 }
 
-/// What the arguments belong to; of few, without an allocation.
+/// What orders the arguments; for up to four of each kind without an allocation.
 #[derive(Default)]
-struct Homes<'a> {
+pub(super) struct Homes<'a> {
     /// The streams that order arguments.
-    streams: SmallVec<[&'a StreamInner; 4]>,
-    /// The arguments that no stream orders.
-    shared: SmallVec<[&'a SharedMemory; 4]>,
+    pub(super) streams: SmallVec<[&'a StreamInner; 4]>,
+    /// The memory of arguments that no stream orders.
+    pub(super) shared: SmallVec<[&'a SharedMemory; 4]>,
 }
 
-/// What the arguments belong to.
-fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuResult<Homes<'a>> {
+/// Finds what orders the arguments.
+pub(super) fn homes<'a>(
+    stream: &Stream,
+    kernel: &'static Kernel,
+    args: &'a Args,
+) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
     for home in args.homes() {
         if let Some(memory) = shared_of(home) {
@@ -204,74 +201,3 @@ fn homes<'a>(stream: &Stream, kernel: &'static Kernel, args: &'a Args) -> GpuRes
     }
     Ok(homes)
 }
-
-/// Blocks and threads against the device's limits.
-fn check_dims(kernel: &'static str, config: &LaunchConfig, info: &DeviceInfo) -> GpuResult<()> {
-    let [grid, block] = [config.grid, config.block].map(|(x, y, z)| [x, y, z].map(u64::from));
-    for dim in 0..3u8 {
-        let at = usize::from(dim);
-        let limit = u64::from(info.max_grid_dim[at]);
-        within(kernel, LaunchLimit::GridDim(dim), grid[at], limit)?;
-        let limit = u64::from(info.max_block_dim[at]);
-        within(kernel, LaunchLimit::BlockDim(dim), block[at], limit)?;
-    }
-    let threads = block.iter().product();
-    within(kernel, LaunchLimit::BlockThreads, threads, u64::from(info.max_threads_per_block))
-}
-
-/// The arguments against the kernel's parameters.
-fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
-    let expected = kernel.params.iter().map(|param| param.size_bytes);
-    if expected.clone().eq(args.sizes_bytes()) {
-        return Ok(());
-    }
-    let (expected, found) = (expected.collect(), args.sizes_bytes().collect());
-    Err(GpuError::WrongParameters { kernel: kernel.name, expected, found })
-}
-
-/// Threads and shared memory against the kernel's limits.
-fn check_function(
-    kernel: &'static str,
-    config: &LaunchConfig,
-    function: Function,
-    info: &DeviceInfo,
-) -> GpuResult<()> {
-    let (x, y, z) = config.block;
-    let threads = u64::from(x) * u64::from(y) * u64::from(z);
-    let limit = u64::from(function.max_threads_per_block);
-    within(kernel, LaunchLimit::KernelThreads, threads, limit)?;
-    let shared = u64::from(function.static_shared_bytes) + u64::from(config.shared_mem_bytes);
-    let limit = info.shared_mem_per_block_optin_bytes.max(info.shared_mem_per_block_bytes);
-    within(kernel, LaunchLimit::SharedMemory, shared, u64::from(limit))
-}
-
-/// A block may have more than the ordinary shared memory if its kernel asks for it.
-fn allow_shared(
-    stream: &Stream,
-    kernel: &'static Kernel,
-    config: &LaunchConfig,
-    function: Function,
-) -> GpuResult<()> {
-    let ordinary = stream.inner().context().info().shared_mem_per_block_bytes;
-    let shared = function.static_shared_bytes.saturating_add(config.shared_mem_bytes);
-    if shared <= ordinary {
-        return Ok(());
-    }
-    stream.module().allow_dynamic_shared(kernel, function, config.shared_mem_bytes)
-}
-
-/// Also refuses 0, which no launch limit allows: an empty grid is handled before.
-fn within(kernel: &'static str, what: LaunchLimit, value: u64, limit: u64) -> GpuResult<()> {
-    if (1..=limit).contains(&value) || (what == LaunchLimit::SharedMemory && value <= limit) {
-        return Ok(());
-    }
-    Err(GpuError::LaunchTooLarge { kernel, what, value, limit })
-}
-
-/// The book's pages, whose programs compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../book/src/first-kernel.md")]
-#[doc = include_str!("../../book/src/running.md")]
-#[doc = include_str!("../../book/src/asynchrony.md")]
-#[doc = include_str!("../../book/src/atomics.md")]
-struct Book;

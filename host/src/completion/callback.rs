@@ -1,4 +1,4 @@
-//! How the driver rings: a callback on a stream that only waits.
+//! Driver callbacks that complete signals, on streams that only wait for events.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cust::sys;
 
 use super::host_func::HostPanics;
-use super::signal::{Signal, Waiting};
+use super::signal::{PendingSignals, Signal};
 use crate::context::{Context, Handle};
 use crate::driver_ext::cuStreamAddCallback;
 use crate::error::GpuResult;
@@ -16,16 +16,17 @@ use crate::event::Event;
 use crate::host_callback::{defer_drop, run_as_host_callback};
 
 /// What a callback does with the driver's status, on a thread of the driver.
-pub(super) trait Respond: Any + Send {
-    fn respond(&mut self, status: u32);
+pub(super) trait Callback: Any + Send {
+    fn call(&mut self, status: u32);
 }
 
-/// Lets the driver call `response` once all work that `stream` has now is done, or has failed. The
-/// response ends later, on a thread that may call the driver. It is leaked if the driver never calls.
+/// Makes the driver call `response` once all work that is enqueued on `stream` now is done or has
+/// failed. The response is dropped later, on a thread that may call the driver. It leaks if the
+/// driver never calls.
 ///
 /// # Safety
 /// `stream` is a stream of `context` that lives.
-unsafe fn add_callback<R: Respond>(
+unsafe fn add_callback<R: Callback>(
     context: &Context,
     stream: sys::CUstream,
     response: R,
@@ -42,66 +43,69 @@ unsafe fn add_callback<R: Respond>(
     added
 }
 
-/// The same for a response that rings `signal`: where the device is lost, that is rung in any case.
+/// Like [`add_callback`], for a response that completes `signal`: if the device is lost, the signal
+/// is completed in any case.
 ///
 /// # Safety
 /// As [`add_callback`].
-pub(super) unsafe fn add_ringing<R: Respond>(
+pub(super) unsafe fn add_signal_callback<R: Callback>(
     context: &Context,
     stream: sys::CUstream,
     signal: &Arc<Signal>,
     response: R,
 ) -> GpuResult<()> {
-    Waiting::of(context).begin(signal);
+    PendingSignals::of(context).callback_added(signal);
     // SAFETY: the caller's promise.
     let added = unsafe { add_callback(context, stream, response) };
     if added.is_err() {
-        Waiting::of(context).end(signal);
+        PendingSignals::of(context).callback_done(signal);
     } else if context.lost().is_some() {
-        // Lost meanwhile, perhaps by a thread that rang all before this signal was among them.
-        Waiting::of(context).lose(HostPanics::of(context));
+        // The device was lost meanwhile, perhaps on a thread that completed all signals before this
+        // one was added.
+        PendingSignals::of(context).fail_all(HostPanics::of(context));
     }
     added
 }
 
 /// # Safety
-/// `data` is the box of an `R`, which nobody else has.
-unsafe extern "C" fn called<R: Respond>(_: sys::CUstream, status: u32, data: *mut c_void) {
+/// `data` is the box of an `R`, which no other code has.
+unsafe extern "C" fn called<R: Callback>(_: sys::CUstream, status: u32, data: *mut c_void) {
     // SAFETY: the caller's promise.
     let mut response = unsafe { Box::from_raw(data.cast::<R>()) };
-    run_as_host_callback(|| response.respond(status));
+    run_as_host_callback(|| response.call(status));
     defer_drop(response);
 }
 
-/// Rings a signal.
-struct Rope {
+/// Completes a signal.
+struct CompleteSignal {
     signal: Arc<Signal>,
     context: Arc<Context>,
     /// What must live until then.
     _kept: Option<Box<dyn Any + Send>>,
 }
 
-impl Respond for Rope {
-    fn respond(&mut self, status: u32) {
-        Waiting::of(&self.context).end(&self.signal);
-        self.signal.ring(status, HostPanics::of(&self.context));
+impl Callback for CompleteSignal {
+    fn call(&mut self, status: u32) {
+        PendingSignals::of(&self.context).callback_done(&self.signal);
+        self.signal.complete(status, HostPanics::of(&self.context));
     }
 }
 
-/// A stream that only waits for others and rings.
+/// A stream that only waits for events and calls back after them, so that no work waits for a
+/// callback.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct CallbackStream {
     context: Arc<Context>,
     handle: sys::CUstream,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
 // context.
-unsafe impl Send for Bell {}
+unsafe impl Send for CallbackStream {}
 // SAFETY: as above; nothing behind the handle is touched without the driver.
-unsafe impl Sync for Bell {}
+unsafe impl Sync for CallbackStream {}
 
-impl Bell {
+impl CallbackStream {
     pub(crate) fn new(context: &Arc<Context>) -> GpuResult<Self> {
         const NON_BLOCKING: u32 = 1;
         let mut handle = ptr::null_mut();
@@ -112,11 +116,11 @@ impl Bell {
         Ok(Self { context: context.clone(), handle })
     }
 
-    /// An event behind `event` that is this bell's own, and the number of its line.
+    /// Records an event of this stream after `event`; returns it with the stream's identity.
     ///
     /// # Safety
     /// `event` lives and was recorded in this context.
-    pub(crate) unsafe fn mark_after(&self, event: sys::CUevent) -> GpuResult<(Event, usize)> {
+    pub(crate) unsafe fn record_after(&self, event: sys::CUevent) -> GpuResult<(Event, usize)> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_for(event) }?;
         let own = Event::untimed(&self.context)?;
@@ -136,11 +140,11 @@ impl Bell {
         })
     }
 
-    /// Rings `signal` after `event`, with `kept` alive until then.
+    /// Completes `signal` after `event`, with `kept` alive until then.
     ///
     /// # Safety
     /// `event` lives and was recorded in this context.
-    pub(crate) unsafe fn ring_after(
+    pub(crate) unsafe fn complete_after(
         &self,
         event: sys::CUevent,
         signal: &Arc<Signal>,
@@ -148,13 +152,14 @@ impl Bell {
     ) -> GpuResult<()> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_for(event) }?;
-        let rope = Rope { signal: signal.clone(), context: self.context.clone(), _kept: kept };
+        let response =
+            CompleteSignal { signal: signal.clone(), context: self.context.clone(), _kept: kept };
         // SAFETY: the stream lives.
-        unsafe { add_ringing(&self.context, self.handle, signal, rope) }
+        unsafe { add_signal_callback(&self.context, self.handle, signal, response) }
     }
 }
 
-impl Drop for Bell {
+impl Drop for CallbackStream {
     fn drop(&mut self) {
         let handle = Handle(self.handle);
         // SAFETY: the handle is this bell's own and is not used again; the driver lets what is queued
