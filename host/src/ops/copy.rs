@@ -11,7 +11,6 @@ use kernels_gpu::thread::words::Quad;
 
 use super::units::{As, AsMut, unit};
 use super::{block_count, same_len};
-use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
@@ -26,8 +25,8 @@ const MAX_BLOCKS: usize = 8 * 132;
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; what the driver answers.
-pub fn copy<T: Pod, S: AsStream>(
-    on: &S,
+pub fn copy<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
@@ -52,14 +51,14 @@ pub fn copy<T: Pod, S: AsStream>(
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; what the driver answers.
-pub fn copy_pitched<T: Pod, S: AsStream>(
-    on: &S,
+pub fn copy_pitched<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     pitch: usize,
     out: &mut impl DeviceWritePitched<T>,
 ) -> GpuResult<()> {
     let (to, width, height, to_pitch) = out.raw_pitched();
-    check_rows(x.raw().len, (width, height), pitch)?;
+    check_rows(x.len(), (width, height), pitch)?;
     copy_places(on, x, pitch, out, [width, to_pitch, to.address as usize])
 }
 
@@ -67,14 +66,14 @@ pub fn copy_pitched<T: Pod, S: AsStream>(
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has not so many elements, or without a stride; what the driver answers.
-pub fn copy_every<T: Pod, S: AsStream>(
-    on: &S,
+pub fn copy_every<T: Pod>(
+    on: &impl AsStream,
     stride: usize,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let to = out.raw_mut();
-    check_rows(x.raw().len, (1, to.len), stride)?;
+    check_rows(x.len(), (1, to.len), stride)?;
     let mut columns = Column::<_, T> { memory: out, element: std::marker::PhantomData };
     copy_places(on, x, stride, &mut columns, [1, 1, to.address as usize])
 }
@@ -110,8 +109,8 @@ fn check_rows(len: usize, (width, height): (usize, usize), pitch: usize) -> GpuR
 }
 
 /// Launches the copy of rows that were checked. `to`: the width and the pitch of `out` in elements, and its address.
-fn copy_places<T: Pod, S: AsStream>(
-    on: &S,
+fn copy_places<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     pitch: usize,
     out: &mut impl DeviceWritePitched<T>,
@@ -142,14 +141,14 @@ fn copy_places<T: Pod, S: AsStream>(
 /// # Errors
 /// Lengths that differ; what the driver answers.
 pub fn copy_coalesced(
-    gpu: &Gpu,
+    on: &impl AsStream,
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("copying an array", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("copying an array", n, out.len())?;
     let blocks = n.div_ceil(BLOCK as usize).min(MAX_BLOCKS) as u32;
-    coalesced::launch(gpu, Linear::new(blocks, BLOCK), x, out)
+    coalesced::launch(on.as_stream(), Linear::new(blocks, BLOCK), x, out)
 }
 
 /// Copies `x` to `out`, each thread a run of `per_thread` elements: slow on purpose.
@@ -157,14 +156,14 @@ pub fn copy_coalesced(
 /// # Errors
 /// Lengths that differ; what the driver answers.
 pub fn copy_strided(
-    gpu: &Gpu,
+    on: &impl AsStream,
     per_thread: u32,
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("copying an array", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("copying an array", n, out.len())?;
     let threads = n.div_ceil(per_thread.max(1) as usize);
     let blocks = block_count(threads.div_ceil(BLOCK as usize));
-    strided::launch(gpu, Linear::new(blocks, BLOCK), per_thread.max(1), x, out)
+    strided::launch(on.as_stream(), Linear::new(blocks, BLOCK), per_thread.max(1), x, out)
 }

@@ -26,7 +26,6 @@ use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS};
 pub use bins::{Bins, Countable};
 
 use super::same_len;
-use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -35,19 +34,22 @@ use crate::stream::{AsStream, Stream};
 ///
 /// # Errors
 /// What the driver answers.
-pub fn histogram(gpu: &Gpu, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
-    count(gpu, bytes, &Bins::given(gpu, 256)?)
+pub fn histogram(on: &impl AsStream, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
+    count(on, bytes, &Bins::given(on, 256)?)
 }
 
 /// The same by one addition to shared memory a byte: the middle one of three steps, to read.
 ///
 /// # Errors
 /// What the driver answers.
-pub fn histogram_private(gpu: &Gpu, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
-    let mut bins = DeviceBuffer::zeroed(gpu, kernels::BINS)?;
-    let blocks = bytes.raw().len.div_ceil(kernels::BLOCK as usize);
+pub fn histogram_private(
+    on: &impl AsStream,
+    bytes: &impl DeviceRead<u8>,
+) -> GpuResult<DeviceBuffer<u32>> {
+    let mut bins = DeviceBuffer::zeroed(on, kernels::BINS)?;
+    let blocks = bytes.len().div_ceil(kernels::BLOCK as usize);
     let grid = Grid1::new(blocks.min(kernels::MAX_BLOCKS as usize) as u32);
-    kernels::histogram::launch(gpu, grid, bytes, &mut bins)?;
+    kernels::histogram::launch(on.as_stream(), grid, bytes, &mut bins)?;
     Ok(bins)
 }
 
@@ -91,7 +93,7 @@ pub fn add_into<T: Countable>(
     bins: &Bins<T>,
     out: &mut impl DeviceWrite<u32>,
 ) -> GpuResult<()> {
-    same_len("counting samples", bins.len(), out.raw_mut().len)?;
+    same_len("counting samples", bins.len(), out.len())?;
     T::add(on.as_stream(), samples, bins, out)
 }
 
@@ -106,7 +108,7 @@ pub fn add_globally_into<T: Countable>(
     bins: &Bins<T>,
     out: &mut impl DeviceWrite<u32>,
 ) -> GpuResult<()> {
-    same_len("counting samples", bins.len(), out.raw_mut().len)?;
+    same_len("counting samples", bins.len(), out.len())?;
     T::add_globally(on.as_stream(), samples, bins, out)
 }
 

@@ -1,12 +1,11 @@
-//! One output element for each input element: fills, triads, sums and products of two arrays, scaling, negation, conversions.
+//! One output element for each input element: triads, sums and products of two arrays, scaling, negation, conversions.
 //!
 //! All are queued, in one launch, at the memory's full speed if the arrays are aligned alike: 16 bytes a load and
 //! store. Arrays of another alignment go element by element. An output of zero elements is left alone.
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::fill::{fill as fill_kernel, pattern};
 use kernels_gpu::grid::map as kernels;
 
 use super::same_len;
@@ -18,35 +17,6 @@ use crate::stream::AsStream;
 /// Blocks for `n` elements of so many bytes.
 fn grid(n: usize, element_bytes: usize) -> Grid1 {
     Grid1::new(kernels::blocks(n, element_bytes, element_bytes))
-}
-
-/// Sets every element of `out` to `value`: a type of 1, 2, 4, 8 or 16 bytes, or three times as many.
-///
-/// A value of another size does not compile:
-///
-/// ```compile_fail
-/// # let gpu = ferrowarp::Gpu::new()?;
-/// let mut out = ferrowarp::DeviceBuffer::<[u8; 5]>::zeroed(&gpu, 3)?;
-/// ferrowarp::ops::map::fill(&gpu, &[1u8; 5], &mut out)?;
-/// # Ok::<(), ferrowarp::GpuError>(())
-/// ```
-///
-/// # Errors
-/// What the driver answers.
-pub fn fill<T: Pod>(on: &impl AsStream, value: &T, out: &mut impl DeviceWrite<T>) -> GpuResult<()> {
-    const {
-        let size = size_of::<T>();
-        assert!(
-            size > 0 && 48 % size == 0,
-            "`fill` takes values of 1, 2, 4, 8 or 16 bytes, or thrice that"
-        );
-    }
-    let RawSlice { address, len, .. } = out.raw_mut();
-    let Some(pattern) = pattern(bytemuck::bytes_of(value), address).filter(|_| len > 0) else {
-        return Ok(());
-    };
-    let grid = grid(len * size_of::<T>(), 1);
-    fill_kernel::launch(on.as_stream(), grid, pattern, &mut AsMut::<_, T>::new(out))
 }
 
 /// f32 or f64.
@@ -108,9 +78,9 @@ pub fn triad<T: Real>(
     c: &impl DeviceRead<T>,
     a: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    let n = a.raw_mut().len;
-    same_len("triad", n, b.raw().len)?;
-    same_len("triad", n, c.raw().len)?;
+    let n = a.len();
+    same_len("triad", n, b.len())?;
+    same_len("triad", n, c.len())?;
     T::launch_triad(on.as_stream(), grid(n, size_of::<T>()), s, (b, c), a)
 }
 
@@ -124,8 +94,8 @@ pub fn scale<T: Real>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("scaling", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("scaling", n, out.len())?;
     T::launch_scale(on.as_stream(), grid(n, size_of::<T>()), factor, x, out)
 }
 
@@ -142,9 +112,9 @@ macro_rules! pairs {
             b: &impl DeviceRead<f32>,
             out: &mut impl DeviceWrite<f32>,
         ) -> GpuResult<()> {
-            let n = out.raw_mut().len;
-            same_len("a map of two arrays", n, a.raw().len)?;
-            same_len("a map of two arrays", n, b.raw().len)?;
+            let n = out.len();
+            same_len("a map of two arrays", n, a.len())?;
+            same_len("a map of two arrays", n, b.len())?;
             kernels::$kernel::<f32>::launch(on.as_stream(), grid(n, 4), a, b, out)
         }
     )*};
@@ -202,8 +172,8 @@ pub fn negate<T: Signed>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("negation", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("negation", n, out.len())?;
     T::launch_sign(on.as_stream(), grid(n, size_of::<T>()), true, x, out)
 }
 
@@ -216,8 +186,8 @@ pub fn abs<T: Signed>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("magnitudes", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("magnitudes", n, out.len())?;
     T::launch_sign(on.as_stream(), grid(n, size_of::<T>()), false, x, out)
 }
 
@@ -264,8 +234,8 @@ pub fn convert<T: Convert<U>, U: Pod>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<U>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("conversion", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("conversion", n, out.len())?;
     let (from, to) = (size_of::<T>(), size_of::<U>());
     let grid = Grid1::new(kernels::blocks(n, from.max(to), from.min(to)));
     T::launch_convert(on.as_stream(), grid, x, out)

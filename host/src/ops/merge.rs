@@ -34,7 +34,7 @@ pub fn merge<K: SortedKey>(
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
 ) -> GpuResult<DeviceBuffer<K>> {
-    let mut out = DeviceBuffer::zeroed(on, a.raw().len + b.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, a.len() + b.len())?;
     merge_into(on, a, b, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
@@ -61,8 +61,8 @@ pub fn merge_into<K: SortedKey>(
     out: &mut impl DeviceWrite<K>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = a.raw().len + b.raw().len;
-    same_len("merging", n, out.raw_mut().len)?;
+    let n = a.len() + b.len();
+    same_len("merging", n, out.len())?;
     let splits = splits(on, a, b, scratch)?;
     K::merge_tiles(on.as_stream(), tiles::<K>(n), &splits, a, b, out)
 }
@@ -74,7 +74,7 @@ fn splits<'a, K: SortedKey>(
     b: &impl DeviceRead<K>,
     scratch: &'a mut Scratch,
 ) -> GpuResult<DeviceSliceMut<'a, u64>> {
-    let (_, [splits]) = scratch.parts(on, [splits_bytes::<K>(a.raw().len + b.raw().len)])?;
+    let (_, [splits]) = scratch.parts(on, [splits_bytes::<K>(a.len() + b.len())])?;
     let mut splits = splits.into_cast::<u64>()?;
     let config = Grid1::new(block_count(splits.len().div_ceil(SPLITS)));
     K::merge_splits(on.as_stream(), config, a, b, &mut splits)?;
@@ -91,8 +91,8 @@ pub fn merge_plain_into<K: SortedKey>(
     b: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<K>,
 ) -> GpuResult<()> {
-    let n = a.raw().len + b.raw().len;
-    same_len("merging", n, out.raw_mut().len)?;
+    let n = a.len() + b.len();
+    same_len("merging", n, out.len())?;
     K::merge_plain(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
 }
 
@@ -108,11 +108,11 @@ pub fn merge_pairs_into<K: SortedKey>(
     out: (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = a.0.raw().len + b.0.raw().len;
-    same_len("merging pairs", a.0.raw().len, a.1.raw().len)?;
-    same_len("merging pairs", b.0.raw().len, b.1.raw().len)?;
-    same_len("merging pairs", n, out.0.raw_mut().len)?;
-    same_len("merging pairs", n, out.1.raw_mut().len)?;
+    let n = a.0.len() + b.0.len();
+    same_len("merging pairs", a.0.len(), a.1.len())?;
+    same_len("merging pairs", b.0.len(), b.1.len())?;
+    same_len("merging pairs", n, out.0.len())?;
+    same_len("merging pairs", n, out.1.len())?;
     let splits = splits(on, a.0, b.0, scratch)?;
     K::merge_tile_pairs(on.as_stream(), tiles::<K>(n), &splits, a.0, a.1, b.0, b.1, out.0, out.1)
 }
@@ -176,7 +176,7 @@ fn partners<K: SortedKey>(
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
 ) -> GpuResult<DeviceBuffer<K>> {
-    let n = a.raw().len;
+    let n = a.len();
     let mut flags = DeviceBuffer::<u8>::zeroed(on, n)?;
     let (stream, config) = (on.as_stream(), LaunchConfig::for_num_elems(n));
     K::merge_partners(stream, config, with_partner.into(), a, b, &mut flags)?;

@@ -3,10 +3,12 @@
 //! An operation is queued on the [`Gpu`](crate::Gpu)'s stream and returns at once, unless it returns a number.
 //! Every length is checked before the launch.
 
+pub mod blur;
 pub mod copy;
 pub mod equalize;
+pub mod fill;
+pub mod grayscale;
 pub mod histogram;
-pub mod image;
 pub mod map;
 pub mod merge;
 pub mod norm;
@@ -20,6 +22,7 @@ pub mod scan;
 mod scratch;
 pub mod search;
 pub mod select;
+pub mod sobel;
 pub mod softmax;
 pub mod sort;
 pub mod spheres;
@@ -29,7 +32,11 @@ pub mod transpose;
 mod units;
 pub mod vecadd;
 
+pub use blur::blur;
 pub use copy::{copy, copy_every, copy_pitched, copy_strided};
+pub use equalize::equalize;
+pub use fill::fill;
+pub use grayscale::grayscale;
 pub use histogram::histogram;
 pub use merge::{
     merge, merge_into, merge_pairs_into, set_difference, set_intersection,
@@ -39,6 +46,7 @@ pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
 pub use search::{lower_bound, upper_bound};
+pub use sobel::sobel;
 pub use softmax::softmax;
 pub use spmv::{Csr, spmv_into};
 pub use transpose::transpose;

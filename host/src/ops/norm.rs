@@ -129,7 +129,7 @@ pub fn norm<T: RowValue>(
     norm: &Norm<'_, T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     norm_into(on, norm, x, &mut out)?;
     Ok(out)
 }
@@ -158,7 +158,7 @@ pub fn norm_with_sum_into<T: RowValue>(
     out: &mut impl DeviceWrite<T>,
     sum: DeviceSliceMut<'_, T>,
 ) -> GpuResult<()> {
-    same_len("the sum of a norm", x.raw().len, sum.len())?;
+    same_len("the sum of a norm", x.len(), sum.len())?;
     forward(on, norm, x, out, MaybeMut(Some(sum)))
 }
 
@@ -169,9 +169,9 @@ fn forward<T: RowValue>(
     out: &mut impl DeviceWrite<T>,
     mut sum: MaybeMut<'_, T>,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let shape = (norm.rows(len)?, norm.columns);
-    same_len("norm", len, out.raw_mut().len)?;
+    same_len("norm", len, out.len())?;
     let (stream, kind, sum) = (on.as_stream(), norm.kind, &mut sum);
     let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
     let is_alone = norm.residual.is_none() && sum.0.is_none();
@@ -240,10 +240,10 @@ fn backward_rows<T: RowValue>(
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
 ) -> GpuResult<usize> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = norm.rows(len)?;
-    same_len("the gradient of a norm", len, dy.raw().len)?;
-    same_len("the gradient of a norm", len, dx.raw_mut().len)?;
+    same_len("the gradient of a norm", len, dy.len())?;
+    same_len("the gradient of a norm", len, dx.len())?;
     Ok(rows)
 }
 
@@ -335,8 +335,8 @@ pub fn plain_into(
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let rows = norm.rows(x.raw().len)?;
-    same_len("norm", x.raw().len, out.raw_mut().len)?;
+    let rows = norm.rows(x.len())?;
+    same_len("norm", x.len(), out.len())?;
     let (weight, bias) = (&Maybe(norm.weight), &Maybe(norm.bias));
     let NormKind { is_centered, epsilon } = norm.kind;
     let grid = Grid1::new(block_count(rows));

@@ -67,7 +67,7 @@ pub trait Integer: Pod + PartialOrd + sealed::Sealed {
 /// Launches one instance of the kernel for as many elements as there are.
 macro_rules! fill {
     ($distribution:ident $t:ident $n:literal, $on:ident, $out:ident, $seed:ident, $offset:ident, $a:expr, $b:expr) => {{
-        let grid = Grid1::new(blocks($out.raw_mut().len, size_of::<$t>()));
+        let grid = Grid1::new(blocks($out.len(), size_of::<$t>()));
         random_fill::<$distribution, $t, $n>::launch($on, grid, $seed, $offset, $a, $b, $out)
     }};
 }
@@ -215,7 +215,7 @@ pub fn uniform_plain_into(
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    let config = LaunchConfig::for_num_elems(out.raw_mut().len);
+    let config = LaunchConfig::for_num_elems(out.len());
     random_uniform_plain::launch(on.as_stream(), config, seed, offset, out)
 }
 
@@ -229,7 +229,7 @@ pub fn normal_plain_into(
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    let config = LaunchConfig::for_num_elems(out.raw_mut().len);
+    let config = LaunchConfig::for_num_elems(out.len());
     random_normal_plain::launch(on.as_stream(), config, seed, offset, out)
 }
 

@@ -43,12 +43,20 @@ unsafe impl<U: Pod> DeviceRead<U> for Recast {
     fn raw(&self) -> RawSlice {
         self.of::<U>()
     }
+
+    fn len(&self) -> usize {
+        self.raw.len
+    }
 }
 
 // SAFETY: where it is used so, made of memory that is lent for writing, of plain values of the same size and alignment.
 unsafe impl<U: Pod> DeviceWrite<U> for Recast {
     fn raw_mut(&mut self) -> RawSlice {
         self.of::<U>()
+    }
+
+    fn len(&self) -> usize {
+        self.raw.len
     }
 }
 

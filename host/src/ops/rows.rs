@@ -185,12 +185,20 @@ unsafe impl<T: Pod> DeviceRead<T> for Maybe<'_, T> {
     fn raw(&self) -> RawSlice {
         self.0.as_ref().map_or(NOTHING, DeviceRead::raw)
     }
+
+    fn len(&self) -> usize {
+        self.0.map_or(0, |slice| slice.len())
+    }
 }
 
 // SAFETY: as the slice inside; without one there are no elements.
 unsafe impl<T: Pod> DeviceWrite<T> for MaybeMut<'_, T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.0.as_mut().map_or(NOTHING, DeviceWrite::raw_mut)
+    }
+
+    fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, DeviceSliceMut::len)
     }
 }
 

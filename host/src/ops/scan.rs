@@ -70,8 +70,8 @@ impl<'a> Arguments<'a> {
         out: &mut impl DeviceWrite<T>,
         states: DeviceSliceMut<'a, u64>,
     ) -> GpuResult<Option<Self>> {
-        let n = x.raw().len;
-        same_len("scan", n, out.raw_mut().len)?;
+        let n = x.len();
+        same_len("scan", n, out.len())?;
         if n == 0 {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (states, _) = scratch.states(on, O::states_len(x.raw().len), 0)?;
+    let (states, _) = scratch.states(on, O::states_len(x.len()), 0)?;
     match Arguments::new(on, form, x, out, states)? {
         Some(arguments) => O::launch(arguments),
         None => Ok(()),
@@ -172,7 +172,7 @@ pub fn by<T: Pod, O: ScanOperator<T>>(
     form: Form,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = unwritten(on, x.raw().len)?;
+    let mut out = unwritten(on, x.len())?;
     by_into(on, operator, form, x, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
@@ -281,7 +281,7 @@ pub fn running_into<T: Pod, O: RunningOperator<T>>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    same_len("scan", x.raw().len, out.raw_mut().len)?;
+    same_len("scan", x.len(), out.len())?;
     O::running(on.as_stream(), form, x, out)
 }
 

@@ -115,7 +115,7 @@ fn bound<K: SortedKey>(
     x: &impl DeviceRead<K>,
     values: &impl DeviceRead<K>,
 ) -> GpuResult<DeviceBuffer<u64>> {
-    let mut out = DeviceBuffer::zeroed(on, values.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, values.len())?;
     bound_into(on, bound, x, values, &mut out)?;
     Ok(out)
 }
@@ -132,8 +132,8 @@ pub fn bound_into<K: SortedKey>(
     values: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<u64>,
 ) -> GpuResult<()> {
-    let n = values.raw().len;
-    same_len("searching", n, out.raw_mut().len)?;
+    let n = values.len();
+    same_len("searching", n, out.len())?;
     let stream = on.as_stream();
     let most = BLOCKS_EACH * stream.inner().context().info().multiprocessors;
     let blocks = n.div_ceil(BLOCK).min(most as usize) as u32;
@@ -151,8 +151,8 @@ pub fn bound_plain_into<K: SortedKey>(
     values: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<u64>,
 ) -> GpuResult<()> {
-    let n = values.raw().len;
-    same_len("searching", n, out.raw_mut().len)?;
+    let n = values.len();
+    same_len("searching", n, out.len())?;
     let config = LaunchConfig::for_num_elems(n);
     K::search_plain(on.as_stream(), config, bound as u32, x, values, out)
 }

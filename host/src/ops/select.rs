@@ -126,7 +126,7 @@ selectors! {
         u8 as u8, i8 as u8, u32 as u32, i32 as u32, f32 as u32, u64 as u64, i64 as u64, f64 as u64
     ] {
         fn check(&self, n: usize) -> GpuResult<()> {
-            same_len("the flags of a selection", n, self.0.raw().len)
+            same_len("the flags of a selection", n, self.0.len())
         }
     }
     Unique: select_unique(self) [
@@ -149,9 +149,9 @@ fn select<T: Pod>(
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
+    let n = x.len();
     selector.check(n)?;
-    same_len("the count of a selection", 1, count.raw_mut().len)?;
+    same_len("the count of a selection", 1, count.len())?;
     let (states, _) = scratch.states(on, scratch_len::<T>(n), 0)?;
     // SAFETY: all are borrowed until this function returns.
     let (x, out, count) = unsafe { (Recast::read(x), Recast::write(out), Recast::write(count)) };
@@ -188,7 +188,7 @@ pub fn partition_into<T: Pod>(
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    same_len("partition", x.raw().len, out.raw_mut().len)?;
+    same_len("partition", x.len(), out.len())?;
     select(on, selector, true, x, out, count, scratch)
 }
 
@@ -201,7 +201,7 @@ pub fn by<T: Pod>(
     selector: impl Selector<T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let (mut out, mut count) = (unwritten(on, x.raw().len)?, unwritten(on, 1)?);
+    let (mut out, mut count) = (unwritten(on, x.len())?, unwritten(on, 1)?);
     by_into(on, selector, x, &mut out, &mut count, &mut Scratch::new(on)?)?;
     let kept = read(&count)?;
     front(on, &out, kept)
@@ -217,7 +217,7 @@ pub fn partition<T: Pod>(
     selector: impl Selector<T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<(DeviceBuffer<T>, usize)> {
-    let (mut out, mut count) = (unwritten(on, x.raw().len)?, unwritten(on, 1)?);
+    let (mut out, mut count) = (unwritten(on, x.len())?, unwritten(on, 1)?);
     partition_into(on, selector, x, &mut out, &mut count, &mut Scratch::new(on)?)?;
     let kept = read(&count)?;
     Ok((out, kept))
@@ -304,8 +304,8 @@ pub fn run_lengths_into<T: RunElement>(
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("the count of runs", 1, count.raw_mut().len)?;
+    let n = x.len();
+    same_len("the count of runs", 1, count.len())?;
     let (mut states, _) = scratch.states(on, T::states_len(n), 0)?;
     // SAFETY: all are borrowed until this function returns.
     let (x, mut values, mut lengths, mut count) = unsafe {
@@ -322,7 +322,7 @@ pub fn run_lengths<T: RunElement>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<(DeviceBuffer<T>, DeviceBuffer<u32>)> {
-    let n = x.raw().len;
+    let n = x.len();
     let (mut values, mut lengths) = (unwritten(on, n)?, unwritten(on, n)?);
     let mut count = unwritten(on, 1)?;
     run_lengths_into(on, x, &mut values, &mut lengths, &mut count, &mut Scratch::new(on)?)?;
@@ -341,6 +341,6 @@ pub fn running_into(
     out: &mut impl DeviceWrite<u32>,
     count: &mut impl DeviceWrite<u64>,
 ) -> GpuResult<()> {
-    same_len("the count of a selection", 1, count.raw_mut().len)?;
+    same_len("the count of a selection", 1, count.len())?;
     kernels::select_running::launch(on.as_stream(), Grid1::new(1), x, selector.0, out, count)
 }

@@ -43,7 +43,7 @@ pub fn softmax<T: RowValue>(
     x: &impl DeviceRead<T>,
     columns: usize,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     softmax_into(on, x, columns, &mut out)?;
     Ok(out)
 }
@@ -82,9 +82,9 @@ fn forward<T: RowValue>(
     out: &mut impl DeviceWrite<T>,
     is_log: bool,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = rows_of("softmax", len, columns)?;
-    same_len("softmax", len, out.raw_mut().len)?;
+    same_len("softmax", len, out.len())?;
     let long = Long::Staged { addresses: x.raw().address | out.raw_mut().address };
     let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(1), long)? else {
         return Ok(());
@@ -141,10 +141,10 @@ fn backward<T: RowValue>(
     dx: &mut impl DeviceWrite<T>,
     is_log: bool,
 ) -> GpuResult<()> {
-    let len = y.raw().len;
+    let len = y.len();
     let rows = rows_of("the gradient of softmax", len, columns)?;
-    same_len("the gradient of softmax", len, dy.raw().len)?;
-    same_len("the gradient of softmax", len, dx.raw_mut().len)?;
+    same_len("the gradient of softmax", len, dy.len())?;
+    same_len("the gradient of softmax", len, dx.len())?;
     let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(2), Long::Streamed)? else {
         return Ok(());
     };
@@ -172,9 +172,9 @@ pub fn plain_into(
     is_log: bool,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = rows_of("softmax", len, columns)?;
-    same_len("softmax", len, out.raw_mut().len)?;
+    same_len("softmax", len, out.len())?;
     softmax_plain::launch(on.as_stream(), Grid1::new(block_count(rows)), columns, is_log, x, out)
 }
 

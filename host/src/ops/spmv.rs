@@ -111,7 +111,7 @@ impl<T: Pod> Csr<T> {
         columns: DeviceBuffer<u32>,
         values: DeviceBuffer<T>,
     ) -> GpuResult<Self> {
-        let entries = entry_rows.raw().len;
+        let entries = entry_rows.len();
         same_len(CREATING, entries, columns.len())?;
         same_len(CREATING, entries, values.len())?;
         check_size(rows, entries)?;
@@ -137,9 +137,9 @@ impl<T: Pod> Csr<T> {
     where
         T: SortValue,
     {
-        let entries = entry_rows.raw().len;
-        same_len(CREATING, entries, columns.raw().len)?;
-        same_len(CREATING, entries, values.raw().len)?;
+        let entries = entry_rows.len();
+        same_len(CREATING, entries, columns.len())?;
+        same_len(CREATING, entries, values.len())?;
         check_size(size.0, entries)?;
         let (_, columns) = sort_pairs(on, entry_rows, columns, SortOptions::ASCENDING)?;
         let (rows, values) = sort_pairs(on, entry_rows, values, SortOptions::ASCENDING)?;
@@ -332,7 +332,7 @@ pub fn spmv_into<T: SpmvValue>(
     y: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
+    a.check(x.len(), y.len())?;
     let (_, [rows, sums]) = scratch.parts(on, part_bytes(a))?;
     let parts = Parts { carry_rows: rows.into_cast()?, carry_sums: sums.into_cast()? };
     T::balanced(on.as_stream(), Product { a, x, y }, parts)
@@ -349,7 +349,7 @@ pub fn spmv_rows_into<T: SpmvValue>(
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
+    a.check(x.len(), y.len())?;
     T::rows(on.as_stream(), lanes, Product { a, x, y })
 }
 
@@ -363,7 +363,7 @@ pub fn spmv_plain_into<T: SpmvValue>(
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
+    a.check(x.len(), y.len())?;
     T::plain(on.as_stream(), Product { a, x, y })
 }
 

@@ -234,8 +234,8 @@ fn check_lens<T: Pod>(
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let n = shape.iter().try_fold(1_usize, |n, len| n.checked_mul(*len)).unwrap_or(usize::MAX);
-    same_len(OPERATION, n, cells.raw().len)?;
-    same_len(OPERATION, n, out.raw_mut().len)
+    same_len(OPERATION, n, cells.len())?;
+    same_len(OPERATION, n, out.len())
 }
 
 fn check_steps(known: &[usize], steps: usize) -> GpuResult<()> {

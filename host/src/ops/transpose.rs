@@ -21,7 +21,6 @@ use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_til
 
 use super::units::{As, AsMut};
 use super::{block_count, same_len};
-use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -125,15 +124,16 @@ fn no_permutation([a, b, c]: [usize; 3]) -> GpuError {
 /// # Errors
 /// Lengths other than `width * height`; what the driver answers.
 pub fn transpose_tiled(
-    gpu: &Gpu,
+    on: &impl AsStream,
     input: &impl DeviceRead<f32>,
     out: &mut DeviceBuffer<f32>,
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len(OPERATION, width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.len())?;
     let [across, down] = [height, width].map(|side| block_count(side.div_ceil(TILE)));
-    tiled::launch(gpu, Grid2::new(across, down), input, &mut out.grid_mut(height, width)?)
+    let grid = Grid2::new(across, down);
+    tiled::launch(on.as_stream(), grid, input, &mut out.grid_mut(height, width)?)
 }
 
 /// As [`transpose_tiled`], without shared memory: slow on purpose.
@@ -141,15 +141,15 @@ pub fn transpose_tiled(
 /// # Errors
 /// Lengths other than `width * height`; what the driver answers.
 pub fn transpose_naive(
-    gpu: &Gpu,
+    on: &impl AsStream,
     input: &impl DeviceRead<f32>,
     out: &mut DeviceBuffer<f32>,
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len(OPERATION, width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.len())?;
     let config = LaunchConfig::for_grid(height, width);
-    naive::launch(gpu, config, input, &mut out.grid_mut(height, width)?)
+    naive::launch(on.as_stream(), config, input, &mut out.grid_mut(height, width)?)
 }
 
 fn check_lens<T>(
@@ -158,8 +158,8 @@ fn check_lens<T>(
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let n = dims.iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim)).unwrap_or(usize::MAX);
-    same_len(OPERATION, n, input.raw().len)?;
-    same_len(OPERATION, n, out.raw_mut().len)
+    same_len(OPERATION, n, input.len())?;
+    same_len(OPERATION, n, out.len())
 }
 
 /// Whether memory of `T` is whole, aligned units of `bytes`.

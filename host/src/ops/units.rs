@@ -35,6 +35,10 @@ unsafe impl<M: DeviceRead<From>, From: Pod, To: Pod> DeviceRead<To> for As<'_, M
     fn raw(&self) -> RawSlice {
         recast::<From, To>(self.memory.raw())
     }
+
+    fn len(&self) -> usize {
+        self.memory.len() * size_of::<From>() / size_of::<To>()
+    }
 }
 
 /// As [`As`], to be written.
@@ -53,6 +57,10 @@ impl<'a, M: ?Sized, From> AsMut<'a, M, From> {
 unsafe impl<M: DeviceWrite<From>, From: Pod, To: Pod> DeviceWrite<To> for AsMut<'_, M, From> {
     fn raw_mut(&mut self) -> RawSlice {
         recast::<From, To>(self.memory.raw_mut())
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len() * size_of::<From>() / size_of::<To>()
     }
 }
 

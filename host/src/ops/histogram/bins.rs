@@ -185,7 +185,7 @@ macro_rules! globally {
             bins: &Bins<$ty>,
             out: &mut impl DeviceWrite<u32>,
         ) -> GpuResult<()> {
-            let grid = strided(samples.raw().len);
+            let grid = strided(samples.len());
             match &bins.rule {
                 Rule::Even(even) => histogram_global::launch(stream, grid, samples, *even, out),
                 Rule::Ranges(Boundaries { table, begins, .. }) => {
@@ -209,7 +209,7 @@ macro_rules! by_bins {
             bins: &Bins<$ty>,
             out: &mut impl DeviceWrite<u32>,
         ) -> GpuResult<()> {
-            let Some(grid) = bins.grid(stream, samples.raw().len) else {
+            let Some(grid) = bins.grid(stream, samples.len()) else {
                 return Self::add_globally(stream, samples, bins, out);
             };
             match &bins.rule {
@@ -243,7 +243,7 @@ macro_rules! by_value {
             out: &mut impl DeviceWrite<u32>,
         ) -> GpuResult<()> {
             let map = bins.map.as_ref().expect("the bins of bytes have a map");
-            let grid = blocks::<$ty>(stream, samples.raw().len, 0);
+            let grid = blocks::<$ty>(stream, samples.len(), 0);
             histogram_bytes::launch(stream, grid, samples, map, out)
         }
 

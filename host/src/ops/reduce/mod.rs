@@ -64,8 +64,8 @@ fn job<'a, T: Pod, S: AsStream, U>(
     out: &mut impl DeviceWrite<U>,
     scratch: &'a mut Scratch,
 ) -> GpuResult<Job<'a>> {
-    same_len("a reduction into one value", 1, out.raw_mut().len)?;
-    let blocks = kernels::blocks(x.raw().len * size_of::<T>());
+    same_len("a reduction into one value", 1, out.len())?;
+    let blocks = kernels::blocks(x.len() * size_of::<T>());
     let (counters, [partials]) = scratch.parts(on, [blocks as usize * PARTIAL_BYTES])?;
     Ok(Job { stream: on.as_stream(), blocks, partials: partials.into_cast()?, counters })
 }
@@ -185,7 +185,7 @@ fn position(at: u64) -> Option<usize> {
 /// # Errors
 /// What the driver answers.
 pub fn sum_tree_f32<S: AsStream>(on: &S, x: &impl DeviceRead<f32>) -> GpuResult<f32> {
-    let blocks = x.raw().len.div_ceil(kernels::BLOCK as usize);
+    let blocks = x.len().div_ceil(kernels::BLOCK as usize);
     let mut partials = DeviceBuffer::<u32>::zeroed(on, blocks)?;
     let grid = Grid1::new(block_count(blocks));
     kernels::reduce_tree_f32::launch(on.as_stream(), grid, x, &mut partials)?;

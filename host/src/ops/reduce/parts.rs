@@ -64,7 +64,7 @@ fn segments<'a, T: Pod, S: AsStream>(
     (segments, width): (usize, usize),
     scratch: &'a mut Scratch,
 ) -> GpuResult<(Job<'a>, Split)> {
-    let (segments, n_elems) = (segments as u64, x.raw().len as u64);
+    let (segments, n_elems) = (segments as u64, x.len() as u64);
     let split = Split::of(segments, n_elems, width as u64);
     let (blocks, partials) = (split.blocks(segments), split.partials(segments));
     Ok((job(on, blocks.into(), partials, scratch)?, split))
@@ -110,7 +110,7 @@ macro_rules! parts {
             x: &impl DeviceRead<T>,
             offsets: &impl DeviceRead<u64>,
         ) -> GpuResult<DeviceBuffer<$total>> {
-            let count = offsets.raw().len;
+            let count = offsets.len();
             check_offsets(count, count.saturating_sub(1))?;
             let mut out = DeviceBuffer::zeroed(on, count - 1)?;
             $segmented_into(on, x, offsets, &mut out, &mut Scratch::new(on)?)?;
@@ -129,8 +129,8 @@ macro_rules! parts {
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
         ) -> GpuResult<()> {
-            let count = out.raw_mut().len;
-            check_offsets(offsets.raw().len, count)?;
+            let count = out.len();
+            check_offsets(offsets.len(), count)?;
             let (job, split) = segments(on, x, (count, 0), scratch)?;
             <T as $trait>::launch_segments(job, $($side,)? split, x, offsets, out)
         }
@@ -146,7 +146,7 @@ macro_rules! parts {
             rows: usize,
             cols: usize,
         ) -> GpuResult<DeviceBuffer<$total>> {
-            check_matrix((rows, cols), x.raw().len, (rows, rows))?;
+            check_matrix((rows, cols), x.len(), (rows, rows))?;
             let mut out = DeviceBuffer::zeroed(on, rows)?;
             $row_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
             Ok(out)
@@ -164,7 +164,7 @@ macro_rules! parts {
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
         ) -> GpuResult<()> {
-            check_matrix((rows, cols), x.raw().len, (rows, out.raw_mut().len))?;
+            check_matrix((rows, cols), x.len(), (rows, out.len()))?;
             let (job, split) = segments(on, x, (rows, cols), scratch)?;
             <T as $trait>::launch_segments(job, $($side,)? split, x, &NoOffsets, out)
         }
@@ -180,7 +180,7 @@ macro_rules! parts {
             rows: usize,
             cols: usize,
         ) -> GpuResult<DeviceBuffer<$total>> {
-            check_matrix((rows, cols), x.raw().len, (cols, cols))?;
+            check_matrix((rows, cols), x.len(), (cols, cols))?;
             let mut out = DeviceBuffer::zeroed(on, cols)?;
             $column_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
             Ok(out)
@@ -198,7 +198,7 @@ macro_rules! parts {
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
         ) -> GpuResult<()> {
-            check_matrix((rows, cols), x.raw().len, (cols, out.raw_mut().len))?;
+            check_matrix((rows, cols), x.len(), (cols, out.len()))?;
             let shape = shape(rows, cols, column_lanes::<T>());
             let job = job(on, shape.blocks(), shape.partials(), scratch)?;
             <T as $trait>::launch_columns(job, $($side,)? shape, x, out)

@@ -303,4 +303,8 @@ unsafe impl DeviceRead<u64> for NoOffsets {
     fn raw(&self) -> RawSlice {
         RawSlice { address: 256, len: 0, home: None }
     }
+
+    fn len(&self) -> usize {
+        0
+    }
 }

@@ -105,7 +105,7 @@ pub fn flagged_into<T: Pod, O: SegmentOperator<T, Flagged>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    same_len("the flags of a scan", x.raw().len, heads.raw().len)?;
+    same_len("the flags of a scan", x.len(), heads.len())?;
     // SAFETY: borrowed until this function returns.
     told_by(on, operator, form, x, unsafe { Recast::read(heads) }, out, scratch)
 }
@@ -124,7 +124,7 @@ pub fn by_key_into<T: Pod, K: Pod, O: SegmentOperator<T, Keyed<K>>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    same_len("the keys of a scan", x.raw().len, keys.raw().len)?;
+    same_len("the keys of a scan", x.len(), keys.len())?;
     // SAFETY: borrowed until this function returns.
     told_by(on, operator, form, x, unsafe { Recast::read(keys) }, out, scratch)
 }
@@ -139,7 +139,7 @@ fn told_by<T: Pod, M, O: SegmentOperator<T, M>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (states, _) = scratch.states(on, O::states_len(x.raw().len), 0)?;
+    let (states, _) = scratch.states(on, O::states_len(x.len()), 0)?;
     match Arguments::new(on, form, x, out, states)? {
         Some(arguments) => O::launch(arguments, &marks),
         None => Ok(()),
@@ -160,7 +160,7 @@ pub fn segments_into<T: Pod, O: SegmentOperator<T, AtOffsets>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (n, segments) = (x.raw().len, offsets.raw().len);
+    let (n, segments) = (x.len(), offsets.len());
     let bit_bytes = bit_words(n) * size_of::<u32>();
     let (states, heads) = scratch.states(on, O::states_len(n), bit_bytes)?;
     let Some(arguments) = Arguments::new(on, form, x, out, states)? else { return Ok(()) };
@@ -185,7 +185,7 @@ pub fn flagged<T: Pod, O: SegmentOperator<T, Flagged>>(
     x: &impl DeviceRead<T>,
     heads: &impl DeviceRead<u8>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let (mut out, mut scratch) = (unwritten(on, x.raw().len)?, Scratch::new(on)?);
+    let (mut out, mut scratch) = (unwritten(on, x.len())?, Scratch::new(on)?);
     flagged_into(on, operator, form, x, heads, &mut out, &mut scratch)?;
     Ok(out)
 }
@@ -201,7 +201,7 @@ pub fn by_key<T: Pod, K: Pod, O: SegmentOperator<T, Keyed<K>>>(
     x: &impl DeviceRead<T>,
     keys: &impl DeviceRead<K>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let (mut out, mut scratch) = (unwritten(on, x.raw().len)?, Scratch::new(on)?);
+    let (mut out, mut scratch) = (unwritten(on, x.len())?, Scratch::new(on)?);
     by_key_into(on, operator, form, x, keys, &mut out, &mut scratch)?;
     Ok(out)
 }
@@ -217,7 +217,7 @@ pub fn segments<T: Pod, O: SegmentOperator<T, AtOffsets>>(
     x: &impl DeviceRead<T>,
     offsets: &impl DeviceRead<u64>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let (mut out, mut scratch) = (unwritten(on, x.raw().len)?, Scratch::new(on)?);
+    let (mut out, mut scratch) = (unwritten(on, x.len())?, Scratch::new(on)?);
     segments_into(on, operator, form, x, offsets, &mut out, &mut scratch)?;
     Ok(out)
 }

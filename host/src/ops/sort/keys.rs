@@ -106,12 +106,20 @@ unsafe impl<W> DeviceRead<W> for Words<W> {
     fn raw(&self) -> RawSlice {
         self.raw.clone()
     }
+
+    fn len(&self) -> usize {
+        self.raw.len
+    }
 }
 
 // SAFETY: the promise of `new`.
 unsafe impl<W> DeviceWrite<W> for Words<W> {
     fn raw_mut(&mut self) -> RawSlice {
         self.raw.clone()
+    }
+
+    fn len(&self) -> usize {
+        self.raw.len
     }
 }
 

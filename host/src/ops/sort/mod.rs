@@ -115,8 +115,8 @@ pub fn sort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.raw().len, options)?;
-    same_len("sorting", job.n, out.raw_mut().len)?;
+    let job = Job::new::<K>(x.len(), options)?;
+    same_len("sorting", job.n, out.len())?;
     let keys = Column { input: Input::Given(x.raw()), out: out.raw_mut() };
     radix::keys::<K>(on, job, keys, scratch)
 }
@@ -130,7 +130,7 @@ pub fn sort<K: SortKey>(
     x: &impl DeviceRead<K>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<K>> {
-    let mut out = result(on, x.raw().len)?;
+    let mut out = result(on, x.len())?;
     sort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }
@@ -164,10 +164,10 @@ pub fn sort_pairs_into<K: SortKey, V: SortValue>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(keys.raw().len, options)?;
-    same_len("the values of a sort", job.n, values.raw().len)?;
-    same_len("sorting", job.n, out_keys.raw_mut().len)?;
-    same_len("the sorted values", job.n, out_values.raw_mut().len)?;
+    let job = Job::new::<K>(keys.len(), options)?;
+    same_len("the values of a sort", job.n, values.len())?;
+    same_len("sorting", job.n, out_keys.len())?;
+    same_len("the sorted values", job.n, out_values.len())?;
     let keys = Column { input: Input::Given(keys.raw()), out: out_keys.raw_mut() };
     let values = Column { input: Input::Given(values.raw()), out: out_values.raw_mut() };
     radix::pairs::<K, V>(on, job, keys, values, scratch)
@@ -183,7 +183,7 @@ pub fn sort_pairs<K: SortKey, V: SortValue>(
     values: &impl DeviceRead<V>,
     options: SortOptions,
 ) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
-    let n = keys.raw().len;
+    let n = keys.len();
     let (mut out_keys, mut out_values) = (result(on, n)?, result(on, n)?);
     let out = (&mut out_keys, &mut out_values);
     sort_pairs_into(on, (keys, values), out, options, &mut Scratch::new(on)?)?;
@@ -220,8 +220,8 @@ pub fn argsort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.raw().len, options)?;
-    same_len("the places of a sort", job.n, out.raw_mut().len)?;
+    let job = Job::new::<K>(x.len(), options)?;
+    same_len("the places of a sort", job.n, out.len())?;
     check_places(job.n)?;
     radix::places::<K>(on, job, x.raw(), out.raw_mut(), scratch)
 }
@@ -235,7 +235,7 @@ pub fn argsort<K: SortKey>(
     x: &impl DeviceRead<K>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<u32>> {
-    let mut out = result(on, x.raw().len)?;
+    let mut out = result(on, x.len())?;
     argsort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }

@@ -35,11 +35,11 @@ pub fn plain_into(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<u32>(keys.raw().len, options)?;
+    let job = Job::new::<u32>(keys.len(), options)?;
     let (n, order, (begin, end)) = job.parts();
-    same_len("the values of a sort", n, values.raw().len)?;
-    same_len("sorting", n, out_keys.raw_mut().len)?;
-    same_len("the sorted values", n, out_values.raw_mut().len)?;
+    same_len("the values of a sort", n, values.len())?;
+    same_len("sorting", n, out_keys.len())?;
+    same_len("the sorted values", n, out_values.len())?;
     let blocks = tiles(n)?;
     if n == 0 {
         return Ok(());

@@ -74,7 +74,7 @@ pub fn segmented_sort<K: SortKey>(
     offsets: &impl DeviceRead<u64>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<K>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     segmented_sort_into(on, x, offsets, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }
@@ -120,7 +120,7 @@ pub fn segmented_sort_pairs<K: SortKey, V: SortValue>(
     offsets: &impl DeviceRead<u64>,
     options: SortOptions,
 ) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
-    let n = keys.raw().len;
+    let n = keys.len();
     let (mut out_keys, mut out_values) =
         (DeviceBuffer::zeroed(on, n)?, DeviceBuffer::zeroed(on, n)?);
     let out = (&mut out_keys, &mut out_values);
@@ -165,7 +165,7 @@ pub fn segmented_argsort<K: SortKey>(
     offsets: &impl DeviceRead<u64>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<u32>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     segmented_argsort_into(on, x, offsets, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }

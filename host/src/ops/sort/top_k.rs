@@ -107,7 +107,7 @@ pub fn top_k<K: SortKey>(
     k: usize,
     which: Extreme,
 ) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<u32>)> {
-    check(x.raw().len, k)?;
+    check(x.len(), k)?;
     let (mut out, mut places) = (result(on, k)?, result(on, k)?);
     top_k_into(on, x, (&mut out, &mut places), which, &mut Scratch::new(on)?)?;
     Ok((out, places))
