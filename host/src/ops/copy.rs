@@ -9,7 +9,7 @@ use kernels_gpu::grid::copy::{
 use kernels_gpu::grid::map::blocks;
 use kernels_gpu::thread::words::Quad;
 
-use super::units::{As, AsMut, unit};
+use super::views::{As, AsMut, AsPitched, AsRows, unit};
 use super::{block_count, same_len};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
@@ -35,12 +35,11 @@ pub fn copy<T: Pod>(
     let bytes = from.len * size_of::<T>();
     let stream = on.as_stream();
     let is_quads = unit(&[from.address as usize, to.address as usize, bytes]) == 16;
-    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
     let grid = Grid1::new(blocks(bytes, 1, 1));
     if is_quads {
-        copy_quads::launch(stream, grid, &x, &mut out)
+        copy_quads::launch(stream, grid, &As::new(x), &mut AsMut::new(out))
     } else {
-        copy_bytes::launch(stream, grid, &x, &mut out)
+        copy_bytes::launch(stream, grid, &As::new(x), &mut AsMut::new(out))
     }
 }
 
@@ -59,7 +58,7 @@ pub fn copy_pitched<T: Pod>(
 ) -> GpuResult<()> {
     let (to, width, height, to_pitch) = out.raw_pitched();
     check_rows(x.len(), (width, height), pitch)?;
-    copy_places(on, x, pitch, out, [width, to_pitch, to.address as usize])
+    launch_rows(on, x, pitch, out, [width, to_pitch, to.address as usize])
 }
 
 /// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; queued, in one launch.
@@ -74,23 +73,7 @@ pub fn copy_every<T: Pod>(
 ) -> GpuResult<()> {
     let to = out.raw_mut();
     check_rows(x.len(), (1, to.len), stride)?;
-    let mut columns = Column::<_, T> { memory: out, element: std::marker::PhantomData };
-    copy_places(on, x, stride, &mut columns, [1, 1, to.address as usize])
-}
-
-/// An array as rows of one element.
-struct Column<'a, M, T> {
-    memory: &'a mut M,
-    element: std::marker::PhantomData<T>,
-}
-
-// SAFETY: rows of one element, one behind the other, are the array.
-unsafe impl<M: DeviceWrite<T>, T> DeviceWritePitched<T> for Column<'_, M, T> {
-    fn raw_pitched(&mut self) -> (cuda_std::launch::RawSlice, usize, usize, usize) {
-        let raw = self.memory.raw_mut();
-        let len = raw.len;
-        (raw, 1, len, 1)
-    }
+    launch_rows(on, x, stride, &mut AsRows::<_, T>::new(out), [1, 1, to.address as usize])
 }
 
 /// An error unless rows are inside `len` elements and do not overlap.
@@ -109,7 +92,7 @@ fn check_rows(len: usize, (width, height): (usize, usize), pitch: usize) -> GpuR
 }
 
 /// Launches the copy of rows that were checked. `to`: the width and the pitch of `out` in elements, and its address.
-fn copy_places<T: Pod>(
+fn launch_rows<T: Pod>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     pitch: usize,
@@ -123,16 +106,16 @@ fn copy_places<T: Pod>(
     let all =
         [from.address as usize, to, bytes(width), bytes(pitch), bytes(to_pitch), bytes(from.len)];
     let unit = unit(&all);
-    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
+    let mut out = AsPitched::<_, T>::new(out);
     let units = |unit: usize| (bytes(pitch) / unit) as u64;
     let grid = |unit: usize| {
         let tiles = (height * (bytes(width) / unit)).div_ceil(TILE);
         Grid1::new(tiles.min(1 << 30) as u32)
     };
     match unit {
-        16.. => rows::<Quad>::launch(stream, grid(16), &x, units(16), &mut out),
-        4.. => rows::<u32>::launch(stream, grid(4), &x, units(4), &mut out),
-        _ => rows::<u8>::launch(stream, grid(1), &x, units(1), &mut out),
+        16.. => rows::<Quad>::launch(stream, grid(16), &As::new(x), units(16), &mut out),
+        4.. => rows::<u32>::launch(stream, grid(4), &As::new(x), units(4), &mut out),
+        _ => rows::<u8>::launch(stream, grid(1), &As::new(x), units(1), &mut out),
     }
 }
 

@@ -5,7 +5,7 @@ use cuda_std::launch::{DeviceWrite, Grid1, RawSlice};
 use kernels_gpu::grid::fill::{fill as kernel, pattern};
 use kernels_gpu::grid::map::blocks;
 
-use super::units::AsMut;
+use super::views::AsMut;
 use crate::error::GpuResult;
 use crate::stream::AsStream;
 
@@ -36,5 +36,5 @@ pub fn fill<T: Pod>(on: &impl AsStream, value: &T, out: &mut impl DeviceWrite<T>
         return Ok(());
     };
     let grid = Grid1::new(blocks(len * size_of::<T>(), 1, 1));
-    kernel::launch(on.as_stream(), grid, pattern, &mut AsMut::<_, T>::new(out))
+    kernel::launch(on.as_stream(), grid, pattern, &mut AsMut::new(out))
 }

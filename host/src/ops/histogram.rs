@@ -18,10 +18,11 @@
 mod bins;
 mod table;
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use kernels_gpu::grid::histogram as kernels;
 use kernels_gpu::grid::histogram::bins::Sample;
 use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS};
+use kernels_gpu::grid::histogram::{histogram_global, histogram_search};
 
 pub use bins::{Bins, Countable};
 
@@ -107,9 +108,13 @@ pub fn add_globally_into<T: Countable>(
     samples: &impl DeviceRead<T>,
     bins: &Bins<T>,
     out: &mut impl DeviceWrite<u32>,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    histogram_global<T, T::Even>: Instance,
+    histogram_search<T>: Instance,
+{
     same_len("counting samples", bins.len(), out.len())?;
-    T::add_globally(on.as_stream(), samples, bins, out)
+    bins::add_globally(on.as_stream(), samples, bins, out)
 }
 
 /// Blocks of the fast kernels: those that the device holds at once, or fewer for few samples.

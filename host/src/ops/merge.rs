@@ -1,6 +1,6 @@
 //! Sorted arrays as one, and as sets.
 //!
-//! Keys are of a [`SortedKey`] type, in its total order.
+//! Keys are `u32`, `i32`, `f32`, `u64`, `i64` or `f64` in their total order, as for [`search`](super::search).
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops};
@@ -14,11 +14,16 @@
 //!
 //! Arrays that are not sorted give a result that means nothing, and no error.
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::merge::{SPLITS, tile_len};
+use bytemuck::Pod;
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
+use kernels_gpu::grid::merge::{
+    SPLITS, merge_partners, merge_plain, merge_splits, merge_tile_pairs, merge_tiles, tile_len,
+};
+use kernels_gpu::grid::select::select_flagged;
 
+use super::number::Number;
 use super::scratch::size_of_parts;
-use super::search::SortedKey;
+use super::select::{self, Flagged};
 use super::{Scratch, block_count, same_len};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSliceMut};
@@ -29,11 +34,15 @@ use crate::stream::AsStream;
 ///
 /// # Errors
 /// What the driver answers.
-pub fn merge<K: SortedKey>(
+pub fn merge<K: Pod>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_splits<K>: Instance,
+    merge_tiles<K>: Instance,
+{
     let mut out = DeviceBuffer::zeroed(on, a.len() + b.len())?;
     merge_into(on, a, b, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
@@ -54,30 +63,37 @@ fn splits_bytes<K>(n_elems: usize) -> usize {
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
-pub fn merge_into<K: SortedKey>(
+pub fn merge_into<K>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<K>,
     scratch: &mut Scratch,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    merge_splits<K>: Instance,
+    merge_tiles<K>: Instance,
+{
     let n = a.len() + b.len();
     same_len("merging", n, out.len())?;
     let splits = splits(on, a, b, scratch)?;
-    K::merge_tiles(on.as_stream(), tiles::<K>(n), &splits, a, b, out)
+    merge_tiles::<K>::launch(on.as_stream(), tiles::<K>(n), &splits, a, b, out)
 }
 
 /// Where the tiles of the result begin in `a`.
-fn splits<'a, K: SortedKey>(
+fn splits<'a, K>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
     scratch: &'a mut Scratch,
-) -> GpuResult<DeviceSliceMut<'a, u64>> {
+) -> GpuResult<DeviceSliceMut<'a, u64>>
+where
+    merge_splits<K>: Instance,
+{
     let (_, [splits]) = scratch.parts(on, [splits_bytes::<K>(a.len() + b.len())])?;
     let mut splits = splits.into_cast::<u64>()?;
     let config = Grid1::new(block_count(splits.len().div_ceil(SPLITS)));
-    K::merge_splits(on.as_stream(), config, a, b, &mut splits)?;
+    merge_splits::<K>::launch(on.as_stream(), config, a, b, &mut splits)?;
     Ok(splits)
 }
 
@@ -85,15 +101,18 @@ fn splits<'a, K: SortedKey>(
 ///
 /// # Errors
 /// As [`merge_into`].
-pub fn merge_plain_into<K: SortedKey>(
+pub fn merge_plain_into<K>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
     out: &mut impl DeviceWrite<K>,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    merge_plain<K>: Instance,
+{
     let n = a.len() + b.len();
     same_len("merging", n, out.len())?;
-    K::merge_plain(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
+    merge_plain::<K>::launch(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
 }
 
 /// As [`merge_into`], with a value at each key that goes where the key goes: `a` and `b` are keys and values, and
@@ -101,20 +120,34 @@ pub fn merge_plain_into<K: SortedKey>(
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths do not fit; what the driver answers.
-pub fn merge_pairs_into<K: SortedKey>(
+pub fn merge_pairs_into<K>(
     on: &impl AsStream,
     a: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
     b: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
     out: (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
     scratch: &mut Scratch,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    merge_splits<K>: Instance,
+    merge_tile_pairs<K>: Instance,
+{
     let n = a.0.len() + b.0.len();
     same_len("merging pairs", a.0.len(), a.1.len())?;
     same_len("merging pairs", b.0.len(), b.1.len())?;
     same_len("merging pairs", n, out.0.len())?;
     same_len("merging pairs", n, out.1.len())?;
     let splits = splits(on, a.0, b.0, scratch)?;
-    K::merge_tile_pairs(on.as_stream(), tiles::<K>(n), &splits, a.0, a.1, b.0, b.1, out.0, out.1)
+    merge_tile_pairs::<K>::launch(
+        on.as_stream(),
+        tiles::<K>(n),
+        &splits,
+        a.0,
+        a.1,
+        b.0,
+        b.1,
+        out.0,
+        out.1,
+    )
 }
 
 /// The elements of `a` that `b` has too, both sorted: of equal ones as many as the array that has fewer. Waits
@@ -122,11 +155,15 @@ pub fn merge_pairs_into<K: SortedKey>(
 ///
 /// # Errors
 /// What the driver answers.
-pub fn set_intersection<K: SortedKey>(
+pub fn set_intersection<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_partners<K>: Instance,
+    select_flagged<K::Bits>: Instance,
+{
     partners(on, true, a, b)
 }
 
@@ -135,11 +172,15 @@ pub fn set_intersection<K: SortedKey>(
 ///
 /// # Errors
 /// What the driver answers.
-pub fn set_difference<K: SortedKey>(
+pub fn set_difference<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_partners<K>: Instance,
+    select_flagged<K::Bits>: Instance,
+{
     partners(on, false, a, b)
 }
 
@@ -148,11 +189,17 @@ pub fn set_difference<K: SortedKey>(
 ///
 /// # Errors
 /// What the driver answers.
-pub fn set_union<K: SortedKey>(
+pub fn set_union<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_splits<K>: Instance,
+    merge_tiles<K>: Instance,
+    merge_partners<K>: Instance,
+    select_flagged<K::Bits>: Instance,
+{
     merge(on, a, &set_difference(on, b, a)?)
 }
 
@@ -161,26 +208,36 @@ pub fn set_union<K: SortedKey>(
 ///
 /// # Errors
 /// What the driver answers.
-pub fn set_symmetric_difference<K: SortedKey>(
+pub fn set_symmetric_difference<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_splits<K>: Instance,
+    merge_tiles<K>: Instance,
+    merge_partners<K>: Instance,
+    select_flagged<K::Bits>: Instance,
+{
     merge(on, &set_difference(on, a, b)?, &set_difference(on, b, a)?)
 }
 
 /// The elements of `a` that have a partner in `b`, or those that have none.
-fn partners<K: SortedKey>(
+fn partners<K: Number>(
     on: &impl AsStream,
     with_partner: bool,
     a: &impl DeviceRead<K>,
     b: &impl DeviceRead<K>,
-) -> GpuResult<DeviceBuffer<K>> {
+) -> GpuResult<DeviceBuffer<K>>
+where
+    merge_partners<K>: Instance,
+    select_flagged<K::Bits>: Instance,
+{
     let n = a.len();
     let mut flags = DeviceBuffer::<u8>::zeroed(on, n)?;
     let (stream, config) = (on.as_stream(), LaunchConfig::for_num_elems(n));
-    K::merge_partners(stream, config, with_partner.into(), a, b, &mut flags)?;
-    K::flagged(stream, &flags, a)
+    merge_partners::<K>::launch(stream, config, with_partner.into(), a, b, &mut flags)?;
+    select::by(on, Flagged(&flags), a)
 }
 
 /// A block for each tile of `n` elements.

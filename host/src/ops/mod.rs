@@ -12,9 +12,9 @@ pub mod histogram;
 pub mod map;
 pub mod merge;
 pub mod norm;
+mod number;
 pub mod particles;
 pub mod random;
-mod recast;
 pub mod reduce;
 mod rows;
 pub mod saxpy;
@@ -29,8 +29,8 @@ pub mod spheres;
 pub mod spmv;
 pub mod stencil;
 pub mod transpose;
-mod units;
 pub mod vecadd;
+mod views;
 
 pub use blur::blur;
 pub use copy::{copy, copy_every, copy_pitched, copy_strided};
@@ -42,6 +42,7 @@ pub use merge::{
     merge, merge_into, merge_pairs_into, set_difference, set_intersection,
     set_symmetric_difference, set_union,
 };
+pub use number::Number;
 pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
@@ -55,8 +56,8 @@ pub use vecadd::vecadd;
 use crate::error::{GpuError, GpuResult};
 
 mod sealed {
-    /// Bars implementations outside of this crate. `T` stands for the parameters of the trait above it:
-    /// without them another crate could implement that trait for a type of ours and a parameter of its own.
+    /// Keeps other crates from implementing the traits above it. `T` stands for the parameters of such a trait: without them
+    /// another crate could implement it for a type of this crate and a parameter of its own.
     pub trait Sealed<T = ()> {}
 }
 

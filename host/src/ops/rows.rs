@@ -1,7 +1,7 @@
 //! What the operations over rows have in common: the element types, and which form a row's length asks for.
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::grid::norm::{NormKind, PACKS};
@@ -15,10 +15,10 @@ use kernels_gpu::grid::rows::{
 };
 use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
+use super::sealed::Sealed;
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
 use crate::launch::ClustersAtOnce;
-use crate::memory::{DeviceSlice, DeviceSliceMut};
 use crate::stream::{AsStream, Stream};
 
 /// Threads of a block in which several rows have a part of a warp each.
@@ -31,14 +31,6 @@ const EASY_THREADS: u32 = 512;
 const STAGES_AHEAD: u32 = 2;
 /// Static shared memory of the kernels, in bytes, with room to spare.
 pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
-
-mod sealed {
-    /// Bars other implementations.
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for super::f16 {}
-    impl Sealed for super::bf16 {}
-}
 
 /// Vectors of `v` elements that a thread of a kernel holds of each input.
 macro_rules! packs {
@@ -55,7 +47,7 @@ macro_rules! packs {
 macro_rules! row_values {
     (@trait $($name:ident [$($held:ident $(of $inputs:literal)?)?] ($($arg:ident: $ty:ty),*);)*) => {
         /// An element of rows: `f32`, [`f16`](struct@f16) or [`bf16`]. Everything is computed in `f32`.
-        pub trait RowValue: Pod + PartialEq + sealed::Sealed {$(
+        pub trait RowValue: Pod + PartialEq + Sealed {$(
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
@@ -108,98 +100,63 @@ row_values! {
         dx: &mut impl DeviceWrite<Self>
     );
     norm_registers [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_clusters [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_pipelined [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_pipelined_small [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_streamed [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_sum_registers [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_sum_clusters [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_sum_streamed [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_backward_registers [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        stats: &mut MaybeMut<'_, Vec2<f32>>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut impl DeviceWrite<Vec2<f32>>
     );
     norm_backward_streamed [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        stats: &mut MaybeMut<'_, Vec2<f32>>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut impl DeviceWrite<Vec2<f32>>
     );
     norm_backward_fused [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        partials: &mut MaybeMut<'_, f32>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        partials: &mut impl DeviceWrite<f32>
     );
     norm_weights_partial [] (
         grid: Grid2, rows: usize, columns: u32, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        stats: &Maybe<'_, Vec2<f32>>, partials: &mut DeviceSliceMut<'_, f32>
+        stats: &impl DeviceRead<Vec2<f32>>, partials: &mut impl DeviceWrite<f32>
     );
     norm_weights_finish [] (
-        grid: Grid2, columns: usize, partials: &DeviceSliceMut<'_, f32>,
-        dweight: &mut MaybeMut<'_, Self>, dbias: &mut MaybeMut<'_, Self>
+        grid: Grid2, columns: usize, partials: &impl DeviceRead<f32>,
+        dweight: &mut impl DeviceWrite<Self>, dbias: &mut impl DeviceWrite<Self>
     );
-}
-
-/// Memory that a kernel reads, or none.
-#[derive(Clone, Copy, Debug)]
-#[doc(hidden)]
-pub struct Maybe<'a, T: Pod>(pub(super) Option<DeviceSlice<'a, T>>);
-
-/// Memory that a kernel writes, or none.
-#[derive(Debug)]
-#[doc(hidden)]
-pub struct MaybeMut<'a, T: Pod>(pub(super) Option<DeviceSliceMut<'a, T>>);
-
-/// No elements, at an address that is not null and well aligned.
-const NOTHING: RawSlice = RawSlice { address: 256, len: 0, home: None };
-
-// SAFETY: as the slice inside; without one there are no elements.
-unsafe impl<T: Pod> DeviceRead<T> for Maybe<'_, T> {
-    fn raw(&self) -> RawSlice {
-        self.0.as_ref().map_or(NOTHING, DeviceRead::raw)
-    }
-
-    fn len(&self) -> usize {
-        self.0.map_or(0, |slice| slice.len())
-    }
-}
-
-// SAFETY: as the slice inside; without one there are no elements.
-unsafe impl<T: Pod> DeviceWrite<T> for MaybeMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.0.as_mut().map_or(NOTHING, DeviceWrite::raw_mut)
-    }
-
-    fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, DeviceSliceMut::len)
-    }
 }
 
 /// How rows are shared out to threads.

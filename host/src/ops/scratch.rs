@@ -90,16 +90,16 @@ impl Scratch {
         on: &impl AsStream,
         words: usize,
         bytes: usize,
-    ) -> GpuResult<(DeviceSliceMut<'_, u64>, DeviceSliceMut<'_, u8>)> {
+    ) -> GpuResult<(TileStates<'_>, DeviceSliceMut<'_, u8>)> {
         let is_kept = words <= KEPT_WORDS;
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            return Ok((kept.narrowed(ALIGN_BYTES..).into_cast()?, part));
+            return Ok((TileStates { words: kept.narrowed(ALIGN_BYTES..).into_cast()? }, part));
         }
-        let mut cleared = cleared.into_cast()?;
-        cleared.clear()?;
-        Ok((cleared, part))
+        let mut words = cleared.into_cast()?;
+        words.clear()?;
+        Ok((TileStates { words }, part))
     }
 
     /// The counters and the kept states, and a part for each of `bytes`.
@@ -119,6 +119,12 @@ impl Scratch {
         });
         Ok((kept, parts))
     }
+}
+
+/// States of a scan's tiles: 0, or as the last scan or selection left them, which is what the kernels ask for.
+#[derive(Debug)]
+pub struct TileStates<'a> {
+    pub(super) words: DeviceSliceMut<'a, u64>,
 }
 
 /// What [`Scratch::parts`] takes for these parts: an operation's `scratch_bytes`.

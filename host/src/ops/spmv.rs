@@ -16,7 +16,7 @@
 //! ```
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use cuda_std::vector::Vec2;
 use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
 use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
@@ -24,9 +24,8 @@ use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_split
 use super::scratch::size_of_parts;
 use super::sort::{SortOptions, SortValue, sort_pairs};
 use super::{Scratch, same_len};
-use crate::Stream;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
 const CREATING: &str = "making a matrix of compressed rows";
@@ -190,107 +189,6 @@ fn check_size(rows: usize, entries: usize) -> GpuResult<()> {
     Err(GpuError::InvalidArgument { operation: CREATING, reason })
 }
 
-/// What a launch of a product takes: the matrix, the vector and the result.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Product<'a, T: Pod, X, Y> {
-    a: &'a Csr<T>,
-    x: &'a X,
-    y: &'a mut Y,
-}
-
-/// The scratch of the balanced form.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Parts<'a> {
-    carry_rows: DeviceSliceMut<'a, u32>,
-    carry_sums: DeviceSliceMut<'a, f64>,
-}
-
-/// A type of a matrix's values: `f32` or `f64`.
-pub trait SpmvValue: Pod + sealed::Sealed {
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        product: Product<'_, Self, X, Y>,
-    ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        lanes: RowLanes,
-        product: Product<'_, Self, X, Y>,
-    ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        product: Product<'_, Self, X, Y>,
-        parts: Parts<'_>,
-    ) -> GpuResult<()>;
-}
-
-macro_rules! values {
-    ($($value:ty),*) => {$(
-        impl sealed::Sealed for $value {}
-
-        impl SpmvValue for $value {
-            fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-            ) -> GpuResult<()> {
-                let config = LaunchConfig::for_num_elems(a.rows());
-                spmv_plain::<$value>::launch(on, config, &a.offsets, &a.columns, &a.values, x, y)
-            }
-
-            fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                lanes: RowLanes,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-            ) -> GpuResult<()> {
-                let config = Grid1::new((a.rows() * lanes as usize).div_ceil(BLOCK) as u32);
-                let (offsets, columns, values) = (&a.offsets, &a.columns, &a.values);
-                match lanes {
-                    RowLanes::Four => spmv_rows::<$value, 4>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Eight => spmv_rows::<$value, 8>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Sixteen => spmv_rows::<$value, 16>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Warp => spmv_rows::<$value, 32>::launch(on, config, offsets, columns, values, x, y),
-                }
-            }
-
-            fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-                Parts { mut carry_rows, mut carry_sums }: Parts<'_>,
-            ) -> GpuResult<()> {
-                spmv_tiles::<$value>::launch(
-                    on,
-                    Grid1::new(a.tiles() as u32),
-                    &a.splits,
-                    &a.offsets,
-                    &a.columns,
-                    &a.values,
-                    x,
-                    &mut *y,
-                    &mut carry_rows,
-                    &mut carry_sums,
-                )?;
-                let carries = Grid1::new(carry_rows.len().div_ceil(BLOCK) as u32);
-                spmv_carry::<$value>::launch(on, carries, &carry_rows, &carry_sums, y)
-            }
-        }
-    )*};
-}
-
-values!(f32, f64);
-
-mod sealed {
-    pub trait Sealed {}
-}
-
 /// How many lanes take a row in [`spmv_rows_into`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLanes {
@@ -325,46 +223,82 @@ fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; what the driver answers.
-pub fn spmv_into<T: SpmvValue>(
+pub fn spmv_into<T: Pod>(
     on: &impl AsStream,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    spmv_tiles<T>: Instance,
+    spmv_carry<T>: Instance,
+{
     a.check(x.len(), y.len())?;
     let (_, [rows, sums]) = scratch.parts(on, part_bytes(a))?;
-    let parts = Parts { carry_rows: rows.into_cast()?, carry_sums: sums.into_cast()? };
-    T::balanced(on.as_stream(), Product { a, x, y }, parts)
+    let (mut carry_rows, mut carry_sums) = (rows.into_cast::<u32>()?, sums.into_cast::<f64>()?);
+    let stream = on.as_stream();
+    spmv_tiles::<T>::launch(
+        stream,
+        Grid1::new(a.tiles() as u32),
+        &a.splits,
+        &a.offsets,
+        &a.columns,
+        &a.values,
+        x,
+        &mut *y,
+        &mut carry_rows,
+        &mut carry_sums,
+    )?;
+    let grid = Grid1::new(carry_rows.len().div_ceil(BLOCK) as u32);
+    spmv_carry::<T>::launch(stream, grid, &carry_rows, &carry_sums, y)
 }
 
 /// `y = A x` by some lanes for each row: for matrices whose rows are about equally long. Queued; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].
-pub fn spmv_rows_into<T: SpmvValue>(
+pub fn spmv_rows_into<T: Pod>(
     on: &impl AsStream,
     lanes: RowLanes,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    spmv_rows<T, 4>: Instance,
+    spmv_rows<T, 8>: Instance,
+    spmv_rows<T, 16>: Instance,
+    spmv_rows<T, 32>: Instance,
+{
     a.check(x.len(), y.len())?;
-    T::rows(on.as_stream(), lanes, Product { a, x, y })
+    let grid = Grid1::new((a.rows() * lanes as usize).div_ceil(BLOCK) as u32);
+    let (on, offsets, columns, values) = (on.as_stream(), &a.offsets, &a.columns, &a.values);
+    match lanes {
+        RowLanes::Four => spmv_rows::<T, 4>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Eight => spmv_rows::<T, 8>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Sixteen => spmv_rows::<T, 16>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Warp => spmv_rows::<T, 32>::launch(on, grid, offsets, columns, values, x, y),
+    }
 }
 
 /// `y = A x` by a thread for each row: the plain way. Queued; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].
-pub fn spmv_plain_into<T: SpmvValue>(
+pub fn spmv_plain_into<T: Pod>(
     on: &impl AsStream,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
+) -> GpuResult<()>
+where
+    spmv_plain<T>: Instance,
+{
     a.check(x.len(), y.len())?;
-    T::plain(on.as_stream(), Product { a, x, y })
+    let config = LaunchConfig::for_num_elems(a.rows());
+    let (offsets, columns, values) = (&a.offsets, &a.columns, &a.values);
+    spmv_plain::<T>::launch(on.as_stream(), config, offsets, columns, values, x, y)
 }
 
 /// The chapter's examples are tests.

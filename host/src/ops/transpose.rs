@@ -19,7 +19,7 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawS
 use kernels_gpu::grid::transpose::vectors::{blocks, permute_elements, transpose_vectors};
 use kernels_gpu::grid::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
-use super::units::{As, AsMut};
+use super::views::{As, AsMut};
 use super::{block_count, same_len};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
@@ -177,11 +177,10 @@ macro_rules! by_size {
                 reason: "an element's address is no multiple of its size".into(),
             });
         }
-        let $input = &As::<_, $t>::new($input);
-        let $out = &mut AsMut::<_, $t>::new($out);
         match bytes {
             $($size => {
                 type $unit_name = $unit;
+                let ($input, $out) = (&As::<$unit>::new($input), &mut AsMut::<$unit>::new($out));
                 $run
             })+
             _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),

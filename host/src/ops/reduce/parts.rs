@@ -1,13 +1,16 @@
 //! Reductions of segments, rows and columns.
 
-use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::reduce::{Shape, Split, column_lanes, partial_words};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::grid::reduce::{
+    Shape, Split, column_extreme, column_lanes, column_sum, partial_words, segment_extreme,
+    segment_sum,
+};
 
-use super::types::{CompareParts, Job, NoOffsets, Side, SumParts};
+use super::{Blocks, Element};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
+use crate::ops::views::{As, AsMut};
 use crate::ops::{Scratch, same_len};
 use crate::stream::AsStream;
 
@@ -45,29 +48,31 @@ fn shape(rows: usize, cols: usize, lanes: usize) -> Shape {
     Shape::of(rows as u64, cols as u64, lanes, COUNTERS)
 }
 
-/// What a launch takes that hands over `partials` values.
-fn job<'a, S: AsStream>(
-    on: &'a S,
-    blocks: u64,
-    partials: usize,
-    scratch: &'a mut Scratch,
-) -> GpuResult<Job<'a>> {
-    let (counters, [words]) = scratch.parts(on, [partial_bytes(partials)])?;
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    Ok(Job { stream: on.as_stream(), blocks, partials: words.into_cast()?, counters })
-}
+impl<'a> Blocks<'a> {
+    /// So many blocks, with `partials` partial results.
+    fn sharing(
+        on: &impl AsStream,
+        blocks: u64,
+        partials: usize,
+        scratch: &'a mut Scratch,
+    ) -> GpuResult<Self> {
+        let (counters, [words]) = scratch.parts(on, [partial_bytes(partials)])?;
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        Ok(Self { grid: Grid1::new(blocks), partials: words.into_cast()?, counters })
+    }
 
-/// A launch over `segments` segments of `x`, each `width` long unless there are offsets.
-fn segments<'a, T: Pod, S: AsStream>(
-    on: &'a S,
-    x: &impl DeviceRead<T>,
-    (segments, width): (usize, usize),
-    scratch: &'a mut Scratch,
-) -> GpuResult<(Job<'a>, Split)> {
-    let (segments, n_elems) = (segments as u64, x.len() as u64);
-    let split = Split::of(segments, n_elems, width as u64);
-    let (blocks, partials) = (split.blocks(segments), split.partials(segments));
-    Ok((job(on, blocks.into(), partials, scratch)?, split))
+    /// Those of a reduction of `segments` segments of `x`, each `width` long unless there are offsets.
+    fn of_segments<T>(
+        on: &impl AsStream,
+        x: &impl DeviceRead<T>,
+        (segments, width): (usize, usize),
+        scratch: &'a mut Scratch,
+    ) -> GpuResult<(Self, Split)> {
+        let (segments, n_elems) = (segments as u64, x.len() as u64);
+        let split = Split::of(segments, n_elems, width as u64);
+        let (blocks, partials) = (split.blocks(segments), split.partials(segments));
+        Ok((Self::sharing(on, blocks.into(), partials, scratch)?, split))
+    }
 }
 
 /// An error unless offsets are one more than segments.
@@ -89,7 +94,7 @@ fn check_matrix((rows, cols): (usize, usize), x: usize, out: (usize, usize)) -> 
 /// The forms of an operation on segments, rows and columns.
 macro_rules! parts {
     ($(
-        $what:literal, $nothing:literal, $trait:ident => $total:ty, ($($side:expr)?):
+        $what:literal, $nothing:literal, $segments:ident $columns:ident <$shipped:ident>($($flip:ident)?) => $total:ty:
         $segmented:ident $segmented_into:ident
         $row:ident $row_into:ident
         $column:ident $column_into:ident;
@@ -105,11 +110,14 @@ macro_rules! parts {
         ///
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; what the driver answers.
-        pub fn $segmented<T: $trait>(
+        pub fn $segmented<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             offsets: &impl DeviceRead<u64>,
-        ) -> GpuResult<DeviceBuffer<$total>> {
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $segments<T::$shipped>: Instance,
+        {
             let count = offsets.len();
             check_offsets(count, count.saturating_sub(1))?;
             let mut out = DeviceBuffer::zeroed(on, count - 1)?;
@@ -122,17 +130,24 @@ macro_rules! parts {
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; what the
         /// driver answers.
-        pub fn $segmented_into<T: $trait>(
+        pub fn $segmented_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             offsets: &impl DeviceRead<u64>,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
+        ) -> GpuResult<()>
+        where
+            $segments<T::$shipped>: Instance,
+        {
             let count = out.len();
             check_offsets(offsets.len(), count)?;
-            let (job, split) = segments(on, x, (count, 0), scratch)?;
-            <T as $trait>::launch_segments(job, $($side,)? split, x, offsets, out)
+            let (blocks, split) = Blocks::of_segments(on, x, (count, 0), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            $segments::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? split, &x, offsets, &mut partials, &mut counters, &mut out,
+            )
         }
 
         #[doc = concat!("The ", $what, " of each row of the row-major `x: [rows, cols]`; ", $nothing, " without columns.")]
@@ -140,12 +155,15 @@ macro_rules! parts {
         ///
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
-        pub fn $row<T: $trait>(
+        pub fn $row<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
-        ) -> GpuResult<DeviceBuffer<$total>> {
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $segments<T::$shipped>: Instance,
+        {
             check_matrix((rows, cols), x.len(), (rows, rows))?;
             let mut out = DeviceBuffer::zeroed(on, rows)?;
             $row_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
@@ -156,17 +174,26 @@ macro_rules! parts {
         ///
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
-        pub fn $row_into<T: $trait>(
+        pub fn $row_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
+        ) -> GpuResult<()>
+        where
+            $segments<T::$shipped>: Instance,
+        {
             check_matrix((rows, cols), x.len(), (rows, out.len()))?;
-            let (job, split) = segments(on, x, (rows, cols), scratch)?;
-            <T as $trait>::launch_segments(job, $($side,)? split, x, &NoOffsets, out)
+            let (blocks, split) = Blocks::of_segments(on, x, (rows, cols), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            // Without offsets the segments are rows.
+            let offsets = As::none();
+            $segments::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? split, &x, &offsets, &mut partials, &mut counters, &mut out,
+            )
         }
 
         #[doc = concat!("The ", $what, " of each column of the row-major `x: [rows, cols]`; ", $nothing, " without rows.")]
@@ -174,12 +201,15 @@ macro_rules! parts {
         ///
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
-        pub fn $column<T: $trait>(
+        pub fn $column<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
-        ) -> GpuResult<DeviceBuffer<$total>> {
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $columns<T::$shipped>: Instance,
+        {
             check_matrix((rows, cols), x.len(), (cols, cols))?;
             let mut out = DeviceBuffer::zeroed(on, cols)?;
             $column_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
@@ -190,27 +220,34 @@ macro_rules! parts {
         ///
         /// # Errors
         /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
-        pub fn $column_into<T: $trait>(
+        pub fn $column_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
+        ) -> GpuResult<()>
+        where
+            $columns<T::$shipped>: Instance,
+        {
             check_matrix((rows, cols), x.len(), (cols, out.len()))?;
             let shape = shape(rows, cols, column_lanes::<T>());
-            let job = job(on, shape.blocks(), shape.partials(), scratch)?;
-            <T as $trait>::launch_columns(job, $($side,)? shape, x, out)
+            let blocks = Blocks::sharing(on, shape.blocks(), shape.partials(), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            $columns::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? shape, &x, &mut partials, &mut counters, &mut out,
+            )
         }
     )*};
 }
 
 parts! {
-    "sum", "0", SumParts => T::Total, ():
+    "sum", "0", segment_sum column_sum<Number>() => T::Total:
         segmented_sum segmented_sum_into row_sums row_sums_into column_sums column_sums_into;
-    "smallest element", "+∞, or the type's largest integer,", CompareParts => T, (Side::Least):
+    "smallest element", "+∞, or the type's largest integer,", segment_extreme column_extreme<Ordered>(MIN) => T:
         segmented_min segmented_min_into row_min row_min_into column_min column_min_into;
-    "largest element", "-∞, or the type's smallest integer,", CompareParts => T, (Side::Greatest):
+    "largest element", "-∞, or the type's smallest integer,", segment_extreme column_extreme<Ordered>(MAX) => T:
         segmented_max segmented_max_into row_max row_max_into column_max column_max_into;
 }

@@ -43,7 +43,7 @@ use super::{Scratch, same_len};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
-use radix::{Column, Input, Job};
+use radix::RadixSort;
 
 /// Which way a sort goes, and by which bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +115,9 @@ pub fn sort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.len(), options)?;
-    same_len("sorting", job.n, out.len())?;
-    let keys = Column { input: Input::Given(x.raw()), out: out.raw_mut() };
-    radix::keys::<K>(on, job, keys, scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    same_len("sorting", sort.n, out.len())?;
+    radix::keys(on, sort, Some(x), out, scratch)
 }
 
 /// As [`sort_into`], with scratch of its own: a new buffer.
@@ -148,9 +147,8 @@ pub fn sort_in_place<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let out = x.raw_mut();
-    let job = Job::new::<K>(out.len, options)?;
-    radix::keys::<K>(on, job, Column { input: Input::InPlace, out }, scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    radix::keys(on, sort, None::<&DeviceBuffer<K>>, x, scratch)
 }
 
 /// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Queued.
@@ -164,13 +162,11 @@ pub fn sort_pairs_into<K: SortKey, V: SortValue>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(keys.len(), options)?;
-    same_len("the values of a sort", job.n, values.len())?;
-    same_len("sorting", job.n, out_keys.len())?;
-    same_len("the sorted values", job.n, out_values.len())?;
-    let keys = Column { input: Input::Given(keys.raw()), out: out_keys.raw_mut() };
-    let values = Column { input: Input::Given(values.raw()), out: out_values.raw_mut() };
-    radix::pairs::<K, V>(on, job, keys, values, scratch)
+    let sort = RadixSort::new::<K>(keys.len(), options)?;
+    same_len("the values of a sort", sort.n, values.len())?;
+    same_len("sorting", sort.n, out_keys.len())?;
+    same_len("the sorted values", sort.n, out_values.len())?;
+    radix::pairs(on, sort, Some((keys, values)), (out_keys, out_values), scratch)
 }
 
 /// As [`sort_pairs_into`], with scratch of its own: two new buffers.
@@ -202,11 +198,10 @@ pub fn sort_pairs_in_place<K: SortKey, V: SortValue>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let [keys, values] = [keys.raw_mut(), values.raw_mut()];
-    let job = Job::new::<K>(keys.len, options)?;
-    same_len("the values of a sort", job.n, values.len)?;
-    let [keys, values] = [keys, values].map(|out| Column { input: Input::InPlace, out });
-    radix::pairs::<K, V>(on, job, keys, values, scratch)
+    let sort = RadixSort::new::<K>(keys.len(), options)?;
+    same_len("the values of a sort", sort.n, values.len())?;
+    let no_input = None::<(&DeviceBuffer<K>, &DeviceBuffer<V>)>;
+    radix::pairs(on, sort, no_input, (keys, values), scratch)
 }
 
 /// `out: [n]` becomes the places of the keys `x: [n]` in order: `x[out[0]]` is the first. Places of equal keys ascend. Queued.
@@ -220,10 +215,10 @@ pub fn argsort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.len(), options)?;
-    same_len("the places of a sort", job.n, out.len())?;
-    check_places(job.n)?;
-    radix::places::<K>(on, job, x.raw(), out.raw_mut(), scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    same_len("the places of a sort", sort.n, out.len())?;
+    check_places(sort.n)?;
+    radix::indices(on, sort, x, out, scratch)
 }
 
 /// As [`argsort_into`], with scratch of its own: a new buffer.
