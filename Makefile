@@ -13,7 +13,7 @@ demo: toolchain ## Run every demo, checked against the CPU (without a GPU on two
 
 test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
 	cargo test --workspace
-	cargo test --features nvtx --lib nvtx
+	cargo test -p ferrowarp --features nvtx --lib nvtx
 
 lint: toolchain ## Format, clippy and documentation, all without warnings
 	cargo fmt --all --check
@@ -67,7 +67,7 @@ CHROMIUM := $(or $(FERROWARP_CHROMIUM),chromium)
 page-test: toolchain ## The profiler's page in a headless Chromium, narrow and wide, light and dark; with pictures of it
 	@command -v $(CHROMIUM) >/dev/null || { echo "there is no $(CHROMIUM): install the package chromium, or set \
 	FERROWARP_CHROMIUM to the name of a Chromium or Chrome" >&2; exit 1; }
-	FERROWARP_CHROMIUM=$(CHROMIUM) cargo test --test cli page:: -- --ignored --nocapture
+	FERROWARP_CHROMIUM=$(CHROMIUM) cargo test -p ferrowarp-tools --test cli page:: -- --ignored --nocapture
 
 toolchain:
 	@scripts/toolchain

@@ -15,7 +15,7 @@ use cuda_builder::CudaBuilderError;
 use ferrowarp::module::best_image;
 use ferrowarp::reload::{ReloadEvent, Watch};
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule, LaunchConfig};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 #[allow(dead_code, reason = "the tests use the rest")]
 #[path = "../tests/watch/stamps.rs"]

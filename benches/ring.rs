@@ -15,7 +15,7 @@ use ferrowarp::{
     Bridge, Gpu, GpuResult, Grid1, LaunchConfig, MappedBox, PersistentKernel, Receiver, Ring,
     Sender,
 };
-use kernels_gpu::{ring_echo, saxpy};
+use kernels_gpu::{elementwise::saxpy, persistent::ring_echo};
 
 /// The program ends with an error after so long, whatever hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);

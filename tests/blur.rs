@@ -3,7 +3,7 @@
 //! The kernel sums twice in f32: at most 65 products of bytes with weights of sum 1 a pass, each rounded by 2^-24
 //! of at most 255, so a pixel is off by less than 2 · 65 · 255 · 2^-24 < 0.002 before it is rounded to a byte.
 
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 
 use crate::support::{bytes, gpu, poisoned, rng, upload};
 

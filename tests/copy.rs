@@ -3,7 +3,7 @@
 use cuda_std::launch::Linear;
 use cuda_std::vector::Vec4;
 use ferrowarp::{DeviceBuffer, ops};
-use kernels_gpu::grid::copy::copy_vectors;
+use kernels_gpu::elementwise::copy::copy_vectors;
 use rand::RngExt;
 
 use crate::support::{SIZES, assert_same_bits, bytes, floats, gpu, poisoned, rng, upload};

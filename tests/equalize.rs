@@ -1,6 +1,6 @@
 //! Equalisation against exact integers: bit for bit.
 
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 use rand::RngExt;
 
 use crate::support::{SIZES, bytes, gpu, poisoned, rng, upload};

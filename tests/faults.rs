@@ -13,8 +13,9 @@ use cuda_std::launch::{
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::{copy_strided, norm, softmax};
 use ferrowarp::{Gpu, GpuError, GpuResult};
-use kernels_gpu::grid::reduce::BLOCK;
-use kernels_gpu::{reduce_tree_f32, vecadd};
+use kernels_gpu::elementwise::vecadd;
+use kernels_gpu::reduce::BLOCK;
+use kernels_gpu::reduce::reduce_tree_f32;
 
 /// A buffer that says it is longer than it is.
 struct Overstated<'a> {
@@ -71,7 +72,7 @@ fn a_store_past_the_end_names_kernel_block_thread_and_line() {
         "block (1,0,0)",
         "thread (44,0,0)",
         "store of 4 bytes",
-        "at kernels-gpu/src/grid/vecadd.rs:10",
+        "at kernels-gpu/src/elementwise/add.rs:10",
     ] {
         assert!(error.contains(words), "{words} is not in: {error}");
     }
@@ -104,7 +105,7 @@ fn a_panic_names_kernel_thread_and_line() {
     launch(&mut out, 65).unwrap();
     let error = gpu.synchronize().unwrap_err().to_string();
     for words in [
-        "kernel `vecadd` panicked at kernels-gpu/src/grid/vecadd.rs:10:",
+        "kernel `vecadd` panicked at kernels-gpu/src/elementwise/add.rs:10:",
         "block (0,0,0), thread (64,0,0): index out of bounds: the len is 64 but the index is 64",
     ] {
         assert!(error.contains(words), "{words} is not in: {error}");

@@ -1,7 +1,7 @@
 //! `grayscale` against luma in f64. The kernel's 16-bit weights are off by at most 2^-17 each, so the two agree
 //! except where the exact luma is that close to a half: there they may differ by one.
 
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 use rand::RngExt;
 
 use crate::support::{SIZES, gpu, poisoned, rng, upload};

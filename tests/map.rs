@@ -1,9 +1,9 @@
 //! The maps against loops on the CPU: each rounds once, so bit for bit.
 
+use ::reference::map as reference;
 use bytemuck::Pod;
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::{fill, map};
-use ferrowarp::reference::map as reference;
 use rand::RngExt;
 
 use crate::support::{SIZES, bytes, floats, gpu, poisoned, rng, upload};

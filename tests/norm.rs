@@ -13,11 +13,11 @@ use ferrowarp::ops::norm::{
     self, Norm, WeightGradients, backward_into, backward_with_weights_into, norm_into,
     norm_with_sum_into, plain_into,
 };
-use ferrowarp::reference::norm::Norm as Reference;
-use kernels_gpu::grid::norm::NormKind;
-use kernels_gpu::grid::norm_backward::norm_backward_fused;
-use kernels_gpu::grid::rows::Shape;
-use kernels_gpu::grid::rows::stages::shared_bytes;
+use kernels_gpu::rows::Shape;
+use kernels_gpu::rows::norm::NormKind;
+use kernels_gpu::rows::norm_backward::norm_backward_fused;
+use kernels_gpu::rows::stages::shared_bytes;
+use reference::norm::Norm as Reference;
 
 use crate::rows::{
     Element, FORMS, LONG, SHAPES, assert_near, every_type, exact, random, rows_of, unwritten,

@@ -1,8 +1,8 @@
 //! The particles against every pair in f64, and against the laws that they obey.
 
+use ::reference::particles as reference;
 use ferrowarp::memory::resource::MemoryPool;
 use ferrowarp::ops::particles::{Particle, Particles, World};
-use ferrowarp::reference::particles as reference;
 use rand::RngExt;
 
 use crate::support::{gpu, rng};

@@ -1,5 +1,6 @@
 //! The random arrays against Philox word by word, and against their distributions.
 
+use ::reference::random as reference;
 use cuda_std::launch::Grid1;
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox};
@@ -8,8 +9,7 @@ use ferrowarp::ops::random::{
     integers_in_range_into, integers_into, normal_into, normal_plain_into, normal_scaled_into,
     uniform_into, uniform_plain_into,
 };
-use ferrowarp::reference::random as reference;
-use kernels_gpu::grid::random::{BLOCK, Below, NormalF32, UniformF32, Words, random_fill};
+use kernels_gpu::random::{BLOCK, Below, NormalF32, UniformF32, Words, random_fill};
 
 use crate::support::{SIZES, assert_same_bits, gpu, poisoned};
 

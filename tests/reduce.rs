@@ -12,8 +12,7 @@ mod whole;
 
 use bytemuck::Pod;
 use cuda_std::number::{Half, bf16, f16};
-use ferrowarp::reference;
-use kernels_gpu::grid::reduce::TILE;
+use kernels_gpu::reduce::TILE;
 use rand::RngExt;
 use rand::rngs::StdRng;
 

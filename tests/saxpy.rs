@@ -2,7 +2,7 @@
 //! again to f32, which differs from one rounding by at most one unit in the last place.
 
 use approx::assert_ulps_eq;
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 
 use crate::support::{SIZES, floats, gpu, rng, upload};
 

@@ -15,13 +15,10 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::scan::{self, Compose, Form, Max, Min, ScanOperator, Sum};
 use ferrowarp::ops::select::{self, Above};
-use ferrowarp::reference;
-use kernels_gpu::grid::scan::carry::Segmented;
-use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
-use kernels_gpu::grid::scan::ring::SQUAD;
-use kernels_gpu::grid::scan::{
-    self as kernels, scan_by_key, scan_tiles, scratch_len, shared_bytes,
-};
+use kernels_gpu::scan::carry::Segmented;
+use kernels_gpu::scan::look_ahead::KEPT_WORDS;
+use kernels_gpu::scan::ring::SQUAD;
+use kernels_gpu::scan::{self as kernels, scan_by_key, scan_tiles, scratch_len, shared_bytes};
 use rand::RngExt;
 
 use crate::support::{SIZES, floats, gpu, poisoned, rng, upload};

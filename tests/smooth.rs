@@ -1,8 +1,8 @@
 //! The four forms of `smooth` against a plain loop, bit for bit: the products are exact, and the sums have one order.
 
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::{Grid1, LaunchConfig, reference};
-use kernels_gpu::grid::smooth::{
+use ferrowarp::{Grid1, LaunchConfig};
+use kernels_gpu::stencil::smoothing::{
     CLUSTER, CLUSTER_CELLS, smooth, smooth_cluster, smooth_cooperative, smooth_dependent,
 };
 

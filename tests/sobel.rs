@@ -1,6 +1,6 @@
 //! `sobel` against convolution with the two masks in i64: bit for bit.
 
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 
 use crate::support::{bytes, gpu, poisoned, rng, upload};
 

@@ -7,10 +7,10 @@
 //! `(96 + 3 d) 2^-24` of a result; a result below 2^-126 may be 0. A log-softmax is off by 2 roundings of itself and
 //! by the sum's relative error and 16 units of its logarithm, together below `(128 + 2 |y|) 2^-24`.
 
+use ferrowarp::GpuError;
 use ferrowarp::ops::softmax::{
     log_softmax_backward_into, log_softmax_into, plain_into, softmax_backward_into, softmax_into,
 };
-use ferrowarp::{GpuError, reference};
 
 use crate::rows::{
     Element, FORMS, LONG, SHAPES, assert_near, every_type, exact, random, rows_of, unwritten,

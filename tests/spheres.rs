@@ -1,7 +1,7 @@
 //! The picture of spheres against one where every pixel looks at every sphere.
 
+use ::reference::spheres as reference;
 use ferrowarp::ops::spheres::{Camera, Canvas};
-use ferrowarp::reference::spheres as reference;
 use ferrowarp::{DeviceBuffer, GpuError};
 use rand::RngExt;
 

@@ -1,9 +1,9 @@
 //! The transposes against plain loops: they move bits, so bit for bit.
 
 use bytemuck::Pod;
+use ferrowarp::GpuError;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::transpose;
-use ferrowarp::{GpuError, reference};
 use rand::Rng;
 use rand::rngs::StdRng;
 

@@ -1,6 +1,6 @@
 //! `vecadd` against a plain loop: one rounding, so bit for bit.
 
-use ferrowarp::{ops, reference};
+use ferrowarp::ops;
 
 use crate::support::{SIZES, assert_same_bits, floats, gpu, poisoned, rng, upload};
 

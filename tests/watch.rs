@@ -7,8 +7,6 @@ mod files;
 mod kernels;
 #[path = "watch/parts.rs"]
 mod parts;
-#[path = "watch/program.rs"]
-mod program;
 #[path = "watch/stamps.rs"]
 mod stamps;
 #[path = "watch/types.rs"]

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?; // a GPU, or the emulator where there is none
 //! let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, 2.0, 3.0])?;
@@ -37,27 +37,30 @@
 //! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
-pub mod bench;
-pub mod cli;
+mod capture;
 pub mod completion;
 mod context;
-pub mod demo;
+mod deferred_frees;
 pub mod device;
+mod device_sync;
+mod driver_ext;
 pub mod error;
 pub mod event;
 mod gpu;
 pub mod graph;
+mod host_callback;
 pub mod launch;
+mod lock;
 pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 pub mod ops;
 pub mod panic;
+mod persistent;
 pub mod pipeline;
 pub mod pool;
-#[path = "../../tests/reference/mod.rs"]
-pub mod reference;
+mod recorder;
 pub mod reload;
 pub mod ring;
 mod shared_memory;

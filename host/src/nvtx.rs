@@ -191,7 +191,7 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    use kernels_gpu::grid::saxpy::saxpy;
+    use kernels_gpu::elementwise::saxpy;
 
     use super::*;
     use crate::graph::GraphBuilder;

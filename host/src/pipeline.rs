@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{Buffering, FrameShape, Gpu, LaunchConfig, Pipeline};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?;
 //! let shape = FrameShape { input_len: 1 << 20, output_len: 1 << 20 };

@@ -150,7 +150,7 @@ fn what_never_fits_has_no_occupancy() {
 /// The shipped kernels, by their own names.
 #[test]
 fn kernels_tell_their_occupancy() -> GpuResult<()> {
-    use kernels_gpu::grid::saxpy::saxpy;
+    use kernels_gpu::elementwise::saxpy;
     let gpu = Gpu::new()?;
     let occupancy = saxpy::occupancy(&gpu)?;
     let n = 10_007;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use ferrowarp::graph::GraphBuilder;
 use ferrowarp::ops::Scratch;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, LaunchConfig, ops, shipped};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 use crate::kernels::{IMAGES, LAST_WORD, fill, launch};
 

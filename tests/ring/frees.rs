@@ -8,7 +8,7 @@ use ferrowarp::{
     Bridge, DeviceBuffer, Gpu, GpuError, GpuResult, Grid1, MappedBuffer, PersistentKernel,
     Receiver, Ring, Sender, UnifiedBuffer,
 };
-use kernels_gpu::ring_echo;
+use kernels_gpu::persistent::ring_echo;
 
 use super::gate::Gate;
 use super::support::gpu;

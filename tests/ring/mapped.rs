@@ -6,7 +6,9 @@ use cuda_driver::injection;
 use ferrowarp::{
     Bridge, GpuResult, Grid1, LaunchConfig, MappedAtomics, MappedBox, MappedBuffer, Ring, ops,
 };
-use kernels_gpu::{answer_words, histogram, ring_echo, saxpy};
+use kernels_gpu::elementwise::saxpy;
+use kernels_gpu::histogram::histogram;
+use kernels_gpu::persistent::{answer_words, ring_echo};
 
 use super::support::gpu;
 
@@ -147,7 +149,7 @@ fn mapped_memory_serves_atomic_kernels_in_stream_order() -> GpuResult<()> {
     let on_pixels = MappedBuffer::from_slice(&gpu, &pixels)?;
     let mut bins = MappedBuffer::<u32>::zeroed(&gpu, 256)?;
     histogram::launch(&gpu, Grid1::new(4), &on_pixels, &mut bins)?;
-    let expected = ferrowarp::reference::histogram::histogram(&pixels);
+    let expected = reference::histogram::histogram(&pixels);
     assert!(bins.as_slice()?.iter().map(|count| u64::from(*count)).eq(expected));
     Ok(())
 }

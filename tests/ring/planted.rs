@@ -6,7 +6,7 @@ use std::process::Command;
 use cuda_std::panic::SYMBOL;
 use ferrowarp::module::{Image, best_image};
 use ferrowarp::{Bridge, Gpu, GpuResult, Grid1, PersistentKernel, Ring};
-use kernels_gpu::ring_relay;
+use kernels_gpu::persistent::ring_relay;
 
 use super::support::exchange;
 

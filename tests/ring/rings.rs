@@ -5,8 +5,8 @@ use std::thread;
 
 use bytemuck::Pod;
 use ferrowarp::{Bridge, Gpu, GpuError, GpuResult, Grid1, PersistentKernel, Ring};
-use kernels_gpu::grid::ring::{SAXPY_LEN, SaxpyRequest, saxpy_reply};
-use kernels_gpu::{ring_echo, ring_relay, ring_saxpy};
+use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyRequest, saxpy_reply};
+use kernels_gpu::persistent::{ring_echo, ring_relay, ring_saxpy};
 
 use super::support::{bare_gpu, bridges, exchange, gpu, many};
 

@@ -9,8 +9,9 @@ use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
 use ferrowarp::{
     Bridge, DeviceBuffer, Gpu, GpuError, GpuResult, Grid1, PersistentKernel, Receiver, Ring, Sender,
 };
-use kernels_gpu::grid::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest};
-use kernels_gpu::{answer_words, ring_echo, ring_saxpy, vecadd};
+use kernels_gpu::elementwise::vecadd;
+use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest};
+use kernels_gpu::persistent::{answer_words, ring_echo, ring_saxpy};
 
 use super::support::gpu;
 

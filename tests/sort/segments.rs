@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use cuda_std::half::f16;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self, SortValue};
-use kernels_gpu::grid::sort::segments::{LONG, SHORT, THREADS};
+use kernels_gpu::sort::segments::{LONG, SHORT, THREADS};
 use rand::Rng;
 use rand::rngs::StdRng;
 

@@ -9,7 +9,7 @@ use cuda_std::launch::{Contract, Kernel, LaunchConfig, Linear, Param, ParamKind}
 use ferrowarp::graph::GraphBuilder;
 use ferrowarp::reload::{ReloadEvent, Watch};
 use ferrowarp::{AsStream, Backend, DeviceBuffer, Gpu, GpuError, GpuResult, HotModule};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 use crate::kernels::{CHURN, IMAGES, churn, churned, image, launch};
 use crate::stamps::{STAMP, load, next, one, ptx, stamp, stamped};

@@ -41,6 +41,17 @@ pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, CUresult, *mut
 /// The dynamic shared memory that a block of the given size needs.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(c_int) -> usize>;
 
+/// Options of a load or a link, as `CUjit_option` numbers them: the buffers of its logs.
+pub(crate) const INFO_LOG: c_int = 3;
+pub(crate) const INFO_LOG_BYTES: c_int = 4;
+pub(crate) const ERROR_LOG: c_int = 5;
+pub(crate) const ERROR_LOG_BYTES: c_int = 6;
+/// Compile for the current context's device: the one option that needs no value.
+pub(crate) const TARGET_FROM_CONTEXT: c_int = 8;
+
+/// An input of a link that is PTX text, as `CUjitInputType` numbers it.
+pub(crate) const PTX: c_int = 1;
+
 /// A device's identity.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,6 +276,8 @@ pub struct HostPtr(pub *mut c_void);
 // SAFETY: a bare address; the copy that carries it to a stream's thread upholds the module's
 // argument, by which the caller keeps the memory valid until the stream reaches it.
 unsafe impl Send for HostPtr {}
+// SAFETY: as for `Send`; what is done with the memory is argued where it is done.
+unsafe impl Sync for HostPtr {}
 
 impl HostPtr {
     /// The address.

@@ -5,10 +5,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
 use crate::detail::{Answer, Failure};
+use crate::emulated::serve;
 use crate::process::Origin;
 use crate::real::Unusable;
-use crate::table::Symbols;
-use crate::{detail, emulated, real};
+use crate::table::{FUNCTIONS, Symbols};
+use crate::{detail, real};
 
 /// The CUDA version whose interface the front has, and the emulator says it is: 13.0.
 pub(crate) const DRIVER_VERSION: i32 = 13000;
@@ -136,7 +137,7 @@ fn choose(wish: Wish, emulator: impl Fn() -> Answer<Served>) -> Answer<(Served, 
 }
 
 fn start_emulator() -> Answer<Served> {
-    emulated::start()?;
+    serve::start(FUNCTIONS)?;
     Ok(Served::Emulator)
 }
 

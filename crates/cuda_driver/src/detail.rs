@@ -119,6 +119,16 @@ fn describe(name: &str, failure: Failure) -> Detail {
     Detail { code: failure.code.unsigned_abs(), text: format!("{name}: {words}") }
 }
 
+/// The message of a caught panic, as the text of a failure.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    format!("internal error of the emulator: {words}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::{self, Served};
-use crate::codes::{CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_UNKNOWN, CUresult};
-use crate::detail::{Answer, Failure, settle, settle_quietly};
-use crate::emulated::{callback, injected, outside};
+use crate::codes::{CUDA_ERROR_UNKNOWN, CUresult};
+use crate::detail::{Answer, Failure, panicked, settle, settle_quietly};
+use crate::emulated::serve;
 use crate::table::Symbols;
 
 /// A call that the chosen driver answers.
@@ -16,11 +16,7 @@ pub(crate) fn call(
 ) -> CUresult {
     answer(name, || match backend::served()? {
         Served::Cuda(symbols) => real(symbols),
-        Served::Emulator if callback::running_here() => Err(inside_callback()),
-        Served::Emulator => {
-            outside::host_calls();
-            injected::watched(name, emulated)
-        }
+        Served::Emulator => serve::call(name, emulated),
     })
 }
 
@@ -39,21 +35,4 @@ pub(crate) fn look(name: &str, respond: impl FnOnce() -> Answer) -> CUresult {
 fn unpanicked(respond: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(respond))
         .unwrap_or_else(|panic| Err(Failure::new(CUDA_ERROR_UNKNOWN, panicked(&*panic))))
-}
-
-/// The words of a panic.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    format!("internal error of the emulator: {words}")
-}
-
-fn inside_callback() -> Failure {
-    Failure::new(
-        CUDA_ERROR_NOT_PERMITTED,
-        "a function that a stream calls on the host must not call the driver",
-    )
 }

@@ -16,34 +16,7 @@
 use crate::codes::CUresult;
 use crate::emulated::injected::{self, Scene};
 
-/// A call of the driver, and what it answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The function.
-    pub function: &'static str,
-    /// Its answer; the true one also where the caller got 999 in its place.
-    pub code: CUresult,
-}
-
-/// What programs have made in this process, and not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Live {
-    /// Memory, of whatever kind.
-    pub allocations: usize,
-    /// Streams.
-    pub streams: usize,
-    /// Events.
-    pub events: usize,
-    /// Modules, those of libraries too.
-    pub modules: usize,
-    /// Libraries.
-    pub libraries: usize,
-    /// Pools of memory, without the devices' own.
-    pub pools: usize,
-    /// Graphs, as they were made and ready to be launched.
-    pub graphs: usize,
-}
+pub use crate::emulated::injected::{Call, Live};
 
 /// The calls that `work` makes on this thread, in order. What it does on other threads is not seen.
 pub fn watch<R>(work: impl FnOnce() -> R) -> (R, Vec<Call>) {

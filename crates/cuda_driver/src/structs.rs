@@ -42,6 +42,8 @@ pub struct Copy3D {
 // SAFETY: bare addresses; a copy that carries them to a stream's thread upholds the argument of
 // `abi.rs`, by which the caller keeps the memory valid until the stream reaches it.
 unsafe impl Send for Copy3D {}
+// SAFETY: as for `Send`; a shared description is only read.
+unsafe impl Sync for Copy3D {}
 
 /// What an array is, `CUDA_ARRAY_DESCRIPTOR`.
 #[repr(C)]

@@ -1,7 +1,8 @@
 //! The one list of driver functions.
 //!
 //! A row is a name and its arguments. From it come the exported C function, the real driver's
-//! symbol, and the call of the emulated function of the same name in `emulated/<topic>.rs`;
+//! symbol, and the call of the emulated function of the same name in `emulated/<topic>.rs`
+//! (`[foreign::topic]` is `emulated/foreign/topic.rs`, see there);
 //! a row of the topic `unsupported` answers `CUDA_ERROR_NOT_SUPPORTED` on the emulator, and one
 //! of the topics `anytime` and `entry` is answered by the front itself, also before `cuInit`.
 //! `=> path` names the function that calls the real driver in place of a plain forward.
@@ -10,11 +11,12 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::abi::*;
 use crate::codes::CUresult;
+use crate::foreign::entry;
 use crate::structs::*;
-use crate::{anytime, emulated, entry, front, real};
+use crate::{anytime, emulated, front, real};
 
 macro_rules! driver_functions {
-    ($($topic:ident {
+    ($($topic:tt {
         $($name:ident($($arg:ident: $type:ty),* $(,)?) $(=> $hook:path)?;)*
     })*) => {
         /// The real driver's functions; `None` where the installed driver has no such symbol.
@@ -69,7 +71,7 @@ macro_rules! serve {
     (entry, $name:ident, ($($arg:ident),*), ()) => {
         front::look(stringify!($name), || entry::$name($($arg),*))
     };
-    ($topic:ident, $name:ident, ($($arg:ident),*), $hook:tt) => {
+    ($topic:tt, $name:ident, ($($arg:ident),*), $hook:tt) => {
         front::call(
             stringify!($name),
             |symbols| forward!(symbols, $name, ($($arg),*), $hook),
@@ -94,6 +96,9 @@ macro_rules! forward {
 macro_rules! emulate {
     (unsupported, $name:ident, $args:tt) => {
         Err(emulated::unsupported(stringify!($name)))
+    };
+    ([$($topic:ident)::+], $name:ident, ($($arg:ident),*)) => {
+        emulated::$($topic::)+$name($($arg),*)
     };
     ($topic:ident, $name:ident, ($($arg:ident),*)) => {
         emulated::$topic::$name($($arg),*)
@@ -231,83 +236,8 @@ driver_functions! {
             library_values: In<*mut c_void>,
             n_library_options: c_uint,
         );
-        cuLibraryLoadFromFile(
-            library: Out<CUlibrary>,
-            path: In<c_char>,
-            options: In<c_int>,
-            values: Out<*mut c_void>,
-            n_options: c_uint,
-            library_options: In<c_int>,
-            library_values: In<*mut c_void>,
-            n_library_options: c_uint,
-        );
         cuLibraryUnload(library: CUlibrary);
-        cuLibraryGetKernel(kernel: Out<CUkernel>, library: CUlibrary, name: In<c_char>);
-        cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary);
-        cuLibraryEnumerateKernels(kernels: Out<CUkernel>, room: c_uint, library: CUlibrary);
         cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary);
-        cuLibraryGetGlobal(
-            address: Out<CUdeviceptr>,
-            bytes: Out<usize>,
-            library: CUlibrary,
-            name: In<c_char>,
-        );
-        cuLibraryGetManaged(
-            address: Out<CUdeviceptr>,
-            bytes: Out<usize>,
-            library: CUlibrary,
-            name: In<c_char>,
-        );
-        cuLibraryGetUnifiedFunction(
-            function: Out<*mut c_void>,
-            library: CUlibrary,
-            name: In<c_char>,
-        );
-        cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel);
-        cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel);
-        cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel);
-        cuKernelGetParamInfo(
-            kernel: CUkernel,
-            index: usize,
-            offset: Out<usize>,
-            bytes: Out<usize>,
-        );
-        cuKernelGetAttribute(
-            value: Out<c_int>,
-            attribute: c_int,
-            kernel: CUkernel,
-            device: CUdevice,
-        );
-        cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: CUkernel, device: CUdevice);
-        cuKernelSetCacheConfig(kernel: CUkernel, config: c_int, device: CUdevice);
-    }
-    link {
-        cuLinkCreate_v2(
-            n_options: c_uint,
-            options: In<c_int>,
-            values: Out<*mut c_void>,
-            state: Out<CUlinkState>,
-        );
-        cuLinkAddData_v2(
-            state: CUlinkState,
-            kind: c_int,
-            data: HostPtr,
-            len: usize,
-            name: In<c_char>,
-            n_options: c_uint,
-            options: In<c_int>,
-            values: Out<*mut c_void>,
-        ) => real::module::link_add_data;
-        cuLinkAddFile_v2(
-            state: CUlinkState,
-            kind: c_int,
-            path: In<c_char>,
-            n_options: c_uint,
-            options: In<c_int>,
-            values: Out<*mut c_void>,
-        );
-        cuLinkComplete(state: CUlinkState, image: Out<*mut c_void>, len: Out<usize>);
-        cuLinkDestroy(state: CUlinkState);
     }
     function {
         cuFuncGetAttribute(value: Out<c_int>, attribute: c_int, function: CUfunction);
@@ -416,29 +346,6 @@ driver_functions! {
         cuDeviceGetGraphMemAttribute(device: CUdevice, id: c_int, value: Out<c_void>);
         cuDeviceSetGraphMemAttribute(device: CUdevice, id: c_int, value: In<c_void>);
         cuDeviceGraphMemTrim(device: CUdevice);
-    }
-    virtual_memory {
-        cuMemAddressReserve(
-            address: Out<CUdeviceptr>,
-            bytes: usize,
-            align: usize,
-            wish: CUdeviceptr,
-            flags: u64,
-        );
-        cuMemAddressFree(address: CUdeviceptr, bytes: usize);
-        cuMemCreate(handle: Out<u64>, bytes: usize, prop: In<AllocationProp>, flags: u64);
-        cuMemRelease(handle: u64);
-        cuMemRetainAllocationHandle(handle: Out<u64>, address: HostPtr);
-        cuMemGetAllocationPropertiesFromHandle(prop: Out<AllocationProp>, handle: u64);
-        cuMemGetAllocationGranularity(
-            bytes: Out<usize>,
-            prop: In<AllocationProp>,
-            option: c_int,
-        );
-        cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: u64, flags: u64);
-        cuMemUnmap(address: CUdeviceptr, bytes: usize);
-        cuMemSetAccess(address: CUdeviceptr, bytes: usize, list: In<MemAccess>, count: usize);
-        cuMemGetAccess(flags: Out<u64>, location: In<MemLocation>, address: CUdeviceptr);
     }
     pointer {
         cuPointerGetAttribute(value: Out<c_void>, attribute: c_int, address: CUdeviceptr);
@@ -562,44 +469,7 @@ driver_functions! {
     }
     boxes {
         cuMemcpy2D_v2(copy: In<Copy2D>);
-        cuMemcpy2DUnaligned_v2(copy: In<Copy2D>);
         cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream);
-        cuMemcpy3D_v2(copy: In<Copy3D>);
-        cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream);
-        cuMemcpy3DPeer(copy: In<Copy3D>);
-        cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream);
-    }
-    array {
-        cuArrayCreate_v2(array: Out<CUobject>, descriptor: In<ArrayDescriptor>);
-        cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<Array3DDescriptor>);
-        cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: CUobject);
-        cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: CUobject);
-        cuArrayDestroy(array: CUobject);
-        cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
-        cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
-        cuMemcpyAtoHAsync_v2(
-            dst: HostPtr,
-            src: CUobject,
-            offset: usize,
-            bytes: usize,
-            stream: CUstream,
-        );
-        cuMemcpyHtoAAsync_v2(
-            dst: CUobject,
-            offset: usize,
-            src: HostPtr,
-            bytes: usize,
-            stream: CUstream,
-        );
-        cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
-        cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
-        cuMemcpyAtoA_v2(
-            dst: CUobject,
-            dst_offset: usize,
-            src: CUobject,
-            src_offset: usize,
-            bytes: usize,
-        );
     }
     fill {
         cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize);
@@ -648,12 +518,6 @@ driver_functions! {
         cuStreamGetDevice(stream: CUstream, device: Out<CUdevice>);
         cuStreamQuery(stream: CUstream);
         cuStreamSynchronize(stream: CUstream);
-        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
-    }
-    stream_attributes {
-        cuStreamGetAttribute(stream: CUstream, id: c_int, value: Out<AttributeValue>);
-        cuStreamSetAttribute(stream: CUstream, id: c_int, value: In<AttributeValue>);
-        cuStreamCopyAttributes(to: CUstream, from: CUstream);
     }
     stream_values {
         cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint);
@@ -727,6 +591,7 @@ driver_functions! {
         cuEventDestroy_v2(event: CUevent);
         cuEventRecord(event: CUevent, stream: CUstream);
         cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+        cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
         cuEventQuery(event: CUevent);
         cuEventSynchronize(event: CUevent);
         cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent);
@@ -770,10 +635,251 @@ driver_functions! {
     graph_parts {
         cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
         cuGraphDestroy(graph: CUobject);
+        cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+    }
+    graph_nodes {
+        cuGraphAddKernelNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<KernelNodeParams>,
+        );
+        cuGraphAddMemcpyNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<Copy3D>,
+            context: CUcontext,
+        );
+        cuGraphAddMemsetNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<MemsetNodeParams>,
+            context: CUcontext,
+        );
+        cuGraphAddHostNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            params: In<HostNodeParams>,
+        );
+        cuGraphAddChildGraphNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+            inner: CUobject,
+        );
+        cuGraphAddEmptyNode(
+            node: Out<CUobject>,
+            graph: CUobject,
+            dependencies: In<CUobject>,
+            n_dependencies: usize,
+        );
+        cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>);
+        cuGraphKernelNodeSetAttribute(node: CUobject, id: c_uint, value: In<AttributeValue>);
+    }
+    graph_exec {
+        cuGraphInstantiateWithFlags(exec: Out<CUobject>, graph: CUobject, flags: c_ulonglong);
+        cuGraphInstantiate_v2(
+            exec: Out<CUobject>,
+            graph: CUobject,
+            error_node: Out<CUobject>,
+            log: Out<c_char>,
+            log_bytes: usize,
+        );
+        cuGraphInstantiateWithParams(
+            exec: Out<CUobject>,
+            graph: CUobject,
+            params: Out<InstantiateParams>,
+        );
+        cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>);
+        cuGraphExecDestroy(exec: CUobject);
+        cuGraphUpload(exec: CUobject, stream: CUstream);
+        cuGraphLaunch(exec: CUobject, stream: CUstream);
+        cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: c_uint);
+        cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<c_uint>);
+        cuGraphExecUpdate(
+            exec: CUobject,
+            graph: CUobject,
+            error_node: Out<CUobject>,
+            result: Out<c_int>,
+        );
+        cuGraphExecUpdate_v2(exec: CUobject, graph: CUobject, result: Out<UpdateResult>);
+    }
+    graph_exec_nodes {
+        cuGraphExecKernelNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<KernelNodeParams>,
+        );
+        cuGraphExecMemcpyNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<Copy3D>,
+            context: CUcontext,
+        );
+        cuGraphExecMemsetNodeSetParams(
+            exec: CUobject,
+            node: CUobject,
+            params: In<MemsetNodeParams>,
+            context: CUcontext,
+        );
+        cuGraphExecChildGraphNodeSetParams(exec: CUobject, node: CUobject, inner: CUobject);
+    }
+    [foreign::library] {
+        cuLibraryLoadFromFile(
+            library: Out<CUlibrary>,
+            path: In<c_char>,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+            n_options: c_uint,
+            library_options: In<c_int>,
+            library_values: In<*mut c_void>,
+            n_library_options: c_uint,
+        );
+        cuLibraryGetKernel(kernel: Out<CUkernel>, library: CUlibrary, name: In<c_char>);
+        cuLibraryGetKernelCount(count: Out<c_uint>, library: CUlibrary);
+        cuLibraryEnumerateKernels(kernels: Out<CUkernel>, room: c_uint, library: CUlibrary);
+        cuLibraryGetGlobal(
+            address: Out<CUdeviceptr>,
+            bytes: Out<usize>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuLibraryGetManaged(
+            address: Out<CUdeviceptr>,
+            bytes: Out<usize>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuLibraryGetUnifiedFunction(
+            function: Out<*mut c_void>,
+            library: CUlibrary,
+            name: In<c_char>,
+        );
+        cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel);
+        cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel);
+        cuKernelGetName(name: Out<*const c_char>, kernel: CUkernel);
+        cuKernelGetParamInfo(
+            kernel: CUkernel,
+            index: usize,
+            offset: Out<usize>,
+            bytes: Out<usize>,
+        );
+        cuKernelGetAttribute(
+            value: Out<c_int>,
+            attribute: c_int,
+            kernel: CUkernel,
+            device: CUdevice,
+        );
+        cuKernelSetAttribute(attribute: c_int, value: c_int, kernel: CUkernel, device: CUdevice);
+        cuKernelSetCacheConfig(kernel: CUkernel, config: c_int, device: CUdevice);
+    }
+    [foreign::link] {
+        cuLinkCreate_v2(
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+            state: Out<CUlinkState>,
+        );
+        cuLinkAddData_v2(
+            state: CUlinkState,
+            kind: c_int,
+            data: HostPtr,
+            len: usize,
+            name: In<c_char>,
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+        ) => real::module::link_add_data;
+        cuLinkAddFile_v2(
+            state: CUlinkState,
+            kind: c_int,
+            path: In<c_char>,
+            n_options: c_uint,
+            options: In<c_int>,
+            values: Out<*mut c_void>,
+        );
+        cuLinkComplete(state: CUlinkState, image: Out<*mut c_void>, len: Out<usize>);
+        cuLinkDestroy(state: CUlinkState);
+    }
+    [foreign::virtual_memory] {
+        cuMemAddressReserve(
+            address: Out<CUdeviceptr>,
+            bytes: usize,
+            align: usize,
+            wish: CUdeviceptr,
+            flags: u64,
+        );
+        cuMemAddressFree(address: CUdeviceptr, bytes: usize);
+        cuMemCreate(handle: Out<u64>, bytes: usize, prop: In<AllocationProp>, flags: u64);
+        cuMemRelease(handle: u64);
+        cuMemRetainAllocationHandle(handle: Out<u64>, address: HostPtr);
+        cuMemGetAllocationPropertiesFromHandle(prop: Out<AllocationProp>, handle: u64);
+        cuMemGetAllocationGranularity(
+            bytes: Out<usize>,
+            prop: In<AllocationProp>,
+            option: c_int,
+        );
+        cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: u64, flags: u64);
+        cuMemUnmap(address: CUdeviceptr, bytes: usize);
+        cuMemSetAccess(address: CUdeviceptr, bytes: usize, list: In<MemAccess>, count: usize);
+        cuMemGetAccess(flags: Out<u64>, location: In<MemLocation>, address: CUdeviceptr);
+    }
+    [foreign::boxes] {
+        cuMemcpy2DUnaligned_v2(copy: In<Copy2D>);
+        cuMemcpy3D_v2(copy: In<Copy3D>);
+        cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream);
+        cuMemcpy3DPeer(copy: In<Copy3D>);
+        cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream);
+    }
+    [foreign::array] {
+        cuArrayCreate_v2(array: Out<CUobject>, descriptor: In<ArrayDescriptor>);
+        cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<Array3DDescriptor>);
+        cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: CUobject);
+        cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: CUobject);
+        cuArrayDestroy(array: CUobject);
+        cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+        cuMemcpyAtoHAsync_v2(
+            dst: HostPtr,
+            src: CUobject,
+            offset: usize,
+            bytes: usize,
+            stream: CUstream,
+        );
+        cuMemcpyHtoAAsync_v2(
+            dst: CUobject,
+            offset: usize,
+            src: HostPtr,
+            bytes: usize,
+            stream: CUstream,
+        );
+        cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
+        cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
+        cuMemcpyAtoA_v2(
+            dst: CUobject,
+            dst_offset: usize,
+            src: CUobject,
+            src_offset: usize,
+            bytes: usize,
+        );
+    }
+    [foreign::stream_attributes] {
+        cuStreamGetAttribute(stream: CUstream, id: c_int, value: Out<AttributeValue>);
+        cuStreamSetAttribute(stream: CUstream, id: c_int, value: In<AttributeValue>);
+        cuStreamCopyAttributes(to: CUstream, from: CUstream);
+    }
+    [foreign::graph_parts] {
         cuGraphClone(clone: Out<CUobject>, original: CUobject);
         cuGraphNodeFindInClone(node: Out<CUobject>, original: CUobject, clone: CUobject);
         cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
-        cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
         cuGraphGetRootNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
         cuGraphGetEdges(graph: CUobject, from: Out<CUobject>, to: Out<CUobject>, count: Out<usize>);
         cuGraphGetEdges_v2(
@@ -821,50 +927,13 @@ driver_functions! {
         cuGraphDestroyNode(node: CUobject);
         cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: c_uint);
     }
-    graph_nodes {
-        cuGraphAddKernelNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            params: In<KernelNodeParams>,
-        );
+    [foreign::graph_nodes] {
         cuGraphAddKernelNode_v2(
             node: Out<CUobject>,
             graph: CUobject,
             dependencies: In<CUobject>,
             n_dependencies: usize,
             params: In<KernelNodeParams2>,
-        );
-        cuGraphAddMemcpyNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            params: In<Copy3D>,
-            context: CUcontext,
-        );
-        cuGraphAddMemsetNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            params: In<MemsetNodeParams>,
-            context: CUcontext,
-        );
-        cuGraphAddHostNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            params: In<HostNodeParams>,
-        );
-        cuGraphAddChildGraphNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-            inner: CUobject,
         );
         cuGraphAddEventRecordNode(
             node: Out<CUobject>,
@@ -901,18 +970,10 @@ driver_functions! {
             n_dependencies: usize,
             params: In<BatchMemOpNodeParams>,
         );
-        cuGraphAddEmptyNode(
-            node: Out<CUobject>,
-            graph: CUobject,
-            dependencies: In<CUobject>,
-            n_dependencies: usize,
-        );
-        cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>);
         cuGraphKernelNodeGetParams_v2(node: CUobject, params: Out<KernelNodeParams2>);
         cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>);
         cuGraphKernelNodeSetParams_v2(node: CUobject, params: In<KernelNodeParams2>);
         cuGraphKernelNodeGetAttribute(node: CUobject, id: c_uint, value: Out<AttributeValue>);
-        cuGraphKernelNodeSetAttribute(node: CUobject, id: c_uint, value: In<AttributeValue>);
         cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject);
         cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>);
         cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>);
@@ -930,59 +991,13 @@ driver_functions! {
         cuGraphBatchMemOpNodeGetParams(node: CUobject, params: Out<BatchMemOpNodeParams>);
         cuGraphBatchMemOpNodeSetParams(node: CUobject, params: In<BatchMemOpNodeParams>);
     }
-    graph_exec {
-        cuGraphInstantiateWithFlags(exec: Out<CUobject>, graph: CUobject, flags: c_ulonglong);
-        cuGraphInstantiate_v2(
-            exec: Out<CUobject>,
-            graph: CUobject,
-            error_node: Out<CUobject>,
-            log: Out<c_char>,
-            log_bytes: usize,
-        );
-        cuGraphInstantiateWithParams(
-            exec: Out<CUobject>,
-            graph: CUobject,
-            params: Out<InstantiateParams>,
-        );
-        cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>);
-        cuGraphExecDestroy(exec: CUobject);
-        cuGraphUpload(exec: CUobject, stream: CUstream);
-        cuGraphLaunch(exec: CUobject, stream: CUstream);
-        cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: c_uint);
-        cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<c_uint>);
-        cuGraphExecUpdate(
-            exec: CUobject,
-            graph: CUobject,
-            error_node: Out<CUobject>,
-            result: Out<c_int>,
-        );
-        cuGraphExecUpdate_v2(exec: CUobject, graph: CUobject, result: Out<UpdateResult>);
-    }
-    graph_exec_nodes {
-        cuGraphExecKernelNodeSetParams(
-            exec: CUobject,
-            node: CUobject,
-            params: In<KernelNodeParams>,
-        );
+    [foreign::graph_exec_nodes] {
         cuGraphExecKernelNodeSetParams_v2(
             exec: CUobject,
             node: CUobject,
             params: In<KernelNodeParams2>,
         );
-        cuGraphExecMemcpyNodeSetParams(
-            exec: CUobject,
-            node: CUobject,
-            params: In<Copy3D>,
-            context: CUcontext,
-        );
-        cuGraphExecMemsetNodeSetParams(
-            exec: CUobject,
-            node: CUobject,
-            params: In<MemsetNodeParams>,
-            context: CUcontext,
-        );
         cuGraphExecHostNodeSetParams(exec: CUobject, node: CUobject, params: In<HostNodeParams>);
-        cuGraphExecChildGraphNodeSetParams(exec: CUobject, node: CUobject, inner: CUobject);
         cuGraphExecEventRecordNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
         cuGraphExecEventWaitNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
         cuGraphExecBatchMemOpNodeSetParams(
@@ -1008,7 +1023,7 @@ driver_functions! {
             params: Out<NodeParams>,
         );
     }
-    user_object {
+    [foreign::user_object] {
         cuUserObjectCreate(
             object: Out<CUobject>,
             data: HostPtr,

@@ -1,6 +1,6 @@
 //! Throughput of our mathematics beside CUDA's own library, in one run.
 //!
-//! Usage: math_speed [ROUNDS32 [ROUNDS64]]. The peers (benches/peers/math.cu) are compiled where
+//! Usage: math_speed [ROUNDS32 [ROUNDS64]]. The peers (tools/peers/math.cu) are compiled where
 //! `nvcc` is on the machine; there both take turns, function by function, and the better of three
 //! runs each counts. `nonef` and `none` are the loop alone.
 
@@ -17,7 +17,7 @@ use math_kernels::speed;
 
 cuda_std_tests::device!("math");
 
-const PEERS: &str = include_str!("../../../benches/peers/math.cu");
+const PEERS: &str = include_str!("../../../tools/peers/math.cu");
 const BLOCKS: u32 = 132 * 8;
 const THREADS: u32 = 256;
 

@@ -5,7 +5,7 @@
 use cuda_std::launch::{Grid1, Grid2};
 use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
-use kernels_gpu::transpose_tiled;
+use kernels_gpu::transpose::transpose_tiled;
 use shared_kernels::{textbook, twins};
 
 static IMAGES: &[Image] = ferrowarp::include_kernels!("shared.rs");

@@ -4,8 +4,8 @@ use cuda_std::launch::Grid1;
 use cuda_std_tests::{done, download, poisoned, run_alone, upload};
 use ferrowarp::DeviceBuffer;
 use ferrowarp::module::Image;
-use kernels_gpu::grid::reduce::{blocks, partial_words};
-use kernels_gpu::grid::{merge, scan};
+use kernels_gpu::reduce::{blocks, partial_words};
+use kernels_gpu::{merge, scan};
 use operators_kernels::{
     Matrix, Ordered, matrix_products, span, splits_of_keys, sums_without_contract,
 };

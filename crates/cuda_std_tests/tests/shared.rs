@@ -3,7 +3,7 @@
 use cuda_std::launch::{Grid1, Grid2};
 use cuda_std_tests::{done, download, fails, poisoned, run_alone, upload};
 use ferrowarp::{DeviceBox, Gpu};
-use kernels_gpu::transpose_tiled;
+use kernels_gpu::transpose::transpose_tiled;
 use shared_kernels::{layouts, protocol, textbook, twins};
 
 cuda_std_tests::device!("shared");

@@ -7,11 +7,8 @@
 pub mod device;
 pub mod exec;
 pub mod fault;
-mod fault_async;
-mod fault_race;
-mod fault_stream;
-mod fault_sync;
 pub mod isa;
+pub mod machine;
 pub mod memory;
 pub mod numeric;
 pub mod program;
@@ -19,13 +16,12 @@ pub mod ptx;
 pub mod system;
 mod tensor_map;
 
-pub use device::{Device, Function, Global, Launch, Module, Param, Profile, Stats};
-pub use exec::schedule::Schedule;
+pub use device::{Device, Function, Global, Launch, Module, Profile, Stats};
 pub use exec::stuck::{Nobody, Outside};
-pub use exec::watch::Checks;
-pub use exec::watch::counters;
-pub use exec::watch::race;
+pub use exec::watch::{counters, race};
 pub use fault::{LoadError, Trap, TrapKind};
+pub use machine::{Checks, Schedule};
+pub use program::Param;
 pub use tensor_map::{
     ElementType, Im2col, Interleave, L2Promotion, OutOfBoundsFill, Swizzle, TENSOR_MAP_ALIGN,
     TENSOR_MAP_BYTES, TensorMap, TensorMapError,

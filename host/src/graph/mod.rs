@@ -9,7 +9,7 @@
 //! ```no_run
 //! use ferrowarp::graph::GraphBuilder;
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::{saxpy::saxpy, vecadd::vecadd};
+//! use kernels_gpu::elementwise::{saxpy, vecadd};
 //!
 //! let gpu = Gpu::new()?;
 //! let config = LaunchConfig::for_num_elems(3);
@@ -53,7 +53,7 @@
 //! ```
 //! ```compile_fail,E0502
 //! # use ferrowarp::{DeviceBuffer, GpuResult, GraphBuilder, LaunchConfig};
-//! # use kernels_gpu::grid::saxpy::saxpy;
+//! # use kernels_gpu::elementwise::saxpy;
 //! fn aliased(builder: &GraphBuilder, mut x: DeviceBuffer<f32>) -> GpuResult<()> {
 //!     saxpy::launch(builder, LaunchConfig::for_num_elems(x.len()), 2.0, &x, &mut x)
 //! }
@@ -92,10 +92,8 @@
 
 mod buffers;
 mod builder;
-pub(crate) mod capture;
 mod child;
 mod dot;
-mod error;
 mod exec;
 mod foreign;
 mod host;
@@ -105,11 +103,10 @@ mod parameter;
 mod replay;
 mod work;
 
+pub use crate::error::GraphError;
 pub(crate) use buffers::Memory;
 pub use buffers::{GraphBuffers, GraphMemory};
-pub(crate) use builder::Bytes;
 pub use builder::{GraphBuilder, GraphNode};
-pub use error::GraphError;
 pub use foreign::ForeignMemory;
 pub use host_buffer::{HostBuffer, HostMemory};
 pub use parameter::{Parameter, Relaunch};

@@ -9,10 +9,9 @@ use cuda_std::launch::{Args, Kernel, KernelValue, Launch, LaunchConfig, ParamKin
 
 use super::buffers::GraphBuffers;
 use super::builder::GraphNode;
-use super::error::GraphError;
 use super::replay::{Graph, Located};
 use super::work::{KernelWork, Work, uses};
-use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{Prepared, check_homes, prepare};
 use crate::stream::Stream;
 
@@ -79,7 +78,7 @@ impl<B: GraphBuffers> Graph<B> {
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
     /// # use ferrowarp::graph::{Graph, GraphNode};
-    /// # use kernels_gpu::grid::saxpy::saxpy;
+    /// # use kernels_gpu::elementwise::saxpy;
     /// # fn with(
     /// #     mut graph: Graph<(DeviceBuffer<f32>, DeviceBuffer<f32>)>, node: GraphNode,
     /// # ) -> GpuResult<()> {

@@ -15,7 +15,7 @@ use crate::stream::Stream;
 ///
 /// ```no_run
 /// use ferrowarp::{DeviceBuffer, Gpu};
-/// use kernels_gpu::grid::saxpy::saxpy;
+/// use kernels_gpu::elementwise::saxpy;
 ///
 /// let gpu = Gpu::new()?;
 /// let x = DeviceBuffer::<f32>::zeroed(&gpu, 1 << 20)?;

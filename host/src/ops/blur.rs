@@ -1,7 +1,7 @@
 //! Gaussian blur of a grey image.
 
 use cuda_std::launch::DeviceRead;
-use kernels_gpu::grid::blur::{MAX_RADIUS, blur_columns, blur_rows};
+use kernels_gpu::image::blur::{MAX_RADIUS, blur_columns, blur_rows};
 
 use super::same_len;
 use crate::error::{GpuError, GpuResult};

@@ -1,13 +1,13 @@
-//! Copies by kernel: whole arrays, rows at equal distances, every so many elements; and what coalesced access is worth.
+//! Copies by kernel: whole arrays, pitched rows, every n-th element; and kernels that show what coalesced access is worth.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Grid1, Linear};
-use kernels_gpu::grid::copy::{
+use kernels_gpu::elementwise::copy::{
     TILE, copy_bytes, copy_coalesced as coalesced, copy_quads, copy_rows as rows,
     copy_strided as strided,
 };
-use kernels_gpu::grid::map::blocks;
-use kernels_gpu::thread::words::Quad;
+use kernels_gpu::elementwise::map::blocks;
+use kernels_gpu::quads::Quad;
 
 use super::views::{As, AsMut, AsPitched, AsRows, unit};
 use super::{block_count, same_len};
@@ -18,13 +18,13 @@ const BLOCK: u32 = 256;
 /// Enough blocks to fill any device; each thread steps on from there.
 const MAX_BLOCKS: usize = 8 * 132;
 
-/// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; queued, in one launch.
+/// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; asynchronous, in one launch.
 ///
 /// Wherever the two begin: stores are of aligned 16 bytes, and so are loads, of which two make a store's bytes where the
 /// alignments differ.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn copy<T: Pod>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
@@ -43,13 +43,13 @@ pub fn copy<T: Pod>(
     }
 }
 
-/// Copies rows: `out[row][column] = x[row * pitch + column]`, of any plain type; queued, in one launch. The extents and the
+/// Copies rows: `out[row][column] = x[row * pitch + column]`, of any plain type; asynchronous, in one launch. The extents and the
 /// distance of the rows of `out` are its own: `buffer.pitched_mut(width, height, pitch)`, or `buffer.grid_mut(…)`.
 ///
 /// It goes by the largest unit of 16, 4 or 1 bytes that divides both addresses, both pitches and the width.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; errors of the driver.
 pub fn copy_pitched<T: Pod>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
@@ -61,10 +61,10 @@ pub fn copy_pitched<T: Pod>(
     launch_rows(on, x, pitch, out, [width, to_pitch, to.address as usize])
 }
 
-/// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; queued, in one launch.
+/// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; asynchronous, in one launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has not so many elements, or without a stride; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has too few elements, or the stride is 0; errors of the driver.
 pub fn copy_every<T: Pod>(
     on: &impl AsStream,
     stride: usize,
@@ -122,7 +122,7 @@ fn launch_rows<T: Pod>(
 /// Copies `x` to `out`, both `[n]`, neighbouring threads on neighbouring elements, 4 bytes each: the form to read first.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn copy_coalesced(
     on: &impl AsStream,
     x: &impl DeviceRead<f32>,
@@ -137,7 +137,7 @@ pub fn copy_coalesced(
 /// Copies `x` to `out`, each thread a run of `per_thread` elements: slow on purpose.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn copy_strided(
     on: &impl AsStream,
     per_thread: u32,

@@ -1,8 +1,8 @@
 //! Histogram equalisation of a grey image.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
-use kernels_gpu::grid::equalize::{equalize_apply, equalize_table};
-use kernels_gpu::grid::histogram::BINS;
+use kernels_gpu::histogram::BINS;
+use kernels_gpu::image::equalize::{equalize_apply, equalize_table};
 
 use super::{histogram, same_len};
 use crate::error::GpuResult;

@@ -2,8 +2,8 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceWrite, Grid1, RawSlice};
-use kernels_gpu::grid::fill::{fill as kernel, pattern};
-use kernels_gpu::grid::map::blocks;
+use kernels_gpu::elementwise::map::blocks;
+use kernels_gpu::elementwise::memset::{fill as kernel, pattern};
 
 use super::views::AsMut;
 use crate::error::GpuResult;

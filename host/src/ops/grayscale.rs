@@ -1,7 +1,7 @@
 //! Grey levels of a colour image.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::grayscale::grayscale as kernel;
+use kernels_gpu::image::grayscale as kernel;
 
 use super::same_len;
 use crate::error::GpuResult;

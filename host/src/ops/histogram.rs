@@ -11,18 +11,18 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! Bins are half open: a sample belongs to the bin that begins at or below it and ends above it. Samples outside of all bins,
-//! and NaN, are not counted. A count is a `u32`, so a bin that gets 2³² samples or more has their number modulo 2³².
+//! Bins are half open: a sample belongs to the bin that begins at or below it and ends above it. Samples outside all bins
+//! and NaN are not counted. Counts are `u32`: a bin with 2³² samples or more holds their number modulo 2³².
 //! Counts are the same in every run and on every device.
 
 mod bins;
 mod table;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
-use kernels_gpu::grid::histogram as kernels;
-use kernels_gpu::grid::histogram::bins::Sample;
-use kernels_gpu::grid::histogram::shared::{self, BLOCK, MIN_BLOCKS};
-use kernels_gpu::grid::histogram::{histogram_global, histogram_search};
+use kernels_gpu::histogram as kernels;
+use kernels_gpu::histogram::bins::Sample;
+use kernels_gpu::histogram::shared::{self, BLOCK, MIN_BLOCKS};
+use kernels_gpu::histogram::{histogram_global, histogram_search};
 
 pub use bins::{Bins, Countable};
 
@@ -34,15 +34,15 @@ use crate::stream::{AsStream, Stream};
 /// How often each of the 256 values occurs in `bytes: [n]`, `n < 2^32`: a buffer of 256 counts.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn histogram(on: &impl AsStream, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
     count(on, bytes, &Bins::given(on, 256)?)
 }
 
-/// The same by one addition to shared memory a byte: the middle one of three steps, to read.
+/// [`histogram`] by one addition to shared memory for each byte: the second of three forms to read.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn histogram_private(
     on: &impl AsStream,
     bytes: &impl DeviceRead<u8>,
@@ -54,10 +54,10 @@ pub fn histogram_private(
     Ok(bins)
 }
 
-/// How many of `samples: [n]` are in each bin: a buffer of [`bins.len()`](Bins::len) counts, queued.
+/// How many of `samples: [n]` are in each bin: a buffer of [`bins.len()`](Bins::len) counts. Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn count<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
@@ -71,7 +71,7 @@ pub fn count<T: Countable>(
 /// As [`count`], into `out: [bins.len()]`, whatever it held. Allocates nothing.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn count_into<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
@@ -87,7 +87,7 @@ pub fn count_into<T: Countable>(
 /// parts. Allocates nothing.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn add_into<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
@@ -98,8 +98,8 @@ pub fn add_into<T: Countable>(
     T::add(on.as_stream(), samples, bins, out)
 }
 
-/// [`add_into`] by one addition to global memory a sample: what to read first, and what bins that no multiprocessor has the
-/// shared memory for are counted by.
+/// [`add_into`] by one addition to global memory for each sample: the form to read first, and the form for more bins than the
+/// shared memory of a multiprocessor holds.
 ///
 /// # Errors
 /// As [`add_into`].
@@ -117,7 +117,7 @@ where
     bins::add_globally(on.as_stream(), samples, bins, out)
 }
 
-/// Blocks of the fast kernels: those that the device holds at once, or fewer for few samples.
+/// The grid of the fast kernels: as many blocks as the device holds at once, or fewer for few samples.
 fn blocks<T: Sample>(stream: &Stream, n_samples: usize, shared_mem_bytes: usize) -> Grid1 {
     let info = stream.inner().context().info();
     let by_shared = info.shared_mem_per_multiprocessor_bytes / (shared_mem_bytes as u32 + 1024);
@@ -129,7 +129,7 @@ fn blocks<T: Sample>(stream: &Stream, n_samples: usize, shared_mem_bytes: usize)
     Grid1::new(blocks).shared_mem(shared_mem_bytes as u32)
 }
 
-/// The grid of the fast kernels for so many bins and so long a table; `None` if the bins do not fit.
+/// The grid of the fast kernels for `n_bins` bins and a table of `buckets` entries; `None` if the bins do not fit.
 fn shared_grid<T: Sample>(
     stream: &Stream,
     n_samples: usize,

@@ -9,7 +9,7 @@ use std::ops::Not;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::map::{self, map_bits, map_convert, map_scale, zip_product, zip_sum};
+use kernels_gpu::elementwise::map::{self, map_bits, map_convert, map_scale, zip_product, zip_sum};
 
 use super::number::Number;
 use super::same_len;

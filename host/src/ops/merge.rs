@@ -1,4 +1,4 @@
-//! Sorted arrays as one, and as sets.
+//! Merges and set operations of sorted arrays.
 //!
 //! Keys are `u32`, `i32`, `f32`, `u64`, `i64` or `f64` in their total order, as for [`search`](super::search).
 //!
@@ -12,14 +12,14 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! Arrays that are not sorted give a result that means nothing, and no error.
+//! Arrays that are not sorted give a meaningless result, and no error.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
-use kernels_gpu::grid::merge::{
+use kernels_gpu::merge::{
     SPLITS, merge_partners, merge_plain, merge_splits, merge_tile_pairs, merge_tiles, tile_len,
 };
-use kernels_gpu::grid::select::select_flagged;
+use kernels_gpu::select::select_flagged;
 
 use super::number::Number;
 use super::scratch::size_of_parts;
@@ -30,10 +30,10 @@ use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::AsStream;
 
 /// `a: [n]` and `b: [m]`, both sorted, as one sorted buffer of `n + m`. Of equal keys those of `a` come first.
-/// Queued.
+/// Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn merge<K: Pod>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
@@ -48,7 +48,7 @@ where
     Ok(out)
 }
 
-/// What [`merge_into`] and [`merge_pairs_into`] take of their scratch for a result of `n_elems` elements, in bytes.
+/// The scratch of [`merge_into`] and [`merge_pairs_into`] for a result of `n_elems` elements, in bytes.
 #[must_use]
 pub fn scratch_bytes(n_elems: usize) -> usize {
     // The longest keys have the smallest tiles.
@@ -59,10 +59,10 @@ fn splits_bytes<K>(n_elems: usize) -> usize {
     (n_elems.div_ceil(tile_len::<K>()) + 1) * size_of::<u64>()
 }
 
-/// As [`merge`], into `out: [n + m]`. Queued, in two launches.
+/// As [`merge`], into `out: [n + m]`. Asynchronous, in two launches.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn merge_into<K>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
@@ -97,7 +97,7 @@ where
     Ok(splits)
 }
 
-/// As [`merge_into`], in the plain way: one launch, no scratch.
+/// As [`merge_into`], with a thread for each element: the form to read first. One launch, no scratch.
 ///
 /// # Errors
 /// As [`merge_into`].
@@ -115,11 +115,11 @@ where
     merge_plain::<K>::launch(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
 }
 
-/// As [`merge_into`], with a value at each key that goes where the key goes: `a` and `b` are keys and values, and
-/// so is `out`. Queued, in two launches.
+/// As [`merge_into`], with a value for each key, which moves with the key: `a` and `b` are keys and values, and
+/// so is `out`. Asynchronous, in two launches.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths do not fit; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths do not fit; errors of the driver.
 pub fn merge_pairs_into<K>(
     on: &impl AsStream,
     a: (&impl DeviceRead<K>, &impl DeviceRead<u32>),
@@ -150,11 +150,11 @@ where
     )
 }
 
-/// The elements of `a` that `b` has too, both sorted: of equal ones as many as the array that has fewer. Waits
-/// for their number.
+/// The multiset intersection of the sorted `a` and `b`: of equal elements as many as the array that has fewer of them.
+/// Waits for the number of elements.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn set_intersection<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
@@ -167,11 +167,11 @@ where
     partners(on, true, a, b)
 }
 
-/// The elements of `a` that `b` has not, both sorted: of equal ones as many as `a` has more. Waits for their
-/// number.
+/// The multiset difference of the sorted `a` and `b`: of equal elements as many as `a` has more than `b`. Waits for the
+/// number of elements.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn set_difference<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
@@ -184,11 +184,11 @@ where
     partners(on, false, a, b)
 }
 
-/// The elements that `a` or `b` has, both sorted: of equal ones as many as the array that has more, sorted. Waits
-/// for their number.
+/// The multiset union of the sorted `a` and `b`: of equal elements as many as the array that has more of them. Waits for
+/// the number of elements.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn set_union<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,
@@ -203,11 +203,11 @@ where
     merge(on, a, &set_difference(on, b, a)?)
 }
 
-/// The elements that either `a` or `b` has more of, both sorted: of equal ones as many more, sorted. Waits for
-/// their number.
+/// The multiset symmetric difference of the sorted `a` and `b`: of equal elements as many as one array has more than the
+/// other. Waits for the number of elements.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn set_symmetric_difference<K: Number>(
     on: &impl AsStream,
     a: &impl DeviceRead<K>,

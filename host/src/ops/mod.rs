@@ -1,7 +1,10 @@
-//! Ready-made operations: buffers in, buffers out. Each bears the name of its kernel and its test.
+//! Ready-made operations on device buffers. Each has the name of its kernel and of its test.
 //!
-//! An operation is queued on the [`Gpu`](crate::Gpu)'s stream and returns at once, unless it returns a number.
-//! Every length is checked before the launch.
+//! The first argument is a [`Stream`](crate::Stream) or a [`Gpu`](crate::Gpu), which has a stream of its own. An operation is
+//! enqueued on it and returns at once, unless it returns a number. Every length is checked before the launch.
+//!
+//! Where an operation takes several element types, its `where` clause names the kernel and asks for an
+//! [`Instance`](cuda_std::launch::Instance): an element type that the kernel has no instance for does not compile.
 
 pub mod blur;
 pub mod copy;

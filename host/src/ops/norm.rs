@@ -35,13 +35,13 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
-use kernels_gpu::grid::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
-use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
-use kernels_gpu::grid::rows::{Shape, VECTOR_BYTES};
-use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
-use kernels_gpu::norm_plain;
+use kernels_gpu::rows::norm::{NormKind, PACKS};
+use kernels_gpu::rows::norm_backward::{FUSED_COLUMNS, FUSED_THREADS, fused_blocks};
+use kernels_gpu::rows::norm_plain;
+use kernels_gpu::rows::norm_weights::{FINISH_COLUMNS, chunks, columns_per_block};
+use kernels_gpu::rows::softmax::MAX_SHARED_BYTES;
+use kernels_gpu::rows::stages::{MAX_STAGES, shared_bytes};
+use kernels_gpu::rows::{Shape, VECTOR_BYTES};
 
 use super::rows::{Form, Held, Long, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of};
 use super::scratch::{Scratch, size_of_parts};
@@ -122,12 +122,12 @@ impl<'a, T: Pod> Norm<'a, T> {
     }
 }
 
-/// The norm of each row of `x: [rows, columns]`, as a new buffer. Queued.
+/// The norm of each row of `x: [rows, columns]`, as a new buffer. Asynchronous.
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if an argument of `norm` has another length,
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
-/// elements; what the driver answers.
+/// elements; errors of the driver.
 pub fn norm<T: RowValue>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,
@@ -138,7 +138,7 @@ pub fn norm<T: RowValue>(
     Ok(out)
 }
 
-/// As [`norm`], into `out: [rows, columns]`. Queued; allocates nothing.
+/// As [`norm`], into `out: [rows, columns]`. Asynchronous; allocates nothing.
 ///
 /// # Errors
 /// As [`norm()`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length.
@@ -215,7 +215,7 @@ fn forward<T: RowValue>(
     }
 }
 
-/// The gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, into `dx`. Queued; allocates
+/// The gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, into `dx`. Asynchronous; allocates
 /// nothing.
 ///
 /// `x` is what was normalised: with a residual, the sum. `norm`'s residual is here what is added to `dx`: the gradient
@@ -284,7 +284,7 @@ fn fused<T: Pod>(
 }
 
 /// # Safety
-/// All have the stated lengths, `plan` is of [`fused`], and `partials` have a place for two sums of each block and column.
+/// All have the stated lengths, `plan` is of [`fused`], and `partials` has room for two sums of each block and column.
 unsafe fn backward_fused<T: RowValue>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,
@@ -370,7 +370,7 @@ pub struct WeightGradients<'a, T: Pod> {
     pub bias: Option<DeviceSliceMut<'a, T>>,
 }
 
-/// As [`backward_into`], with the gradients by weight and bias. Queued; allocates nothing once `scratch` is large
+/// As [`backward_into`], with the gradients by weight and bias. Asynchronous; allocates nothing once `scratch` is large
 /// enough. Without rows those gradients are 0.
 ///
 /// # Errors

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use cuda_std::vector::{Vec2, Vec4};
-use kernels_gpu::grid::particles as kernels;
-pub use kernels_gpu::grid::particles::World;
+use kernels_gpu::particles as kernels;
+pub use kernels_gpu::particles::World;
 
 use super::{Scratch, reduce, scan};
 use crate::error::{GpuError, GpuResult};
@@ -21,7 +21,7 @@ type Vector = Vec4<f32>;
 /// A particle as the host sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Particle {
-    /// Its name, which it keeps: its place in the list that the simulation began with.
+    /// Its name, which it keeps: its index in the list that the simulation began with.
     pub name: u32,
     /// Position, in particle diameters.
     pub position: [f32; 3],
@@ -42,7 +42,7 @@ pub struct Particles {
     sums: Scratch,
 }
 
-/// How steps are queued.
+/// How steps are launched.
 enum Steps {
     /// Kernel by kernel.
     Launched(Box<State>),
@@ -50,7 +50,7 @@ enum Steps {
     Replayed(Box<Graph<Box<State>>>),
 }
 
-/// The particles, and what a step leaves behind.
+/// The particles, and the buffers of a step.
 struct State {
     position: Vectors,
     velocity: Vectors,
@@ -75,7 +75,7 @@ graph_buffers!(State {
     scan,
 });
 
-/// Places or speeds, where the host may want them.
+/// Positions or velocities, in memory that the host may read.
 enum Vectors {
     Device(DeviceBuffer<Vector>),
     Unified(UnifiedBuffer<Vector>),
@@ -120,7 +120,7 @@ impl Particles {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for a box without cells or with more than 2^31, or for too
-    /// many particles; what the driver answers.
+    /// many particles; errors of the driver.
     pub fn new(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
         Self::new_in(&Arc::new(SynchronousMemory), on, world, positions)
     }
@@ -128,7 +128,7 @@ impl Particles {
     /// As [`new`](Self::new), in memory of a resource.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and what the resource answers.
+    /// As [`new`](Self::new), and errors of the resource.
     pub fn new_in<R: DeviceMemoryResource + 'static>(
         memory: &Arc<R>,
         on: &impl AsStream,
@@ -140,7 +140,7 @@ impl Particles {
         })
     }
 
-    /// As [`new`](Self::new), with places and speeds in memory that the host reads without a copy.
+    /// As [`new`](Self::new), with positions and velocities in unified memory, which the host reads without a copy.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -185,7 +185,7 @@ impl Particles {
     /// The same particles, whose steps are replays of one graph from now on.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn replayed(mut self) -> GpuResult<Self> {
         if let Steps::Launched(mut state) = self.steps {
             let world = self.world;
@@ -203,7 +203,7 @@ impl Particles {
     }
 
     /// A block of `n` particles in the corner of a box four times as wide, as water behind a dam: the box that fits
-    /// around it, and the places.
+    /// around it, and the positions.
     #[must_use]
     pub fn dam(n: usize) -> ([u32; 3], Vec<[f32; 3]>) {
         // Twice as high as wide and deep, rounded up.
@@ -243,10 +243,10 @@ impl Particles {
         (self.state().position.read(), self.state().velocity.read())
     }
 
-    /// Queues a step.
+    /// Enqueues a step.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn step(&mut self) -> GpuResult<()> {
         match &mut self.steps {
             Steps::Launched(state) => state.step(&self.stream, self.world),
@@ -258,7 +258,7 @@ impl Particles {
     /// Waits for it.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn energy(&mut self) -> GpuResult<f32> {
         let state = match &self.steps {
             Steps::Launched(state) => state,
@@ -276,7 +276,7 @@ impl Particles {
     /// The particles, in the order of their names. Waits for them.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn to_vec(&self) -> GpuResult<Vec<Particle>> {
         let State { position, velocity, .. } = self.state();
         let (position, velocity) = (position.on_host()?, velocity.on_host()?);

@@ -20,10 +20,10 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::random::{
+use kernels_gpu::random::{
     Below, Below64, NormalF32, UniformF32, UniformF64, Words, Words64, blocks, random_fill,
 };
-use kernels_gpu::{random_normal_plain, random_uniform_plain};
+use kernels_gpu::random::{random_normal_plain, random_uniform_plain};
 
 use super::sealed::Sealed;
 use crate::LaunchConfig;
@@ -136,11 +136,11 @@ where
     random_fill::<Distribution, T, N>::launch(on.as_stream(), grid, seed, offset, a, b, out)
 }
 
-/// Uniform numbers in `[0, 1)`: 0 can occur, 1 cannot. `out: [n]` of `f32` or `f64`. Queued; the same bits on every
+/// Uniform numbers in `[0, 1)`: 0 can occur, 1 cannot. `out: [n]` of `f32` or `f64`. Asynchronous; the same bits on every
 /// device.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn uniform_into<T: Uniform>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
@@ -150,10 +150,10 @@ pub fn uniform_into<T: Uniform>(
     T::fill(on, out, seed, offset)
 }
 
-/// Normal numbers of mean 0 and variance 1: `out: [n]`. Queued. As [`normal_scaled_into`].
+/// Normal numbers of mean 0 and variance 1: `out: [n]`. Asynchronous. As [`normal_scaled_into`].
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
@@ -163,7 +163,7 @@ pub fn normal_into(
     normal_scaled_into(on, out, seed, offset, 0.0, 1.0)
 }
 
-/// Normal numbers of mean `mean` and standard deviation `deviation`: `out: [n]`. Queued.
+/// Normal numbers of mean `mean` and standard deviation `deviation`: `out: [n]`. Asynchronous.
 ///
 /// By Box and Muller's transform of pairs of words: elements `2 k` and `2 k + 1` are the cosine and the sine of a pair.
 /// Logarithm, root, sine and cosine are approximate instructions: before the scale a number is off by at most
@@ -171,7 +171,7 @@ pub fn normal_into(
 /// last ones may differ.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_scaled_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
@@ -183,10 +183,10 @@ pub fn normal_scaled_into(
     fill::<NormalF32, _, 4>(on, out, seed, offset, mean, deviation)
 }
 
-/// All integers, equally likely: `out: [n]` of `u32` or `u64`. Queued; the same bits on every device.
+/// All integers, equally likely: `out: [n]` of `u32` or `u64`. Asynchronous; the same bits on every device.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn integers_into<T: Integer>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
@@ -196,11 +196,11 @@ pub fn integers_into<T: Integer>(
     T::fill(on, out, None, seed, offset)
 }
 
-/// The integers of `range`, all equally likely (no remainder is taken): `out: [n]` of `u32` or `u64`. Queued; the same
+/// The integers of `range`, all equally likely (no remainder is taken): `out: [n]` of `u32` or `u64`. Asynchronous; the same
 /// bits on every device.
 ///
 /// # Errors
-/// [`InvalidArgument`](GpuError::InvalidArgument) if the range is empty; what the driver answers.
+/// [`InvalidArgument`](GpuError::InvalidArgument) if the range is empty; errors of the driver.
 pub fn integers_in_range_into<T: Integer>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
@@ -218,7 +218,7 @@ pub fn integers_in_range_into<T: Integer>(
 /// [`uniform_into`] by the plain kernel: the same numbers.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn uniform_plain_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
@@ -232,7 +232,7 @@ pub fn uniform_plain_into(
 /// [`normal_into`] by the plain kernel, with accurate functions: to 8 units in the last place of the pair's radius.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_plain_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,

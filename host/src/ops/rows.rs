@@ -1,19 +1,17 @@
-//! What the operations over rows have in common: the element types, and which form a row's length asks for.
+//! What operations on rows share: the element types, and the choice of the kernel by the length of a row.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
-use kernels_gpu::grid::norm::{NormKind, PACKS};
-use kernels_gpu::grid::rows::staged::{
-    STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS, static_bytes,
-};
-use kernels_gpu::grid::rows::stages::{MAX_STAGES, shared_bytes};
-use kernels_gpu::grid::rows::{
+use kernels_gpu::rows::norm::{NormKind, PACKS};
+use kernels_gpu::rows::softmax::MAX_SHARED_BYTES;
+use kernels_gpu::rows::staged::{STAGE_BYTES, THREADS as STAGED_THREADS, WORKERS, static_bytes};
+use kernels_gpu::rows::stages::{MAX_STAGES, shared_bytes};
+use kernels_gpu::rows::{
     CLUSTER, MAX_COLUMNS, MAX_THREADS, SMALL_CLUSTER, STREAM_THREADS, Shape, VECTOR_BYTES, WARP,
     packs_held,
 };
-use kernels_gpu::grid::softmax::MAX_SHARED_BYTES;
 
 use super::sealed::Sealed;
 use crate::device::DeviceInfo;
@@ -52,7 +50,7 @@ macro_rules! row_values {
             #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
         )*
-            /// How many clusters of so many blocks, launched so, `on` runs at once of the pipelined norm.
+            /// How many clusters of `blocks` blocks of the pipelined norm, launched with `config`, the device runs at once.
             #[doc(hidden)]
             #[allow(clippy::missing_errors_doc)]
             fn pipelined_at_once(on: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32>;
@@ -64,15 +62,15 @@ macro_rules! row_values {
                 // SAFETY: the caller's promise is the kernel's.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    kernels_gpu::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
+                    kernels_gpu::rows::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
                 }
             }
         )*
             fn pipelined_at_once(stream: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32> {
                 let of = &ClustersAtOnce { stream, config };
                 match blocks {
-                    CLUSTER => kernels_gpu::norm_pipelined::<$t, $v, PACKS>::occupancy(of),
-                    _ => kernels_gpu::norm_pipelined_small::<$t, $v, PACKS>::occupancy(of),
+                    CLUSTER => kernels_gpu::rows::norm_pipelined::<$t, $v, PACKS>::occupancy(of),
+                    _ => kernels_gpu::rows::norm_pipelined_small::<$t, $v, PACKS>::occupancy(of),
                 }
             }
         }
@@ -301,8 +299,8 @@ fn pipelined<T: RowValue>(
     Ok((at_once > 0).then_some((form, config)))
 }
 
-/// The stages of each of `blocks` blocks, if they hold so many rows together and so many stages more, and the device has bulk
-/// copies. All that is moved has these addresses, or-ed, and must be aligned.
+/// The stages of each of `blocks` blocks, if together they hold `rows` rows and `more` stages, and the device has bulk
+/// copies. `addresses`, all that are moved or-ed together, must be aligned.
 fn stages(
     info: &DeviceInfo,
     addresses: u64,

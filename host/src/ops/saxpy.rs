@@ -1,16 +1,16 @@
 //! The update `y = alpha * x + y`.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::saxpy::saxpy as kernel;
+use kernels_gpu::elementwise::saxpy as kernel;
 
 use super::same_len;
 use crate::error::GpuResult;
 use crate::stream::AsStream;
 
-/// `y = alpha * x + y` for two arrays of one length; one rounding an element (fused) on every device.
+/// `y = alpha * x + y`, both `[n]`, each element rounded once (fused) on every device. Asynchronous.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn saxpy(
     on: &impl AsStream,
     alpha: f32,

@@ -1,6 +1,6 @@
-//! Scans: each element joined with all before it, by an associative operation.
+//! Scans (prefix sums): each element combined with all before it, by an associative operation.
 //!
-//! What is joined with what depends on the length alone: sums of floats have the same bits in every run and on
+//! The order of combining depends on the length alone: sums of floats have the same bits in every run and on
 //! every device. Halves are added in f32, and each result is rounded once; integers wrap.
 //!
 //! ```
@@ -20,12 +20,10 @@ mod segments;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::scan::carry::Carry;
-use kernels_gpu::grid::scan::{
-    Operator, blocks, scan_running, scan_tiles, scratch_len, shared_bytes,
-};
+use kernels_gpu::scan::carry::Carry;
+use kernels_gpu::scan::{Operator, blocks, scan_running, scan_tiles, scratch_len, shared_bytes};
 
-pub use kernels_gpu::grid::scan::{Compose, Max, Min, Sum};
+pub use kernels_gpu::scan::{Compose, Max, Min, Sum};
 
 pub use segments::{
     by_key, by_key_into, flagged, flagged_into, segments, segments_into, segments_scratch_bytes,
@@ -61,7 +59,7 @@ pub(super) fn grid<T, C: Carry>(on: &Stream, n: usize) -> Grid1 {
 /// [`Min`] of `i32`, `u32` and `f32`, [`Compose`] of `[f32; 2]` and `[u32; 2]`.
 #[diagnostic::on_unimplemented(
     message = "there is no scan of `{T}` by `{Self}`",
-    note = "a kernel of your own makes one of any operation: see `kernels_gpu::grid::scan::Operator`"
+    note = "a kernel of your own makes one of any operation: see `kernels_gpu::scan::Operator`"
 )]
 pub trait ScanOperator<T: Pod>: Sealed<T> {
     /// The type of the kernel, of the same size: integers of either sign have the same sums.
@@ -130,12 +128,12 @@ pub fn scratch_bytes<T: Pod, O: ScanOperator<T>>(n_elems: usize) -> usize {
     size_of_parts(&[states_len::<T, O, O::Carry>(n_elems) * size_of::<u64>()])
 }
 
-/// `out[i]` becomes the join of the elements of `x` up to `i` or before it. `x: [n]`, `out: [n]`; queued, in one
+/// `out[i]` becomes the join of the elements of `x` up to `i` or before it. `x: [n]`, `out: [n]`; asynchronous, in one
 /// launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers, out of
-/// memory where the scratch must grow for one.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver, such as out
+/// of memory where the scratch must grow.
 pub fn by_into<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     _operator: O,
@@ -156,7 +154,7 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
 /// As [`by_into`], with scratch of its own: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn by<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     operator: O,
@@ -203,7 +201,7 @@ where
 /// `x[0] + … + x[i]` for each `i`: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn inclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
 where
     Sum: ScanOperator<T>,
@@ -214,7 +212,7 @@ where
 /// `x[0] + … + x[i - 1]` for each `i`: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn exclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
 where
     Sum: ScanOperator<T>,

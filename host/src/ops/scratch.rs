@@ -1,6 +1,6 @@
 //! Device memory that operations work in.
 
-use kernels_gpu::grid::scan::look_ahead::KEPT_WORDS;
+use kernels_gpu::scan::look_ahead::KEPT_WORDS;
 
 use crate::error::{GpuContext, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSliceMut};
@@ -8,7 +8,7 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
-/// Counters, which are 0 between operations, and behind them the states of small scans, which no other operation has.
+/// Counters, which are 0 between operations, and after them the states of small scans, which no other operation uses.
 const KEPT_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
@@ -41,7 +41,7 @@ impl Scratch {
     /// Scratch memory of the least size.
     ///
     /// # Errors
-    /// What the driver answers, out of memory for one.
+    /// Errors of the driver, such as out of memory.
     pub fn new(on: &impl AsStream) -> GpuResult<Self> {
         Self::of_bytes(on, KEPT_BYTES)
     }
@@ -63,7 +63,7 @@ impl Scratch {
     /// Makes room for an operation whose `scratch_bytes` are these.
     ///
     /// # Errors
-    /// What the driver answers, out of memory for one.
+    /// Errors of the driver, such as out of memory.
     pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
         let needed = KEPT_BYTES + bytes;
         if self.bytes.len() < needed {
@@ -83,7 +83,7 @@ impl Scratch {
         Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
     }
 
-    /// At least so many words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
+    /// At least `words` words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
     /// `bytes`.
     pub(super) fn states(
         &mut self,
@@ -127,7 +127,7 @@ pub struct TileStates<'a> {
     pub(super) words: DeviceSliceMut<'a, u64>,
 }
 
-/// What [`Scratch::parts`] takes for these parts: an operation's `scratch_bytes`.
+/// The size of the scratch for these parts: an operation's `scratch_bytes`.
 pub(super) fn size_of_parts(bytes: &[usize]) -> usize {
     bytes.iter().map(|bytes| bytes.next_multiple_of(ALIGN_BYTES)).sum()
 }

@@ -1,7 +1,7 @@
-//! Where values belong in a sorted array.
+//! Binary searches in a sorted array.
 //!
 //! Keys are `u32`, `i32`, `f32`, `u64`, `i64` or `f64` in their total order: `-NaN < -inf < … < -0.0 < 0.0 < … < NaN`,
-//! as [`sort`](super::sort) leaves them. A place is the number of elements that stand before the value.
+//! as [`sort`](super::sort) leaves them. The results are indices into the sorted array.
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops};
@@ -14,10 +14,10 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! An array that is not sorted gives places that mean nothing, and no error.
+//! An array that is not sorted gives meaningless indices, and no error.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
-use kernels_gpu::grid::search::{BLOCK, Bound, search_plain, search_sorted};
+use kernels_gpu::search::{BLOCK, Bound, search_plain, search_sorted};
 
 use super::same_len;
 use crate::error::GpuResult;
@@ -27,11 +27,11 @@ use crate::stream::AsStream;
 /// Blocks of a multiprocessor: all that it holds.
 const BLOCKS_EACH: u32 = 2048 / BLOCK as u32;
 
-/// For each of `values: [m]` the first place in the sorted `x: [n]` that keeps it sorted: the number of elements
-/// that are less. A new buffer. Queued.
+/// For each of `values: [m]` the first index in the sorted `x: [n]` at which it can be inserted: the number
+/// of smaller elements. Returns a new buffer. Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn lower_bound<K>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -43,11 +43,11 @@ where
     bound(on, Bound::Lower, x, values)
 }
 
-/// For each of `values: [m]` the last place in the sorted `x: [n]` that keeps it sorted: the number of elements
-/// that are not greater. A new buffer. Queued.
+/// For each of `values: [m]` the last index in the sorted `x: [n]` at which it can be inserted: the number
+/// of elements that are not greater. Returns a new buffer. Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn upper_bound<K>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -73,11 +73,11 @@ where
     Ok(out)
 }
 
-/// As [`lower_bound`] or [`upper_bound`], into `out: [m]`. Queued; allocates nothing.
+/// As [`lower_bound`] or [`upper_bound`], into `out: [m]`. Asynchronous; allocates nothing.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length than `values`; what the driver
-/// answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length than `values`; errors of the
+/// driver.
 pub fn bound_into<K>(
     on: &impl AsStream,
     bound: Bound,
@@ -96,7 +96,7 @@ where
     search_sorted::<K>::launch(stream, Grid1::new(blocks), bound as u32, x, values, out)
 }
 
-/// As [`bound_into`], in the plain way.
+/// As [`bound_into`], with a thread for each value: the form to read first.
 ///
 /// # Errors
 /// As [`bound_into`].

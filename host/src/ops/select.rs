@@ -1,7 +1,7 @@
-//! Selections: some of the elements, in their order; partitions; runs of equal elements.
+//! Selections (stream compaction), partitions and run-length encoding.
 //!
-//! How many there are stays on the device, in a buffer of one `u64`, so that nothing waits. The forms that make a
-//! buffer of their own read it. What is selected, and where it stands, is the same in every run.
+//! The number of selected elements stays on the device, in a buffer of one `u64`, so that nothing waits for it. The forms that
+//! return a buffer of their own read it. Results are the same, bit for bit, in every run.
 //!
 //! ```
 //! use ferrowarp::ops::select::{self, Above, Nonzero, Unique};
@@ -21,7 +21,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::select::{
+use kernels_gpu::select::{
     run_lengths as run_lengths_kernel, run_scratch_len, scratch_len, select_above, select_flagged,
     select_nonzero, select_running, select_unique,
 };
@@ -65,7 +65,7 @@ pub struct Unique;
 /// What a selection keeps: [`Above`], [`Nonzero`], [`Flagged`] or [`Unique`].
 #[diagnostic::on_unimplemented(
     message = "there is no selection from elements of `{T}` by `{Self}`",
-    note = "a kernel of your own selects by any predicate: see `kernels_gpu::grid::select::select_grid`"
+    note = "a kernel of your own selects by any predicate: see `kernels_gpu::select::select_grid`"
 )]
 pub trait Selector<T: Pod>: Sized + Sealed<T> {
     #[doc(hidden)]
@@ -238,12 +238,12 @@ fn select<T: Pod>(
 }
 
 /// Writes the elements of `x: [n]` that `selector` keeps to the front of `out`, in their order, and how many there are
-/// to `count: [1]`; queued, in one launch. What is behind them in `out` stays. Where `out` has room for fewer, the
+/// to `count: [1]`; asynchronous, in one launch. The rest of `out` stays as it is. Where `out` has room for fewer, the
 /// rest is left out, and counted all the same.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` or the selector's flags have another length; what the
-/// driver answers, out of memory where the scratch must grow for one.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` or the selector's flags have another length; errors of
+/// the driver, such as out of memory where the scratch must grow.
 pub fn by_into<T: Pod>(
     on: &impl AsStream,
     selector: impl Selector<T>,
@@ -255,7 +255,7 @@ pub fn by_into<T: Pod>(
     select(on, selector, false, x, out, count, scratch)
 }
 
-/// As [`by_into`]; `out: [n]` gets the other elements too, from its end on: behind the kept ones, in reversed order.
+/// As [`by_into`]; `out: [n]` gets the other elements too, after the kept ones, in reversed order.
 ///
 /// # Errors
 /// As [`by_into`], and if `out` has another length than `x`.
@@ -327,11 +327,11 @@ pub fn run_lengths_scratch_bytes<T: Number>(n_elems: usize) -> usize {
 }
 
 /// Run-length encoding of `x: [n]`: the element of each run of equal ones to the front of `values`, the run's length,
-/// modulo 2^32, to the front of `lengths`, and how many runs there are to `count: [1]`; queued, in one launch. Where
+/// modulo 2^32, to the front of `lengths`, and how many runs there are to `count: [1]`; asynchronous, in one launch. Where
 /// there is room for fewer, the rest is left out, and counted all the same.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` has another length; errors of the driver.
 pub fn run_lengths_into<T: Number>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
@@ -365,7 +365,7 @@ where
 /// The elements of the runs of `x`, and the runs' lengths modulo 2^32: new buffers. Waits for their number.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn run_lengths<T: Number>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,

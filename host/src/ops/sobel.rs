@@ -1,7 +1,7 @@
 //! Edges of a grey image.
 
 use cuda_std::launch::DeviceRead;
-use kernels_gpu::grid::sobel::sobel as kernel;
+use kernels_gpu::image::sobel as kernel;
 
 use super::same_len;
 use crate::error::GpuResult;

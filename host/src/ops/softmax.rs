@@ -25,7 +25,7 @@
 //!   emulated GPU rounds correctly: between devices the last bits may differ.)
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::softmax_plain;
+use kernels_gpu::rows::softmax_plain;
 
 use super::rows::{Form, Held, Long, RowValue, plan, rows_of};
 use super::{block_count, same_len};
@@ -33,11 +33,11 @@ use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
-/// The softmax of each row of `x: [rows, columns]`, as a new buffer. Queued.
+/// The softmax of each row of `x: [rows, columns]`, as a new buffer. Asynchronous.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
-/// elements; what the driver answers.
+/// elements; errors of the driver.
 pub fn softmax<T: RowValue>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
@@ -48,7 +48,7 @@ pub fn softmax<T: RowValue>(
     Ok(out)
 }
 
-/// As [`softmax`], into `out: [rows, columns]`. Queued; allocates nothing.
+/// As [`softmax`], into `out: [rows, columns]`. Asynchronous; allocates nothing.
 ///
 /// # Errors
 /// As [`softmax`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length.
@@ -61,7 +61,7 @@ pub fn softmax_into<T: RowValue>(
     forward(on, x, columns, out, false)
 }
 
-/// The logarithm of the softmax of each row of `x: [rows, columns]`, into `out` of the same shape. Queued;
+/// The logarithm of the softmax of each row of `x: [rows, columns]`, into `out` of the same shape. Asynchronous;
 /// allocates nothing.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ fn forward<T: RowValue>(
 }
 
 /// The gradient by the inputs of a softmax, from its results `y` and the gradient `dy` by them, into `dx`; all
-/// `[rows, columns]`. `dx = y (dy - sum y dy)`. Queued; allocates nothing.
+/// `[rows, columns]`. `dx = y (dy - sum y dy)`. Asynchronous; allocates nothing.
 ///
 /// Rows of up to 16,384 elements are read once.
 ///

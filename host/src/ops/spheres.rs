@@ -2,8 +2,8 @@
 
 use cuda_std::launch::DeviceRead;
 use cuda_std::vector::Vec4;
-use kernels_gpu::grid::spheres as kernels;
-pub use kernels_gpu::grid::spheres::Camera;
+use kernels_gpu::image::spheres as kernels;
+pub use kernels_gpu::image::spheres::Camera;
 
 use super::same_len;
 use crate::error::GpuResult;
@@ -21,19 +21,19 @@ impl Canvas {
     /// Memory for pictures of `width` times `height` pixels.
     ///
     /// # Errors
-    /// What the driver answers, out of memory for one.
+    /// Errors of the driver, such as out of memory.
     pub fn new(on: &impl AsStream, [width, height]: [u32; 2]) -> GpuResult<Self> {
         let pixels = width as usize * height as usize;
         let (words, rgba) = (DeviceBuffer::zeroed(on, pixels)?, DeviceBuffer::zeroed(on, pixels)?);
         Ok(Self { stream: on.as_stream().clone(), words, rgba })
     }
 
-    /// Queues the drawing of spheres of diameter 1 at `position: [n]`, coloured by the speeds `velocity: [n]`, and
-    /// gives the picture: rows from the top, red, green, blue and alpha. The fourth values are not looked at.
+    /// Enqueues the drawing of spheres of diameter 1 at `position: [n]`, coloured by the speeds `velocity: [n]`, and
+    /// gives the picture: rows from the top, red, green, blue and alpha. The fourth components are ignored.
     ///
     /// # Errors
     /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ or the camera's picture has another
-    /// size; what the driver answers.
+    /// size; errors of the driver.
     pub fn draw(
         &mut self,
         camera: &Camera,

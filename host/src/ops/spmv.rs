@@ -1,4 +1,4 @@
-//! A sparse matrix times a vector.
+//! Sparse matrix-vector products (SpMV).
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops::{self, Csr, Scratch}};
@@ -18,8 +18,10 @@
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use cuda_std::vector::Vec2;
-use kernels_gpu::grid::spmv::{BLOCK, OVERHANG, TILE};
-use kernels_gpu::{rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles};
+use kernels_gpu::sparse::spmv::{BLOCK, OVERHANG, TILE};
+use kernels_gpu::sparse::{
+    rows_to_offsets, spmv_carry, spmv_plain, spmv_rows, spmv_splits, spmv_tiles,
+};
 
 use super::scratch::size_of_parts;
 use super::sort::{SortOptions, SortValue, sort_pairs};
@@ -32,8 +34,8 @@ const CREATING: &str = "making a matrix of compressed rows";
 
 /// A sparse matrix in compressed rows (CSR): up to 2^32 - 1 rows, columns and entries.
 ///
-/// It also keeps where the blocks of a product begin, 8 bytes for about two thousand entries, so that a product has not
-/// to find that out again.
+/// It also keeps where the blocks of a product begin, 8 bytes for about two thousand entries, so that a product need not
+/// search for them.
 #[derive(Debug)]
 pub struct Csr<T: Pod> {
     offsets: DeviceBuffer<u32>,
@@ -52,7 +54,7 @@ impl<T: Pod> Csr<T> {
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) if the offsets do not begin at 0, do not rise, or do not end
     /// at the number of entries, or a column is past the last one; [`SizeMismatch`](GpuError::SizeMismatch) if
-    /// there are not as many columns as values; what the driver answers.
+    /// there are not as many columns as values; errors of the driver.
     pub fn new(
         on: &impl AsStream,
         width: usize,
@@ -95,14 +97,14 @@ impl<T: Pod> Csr<T> {
     }
 
     /// A matrix of `rows` rows and `width` columns from its entries as coordinates (COO), sorted by row:
-    /// `entry_rows`, `columns` and `values`, all `[entries]`. Queued.
+    /// `entry_rows`, `columns` and `values`, all `[entries]`. Asynchronous.
     ///
     /// What is on the device is not looked at by the host: rows that are not sorted give another matrix, an entry
     /// in a row or a column past the last one counts nothing.
     ///
     /// # Errors
     /// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths differ;
-    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 entries or more; what the driver answers.
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 entries or more; errors of the driver.
     pub fn from_sorted_coo(
         on: &impl AsStream,
         (rows, width): (usize, usize),
@@ -121,8 +123,8 @@ impl<T: Pod> Csr<T> {
     }
 
     /// As [`from_sorted_coo`](Self::from_sorted_coo), of entries in any order, which stay as they are: two stable
-    /// [sorts](super::sort) by row, of the columns and of the values. Entries of one row keep their order; several in one
-    /// place count together. Queued.
+    /// [sorts](super::sort) by row, of the columns and of the values. Entries of one row keep their order; several with the same
+    /// coordinates add up. Asynchronous.
     ///
     /// # Errors
     /// As [`from_sorted_coo`](Self::from_sorted_coo).
@@ -202,7 +204,7 @@ pub enum RowLanes {
     Warp = 32,
 }
 
-/// What [`spmv_into`] takes of its scratch for a matrix, in bytes.
+/// The scratch of [`spmv_into`] for a matrix, in bytes.
 #[must_use]
 pub fn scratch_bytes<T: Pod>(a: &Csr<T>) -> usize {
     size_of_parts(&part_bytes(a))
@@ -213,16 +215,16 @@ fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
     [carries * size_of::<u32>(), carries * size_of::<f64>()]
 }
 
-/// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
+/// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Asynchronous.
 ///
 /// One launch, and a second small one if a row may have more than [`OVERHANG`] entries.
 ///
 /// A row's products are rounded, and added in a fixed order, which depends on the matrix alone: the same bits again and
-/// again. Some lanes add every so many of them each, in the matrix's type, and their sums are joined as a tree. What
+/// again. Each lane adds every n-th of them, in the matrix's type, and their sums are joined as a tree. What
 /// several blocks have of a long row is joined in f64.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; errors of the driver.
 pub fn spmv_into<T: Pod>(
     on: &impl AsStream,
     a: &Csr<T>,
@@ -254,7 +256,7 @@ where
     spmv_carry::<T>::launch(stream, grid, &carry_rows, &carry_sums, y)
 }
 
-/// `y = A x` by some lanes for each row: for matrices whose rows are about equally long. Queued; no scratch.
+/// `y = A x` by 4 to 32 lanes for each row: for matrices whose rows are about equally long. Asynchronous; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].
@@ -282,7 +284,7 @@ where
     }
 }
 
-/// `y = A x` by a thread for each row: the plain way. Queued; no scratch.
+/// `y = A x` by a thread for each row: the form to read first. Asynchronous; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].

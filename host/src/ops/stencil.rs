@@ -16,19 +16,17 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! The order of a sum is fixed (see [the kernels](kernels_gpu::grid::stencil)), so results have the same bits on every
-//! device, and however the steps are fused. NaN and infinities spread to the neighbours, as they do on the CPU.
+//! The order of additions is fixed (see [the kernels](kernels_gpu::stencil)), so results have the same bits on every
+//! device, and however the steps are fused. NaN and infinities propagate to the neighbours.
 
 use std::mem;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
-use kernels_gpu::grid::stencil as kernels;
-use kernels_gpu::grid::stencil::plane::{self as plane_kernel, stencil_plane};
-use kernels_gpu::grid::stencil::volume::{
-    self as volume_kernel, stencil_volume, stencil_volume_twice,
-};
-use kernels_gpu::grid::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
+use kernels_gpu::stencil as kernels;
+use kernels_gpu::stencil::plane::{self as plane_kernel, stencil_plane};
+use kernels_gpu::stencil::volume::{self as volume_kernel, stencil_volume, stencil_volume_twice};
+use kernels_gpu::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
 
 use super::same_len;
 use super::sealed::Sealed;
@@ -76,7 +74,7 @@ pub struct PlaneStencil<T> {
     pub boundary: Boundary,
 }
 
-/// A seven-point stencil: a [`PlaneStencil`] with two more neighbours, in the planes before and behind.
+/// A seven-point stencil: a [`PlaneStencil`] with two more neighbours, in the planes before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VolumeStencil<T> {
     /// Weight of the cell itself.
@@ -118,7 +116,7 @@ impl<T: Cell> VolumeStencil<T> {
     }
 }
 
-/// The forms of a stencil on grids of so many dimensions.
+/// The operations of a stencil on grids of `$dimensions` dimensions.
 macro_rules! forms {
     ($(
         $method:ident, $stencil:ident, $dimensions:literal, $shape:literal, $sizes:ident, $counts:literal, $order:literal:
@@ -128,7 +126,7 @@ macro_rules! forms {
         /// is a multiple of 16 bytes.
         ///
         /// # Errors
-        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; what the driver answers.
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; errors of the driver.
         pub fn $into<T: Cell>(
             on: &impl AsStream,
             cells: &impl DeviceRead<T>,
@@ -424,7 +422,7 @@ where
     }
 }
 
-/// How much of a line of `len` each part takes, so that there are about so many parts of all `lines` for each
+/// The length of the chunks of a line of `len`, such that all `lines` have about `per_processor` chunks for each
 /// multiprocessor.
 fn share(stream: &Stream, lines: usize, len: usize, per_processor: usize) -> usize {
     let wanted = stream.inner().context().info().multiprocessors as usize * per_processor;
@@ -450,7 +448,7 @@ fn volume_planes(
     share(stream, tiles, depth, 8).clamp(8, 256)
 }
 
-/// The grid of the volume's kernels for blocks of so many planes, rows and columns.
+/// The grid of the volume's kernels for blocks of `block` planes, rows and columns.
 fn volume_grid(shape: [usize; 3], block: [usize; 3]) -> Grid1 {
     let blocks: usize =
         shape.iter().zip(block).map(|(len, of_block)| len.div_ceil(of_block)).product();

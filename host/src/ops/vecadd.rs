@@ -1,16 +1,16 @@
 //! Element-wise addition.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
-use kernels_gpu::grid::vecadd::vecadd as kernel;
+use kernels_gpu::elementwise::vecadd as kernel;
 
 use super::same_len;
 use crate::error::GpuResult;
 use crate::stream::AsStream;
 
-/// `out = a + b` for three arrays of one length.
+/// `out = a + b`, all `[n]`. Asynchronous.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn vecadd(
     on: &impl AsStream,
     a: &impl DeviceRead<f32>,

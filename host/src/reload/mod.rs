@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
-//! use kernels_gpu::grid::saxpy::saxpy;
+//! use kernels_gpu::elementwise::saxpy;
 //!
 //! let gpu = Gpu::new()?;
 //! // SAFETY: the folder has this program's own kernels, whose edits keep to their signatures.

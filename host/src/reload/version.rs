@@ -84,6 +84,12 @@ impl ModuleVersion {
         self.inner.info.number
     }
 
+    /// Whether this version is the module that the program was built with, which is never unloaded.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.as_stream().module().uses().is_none()
+    }
+
     /// The device with this version's kernels, for what takes a [`Gpu`].
     #[must_use]
     pub fn gpu(&self) -> Gpu {

@@ -27,7 +27,7 @@ const KEEP: usize = 8;
 /// ```no_run
 /// use ferrowarp::Gpu;
 /// use ferrowarp::reload::{ReloadEvent, Watch};
-/// use kernels_gpu::vecadd;
+/// use kernels_gpu::elementwise::vecadd;
 ///
 /// let gpu = Gpu::new()?;
 /// // SAFETY: the folder has this program's own kernels, whose edits keep to their signatures.

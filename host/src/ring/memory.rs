@@ -39,7 +39,7 @@ const MOST_SLOTS: usize = 1 << 30;
 ///
 /// ```compile_fail,E0277
 /// use ferrowarp::{Gpu, Grid1, Ring};
-/// use kernels_gpu::ring_echo;
+/// use kernels_gpu::persistent::ring_echo;
 ///
 /// let gpu = Gpu::new()?;
 /// let (replies, receiver) = Ring::<[u32; 1], _>::to_host(&gpu, 4)?;

@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use ferrowarp::{Bridge, Gpu, Grid1, PersistentKernel, Ring};
-//! use kernels_gpu::ring_echo;
+//! use kernels_gpu::persistent::ring_echo;
 //!
 //! let gpu = Gpu::new()?;
 //! let (sender, requests) = Ring::to_device(&gpu, 256, Bridge::Mapped)?;
@@ -44,7 +44,6 @@ mod wait;
 
 pub use bridge::Bridge;
 pub use cuda_std::ring::Telemetry;
-pub(crate) use kernel::Persistent;
 pub use kernel::{Launcher, PersistentKernel};
 pub use memory::{OnDevice, Ring, ToDevice, ToHost};
 pub use receiver::Receiver;

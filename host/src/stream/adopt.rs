@@ -14,7 +14,7 @@ impl Stream {
     ///
     /// ```no_run
     /// # use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-    /// # use kernels_gpu::grid::saxpy::saxpy;
+    /// # use kernels_gpu::elementwise::saxpy;
     /// # fn example(gpu: &Gpu, x: &mut DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> GpuResult<()> {
     /// let stream = gpu.create_stream()?; // where x and y are not at home
     /// stream.adopt(x.as_mut_slice(), |x| {

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use ::emulator::memory::GlobalMemory;
-
 use super::current::Context;
-use super::gpu::{Gpu, all};
+use super::gpu::Gpu;
 use super::registry::Handle;
-use super::{invalid, lock, pool};
+use super::{invalid, lock};
 use crate::codes::{CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, CUDA_ERROR_INVALID_VALUE};
 use crate::detail::{Answer, Failure};
 
@@ -40,6 +38,14 @@ impl Kind {
     }
 }
 
+/// The pool that an allocation comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Lender {
+    pub(super) handle: Handle,
+    /// Told that so many bytes of the pool were freed.
+    pub(super) take_back: fn(Handle, u64),
+}
+
 /// One live allocation.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
@@ -50,7 +56,7 @@ pub(super) struct Block {
     pub(super) context: Handle,
     pub(super) gpu: &'static Gpu,
     /// The pool it comes from.
-    pub(super) pool: Option<Handle>,
+    pub(super) pool: Option<Lender>,
     /// Whether copies of it always wait, where the program said so; see `cuPointerSetAttribute`.
     pub(super) sync_memops: Option<bool>,
 }
@@ -70,17 +76,12 @@ impl Block {
             Kind::Registered => memory.unregister(self.base)?,
             _ => memory.free(self.base)?,
         }
-        self.pool.into_iter().for_each(|pool| pool::shrink(pool, self.bytes));
+        self.pool.into_iter().for_each(|pool| (pool.take_back)(pool.handle, self.bytes));
         Ok(())
     }
 }
 
 static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
-
-/// The memory as the host sees it: that of all devices.
-pub(super) fn memory() -> Answer<&'static GlobalMemory> {
-    Ok(all()?[0].memory())
-}
 
 /// Allocates memory of a kind.
 pub(super) fn allocate(kind: Kind, bytes: usize, flags: u32, context: &Context) -> Answer<u64> {

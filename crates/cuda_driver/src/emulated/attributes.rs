@@ -8,10 +8,15 @@ pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
 pub(super) const RESERVED_SHARED_PER_BLOCK: u32 = 1024;
 /// The most that a window of cached addresses may span.
 pub(super) const MAX_WINDOW_BYTES: i32 = 134_217_728;
+/// The priorities of streams, from the lowest to the highest.
+pub(super) const STREAM_PRIORITIES: (i32, i32) = (0, -5);
+/// Blocks of a cluster that every device of the generation has; and with the kernel's consent.
+pub(super) const PORTABLE_CLUSTER: u32 = 8;
+pub(super) const LARGEST_CLUSTER: u32 = 16;
 /// Domains of memory order.
 pub(super) const SYNC_DOMAINS: u32 = 4;
 /// Registers of a multiprocessor.
-const REGISTERS_PER_MULTIPROCESSOR: i32 = 65536;
+pub(super) const REGISTERS_PER_MULTIPROCESSOR: u32 = 65536;
 /// Memory of the second-level cache that can be set aside.
 const PERSISTING_BYTES: i32 = 39_321_600;
 /// The last number of the driver API that has a meaning here.
@@ -66,7 +71,7 @@ fn value(profile: &Profile, number: i32) -> i32 {
         // Stream priorities, first-level caches of global and local memory.
         78..=80 => 1,
         81 => signed(profile.shared_mem_per_multiprocessor),
-        82 => REGISTERS_PER_MULTIPROCESSOR,
+        82 => signed(REGISTERS_PER_MULTIPROCESSOR),
         // Managed memory.
         83 => 1,
         // Speed of f32 over that of f64.

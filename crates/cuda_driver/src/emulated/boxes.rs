@@ -1,7 +1,6 @@
 //! Copies of rectangles and boxes, between host, device and arrays.
 #![allow(non_snake_case)]
 
-use super::copy::wait_for;
 use super::transfer::{ARRAY, Copy, DEVICE, End, HOST, Place, UNIFIED, later, now};
 use super::{array, invalid, lacking};
 use crate::abi::{CUdeviceptr, CUobject, CUstream, Copy2D, HostPtr, In};
@@ -12,32 +11,8 @@ pub(crate) fn cuMemcpy2D_v2(copy: In<Copy2D>) -> Answer {
     now(plan(&flat(&copy.get()?))?)
 }
 
-pub(crate) fn cuMemcpy2DUnaligned_v2(copy: In<Copy2D>) -> Answer {
-    cuMemcpy2D_v2(copy)
-}
-
 pub(crate) fn cuMemcpy2DAsync_v2(copy: In<Copy2D>, stream: CUstream) -> Answer {
     later(plan(&flat(&copy.get()?))?, stream)
-}
-
-pub(crate) fn cuMemcpy3D_v2(copy: In<Copy3D>) -> Answer {
-    now(plan(&copy.get()?)?)
-}
-
-pub(crate) fn cuMemcpy3DAsync_v2(copy: In<Copy3D>, stream: CUstream) -> Answer {
-    later(plan(&copy.get()?)?, stream)
-}
-
-pub(crate) fn cuMemcpy3DPeer(copy: In<Copy3D>) -> Answer {
-    let copy = copy.get()?;
-    let contexts = [copy.dst_context, copy.src_context];
-    let named: Vec<_> = contexts.into_iter().filter(|context| !context.is_null()).collect();
-    wait_for(&named)?;
-    now(plan(&copy)?)
-}
-
-pub(crate) fn cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream) -> Answer {
-    cuMemcpy3DAsync_v2(copy, stream)
 }
 
 /// A rectangle is a box of one layer.

@@ -2,7 +2,9 @@
 #![allow(non_snake_case)]
 
 use std::cell::Cell;
+use std::sync::Arc;
 
+use super::gpu::Gpu;
 use super::host_thread::{self, Place};
 use super::operation::Operation;
 use super::queue::Work;
@@ -40,11 +42,6 @@ pub(super) struct HostCall {
     pub(super) params: HostNodeParams,
 }
 
-// SAFETY: two bare addresses; by the API's contract the function may be called on any thread.
-unsafe impl Send for HostCall {}
-// SAFETY: as for `Send`; a shared one is only copied.
-unsafe impl Sync for HostCall {}
-
 impl HostCall {
     pub(super) fn new(params: HostNodeParams) -> Answer<Self> {
         match params.function {
@@ -53,7 +50,7 @@ impl HostCall {
         }
     }
 
-    pub(super) fn run(self) -> Answer {
+    fn call(self) -> Answer {
         let HostNodeParams { function, data } = self.params;
         let Some(function) = function else { return Ok(()) };
         guarded(move || {
@@ -64,20 +61,34 @@ impl HostCall {
     }
 }
 
+impl Operation for HostCall {
+    fn node_type(&self) -> i32 {
+        3
+    }
+
+    fn name(&self) -> String {
+        "host function".to_owned()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        self.call()
+    }
+}
+
 /// Once the device is lost the function is not called any more.
 pub(crate) fn cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: HostPtr) -> Answer {
     let (context, stream) = stream::named(stream)?;
     let call = HostCall::new(HostNodeParams { function, data })?;
     if stream.is_capturing() {
-        return stream::enqueue(&context, &stream, Operation::Host(call));
+        return stream::enqueue(&context, &stream, Arc::new(call));
     }
     capture::check_implicit(&context, &stream)?;
     let place = Place::wait_for();
     let work = Work::new(move || {
         let _place = place;
-        call.run()
+        call.call()
     });
-    context.queue.submit(&context, stream.line(), work).map(drop)
+    context.submit(stream.line(), work).map(drop)
 }
 
 /// The stream's handle, to hand back to the program.
@@ -109,5 +120,5 @@ pub(crate) fn cuStreamAddCallback(
             unsafe { callback(handle, status, data) }
         })
     });
-    context.queue.submit(&context, stream.line(), work.even_if_lost()).map(drop)
+    context.submit(stream.line(), work.even_if_lost()).map(drop)
 }

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use super::current::Context;
 use super::graph::Graph;
 use super::lock;
-use super::operation::Operation;
+use super::operation::SharedOperation;
 use super::registry::Handle;
 use super::stream::Stream;
 use crate::codes::*;
@@ -135,7 +135,7 @@ impl Capture {
     }
 
     /// A node for what `stream` is given, behind the stream's earlier ones.
-    pub(super) fn add(&self, stream: &Stream, operation: Operation) -> Answer<Handle> {
+    pub(super) fn add(&self, stream: &Stream, operation: SharedOperation) -> Answer<Handle> {
         let mut state = self.valid()?;
         let behind = state.tips.get(&stream.id).cloned().unwrap_or_default();
         let node = self.graph.add(operation, &behind)?;

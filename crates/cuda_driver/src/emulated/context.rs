@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ::emulator::memory::MAX_DEVICES;
 
+use super::attributes::STREAM_PRIORITIES;
 use super::current::{Context, attached, current, named, pop, push, replace, top};
 use super::gpu::{Gpu, gpu};
-use super::queue::Point;
+use super::preferences::{
+    HEAP_LIMIT, MAX_STACK_BYTES, STACK_LIMIT, STACK_UNIT, check_cache_config,
+    check_shared_mem_config,
+};
 use super::registry::Handle;
 use super::{capture, check_flags, invalid, lock};
 use crate::abi::{CUcontext, CUdevice, ContextParams, In, Out};
 use crate::codes::{
     CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
-    CUDA_ERROR_UNSUPPORTED_LIMIT,
 };
 use crate::detail::{Answer, Failure};
 
@@ -23,9 +26,6 @@ use crate::detail::{Answer, Failure};
 const FLAGS: u32 = 0x1f;
 /// The version of the context interface, as NVIDIA's driver reports it for these functions.
 const API_VERSION: u32 = 3020;
-/// Of streams, from the lowest priority to the highest.
-pub(super) const PRIORITIES: (i32, i32) = (0, -5);
-
 struct Primary {
     context: Option<Arc<Context>>,
     retained: u32,
@@ -214,81 +214,6 @@ pub(crate) fn cuCtxSetSharedMemConfig(config: i32) -> Answer {
     Ok(())
 }
 
-/// A preference between shared memory and first-level cache: none, shared, cache, equal.
-pub(super) fn check_cache_config(config: i32) -> Answer {
-    match config {
-        0..=3 => Ok(()),
-        _ => Err(invalid(format!("{config} is no cache configuration; there are 0 to 3"))),
-    }
-}
-
-/// The width of a shared-memory bank: the default, four bytes, eight bytes.
-pub(super) fn check_shared_mem_config(config: i32) -> Answer {
-    match config {
-        0..=2 => Ok(()),
-        _ => Err(invalid(format!("{config} is no shared-memory configuration; there are 0 to 2"))),
-    }
-}
-
-/// The limits of a context, with the defaults of NVIDIA's driver.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    stack_bytes: usize,
-    printf_bytes: usize,
-    heap_bytes: usize,
-    pending_launches: usize,
-    fetch_bytes: usize,
-    persisting_bytes: usize,
-    shared_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            stack_bytes: 1024,
-            printf_bytes: 8_650_752,
-            heap_bytes: 8 << 20,
-            pending_launches: 2048,
-            fetch_bytes: 64,
-            persisting_bytes: 11_796_480,
-            shared_bytes: 232_448,
-        }
-    }
-}
-
-/// `CU_LIMIT_STACK_SIZE`
-const STACK_LIMIT: i32 = 0;
-/// `CU_LIMIT_MALLOC_HEAP_SIZE`
-const HEAP_LIMIT: i32 = 2;
-/// What NVIDIA's driver gives a thread as its stack at most, and the multiple that it rounds up to.
-const MAX_STACK_BYTES: usize = 523_712;
-const STACK_UNIT: usize = 16;
-
-impl Limits {
-    /// The stack of a thread in bytes, for kernels of which the driver does not know what they need.
-    pub(super) fn stack_bytes(&self) -> u64 {
-        self.stack_bytes as u64
-    }
-
-    fn limit(&mut self, number: i32) -> Answer<&mut usize> {
-        match number {
-            STACK_LIMIT => Ok(&mut self.stack_bytes),
-            1 => Ok(&mut self.printf_bytes),
-            HEAP_LIMIT => Ok(&mut self.heap_bytes),
-            4 => Ok(&mut self.pending_launches),
-            5 => Ok(&mut self.fetch_bytes),
-            6 => Ok(&mut self.persisting_bytes),
-            7 => Ok(&mut self.shared_bytes),
-            // How deep kernels may nest launches that they wait for.
-            3 => Err(Failure::new(
-                CUDA_ERROR_UNSUPPORTED_LIMIT,
-                "kernels of this device cannot wait for kernels that they launch",
-            )),
-            _ => Err(invalid(format!("{number} is no limit of a context"))),
-        }
-    }
-}
-
 pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: i32) -> Answer {
     let context = current()?;
     value.set(*lock(&context.preferences).limits.limit(limit)?)
@@ -316,8 +241,8 @@ pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> Answer {
 
 pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) -> Answer {
     current()?;
-    least.set_if_wanted(PRIORITIES.0);
-    greatest.set_if_wanted(PRIORITIES.1);
+    least.set_if_wanted(STREAM_PRIORITIES.0);
+    greatest.set_if_wanted(STREAM_PRIORITIES.1);
     Ok(())
 }
 
@@ -325,18 +250,6 @@ pub(crate) fn cuCtxSynchronize() -> Answer {
     let context = current()?;
     capture::check_context(&context)?;
     context.queue.wait_all();
-    context.check()
-}
-
-/// Blocks until all points are reached, then fails where the device was lost.
-pub(super) fn wait(context: &Context, points: &[Point]) -> Answer {
-    points.iter().for_each(Point::wait);
-    context.check()
-}
-
-/// The same for one point, where the API does not promise it.
-pub(super) fn wait_unseen(context: &Context, point: &Point) -> Answer {
-    point.wait_unseen();
     context.check()
 }
 

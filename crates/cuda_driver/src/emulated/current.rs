@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::gpu::Gpu;
-use super::queue::Queue;
+use super::preferences::Preferences;
+use super::queue::{Line, Point, Queue, Work};
 use super::registry::{Handle, Registry};
-use super::{allocations, array, event, function, link, module, peer, stream};
 use crate::codes::{CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_INVALID_CONTEXT};
 use crate::detail::{Answer, Failure};
 
@@ -22,16 +22,18 @@ pub(super) struct Context {
     destroyed: AtomicBool,
 }
 
-/// What a program may set for a context. Of all this only the heap's limit changes what the emulator
-/// computes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Preferences {
-    pub(super) cache: i32,
-    pub(super) shared_mem: i32,
-    pub(super) limits: super::context::Limits,
-}
-
 static CONTEXTS: Registry<Context> = Registry::new("context");
+
+/// Forgets or frees what was made in the context of this handle.
+pub(super) type DestroyHook = fn(Handle) -> Answer;
+
+/// What is done when a context is destroyed, in this order.
+static DESTROY_HOOKS: OnceLock<&'static [DestroyHook]> = OnceLock::new();
+
+/// Sets what is done when a context is destroyed; only the first call has an effect.
+pub(super) fn on_destroy(hooks: &'static [DestroyHook]) {
+    let _ = DESTROY_HOOKS.set(hooks);
+}
 
 thread_local! {
     /// The contexts of this thread; the last one is current.
@@ -47,7 +49,7 @@ impl Context {
             gpu,
             flags: AtomicU32::new(flags),
             preferences: Mutex::default(),
-            queue: Queue::new(),
+            queue: Queue::new(gpu),
             primary,
             destroyed: AtomicBool::new(false),
         });
@@ -77,14 +79,27 @@ impl Context {
         self.queue.wait_all();
         // Not there when two threads destroy it at once: the other one did the rest.
         CONTEXTS.remove(self.handle)?;
-        stream::forget(self.handle);
-        event::forget(self.handle);
-        module::forget(self.handle);
-        function::forget(self.handle);
-        link::forget(self.handle);
-        array::forget(self.handle);
-        peer::forget(self.handle)?;
-        allocations::free_all(self.handle)
+        let hooks = DESTROY_HOOKS.get().into_iter().copied().flatten();
+        hooks.into_iter().try_for_each(|hook| hook(self.handle))
+    }
+
+    /// Enqueues work on one of the context's streams. The context lives at least as long as its
+    /// work.
+    pub(super) fn submit(self: &Arc<Self>, line: &Line, work: Work) -> Answer<Point> {
+        self.queue.submit(self.clone(), line, work)
+    }
+
+    /// Blocks until all points are reached, then fails where the device was lost.
+    pub(super) fn wait(&self, points: &[Point]) -> Answer {
+        points.iter().for_each(Point::wait);
+        self.check()
+    }
+
+    /// Blocks until a point is reached where the API does not promise that it is, then fails where
+    /// the device was lost.
+    pub(super) fn wait_unseen(&self, point: &Point) -> Answer {
+        point.wait_unseen();
+        self.check()
     }
 }
 

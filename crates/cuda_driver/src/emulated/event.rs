@@ -5,20 +5,25 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use super::capture::{self, Capture};
-use super::context::wait;
 use super::current::{Context, current, named};
+use super::gpu::Gpu;
 use super::operation::Operation;
 use super::queue::{Line, Point, Work};
 use super::registry::{Handle, Registry};
 use super::{check_flags, invalid, lacking, lock, stream};
 use crate::abi::{CUcontext, CUevent, CUstream, Out};
-use crate::codes::{CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY};
+use crate::codes::{
+    CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY,
+    CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+};
 use crate::detail::{Answer, Failure};
 
 /// A waiting thread sleeps; it always does here.
 const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
+/// The wait becomes a node of a graph instead of a dependency.
+const WAIT_EXTERNAL: u32 = 1;
 /// The record becomes a node of a graph instead of a dependency.
 const RECORD_EXTERNAL: u32 = 1;
 
@@ -56,8 +61,9 @@ pub(super) fn live() -> usize {
 }
 
 /// Forgets a context's events.
-pub(super) fn forget(context: Handle) {
+pub(super) fn forget(context: Handle) -> Answer {
     EVENTS.remove_where(|event| event.context == context);
+    Ok(())
 }
 
 /// Where the event was recorded last.
@@ -132,7 +138,7 @@ pub(crate) fn cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u3
             *lock(&found.last) = Last::Captured(capture, nodes);
             Ok(())
         }
-        Some(_) => stream::enqueue(&context, &stream, Operation::Record(event.into())),
+        Some(_) => stream::enqueue(&context, &stream, Arc::new(RecordEvent(event.into()))),
         None if flags == RECORD_EXTERNAL => {
             Err(invalid("flag 1 is for a stream whose work goes to a graph"))
         }
@@ -164,19 +170,75 @@ fn record_behind(
     let work = points.into_iter().fold(work, Work::after);
     // Locked until the record is there, so that two threads that record at once agree on the last.
     let mut last = lock(&event.last);
-    let point = context.queue.submit(context, line, work)?;
+    let point = context.submit(line, work)?;
     *last = Last::At(Record { point: point.clone(), time });
     Ok(point)
 }
 
-/// Work that does nothing but wait for the event as it stands now.
-pub(super) fn wait_for(event: Handle) -> Answer<Work> {
-    let last = lock(&EVENTS.get(event)?.last).clone();
-    let work = Work::new(|| Ok(()));
-    Ok(match last {
-        Last::At(record) => work.after(record.point),
-        _ => work,
-    })
+/// Records an event; as a node of a graph, for waits outside of the graph.
+pub(super) struct RecordEvent(pub(super) Handle);
+
+impl Operation for RecordEvent {
+    fn node_type(&self) -> i32 {
+        7
+    }
+
+    fn name(&self) -> String {
+        "event record".to_owned()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        Ok(())
+    }
+
+    fn submit(self: Arc<Self>, context: &Arc<Context>, line: &Line) -> Answer<Point> {
+        record_on(self.0, context, line)
+    }
+}
+
+/// Waits for an event as it stands when this is enqueued; as a node of a graph, for one that is
+/// recorded outside of the graph.
+pub(super) struct WaitEvent(pub(super) Handle);
+
+impl Operation for WaitEvent {
+    fn node_type(&self) -> i32 {
+        6
+    }
+
+    fn name(&self) -> String {
+        "event wait".to_owned()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        Ok(())
+    }
+
+    fn submit(self: Arc<Self>, context: &Arc<Context>, line: &Line) -> Answer<Point> {
+        let last = lock(&EVENTS.get(self.0)?.last).clone();
+        let work = Work::new(|| Ok(()));
+        let work = match last {
+            Last::At(record) => work.after(record.point),
+            _ => work,
+        };
+        context.submit(line, work)
+    }
+}
+
+/// An event that was never recorded makes nothing wait.
+pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) -> Answer {
+    let (context, stream) = stream::named(stream)?;
+    check_flags(flags, WAIT_EXTERNAL)?;
+    match last(event)? {
+        Last::Captured(capture, nodes) => capture.join(&stream, &nodes),
+        _ if stream.is_capturing() && flags == WAIT_EXTERNAL => {
+            stream::enqueue(&context, &stream, Arc::new(WaitEvent(event.into())))
+        }
+        Last::Never => Ok(()),
+        Last::At(_) => {
+            capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_ISOLATION)?;
+            stream::enqueue(&context, &stream, Arc::new(WaitEvent(event.into())))
+        }
+    }
 }
 
 /// An event that was never recorded counts as reached.
@@ -192,7 +254,7 @@ pub(crate) fn cuEventSynchronize(event: CUevent) -> Answer {
     let context = current()?;
     let point = point(event)?;
     capture::check_unsafe()?;
-    wait(&context, &Vec::from_iter(point))
+    context.wait(&Vec::from_iter(point))
 }
 
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {

@@ -41,6 +41,11 @@ pub(super) fn tell_assertion(trap: &Trap) {
     }
 }
 
+/// Memory that was live when an operation was enqueued, and is not when the stream comes to it.
+pub(super) fn gone(failure: Failure) -> Failure {
+    Failure::new(CUDA_ERROR_ILLEGAL_ADDRESS, failure.text)
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let code = match &error {

@@ -1,13 +1,15 @@
 //! Filling memory with a value.
 #![allow(non_snake_case)]
 
+use std::sync::Arc;
+
 use ::emulator::race::Area;
 
-use super::allocations::{Kind, find, memory};
-use super::context::{wait, wait_unseen};
+use super::allocations::{Kind, find};
 use super::current::current;
+use super::faults::gone;
+use super::gpu::{Gpu, memory};
 use super::operation::Operation;
-use super::transfer::gone;
 use super::{capture, invalid, order, stream};
 use crate::abi::{CUdeviceptr, CUstream};
 use crate::detail::Answer;
@@ -67,12 +69,12 @@ impl Fill {
         Ok(memory()?.check(self.dst, span as u64)?)
     }
 
-    pub(super) fn run(&self) -> Answer {
+    fn fill(&self) -> Answer {
         if self.is_empty() {
             return Ok(());
         }
         let memory = memory()?;
-        order::begin(self.name(), vec![(self.area(), true)])?;
+        order::begin(self.words(), vec![(self.area(), true)])?;
         for row in 0..self.rows {
             let (dst, count) = (self.dst + (row * self.pitch) as u64, self.count as u64);
             match self.value {
@@ -85,7 +87,8 @@ impl Fill {
         Ok(())
     }
 
-    fn name(&self) -> String {
+    /// In words, for reports.
+    fn words(&self) -> String {
         let bytes = self.count * self.value.bytes() * self.rows;
         format!("memset of {bytes} bytes at {:#x}", self.dst)
     }
@@ -130,6 +133,20 @@ impl Fill {
     }
 }
 
+impl Operation for Fill {
+    fn node_type(&self) -> i32 {
+        2
+    }
+
+    fn name(&self) -> String {
+        "memset".to_owned()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        self.fill()
+    }
+}
+
 /// The host waits here only where it would for a GPU: for memory that it can reach itself. Elsewhere a
 /// program must not build on it.
 fn now(fill: Fill) -> Answer {
@@ -139,11 +156,11 @@ fn now(fill: Fill) -> Answer {
         return Ok(());
     }
     fill.check()?;
-    let point = Operation::Fill(fill).submit(&context, context.queue.null())?;
+    let point = Arc::new(fill).submit(&context, context.queue.null())?;
     if find(fill.dst).is_some_and(|block| block.kind.is_host() || block.kind == Kind::Managed) {
-        return wait(&context, &[point]);
+        return context.wait(&[point]);
     }
-    wait_unseen(&context, &point)
+    context.wait_unseen(&point)
 }
 
 fn later(fill: Fill, stream: CUstream) -> Answer {
@@ -152,7 +169,7 @@ fn later(fill: Fill, stream: CUstream) -> Answer {
         return Ok(());
     }
     fill.check()?;
-    stream::enqueue(&context, &stream, Operation::Fill(fill))
+    stream::enqueue(&context, &stream, Arc::new(fill))
 }
 
 pub(crate) fn cuMemsetD8_v2(dst: CUdeviceptr, value: u8, count: usize) -> Answer {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ::emulator::memory::GlobalMemory;
 use ::emulator::{Device, Profile};
 
-use super::{injected, settings};
+use super::settings;
 use crate::abi::CUdevice;
 use crate::codes::{CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_NOT_INITIALIZED};
 use crate::detail::{Answer, Failure};
@@ -22,8 +22,7 @@ pub(super) struct Gpu {
 static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
 
 /// Makes the devices; does nothing where they are made.
-pub(crate) fn start() -> Answer {
-    injected::start()?;
+pub(super) fn start() -> Answer {
     if GPUS.get().is_none() {
         let devices = Device::several(&settings::profile()?, settings::devices()?);
         let gpu = |(ordinal, device)| Gpu { ordinal, device, lost: OnceLock::new() };
@@ -37,6 +36,11 @@ pub(crate) fn start() -> Answer {
 pub(super) fn all() -> Answer<&'static [Gpu]> {
     let gpus = GPUS.get().ok_or_else(|| Failure::from(CUDA_ERROR_NOT_INITIALIZED))?;
     Ok(gpus)
+}
+
+/// The memory as the host sees it: that of all devices.
+pub(super) fn memory() -> Answer<&'static GlobalMemory> {
+    Ok(all()?[0].memory())
 }
 
 /// The device of this ordinal, or `CUDA_ERROR_INVALID_DEVICE`.

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use super::operation::Operation;
+use super::gpu::Gpu;
+use super::operation::{Operation, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::user_object::Kept;
 use super::{invalid, lacking, lock};
@@ -14,11 +15,11 @@ use crate::detail::Answer;
 pub(super) struct Node {
     pub(super) handle: Handle,
     pub(super) graph: Handle,
-    pub(super) operation: Mutex<Operation>,
+    pub(super) operation: Mutex<SharedOperation>,
 }
 
 impl Node {
-    pub(super) fn operation(&self) -> Operation {
+    pub(super) fn operation(&self) -> SharedOperation {
         lock(&self.operation).clone()
     }
 }
@@ -27,6 +28,23 @@ impl Node {
 pub(super) struct Graph {
     pub(super) handle: Handle,
     body: Mutex<Body>,
+}
+
+/// The operation of a node that is a graph: its nodes are launched in the node's place.
+pub(super) struct ChildGraph(pub(super) Arc<Graph>);
+
+impl Operation for ChildGraph {
+    fn node_type(&self) -> i32 {
+        4
+    }
+
+    fn name(&self) -> String {
+        "graph".to_owned()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -96,7 +114,7 @@ impl Graph {
         let nodes: Vec<_> = lock(&graph.body).nodes.clone();
         for node in nodes {
             let _ = NODES.remove(node.handle);
-            if let Operation::Child(child) = node.operation() {
+            if let Some(ChildGraph(child)) = node.operation().downcast_ref() {
                 Self::destroy(child.handle.as_ptr())?;
             }
         }
@@ -109,10 +127,10 @@ impl Graph {
         let (nodes, edges) = self.parts();
         let mut clones = HashMap::new();
         for node in nodes {
-            let operation = match node.operation() {
-                Operation::Child(child) => Operation::Child(child.copy()?),
-                other => other,
-            };
+            let mut operation = node.operation();
+            if let Some(ChildGraph(child)) = operation.downcast_ref() {
+                operation = Arc::new(ChildGraph(child.copy()?));
+            }
             clones.insert(node.handle, copy.add(operation, &[])?);
         }
         let mut body = lock(&copy.body);
@@ -142,7 +160,7 @@ impl Graph {
     }
 
     /// Adds a node behind others.
-    pub(super) fn add(&self, operation: Operation, behind: &[Handle]) -> Answer<Handle> {
+    pub(super) fn add(&self, operation: SharedOperation, behind: &[Handle]) -> Answer<Handle> {
         self.check(behind)?;
         let handle = Handle::fresh();
         let node = Node { handle, graph: self.handle, operation: Mutex::new(operation) };
@@ -157,7 +175,7 @@ impl Graph {
     /// Takes a node out, with the edges that it has.
     pub(super) fn remove(&self, handle: Handle) -> Answer {
         let gone = NODES.remove(handle)?;
-        if let Operation::Child(child) = gone.operation() {
+        if let Some(ChildGraph(child)) = gone.operation().downcast_ref() {
             Self::destroy(child.handle.as_ptr())?;
         }
         let mut body = lock(&self.body);

@@ -5,12 +5,12 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
 
 use super::current::Context;
-use super::graph::{self, Graph};
+use super::graph::{self, ChildGraph, Graph};
 use super::graph_lanes::{Lanes, Task};
-use super::operation::Operation;
+use super::operation::{Empty, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
-use super::{capture, graph_memory, invalid, lacking, lock};
+use super::{capture, invalid, lacking, lock};
 use crate::abi::{CUobject, CUstream, Out};
 use crate::codes::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 use crate::detail::{Answer, Failure};
@@ -43,7 +43,7 @@ struct Plan {
 struct Step {
     /// The node that it was made from.
     node: Handle,
-    operation: Operation,
+    operation: SharedOperation,
     enabled: bool,
     /// The steps of a node that is a graph.
     child: Option<Plan>,
@@ -64,10 +64,7 @@ impl Plan {
         let edges = edges.iter().filter_map(|(from, to)| place(*from).zip(place(*to))).collect();
         let step = |node: &Arc<graph::Node>| {
             let operation = node.operation();
-            let child = match &operation {
-                Operation::Child(child) => Some(Self::new(child)?),
-                _ => None,
-            };
+            let child = child_plan(&operation)?;
             Ok(Step { node: node.handle, operation, enabled: true, child })
         };
         Ok(Self { steps: order.iter().map(step).collect::<Answer<_>>()?, edges })
@@ -136,13 +133,18 @@ impl Plan {
     }
 }
 
+/// The plan of an operation that is a graph.
+fn child_plan(operation: &SharedOperation) -> Answer<Option<Plan>> {
+    operation.downcast_ref().map(|ChildGraph(child)| Plan::new(child)).transpose()
+}
+
 impl Step {
     /// The same of one step. One that is left out has only its place in the order.
     fn tasks(&self, after: Vec<usize>, out: &mut Vec<Task>) -> Vec<usize> {
         if let Some(child) = self.child.as_ref().filter(|_| self.enabled) {
             return child.tasks(&after, out);
         }
-        let operation = if self.enabled { self.operation.clone() } else { Operation::Empty };
+        let operation = if self.enabled { self.operation.clone() } else { Arc::new(Empty) };
         out.push(Task { operation, after });
         vec![out.len() - 1]
     }
@@ -219,7 +221,7 @@ pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> Answer {
     READY.get(exec)?;
     let (context, stream) = stream::named(stream)?;
     capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
-    stream::enqueue(&context, &stream, Operation::Empty)
+    stream::enqueue(&context, &stream, Arc::new(Empty))
 }
 
 /// A launch of a graph cannot be captured.
@@ -237,13 +239,7 @@ fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer
     lock(&ready.plan).tasks(&[], &mut tasks);
     let free_first = ready.flags & FREE_ON_LAUNCH != 0;
     for task in &tasks {
-        match &task.operation {
-            Operation::Alloc(memory) => memory.begin(free_first)?,
-            Operation::Free(address) => {
-                graph_memory::at(*address).map_or(Ok(()), |memory| memory.end())?;
-            }
-            _ => {}
-        }
+        task.operation.before_launch(free_first)?;
     }
     // The graph's memory is kept until all of it is done.
     let kept = lock(&ready.plan).clone();
@@ -251,17 +247,14 @@ fn launch(ready: &Arc<Ready>, context: &Arc<Context>, stream: &Stream) -> Answer
 }
 
 /// Puts another operation of the same kind into a step.
-pub(super) fn put(exec: CUobject, node: CUobject, operation: Operation) -> Answer {
+pub(super) fn put(exec: CUobject, node: CUobject, operation: SharedOperation) -> Answer {
     let ready = READY.get(exec)?;
     let mut plan = lock(&ready.plan);
     let step = plan.step(node.into()).ok_or_else(|| invalid("the graph has no such node"))?;
     if step.operation.node_type() != operation.node_type() {
         return Err(invalid("the node is of another kind"));
     }
-    let child = match &operation {
-        Operation::Child(graph) => Some(Plan::new(graph)?),
-        _ => None,
-    };
+    let child = child_plan(&operation)?;
     if let (Some(own), Some(new)) = (&step.child, &child)
         && own.difference(new).is_some()
     {

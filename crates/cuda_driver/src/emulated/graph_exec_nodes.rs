@@ -1,11 +1,13 @@
-//! Changes of single nodes in a graph that was made ready; and nodes of any kind by one structure.
+//! Changes of single nodes in an executable graph.
 #![allow(non_snake_case)]
 
+use std::sync::Arc;
+
+use super::graph;
+use super::graph::ChildGraph;
 use super::graph_exec::put;
-use super::graph_nodes::{self, check_context, child, copy, fill, host, kernel, values};
-use super::operation::Operation;
-use super::{event, graph, invalid, lacking};
-use crate::abi::{CUcontext, CUdeviceptr, CUevent, CUobject, In, Out};
+use super::graph_nodes::{check_context, copy, fill, kernel};
+use crate::abi::{CUcontext, CUobject, In};
 use crate::detail::Answer;
 use crate::structs::*;
 
@@ -15,14 +17,6 @@ pub(crate) fn cuGraphExecKernelNodeSetParams(
     params: In<KernelNodeParams>,
 ) -> Answer {
     put(exec, node, kernel(params.cast(), false)?)
-}
-
-pub(crate) fn cuGraphExecKernelNodeSetParams_v2(
-    exec: CUobject,
-    node: CUobject,
-    params: In<KernelNodeParams2>,
-) -> Answer {
-    put(exec, node, kernel(params, true)?)
 }
 
 pub(crate) fn cuGraphExecMemcpyNodeSetParams(
@@ -45,112 +39,14 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
     put(exec, node, fill(params)?)
 }
 
-pub(crate) fn cuGraphExecHostNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
-    params: In<HostNodeParams>,
-) -> Answer {
-    put(exec, node, host(params)?)
-}
-
 pub(crate) fn cuGraphExecChildGraphNodeSetParams(
     exec: CUobject,
     node: CUobject,
     inner: CUobject,
 ) -> Answer {
     let inner = graph::named(inner)?.copy()?;
-    let done = put(exec, node, Operation::Child(inner.clone()));
+    let done = put(exec, node, Arc::new(ChildGraph(inner.clone())));
     // What is launched has the operations; nobody knows their graph.
     graph::Graph::destroy(inner.handle.as_ptr())?;
     done
-}
-
-pub(crate) fn cuGraphExecEventRecordNodeSetEvent(
-    exec: CUobject,
-    node: CUobject,
-    event: CUevent,
-) -> Answer {
-    put(exec, node, Operation::Record(event::check(event)?))
-}
-
-pub(crate) fn cuGraphExecEventWaitNodeSetEvent(
-    exec: CUobject,
-    node: CUobject,
-    event: CUevent,
-) -> Answer {
-    put(exec, node, Operation::Wait(event::check(event)?))
-}
-
-pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
-    params: In<BatchMemOpNodeParams>,
-) -> Answer {
-    put(exec, node, values(params)?)
-}
-
-/// What a node of any kind does. A node that allocates has its place for the address besides.
-fn any(params: &NodeParams) -> Answer<Operation> {
-    let at = |word: usize| In::from(&params.params[word..]);
-    match params.kind {
-        0 => kernel(at(0).cast(), true),
-        // Flags and a context come first.
-        1 => copy(at(2).cast()),
-        2 => fill(at(0).cast()),
-        3 => host(at(0).cast()),
-        4 => child(None, at(0).cast::<CUobject>().get()?),
-        5 => Ok(Operation::Empty),
-        6 => Ok(Operation::Wait(event::check(at(0).cast::<CUevent>().get()?)?)),
-        7 => Ok(Operation::Record(event::check(at(0).cast::<CUevent>().get()?)?)),
-        10 => {
-            let params = at(0).cast::<MemAllocNodeParams>().get()?;
-            Ok(Operation::Alloc(graph_nodes::allocation(&params)?))
-        }
-        11 => graph_nodes::free(at(0).cast::<CUdeviceptr>().get()?),
-        12 => values(at(0).cast()),
-        8 | 9 | 13 => Err(lacking("the emulator's graphs have no semaphores and no conditions")),
-        odd => Err(invalid(format!("{odd} is no kind of node"))),
-    }
-}
-
-pub(crate) fn cuGraphAddNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    params: Out<NodeParams>,
-) -> Answer {
-    params.check()?;
-    let mut asked = params.get_at(0);
-    let operation = any(&asked)?;
-    if let Operation::Alloc(memory) = &operation {
-        let place = std::mem::offset_of!(MemAllocNodeParams, address) / size_of::<u64>();
-        asked.params[place] = memory.address;
-    }
-    graph_nodes::add(node, graph, dependencies, n_dependencies, operation)?;
-    params.set(asked)
-}
-
-pub(crate) fn cuGraphAddNode_v2(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    edges: In<u64>,
-    n_dependencies: usize,
-    params: Out<NodeParams>,
-) -> Answer {
-    graph::check_edges(edges, n_dependencies)?;
-    cuGraphAddNode(node, graph, dependencies, n_dependencies, params)
-}
-
-pub(crate) fn cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>) -> Answer {
-    graph_nodes::put(node, any(&params.get()?)?)
-}
-
-pub(crate) fn cuGraphExecNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
-    params: In<NodeParams>,
-) -> Answer {
-    put(exec, node, any(&params.get()?)?)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::current::Context;
-use super::operation::Operation;
+use super::operation::SharedOperation;
 use super::queue::{Line, Point, Work};
 use super::stream::Stream;
 use crate::detail::Answer;
@@ -14,7 +14,7 @@ const MOST: usize = 16;
 
 /// An operation, and the ones that it comes after: earlier ones of the same list.
 pub(super) struct Task {
-    pub(super) operation: Operation,
+    pub(super) operation: SharedOperation,
     pub(super) after: Vec<usize>,
 }
 
@@ -49,7 +49,7 @@ impl Lanes {
     ) -> Answer {
         let line = stream.line();
         let begin = self.end.take().into_iter().fold(nothing(), Work::after);
-        let start = context.queue.submit(context, line, begin)?;
+        let start = context.submit(line, begin)?;
         let tails = vec![None];
         let mut launch = Launch { context, stream: line, lanes: self, start, tails, done: vec![] };
         for task in tasks {
@@ -61,7 +61,7 @@ impl Lanes {
             drop((kept, lines));
             Ok(())
         });
-        let end = context.queue.submit(context, line, ends.into_iter().fold(end, Work::after))?;
+        let end = context.submit(line, ends.into_iter().fold(end, Work::after))?;
         self.end = Some(end);
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Launch<'_> {
         };
         if !waits.is_empty() {
             let wait = waits.into_iter().fold(nothing(), Work::after);
-            self.context.queue.submit(self.context, line, wait)?;
+            self.context.submit(line, wait)?;
         }
         let point = operation.submit(self.context, line)?;
         self.tails[lane] = Some(self.done.len());

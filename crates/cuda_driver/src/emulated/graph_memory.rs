@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use super::allocations::{self, Block, Kind, take};
 use super::current::Context;
 use super::gpu::Gpu;
+use super::operation::Operation;
 use super::{invalid, lock};
 use crate::abi::{CUdevice, CUdeviceptr};
 use crate::codes::CUDA_ERROR_INVALID_VALUE;
@@ -42,7 +43,7 @@ impl GraphMemory {
     }
 
     /// What a launch does. It is an error where an earlier launch's memory was not freed.
-    pub(super) fn begin(&self, free_first: bool) -> Answer {
+    fn begin(&self, free_first: bool) -> Answer {
         let before = self.live.swap(true, Ordering::AcqRel);
         note_usage(self.gpu);
         match before {
@@ -64,6 +65,49 @@ impl GraphMemory {
             true => Ok(()),
             false => Err(invalid(format!("{:#x} is not allocated now", self.address))),
         }
+    }
+}
+
+impl Operation for GraphMemory {
+    fn node_type(&self) -> i32 {
+        10
+    }
+
+    fn name(&self) -> String {
+        format!("allocation of {} bytes", self.bytes)
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        Ok(())
+    }
+
+    fn before_launch(&self, free_first: bool) -> Answer {
+        self.begin(free_first)
+    }
+}
+
+/// Frees the memory that begins at an address: a graph's, or any that a pool or the device has.
+pub(super) struct FreeMemory(pub(super) CUdeviceptr);
+
+impl Operation for FreeMemory {
+    fn node_type(&self) -> i32 {
+        11
+    }
+
+    fn name(&self) -> String {
+        format!("free of {:#x}", self.0)
+    }
+
+    /// A graph's memory is freed already, by [`Operation::before_launch`].
+    fn run(&self, _: &Gpu) -> Answer {
+        if at(self.0).is_some() {
+            return Ok(());
+        }
+        take(self.0, &[Kind::Device, Kind::Pooled])?.release()
+    }
+
+    fn before_launch(&self, _: bool) -> Answer {
+        at(self.0).map_or(Ok(()), |memory| memory.end())
     }
 }
 
@@ -103,12 +147,4 @@ pub(super) fn highest(device: CUdevice) -> (u64, u64) {
 
 pub(super) fn forget_highest(device: CUdevice) {
     lock(&HIGHEST).remove(&device);
-}
-
-/// What a node does that frees memory: where it is a graph's, its launch has done so already.
-pub(super) fn free_at_run(address: CUdeviceptr) -> Answer {
-    if at(address).is_some() {
-        return Ok(());
-    }
-    take(address, &[Kind::Device, Kind::Pooled])?.release()
 }

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use super::callback::HostCall;
 use super::fill::Fill;
-use super::graph::{self, Graph, Node};
-use super::graph_memory::{self, GraphMemory};
+use super::graph::{self, ChildGraph, Graph};
 use super::launch::Call;
-use super::operation::Operation;
-use super::stream_values::MemOps;
-use super::transfer::{Copy, DEVICE, End, HOST, Place};
-use super::{boxes, current, event, invalid, lacking, lock};
-use crate::abi::{CUcontext, CUdeviceptr, CUevent, CUobject, HostPtr, In, MemLocation, Out};
+use super::operation::{Empty, Operation, SharedOperation};
+use super::{boxes, current, invalid, lock};
+use crate::abi::{CUcontext, CUobject, In, Out};
 use crate::detail::{Answer, Failure};
 use crate::structs::*;
 
@@ -22,7 +19,7 @@ pub(super) fn add(
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
-    operation: Operation,
+    operation: SharedOperation,
 ) -> Answer {
     place.check()?;
     let graph = graph::named(graph)?;
@@ -31,37 +28,35 @@ pub(super) fn add(
 }
 
 /// Puts another operation of the same kind into a node.
-pub(super) fn put(node: CUobject, operation: Operation) -> Answer {
+pub(super) fn put(node: CUobject, operation: SharedOperation) -> Answer {
     let node = graph::node(node)?;
     let mut place = lock(&node.operation);
     if place.node_type() != operation.node_type() {
-        return Err(other_kind(&node));
+        return Err(other_type());
     }
     *place = operation;
     Ok(())
 }
 
-fn other_kind(_: &Node) -> Failure {
+fn other_type() -> Failure {
     invalid("the node is of another kind")
 }
 
+/// What a node's operation of type `T` answers; an error where the node does something else.
+pub(super) fn ask<T: Operation, R>(node: CUobject, question: impl FnOnce(&T) -> R) -> Answer<R> {
+    let operation = graph::node(node)?.operation();
+    operation.downcast_ref().map(question).ok_or_else(other_type)
+}
+
 /// A kernel's launch as a node describes it. The function may be one of a library, too.
-pub(super) fn kernel(params: In<KernelNodeParams2>, has_kernel: bool) -> Answer<Operation> {
+pub(super) fn kernel(params: In<KernelNodeParams2>, has_kernel: bool) -> Answer<SharedOperation> {
     let first = params.cast::<KernelNodeParams>().get()?;
     let function = match first.function.is_null() && has_kernel {
         true => params.get()?.kernel,
         false => first.function,
     };
     let call = Call::for_node(function, &first)?;
-    Ok(Operation::Kernel(Arc::new(call)))
-}
-
-fn describe_kernel(node: CUobject) -> Answer<KernelNodeParams> {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Kernel(call) => Ok(call.describe()),
-        _ => Err(other_kind(&node)),
-    }
+    Ok(Arc::new(call))
 }
 
 pub(crate) fn cuGraphAddKernelNode(
@@ -74,88 +69,18 @@ pub(crate) fn cuGraphAddKernelNode(
     add(node, graph, dependencies, n_dependencies, kernel(params.cast(), false)?)
 }
 
-pub(crate) fn cuGraphAddKernelNode_v2(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    params: In<KernelNodeParams2>,
-) -> Answer {
-    add(node, graph, dependencies, n_dependencies, kernel(params, true)?)
-}
-
 pub(crate) fn cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>) -> Answer {
-    params.set(describe_kernel(node)?)
-}
-
-pub(crate) fn cuGraphKernelNodeGetParams_v2(
-    node: CUobject,
-    params: Out<KernelNodeParams2>,
-) -> Answer {
-    let (kernel, context) = (std::ptr::null_mut(), std::ptr::null_mut());
-    params.set(KernelNodeParams2 { first: describe_kernel(node)?, kernel, context })
-}
-
-pub(crate) fn cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>) -> Answer {
-    put(node, kernel(params.cast(), false)?)
-}
-
-pub(crate) fn cuGraphKernelNodeSetParams_v2(
-    node: CUobject,
-    params: In<KernelNodeParams2>,
-) -> Answer {
-    put(node, kernel(params, true)?)
+    params.set(ask(node, Call::describe)?)
 }
 
 /// A copy as a node describes it.
-pub(super) fn copy(params: In<Copy3D>) -> Answer<Operation> {
+pub(super) fn copy(params: In<Copy3D>) -> Answer<SharedOperation> {
     let copy = boxes::plan(&params.get()?)?;
     if copy.is_empty() {
         return Err(invalid("a node that copies nothing"));
     }
     copy.check()?;
-    Ok(Operation::Copy(Box::new(copy)))
-}
-
-/// A copy that a stream was given, as a node would describe it.
-fn describe_copy(copy: &Copy) -> Copy3D {
-    if let Some(described) = copy.described {
-        return described;
-    }
-    let side = |end: &End| match end.place {
-        Place::Device(address) => (DEVICE, std::ptr::null_mut(), address),
-        Place::Pageable(HostPtr(pointer)) => (HOST, pointer, 0),
-    };
-    let ((src_memory_type, src_host, src_device), (dst_memory_type, dst_host, dst_device)) =
-        (side(&copy.src), side(&copy.dst));
-    let null = std::ptr::null_mut();
-    Copy3D {
-        src_x_bytes: 0,
-        src_y: 0,
-        src_z: 0,
-        src_lod: 0,
-        src_memory_type,
-        src_host,
-        src_device,
-        src_array: null,
-        src_context: null,
-        src_pitch: copy.src.pitch,
-        src_height: 1,
-        dst_x_bytes: 0,
-        dst_y: 0,
-        dst_z: 0,
-        dst_lod: 0,
-        dst_memory_type,
-        dst_host,
-        dst_device,
-        dst_array: null,
-        dst_context: null,
-        dst_pitch: copy.dst.pitch,
-        dst_height: 1,
-        width_bytes: copy.bytes,
-        height: copy.rows,
-        depth: copy.layers,
-    }
+    Ok(Arc::new(copy))
 }
 
 /// The context that a node names has to be there; null is the current one.
@@ -175,20 +100,8 @@ pub(crate) fn cuGraphAddMemcpyNode(
     add(node, graph, dependencies, n_dependencies, copy(params)?)
 }
 
-pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Copy(copy) => params.set(describe_copy(&copy)),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>) -> Answer {
-    put(node, copy(params)?)
-}
-
-pub(super) fn fill(params: In<MemsetNodeParams>) -> Answer<Operation> {
-    Ok(Operation::Fill(Fill::from_node(&params.get()?)?))
+pub(super) fn fill(params: In<MemsetNodeParams>) -> Answer<SharedOperation> {
+    Ok(Arc::new(Fill::from_node(&params.get()?)?))
 }
 
 pub(crate) fn cuGraphAddMemsetNode(
@@ -203,20 +116,8 @@ pub(crate) fn cuGraphAddMemsetNode(
     add(node, graph, dependencies, n_dependencies, fill(params)?)
 }
 
-pub(crate) fn cuGraphMemsetNodeGetParams(node: CUobject, params: Out<MemsetNodeParams>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Fill(fill) => params.set(fill.describe()),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphMemsetNodeSetParams(node: CUobject, params: In<MemsetNodeParams>) -> Answer {
-    put(node, fill(params)?)
-}
-
-pub(super) fn host(params: In<HostNodeParams>) -> Answer<Operation> {
-    Ok(Operation::Host(HostCall::new(params.get()?)?))
+pub(super) fn host(params: In<HostNodeParams>) -> Answer<SharedOperation> {
+    Ok(Arc::new(HostCall::new(params.get()?)?))
 }
 
 pub(crate) fn cuGraphAddHostNode(
@@ -229,25 +130,13 @@ pub(crate) fn cuGraphAddHostNode(
     add(node, graph, dependencies, n_dependencies, host(params)?)
 }
 
-pub(crate) fn cuGraphHostNodeGetParams(node: CUobject, params: Out<HostNodeParams>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Host(call) => params.set(call.params),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>) -> Answer {
-    put(node, host(params)?)
-}
-
 /// A node holds a clone of the graph, which later changes of the graph do not touch.
-pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> Answer<Operation> {
+pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> Answer<SharedOperation> {
     let child = graph::named(child)?;
     if parent.is_some_and(|parent| parent.handle == child.handle) {
         return Err(invalid("a graph cannot be a node of itself"));
     }
-    Ok(Operation::Child(child.copy()?))
+    Ok(Arc::new(ChildGraph(child.copy()?)))
 }
 
 pub(crate) fn cuGraphAddChildGraphNode(
@@ -261,193 +150,13 @@ pub(crate) fn cuGraphAddChildGraphNode(
     add(node, graph, dependencies, n_dependencies, child(Some(&parent), inner)?)
 }
 
-pub(crate) fn cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Child(child) => graph.set(child.handle.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
-}
-
 pub(crate) fn cuGraphAddEmptyNode(
     node: Out<CUobject>,
     graph: CUobject,
     dependencies: In<CUobject>,
     n_dependencies: usize,
 ) -> Answer {
-    add(node, graph, dependencies, n_dependencies, Operation::Empty)
-}
-
-pub(crate) fn cuGraphAddEventRecordNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    event: CUevent,
-) -> Answer {
-    let record = Operation::Record(event::check(event)?);
-    add(node, graph, dependencies, n_dependencies, record)
-}
-
-pub(crate) fn cuGraphAddEventWaitNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    event: CUevent,
-) -> Answer {
-    let wait = Operation::Wait(event::check(event)?);
-    add(node, graph, dependencies, n_dependencies, wait)
-}
-
-pub(crate) fn cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Record(recorded) => event.set(recorded.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Operation::Record(event::check(event)?))
-}
-
-pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Wait(awaited) => event.set(awaited.as_ptr()),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent) -> Answer {
-    put(node, Operation::Wait(event::check(event)?))
-}
-
-/// The address goes into the parameters.
-pub(crate) fn cuGraphAddMemAllocNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    params: Out<MemAllocNodeParams>,
-) -> Answer {
-    params.check()?;
-    let mut asked = params.get_at(0);
-    let memory = allocation(&asked)?;
-    asked.address = memory.address;
-    add(node, graph, dependencies, n_dependencies, Operation::Alloc(memory))?;
-    params.set(asked)
-}
-
-/// The memory of an allocation node.
-pub(super) fn allocation(params: &MemAllocNodeParams) -> Answer<Arc<GraphMemory>> {
-    let context = current::current()?;
-    let PoolProps { kind, location, .. } = params.pool;
-    if kind != 1 || location.kind != 1 || location.id != context.gpu.ordinal {
-        return Err(lacking("the emulator's graphs allocate pinned memory of the current device"));
-    }
-    if params.bytes == 0 {
-        return Err(invalid("an allocation of no bytes"));
-    }
-    GraphMemory::new(params.bytes, &context)
-}
-
-pub(crate) fn cuGraphMemAllocNodeGetParams(
-    node: CUobject,
-    params: Out<MemAllocNodeParams>,
-) -> Answer {
-    let node = graph::node(node)?;
-    let Operation::Alloc(memory) = node.operation() else { return Err(other_kind(&node)) };
-    let location = MemLocation { kind: 1, id: memory.gpu.ordinal };
-    let pool = PoolProps {
-        kind: 1,
-        handle_types: 0,
-        location,
-        security: std::ptr::null_mut(),
-        max_bytes: 0,
-        usage: 0,
-        reserved: [0; 54],
-    };
-    let (access, bytes, address) = (In::NULL, memory.bytes, memory.address);
-    params.set(MemAllocNodeParams { pool, access, n_access: 0, bytes, address })
-}
-
-/// The address has to be that of an allocation node.
-pub(super) fn free(address: CUdeviceptr) -> Answer<Operation> {
-    match graph_memory::at(address) {
-        Some(_) => Ok(Operation::Free(address)),
-        None => Err(invalid(format!("no node of a graph allocates memory at {address:#x}"))),
-    }
-}
-
-pub(crate) fn cuGraphAddMemFreeNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    address: CUdeviceptr,
-) -> Answer {
-    add(node, graph, dependencies, n_dependencies, free(address)?)
-}
-
-pub(crate) fn cuGraphMemFreeNodeGetParams(node: CUobject, address: Out<CUdeviceptr>) -> Answer {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Free(freed) => address.set(freed),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(super) fn values(params: In<BatchMemOpNodeParams>) -> Answer<Operation> {
-    let BatchMemOpNodeParams { context, count, ops, flags } = params.get()?;
-    check_context(context)?;
-    Ok(Operation::Values(MemOps::read(count, ops, flags)?))
-}
-
-pub(crate) fn cuGraphAddBatchMemOpNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
-    n_dependencies: usize,
-    params: In<BatchMemOpNodeParams>,
-) -> Answer {
-    add(node, graph, dependencies, n_dependencies, values(params)?)
-}
-
-pub(crate) fn cuGraphBatchMemOpNodeGetParams(
-    node: CUobject,
-    params: Out<BatchMemOpNodeParams>,
-) -> Answer {
-    let node = graph::node(node)?;
-    let Operation::Values(ops) = node.operation() else { return Err(other_kind(&node)) };
-    let (count, list) = (ops.0.len() as u32, In::from(&ops.0[..]));
-    let context = std::ptr::null_mut();
-    params.set(BatchMemOpNodeParams { context, count, ops: list, flags: 0 })
-}
-
-pub(crate) fn cuGraphBatchMemOpNodeSetParams(
-    node: CUobject,
-    params: In<BatchMemOpNodeParams>,
-) -> Answer {
-    put(node, values(params)?)
-}
-
-/// The launch that a kernel's node does.
-fn launch_of(node: CUobject) -> Answer<Arc<Call>> {
-    let node = graph::node(node)?;
-    match node.operation() {
-        Operation::Kernel(call) => Ok(call),
-        _ => Err(other_kind(&node)),
-    }
-}
-
-pub(crate) fn cuGraphKernelNodeGetAttribute(
-    node: CUobject,
-    id: u32,
-    value: Out<AttributeValue>,
-) -> Answer {
-    value.set(launch_of(node)?.attributes.get(id)?)
+    add(node, graph, dependencies, n_dependencies, Arc::new(Empty))
 }
 
 pub(crate) fn cuGraphKernelNodeSetAttribute(
@@ -455,14 +164,11 @@ pub(crate) fn cuGraphKernelNodeSetAttribute(
     id: u32,
     value: In<AttributeValue>,
 ) -> Answer {
-    let call = launch_of(node)?;
-    let mut attributes = call.attributes.clone();
-    attributes.get(id)?;
-    attributes.set(id, value.get()?)?;
-    put(node, Operation::Kernel(Arc::new(call.with(attributes)?)))
-}
-
-pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject) -> Answer {
-    let attributes = launch_of(from)?.attributes.clone();
-    put(to, Operation::Kernel(Arc::new(launch_of(to)?.with(attributes)?)))
+    let call = ask(node, |call: &Call| {
+        let mut attributes = call.attributes.clone();
+        attributes.get(id)?;
+        attributes.set(id, value.get()?)?;
+        call.with(attributes)
+    })??;
+    put(node, Arc::new(call))
 }

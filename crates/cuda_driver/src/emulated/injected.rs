@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{allocations, event, graph, graph_exec, invalid, library, module, pool, stream};
 use crate::codes::CUresult;
 use crate::detail::{Answer, Failure};
-use crate::injection::{Call, Live};
-use crate::table::FUNCTIONS;
 
 /// The environment variable that names functions, and what they answer.
 const FAIL: &str = "FERROWARP_EMULATOR_FAIL";
@@ -31,6 +29,35 @@ thread_local! {
     static SCENE: RefCell<Option<Scene>> = const { RefCell::new(None) };
 }
 
+/// A call of the driver, and what it answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function.
+    pub function: &'static str,
+    /// Its answer; the true one also where the caller got 999 in its place.
+    pub code: CUresult,
+}
+
+/// What programs have made in this process, and not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Live {
+    /// Memory, of whatever kind.
+    pub allocations: usize,
+    /// Streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Modules, those of libraries too.
+    pub modules: usize,
+    /// Libraries.
+    pub libraries: usize,
+    /// Pools of memory, without the devices' own.
+    pub pools: usize,
+    /// Graphs, as they were made and ready to be launched.
+    pub graphs: usize,
+}
+
 /// The calls of a thread, of which one may be made to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
@@ -39,20 +66,20 @@ pub(crate) struct Scene {
 }
 
 /// Reads the variable.
-pub(super) fn start() -> Answer {
+pub(super) fn start(functions: &[&str]) -> Answer {
     let text = env::var_os(FAIL).map(|text| text.to_string_lossy().into_owned());
-    let planned = read(text.as_deref().unwrap_or_default())?;
+    let planned = read(text.as_deref().unwrap_or_default(), functions)?;
     PLANNED.get_or_init(|| planned);
     Ok(())
 }
 
 /// `cuMemAlloc_v2:46,cuLaunchKernel#2:912`
-fn read(text: &str) -> Answer<Vec<Plan>> {
+fn read(text: &str, functions: &[&str]) -> Answer<Vec<Plan>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| one(part).ok_or_else(|| wrong(part))).collect()
+    parts.map(|part| one(part, functions).ok_or_else(|| wrong(part))).collect()
 }
 
-fn one(part: &str) -> Option<Plan> {
+fn one(part: &str, functions: &[&str]) -> Option<Plan> {
     let (name, code) = part.split_once(':')?;
     let code = code.trim().parse().ok().filter(|code| *code > 0)?;
     let (name, nth) = match name.split_once('#') {
@@ -61,7 +88,7 @@ fn one(part: &str) -> Option<Plan> {
     };
     let name = name.trim().to_owned();
     let calls = AtomicU64::new(0);
-    FUNCTIONS.contains(&name.as_str()).then_some(Plan { name, nth, code, calls })
+    functions.contains(&name.as_str()).then_some(Plan { name, nth, code, calls })
 }
 
 fn wrong(part: &str) -> Failure {
@@ -122,6 +149,11 @@ pub(crate) fn live() -> Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::FUNCTIONS;
+
+    fn read(text: &str) -> Answer<Vec<Plan>> {
+        super::read(text, FUNCTIONS)
+    }
 
     #[test]
     fn functions_and_codes_are_read_strictly() {

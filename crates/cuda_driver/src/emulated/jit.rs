@@ -8,12 +8,11 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 use super::invalid;
-use crate::abi::{HostPtr, In, Out};
+use crate::abi::{
+    ERROR_LOG, ERROR_LOG_BYTES, HostPtr, INFO_LOG, INFO_LOG_BYTES, In, Out, TARGET_FROM_CONTEXT,
+};
 use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
 use crate::detail::{Answer, Failure};
-use crate::real::module::{
-    ERROR_LOG, ERROR_LOG_BYTES, INFO_LOG, INFO_LOG_BYTES, TARGET_FROM_CONTEXT,
-};
 
 const WALL_TIME: i32 = 2;
 /// Addresses for names that the text leaves open: three options.

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use ::emulator::{Launch, Outside};
 
 use super::current::{self, current};
-use super::function::{self, Kernel};
+use super::function;
 use super::geometry::Geometry;
+use super::gpu::Gpu;
+use super::kernel::Kernel;
 use super::launch_attributes::Attributes;
 use super::operation::Operation;
 use super::params::pack;
-use super::{event, faults, lock, occupancy, order, queue, stream};
+use super::{counting, event, faults, lock, occupancy, order, queue, stream};
 use crate::abi::{CUfunction, CUlaunchConfig, CUstream, HostPtr, In};
 use crate::codes::{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, CUDA_ERROR_INVALID_HANDLE};
-use crate::counters;
 use crate::detail::{Answer, Failure};
 use crate::structs::KernelNodeParams;
 
@@ -27,9 +28,6 @@ pub(super) struct Call {
     pointers: Vec<HostPtr>,
     pub(super) attributes: Attributes,
 }
-
-// SAFETY: the pointers lead into `params`, which nothing changes.
-unsafe impl Sync for Call {}
 
 impl Call {
     fn new(
@@ -107,7 +105,7 @@ impl Call {
     }
 
     /// Runs the kernel to its end.
-    pub(super) fn run(&self) -> Answer {
+    fn launch(&self) -> Answer {
         let (moment, others) = (order::moment(), queue::others());
         let context = current::named(self.kernel.context)?;
         let stack_bytes = lock(&context.preferences).limits.stack_bytes();
@@ -124,10 +122,24 @@ impl Call {
             ..Launch::new(&self.kernel.entry)
         };
         let device = &self.kernel.gpu.device;
-        counters::launch(device, &launch).map_err(|trap| {
+        counting::launch(device, &launch).map_err(|trap| {
             faults::tell_assertion(&trap);
             Failure::from(&trap)
         })
+    }
+}
+
+impl Operation for Call {
+    fn node_type(&self) -> i32 {
+        0
+    }
+
+    fn name(&self) -> String {
+        format!("kernel {}", self.kernel.entry.name)
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        self.launch()
     }
 }
 
@@ -205,12 +217,13 @@ fn launch(
         let text = "the function and the stream belong to different contexts";
         return Err(Failure::new(CUDA_ERROR_INVALID_HANDLE, text));
     }
-    let events = attributes.events()?;
+    let events = attributes.events()?.into_iter().map(event::check_untimed);
+    let events = events.collect::<Answer<Vec<_>>>()?;
     if !events.is_empty() && stream.is_capturing() {
         return Err(super::lacking("the emulator's graphs have no events within a launch"));
     }
     let call = Call::new(kernel, geometry, arguments, attributes)?;
-    stream::enqueue(&context, &stream, Operation::Kernel(Arc::new(call)))?;
+    stream::enqueue(&context, &stream, Arc::new(call))?;
     // Events that a kernel may trigger before its end are reached at its end, which is allowed.
     for event in events {
         event::record_on(event, &context, stream.line())?;

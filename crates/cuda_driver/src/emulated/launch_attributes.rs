@@ -6,13 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::attributes::{MAX_WINDOW_BYTES, SYNC_DOMAINS};
-use super::event;
-use super::function::Kernel;
+use super::attributes::{LARGEST_CLUSTER, MAX_WINDOW_BYTES, PORTABLE_CLUSTER, SYNC_DOMAINS};
 use super::geometry::Geometry;
-use super::registry::Handle;
+use super::kernel::Kernel;
 use super::{invalid, lacking};
-use crate::abi::{CUlaunchConfig, In};
+use crate::abi::{CUevent, CUlaunchConfig, In};
 use crate::codes::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE};
 use crate::detail::{Answer, Failure};
 use crate::structs::{AttributeValue, EventAttribute};
@@ -33,10 +31,6 @@ const COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE: u32 = 13;
 const CARVEOUT: u32 = 14;
 const LINK_SCHEDULING: u32 = 15;
-
-/// Blocks of a cluster that every device of the generation has; and with the kernel's consent.
-pub(super) const PORTABLE_CLUSTER: u32 = 8;
-pub(super) const LARGEST_CLUSTER: u32 = 16;
 
 /// The attributes of a launch, by their numbers.
 #[derive(Clone, Default)]
@@ -95,10 +89,10 @@ impl Attributes {
     }
 
     /// The events that the launch records.
-    pub(super) fn events(&self) -> Answer<Vec<Handle>> {
+    pub(super) fn events(&self) -> Answer<Vec<CUevent>> {
         let ids = [PROGRAMMATIC_EVENT, COMPLETION_EVENT];
         let values = ids.iter().filter_map(|id| self.0.get(id));
-        values.map(|value| event::check_untimed(event_of(value)?.event)).collect()
+        values.map(|value| Ok(event_of(value)?.event)).collect()
     }
 
     /// Fails where the clusters do not fit the kernel or the grid.

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::allocations::{Kind, containing, find, memory};
+use super::allocations::{Kind, containing, find};
 use super::current::current;
-use super::gpu::gpu;
-use super::operation::Operation;
+use super::gpu::{gpu, memory};
+use super::operation::Empty;
 use super::{capture, check_flags, invalid, lock, stream};
 use crate::abi::{CUdevice, CUdeviceptr, CUstream, In, MemLocation, Out};
 use crate::detail::Answer;
@@ -95,7 +95,7 @@ pub(crate) fn cuMemPrefetchAsync(
     check_managed(address, bytes)?;
     check_place(device)?;
     note(address, bytes, |page| page.prefetched = device);
-    stream::enqueue(&context, &stream, Operation::Empty)
+    stream::enqueue(&context, &stream, Arc::new(Empty))
 }
 
 pub(crate) fn cuMemAdvise_v2(
@@ -256,5 +256,5 @@ pub(crate) fn cuStreamAttachMemAsync(
     if stream.is_null() && flags == 4 {
         return Err(invalid("memory is attached to one stream, and not to the null stream"));
     }
-    stream::enqueue(&context, &stream, Operation::Empty)
+    stream::enqueue(&context, &stream, Arc::new(Empty))
 }

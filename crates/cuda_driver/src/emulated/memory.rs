@@ -2,13 +2,13 @@
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use ::emulator::race::Area;
 
 use super::allocations::{self, Block, Kind, add, allocate, containing, take};
 use super::current::{Context, current};
-use super::graph_memory::{self, GraphMemory};
-use super::operation::Operation;
+use super::graph_memory::{self, FreeMemory, GraphMemory};
 use super::queue::Work;
 use super::registry::Handle;
 use super::{capture, check_flags, invalid, managed, order, pool, stream};
@@ -123,12 +123,12 @@ fn allocate_in_order(
             order::begin(what, vec![(Area::row(base, bytes as u64), true)])
         };
         if order::is_kept() {
-            context.queue.submit(&context, stream.line(), Work::new(work))?;
+            context.submit(stream.line(), Work::new(work))?;
         }
         return address.set(base);
     }
     let memory = GraphMemory::new(bytes, &context)?;
-    stream::enqueue(&context, &stream, Operation::Alloc(memory.clone()))?;
+    stream::enqueue(&context, &stream, memory.clone())?;
     address.set(memory.address)
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
     }
     if stream.is_capturing() {
         containing(address)?;
-        return stream::enqueue(&context, &stream, Operation::Free(address));
+        return stream::enqueue(&context, &stream, Arc::new(FreeMemory(address)));
     }
     capture::check_unsafe_on(&context, &stream)?;
     if let Some(memory) = graph_memory::at(address) {
@@ -153,7 +153,7 @@ pub(crate) fn cuMemFreeAsync(address: CUdeviceptr, stream: CUstream) -> Answer {
         )?;
         block.release()
     });
-    context.queue.submit(&context, stream.line(), work).map(drop)
+    context.submit(stream.line(), work).map(drop)
 }
 
 pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> Answer {

@@ -3,7 +3,6 @@
 //! Errors, their codes and what stays possible after them follow NVIDIA's driver; what differs is
 //! that each failure has words.
 
-pub(crate) mod array;
 pub(crate) mod boxes;
 pub(crate) mod callback;
 pub(crate) mod capturing;
@@ -12,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod fill;
+pub(crate) mod foreign;
 pub(crate) mod function;
 pub(crate) mod graph_exec;
 pub(crate) mod graph_exec_nodes;
@@ -19,7 +19,6 @@ pub(crate) mod graph_nodes;
 pub(crate) mod graph_parts;
 pub(crate) mod launch;
 pub(crate) mod library;
-pub(crate) mod link;
 pub(crate) mod managed;
 pub(crate) mod memory;
 pub(crate) mod module;
@@ -27,16 +26,16 @@ pub(crate) mod occupancy;
 pub(crate) mod peer;
 pub(crate) mod pointer;
 pub(crate) mod pool;
+pub(crate) mod serve;
 pub(crate) mod stream;
-pub(crate) mod stream_attributes;
 pub(crate) mod stream_values;
 pub(crate) mod tensor;
-pub(crate) mod user_object;
-pub(crate) mod virtual_memory;
 
 mod allocations;
+mod array;
 mod attributes;
 mod capture;
+pub(crate) mod counting;
 mod current;
 mod faults;
 mod geometry;
@@ -47,6 +46,7 @@ mod graph_memory;
 mod host_thread;
 pub(crate) mod injected;
 mod jit;
+mod kernel;
 mod launch_attributes;
 mod operation;
 mod order;
@@ -54,10 +54,14 @@ pub(crate) mod outside;
 mod pageable;
 mod params;
 mod pinned;
+mod preferences;
 mod queue;
 mod registry;
+mod residency;
 mod settings;
+mod stream_settings;
 mod transfer;
+mod user_object;
 
 pub use pageable::{pageable_async_copies, pageable_on_purpose};
 
@@ -65,8 +69,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::codes::CUDA_ERROR_NOT_SUPPORTED;
 use crate::detail::{Answer, Failure};
-
-pub(crate) use gpu::start;
 
 /// A driver function that the emulator does not have.
 pub(crate) fn unsupported(name: &str) -> Failure {

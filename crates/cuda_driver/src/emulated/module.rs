@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use ::emulator::Module;
 
 use super::current::{Context, current};
-use super::function::Settings;
 use super::gpu::Gpu;
 use super::jit::Options;
+use super::kernel::Settings;
 use super::registry::{Handle, Registry};
-use super::{capture, function, lock};
+use super::{capture, kernel, lock};
 use crate::abi::{CUdeviceptr, CUfunction, CUmodule, HostPtr, In, Out, text};
 use crate::codes::{
     CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
@@ -49,8 +49,9 @@ pub(super) fn live() -> usize {
 }
 
 /// Forgets a context's modules.
-pub(super) fn forget(context: Handle) {
+pub(super) fn forget(context: Handle) -> Answer {
     MODULES.remove_where(|module| module.context == context);
+    Ok(())
 }
 
 /// The PTX text of an image.
@@ -92,7 +93,7 @@ pub(super) fn add(
 /// Unloads a library's module, where it is still there.
 pub(super) fn drop_module(module: Handle) {
     if MODULES.remove(module).is_ok() {
-        function::forget_module(module);
+        kernel::forget_module(module);
     }
 }
 
@@ -137,7 +138,7 @@ pub(crate) fn cuModuleUnload(module: CUmodule) -> Answer {
     }
     capture::check_unsafe()?;
     MODULES.remove(module)?;
-    function::forget_module(Handle::from(module));
+    kernel::forget_module(Handle::from(module));
     Ok(())
 }
 
@@ -163,8 +164,7 @@ pub(super) fn function_of(module: Handle, name: &str) -> Answer<Handle> {
         Some(settings) => settings.clone(),
         None => Arc::new(Settings::of(&entry)?),
     };
-    let handle =
-        function::add((loaded.gpu, loaded.context), module, &loaded.code, entry, settings)?;
+    let handle = kernel::add((loaded.gpu, loaded.context), module, &loaded.code, entry, settings)?;
     functions.insert(name.to_owned(), handle);
     Ok(handle)
 }

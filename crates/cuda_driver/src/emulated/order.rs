@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use ::emulator::race::{Area, Clock, Moment, RaceState, Transfer};
 
-use super::allocations::memory;
-use super::gpu;
+use super::gpu::{self, memory};
 use crate::codes::CUDA_ERROR_LAUNCH_FAILED;
 use crate::detail::{Answer, Failure};
 

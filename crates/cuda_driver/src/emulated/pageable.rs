@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::order;
-use super::transfer::Copy;
 
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
@@ -21,8 +20,8 @@ pub fn pageable_on_purpose<T>(copy: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Counts the copy, and says so once, where races are checked.
-pub(super) fn warn(copy: &Copy) {
+/// Counts a copy, and warns of the first one, where races are checked.
+pub(super) fn warn(name: impl FnOnce() -> String) {
     if !order::is_kept() || MEANT.get() || SEEN.fetch_add(1, Ordering::Relaxed) > 0 {
         return;
     }
@@ -30,7 +29,7 @@ pub(super) fn warn(copy: &Copy) {
         "ferrowarp: warning: asynchronous {}: the host's side is pageable memory, so the call may wait \
          for the stream, and overlaps with nothing. Pinned memory (cuMemHostAlloc, cuMemHostRegister) is \
          copied asynchronously. This is said once; FERROWARP_CHECK without `race` turns it off.",
-        copy.name()
+        name()
     );
 }
 

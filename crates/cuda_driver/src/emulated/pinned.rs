@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use ::emulator::race::Area;
 
-use super::allocations::{find, memory};
-use super::transfer::{Copy, gone};
+use super::allocations::find;
+use super::faults::gone;
+use super::gpu::memory;
 use super::{order, queue};
 use crate::codes::CUDA_ERROR_LAUNCH_FAILED;
 use crate::detail::{Answer, Failure};
@@ -27,12 +28,12 @@ pub(super) struct PinnedSource {
 }
 
 impl PinnedSource {
-    /// The source of a copy, where it is pinned and races are checked.
-    pub(super) fn of(copy: &Copy) -> Option<Self> {
-        let area = order::is_kept().then(|| copy.area(&copy.src)).flatten()?;
+    /// The source of the copy `name`, where it is pinned and races are checked.
+    pub(super) fn of(area: Option<Area>, name: impl FnOnce() -> String) -> Option<Self> {
+        let area = area.filter(|_| order::is_kept())?;
         find(area.start).filter(|block| block.kind.is_host())?;
         let before = if order::is_pending() { None } else { digest(&area).ok() };
-        Some(Self { area, name: copy.name(), before })
+        Some(Self { area, name: name(), before })
     }
 
     /// Waits, and fails where the host writes to the source.

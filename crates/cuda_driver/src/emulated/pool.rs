@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use ::emulator::memory::MAX_DEVICES;
 
-use super::allocations::{self, Block, Kind, blocks_where};
+use super::allocations::{self, Block, Kind, Lender, blocks_where};
 use super::current::Context;
 use super::gpu::{Gpu, gpu};
 use super::registry::{Handle, Registry};
@@ -89,12 +89,16 @@ pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> Answer<
     state.used += bytes;
     state.high = state.high.max(state.used);
     let block = Block::new(base, bytes, Kind::Pooled, 0, context);
-    allocations::add(Block { gpu: found.gpu, pool: Some(pool), ..block });
+    allocations::add(Block {
+        gpu: found.gpu,
+        pool: Some(Lender { handle: pool, take_back: shrink }),
+        ..block
+    });
     Ok(base)
 }
 
 /// Takes note of freed memory.
-pub(super) fn shrink(pool: Handle, bytes: u64) {
+fn shrink(pool: Handle, bytes: u64) {
     if let Some(pool) = POOLS.find(pool) {
         let mut state = lock(&pool.state);
         state.used = state.used.saturating_sub(bytes);
@@ -226,7 +230,7 @@ impl Pool {
         if open {
             state.open_to.push(to.ordinal);
         }
-        for block in blocks_where(|block| block.pool == Some(handle)) {
+        for block in blocks_where(|block| block.pool.is_some_and(|pool| pool.handle == handle)) {
             self.gpu.memory().give(block.base, to.memory(), open);
         }
         Ok(())
@@ -279,5 +283,5 @@ pub(crate) fn cuDeviceGraphMemTrim(device: CUdevice) -> Answer {
 
 /// The pool of a block of memory.
 pub(super) fn handle_of(block: &Block) -> CUobject {
-    block.pool.map_or(std::ptr::null_mut(), Handle::as_ptr)
+    block.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
 }

@@ -8,6 +8,7 @@
 //! For the race check each piece of work has a clock as well, which says what is over when it begins; see
 //! `order.rs`.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +19,11 @@ use std::time::Duration;
 
 use ::emulator::race::{Clock, Moment};
 
-use super::current::Context;
 use super::gpu::Gpu;
 use super::outside::{self, Others};
 use super::{lock, order};
 use crate::codes::{CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_OPERATING_SYSTEM};
-use crate::detail::{Answer, Failure};
-use crate::front::panicked;
+use crate::detail::{Answer, Failure, panicked};
 
 /// How far a stream has come.
 pub(super) struct Progress {
@@ -182,10 +181,13 @@ impl Work {
     }
 }
 
-/// What a stream's thread is handed: work, with the context, which lives as long as its work, its number,
-/// and what the host knew.
+/// The owner of a queue, which lives at least as long as its work.
+pub(super) type Owner = Arc<dyn Any + Send + Sync>;
+
+/// What a stream's thread is handed: work, with its owner, its number, and what the host knew.
 struct Order {
-    context: Arc<Context>,
+    owner: Owner,
+    gpu: &'static Gpu,
     work: Work,
     point: Point,
     host: Arc<Clock>,
@@ -211,7 +213,7 @@ impl Line {
         self.progress.id
     }
 
-    fn send(&self, context: &Arc<Context>, work: Work) -> Answer<Point> {
+    fn send(&self, owner: Owner, gpu: &'static Gpu, work: Work) -> Answer<Point> {
         let mut sender = lock(&self.sender);
         if sender.is_none() {
             *sender = Some(start(self.progress.clone())?);
@@ -221,7 +223,7 @@ impl Line {
             outside::happens();
             let host = order::submit(self.id(), point.ticket);
             // The thread ends only when the sender is dropped.
-            let _ = sender.send(Order { context: context.clone(), work, point, host });
+            let _ = sender.send(Order { owner, gpu, work, point, host });
         }
         Ok(self.progress.last())
     }
@@ -259,7 +261,7 @@ pub(super) fn others() -> Option<Others> {
 fn work_off(work: &Receiver<Order>, progress: &Progress) {
     HERE.set(Some(progress.id));
     let mut clock = Arc::<Clock>::default();
-    for Order { context, work, point, host } in work {
+    for Order { owner: _owner, gpu, work, point, host } in work {
         let mut before = Clock::clone(&clock);
         before.join(&host);
         for other in &work.waits {
@@ -272,7 +274,7 @@ fn work_off(work: &Receiver<Order>, progress: &Progress) {
             stream: progress.name.clone(),
             clock: Arc::new(before),
         };
-        clock = Arc::new(order::during(moment, || work.run(context.gpu)));
+        clock = Arc::new(order::during(moment, || work.run(gpu)));
         let _ = point.known.set(clock.clone());
         order::finish(progress.id, point.ticket);
         progress.advance();
@@ -318,6 +320,7 @@ pub(super) fn dawdle(most: Duration) {
 
 /// All streams of a context.
 pub(super) struct Queue {
+    gpu: &'static Gpu,
     null: Arc<Line>,
     /// The others that may have work. Locked while work is handed in, which gives all of a
     /// context's work one order.
@@ -332,8 +335,9 @@ struct Other {
 }
 
 impl Queue {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(gpu: &'static Gpu) -> Self {
         Self {
+            gpu,
             null: Arc::new(Line::new(false, true)),
             others: Mutex::default(),
             held: Mutex::default(),
@@ -354,13 +358,8 @@ impl Queue {
         line
     }
 
-    /// Hands in work of this queue's context for one of its streams.
-    pub(super) fn submit(
-        &self,
-        context: &Arc<Context>,
-        line: &Line,
-        mut work: Work,
-    ) -> Answer<Point> {
+    /// Enqueues work on one of these streams. `owner` is dropped when the work is done.
+    pub(super) fn submit(&self, owner: Owner, line: &Line, mut work: Work) -> Answer<Point> {
         let others = lock(&self.others);
         if std::ptr::eq(line, &*self.null) {
             work.waits.extend(blocking(&others));
@@ -374,7 +373,7 @@ impl Queue {
         if !order::is_kept() {
             work.waits.retain(|point| !point.progress.reached(point.ticket));
         }
-        line.send(context, work)
+        line.send(owner, self.gpu, work)
     }
 
     /// What a caller waits for who waits for `line`: for the null stream the blocking ones too.

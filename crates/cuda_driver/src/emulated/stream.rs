@@ -4,16 +4,16 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
+use super::attributes::STREAM_PRIORITIES;
 use super::capture::{self, Capture};
 use super::check_flags;
-use super::context::{PRIORITIES, wait};
 use super::current::{Context, current};
-use super::operation::Operation;
+use super::lock;
+use super::operation::SharedOperation;
 use super::queue::{Line, Point};
 use super::registry::{Handle, Registry};
-use super::stream_attributes::Attributes;
-use super::{event, lock};
-use crate::abi::{CUcontext, CUdevice, CUevent, CUobject, CUstream, Out};
+use super::stream_settings::StreamSettings;
+use crate::abi::{CUcontext, CUdevice, CUobject, CUstream, Out};
 use crate::codes::{
     CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 };
@@ -21,8 +21,6 @@ use crate::detail::{Answer, Failure};
 
 /// The one flag of a stream: it keeps no order with the null stream.
 const NON_BLOCKING: u32 = 1;
-/// The wait becomes a node of a graph instead of a dependency.
-const WAIT_EXTERNAL: u32 = 1;
 
 /// A stream.
 pub(super) struct Stream {
@@ -31,7 +29,7 @@ pub(super) struct Stream {
     flags: u32,
     /// A number that no other stream of the process has.
     pub(super) id: u64,
-    pub(super) attributes: Mutex<Attributes>,
+    pub(super) attributes: Mutex<StreamSettings>,
     pub(super) capture: Mutex<Option<Arc<Capture>>>,
     is_null: bool,
 }
@@ -48,7 +46,7 @@ impl Stream {
             context,
             line,
             flags,
-            attributes: Mutex::new(Attributes::new(priority)),
+            attributes: Mutex::new(StreamSettings::new(priority)),
             capture: Mutex::default(),
             is_null: false,
         }
@@ -91,8 +89,9 @@ pub(super) fn live() -> usize {
 }
 
 /// Forgets a context's streams.
-pub(super) fn forget(context: Handle) {
+pub(super) fn forget(context: Handle) -> Answer {
     STREAMS.remove_where(|stream| stream.context.handle == context);
+    Ok(())
 }
 
 /// The stream of this handle with its context, where the device is there.
@@ -110,7 +109,7 @@ pub(super) fn named(handle: CUstream) -> Answer<(Arc<Context>, Arc<Stream>)> {
 
 fn null(context: Arc<Context>) -> Stream {
     let line = context.queue.null().clone();
-    let stream = Stream::over(context, line, 0, PRIORITIES.0);
+    let stream = Stream::over(context, line, 0, STREAM_PRIORITIES.0);
     Stream { id: 1, is_null: true, ..stream }
 }
 
@@ -118,7 +117,7 @@ fn per_thread(context: &Arc<Context>) -> Arc<Stream> {
     PER_THREAD.with_borrow_mut(|streams| {
         let known = streams.iter().find(|stream| stream.context.handle == context.handle);
         known.cloned().unwrap_or_else(|| {
-            let stream = Arc::new(Stream::open(context.clone(), 0, PRIORITIES.0));
+            let stream = Arc::new(Stream::open(context.clone(), 0, STREAM_PRIORITIES.0));
             streams.push(stream.clone());
             stream
         })
@@ -129,7 +128,7 @@ fn per_thread(context: &Arc<Context>) -> Arc<Stream> {
 pub(super) fn enqueue(
     context: &Arc<Context>,
     stream: &Arc<Stream>,
-    operation: Operation,
+    operation: SharedOperation,
 ) -> Answer {
     let capture = lock(&stream.capture).clone();
     match capture {
@@ -142,7 +141,7 @@ pub(super) fn enqueue(
 }
 
 pub(crate) fn cuStreamCreate(stream: Out<CUstream>, flags: u32) -> Answer {
-    cuStreamCreateWithPriority(stream, flags, PRIORITIES.0)
+    cuStreamCreateWithPriority(stream, flags, STREAM_PRIORITIES.0)
 }
 
 /// A priority outside the range is taken for the nearest one inside.
@@ -154,7 +153,7 @@ pub(crate) fn cuStreamCreateWithPriority(
     let context = current()?;
     check_flags(flags, NON_BLOCKING)?;
     stream.check()?;
-    let priority = priority.clamp(PRIORITIES.1, PRIORITIES.0);
+    let priority = priority.clamp(STREAM_PRIORITIES.1, STREAM_PRIORITIES.0);
     stream.set(STREAMS.add(Stream::open(context, flags, priority)).as_ptr())
 }
 
@@ -217,22 +216,5 @@ pub(crate) fn cuStreamSynchronize(stream: CUstream) -> Answer {
     let (context, stream) = named(stream)?;
     capture::refuse(&stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
     capture::check_unsafe_on(&context, &stream)?;
-    wait(&context, &stream.tail())
-}
-
-/// An event that was never recorded makes nothing wait.
-pub(crate) fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) -> Answer {
-    let (context, stream) = named(stream)?;
-    check_flags(flags, WAIT_EXTERNAL)?;
-    match event::last(event)? {
-        event::Last::Captured(capture, nodes) => capture.join(&stream, &nodes),
-        _ if stream.is_capturing() && flags == WAIT_EXTERNAL => {
-            enqueue(&context, &stream, Operation::Wait(event.into()))
-        }
-        event::Last::Never => Ok(()),
-        event::Last::At(_) => {
-            capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_ISOLATION)?;
-            enqueue(&context, &stream, Operation::Wait(event.into()))
-        }
-    }
+    context.wait(&stream.tail())
 }

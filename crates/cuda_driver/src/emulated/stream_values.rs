@@ -5,10 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::allocations::memory;
-use super::gpu::Gpu;
+use super::faults::gone;
+use super::gpu::{Gpu, memory};
 use super::operation::Operation;
-use super::transfer::gone;
 use super::{check_flags, invalid, order, stream};
 use crate::abi::{CUdeviceptr, CUstream, In};
 use crate::detail::Answer;
@@ -31,13 +30,12 @@ const MOST: u32 = 255;
 const PAUSE: Duration = Duration::from_micros(20);
 
 /// Waits and writes, one after the other.
-#[derive(Clone)]
-pub(super) struct MemOps(pub(super) Arc<[StreamMemOp]>);
+pub(super) struct MemOps(pub(super) Vec<StreamMemOp>);
 
 impl MemOps {
     pub(super) fn new(ops: Vec<StreamMemOp>) -> Answer<Self> {
         ops.iter().try_for_each(check)?;
-        Ok(Self(ops.into()))
+        Ok(Self(ops))
     }
 
     /// The program's list, checked.
@@ -49,8 +47,18 @@ impl MemOps {
         ops.get()?;
         Self::new((0..count as usize).map(|at| ops.at(at)).collect())
     }
+}
 
-    pub(super) fn run(&self, gpu: &Gpu) -> Answer {
+impl Operation for MemOps {
+    fn node_type(&self) -> i32 {
+        12
+    }
+
+    fn name(&self) -> String {
+        "memory operations".to_owned()
+    }
+
+    fn run(&self, gpu: &Gpu) -> Answer {
         self.0.iter().try_for_each(|op| run(op, gpu).map_err(gone))
     }
 }
@@ -116,7 +124,7 @@ fn holds(op: &StreamMemOp) -> Answer<bool> {
 fn one(stream: CUstream, operation: i32, address: u64, value: u64, flags: u32) -> Answer {
     let (context, stream) = stream::named(stream)?;
     let op = StreamMemOp { operation, barrier_flags: 0, address, value, flags, pad: [0; 5] };
-    stream::enqueue(&context, &stream, Operation::Values(MemOps::new(vec![op])?))
+    stream::enqueue(&context, &stream, Arc::new(MemOps::new(vec![op])?))
 }
 
 pub(crate) fn cuStreamWaitValue32_v2(
@@ -162,5 +170,5 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> Answer {
     let (context, stream) = stream::named(stream)?;
-    stream::enqueue(&context, &stream, Operation::Values(MemOps::read(count, ops, flags)?))
+    stream::enqueue(&context, &stream, Arc::new(MemOps::read(count, ops, flags)?))
 }

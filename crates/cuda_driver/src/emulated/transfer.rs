@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use ::emulator::race::Area;
 
-use super::allocations::{Kind, find, memory};
-use super::context::{wait, wait_unseen};
+use super::allocations::{Kind, find};
 use super::current::{Context, current};
+use super::faults::gone;
+use super::gpu::{Gpu, memory};
 use super::operation::Operation;
 use super::pinned::PinnedSource;
 use super::queue::Work;
 use super::{capture, invalid, order, pageable, stream};
 use crate::abi::{CUdeviceptr, CUstream, HostPtr};
-use crate::codes::CUDA_ERROR_ILLEGAL_ADDRESS;
-use crate::detail::{Answer, Failure};
+use crate::detail::Answer;
 use crate::structs::Copy3D;
 
 /// A copy from pageable memory takes a private copy of the source up to this size, as NVIDIA's
@@ -144,7 +144,7 @@ impl Copy {
     }
 
     /// In words, for reports.
-    pub(super) fn name(&self) -> String {
+    fn words(&self) -> String {
         let place = |place| match place {
             Place::Device(address) => format!("{address:#x}"),
             Place::Pageable(_) => "the host's memory".to_owned(),
@@ -178,10 +178,10 @@ impl Copy {
         }
         let written = self.area(&self.dst).map(|area| (area, true));
         let read = self.area(&self.src).map(|area| (area, false));
-        order::begin(self.name(), written.into_iter().chain(read).collect())
+        order::begin(self.words(), written.into_iter().chain(read).collect())
     }
 
-    pub(super) fn run(&self) -> Answer {
+    fn copy(&self) -> Answer {
         if self.is_empty() {
             return Ok(());
         }
@@ -193,6 +193,20 @@ impl Copy {
             }
         }
         Ok(())
+    }
+}
+
+impl Operation for Copy {
+    fn node_type(&self) -> i32 {
+        1
+    }
+
+    fn name(&self) -> String {
+        self.words()
+    }
+
+    fn run(&self, _: &Gpu) -> Answer {
+        self.copy()
     }
 }
 
@@ -216,11 +230,6 @@ fn copy_bytes(dst: Place, src: Place, bytes: usize) -> Answer {
     Ok(())
 }
 
-/// Memory that was live when the copy was handed in, and is not when the stream comes to it.
-pub(super) fn gone(failure: Failure) -> Failure {
-    Failure::new(CUDA_ERROR_ILLEGAL_ADDRESS, failure.text)
-}
-
 /// Copies in the null stream's order, and waits.
 pub(super) fn now(copy: Copy) -> Answer {
     let context = current()?;
@@ -229,11 +238,11 @@ pub(super) fn now(copy: Copy) -> Answer {
         return Ok(());
     }
     copy.check()?;
-    let point = Operation::Copy(Box::new(copy)).submit(&context, context.queue.null())?;
+    let point = Arc::new(copy).submit(&context, context.queue.null())?;
     if copy.lets_host_run_on() {
-        return wait_unseen(&context, &point);
+        return context.wait_unseen(&point);
     }
-    wait(&context, &[point])
+    context.wait(&[point])
 }
 
 /// Copies in a stream's order.
@@ -241,7 +250,7 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
     let (context, stream) = stream::named(stream)?;
     copy.check()?;
     if stream.is_capturing() {
-        return stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy)));
+        return stream::enqueue(&context, &stream, Arc::new(copy));
     }
     capture::check_implicit(&context, &stream)?;
     if copy.is_empty() {
@@ -249,17 +258,17 @@ pub(super) fn later(copy: Copy, stream: CUstream) -> Answer {
     }
     let waits = copy.dst.place.is_pageable() || copy.src.place.is_pageable();
     if waits {
-        pageable::warn(&copy);
+        pageable::warn(|| copy.words());
     }
     if waits || copy.dst.place.is_synchronous() || copy.src.place.is_synchronous() {
         return staged(copy, &context, &stream);
     }
-    match PinnedSource::of(&copy) {
+    match PinnedSource::of(copy.area(&copy.src), || copy.words()) {
         Some(source) => {
-            let work = Work::new(move || source.watch().and_then(|()| copy.run()));
-            context.queue.submit(&context, stream.line(), work).map(drop)
+            let work = Work::new(move || source.watch().and_then(|()| copy.copy()));
+            context.submit(stream.line(), work).map(drop)
         }
-        None => stream::enqueue(&context, &stream, Operation::Copy(Box::new(copy))),
+        None => stream::enqueue(&context, &stream, Arc::new(copy)),
     }
 }
 
@@ -273,13 +282,13 @@ fn staged(copy: Copy, context: &Arc<Context>, stream: &stream::Stream) -> Answer
             let staged = unsafe { src.bytes(copy.bytes) }.to_vec();
             let write = move || Ok(memory()?.write(dst, &staged)?);
             let work = Work::new(move || copy.begin().and_then(|()| write().map_err(gone)));
-            context.queue.submit(context, stream.line(), work).map(drop)
+            context.submit(stream.line(), work).map(drop)
         }
         _ => {
-            let point = Operation::Copy(Box::new(copy)).submit(context, stream.line())?;
+            let point = Arc::new(copy).submit(context, stream.line())?;
             match copy.lets_host_run_on() && copy.src.place.is_pageable() {
-                true => wait_unseen(context, &point),
-                false => wait(context, &[point]),
+                true => context.wait_unseen(&point),
+                false => context.wait(&[point]),
             }
         }
     }

@@ -1,35 +1,26 @@
 //! Objects of the program that a graph keeps alive, by a count of references.
-#![allow(non_snake_case)]
 
 use std::sync::{Arc, Mutex};
 
 use super::registry::{Handle, Registry};
-use super::{check_flags, graph, invalid, lock};
-use crate::abi::{CUhostFn, CUobject, HostPtr, Out};
+use super::{invalid, lock};
+use crate::abi::{CUhostFn, HostPtr};
 use crate::detail::Answer;
-
-/// The one flag that there is, and that has to be set: nobody waits for the destructor.
-const NO_DESTRUCTOR_SYNC: u32 = 1;
-/// The graph takes over references rather than making new ones.
-const MOVE: u32 = 1;
 
 /// An object of the program.
 pub(super) struct UserObject {
-    data: HostPtr,
-    destroy: CUhostFn,
-    count: Mutex<u32>,
+    pub(super) data: HostPtr,
+    pub(super) destroy: CUhostFn,
+    pub(super) count: Mutex<u32>,
 }
 
-// SAFETY: a bare address, which by the API's contract any thread may hand to the destructor.
-unsafe impl Sync for UserObject {}
-
-static OBJECTS: Registry<UserObject> = Registry::new("user object");
+pub(super) static OBJECTS: Registry<UserObject> = Registry::new("user object");
 
 /// References that a graph has.
 pub(super) struct Kept {
-    handle: Handle,
-    object: Arc<UserObject>,
-    count: u32,
+    pub(super) handle: Handle,
+    pub(super) object: Arc<UserObject>,
+    pub(super) count: u32,
 }
 
 impl Drop for Kept {
@@ -40,13 +31,13 @@ impl Drop for Kept {
 }
 
 impl UserObject {
-    fn retain(&self, count: u32) -> Answer {
+    pub(super) fn retain(&self, count: u32) -> Answer {
         let mut own = lock(&self.count);
         *own = own.checked_add(count).ok_or_else(|| invalid("too many references"))?;
         Ok(())
     }
 
-    fn release(&self, handle: Handle, count: u32) -> Answer {
+    pub(super) fn release(&self, handle: Handle, count: u32) -> Answer {
         let mut own = lock(&self.count);
         *own = own.checked_sub(count).ok_or_else(|| invalid("more references than there are"))?;
         if *own > 0 || count == 0 {
@@ -60,69 +51,4 @@ impl UserObject {
         }
         Ok(())
     }
-}
-
-pub(crate) fn cuUserObjectCreate(
-    object: Out<CUobject>,
-    data: HostPtr,
-    destroy: CUhostFn,
-    count: u32,
-    flags: u32,
-) -> Answer {
-    object.check()?;
-    if destroy.is_none() || count == 0 || flags != NO_DESTRUCTOR_SYNC {
-        return Err(invalid("an object has a destructor, a reference at least, and flag 1"));
-    }
-    let made = UserObject { data, destroy, count: Mutex::new(count) };
-    object.set(OBJECTS.add(made).as_ptr())
-}
-
-pub(crate) fn cuUserObjectRetain(object: CUobject, count: u32) -> Answer {
-    OBJECTS.get(object)?.retain(some(count)?)
-}
-
-pub(crate) fn cuUserObjectRelease(object: CUobject, count: u32) -> Answer {
-    OBJECTS.get(object)?.release(object.into(), some(count)?)
-}
-
-fn some(count: u32) -> Answer<u32> {
-    if count == 0 { Err(invalid("no references")) } else { Ok(count) }
-}
-
-pub(crate) fn cuGraphRetainUserObject(
-    graph: CUobject,
-    object: CUobject,
-    count: u32,
-    flags: u32,
-) -> Answer {
-    let graph = graph::named(graph)?;
-    check_flags(flags, MOVE)?;
-    let (handle, found) = (object.into(), OBJECTS.get(object)?);
-    if flags != MOVE {
-        found.retain(some(count)?)?;
-    }
-    let kept = Kept { handle, object: found, count: some(count)? };
-    graph.with_kept(|all| all.push(kept));
-    Ok(())
-}
-
-pub(crate) fn cuGraphReleaseUserObject(graph: CUobject, object: CUobject, count: u32) -> Answer {
-    let graph = graph::named(graph)?;
-    let (handle, mut left) = (Handle::from(object), some(count)?);
-    let gone = graph.with_kept(|all| {
-        let there: u32 = all.iter().filter(|kept| kept.handle == handle).map(|k| k.count).sum();
-        if there < left {
-            return Err(invalid("the graph has fewer references to the object"));
-        }
-        let mut gone = Vec::new();
-        for kept in all.iter_mut().filter(|kept| kept.handle == handle) {
-            let taken = kept.count.min(left);
-            (kept.count, left) = (kept.count - taken, left - taken);
-            gone.push(Kept { handle, object: kept.object.clone(), count: taken });
-        }
-        all.retain(|kept| kept.count > 0);
-        Ok(gone)
-    })?;
-    drop(gone);
-    Ok(())
 }

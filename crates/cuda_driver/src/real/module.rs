@@ -3,22 +3,14 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::abi::{CUlinkState, CUmodule, HostPtr, In, Out};
+use crate::abi::{
+    CUlinkState, CUmodule, ERROR_LOG, ERROR_LOG_BYTES, HostPtr, INFO_LOG, INFO_LOG_BYTES, In, Out,
+    PTX, TARGET_FROM_CONTEXT,
+};
 use crate::codes::{CUDA_SUCCESS, CUresult};
 use crate::detail::{Answer, Failure};
 use crate::real;
 use crate::table::Symbols;
-
-/// The driver API's numbers of the options that concern logs.
-pub(crate) const INFO_LOG: c_int = 3;
-pub(crate) const INFO_LOG_BYTES: c_int = 4;
-pub(crate) const ERROR_LOG: c_int = 5;
-pub(crate) const ERROR_LOG_BYTES: c_int = 6;
-/// Compile for the current context's device: the one option that needs no value.
-pub(crate) const TARGET_FROM_CONTEXT: c_int = 8;
-
-/// The API's number of an input of PTX text.
-pub(crate) const PTX: c_int = 1;
 
 const LOG_BYTES: usize = 16 * 1024;
 

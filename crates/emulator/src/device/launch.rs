@@ -3,8 +3,8 @@
 use super::{Device, Function};
 use crate::exec::stuck::Outside;
 use crate::exec::watch::race::Moment;
+use crate::machine::MAX_LOCAL_BYTES;
 use crate::memory::GlobalMemory;
-use crate::program::MAX_LOCAL_BYTES;
 use std::sync::Arc;
 
 /// One launch of a kernel.

@@ -4,14 +4,13 @@ mod launch;
 mod module;
 mod profile;
 
-use crate::exec::cluster::Shape;
+use crate::exec::grid;
 use crate::exec::watch::counters::{Counting, Occupancy};
 use crate::exec::watch::race::RaceState;
-use crate::exec::watch::{Check, InitCheck, MemoryCheck};
-use crate::exec::{LaunchContext, grid};
+use crate::exec::watch::{InitCheck, MemoryCheck};
 use crate::fault::{LoadError, Trap};
+use crate::machine::{Check, LaunchContext, MAX_LOCAL_BYTES, Shape, Stack};
 use crate::memory::GlobalMemory;
-use crate::program::{MAX_LOCAL_BYTES, Stack};
 use crate::ptx::{self, ast};
 use crate::system::System;
 use launch::Workspace;
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use crate::exec::grid::Stats;
 pub use launch::Launch;
-pub use module::{Function, Global, Module, Param};
+pub use module::{Function, Global, Module};
 pub use profile::Profile;
 
 /// Blocks that a multiprocessor holds at most.

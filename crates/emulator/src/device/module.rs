@@ -1,8 +1,9 @@
 //! Loaded modules, their variables and their kernels.
 
 use crate::fault::{ClusterFault, LoadError, Trap, TrapKind};
+use crate::machine::Program;
 use crate::memory::GlobalMemory;
-use crate::program::{self, Linked, Place, Program};
+use crate::program::{self, Linked, Param, Place};
 use crate::ptx::ast;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -115,17 +116,6 @@ fn bodies(tree: &ast::Module) -> Vec<&ast::Function> {
         .collect();
     out.sort_by_key(|function| !function.entry);
     out
-}
-
-/// A kernel's parameter in the block of bytes that a launch gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Param {
-    /// First byte.
-    pub offset: usize,
-    /// Length in bytes.
-    pub size: usize,
-    /// Alignment in bytes.
-    pub align: usize,
 }
 
 /// A kernel.

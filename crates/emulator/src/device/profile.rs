@@ -1,7 +1,6 @@
 //! What a device is like.
 
-use crate::exec::schedule::Schedule;
-use crate::exec::watch::Checks;
+use crate::machine::{Checks, Schedule};
 
 /// Device memory of a machine that has as much; more is asked for by [`Profile::total_memory_bytes`].
 const MEMORY_BYTES: u64 = 16 << 30;

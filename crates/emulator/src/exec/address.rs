@@ -1,10 +1,11 @@
 //! From the addresses of a kernel to those of the host, with every check.
 
-use super::frame::{FULL, Frame, lanes};
-use super::{Cx, Fault, LOCAL_BASE, LOCAL_SPAN, PARAM_BASE, SHARED_BASE, WINDOW};
 use crate::fault::{Access, ClusterFault, Nearest, RegionKind, Space, TrapKind};
+use crate::machine::{
+    Cx, FULL, Fault, Frame, LANES, LOCAL_BASE, LOCAL_SPAN, PARAM_BASE, Row64, SHARED_BASE, WINDOW,
+    lanes,
+};
 use crate::memory::access;
-use crate::program::{LANES, Row64};
 
 /// A state space, as a parameter of handlers.
 pub trait Window {

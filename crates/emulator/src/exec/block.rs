@@ -1,75 +1,17 @@
 //! A block: its warps, its shared memory, its barriers.
 
-use super::cluster::Life;
-use super::copies::WarpCopies;
-use super::schedule::Schedule;
 use super::warp::{Group, Pause, Stopped, Wait, Warp};
-use super::{Arrival, Cx, Fault, LaunchContext};
-use crate::exec::frame::{Frame, lanes};
-use crate::fault::{Accessor, BarrierFault, Trap, TrapKind, Waiting, WaitsOn};
-use crate::program::{LANES, Op, Program};
+use crate::fault::{Accessor, Trap, TrapKind, Waiting, WaitsOn};
+use crate::machine::block::{BARRIERS, Barrier, weight};
+use crate::machine::{
+    BlockState, Cx, Fault, Frame, LANES, LaunchContext, Life, Op, Program, Schedule, WarpCopies,
+    lanes,
+};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Barriers of a block.
-const BARRIERS: usize = 16;
 /// Instructions that a warp runs before the next one has its turn.
 const SLICE: i64 = 4096;
-
-/// One barrier.
-#[derive(Clone, Copy, Debug, Default)]
-struct Barrier {
-    /// Threads it waits for, when an arrival said so.
-    threads: Option<u32>,
-    /// Threads that arrived and did not wait.
-    passed: u32,
-    /// Whether anyone arrived.
-    used: bool,
-}
-
-/// What operations can see of their block.
-#[derive(Default)]
-pub struct BlockState {
-    /// Number in the grid.
-    pub number: u64,
-    /// Index x, y, z.
-    pub index: [u32; 3],
-    /// Shared memory, in words.
-    pub shared: Vec<AtomicU64>,
-    /// Its length in bytes.
-    pub shared_bytes: u64,
-    /// Copies of each warp that are not done.
-    pub copies: Vec<WarpCopies>,
-    barriers: [Barrier; BARRIERS],
-}
-
-impl BlockState {
-    /// Lanes of a warp arrive at a barrier.
-    pub fn arrive(&mut self, arrival: Arrival, mask: u32, alive: u32) -> Result<(), TrapKind> {
-        let Arrival { barrier, threads, waits, .. } = arrival;
-        let invalid =
-            |why| Err(TrapKind::InvalidBarrier { barrier, threads: threads.unwrap_or(0), why });
-        let Some(own) = self.barriers.get_mut(barrier as usize) else {
-            return invalid(BarrierFault::Number);
-        };
-        if threads.is_some_and(|own| own == 0 || !own.is_multiple_of(LANES as u32)) {
-            return invalid(BarrierFault::Count);
-        }
-        if own.used && own.threads != threads {
-            return invalid(BarrierFault::Mixed { other: own.threads });
-        }
-        (own.used, own.threads) = (true, threads);
-        if !waits {
-            own.passed += weight(mask, alive);
-        }
-        Ok(())
-    }
-}
-
-/// How many threads the lanes of a warp count for: all that are left count for a whole warp.
-fn weight(mask: u32, alive: u32) -> u32 {
-    if mask == alive { LANES as u32 } else { mask.count_ones() }
-}
 
 /// How far a block came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -458,7 +400,10 @@ impl Warp {
                     }
                     Wait::Cluster => out.push((lane, group.pc, WaitsOn::Cluster)),
                     Wait::Phase => {
-                        out.push((lane, group.pc, self.state.awaited.describe(cx, lane)));
+                        let at = self.state.awaited.at[lane];
+                        let owner = cx.cluster.owner(at, cx.launch.shared_bytes());
+                        let owner = owner.unwrap_or((cx.cluster.rank, at));
+                        out.push((lane, group.pc, self.state.awaited.describe(lane, owner)));
                     }
                 }
             }

@@ -7,12 +7,10 @@
 
 use super::block::Progress;
 use super::cluster::{self, Cluster};
-use super::schedule::Schedule;
 use super::stuck::{Outside, Probe, Quorum};
 use super::watch::counters::Counters;
-use super::watch::{Check, Watch};
-use super::{Cx, LaunchContext};
 use crate::fault::{RegionKind, Trap, TrapKind, Waiting, Waits, WaitsOn};
+use crate::machine::{Check, Cx, LaunchContext, Schedule, Watch};
 use crate::memory::GlobalMemory;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -1,9 +1,8 @@
 //! Contiguous ranges that single lanes name: checked, and as addresses of this process.
 
 use super::address::{Generic, resolve};
-use super::frame::Frame;
-use super::{Cx, Fault, SHARED_BASE, WINDOW};
 use crate::fault::{Access, CopyFault, Nearest, RegionKind, Space, TrapKind};
+use crate::machine::{Cx, Fault, Frame, SHARED_BASE, WINDOW};
 use crate::memory::access;
 use crate::tensor_map::{TENSOR_MAP_ALIGN, TENSOR_MAP_BYTES, TensorMap};
 

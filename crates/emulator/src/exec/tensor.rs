@@ -1,6 +1,6 @@
 //! Tensor copies: which bytes of a tensor go to which bytes of shared memory.
 
-use super::copies::{Piece, Source};
+use crate::machine::copies::{Piece, Source};
 use crate::tensor_map::{Im2col, MAX_RANK, OutOfBoundsFill, TensorMap};
 
 /// The unit that swizzles exchange.

@@ -1,77 +1,26 @@
-//! The instructions: one table of forms, from which decoding and dispatch come.
+//! The instructions: one table of forms, from which decoding, dispatch, the checks and the counters come.
+//!
+//! A row of the table says of an instruction which modifiers and operands it takes, which class the
+//! counters add it to, how undefined bits pass through it, its memory order, and how it becomes
+//! operations. What a row does not say, it inherits from the head of its family.
 
+pub mod class;
+mod form;
 mod lower;
-mod order;
+pub mod operands;
+pub mod order;
 mod pattern;
+pub mod rule;
 mod table;
 mod types;
 mod unsupported;
 
+pub use class::Class;
+pub(crate) use form::Lowering;
+pub use form::{Form, Pick, Properties};
 pub(crate) use lower::{lower, unknown};
 pub use order::{Order, Scope, Semantics};
 pub use pattern::Modifiers;
+pub use rule::Rule;
 pub use table::forms;
 pub use types::Type;
-
-use crate::exec::Handler;
-use crate::fault::LoadError;
-use crate::program::Emitter;
-use crate::ptx::ast::Instruction;
-
-/// One form of an instruction.
-#[derive(Clone, Copy)]
-pub struct Form {
-    /// First word: `add`.
-    pub opcode: &'static str,
-    /// The modifiers it takes: slots parted by spaces, alternatives by `|`, `?` after a slot that
-    /// may be absent, `@name` for a named set.
-    pub modifiers: &'static str,
-    /// Its operands: `=` marks a destination; `t` and `u` stand for the first and second type among
-    /// the modifiers, `w` for twice the width of `t`; `p|q` is a pair; `~` allows a wider register;
-    /// `?` an operand that may be absent. Empty where the form decides by itself.
-    pub operands: &'static str,
-    /// The family it belongs to.
-    pub family: &'static str,
-    /// What it does.
-    pub doc: &'static str,
-    pub(crate) lowering: Lowering,
-}
-
-impl Form {
-    /// Every sequence of modifiers that the form's pattern admits. Not all of them are instructions:
-    /// loading one that is none is an error.
-    pub fn spellings(&self) -> Vec<Vec<&'static str>> {
-        pattern::spellings(self.modifiers)
-    }
-}
-
-/// How a form becomes operations.
-#[derive(Clone, Copy)]
-pub(crate) enum Lowering {
-    /// One operation, whose handler the modifiers select.
-    Pick(fn(&Modifiers<'_>) -> Option<Pick>),
-    /// Written by a function.
-    Emit(fn(&mut Emitter<'_>, &Modifiers<'_>, &Instruction) -> Result<(), LoadError>),
-}
-
-/// A handler, and the immediate it is to be given.
-#[derive(Clone, Copy)]
-pub struct Pick {
-    /// Handler.
-    pub run: Handler,
-    /// Immediate.
-    pub imm: u64,
-}
-
-impl From<Handler> for Pick {
-    fn from(run: Handler) -> Self {
-        Self { run, imm: 0 }
-    }
-}
-
-impl Pick {
-    /// A handler with an immediate.
-    pub fn with(run: Handler, imm: u64) -> Self {
-        Self { run, imm }
-    }
-}

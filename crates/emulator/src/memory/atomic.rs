@@ -2,13 +2,10 @@
 //!
 //! All are sequentially consistent, which is at least as strong as any order PTX can ask for.
 
-use crate::numeric::Rounding;
-use crate::numeric::float;
 use crate::numeric::half::{self, Bf16, F16};
-use std::sync::atomic::{
-    AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use crate::numeric::{Rounding, float};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 macro_rules! cell {

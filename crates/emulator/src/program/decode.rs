@@ -3,10 +3,10 @@
 use super::emitter::{Emitter, ParamHome};
 use super::layout::{self, Linked};
 use super::scope::{Base, Symbol};
-use super::{Passed, Program, Span};
 use crate::exec::ops::control;
 use crate::fault::LoadError;
 use crate::isa::{self, Type};
+use crate::machine::{Passed, Program, Span};
 use crate::ptx::ast::{Function, Statement, Variable};
 
 /// The program of the function `name` and of all that it can reach.

@@ -1,8 +1,8 @@
 //! Module-scope variables: their sizes, addresses and initial bytes.
 
-use super::Constant;
 use crate::fault::LoadError;
 use crate::isa::Type;
+use crate::machine::Constant;
 use crate::memory::GlobalMemory;
 use crate::ptx::ast::{Function, Init, Item, Linkage, Module, Number, Statement, Variable};
 use std::collections::{HashMap, HashSet};
@@ -13,8 +13,6 @@ pub const MAX_ALIGN: u32 = 1024;
 const CODE_BASE: u64 = 1 << 51;
 /// The most that the parameters of a function may take.
 pub const MAX_PARAM_BYTES: u64 = 32764;
-/// The most local memory that a function may declare for each thread.
-pub const MAX_LOCAL_BYTES: u64 = 512 << 10;
 /// The most shared memory of a block, static and dynamic.
 pub const DYNAMIC_SHARED_BYTES: u64 = 227 << 10;
 /// The most constant memory that a module may declare.
@@ -29,6 +27,17 @@ pub struct Place {
     pub address: u64,
     /// Length in bytes.
     pub size_bytes: u64,
+}
+
+/// A kernel's parameter in the block of bytes that a launch gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// First byte.
+    pub offset: usize,
+    /// Length in bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
 }
 
 /// How much a kernel may have, by the version of its PTX.
@@ -364,17 +373,14 @@ pub fn number_bits(number: Number, ty: Type) -> Option<u64> {
 ///
 /// # Errors
 /// A parameter has no known size, or they do not fit into `limit` bytes together.
-pub fn param_layout(
-    kernel: &Function,
-    limit: u64,
-) -> Result<(Vec<crate::device::Param>, usize), LoadError> {
+pub fn param_layout(kernel: &Function, limit: u64) -> Result<(Vec<Param>, usize), LoadError> {
     let mut end = 0usize;
     let mut out = Vec::new();
     for param in &kernel.params {
         let (size, align) = size(param)?;
         let (size, align) = (size as usize, align as usize);
         let offset = end.next_multiple_of(align);
-        out.push(crate::device::Param { offset, size, align });
+        out.push(Param { offset, size, align });
         end = offset + size;
     }
     if end as u64 <= limit {

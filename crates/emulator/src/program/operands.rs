@@ -1,12 +1,12 @@
 //! From the operands of the text to slots.
 
-use super::emitter::{Base, Emitter, Register};
+use super::emitter::{Base, Emitter};
 use super::layout::number_bits;
 use super::scope::{Symbol, component};
-use super::{ALWAYS, NEGATED, SINK, Span};
 use crate::exec::ops::{moves, special};
 use crate::fault::LoadError;
 use crate::isa::Type;
+use crate::machine::{ALWAYS, NEGATED, Register, SINK, Span};
 use crate::ptx::ast::Operand;
 
 /// An operand in brackets.

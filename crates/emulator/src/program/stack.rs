@@ -1,18 +1,9 @@
 //! How much stack the threads of a kernel need, where the text alone says it.
 
-use super::FunctionInfo;
+use crate::machine::{FunctionInfo, Stack};
 
 /// What a call puts on the stack beside the callee's variables: the address to return to.
 const RETURN_BYTES: u64 = 8;
-
-/// The stack of a kernel's threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stack {
-    /// Bytes along the longest chain of calls in which no function occurs twice.
-    pub bytes: u64,
-    /// Whether nothing needs more: no function calls itself or an address, and none has `alloca`.
-    pub is_known: bool,
-}
 
 impl Stack {
     /// That of a program, whose first function is the kernel.

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::histogram::bins::{Binning, Even, EvenFloats, Sample};
-use kernels_gpu::grid::histogram::shared::{histogram_bytes, histogram_ranges, histogram_shared};
-use kernels_gpu::grid::histogram::{histogram_global, histogram_search};
+use kernels_gpu::histogram::bins::{Binning, Even, EvenFloats, Sample};
+use kernels_gpu::histogram::shared::{histogram_bytes, histogram_ranges, histogram_shared};
+use kernels_gpu::histogram::{histogram_global, histogram_search};
 
 use super::table::Table;
 use super::{blocks, shared_grid, strided};
@@ -44,11 +44,11 @@ struct Boundaries {
 impl<T: Countable> Bins<T> {
     /// `n_bins` bins of equal width that cover `levels`: bin `b` begins at `start + b * width / n_bins`. Integers are
     /// divided exactly, and their end may be one past the type's largest value, as in `0..256` for bytes; how
-    /// floats are rounded says [`EvenFloats`](kernels_gpu::grid::histogram::bins::EvenFloats).
+    /// floats are rounded says [`EvenFloats`](kernels_gpu::histogram::bins::EvenFloats).
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins, or levels that are empty or not finite, or past
-    /// 2³²; what the driver answers.
+    /// 2³²; errors of the driver.
     pub fn even(on: &impl AsStream, levels: Range<T::Level>, n_bins: u32) -> GpuResult<Self> {
         let even = T::even(levels, n_bins).ok_or_else(|| {
             invalid(
@@ -66,7 +66,7 @@ impl<T: Countable> Bins<T> {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for fewer than two levels, for levels out of order, NaN, or other
-    /// than the type's values, or if the last level is not above the first; what the driver answers.
+    /// than the type's values, or if the last level is not above the first; errors of the driver.
     pub fn ranges(on: &impl AsStream, levels: &[T::Level]) -> GpuResult<Self> {
         let table = Table::new::<T>(levels).ok_or_else(|| {
             invalid(
@@ -110,7 +110,7 @@ impl<T: Countable<Level = u64>> Bins<T> {
     /// `n_bins` bins of which a sample is the number: for `u8`, `u16` and `u32`.
     ///
     /// # Errors
-    /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins; what the driver answers.
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins; errors of the driver.
     pub fn given(on: &impl AsStream, n_bins: u32) -> GpuResult<Self> {
         Self::even(on, 0..u64::from(n_bins), n_bins)
     }

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::grid::reduce::operator::{Number, Ordered};
+use kernels_gpu::reduce::operator::{Number, Ordered};
 
 use crate::ops::sealed::Sealed;
 
@@ -14,7 +14,7 @@ use crate::ops::sealed::Sealed;
     message = "the kernels `reduce_sum`, `reduce_product`, `reduce_extreme` and `reduce_place` have no instance for `{Self}`",
     label = "not a number that reductions take",
     note = "reductions take `f16`, `bf16`, `f32`, `f64`, `i32`, `u32`, `i64` and `u64`; a kernel of your own reduces any \
-            type: see `kernels_gpu::grid::reduce::Operator`"
+            type: see `kernels_gpu::reduce::Operator`"
 )]
 pub trait Element: Pod + Sealed {
     /// The sum's type: f32 for halves, else the type itself.

@@ -1,20 +1,20 @@
-//! One value of many: sums, products, extremes and their places, of whole arrays, [segments](segmented_sum),
+//! Reductions: sums, products, extremes and their indices, of whole arrays, [segments](segmented_sum),
 //! [rows](row_sums) and [columns](column_sums).
 //!
-//! | of a whole array | order of joining | of nothing | NaN |
+//! | of a whole array | order of combining | of no elements | NaN |
 //! |---|---|---|---|
-//! | [`sum`], [`product`] | fixed by length and alignment | 0, 1 | goes through |
-//! | [`min`], [`max`] | has no influence | +∞, -∞; the type's largest, smallest integer | left out |
-//! | [`argmin`], [`argmax`] | the first of equal ones | `None` | left out |
+//! | [`sum`], [`product`] | fixed by length and alignment | 0, 1 | propagates |
+//! | [`min`], [`max`] | does not matter | +∞, -∞; the type's largest, smallest integer | ignored |
+//! | [`argmin`], [`argmax`] | the first of equal ones | `None` | ignored |
 //!
 //! Integers wrap. Halves are added in f32, and their sum is an f32. Of -0 and +0 the smaller is -0; for
 //! `argmin` and `argmax` they are equal.
 //!
 //! The same input gives the same bits in every run and on every device: each is one launch, in which the
-//! block that ends last joins the blocks' values in the order of the blocks.
+//! last block to finish combines the partial results in the order of the blocks.
 //!
-//! The plain forms wait and return a number. Those with `_into` are queued, write into memory of the device,
-//! and take their scratch memory from a [`Scratch`].
+//! The plain forms wait and return a number. Those with `_into` are asynchronous, write to device memory, and take their
+//! scratch memory from a [`Scratch`].
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops::reduce};
@@ -39,8 +39,8 @@ pub use parts::{
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::reduce as kernels;
-use kernels_gpu::grid::reduce::{reduce_extreme, reduce_place, reduce_product, reduce_sum};
+use kernels_gpu::reduce as kernels;
+use kernels_gpu::reduce::{reduce_extreme, reduce_place, reduce_product, reduce_sum};
 
 use super::scratch::size_of_parts;
 use super::views::{As, AsMut};
@@ -197,10 +197,10 @@ index_of! {
     argmax, argmax_into, "largest", MAX;
 }
 
-/// Sum of `x: [n]` in the textbook's way: partial sums by trees in shared memory, added up on the host.
+/// Sum of `x: [n]` as textbooks have it: partial sums by trees in shared memory, added up on the host. The form to read first.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn sum_tree_f32<S: AsStream>(on: &S, x: &impl DeviceRead<f32>) -> GpuResult<f32> {
     let blocks = x.len().div_ceil(kernels::BLOCK as usize);
     let mut partials = DeviceBuffer::<u32>::zeroed(on, blocks)?;

@@ -1,7 +1,7 @@
 //! Reductions of segments, rows and columns.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::reduce::{
+use kernels_gpu::reduce::{
     Shape, Split, column_extreme, column_lanes, column_sum, partial_words, segment_extreme,
     segment_sum,
 };
@@ -22,20 +22,20 @@ const fn partial_bytes(values: usize) -> usize {
     4 * partial_words::<u64>(values)
 }
 
-/// What the `_into` forms for rows take of their scratch, in bytes.
+/// The scratch of the `_into` forms for rows, in bytes.
 #[must_use]
 pub fn rows_scratch_bytes(rows: usize, cols: usize) -> usize {
     segments_scratch_bytes(rows, rows * cols)
 }
 
-/// What the `_into` forms for segments take of their scratch, in bytes.
+/// The scratch of the `_into` forms for segments, in bytes.
 #[must_use]
 pub fn segments_scratch_bytes(segments: usize, n_elems: usize) -> usize {
     let split = Split::of(segments as u64, n_elems as u64, 0);
     size_of_parts(&[partial_bytes(split.partials(segments as u64))])
 }
 
-/// What the `_into` forms for columns take of their scratch, in bytes.
+/// The scratch of the `_into` forms for columns, in bytes.
 #[must_use]
 pub fn columns_scratch_bytes(rows: usize, cols: usize) -> usize {
     // Whatever a thread's number of columns: it depends on the element.
@@ -49,7 +49,7 @@ fn shape(rows: usize, cols: usize, lanes: usize) -> Shape {
 }
 
 impl<'a> Blocks<'a> {
-    /// So many blocks, with `partials` partial results.
+    /// Those of `blocks` blocks with `partials` partial results.
     fn sharing(
         on: &impl AsStream,
         blocks: u64,
@@ -101,15 +101,15 @@ macro_rules! parts {
     )*) => {$(
         #[doc = concat!("The ", $what, " of each segment of `x: [n]`; ", $nothing, " of an empty one.")]
         ///
-        /// Segment `s` is `offsets[s]..offsets[s + 1]`, as in a CSR matrix: `offsets: [segments + 1]`. What of a
-        /// segment lies outside of `x` is left out, and so is one whose end is before its start. The order of
-        /// joining is fixed by the offsets and by the address of `x` modulo 16.
+        /// Segment `s` is `offsets[s]..offsets[s + 1]`, as in a CSR matrix: `offsets: [segments + 1]`. Elements
+        /// outside `x` are left out, and a segment whose end is before its start is empty. The order of
+        /// combining is fixed by the offsets and by the address of `x` modulo 16.
         ///
-        /// A thread, a warp, a block or several take a segment, by the mean length. A segment that is far longer
-        /// than the mean is waited for.
+        /// A thread, a warp, a block or several blocks take a segment, by the mean length. A segment that is far longer
+        /// than the mean takes the whole launch's time.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; what the driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; errors of the driver.
         pub fn $segmented<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
@@ -125,11 +125,11 @@ macro_rules! parts {
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($segmented), "`], into `out: [segments]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($segmented), "`], into `out: [segments]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; what the
-        /// driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; errors of the
+        /// driver.
         pub fn $segmented_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
@@ -151,10 +151,10 @@ macro_rules! parts {
         }
 
         #[doc = concat!("The ", $what, " of each row of the row-major `x: [rows, cols]`; ", $nothing, " without columns.")]
-        /// The order of joining is fixed by the shape and by the address of `x` modulo 16.
+        /// The order of combining is fixed by the shape and by the address of `x` modulo 16.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; errors of the driver.
         pub fn $row<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
@@ -170,10 +170,10 @@ macro_rules! parts {
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($row), "`], into `out: [rows]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($row), "`], into `out: [rows]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; errors of the driver.
         pub fn $row_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
@@ -197,10 +197,10 @@ macro_rules! parts {
         }
 
         #[doc = concat!("The ", $what, " of each column of the row-major `x: [rows, cols]`; ", $nothing, " without rows.")]
-        /// The order of joining is fixed by the shape.
+        /// The order of combining is fixed by the shape.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; errors of the driver.
         pub fn $column<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
@@ -216,10 +216,10 @@ macro_rules! parts {
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($column), "`], into `out: [cols]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($column), "`], into `out: [cols]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; errors of the driver.
         pub fn $column_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,

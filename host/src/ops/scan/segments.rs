@@ -1,9 +1,9 @@
-//! Scans of segments, each for itself.
+//! Scans of segments: each starts again at the head of a segment.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, Linear};
-use kernels_gpu::grid::scan::carry::Segmented;
-use kernels_gpu::grid::scan::{scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets};
+use kernels_gpu::scan::carry::Segmented;
+use kernels_gpu::scan::{scan_bit_flagged, scan_by_key, scan_flagged, scan_mark_offsets};
 
 use super::super::number::Number;
 use super::super::scratch::{TileStates, size_of_parts};
@@ -35,7 +35,7 @@ fn bit_words(n: usize) -> usize {
     n.div_ceil(32)
 }
 
-/// What a scan of `n_elems` elements in segments takes of its scratch, in bytes, however they are told.
+/// The scratch of a scan of `n_elems` elements in segments, in bytes, for each of the three ways to mark segments.
 #[must_use]
 pub fn segments_scratch_bytes<T: Pod, O: ScanOperator<T>>(n_elems: usize) -> usize {
     size_of_parts(&[
@@ -44,11 +44,11 @@ pub fn segments_scratch_bytes<T: Pod, O: ScanOperator<T>>(n_elems: usize) -> usi
     ])
 }
 
-/// As [`by_into`](super::by_into), and anew wherever `heads[i]` is not 0. `x`, `heads`, `out: [n]`; queued, in one
+/// As [`by_into`](super::by_into), starting again wherever `heads[i]` is not 0. `x`, `heads`, `out: [n]`; asynchronous, in one
 /// launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ; errors of the driver.
 pub fn flagged_into<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     _operator: O,
@@ -84,11 +84,11 @@ where
     }
 }
 
-/// As [`by_into`](super::by_into), and anew wherever `keys[i]` is another than `keys[i - 1]`. `x`, `keys`, `out: [n]`;
-/// queued, in one launch.
+/// As [`by_into`](super::by_into), starting again wherever the bits of `keys[i]` differ from those of `keys[i - 1]`. `x`, `keys`, `out: [n]`;
+/// asynchronous, in one launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ; errors of the driver.
 pub fn by_key_into<T: Pod, K: Number, O: ScanOperator<T>>(
     on: &impl AsStream,
     _operator: O,
@@ -124,11 +124,11 @@ where
     }
 }
 
-/// As [`by_into`](super::by_into), and anew at each of `offsets`. `x`, `out: [n]`; `offsets: [segments]`, in any order,
-/// where those of empty segments may be equal, and those past the end are left out; queued, in two launches.
+/// As [`by_into`](super::by_into), starting again at each of `offsets`. `x`, `out: [n]`; `offsets: [segments]`, in any order,
+/// where those of empty segments may be equal, and those past the end are left out; asynchronous, in two launches.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn segments_into<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     _operator: O,

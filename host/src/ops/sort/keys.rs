@@ -2,11 +2,11 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
-use kernels_gpu::grid::sort::histogram::{self, sort_histogram};
-use kernels_gpu::grid::sort::pass::{self, THREADS, Task, sort_pass};
-use kernels_gpu::grid::sort::segments::{self, sort_segments};
-use kernels_gpu::grid::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
-use kernels_gpu::grid::sort::{NoValue, Order, Word};
+use kernels_gpu::sort::histogram::{self, sort_histogram};
+use kernels_gpu::sort::pass::{self, THREADS, Task, sort_pass};
+use kernels_gpu::sort::segments::{self, sort_segments};
+use kernels_gpu::sort::top_k::{TILE, rounds, top_k_collect, top_k_count};
+use kernels_gpu::sort::{NoValue, Order, Word};
 
 use super::radix::{Buffers, RadixSort};
 use crate::error::GpuResult;

@@ -1,8 +1,8 @@
-//! Radix sorts of keys, of keys with values, and of their places; the first few in order; each segment by itself.
+//! Radix sorts of keys, of keys with values and of indices; the top k; sorts of segments.
 //!
 //! Keys are `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32` and `f64`; values have 4 or 8 bytes. Every sort is *stable*: equal keys
-//! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN stands
-//! at the end that its sign says, and no key is lost or changed. The result is the same, bit for bit, in every run and on
+//! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN goes
+//! to the end of its sign, and no key is lost or changed. The result is the same, bit for bit, in every run and on
 //! every device.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! How many elements: as many as the memory holds; for [`argsort`] at most 2³², whose places are 32 bits.
+//! An array has as many elements as the memory holds; for [`argsort`] at most 2³², since its indices have 32 bits.
 
 mod keys;
 mod plain;
@@ -61,14 +61,14 @@ impl SortOptions {
     /// Sorts by these bits of a key alone, counted from its lowest: keys that agree in them keep their order. Fewer bits take
     /// less time, a pass over the keys for each eight.
     ///
-    /// They are bits of the unsigned number that stands for the key: of a signed number with its highest bit turned, of a
-    /// float with all bits turned if it is negative, and the highest one if it is not.
+    /// They are bits of the unsigned number that the key is sorted as: a signed number with its highest bit flipped; a
+    /// float with all bits flipped if it is negative, else with its highest bit flipped.
     #[must_use]
     pub const fn bits(self, bits: Range<u32>) -> Self {
         Self { bits: Some((bits.start, bits.end)), ..self }
     }
 
-    /// The bits of a key of so many.
+    /// The bits to sort by, of keys of `of` bits.
     fn range(self, of: u32) -> GpuResult<(u32, u32)> {
         let (begin, end) = self.bits.unwrap_or((0, of));
         if begin < end && end <= of {
@@ -94,20 +94,19 @@ pub fn pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<V>()], 0)
 }
 
-/// What [`argsort_into`] takes of its scratch for `n_elems` keys, in bytes.
+/// The scratch of [`argsort_into`] for `n_elems` keys, in bytes.
 #[must_use]
 pub fn argsort_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<u32>()], n_elems * size_of::<K>())
 }
 
-/// `out: [n]` becomes the keys `x: [n]` in order. Queued; nothing waits.
+/// `out: [n]` becomes the keys `x: [n]` in order. Asynchronous.
 ///
-/// A pass for each eight bits reads and writes every key once; passes over bits that are the same in all keys are left out, which the
-/// device decides.
+/// A pass for each eight bits reads and writes every key once; the device leaves out passes over bits that all keys share.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if `out` has another length,
-/// [`InvalidArgument`](GpuError::InvalidArgument) for bits that the key has not; what the driver answers.
+/// [`InvalidArgument`](GpuError::InvalidArgument) for bits that the key has not; errors of the driver.
 pub fn sort_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -134,9 +133,9 @@ pub fn sort<K: SortKey>(
     Ok(out)
 }
 
-/// The keys `x: [n]` come in order where they are. Queued; nothing waits.
+/// Sorts the keys `x: [n]` in place. Asynchronous.
 ///
-/// They go to the scratch and back, one pass for each eight bits and at most one more, and memory for one buffer is saved beside
+/// They move to the scratch and back: a pass for each eight bits and at most one more. It takes one buffer less than
 /// [`sort_into`].
 ///
 /// # Errors
@@ -151,7 +150,7 @@ pub fn sort_in_place<K: SortKey>(
     radix::keys(on, sort, None::<&DeviceBuffer<K>>, x, scratch)
 }
 
-/// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Queued.
+/// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Asynchronous.
 ///
 /// # Errors
 /// As [`sort_into`].
@@ -186,7 +185,7 @@ pub fn sort_pairs<K: SortKey, V: SortValue>(
     Ok((out_keys, out_values))
 }
 
-/// The keys `keys: [n]` come in order where they are, and `values: [n]` as their keys do. Queued; nothing waits. As
+/// Sorts the keys `keys: [n]` in place, and `values: [n]` with them. Asynchronous. As
 /// [`sort_in_place`].
 ///
 /// # Errors
@@ -204,7 +203,7 @@ pub fn sort_pairs_in_place<K: SortKey, V: SortValue>(
     radix::pairs(on, sort, no_input, (keys, values), scratch)
 }
 
-/// `out: [n]` becomes the places of the keys `x: [n]` in order: `x[out[0]]` is the first. Places of equal keys ascend. Queued.
+/// `out: [n]` becomes the indices of the keys `x: [n]` in order: `x[out[0]]` is the first key. Indices of equal keys ascend. Asynchronous.
 ///
 /// # Errors
 /// As [`sort_into`]; [`InvalidArgument`](GpuError::InvalidArgument) for more than 2³² keys.
@@ -216,8 +215,8 @@ pub fn argsort_into<K: SortKey>(
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let sort = RadixSort::new::<K>(x.len(), options)?;
-    same_len("the places of a sort", sort.n, out.len())?;
-    check_places(sort.n)?;
+    same_len("the indices of a sort", sort.n, out.len())?;
+    check_indices(sort.n)?;
     radix::indices(on, sort, x, out, scratch)
 }
 
@@ -235,18 +234,18 @@ pub fn argsort<K: SortKey>(
     Ok(out)
 }
 
-/// An error unless the places of so many keys fit into 32 bits.
-fn check_places(n: usize) -> GpuResult<()> {
+/// An error unless the indices of `n` keys fit into 32 bits.
+fn check_indices(n: usize) -> GpuResult<()> {
     if n <= 1 << 32 {
         return Ok(());
     }
-    let reason = format!("the places of {n} keys do not fit into 32 bits");
-    Err(GpuError::InvalidArgument { operation: "sorting places", reason })
+    let reason = format!("the indices of {n} keys do not fit into 32 bits");
+    Err(GpuError::InvalidArgument { operation: "sorting indices", reason })
 }
 
 /// A buffer that a sort writes.
 fn result<T: bytemuck::Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
-    // SAFETY: a sort writes every element, and nobody has the buffer before.
+    // SAFETY: a sort writes every element before anything reads the buffer.
     unsafe { DeviceBuffer::uninitialized(on, n) }
 }
 

@@ -3,8 +3,8 @@
 use std::mem::swap;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::grid::sort::Digit;
-use kernels_gpu::grid::sort::plain::{DIGIT_BITS, DIGITS, TILE, sort_count, sort_move, sort_sums};
+use kernels_gpu::sort::Digit;
+use kernels_gpu::sort::plain::{DIGIT_BITS, DIGITS, TILE, sort_count, sort_move, sort_sums};
 
 use super::SortOptions;
 use super::radix::RadixSort;
@@ -19,13 +19,13 @@ fn part_bytes(n_elems: usize) -> [usize; 3] {
     [n_elems.div_ceil(TILE) * DIGITS, n_elems, n_elems].map(|len| len * size_of::<u32>())
 }
 
-/// What [`plain_into`] takes of its scratch for `n_elems` pairs, in bytes.
+/// The scratch of [`plain_into`] for `n_elems` pairs, in bytes.
 #[must_use]
 pub fn plain_scratch_bytes(n_elems: usize) -> usize {
     size_of_parts(&part_bytes(n_elems))
 }
 
-/// [`sort_pairs_into`](super::sort_pairs_into) of words, by kernels that are made to be read.
+/// [`sort_pairs_into`](super::sort_pairs_into) of words, by kernels in the form to read first.
 ///
 /// # Errors
 /// As there; [`InvalidArgument`](GpuError::InvalidArgument) for 2³² pairs or more.
@@ -79,7 +79,7 @@ pub fn plain_into(
     Ok(())
 }
 
-/// The number of tiles. Places have 32 bits.
+/// The number of tiles. The kernels count in 32 bits.
 fn tiles(n: usize) -> GpuResult<u32> {
     if n <= u32::MAX as usize {
         return Ok(n.div_ceil(TILE) as u32);

@@ -2,8 +2,8 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
-use kernels_gpu::grid::sort::{NoValue, Order, planned_passes};
+use kernels_gpu::sort::pass::{FEW_TILES, GROUP_BITS, Task, Tiling, control_words};
+use kernels_gpu::sort::{NoValue, Order, planned_passes};
 
 use super::keys::{KeyWord, SortWith};
 use super::{SortKey, SortOptions, SortValue};
@@ -41,7 +41,7 @@ struct TileLimits {
 impl TileLimits {
     const KERNEL: Self = Self { group_bits: GROUP_BITS, few_tiles: FEW_TILES };
 
-    /// The tiles of keys and values of so many bytes.
+    /// The tiles of keys and values of these sizes.
     fn tiling(self, [key_bytes, value_bytes]: [usize; 2]) -> Tiling {
         Tiling { key_bytes, value_bytes, few_tiles: self.few_tiles }
     }
@@ -77,19 +77,19 @@ impl RadixSort {
     }
 }
 
-/// Bytes of the control words, of the spare keys and of the spare values for `n` pairs of so many bytes.
+/// Bytes of the control words, of the spare keys and of the spare values for `n` pairs of these sizes.
 pub fn pair_part_bytes(n: usize, sizes: [usize; 2]) -> [usize; 3] {
     let [control, spare, spare_values, _] = TileLimits::KERNEL.part_bytes(n, sizes, 0);
     [control, spare, spare_values]
 }
 
-/// Scratch for `n` keys and values of so many bytes, and for another part.
+/// Scratch for `n` keys and values of these sizes, and for another part.
 pub fn scratch_bytes(n: usize, sizes: [usize; 2], other: usize) -> usize {
     size_of_parts(&TileLimits::KERNEL.part_bytes(n, sizes, other))
 }
 
-/// The memory of keys or of values: where they are, where they go, and as much scratch. Values that there are none of have no
-/// memory, and an input that is sorted in place, or that the kernels number, has none.
+/// The memory of keys or of values: where they are, where they go, and as much scratch. There is no input where keys are
+/// sorted in place or values are indices, and no memory at all where there are no values.
 pub struct Buffers<'a, W> {
     pub input: As<'a, W>,
     pub out: AsMut<'a, W>,
@@ -113,7 +113,7 @@ impl<'a, W> Buffers<'a, W> {
     }
 }
 
-/// Sorts keys alone, without an `input` in place.
+/// Sorts keys alone; in place if there is no `input`.
 pub fn keys<K: SortKey>(
     on: &impl AsStream,
     sort: RadixSort,
@@ -127,7 +127,7 @@ pub fn keys<K: SortKey>(
     run(on, sort, keys, Buffers::<NoValue>::none(), control)
 }
 
-/// Sorts keys with values, without an `input` in place.
+/// Sorts keys with values; in place if there is no `input`.
 pub fn pairs<K: SortKey, V: SortValue>(
     on: &impl AsStream,
     sort: RadixSort,
@@ -204,7 +204,7 @@ pub fn run<W: KeyWord + SortWith<V>, V>(
 mod tests {
     use super::*;
     use crate::Gpu;
-    use kernels_gpu::grid::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS};
+    use kernels_gpu::sort::pass::{FEW_LONG, FEW_SHORT, LONG, SHORT, THREADS};
 
     fn given<T: Pod>(gpu: &Gpu, x: &[T]) -> DeviceBuffer<T> {
         DeviceBuffer::from_slice(gpu, x).unwrap()

@@ -1,7 +1,7 @@
 //! Sorts of segments.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::sort::NoValue;
+use kernels_gpu::sort::NoValue;
 
 use super::keys::SortWith;
 use super::radix::{Buffers, RadixSort};
@@ -13,31 +13,31 @@ use crate::ops::views::As;
 use crate::ops::{Scratch, same_len};
 use crate::stream::AsStream;
 
-/// What [`segmented_sort_into`] takes of its scratch for `n_elems` keys, in bytes.
+/// The scratch of [`segmented_sort_into`] for `n_elems` keys, in bytes.
 #[must_use]
 pub fn segmented_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     size_of_parts(&[n_elems * size_of::<K>()])
 }
 
-/// What [`segmented_sort_pairs_into`] takes of its scratch for `n_elems` pairs, in bytes.
+/// The scratch of [`segmented_sort_pairs_into`] for `n_elems` pairs, in bytes.
 #[must_use]
 pub fn segmented_pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
     size_of_parts(&[n_elems * size_of::<K>(), n_elems * size_of::<V>()])
 }
 
-/// What [`segmented_argsort_into`] takes of its scratch for `n_elems` keys, in bytes.
+/// The scratch of [`segmented_argsort_into`] for `n_elems` keys, in bytes.
 #[must_use]
 pub fn segmented_argsort_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     size_of_parts(&argsort_part_bytes::<K>(n_elems))
 }
 
-/// Sorted keys that nobody wants, spare keys, spare places.
+/// Sorted keys, which only the kernel needs; spare keys; spare indices.
 fn argsort_part_bytes<K: SortKey>(n: usize) -> [usize; 3] {
     [n * size_of::<K>(), n * size_of::<K>(), n * size_of::<u32>()]
 }
 
-/// Sorts each segment of `x: [n]` by itself into the same places of `out: [n]`. Segment `i` begins at `offsets[i]` and
-/// ends in front of `offsets[i + 1]`, so there is an offset more than there are segments. Queued, in one launch.
+/// Sorts each segment of `x: [n]` by itself into the same range of `out: [n]`. Segment `i` begins at `offsets[i]` and
+/// ends in front of `offsets[i + 1]`, so there is an offset more than there are segments. Asynchronous, in one launch.
 ///
 /// Segments may be of very different lengths: a warp sorts up to 32 keys, a block longer ones. One block does all of a
 /// segment, so a few of millions of keys are sorted sooner one by one, with [`sort_into`](super::sort_into). What lies
@@ -77,7 +77,7 @@ pub fn segmented_sort<K: SortKey>(
 }
 
 /// As [`segmented_sort_into`], of the keys `keys: [n]` into `out_keys: [n]`, and of their values `values: [n]` with them into
-/// `out_values: [n]`. Queued, in one launch.
+/// `out_values: [n]`. Asynchronous, in one launch.
 ///
 /// # Errors
 /// As [`segmented_sort_into`].
@@ -127,8 +127,8 @@ pub fn segmented_sort_pairs<K: SortKey, V: SortValue>(
     Ok((out_keys, out_values))
 }
 
-/// `out: [n]` becomes, for each segment of the keys `x: [n]`, their places in `x` in order; those of equal keys ascend.
-/// Segments are as for [`segmented_sort_into`]. Queued, in one launch.
+/// `out: [n]` becomes, for each segment of the keys `x: [n]`, the indices of its keys in `x`, in order; those of equal keys ascend.
+/// Segments are as for [`segmented_sort_into`]. Asynchronous, in one launch.
 ///
 /// # Errors
 /// As [`segmented_sort_into`].

@@ -1,11 +1,11 @@
-//! The first few of the keys in order.
+//! The top k: the largest or smallest keys, in order.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::grid::sort::top_k::{MAX_K, state_words};
+use kernels_gpu::sort::top_k::{MAX_K, state_words};
 
 use super::keys::KeyWord;
 use super::radix::{Buffers, RadixSort, pair_part_bytes, run};
-use super::{SortKey, SortOptions, check_places, result};
+use super::{SortKey, SortOptions, check_indices, result};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
@@ -39,21 +39,21 @@ fn part_bytes<K: SortKey>(n: usize, k: usize) -> [usize; 6] {
     [state, k * key, k * size_of::<u32>(), control, spare, spare_indices]
 }
 
-/// What [`top_k_into`] takes of its scratch for `k` of `n_elems` keys, in bytes.
+/// The scratch of [`top_k_into`] for `k` of `n_elems` keys, in bytes.
 #[must_use]
 pub fn top_k_scratch_bytes<K: SortKey>(n_elems: usize, k: usize) -> usize {
     size_of_parts(&part_bytes::<K>(n_elems, k))
 }
 
 /// `out: [k]` becomes the `k` largest or smallest of the keys `x: [n]`, in order, and `indices: [k]` the index of each in
-/// `x`. Of equal keys those that come first are taken, in their order. Queued.
+/// `x`. Of equal keys those that come first are taken, in their order. Asynchronous.
 ///
 /// The keys are not sorted: a search for the key number `k` reads them once for each eleven bits and once more, and `k` keys
 /// are sorted.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if the results differ in length, [`InvalidArgument`](GpuError::InvalidArgument)
-/// for more keys than there are, or than 2³¹ - 1, or of more than 2³²; what the driver answers.
+/// for more keys than there are, or than 2³¹ - 1, or of more than 2³²; errors of the driver.
 pub fn top_k_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -94,7 +94,7 @@ fn check(n: usize, k: usize) -> GpuResult<()> {
     } else if k > MAX_K {
         format!("{k} keys are too many: it takes at most {MAX_K}")
     } else {
-        return check_places(n);
+        return check_indices(n);
     };
     Err(GpuError::InvalidArgument { operation: "finding the first keys", reason })
 }

@@ -1,7 +1,7 @@
 //! Kernels that do nothing but call one function, for its throughput.
 //!
 //! Arguments are spread at random over `[low, low + span)`, so that the lanes of a warp differ.
-//! benches/peers/math.cu does the same with CUDA's functions.
+//! tools/peers/math.cu does the same with CUDA's functions.
 
 use cuda_std::intrinsics as c;
 use cuda_std::math::{double_trig, trig};

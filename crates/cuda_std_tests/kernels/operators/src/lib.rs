@@ -4,9 +4,9 @@
 
 use cuda_std::block::SortKey;
 use cuda_std::prelude::*;
-use kernels_gpu::grid::merge::{self, merge_splits};
-use kernels_gpu::grid::reduce::{self, BLOCK, whole_to};
-use kernels_gpu::grid::scan::{self, Whole, scan_grid};
+use kernels_gpu::merge::{self, merge_splits};
+use kernels_gpu::reduce::{self, BLOCK, whole_to};
+use kernels_gpu::scan::{self, Whole, scan_grid};
 
 /// How far elements lie from a centre: the least and the greatest difference. The centre comes with the launch.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl reduce::Operator for Span {
     }
 }
 
-/// [`Span`] of `x: [n]` into `out[0]`; launch and scratch as for `kernels_gpu::reduce_sum`.
+/// [`Span`] of `x: [n]` into `out[0]`; launch and scratch as for `kernels_gpu::reduce::reduce_sum`.
 #[kernel]
 pub fn span(
     mut block: Block<{ BLOCK as usize }>,
@@ -75,7 +75,7 @@ impl scan::Operator<Matrix> for Times {
     }
 }
 
-/// `out[i] = x[0] × … × x[i]`, or without `x[i]`; launch and scratch as for `kernels_gpu::scan_tiles`.
+/// `out[i] = x[0] × … × x[i]`, or without `x[i]`; launch and scratch as for `kernels_gpu::scan::scan_tiles`.
 #[kernel(
     max_registers = scan::MAX_REGISTERS,
     dynamic_shared = scan::LEAST_SHARED_BYTES..=scan::MOST_SHARED_BYTES

@@ -1,13 +1,11 @@
 //! `atom` and `red`.
 
 use crate::exec::address::{Generic, Global, Shared, SharedCluster, Window, resolve};
-use crate::exec::frame::{Frame, Lane, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Lane, Op, Step, Touch, lanes};
 use crate::memory::atomic;
-use crate::program::{Address, Emitter, LANES, Op};
+use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Slot of the address.
@@ -122,7 +120,7 @@ macro_rules! by_space {
 /// The lanes whose generic address lies in device memory.
 fn in_global(frame: &Frame, op: &Op, mask: u32) -> u32 {
     let row = frame.row64(op.slots[BASE]);
-    let own = |lane: &usize| row[*lane].wrapping_add(op.imm) < crate::exec::SHARED_BASE;
+    let own = |lane: &usize| row[*lane].wrapping_add(op.imm) < crate::machine::SHARED_BASE;
     lanes(mask).filter(own).map(|lane| 1 << lane).sum()
 }
 

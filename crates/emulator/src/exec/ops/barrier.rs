@@ -1,10 +1,9 @@
 //! Barriers of a block.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Arrival, Cx, Fault, Flow, Handler, Step};
 use crate::fault::{BarrierFault, LoadError, TrapKind};
 use crate::isa::{Modifiers, Type};
-use crate::program::{ALWAYS, Emitter, Op, SINK};
+use crate::machine::{ALWAYS, Arrival, Cx, Fault, Flow, Frame, Handler, Op, SINK, Step, lanes};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Immediate of a reduction that counts the threads whose predicate holds.

@@ -1,14 +1,14 @@
 //! Bulk copies, and single stores and updates that signal an mbarrier.
 
 use super::copy::flat;
-use crate::exec::copies::{Bulk, Completion, Piece, Reduction, Source, reduction};
-use crate::exec::frame::{Frame, lanes};
 use crate::exec::ranges::{Range, check_align, copy_fault};
-use crate::exec::watch::TouchRange;
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{Emitter, Op, SINK};
+use crate::machine::copies::{Bulk, Piece, Reduction, Source, reduction};
+use crate::machine::{
+    Completion, Cx, Fault, Flow, Frame, Handler, Op, SINK, Step, TouchRange, lanes,
+};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 use crate::tensor_map::ElementType;
 
@@ -52,7 +52,7 @@ fn targets(cx: &Cx<'_>, frame: &Frame, slot: u32, lane: usize) -> Option<Vec<u32
 
 /// The same address in the shared memory of a block of the cluster.
 pub fn in_block(address: u64, rank: u32) -> u64 {
-    use crate::exec::cluster::RANK_SHIFT;
+    use crate::machine::cluster::RANK_SHIFT;
     (address & ((1 << RANK_SHIFT) - 1)) | u64::from(rank + 1) << RANK_SHIFT
 }
 
@@ -376,26 +376,6 @@ pub fn setmaxnreg(
         return Err(
             emitter.invalid(format!("{count} registers; a multiple of 8 from 24 to 256 is needed"))
         );
-    }
-    emitter.push(run, &[], 0);
-    Ok(())
-}
-
-/// Fences between ways of access: all memory is one here, so they order nothing more than others do.
-pub fn proxy_fence(
-    emitter: &mut Emitter<'_>,
-    _: &Modifiers<'_>,
-    instruction: &Instruction,
-) -> Result<(), LoadError> {
-    fn run(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        Ok(Flow::Next)
-    }
-    if let [address, size] = instruction.operands.as_slice() {
-        flat(emitter, address)?;
-        if emitter.immediate(size)? != 128 {
-            return Err(emitter.invalid("the fence of a tensor map is about 128 bytes"));
-        }
     }
     emitter.push(run, &[], 0);
     Ok(())

@@ -1,11 +1,11 @@
 //! Clusters: their barrier, and addresses in the shared memory of their blocks.
 
-use crate::exec::cluster::RANK_SHIFT;
-use crate::exec::frame::{Frame, Lane, lanes};
-use crate::exec::{Cx, Fault, Flow, Handler, SHARED_BASE, Step, WINDOW};
 use crate::fault::{ClusterFault, Space, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{LANES, Op};
+use crate::machine::cluster::RANK_SHIFT;
+use crate::machine::{
+    Cx, Fault, Flow, Frame, Handler, LANES, Lane, Op, SHARED_BASE, Step, WINDOW, lanes,
+};
 
 /// A fault of the lowest lane of a mask.
 fn fault(mask: u32, fault: ClusterFault) -> Box<Fault> {

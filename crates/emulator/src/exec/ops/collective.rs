@@ -3,11 +3,10 @@
 //! The mask of an operation stands in slot 5. Lanes wait until all that it names, and that have not
 //! exited, are at the same instruction with the same mask.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Type};
-use crate::program::{Emitter, LANES, Op, Row32, SINK};
+use crate::machine::{Cx, Fault, Flow, Frame, Handler, LANES, Op, Row32, SINK, Step, lanes};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 const MASK: usize = 5;

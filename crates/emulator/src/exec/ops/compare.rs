@@ -1,11 +1,9 @@
 //! Comparisons and what depends on them.
 
-use crate::exec::frame::{Frame, Lane};
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Lane, Op, Step};
 use crate::numeric::compare::Compare;
 use crate::numeric::half::{self, Half};
-use crate::program::{LANES, Op};
 
 const COMPARES: [Compare; 14] = [
     Compare::Eq,

@@ -1,10 +1,12 @@
 //! Branches, calls, returns and ends.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{CallSite, Emitter, LANES, Op, Passed, Piece, Register, Span};
+use crate::machine::{
+    CallSite, Cx, Fault, Flow, Frame, Handler, LANES, Op, Passed, Piece, Register, Span, Step,
+    lanes,
+};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand, Variable};
 use std::sync::atomic::Ordering;
 

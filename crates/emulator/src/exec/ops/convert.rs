@@ -1,13 +1,11 @@
 //! `cvt`.
 
 use super::mode::Mode;
-use crate::exec::frame::Frame;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, Op, Step};
 use crate::numeric::convert::{self, Int};
 use crate::numeric::half::{self, Bf16, F16, Half};
 use crate::numeric::{Rounding, float, narrow};
-use crate::program::Op;
 
 /// The integer type that an expression is to be built with.
 macro_rules! with_int {

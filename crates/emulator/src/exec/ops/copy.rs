@@ -1,14 +1,14 @@
 //! Asynchronous copies of single threads: `cp.async`.
 
 use crate::exec::address::{Global, Shared, SharedGeneric, Window, resolve};
-use crate::exec::copies::{Completion, Request};
-use crate::exec::frame::{Frame, lanes};
 use crate::exec::ranges::copy_fault;
-use crate::exec::watch::{Touch, TouchRange};
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{Address, Emitter, Op, SINK};
+use crate::machine::copies::Request;
+use crate::machine::{
+    Completion, Cx, Flow, Frame, Handler, Op, SINK, Step, Touch, TouchRange, lanes,
+};
+use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Slots: 0 target, 1 source, 2 bytes of the source or [`SINK`], 3 predicate under which the source is
@@ -60,7 +60,7 @@ pub fn flat(emitter: &mut Emitter<'_>, operand: &Operand) -> Result<u32, LoadErr
             Ok(sum)
         }
         Address::KernelParam(at, _) => {
-            Ok(emitter.constant(Type::B64, crate::exec::PARAM_BASE + u64::from(at)))
+            Ok(emitter.constant(Type::B64, crate::machine::PARAM_BASE + u64::from(at)))
         }
         Address::FrameParam(..) => Err(emitter.invalid("a parameter cannot be copied from")),
     }

@@ -1,12 +1,10 @@
 //! Arithmetic of `.f32` and `.f64`.
 
 use super::mode::Mode;
-use crate::exec::frame::{Frame, Lane, lanes};
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Lane, Op, Row32, Step, lanes};
 use crate::numeric::float::{self, Property};
 use crate::numeric::{Rounding, approx};
-use crate::program::{LANES, Op, Row32};
 
 /// An f32 whose subnormals are zeros, for `.ftz`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

@@ -1,12 +1,10 @@
 //! Arithmetic of `.f16` and `.bf16`, alone and in pairs.
 
 use super::mode::Mode;
-use crate::exec::frame::{Frame, Lane};
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Lane, Op, Row32, Step};
 use crate::numeric::half::{self, Bf16, F16, Half};
 use crate::numeric::{Rounding, approx, float};
-use crate::program::{LANES, Op, Row32};
 
 macro_rules! compared {
     ($($(#[$doc:meta])* $name:ident, |$bits:ident| $widen:expr, $format:ty;)*) => {$(

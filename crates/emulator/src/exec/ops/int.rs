@@ -1,11 +1,10 @@
 //! Integer arithmetic.
 
-use crate::exec::frame::Frame;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{Cx, Flow, Frame, Handler, Op, SINK, Step};
 use crate::numeric::int::{self, Integer};
-use crate::program::{Emitter, Op, SINK};
+use crate::program::Emitter;
 use crate::ptx::ast::Instruction;
 
 macro_rules! family {

@@ -1,11 +1,9 @@
 //! Logic, shifts, bit fields and counts.
 
-use crate::exec::frame::Frame;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::isa::{Modifiers, Pick};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Op, Step};
 use crate::numeric::bits::{self, Word};
 use crate::numeric::permute::{self, Mode};
-use crate::program::{LANES, Op};
 
 macro_rules! logic {
     ($($(#[$doc:meta])* $name:ident, $pred:ident: |$a:ident, $b:ident| $value:expr;)*) => {$(

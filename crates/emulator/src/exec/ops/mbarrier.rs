@@ -1,14 +1,12 @@
 //! Mbarriers.
 
 use crate::exec::address::{Shared, SharedCluster, SharedGeneric, Window, resolve};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::mbarrier::Mbarrier;
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{Access, LoadError, MbarrierFault, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::mbarrier::Mbarrier;
+use crate::machine::{Cx, Fault, Flow, Frame, Handler, LANES, Op, Row64, Step, Touch, lanes};
 use crate::memory::access;
-use crate::program::{Address, Emitter, LANES, Op, Row64};
+use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Slot of the address.

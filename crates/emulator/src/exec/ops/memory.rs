@@ -4,13 +4,13 @@ use super::{param, wide};
 use crate::exec::address::{
     Const, Generic, Global, Local, Param, Shared, SharedCluster, Window, resolve,
 };
-use crate::exec::frame::{FULL, Frame, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Pick, Type};
+use crate::machine::{
+    Cx, FULL, Flow, Frame, Handler, LANES, Op, Part, Piece, Register, Step, Touch, lanes,
+};
 use crate::memory::access;
-use crate::program::{Address, Emitter, LANES, Op, ParamHome, Part, Piece, Register};
+use crate::program::{Address, Emitter, ParamHome};
 use crate::ptx::ast::{Instruction, Operand};
 use std::sync::atomic::{Ordering, fence};
 
@@ -20,7 +20,7 @@ const BASE: usize = 5;
 // ---- handlers
 
 /// The bits of one element in memory.
-trait Element: crate::exec::frame::Lane {
+trait Element: crate::machine::Lane {
     const BYTES: u32;
     /// # Safety
     /// As for [`access::load_u64`].

@@ -1,11 +1,13 @@
 //! Moves between registers, vectors and addresses.
 
-use crate::exec::cluster::RANK_SHIFT;
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Flow, Handler, LOCAL_BASE, PARAM_BASE, SHARED_BASE, Step, WINDOW};
 use crate::fault::LoadError;
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::{Emitter, LANES, Op, Piece, Register};
+use crate::machine::cluster::RANK_SHIFT;
+use crate::machine::{
+    Cx, Flow, Frame, Handler, LANES, LOCAL_BASE, Op, PARAM_BASE, Piece, Register, SHARED_BASE,
+    Step, WINDOW, lanes,
+};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 use std::sync::Arc;
 

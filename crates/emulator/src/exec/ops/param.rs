@@ -1,8 +1,6 @@
 //! `ld` and `st` of parameters at places known when the text is decoded.
 
-use crate::exec::frame::{Frame, Lane, lanes};
-use crate::exec::{Cx, Flow, Handler, Step};
-use crate::program::{LANES, Op};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Lane, Op, Step, lanes};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A load of `bytes` from the kernel's parameters, at the immediate.

@@ -1,8 +1,6 @@
 //! Special registers.
 
-use crate::exec::frame::Frame;
-use crate::exec::{Cx, Flow, Handler, Step};
-use crate::program::{LANES, Op};
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Op, Step};
 
 /// How a special register is read.
 #[derive(Clone, Copy)]
@@ -135,7 +133,7 @@ fn direction(numbers: [u32; 3], op: &Op) -> u32 {
 
 /// The index of the block at hand in its cluster.
 fn index_in_cluster(cx: &Cx<'_>) -> [u32; 3] {
-    crate::exec::cluster::index_of(cx.cluster.rank.into(), cx.launch.clusters.blocks)
+    crate::machine::cluster::index_of(cx.cluster.rank.into(), cx.launch.clusters.blocks)
 }
 
 /// A special register that is a predicate: what reads it into slot 0.

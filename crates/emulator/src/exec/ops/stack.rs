@@ -1,12 +1,9 @@
 //! Memory on a thread's stack: `alloca`, `stacksave`, `stackrestore`.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::warp::reserve_local;
-use crate::exec::{Cx, Fault, Flow, Step};
 use crate::fault::{LoadError, TrapKind};
 use crate::isa::{Modifiers, Pick, Type};
-use crate::program::MAX_LOCAL_BYTES;
-use crate::program::{Emitter, LANES, Op};
+use crate::machine::{Cx, Fault, Flow, Frame, LANES, MAX_LOCAL_BYTES, Op, Step, lanes};
+use crate::program::Emitter;
 use crate::ptx::ast::Instruction;
 
 /// The alignment where an `alloca` says none.
@@ -48,7 +45,7 @@ fn run_alloca<const WIDE: bool>(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mas
         frame.stack()[lane] = end;
         frame.local_end = frame.local_end.max(end);
     }
-    reserve_local(&mut cx.warp, frame.local_end);
+    cx.warp.reserve_local(frame.local_end);
     write::<WIDE>(frame, op.slots[0], &out, mask);
     Ok(Flow::Next)
 }

@@ -1,10 +1,9 @@
 //! Functions that the system provides: `vprintf`, `malloc`, `free`, `__assertfail`.
 
 use crate::exec::address::read;
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{LoadError, TrapKind};
-use crate::program::{Emitter, Op, Span};
+use crate::machine::{Cx, Fault, Flow, Frame, Handler, Op, Span, Step, lanes};
+use crate::program::Emitter;
 use crate::system::format::{self, Arguments};
 
 /// A function of the system.

@@ -3,15 +3,14 @@
 use super::bulk::{block_mask, operation, reduction_number, routes, without_policy};
 use super::copy::flat;
 use crate::exec::address::{Generic, Global, Shared, Window, resolve};
-use crate::exec::copies::{Bulk, Completion, reduction};
-use crate::exec::frame::{Frame, lanes};
 use crate::exec::ranges::{Range, check_align, copy_fault};
 use crate::exec::tensor::{self, Start};
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{Access, CopyFault, LoadError};
 use crate::isa::{Modifiers, Type};
+use crate::machine::copies::{Bulk, reduction};
+use crate::machine::{Completion, Cx, Fault, Flow, Frame, Handler, Op, SINK, Step, lanes};
 use crate::memory::access;
-use crate::program::{Emitter, Op, SINK};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 use crate::tensor_map::{
     ElementType, Interleave, MAX_RANK, OutOfBoundsFill, Swizzle, TENSOR_MAP_ALIGN,
@@ -161,7 +160,7 @@ fn store(cx: &mut Cx<'_>, frame: &mut Frame, op: &Op, mask: u32) -> Step {
 fn chosen(
     number: u32,
     element: ElementType,
-) -> Result<Option<crate::exec::copies::Reduction>, CopyFault> {
+) -> Result<Option<crate::machine::copies::Reduction>, CopyFault> {
     let Some(index) = number.checked_sub(1) else { return Ok(None) };
     let operation = OPERATIONS[index as usize];
     let found = reduction_number(operation, element).and(reduction(operation, element));

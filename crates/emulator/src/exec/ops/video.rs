@@ -1,10 +1,9 @@
 //! The video instructions: arithmetic on bytes and halves of words, alone or side by side.
 
-use crate::exec::frame::Frame;
-use crate::exec::{Cx, Flow, Step};
 use crate::fault::LoadError;
 use crate::isa::{Modifiers, Type};
-use crate::program::{Emitter, Op};
+use crate::machine::{Cx, Flow, Frame, Op, Step};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 /// What an instruction does, packed into its immediate.
@@ -392,7 +391,7 @@ fn operands<'a>(
 
 fn push(
     emitter: &mut Emitter<'_>,
-    run: crate::exec::Handler,
+    run: crate::machine::Handler,
     [to, a, b]: &[Operand; 3],
     c: Option<&Operand>,
     video: Video,

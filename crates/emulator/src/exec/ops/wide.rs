@@ -1,13 +1,11 @@
 //! Registers of 128 bits: each is two rows of 64, the lower half first.
 
 use crate::exec::address::{Generic, Global, Shared, SharedCluster, Window, resolve};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::Type;
+use crate::machine::{Cx, Flow, Frame, Handler, LANES, Op, Row64, Step, Touch, lanes};
 use crate::memory::atomic;
-use crate::program::{Emitter, LANES, Op, Row64};
+use crate::program::Emitter;
 use crate::ptx::ast::Operand;
 
 /// Slot of the address.
@@ -31,7 +29,7 @@ fn places<W: Window>(
     op: &Op,
     mask: u32,
     access: Access,
-) -> Result<Row64, Box<crate::exec::Fault>> {
+) -> Result<Row64, Box<crate::machine::Fault>> {
     let at = resolve::<W>(cx, frame, (op.slots[BASE], op.imm), mask, BYTES, access)?;
     if cx.watch.is_some() {
         cx.touch(frame, &Touch { op, mask, at: &at, bytes: 8, elements: 2, access })?;

@@ -1,12 +1,11 @@
 //! Sees whether what is executed changes anything, and depends on nothing else than what it may.
 
-use crate::exec::Cx;
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::{Landing, Observer, Place, Touch, TouchRange, Verdict};
 use crate::fault::Access;
 use crate::isa::{self, Form, Order};
+use crate::machine::{
+    Cx, Frame, LANES, Landing, Observer, Op, Place, Row64, Touch, TouchRange, Verdict, lanes,
+};
 use crate::memory::access;
-use crate::program::{LANES, Op, Row64};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

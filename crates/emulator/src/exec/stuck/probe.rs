@@ -2,11 +2,9 @@
 
 use super::Quorum;
 use super::observer::{Seen, Witness};
-use crate::exec::Cx;
 use crate::exec::cluster::Cluster;
-use crate::exec::watch::Watch;
 use crate::fault::{Waiting, WaitsOn};
-use crate::program::LANES;
+use crate::machine::{Cx, LANES, Watch};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,15 +1,12 @@
 //! Calls: frames that lanes share, and parameters that go in and out.
 
-use super::{Group, Warp, WarpState, same_lanes};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault};
+use super::group::same_lanes;
+use super::{Group, Warp};
 use crate::fault::TrapKind;
-use crate::program::{LANES, Span, is_library};
+use crate::machine::warp::LOCAL_ALIGN;
+use crate::machine::{Cx, Fault, Frame, Span, lanes};
+use crate::program::is_library;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
-/// Local memory of a frame begins at a multiple of this.
-const LOCAL_ALIGN: u64 = 64;
 
 impl Warp {
     /// Lanes call functions, each the one in `targets`.
@@ -99,7 +96,7 @@ impl Warp {
         if bytes > limit {
             return Err(TrapKind::StackOverflow { bytes, limit });
         }
-        reserve_local(&mut cx.warp, frame.local_end);
+        cx.warp.reserve_local(frame.local_end);
         self.frames.push(Some(Box::new(frame)));
         Ok(self.frames.len() as u32 - 1)
     }
@@ -126,21 +123,4 @@ impl Warp {
             }
         }
     }
-}
-
-/// Makes each lane's local memory at least so long.
-pub fn reserve_local(state: &mut WarpState, bytes: u64) {
-    if bytes <= state.local_stride {
-        return;
-    }
-    let stride = bytes.next_multiple_of(LOCAL_ALIGN).max(2 * state.local_stride);
-    let (old, new) = ((state.local_stride / 8) as usize, (stride / 8) as usize);
-    let mut local: Vec<AtomicU64> = Vec::new();
-    local.resize_with(new * LANES, AtomicU64::default);
-    for lane in 0..LANES {
-        for word in 0..old {
-            *local[lane * new + word].get_mut() = *state.local[lane * old + word].get_mut();
-        }
-    }
-    (state.local, state.local_stride) = (local, stride);
 }

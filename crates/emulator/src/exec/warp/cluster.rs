@@ -1,8 +1,8 @@
 //! Lanes that wait for the barrier of their cluster, or for mbarriers.
 
 use super::{Group, Stopped, Wait, Warp};
-use crate::exec::{Cx, Fault, Flow};
 use crate::fault::{ClusterFault, TrapKind};
+use crate::machine::{Cx, Fault, Flow, lanes};
 use std::sync::Arc;
 
 impl Warp {
@@ -79,5 +79,22 @@ impl Warp {
             self.groups[index] = Group { pc: group.pc + 1, wait: Wait::Ready, ..group };
         }
         Ok(())
+    }
+}
+
+impl Cx<'_> {
+    /// Lanes of the warp at hand begin to wait for mbarriers.
+    pub fn await_phases(&mut self, mask: u32) {
+        let at = self.warp.awaited.at;
+        self.cluster.waited.extend(lanes(mask).map(|lane| at[lane]));
+    }
+
+    /// They go on.
+    pub fn forget_phases(&mut self, mask: u32) {
+        for lane in lanes(mask) {
+            let waited = &mut self.cluster.waited;
+            let own = waited.iter().position(|at| *at == self.warp.awaited.at[lane]);
+            own.map(|index| waited.swap_remove(index));
+        }
     }
 }

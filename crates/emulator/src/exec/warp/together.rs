@@ -1,9 +1,7 @@
 //! Lanes that wait for the lanes of a mask.
 
 use super::{Group, Wait, Warp};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Fault, Step};
-use crate::program::{LISTED, NEGATED, Op};
+use crate::machine::{Cx, Fault, Frame, LISTED, NEGATED, Op, Step, lanes};
 use std::sync::Arc;
 
 impl Warp {

@@ -1,6 +1,6 @@
 //! What is refused.
 
-use crate::fault::{self, Nearest, RegionKind};
+use crate::fault::{Nearest, RegionKind, place};
 
 /// There is not so much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +72,7 @@ pub enum RegisterError {
 
 /// An access by the host outside every live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes at {address:#x} are out of bounds: {}", fault::place(*address, nearest.as_ref()))]
+#[error("{bytes} bytes at {address:#x} are out of bounds: {}", place(*address, nearest.as_ref()))]
 pub struct OutOfBounds {
     /// First byte.
     pub address: u64,

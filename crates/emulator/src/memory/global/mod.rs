@@ -12,22 +12,12 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 pub use cursor::Cursor;
 pub use errors::{AllocError, FreeError, OutOfBounds, RegisterError};
+pub use state::{Allocation, MAX_DEVICES};
 
 /// The device of pages that belong to none as a whole.
 const NOWHERE: u32 = 31;
-/// The most devices that share a process.
-pub const MAX_DEVICES: usize = 16;
 /// A region further away than this says nothing about a wrong address.
 const NEAR_BYTES: u64 = 1 << 32;
-
-/// A live range of device memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocation {
-    /// First byte.
-    pub base: u64,
-    /// Length in bytes.
-    pub len: u64,
-}
 
 /// Device memory: allocations at the addresses that host code would use for the same bytes.
 ///

@@ -1,17 +1,28 @@
 //! The ranges of the map, and the quarantine of freed ones.
 
-use super::{Allocation, FreeError, MAX_DEVICES};
+use super::errors::FreeError;
 use crate::fault::RegionKind;
 use crate::memory::pool::{self, Pool};
 use crate::memory::validity::Records;
 use std::collections::{BTreeMap, VecDeque};
 
+/// The most devices that share a process.
+pub const MAX_DEVICES: usize = 16;
 /// Freed blocks whose addresses are not handed out again yet: so many of them,
 const QUARANTINE_BLOCKS: usize = 4096;
 /// holding so much memory in small ones,
 const QUARANTINE_SMALL_BYTES: u64 = 64 << 20;
 /// and so many addresses in large ones, whose pages are already given back.
 const QUARANTINE_LARGE_BYTES: u64 = 4 << 40;
+
+/// A live range of device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// First byte.
+    pub base: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
 
 /// Which device looks, and which ones' memory it reaches: bit by bit.
 #[derive(Clone, Copy)]

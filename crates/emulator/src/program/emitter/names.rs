@@ -2,7 +2,7 @@
 
 use super::{Base, Emitter, Fixup, ParamHome};
 use crate::fault::LoadError;
-use crate::program::FunctionInfo;
+use crate::machine::FunctionInfo;
 use crate::program::scope::{Scope, Symbol};
 
 impl Emitter<'_> {

@@ -1,8 +1,8 @@
 //! What is noted of the instruction at hand, for those who watch it run.
 
-use super::{Emitter, Register};
-use crate::isa::Type;
-use crate::program::{Effect, Part, Piece, Rule};
+use super::Emitter;
+use crate::isa::{Rule, Type};
+use crate::machine::{Effect, Part, Piece, Register};
 
 impl Emitter<'_> {
     /// Notes that the instruction at hand reads the registers that hold a value of a type.
@@ -29,11 +29,6 @@ impl Emitter<'_> {
     /// Notes that the instruction at hand writes a register.
     pub fn note_write(&mut self, register: Register) {
         self.effect.writes.push(register);
-    }
-
-    /// Says how the instruction at hand makes what it writes.
-    pub fn note_rule(&mut self, rule: Rule) {
-        self.effect.rule = rule;
     }
 
     /// Notes bits that the instruction at hand copies; unless it is a call, it does nothing else.

@@ -2,9 +2,9 @@
 
 use super::{Base, Emitter};
 use crate::fault::LoadError;
-use crate::program::layout::{self, DYNAMIC_SHARED_BYTES, MAX_LOCAL_BYTES, MAX_PARAM_BYTES};
+use crate::machine::{LocalVariable, MAX_LOCAL_BYTES, SharedVariable, Span};
+use crate::program::layout::{self, DYNAMIC_SHARED_BYTES, MAX_PARAM_BYTES};
 use crate::program::scope::Symbol;
-use crate::program::{LocalVariable, SharedVariable, Span};
 use crate::ptx::ast;
 
 /// The least distance between variables where there are red zones.

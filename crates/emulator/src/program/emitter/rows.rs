@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::isa::Type;
-use crate::program::{CONSTANT, LANES, SINK};
+use crate::machine::{CONSTANT, LANES, SINK};
 
 impl Emitter<'_> {
     /// A fresh register of the bank that holds `ty`.

@@ -2,13 +2,12 @@
 
 use super::fragment::{Tile, a_place, b_place, c_place};
 use super::multiply::multiply;
-use super::plan::{Plan, Unit, per_register};
 use super::{bits, destinations, listed, plan_of, quad, registers, sources, warp_wide, whole_warp};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Handler, Step};
 use crate::fault::LoadError;
 use crate::isa::{Modifiers, Type};
-use crate::program::{Emitter, LANES, Op, SINK};
+use crate::machine::matrix_plan::{Plan, Unit, per_register};
+use crate::machine::{Cx, Frame, Handler, LANES, Op, SINK, Step, lanes};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 /// `mma.sync`

@@ -13,19 +13,17 @@ pub mod fragment;
 pub mod mma;
 pub mod move_tile;
 pub mod multiply;
-pub mod plan;
 pub mod quad;
 pub mod wgmma;
 pub mod wmma;
 
 use super::collective::gather_step;
-use crate::exec::frame::{FULL, Frame, Lane};
-use crate::exec::{Cx, Fault, Step};
 use crate::fault::LoadError;
 use crate::isa::Type;
-use crate::program::{Emitter, LISTED, Op};
+use crate::machine::matrix_plan::Plan;
+use crate::machine::{Cx, FULL, Fault, Frame, LISTED, Lane, Op, Step};
+use crate::program::Emitter;
 use crate::ptx::ast::Operand;
-use plan::Plan;
 
 /// Slot of the list of registers.
 const LIST: usize = 0;

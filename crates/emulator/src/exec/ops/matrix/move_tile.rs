@@ -2,13 +2,13 @@
 
 use super::{destinations, listed, parts, registers, sources, warp_wide, whole_warp};
 use crate::exec::address::{Generic, Shared, Window, resolve};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Fault, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
+use crate::machine::{
+    Cx, Fault, Frame, Handler, LANES, Op, Row32, Row64, SINK, Step, Touch, lanes,
+};
 use crate::memory::access;
-use crate::program::{Address, Emitter, LANES, Op, Row32, Row64, SINK};
+use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Bytes of a row.

@@ -1,8 +1,8 @@
 //! From tiles to a tile.
 
 use super::fragment::Tile;
-use super::plan::{Plan, Unit};
 use crate::isa::Type;
+use crate::machine::matrix_plan::{Plan, Unit};
 use crate::numeric::matrix::{
     Element, Kind, NARROW, Rule, bits_and, bits_xor, chain_f64, dot, eight, fragment, integer,
     widen,

@@ -1,16 +1,15 @@
 //! `mma.m8n8k4` of `.f16`: four multiplications, each by a quad of lanes and the quad 16 lanes on.
 
 use super::mma::{operands, push};
-use super::plan::Plan;
 use super::{plan_of, registers, warp_wide};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::{Cx, Step};
 use crate::fault::LoadError;
 use crate::isa::Type;
+use crate::machine::matrix_plan::Plan;
+use crate::machine::{Cx, Frame, LANES, Op, Row32, SINK, Step, lanes};
 use crate::numeric::Rounding;
 use crate::numeric::half::{self, F16, Half};
 use crate::numeric::matrix::{Kind, volta};
-use crate::program::{Emitter, LANES, Op, Row32, SINK};
+use crate::program::Emitter;
 use crate::ptx::ast::Operand;
 
 /// Appends the operation.

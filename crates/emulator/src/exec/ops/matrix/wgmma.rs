@@ -10,16 +10,14 @@ use super::descriptor::{Descriptor, PIECE};
 use super::fragment::Tile;
 use super::mma::{self, push, read_a, read_c, stored_places, write_d};
 use super::multiply::multiply;
-use super::plan::{Plan, Unit};
 use super::{destinations, plan_of, registers, sources, warp_wide, whole_warp};
 use crate::exec::address::{Shared, resolve};
-use crate::exec::frame::{FULL, Frame, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Fault, Step};
 use crate::fault::{Access, LoadError, TrapKind};
 use crate::isa::{Modifiers, Type};
+use crate::machine::matrix_plan::{Plan, Unit};
+use crate::machine::{Cx, FULL, Fault, Frame, LANES, Op, SINK, Step, Touch, lanes};
 use crate::memory::access;
-use crate::program::{Emitter, LANES, Op, SINK};
+use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Rows of a warp.

@@ -7,16 +7,16 @@
 use super::fragment::{Tile, a_place, b_place, c_place};
 use super::mma::{push, word};
 use super::multiply::multiply;
-use super::plan::{Plan, Unit, per_register, shape};
 use super::{destinations, listed, plan_of, registers, sources, warp_wide, whole_warp};
 use crate::exec::address::{Generic, Global, Shared, Window, resolve};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::Touch;
-use crate::exec::{Cx, Fault, Flow, Handler, Step};
 use crate::fault::{Access, LoadError};
 use crate::isa::{Modifiers, Type};
+use crate::machine::matrix_plan::{Plan, Unit, per_register, shape};
+use crate::machine::{
+    Cx, Fault, Flow, Frame, Handler, LANES, Op, Row32, Row64, SINK, Step, Touch, lanes,
+};
 use crate::memory::access;
-use crate::program::{Address, Emitter, LANES, Op, Row32, Row64, SINK};
+use crate::program::{Address, Emitter};
 use crate::ptx::ast::{Instruction, Operand};
 
 /// Which matrix a fragment is of.

@@ -3,23 +3,25 @@
 //! [`Counting`] goes with a launch like a check that finds nothing. Its observers keep a table for each
 //! CPU thread, and add it to the whole when the thread is through.
 
-mod class;
 mod report;
 mod request;
+mod work;
 
-pub use class::{Class, Work};
+pub use crate::isa::Class;
 pub use report::{
     ClassCounts, Counters, Counts, InstructionCounts, LineCounts, MemoryCounts, Occupancy, Sample,
 };
 pub use request::{Banks, Crowd, Request, Sectors};
+pub use work::Work;
 
 use report::entry;
 
-use super::{Check, Observer, Place, Touch, TouchRange, Verdict};
-use crate::exec::Cx;
-use crate::exec::frame::{Frame, lanes};
 use crate::fault::{Access, Space};
-use crate::program::{CONSTANT, LANES, Op, Program, Row64, is_library};
+use crate::machine::Cx;
+use crate::machine::{CONSTANT, LANES, Op, Program, Row64};
+use crate::machine::{Check, Observer, Place, Touch, TouchRange, Verdict};
+use crate::machine::{Frame, lanes};
+use crate::program::is_library;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
@@ -136,8 +138,8 @@ impl Fact {
     fn new(program: &Program, pc: u32) -> Self {
         let spelling = program.spelling(pc);
         Self {
-            class: Class::of(spelling),
-            work: Work::of(spelling),
+            class: program.spelled(pc).class,
+            work: Work::of(program.spelled(pc)),
             branch: match spelling.split('.').next() {
                 Some("bra") => Some(Branch::Jump),
                 Some("brx") => Some(Branch::Table),

@@ -4,9 +4,8 @@
 //! The rules were found by experiment on an H200: `tests/golden/h200_requests.txt` has the requests and
 //! what its own counters said of each.
 
-use crate::exec::frame::lanes;
 use crate::fault::Access;
-use crate::program::{LANES, Row64};
+use crate::machine::{LANES, Row64, lanes};
 
 /// Bytes that memory moves at a time.
 pub const SECTOR_BYTES: u64 = 32;

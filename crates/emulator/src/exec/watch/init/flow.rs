@@ -1,10 +1,12 @@
 //! How bits without meaning go from register to register.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::shadow::{Taint, mix};
+use crate::exec::shadow::mix;
+use crate::isa::Rule;
+use crate::machine::{
+    ALWAYS, CONSTANT, Effect, Frame, LANES, NEGATED, Op, Piece, Register, Row64, Taint, lanes,
+};
 use crate::numeric::bits::{self, Word};
 use crate::numeric::permute::{self, Mode};
-use crate::program::{ALWAYS, CONSTANT, Effect, LANES, NEGATED, Op, Piece, Register, Row64, Rule};
 
 /// The registers that an instruction reads, without its guard.
 pub fn operands<'e>(op: &Op, effect: &'e Effect) -> &'e [Register] {

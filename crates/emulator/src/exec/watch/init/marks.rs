@@ -1,9 +1,7 @@
 //! Which bytes of shared, local and device memory were written.
 
-use crate::exec::Cx;
-use crate::exec::frame::lanes;
 use crate::exec::watch::spans::Spans;
-use crate::exec::watch::{Place, Touch};
+use crate::machine::{Cx, Place, Touch, lanes};
 use crate::memory::GlobalMemory;
 use std::collections::HashMap;
 

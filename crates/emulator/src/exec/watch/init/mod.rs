@@ -10,14 +10,13 @@
 mod flow;
 mod marks;
 
-use super::{Check, Landing, Observer, Touch, TouchRange, Verdict};
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::shadow::{Origin, Taint};
-use crate::exec::watch::Place;
-use crate::exec::{Cx, Fault};
 use crate::fault::{Access, Nearest, RegionKind, Space, TrapKind, Use};
+use crate::isa::Rule;
+use crate::machine::{
+    Check, Cx, Effect, Fault, Frame, LANES, Landing, NEGATED, Observer, Op, Origin, Place,
+    Register, Taint, Touch, TouchRange, Verdict, lanes,
+};
 use crate::memory::GlobalMemory;
-use crate::program::{Effect, LANES, NEGATED, Op, Register, Rule};
 use flow::operands;
 use marks::Marks;
 

@@ -4,8 +4,8 @@
 //! an mbarrier that it signals has been tested. Whoever writes the one or touches the other meanwhile races
 //! with it, the thread that asked not excepted.
 
-use crate::exec::shadow::Spread;
 use crate::fault::Access;
+use crate::machine::Spread;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 

@@ -24,7 +24,7 @@
 //!   nothing orders: the oldest are forgotten.
 //!
 //! Launches, copies and fills of different streams are compared by the order that the host gave them
-//! (`order`): streams, events, waits; whether they happened to run at the same time does not matter. A
+//! ([`stream_order`](crate::machine::stream_order)): streams, events, waits; whether they happened to run at the same time does not matter. A
 //! launch that was not handed in through a stream is compared with those that ran when it began. Kernels
 //! that write strongly with system scope may tell the host what they did before they end: what is handed
 //! in from then on is ordered behind them; and those that read so may know what the host knows. What a
@@ -37,7 +37,6 @@ mod clock;
 mod flights;
 mod location;
 mod observer;
-mod order;
 mod report;
 pub(super) mod runs;
 mod session;
@@ -46,6 +45,6 @@ mod team;
 mod traits;
 mod transfer;
 
-pub use order::{Clock, Moment, Order};
+pub use crate::machine::stream_order::{Clock, Moment, Order};
 pub use session::{RaceCheck, RaceState};
 pub use transfer::{Area, Transfer};

@@ -3,13 +3,11 @@
 use super::session::{Blocks, RaceCheck};
 use super::shadow::{Clash, Kind, LINE, Stripe};
 use super::transfer::Transfer;
-use crate::exec::Cx;
-use crate::exec::watch::Place;
 use crate::fault::{
     Access, Actor, Kinship, Race, RacePlace, RacingAccess, StreamAccess, StreamRace,
 };
-use crate::memory::GlobalMemory;
-use crate::memory::access;
+use crate::machine::{Cx, Place};
+use crate::memory::{GlobalMemory, access};
 
 /// The second access of a race.
 pub struct Found<'a> {

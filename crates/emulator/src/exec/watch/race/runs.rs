@@ -1,6 +1,6 @@
 //! The lanes of an access, as few runs of lanes that lie side by side or on the same place.
 
-use crate::program::{LANES, Row64};
+use crate::machine::{LANES, Row64};
 
 /// Lanes that touch side by side, or the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the operations of a program are to the race check.
 
 use crate::isa::Semantics;
-use crate::program::{Program, Register};
+use crate::machine::{Program, Register};
 
 /// Orders the lanes that execute it.
 pub const WARP_SYNC: u8 = 1;

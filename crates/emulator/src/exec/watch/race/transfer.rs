@@ -1,6 +1,6 @@
 //! Copies and fills by the host's streams: the bytes that they read and write.
 
-use super::order::Moment;
+use crate::machine::stream_order::Moment;
 use std::sync::Arc;
 
 /// Rows of bytes in layers.

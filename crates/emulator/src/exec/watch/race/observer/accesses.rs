@@ -5,10 +5,9 @@ use super::eye::{Eye, Values};
 use crate::exec::watch::race::report;
 use crate::exec::watch::race::runs::Run;
 use crate::exec::watch::race::shadow::{Clash, Kind, LINE, Stripe};
-use crate::exec::watch::{Place, Verdict};
-use crate::exec::{Cx, Fault};
 use crate::fault::{Access, Kinship, TrapKind};
 use crate::isa::Order;
+use crate::machine::{Cx, Fault, Place, Verdict};
 use std::sync::atomic::Ordering;
 
 /// An access of a warp, or of a lane, to bytes of one space.

@@ -1,12 +1,11 @@
 //! What the shadow is told of the warp at hand.
 
-use crate::exec::frame::{Frame, lanes};
-use crate::exec::watch::Touch;
 use crate::exec::watch::race::location::Reach;
 use crate::exec::watch::race::session::RaceCheck;
 use crate::exec::watch::race::shadow::View;
 use crate::exec::watch::race::team::Lanes;
 use crate::isa::Scope;
+use crate::machine::{Frame, Touch, lanes};
 use crate::memory::access;
 
 /// The warp at hand, as the shadow sees it.

@@ -14,13 +14,11 @@ use super::shadow::{Kind, LINE, Line, PageCache};
 use super::team::Lanes;
 use super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
 use super::transfer::Transfer;
-use crate::exec::Cx;
-use crate::exec::copies::Completion;
-use crate::exec::frame::Frame;
-use crate::exec::watch::{Landing, Observer, Place, Touch, TouchRange, Verdict};
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
-use crate::program::{LANES, Op, Row64};
+use crate::machine::{
+    Completion, Cx, Frame, LANES, Landing, Observer, Op, Place, Row64, Touch, TouchRange, Verdict,
+};
 use accesses::Request;
 use eye::Values;
 use std::collections::HashMap;

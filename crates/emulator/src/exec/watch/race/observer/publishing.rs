@@ -1,14 +1,11 @@
 //! What strong accesses and fences hand on: publishing and acquiring.
 
 use super::{RaceObserver, Read};
-use crate::exec::Cx;
-use crate::exec::frame::lanes;
 use crate::exec::watch::race::clock::Tree;
 use crate::exec::watch::race::location::{Heard, Location, Reach};
-use crate::exec::watch::{Place, Touch};
 use crate::fault::RegionKind;
 use crate::isa::{Order, Scope, Semantics};
-use crate::program::Op;
+use crate::machine::{Cx, Op, Place, Touch, lanes};
 
 /// What a strong write carries.
 struct News {

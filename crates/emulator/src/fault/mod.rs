@@ -1,0 +1,20 @@
+//! What can go wrong: errors while loading PTX, and traps while a kernel runs.
+
+mod asynchronous;
+mod load;
+mod location;
+mod memory;
+mod race;
+mod stream;
+mod sync;
+mod trap;
+
+pub use asynchronous::{ClusterFault, CopyFault, MbarrierFault};
+pub use load::LoadError;
+pub use location::SourceLocation;
+pub(crate) use memory::place;
+pub use memory::{Access, Accessor, Nearest, RegionKind, Space, Use};
+pub use race::{Kinship, Race, RacePlace, RacingAccess};
+pub use stream::{Actor, StreamAccess, StreamRace};
+pub use sync::{BarrierFault, Waiting, Waits, WaitsOn};
+pub use trap::{Trap, TrapKind};

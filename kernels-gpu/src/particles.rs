@@ -1,0 +1,244 @@
+//! Particles in a box: elastic or damped spheres of diameter 1 and mass 1 that push each other away where they
+//! overlap, under gravity, between walls.
+//!
+//! The box is cut into cells as wide as a particle, so contacts are found in the 27 cells around one. A step is
+//! a counting sort of the particles by cell, then one pass over them:
+//!
+//! 1. [`particles_bin`](fn@particles_bin) counts the particles of each cell;
+//! 2. a [scan](crate::scan) turns the counts into the place where each cell begins;
+//! 3. [`particles_order`](fn@particles_order) and [`particles_sort`](fn@particles_sort) bring them there, in the order of their numbers within a cell, so that every
+//!    run adds up the forces in the same order and gives the same bits;
+//! 4. [`particles_move`](fn@particles_move) sums the forces and takes the step.
+//!
+//! Sources: S. Green, "Particle Simulation using CUDA", 2010 (grid and sort); P. A. Cundall and O. D. L. Strack,
+//! "A discrete numerical model for granular assemblies", 1979 (contacts of spring and dashpot).
+
+use crate::prelude::*;
+use bytemuck::{Pod, Zeroable};
+
+/// Threads in a block.
+pub const BLOCK: u32 = 128;
+
+/// The box, and the law that the particles obey. Lengths are in particle diameters, masses in particles.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct World {
+    /// Extent of the box along x, y (upwards) and z, in cells.
+    pub cells: [u32; 3],
+    /// Force of a contact for an overlap of 1; of the walls too.
+    pub stiffness: f32,
+    /// Force of a contact for a speed of approach of 1. Without it the energy stays what it is.
+    pub damping: f32,
+    /// Acceleration downwards.
+    pub gravity: f32,
+    /// Time that a step takes. A contact swings with a period of `π √(2 / stiffness)`; the step is a small part of it.
+    pub time_step: f32,
+}
+
+impl World {
+    /// The number of cells.
+    #[must_use]
+    pub const fn n_cells(&self) -> usize {
+        let [x, y, z] = self.cells;
+        x as usize * y as usize * z as usize
+    }
+
+    /// The cell of a particle, along each direction; the nearest one for a particle outside the box.
+    #[inline(always)]
+    fn cell_at(&self, [x, y, z]: [f32; 3]) -> [u32; 3] {
+        // A cast to an integer rounds towards 0 and keeps to the integer's range.
+        let along = |x: f32, cells: u32| (x as i32).clamp(0, cells as i32 - 1) as u32;
+        [along(x, self.cells[0]), along(y, self.cells[1]), along(z, self.cells[2])]
+    }
+
+    /// The number of a cell; x is fastest.
+    #[inline(always)]
+    fn number(&self, [x, y, z]: [u32; 3]) -> usize {
+        (z as usize * self.cells[1] as usize + y as usize) * self.cells[0] as usize + x as usize
+    }
+}
+
+/// A place or a speed, and something else in its fourth value.
+type Vector = Vec4<f32>;
+
+#[inline(always)]
+fn vector(v: Vector) -> [f32; 3] {
+    [v.x, v.y, v.z]
+}
+
+#[inline(always)]
+fn minus(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
+    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+}
+
+#[inline(always)]
+fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+/// `a + s * b`.
+#[inline(always)]
+fn plus(a: [f32; 3], s: f32, b: [f32; 3]) -> [f32; 3] {
+    [a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]]
+}
+
+/// A force, and the energy that is stored with it.
+#[derive(Clone, Copy)]
+struct Push {
+    force: [f32; 3],
+    energy: f32,
+}
+
+impl Push {
+    /// What a neighbour at `-apart`, which this particle leaves at the speed `leaving`, does: a spring that is
+    /// pressed by the overlap, and a dashpot along it. Half of the spring's energy is this particle's.
+    #[inline(always)]
+    fn add_contact(&mut self, world: &World, apart: [f32; 3], leaving: [f32; 3]) {
+        let squared = dot(apart, apart);
+        // A particle at the same place (itself, for one) has no direction to push in.
+        if squared >= 1.0 || squared == 0.0 {
+            return;
+        }
+        let distance = squared.sqrt();
+        let overlap = 1.0 - distance;
+        let speed = dot(apart, leaving) / distance;
+        let push = (world.stiffness * overlap - world.damping * speed) / distance;
+        self.force = plus(self.force, push, apart);
+        self.energy += 0.25 * world.stiffness * overlap * overlap;
+    }
+
+    /// What the six walls do: springs too.
+    #[inline(always)]
+    fn add_walls(&mut self, world: &World, place: [f32; 3], speed: [f32; 3]) {
+        for along in 0..3 {
+            let low = 0.5 - place[along];
+            let high = place[along] - (world.cells[along] as f32 - 0.5);
+            let (overlap, sign) = if low > 0.0 { (low, 1.0) } else { (high, -1.0) };
+            if overlap > 0.0 {
+                self.force[along] +=
+                    sign * world.stiffness * overlap - world.damping * speed[along];
+                self.energy += 0.5 * world.stiffness * overlap * overlap;
+            }
+        }
+    }
+}
+
+/// Counts the particles of each cell: `counts: [cells + 1]`, 0 before. `slots: [n]` becomes the cell of each
+/// particle, and how many of the cell were counted before it. `position: [n]`, x, y, z and the particle's name.
+#[kernel(block = BLOCK)]
+pub fn particles_bin(
+    index: ThreadIndex,
+    world: World,
+    position: &[Vector],
+    counts: AtomicSlice<u32>,
+    mut slots: DisjointSlice<Vec2<u32>>,
+) {
+    let i = index.get();
+    if let Some(slot) = slots.get_mut(index) {
+        let cell = world.number(world.cell_at(vector(position[i])));
+        *slot = Vec2::new(cell as u32, counts.fetch_add(cell, 1, Relaxed));
+    }
+}
+
+/// Writes the number of each particle into its slot of its cell: `order: [n]`. `starts: [cells + 1]`.
+#[kernel(block = BLOCK)]
+pub fn particles_order(
+    index: ThreadIndex,
+    slots: &[Vec2<u32>],
+    starts: &[u32],
+    order: AtomicSlice<u32>,
+) {
+    if let Some(slot) = slots.get(index.get()) {
+        let place = starts[slot.x as usize] + slot.y;
+        order.store(place as usize, index.get() as u32, Relaxed);
+    }
+}
+
+/// Brings the particles together by cells: all `[n]`, `starts: [cells + 1]`.
+///
+/// The slots of a cell were given in the order in which threads came. Here the particle of the lowest number
+/// comes first: the k-th place of a cell takes the number that has k lower ones in it.
+#[kernel(block = BLOCK)]
+pub fn particles_sort(
+    index: ThreadIndex,
+    slots: &[Vec2<u32>],
+    starts: &[u32],
+    order: &[u32],
+    position: &[Vector],
+    velocity: &[Vector],
+    mut sorted_position: DisjointSlice<Vector>,
+    mut sorted_velocity: DisjointSlice<Vector>,
+) {
+    let place = index.get();
+    let (Some(to), Some(speed)) = (sorted_position.get_mut(index), sorted_velocity.get_mut(index))
+    else {
+        return;
+    };
+    let cell = slots[order[place] as usize].x as usize;
+    let first = starts[cell] as usize;
+    let members = &order[first..starts[cell + 1] as usize];
+    let mut from = order[place] as usize;
+    for &candidate in members {
+        let lower = members.iter().filter(|&&other| other < candidate).count();
+        if first + lower == place {
+            from = candidate as usize;
+        }
+    }
+    *to = position[from];
+    *speed = velocity[from];
+}
+
+/// Takes a step of the leapfrog: the forces change the speeds, the new speeds change the places.
+///
+/// `position: [n]`, `velocity: [n]` as sorted, half a step behind the places; `starts: [cells + 1]`. The fourth
+/// value of `moved_velocity` becomes the particle's energy before the step, at the speed of that moment: kinetic,
+/// in the field of gravity, in the walls, and half of that in its contacts.
+#[kernel(block = BLOCK)]
+pub fn particles_move(
+    index: ThreadIndex,
+    world: World,
+    starts: &[u32],
+    position: &[Vector],
+    velocity: &[Vector],
+    mut moved_position: DisjointSlice<Vector>,
+    mut moved_velocity: DisjointSlice<Vector>,
+) {
+    let i = index.get();
+    let (Some(new_position), Some(new_velocity)) =
+        (moved_position.get_mut(index), moved_velocity.get_mut(index))
+    else {
+        return;
+    };
+    let (place, speed) = (vector(position[i]), vector(velocity[i]));
+
+    let mut push = Push { force: [0.0, -world.gravity, 0.0], energy: 0.0 };
+    let [x, y, z] = world.cell_at(place);
+    for z in z.saturating_sub(1)..(z + 2).min(world.cells[2]) {
+        for y in y.saturating_sub(1)..(y + 2).min(world.cells[1]) {
+            // Three cells in a row along x are one run of particles.
+            let first = starts[world.number([x.saturating_sub(1), y, z])] as usize;
+            let end = starts[world.number([(x + 1).min(world.cells[0] - 1), y, z]) + 1] as usize;
+            for (place_of, speed_of) in position[first..end].iter().zip(&velocity[first..end]) {
+                let leaving = minus(speed, vector(*speed_of));
+                push.add_contact(&world, minus(place, vector(*place_of)), leaving);
+            }
+        }
+    }
+    push.add_walls(&world, place, speed);
+
+    let halfway = plus(speed, 0.5 * world.time_step, push.force);
+    let energy = 0.5 * dot(halfway, halfway) + world.gravity * place[1] + push.energy;
+    let [vx, vy, vz] = plus(speed, world.time_step, push.force);
+    let [x, y, z] = plus(place, world.time_step, [vx, vy, vz]);
+    *new_position = Vec4::new(x, y, z, position[i].w);
+    *new_velocity = Vec4::new(vx, vy, vz, energy);
+}
+
+/// The energies that [`particles_move`](fn@particles_move) found, on their own: `energy: [n]`.
+#[kernel(block = BLOCK)]
+pub fn particles_energy(index: ThreadIndex, velocity: &[Vector], mut energy: DisjointSlice<f32>) {
+    let i = index.get();
+    if let Some(energy) = energy.get_mut(index) {
+        *energy = velocity[i].w;
+    }
+}

@@ -1,3 +1,0 @@
-//! What one thread does alone, in registers.
-
-pub mod words;

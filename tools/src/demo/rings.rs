@@ -1,0 +1,109 @@
+//! Demos of memory that host and kernels use at once.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cuda_std::launch::LaunchConfig;
+use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest, saxpy_reply};
+use kernels_gpu::persistent::{answer_words, ring_saxpy};
+
+use super::arrays::floats;
+use super::{Check, Outcome, Scale, timed};
+use ferrowarp::error::GpuResult;
+use ferrowarp::memory::{MappedAtomics, MappedBuffer};
+use ferrowarp::ring::{Bridge, PersistentKernel, Receiver, Ring, Sender};
+use ferrowarp::{Gpu, Grid1, ops};
+
+/// A kernel updates arrays in the host's memory; then it answers words that the host writes while it
+/// runs.
+pub(super) fn zero_copy(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    let (x, y) = (floats(n, 11), floats(n, 12));
+    let (on_x, mut on_y) = (MappedBuffer::from_slice(gpu, &x)?, MappedBuffer::from_slice(gpu, &y)?);
+    ops::saxpy(gpu, 0.25, &on_x, &mut on_y)?;
+    let expected = reference::saxpy::saxpy(0.25, &x, &y);
+    let pairs = on_y.as_slice()?.iter().zip(&expected).map(|(a, b)| (f64::from(*a), f64::from(*b)));
+    // One rounding of at most 1.25, and the reference's own.
+    let check = Check::within(3.0 / f64::from(1 << 24), pairs).provided(words_are_answered(gpu)?);
+    let time = timed(gpu, || ops::saxpy(gpu, 0.25, &on_x, &mut on_y))?;
+    Ok(Outcome { size: format!("{n} elements"), time, bytes: 12 * n, check, picture: None })
+}
+
+/// Whether each of some words comes back squared.
+fn words_are_answered(gpu: &Gpu) -> GpuResult<bool> {
+    const ROUNDS: u32 = 8;
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let questions = MappedAtomics::<u32>::zeroed(gpu, 1)?;
+    let answers = MappedAtomics::<u32>::zeroed(gpu, 1)?;
+    answer_words::launch(gpu, LaunchConfig::for_num_elems(1), ROUNDS, &questions, &answers)?;
+    let mut answered = true;
+    for asked in 1..=ROUNDS {
+        questions[0].store(asked, Release);
+        let begin = Instant::now();
+        while answers[0].load(Acquire) != asked * asked && begin.elapsed() < PATIENCE {
+            thread::yield_now();
+        }
+        answered &= answers[0].load(Acquire) == asked * asked;
+    }
+    Ok(answered)
+}
+
+/// A kernel that stays on the device answers messages: each a small vector update.
+pub(super) fn ring(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
+    const SLOTS: usize = 1024;
+    let count = (n / 64).max(1);
+    let values = floats(count + SAXPY_LEN, 13);
+    let requests: Vec<_> = (0..count).map(|id| request(id, &values)).collect();
+    let (sender, to_device) = Ring::to_device(gpu, SLOTS, Bridge::Mapped)?;
+    let (to_host, receiver) = Ring::to_host(gpu, SLOTS)?;
+    let kernel = PersistentKernel::start(gpu, |launcher| {
+        ring_saxpy::launch(launcher, Grid1::new(1), &to_device, &to_host)
+    })?;
+    let begin = Instant::now();
+    let mut replies = exchange(&sender, &receiver, &requests)?;
+    let time = begin.elapsed();
+    kernel.shut_down()?;
+    // Of several warps, each answers what it took.
+    replies.sort_by_key(|reply| reply.id);
+    let expected: Vec<_> = requests.iter().map(saxpy_reply).collect();
+    let check =
+        Check::within(3.0 / f64::from(1 << 24), differences(&replies, &expected).into_iter());
+    let bytes = count * (size_of::<SaxpyRequest>() + size_of::<SaxpyReply>());
+    Ok(Outcome { size: format!("{count} messages"), time, bytes, check, picture: None })
+}
+
+fn request(id: usize, values: &[f32]) -> SaxpyRequest {
+    let part = |from: usize| std::array::from_fn(|i| values[from + i]);
+    let (alpha, y) = (values[id], [values[id]; SAXPY_LEN]);
+    SaxpyRequest { id: id as u64, alpha, reserved: 0, x: part(id), y }
+}
+
+/// Sends all requests while another thread takes the answers.
+fn exchange(
+    sender: &Sender<SaxpyRequest>,
+    receiver: &Receiver<SaxpyReply>,
+    requests: &[SaxpyRequest],
+) -> GpuResult<Vec<SaxpyReply>> {
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| sender.send_all(requests));
+        let mut replies = Vec::with_capacity(requests.len());
+        while replies.len() < requests.len()
+            && let Some(reply) = receiver.recv()?
+        {
+            replies.push(reply);
+        }
+        sending.join().expect("sending does not panic").map(|()| replies)
+    })
+}
+
+/// The numbers of both, side by side; where a reply is missing or is another one's, an infinite
+/// difference.
+fn differences(found: &[SaxpyReply], expected: &[SaxpyReply]) -> Vec<(f64, f64)> {
+    let same = found.iter().map(|own| own.id).eq(expected.iter().map(|own| own.id));
+    if !same {
+        return vec![(f64::INFINITY, 0.0)];
+    }
+    let numbers = |own: &SaxpyReply| own.y.map(f64::from);
+    let pairs = found.iter().zip(expected);
+    pairs.flat_map(|(a, b)| numbers(a).into_iter().zip(numbers(b))).collect()
+}
