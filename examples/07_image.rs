@@ -7,7 +7,7 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-use ferrowarp::ops::image::{blur, grayscale, sobel};
+use ferrowarp::ops::{blur, grayscale, sobel};
 use ferrowarp::{DeviceBuffer, Gpu};
 use image::{GrayImage, Rgba, RgbaImage};
 

@@ -9,8 +9,8 @@ use crate::support::{bytes, gpu, poisoned, rng, upload};
 
 fn assert_blurred(image: &[u8], width: usize, height: usize, sigma: f32) {
     let mut out = poisoned(image.len());
-    ops::image::blur(gpu(), &upload(image), &mut out, width, height, sigma).unwrap();
-    let radius = ops::image::radius(sigma);
+    ops::blur(gpu(), &upload(image), &mut out, width, height, sigma).unwrap();
+    let radius = ops::blur::radius(sigma);
     let exact = reference::blur::blur(image, width, height, f64::from(sigma), radius);
     for (i, (found, exact)) in out.to_vec().unwrap().into_iter().zip(exact).enumerate() {
         let error = (f64::from(found) - exact).abs();
@@ -35,16 +35,15 @@ fn every_shape() {
 fn every_radius_up_to_the_largest() {
     let mut rng = rng();
     let image = bytes(&mut rng, 70 * 35);
-    for sigma in [0.1, 0.5, 3.0, 7.9, ops::image::MAX_SIGMA] {
+    for sigma in [0.1, 0.5, 3.0, 7.9, ops::blur::MAX_SIGMA] {
         assert_blurred(&image, 70, 35, sigma);
     }
 }
 
 #[test]
 fn a_sigma_out_of_range_is_an_error() {
-    for sigma in [0.0, -1.0, f32::NAN, f32::INFINITY, ops::image::MAX_SIGMA * 1.01] {
-        let error =
-            ops::image::blur(gpu(), &upload(&[0]), &mut poisoned(1), 1, 1, sigma).unwrap_err();
+    for sigma in [0.0, -1.0, f32::NAN, f32::INFINITY, ops::blur::MAX_SIGMA * 1.01] {
+        let error = ops::blur(gpu(), &upload(&[0]), &mut poisoned(1), 1, 1, sigma).unwrap_err();
         assert!(error.to_string().contains("sigma"), "{error}");
     }
 }

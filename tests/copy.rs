@@ -171,7 +171,7 @@ fn more_than_2_32_elements() {
     let n = (1usize << 32) + 5;
     let mut x = DeviceBuffer::<u8>::zeroed(gpu(), n).unwrap();
     let mut out = DeviceBuffer::<u8>::zeroed(gpu(), n).unwrap();
-    ops::map::fill(gpu(), &7, &mut x).unwrap();
+    ops::fill(gpu(), &7, &mut x).unwrap();
     x.slice_mut(n - 2..).copy_from_host(&[1, 2]).unwrap();
     ops::copy(gpu(), &x, &mut out).unwrap();
     assert_eq!(out.slice(n - 4..).to_vec().unwrap(), [7, 7, 1, 2]);

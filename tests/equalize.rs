@@ -7,7 +7,7 @@ use crate::support::{SIZES, bytes, gpu, poisoned, rng, upload};
 
 fn assert_equalized(image: &[u8]) {
     let mut out = poisoned(image.len());
-    ops::image::equalize(gpu(), &upload(image), &mut out).unwrap();
+    ops::equalize(gpu(), &upload(image), &mut out).unwrap();
     assert_eq!(out.to_vec().unwrap(), reference::equalize::equalize(image));
 }
 

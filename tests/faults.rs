@@ -28,12 +28,20 @@ unsafe impl DeviceRead<f32> for Overstated<'_> {
     fn raw(&self) -> RawSlice {
         RawSlice { len: self.len, ..self.buffer.raw() }
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above.
 unsafe impl DeviceWrite<f32> for Overstated<'_> {
     fn raw_mut(&mut self) -> RawSlice {
         RawSlice { len: self.len, ..self.buffer.raw_mut() }
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

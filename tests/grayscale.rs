@@ -12,7 +12,7 @@ fn every_size() {
     for n in SIZES {
         let rgba: Vec<[u8; 4]> = (0..n).map(|_| rng.random()).collect();
         let mut grey = poisoned(n);
-        ops::image::grayscale(gpu(), &upload(&rgba), &mut grey).unwrap();
+        ops::grayscale(gpu(), &upload(&rgba), &mut grey).unwrap();
         let expected = reference::grayscale::grayscale(&rgba);
         for (i, (found, expected)) in grey.to_vec().unwrap().iter().zip(&expected).enumerate() {
             let [r, g, b, _] = rgba[i].map(f64::from);
@@ -31,6 +31,6 @@ fn every_size() {
 fn greys_stay_as_they_are() {
     let rgba: Vec<[u8; 4]> = (0..=255).map(|level| [level, level, level, 7]).collect();
     let mut grey = poisoned(256);
-    ops::image::grayscale(gpu(), &upload(&rgba), &mut grey).unwrap();
+    ops::grayscale(gpu(), &upload(&rgba), &mut grey).unwrap();
     assert!(grey.to_vec().unwrap().into_iter().eq(0..=255));
 }

@@ -1,6 +1,6 @@
 //! The histograms against counts on the CPU: exact, and the fast form against the plain one.
 
-use ferrowarp::ops;
+use cuda_std::launch::Instance;
 use ferrowarp::ops;
 use ferrowarp::ops::histogram::{self, Bins, Countable};
 use ferrowarp::{GpuError, Grid1};
@@ -8,6 +8,7 @@ use kernels_gpu::histogram::bins::{Even, EvenFloats};
 use kernels_gpu::histogram::shared::{
     BLOCK, MIN_BLOCKS, VECTORS_PER_THREAD, histogram_bytes, histogram_shared, shared_bytes,
 };
+use kernels_gpu::histogram::{histogram_global, histogram_search};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -19,7 +20,11 @@ const PAST_ONE_TILE: usize = 3 * 512 * 4 * 16 + 4099;
 const TILE: usize = BLOCK * VECTORS_PER_THREAD;
 
 /// Both forms, of all samples, and of those behind the first few, which lie otherwise in memory.
-fn assert_bins<T: Countable>(samples: &[T], bins: &Bins<T>, expected: impl Fn(&[T]) -> Vec<u64>) {
+fn assert_bins<T: Countable>(samples: &[T], bins: &Bins<T>, expected: impl Fn(&[T]) -> Vec<u64>)
+where
+    histogram_global<T, T::Even>: Instance,
+    histogram_search<T>: Instance,
+{
     let on_device = upload(samples);
     for start in [0, 1, 3].map(|start: usize| start.min(samples.len())) {
         let part = on_device.slice(start..);

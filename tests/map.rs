@@ -3,7 +3,7 @@
 use ::reference::map as reference;
 use bytemuck::Pod;
 use cuda_std::number::{bf16, f16};
-use ferrowarp::ops::map;
+use ferrowarp::ops::{fill, map};
 use rand::RngExt;
 
 use crate::support::{SIZES, bytes, floats, gpu, poisoned, rng, upload};
@@ -164,7 +164,7 @@ fn conversions_round_to_the_nearest() {
 fn filled<T: Pod + PartialEq + std::fmt::Debug>(value: T) {
     for n in [0, 1, 2, 5, 31, 1000, 20_000] {
         for start in 0..4 {
-            let found = mapped::<T>(n, start, |out| map::fill(gpu(), &value, out).unwrap());
+            let found = mapped::<T>(n, start, |out| fill(gpu(), &value, out).unwrap());
             assert_eq!(found, vec![value; n], "{n} from {start}");
         }
     }
@@ -190,7 +190,7 @@ fn a_fill_of_bytes_at_any_address() {
     let mut memory = upload(&bytes(&mut rng, 200));
     for start in 0..17 {
         let mut part = memory.slice_mut(start..start + 100);
-        map::fill(gpu(), &[1u8, 2, 3, 4], &mut part.cast_mut::<[u8; 4]>().unwrap()).unwrap();
+        fill(gpu(), &[1u8, 2, 3, 4], &mut part.cast_mut::<[u8; 4]>().unwrap()).unwrap();
         assert_eq!(part.to_vec().unwrap(), [1, 2, 3, 4].repeat(25));
     }
 }

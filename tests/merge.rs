@@ -3,8 +3,11 @@
 use std::cmp::Ordering;
 
 use bytemuck::Pod;
-use ferrowarp::ops::{self, Scratch, merge, search::SortedKey};
-use kernels_gpu::merge::{SPLITS, tile_len};
+use cuda_std::launch::Instance;
+use ferrowarp::ops::{self, Scratch, merge};
+use kernels_gpu::merge::{
+    SPLITS, merge_plain, merge_splits, merge_tile_pairs, merge_tiles, tile_len,
+};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -17,7 +20,13 @@ fn bytes<T: Pod>(x: &[T]) -> &[u8] {
     bytemuck::cast_slice(x)
 }
 
-fn check<K: SortedKey>(mut a: Vec<K>, mut b: Vec<K>, order: impl Fn(&K, &K) -> Ordering) {
+fn check<K: Pod>(mut a: Vec<K>, mut b: Vec<K>, order: impl Fn(&K, &K) -> Ordering)
+where
+    merge_splits<K>: Instance,
+    merge_tiles<K>: Instance,
+    merge_tile_pairs<K>: Instance,
+    merge_plain<K>: Instance,
+{
     a.sort_by(&order);
     b.sort_by(&order);
     let expected = reference::merge::merge(&a, &b, &order);

@@ -2,13 +2,19 @@
 
 use std::cmp::Ordering;
 
-use ferrowarp::ops::search::{self, SortedKey};
-use kernels_gpu::search::{Bound, PIVOTS};
+use bytemuck::Pod;
+use cuda_std::launch::Instance;
+use ferrowarp::ops::search;
+use kernels_gpu::search::{Bound, PIVOTS, search_plain, search_sorted};
 use rand::RngExt;
 
 use crate::support::{gpu, poisoned, rng, upload};
 
-fn check<K: SortedKey>(mut x: Vec<K>, values: &[K], order: impl Fn(&K, &K) -> Ordering) {
+fn check<K: Pod>(mut x: Vec<K>, values: &[K], order: impl Fn(&K, &K) -> Ordering)
+where
+    search_sorted<K>: Instance,
+    search_plain<K>: Instance,
+{
     x.sort_by(&order);
     for bound in [Bound::Lower, Bound::Upper] {
         let expected = reference::search::bounds(&x, values, bound == Bound::Upper, &order);

@@ -1,10 +1,11 @@
 //! The selections against loops on the CPU: exact, whatever order the blocks start in.
 
 use bytemuck::Pod;
+use cuda_std::launch::Instance;
 use ferrowarp::memory::DeviceBuffer;
-use ferrowarp::ops::Scratch;
-use ferrowarp::ops::select::{self, Above, Flagged, Nonzero, RunElement, Selector, Unique};
-use kernels_gpu::select::tile_len;
+use ferrowarp::ops::select::{self, Above, Flagged, Nonzero, Selector, Unique};
+use ferrowarp::ops::{Number, Scratch};
+use kernels_gpu::select::{run_lengths, tile_len};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -139,9 +140,10 @@ fn random_runs(rng: &mut StdRng, n: usize, longest: usize) -> Vec<u8> {
 
 /// Both ways to look at runs, of elements that are made of small numbers.
 #[track_caller]
-fn check_runs<T: RunElement + PartialEq>(small: &[u8], of: impl Fn(u8) -> T)
+fn check_runs<T: Number + PartialEq>(small: &[u8], of: impl Fn(u8) -> T)
 where
     Unique: Selector<T>,
+    run_lengths<T::Bits>: Instance,
 {
     let x: Vec<T> = small.iter().map(|&x| of(x)).collect();
     let runs = reference::select::runs(&x);

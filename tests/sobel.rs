@@ -12,7 +12,7 @@ fn every_shape() {
     {
         let image = bytes(&mut rng, width * height);
         let mut out = poisoned(image.len());
-        ops::image::sobel(gpu(), &upload(&image), &mut out, width, height).unwrap();
+        ops::sobel(gpu(), &upload(&image), &mut out, width, height).unwrap();
         assert_eq!(
             out.to_vec().unwrap(),
             reference::sobel::sobel(&image, width, height),

@@ -382,7 +382,7 @@ fn what_does_not_fit_is_an_error() {
     let short = sort::sort_into(gpu(), &x, &mut poisoned(99), BOTH[0], scratch);
     assert_eq!(short.unwrap_err().to_string(), "sorting: 100 elements are needed, 99 were given");
     let short = sort::argsort_into(gpu(), &x, &mut poisoned(99), BOTH[0], scratch);
-    let line = "the places of a sort: 100 elements are needed, 99 were given";
+    let line = "the indices of a sort: 100 elements are needed, 99 were given";
     assert_eq!(short.unwrap_err().to_string(), line);
     let short = sort::sort_pairs(gpu(), &x, &upload(&[1u64; 99]), BOTH[0]).map(drop);
     let line = "the values of a sort: 100 elements are needed, 99 were given";
@@ -461,7 +461,7 @@ fn more_than_there_are_is_an_error() {
     let scratch = &mut Scratch::new(gpu()).unwrap();
     let results = (&mut poisoned(5), &mut poisoned(4));
     let error = sort::top_k_into(gpu(), &x, results, Extreme::Largest, scratch).unwrap_err();
-    let line = "the places of the first keys: 5 elements are needed, 4 were given";
+    let line = "the indices of the first keys: 5 elements are needed, 4 were given";
     assert_eq!(error.to_string(), line);
 }
 

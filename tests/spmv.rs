@@ -1,16 +1,19 @@
 //! Sparse products against sums in f64.
 
+use bytemuck::Pod;
+use cuda_std::launch::Instance;
 use ferrowarp::GpuError;
-use ferrowarp::ops::spmv::{self, Csr, RowLanes, SpmvValue};
+use ferrowarp::ops::spmv::{self, Csr, RowLanes};
 use ferrowarp::ops::{Scratch, spmv_into};
 use kernels_gpu::sparse::spmv::{BLOCK, MAX_ROW_TAIL, TILE};
+use kernels_gpu::sparse::{spmv_carry, spmv_plain, spmv_rows, spmv_tiles};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::support::{gpu, poisoned, rng, upload};
 
 /// A value of the matrix's type, and the distance from 1 to the next.
-trait Value: SpmvValue + Into<f64> {
+trait Value: Pod + Into<f64> {
     const EPSILON: f64;
     fn of(x: f64) -> Self;
 }
@@ -51,7 +54,16 @@ impl Matrix {
 }
 
 /// Each way to multiply, by name.
-fn ways<T: Value>(a: &Csr<T>, x: &[T]) -> Vec<(String, Vec<T>)> {
+fn ways<T: Value>(a: &Csr<T>, x: &[T]) -> Vec<(String, Vec<T>)>
+where
+    spmv_tiles<T>: Instance,
+    spmv_carry<T>: Instance,
+    spmv_plain<T>: Instance,
+    spmv_rows<T, 4>: Instance,
+    spmv_rows<T, 8>: Instance,
+    spmv_rows<T, 16>: Instance,
+    spmv_rows<T, 32>: Instance,
+{
     let (x, mut scratch) = (upload(x), Scratch::new(gpu()).unwrap());
     let mut found = Vec::new();
     let mut y = poisoned(a.rows());
@@ -73,7 +85,16 @@ fn ways<T: Value>(a: &Csr<T>, x: &[T]) -> Vec<(String, Vec<T>)> {
     found
 }
 
-fn check<T: Value>(rng: &mut StdRng, matrix: &Matrix) {
+fn check<T: Value>(rng: &mut StdRng, matrix: &Matrix)
+where
+    spmv_tiles<T>: Instance,
+    spmv_carry<T>: Instance,
+    spmv_plain<T>: Instance,
+    spmv_rows<T, 4>: Instance,
+    spmv_rows<T, 8>: Instance,
+    spmv_rows<T, 16>: Instance,
+    spmv_rows<T, 32>: Instance,
+{
     let mut random =
         |n: usize| -> Vec<T> { (0..n).map(|_| T::of(rng.random_range(-1.0..1.0))).collect() };
     let (values, x) = (random(matrix.columns.len()), random(matrix.width));

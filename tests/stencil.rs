@@ -1,8 +1,10 @@
 //! The stencils against plain loops, bit for bit: all forms add in one order, and steps that are fused are no other steps.
 
 use ::reference::stencil::{self as reference, Edge};
+use cuda_std::launch::Instance;
 use ferrowarp::ops::stencil::{self, Boundary, Cell, PlaneStencil, VolumeStencil};
 use ferrowarp::{DeviceBuffer, GpuError};
+use kernels_gpu::stencil::{stencil_plane_plain, stencil_volume_plain};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -120,7 +122,10 @@ fn volume_stencil<T: Stepped>(boundary: Boundary) -> VolumeStencil<T> {
     VolumeStencil { centre, x, y, z, boundary }
 }
 
-fn planes_of<T: Stepped>(boundary: Boundary, edge: Edge) {
+fn planes_of<T: Stepped>(boundary: Boundary, edge: Edge)
+where
+    stencil_plane_plain<T>: Instance,
+{
     let mut rng = rng();
     for shape in PLANES {
         let start = cells::<T>(&mut rng, shape[0] * shape[1]);
@@ -148,7 +153,10 @@ fn planes_of<T: Stepped>(boundary: Boundary, edge: Edge) {
     }
 }
 
-fn volumes_of<T: Stepped>(boundary: Boundary, edge: Edge) {
+fn volumes_of<T: Stepped>(boundary: Boundary, edge: Edge)
+where
+    stencil_volume_plain<T>: Instance,
+{
     let mut rng = rng();
     for shape in VOLUMES {
         let start = cells::<T>(&mut rng, shape.iter().product());

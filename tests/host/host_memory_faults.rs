@@ -156,6 +156,10 @@ unsafe impl DeviceWrite<u32> for Longer<'_> {
         let raw = self.0.raw_mut();
         RawSlice { len: raw.len + 1, ..raw }
     }
+
+    fn len(&self) -> usize {
+        DeviceWrite::len(&self.0) + 1
+    }
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub fn fill(
     words: &mut impl DeviceWrite<u32>,
     value: u32,
 ) -> GpuResult<()> {
-    let len = words.raw_mut().len;
+    let len = words.len();
     launch(on, &FILL, LaunchConfig::for_num_elems(len), words, value)
 }
 
@@ -93,7 +93,7 @@ pub fn churn(
     words: &mut impl DeviceWrite<u32>,
     rounds: u32,
 ) -> GpuResult<()> {
-    let len = words.raw_mut().len;
+    let len = words.len();
     launch(on, &CHURN, LaunchConfig::for_num_elems(len), words, rounds)
 }
 
@@ -109,8 +109,8 @@ pub fn add(
     many: &impl DeviceRead<u32>,
     out: &mut impl DeviceWrite<u32>,
 ) -> GpuResult<()> {
-    let len = many.raw().len;
-    assert_eq!(len, out.raw_mut().len);
+    let len = many.len();
+    assert_eq!(len, out.len());
     let mut args = Args::new();
     args.push_read_one(one);
     args.push_read(many);

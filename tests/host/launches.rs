@@ -168,6 +168,10 @@ unsafe impl DeviceWrite<u32> for Foreign<'_> {
         let home: Arc<dyn Any + Send + Sync> = Arc::new("somewhere");
         RawSlice { home: Some(home), ..self.0.raw_mut() }
     }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 #[test]

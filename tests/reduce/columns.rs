@@ -1,7 +1,9 @@
 //! Reductions of columns.
 
+use cuda_std::launch::Instance;
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::{Scratch, reduce};
+use kernels_gpu::reduce::column_sum;
 
 use super::{Tested, small_values, values};
 use crate::support::{assert_same_bits, gpu, poisoned, rng, upload};
@@ -29,7 +31,10 @@ const SHAPES: [(usize, usize); 18] = [
     (3000, 64),
 ];
 
-fn sums<T: Tested + reduce::SumParts<Total: Tested>>() {
+fn sums<T: Tested + reduce::Element<Total: Tested>>()
+where
+    column_sum<T::Number>: Instance,
+{
     let mut rng = rng();
     for (rows, cols) in SHAPES {
         let x = small_values::<T>(&mut rng, rows * cols);

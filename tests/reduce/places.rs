@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
+use cuda_std::launch::Instance;
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::reduce;
+use kernels_gpu::reduce::reduce_place;
 use rand::RngExt;
 use reference::reduce::first_place;
 
@@ -14,7 +16,10 @@ fn backwards<T: PartialOrd>(a: T, b: T) -> Option<Ordering> {
     b.partial_cmp(&a)
 }
 
-fn check<T: Tested + reduce::Compare>(x: &[T]) {
+fn check<T: Tested + reduce::Element>(x: &[T])
+where
+    reduce_place<T::Ordered>: Instance,
+{
     let on_device = upload(x);
     let n = x.len();
     let least = first_place(x, |a, b| a.partial_cmp(&b));
@@ -26,7 +31,10 @@ fn check<T: Tested + reduce::Compare>(x: &[T]) {
     );
 }
 
-fn places<T: Tested + reduce::Compare>() {
+fn places<T: Tested + reduce::Element>()
+where
+    reduce_place<T::Ordered>: Instance,
+{
     let mut rng = rng();
     for n in sizes::<T>() {
         check(&values::<T>(&mut rng, n));

@@ -1,7 +1,9 @@
 //! Reductions of segments and rows.
 
+use cuda_std::launch::Instance;
 use cuda_std::number::{bf16, f16};
 use ferrowarp::ops::{Scratch, reduce};
+use kernels_gpu::reduce::segment_sum;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -34,7 +36,10 @@ const SHAPES: [(usize, usize); 9] = [
     (1, 140_000),
 ];
 
-fn sums<T: Tested + reduce::SumParts<Total: Tested>>() {
+fn sums<T: Tested + reduce::Element<Total: Tested>>()
+where
+    segment_sum<T::Number>: Instance,
+{
     let mut rng = rng();
     for (segments, mean) in SHAPES {
         let offsets = offsets(&mut rng, segments, mean);

@@ -2,23 +2,28 @@
 
 use std::process::Command;
 
-use cuda_std::launch::Grid1;
+use cuda_std::launch::{Grid1, Instance};
 use cuda_std::number::{Half, bf16, f16};
 use ferrowarp::DeviceBuffer;
-use ferrowarp::DeviceBuffer;
 use ferrowarp::ops::{Scratch, reduce};
-use kernels_gpu::reduce::{MAX_BLOCKS, reduce_sum};
+use kernels_gpu::reduce::{MAX_BLOCKS, reduce_extreme, reduce_sum};
 use rand::RngExt;
 
 use super::{HALF_ULP, HALF_ULP_64, Tested, assert_close, sizes, small_values, tile, values};
 use crate::support::{SIZES, floats, gpu, poisoned, rng, upload};
 
 /// A sum as a number of f64.
-fn sum<T: Tested + reduce::Sum<Total: Tested>>(x: &[T]) -> f64 {
+fn sum<T: Tested + reduce::Element<Total: Tested>>(x: &[T]) -> f64
+where
+    reduce_sum<T::Number>: Instance,
+{
     reduce::sum(gpu(), &upload(x)).unwrap().wide()
 }
 
-fn float_sums<T: Tested + reduce::Sum<Total: Tested>>(half_ulp: f64) {
+fn float_sums<T: Tested + reduce::Element<Total: Tested>>(half_ulp: f64)
+where
+    reduce_sum<T::Number>: Instance,
+{
     let mut rng = rng();
     for n in sizes::<T>() {
         let x = values::<T>(&mut rng, n);
@@ -113,7 +118,10 @@ fn products_of_floats_are_exact_where_they_can_be() {
     }
 }
 
-fn extremes<T: Tested + reduce::Compare>() {
+fn extremes<T: Tested + reduce::Element>()
+where
+    reduce_extreme<T::Ordered>: Instance,
+{
     let mut rng = rng();
     for n in sizes::<T>().into_iter().filter(|&n| n > 0) {
         let x = values::<T>(&mut rng, n);

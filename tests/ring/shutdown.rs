@@ -247,6 +247,10 @@ unsafe impl DeviceWrite<f32> for Overstated<'_> {
     fn raw_mut(&mut self) -> RawSlice {
         RawSlice { len: 4096, ..self.0.raw_mut() }
     }
+
+    fn len(&self) -> usize {
+        4096
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub fn stamp(
     on: &impl Launch<Error = GpuError>,
     words: &mut impl DeviceWrite<u32>,
 ) -> GpuResult<()> {
-    let len = words.raw_mut().len;
+    let len = words.len();
     let mut args = Args::new();
     args.push_write(words);
     // SAFETY: the argument is that of `WORDS`, and `stamp` stays inside the words.

@@ -149,12 +149,20 @@ unsafe impl<T: Pod> DeviceRead<T> for HostBuffer<T> {
     fn raw(&self) -> RawSlice {
         self.raw_slice()
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for HostBuffer<T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.raw_slice()
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

@@ -75,11 +75,19 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceBox<T> {
     fn raw(&self) -> RawSlice {
         self.buffer.raw()
     }
+
+    fn len(&self) -> usize {
+        1
+    }
 }
 
 // SAFETY: as for the buffer.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceBox<T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.buffer.raw_mut()
+    }
+
+    fn len(&self) -> usize {
+        1
     }
 }

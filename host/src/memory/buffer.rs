@@ -305,11 +305,19 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceBuffer<T> {
     fn raw(&self) -> RawSlice {
         self.as_slice().raw()
     }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
 }
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceBuffer<T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.as_mut_slice().raw_mut()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
     }
 }

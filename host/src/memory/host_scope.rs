@@ -310,6 +310,10 @@ unsafe impl<T: Pod> DeviceRead<T> for HostSlice<'_, T> {
     fn raw(&self) -> RawSlice {
         RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 /// Plain host memory that kernels write in place: see [`HostScope::host_slice_mut`].
@@ -326,6 +330,10 @@ unsafe impl<T: Pod> DeviceRead<T> for HostSliceMut<'_, T> {
     fn raw(&self) -> RawSlice {
         RawSlice { address: self.address, len: self.len, home: Some(self.home.clone()) }
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above; the host does not reach the memory until the scope has ended, and `Pod` takes
@@ -333,5 +341,9 @@ unsafe impl<T: Pod> DeviceRead<T> for HostSliceMut<'_, T> {
 unsafe impl<T: Pod> DeviceWrite<T> for HostSliceMut<'_, T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.raw()
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }

@@ -200,6 +200,10 @@ unsafe impl<T: Pod> DeviceRead<T> for PeerSlice<'_, T> {
     fn raw(&self) -> RawSlice {
         raw(&self.home, self.address, self.len)
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above.
@@ -207,12 +211,20 @@ unsafe impl<T: Pod> DeviceRead<T> for PeerSliceMut<'_, T> {
     fn raw(&self) -> RawSlice {
         raw(&self.home, self.address, self.len)
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for PeerSliceMut<'_, T> {
     fn raw_mut(&mut self) -> RawSlice {
         raw(&self.home, self.address, self.len)
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

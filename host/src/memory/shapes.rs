@@ -68,12 +68,20 @@ macro_rules! argument {
             fn raw(&self) -> RawSlice {
                 self.as_device_slice().raw()
             }
+
+            fn len(&self) -> usize {
+                self.len()
+            }
         }
 
         // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
         unsafe impl<T: Pod> DeviceWrite<T> for $name<T> {
             fn raw_mut(&mut self) -> RawSlice {
                 self.as_device_slice_mut().raw_mut()
+            }
+
+            fn len(&self) -> usize {
+                self.len()
             }
         }
     };
@@ -124,12 +132,20 @@ macro_rules! one_value {
             fn raw(&self) -> RawSlice {
                 self.buffer.raw()
             }
+
+            fn len(&self) -> usize {
+                1
+            }
         }
 
         // SAFETY: as for the buffer.
         unsafe impl<T: Pod> DeviceWrite<T> for $name<T> {
             fn raw_mut(&mut self) -> RawSlice {
                 self.buffer.raw_mut()
+            }
+
+            fn len(&self) -> usize {
+                1
             }
         }
     };

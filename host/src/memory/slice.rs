@@ -124,6 +124,10 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceSlice<'_, T> {
     fn raw(&self) -> RawSlice {
         self.raw_slice()
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 /// Device memory that is borrowed to be read and written.
@@ -330,12 +334,20 @@ unsafe impl<T: Pod> DeviceRead<T> for DeviceSliceMut<'_, T> {
     fn raw(&self) -> RawSlice {
         self.as_slice().raw_slice()
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: as above, and the borrow is exclusive; `Pod` takes every bit pattern.
 unsafe impl<T: Pod> DeviceWrite<T> for DeviceSliceMut<'_, T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.as_slice().raw_slice()
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

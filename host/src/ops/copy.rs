@@ -1,4 +1,4 @@
-//! Copies by kernel: whole arrays, rows at equal distances, every so many elements; and what coalesced access is worth.
+//! Copies by kernel: whole arrays, pitched rows, every n-th element; and kernels that show what coalesced access is worth.
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, DeviceWritePitched, Grid1, Linear};
@@ -9,9 +9,8 @@ use kernels_gpu::elementwise::copy::{
 use kernels_gpu::elementwise::map::blocks;
 use kernels_gpu::quads::Quad;
 
-use super::units::{As, AsMut, unit};
+use super::views::{As, AsMut, AsPitched, AsRows, unit};
 use super::{block_count, same_len};
-use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
@@ -19,15 +18,15 @@ const BLOCK: u32 = 256;
 /// Enough blocks to fill any device; each thread steps on from there.
 const MAX_BLOCKS: usize = 8 * 132;
 
-/// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; queued, in one launch.
+/// Copies `x` to `out`, both `[n]`, of any plain type, at the memory's full speed; asynchronous, in one launch.
 ///
 /// Wherever the two begin: stores are of aligned 16 bytes, and so are loads, of which two make a store's bytes where the
 /// alignments differ.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; what the driver answers.
-pub fn copy<T: Pod, S: AsStream>(
-    on: &S,
+/// [`SizeMismatch`](GpuError::SizeMismatch) if lengths differ; errors of the driver.
+pub fn copy<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
@@ -36,62 +35,45 @@ pub fn copy<T: Pod, S: AsStream>(
     let bytes = from.len * size_of::<T>();
     let stream = on.as_stream();
     let is_quads = unit(&[from.address as usize, to.address as usize, bytes]) == 16;
-    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
     let grid = Grid1::new(blocks(bytes, 1, 1));
     if is_quads {
-        copy_quads::launch(stream, grid, &x, &mut out)
+        copy_quads::launch(stream, grid, &As::new(x), &mut AsMut::new(out))
     } else {
-        copy_bytes::launch(stream, grid, &x, &mut out)
+        copy_bytes::launch(stream, grid, &As::new(x), &mut AsMut::new(out))
     }
 }
 
-/// Copies rows: `out[row][column] = x[row * pitch + column]`, of any plain type; queued, in one launch. The extents and the
+/// Copies rows: `out[row][column] = x[row * pitch + column]`, of any plain type; asynchronous, in one launch. The extents and the
 /// distance of the rows of `out` are its own: `buffer.pitched_mut(width, height, pitch)`, or `buffer.grid_mut(…)`.
 ///
 /// It goes by the largest unit of 16, 4 or 1 bytes that divides both addresses, both pitches and the width.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; what the driver answers.
-pub fn copy_pitched<T: Pod, S: AsStream>(
-    on: &S,
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the rows are not inside `x` or overlap there; errors of the driver.
+pub fn copy_pitched<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     pitch: usize,
     out: &mut impl DeviceWritePitched<T>,
 ) -> GpuResult<()> {
     let (to, width, height, to_pitch) = out.raw_pitched();
-    check_rows(x.raw().len, (width, height), pitch)?;
-    copy_places(on, x, pitch, out, [width, to_pitch, to.address as usize])
+    check_rows(x.len(), (width, height), pitch)?;
+    launch_rows(on, x, pitch, out, [width, to_pitch, to.address as usize])
 }
 
-/// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; queued, in one launch.
+/// Copies every `stride`th element: `out[i] = x[i * stride]`, `out: [n]`, of any plain type; asynchronous, in one launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has not so many elements, or without a stride; what the driver answers.
-pub fn copy_every<T: Pod, S: AsStream>(
-    on: &S,
+/// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has too few elements, or the stride is 0; errors of the driver.
+pub fn copy_every<T: Pod>(
+    on: &impl AsStream,
     stride: usize,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let to = out.raw_mut();
-    check_rows(x.raw().len, (1, to.len), stride)?;
-    let mut columns = Column::<_, T> { memory: out, element: std::marker::PhantomData };
-    copy_places(on, x, stride, &mut columns, [1, 1, to.address as usize])
-}
-
-/// An array as rows of one element.
-struct Column<'a, M, T> {
-    memory: &'a mut M,
-    element: std::marker::PhantomData<T>,
-}
-
-// SAFETY: rows of one element, one behind the other, are the array.
-unsafe impl<M: DeviceWrite<T>, T> DeviceWritePitched<T> for Column<'_, M, T> {
-    fn raw_pitched(&mut self) -> (cuda_std::launch::RawSlice, usize, usize, usize) {
-        let raw = self.memory.raw_mut();
-        let len = raw.len;
-        (raw, 1, len, 1)
-    }
+    check_rows(x.len(), (1, to.len), stride)?;
+    launch_rows(on, x, stride, &mut AsRows::<_, T>::new(out), [1, 1, to.address as usize])
 }
 
 /// An error unless rows are inside `len` elements and do not overlap.
@@ -110,8 +92,8 @@ fn check_rows(len: usize, (width, height): (usize, usize), pitch: usize) -> GpuR
 }
 
 /// Launches the copy of rows that were checked. `to`: the width and the pitch of `out` in elements, and its address.
-fn copy_places<T: Pod, S: AsStream>(
-    on: &S,
+fn launch_rows<T: Pod>(
+    on: &impl AsStream,
     x: &impl DeviceRead<T>,
     pitch: usize,
     out: &mut impl DeviceWritePitched<T>,
@@ -124,47 +106,47 @@ fn copy_places<T: Pod, S: AsStream>(
     let all =
         [from.address as usize, to, bytes(width), bytes(pitch), bytes(to_pitch), bytes(from.len)];
     let unit = unit(&all);
-    let (x, mut out) = (As::<_, T>::new(x), AsMut::<_, T>::new(out));
+    let mut out = AsPitched::<_, T>::new(out);
     let units = |unit: usize| (bytes(pitch) / unit) as u64;
     let grid = |unit: usize| {
         let tiles = (height * (bytes(width) / unit)).div_ceil(TILE);
         Grid1::new(tiles.min(1 << 30) as u32)
     };
     match unit {
-        16.. => rows::<Quad>::launch(stream, grid(16), &x, units(16), &mut out),
-        4.. => rows::<u32>::launch(stream, grid(4), &x, units(4), &mut out),
-        _ => rows::<u8>::launch(stream, grid(1), &x, units(1), &mut out),
+        16.. => rows::<Quad>::launch(stream, grid(16), &As::new(x), units(16), &mut out),
+        4.. => rows::<u32>::launch(stream, grid(4), &As::new(x), units(4), &mut out),
+        _ => rows::<u8>::launch(stream, grid(1), &As::new(x), units(1), &mut out),
     }
 }
 
 /// Copies `x` to `out`, both `[n]`, neighbouring threads on neighbouring elements, 4 bytes each: the form to read first.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn copy_coalesced(
-    gpu: &Gpu,
+    on: &impl AsStream,
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("copying an array", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("copying an array", n, out.len())?;
     let blocks = n.div_ceil(BLOCK as usize).min(MAX_BLOCKS) as u32;
-    coalesced::launch(gpu, Linear::new(blocks, BLOCK), x, out)
+    coalesced::launch(on.as_stream(), Linear::new(blocks, BLOCK), x, out)
 }
 
 /// Copies `x` to `out`, each thread a run of `per_thread` elements: slow on purpose.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn copy_strided(
-    gpu: &Gpu,
+    on: &impl AsStream,
     per_thread: u32,
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("copying an array", n, out.raw_mut().len)?;
+    let n = x.len();
+    same_len("copying an array", n, out.len())?;
     let threads = n.div_ceil(per_thread.max(1) as usize);
     let blocks = block_count(threads.div_ceil(BLOCK as usize));
-    strided::launch(gpu, Linear::new(blocks, BLOCK), per_thread.max(1), x, out)
+    strided::launch(on.as_stream(), Linear::new(blocks, BLOCK), per_thread.max(1), x, out)
 }

@@ -5,23 +5,25 @@ use kernels_gpu::histogram::BINS;
 use kernels_gpu::image::equalize::{equalize_apply, equalize_table};
 
 use super::{histogram, same_len};
-use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
+use crate::stream::AsStream;
 
-/// `out` becomes `image` with its grey levels spread evenly; both `[n]` bytes, `n < 2^32`.
+/// Spreads the grey levels of `image: [n]` evenly over the 256 values of `out: [n]`, by the levels' cumulative
+/// histogram; `n < 2^32`. Asynchronous; allocates the histogram and a table of 256 bytes.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if the lengths differ; errors of the driver.
 pub fn equalize(
-    gpu: &Gpu,
+    on: &impl AsStream,
     image: &impl DeviceRead<u8>,
     out: &mut impl DeviceWrite<u8>,
 ) -> GpuResult<()> {
-    let n = image.raw().len;
-    same_len("equalising an image", n, out.raw_mut().len)?;
-    let bins = histogram(gpu, image)?;
-    let mut table = DeviceBuffer::<u8>::zeroed(gpu, BINS)?;
-    equalize_table::launch(gpu, Grid1::new(1), &bins, &mut table)?;
-    equalize_apply::launch(gpu, LaunchConfig::for_num_elems(n), image, &table, out)
+    let n = image.len();
+    same_len("equalising an image", n, out.len())?;
+    let stream = on.as_stream();
+    let bins = histogram(on, image)?;
+    let mut table = DeviceBuffer::<u8>::zeroed(on, BINS)?;
+    equalize_table::launch(stream, Grid1::new(1), &bins, &mut table)?;
+    equalize_apply::launch(stream, LaunchConfig::for_num_elems(n), image, &table, out)
 }

@@ -11,22 +11,22 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! Bins are half open: a sample belongs to the bin that begins at or below it and ends above it. Samples outside of all bins,
-//! and NaN, are not counted. A count is a `u32`, so a bin that gets 2³² samples or more has their number modulo 2³².
+//! Bins are half open: a sample belongs to the bin that begins at or below it and ends above it. Samples outside all bins
+//! and NaN are not counted. Counts are `u32`: a bin with 2³² samples or more holds their number modulo 2³².
 //! Counts are the same in every run and on every device.
 
 mod bins;
 mod table;
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use kernels_gpu::histogram as kernels;
 use kernels_gpu::histogram::bins::Sample;
 use kernels_gpu::histogram::shared::{self, BLOCK, MIN_BLOCKS};
+use kernels_gpu::histogram::{histogram_global, histogram_search};
 
 pub use bins::{Bins, Countable};
 
 use super::same_len;
-use crate::Gpu;
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -34,27 +34,30 @@ use crate::stream::{AsStream, Stream};
 /// How often each of the 256 values occurs in `bytes: [n]`, `n < 2^32`: a buffer of 256 counts.
 ///
 /// # Errors
-/// What the driver answers.
-pub fn histogram(gpu: &Gpu, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
-    count(gpu, bytes, &Bins::given(gpu, 256)?)
+/// Errors of the driver.
+pub fn histogram(on: &impl AsStream, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
+    count(on, bytes, &Bins::given(on, 256)?)
 }
 
-/// The same by one addition to shared memory a byte: the middle one of three steps, to read.
+/// [`histogram`] by one addition to shared memory for each byte: the second of three forms to read.
 ///
 /// # Errors
-/// What the driver answers.
-pub fn histogram_private(gpu: &Gpu, bytes: &impl DeviceRead<u8>) -> GpuResult<DeviceBuffer<u32>> {
-    let mut bins = DeviceBuffer::zeroed(gpu, kernels::BINS)?;
-    let blocks = bytes.raw().len.div_ceil(kernels::BLOCK as usize);
+/// Errors of the driver.
+pub fn histogram_private(
+    on: &impl AsStream,
+    bytes: &impl DeviceRead<u8>,
+) -> GpuResult<DeviceBuffer<u32>> {
+    let mut bins = DeviceBuffer::zeroed(on, kernels::BINS)?;
+    let blocks = bytes.len().div_ceil(kernels::BLOCK as usize);
     let grid = Grid1::new(blocks.min(kernels::MAX_BLOCKS as usize) as u32);
-    kernels::histogram::launch(gpu, grid, bytes, &mut bins)?;
+    kernels::histogram::launch(on.as_stream(), grid, bytes, &mut bins)?;
     Ok(bins)
 }
 
-/// How many of `samples: [n]` are in each bin: a buffer of [`bins.len()`](Bins::len) counts, queued.
+/// How many of `samples: [n]` are in each bin: a buffer of [`bins.len()`](Bins::len) counts. Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn count<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
@@ -68,7 +71,7 @@ pub fn count<T: Countable>(
 /// As [`count`], into `out: [bins.len()]`, whatever it held. Allocates nothing.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn count_into<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
@@ -84,19 +87,19 @@ pub fn count_into<T: Countable>(
 /// parts. Allocates nothing.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver.
 pub fn add_into<T: Countable>(
     on: &impl AsStream,
     samples: &impl DeviceRead<T>,
     bins: &Bins<T>,
     out: &mut impl DeviceWrite<u32>,
 ) -> GpuResult<()> {
-    same_len("counting samples", bins.len(), out.raw_mut().len)?;
+    same_len("counting samples", bins.len(), out.len())?;
     T::add(on.as_stream(), samples, bins, out)
 }
 
-/// [`add_into`] by one addition to global memory a sample: what to read first, and what bins that no multiprocessor has the
-/// shared memory for are counted by.
+/// [`add_into`] by one addition to global memory for each sample: the form to read first, and the form for more bins than the
+/// shared memory of a multiprocessor holds.
 ///
 /// # Errors
 /// As [`add_into`].
@@ -105,12 +108,16 @@ pub fn add_globally_into<T: Countable>(
     samples: &impl DeviceRead<T>,
     bins: &Bins<T>,
     out: &mut impl DeviceWrite<u32>,
-) -> GpuResult<()> {
-    same_len("counting samples", bins.len(), out.raw_mut().len)?;
-    T::add_globally(on.as_stream(), samples, bins, out)
+) -> GpuResult<()>
+where
+    histogram_global<T, T::Even>: Instance,
+    histogram_search<T>: Instance,
+{
+    same_len("counting samples", bins.len(), out.len())?;
+    bins::add_globally(on.as_stream(), samples, bins, out)
 }
 
-/// Blocks of the fast kernels: those that the device holds at once, or fewer for few samples.
+/// The grid of the fast kernels: as many blocks as the device holds at once, or fewer for few samples.
 fn blocks<T: Sample>(stream: &Stream, n_samples: usize, shared_mem_bytes: usize) -> Grid1 {
     let info = stream.inner().context().info();
     let by_shared = info.shared_mem_per_multiprocessor_bytes / (shared_mem_bytes as u32 + 1024);
@@ -122,7 +129,7 @@ fn blocks<T: Sample>(stream: &Stream, n_samples: usize, shared_mem_bytes: usize)
     Grid1::new(blocks).shared_mem(shared_mem_bytes as u32)
 }
 
-/// The grid of the fast kernels for so many bins and so long a table; `None` if the bins do not fit.
+/// The grid of the fast kernels for `n_bins` bins and a table of `buckets` entries; `None` if the bins do not fit.
 fn shared_grid<T: Sample>(
     stream: &Stream,
     n_samples: usize,

@@ -1,199 +1,126 @@
-//! One output element for each input element: fills, triads, sums and products of two arrays, scaling, negation, conversions.
+//! One output element for each input element: triads, sums and products of two arrays, scaling, negation, conversions.
 //!
-//! All are queued, in one launch, at the memory's full speed if the arrays are aligned alike: 16 bytes a load and
-//! store. Arrays of another alignment go element by element. An output of zero elements is left alone.
+//! Each operation is one asynchronous launch, at the memory's full speed where the arrays have one alignment modulo 16
+//! bytes: then every load and store has 16 bytes. Arrays of different alignment go element by element. An output of zero
+//! elements is left as it is.
+
+use std::ops::Not;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
 use cuda_std::number::{bf16, f16};
-use kernels_gpu::elementwise::map as kernels;
-use kernels_gpu::elementwise::memset::{fill as fill_kernel, pattern};
+use kernels_gpu::elementwise::map::{self, map_bits, map_convert, map_scale, zip_product, zip_sum};
 
+use super::number::Number;
 use super::same_len;
-use super::units::{As, AsMut};
-use crate::Stream;
+use super::views::{As, AsMut};
 use crate::error::GpuResult;
 use crate::stream::AsStream;
 
-/// Blocks for `n` elements of so many bytes.
-fn grid(n: usize, element_bytes: usize) -> Grid1 {
-    Grid1::new(kernels::blocks(n, element_bytes, element_bytes))
+/// Blocks for `n` elements of `T`.
+fn grid<T>(n: usize) -> Grid1 {
+    Grid1::new(map::blocks(n, size_of::<T>(), size_of::<T>()))
 }
 
-/// Sets every element of `out` to `value`: a type of 1, 2, 4, 8 or 16 bytes, or three times as many.
-///
-/// A value of another size does not compile:
-///
-/// ```compile_fail
-/// # let gpu = ferrowarp::Gpu::new()?;
-/// let mut out = ferrowarp::DeviceBuffer::<[u8; 5]>::zeroed(&gpu, 3)?;
-/// ferrowarp::ops::map::fill(&gpu, &[1u8; 5], &mut out)?;
-/// # Ok::<(), ferrowarp::GpuError>(())
-/// ```
+/// `a = b + s * c`, all `[n]` of f32 or f64, rounded once (fused). Asynchronous.
 ///
 /// # Errors
-/// What the driver answers.
-pub fn fill<T: Pod>(on: &impl AsStream, value: &T, out: &mut impl DeviceWrite<T>) -> GpuResult<()> {
-    const {
-        let size = size_of::<T>();
-        assert!(
-            size > 0 && 48 % size == 0,
-            "`fill` takes values of 1, 2, 4, 8 or 16 bytes, or thrice that"
-        );
-    }
-    let RawSlice { address, len, .. } = out.raw_mut();
-    let Some(pattern) = pattern(bytemuck::bytes_of(value), address).filter(|_| len > 0) else {
-        return Ok(());
-    };
-    let grid = grid(len * size_of::<T>(), 1);
-    fill_kernel::launch(on.as_stream(), grid, pattern, &mut AsMut::<_, T>::new(out))
-}
-
-/// f32 or f64.
-pub trait Real: Pod {
-    #[doc(hidden)]
-    fn launch_triad(
-        stream: &Stream,
-        grid: Grid1,
-        s: Self,
-        arrays: (&impl DeviceRead<Self>, &impl DeviceRead<Self>),
-        a: &mut impl DeviceWrite<Self>,
-    ) -> GpuResult<()>;
-    #[doc(hidden)]
-    fn launch_scale(
-        stream: &Stream,
-        grid: Grid1,
-        factor: Self,
-        x: &impl DeviceRead<Self>,
-        out: &mut impl DeviceWrite<Self>,
-    ) -> GpuResult<()>;
-}
-
-macro_rules! reals {
-    ($($ty:ty)*) => {$(
-        impl Real for $ty {
-            fn launch_triad(
-                stream: &Stream,
-                grid: Grid1,
-                s: Self,
-                (b, c): (&impl DeviceRead<Self>, &impl DeviceRead<Self>),
-                a: &mut impl DeviceWrite<Self>,
-            ) -> GpuResult<()> {
-                kernels::triad::<$ty>::launch(stream, grid, s, b, c, a)
-            }
-
-            fn launch_scale(
-                stream: &Stream,
-                grid: Grid1,
-                factor: Self,
-                x: &impl DeviceRead<Self>,
-                out: &mut impl DeviceWrite<Self>,
-            ) -> GpuResult<()> {
-                kernels::map_scale::<$ty>::launch(stream, grid, factor, x, out)
-            }
-        }
-    )*};
-}
-
-reals!(f32 f64);
-
-/// `a = b + s * c`, all `[n]`, rounded once.
-///
-/// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; what the driver answers.
-pub fn triad<T: Real>(
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
+pub fn triad<T>(
     on: &impl AsStream,
     s: T,
     b: &impl DeviceRead<T>,
     c: &impl DeviceRead<T>,
     a: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    let n = a.raw_mut().len;
-    same_len("triad", n, b.raw().len)?;
-    same_len("triad", n, c.raw().len)?;
-    T::launch_triad(on.as_stream(), grid(n, size_of::<T>()), s, (b, c), a)
+) -> GpuResult<()>
+where
+    map::triad<T>: Instance,
+{
+    let n = a.len();
+    same_len("triad", n, b.len())?;
+    same_len("triad", n, c.len())?;
+    map::triad::<T>::launch(on.as_stream(), grid::<T>(n), s, b, c, a)
 }
 
-/// `out = factor * x`, both `[n]`.
+/// `out = factor * x`, both `[n]` of f32 or f64. Asynchronous.
 ///
 /// # Errors
 /// As [`triad`].
-pub fn scale<T: Real>(
+pub fn scale<T>(
     on: &impl AsStream,
     factor: T,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("scaling", n, out.raw_mut().len)?;
-    T::launch_scale(on.as_stream(), grid(n, size_of::<T>()), factor, x, out)
+) -> GpuResult<()>
+where
+    map_scale<T>: Instance,
+{
+    let n = x.len();
+    same_len("scaling", n, out.len())?;
+    map_scale::<T>::launch(on.as_stream(), grid::<T>(n), factor, x, out)
 }
 
-/// Maps of two arrays of f32.
-macro_rules! pairs {
-    ($($name:ident $kernel:ident: $doc:literal;)*) => {$(
-        #[doc = concat!("`", $doc, "`, all `[n]`.")]
-        ///
-        /// # Errors
-        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; what the driver answers.
-        pub fn $name<S: AsStream>(
-            on: &S,
-            a: &impl DeviceRead<f32>,
-            b: &impl DeviceRead<f32>,
-            out: &mut impl DeviceWrite<f32>,
-        ) -> GpuResult<()> {
-            let n = out.raw_mut().len;
-            same_len("a map of two arrays", n, a.raw().len)?;
-            same_len("a map of two arrays", n, b.raw().len)?;
-            kernels::$kernel::<f32>::launch(on.as_stream(), grid(n, 4), a, b, out)
-        }
-    )*};
+/// `out = a + b`, all `[n]` of f32. Asynchronous.
+///
+/// # Errors
+/// As [`triad`].
+pub fn sum<T>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<T>,
+    b: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()>
+where
+    zip_sum<T>: Instance,
+{
+    let n = out.len();
+    same_len("adding two arrays", n, a.len())?;
+    same_len("adding two arrays", n, b.len())?;
+    zip_sum::<T>::launch(on.as_stream(), grid::<T>(n), a, b, out)
 }
 
-pairs! {
-    sum zip_sum: "out = a + b";
-    product zip_product: "out = a * b";
+/// `out = a * b`, all `[n]` of f32. Asynchronous.
+///
+/// # Errors
+/// As [`triad`].
+pub fn product<T>(
+    on: &impl AsStream,
+    a: &impl DeviceRead<T>,
+    b: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()>
+where
+    zip_product<T>: Instance,
+{
+    let n = out.len();
+    same_len("multiplying two arrays", n, a.len())?;
+    same_len("multiplying two arrays", n, b.len())?;
+    zip_product::<T>::launch(on.as_stream(), grid::<T>(n), a, b, out)
 }
 
-/// f16, bf16, f32 or f64: a number whose sign is a bit.
-pub trait Signed: Pod {
-    #[doc(hidden)]
-    fn launch_sign(
-        stream: &Stream,
-        grid: Grid1,
-        is_kept: bool,
-        x: &impl DeviceRead<Self>,
-        out: &mut impl DeviceWrite<Self>,
-    ) -> GpuResult<()>;
+/// A float, whose sign is one bit: f16, bf16, f32 or f64.
+pub trait Signed: Number<Bits: Not<Output = <Self as Number>::Bits>> {
+    /// The sign bit.
+    const SIGN: Self::Bits;
 }
 
-macro_rules! signed {
-    ($($ty:ty as $bits:ty;)*) => {$(
-        impl Signed for $ty {
-            fn launch_sign(
-                stream: &Stream,
-                grid: Grid1,
-                is_kept: bool,
-                x: &impl DeviceRead<Self>,
-                out: &mut impl DeviceWrite<Self>,
-            ) -> GpuResult<()> {
-                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
-                let (keep, flip) = if is_kept { (!0, SIGN) } else { (!SIGN, 0) };
-                let (x, mut out) = (As::<_, $ty>::new(x), AsMut::<_, $ty>::new(out));
-                kernels::map_bits::<$bits>::launch(stream, grid, keep, flip, &x, &mut out)
-            }
-        }
-    )*};
+impl Signed for f16 {
+    const SIGN: u16 = 1 << 15;
 }
 
-signed! {
-    f16 as u16;
-    bf16 as u16;
-    f32 as u32;
-    f64 as u64;
+impl Signed for bf16 {
+    const SIGN: u16 = 1 << 15;
 }
 
-/// `out = -x`, both `[n]`: the sign's bit is turned around, of NaN too.
+impl Signed for f32 {
+    const SIGN: u32 = 1 << 31;
+}
+
+impl Signed for f64 {
+    const SIGN: u64 = 1 << 63;
+}
+
+/// `out = -x`, both `[n]`: the sign bit is flipped, of NaN too. Asynchronous.
 ///
 /// # Errors
 /// As [`triad`].
@@ -201,13 +128,15 @@ pub fn negate<T: Signed>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("negation", n, out.raw_mut().len)?;
-    T::launch_sign(on.as_stream(), grid(n, size_of::<T>()), true, x, out)
+) -> GpuResult<()>
+where
+    map_bits<T::Bits>: Instance,
+{
+    let none: T::Bits = bytemuck::Zeroable::zeroed();
+    bits("negation", on, !none, T::SIGN, x, out)
 }
 
-/// `out = |x|`, both `[n]`: the sign's bit is cleared, of NaN too.
+/// `out = |x|`, both `[n]`: the sign bit is cleared, of NaN too. Asynchronous.
 ///
 /// # Errors
 /// As [`triad`].
@@ -215,58 +144,48 @@ pub fn abs<T: Signed>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("magnitudes", n, out.raw_mut().len)?;
-    T::launch_sign(on.as_stream(), grid(n, size_of::<T>()), false, x, out)
+) -> GpuResult<()>
+where
+    map_bits<T::Bits>: Instance,
+{
+    let none: T::Bits = bytemuck::Zeroable::zeroed();
+    bits("magnitudes", on, !T::SIGN, none, x, out)
 }
 
-/// A type that becomes a `U`: f32 a half, or a half f32.
-pub trait Convert<U: Pod>: Pod {
-    #[doc(hidden)]
-    fn launch_convert(
-        stream: &Stream,
-        grid: Grid1,
-        x: &impl DeviceRead<Self>,
-        out: &mut impl DeviceWrite<U>,
-    ) -> GpuResult<()>;
+/// `out = x & keep ^ flip` of the elements' bits.
+fn bits<T: Signed>(
+    operation: &'static str,
+    on: &impl AsStream,
+    keep: T::Bits,
+    flip: T::Bits,
+    x: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+) -> GpuResult<()>
+where
+    map_bits<T::Bits>: Instance,
+{
+    let n = x.len();
+    same_len(operation, n, out.len())?;
+    let (x, mut out) = (As::new(x), AsMut::new(out));
+    map_bits::<T::Bits>::launch(on.as_stream(), grid::<T>(n), keep, flip, &x, &mut out)
 }
 
-macro_rules! conversions {
-    ($($from:ty => $to:ty;)*) => {$(
-        impl Convert<$to> for $from {
-            fn launch_convert(
-                stream: &Stream,
-                grid: Grid1,
-                x: &impl DeviceRead<Self>,
-                out: &mut impl DeviceWrite<$to>,
-            ) -> GpuResult<()> {
-                kernels::map_convert::<$from, $to>::launch(stream, grid, x, out)
-            }
-        }
-    )*};
-}
-
-conversions! {
-    f32 => f16;
-    f32 => bf16;
-    f16 => f32;
-    bf16 => f32;
-}
-
-/// Each number as another type, rounded to the nearest, of two the even one; what is too large becomes infinite. Both
-/// `[n]`.
+/// Each number as another type, rounded to the nearest, ties to even; what is too large becomes infinite. Both `[n]`: f32
+/// to f16 or bf16, or either to f32. Asynchronous.
 ///
 /// # Errors
 /// As [`triad`].
-pub fn convert<T: Convert<U>, U: Pod>(
+pub fn convert<T: Pod, U: Pod>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<U>,
-) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("conversion", n, out.raw_mut().len)?;
+) -> GpuResult<()>
+where
+    map_convert<T, U>: Instance,
+{
+    let n = x.len();
+    same_len("conversion", n, out.len())?;
     let (from, to) = (size_of::<T>(), size_of::<U>());
-    let grid = Grid1::new(kernels::blocks(n, from.max(to), from.min(to)));
-    T::launch_convert(on.as_stream(), grid, x, out)
+    let grid = Grid1::new(map::blocks(n, from.max(to), from.min(to)));
+    map_convert::<T, U>::launch(on.as_stream(), grid, x, out)
 }

@@ -1,18 +1,23 @@
-//! Ready-made operations: buffers in, buffers out. Each bears the name of its kernel and its test.
+//! Ready-made operations on device buffers. Each has the name of its kernel and of its test.
 //!
-//! An operation is queued on the [`Gpu`](crate::Gpu)'s stream and returns at once, unless it returns a number.
-//! Every length is checked before the launch.
+//! The first argument is a [`Stream`](crate::Stream) or a [`Gpu`](crate::Gpu), which has a stream of its own. An operation is
+//! enqueued on it and returns at once, unless it returns a number. Every length is checked before the launch.
+//!
+//! Where an operation takes several element types, its `where` clause names the kernel and asks for an
+//! [`Instance`](cuda_std::launch::Instance): an element type that the kernel has no instance for does not compile.
 
+pub mod blur;
 pub mod copy;
 pub mod equalize;
+pub mod fill;
+pub mod grayscale;
 pub mod histogram;
-pub mod image;
 pub mod map;
 pub mod merge;
 pub mod norm;
+mod number;
 pub mod particles;
 pub mod random;
-mod recast;
 pub mod reduce;
 mod rows;
 pub mod saxpy;
@@ -20,25 +25,32 @@ pub mod scan;
 mod scratch;
 pub mod search;
 pub mod select;
+pub mod sobel;
 pub mod softmax;
 pub mod sort;
 pub mod spheres;
 pub mod spmv;
 pub mod stencil;
 pub mod transpose;
-mod units;
 pub mod vecadd;
+mod views;
 
+pub use blur::blur;
 pub use copy::{copy, copy_every, copy_pitched, copy_strided};
+pub use equalize::equalize;
+pub use fill::fill;
+pub use grayscale::grayscale;
 pub use histogram::histogram;
 pub use merge::{
     merge, merge_into, merge_pairs_into, set_difference, set_intersection,
     set_symmetric_difference, set_union,
 };
+pub use number::Number;
 pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
 pub use search::{lower_bound, upper_bound};
+pub use sobel::sobel;
 pub use softmax::softmax;
 pub use spmv::{Csr, spmv_into};
 pub use transpose::transpose;
@@ -47,8 +59,8 @@ pub use vecadd::vecadd;
 use crate::error::{GpuError, GpuResult};
 
 mod sealed {
-    /// Bars implementations outside of this crate. `T` stands for the parameters of the trait above it:
-    /// without them another crate could implement that trait for a type of ours and a parameter of its own.
+    /// Keeps other crates from implementing the traits above it. `T` stands for the parameters of such a trait: without them
+    /// another crate could implement it for a type of this crate and a parameter of its own.
     pub trait Sealed<T = ()> {}
 }
 

@@ -43,10 +43,9 @@ use kernels_gpu::rows::softmax::MAX_SHARED_BYTES;
 use kernels_gpu::rows::stages::{MAX_STAGES, shared_bytes};
 use kernels_gpu::rows::{Shape, VECTOR_BYTES};
 
-use super::rows::{
-    Form, Held, Long, Maybe, MaybeMut, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of,
-};
+use super::rows::{Form, Held, Long, Plan, RowValue, STATIC_SHARED_BYTES, plan, rows_of};
 use super::scratch::{Scratch, size_of_parts};
+use super::views::{As, AsMut};
 use super::{block_count, same_len};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
@@ -107,6 +106,11 @@ impl<'a, T: Pod> Norm<'a, T> {
         Self { residual: Some(residual), ..self }
     }
 
+    /// Weight and bias, where there are any.
+    fn weights(&self) -> (As<'_, T>, As<'_, T>) {
+        (As::optional(self.weight.as_ref()), As::optional(self.bias.as_ref()))
+    }
+
     /// The rows of `x`, where all lengths agree.
     fn rows(&self, len: usize) -> GpuResult<usize> {
         let rows = rows_of("norm", len, self.columns)?;
@@ -118,23 +122,23 @@ impl<'a, T: Pod> Norm<'a, T> {
     }
 }
 
-/// The norm of each row of `x: [rows, columns]`, as a new buffer. Queued.
+/// The norm of each row of `x: [rows, columns]`, as a new buffer. Asynchronous.
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if an argument of `norm` has another length,
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
-/// elements; what the driver answers.
+/// elements; errors of the driver.
 pub fn norm<T: RowValue>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     norm_into(on, norm, x, &mut out)?;
     Ok(out)
 }
 
-/// As [`norm`], into `out: [rows, columns]`. Queued; allocates nothing.
+/// As [`norm`], into `out: [rows, columns]`. Asynchronous; allocates nothing.
 ///
 /// # Errors
 /// As [`norm()`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length.
@@ -144,7 +148,7 @@ pub fn norm_into<T: RowValue>(
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
-    forward(on, norm, x, out, MaybeMut(None))
+    forward(on, norm, x, out, None)
 }
 
 /// As [`norm_into`], and `sum` becomes `x + residual`, rounded to the element type: what the next residual is.
@@ -156,10 +160,10 @@ pub fn norm_with_sum_into<T: RowValue>(
     norm: &Norm<'_, T>,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-    sum: DeviceSliceMut<'_, T>,
+    mut sum: DeviceSliceMut<'_, T>,
 ) -> GpuResult<()> {
-    same_len("the sum of a norm", x.raw().len, sum.len())?;
-    forward(on, norm, x, out, MaybeMut(Some(sum)))
+    same_len("the sum of a norm", x.len(), sum.len())?;
+    forward(on, norm, x, out, Some(&mut sum))
 }
 
 fn forward<T: RowValue>(
@@ -167,14 +171,16 @@ fn forward<T: RowValue>(
     norm: &Norm<'_, T>,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-    mut sum: MaybeMut<'_, T>,
+    sum: Option<&mut DeviceSliceMut<'_, T>>,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let shape = (norm.rows(len)?, norm.columns);
-    same_len("norm", len, out.raw_mut().len)?;
-    let (stream, kind, sum) = (on.as_stream(), norm.kind, &mut sum);
-    let (residual, weight, bias) = (&Maybe(norm.residual), &Maybe(norm.weight), &Maybe(norm.bias));
-    let is_alone = norm.residual.is_none() && sum.0.is_none();
+    same_len("norm", len, out.len())?;
+    let (stream, kind) = (on.as_stream(), norm.kind);
+    let is_alone = norm.residual.is_none() && sum.is_none();
+    let residual = &As::<T>::optional(norm.residual.as_ref());
+    let (weight, bias) = norm.weights();
+    let (weight, bias, sum) = (&weight, &bias, &mut AsMut::<T>::optional(sum));
     let (held, long) = if is_alone {
         let shared = weight.raw().address | bias.raw().address;
         let addresses = x.raw().address | out.raw_mut().address | shared;
@@ -209,7 +215,7 @@ fn forward<T: RowValue>(
     }
 }
 
-/// The gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, into `dx`. Queued; allocates
+/// The gradient by `x: [rows, columns]`, from the gradient `dy` by the norm's results, into `dx`. Asynchronous; allocates
 /// nothing.
 ///
 /// `x` is what was normalised: with a residual, the sum. `norm`'s residual is here what is added to `dx`: the gradient
@@ -228,8 +234,8 @@ pub fn backward_into<T: RowValue>(
     let rows = backward_rows(norm, x, dy, dx)?;
     match fused(on, norm, rows, [x.raw().address, dy.raw().address, dx.raw_mut().address]) {
         // SAFETY: all lengths were checked.
-        Some(plan) => unsafe { backward_fused(on, norm, plan, x, dy, dx, MaybeMut(None)) },
-        None => backward_alone(on, norm, rows, x, dy, dx, MaybeMut(None)),
+        Some(plan) => unsafe { backward_fused(on, norm, plan, x, dy, dx, None) },
+        None => backward_alone(on, norm, rows, x, dy, dx, None),
     }
 }
 
@@ -240,10 +246,10 @@ fn backward_rows<T: RowValue>(
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
 ) -> GpuResult<usize> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = norm.rows(len)?;
-    same_len("the gradient of a norm", len, dy.raw().len)?;
-    same_len("the gradient of a norm", len, dx.raw_mut().len)?;
+    same_len("the gradient of a norm", len, dy.len())?;
+    same_len("the gradient of a norm", len, dx.len())?;
     Ok(rows)
 }
 
@@ -278,7 +284,7 @@ fn fused<T: Pod>(
 }
 
 /// # Safety
-/// All have the stated lengths, `plan` is of [`fused`], and `partials` have a place for two sums of each block and column.
+/// All have the stated lengths, `plan` is of [`fused`], and `partials` has room for two sums of each block and column.
 unsafe fn backward_fused<T: RowValue>(
     on: &impl AsStream,
     norm: &Norm<'_, T>,
@@ -286,10 +292,11 @@ unsafe fn backward_fused<T: RowValue>(
     x: &impl DeviceRead<T>,
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
-    mut partials: MaybeMut<'_, f32>,
+    partials: Option<&mut DeviceSliceMut<'_, f32>>,
 ) -> GpuResult<()> {
-    let (stream, kind, partials) = (on.as_stream(), norm.kind, &mut partials);
-    let (weight, addend) = (&Maybe(norm.weight), &Maybe(norm.residual));
+    let (stream, kind, (weight, _)) = (on.as_stream(), norm.kind, norm.weights());
+    let addend = &As::<T>::optional(norm.residual.as_ref());
+    let (weight, partials) = (&weight, &mut AsMut::<f32>::optional(partials));
     // SAFETY: the caller's promise.
     unsafe {
         T::norm_backward_fused(stream, config, shape, kind, x, dy, weight, addend, dx, partials)
@@ -304,13 +311,14 @@ fn backward_alone<T: RowValue>(
     x: &impl DeviceRead<T>,
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
-    mut stats: MaybeMut<'_, Vec2<f32>>,
+    stats: Option<&mut DeviceSliceMut<'_, Vec2<f32>>>,
 ) -> GpuResult<()> {
     let Some(plan) = plan::<T>(on, (rows, norm.columns), Held::of::<T>(2), Long::Streamed)? else {
         return Ok(());
     };
     let (stream, config, shape, kind) = (on.as_stream(), plan.config, plan.shape, norm.kind);
-    let (weight, addend, stats) = (&Maybe(norm.weight), &Maybe(norm.residual), &mut stats);
+    let (weight, addend) = (&norm.weights().0, &As::<T>::optional(norm.residual.as_ref()));
+    let stats = &mut AsMut::<Vec2<f32>>::optional(stats);
     // SAFETY: as in `forward`.
     unsafe {
         match plan.form {
@@ -335,9 +343,9 @@ pub fn plain_into(
     x: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let rows = norm.rows(x.raw().len)?;
-    same_len("norm", x.raw().len, out.raw_mut().len)?;
-    let (weight, bias) = (&Maybe(norm.weight), &Maybe(norm.bias));
+    let rows = norm.rows(x.len())?;
+    same_len("norm", x.len(), out.len())?;
+    let (weight, bias) = norm.weights();
     let NormKind { is_centered, epsilon } = norm.kind;
     let grid = Grid1::new(block_count(rows));
     norm_plain::launch(
@@ -347,8 +355,8 @@ pub fn plain_into(
         is_centered,
         epsilon,
         x,
-        weight,
-        bias,
+        &weight,
+        &bias,
         out,
     )
 }
@@ -362,7 +370,7 @@ pub struct WeightGradients<'a, T: Pod> {
     pub bias: Option<DeviceSliceMut<'a, T>>,
 }
 
-/// As [`backward_into`], with the gradients by weight and bias. Queued; allocates nothing once `scratch` is large
+/// As [`backward_into`], with the gradients by weight and bias. Asynchronous; allocates nothing once `scratch` is large
 /// enough. Without rows those gradients are 0.
 ///
 /// # Errors
@@ -373,7 +381,7 @@ pub fn backward_with_weights_into<T: RowValue>(
     x: &impl DeviceRead<T>,
     dy: &impl DeviceRead<T>,
     dx: &mut impl DeviceWrite<T>,
-    gradients: WeightGradients<'_, T>,
+    mut gradients: WeightGradients<'_, T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
     let (columns, rows) = (norm.columns, backward_rows(norm, x, dy, dx)?);
@@ -390,17 +398,16 @@ pub fn backward_with_weights_into<T: RowValue>(
         Some(plan) => {
             let length = 2 * fused_blocks(rows, columns) * columns;
             let (mut partials, _) = partials.split_at_mut(length);
-            let to = MaybeMut(Some(partials.slice_mut(..)));
             // SAFETY: all lengths were checked, and `partials` have those of the plan.
-            unsafe { backward_fused(on, norm, plan, x, dy, dx, to)? };
+            unsafe { backward_fused(on, norm, plan, x, dy, dx, Some(&mut partials))? };
             partials
         }
         None => {
-            let mut stats = MaybeMut((rows > 0).then_some(stats));
-            if let Some(stats) = &mut stats.0 {
-                backward_alone(on, norm, rows, x, dy, dx, MaybeMut(Some(stats.slice_mut(..))))?;
+            let mut stats = (rows > 0).then_some(stats);
+            if stats.is_some() {
+                backward_alone(on, norm, rows, x, dy, dx, stats.as_mut())?;
             }
-            let stats = Maybe(stats.0.as_ref().map(DeviceSliceMut::as_slice));
+            let stats = As::<Vec2<f32>>::optional(stats.as_ref());
             let across = columns.div_ceil(columns_per_block(size_of::<T>())) as u32;
             let (grid, by) = (Grid2::new(across, chunks(rows) as u32), columns as u32);
             let (mut partials, _) = partials.split_at_mut(2 * chunks(rows) * columns);
@@ -420,7 +427,8 @@ pub fn backward_with_weights_into<T: RowValue>(
             partials
         }
     };
-    let (mut weight, mut bias) = (MaybeMut(gradients.weight), MaybeMut(gradients.bias));
+    let mut weight = AsMut::<T>::optional(gradients.weight.as_mut());
+    let mut bias = AsMut::<T>::optional(gradients.bias.as_mut());
     let grid = Grid2::new(columns.div_ceil(FINISH_COLUMNS) as u32, 2);
     // SAFETY: all have the stated shapes.
     unsafe {

@@ -10,9 +10,10 @@ pub use kernels_gpu::particles::World;
 use super::{Scratch, reduce, scan};
 use crate::error::{GpuError, GpuResult};
 use crate::graph::{Graph, GraphBuffers, GraphMemory};
+use crate::graph_buffers;
 use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
-use crate::{Gpu, Stream, graph_buffers};
+use crate::stream::{AsStream, Stream};
 
 /// A vector with a fourth value.
 type Vector = Vec4<f32>;
@@ -20,7 +21,7 @@ type Vector = Vec4<f32>;
 /// A particle as the host sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Particle {
-    /// Its name, which it keeps: its place in the list that the simulation began with.
+    /// Its name, which it keeps: its index in the list that the simulation began with.
     pub name: u32,
     /// Position, in particle diameters.
     pub position: [f32; 3],
@@ -33,7 +34,7 @@ pub struct Particle {
 /// Two runs from the same start have the same bits, whatever device they run on: sums are added in an order
 /// that only the particles decide.
 pub struct Particles {
-    gpu: Gpu,
+    stream: Stream,
     world: World,
     steps: Steps,
     energies: DeviceBuffer<f32>,
@@ -41,7 +42,7 @@ pub struct Particles {
     sums: Scratch,
 }
 
-/// How steps are queued.
+/// How steps are launched.
 enum Steps {
     /// Kernel by kernel.
     Launched(Box<State>),
@@ -49,7 +50,7 @@ enum Steps {
     Replayed(Box<Graph<Box<State>>>),
 }
 
-/// The particles, and what a step leaves behind.
+/// The particles, and the buffers of a step.
 struct State {
     position: Vectors,
     velocity: Vectors,
@@ -74,7 +75,7 @@ graph_buffers!(State {
     scan,
 });
 
-/// Places or speeds, where the host may want them.
+/// Positions or velocities, in memory that the host may read.
 enum Vectors {
     Device(DeviceBuffer<Vector>),
     Unified(UnifiedBuffer<Vector>),
@@ -119,39 +120,39 @@ impl Particles {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for a box without cells or with more than 2^31, or for too
-    /// many particles; what the driver answers.
-    pub fn new(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
-        Self::new_in(&Arc::new(SynchronousMemory), gpu, world, positions)
+    /// many particles; errors of the driver.
+    pub fn new(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        Self::new_in(&Arc::new(SynchronousMemory), on, world, positions)
     }
 
     /// As [`new`](Self::new), in memory of a resource.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and what the resource answers.
+    /// As [`new`](Self::new), and errors of the resource.
     pub fn new_in<R: DeviceMemoryResource + 'static>(
         memory: &Arc<R>,
-        gpu: &Gpu,
+        on: &impl AsStream,
         world: World,
         positions: &[[f32; 3]],
     ) -> GpuResult<Self> {
-        Self::with_vectors(memory, gpu, world, positions, |values| {
-            DeviceBuffer::from_slice_in(memory, gpu, values).map(Vectors::Device)
+        Self::with_vectors(memory, on, world, positions, |values| {
+            DeviceBuffer::from_slice_in(memory, on, values).map(Vectors::Device)
         })
     }
 
-    /// As [`new`](Self::new), with places and speeds in memory that the host reads without a copy.
+    /// As [`new`](Self::new), with positions and velocities in unified memory, which the host reads without a copy.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn unified(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
-        Self::with_vectors(&Arc::new(SynchronousMemory), gpu, world, positions, |values| {
-            UnifiedBuffer::from_slice(gpu, values).map(Vectors::Unified)
+    pub fn unified(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        Self::with_vectors(&Arc::new(SynchronousMemory), on, world, positions, |values| {
+            UnifiedBuffer::from_slice(on, values).map(Vectors::Unified)
         })
     }
 
     fn with_vectors<R: DeviceMemoryResource + 'static>(
         memory: &Arc<R>,
-        gpu: &Gpu,
+        on: &impl AsStream,
         world: World,
         positions: &[[f32; 3]],
         vectors: impl Fn(&[Vector]) -> GpuResult<Vectors>,
@@ -161,34 +162,34 @@ impl Particles {
         let named = |(name, &[x, y, z]): (usize, &[f32; 3])| {
             Vec4::new(x, y, z, f32::from_bits(name as u32))
         };
-        let mut scan = Scratch::new(gpu)?;
-        scan.reserve(gpu, scan::scratch_bytes::<u32, scan::Sum>(n_counts))?;
+        let mut scan = Scratch::new(on)?;
+        scan.reserve(on, scan::scratch_bytes::<u32, scan::Sum>(n_counts))?;
         let position: Vec<Vector> = positions.iter().enumerate().map(named).collect();
         let state = State {
             position: vectors(&position)?,
             velocity: vectors(&vec![Vector::splat(0.0); n])?,
-            sorted_position: DeviceBuffer::zeroed_in(memory, gpu, n)?,
-            sorted_velocity: DeviceBuffer::zeroed_in(memory, gpu, n)?,
-            slots: DeviceBuffer::zeroed_in(memory, gpu, n)?,
-            order: DeviceBuffer::zeroed_in(memory, gpu, n)?,
-            counts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
-            starts: DeviceBuffer::zeroed_in(memory, gpu, n_counts)?,
+            sorted_position: DeviceBuffer::zeroed_in(memory, on, n)?,
+            sorted_velocity: DeviceBuffer::zeroed_in(memory, on, n)?,
+            slots: DeviceBuffer::zeroed_in(memory, on, n)?,
+            order: DeviceBuffer::zeroed_in(memory, on, n)?,
+            counts: DeviceBuffer::zeroed_in(memory, on, n_counts)?,
+            starts: DeviceBuffer::zeroed_in(memory, on, n_counts)?,
             scan,
         };
-        let energies = DeviceBuffer::zeroed_in(memory, gpu, n)?;
-        let (energy, sums) = (DeviceBuffer::zeroed(gpu, 1)?, Scratch::new(gpu)?);
+        let energies = DeviceBuffer::zeroed_in(memory, on, n)?;
+        let (energy, sums) = (DeviceBuffer::zeroed(on, 1)?, Scratch::new(on)?);
         let steps = Steps::Launched(Box::new(state));
-        Ok(Self { gpu: gpu.clone(), world, steps, energies, energy, sums })
+        Ok(Self { stream: on.as_stream().clone(), world, steps, energies, energy, sums })
     }
 
     /// The same particles, whose steps are replays of one graph from now on.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn replayed(mut self) -> GpuResult<Self> {
         if let Steps::Launched(mut state) = self.steps {
             let world = self.world;
-            let graph = self.gpu.stream().capture(|stream| state.step(stream, world))?;
+            let graph = self.stream.capture(|stream| state.step(stream, world))?;
             self.steps = Steps::Replayed(Box::new(graph.build(state)?));
         }
         Ok(self)
@@ -202,7 +203,7 @@ impl Particles {
     }
 
     /// A block of `n` particles in the corner of a box four times as wide, as water behind a dam: the box that fits
-    /// around it, and the places.
+    /// around it, and the positions.
     #[must_use]
     pub fn dam(n: usize) -> ([u32; 3], Vec<[f32; 3]>) {
         // Twice as high as wide and deep, rounded up.
@@ -242,14 +243,14 @@ impl Particles {
         (self.state().position.read(), self.state().velocity.read())
     }
 
-    /// Queues a step.
+    /// Enqueues a step.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn step(&mut self) -> GpuResult<()> {
         match &mut self.steps {
-            Steps::Launched(state) => state.step(self.gpu.stream(), self.world),
-            Steps::Replayed(graph) => graph.launch(&self.gpu),
+            Steps::Launched(state) => state.step(&self.stream, self.world),
+            Steps::Replayed(graph) => graph.launch(&self.stream),
         }
     }
 
@@ -257,7 +258,7 @@ impl Particles {
     /// Waits for it.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn energy(&mut self) -> GpuResult<f32> {
         let state = match &self.steps {
             Steps::Launched(state) => state,
@@ -265,8 +266,8 @@ impl Particles {
         };
         let config = kernels::particles_energy::grid_for(self.energies.len());
         let velocity = state.velocity.read();
-        kernels::particles_energy::launch(&self.gpu, config, &velocity, &mut self.energies)?;
-        reduce::sum_into(&self.gpu, &self.energies, &mut self.energy, &mut self.sums)?;
+        kernels::particles_energy::launch(&self.stream, config, &velocity, &mut self.energies)?;
+        reduce::sum_into(&self.stream, &self.energies, &mut self.energy, &mut self.sums)?;
         let mut energy = [0.0];
         self.energy.copy_to_host(&mut energy)?;
         Ok(energy[0])
@@ -275,7 +276,7 @@ impl Particles {
     /// The particles, in the order of their names. Waits for them.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn to_vec(&self) -> GpuResult<Vec<Particle>> {
         let State { position, velocity, .. } = self.state();
         let (position, velocity) = (position.on_host()?, velocity.on_host()?);

@@ -19,130 +19,141 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceWrite, Grid1};
+use cuda_std::launch::{DeviceWrite, Grid1, Instance};
 use kernels_gpu::random::{
     Below, Below64, NormalF32, UniformF32, UniformF64, Words, Words64, blocks, random_fill,
 };
 use kernels_gpu::random::{random_normal_plain, random_uniform_plain};
 
+use super::sealed::Sealed;
 use crate::LaunchConfig;
 use crate::error::{GpuError, GpuResult};
-use crate::stream::{AsStream, Stream};
-
-mod sealed {
-    /// Bars other implementations.
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
-}
+use crate::stream::AsStream;
 
 /// A type of uniform numbers: `f32` (multiples of 2^-24, a word each) or `f64` (multiples of 2^-53, two words each).
-pub trait Uniform: Pod + sealed::Sealed {
+#[diagnostic::on_unimplemented(
+    message = "the kernel `random_fill` has no uniform distribution of `{Self}`",
+    note = "it has those of `f32` and `f64`"
+)]
+pub trait Uniform: Pod + Sealed {
     #[doc(hidden)]
     #[allow(clippy::missing_errors_doc)]
-    fn fill(on: &Stream, out: &mut impl DeviceWrite<Self>, seed: u64, offset: u64)
-    -> GpuResult<()>;
-}
-
-/// A type of random integers: `u32` (a word each) or `u64` (two words each, the lower half first).
-pub trait Integer: Pod + PartialOrd + sealed::Sealed {
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn fill(on: &Stream, out: &mut impl DeviceWrite<Self>, seed: u64, offset: u64)
-    -> GpuResult<()>;
-
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn fill_range(
-        on: &Stream,
+    fn fill(
+        on: &impl AsStream,
         out: &mut impl DeviceWrite<Self>,
-        range: Range<Self>,
         seed: u64,
         offset: u64,
     ) -> GpuResult<()>;
 }
 
-/// Launches one instance of the kernel for as many elements as there are.
-macro_rules! fill {
-    ($distribution:ident $t:ident $n:literal, $on:ident, $out:ident, $seed:ident, $offset:ident, $a:expr, $b:expr) => {{
-        let grid = Grid1::new(blocks($out.raw_mut().len, size_of::<$t>()));
-        random_fill::<$distribution, $t, $n>::launch($on, grid, $seed, $offset, $a, $b, $out)
-    }};
+impl Uniform for f32 {
+    fn fill(
+        on: &impl AsStream,
+        out: &mut impl DeviceWrite<Self>,
+        seed: u64,
+        offset: u64,
+    ) -> GpuResult<()> {
+        fill::<UniformF32, _, 4>(on, out, seed, offset, 0.0, 0.0)
+    }
 }
 
-/// Implements [`Uniform`].
-macro_rules! uniforms {
-    ($($t:ident $n:literal $distribution:ident;)*) => {$(
-        impl Uniform for $t {
-            fn fill(
-                on: &Stream,
-                out: &mut impl DeviceWrite<Self>,
-                seed: u64,
-                offset: u64,
-            ) -> GpuResult<()> {
-                fill!($distribution $t $n, on, out, seed, offset, 0.0, 0.0)
+impl Uniform for f64 {
+    fn fill(
+        on: &impl AsStream,
+        out: &mut impl DeviceWrite<Self>,
+        seed: u64,
+        offset: u64,
+    ) -> GpuResult<()> {
+        fill::<UniformF64, _, 2>(on, out, seed, offset, 0.0, 0.0)
+    }
+}
+
+/// A type of random integers: `u32` (a word each) or `u64` (two words each, the lower half first).
+#[diagnostic::on_unimplemented(
+    message = "the kernel `random_fill` has no integers of type `{Self}`",
+    note = "it has those of `u32` and `u64`"
+)]
+pub trait Integer: Pod + PartialOrd + Sealed {
+    /// Fills `out` with the integers of `range`, or with all.
+    #[doc(hidden)]
+    #[allow(clippy::missing_errors_doc)]
+    fn fill(
+        on: &impl AsStream,
+        out: &mut impl DeviceWrite<Self>,
+        range: Option<Range<Self>>,
+        seed: u64,
+        offset: u64,
+    ) -> GpuResult<()>;
+}
+
+impl Integer for u32 {
+    fn fill(
+        on: &impl AsStream,
+        out: &mut impl DeviceWrite<Self>,
+        range: Option<Range<Self>>,
+        seed: u64,
+        offset: u64,
+    ) -> GpuResult<()> {
+        match range {
+            None => fill::<Words, _, 4>(on, out, seed, offset, 0, 0),
+            Some(Range { start, end }) => {
+                fill::<Below, _, 4>(on, out, seed, offset, start, end - start)
             }
         }
-    )*};
+    }
 }
 
-uniforms! {
-    f32 4 UniformF32;
-    f64 2 UniformF64;
-}
-
-/// Implements [`Integer`].
-macro_rules! integers {
-    ($($t:ident $n:literal $words:ident $below:ident;)*) => {$(
-        impl Integer for $t {
-            fn fill(
-                on: &Stream,
-                out: &mut impl DeviceWrite<Self>,
-                seed: u64,
-                offset: u64,
-            ) -> GpuResult<()> {
-                fill!($words $t $n, on, out, seed, offset, 0, 0)
-            }
-
-            fn fill_range(
-                on: &Stream,
-                out: &mut impl DeviceWrite<Self>,
-                range: Range<Self>,
-                seed: u64,
-                offset: u64,
-            ) -> GpuResult<()> {
-                let (start, count) = (range.start, range.end - range.start);
-                fill!($below $t $n, on, out, seed, offset, start, count)
+impl Integer for u64 {
+    fn fill(
+        on: &impl AsStream,
+        out: &mut impl DeviceWrite<Self>,
+        range: Option<Range<Self>>,
+        seed: u64,
+        offset: u64,
+    ) -> GpuResult<()> {
+        match range {
+            None => fill::<Words64, _, 2>(on, out, seed, offset, 0, 0),
+            Some(Range { start, end }) => {
+                fill::<Below64, _, 2>(on, out, seed, offset, start, end - start)
             }
         }
-    )*};
+    }
 }
 
-integers! {
-    u32 4 Words Below;
-    u64 2 Words64 Below64;
+/// Fills `out` from `Distribution`, `N` numbers for each counter of the generator, with its parameters `a` and `b`.
+fn fill<Distribution, T, const N: usize>(
+    on: &impl AsStream,
+    out: &mut impl DeviceWrite<T>,
+    seed: u64,
+    offset: u64,
+    a: T,
+    b: T,
+) -> GpuResult<()>
+where
+    random_fill<Distribution, T, N>: Instance,
+{
+    let grid = Grid1::new(blocks(out.len(), size_of::<T>()));
+    random_fill::<Distribution, T, N>::launch(on.as_stream(), grid, seed, offset, a, b, out)
 }
 
-/// Uniform numbers in `[0, 1)`: 0 can occur, 1 cannot. `out: [n]` of `f32` or `f64`. Queued; the same bits on every
+/// Uniform numbers in `[0, 1)`: 0 can occur, 1 cannot. `out: [n]` of `f32` or `f64`. Asynchronous; the same bits on every
 /// device.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn uniform_into<T: Uniform>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    T::fill(on.as_stream(), out, seed, offset)
+    T::fill(on, out, seed, offset)
 }
 
-/// Normal numbers of mean 0 and variance 1: `out: [n]`. Queued. As [`normal_scaled_into`].
+/// Normal numbers of mean 0 and variance 1: `out: [n]`. Asynchronous. As [`normal_scaled_into`].
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
@@ -152,7 +163,7 @@ pub fn normal_into(
     normal_scaled_into(on, out, seed, offset, 0.0, 1.0)
 }
 
-/// Normal numbers of mean `mean` and standard deviation `deviation`: `out: [n]`. Queued.
+/// Normal numbers of mean `mean` and standard deviation `deviation`: `out: [n]`. Asynchronous.
 ///
 /// By Box and Muller's transform of pairs of words: elements `2 k` and `2 k + 1` are the cosine and the sine of a pair.
 /// Logarithm, root, sine and cosine are approximate instructions: before the scale a number is off by at most
@@ -160,7 +171,7 @@ pub fn normal_into(
 /// last ones may differ.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_scaled_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
@@ -169,28 +180,27 @@ pub fn normal_scaled_into(
     mean: f32,
     deviation: f32,
 ) -> GpuResult<()> {
-    let on = on.as_stream();
-    fill!(NormalF32 f32 4, on, out, seed, offset, mean, deviation)
+    fill::<NormalF32, _, 4>(on, out, seed, offset, mean, deviation)
 }
 
-/// All integers, equally likely: `out: [n]` of `u32` or `u64`. Queued; the same bits on every device.
+/// All integers, equally likely: `out: [n]` of `u32` or `u64`. Asynchronous; the same bits on every device.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn integers_into<T: Integer>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    T::fill(on.as_stream(), out, seed, offset)
+    T::fill(on, out, None, seed, offset)
 }
 
-/// The integers of `range`, all equally likely (no remainder is taken): `out: [n]` of `u32` or `u64`. Queued; the same
+/// The integers of `range`, all equally likely (no remainder is taken): `out: [n]` of `u32` or `u64`. Asynchronous; the same
 /// bits on every device.
 ///
 /// # Errors
-/// [`InvalidArgument`](GpuError::InvalidArgument) if the range is empty; what the driver answers.
+/// [`InvalidArgument`](GpuError::InvalidArgument) if the range is empty; errors of the driver.
 pub fn integers_in_range_into<T: Integer>(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<T>,
@@ -202,34 +212,34 @@ pub fn integers_in_range_into<T: Integer>(
         let reason = "the range is empty".into();
         return Err(GpuError::InvalidArgument { operation: "random integers", reason });
     }
-    T::fill_range(on.as_stream(), out, range, seed, offset)
+    T::fill(on, out, Some(range), seed, offset)
 }
 
 /// [`uniform_into`] by the plain kernel: the same numbers.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn uniform_plain_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    let config = LaunchConfig::for_num_elems(out.raw_mut().len);
+    let config = LaunchConfig::for_num_elems(out.len());
     random_uniform_plain::launch(on.as_stream(), config, seed, offset, out)
 }
 
 /// [`normal_into`] by the plain kernel, with accurate functions: to 8 units in the last place of the pair's radius.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn normal_plain_into(
     on: &impl AsStream,
     out: &mut impl DeviceWrite<f32>,
     seed: u64,
     offset: u64,
 ) -> GpuResult<()> {
-    let config = LaunchConfig::for_num_elems(out.raw_mut().len);
+    let config = LaunchConfig::for_num_elems(out.len());
     random_normal_plain::launch(on.as_stream(), config, seed, offset, out)
 }
 

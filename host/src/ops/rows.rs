@@ -1,7 +1,7 @@
-//! What the operations over rows have in common: the element types, and which form a row's length asks for.
+//! What operations on rows share: the element types, and the choice of the kernel by the length of a row.
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid2, LaunchConfig, Linear};
 use cuda_std::vector::Vec2;
 use cuda_std::{bf16, f16};
 use kernels_gpu::rows::norm::{NormKind, PACKS};
@@ -13,10 +13,10 @@ use kernels_gpu::rows::{
     packs_held,
 };
 
+use super::sealed::Sealed;
 use crate::device::DeviceInfo;
 use crate::error::{GpuError, GpuResult};
 use crate::launch::ClustersAtOnce;
-use crate::memory::{DeviceSlice, DeviceSliceMut};
 use crate::stream::{AsStream, Stream};
 
 /// Threads of a block in which several rows have a part of a warp each.
@@ -29,14 +29,6 @@ const EASY_THREADS: u32 = 512;
 const STAGES_AHEAD: u32 = 2;
 /// Static shared memory of the kernels, in bytes, with room to spare.
 pub(super) const STATIC_SHARED_BYTES: u32 = 2048;
-
-mod sealed {
-    /// Bars other implementations.
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for super::f16 {}
-    impl Sealed for super::bf16 {}
-}
 
 /// Vectors of `v` elements that a thread of a kernel holds of each input.
 macro_rules! packs {
@@ -53,12 +45,12 @@ macro_rules! packs {
 macro_rules! row_values {
     (@trait $($name:ident [$($held:ident $(of $inputs:literal)?)?] ($($arg:ident: $ty:ty),*);)*) => {
         /// An element of rows: `f32`, [`f16`](struct@f16) or [`bf16`]. Everything is computed in `f32`.
-        pub trait RowValue: Pod + PartialEq + sealed::Sealed {$(
+        pub trait RowValue: Pod + PartialEq + Sealed {$(
             #[doc(hidden)]
             #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc, clippy::too_many_arguments)]
             unsafe fn $name(on: &Stream, $($arg: $ty),*) -> GpuResult<()>;
         )*
-            /// How many clusters of so many blocks, launched so, `on` runs at once of the pipelined norm.
+            /// How many clusters of `blocks` blocks of the pipelined norm, launched with `config`, the device runs at once.
             #[doc(hidden)]
             #[allow(clippy::missing_errors_doc)]
             fn pipelined_at_once(on: &Stream, config: LaunchConfig, blocks: u32) -> GpuResult<u32>;
@@ -106,90 +98,63 @@ row_values! {
         dx: &mut impl DeviceWrite<Self>
     );
     norm_registers [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_clusters [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_pipelined [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_pipelined_small [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_streamed [packed] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &Maybe<'_, Self>,
-        bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, weight: &impl DeviceRead<Self>,
+        bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>
     );
     norm_sum_registers [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_sum_clusters [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_sum_streamed [held of 2] (
-        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &Maybe<'_, Self>,
-        weight: &Maybe<'_, Self>, bias: &Maybe<'_, Self>, out: &mut impl DeviceWrite<Self>,
-        sum: &mut MaybeMut<'_, Self>
+        config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, residual: &impl DeviceRead<Self>,
+        weight: &impl DeviceRead<Self>, bias: &impl DeviceRead<Self>, out: &mut impl DeviceWrite<Self>,
+        sum: &mut impl DeviceWrite<Self>
     );
     norm_backward_registers [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        stats: &mut MaybeMut<'_, Vec2<f32>>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut impl DeviceWrite<Vec2<f32>>
     );
     norm_backward_streamed [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        stats: &mut MaybeMut<'_, Vec2<f32>>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        stats: &mut impl DeviceWrite<Vec2<f32>>
     );
     norm_backward_fused [held of 2] (
         config: LaunchConfig, shape: Shape, kind: NormKind, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        weight: &Maybe<'_, Self>, addend: &Maybe<'_, Self>, dx: &mut impl DeviceWrite<Self>,
-        partials: &mut MaybeMut<'_, f32>
+        weight: &impl DeviceRead<Self>, addend: &impl DeviceRead<Self>, dx: &mut impl DeviceWrite<Self>,
+        partials: &mut impl DeviceWrite<f32>
     );
     norm_weights_partial [] (
         grid: Grid2, rows: usize, columns: u32, x: &impl DeviceRead<Self>, dy: &impl DeviceRead<Self>,
-        stats: &Maybe<'_, Vec2<f32>>, partials: &mut DeviceSliceMut<'_, f32>
+        stats: &impl DeviceRead<Vec2<f32>>, partials: &mut impl DeviceWrite<f32>
     );
     norm_weights_finish [] (
-        grid: Grid2, columns: usize, partials: &DeviceSliceMut<'_, f32>,
-        dweight: &mut MaybeMut<'_, Self>, dbias: &mut MaybeMut<'_, Self>
+        grid: Grid2, columns: usize, partials: &impl DeviceRead<f32>,
+        dweight: &mut impl DeviceWrite<Self>, dbias: &mut impl DeviceWrite<Self>
     );
-}
-
-/// Memory that a kernel reads, or none.
-#[derive(Clone, Copy, Debug)]
-#[doc(hidden)]
-pub struct Maybe<'a, T: Pod>(pub(super) Option<DeviceSlice<'a, T>>);
-
-/// Memory that a kernel writes, or none.
-#[derive(Debug)]
-#[doc(hidden)]
-pub struct MaybeMut<'a, T: Pod>(pub(super) Option<DeviceSliceMut<'a, T>>);
-
-/// No elements, at an address that is not null and well aligned.
-const NOTHING: RawSlice = RawSlice { address: 256, len: 0, home: None };
-
-// SAFETY: as the slice inside; without one there are no elements.
-unsafe impl<T: Pod> DeviceRead<T> for Maybe<'_, T> {
-    fn raw(&self) -> RawSlice {
-        self.0.as_ref().map_or(NOTHING, DeviceRead::raw)
-    }
-}
-
-// SAFETY: as the slice inside; without one there are no elements.
-unsafe impl<T: Pod> DeviceWrite<T> for MaybeMut<'_, T> {
-    fn raw_mut(&mut self) -> RawSlice {
-        self.0.as_mut().map_or(NOTHING, DeviceWrite::raw_mut)
-    }
 }
 
 /// How rows are shared out to threads.
@@ -334,8 +299,8 @@ fn pipelined<T: RowValue>(
     Ok((at_once > 0).then_some((form, config)))
 }
 
-/// The stages of each of `blocks` blocks, if they hold so many rows together and so many stages more, and the device has bulk
-/// copies. All that is moved has these addresses, or-ed, and must be aligned.
+/// The stages of each of `blocks` blocks, if together they hold `rows` rows and `more` stages, and the device has bulk
+/// copies. `addresses`, all that are moved or-ed together, must be aligned.
 fn stages(
     info: &DeviceInfo,
     addresses: u64,

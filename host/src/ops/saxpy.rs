@@ -4,20 +4,20 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
 use kernels_gpu::elementwise::saxpy as kernel;
 
 use super::same_len;
-use crate::Gpu;
 use crate::error::GpuResult;
+use crate::stream::AsStream;
 
-/// `y = alpha * x + y` for two arrays of one length; one rounding an element (fused) on every device.
+/// `y = alpha * x + y`, both `[n]`, each element rounded once (fused) on every device. Asynchronous.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn saxpy(
-    gpu: &Gpu,
+    on: &impl AsStream,
     alpha: f32,
     x: &impl DeviceRead<f32>,
     y: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("updating an array", n, y.raw_mut().len)?;
-    kernel::launch(gpu, LaunchConfig::for_num_elems(n), alpha, x, y)
+    let n = x.len();
+    same_len("updating an array", n, y.len())?;
+    kernel::launch(on.as_stream(), LaunchConfig::for_num_elems(n), alpha, x, y)
 }

@@ -1,6 +1,6 @@
-//! Scans: each element joined with all before it, by an associative operation.
+//! Scans (prefix sums): each element combined with all before it, by an associative operation.
 //!
-//! What is joined with what depends on the length alone: sums of floats have the same bits in every run and on
+//! The order of combining depends on the length alone: sums of floats have the same bits in every run and on
 //! every device. Halves are added in f32, and each result is rounded once; integers wrap.
 //!
 //! ```
@@ -19,25 +19,24 @@
 mod segments;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use cuda_std::{bf16, f16};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
 use kernels_gpu::scan::carry::Carry;
-use kernels_gpu::scan::{self as kernels, Operator, blocks, scratch_len, shared_bytes};
+use kernels_gpu::scan::{Operator, blocks, scan_running, scan_tiles, scratch_len, shared_bytes};
 
 pub use kernels_gpu::scan::{Compose, Max, Min, Sum};
 
 pub use segments::{
-    AtOffsets, Flagged, Keyed, SegmentOperator, by_key, by_key_into, flagged, flagged_into,
-    segments, segments_into, segments_scratch_bytes,
+    by_key, by_key_into, flagged, flagged_into, segments, segments_into, segments_scratch_bytes,
 };
 
-use super::recast::Recast;
-use super::scratch::size_of_parts;
+use super::number::Number;
+use super::scratch::{TileStates, size_of_parts};
 use super::sealed::Sealed;
+use super::views::{As, AsMut};
 use super::{Scratch, same_len};
 use crate::Stream;
 use crate::error::GpuResult;
-use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
 /// What is written for an element.
@@ -45,40 +44,8 @@ use crate::stream::AsStream;
 pub enum Form {
     /// Everything up to it, and the element itself.
     Inclusive,
-    /// Everything before it. The first gets what changes nothing: 0 for a sum, the least number for a maximum.
+    /// Everything before it. The first gets the neutral element: 0 for a sum, the least number for a maximum.
     Exclusive,
-}
-
-/// The memory of one launch.
-#[doc(hidden)]
-#[allow(missing_debug_implementations)]
-pub struct Arguments<'a> {
-    on: &'a Stream,
-    x: Recast,
-    form: Form,
-    states: DeviceSliceMut<'a, u64>,
-    out: Recast,
-    n: usize,
-}
-
-impl<'a> Arguments<'a> {
-    /// Checks the lengths. `None` if there is nothing to do.
-    fn new<T: Pod>(
-        on: &'a impl AsStream,
-        form: Form,
-        x: &impl DeviceRead<T>,
-        out: &mut impl DeviceWrite<T>,
-        states: DeviceSliceMut<'a, u64>,
-    ) -> GpuResult<Option<Self>> {
-        let n = x.raw().len;
-        same_len("scan", n, out.raw_mut().len)?;
-        if n == 0 {
-            return Ok(None);
-        }
-        // SAFETY: the caller borrows both until the launch is queued.
-        let (x, out) = unsafe { (Recast::read(x), Recast::write(out)) };
-        Ok(Some(Self { on: on.as_stream(), x, form, states, out, n }))
-    }
 }
 
 /// A block for each multiprocessor, with all of its shared memory, or fewer blocks for fewer tiles.
@@ -88,65 +55,85 @@ pub(super) fn grid<T, C: Carry>(on: &Stream, n: usize) -> Grid1 {
     Grid1::new(blocks::<T, C>(n, info.multiprocessors)).shared_mem(shared as u32)
 }
 
-/// An operation that scans have kernels of, for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
+/// An operation that the kernel `scan_tiles` has an instance of for elements of type `T`: [`Sum`] of all numbers, [`Max`] and
 /// [`Min`] of `i32`, `u32` and `f32`, [`Compose`] of `[f32; 2]` and `[u32; 2]`.
 #[diagnostic::on_unimplemented(
     message = "there is no scan of `{T}` by `{Self}`",
     note = "a kernel of your own makes one of any operation: see `kernels_gpu::scan::Operator`"
 )]
 pub trait ScanOperator<T: Pod>: Sealed<T> {
+    /// The type of the kernel, of the same size: integers of either sign have the same sums.
+    type Shipped: Pod;
+    /// What goes from tile to tile.
     #[doc(hidden)]
-    fn states_len(n: usize) -> usize;
+    type Carry: cuda_std::warp::Plain;
+
     #[doc(hidden)]
-    fn launch(arguments: Arguments<'_>) -> GpuResult<()>;
+    fn launch(
+        on: &Stream,
+        form: Form,
+        x: &impl DeviceRead<T>,
+        states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+    ) -> GpuResult<()>;
 }
 
-/// Types and operations, and the type of the kernel: integers of either sign have the same sums.
 macro_rules! operators {
-    ($($op:ident: $($ty:ty as $bits:ty),*;)*) => {$($(
-        impl Sealed<$ty> for $op {}
+    ($($op:ident of $t:ident: $bound:ident as $shipped:ty;)*) => {$(
+        impl<$t: $bound> Sealed<$t> for $op {}
 
-        impl ScanOperator<$ty> for $op {
-            fn states_len(n: usize) -> usize {
-                scratch_len::<$bits, <$op as Operator<$bits>>::Joined>(n)
-            }
+        impl<$t: $bound> ScanOperator<$t> for $op
+        where
+            $op: Operator<$shipped>,
+            scan_tiles<$shipped, $op>: Instance,
+        {
+            type Shipped = $shipped;
+            type Carry = <$op as Operator<$shipped>>::Joined;
 
-            fn launch(arguments: Arguments<'_>) -> GpuResult<()> {
-                const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
-                let Arguments { on, x, form, mut states, mut out, n } = arguments;
-                let grid = grid::<$bits, <$op as Operator<$bits>>::Joined>(on, n);
-                let exclusive = form == Form::Exclusive;
+            fn launch(
+                on: &Stream,
+                form: Form,
+                x: &impl DeviceRead<$t>,
+                mut states: TileStates<'_>,
+                out: &mut impl DeviceWrite<$t>,
+            ) -> GpuResult<()> {
+                let (grid, exclusive) = (grid::<$shipped, Self::Carry>(on, x.len()), form == Form::Exclusive);
+                let (x, mut out) = (As::new(x), AsMut::new(out));
                 // SAFETY: the states are 0, or as a scan left them.
                 unsafe {
-                    kernels::scan_tiles::<$bits, $op>::launch(
-                        on, grid, &x, exclusive, &mut states, &mut out,
+                    scan_tiles::<$shipped, $op>::launch(
+                        on, grid, &x, exclusive, &mut states.words, &mut out,
                     )
                 }
             }
         }
-    )*)*};
+    )*};
 }
 
 operators! {
-    Sum: u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64,
-        f16 as f16, bf16 as bf16, f32 as f32, f64 as f64;
-    Max: i32 as i32, u32 as u32, f32 as f32;
-    Min: i32 as i32, u32 as u32, f32 as f32;
-    Compose: [f32; 2] as [f32; 2], [u32; 2] as [u32; 2];
+    Sum of T: Number as T::Unsigned;
+    Max of T: Pod as T;
+    Min of T: Pod as T;
+    Compose of T: Pod as T;
+}
+
+/// Words for the states of the tiles of a scan whose states carry `C`.
+fn states_len<T: Pod, O: ScanOperator<T>, C: Carry>(n_elems: usize) -> usize {
+    scratch_len::<O::Shipped, C>(n_elems)
 }
 
 /// What a scan of `n_elems` elements by `O` takes of its scratch, in bytes.
 #[must_use]
 pub fn scratch_bytes<T: Pod, O: ScanOperator<T>>(n_elems: usize) -> usize {
-    size_of_parts(&[O::states_len(n_elems) * size_of::<u64>()])
+    size_of_parts(&[states_len::<T, O, O::Carry>(n_elems) * size_of::<u64>()])
 }
 
-/// `out[i]` becomes the join of the elements of `x` up to `i` or before it. `x: [n]`, `out: [n]`; queued, in one
+/// `out[i]` becomes the join of the elements of `x` up to `i` or before it. `x: [n]`, `out: [n]`; asynchronous, in one
 /// launch.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; what the driver answers, out of
-/// memory where the scratch must grow for one.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length; errors of the driver, such as out
+/// of memory where the scratch must grow.
 pub fn by_into<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     _operator: O,
@@ -155,24 +142,26 @@ pub fn by_into<T: Pod, O: ScanOperator<T>>(
     out: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (states, _) = scratch.states(on, O::states_len(x.raw().len), 0)?;
-    match Arguments::new(on, form, x, out, states)? {
-        Some(arguments) => O::launch(arguments),
-        None => Ok(()),
+    let n = x.len();
+    same_len("scan", n, out.len())?;
+    if n == 0 {
+        return Ok(());
     }
+    let (states, _) = scratch.states(on, states_len::<T, O, O::Carry>(n), 0)?;
+    O::launch(on.as_stream(), form, x, states, out)
 }
 
 /// As [`by_into`], with scratch of its own: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn by<T: Pod, O: ScanOperator<T>>(
     on: &impl AsStream,
     operator: O,
     form: Form,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = unwritten(on, x.raw().len)?;
+    let mut out = unwritten(on, x.len())?;
     by_into(on, operator, form, x, &mut out, &mut Scratch::new(on)?)?;
     Ok(out)
 }
@@ -212,7 +201,7 @@ where
 /// `x[0] + … + x[i]` for each `i`: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn inclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
 where
     Sum: ScanOperator<T>,
@@ -223,7 +212,7 @@ where
 /// `x[0] + … + x[i - 1]` for each `i`: a new buffer.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors of the driver.
 pub fn exclusive<T: Pod>(on: &impl AsStream, x: &impl DeviceRead<T>) -> GpuResult<DeviceBuffer<T>>
 where
     Sum: ScanOperator<T>,
@@ -237,52 +226,23 @@ pub(super) fn unwritten<T: Pod>(on: &impl AsStream, n: usize) -> GpuResult<Devic
     unsafe { DeviceBuffer::uninitialized(on, n) }
 }
 
-/// An operation that [`running_into`] has a kernel of.
-#[doc(hidden)]
-pub trait RunningOperator<T: Pod>: Sealed<T> {
-    fn running(
-        on: &Stream,
-        form: Form,
-        x: &impl DeviceRead<T>,
-        out: &mut impl DeviceWrite<T>,
-    ) -> GpuResult<()>;
-}
-
-macro_rules! running {
-    ($($op:ident $ty:ty;)*) => {$(
-        impl RunningOperator<$ty> for $op {
-            fn running(
-                on: &Stream,
-                form: Form,
-                x: &impl DeviceRead<$ty>,
-                out: &mut impl DeviceWrite<$ty>,
-            ) -> GpuResult<()> {
-                let exclusive = form == Form::Exclusive;
-                kernels::scan_running::<$ty, $op>::launch(on, Grid1::new(1), x, exclusive, out)
-            }
-        }
-    )*};
-}
-
-running! {
-    Sum u32;
-    Sum f32;
-    Max f32;
-}
-
-/// The same by one block, tile after tile: the form to read first. Sums of `u32` and `f32`, maxima of `f32`.
+/// [`by_into`] by one block, tile after tile: the form to read first. Sums of `u32` and `f32`, maxima of `f32`.
 ///
 /// # Errors
 /// As [`by_into`].
-pub fn running_into<T: Pod, O: RunningOperator<T>>(
+pub fn running_into<T, O>(
     on: &impl AsStream,
     _operator: O,
     form: Form,
     x: &impl DeviceRead<T>,
     out: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    same_len("scan", x.raw().len, out.raw_mut().len)?;
-    O::running(on.as_stream(), form, x, out)
+) -> GpuResult<()>
+where
+    scan_running<T, O>: Instance,
+{
+    same_len("scan", x.len(), out.len())?;
+    let exclusive = form == Form::Exclusive;
+    scan_running::<T, O>::launch(on.as_stream(), Grid1::new(1), x, exclusive, out)
 }
 
 #[doc = include_str!("../../../book/src/scans.md")]

@@ -8,7 +8,7 @@ use crate::stream::AsStream;
 
 /// Each part begins on a boundary of this many bytes, as each allocation does.
 const ALIGN_BYTES: usize = 256;
-/// Counters, which are 0 between operations, and behind them the states of small scans, which no other operation has.
+/// Counters, which are 0 between operations, and after them the states of small scans, which no other operation uses.
 const KEPT_BYTES: usize = ALIGN_BYTES + KEPT_WORDS * size_of::<u64>();
 
 /// Scratch memory for the `_into` forms of operations: any of them, one after the other.
@@ -41,7 +41,7 @@ impl Scratch {
     /// Scratch memory of the least size.
     ///
     /// # Errors
-    /// What the driver answers, out of memory for one.
+    /// Errors of the driver, such as out of memory.
     pub fn new(on: &impl AsStream) -> GpuResult<Self> {
         Self::of_bytes(on, KEPT_BYTES)
     }
@@ -63,7 +63,7 @@ impl Scratch {
     /// Makes room for an operation whose `scratch_bytes` are these.
     ///
     /// # Errors
-    /// What the driver answers, out of memory for one.
+    /// Errors of the driver, such as out of memory.
     pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
         let needed = KEPT_BYTES + bytes;
         if self.bytes.len() < needed {
@@ -83,23 +83,23 @@ impl Scratch {
         Ok((kept.narrowed(..ALIGN_BYTES).into_cast()?, parts))
     }
 
-    /// At least so many words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
+    /// At least `words` words for the states of a scan, 0 or, if they are few, as the last scan left them; and a part of
     /// `bytes`.
     pub(super) fn states(
         &mut self,
         on: &impl AsStream,
         words: usize,
         bytes: usize,
-    ) -> GpuResult<(DeviceSliceMut<'_, u64>, DeviceSliceMut<'_, u8>)> {
+    ) -> GpuResult<(TileStates<'_>, DeviceSliceMut<'_, u8>)> {
         let is_kept = words <= KEPT_WORDS;
         let cleared_bytes = if is_kept { 0 } else { words * size_of::<u64>() };
         let (kept, [cleared, part]) = self.all_parts(on, [cleared_bytes, bytes])?;
         if is_kept {
-            return Ok((kept.narrowed(ALIGN_BYTES..).into_cast()?, part));
+            return Ok((TileStates { words: kept.narrowed(ALIGN_BYTES..).into_cast()? }, part));
         }
-        let mut cleared = cleared.into_cast()?;
-        cleared.clear()?;
-        Ok((cleared, part))
+        let mut words = cleared.into_cast()?;
+        words.clear()?;
+        Ok((TileStates { words }, part))
     }
 
     /// The counters and the kept states, and a part for each of `bytes`.
@@ -121,7 +121,13 @@ impl Scratch {
     }
 }
 
-/// What [`Scratch::parts`] takes for these parts: an operation's `scratch_bytes`.
+/// States of a scan's tiles: 0, or as the last scan or selection left them, which is what the kernels ask for.
+#[derive(Debug)]
+pub struct TileStates<'a> {
+    pub(super) words: DeviceSliceMut<'a, u64>,
+}
+
+/// The size of the scratch for these parts: an operation's `scratch_bytes`.
 pub(super) fn size_of_parts(bytes: &[usize]) -> usize {
     bytes.iter().map(|bytes| bytes.next_multiple_of(ALIGN_BYTES)).sum()
 }

@@ -1,7 +1,7 @@
-//! Selections: some of the elements, in their order; partitions; runs of equal elements.
+//! Selections (stream compaction), partitions and run-length encoding.
 //!
-//! How many there are stays on the device, in a buffer of one `u64`, so that nothing waits. The forms that make a
-//! buffer of their own read it. What is selected, and where it stands, is the same in every run.
+//! The number of selected elements stays on the device, in a buffer of one `u64`, so that nothing waits for it. The forms that
+//! return a buffer of their own read it. Results are the same, bit for bit, in every run.
 //!
 //! ```
 //! use ferrowarp::ops::select::{self, Above, Nonzero, Unique};
@@ -20,17 +20,21 @@
 //! ```
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
-use kernels_gpu::select::{self as kernels, run_scratch_len, scratch_len};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::select::{
+    run_lengths as run_lengths_kernel, run_scratch_len, scratch_len, select_above, select_flagged,
+    select_nonzero, select_running, select_unique,
+};
 
-use super::recast::Recast;
+use super::number::Number;
 use super::scan::{grid, unwritten};
-use super::scratch::size_of_parts;
+use super::scratch::{TileStates, size_of_parts};
 use super::sealed::Sealed;
+use super::views::{As, AsMut};
 use super::{Scratch, same_len};
 use crate::Stream;
 use crate::error::GpuResult;
-use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
 /// The elements that are greater than this. `u32`, `i32`, `f32`; a NaN is not greater.
@@ -58,19 +62,6 @@ impl<F> Copy for Flagged<'_, F> {}
 #[derive(Clone, Copy, Debug)]
 pub struct Unique;
 
-/// The memory of one launch.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Arguments<'a> {
-    on: &'a Stream,
-    x: Recast,
-    n: usize,
-    split: bool,
-    states: DeviceSliceMut<'a, u64>,
-    out: Recast,
-    count: Recast,
-}
-
 /// What a selection keeps: [`Above`], [`Nonzero`], [`Flagged`] or [`Unique`].
 #[diagnostic::on_unimplemented(
     message = "there is no selection from elements of `{T}` by `{Self}`",
@@ -83,55 +74,145 @@ pub trait Selector<T: Pod>: Sized + Sealed<T> {
     }
 
     #[doc(hidden)]
-    fn launch(self, arguments: Arguments<'_>) -> GpuResult<()>;
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()>;
 }
 
-/// The selector, its kernel with what that takes beside the elements, and the types that share an instance.
-macro_rules! selectors {
-    ($($selector:ty $(where $param:ident)?: $kernel:ident($self:ident $(, $argument:expr)?)
-        [$($ty:ty as $bits:ty),*] { $($check:tt)* })*) => {
-        $(selectors!(@one [$($param)?] $selector, $kernel, $self, [$($argument)?], { $($check)* }, $($ty as $bits),*);)*
-    };
-    (@one $param:tt $selector:ty, $kernel:ident, $self:ident, $argument:tt, $check:tt, $($ty:ty as $bits:ty),*) => {
-        $(selectors!(@impl $param $selector, $kernel, $self, $argument, $check, $ty, $bits);)*
-    };
-    (@impl [$($param:ident)?] $selector:ty, $kernel:ident, $self:ident, [$($argument:expr)?], { $($check:tt)* },
-        $ty:ty, $bits:ty) => {
-        impl<$($param: DeviceRead<u8>)?> Sealed<$ty> for $selector {}
+impl<T: Pod> Sealed<T> for Above<T> {}
 
-        impl<$($param: DeviceRead<u8>)?> Selector<$ty> for $selector {
-            $($check)*
-
-            fn launch($self, arguments: Arguments<'_>) -> GpuResult<()> {
-                const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
-                let Arguments { on, x, n, split, mut states, mut out, mut count } = arguments;
-                let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states are 0, or as a selection left them.
-                unsafe {
-                    kernels::$kernel::<$bits>::launch(
-                        on, grid, &x, $($argument,)? split, &mut states, &mut out, &mut count,
-                    )
-                }
-            }
-        }
-    };
-}
-
-selectors! {
-    Above<u32>: select_above(self, self.0) [u32 as u32] {}
-    Above<i32>: select_above(self, self.0) [i32 as i32] {}
-    Above<f32>: select_above(self, self.0) [f32 as f32] {}
-    Nonzero: select_nonzero(self) [u8 as u8, i8 as u8, u32 as u32, i32 as u32, f32 as f32] {}
-    Flagged<'_, F> where F: select_flagged(self, self.0) [
-        u8 as u8, i8 as u8, u32 as u32, i32 as u32, f32 as u32, u64 as u64, i64 as u64, f64 as u64
-    ] {
-        fn check(&self, n: usize) -> GpuResult<()> {
-            same_len("the flags of a selection", n, self.0.raw().len)
+impl<T: Pod> Selector<T> for Above<T>
+where
+    select_above<T>: Instance,
+{
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        mut states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()> {
+        let (grid, x, mut out) = (grid::<T, u64>(on, x.len().max(1)), As::new(x), AsMut::new(out));
+        // SAFETY: the states are 0, or as a selection left them.
+        unsafe {
+            select_above::<T>::launch(
+                on,
+                grid,
+                &x,
+                self.0,
+                split,
+                &mut states.words,
+                &mut out,
+                count,
+            )
         }
     }
-    Unique: select_unique(self) [
-        u8 as u8, i8 as u8, u32 as u32, i32 as u32, f32 as u32, u64 as u64, i64 as u64, f64 as u64
-    ] {}
+}
+
+impl<T: Number> Sealed<T> for Nonzero {}
+
+impl<T: Number> Selector<T> for Nonzero
+where
+    select_nonzero<T::Unsigned>: Instance,
+{
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        mut states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()> {
+        let (grid, x, mut out) = (grid::<T, u64>(on, x.len().max(1)), As::new(x), AsMut::new(out));
+        // SAFETY: the states are 0, or as a selection left them.
+        unsafe {
+            select_nonzero::<T::Unsigned>::launch(
+                on,
+                grid,
+                &x,
+                split,
+                &mut states.words,
+                &mut out,
+                count,
+            )
+        }
+    }
+}
+
+impl<T: Number, F: DeviceRead<u8>> Sealed<T> for Flagged<'_, F> {}
+
+impl<T: Number, F: DeviceRead<u8>> Selector<T> for Flagged<'_, F>
+where
+    select_flagged<T::Bits>: Instance,
+{
+    fn check(&self, n: usize) -> GpuResult<()> {
+        same_len("the flags of a selection", n, self.0.len())
+    }
+
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        mut states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()> {
+        let (grid, x, mut out) = (grid::<T, u64>(on, x.len().max(1)), As::new(x), AsMut::new(out));
+        // SAFETY: the states are 0, or as a selection left them.
+        unsafe {
+            select_flagged::<T::Bits>::launch(
+                on,
+                grid,
+                &x,
+                self.0,
+                split,
+                &mut states.words,
+                &mut out,
+                count,
+            )
+        }
+    }
+}
+
+impl<T: Number> Sealed<T> for Unique {}
+
+impl<T: Number> Selector<T> for Unique
+where
+    select_unique<T::Bits>: Instance,
+{
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        mut states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()> {
+        let (grid, x, mut out) = (grid::<T, u64>(on, x.len().max(1)), As::new(x), AsMut::new(out));
+        // SAFETY: the states are 0, or as a selection left them.
+        unsafe {
+            select_unique::<T::Bits>::launch(
+                on,
+                grid,
+                &x,
+                split,
+                &mut states.words,
+                &mut out,
+                count,
+            )
+        }
+    }
 }
 
 /// What a selection from `n_elems` elements takes of its scratch, in bytes.
@@ -149,22 +230,20 @@ fn select<T: Pod>(
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let n = x.raw().len;
+    let n = x.len();
     selector.check(n)?;
-    same_len("the count of a selection", 1, count.raw_mut().len)?;
+    same_len("the count of a selection", 1, count.len())?;
     let (states, _) = scratch.states(on, scratch_len::<T>(n), 0)?;
-    // SAFETY: all are borrowed until this function returns.
-    let (x, out, count) = unsafe { (Recast::read(x), Recast::write(out), Recast::write(count)) };
-    selector.launch(Arguments { on: on.as_stream(), x, n, split, states, out, count })
+    selector.launch(on.as_stream(), x, split, states, out, count)
 }
 
 /// Writes the elements of `x: [n]` that `selector` keeps to the front of `out`, in their order, and how many there are
-/// to `count: [1]`; queued, in one launch. What is behind them in `out` stays. Where `out` has room for fewer, the
+/// to `count: [1]`; asynchronous, in one launch. The rest of `out` stays as it is. Where `out` has room for fewer, the
 /// rest is left out, and counted all the same.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` or the selector's flags have another length; what the
-/// driver answers, out of memory where the scratch must grow for one.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` or the selector's flags have another length; errors of
+/// the driver, such as out of memory where the scratch must grow.
 pub fn by_into<T: Pod>(
     on: &impl AsStream,
     selector: impl Selector<T>,
@@ -176,7 +255,7 @@ pub fn by_into<T: Pod>(
     select(on, selector, false, x, out, count, scratch)
 }
 
-/// As [`by_into`]; `out: [n]` gets the other elements too, from its end on: behind the kept ones, in reversed order.
+/// As [`by_into`]; `out: [n]` gets the other elements too, after the kept ones, in reversed order.
 ///
 /// # Errors
 /// As [`by_into`], and if `out` has another length than `x`.
@@ -188,7 +267,7 @@ pub fn partition_into<T: Pod>(
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    same_len("partition", x.raw().len, out.raw_mut().len)?;
+    same_len("partition", x.len(), out.len())?;
     select(on, selector, true, x, out, count, scratch)
 }
 
@@ -201,7 +280,7 @@ pub fn by<T: Pod>(
     selector: impl Selector<T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let (mut out, mut count) = (unwritten(on, x.raw().len)?, unwritten(on, 1)?);
+    let (mut out, mut count) = (unwritten(on, x.len())?, unwritten(on, 1)?);
     by_into(on, selector, x, &mut out, &mut count, &mut Scratch::new(on)?)?;
     let kept = read(&count)?;
     front(on, &out, kept)
@@ -217,7 +296,7 @@ pub fn partition<T: Pod>(
     selector: impl Selector<T>,
     x: &impl DeviceRead<T>,
 ) -> GpuResult<(DeviceBuffer<T>, usize)> {
-    let (mut out, mut count) = (unwritten(on, x.raw().len)?, unwritten(on, 1)?);
+    let (mut out, mut count) = (unwritten(on, x.len())?, unwritten(on, 1)?);
     partition_into(on, selector, x, &mut out, &mut count, &mut Scratch::new(on)?)?;
     let kept = read(&count)?;
     Ok((out, kept))
@@ -241,88 +320,60 @@ fn front<T: Pod>(
     Ok(front)
 }
 
-/// A type whose runs can be encoded: numbers of 1, 4 and 8 bytes, compared by their bits.
-pub trait RunElement: Pod + Sealed {
-    #[doc(hidden)]
-    fn states_len(n: usize) -> usize;
-    #[doc(hidden)]
-    fn launch(
-        on: &Stream,
-        x: (&Recast, usize),
-        states: &mut DeviceSliceMut<'_, u64>,
-        out: (&mut Recast, &mut Recast, &mut Recast),
-    ) -> GpuResult<()>;
-}
-
-macro_rules! run_elements {
-    ($($ty:ty as $bits:ty),*) => {$(
-        impl Sealed for $ty {}
-
-        impl RunElement for $ty {
-            fn states_len(n: usize) -> usize {
-                run_scratch_len::<$bits>(n)
-            }
-
-            fn launch(
-                on: &Stream,
-                (x, n): (&Recast, usize),
-                states: &mut DeviceSliceMut<'_, u64>,
-                (values, lengths, count): (&mut Recast, &mut Recast, &mut Recast),
-            ) -> GpuResult<()> {
-                const { assert!(size_of::<$ty>() == size_of::<$bits>()) };
-                let grid = grid::<$bits, u64>(on, n.max(1));
-                // SAFETY: the states are 0, or as a selection left them.
-                unsafe {
-                    kernels::run_lengths::<$bits>::launch(on, grid, x, states, values, lengths, count)
-                }
-            }
-        }
-    )*};
-}
-
-run_elements!(
-    u8 as u8, i8 as u8, u32 as u32, i32 as u32, f32 as u32, u64 as u64, i64 as u64, f64 as u64
-);
-
 /// What the runs of `n_elems` elements take of their scratch, in bytes.
 #[must_use]
-pub fn run_lengths_scratch_bytes<T: RunElement>(n_elems: usize) -> usize {
-    size_of_parts(&[T::states_len(n_elems) * size_of::<u64>()])
+pub fn run_lengths_scratch_bytes<T: Number>(n_elems: usize) -> usize {
+    size_of_parts(&[run_scratch_len::<T>(n_elems) * size_of::<u64>()])
 }
 
 /// Run-length encoding of `x: [n]`: the element of each run of equal ones to the front of `values`, the run's length,
-/// modulo 2^32, to the front of `lengths`, and how many runs there are to `count: [1]`; queued, in one launch. Where
+/// modulo 2^32, to the front of `lengths`, and how many runs there are to `count: [1]`; asynchronous, in one launch. Where
 /// there is room for fewer, the rest is left out, and counted all the same.
 ///
 /// # Errors
-/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` has another length; what the driver answers.
-pub fn run_lengths_into<T: RunElement>(
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if `count` has another length; errors of the driver.
+pub fn run_lengths_into<T: Number>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     values: &mut impl DeviceWrite<T>,
     lengths: &mut impl DeviceWrite<u32>,
     count: &mut impl DeviceWrite<u64>,
     scratch: &mut Scratch,
-) -> GpuResult<()> {
-    let n = x.raw().len;
-    same_len("the count of runs", 1, count.raw_mut().len)?;
-    let (mut states, _) = scratch.states(on, T::states_len(n), 0)?;
-    // SAFETY: all are borrowed until this function returns.
-    let (x, mut values, mut lengths, mut count) = unsafe {
-        (Recast::read(x), Recast::write(values), Recast::write(lengths), Recast::write(count))
-    };
-    T::launch(on.as_stream(), (&x, n), &mut states, (&mut values, &mut lengths, &mut count))
+) -> GpuResult<()>
+where
+    run_lengths_kernel<T::Bits>: Instance,
+{
+    let n = x.len();
+    same_len("the count of runs", 1, count.len())?;
+    let (mut states, _) = scratch.states(on, run_scratch_len::<T>(n), 0)?;
+    let (stream, x, mut values) = (on.as_stream(), As::new(x), AsMut::new(values));
+    let grid = grid::<T, u64>(stream, n.max(1));
+    // SAFETY: the states are 0, or as a selection left them.
+    unsafe {
+        run_lengths_kernel::<T::Bits>::launch(
+            stream,
+            grid,
+            &x,
+            &mut states.words,
+            &mut values,
+            lengths,
+            count,
+        )
+    }
 }
 
 /// The elements of the runs of `x`, and the runs' lengths modulo 2^32: new buffers. Waits for their number.
 ///
 /// # Errors
-/// What the driver answers.
-pub fn run_lengths<T: RunElement>(
+/// Errors of the driver.
+pub fn run_lengths<T: Number>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
-) -> GpuResult<(DeviceBuffer<T>, DeviceBuffer<u32>)> {
-    let n = x.raw().len;
+) -> GpuResult<(DeviceBuffer<T>, DeviceBuffer<u32>)>
+where
+    run_lengths_kernel<T::Bits>: Instance,
+{
+    let n = x.len();
     let (mut values, mut lengths) = (unwritten(on, n)?, unwritten(on, n)?);
     let mut count = unwritten(on, 1)?;
     run_lengths_into(on, x, &mut values, &mut lengths, &mut count, &mut Scratch::new(on)?)?;
@@ -341,6 +392,6 @@ pub fn running_into(
     out: &mut impl DeviceWrite<u32>,
     count: &mut impl DeviceWrite<u64>,
 ) -> GpuResult<()> {
-    same_len("the count of a selection", 1, count.raw_mut().len)?;
-    kernels::select_running::launch(on.as_stream(), Grid1::new(1), x, selector.0, out, count)
+    same_len("the count of a selection", 1, count.len())?;
+    select_running::launch(on.as_stream(), Grid1::new(1), x, selector.0, out, count)
 }

@@ -33,22 +33,22 @@ use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
-/// The softmax of each row of `x: [rows, columns]`, as a new buffer. Queued.
+/// The softmax of each row of `x: [rows, columns]`, as a new buffer. Asynchronous.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
-/// elements; what the driver answers.
+/// elements; errors of the driver.
 pub fn softmax<T: RowValue>(
     on: &impl AsStream,
     x: &impl DeviceRead<T>,
     columns: usize,
 ) -> GpuResult<DeviceBuffer<T>> {
-    let mut out = DeviceBuffer::zeroed(on, x.raw().len)?;
+    let mut out = DeviceBuffer::zeroed(on, x.len())?;
     softmax_into(on, x, columns, &mut out)?;
     Ok(out)
 }
 
-/// As [`softmax`], into `out: [rows, columns]`. Queued; allocates nothing.
+/// As [`softmax`], into `out: [rows, columns]`. Asynchronous; allocates nothing.
 ///
 /// # Errors
 /// As [`softmax`]; [`SizeMismatch`](crate::GpuError::SizeMismatch) if `out` has another length.
@@ -61,7 +61,7 @@ pub fn softmax_into<T: RowValue>(
     forward(on, x, columns, out, false)
 }
 
-/// The logarithm of the softmax of each row of `x: [rows, columns]`, into `out` of the same shape. Queued;
+/// The logarithm of the softmax of each row of `x: [rows, columns]`, into `out` of the same shape. Asynchronous;
 /// allocates nothing.
 ///
 /// # Errors
@@ -82,9 +82,9 @@ fn forward<T: RowValue>(
     out: &mut impl DeviceWrite<T>,
     is_log: bool,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = rows_of("softmax", len, columns)?;
-    same_len("softmax", len, out.raw_mut().len)?;
+    same_len("softmax", len, out.len())?;
     let long = Long::Staged { addresses: x.raw().address | out.raw_mut().address };
     let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(1), long)? else {
         return Ok(());
@@ -103,7 +103,7 @@ fn forward<T: RowValue>(
 }
 
 /// The gradient by the inputs of a softmax, from its results `y` and the gradient `dy` by them, into `dx`; all
-/// `[rows, columns]`. `dx = y (dy - sum y dy)`. Queued; allocates nothing.
+/// `[rows, columns]`. `dx = y (dy - sum y dy)`. Asynchronous; allocates nothing.
 ///
 /// Rows of up to 16,384 elements are read once.
 ///
@@ -141,10 +141,10 @@ fn backward<T: RowValue>(
     dx: &mut impl DeviceWrite<T>,
     is_log: bool,
 ) -> GpuResult<()> {
-    let len = y.raw().len;
+    let len = y.len();
     let rows = rows_of("the gradient of softmax", len, columns)?;
-    same_len("the gradient of softmax", len, dy.raw().len)?;
-    same_len("the gradient of softmax", len, dx.raw_mut().len)?;
+    same_len("the gradient of softmax", len, dy.len())?;
+    same_len("the gradient of softmax", len, dx.len())?;
     let Some(plan) = plan::<T>(on, (rows, columns), Held::of::<T>(2), Long::Streamed)? else {
         return Ok(());
     };
@@ -172,9 +172,9 @@ pub fn plain_into(
     is_log: bool,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let len = x.raw().len;
+    let len = x.len();
     let rows = rows_of("softmax", len, columns)?;
-    same_len("softmax", len, out.raw_mut().len)?;
+    same_len("softmax", len, out.len())?;
     softmax_plain::launch(on.as_stream(), Grid1::new(block_count(rows)), columns, is_log, x, out)
 }
 

@@ -1,4 +1,4 @@
-//! A sparse matrix times a vector.
+//! Sparse matrix-vector products (SpMV).
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops::{self, Csr, Scratch}};
@@ -16,7 +16,7 @@
 //! ```
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use cuda_std::vector::Vec2;
 use kernels_gpu::sparse::spmv::{BLOCK, MAX_ROW_TAIL, TILE};
 use kernels_gpu::sparse::{
@@ -26,17 +26,16 @@ use kernels_gpu::sparse::{
 use super::scratch::size_of_parts;
 use super::sort::{SortOptions, SortValue, sort_pairs};
 use super::{Scratch, same_len};
-use crate::Stream;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::{DeviceBuffer, DeviceSliceMut};
+use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
 
 const CREATING: &str = "making a matrix of compressed rows";
 
 /// A sparse matrix in compressed rows (CSR): up to 2^32 - 1 rows, columns and entries.
 ///
-/// It also keeps where the blocks of a product begin, 8 bytes for about two thousand entries, so that a product has not
-/// to find that out again.
+/// It also keeps where the blocks of a product begin, 8 bytes for about two thousand entries, so that a product need not
+/// search for them.
 #[derive(Debug)]
 pub struct Csr<T: Pod> {
     offsets: DeviceBuffer<u32>,
@@ -55,7 +54,7 @@ impl<T: Pod> Csr<T> {
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) if the offsets do not begin at 0, do not rise, or do not end
     /// at the number of entries, or a column is past the last one; [`SizeMismatch`](GpuError::SizeMismatch) if
-    /// there are not as many columns as values; what the driver answers.
+    /// there are not as many columns as values; errors of the driver.
     pub fn new(
         on: &impl AsStream,
         width: usize,
@@ -99,14 +98,14 @@ impl<T: Pod> Csr<T> {
     }
 
     /// A matrix of `rows` rows and `width` columns from its entries as coordinates (COO), sorted by row:
-    /// `entry_rows`, `columns` and `values`, all `[entries]`. Queued.
+    /// `entry_rows`, `columns` and `values`, all `[entries]`. Asynchronous.
     ///
     /// What is on the device is not looked at by the host: rows that are not sorted give another matrix, an entry
     /// in a row or a column past the last one counts nothing.
     ///
     /// # Errors
     /// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths differ;
-    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 entries or more; what the driver answers.
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for 2^32 entries or more; errors of the driver.
     pub fn from_sorted_coo(
         on: &impl AsStream,
         (rows, width): (usize, usize),
@@ -114,7 +113,7 @@ impl<T: Pod> Csr<T> {
         columns: DeviceBuffer<u32>,
         values: DeviceBuffer<T>,
     ) -> GpuResult<Self> {
-        let entries = entry_rows.raw().len;
+        let entries = entry_rows.len();
         same_len(CREATING, entries, columns.len())?;
         same_len(CREATING, entries, values.len())?;
         check_size(rows, entries)?;
@@ -125,8 +124,8 @@ impl<T: Pod> Csr<T> {
     }
 
     /// As [`from_sorted_coo`](Self::from_sorted_coo), of entries in any order, which stay as they are: two stable
-    /// [sorts](super::sort) by row, of the columns and of the values. Entries of one row keep their order; several in one
-    /// place count together. Queued.
+    /// [sorts](super::sort) by row, of the columns and of the values. Entries of one row keep their order; several with the same
+    /// coordinates add up. Asynchronous.
     ///
     /// # Errors
     /// As [`from_sorted_coo`](Self::from_sorted_coo).
@@ -140,9 +139,9 @@ impl<T: Pod> Csr<T> {
     where
         T: SortValue,
     {
-        let entries = entry_rows.raw().len;
-        same_len(CREATING, entries, columns.raw().len)?;
-        same_len(CREATING, entries, values.raw().len)?;
+        let entries = entry_rows.len();
+        same_len(CREATING, entries, columns.len())?;
+        same_len(CREATING, entries, values.len())?;
         check_size(size.0, entries)?;
         let (_, columns) = sort_pairs(on, entry_rows, columns, SortOptions::ASCENDING)?;
         let (rows, values) = sort_pairs(on, entry_rows, values, SortOptions::ASCENDING)?;
@@ -193,107 +192,6 @@ fn check_size(rows: usize, entries: usize) -> GpuResult<()> {
     Err(GpuError::InvalidArgument { operation: CREATING, reason })
 }
 
-/// What a launch of a product takes: the matrix, the vector and the result.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Product<'a, T: Pod, X, Y> {
-    a: &'a Csr<T>,
-    x: &'a X,
-    y: &'a mut Y,
-}
-
-/// The scratch of the balanced form.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Parts<'a> {
-    carry_rows: DeviceSliceMut<'a, u32>,
-    carry_sums: DeviceSliceMut<'a, f64>,
-}
-
-/// A type of a matrix's values: `f32` or `f64`.
-pub trait SpmvValue: Pod + sealed::Sealed {
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        product: Product<'_, Self, X, Y>,
-    ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        lanes: RowLanes,
-        product: Product<'_, Self, X, Y>,
-    ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    #[allow(clippy::missing_errors_doc)]
-    fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-        on: &Stream,
-        product: Product<'_, Self, X, Y>,
-        parts: Parts<'_>,
-    ) -> GpuResult<()>;
-}
-
-macro_rules! values {
-    ($($value:ty),*) => {$(
-        impl sealed::Sealed for $value {}
-
-        impl SpmvValue for $value {
-            fn plain<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-            ) -> GpuResult<()> {
-                let config = LaunchConfig::for_num_elems(a.rows());
-                spmv_plain::<$value>::launch(on, config, &a.offsets, &a.columns, &a.values, x, y)
-            }
-
-            fn rows<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                lanes: RowLanes,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-            ) -> GpuResult<()> {
-                let config = Grid1::new((a.rows() * lanes as usize).div_ceil(BLOCK) as u32);
-                let (offsets, columns, values) = (&a.offsets, &a.columns, &a.values);
-                match lanes {
-                    RowLanes::Four => spmv_rows::<$value, 4>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Eight => spmv_rows::<$value, 8>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Sixteen => spmv_rows::<$value, 16>::launch(on, config, offsets, columns, values, x, y),
-                    RowLanes::Warp => spmv_rows::<$value, 32>::launch(on, config, offsets, columns, values, x, y),
-                }
-            }
-
-            fn balanced<X: DeviceRead<Self>, Y: DeviceWrite<Self>>(
-                on: &Stream,
-                Product { a, x, y }: Product<'_, Self, X, Y>,
-                Parts { mut carry_rows, mut carry_sums }: Parts<'_>,
-            ) -> GpuResult<()> {
-                spmv_tiles::<$value>::launch(
-                    on,
-                    Grid1::new(a.tiles() as u32),
-                    &a.splits,
-                    &a.offsets,
-                    &a.columns,
-                    &a.values,
-                    x,
-                    &mut *y,
-                    &mut carry_rows,
-                    &mut carry_sums,
-                )?;
-                let carries = Grid1::new(carry_rows.len().div_ceil(BLOCK) as u32);
-                spmv_carry::<$value>::launch(on, carries, &carry_rows, &carry_sums, y)
-            }
-        }
-    )*};
-}
-
-values!(f32, f64);
-
-mod sealed {
-    pub trait Sealed {}
-}
-
 /// How many lanes take a row in [`spmv_rows_into`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLanes {
@@ -307,7 +205,7 @@ pub enum RowLanes {
     Warp = 32,
 }
 
-/// What [`spmv_into`] takes of its scratch for a matrix, in bytes.
+/// The scratch of [`spmv_into`] for a matrix, in bytes.
 #[must_use]
 pub fn scratch_bytes<T: Pod>(a: &Csr<T>) -> usize {
     size_of_parts(&part_bytes(a))
@@ -318,56 +216,92 @@ fn part_bytes<T: Pod>(a: &Csr<T>) -> [usize; 2] {
     [carries * size_of::<u32>(), carries * size_of::<f64>()]
 }
 
-/// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Queued.
+/// `y = A x`, with the same work for each block however long the rows are. `x: [width]`, `y: [rows]`. Asynchronous.
 ///
 /// One launch, and a second small one if a row may have more than [`MAX_ROW_TAIL`] entries.
 ///
 /// A row's products are rounded, and added in a fixed order, which depends on the matrix alone: the same bits again and
-/// again. Some lanes add every so many of them each, in the matrix's type, and their sums are joined as a tree. What
+/// again. Each lane adds every n-th of them, in the matrix's type, and their sums are joined as a tree. What
 /// several blocks have of a long row is joined in f64.
 ///
 /// # Errors
-/// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; what the driver answers.
-pub fn spmv_into<T: SpmvValue>(
+/// [`SizeMismatch`](GpuError::SizeMismatch) if the lengths do not fit; errors of the driver.
+pub fn spmv_into<T: Pod>(
     on: &impl AsStream,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
     scratch: &mut Scratch,
-) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
+) -> GpuResult<()>
+where
+    spmv_tiles<T>: Instance,
+    spmv_carry<T>: Instance,
+{
+    a.check(x.len(), y.len())?;
     let (_, [rows, sums]) = scratch.parts(on, part_bytes(a))?;
-    let parts = Parts { carry_rows: rows.into_cast()?, carry_sums: sums.into_cast()? };
-    T::balanced(on.as_stream(), Product { a, x, y }, parts)
+    let (mut carry_rows, mut carry_sums) = (rows.into_cast::<u32>()?, sums.into_cast::<f64>()?);
+    let stream = on.as_stream();
+    spmv_tiles::<T>::launch(
+        stream,
+        Grid1::new(a.tiles() as u32),
+        &a.splits,
+        &a.offsets,
+        &a.columns,
+        &a.values,
+        x,
+        &mut *y,
+        &mut carry_rows,
+        &mut carry_sums,
+    )?;
+    let grid = Grid1::new(carry_rows.len().div_ceil(BLOCK) as u32);
+    spmv_carry::<T>::launch(stream, grid, &carry_rows, &carry_sums, y)
 }
 
-/// `y = A x` by some lanes for each row: for matrices whose rows are about equally long. Queued; no scratch.
+/// `y = A x` by 4 to 32 lanes for each row: for matrices whose rows are about equally long. Asynchronous; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].
-pub fn spmv_rows_into<T: SpmvValue>(
+pub fn spmv_rows_into<T: Pod>(
     on: &impl AsStream,
     lanes: RowLanes,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
-    T::rows(on.as_stream(), lanes, Product { a, x, y })
+) -> GpuResult<()>
+where
+    spmv_rows<T, 4>: Instance,
+    spmv_rows<T, 8>: Instance,
+    spmv_rows<T, 16>: Instance,
+    spmv_rows<T, 32>: Instance,
+{
+    a.check(x.len(), y.len())?;
+    let grid = Grid1::new((a.rows() * lanes as usize).div_ceil(BLOCK) as u32);
+    let (on, offsets, columns, values) = (on.as_stream(), &a.offsets, &a.columns, &a.values);
+    match lanes {
+        RowLanes::Four => spmv_rows::<T, 4>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Eight => spmv_rows::<T, 8>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Sixteen => spmv_rows::<T, 16>::launch(on, grid, offsets, columns, values, x, y),
+        RowLanes::Warp => spmv_rows::<T, 32>::launch(on, grid, offsets, columns, values, x, y),
+    }
 }
 
-/// `y = A x` by a thread for each row: the plain way. Queued; no scratch.
+/// `y = A x` by a thread for each row: the form to read first. Asynchronous; no scratch.
 ///
 /// # Errors
 /// As [`spmv_into`].
-pub fn spmv_plain_into<T: SpmvValue>(
+pub fn spmv_plain_into<T: Pod>(
     on: &impl AsStream,
     a: &Csr<T>,
     x: &impl DeviceRead<T>,
     y: &mut impl DeviceWrite<T>,
-) -> GpuResult<()> {
-    a.check(x.raw().len, y.raw_mut().len)?;
-    T::plain(on.as_stream(), Product { a, x, y })
+) -> GpuResult<()>
+where
+    spmv_plain<T>: Instance,
+{
+    a.check(x.len(), y.len())?;
+    let config = LaunchConfig::for_num_elems(a.rows());
+    let (offsets, columns, values) = (&a.offsets, &a.columns, &a.values);
+    spmv_plain::<T>::launch(on.as_stream(), config, offsets, columns, values, x, y)
 }
 
 /// The chapter's examples are tests.

@@ -16,19 +16,20 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! The order of a sum is fixed (see [the kernels](kernels_gpu::stencil)), so results have the same bits on every
-//! device, and however the steps are fused. NaN and infinities spread to the neighbours, as they do on the CPU.
+//! The order of additions is fixed (see [the kernels](kernels_gpu::stencil)), so results have the same bits on every
+//! device, and however the steps are fused. NaN and infinities propagate to the neighbours.
 
 use std::mem;
 
 use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use kernels_gpu::stencil as kernels;
-use kernels_gpu::stencil::plane::{self, stencil_plane};
-use kernels_gpu::stencil::volume::{self, stencil_volume, stencil_volume_twice};
+use kernels_gpu::stencil::plane::{self as plane_kernel, stencil_plane};
+use kernels_gpu::stencil::volume::{self as volume_kernel, stencil_volume, stencil_volume_twice};
 use kernels_gpu::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
 
 use super::same_len;
+use super::sealed::Sealed;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -73,7 +74,7 @@ pub struct PlaneStencil<T> {
     pub boundary: Boundary,
 }
 
-/// A seven-point stencil: a [`PlaneStencil`] with two more neighbours, in the planes before and behind.
+/// A seven-point stencil: a [`PlaneStencil`] with two more neighbours, in the planes before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VolumeStencil<T> {
     /// Weight of the cell itself.
@@ -115,17 +116,17 @@ impl<T: Cell> VolumeStencil<T> {
     }
 }
 
-/// The forms of a stencil on grids of so many dimensions.
+/// The operations of a stencil on grids of `$dimensions` dimensions.
 macro_rules! forms {
     ($(
-        $method:ident $plain:ident, $stencil:ident, $dimensions:literal, $shape:literal, $sizes:ident, $counts:literal, $order:literal:
-            $into:ident $fused_into:ident $steps:ident $plain_into:ident;
+        $method:ident, $stencil:ident, $dimensions:literal, $shape:literal, $sizes:ident, $counts:literal, $order:literal:
+            $into:ident $fused_into:ident $steps:ident;
     )*) => {$(
         #[doc = concat!("`out: shape` becomes `cells: shape` one step further. `shape` is `", $shape, "`; best if the width")]
         /// is a multiple of 16 bytes.
         ///
         /// # Errors
-        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; what the driver answers.
+        /// [`SizeMismatch`](crate::GpuError::SizeMismatch) for other lengths; errors of the driver.
         pub fn $into<T: Cell>(
             on: &impl AsStream,
             cells: &impl DeviceRead<T>,
@@ -175,31 +176,60 @@ macro_rules! forms {
                 Ok(())
             })
         }
-
-        #[doc = concat!("[`", stringify!($into), "`] with a thread a cell: the form to read first.")]
-        ///
-        /// # Errors
-        #[doc = concat!("As [`", stringify!($into), "`].")]
-        pub fn $plain_into<T: Cell>(
-            on: &impl AsStream,
-            cells: &impl DeviceRead<T>,
-            out: &mut DeviceBuffer<T>,
-            shape: [usize; $dimensions],
-            stencil: &$stencil<T>,
-        ) -> GpuResult<()> {
-            check_lens(&shape, cells, out)?;
-            T::$plain(on.as_stream(), cells, out, shape, stencil)
-        }
     )*};
 }
 
 forms! {
-    plane plane_plain, PlaneStencil, 2, "[height, width]", PLANE_STEPS, "1, 2 or 4",
+    plane, PlaneStencil, 2, "[height, width]", PLANE_STEPS, "1, 2 or 4",
         "four at a time in one pass over the memory, then two, then one":
-        plane_into plane_fused_into plane_steps plane_plain_into;
-    volume volume_plain, VolumeStencil, 3, "[depth, height, width]", VOLUME_STEPS, "1 or 2",
+        plane_into plane_fused_into plane_steps;
+    volume, VolumeStencil, 3, "[depth, height, width]", VOLUME_STEPS, "1 or 2",
         "two at a time in one pass over the memory, and the last one alone if they are odd":
-        volume_into volume_fused_into volume_steps volume_plain_into;
+        volume_into volume_fused_into volume_steps;
+}
+
+/// [`plane_into`] with a thread for each cell: the form to read first.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn plane_plain_into<T: Pod>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut DeviceBuffer<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+) -> GpuResult<()>
+where
+    stencil_plane_plain<T>: Instance,
+{
+    check_lens(&shape, cells, out)?;
+    let [height, width] = shape;
+    let PlaneStencil { centre, x, y, boundary } = *stencil;
+    let (grid, edge) = (LaunchConfig::for_grid(width, height), boundary.number());
+    let out = &mut out.grid_mut(width, height)?;
+    stencil_plane_plain::<T>::launch(on.as_stream(), grid, cells, centre, [x, y], edge, out)
+}
+
+/// [`volume_into`] with a thread for each cell: the form to read first.
+///
+/// # Errors
+/// As [`volume_into`].
+pub fn volume_plain_into<T: Pod>(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<T>,
+    out: &mut DeviceBuffer<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+) -> GpuResult<()>
+where
+    stencil_volume_plain<T>: Instance,
+{
+    check_lens(&shape, cells, out)?;
+    let [depth, height, width] = shape;
+    let VolumeStencil { centre, x, y, z, boundary } = *stencil;
+    let (grid, edge) = (LaunchConfig::for_volume(width, height, depth), boundary.number());
+    let out = &mut out.volume_mut(width, height, depth)?;
+    stencil_volume_plain::<T>::launch(on.as_stream(), grid, cells, centre, [x, y, z], edge, out)
 }
 
 /// `steps` steps of the wave equation from `cells: [height, width]` and `previous`, the same one step earlier: each step's
@@ -234,8 +264,8 @@ fn check_lens<T: Pod>(
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let n = shape.iter().try_fold(1_usize, |n, len| n.checked_mul(*len)).unwrap_or(usize::MAX);
-    same_len(OPERATION, n, cells.raw().len)?;
-    same_len(OPERATION, n, out.raw_mut().len)
+    same_len(OPERATION, n, cells.len())?;
+    same_len(OPERATION, n, out.len())
 }
 
 fn check_steps(known: &[usize], steps: usize) -> GpuResult<()> {
@@ -265,8 +295,12 @@ fn fused(
     Ok(())
 }
 
-/// What cells hold: `f32` or `f64`.
-pub trait Cell: Pod + sealed::Sealed {
+/// What cells hold: `f32` (vectors of four in the kernels) or `f64` (vectors of two).
+#[diagnostic::on_unimplemented(
+    message = "the kernels `stencil_plane` and `stencil_volume` have no instance for cells of `{Self}`",
+    note = "they have instances for `f32` and `f64`"
+)]
+pub trait Cell: Pod + Sealed {
     /// `1 - n * rate`.
     #[doc(hidden)]
     fn rest(n: f32, rate: Self) -> Self;
@@ -282,15 +316,6 @@ pub trait Cell: Pod + sealed::Sealed {
     ) -> GpuResult<()>;
 
     #[doc(hidden)]
-    fn plane_plain(
-        stream: &Stream,
-        cells: &impl DeviceRead<Self>,
-        out: &mut DeviceBuffer<Self>,
-        shape: [usize; 2],
-        stencil: &PlaneStencil<Self>,
-    ) -> GpuResult<()>;
-
-    #[doc(hidden)]
     fn volume(
         stream: &Stream,
         cells: &impl DeviceRead<Self>,
@@ -299,58 +324,10 @@ pub trait Cell: Pod + sealed::Sealed {
         stencil: &VolumeStencil<Self>,
         steps: usize,
     ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    fn volume_plain(
-        stream: &Stream,
-        cells: &impl DeviceRead<Self>,
-        out: &mut DeviceBuffer<Self>,
-        shape: [usize; 3],
-        stencil: &VolumeStencil<Self>,
-    ) -> GpuResult<()>;
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
-
-/// How much of a line of `len` each part takes, so that there are about so many parts of all `lines` for each
-/// multiprocessor.
-fn share(stream: &Stream, lines: usize, len: usize, per_processor: usize) -> usize {
-    let wanted = stream.inner().context().info().multiprocessors as usize * per_processor;
-    (len * lines).div_ceil(wanted.max(1))
-}
-
-/// The grid of the plane's kernel, and the rows of a warp.
-fn plane_grid(stream: &Stream, [height, width]: [usize; 2], strip: usize) -> (Grid1, usize) {
-    let strips = width.div_ceil(strip);
-    let rows = share(stream, strips, height, 128).clamp(16, 128);
-    let warps = strips * height.div_ceil(rows);
-    let blocks = warps.div_ceil(plane::BLOCK / 32);
-    (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), rows)
-}
-
-/// The planes of blocks of `rows` by `columns`, where as few as may be computed twice.
-fn volume_planes(
-    stream: &Stream,
-    [depth, height, width]: [usize; 3],
-    [rows, columns]: [usize; 2],
-) -> usize {
-    let tiles = width.div_ceil(columns) * height.div_ceil(rows);
-    share(stream, tiles, depth, 8).clamp(8, 256)
-}
-
-/// The grid of the volume's kernels for blocks of so many planes, rows and columns.
-fn volume_grid(shape: [usize; 3], block: [usize; 3]) -> Grid1 {
-    let blocks: usize =
-        shape.iter().zip(block).map(|(len, of_block)| len.div_ceil(of_block)).product();
-    Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX))
-}
-
-macro_rules! cell {
-    ($ty:ty, $lanes:literal) => {
+macro_rules! cells {
+    ($($ty:ty, $lanes:literal;)*) => {$(
         impl Cell for $ty {
             fn rest(n: f32, rate: Self) -> Self {
                 1.0 - Self::from(n) * rate
@@ -364,34 +341,7 @@ macro_rules! cell {
                 stencil: &PlaneStencil<Self>,
                 steps: usize,
             ) -> GpuResult<()> {
-                let PlaneStencil { centre, x, y, boundary } = *stencil;
-                let (w, edge) = ([x, y], boundary.number());
-                let (grid, rows) = plane_grid(stream, shape, plane::strip($lanes, steps));
-                match steps {
-                    1 => stencil_plane::<Self, $lanes, 1>::launch(
-                        stream, grid, cells, shape, rows, centre, w, edge, out,
-                    ),
-                    2 => stencil_plane::<Self, $lanes, 2>::launch(
-                        stream, grid, cells, shape, rows, centre, w, edge, out,
-                    ),
-                    _ => stencil_plane::<Self, $lanes, 4>::launch(
-                        stream, grid, cells, shape, rows, centre, w, edge, out,
-                    ),
-                }
-            }
-
-            fn plane_plain(
-                stream: &Stream,
-                cells: &impl DeviceRead<Self>,
-                out: &mut DeviceBuffer<Self>,
-                [height, width]: [usize; 2],
-                stencil: &PlaneStencil<Self>,
-            ) -> GpuResult<()> {
-                let PlaneStencil { centre, x, y, boundary } = *stencil;
-                let grid = LaunchConfig::for_grid(width, height);
-                let out = &mut out.grid_mut(width, height)?;
-                let (w, edge) = ([x, y], boundary.number());
-                stencil_plane_plain::<Self>::launch(stream, grid, cells, centre, w, edge, out)
+                plane::<Self, $lanes>(stream, cells, out, shape, stencil, steps)
             }
 
             fn volume(
@@ -402,43 +352,108 @@ macro_rules! cell {
                 stencil: &VolumeStencil<Self>,
                 steps: usize,
             ) -> GpuResult<()> {
-                let VolumeStencil { centre, x, y, z, boundary } = *stencil;
-                let (w, edge) = ([x, y, z], boundary.number());
-                if steps == 1 {
-                    let planes = volume::planes($lanes);
-                    let grid = volume_grid(shape, [planes, volume::ROWS, volume::strip($lanes)]);
-                    stencil_volume::<Self, $lanes>::launch(
-                        stream, grid, cells, shape, planes, centre, w, edge, out,
-                    )
-                } else {
-                    let (rows, columns) = (volume::ROWS_TWICE, volume::strip_twice($lanes));
-                    let planes = volume_planes(stream, shape, [rows, columns]);
-                    let grid = volume_grid(shape, [planes, rows, columns]);
-                    stencil_volume_twice::<Self, $lanes>::launch(
-                        stream, grid, cells, shape, planes, centre, w, edge, out,
-                    )
-                }
-            }
-
-            fn volume_plain(
-                stream: &Stream,
-                cells: &impl DeviceRead<Self>,
-                out: &mut DeviceBuffer<Self>,
-                [depth, height, width]: [usize; 3],
-                stencil: &VolumeStencil<Self>,
-            ) -> GpuResult<()> {
-                let VolumeStencil { centre, x, y, z, boundary } = *stencil;
-                let grid = LaunchConfig::for_volume(width, height, depth);
-                let out = &mut out.volume_mut(width, height, depth)?;
-                let (w, edge) = ([x, y, z], boundary.number());
-                stencil_volume_plain::<Self>::launch(stream, grid, cells, centre, w, edge, out)
+                volume::<Self, $lanes>(stream, cells, out, shape, stencil, steps)
             }
         }
-    };
+    )*};
 }
 
-cell!(f32, 4);
-cell!(f64, 2);
+cells! {
+    f32, 4;
+    f64, 2;
+}
+
+/// Makes 1, 2 or 4 steps of a plane in one launch.
+fn plane<T: Pod, const LANES: usize>(
+    stream: &Stream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<T>,
+    steps: usize,
+) -> GpuResult<()>
+where
+    stencil_plane<T, LANES, 1>: Instance,
+    stencil_plane<T, LANES, 2>: Instance,
+    stencil_plane<T, LANES, 4>: Instance,
+{
+    let PlaneStencil { centre, x, y, boundary } = *stencil;
+    let (w, edge) = ([x, y], boundary.number());
+    let (grid, rows) = plane_grid(stream, shape, plane_kernel::strip(LANES, steps));
+    match steps {
+        1 => stencil_plane::<T, LANES, 1>::launch(
+            stream, grid, cells, shape, rows, centre, w, edge, out,
+        ),
+        2 => stencil_plane::<T, LANES, 2>::launch(
+            stream, grid, cells, shape, rows, centre, w, edge, out,
+        ),
+        _ => stencil_plane::<T, LANES, 4>::launch(
+            stream, grid, cells, shape, rows, centre, w, edge, out,
+        ),
+    }
+}
+
+/// Makes 1 or 2 steps of a volume in one launch.
+fn volume<T: Pod, const LANES: usize>(
+    stream: &Stream,
+    cells: &impl DeviceRead<T>,
+    out: &mut impl DeviceWrite<T>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<T>,
+    steps: usize,
+) -> GpuResult<()>
+where
+    stencil_volume<T, LANES>: Instance,
+    stencil_volume_twice<T, LANES>: Instance,
+{
+    let VolumeStencil { centre, x, y, z, boundary } = *stencil;
+    let (w, edge) = ([x, y, z], boundary.number());
+    if steps == 1 {
+        let planes = volume_kernel::planes(LANES);
+        let grid = volume_grid(shape, [planes, volume_kernel::ROWS, volume_kernel::strip(LANES)]);
+        stencil_volume::<T, LANES>::launch(stream, grid, cells, shape, planes, centre, w, edge, out)
+    } else {
+        let (rows, columns) = (volume_kernel::ROWS_TWICE, volume_kernel::strip_twice(LANES));
+        let planes = volume_planes(stream, shape, [rows, columns]);
+        let grid = volume_grid(shape, [planes, rows, columns]);
+        stencil_volume_twice::<T, LANES>::launch(
+            stream, grid, cells, shape, planes, centre, w, edge, out,
+        )
+    }
+}
+
+/// The length of the chunks of a line of `len`, such that all `lines` have about `per_processor` chunks for each
+/// multiprocessor.
+fn share(stream: &Stream, lines: usize, len: usize, per_processor: usize) -> usize {
+    let wanted = stream.inner().context().info().multiprocessors as usize * per_processor;
+    (len * lines).div_ceil(wanted.max(1))
+}
+
+/// The grid of the plane's kernel, and the rows of a warp.
+fn plane_grid(stream: &Stream, [height, width]: [usize; 2], strip: usize) -> (Grid1, usize) {
+    let strips = width.div_ceil(strip);
+    let rows = share(stream, strips, height, 128).clamp(16, 128);
+    let warps = strips * height.div_ceil(rows);
+    let blocks = warps.div_ceil(plane_kernel::BLOCK / 32);
+    (Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX)), rows)
+}
+
+/// The planes of blocks of `rows` by `columns`, where as few as may be computed twice.
+fn volume_planes(
+    stream: &Stream,
+    [depth, height, width]: [usize; 3],
+    [rows, columns]: [usize; 2],
+) -> usize {
+    let tiles = width.div_ceil(columns) * height.div_ceil(rows);
+    share(stream, tiles, depth, 8).clamp(8, 256)
+}
+
+/// The grid of the volume's kernels for blocks of `block` planes, rows and columns.
+fn volume_grid(shape: [usize; 3], block: [usize; 3]) -> Grid1 {
+    let blocks: usize =
+        shape.iter().zip(block).map(|(len, of_block)| len.div_ceil(of_block)).product();
+    Grid1::new(u32::try_from(blocks).unwrap_or(u32::MAX))
+}
 
 /// The chapter's examples are tests.
 #[cfg(doctest)]

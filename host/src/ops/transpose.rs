@@ -1,6 +1,6 @@
 //! Transposes of matrices, and permutations of three axes.
 //!
-//! They move bits, of elements of 1, 2, 4 or 8 bytes of any plain type. Everything is queued and nothing is allocated.
+//! Elements are of any plain type of 1, 2, 4 or 8 bytes. Everything is asynchronous and nothing is allocated.
 //!
 //! ```
 //! use ferrowarp::ops::transpose;
@@ -19,9 +19,8 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Grid2, LaunchConfig, RawS
 use kernels_gpu::transpose::vectors::{blocks, permute_elements, transpose_vectors};
 use kernels_gpu::transpose::{TILE, transpose_naive as naive, transpose_tiled as tiled};
 
-use super::units::{As, AsMut};
+use super::views::{As, AsMut};
 use super::{block_count, same_len};
-use crate::Gpu;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::{AsStream, Stream};
@@ -34,7 +33,7 @@ const OPERATION: &str = "transposing a matrix";
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) for lengths other than `width * height`,
 /// [`InvalidArgument`](GpuError::InvalidArgument) for memory that is not aligned to the size of its
-/// elements; what the driver answers.
+/// elements; errors of the driver.
 pub fn transpose<T: Pod>(
     on: &impl AsStream,
     input: &impl DeviceRead<T>,
@@ -58,8 +57,8 @@ pub fn batched<T: Pod>(
     count: usize,
 ) -> GpuResult<()> {
     check_lens([count, height, width], input, out)?;
-    let planes = Planes { rows: height, cols: width, count, interleaved: 0 };
-    planes.turn(on.as_stream(), input, out)
+    let matrices = Matrices { rows: height, cols: width, count, interleaved: 0 };
+    matrices.transpose(on.as_stream(), input, out)
 }
 
 /// The axes of `input: dims`, row-major, in another order: axis `k` of `out` is axis `axes[k]` of `input`, as in NumPy's
@@ -76,17 +75,17 @@ pub fn permute<T: Pod>(
 ) -> GpuResult<()> {
     check_lens(dims, input, out)?;
     let [a, b, c] = dims;
-    let planes = |rows, cols, count| Planes { rows, cols, count, interleaved: 0 };
-    let planes = match axes {
+    let matrices = |rows, cols, count| Matrices { rows, cols, count, interleaved: 0 };
+    let matrices = match axes {
         [0, 1, 2] => return copy_runs(on.as_stream(), input, out, [1, 1, a * b * c]),
         [1, 0, 2] => return copy_runs(on.as_stream(), input, out, dims),
-        [0, 2, 1] => planes(b, c, a),
-        [1, 2, 0] => planes(a, b * c, 1),
-        [2, 0, 1] => planes(a * b, c, 1),
-        [2, 1, 0] => Planes { interleaved: 1, ..planes(a, c, b) },
+        [0, 2, 1] => matrices(b, c, a),
+        [1, 2, 0] => matrices(a, b * c, 1),
+        [2, 0, 1] => matrices(a * b, c, 1),
+        [2, 1, 0] => Matrices { interleaved: 1, ..matrices(a, c, b) },
         _ => return Err(no_permutation(axes)),
     };
-    planes.turn(on.as_stream(), input, out)
+    matrices.transpose(on.as_stream(), input, out)
 }
 
 /// [`permute`] element by element: the form to read first.
@@ -107,9 +106,9 @@ pub fn permute_naive<T: Pod>(
         return Err(no_permutation(axes));
     }
     let strides = [dims[1] * dims[2], dims[2], 1];
-    let units =
-        Units { dims: axes.map(|axis| dims[axis]), strides: axes.map(|axis| strides[axis]) };
-    units.copy(on.as_stream(), input, out, size_of::<T>())
+    let copy =
+        StridedCopy { dims: axes.map(|axis| dims[axis]), strides: axes.map(|axis| strides[axis]) };
+    copy.run(on.as_stream(), input, out, size_of::<T>())
 }
 
 fn no_permutation([a, b, c]: [usize; 3]) -> GpuError {
@@ -120,36 +119,37 @@ fn no_permutation([a, b, c]: [usize; 3]) -> GpuError {
 }
 
 /// `out: [width, height]` becomes the transpose of `input: [height, width]` through tiles of single elements in shared memory:
-/// the middle one of three steps, to read.
+/// the second of three forms to read.
 ///
 /// # Errors
-/// Lengths other than `width * height`; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) for lengths other than `width * height`; errors of the driver.
 pub fn transpose_tiled(
-    gpu: &Gpu,
+    on: &impl AsStream,
     input: &impl DeviceRead<f32>,
     out: &mut DeviceBuffer<f32>,
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len(OPERATION, width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.len())?;
     let [across, down] = [height, width].map(|side| block_count(side.div_ceil(TILE)));
-    tiled::launch(gpu, Grid2::new(across, down), input, &mut out.grid_mut(height, width)?)
+    let grid = Grid2::new(across, down);
+    tiled::launch(on.as_stream(), grid, input, &mut out.grid_mut(height, width)?)
 }
 
-/// As [`transpose_tiled`], without shared memory: slow on purpose.
+/// As [`transpose_tiled`], without shared memory: the form to read first, slow on purpose.
 ///
 /// # Errors
-/// Lengths other than `width * height`; what the driver answers.
+/// [`SizeMismatch`](GpuError::SizeMismatch) for lengths other than `width * height`; errors of the driver.
 pub fn transpose_naive(
-    gpu: &Gpu,
+    on: &impl AsStream,
     input: &impl DeviceRead<f32>,
     out: &mut DeviceBuffer<f32>,
     width: usize,
     height: usize,
 ) -> GpuResult<()> {
-    same_len(OPERATION, width * height, input.raw().len)?;
+    same_len(OPERATION, width * height, input.len())?;
     let config = LaunchConfig::for_grid(height, width);
-    naive::launch(gpu, config, input, &mut out.grid_mut(height, width)?)
+    naive::launch(on.as_stream(), config, input, &mut out.grid_mut(height, width)?)
 }
 
 fn check_lens<T>(
@@ -158,8 +158,8 @@ fn check_lens<T>(
     out: &mut impl DeviceWrite<T>,
 ) -> GpuResult<()> {
     let n = dims.iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim)).unwrap_or(usize::MAX);
-    same_len(OPERATION, n, input.raw().len)?;
-    same_len(OPERATION, n, out.raw_mut().len)
+    same_len(OPERATION, n, input.len())?;
+    same_len(OPERATION, n, out.len())
 }
 
 /// Whether memory of `T` is whole, aligned units of `bytes`.
@@ -167,7 +167,7 @@ fn fits<T>(raw: &RawSlice, bytes: usize) -> bool {
     raw.address.is_multiple_of(bytes as u64) && (raw.len * size_of::<T>()).is_multiple_of(bytes)
 }
 
-/// Calls a macro's body for the integer of an element's size, with both sides as such integers.
+/// Evaluates `$run` with `$unit_name` the integer of `$bytes` bytes, and with both arrays as arrays of it.
 macro_rules! by_size {
     ($bytes:expr, $input:ident, $out:ident, $t:ident, [$($size:literal $unit:ty),+], $unit_name:ident => $run:expr) => {{
         let bytes = $bytes;
@@ -177,11 +177,10 @@ macro_rules! by_size {
                 reason: "an element's address is no multiple of its size".into(),
             });
         }
-        let $input = &As::<_, $t>::new($input);
-        let $out = &mut AsMut::<_, $t>::new($out);
         match bytes {
             $($size => {
                 type $unit_name = $unit;
+                let ($input, $out) = (&As::<$unit>::new($input), &mut AsMut::<$unit>::new($out));
                 $run
             })+
             _ => unreachable!("elements have 1, 2, 4 or 8 bytes"),
@@ -197,17 +196,17 @@ const fn assert_size<T>() {
     );
 }
 
-/// Matrices side by side.
+/// A batch of matrices `[count, rows, cols]`; not 0 in `interleaved`: its results are interleaved row by row.
 #[derive(Clone, Copy)]
-struct Planes {
+struct Matrices {
     rows: usize,
     cols: usize,
     count: usize,
     interleaved: u32,
 }
 
-impl Planes {
-    fn turn<T: Pod>(
+impl Matrices {
+    fn transpose<T: Pod>(
         self,
         stream: &Stream,
         input: &impl DeviceRead<T>,
@@ -237,17 +236,17 @@ fn copy_runs<T: Pod>(
     });
     let bytes = largest.unwrap_or(1);
     let c = run_bytes / bytes;
-    Units { dims: [b, a, c], strides: [c, b * c, 1] }.copy(stream, input, out, bytes)
+    StridedCopy { dims: [b, a, c], strides: [c, b * c, 1] }.run(stream, input, out, bytes)
 }
 
-/// What lies where, in units: `out: dims`.
-struct Units {
+/// A copy to `out: dims`, row-major, from elements at these distances, all in units of `bytes` bytes.
+struct StridedCopy {
     dims: [usize; 3],
     strides: [usize; 3],
 }
 
-impl Units {
-    fn copy<T: Pod>(
+impl StridedCopy {
+    fn run<T: Pod>(
         &self,
         stream: &Stream,
         input: &impl DeviceRead<T>,

@@ -4,21 +4,21 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, LaunchConfig};
 use kernels_gpu::elementwise::vecadd as kernel;
 
 use super::same_len;
-use crate::Gpu;
 use crate::error::GpuResult;
+use crate::stream::AsStream;
 
-/// `out = a + b` for three arrays of one length.
+/// `out = a + b`, all `[n]`. Asynchronous.
 ///
 /// # Errors
-/// Lengths that differ; what the driver answers.
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) if lengths differ; errors of the driver.
 pub fn vecadd(
-    gpu: &Gpu,
+    on: &impl AsStream,
     a: &impl DeviceRead<f32>,
     b: &impl DeviceRead<f32>,
     out: &mut impl DeviceWrite<f32>,
 ) -> GpuResult<()> {
-    let n = a.raw().len;
-    same_len("adding two arrays", n, b.raw().len)?;
-    same_len("adding into an array", n, out.raw_mut().len)?;
-    kernel::launch(gpu, LaunchConfig::for_num_elems(n), a, b, out)
+    let n = a.len();
+    same_len("adding two arrays", n, b.len())?;
+    same_len("adding into an array", n, out.len())?;
+    kernel::launch(on.as_stream(), LaunchConfig::for_num_elems(n), a, b, out)
 }

@@ -1,8 +1,8 @@
-//! An operator of this crate has kernels for some elements, and no other crate says how it is launched for more.
+//! An operator of this crate has kernels for some elements, and no other crate adds one of its own.
 
 use bytemuck::{Pod, Zeroable};
-use ferrowarp::GpuResult;
-use ferrowarp::ops::scan::{Arguments, ScanOperator, Sum};
+use ferrowarp::ops::Number;
+use ferrowarp::ops::scan::{ScanOperator, Sum};
 
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -13,14 +13,14 @@ unsafe impl Zeroable for Byte {}
 // SAFETY: a byte.
 unsafe impl Pod for Byte {}
 
-impl ScanOperator<Byte> for Sum {
-    fn states_len(_: usize) -> usize {
-        1
-    }
+impl Number for Byte {
+    type Bits = u64;
+    type Unsigned = u64;
+}
 
-    fn launch(arguments: Arguments<'_>) -> GpuResult<()> {
-        <Sum as ScanOperator<f64>>::launch(arguments)
-    }
+impl ScanOperator<Byte> for Sum {
+    type Shipped = u64;
+    type Carry = u64;
 }
 
 fn main() {}

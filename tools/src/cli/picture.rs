@@ -8,7 +8,7 @@ use super::output::Output;
 use super::pixels::{Pixels, finish_image, format_of, read_image};
 use super::progress::Progress;
 use ferrowarp::error::{GpuContext, GpuResult};
-use ferrowarp::ops::image as ops;
+use ferrowarp::ops::{self, blur::MAX_SIGMA};
 use ferrowarp::{DeviceBuffer, Gpu};
 
 /// Options of `ferrowarp image`.
@@ -87,10 +87,10 @@ impl Filter {
 /// A sigma that the kernel takes.
 fn sigma(text: &str) -> Result<f32, String> {
     let sigma: f32 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    if sigma > 0.0 && sigma <= ops::MAX_SIGMA {
+    if sigma > 0.0 && sigma <= MAX_SIGMA {
         return Ok(sigma);
     }
-    Err(format!("it must be above 0 and at most {:.2}", ops::MAX_SIGMA))
+    Err(format!("it must be above 0 and at most {:.2}", MAX_SIGMA))
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {

@@ -58,7 +58,7 @@ pub(super) fn grayscale(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outc
     let rgba = scene::draw(image.0, image.1);
     let on_rgba = DeviceBuffer::from_slice(gpu, &rgba)?;
     let mut grey = DeviceBuffer::zeroed(gpu, rgba.len())?;
-    let time = timed(gpu, || ops::image::grayscale(gpu, &on_rgba, &mut grey))?;
+    let time = timed(gpu, || ops::grayscale(gpu, &on_rgba, &mut grey))?;
     let grey = grey.to_vec()?;
     let expected = reference::grayscale::grayscale(&rgba);
     // The kernel's fixed-point weights may round the other way at a half.
@@ -84,7 +84,7 @@ pub(super) fn equalize(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outco
     filtered(
         gpu,
         image,
-        |grey, out| ops::image::equalize(gpu, grey, out),
+        |grey, out| ops::equalize(gpu, grey, out),
         |grey| reference::equalize::equalize(grey).into_iter().map(f64::from).collect(),
     )
 }
@@ -92,10 +92,10 @@ pub(super) fn equalize(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outco
 pub(super) fn blur(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outcome> {
     let (width, height) = image;
     let run = |grey: &DeviceBuffer<u8>, out: &mut DeviceBuffer<u8>| {
-        ops::image::blur(gpu, grey, out, width, height, SIGMA)
+        ops::blur(gpu, grey, out, width, height, SIGMA)
     };
     let exact = |grey: &[u8]| {
-        let radius = ops::image::radius(SIGMA);
+        let radius = ops::blur::radius(SIGMA);
         reference::blur::blur(grey, width, height, f64::from(SIGMA), radius)
     };
     let outcome = filtered(gpu, image, run, exact)?;
@@ -108,7 +108,7 @@ pub(super) fn sobel(gpu: &Gpu, Scale { image, .. }: Scale) -> GpuResult<Outcome>
     filtered(
         gpu,
         image,
-        |grey, out| ops::image::sobel(gpu, grey, out, width, height),
+        |grey, out| ops::sobel(gpu, grey, out, width, height),
         |grey| reference::sobel::sobel(grey, width, height).into_iter().map(f64::from).collect(),
     )
 }

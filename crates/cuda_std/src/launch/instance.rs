@@ -12,9 +12,11 @@ use super::Kernel;
 /// # struct Buffer;
 /// # unsafe impl<T> DeviceRead<T> for Buffer {
 /// #     fn raw(&self) -> RawSlice { RawSlice { address: 256, len: 3, home: None } }
+/// #     fn len(&self) -> usize { 3 }
 /// # }
 /// # unsafe impl<T> DeviceWrite<T> for Buffer {
 /// #     fn raw_mut(&mut self) -> RawSlice { RawSlice { address: 512, len: 3, home: None } }
+/// #     fn len(&self) -> usize { 3 }
 /// # }
 /// # struct Stream;
 /// # impl Launch for Stream {

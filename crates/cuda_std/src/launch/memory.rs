@@ -27,7 +27,8 @@ impl fmt::Debug for RawSlice {
 /// # Safety
 /// [`raw`](Self::raw) describes live device memory, aligned for `T`, that holds `len` initialised
 /// values of `T`, and that nothing writes while it is borrowed and a kernel that got it runs. It is the
-/// same memory at each call while `self` is borrowed: lengths are checked before a launch asks again.
+/// same memory at each call while `self` is borrowed, and [`len`](Self::len) is its length: lengths are checked
+/// before a launch asks for the memory again.
 #[diagnostic::on_unimplemented(
     message = "the kernel reads `&[{T}]`, and `{Self}` is not device memory of that type",
     label = "expected a device buffer of `{T}`, found `{Self}`",
@@ -36,6 +37,14 @@ impl fmt::Debug for RawSlice {
 pub unsafe trait DeviceRead<T> {
     /// Where the elements are.
     fn raw(&self) -> RawSlice;
+
+    /// The number of elements that a kernel reads: that of [`raw`](Self::raw), without the cost of its home.
+    fn len(&self) -> usize;
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// One value on the device that a kernel reads as `&T`.
@@ -57,8 +66,8 @@ pub unsafe trait DeviceReadOne<T> {
 /// # Safety
 /// [`raw_mut`](Self::raw_mut) describes live device memory, aligned for `T`, that holds `len`
 /// initialised values of `T`, and that nothing else reaches while it is borrowed and a kernel that
-/// got it runs. It is the same memory at each call. Every bit pattern that a kernel can write is a value
-/// of `T`.
+/// got it runs. It is the same memory at each call, and [`len`](Self::len) is its length. Every bit pattern that
+/// a kernel can write is a value of `T`.
 #[diagnostic::on_unimplemented(
     message = "the kernel writes elements of `{T}`, and `{Self}` is not device memory of that type",
     label = "expected a device buffer of `{T}`, found `{Self}`",
@@ -67,6 +76,15 @@ pub unsafe trait DeviceReadOne<T> {
 pub unsafe trait DeviceWrite<T> {
     /// Where the elements are.
     fn raw_mut(&mut self) -> RawSlice;
+
+    /// The number of elements that a kernel writes: that of [`raw_mut`](Self::raw_mut), without the exclusive
+    /// borrow.
+    fn len(&self) -> usize;
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Device memory that a kernel writes as `DisjointGrid<T>`: rows of equal width, without gaps.

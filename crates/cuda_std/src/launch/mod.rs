@@ -13,9 +13,11 @@
 //! # }
 //! # unsafe impl DeviceRead<f32> for DeviceBuffer {
 //! #     fn raw(&self) -> RawSlice { RawSlice { address: 256, len: self.0, home: None } }
+//! #     fn len(&self) -> usize { self.0 }
 //! # }
 //! # unsafe impl DeviceWrite<f32> for DeviceBuffer {
 //! #     fn raw_mut(&mut self) -> RawSlice { self.raw() }
+//! #     fn len(&self) -> usize { self.0 }
 //! # }
 //! # struct Stream;
 //! # impl Launch for Stream {

@@ -39,6 +39,10 @@ unsafe impl<T> DeviceRead<T> for Buffer<T> {
     fn raw(&self) -> RawSlice {
         self.describe()
     }
+
+    fn len(&self) -> usize {
+        self.len
+    }
 }
 
 // SAFETY: the mock launcher follows no address.
@@ -52,6 +56,10 @@ unsafe impl<T> DeviceReadOne<T> for Buffer<T> {
 unsafe impl<T> DeviceWrite<T> for Buffer<T> {
     fn raw_mut(&mut self) -> RawSlice {
         self.describe()
+    }
+
+    fn len(&self) -> usize {
+        self.len
     }
 }
 

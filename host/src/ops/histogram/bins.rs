@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
 use kernels_gpu::histogram::bins::{Binning, Even, EvenFloats, Sample};
 use kernels_gpu::histogram::shared::{histogram_bytes, histogram_ranges, histogram_shared};
 use kernels_gpu::histogram::{histogram_global, histogram_search};
@@ -11,6 +11,8 @@ use super::table::Table;
 use super::{blocks, shared_grid, strided};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
+use crate::ops::sealed::Sealed;
+use crate::ops::views::As;
 use crate::stream::{AsStream, Stream};
 
 /// Bins for samples of `T`: `u8`, `u16`, `u32` or `f32`. Made once, used for any number of histograms.
@@ -46,7 +48,7 @@ impl<T: Countable> Bins<T> {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins, or levels that are empty or not finite, or past
-    /// 2³²; what the driver answers.
+    /// 2³²; errors of the driver.
     pub fn even(on: &impl AsStream, levels: Range<T::Level>, n_bins: u32) -> GpuResult<Self> {
         let even = T::even(levels, n_bins).ok_or_else(|| {
             invalid(
@@ -54,7 +56,7 @@ impl<T: Countable> Bins<T> {
                  both finite",
             )
         })?;
-        let map = T::map(on, |sample| even.bin(sample))?;
+        let map = byte_map(on, |sample| even.bin(sample))?;
         Ok(Self { rule: Rule::Even(even), map, n_bins })
     }
 
@@ -64,7 +66,7 @@ impl<T: Countable> Bins<T> {
     ///
     /// # Errors
     /// [`InvalidArgument`](GpuError::InvalidArgument) for fewer than two levels, for levels out of order, NaN, or other
-    /// than the type's values, or if the last level is not above the first; what the driver answers.
+    /// than the type's values, or if the last level is not above the first; errors of the driver.
     pub fn ranges(on: &impl AsStream, levels: &[T::Level]) -> GpuResult<Self> {
         let table = Table::new::<T>(levels).ok_or_else(|| {
             invalid(
@@ -72,7 +74,7 @@ impl<T: Countable> Bins<T> {
                  order",
             )
         })?;
-        let map = T::map(on, |sample| table.bin(sample))?;
+        let map = byte_map(on, |sample: T| table.bin(sample))?;
         let n_bins = table.begins.len() as u32;
         let boundaries = Boundaries {
             entries: DeviceBuffer::from_slice(on, &table.entries)?,
@@ -108,7 +110,7 @@ impl<T: Countable<Level = u64>> Bins<T> {
     /// `n_bins` bins of which a sample is the number: for `u8`, `u16` and `u32`.
     ///
     /// # Errors
-    /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins; what the driver answers.
+    /// [`InvalidArgument`](GpuError::InvalidArgument) for no bins; errors of the driver.
     pub fn given(on: &impl AsStream, n_bins: u32) -> GpuResult<Self> {
         Self::even(on, 0..u64::from(n_bins), n_bins)
     }
@@ -121,8 +123,24 @@ fn invalid(reason: &str) -> GpuError {
     }
 }
 
+/// The bin of each of the 256 values, where samples are bytes: these are counted by value.
+fn byte_map<T: Sample>(
+    on: &impl AsStream,
+    bin: impl Fn(T) -> u32,
+) -> GpuResult<Option<DeviceBuffer<u32>>> {
+    if size_of::<T>() > 1 {
+        return Ok(None);
+    }
+    let map: Vec<u32> = (0..=u8::MAX).map(|byte| bin(T::of_word(byte.into(), 0))).collect();
+    DeviceBuffer::from_slice(on, &map).map(Some)
+}
+
 /// What can be counted: `u8`, `u16`, `u32` and `f32`.
-pub trait Countable: Sample + sealed::Sealed {
+#[diagnostic::on_unimplemented(
+    message = "the kernels `histogram_shared` and `histogram_global` have no instance for samples of `{Self}`",
+    note = "they have instances for `u8`, `u16`, `u32` and `f32`"
+)]
+pub trait Countable: Sample + Sealed {
     /// Bins of equal width, if the levels have them.
     #[doc(hidden)]
     fn even(levels: Range<Self::Level>, n_bins: u32) -> Option<Self::Even>;
@@ -147,10 +165,7 @@ pub trait Countable: Sample + sealed::Sealed {
     #[doc(hidden)]
     fn span(level: Self::Level, origin: Self) -> f32;
 
-    /// Of bytes: the bin of each.
-    #[doc(hidden)]
-    fn map(on: &impl AsStream, bin: impl Fn(Self) -> u32) -> GpuResult<Option<DeviceBuffer<u32>>>;
-
+    /// Counts by the fastest kernel for the samples and the bins.
     #[doc(hidden)]
     fn add(
         stream: &Stream,
@@ -158,101 +173,71 @@ pub trait Countable: Sample + sealed::Sealed {
         bins: &Bins<Self>,
         out: &mut impl DeviceWrite<u32>,
     ) -> GpuResult<()>;
-
-    #[doc(hidden)]
-    fn add_globally(
-        stream: &Stream,
-        samples: &impl DeviceRead<Self>,
-        bins: &Bins<Self>,
-        out: &mut impl DeviceWrite<u32>,
-    ) -> GpuResult<()>;
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for u8 {}
-    impl Sealed for u16 {}
-    impl Sealed for u32 {}
-    impl Sealed for f32 {}
-}
-
-/// What all types of samples do alike.
-macro_rules! globally {
-    ($ty:ty) => {
-        fn add_globally(
-            stream: &Stream,
-            samples: &impl DeviceRead<$ty>,
-            bins: &Bins<$ty>,
-            out: &mut impl DeviceWrite<u32>,
-        ) -> GpuResult<()> {
-            let grid = strided(samples.raw().len);
-            match &bins.rule {
-                Rule::Even(even) => histogram_global::launch(stream, grid, samples, *even, out),
-                Rule::Ranges(Boundaries { table, begins, .. }) => {
-                    histogram_search::launch(stream, grid, samples, begins, table.last_key(), out)
-                }
-            }
+/// Counts by one addition to global memory for each sample.
+pub(super) fn add_globally<T: Countable>(
+    stream: &Stream,
+    samples: &impl DeviceRead<T>,
+    bins: &Bins<T>,
+    out: &mut impl DeviceWrite<u32>,
+) -> GpuResult<()>
+where
+    histogram_global<T, T::Even>: Instance,
+    histogram_search<T>: Instance,
+{
+    let grid = strided(samples.len());
+    match &bins.rule {
+        Rule::Even(even) => {
+            histogram_global::<T, T::Even>::launch(stream, grid, samples, *even, out)
         }
+        Rule::Ranges(Boundaries { table, begins, .. }) => {
+            histogram_search::<T>::launch(stream, grid, samples, begins, table.last_key(), out)
+        }
+    }
+}
+
+/// Counts in shared memory, where the bins fit.
+fn add_by_bins<T: Countable>(
+    stream: &Stream,
+    samples: &impl DeviceRead<T>,
+    bins: &Bins<T>,
+    out: &mut impl DeviceWrite<u32>,
+) -> GpuResult<()>
+where
+    histogram_shared<T, T::Even>: Instance,
+    histogram_ranges<T>: Instance,
+    histogram_global<T, T::Even>: Instance,
+    histogram_search<T>: Instance,
+{
+    let Some(grid) = bins.grid(stream, samples.len()) else {
+        return add_globally(stream, samples, bins, out);
     };
+    match &bins.rule {
+        Rule::Even(even) => {
+            histogram_shared::<T, T::Even>::launch(stream, grid, samples, *even, out)
+        }
+        Rule::Ranges(Boundaries { table, entries, begins }) => {
+            let (inner, ranges) = (begins.slice(1..), table.ranges);
+            histogram_ranges::<T>::launch(stream, grid, samples, ranges, entries, &inner, out)
+        }
+    }
 }
 
-/// Samples that are counted by their bins.
-macro_rules! by_bins {
-    ($ty:ty) => {
-        fn map(_: &impl AsStream, _: impl Fn(Self) -> u32) -> GpuResult<Option<DeviceBuffer<u32>>> {
-            Ok(None)
-        }
-
-        fn add(
-            stream: &Stream,
-            samples: &impl DeviceRead<$ty>,
-            bins: &Bins<$ty>,
-            out: &mut impl DeviceWrite<u32>,
-        ) -> GpuResult<()> {
-            let Some(grid) = bins.grid(stream, samples.raw().len) else {
-                return Self::add_globally(stream, samples, bins, out);
-            };
-            match &bins.rule {
-                Rule::Even(even) => histogram_shared::launch(stream, grid, samples, *even, out),
-                Rule::Ranges(Boundaries { table, entries, begins }) => {
-                    let (inner, ranges) = (begins.slice(1..), table.ranges);
-                    histogram_ranges::launch(stream, grid, samples, ranges, entries, &inner, out)
-                }
-            }
-        }
-
-        globally!($ty);
-    };
+/// Counts bytes by value.
+fn add_by_value<T: Countable>(
+    stream: &Stream,
+    samples: &impl DeviceRead<T>,
+    bins: &Bins<T>,
+    out: &mut impl DeviceWrite<u32>,
+) -> GpuResult<()> {
+    let map = bins.map.as_ref().expect("the bins of bytes have a map");
+    let grid = blocks::<T>(stream, samples.len(), 0);
+    histogram_bytes::launch(stream, grid, &As::new(samples), map, out)
 }
 
-/// Bytes, which are counted as bytes.
-macro_rules! by_value {
-    ($ty:ty) => {
-        fn map(
-            on: &impl AsStream,
-            bin: impl Fn(Self) -> u32,
-        ) -> GpuResult<Option<DeviceBuffer<u32>>> {
-            let map: Vec<u32> = (0..=<$ty>::MAX).map(bin).collect();
-            DeviceBuffer::from_slice(on, &map).map(Some)
-        }
-
-        fn add(
-            stream: &Stream,
-            samples: &impl DeviceRead<$ty>,
-            bins: &Bins<$ty>,
-            out: &mut impl DeviceWrite<u32>,
-        ) -> GpuResult<()> {
-            let map = bins.map.as_ref().expect("the bins of bytes have a map");
-            let grid = blocks::<$ty>(stream, samples.raw().len, 0);
-            histogram_bytes::launch(stream, grid, samples, map, out)
-        }
-
-        globally!($ty);
-    };
-}
-
-macro_rules! countable_integer {
-    ($($ty:ty: $by:ident;)*) => {$(
+macro_rules! countable_integers {
+    ($($ty:ty: $add:ident;)*) => {$(
         impl Countable for $ty {
             fn even(levels: Range<u64>, n_bins: u32) -> Option<Even> {
                 Even::new(levels, n_bins)
@@ -278,15 +263,22 @@ macro_rules! countable_integer {
                 level.saturating_sub(1).saturating_sub(origin.into()) as f32
             }
 
-            $by!($ty);
+            fn add(
+                stream: &Stream,
+                samples: &impl DeviceRead<Self>,
+                bins: &Bins<Self>,
+                out: &mut impl DeviceWrite<u32>,
+            ) -> GpuResult<()> {
+                $add(stream, samples, bins, out)
+            }
         }
     )*};
 }
 
-countable_integer! {
-    u8: by_value;
-    u16: by_bins;
-    u32: by_bins;
+countable_integers! {
+    u8: add_by_value;
+    u16: add_by_bins;
+    u32: add_by_bins;
 }
 
 impl Countable for f32 {
@@ -314,5 +306,12 @@ impl Countable for f32 {
         level.above(origin)
     }
 
-    by_bins!(f32);
+    fn add(
+        stream: &Stream,
+        samples: &impl DeviceRead<Self>,
+        bins: &Bins<Self>,
+        out: &mut impl DeviceWrite<u32>,
+    ) -> GpuResult<()> {
+        add_by_bins(stream, samples, bins, out)
+    }
 }

@@ -87,7 +87,7 @@ fn linear(whole: Ranges, span: f32, buckets: usize) -> Ranges {
     Ranges { scale, last_bucket: buckets as u32 - 1, ..whole }
 }
 
-/// Buckets of equal bits: their widths double every so many buckets.
+/// Buckets of equal bits: their widths double after a fixed number of buckets.
 fn exponential<T: Sample>(whole: Ranges, span: f32, buckets: usize, inner: &[T]) -> Ranges {
     let origin = T::of_word(whole.origin, 0);
     let smallest = inner.iter().map(|level| level.above(origin)).filter(|above| *above > 0.0);

@@ -1,13 +1,16 @@
 //! Reductions of segments, rows and columns.
 
-use bytemuck::Pod;
-use cuda_std::launch::{DeviceRead, DeviceWrite};
-use kernels_gpu::reduce::{Shape, Split, column_lanes, partial_words};
+use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::reduce::{
+    Shape, Split, column_extreme, column_lanes, column_sum, partial_words, segment_extreme,
+    segment_sum,
+};
 
-use super::types::{CompareParts, Job, NoOffsets, Side, SumParts};
+use super::{Blocks, Element};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
+use crate::ops::views::{As, AsMut};
 use crate::ops::{Scratch, same_len};
 use crate::stream::AsStream;
 
@@ -19,20 +22,20 @@ const fn partial_bytes(values: usize) -> usize {
     4 * partial_words::<u64>(values)
 }
 
-/// What the `_into` forms for rows take of their scratch, in bytes.
+/// The scratch of the `_into` forms for rows, in bytes.
 #[must_use]
 pub fn rows_scratch_bytes(rows: usize, cols: usize) -> usize {
     segments_scratch_bytes(rows, rows * cols)
 }
 
-/// What the `_into` forms for segments take of their scratch, in bytes.
+/// The scratch of the `_into` forms for segments, in bytes.
 #[must_use]
 pub fn segments_scratch_bytes(segments: usize, n_elems: usize) -> usize {
     let split = Split::of(segments as u64, n_elems as u64, 0);
     size_of_parts(&[partial_bytes(split.partials(segments as u64))])
 }
 
-/// What the `_into` forms for columns take of their scratch, in bytes.
+/// The scratch of the `_into` forms for columns, in bytes.
 #[must_use]
 pub fn columns_scratch_bytes(rows: usize, cols: usize) -> usize {
     // Whatever a thread's number of columns: it depends on the element.
@@ -45,29 +48,31 @@ fn shape(rows: usize, cols: usize, lanes: usize) -> Shape {
     Shape::of(rows as u64, cols as u64, lanes, COUNTERS)
 }
 
-/// What a launch takes that hands over `partials` values.
-fn job<'a, S: AsStream>(
-    on: &'a S,
-    blocks: u64,
-    partials: usize,
-    scratch: &'a mut Scratch,
-) -> GpuResult<Job<'a>> {
-    let (counters, [words]) = scratch.parts(on, [partial_bytes(partials)])?;
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    Ok(Job { stream: on.as_stream(), blocks, partials: words.into_cast()?, counters })
-}
+impl<'a> Blocks<'a> {
+    /// Those of `blocks` blocks with `partials` partial results.
+    fn sharing(
+        on: &impl AsStream,
+        blocks: u64,
+        partials: usize,
+        scratch: &'a mut Scratch,
+    ) -> GpuResult<Self> {
+        let (counters, [words]) = scratch.parts(on, [partial_bytes(partials)])?;
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        Ok(Self { grid: Grid1::new(blocks), partials: words.into_cast()?, counters })
+    }
 
-/// A launch over `segments` segments of `x`, each `width` long unless there are offsets.
-fn segments<'a, T: Pod, S: AsStream>(
-    on: &'a S,
-    x: &impl DeviceRead<T>,
-    (segments, width): (usize, usize),
-    scratch: &'a mut Scratch,
-) -> GpuResult<(Job<'a>, Split)> {
-    let (segments, n_elems) = (segments as u64, x.raw().len as u64);
-    let split = Split::of(segments, n_elems, width as u64);
-    let (blocks, partials) = (split.blocks(segments), split.partials(segments));
-    Ok((job(on, blocks.into(), partials, scratch)?, split))
+    /// Those of a reduction of `segments` segments of `x`, each `width` long unless there are offsets.
+    fn of_segments<T>(
+        on: &impl AsStream,
+        x: &impl DeviceRead<T>,
+        (segments, width): (usize, usize),
+        scratch: &'a mut Scratch,
+    ) -> GpuResult<(Self, Split)> {
+        let (segments, n_elems) = (segments as u64, x.len() as u64);
+        let split = Split::of(segments, n_elems, width as u64);
+        let (blocks, partials) = (split.blocks(segments), split.partials(segments));
+        Ok((Self::sharing(on, blocks.into(), partials, scratch)?, split))
+    }
 }
 
 /// An error unless offsets are one more than segments.
@@ -89,128 +94,160 @@ fn check_matrix((rows, cols): (usize, usize), x: usize, out: (usize, usize)) -> 
 /// The forms of an operation on segments, rows and columns.
 macro_rules! parts {
     ($(
-        $what:literal, $nothing:literal, $trait:ident => $total:ty, ($($side:expr)?):
+        $what:literal, $nothing:literal, $segments:ident $columns:ident <$shipped:ident>($($flip:ident)?) => $total:ty:
         $segmented:ident $segmented_into:ident
         $row:ident $row_into:ident
         $column:ident $column_into:ident;
     )*) => {$(
         #[doc = concat!("The ", $what, " of each segment of `x: [n]`; ", $nothing, " of an empty one.")]
         ///
-        /// Segment `s` is `offsets[s]..offsets[s + 1]`, as in a CSR matrix: `offsets: [segments + 1]`. What of a
-        /// segment lies outside of `x` is left out, and so is one whose end is before its start. The order of
-        /// joining is fixed by the offsets and by the address of `x` modulo 16.
+        /// Segment `s` is `offsets[s]..offsets[s + 1]`, as in a CSR matrix: `offsets: [segments + 1]`. Elements
+        /// outside `x` are left out, and a segment whose end is before its start is empty. The order of
+        /// combining is fixed by the offsets and by the address of `x` modulo 16.
         ///
-        /// A thread, a warp, a block or several take a segment, by the mean length. A segment that is far longer
-        /// than the mean is waited for.
+        /// A thread, a warp, a block or several blocks take a segment, by the mean length. A segment that is far longer
+        /// than the mean takes the whole launch's time.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; what the driver answers.
-        pub fn $segmented<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if there is no offset; errors of the driver.
+        pub fn $segmented<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             offsets: &impl DeviceRead<u64>,
-        ) -> GpuResult<DeviceBuffer<$total>> {
-            let count = offsets.raw().len;
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $segments<T::$shipped>: Instance,
+        {
+            let count = offsets.len();
             check_offsets(count, count.saturating_sub(1))?;
             let mut out = DeviceBuffer::zeroed(on, count - 1)?;
             $segmented_into(on, x, offsets, &mut out, &mut Scratch::new(on)?)?;
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($segmented), "`], into `out: [segments]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($segmented), "`], into `out: [segments]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; what the
-        /// driver answers.
-        pub fn $segmented_into<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) unless there is one offset more than elements of `out`; errors of the
+        /// driver.
+        pub fn $segmented_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             offsets: &impl DeviceRead<u64>,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
-            let count = out.raw_mut().len;
-            check_offsets(offsets.raw().len, count)?;
-            let (job, split) = segments(on, x, (count, 0), scratch)?;
-            <T as $trait>::launch_segments(job, $($side,)? split, x, offsets, out)
+        ) -> GpuResult<()>
+        where
+            $segments<T::$shipped>: Instance,
+        {
+            let count = out.len();
+            check_offsets(offsets.len(), count)?;
+            let (blocks, split) = Blocks::of_segments(on, x, (count, 0), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            $segments::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? split, &x, offsets, &mut partials, &mut counters, &mut out,
+            )
         }
 
         #[doc = concat!("The ", $what, " of each row of the row-major `x: [rows, cols]`; ", $nothing, " without columns.")]
-        /// The order of joining is fixed by the shape and by the address of `x` modulo 16.
+        /// The order of combining is fixed by the shape and by the address of `x` modulo 16.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
-        pub fn $row<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; errors of the driver.
+        pub fn $row<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
-        ) -> GpuResult<DeviceBuffer<$total>> {
-            check_matrix((rows, cols), x.raw().len, (rows, rows))?;
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $segments<T::$shipped>: Instance,
+        {
+            check_matrix((rows, cols), x.len(), (rows, rows))?;
             let mut out = DeviceBuffer::zeroed(on, rows)?;
             $row_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($row), "`], into `out: [rows]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($row), "`], into `out: [rows]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
-        pub fn $row_into<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; errors of the driver.
+        pub fn $row_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
-            check_matrix((rows, cols), x.raw().len, (rows, out.raw_mut().len))?;
-            let (job, split) = segments(on, x, (rows, cols), scratch)?;
-            <T as $trait>::launch_segments(job, $($side,)? split, x, &NoOffsets, out)
+        ) -> GpuResult<()>
+        where
+            $segments<T::$shipped>: Instance,
+        {
+            check_matrix((rows, cols), x.len(), (rows, out.len()))?;
+            let (blocks, split) = Blocks::of_segments(on, x, (rows, cols), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            // Without offsets the segments are rows.
+            let offsets = As::none();
+            $segments::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? split, &x, &offsets, &mut partials, &mut counters, &mut out,
+            )
         }
 
         #[doc = concat!("The ", $what, " of each column of the row-major `x: [rows, cols]`; ", $nothing, " without rows.")]
-        /// The order of joining is fixed by the shape.
+        /// The order of combining is fixed by the shape.
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; what the driver answers.
-        pub fn $column<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` has another length; errors of the driver.
+        pub fn $column<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
-        ) -> GpuResult<DeviceBuffer<$total>> {
-            check_matrix((rows, cols), x.raw().len, (cols, cols))?;
+        ) -> GpuResult<DeviceBuffer<$total>>
+        where
+            $columns<T::$shipped>: Instance,
+        {
+            check_matrix((rows, cols), x.len(), (cols, cols))?;
             let mut out = DeviceBuffer::zeroed(on, cols)?;
             $column_into(on, x, rows, cols, &mut out, &mut Scratch::new(on)?)?;
             Ok(out)
         }
 
-        #[doc = concat!("As [`", stringify!($column), "`], into `out: [cols]`; queued, in one launch.")]
+        #[doc = concat!("As [`", stringify!($column), "`], into `out: [cols]`; asynchronous, in one launch.")]
         ///
         /// # Errors
-        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; what the driver answers.
-        pub fn $column_into<T: $trait>(
+        /// [`SizeMismatch`](GpuError::SizeMismatch) if `x` or `out` has another length; errors of the driver.
+        pub fn $column_into<T: Element>(
             on: &impl AsStream,
             x: &impl DeviceRead<T>,
             rows: usize,
             cols: usize,
             out: &mut impl DeviceWrite<$total>,
             scratch: &mut Scratch,
-        ) -> GpuResult<()> {
-            check_matrix((rows, cols), x.raw().len, (cols, out.raw_mut().len))?;
+        ) -> GpuResult<()>
+        where
+            $columns<T::$shipped>: Instance,
+        {
+            check_matrix((rows, cols), x.len(), (cols, out.len()))?;
             let shape = shape(rows, cols, column_lanes::<T>());
-            let job = job(on, shape.blocks(), shape.partials(), scratch)?;
-            <T as $trait>::launch_columns(job, $($side,)? shape, x, out)
+            let blocks = Blocks::sharing(on, shape.blocks(), shape.partials(), scratch)?;
+            let Blocks { grid, mut partials, mut counters } = blocks;
+            let (stream, x, mut out) = (on.as_stream(), As::new(x), AsMut::new(out));
+            $columns::<T::$shipped>::launch(
+                stream, grid, $(T::$flip,)? shape, &x, &mut partials, &mut counters, &mut out,
+            )
         }
     )*};
 }
 
 parts! {
-    "sum", "0", SumParts => T::Total, ():
+    "sum", "0", segment_sum column_sum<Number>() => T::Total:
         segmented_sum segmented_sum_into row_sums row_sums_into column_sums column_sums_into;
-    "smallest element", "+∞, or the type's largest integer,", CompareParts => T, (Side::Least):
+    "smallest element", "+∞, or the type's largest integer,", segment_extreme column_extreme<Ordered>(MIN) => T:
         segmented_min segmented_min_into row_min row_min_into column_min column_min_into;
-    "largest element", "-∞, or the type's smallest integer,", CompareParts => T, (Side::Greatest):
+    "largest element", "-∞, or the type's smallest integer,", segment_extreme column_extreme<Ordered>(MAX) => T:
         segmented_max segmented_max_into row_max row_max_into column_max column_max_into;
 }

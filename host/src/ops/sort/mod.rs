@@ -1,8 +1,8 @@
-//! Radix sorts of keys, of keys with values, and of their places; the first few in order; each segment by itself.
+//! Radix sorts of keys, of keys with values and of indices; the top k; sorts of segments.
 //!
 //! Keys are `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32` and `f64`; values have 4 or 8 bytes. Every sort is *stable*: equal keys
-//! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN stands
-//! at the end that its sign says, and no key is lost or changed. The result is the same, bit for bit, in every run and on
+//! keep their order. Floats are sorted in their total order, `-NaN`, `-inf`, …, `-0.0`, `0.0`, …, `inf`, `NaN`: a NaN goes
+//! to the end of its sign, and no key is lost or changed. The result is the same, bit for bit, in every run and on
 //! every device.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
-//! How many elements: as many as the memory holds; for [`argsort`] at most 2³², whose places are 32 bits.
+//! An array has as many elements as the memory holds; for [`argsort`] at most 2³², since its indices have 32 bits.
 
 mod keys;
 mod plain;
@@ -43,7 +43,7 @@ use super::{Scratch, same_len};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::stream::AsStream;
-use radix::{Column, Input, Job};
+use radix::RadixSort;
 
 /// Which way a sort goes, and by which bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +61,14 @@ impl SortOptions {
     /// Sorts by these bits of a key alone, counted from its lowest: keys that agree in them keep their order. Fewer bits take
     /// less time, a pass over the keys for each eight.
     ///
-    /// They are bits of the unsigned number that stands for the key: of a signed number with its highest bit turned, of a
-    /// float with all bits turned if it is negative, and the highest one if it is not.
+    /// They are bits of the unsigned number that the key is sorted as: a signed number with its highest bit flipped; a
+    /// float with all bits flipped if it is negative, else with its highest bit flipped.
     #[must_use]
     pub const fn bits(self, bits: Range<u32>) -> Self {
         Self { bits: Some((bits.start, bits.end)), ..self }
     }
 
-    /// The bits of a key of so many.
+    /// The bits to sort by, of keys of `of` bits.
     fn range(self, of: u32) -> GpuResult<(u32, u32)> {
         let (begin, end) = self.bits.unwrap_or((0, of));
         if begin < end && end <= of {
@@ -94,20 +94,19 @@ pub fn pairs_scratch_bytes<K: SortKey, V: SortValue>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<V>()], 0)
 }
 
-/// What [`argsort_into`] takes of its scratch for `n_elems` keys, in bytes.
+/// The scratch of [`argsort_into`] for `n_elems` keys, in bytes.
 #[must_use]
 pub fn argsort_scratch_bytes<K: SortKey>(n_elems: usize) -> usize {
     radix::scratch_bytes(n_elems, [size_of::<K>(), size_of::<u32>()], n_elems * size_of::<K>())
 }
 
-/// `out: [n]` becomes the keys `x: [n]` in order. Queued; nothing waits.
+/// `out: [n]` becomes the keys `x: [n]` in order. Asynchronous.
 ///
-/// A pass for each eight bits reads and writes every key once; passes over bits that are the same in all keys are left out, which the
-/// device decides.
+/// A pass for each eight bits reads and writes every key once; the device leaves out passes over bits that all keys share.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if `out` has another length,
-/// [`InvalidArgument`](GpuError::InvalidArgument) for bits that the key has not; what the driver answers.
+/// [`InvalidArgument`](GpuError::InvalidArgument) for bits that the key has not; errors of the driver.
 pub fn sort_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
@@ -115,10 +114,9 @@ pub fn sort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.raw().len, options)?;
-    same_len("sorting", job.n, out.raw_mut().len)?;
-    let keys = Column { input: Input::Given(x.raw()), out: out.raw_mut() };
-    radix::keys::<K>(on, job, keys, scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    same_len("sorting", sort.n, out.len())?;
+    radix::keys(on, sort, Some(x), out, scratch)
 }
 
 /// As [`sort_into`], with scratch of its own: a new buffer.
@@ -130,14 +128,14 @@ pub fn sort<K: SortKey>(
     x: &impl DeviceRead<K>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<K>> {
-    let mut out = result(on, x.raw().len)?;
+    let mut out = result(on, x.len())?;
     sort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }
 
-/// The keys `x: [n]` come in order where they are. Queued; nothing waits.
+/// Sorts the keys `x: [n]` in place. Asynchronous.
 ///
-/// They go to the scratch and back, one pass for each eight bits and at most one more, and memory for one buffer is saved beside
+/// They move to the scratch and back: a pass for each eight bits and at most one more. It takes one buffer less than
 /// [`sort_into`].
 ///
 /// # Errors
@@ -148,12 +146,11 @@ pub fn sort_in_place<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let out = x.raw_mut();
-    let job = Job::new::<K>(out.len, options)?;
-    radix::keys::<K>(on, job, Column { input: Input::InPlace, out }, scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    radix::keys(on, sort, None::<&DeviceBuffer<K>>, x, scratch)
 }
 
-/// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Queued.
+/// `out_keys: [n]` becomes the keys `keys: [n]` in order, and `out_values: [n]` the value of each. Asynchronous.
 ///
 /// # Errors
 /// As [`sort_into`].
@@ -164,13 +161,11 @@ pub fn sort_pairs_into<K: SortKey, V: SortValue>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(keys.raw().len, options)?;
-    same_len("the values of a sort", job.n, values.raw().len)?;
-    same_len("sorting", job.n, out_keys.raw_mut().len)?;
-    same_len("the sorted values", job.n, out_values.raw_mut().len)?;
-    let keys = Column { input: Input::Given(keys.raw()), out: out_keys.raw_mut() };
-    let values = Column { input: Input::Given(values.raw()), out: out_values.raw_mut() };
-    radix::pairs::<K, V>(on, job, keys, values, scratch)
+    let sort = RadixSort::new::<K>(keys.len(), options)?;
+    same_len("the values of a sort", sort.n, values.len())?;
+    same_len("sorting", sort.n, out_keys.len())?;
+    same_len("the sorted values", sort.n, out_values.len())?;
+    radix::pairs(on, sort, Some((keys, values)), (out_keys, out_values), scratch)
 }
 
 /// As [`sort_pairs_into`], with scratch of its own: two new buffers.
@@ -183,14 +178,14 @@ pub fn sort_pairs<K: SortKey, V: SortValue>(
     values: &impl DeviceRead<V>,
     options: SortOptions,
 ) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
-    let n = keys.raw().len;
+    let n = keys.len();
     let (mut out_keys, mut out_values) = (result(on, n)?, result(on, n)?);
     let out = (&mut out_keys, &mut out_values);
     sort_pairs_into(on, (keys, values), out, options, &mut Scratch::new(on)?)?;
     Ok((out_keys, out_values))
 }
 
-/// The keys `keys: [n]` come in order where they are, and `values: [n]` as their keys do. Queued; nothing waits. As
+/// Sorts the keys `keys: [n]` in place, and `values: [n]` with them. Asynchronous. As
 /// [`sort_in_place`].
 ///
 /// # Errors
@@ -202,14 +197,13 @@ pub fn sort_pairs_in_place<K: SortKey, V: SortValue>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let [keys, values] = [keys.raw_mut(), values.raw_mut()];
-    let job = Job::new::<K>(keys.len, options)?;
-    same_len("the values of a sort", job.n, values.len)?;
-    let [keys, values] = [keys, values].map(|out| Column { input: Input::InPlace, out });
-    radix::pairs::<K, V>(on, job, keys, values, scratch)
+    let sort = RadixSort::new::<K>(keys.len(), options)?;
+    same_len("the values of a sort", sort.n, values.len())?;
+    let no_input = None::<(&DeviceBuffer<K>, &DeviceBuffer<V>)>;
+    radix::pairs(on, sort, no_input, (keys, values), scratch)
 }
 
-/// `out: [n]` becomes the places of the keys `x: [n]` in order: `x[out[0]]` is the first. Places of equal keys ascend. Queued.
+/// `out: [n]` becomes the indices of the keys `x: [n]` in order: `x[out[0]]` is the first key. Indices of equal keys ascend. Asynchronous.
 ///
 /// # Errors
 /// As [`sort_into`]; [`InvalidArgument`](GpuError::InvalidArgument) for more than 2³² keys.
@@ -220,10 +214,10 @@ pub fn argsort_into<K: SortKey>(
     options: SortOptions,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let job = Job::new::<K>(x.raw().len, options)?;
-    same_len("the places of a sort", job.n, out.raw_mut().len)?;
-    check_places(job.n)?;
-    radix::places::<K>(on, job, x.raw(), out.raw_mut(), scratch)
+    let sort = RadixSort::new::<K>(x.len(), options)?;
+    same_len("the indices of a sort", sort.n, out.len())?;
+    check_indices(sort.n)?;
+    radix::indices(on, sort, x, out, scratch)
 }
 
 /// As [`argsort_into`], with scratch of its own: a new buffer.
@@ -235,23 +229,23 @@ pub fn argsort<K: SortKey>(
     x: &impl DeviceRead<K>,
     options: SortOptions,
 ) -> GpuResult<DeviceBuffer<u32>> {
-    let mut out = result(on, x.raw().len)?;
+    let mut out = result(on, x.len())?;
     argsort_into(on, x, &mut out, options, &mut Scratch::new(on)?)?;
     Ok(out)
 }
 
-/// An error unless the places of so many keys fit into 32 bits.
-fn check_places(n: usize) -> GpuResult<()> {
+/// An error unless the indices of `n` keys fit into 32 bits.
+fn check_indices(n: usize) -> GpuResult<()> {
     if n <= 1 << 32 {
         return Ok(());
     }
-    let reason = format!("the places of {n} keys do not fit into 32 bits");
-    Err(GpuError::InvalidArgument { operation: "sorting places", reason })
+    let reason = format!("the indices of {n} keys do not fit into 32 bits");
+    Err(GpuError::InvalidArgument { operation: "sorting indices", reason })
 }
 
 /// A buffer that a sort writes.
 fn result<T: bytemuck::Pod>(on: &impl AsStream, n: usize) -> GpuResult<DeviceBuffer<T>> {
-    // SAFETY: a sort writes every element, and nobody has the buffer before.
+    // SAFETY: a sort writes every element before anything reads the buffer.
     unsafe { DeviceBuffer::uninitialized(on, n) }
 }
 

@@ -1,15 +1,15 @@
-//! The first few of the keys in order.
+//! The top k: the largest or smallest keys, in order.
 
 use cuda_std::launch::{DeviceRead, DeviceWrite};
 use kernels_gpu::sort::top_k::{MAX_K, state_words};
 
 use super::keys::KeyWord;
-use super::keys::sealed::Key;
-use super::radix::{Column, Input, Job, pair_parts, pairs_in, words};
-use super::{SortKey, SortOptions, check_places, result};
+use super::radix::{Buffers, RadixSort, pair_part_bytes, run};
+use super::{SortKey, SortOptions, check_indices, result};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::scratch::size_of_parts;
+use crate::ops::views::{As, AsMut};
 use crate::ops::{Scratch, same_len};
 use crate::stream::AsStream;
 
@@ -35,55 +35,57 @@ impl Extreme {
 fn part_bytes<K: SortKey>(n: usize, k: usize) -> [usize; 6] {
     let key = size_of::<K>();
     let state = state_words(n, 8 * key as u32) * size_of::<u64>();
-    let [control, spare, spare_places] = pair_parts(k, [key, size_of::<u32>()]);
-    [state, k * key, k * size_of::<u32>(), control, spare, spare_places]
+    let [control, spare, spare_indices] = pair_part_bytes(k, [key, size_of::<u32>()]);
+    [state, k * key, k * size_of::<u32>(), control, spare, spare_indices]
 }
 
-/// What [`top_k_into`] takes of its scratch for `k` of `n_elems` keys, in bytes.
+/// The scratch of [`top_k_into`] for `k` of `n_elems` keys, in bytes.
 #[must_use]
 pub fn top_k_scratch_bytes<K: SortKey>(n_elems: usize, k: usize) -> usize {
     size_of_parts(&part_bytes::<K>(n_elems, k))
 }
 
-/// `out: [k]` becomes the `k` largest or smallest of the keys `x: [n]`, in order, and `places: [k]` where each stands in
-/// `x`. Of equal keys those that come first are taken, in their order. Queued.
+/// `out: [k]` becomes the `k` largest or smallest of the keys `x: [n]`, in order, and `indices: [k]` the index of each in
+/// `x`. Of equal keys those that come first are taken, in their order. Asynchronous.
 ///
 /// The keys are not sorted: a search for the key number `k` reads them once for each eleven bits and once more, and `k` keys
 /// are sorted.
 ///
 /// # Errors
 /// [`SizeMismatch`](GpuError::SizeMismatch) if the results differ in length, [`InvalidArgument`](GpuError::InvalidArgument)
-/// for more keys than there are, or than 2³¹ - 1, or of more than 2³²; what the driver answers.
+/// for more keys than there are, or than 2³¹ - 1, or of more than 2³²; errors of the driver.
 pub fn top_k_into<K: SortKey>(
     on: &impl AsStream,
     x: &impl DeviceRead<K>,
-    (out, places): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
+    (out, indices): (&mut impl DeviceWrite<K>, &mut impl DeviceWrite<u32>),
     which: Extreme,
     scratch: &mut Scratch,
 ) -> GpuResult<()> {
-    let (input, out, places) = (x.raw(), out.raw_mut(), places.raw_mut());
-    let (n, k) = (input.len, out.len);
-    same_len("the places of the first keys", k, places.len)?;
+    let (n, k) = (x.len(), out.len());
+    same_len("the indices of the first keys", k, indices.len())?;
     check(n, k)?;
     if k == 0 {
         return Ok(());
     }
-    let job = Job::new::<K>(k, which.options())?;
-    let [state, found, found_places, control, spare, spare_places] =
+    let sort = RadixSort::new::<K>(k, which.options())?;
+    let [state, mut found, mut found_indices, control, mut spare, mut spare_indices] =
         scratch.parts(on, part_bytes::<K>(n, k))?.1;
     let mut state = state.into_cast::<u64>()?;
     state.clear()?;
-    // SAFETY: memory of keys, or as many bytes of scratch, whose parts are aligned.
-    let ([input], [mut kept], [mut kept_places]) =
-        unsafe { (words(n, [input]), words(k, [found.raw()]), words(k, [found_places.raw()])) };
     // SAFETY: the state is 0 and large enough; the results have `k` elements.
     unsafe {
-        let results = (&mut kept, &mut kept_places);
-        <K as Key>::Word::top_k(on.as_stream(), &input, job.parts().1, k, &mut state, results)?;
+        K::Bits::top_k(
+            on.as_stream(),
+            &As::new(x),
+            sort.order,
+            &mut state,
+            &mut AsMut::new(&mut found),
+            &mut AsMut::new(&mut found_indices),
+        )?;
     }
-    let keys = Column { input: Input::Given(found.raw()), out };
-    let places = Column { input: Input::Given(found_places.raw()), out: places };
-    pairs_in::<K, u32>(on, job, keys, places, [control, spare, spare_places])
+    let keys = Buffers::<K::Bits>::new(Some(&found), out, &mut spare);
+    let indices = Buffers::<u32>::new(Some(&found_indices), indices, &mut spare_indices);
+    run(on, sort, keys, indices, control)
 }
 
 fn check(n: usize, k: usize) -> GpuResult<()> {
@@ -92,7 +94,7 @@ fn check(n: usize, k: usize) -> GpuResult<()> {
     } else if k > MAX_K {
         format!("{k} keys are too many: it takes at most {MAX_K}")
     } else {
-        return check_places(n);
+        return check_indices(n);
     };
     Err(GpuError::InvalidArgument { operation: "finding the first keys", reason })
 }
@@ -107,7 +109,7 @@ pub fn top_k<K: SortKey>(
     k: usize,
     which: Extreme,
 ) -> GpuResult<(DeviceBuffer<K>, DeviceBuffer<u32>)> {
-    check(x.raw().len, k)?;
+    check(x.len(), k)?;
     let (mut out, mut places) = (result(on, k)?, result(on, k)?);
     top_k_into(on, x, (&mut out, &mut places), which, &mut Scratch::new(on)?)?;
     Ok((out, places))

@@ -3,7 +3,7 @@
 use cuda_std::number::{Half, bf16};
 
 use crate::bench::{Case, Random, Scale, check, data, rig};
-use ferrowarp::ops::map;
+use ferrowarp::ops::{self, map};
 
 /// The triad's factor.
 const FACTOR: f32 = 0.75;
@@ -36,7 +36,7 @@ fn fill(n: usize) -> Case {
         rig(
             data::poisoned::<f32>(gpu, n)?,
             |out, _| data::poison(out),
-            |out, gpu| map::fill(gpu, &1.5, out),
+            |out, gpu| ops::fill(gpu, &1.5, out),
             |out, _| check::samples(out, |_| 1.5),
         )
     })

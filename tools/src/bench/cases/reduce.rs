@@ -3,7 +3,9 @@
 use std::thread;
 
 use bytemuck::Pod;
+use cuda_std::launch::Instance;
 use cuda_std::number::{Half, bf16, f16};
+use kernels_gpu::reduce::reduce_sum;
 
 use crate::bench::check::Fault;
 use crate::bench::{Case, Random, Scale, check, data, rig};
@@ -83,7 +85,10 @@ fn case<T: Random, U: Pod>(
     })
 }
 
-fn sum<T: Wide + reduce::Sum<Total: Wide>>(n: usize) -> Case {
+fn sum<T: Wide + reduce::Element<Total: Wide>>(n: usize) -> Case
+where
+    reduce_sum<T::Number>: Instance,
+{
     case::<T, T::Total>("sum", n, reduce::sum_into, move |found, seed| {
         let value = |i| data::value::<T>(seed, i).wide();
         let expected: f64 = on_all_cpus(n, |part| part.map(value).sum::<f64>()).into_iter().sum();
