@@ -4,7 +4,7 @@
 //! next example has a kernel of its own.
 
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 fn main() -> GpuResult<()> {
     // The first device, with the shipped kernels. `FERROWARP_DEVICE=emulator` takes the emulator in any case.
