@@ -1,7 +1,6 @@
 //! The random arrays against Philox word by word, and against their distributions.
 
 use ::reference::random as reference;
-use ::reference::random as reference;
 use cuda_std::launch::Grid1;
 use cuda_std::random::rand_core::Rng;
 use cuda_std::random::{GpuRand, Philox};

@@ -1,20 +1,19 @@
 //! A device's primary context, and the one way in which this crate calls the driver.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use cust::context::Context as PrimaryContext;
 use cust::sys;
 
-use crate::completion::{HostPanics, Waiting, in_host_func, keep, sweep};
+use crate::capture;
 use crate::device::{self, DeviceInfo, check, check_process};
-use crate::error::{GpuContext, GpuError, GpuResult, is_sticky};
-use crate::graph::{GraphError, capture};
-use crate::memory::{ContextPool, Deferred, PageableRing, StagingCache, Usage};
-use crate::panic::Panics;
-use crate::ring::Persistent;
+use crate::error::{GpuContext, GpuError, GpuResult, KernelPanic, is_sticky};
+use crate::host_callback::{defer_drop, drop_deferred, in_host_callback};
 
 /// A device's primary context. Whatever lives on the device holds an `Arc` of it, so it ends after
 /// the last of them.
@@ -22,20 +21,46 @@ pub(crate) struct Context {
     primary: PrimaryContext,
     info: DeviceInfo,
     lost: OnceLock<Arc<GpuError>>,
-    panics: Panics,
-    usage: Usage,
-    ordered: ContextPool,
-    host_panics: HostPanics,
-    waiting: Waiting,
-    staging: StagingCache,
-    pageable: PageableRing,
-    persistent: Arc<Persistent>,
-    deferred: Deferred,
-    /// Counts the calls that may have given a stream something to do.
-    work: AtomicU64,
+    /// Counts the calls that may have enqueued work on a stream.
+    submissions: AtomicU64,
+    /// What other modules keep for each context, by [`Slot`].
+    states: [OnceLock<Box<dyn ContextState>>; Slot::COUNT],
+    this: Weak<Self>,
 }
 
-/// Whatever lives on the device holds it, so it is short: with all that it keeps, a buffer would be pages.
+/// What another module keeps for each context: made at its first use, dropped with the context.
+pub(crate) trait ContextState: Any + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// The first kernel panic that no caller was told of; all panics then count as reported.
+    fn take_panic(&self) -> Option<KernelPanic> {
+        None
+    }
+
+    /// A fault has ended the context. May be called more than once.
+    fn device_lost(&self, _context: &Context) {}
+
+    /// The context is about to be dropped: the driver can be called for the last time.
+    fn close(&self, _context: &Context) {}
+}
+
+/// Where a [`ContextState`] is kept. Each type has a slot of its own; they close in this order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slot {
+    DeferredFrees,
+    StagedCopies,
+    StreamOrderedPool,
+    PinnedCache,
+    KernelPanics,
+    CallbackPanics,
+    Signals,
+    MemoryUsage,
+    PersistentKernels,
+}
+
+impl Slot {
+    const COUNT: usize = Self::PersistentKernels as usize + 1;
+}
+
+/// Short: everything on the device holds the context, and would print all of it.
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Context(GPU {})", self.info.ordinal)
@@ -49,43 +74,18 @@ impl Context {
         let info = DeviceInfo::read(ordinal, device)?;
         let primary = PrimaryContext::new(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
-        let persistent = Persistent::of(primary.as_raw());
-        let context = Arc::new(Self {
+        Ok(Arc::new_cyclic(|this| Self {
             primary,
             info,
             lost: OnceLock::new(),
-            panics: Panics::default(),
-            usage: Usage::default(),
-            ordered: ContextPool::default(),
-            host_panics: HostPanics::default(),
-            waiting: Waiting::default(),
-            staging: StagingCache::default(),
-            pageable: PageableRing::default(),
-            persistent,
-            deferred: Deferred::default(),
-            work: AtomicU64::new(0),
-        });
-        context.persistent.join(&context);
-        Ok(context)
+            submissions: AtomicU64::new(0),
+            states: [const { OnceLock::new() }; Slot::COUNT],
+            this: this.clone(),
+        }))
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
         &self.info
-    }
-
-    /// What its kernels said when they panicked.
-    pub(crate) fn panics(&self) -> &Panics {
-        &self.panics
-    }
-
-    /// How much memory of the device its owners have.
-    pub(crate) fn usage(&self) -> &Usage {
-        &self.usage
-    }
-
-    /// The pool of what is allocated in a stream's order.
-    pub(crate) fn ordered(&self) -> &ContextPool {
-        &self.ordered
     }
 
     /// The driver's handle.
@@ -93,34 +93,16 @@ impl Context {
         self.primary.as_raw()
     }
 
-    /// What host functions of its streams, and wakers of its futures, said when they panicked.
-    pub(crate) fn host_panics(&self) -> &HostPanics {
-        &self.host_panics
+    /// The handle that others hold. Dead while the context is dropped.
+    pub(crate) fn weak(&self) -> &Weak<Self> {
+        &self.this
     }
 
-    /// What waits for its streams.
-    pub(crate) fn waiting(&self) -> &Waiting {
-        &self.waiting
-    }
-
-    /// The ring for copies of pageable memory.
-    pub(crate) fn pageable(&self) -> &PageableRing {
-        &self.pageable
-    }
-
-    /// Page-locked memory that nobody uses.
-    pub(crate) fn staging(&self) -> &StagingCache {
-        &self.staging
-    }
-
-    /// The persistent kernels of its device.
-    pub(crate) fn persistent(&self) -> &Persistent {
-        &self.persistent
-    }
-
-    /// The frees that persistent kernels put off.
-    pub(crate) fn deferred(&self) -> &Deferred {
-        &self.deferred
+    /// The state in `slot`, made by `new` at the first call. Takes no lock after that.
+    #[inline]
+    pub(crate) fn state<T: ContextState>(&self, slot: Slot, new: impl FnOnce() -> T) -> &T {
+        let state: &dyn Any = &**self.states[slot as usize].get_or_init(|| Box::new(new()));
+        state.downcast_ref().expect("one type alone uses a slot")
     }
 
     /// The fault that ended the context, if one did.
@@ -133,106 +115,74 @@ impl Context {
         self.raw() == other.raw()
     }
 
-    /// Calls the driver with this context current on this thread. After a fault that ended the
-    /// context it does not call, and answers with that fault.
+    /// Calls the driver with this context current on this thread, and counts the call as one that may have
+    /// enqueued work. After a fault that ended the context it returns that fault and calls nothing.
     pub(crate) fn call(
         &self,
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
-        let called = self.look(operation, function);
-        self.note_work();
+        let called = self.call_uncounted(operation, function);
+        self.count_submission();
         called
     }
 
-    /// The same for a call that gives no stream anything to do that others could wait for.
-    pub(crate) fn look(
+    /// Like [`call`](Self::call), for a driver call that enqueues nothing that others could wait for.
+    pub(crate) fn call_uncounted(
         &self,
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
         capture::check(operation)?;
-        if in_host_func() {
-            return Err(GpuError::InHostFunc { operation });
+        if in_host_callback() {
+            return Err(GpuError::InHostCallback { operation });
         }
         check_process()?;
         if let Some(lost) = self.lost() {
             return Err(lost);
         }
-        sweep();
-        self.bind().and_then(|()| check(operation, function())).map_err(|error| self.note(error))
+        drop_deferred();
+        self.bind()
+            .and_then(|()| check(operation, function()))
+            .map_err(|error| self.remember_if_lost(error))
     }
 
-    /// Notes that a stream may have been given something to do.
-    pub(crate) fn note_work(&self) {
-        self.work.fetch_add(1, Ordering::Release);
+    /// Counts a call that may have enqueued work on a stream.
+    pub(crate) fn count_submission(&self) {
+        self.submissions.fetch_add(1, Ordering::Release);
     }
 
-    /// A number that is another one whenever a stream has been given something to do in between.
-    pub(crate) fn work(&self) -> u64 {
-        self.work.load(Ordering::Acquire)
+    /// Two equal numbers mean that no work was enqueued through this crate in between.
+    pub(crate) fn submissions(&self) -> u64 {
+        self.submissions.load(Ordering::Acquire)
     }
 
-    /// Calls the driver where an error could not be handled: in `drop`. Not in a host function of a
-    /// stream, and not in a forked child: what is released there is left alone. Whether it succeeded.
+    /// Calls the driver where an error could not be handled: in `drop`. In a host callback, and in a forked
+    /// child, it calls nothing, and what was to be released leaks. Returns whether the call succeeded.
     pub(crate) fn release(&self, function: impl FnOnce() -> sys::CUresult) -> bool {
-        if in_host_func() || check_process().is_err() {
+        if in_host_callback() || check_process().is_err() {
             return false;
         }
-        // There is no second chance to release, but one to make the context current.
+        // Releasing cannot be tried twice, but making the context current can.
         let bound = self.bind().or_else(|_| self.bind()).is_ok();
         let done = bound && function() == sys::CUresult::CUDA_SUCCESS;
-        self.note_work();
+        self.count_submission();
         if !done {
             cuda_driver::take_detail();
         }
         done
     }
 
-    /// The same where a host function of a stream may be what drops: then it is called later.
-    pub(crate) fn end(self: &Arc<Self>, function: impl FnOnce() -> sys::CUresult + Send + 'static) {
-        if in_host_func() {
-            keep(Box::new(End { context: self.clone(), function: Some(function) }));
+    /// Like [`release`](Self::release), for a drop that may happen in a host callback: the call is then made later.
+    pub(crate) fn release_or_defer(
+        self: &Arc<Self>,
+        function: impl FnOnce() -> sys::CUresult + Send + 'static,
+    ) {
+        if in_host_callback() {
+            defer_drop(Box::new(DeferredCall { context: self.clone(), function: Some(function) }));
         } else {
             self.release(function);
         }
-    }
-
-    /// Drops what kernels may still use, after all of them have run; never where one does not end.
-    pub(crate) fn drop_after_all<T: Send + 'static>(self: &Arc<Self>, held: T) {
-        if self.persistent.running() > 0 {
-            std::mem::forget(held);
-            return;
-        }
-        self.end(move || {
-            // SAFETY: `end` made the context current.
-            let Some(code) = capture::device_wait(|| unsafe { sys::cuCtxSynchronize() }) else {
-                std::mem::forget(held);
-                return sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-            };
-            drop(held);
-            code
-        });
-    }
-
-    pub(crate) fn synchronize(&self) -> GpuResult<()> {
-        self.wait_for_all()?;
-        self.host_panics.check_all()?;
-        self.panics.take_all().map_or(Ok(()), |panic| Err(panic.into()))
-    }
-
-    /// Waits until all work on the device is done. Whoever waits for a stream is told of its panics as before.
-    pub(crate) fn wait_for_all(&self) -> GpuResult<()> {
-        let running = self.persistent.running();
-        if running > 0 {
-            return Err(GpuError::PersistentKernels { running });
-        }
-        const WAIT: &str = "cuCtxSynchronize";
-        // SAFETY: `call` made the context current.
-        let wait = || self.call(WAIT, || unsafe { sys::cuCtxSynchronize() });
-        capture::device_wait(wait).ok_or(GraphError::NotCapturable { operation: WAIT })??;
-        self.free_deferred();
-        Ok(())
     }
 
     /// (free, total) bytes of the device's memory.
@@ -243,8 +193,8 @@ impl Context {
         Ok((free, total))
     }
 
-    /// Lets each thread have so much stack, unless it has more.
-    pub(crate) fn at_least_stack(&self, bytes: usize) -> GpuResult<()> {
+    /// Raises the stack limit of each thread to `bytes`, unless it is higher.
+    pub(crate) fn raise_stack_limit(&self, bytes: usize) -> GpuResult<()> {
         const STACK: sys::CUlimit = sys::CUlimit_enum::CU_LIMIT_STACK_SIZE;
         if bytes == 0 {
             return Ok(());
@@ -259,8 +209,8 @@ impl Context {
         self.call("cuCtxSetLimit", || unsafe { sys::cuCtxSetLimit(STACK, bytes) })
     }
 
-    /// Makes this context the thread's current one. It mostly is: asking costs less than telling, and an
-    /// answer that was remembered would be wrong once other code had told the driver another one.
+    /// Makes this context the thread's current one. It mostly is: `cuCtxGetCurrent` costs less than
+    /// `cuCtxSetCurrent`, and a remembered answer would be wrong once other code had set another context.
     fn bind(&self) -> GpuResult<()> {
         let mut current = ptr::null_mut();
         // SAFETY: `current` is writable.
@@ -272,42 +222,41 @@ impl Context {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw()) })
     }
 
-    /// Remembers the first error that ended the context, and answers with it ever after.
-    fn note(&self, error: GpuError) -> GpuError {
+    /// Remembers the first error that ended the context, and returns that one from then on.
+    fn remember_if_lost(&self, error: GpuError) -> GpuError {
         match error.driver() {
             Some(driver) if is_sticky(driver.code()) => {
-                let error = match self.panics.take_all().map(Box::new) {
+                let panic = self.states().find_map(ContextState::take_panic).map(Box::new);
+                let error = match panic {
                     Some(panic) => GpuError::FaultAfterPanic { panic, fault: Box::new(error) },
                     None => error,
                 };
                 let cause = self.lost.get_or_init(|| Arc::new(error)).clone();
-                self.waiting.lose(&self.host_panics);
+                self.states().for_each(|state| state.device_lost(self));
                 GpuError::DeviceLost { cause }
             }
             _ => error,
         }
     }
+
+    fn states(&self) -> impl Iterator<Item = &dyn ContextState> {
+        self.states.iter().filter_map(|state| state.get().map(|state| &**state))
+    }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.free_deferred();
-        self.hand_over_deferred();
-        std::mem::take(&mut self.pageable).close(self);
-        if let Some(pool) = self.ordered.take() {
-            pool.destroy(self);
-        }
-        self.staging.clear(self);
+        self.states().for_each(|state| state.close(self));
     }
 }
 
-/// A driver's call that was put off.
-struct End<F: FnOnce() -> sys::CUresult> {
+/// A driver call that is made when this is dropped.
+struct DeferredCall<F: FnOnce() -> sys::CUresult> {
     context: Arc<Context>,
     function: Option<F>,
 }
 
-impl<F: FnOnce() -> sys::CUresult> Drop for End<F> {
+impl<F: FnOnce() -> sys::CUresult> Drop for DeferredCall<F> {
     fn drop(&mut self) {
         if let Some(function) = self.function.take() {
             self.context.release(function);
@@ -319,7 +268,7 @@ impl<F: FnOnce() -> sys::CUresult> Drop for End<F> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle<T>(pub(crate) *mut T);
 
-// SAFETY: nobody follows it but the driver, which may be called from any thread.
+// SAFETY: only the driver dereferences it, and the driver may be called from any thread.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above, and from several threads at once.
 unsafe impl<T> Sync for Handle<T> {}

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use cust::event::EventFlags;
 use cust::sys;
 
-use crate::completion::{Completion, Signal, in_host_func};
+use crate::completion::{Completion, Signal};
 use crate::context::{Context, Handle};
 use crate::error::GpuResult;
-use crate::panic::Launches;
+use crate::host_callback::in_host_callback;
+use crate::panic::{Launches, Panics};
 use crate::stream::StreamInner;
 
 /// A mark in a stream. It has passed when all work that was queued before it is done.
@@ -49,7 +50,7 @@ impl Event {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is writable.
         let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
-        context.look("cuEventCreate", create)?;
+        context.call_uncounted("cuEventCreate", create)?;
         let (context, launches, ring) = (context.clone(), Arc::default(), Mutex::default());
         Ok(Self { context, handle, launches, mark: None, ring })
     }
@@ -78,14 +79,14 @@ impl Event {
     pub(crate) fn settle(&self) -> bool {
         // SAFETY: the event lives.
         let passed = self.context.release(|| unsafe { sys::cuEventSynchronize(self.handle) });
-        passed || (self.context.lost().is_some() && !in_host_func())
+        passed || (self.context.lost().is_some() && !in_host_callback())
     }
 
     /// The same, but not for longer than until `end`.
     pub(crate) fn settle_until(&self, end: Instant) -> bool {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
-        while !in_host_func() {
+        while !in_host_callback() {
             match not_ready(self.context.call("cuEventQuery", query)) {
                 Ok(true) => return true,
                 Ok(false) if Instant::now() < end => thread::sleep(Duration::from_micros(50)),
@@ -104,7 +105,7 @@ impl Event {
         // SAFETY: the event lives.
         let wait = || unsafe { sys::cuEventSynchronize(self.handle) };
         self.context.call("cuEventSynchronize", wait)?;
-        self.context.panics().check(&self.launches)
+        Panics::of(&self.context).check(&self.launches)
     }
 
     /// A future that is ready when the event has passed: see [`Completion`].
@@ -120,7 +121,7 @@ impl Event {
     pub fn has_passed(&self) -> GpuResult<bool> {
         let passed = self.query()?;
         if passed {
-            self.context.panics().check(&self.launches)?;
+            Panics::of(&self.context).check(&self.launches)?;
         }
         Ok(passed)
     }
@@ -129,7 +130,7 @@ impl Event {
     pub(crate) fn query(&self) -> GpuResult<bool> {
         // SAFETY: the event lives.
         let query = || unsafe { sys::cuEventQuery(self.handle) };
-        not_ready(self.context.look("cuEventQuery", query))
+        not_ready(self.context.call_uncounted("cuEventQuery", query))
     }
 
     /// The time from `earlier` to this event on the device, in milliseconds. Both come from
@@ -154,7 +155,7 @@ impl Drop for Event {
         let handle = Handle(self.handle);
         // SAFETY: the handle is this event's own and is not used again; the driver lets waits that
         // are queued on it finish.
-        self.context.end(move || unsafe { sys::cuEventDestroy_v2(handle.get()) });
+        self.context.release_or_defer(move || unsafe { sys::cuEventDestroy_v2(handle.get()) });
     }
 }
 

@@ -8,7 +8,9 @@ use cuda_driver::Backend;
 use cust::sys;
 
 use crate::context::Context;
+use crate::deferred_frees;
 use crate::device::{DeviceInfo, backend};
+use crate::device_sync;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeferredFrees;
 use crate::module::{Image, KernelModule, LoadedImage};
@@ -194,7 +196,7 @@ impl Gpu {
     /// device, so it waits until no [`PersistentKernel`](crate::PersistentKernel) runs.
     #[must_use]
     pub fn deferred_frees(&self) -> DeferredFrees {
-        self.context().deferred().count()
+        deferred_frees::count(self.context())
     }
 
     /// Lets each thread have at least `bytes` of stack, for kernels whose functions call themselves or
@@ -207,7 +209,7 @@ impl Gpu {
     /// # Errors
     /// More than the device has, or the fault of a kernel before.
     pub fn raise_stack_limit(&self, bytes: usize) -> GpuResult<()> {
-        self.context().at_least_stack(bytes)
+        self.context().raise_stack_limit(bytes)
     }
 
     /// Waits until all work on the device is done, whatever stream it is on.
@@ -216,7 +218,7 @@ impl Gpu {
     /// The fault of a kernel; [`PersistentKernels`](crate::GpuError::PersistentKernels) where the wait
     /// would not end.
     pub fn synchronize(&self) -> GpuResult<()> {
-        self.context().synchronize()
+        device_sync::synchronize(self.context())
     }
 
     /// Runs `work` and measures how long what it queued on this `Gpu` took there, in milliseconds:

@@ -15,9 +15,9 @@ use crate::device::DeviceInfo;
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::event::Event;
 use crate::gpu::Gpu;
-use crate::graph::capture;
 use crate::memory::PeerHome;
 use crate::module::Function;
+use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
 
@@ -34,8 +34,8 @@ impl Launch for Stream {
         config: LaunchConfig,
         args: &Args,
     ) -> GpuResult<()> {
-        if let Some(graph) = capture::current() {
-            return graph.launch_from(self, kernel, config, args);
+        if let Some(graph) = recorder::current() {
+            return graph.launch(self, kernel, config, args);
         }
         let homes = homes(self, kernel, args)?;
         let Some(prepared) = prepare(self, kernel, config, args)? else { return Ok(()) };

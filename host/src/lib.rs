@@ -37,22 +37,30 @@
 //! The book, in the repository's folder `book`, says when to take which; `ferrowarp new own` writes a project with a
 //! kernel crate, a build script and a test. `FERROWARP_DEVICE=cuda` or `emulator` chooses the device.
 
+mod capture;
 pub mod completion;
 mod context;
+mod deferred_frees;
 pub mod device;
+mod device_sync;
+mod driver_ext;
 pub mod error;
 pub mod event;
 mod gpu;
 pub mod graph;
+mod host_callback;
 pub mod launch;
+mod lock;
 pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
 pub mod ops;
 pub mod panic;
+mod persistent;
 pub mod pipeline;
 pub mod pool;
+mod recorder;
 pub mod reload;
 pub mod ring;
 mod shared_memory;

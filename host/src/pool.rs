@@ -26,6 +26,7 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 use crate::device::devices;
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
+use crate::lock::lock;
 use crate::module::Image;
 use crate::stream::{AsStream, Stream};
 
@@ -262,7 +263,7 @@ impl<T: Member> Queue<T> {
 
     /// A panic while the lock is held leaves the state whole, so poison is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

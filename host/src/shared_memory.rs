@@ -7,17 +7,17 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use cuda_std::ring::{Control, ControlBlock};
 use cust::sys;
 
 use crate::context::{Context, Handle};
-use crate::error::{GpuError, GpuResult};
+use crate::deferred_frees::{Freed, free_or_defer};
+use crate::error::{GpuError, GpuResult, KernelPanic};
 use crate::event::Event;
-use crate::memory::Freed;
-use crate::panic::KernelPanic;
+use crate::lock::lock;
 use crate::stream::StreamInner;
 
 /// Where memory of both sides lies.
@@ -74,7 +74,7 @@ impl Drop for Block {
             Place::Mapped => Freed::Host(Handle(self.host.as_ptr().cast())),
             Place::Managed => Freed::Managed(self.device),
         };
-        self.context.end_memory(freed, self.bytes);
+        free_or_defer(&self.context, freed, self.bytes);
     }
 }
 
@@ -201,7 +201,7 @@ impl SharedMemory {
     }
 
     fn uses(&self) -> MutexGuard<'_, Uses> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.uses)
     }
 
     /// A launch that was given the memory has been queued; `event` is to follow it.

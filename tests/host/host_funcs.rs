@@ -75,7 +75,7 @@ fn calls_of_the_driver_from_a_function_are_refused() -> GpuResult<()> {
     let copied = stream.launch_host_func(move || (words.to_vec().err(), words))?;
     let (error, words) = copied.wait()?;
     let error = error.expect("the copy was refused");
-    assert!(matches!(error.root(), GpuError::InHostFunc { .. }), "{error}");
+    assert!(matches!(error.root(), GpuError::InHostCallback { .. }), "{error}");
     assert_eq!(words.to_vec()?, [3; LEN]);
     Ok(())
 }

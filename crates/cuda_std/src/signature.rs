@@ -75,7 +75,7 @@ impl fmt::Display for Parameter {
     message = "a kernel's parameter is written as `{Self}`, and its type is `{T}`",
     label = "expected `{Self}`, found `{T}`",
     note = "`#[kernel]` recognises the types of its parameters by the last word of their path: \
-            write the type itself, or give the alias a name of its own"
+            write the type itself, or give the alias another name"
 )]
 pub trait Is<T>: Sized {
     /// The value as it is.

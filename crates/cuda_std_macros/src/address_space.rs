@@ -25,7 +25,7 @@ fn try_expand(attributes: &TokenStream, item: TokenStream) -> Result<TokenStream
         "constant" => moved(&item, "constant"),
         "local" => Err(Error::new_spanned(
             space,
-            "a static cannot lie in local memory: each thread would have its own\n\
+            "a static cannot be in local memory: each thread would have its own\n\
              help: write a local variable, `let mut name = …`",
         )),
         _ => Err(unknown(attributes)),

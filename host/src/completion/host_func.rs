@@ -12,10 +12,12 @@ use std::task::{Context as Task, Poll};
 use cust::sys;
 
 use super::ring::{Respond, add_ringing};
-use super::signal::{LOST, Listener, SUCCESS, Signal, lock};
+use super::signal::{LOST, Listener, SUCCESS, Signal, Waiting};
 use super::{Of, block_on};
-use crate::context::Context;
+use crate::context::{Context, ContextState, Slot};
 use crate::error::{GpuError, GpuResult};
+use crate::host_callback::defer_drop;
+use crate::lock::lock;
 use crate::stream::StreamInner;
 
 /// What a function that a stream calls on the host will return: a future, or [`wait`](Self::wait).
@@ -86,7 +88,7 @@ pub(crate) fn launch<R: Send + 'static>(
     // SAFETY: the stream lives.
     let added = unsafe { add_ringing(&context, stream.handle(), &signal, call) };
     // Work like other work: what waits for an earlier moment does not wait for it.
-    context.note_work();
+    context.count_submission();
     added.map(|()| HostCall { listener: Listener::new(signal), end, stream: stream.clone() })
 }
 
@@ -108,11 +110,11 @@ where
         if let Some(function) = self.function.take_if(|_| status == SUCCESS) {
             let end = catch_unwind(AssertUnwindSafe(function));
             *lock(&self.end) = Some(end.map_err(|payload| {
-                self.context.host_panics().add(self.stream, HostPanic::of_function(payload))
+                HostPanics::of(&self.context).add(self.stream, HostPanic::of_function(payload))
             }));
         }
-        self.context.waiting().end(&self.signal);
-        self.signal.ring(status, self.context.host_panics());
+        Waiting::of(&self.context).end(&self.signal);
+        self.signal.ring(status, HostPanics::of(&self.context));
     }
 }
 
@@ -139,7 +141,7 @@ impl HostPanic {
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = text.unwrap_or("a panic that says nothing").to_owned();
         // The payload is anything, so it may not end in here.
-        super::keep(payload);
+        defer_drop(payload);
         Self { message, error, told: AtomicBool::new(false) }
     }
 
@@ -157,6 +159,11 @@ pub(crate) struct HostPanics {
 }
 
 impl HostPanics {
+    /// Those of `context`.
+    pub(crate) fn of(context: &Context) -> &Self {
+        context.state(Slot::CallbackPanics, Self::default)
+    }
+
     pub(super) fn add(&self, stream: usize, panic: HostPanic) -> Arc<HostPanic> {
         let panic = Arc::new(panic);
         lock(&self.list).push((stream, panic.clone()));
@@ -199,3 +206,5 @@ impl HostPanics {
         told.map_or(Ok(()), Err)
     }
 }
+
+impl ContextState for HostPanics {}

@@ -27,7 +27,6 @@
 //! [`Waker`]: std::task::Waker
 
 mod host_func;
-mod later;
 mod ring;
 mod signal;
 mod watch;
@@ -40,7 +39,6 @@ use std::thread::{self, Thread};
 
 pub use host_func::HostCall;
 pub(crate) use host_func::{HostPanics, launch};
-pub(crate) use later::{in_host_func, keep, sweep};
 pub(crate) use ring::Bell;
 pub(crate) use signal::{Listener, SUCCESS, Signal, Waiting};
 pub(crate) use watch::Mark;

@@ -1,28 +1,19 @@
 //! How the driver rings: a callback on a stream that only waits.
 
 use std::any::Any;
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
 use cust::sys;
 
-use super::later::{inside, keep};
-use super::signal::Signal;
+use super::host_func::HostPanics;
+use super::signal::{Signal, Waiting};
 use crate::context::{Context, Handle};
+use crate::driver_ext::cuStreamAddCallback;
 use crate::error::GpuResult;
 use crate::event::Event;
-
-// cust's binding gives the callback the status as a Rust enum, which has not every code. Unlike
-// `cuLaunchHostFunc`, this one calls back after a fault as well.
-unsafe extern "C" {
-    fn cuStreamAddCallback(
-        stream: sys::CUstream,
-        callback: unsafe extern "C" fn(sys::CUstream, u32, *mut c_void),
-        data: *mut c_void,
-        flags: c_uint,
-    ) -> sys::CUresult;
-}
+use crate::host_callback::{defer_drop, run_as_host_callback};
 
 /// What a callback does with the driver's status, on a thread of the driver.
 pub(super) trait Respond: Any + Send {
@@ -40,7 +31,7 @@ unsafe fn add_callback<R: Respond>(
     response: R,
 ) -> GpuResult<()> {
     let data = Box::into_raw(Box::new(response));
-    let added = context.look("cuStreamAddCallback", || {
+    let added = context.call_uncounted("cuStreamAddCallback", || {
         // SAFETY: the stream lives; `called::<R>` takes the box back, once.
         unsafe { cuStreamAddCallback(stream, called::<R>, data.cast(), 0) }
     });
@@ -61,14 +52,14 @@ pub(super) unsafe fn add_ringing<R: Respond>(
     signal: &Arc<Signal>,
     response: R,
 ) -> GpuResult<()> {
-    context.waiting().begin(signal);
+    Waiting::of(context).begin(signal);
     // SAFETY: the caller's promise.
     let added = unsafe { add_callback(context, stream, response) };
     if added.is_err() {
-        context.waiting().end(signal);
+        Waiting::of(context).end(signal);
     } else if context.lost().is_some() {
         // Lost meanwhile, perhaps by a thread that rang all before this signal was among them.
-        context.waiting().lose(context.host_panics());
+        Waiting::of(context).lose(HostPanics::of(context));
     }
     added
 }
@@ -78,8 +69,8 @@ pub(super) unsafe fn add_ringing<R: Respond>(
 unsafe extern "C" fn called<R: Respond>(_: sys::CUstream, status: u32, data: *mut c_void) {
     // SAFETY: the caller's promise.
     let mut response = unsafe { Box::from_raw(data.cast::<R>()) };
-    inside(|| response.respond(status));
-    keep(response);
+    run_as_host_callback(|| response.respond(status));
+    defer_drop(response);
 }
 
 /// Rings a signal.
@@ -92,8 +83,8 @@ struct Rope {
 
 impl Respond for Rope {
     fn respond(&mut self, status: u32) {
-        self.context.waiting().end(&self.signal);
-        self.signal.ring(status, self.context.host_panics());
+        Waiting::of(&self.context).end(&self.signal);
+        self.signal.ring(status, HostPanics::of(&self.context));
     }
 }
 
@@ -114,7 +105,7 @@ impl Bell {
     pub(crate) fn new(context: &Arc<Context>) -> GpuResult<Self> {
         const NON_BLOCKING: u32 = 1;
         let mut handle = ptr::null_mut();
-        context.look("cuStreamCreate", || {
+        context.call_uncounted("cuStreamCreate", || {
             // SAFETY: `handle` is writable.
             unsafe { sys::cuStreamCreate(&mut handle, NON_BLOCKING) }
         })?;
@@ -129,7 +120,7 @@ impl Bell {
         // SAFETY: the caller's promise.
         unsafe { self.wait_for(event) }?;
         let own = Event::untimed(&self.context)?;
-        self.context.look("cuEventRecord", || {
+        self.context.call_uncounted("cuEventRecord", || {
             // SAFETY: both live, and belong to one context.
             unsafe { sys::cuEventRecord(own.handle(), self.handle) }
         })?;
@@ -139,7 +130,7 @@ impl Bell {
     /// # Safety
     /// `event` lives and was recorded in this context.
     unsafe fn wait_for(&self, event: sys::CUevent) -> GpuResult<()> {
-        self.context.look("cuStreamWaitEvent", || {
+        self.context.call_uncounted("cuStreamWaitEvent", || {
             // SAFETY: stream and event live; no flags are defined.
             unsafe { sys::cuStreamWaitEvent(self.handle, event, 0) }
         })
@@ -168,6 +159,6 @@ impl Drop for Bell {
         let handle = Handle(self.handle);
         // SAFETY: the handle is this bell's own and is not used again; the driver lets what is queued
         // on it finish.
-        self.context.end(move || unsafe { sys::cuStreamDestroy_v2(handle.get()) });
+        self.context.release_or_defer(move || unsafe { sys::cuStreamDestroy_v2(handle.get()) });
     }
 }

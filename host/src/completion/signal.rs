@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as Task, Poll, Waker};
 
 use cust::sys;
 
 use super::host_func::{HostPanic, HostPanics};
 use super::watch::Watch;
+use crate::context::{Context, ContextState, Slot};
+use crate::lock::lock;
 
 /// The status of work that is done.
 pub(crate) const SUCCESS: u32 = 0;
@@ -136,6 +138,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Those of `context`.
+    pub(crate) fn of(context: &Context) -> &Self {
+        context.state(Slot::Signals, Self::default)
+    }
+
     /// Whether the driver takes one more callback without letting the caller wait, however long the
     /// work before it takes. An H200's does so for 19, and not for 101.
     pub(crate) fn may_ring(&self) -> bool {
@@ -176,14 +183,15 @@ impl Waiting {
     }
 }
 
+impl ContextState for Waiting {
+    fn device_lost(&self, context: &Context) {
+        self.lose(HostPanics::of(context));
+    }
+}
+
 /// No other living signal has it.
 fn key(signal: &Arc<Signal>) -> usize {
     Arc::as_ptr(signal).addr()
-}
-
-/// A panic while a lock is held leaves its content whole, so poison is no reason to stop.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::signal::{LOST, SUCCESS, Signal, lock};
+use super::host_func::HostPanics;
+use super::signal::{LOST, SUCCESS, Signal};
 use crate::event::Event;
+use crate::lock::lock;
 
 /// The shortest rest, and the longest.
 const RESTS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
@@ -39,7 +41,7 @@ impl Mark {
     }
 
     fn ring(&self, status: u32) {
-        self.signal.ring(status, self.event.context().host_panics());
+        self.signal.ring(status, HostPanics::of(self.event.context()));
     }
 }
 

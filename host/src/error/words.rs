@@ -4,22 +4,21 @@ use std::error::Error;
 use std::fmt;
 
 use super::LaunchLimit;
-use crate::shipped::ships;
 
 /// Implements `Debug` as the sentence of `Display` and the causes behind it.
-macro_rules! says_causes {
+macro_rules! debug_as_display {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                $crate::error::words::with_causes(self, f)
+                $crate::error::with_causes(self, f)
             }
         }
     )*};
 }
-pub(super) use says_causes;
+pub(crate) use debug_as_display;
 
 /// The error's sentence, and a line for each cause that it does not name itself.
-pub(super) fn with_causes(
+pub(crate) fn with_causes(
     error: &(dyn Error + 'static),
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
@@ -81,19 +80,6 @@ pub(super) fn list(names: &[String]) -> String {
         0 => shown.join(", "),
         rest => format!("{} and {rest} more", shown.join(", ")),
     }
-}
-
-/// Which images have a kernel that a module lacks, where kernels that ship and kernels of the program were
-/// taken for each other.
-pub(crate) fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
-    if ships(kernel) {
-        return Some(
-            "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it",
-        );
-    }
-    let mut shown = candidates.iter().take(SHOWN);
-    (!candidates.is_empty() && shown.all(|other| ships(other)))
-        .then_some("; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`")
 }
 
 /// A size in bytes with a unit that reads well.

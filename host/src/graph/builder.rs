@@ -1,8 +1,9 @@
 //! Making a graph, node by node or by a capture.
 
+use std::rc::Rc;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bytemuck::Pod;
 use cuda_std::launch::{
@@ -10,18 +11,19 @@ use cuda_std::launch::{
 };
 
 use super::buffers::GraphBuffers;
-use super::capture;
-use super::error::GraphError;
 use super::foreign::{ForeignMemory, ForeignWork};
 use super::host::HostCall;
 use super::host_buffer::HostMemory;
 use super::order::Range;
 use super::replay::Graph;
 use super::work::{CopyWork, FillWork, KernelWork, Pattern, Use, Work, uses};
-use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::capture;
+use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{check_homes, prepare};
+use crate::lock::lock;
 use crate::memory::resource::StreamRef;
-use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
+use crate::recorder::{self, Bytes, Recorder};
+use crate::stream::{AsStream, Stream, check_same, home_of};
 
 /// A graph in the making.
 ///
@@ -96,7 +98,7 @@ impl GraphBuilder {
     /// with [`NotCapturable`](GraphError::NotCapturable).
     pub fn capture<R>(&self, work: impl FnOnce() -> GpuResult<R>) -> GpuResult<R> {
         capture::check("a capture within a capture")?;
-        capture::capture(self, work)
+        recorder::record(Rc::new(self.clone()), work)
     }
 
     /// The graph of all nodes, ready to be launched, which has `buffers` from now on: at least all
@@ -109,9 +111,10 @@ impl GraphBuilder {
         let built = || GraphError::Built { node: "the graph".to_owned() };
         Graph::new(&self.stream, self.recording.id, nodes.ok_or_else(built)?, buffers)
     }
+}
 
-    /// A launch by the way of one of the crate's own streams.
-    pub(crate) fn launch_from(
+impl Recorder for GraphBuilder {
+    fn launch(
         &self,
         stream: &Stream,
         kernel: &'static Kernel,
@@ -121,35 +124,23 @@ impl GraphBuilder {
         self.node(kernel.name).record_launch(stream, kernel, config, args)
     }
 
-    /// A fill of memory with zeros.
-    pub(crate) fn clear_from(&self, to: Bytes) -> GpuResult<()> {
+    fn copy(&self, from: Bytes<'_>, to: Bytes<'_>) -> GpuResult<()> {
+        self.node("copy").record_copy(from, to)
+    }
+
+    fn clear(&self, to: Bytes<'_>) -> GpuResult<()> {
         self.node("clear").record_fill(to, Pattern::ZERO)
     }
 
-    /// A fill of memory with a value of 1, 2 or 4 bytes.
-    pub(crate) fn fill_from(&self, to: Bytes, value: &[u8]) -> GpuResult<()> {
+    fn fill(&self, to: Bytes<'_>, value: &[u8]) -> GpuResult<()> {
         self.node("fill").record_fill(to, Pattern::of(value))
     }
-
-    /// A copy on the device.
-    pub(crate) fn copy_from(&self, from: Bytes, to: Bytes) -> GpuResult<()> {
-        self.node("copy").record_copy(from, to)
-    }
 }
 
-/// Memory of a copy or a fill.
-#[derive(Clone, Copy)]
-pub(crate) struct Bytes<'a> {
-    pub(crate) home: Option<&'a StreamInner>,
-    pub(crate) address: u64,
-    pub(crate) len: usize,
-}
-
-impl<'a> Bytes<'a> {
-    fn of<T>(raw: &'a RawSlice) -> Self {
-        let home = raw.home.as_ref().and_then(home_of);
-        Self { home, address: raw.address, len: raw.len * size_of::<T>() }
-    }
+/// The memory of an argument of elements of `T`.
+fn bytes_of<T>(raw: &RawSlice) -> Bytes<'_> {
+    let home = raw.home.as_ref().and_then(home_of);
+    Bytes { home, address: raw.address, len: raw.len * size_of::<T>() }
 }
 
 impl GraphNode {
@@ -191,7 +182,7 @@ impl GraphNode {
             let (operation, expected, found) = ("copying in a graph", to.len, from.len);
             return Err(GpuError::SizeMismatch { operation, expected, found });
         }
-        self.record_copy(Bytes::of::<T>(&from), Bytes::of::<T>(&to))
+        self.record_copy(bytes_of::<T>(&from), bytes_of::<T>(&to))
     }
 
     /// Fills `to` with zeros.
@@ -199,7 +190,7 @@ impl GraphNode {
     /// # Errors
     /// [`WrongDevice`](GpuError::WrongDevice), or a node that does something already.
     pub fn clear<T: bytemuck::Zeroable>(&self, to: &mut impl DeviceWrite<T>) -> GpuResult<()> {
-        self.record_fill(Bytes::of::<T>(&to.raw_mut()), Pattern::ZERO)
+        self.record_fill(bytes_of::<T>(&to.raw_mut()), Pattern::ZERO)
     }
 
     /// Fills `to` with `value`, which has 1, 2 or 4 bytes; a value of another size does not compile.
@@ -209,7 +200,7 @@ impl GraphNode {
     pub fn fill<T: Pod>(&self, to: &mut impl DeviceWrite<T>, value: T) -> GpuResult<()> {
         const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "a value of 1, 2 or 4 bytes") };
         let pattern = Pattern::of(bytemuck::bytes_of(&value));
-        self.record_fill(Bytes::of::<T>(&to.raw_mut()), pattern)
+        self.record_fill(bytes_of::<T>(&to.raw_mut()), pattern)
     }
 
     /// Calls `function` on a thread of the driver, in each replay. It shares no memory with other
@@ -377,7 +368,7 @@ impl GraphNode {
         access: Access,
         mut function: impl FnMut(*mut T) + Send + 'static,
     ) -> GpuResult<()> {
-        let own = self.use_of(Bytes::of::<T>(raw), access, ("values", 0))?;
+        let own = self.use_of(bytes_of::<T>(raw), access, ("values", 0))?;
         let address = if raw.len == 0 { align_of::<T>() as u64 } else { raw.address };
         let call = HostCall::new(address, move |address| function(address as *mut T));
         let uses = if own.range.bytes() == 0 { Vec::new() } else { vec![own] };
@@ -444,7 +435,7 @@ impl Launch for GraphBuilder {
         config: LaunchConfig,
         args: &Args,
     ) -> GpuResult<()> {
-        self.launch_from(&self.stream, kernel, config, args)
+        self.node(kernel.name).record_launch(&self.stream, kernel, config, args)
     }
 }
 
@@ -465,9 +456,4 @@ impl Recording {
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Recorded>>> {
         lock(&self.nodes)
     }
-}
-
-/// A panic while one of these locks is held leaves the list whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! The driver's graph: its nodes, the one that is ready to be launched, and changes of that.
 
-use std::ffi::{c_char, c_uint};
+use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
@@ -9,16 +9,8 @@ use cust::sys;
 
 use super::work::{Work, host_params};
 use crate::context::Context;
+use crate::driver_ext::cuGraphKernelNodeSetAttribute;
 use crate::error::{GpuContext, GpuResult};
-
-// cust's binding has an enum for the attribute, which newer ones are not part of.
-unsafe extern "C" {
-    fn cuGraphKernelNodeSetAttribute(
-        node: sys::CUgraphNode,
-        attribute: c_uint,
-        value: *const [u32; 16],
-    ) -> sys::CUresult;
-}
 
 /// A graph of the driver, and what was made ready of it.
 #[derive(Debug)]

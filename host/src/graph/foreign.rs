@@ -6,10 +6,9 @@ use std::sync::Arc;
 use cuda_std::launch::{Access, DeviceRead, DeviceWrite, RawSlice};
 use cust::sys;
 
-use super::capture;
-use super::error::GraphError;
+use crate::capture;
 use crate::context::Context;
-use crate::error::{GpuContext, GpuResult};
+use crate::error::{GpuContext, GpuResult, GraphError};
 use crate::memory::resource::StreamRef;
 use crate::stream::Stream;
 
@@ -98,7 +97,7 @@ impl ForeignWork {
 impl Captured {
     fn nodes(&self) -> GpuResult<usize> {
         let mut count = 0;
-        self.context.look("cuGraphGetNodes", || {
+        self.context.call_uncounted("cuGraphGetNodes", || {
             // SAFETY: the graph is this one's own, and without a list only their number is told.
             unsafe { sys::cuGraphGetNodes(self.graph, ptr::null_mut(), &mut count) }
         })?;

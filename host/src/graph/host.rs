@@ -1,11 +1,12 @@
 //! Functions of the host among the nodes.
 
+use crate::lock::lock;
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A function that the driver calls in each replay. It stays at one address.
 pub(super) struct HostCall(Box<Call>);
@@ -76,9 +77,4 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "a value that is not a text".to_owned())
-}
-
-/// A panic leaves what is behind these locks as whole as the function itself left it.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 
-use crate::completion::{in_host_func, keep};
 use crate::error::{GpuError, GpuResult};
+use crate::host_callback::{defer_drop, in_host_callback};
 use crate::memory::{PinnedBuffer, PinnedSource, UnifiedBuffer, check_alignment};
 use crate::stream::{AsStream, StreamInner};
 
@@ -162,9 +162,9 @@ impl<T: Pod> Drop for HostBuffer<T> {
     fn drop(&mut self) {
         // SAFETY: nothing uses the field afterwards.
         let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
-        if in_host_func() {
+        if in_host_callback() {
             let (home, len, memory) = (self.home.clone(), memory.len(), ManuallyDrop::new(memory));
-            keep(Box::new(HostBuffer { home, memory, len, values: PhantomData::<u8> }));
+            defer_drop(Box::new(HostBuffer { home, memory, len, values: PhantomData::<u8> }));
         } else if self.home.settle() || self.home.context().lost().is_some() {
             drop(memory);
         } else {

@@ -92,10 +92,8 @@
 
 mod buffers;
 mod builder;
-pub(crate) mod capture;
 mod child;
 mod dot;
-mod error;
 mod exec;
 mod foreign;
 mod host;
@@ -105,11 +103,10 @@ mod parameter;
 mod replay;
 mod work;
 
+pub use crate::error::GraphError;
 pub(crate) use buffers::Memory;
 pub use buffers::{GraphBuffers, GraphMemory};
-pub(crate) use builder::Bytes;
 pub use builder::{GraphBuilder, GraphNode};
-pub use error::GraphError;
 pub use foreign::ForeignMemory;
 pub use host_buffer::{HostBuffer, HostMemory};
 pub use parameter::{Parameter, Relaunch};

@@ -9,10 +9,9 @@ use cuda_std::launch::{Args, Kernel, KernelValue, Launch, LaunchConfig, ParamKin
 
 use super::buffers::GraphBuffers;
 use super::builder::GraphNode;
-use super::error::GraphError;
 use super::replay::{Graph, Located};
 use super::work::{KernelWork, Work, uses};
-use crate::error::{GpuContext, GpuError, GpuResult};
+use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
 use crate::launch::{Prepared, check_homes, prepare};
 use crate::stream::Stream;
 

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use cuda_std::launch::{Access, LaunchConfig};
 
 use super::buffers::{GraphBuffers, GraphMemory, Region, homes};
-use super::builder::{GraphNode, Place, Recorded, lock};
+use super::builder::{GraphNode, Place, Recorded};
 use super::child::ChildWork;
 use super::dot;
-use super::error::GraphError;
 use super::exec::Driver;
 use super::order::{Order, Range, sorted};
 use super::work::{Use, Work};
 use crate::context::Context;
-use crate::error::{GpuContext, GpuResult};
+use crate::error::{GpuContext, GpuResult, GraphError};
+use crate::lock::lock;
 use crate::stream::{AsStream, Stream, StreamInner};
 
 /// Nodes in an order, with the buffers `B` that they use, to be launched as one, any number of times.

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use super::{Prepared, groups, homes, prepare, start_raw};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
-use crate::graph::{GraphBuffers, Memory, capture};
+use crate::graph::{GraphBuffers, Memory};
+use crate::recorder;
 use crate::stream::{Stream, StreamInner};
 
 /// What takes the launches of [`Stream::batch`].
@@ -101,8 +102,8 @@ impl Launch for Batch {
         config: LaunchConfig,
         args: &Args,
     ) -> GpuResult<()> {
-        if let Some(graph) = capture::current() {
-            return graph.launch_from(&self.stream, kernel, config, args);
+        if let Some(graph) = recorder::current() {
+            return graph.launch(&self.stream, kernel, config, args);
         }
         if !homes(&self.stream, kernel, args)?.shared.is_empty() {
             let what = "a batch with memory that host and kernels use at once: launch the kernel";

@@ -1,15 +1,13 @@
 //! What a launch is told beside its sizes: cooperative grids, clusters, and an early start.
 
-use std::ffi::c_int;
-
 use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
 use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
-use cust::sys;
 use smallvec::SmallVec;
 
 use super::occupancy::active_blocks;
 use super::within;
 use crate::device::DeviceInfo;
+use crate::driver_ext::{cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
 use crate::stream::{Stream, StreamInner};
@@ -21,21 +19,6 @@ const CLUSTER_DIMENSION: u32 = 4;
 const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
 /// The largest cluster that every device with clusters can run.
 const PORTABLE_CLUSTER: u32 = 8;
-
-// cust's bindings are older than these; `cuda_driver` exports them.
-unsafe extern "C" {
-    fn cuLaunchKernelEx(
-        config: In<CUlaunchConfig>,
-        function: sys::CUfunction,
-        params: In<HostPtr>,
-        extra: In<HostPtr>,
-    ) -> sys::CUresult;
-    fn cuOccupancyMaxActiveClusters(
-        clusters: *mut c_int,
-        function: sys::CUfunction,
-        config: In<CUlaunchConfig>,
-    ) -> sys::CUresult;
-}
 
 /// What the kernel's contract asks for exists on the device. Asked first: an image for an older device may do without a
 /// kernel that it could not run.

@@ -4,11 +4,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::resource::{
-    AllocationRequest, DeviceMemoryResource, Kind, StreamRef, allocate_or_reuse, allocate_ordered,
-    free, free_ordered, out_of_memory, reclaiming,
+    AllocationRequest, ContextPool, DeviceMemoryResource, StreamRef, allocate_or_reuse,
+    allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
 };
-use crate::completion::{in_host_func, keep};
+use crate::deferred_frees::MemoryKind;
 use crate::error::GpuResult;
+use crate::host_callback::{defer_drop, in_host_callback};
 use crate::stream::StreamInner;
 
 /// The address of memory of no bytes: not null, aligned like all other memory, never touched.
@@ -23,7 +24,7 @@ pub(crate) const fn check_alignment<T>() {
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// The driver, at once.
-    Driver(Kind),
+    Driver(MemoryKind),
     /// The driver, in the order of the home.
     StreamOrdered,
     /// A resource.
@@ -64,7 +65,7 @@ impl Allocation {
         let context = self.home.context();
         match &self.source {
             Source::Resource(resource) => resource.open_to(peer),
-            Source::StreamOrdered => context.ordered().open_to(context, peer),
+            Source::StreamOrdered => ContextPool::of(context).open_to(context, peer),
             Source::Driver(_) => Ok(()),
         }
     }
@@ -77,7 +78,7 @@ impl Source {
         match self {
             Self::Driver(kind) => allocate_or_reuse(home, *kind, bytes),
             Self::StreamOrdered => {
-                let pool = context.ordered().get(context)?;
+                let pool = ContextPool::of(context).get(context)?;
                 reclaiming(context, || allocate_ordered(home, pool, bytes))
             }
             Self::Resource(resource) => {
@@ -108,10 +109,10 @@ impl Drop for Allocation {
     /// All uses are ordered before the home's end (see `stream`): whatever is ordered behind it, or
     /// waits for it, comes after the last use.
     fn drop(&mut self) {
-        if self.bytes > 0 && in_host_func() {
+        if self.bytes > 0 && in_host_callback() {
             let Self { home, address, bytes, source } = &*self;
             let (home, source) = (home.clone(), source.clone());
-            keep(Box::new(Self { home, address: *address, bytes: *bytes, source }));
+            defer_drop(Box::new(Self { home, address: *address, bytes: *bytes, source }));
         } else if self.bytes > 0 {
             self.home.catch_strays();
             // SAFETY: the address is this allocation's own and is not used again.

@@ -9,14 +9,15 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Source};
-use super::resource::{DeviceMemoryResource, Kind};
+use super::resource::DeviceMemoryResource;
 use super::shapes::{lengths, shapes};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
+use crate::deferred_frees::MemoryKind;
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
 
 /// Allocated by `cuMemAlloc`.
-const DEVICE: Source = Source::Driver(Kind::Device);
+const DEVICE: Source = Source::Driver(MemoryKind::Device);
 
 /// An array of `T` in the device's memory.
 ///

@@ -7,7 +7,7 @@ use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::transfer::check_len;
 use crate::error::{GpuError, GpuResult};
-use crate::graph::{Bytes, capture};
+use crate::recorder::{self, Bytes};
 use crate::stream::AsStream;
 
 /// A value that the driver can repeat.
@@ -78,9 +78,9 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
             return Err(GpuError::InvalidCast { address, bytes: len * size_of::<T>(), target });
         }
         let home = self.home();
-        if let Some(graph) = capture::current() {
+        if let Some(graph) = recorder::current() {
             let to = Bytes { home: Some(home), address, len: len * size_of::<T>() };
-            return graph.fill_from(to, bytemuck::bytes_of(&value));
+            return graph.fill(to, bytemuck::bytes_of(&value));
         }
         home.context().call("cuMemsetAsync", || {
             // SAFETY: the borrow is exclusive, every bit pattern is a value of `T`, and the home
@@ -110,9 +110,9 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
             return Ok(());
         }
         let (to, from) = (self.as_device_ptr().address(), source.as_device_ptr().address());
-        if let Some(graph) = capture::current() {
+        if let Some(graph) = recorder::current() {
             let bytes_at = |home, address| Bytes { home: Some(home), address, len: bytes };
-            return graph.copy_from(bytes_at(source.home(), from), bytes_at(self.home(), to));
+            return graph.copy(bytes_at(source.home(), from), bytes_at(self.home(), to));
         }
         stream.ordered(&[self.home(), source.home()], || {
             stream.context().call("cuMemcpyDtoDAsync", || {

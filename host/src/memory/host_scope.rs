@@ -6,7 +6,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
@@ -21,6 +21,7 @@ use crate::device::backend;
 use crate::error::{GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
+use crate::lock::lock;
 use crate::stream::{AsStream, StreamInner, home_of};
 
 /// Lends host memory to the device, until the scope ends: see [`Gpu::host_scope`].
@@ -252,7 +253,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits for all that uses lent memory, then gives it back.

@@ -11,9 +11,9 @@ use cust::sys;
 
 use super::allocation::check_alignment;
 use super::pending::{PinnedSource, PinnedTarget};
-use super::resource::Freed;
 use super::write_combined::WriteCombined;
 use crate::context::{Context, Handle};
+use crate::deferred_frees::{Freed, free_or_defer};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
@@ -128,7 +128,7 @@ impl<T> Drop for HostAllocation<T> {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
             let start = Handle(self.address.as_ptr().cast());
-            self.context.end_memory(Freed::Host(start), bytes);
+            free_or_defer(&self.context, Freed::Host(start), bytes);
         }
     }
 }

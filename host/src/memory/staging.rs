@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
 use cust::sys;
 
 use super::allocation::check_alignment;
-use super::resource::Freed;
-use crate::context::{Context, Handle};
+use crate::context::{Context, ContextState, Handle, Slot};
+use crate::deferred_frees::{Freed, free_or_defer};
 use crate::error::GpuResult;
+use crate::lock::lock;
 use crate::stream::StreamInner;
 
 /// What is kept of page-locked memory that nobody uses. To get and to free it may stop the device.
@@ -31,6 +32,10 @@ struct Blocks {
 }
 
 impl StagingCache {
+    fn of(context: &Context) -> &Self {
+        context.state(Slot::PinnedCache, Self::default)
+    }
+
     fn take(&self, bytes: usize) -> Option<Handle<u8>> {
         let mut blocks = self.lock();
         let block = blocks.free.get_mut(&bytes)?.pop()?;
@@ -49,18 +54,19 @@ impl StagingCache {
         None
     }
 
-    /// Frees all of it.
-    pub(crate) fn clear(&self, context: &Context) {
-        let all = std::mem::take(&mut *self.lock());
-        for block in all.free.into_values().flatten() {
-            // SAFETY: nobody has the block.
-            context.release(|| unsafe { sys::cuMemFreeHost(block.get().cast()) });
-        }
-    }
-
     /// A panic while the lock is held leaves the blocks whole, so poison is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, Blocks> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.blocks)
+    }
+}
+
+impl ContextState for StagingCache {
+    fn close(&self, context: &Context) {
+        let all = std::mem::take(&mut *self.lock());
+        for block in all.free.into_values().flatten() {
+            // SAFETY: no other code has the block.
+            context.release(|| unsafe { sys::cuMemFreeHost(block.get().cast()) });
+        }
     }
 }
 
@@ -162,17 +168,19 @@ impl<T> Drop for Staging<T> {
             return;
         }
         let block = Handle(self.address.as_ptr().cast());
-        if let Some(block) = self.context.staging().give(block, self.block_bytes) {
+        if let Some(block) = StagingCache::of(&self.context).give(block, self.block_bytes) {
             // Copies that use it keep it until they are done.
             let start = Handle(block.get().cast());
-            self.context.end_memory(Freed::Host(start), self.block_bytes);
+            free_or_defer(&self.context, Freed::Host(start), self.block_bytes);
         }
     }
 }
 
 /// A block that nobody uses, or a new one. All its bytes have a value.
 fn block(context: &Arc<Context>, bytes: usize) -> GpuResult<NonNull<u8>> {
-    if let Some(block) = context.staging().take(bytes).and_then(|block| NonNull::new(block.get())) {
+    if let Some(block) =
+        StagingCache::of(context).take(bytes).and_then(|block| NonNull::new(block.get()))
+    {
         return Ok(block);
     }
     let mut address = ptr::null_mut();

@@ -6,8 +6,9 @@ use cuda_driver::pageable_on_purpose;
 use cust::sys;
 
 use super::pageable::{self, Way};
+use crate::capture;
 use crate::error::{GpuError, GpuResult};
-use crate::graph::{Bytes, capture};
+use crate::recorder::{self, Bytes};
 use crate::stream::StreamInner;
 
 /// Copies `source` to `address`, through the ring if it is large and pageable.
@@ -134,8 +135,8 @@ pub(super) unsafe fn clear(home: &StreamInner, address: u64, bytes: usize) -> Gp
     if bytes == 0 {
         return Ok(());
     }
-    if let Some(graph) = capture::current() {
-        return graph.clear_from(Bytes { home: Some(home), address, len: bytes });
+    if let Some(graph) = recorder::current() {
+        return graph.clear(Bytes { home: Some(home), address, len: bytes });
     }
     home.context().call("cuMemsetD8Async", || {
         // SAFETY: the caller's promise.
@@ -159,9 +160,9 @@ pub(super) unsafe fn copy(
     if bytes == 0 {
         return Ok(());
     }
-    if let Some(graph) = capture::current() {
+    if let Some(graph) = recorder::current() {
         let from = Bytes { home: Some(source_home), address: source, len: bytes };
-        return graph.copy_from(from, Bytes { home: Some(home), address, len: bytes });
+        return graph.copy(from, Bytes { home: Some(home), address, len: bytes });
     }
     home.ordered(&[source_home], || {
         home.context().call("cuMemcpyDtoDAsync", || {

@@ -11,9 +11,9 @@ use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Source};
-use super::resource::Kind;
 use super::shapes::{argument, lengths, one_value, shapes};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
+use crate::deferred_frees::MemoryKind;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
@@ -66,7 +66,7 @@ impl<T: Pod> UnifiedBuffer<T> {
             let what = "unified memory that host and kernels use at once: use a DeviceBuffer";
             return Err(GpuError::Unsupported { what });
         }
-        let memory = Allocation::new::<T>(home, Source::Driver(Kind::Managed), len)?;
+        let memory = Allocation::new::<T>(home, Source::Driver(MemoryKind::Managed), len)?;
         Ok(Self { memory, len, values: PhantomData })
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use super::arch::target;
 use super::part::{Part, PartText, not_stopped_by_captures};
-use super::target;
 use crate::context::Context;
 
 /// Parts that are being compiled. They are of use to a text that has the very same.

@@ -4,34 +4,16 @@
 //! asks. Modules it compiles one after the other, whoever asks. So a text is loaded as a library; a driver
 //! that has none (before CUDA 12.0), or that refuses this one, is given the text as a module, and has the last word.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use cust::sys;
 
 use crate::context::{Context, Handle};
+use crate::driver_ext::{
+    Library, cuLibraryGetModule, cuLibraryLoadData, cuLibraryUnload, cuModuleGetLoadingMode,
+};
 use crate::error::GpuResult;
-
-/// The driver's `CUlib_st`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Library {}
-
-// cust's bindings do not know these.
-unsafe extern "C" {
-    fn cuLibraryLoadData(
-        library: *mut *mut Library,
-        code: *const c_void,
-        jit_options: *mut c_int,
-        jit_values: *mut *mut c_void,
-        n_jit_options: c_uint,
-        options: *mut c_int,
-        values: *mut *mut c_void,
-        n_options: c_uint,
-    ) -> sys::CUresult;
-    fn cuLibraryGetModule(module: *mut sys::CUmodule, library: *mut Library) -> sys::CUresult;
-    fn cuLibraryUnload(library: *mut Library) -> sys::CUresult;
-    fn cuModuleGetLoadingMode(mode: *mut c_int) -> sys::CUresult;
-}
 
 /// Compiled code in a context.
 #[derive(Clone, Copy, Debug)]
@@ -106,5 +88,5 @@ fn is_eager(context: &Context) -> bool {
     // SAFETY: `mode` is writable.
     let get = || unsafe { cuModuleGetLoadingMode(&mut mode) };
     // A driver before CUDA 11.7 does not know: it has no libraries either.
-    context.look("cuModuleGetLoadingMode", get).is_err() || mode == EAGER
+    context.call_uncounted("cuModuleGetLoadingMode", get).is_err() || mode == EAGER
 }

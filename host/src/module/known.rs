@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cuda_std::launch::Kernel;
 
-use super::Function;
+use super::kernel_module::Function;
 
 /// Kernels that a thread remembers, each in one place: a power of two.
 const PLACES: usize = 1 << PLACE_BITS;

@@ -5,6 +5,7 @@ use cuda_std::signature::Parameter;
 use cust::sys;
 
 use crate::context::Context;
+use crate::driver_ext::cuFuncGetParamInfo;
 use crate::error::{GpuError, GpuResult, LaunchBound};
 
 /// What the driver answers where a kernel has no such parameter.
@@ -138,15 +139,6 @@ fn refusal(error: &GpuError) -> Option<u32> {
 }
 
 fn param_bytes(context: &Context, function: sys::CUfunction, index: usize) -> GpuResult<usize> {
-    // cust's bindings do not know this one.
-    unsafe extern "C" {
-        fn cuFuncGetParamInfo(
-            f: sys::CUfunction,
-            index: usize,
-            offset: *mut usize,
-            bytes: *mut usize,
-        ) -> sys::CUresult;
-    }
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the function's module is loaded, and both places are writable.
     let ask = || unsafe { cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };

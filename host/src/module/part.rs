@@ -4,17 +4,21 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_std::launch::Kernel;
 use cust::sys;
 
+use super::arch::check_target;
 use super::code::Code;
+use super::kernel_module::Function;
+use super::params;
 use super::program::not_found;
-use super::{Function, Text, check_target, params};
+use super::text::Text;
 use crate::context::Context;
+use crate::deferred_frees::{Freed, free_or_defer, running_kernels};
 use crate::error::{GpuContext, GpuError, GpuResult};
-use crate::memory::Freed;
+use crate::lock::lock;
 use crate::panic::ModuleRecords;
 use crate::stack;
 
@@ -130,7 +134,7 @@ impl Part {
         self.context.call("cuFuncSetAttribute", || {
             // Never less than before: another thread may be about to launch with that. The lock is held for
             // this call alone.
-            let mut all = self.allowed_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = lock(&self.allowed_bytes);
             let allowed = all.entry(function.handle.addr()).or_default();
             let most = bytes.max(*allowed);
             let value = i32::try_from(most).unwrap_or(i32::MAX);
@@ -163,7 +167,7 @@ impl Part {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }
-        let _one_compiles = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_compiles = lock(&self.loading);
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }
@@ -208,7 +212,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         let Some(loaded) = self.loaded.take() else { return };
         // Each module that had the part has let go of it, after its kernels.
-        self.context.end_memory(Freed::Code(loaded.code), 0);
+        free_or_defer(&self.context, Freed::Code(loaded.code), 0);
     }
 }
 
@@ -239,7 +243,7 @@ pub(super) fn attribute(
 
 /// The driver loads nothing before all that runs has ended, which a persistent kernel does not.
 fn no_wait(context: &Context) -> GpuResult<()> {
-    match context.persistent_running() {
+    match running_kernels(context) {
         0 => Ok(()),
         running => Err(GpuError::LoadWouldWait { running }),
     }
@@ -265,7 +269,7 @@ fn prepare(
     module: sys::CUmodule,
     ptx: &str,
 ) -> GpuResult<Option<Arc<ModuleRecords>>> {
-    context.at_least_stack(stack::needed(ptx))?;
+    context.raise_stack_limit(stack::needed(ptx))?;
     ModuleRecords::attach(context, module, ptx)
 }
 

@@ -1,16 +1,17 @@
 //! A PTX text and its parts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use super::image::Image;
 use super::part::{Part, PartText, not_stopped_by_captures};
-use super::text::Digest;
-use super::{Image, Text};
+use super::text::{Digest, Text};
 use crate::context::Context;
-use crate::error::{GpuError, GpuResult, other_images};
+use crate::error::{GpuError, GpuResult};
+use crate::shipped;
 
 /// The most threads that compile at a time. On 16 cores that took 3.7 s for the shipped kernels, 8 threads 6.0 s.
 const MOST_THREADS: usize = 16;
@@ -125,6 +126,31 @@ pub(super) fn not_found(kernel: &str, mut candidates: Vec<String>) -> GpuError {
     GpuError::NotFound { kernel: kernel.to_owned(), candidates, hint }
 }
 
+/// Which images have a kernel that a module lacks, where shipped kernels and kernels of the program were
+/// taken for each other.
+fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
+    let shipped = shipped_kernels();
+    let ships = |kernel: &str| shipped.contains(kernel);
+    if ships(kernel) {
+        return Some(
+            "; it ships with this crate: take `gpu.with_kernels(ferrowarp::shipped::IMAGES)` for it",
+        );
+    }
+    let has_only_shipped = !candidates.is_empty() && candidates.iter().all(|other| ships(other));
+    has_only_shipped
+        .then_some("; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`")
+}
+
+/// The names of the kernels that ship with this crate, as the index of their text says them.
+fn shipped_kernels() -> &'static HashSet<String> {
+    static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let text = shipped::IMAGES.first().map(|image| Text::embedded(image.ptx()));
+        let index = text.and_then(|text| text.index);
+        index.iter().flat_map(|parts| parts.iter()).flat_map(|part| part.kernels.clone()).collect()
+    })
+}
+
 /// Does `work` with each part, several at a time: a driver compiles on the thread that asks. After an error
 /// no further one is begun, and the error is that of the first part in order that fails.
 fn in_parallel<T: Sync>(parts: &[T], work: impl Fn(&T) -> GpuResult<()> + Sync) -> GpuResult<()> {
@@ -223,5 +249,13 @@ mod tests {
         let error = not_found("vecad", vec!["saxpy".to_owned(), "vecadd".to_owned()]);
         let GpuError::NotFound { candidates, .. } = error else { panic!("{error}") };
         assert_eq!(candidates, ["vecadd", "saxpy"]);
+    }
+
+    #[test]
+    fn whole_names_of_shipped_kernels_are_known() {
+        assert!(shipped_kernels().contains("vecadd"));
+        for other in ["vecad", "ecadd", "vecadd(", ""] {
+            assert!(!shipped_kernels().contains(other), "{other}");
+        }
     }
 }

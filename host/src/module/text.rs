@@ -1,11 +1,12 @@
 //! A PTX text, read once.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cuda_builder::Reading;
 
-use super::HeadStart;
+use super::ahead::HeadStart;
+use crate::lock::lock;
 
 /// Where the parts of a text are, if it says so.
 pub(super) type Index = Option<Arc<[cuda_builder::Part]>>;
@@ -43,7 +44,7 @@ impl Text {
     /// A text that is part of the program: it is read once for all devices.
     pub(super) fn embedded(ptx: &'static str) -> Self {
         static KNOWN: Mutex<Vec<(&'static str, Digest, Index)>> = Mutex::new(Vec::new());
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&KNOWN);
         let own = known.iter().find(|(text, ..)| std::ptr::eq(*text, ptx));
         let own = own.map(|(_, digest, index)| (*digest, index.clone()));
         let (digest, index) = own.unwrap_or_else(|| {

@@ -70,7 +70,7 @@ macro_rules! row_values {
                 // SAFETY: the caller's promise is the kernel's.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    kernels_gpu::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
+                    kernels_gpu::rows::$name::<$t, $v $(, { packs!($v $held $(of $inputs)?) })?>::launch(on, $($arg),*)
                 }
             }
         )*

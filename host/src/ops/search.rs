@@ -18,7 +18,10 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, LaunchConfig, Linear};
-use kernels_gpu::search::{BLOCK, Bound};
+use kernels_gpu::merge::{
+    merge_partners, merge_plain, merge_splits, merge_tile_pairs, merge_tiles,
+};
+use kernels_gpu::search::{BLOCK, Bound, search_plain, search_sorted};
 
 use super::same_len;
 use super::select::{self, Flagged};
@@ -55,7 +58,7 @@ macro_rules! sorted_keys {
 
         impl SortedKey for $key {$(
             fn $name(on: &Stream, config: $config $(, $arg: $ty)*) -> GpuResult<()> {
-                kernels_gpu::$kernel::<$key>::launch(on, config $(, $arg)*)
+                $kernel::<$key>::launch(on, config $(, $arg)*)
             }
         )*
             fn flagged(on: &Stream, flags: &DeviceBuffer<u8>, x: &impl DeviceRead<Self>) -> GpuResult<DeviceBuffer<Self>> {

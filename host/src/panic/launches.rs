@@ -1,10 +1,11 @@
 //! What a stream has launched since it was last waited for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use cuda_std::launch::LaunchConfig;
 
-use super::Found;
+use super::report::Report;
+use crate::lock::lock;
 
 /// Different launches that are told apart; with more, any panic could be the stream's.
 const DIFFERENT: usize = 256;
@@ -66,19 +67,19 @@ impl Launches {
     }
 
     /// Whether one of these launches could have panicked so.
-    pub(super) fn could_be(&self, found: &Found) -> bool {
-        self.lock().entries.iter().any(|entry| entry.could_be(found))
+    pub(super) fn could_be(&self, report: &Report) -> bool {
+        self.lock().entries.iter().any(|entry| entry.could_be(report))
     }
 
     /// Whether one of these launches could have panicked so, and nobody was told of it here.
-    pub(super) fn waits_for(&self, serial: u64, found: &Found) -> bool {
+    pub(super) fn waits_for(&self, serial: u64, report: &Report) -> bool {
         let list = self.lock();
         // A panic that no launch could be is for whoever asks first; see `Panics::check`.
-        list.entries.iter().any(|entry| entry.since < serial && entry.could_be(found))
+        list.entries.iter().any(|entry| entry.since < serial && entry.could_be(report))
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.list)
     }
 }
 
@@ -100,22 +101,22 @@ impl List {
 }
 
 impl Entry {
-    fn could_be(&self, found: &Found) -> bool {
+    fn could_be(&self, report: &Report) -> bool {
         let Some((kernel, grid, block)) = self.what else { return true };
-        let named = found.kernels.is_empty() || found.kernels.iter().any(|own| own == kernel);
-        named && (grid, block) == (found.grid, found.block)
+        let named = report.kernels.is_empty() || report.kernels.iter().any(|own| own == kernel);
+        named && (grid, block) == (report.grid, report.block)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::KernelPanic;
     use super::*;
+    use crate::error::KernelPanic;
 
     const CONFIG: LaunchConfig =
         LaunchConfig { grid: (2, 1, 1), block: (32, 1, 1), shared_mem_bytes: 0 };
 
-    fn found(kernels: &[&str], block: u32) -> Found {
+    fn found(kernels: &[&str], block: u32) -> Report {
         let panic = KernelPanic {
             kernel: String::new(),
             message: String::new(),
@@ -127,7 +128,7 @@ mod tests {
             others: 0,
         };
         let kernels = kernels.iter().map(|&name| name.to_owned()).collect();
-        Found { panic, kernels, grid: [2, 1, 1], block: [block, 1, 1] }
+        Report { panic, kernels, grid: [2, 1, 1], block: [block, 1, 1] }
     }
 
     #[test]

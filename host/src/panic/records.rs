@@ -3,16 +3,19 @@
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cuda_std::panic::{Channel, KNOWN, Record, Records, SLOTS, SYMBOL};
 use cust::sys;
 
 use super::known::Known;
-use super::{Found, KernelPanic, message};
+use super::message;
+use super::registry::Panics;
+use super::report::{Report, ReportSource};
 use crate::context::{Context, Handle};
-use crate::error::GpuResult;
-use crate::memory::Freed;
+use crate::deferred_frees::{Freed, free_or_defer};
+use crate::error::{GpuResult, KernelPanic};
+use crate::lock::lock;
 
 /// The records of a loaded module.
 #[derive(Debug)]
@@ -58,13 +61,14 @@ impl ModuleRecords {
         let own =
             Arc::new(Self { context: context.clone(), records, channel, others, known, used });
         own.tell_device()?;
-        context.panics().watch(&own);
+        let records: Arc<dyn ReportSource> = own.clone();
+        Panics::of(context).watch(Arc::downgrade(&records));
         Ok(Some(own))
     }
 
     /// The kernel `name` may be launched from now on.
     pub(crate) fn uses(&self, name: &'static str) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = lock(&self.used);
         if !used.contains(&name) {
             used.push(name);
         }
@@ -86,8 +90,68 @@ impl ModuleRecords {
         })
     }
 
-    /// Takes the panics that `which` wants.
-    pub(super) fn take(&self, which: impl Fn(&Found) -> bool) -> Vec<Found> {
+    fn read(&self, record: &Record) -> Report {
+        let known = self.known.place(record.place);
+        let mut kernels = known.kernels;
+        let used = lock(&self.used);
+        if kernels.is_empty() {
+            kernels = used.iter().map(|&name| name.to_owned()).collect();
+        } else {
+            let launched: Vec<_> =
+                kernels.iter().filter(|name| used.iter().any(|own| own == name)).cloned().collect();
+            if !launched.is_empty() {
+                kernels = launched;
+            }
+        }
+        let panic = KernelPanic {
+            kernel: kernels.join("` or `"),
+            message: message::message(record, &self.known),
+            file: known.file,
+            line: known.line,
+            column: known.column,
+            block: block(record),
+            thread: thread(record),
+            others: 0,
+        };
+        Report { panic, kernels, grid: record.grid_dim, block: record.block_dim }
+    }
+
+    /// Grids panicked for which there was no record. Which they were nobody knows, so every kernel
+    /// of the module is one that could have.
+    fn lost(&self) -> Option<Report> {
+        // SAFETY: as in `take`.
+        let records = unsafe { self.records.as_ref() };
+        let mut found = self.read(&records.records[0]);
+        found.panic.message = format!("more than {SLOTS} launches panicked before the host looked");
+        (found.panic.file, found.panic.line) = (String::new(), 0);
+        let used = lock(&self.used);
+        found.kernels = used.iter().map(|&name| name.to_owned()).collect();
+        found.panic.kernel = found.kernels.join("` or `");
+        Some(found)
+    }
+
+    /// How many threads came to a record too late since this was last asked.
+    fn late(&self, slot: usize) -> u32 {
+        let mut count = 0u32;
+        let from = self.channel + (offset_of!(Channel, others) + 4 * slot) as u64;
+        let mut read = false;
+        // The panic is the news: a fault here is told by the next call.
+        self.context.release(|| {
+            // SAFETY: `count` is writable, and the variable is part of the module.
+            let result = unsafe { sys::cuMemcpyDtoH_v2((&raw mut count).cast(), from, 4) };
+            read = result == sys::CUresult::CUDA_SUCCESS;
+            result
+        });
+        let mut others = lock(&self.others);
+        match read {
+            true => count.wrapping_sub(std::mem::replace(&mut others[slot], count)),
+            false => 0,
+        }
+    }
+}
+
+impl ReportSource for ModuleRecords {
+    fn take(&self, which: &dyn Fn(&Report) -> bool) -> Vec<Report> {
         // SAFETY: the memory lives as long as `self`, and began as zeros.
         let records = unsafe { self.records.as_ref() };
         let mut taken = Vec::new();
@@ -111,71 +175,12 @@ impl ModuleRecords {
         }
         taken
     }
-
-    fn read(&self, record: &Record) -> Found {
-        let known = self.known.place(record.place);
-        let mut kernels = known.kernels;
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if kernels.is_empty() {
-            kernels = used.iter().map(|&name| name.to_owned()).collect();
-        } else {
-            let launched: Vec<_> =
-                kernels.iter().filter(|name| used.iter().any(|own| own == name)).cloned().collect();
-            if !launched.is_empty() {
-                kernels = launched;
-            }
-        }
-        let panic = KernelPanic {
-            kernel: kernels.join("` or `"),
-            message: message::message(record, &self.known),
-            file: known.file,
-            line: known.line,
-            column: known.column,
-            block: block(record),
-            thread: thread(record),
-            others: 0,
-        };
-        Found { panic, kernels, grid: record.grid_dim, block: record.block_dim }
-    }
-
-    /// Grids panicked for which there was no record. Which they were nobody knows, so every kernel
-    /// of the module is one that could have.
-    fn lost(&self) -> Option<Found> {
-        // SAFETY: as in `take`.
-        let records = unsafe { self.records.as_ref() };
-        let mut found = self.read(&records.records[0]);
-        found.panic.message = format!("more than {SLOTS} launches panicked before the host looked");
-        (found.panic.file, found.panic.line) = (String::new(), 0);
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        found.kernels = used.iter().map(|&name| name.to_owned()).collect();
-        found.panic.kernel = found.kernels.join("` or `");
-        Some(found)
-    }
-
-    /// How many threads came to a record too late since this was last asked.
-    fn late(&self, slot: usize) -> u32 {
-        let mut count = 0u32;
-        let from = self.channel + (offset_of!(Channel, others) + 4 * slot) as u64;
-        let mut read = false;
-        // The panic is the news: a fault here is told by the next call.
-        self.context.release(|| {
-            // SAFETY: `count` is writable, and the variable is part of the module.
-            let result = unsafe { sys::cuMemcpyDtoH_v2((&raw mut count).cast(), from, 4) };
-            read = result == sys::CUresult::CUDA_SUCCESS;
-            result
-        });
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        match read {
-            true => count.wrapping_sub(std::mem::replace(&mut others[slot], count)),
-            false => 0,
-        }
-    }
 }
 
 impl Drop for ModuleRecords {
     fn drop(&mut self) {
         // The module, whose kernels write there, was unloaded, or will be before.
-        self.context.end_memory(Freed::Host(Handle(self.records.as_ptr().cast())), 0);
+        free_or_defer(&self.context, Freed::Host(Handle(self.records.as_ptr().cast())), 0);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::worker::Job;
 use super::{ReloadEvent, VersionInfo, fit};
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult};
+use crate::lock::lock;
 use crate::module::{HeadStart, KernelModule, Text, target};
 use crate::stream::Stream;
 
@@ -149,7 +150,7 @@ impl Shared {
 
     /// Loads a text and puts it to use, if it is another one and the program's launchers fit it.
     pub(super) fn swap(&self, text: &Text) -> GpuResult<Swap> {
-        let _one_at_a_time = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.changes);
         let newest = self.newest();
         if newest.info().is_of(text.digest()) {
             return Ok(Swap::Unchanged(newest));
@@ -200,7 +201,7 @@ impl Shared {
         }
         drop(state);
         // The thread ends only after the last hot module.
-        let _ = self.worker.lock().unwrap_or_else(PoisonError::into_inner).send(Job::Retire);
+        let _ = lock(&self.worker).send(Job::Retire);
     }
 
     /// The launchers that the program is known to use.
@@ -229,7 +230,7 @@ impl Shared {
 
     pub(super) fn listen(&self) -> Receiver<ReloadEvent> {
         let (sender, receiver) = channel();
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        lock(&self.listeners).push(sender);
         receiver
     }
 
@@ -238,12 +239,12 @@ impl Shared {
             // A callback that panics has said so; reloading goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| callback(&event)));
         }
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = lock(&self.listeners);
         listeners.retain(|listener| listener.send(event.clone()).is_ok());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

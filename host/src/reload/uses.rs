@@ -1,8 +1,9 @@
 //! Which streams may still run a module's kernels.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::event::Event;
+use crate::lock::lock;
 use crate::stream::StreamInner;
 
 /// The streams that a module was given to. Noted when a stream is made, so a launch costs nothing.
@@ -20,7 +21,7 @@ enum Use {
 impl Uses {
     /// Notes a stream; those that everyone else has let go of become marks.
     pub(crate) fn add(&self, stream: &Arc<StreamInner>) {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = lock(&self.0);
         let own = |one: &Use| matches!(one, Use::Stream(known) if Arc::ptr_eq(known, stream));
         if uses.iter().any(own) {
             return;
@@ -31,7 +32,7 @@ impl Uses {
 
     /// Whether all that was launched is done. Only for a module that nobody can launch from.
     pub(crate) fn are_over(&self) -> bool {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = lock(&self.0);
         uses.retain_mut(|one| !one.is_over(|_| true));
         uses.is_empty()
     }

@@ -6,35 +6,9 @@ use bytemuck::Pod;
 use cust::sys;
 
 use crate::context::Context;
+use crate::driver_ext::{WriteValue, cuStreamBatchMemOp_v2};
 use crate::error::GpuResult;
 use crate::stream::Stream;
-
-// cust's bindings are older than this one; `cuda_driver` exports it.
-unsafe extern "C" {
-    fn cuStreamBatchMemOp_v2(
-        stream: sys::CUstream,
-        count: u32,
-        ops: *mut WriteValue,
-        flags: u32,
-    ) -> sys::CUresult;
-}
-
-/// The driver's `CUstreamBatchMemOpParams` as it is for a write of 32 bits.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct WriteValue {
-    operation: u32,
-    context_reserved: u32,
-    address: u64,
-    value: u64,
-    flags: u32,
-    pad: u32,
-    /// An address for the driver's own use.
-    alias: u64,
-    rest: u64,
-}
-
-const _: () = assert!(size_of::<WriteValue>() == 48);
 
 /// The driver's number of a write of 32 bits, and how many operations it takes at once.
 const WRITE_VALUE_32: u32 = 2;

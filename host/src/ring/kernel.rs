@@ -3,16 +3,16 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
-use cust::sys;
 
-use crate::context::Context;
+use crate::deferred_frees::free_pending;
 use crate::error::{GpuError, GpuResult};
+use crate::persistent::PersistentKernels;
 use crate::shared_memory::{SharedMemory, shared_of};
-use crate::stream::{AsStream, Stream, StreamInner};
+use crate::stream::{AsStream, Stream};
 
 /// How long a kernel may take to answer what is left, and again to end without, unless it is said
 /// otherwise.
@@ -69,7 +69,7 @@ impl PersistentKernel {
         let parent = on.as_stream();
         let context = parent.inner().context();
         let stream = Stream::new(context, parent.module())?;
-        context.persistent().add(stream.inner());
+        PersistentKernels::of(context).add(stream.inner());
         let launcher = Launcher { stream: stream.clone(), rings: RefCell::default() };
         let launched = launch(&launcher);
         let rings = launcher.rings.into_inner();
@@ -108,8 +108,8 @@ impl PersistentKernel {
     fn end(&mut self) -> GpuResult<()> {
         self.ended = true;
         let end = self.wait_for_end();
-        for context in self.stream.inner().context().persistent().contexts() {
-            context.free_deferred();
+        for context in PersistentKernels::of(self.stream.inner().context()).contexts() {
+            free_pending(&context);
         }
         end
     }
@@ -154,55 +154,5 @@ impl fmt::Debug for PersistentKernel {
 impl fmt::Debug for Launcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Launcher")
-    }
-}
-
-/// The persistent kernels of a device's primary context. All [`Gpu`](crate::Gpu)s of the device have the same.
-#[derive(Debug, Default)]
-pub(crate) struct Persistent {
-    streams: Mutex<Vec<Weak<StreamInner>>>,
-    /// A context for each `Gpu`: all put off what would wait for the kernels of one.
-    contexts: Mutex<Vec<Weak<Context>>>,
-}
-
-/// Those of all devices, by the driver's handles.
-static ALL: Mutex<Vec<(usize, Weak<Persistent>)>> = Mutex::new(Vec::new());
-
-impl Persistent {
-    /// Those of a primary context.
-    pub(crate) fn of(primary: sys::CUcontext) -> Arc<Self> {
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(_, own)| own.strong_count() > 0);
-        let known = all.iter().find(|(own, _)| *own == primary.addr());
-        known.and_then(|(_, own)| own.upgrade()).unwrap_or_else(|| {
-            let own = Arc::default();
-            all.push((primary.addr(), Arc::downgrade(&own)));
-            own
-        })
-    }
-
-    /// Another `Gpu` has them too.
-    pub(crate) fn join(&self, context: &Arc<Context>) {
-        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        contexts.retain(|own| own.strong_count() > 0);
-        contexts.push(Arc::downgrade(context));
-    }
-
-    /// The contexts that live.
-    pub(crate) fn contexts(&self) -> Vec<Arc<Context>> {
-        let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        contexts.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn add(&self, stream: &Arc<StreamInner>) {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.retain(|own| own.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
-    }
-
-    /// How many run.
-    pub(crate) fn running(&self) -> usize {
-        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        streams.iter().filter_map(Weak::upgrade).filter(|stream| stream.is_busy()).count()
     }
 }

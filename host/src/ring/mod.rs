@@ -44,7 +44,6 @@ mod wait;
 
 pub use bridge::Bridge;
 pub use cuda_std::ring::Telemetry;
-pub(crate) use kernel::Persistent;
 pub use kernel::{Launcher, PersistentKernel};
 pub use memory::{OnDevice, Ring, ToDevice, ToHost};
 pub use receiver::Receiver;

@@ -45,9 +45,9 @@ fn of_form(form: &'static Form) -> Vec<Case> {
     if left_out(form).is_some() {
         return Vec::new();
     }
-    let of_spelling = match form.operands {
-        "" => bodies::of,
-        _ => of_signature,
+    let of_spelling = match form.is_picked() && !form.operands.is_empty() {
+        true => of_signature,
+        false => bodies::of,
     };
     let all: Vec<Case> =
         form.spellings().iter().flat_map(|words| of_spelling(form, words)).collect();

@@ -112,7 +112,7 @@ impl From<Grid2> for Grid3 {
 #[diagnostic::on_unimplemented(
     message = "this kernel fixes its block, so it is launched with a number of blocks in {D} dimension(s)",
     label = "expected `Grid{D}`, found `{Self}`",
-    note = "pass the `grid_for(…)` that stands beside the kernel's `launch`, or `Grid{D}::new(…)`"
+    note = "pass the kernel's `grid_for(…)`, or `Grid{D}::new(…)`"
 )]
 pub trait FixedBlock<const D: usize>: AnyGrid {}
 
@@ -124,7 +124,7 @@ impl FixedBlock<3> for Grid3 {}
 #[diagnostic::on_unimplemented(
     message = "this kernel fixes its block, so it is launched with a number of blocks",
     label = "expected `Grid1`, `Grid2` or `Grid3`, found `{Self}`",
-    note = "pass the `grid_for(…)` that stands beside the kernel's `launch`, or `Grid1::new(blocks)`"
+    note = "pass the kernel's `grid_for(…)`, or `Grid1::new(blocks)`"
 )]
 pub trait AnyGrid: sealed::Sealed + Into<Grid3> {
     /// The launch of a kernel with that contract.

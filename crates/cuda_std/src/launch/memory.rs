@@ -120,7 +120,7 @@ pub unsafe trait DeviceWriteVolume<T> {
 /// initialised values of `T`. It is there until the kernels have run that were given it, and nothing
 /// reaches it meanwhile but atomic operations of system scope.
 #[diagnostic::on_unimplemented(
-    message = "the kernel shares atomics of `{T}` with the host, and `{Self}` is no such memory",
+    message = "the kernel shares atomics of `{T}` with the host, and `{Self}` is not such memory",
     label = "expected shared atomics of `{T}`, found `{Self}`",
     note = "pass `&words`, a reference to mapped atomics of `{T}`"
 )]

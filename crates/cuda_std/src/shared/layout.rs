@@ -16,11 +16,11 @@ use core::ptr::NonNull;
 /// `Send` and `Sync` keep out what belongs to one thread, such as a
 /// [`ThreadIndex`](crate::index::ThreadIndex).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot lie in shared memory",
+    message = "`{Self}` cannot be in shared memory",
     label = "threads may read it before it is written: every bit pattern must be a value",
     note = "a thread that panics or returns before a barrier leaves its elements unwritten",
-    note = "instead of `bool`, `char` or an enum take an integer such as `u8`, instead of a reference the index of \
-            what it leads to",
+    note = "instead of `bool`, `char` or an enum, use an integer such as `u8`; instead of a reference, the index of \
+            its target",
     note = "derive `bytemuck::AnyBitPattern` on a struct of plain numbers; it must be `Send` and `Sync` too"
 )]
 pub trait Element: AnyBitPattern + Send + Sync {}

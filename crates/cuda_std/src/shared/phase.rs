@@ -13,9 +13,12 @@ use cuda_std_macros::gpu_only;
 /// A shared array that nothing was written to yet: a kernel parameter, `tile: Shared<[f32; 256]>`.
 ///
 /// `L` is a [`Layout`]: an array, or [`Tile`](super::Tile), [`Blocked`](super::Blocked),
-/// [`PerWarp`](super::PerWarp), [`Double`](super::Double). A kernel with several gives each a number
-/// of its own, `a: Shared<[f32; 256], 0>, b: Shared<[f32; 256], 1>`. A slice, `Shared<[f32]>`, is the
-/// dynamic shared memory of the launch; there is at most one.
+/// [`PerWarp`](super::PerWarp), [`Double`](super::Double). A slice, `Shared<[f32]>`, is the dynamic
+/// shared memory of the launch; there is at most one.
+///
+/// `ID` tells the arrays of a kernel apart. `#[kernel]` numbers them in their order: the first is 0, the
+/// second 1. A function that takes the array of any parameter is generic in `ID`; a kernel may also
+/// write the numbers itself, `a: Shared<[f32; 256], 7>`.
 ///
 /// # Why it is safe
 ///

@@ -55,8 +55,8 @@ use cuda_std_macros::gpu_only;
 /// A value that lanes hand to one another: without padding, and with a meaning for all bits. Every
 /// [`bytemuck::Pod`] type is one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot travel between the lanes of a warp",
-    label = "a lane may receive any bits, and sends all of its own",
+    message = "`{Self}` cannot be exchanged between the lanes of a warp",
+    label = "a lane may receive any bit pattern, and sends every byte of its value",
     note = "derive `bytemuck::Pod` on a `#[repr(C)]` struct of plain numbers without padding"
 )]
 pub trait Plain: NoUninit + AnyBitPattern {}

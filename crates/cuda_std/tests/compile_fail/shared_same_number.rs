@@ -3,6 +3,6 @@
 use cuda_std::prelude::*;
 
 #[kernel]
-pub fn k(block: Block<256>, a: Shared<[u32; 256]>, b: Shared<[u32; 256]>) {}
+pub fn k(block: Block<256>, a: Shared<[u32; 256], 3>, b: Shared<[u32; 256], 3>) {}
 
 fn main() {}

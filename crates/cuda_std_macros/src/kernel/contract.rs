@@ -161,7 +161,7 @@ impl Contract {
         if let (Some(_), Some(extra)) = (&self.block, &self.max_threads) {
             return Err(Error::new_spanned(
                 extra,
-                "`block` fixes the number of threads, so `max_threads` has nothing to say: \
+                "`block` fixes the number of threads, so `max_threads` has no effect: \
                  remove one of them",
             ));
         }
@@ -169,7 +169,7 @@ impl Contract {
             Some(extra) if self.block.is_none() && self.max_threads.is_none() => {
                 Err(Error::new_spanned(
                     extra,
-                    "`min_blocks` needs a block to count with\n\
+                    "`min_blocks` needs the size of the block\n\
                      help: write `block = …` or `max_threads = …` beside it",
                 ))
             }
@@ -330,5 +330,5 @@ fn repeated(name: &Ident) -> Error {
 }
 
 fn unknown(name: &Ident) -> Error {
-    Error::new_spanned(name, format!("`#[kernel]` knows no `{name}`: a contract has {NAMES}"))
+    Error::new_spanned(name, format!("`#[kernel]` has no option `{name}`: a contract has {NAMES}"))
 }

@@ -41,7 +41,7 @@ impl Listed {
             return Ok(arguments);
         }
         let message = format!(
-            "this instance names {} of {params} generic parameters\n\
+            "this instance gives {} of {params} generic arguments\n\
              help: write one instance as `(first, second)`",
             arguments.len()
         );
@@ -111,7 +111,7 @@ pub fn instances(
         let Some(arguments) = errors.take(listed.arguments(params)) else { continue };
         let name = entry_name(name, &arguments);
         if instances.iter().any(|other| other.name == name) {
-            let message = format!("a second instance would be named `{name}` too");
+            let message = format!("another instance is already named `{name}`");
             errors.add(Error::new_spanned(&listed.tokens, message));
             continue;
         }
@@ -122,7 +122,7 @@ pub fn instances(
 
 fn not_generic(listed: &Listed) -> Error {
     let message = format!(
-        "`#[kernel]` knows no `{}`: a contract has {}\n\
+        "`#[kernel]` has no option `{}`: a contract has {}\n\
          help: an instance, as in `#[kernel(f32, f64)]`, needs a generic parameter",
         listed.tokens,
         super::contract::NAMES,

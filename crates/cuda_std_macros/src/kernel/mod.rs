@@ -62,9 +62,10 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn parse(attributes: TokenStream, function: ItemFn) -> Result<Self> {
+    fn parse(attributes: TokenStream, mut function: ItemFn) -> Result<Self> {
         let mut errors = Errors::default();
         let (mut contract, listed) = Contract::parse(attributes, &mut errors);
+        shared::number_arrays(function.sig.inputs.iter_mut());
         let Signature { ident, generics, .. } = &function.sig;
         let instances = instances::instances(&listed, ident, generics, &mut errors);
         check_signature(&function.sig, &mut errors);

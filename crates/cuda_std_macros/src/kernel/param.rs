@@ -258,7 +258,7 @@ fn name_of(pattern: &Pat) -> Result<Ident> {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => Ok(pat.ident.clone()),
         other => Err(Error::new_spanned(
             other,
-            "a kernel's parameter is a plain name\nhelp: take it apart in the body with `let`",
+            "a kernel parameter is a plain name\nhelp: destructure it in the body with `let`",
         )),
     }
 }
@@ -270,7 +270,7 @@ fn check_lifetimes(ty: &Type) -> Result<()> {
         Some(lifetime) => Err(Error::new_spanned(
             ty,
             format!(
-                "a kernel's parameter has no named lifetime: its memory is lent for one launch, \
+                "a kernel parameter has no named lifetime: its memory is borrowed for one launch, \
                  and may be freed after it\n\
                  help: leave `{lifetime}` out"
             ),

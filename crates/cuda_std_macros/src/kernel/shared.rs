@@ -4,10 +4,14 @@ use super::Errors;
 use super::canonical;
 use super::param::{Kind, Param, arguments};
 use crate::shared::assert_fits;
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, GenericArgument, PathSegment, Type, parse_quote};
+use syn::{
+    Error, Expr, ExprLit, FnArg, GenericArgument, Lit, PatType, PathArguments, PathSegment, Token,
+    Type, parse_quote,
+};
 
 /// The kind of a `Block<X, Y, Z>`.
 pub fn block(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
@@ -37,6 +41,43 @@ pub fn array(ty: &Type, last: &PathSegment) -> syn::Result<Kind> {
         Some(Type::Slice(slice)) => Ok(Kind::Shared { dynamic: Some((*slice.elem).clone()) }),
         Some(_) => Ok(Kind::Shared { dynamic: None }),
         None => Err(Error::new_spanned(ty, "name the array, as in `Shared<[f32; 256]>`")),
+    }
+}
+
+/// Numbers the arrays that the user did not number, in their order and past the numbers in use: every
+/// handle of a kernel has a type of its own. 0, which `Shared` has by default, is not written.
+pub fn number_arrays<'a>(inputs: impl Iterator<Item = &'a mut FnArg>) {
+    let mut arrays: Vec<_> = inputs.filter_map(arguments_of_array).collect();
+    let in_use: Vec<_> = arrays.iter().filter_map(|arguments| number(arguments)).collect();
+    let mut free = (0..).filter(|number| !in_use.contains(number));
+    for arguments in arrays.iter_mut().filter(|arguments| arguments.len() == 1) {
+        if let Some(number @ 1..) = free.next() {
+            let number = Literal::u32_unsuffixed(number);
+            arguments.push(parse_quote!(#number));
+        }
+    }
+}
+
+type Arguments = Punctuated<GenericArgument, Token![,]>;
+
+/// The generic arguments of a parameter that is a shared array.
+fn arguments_of_array(input: &mut FnArg) -> Option<&mut Arguments> {
+    let FnArg::Typed(PatType { ty, .. }) = input else { return None };
+    let Type::Path(path) = &mut **ty else { return None };
+    let last = path.path.segments.last_mut().filter(|last| last.ident == "Shared")?;
+    match &mut last.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&mut arguments.args),
+        _ => None,
+    }
+}
+
+/// The array's number, where the user wrote one as a literal.
+fn number(arguments: &Arguments) -> Option<u32> {
+    match arguments.get(1)? {
+        GenericArgument::Const(Expr::Lit(ExprLit { lit: Lit::Int(number), .. })) => {
+            number.base10_parse().ok()
+        }
+        _ => None,
     }
 }
 
@@ -109,13 +150,13 @@ pub fn check(params: &[Param], errors: &mut Errors) {
     for extra in of(|kind| matches!(kind, Kind::Block(_))).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
-            "a kernel has one `Block` token: two would not know of each other's barriers",
+            "a kernel takes one `Block` token: two would not account for each other's barriers",
         ));
     }
     for extra in of(|kind| matches!(kind, Kind::Shared { dynamic: Some(_) })).skip(1) {
         errors.add(Error::new_spanned(
             &extra.ty,
-            "a launch has one piece of dynamic shared memory, and another parameter takes it",
+            "a launch has one dynamic shared array, and another parameter already takes it",
         ));
     }
     let has_block = of(|kind| matches!(kind, Kind::Block(_))).next().is_some();
@@ -123,7 +164,7 @@ pub fn check(params: &[Param], errors: &mut Errors) {
     {
         errors.add(Error::new_spanned(
             &array.ty,
-            "shared memory needs the token of the block, whose barriers part its phases\n\
+            "a shared array needs the block's token, whose barriers separate its phases\n\
              help: add a parameter `mut block: Block<256>`, with the launch's threads per block",
         ));
     }

@@ -1,6 +1,6 @@
 //! One row of the table of instructions.
 
-use super::{Modifiers, pattern};
+use super::{Class, Modifiers, Order, Rule, pattern};
 use crate::fault::LoadError;
 use crate::machine::Handler;
 use crate::program::Emitter;
@@ -14,15 +14,30 @@ pub struct Form {
     /// The modifiers it takes: slots parted by spaces, alternatives by `|`, `?` after a slot that
     /// may be absent, `@name` for a named set.
     pub modifiers: &'static str,
-    /// Its operands: `=` marks a destination; `t` and `u` stand for the first and second type among
-    /// the modifiers, `w` for twice the width of `t`; `p|q` is a pair; `~` allows a wider register;
-    /// `?` an operand that may be absent. Empty where the form decides by itself.
+    /// Its operands, in the language of [`operands`](super::operands).
     pub operands: &'static str,
     /// The family it belongs to.
     pub family: &'static str,
     /// What it does.
     pub doc: &'static str,
+    /// How it behaves towards memory, registers and the counters.
+    pub properties: Properties,
     pub(crate) lowering: Lowering,
+}
+
+/// What the checks and the counters have to know of an instruction.
+#[derive(Clone, Copy)]
+pub struct Properties {
+    /// Which class the counters add it to.
+    pub class: fn(&Modifiers<'_>) -> Class,
+    /// How the bits that it writes depend on those that it reads.
+    pub rule: fn(&Modifiers<'_>) -> Rule,
+    /// Its memory semantics and scope.
+    pub order: fn(&Modifiers<'_>) -> Order,
+    /// Whether it loads data that no thread of the launch may write.
+    pub read_only: bool,
+    /// Floating-point operations that it does on each element.
+    pub flops: u8,
 }
 
 impl Form {
@@ -30,6 +45,12 @@ impl Form {
     /// loading one that is none is an error.
     pub fn spellings(&self) -> Vec<Vec<&'static str>> {
         pattern::spellings(self.modifiers)
+    }
+
+    /// Whether the modifiers select one handler whose operands are resolved by their description here.
+    /// A form that is not so is written by a function, which resolves them itself.
+    pub fn is_picked(&self) -> bool {
+        matches!(self.lowering, Lowering::Pick(_))
     }
 }
 

@@ -1,10 +1,10 @@
 //! From an instruction of the text to its form, and through it to operations.
 
+use super::operands::{self, named_type};
 use super::pattern::{Modifiers, Pattern};
 use super::table::{FORMS, forms_of};
-use super::{Form, Lowering, Order, Type};
+use super::{Form, Lowering, Type};
 use crate::fault::LoadError;
-use crate::isa::Rule;
 use crate::program::Emitter;
 use crate::ptx::ast::{Instruction, Operand};
 
@@ -60,10 +60,15 @@ fn lower_as(
     instruction: &Instruction,
 ) -> Result<(), LoadError> {
     let modifiers = Modifiers(&instruction.modifiers);
-    emitter.classify(index, Order::of(&instruction.opcode, &modifiers));
-    emitter.note_rule(Rule::of(&instruction.opcode, &modifiers));
+    emitter.classify(index, form, &modifiers);
     match form.lowering {
-        Lowering::Emit(emit) => emit(emitter, &modifiers, instruction)?,
+        Lowering::Emit(emit) => {
+            emit(emitter, &modifiers, instruction)?;
+            if !operands::fit(form.operands, &modifiers, &instruction.operands) {
+                let opcode = form.opcode;
+                return Err(emitter.invalid(format!("`{opcode}` does not take these operands")));
+            }
+        }
         Lowering::Pick(pick) => {
             let pick = pick(&modifiers).ok_or_else(|| unknown(instruction))?;
             let mut slots = Slots::default();
@@ -75,11 +80,9 @@ fn lower_as(
     Ok(())
 }
 
-/// True if a form takes so many operands.
+/// True if a form takes `count` operands.
 fn takes(form: &Form, count: usize) -> bool {
-    let all = form.operands.split_whitespace().count();
-    let optional = form.operands.split_whitespace().filter(|word| word.ends_with('?')).count();
-    form.operands.is_empty() || (all - optional..=all).contains(&count)
+    operands::count(form.operands).contains(&count)
 }
 
 /// The error about an instruction that no form fits.
@@ -115,18 +118,18 @@ impl Slots {
         emitter: &mut Emitter<'_>,
         form: &Form,
         modifiers: &Modifiers<'_>,
-        operands: &[Operand],
+        given: &[Operand],
     ) -> Result<u64, LoadError> {
-        if !takes(form, operands.len()) {
+        if !takes(form, given.len()) {
             return Err(emitter.invalid(format!(
                 "`{}` does not take {} operands",
                 form.opcode,
-                operands.len()
+                given.len()
             )));
         }
         let mut imm = 0;
-        for (word, operand) in form.operands.split_whitespace().zip(operands) {
-            imm |= self.resolve(emitter, word.trim_end_matches('?'), modifiers, operand)?;
+        for (word, operand) in operands::words(form.operands).zip(given) {
+            imm |= self.resolve(emitter, word.text, modifiers, operand)?;
         }
         Ok(imm)
     }
@@ -174,16 +177,6 @@ impl Slots {
     }
 }
 
-/// The type that a word of a form's operands means.
-fn named_type(name: &str, modifiers: &Modifiers<'_>) -> Option<Type> {
-    match name {
-        "t" => modifiers.ty(0),
-        "u" => modifiers.ty(1),
-        "w" => modifiers.ty(0)?.doubled(),
-        fixed => Type::parse(fixed),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,13 +187,6 @@ mod tests {
         for form in FORMS.iter() {
             assert!(pattern::is_well_formed(form.modifiers), "{} {}", form.opcode, form.modifiers);
             assert!(!form.doc.is_empty(), "{} has no doc", form.opcode);
-            for word in form.operands.split_whitespace() {
-                let word = word.trim_end_matches('?').trim_end_matches('~');
-                let fixed = ["imm", "pred", "=p|q", "=t|p"].contains(&word);
-                let name = word.trim_start_matches('=');
-                let typed = ["t", "u", "w"].contains(&name) || Type::parse(name).is_some();
-                assert!(fixed || typed, "{}: operand {word}", form.opcode);
-            }
         }
     }
     /// The words of a form, in any order, are those of no other form that means something else. Where
@@ -217,6 +203,29 @@ mod tests {
                 let other = others().find(|(_, pattern)| takes(pattern));
                 let other = other.map(|(other, _)| FORMS[*other].modifiers);
                 assert_eq!(other, None, "{} {}", form.opcode, words.join("."));
+            }
+        }
+    }
+
+    /// The table lists each instruction once: where two rows take the same words, the number of operands
+    /// tells them apart.
+    #[test]
+    fn no_two_rows_take_the_same_instruction() {
+        for (index, form) in FORMS.iter().enumerate() {
+            let (own, counts) = (Pattern::new(form.modifiers), operands::count(form.operands));
+            for (_, other) in FORMS.iter().enumerate().filter(|(other, _)| *other > index) {
+                let others = operands::count(other.operands);
+                if other.opcode != form.opcode || counts.end() < others.start() {
+                    continue;
+                }
+                if others.end() < counts.start() {
+                    continue;
+                }
+                for spelling in other.spellings() {
+                    let words: Vec<String> =
+                        spelling.iter().map(|word| (*word).to_owned()).collect();
+                    assert!(!own.matches(&words), "{} {}", form.opcode, words.join("."));
+                }
             }
         }
     }

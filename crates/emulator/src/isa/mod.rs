@@ -1,16 +1,23 @@
-//! The instructions: one table of forms, from which decoding and dispatch come.
+//! The instructions: one table of forms, from which decoding, dispatch, the checks and the counters come.
+//!
+//! A row of the table says of an instruction which modifiers and operands it takes, which class the
+//! counters add it to, how undefined bits pass through it, its memory order, and how it becomes
+//! operations. What a row does not say, it inherits from the head of its family.
 
+pub mod class;
 mod form;
 mod lower;
-mod order;
+pub mod operands;
+pub mod order;
 mod pattern;
-mod rule;
+pub mod rule;
 mod table;
 mod types;
 mod unsupported;
 
+pub use class::Class;
 pub(crate) use form::Lowering;
-pub use form::{Form, Pick};
+pub use form::{Form, Pick, Properties};
 pub(crate) use lower::{lower, unknown};
 pub use order::{Order, Scope, Semantics};
 pub use pattern::Modifiers;

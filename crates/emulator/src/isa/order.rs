@@ -66,54 +66,78 @@ impl Order {
             _ => Scope::System,
         }
     }
+}
 
-    /// The order that an instruction's words give, by the defaults of the PTX manual.
-    pub fn of(opcode: &str, modifiers: &Modifiers<'_>) -> Self {
-        use Semantics::{Acquire, AcquireRelease, Relaxed, Release, SequentiallyConsistent, Weak};
-        let words = [
-            ("relaxed", Relaxed),
-            ("acquire", Acquire),
-            ("release", Release),
-            ("acq_rel", AcquireRelease),
-            ("sc", SequentiallyConsistent),
-        ];
-        let scopes = [
-            ("cta", Scope::Block),
-            ("cluster", Scope::Cluster),
-            ("gpu", Scope::Device),
-            ("gl", Scope::Device),
-            ("sys", Scope::System),
-        ];
-        let said = words.into_iter().find(|(word, _)| modifiers.has(word)).map(|(_, own)| own);
-        let scope = scopes.into_iter().find(|(word, _)| modifiers.has(word)).map(|(_, own)| own);
-        match opcode {
-            "membar" => Self::new(SequentiallyConsistent, scope.unwrap_or(Scope::Device)),
-            "fence" => Self::new(said.unwrap_or(AcquireRelease), scope.unwrap_or(Scope::System)),
-            "atom" | "red" | "multimem" => {
-                Self::new(said.unwrap_or(Relaxed), scope.unwrap_or(Scope::Device))
-            }
-            "mbarrier" => {
-                let waits = modifiers.has("test_wait") || modifiers.has("try_wait");
-                let own = if waits { Acquire } else { Release };
-                Self::new(said.unwrap_or(own), scope.unwrap_or(Scope::Block))
-            }
-            "cp" if modifiers.has("mbarrier") => Self::new(Release, Scope::Block),
-            "ld" | "st" if modifiers.has("volatile") || modifiers.has("mmio") => {
-                Self::new(said.unwrap_or(Relaxed), Scope::System)
-            }
-            _ => Self::new(said.unwrap_or(Weak), scope.unwrap_or(Scope::Block)),
-        }
+/// The semantics and the scope that the modifiers spell, or those of the default.
+fn spelled_or(modifiers: &Modifiers<'_>, semantics: Semantics, scope: Scope) -> Order {
+    use Semantics::{Acquire, AcquireRelease, Relaxed, Release, SequentiallyConsistent};
+    let semantics_words = [
+        ("relaxed", Relaxed),
+        ("acquire", Acquire),
+        ("release", Release),
+        ("acq_rel", AcquireRelease),
+        ("sc", SequentiallyConsistent),
+    ];
+    let scope_words = [
+        ("cta", Scope::Block),
+        ("cluster", Scope::Cluster),
+        ("gpu", Scope::Device),
+        ("gl", Scope::Device),
+        ("sys", Scope::System),
+    ];
+    let spelled = semantics_words.into_iter().find(|(word, _)| modifiers.has(word));
+    let spelled_scope = scope_words.into_iter().find(|(word, _)| modifiers.has(word));
+    Order::new(spelled.map_or(semantics, |own| own.1), spelled_scope.map_or(scope, |own| own.1))
+}
+
+/// What the modifiers spell; weak where they spell nothing.
+pub fn spelled(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::Weak, Scope::Block)
+}
+
+/// Of a load or a store. `.volatile` and `.mmio` are relaxed with the scope of the system.
+pub fn access(modifiers: &Modifiers<'_>) -> Order {
+    match modifiers.one_of(&["volatile", "mmio"]) {
+        Some(_) => Order::new(Semantics::Relaxed, Scope::System),
+        None => spelled(modifiers),
     }
+}
+
+/// Of a read-modify-write: relaxed with the scope of the device where nothing is spelled.
+pub fn atomic(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::Relaxed, Scope::Device)
+}
+
+/// Of `fence`: acquire-release with the scope of the system where nothing is spelled.
+pub fn fence(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::AcquireRelease, Scope::System)
+}
+
+/// Of `membar`: sequentially consistent with the scope of the device where none is spelled.
+pub fn membar(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::SequentiallyConsistent, Scope::Device)
+}
+
+/// Of what arrives at an mbarrier: a release to the block where nothing else is spelled.
+pub fn arrival(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::Release, Scope::Block)
+}
+
+/// Of a wait for an mbarrier: an acquire from the block where nothing else is spelled.
+pub fn wait(modifiers: &Modifiers<'_>) -> Order {
+    spelled_or(modifiers, Semantics::Acquire, Scope::Block)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa::table::form_of;
 
     fn order(text: &str) -> (Semantics, Scope) {
-        let (opcode, rest) = text.split_once('.').unwrap();
-        let words: Vec<String> = rest.split('.').map(str::to_owned).collect();
-        let order = Order::of(opcode, &Modifiers(&words));
+        let mut words = text.split('.').map(str::to_owned);
+        let (opcode, words) = (words.next().unwrap(), words.collect::<Vec<_>>());
+        let (form, modifiers) = (form_of(&opcode, &words), Modifiers(&words));
+        let order = (form.properties.order)(&modifiers);
         (order.semantics(), order.scope())
     }
 

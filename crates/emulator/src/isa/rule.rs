@@ -87,74 +87,58 @@ pub enum Rule {
     Steers,
 }
 
-impl Rule {
-    /// The rule of an instruction.
-    pub fn of(opcode: &str, modifiers: &Modifiers<'_>) -> Self {
-        let integer = modifiers.ty(0).is_some_and(|ty| !ty.is_float() && !is_pair(ty));
-        match opcode {
-            "mov" | "cvta" => Self::Copies,
-            "not" => Self::Not,
-            "and" => Self::And,
-            "or" => Self::Or,
-            "xor" => Self::Xor,
-            "lop3" => Self::Lop3,
-            "shl" => Self::Left,
-            "shr" => right(modifiers),
-            "shf" => Self::Funnel { left: modifiers.has("l"), wrap: modifiers.has("wrap") },
-            "bfe" => Self::Extract { signed: modifiers.ty(0).is_some_and(Type::is_signed) },
-            "bfi" => Self::Insert,
-            "prmt" if modifiers.0.len() == 1 => Self::Permute,
-            "selp" => Self::Select,
-            "cvt" => convert(modifiers),
-            "setp" if integer && is_equality(modifiers) => Self::Equal,
-            "add" | "sub" if integer && !modifiers.has("sat") && !modifiers.has("cc") => {
-                Self::Upward
-            }
-            "mul" | "mad" if integer && modifiers.has("lo") && !modifiers.has("cc") => Self::Upward,
-            _ => Self::of_others(opcode, modifiers),
-        }
-    }
-
-    fn of_others(opcode: &str, modifiers: &Modifiers<'_>) -> Self {
-        match opcode {
-            "ld" | "ldu" => Self::Load,
-            "st" => Self::Store,
-            "atom" | "red" => Self::Atomic { exchanges: modifiers.has("exch") },
-            "shfl" => Self::Shuffles,
-            "vote" | "match" | "redux" | "elect" => Self::Gathers,
-            "mma" | "movmatrix" => Self::Warp,
-            "bar" if modifiers.has("warp") => Self::Gathers,
-            "bra" | "ret" | "exit" | "trap" | "brkpt" | "bar" | "barrier" | "brx" => Self::Steers,
-            "call" => Self::Calls,
-            _ if modifiers.ty(0).is_some_and(is_pair) && modifiers.ty(1).is_none() => Self::Halves,
-            _ => Self::Mixes,
-        }
-    }
-}
-
-fn is_pair(ty: Type) -> bool {
-    matches!(ty, Type::F16x2 | Type::Bf16x2 | Type::U16x2 | Type::S16x2)
-}
-
-fn right(modifiers: &Modifiers<'_>) -> Rule {
-    let ty = modifiers.ty(0).unwrap_or(Type::B32);
-    Rule::Right { signed: ty.is_signed(), bits: ty.bits() }
-}
-
-fn convert(modifiers: &Modifiers<'_>) -> Rule {
-    match (modifiers.ty(0), modifiers.ty(1)) {
-        (Some(to), Some(from)) if modifiers.0.len() == 2 && !to.is_float() && !from.is_float() => {
-            Rule::Convert {
-                from: from.bits(),
-                signed: from.is_signed(),
-                to: to.bits(),
-                to_signed: to.is_signed(),
-            }
-        }
+/// Of arithmetic on a half or on a pair of them.
+pub fn by_halves(modifiers: &Modifiers<'_>) -> Rule {
+    match modifiers.ty(0) {
+        Some(Type::F16x2 | Type::Bf16x2) => Rule::Halves,
         _ => Rule::Mixes,
     }
 }
 
-fn is_equality(modifiers: &Modifiers<'_>) -> bool {
-    modifiers.one_of(&["eq", "ne"]).is_some() && modifiers.one_of(&["and", "or", "xor"]).is_none()
+/// Of `shr`.
+pub fn shift_right(modifiers: &Modifiers<'_>) -> Rule {
+    let ty = modifiers.ty(0).unwrap_or(Type::B32);
+    Rule::Right { signed: ty.is_signed(), bits: ty.bits() }
+}
+
+/// Of `shf`.
+pub fn funnel_shift(modifiers: &Modifiers<'_>) -> Rule {
+    Rule::Funnel { left: modifiers.has("l"), wrap: modifiers.has("wrap") }
+}
+
+/// Of `bfe`.
+pub fn extract(modifiers: &Modifiers<'_>) -> Rule {
+    Rule::Extract { signed: modifiers.ty(0).is_some_and(Type::is_signed) }
+}
+
+/// Of `prmt`, which has a mode or takes its bytes by number.
+pub fn permute(modifiers: &Modifiers<'_>) -> Rule {
+    if modifiers.0.len() == 1 { Rule::Permute } else { Rule::Mixes }
+}
+
+/// Of `setp` with a single comparison.
+pub fn compare(modifiers: &Modifiers<'_>) -> Rule {
+    let of_integers = modifiers.ty(0).is_some_and(|ty| !ty.is_float());
+    match modifiers.one_of(&["eq", "ne"]) {
+        Some(_) if of_integers => Rule::Equal,
+        _ => Rule::Mixes,
+    }
+}
+
+/// Of a conversion between integers.
+pub fn convert(modifiers: &Modifiers<'_>) -> Rule {
+    match (modifiers.ty(0), modifiers.ty(1)) {
+        (Some(to), Some(from)) if !modifiers.has("sat") => Rule::Convert {
+            from: from.bits(),
+            signed: from.is_signed(),
+            to: to.bits(),
+            to_signed: to.is_signed(),
+        },
+        _ => Rule::Mixes,
+    }
+}
+
+/// Of a read-modify-write.
+pub fn atomic(modifiers: &Modifiers<'_>) -> Rule {
+    Rule::Atomic { exchanges: modifiers.has("exch") }
 }

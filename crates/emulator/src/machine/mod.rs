@@ -34,7 +34,8 @@ pub use frame::{Frame, Lane};
 pub use observer::{Check, Observer, Place, Touch, TouchRange, Verdict, Watch};
 pub use op::{Fault, Flow, Handler, Op, Step};
 pub use program::{
-    CallSite, Constant, FunctionInfo, LocalVariable, Passed, Program, SharedVariable, Span, Stack,
+    CallSite, Constant, FunctionInfo, LocalVariable, Passed, Program, SharedVariable, Span,
+    Spelling, Stack,
 };
 pub use schedule::{Dice, Schedule};
 pub use slots::{ALWAYS, CONSTANT, FULL, LANES, LISTED, NEGATED, Row32, Row64, SINK, lanes};

@@ -5,7 +5,7 @@ use super::matrix_plan::Plan;
 use super::op::Op;
 use super::slots::{Row32, Row64};
 use crate::fault::SourceLocation;
-use crate::isa::Type;
+use crate::isa::{Class, Type};
 use std::collections::HashMap;
 
 /// A span of parameter memory, in rows of four bytes.
@@ -76,6 +76,24 @@ pub struct CallSite {
     pub args: Vec<Span>,
 }
 
+/// An opcode with its modifiers, and what the counters have to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spelling {
+    /// As the text has it: `ld.global.v2.f32`. Empty for operations that decoding added.
+    pub text: String,
+    /// Which class the counters add it to.
+    pub class: Class,
+    /// Floating-point operations that it does on each element.
+    pub flops: u8,
+}
+
+impl Spelling {
+    /// A spelling of which nothing is known yet.
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), class: Class::Other, flops: 0 }
+    }
+}
+
 /// Everything that a kernel executes.
 #[derive(Default)]
 pub struct Program {
@@ -92,7 +110,7 @@ pub struct Program {
     /// Index into `spellings` of each.
     pub spelled: Vec<u32>,
     /// Opcodes with their modifiers, as the text has them; the first is empty.
-    pub spellings: Vec<String>,
+    pub spellings: Vec<Spelling>,
     /// What instructions do to registers.
     pub effects: Vec<Effect>,
     /// Registers of operations that have more of them than slots.
@@ -179,7 +197,12 @@ impl Program {
     /// Opcode and modifiers of an operation's instruction, as the text has them: `ld.global.v2.f32`.
     pub fn spelling(&self, pc: u32) -> &str {
         let index = self.spelled.get(pc as usize).map_or(0, |index| *index as usize);
-        self.spellings.get(index).map_or("", String::as_str)
+        self.spellings.get(index).map_or("", |own| own.text.as_str())
+    }
+
+    /// What the table says of an operation's instruction.
+    pub fn spelled(&self, pc: u32) -> &Spelling {
+        &self.spellings[self.spelled[pc as usize] as usize]
     }
 
     /// The variable of static shared memory that a byte of it belongs to.

@@ -15,17 +15,18 @@ mod work;
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use lane::Lane;
 use work::Work;
 
 use super::registered::Known;
-use crate::context::Context;
+use crate::context::{Context, ContextState, Slot};
 use crate::device::check_process;
 use crate::error::{GpuError, GpuResult};
+use crate::lock::lock;
 use crate::stream::StreamInner;
 
 /// Copies of pageable memory of at least so many bytes go through the ring; the driver copies smaller
@@ -79,7 +80,7 @@ pub(super) unsafe fn copy(
 ) -> GpuResult<bool> {
     home.synchronize()?;
     let context = home.context();
-    let mut crew = context.pageable().crew.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut crew = lock(&PageableRing::of(context).crew);
     if crew.is_none() {
         *crew = Crew::gather(context).ok();
     }
@@ -101,10 +102,15 @@ pub(super) unsafe fn copy(
 }
 
 impl PageableRing {
-    /// Ends the threads and gives all back. Called by the end of the context, for which nothing can be
-    /// under way.
-    pub(crate) fn close(&mut self, context: &Context) {
-        let crew = self.crew.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+    fn of(context: &Context) -> &Self {
+        context.state(Slot::StagedCopies, Self::default)
+    }
+}
+
+impl ContextState for PageableRing {
+    /// Ends the threads and frees all. No copy can be under way, for it would hold the context.
+    fn close(&self, context: &Context) {
+        let crew = lock(&self.crew).take();
         match check_process() {
             Ok(()) => crew.into_iter().for_each(|crew| crew.disband(context)),
             // A forked child has none of the threads, and would wait for them for ever.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::lane::CHUNK_BYTES;
 use crate::error::GpuError;
+use crate::lock::lock;
 
 /// Smaller pieces would cost more calls than they gain.
 const LEAST_PIECE_BYTES: usize = 128 << 10;
@@ -68,7 +69,7 @@ impl Work {
     /// Lets no lane take another piece.
     pub(super) fn fail(&self, error: GpuError) {
         self.next.store(self.bytes, Ordering::Relaxed);
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        lock(&self.failed).get_or_insert(error);
     }
 
     /// The first error.

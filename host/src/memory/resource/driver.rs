@@ -1,59 +1,32 @@
 //! The driver's own memory: allocated at once, or in a stream's order from a pool of the driver.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cust::sys;
 
-use super::deferred::Freed;
 use super::{AllocationRequest, DeviceMemoryResource, StreamRef};
-use crate::context::Context;
+use crate::context::{Context, ContextState, Slot};
+use crate::deferred_frees::{self, Freed, MemoryKind, Usage};
+use crate::device_sync;
 use crate::error::{GpuError, GpuResult};
+use crate::lock::lock;
 use crate::stream::{AsStream, StreamInner};
 
-/// How much memory of a device is in use through one context, and was at most.
-#[derive(Debug, Default)]
-pub(crate) struct Usage {
-    current: AtomicUsize,
-    peak: AtomicUsize,
-}
-
-impl Usage {
-    pub(super) fn add(&self, bytes: usize) {
-        let now = self.current.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(now, Ordering::Relaxed);
-    }
-
-    pub(super) fn remove(&self, bytes: usize) {
-        self.current.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// The most bytes at one time.
-    pub(crate) fn peak(&self) -> usize {
-        self.peak.load(Ordering::Relaxed)
-    }
-}
-
-/// Where an allocation that takes effect at once lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// On the device.
-    Device,
-    /// Where it is used: the driver moves it.
-    Managed,
-}
-
 /// `bytes` bytes, at once.
-pub(in crate::memory) fn allocate(context: &Context, kind: Kind, bytes: usize) -> GpuResult<u64> {
+pub(in crate::memory) fn allocate(
+    context: &Context,
+    kind: MemoryKind,
+    bytes: usize,
+) -> GpuResult<u64> {
     let mut address = 0;
     let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
     let result = match kind {
-        Kind::Device => context.call("cuMemAlloc", || {
+        MemoryKind::Device => context.call("cuMemAlloc", || {
             // SAFETY: `address` is writable.
             unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }
         }),
-        Kind::Managed => context.call("cuMemAllocManaged", || {
+        MemoryKind::Managed => context.call("cuMemAllocManaged", || {
             // SAFETY: `address` is writable.
             unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }
         }),
@@ -68,11 +41,12 @@ pub(in crate::memory) fn allocate(context: &Context, kind: Kind, bytes: usize) -
 /// `home`.
 pub(in crate::memory) unsafe fn free(
     home: &Arc<StreamInner>,
-    kind: Kind,
+    kind: MemoryKind,
     address: u64,
     bytes: usize,
 ) {
-    home.context().free(Freed::Counted { kind, address, home: home.clone() }, bytes);
+    let freed = Freed::Counted { kind, address, home: home.clone() };
+    deferred_frees::free(home.context(), freed, bytes);
 }
 
 /// `bytes` bytes of a pool, from now on in the stream's order.
@@ -97,11 +71,11 @@ pub(in crate::memory) unsafe fn free_ordered(home: &Arc<StreamInner>, address: u
     // SAFETY: the caller's promise: the stream's end is behind all uses.
     let free = || unsafe { sys::cuMemFreeAsync(address, home.handle()) };
     if home.context().release(free) {
-        home.context().usage().remove(bytes);
+        Usage::of(home.context()).remove(bytes);
     } else {
         // A driver that refuses to free in order has not freed; it may still free at once.
         // SAFETY: the caller's promise.
-        unsafe { self::free(home, Kind::Device, address, bytes) };
+        unsafe { self::free(home, MemoryKind::Device, address, bytes) };
     }
 }
 
@@ -110,7 +84,7 @@ fn counted(context: &Context, result: GpuResult<u64>, bytes: usize) -> GpuResult
     const OUT_OF_MEMORY: u32 = 2;
     match result {
         Ok(address) => {
-            context.usage().add(bytes);
+            Usage::of(context).add(bytes);
             Ok(address)
         }
         Err(error) => match error.root() {
@@ -124,7 +98,7 @@ fn counted(context: &Context, result: GpuResult<u64>, bytes: usize) -> GpuResult
 
 pub(in crate::memory) fn out_of_memory(context: &Context, requested: usize) -> GpuError {
     let (free, total) = context.memory_info().unwrap_or((0, context.info().total_memory_bytes));
-    GpuError::OutOfMemory { requested, free, total, peak: context.usage().peak() }
+    GpuError::OutOfMemory { requested, free, total, peak: Usage::of(context).peak() }
 }
 
 /// Allocates; if there is too little memory, once more after the context's own pool and the frees that
@@ -135,7 +109,7 @@ pub(in crate::memory) fn reclaiming(
 ) -> GpuResult<u64> {
     match allocate() {
         Err(GpuError::OutOfMemory { .. })
-            if context.free_deferred() | context.ordered().trim(context) =>
+            if deferred_frees::free_pending(context) | ContextPool::of(context).trim(context) =>
         {
             allocate()
         }
@@ -146,13 +120,13 @@ pub(in crate::memory) fn reclaiming(
 /// Allocates at once, if need be with what a persistent kernel keeps from going back to the driver.
 pub(in crate::memory) fn allocate_or_reuse(
     home: &Arc<StreamInner>,
-    kind: Kind,
+    kind: MemoryKind,
     bytes: usize,
 ) -> GpuResult<u64> {
     let context = home.context();
     match reclaiming(context, || allocate(context, kind, bytes)) {
         Err(error @ GpuError::OutOfMemory { .. }) => {
-            context.reuse_deferred(home, kind, bytes).ok_or(error)
+            deferred_frees::reuse(home, kind, bytes).ok_or(error)
         }
         result => result,
     }
@@ -225,7 +199,7 @@ impl DriverPool {
     /// Waits for the device, so that what was freed is free, and gives all but `keep` bytes back. A panic stays
     /// for whoever waits for its stream.
     fn trim(self, context: &Context, keep_bytes: usize) -> GpuResult<()> {
-        context.wait_for_all()?;
+        device_sync::wait(context)?;
         // SAFETY: the pool lives.
         context.call("cuMemPoolTrimTo", || unsafe { sys::cuMemPoolTrimTo(self.0, keep_bytes) })
     }
@@ -268,6 +242,11 @@ fn properties(ordinal: u32) -> sys::CUmemPoolProps {
 pub(crate) struct ContextPool(Mutex<Option<DriverPool>>);
 
 impl ContextPool {
+    /// That of `context`.
+    pub(in crate::memory) fn of(context: &Context) -> &Self {
+        context.state(Slot::StreamOrderedPool, Self::default)
+    }
+
     pub(in crate::memory) fn get(&self, context: &Context) -> GpuResult<DriverPool> {
         let mut pool = self.lock();
         match *pool {
@@ -287,12 +266,16 @@ impl ContextPool {
         self.get(context)?.open_to(context, peer)
     }
 
-    pub(crate) fn take(&self) -> Option<DriverPool> {
-        self.lock().take()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Option<DriverPool>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
+    }
+}
+
+impl ContextState for ContextPool {
+    fn close(&self, context: &Context) {
+        if let Some(pool) = self.lock().take() {
+            pool.destroy(context);
+        }
     }
 }
 
@@ -305,12 +288,12 @@ pub struct SynchronousMemory;
 // since all that used it was waited for.
 unsafe impl DeviceMemoryResource for SynchronousMemory {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
-        allocate_or_reuse(request.stream.inner(), Kind::Device, request.bytes)
+        allocate_or_reuse(request.stream.inner(), MemoryKind::Device, request.bytes)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize) {
         // SAFETY: the caller's promise.
-        unsafe { free(stream.inner(), Kind::Device, address, bytes) };
+        unsafe { free(stream.inner(), MemoryKind::Device, address, bytes) };
     }
 }
 
@@ -414,7 +397,7 @@ unsafe impl DeviceMemoryResource for StreamOrderedMemory {
 impl Drop for StreamOrderedMemory {
     fn drop(&mut self) {
         let pool = self.pool;
-        self.context.end(move || {
+        self.context.release_or_defer(move || {
             let DriverPool(handle) = { pool };
             // SAFETY: the pool is this owner's, who uses it no more.
             unsafe { sys::cuMemPoolDestroy(handle) }

@@ -30,7 +30,6 @@
 //! ```
 
 mod adaptors;
-mod deferred;
 mod driver;
 mod pool;
 
@@ -42,15 +41,13 @@ use std::sync::Arc;
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
 
+pub use crate::deferred_frees::DeferredFrees;
 pub use adaptors::{
     AllocationLog, AllocationStatistics, FailureAdaptor, LimitAdaptor, LogAdaptor, LogSyntaxError,
     PoisonAdaptor, StatisticsAdaptor, TrackedAllocation, TrackingAdaptor,
 };
-pub use deferred::DeferredFrees;
-pub(crate) use deferred::{Deferred, Freed};
-pub(crate) use driver::{ContextPool, Usage};
 pub(super) use driver::{
-    Kind, allocate_or_reuse, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
+    ContextPool, allocate_or_reuse, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
 };
 pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
 pub use pool::{MemoryPool, PoolStatistics};

@@ -3,12 +3,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{AllocationRequest, DeviceMemoryResource, StreamRef, SynchronousMemory};
-use crate::completion::{in_host_func, keep};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
+use crate::host_callback::{defer_drop, in_host_callback};
+use crate::lock::lock;
 use crate::stream::{AsStream, StreamInner};
 
 /// Sizes of blocks, as powers of two: 256 bytes, to which all memory is aligned, to 1 GiB. What is
@@ -111,7 +112,7 @@ enum Taken {
 
 impl Class {
     fn lock(&self) -> MutexGuard<'_, Vec<Shelf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// A block, of this stream if there is one.
@@ -223,8 +224,8 @@ impl MemoryPool {
                 leaving.shelves.push((size, shelf));
             }
         }
-        if in_host_func() {
-            keep(Box::new(leaving));
+        if in_host_callback() {
+            defer_drop(Box::new(leaving));
         }
     }
 }

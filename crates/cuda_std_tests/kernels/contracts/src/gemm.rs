@@ -117,8 +117,8 @@ type Square = Tile<f32, TILE, TILE, 0>;
 pub fn tiled_views(
     index: ThreadIndex2,
     mut block: Block<TILE, TILE>,
-    left: Shared<Square, 0>,
-    right: Shared<Square, 1>,
+    left: Shared<Square>,
+    right: Shared<Square>,
     a: &[f32],
     b: &[f32],
     k: usize,

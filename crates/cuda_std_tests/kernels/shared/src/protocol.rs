@@ -34,7 +34,7 @@ pub fn two(
     index: ThreadIndex,
     a: Shared<[u32; BLOCK], 0>,
     b: Shared<[u32; BLOCK], 1>,
-    flag: Shared<[u8; 1], 2>,
+    flag: Shared<[u8; 1]>,
     mut out: DisjointSlice<u32>,
 ) {
     let thread = block.thread();

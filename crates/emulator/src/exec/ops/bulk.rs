@@ -380,23 +380,3 @@ pub fn setmaxnreg(
     emitter.push(run, &[], 0);
     Ok(())
 }
-
-/// Fences between ways of access: all memory is one here, so they order nothing more than others do.
-pub fn proxy_fence(
-    emitter: &mut Emitter<'_>,
-    _: &Modifiers<'_>,
-    instruction: &Instruction,
-) -> Result<(), LoadError> {
-    fn run(_: &mut Cx<'_>, _: &mut Frame, _: &Op, _: u32) -> Step {
-        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        Ok(Flow::Next)
-    }
-    if let [address, size] = instruction.operands.as_slice() {
-        flat(emitter, address)?;
-        if emitter.immediate(size)? != 128 {
-            return Err(emitter.invalid("the fence of a tensor map is about 128 bytes"));
-        }
-    }
-    emitter.push(run, &[], 0);
-    Ok(())
-}

@@ -6,11 +6,11 @@
 //! variable is not seen.
 
 use super::race::runs::{Run, each_run};
-use super::readonly::{Other, ReadOnly, Recent};
+use super::readonly::{Other, ReadOnly, Recent, reads_only};
 use crate::fault::{Access, Accessor, Nearest, RegionKind, Space, TrapKind};
 use crate::machine::{
-    Check, Constant, Cx, Fault, Frame, LaunchContext, Observer, Place, Program, Touch, TouchRange,
-    Verdict, lanes,
+    Check, Constant, Cx, Fault, Frame, LaunchContext, Observer, Place, Touch, TouchRange, Verdict,
+    lanes,
 };
 
 /// Finds accesses to the wrong piece of valid memory.
@@ -62,7 +62,7 @@ impl Observer for MemoryObserver<'_> {
             _ if self.is_in_one_variable(cx, (low, high), bytes) => return Ok(()),
             _ => {}
         }
-        let is_read_only = self.recent.as_ref().is_some_and(|own| own.reads_only(touch.op));
+        let is_read_only = self.recent.is_some() && reads_only(touch.op);
         for lane in lanes(touch.mask) {
             let touched = Touched { lane, at: touch.at[lane], bytes, access: touch.access };
             self.piece(cx, Some(frame), &touched, is_read_only)?;
@@ -84,7 +84,7 @@ impl MemoryObserver<'_> {
         let constants = &cx.launch.program.constant_variables;
         let is_near = |own: &Constant| low < own.address + own.bytes && own.address < end;
         let may_hit_constant = access != Access::Load && constants.iter().any(is_near);
-        let is_read_only = self.recent.as_ref().is_some_and(|own| own.reads_only(touch.op));
+        let is_read_only = self.recent.is_some() && reads_only(touch.op);
         if self.recent.is_none() && !may_hit_constant || access == Access::Load && !is_read_only {
             return Ok(());
         }
@@ -240,16 +240,4 @@ fn red_zone(
         nearest: Nearest { base, bytes, kind, address },
     };
     Err(Fault::new(touched.lane, kind))
-}
-
-/// Whether a program has loads of data that nobody is to write.
-pub(super) fn read_only_forms(program: &Program) -> Vec<bool> {
-    let forms = crate::isa::forms();
-    let mut used = vec![false; forms.len()];
-    for op in &program.ops {
-        let form = usize::from(op.form);
-        let words = forms[form].modifiers;
-        used[form] |= op.weight > 0 && words.split_whitespace().any(|word| word == "nc");
-    }
-    used
 }

@@ -3,7 +3,6 @@
 //! A `.nc` load may be served by a cache that no store reaches, so a byte that one thread reads this
 //! way must not be written by any thread of the launch, before or after.
 
-use super::memory::read_only_forms;
 use super::race::runs::Run;
 use crate::machine::{Cx, Op, Program};
 use std::collections::HashMap;
@@ -119,14 +118,13 @@ impl Page {
 /// The pages of one launch.
 pub struct ReadOnly {
     pages: RwLock<HashMap<u64, Arc<Page>>>,
-    forms: Vec<bool>,
 }
 
 impl ReadOnly {
     /// `None` for a program without such loads.
     pub fn of(program: &Program) -> Option<Self> {
-        let forms = read_only_forms(program);
-        forms.contains(&true).then(|| Self { pages: RwLock::default(), forms })
+        let is_there = program.ops.iter().any(|op| op.weight > 0 && reads_only(op));
+        is_there.then(|| Self { pages: RwLock::default() })
     }
 
     /// What one CPU thread remembers.
@@ -145,6 +143,11 @@ impl ReadOnly {
     }
 }
 
+/// Whether an operation is a load of data that no thread of the launch may write.
+pub fn reads_only(op: &Op) -> bool {
+    crate::isa::forms()[usize::from(op.form)].properties.read_only
+}
+
 /// The pages that a thread touched last.
 pub struct Recent<'m> {
     all: &'m ReadOnly,
@@ -153,11 +156,6 @@ pub struct Recent<'m> {
 }
 
 impl Recent<'_> {
-    /// Whether an operation is a load of what nobody is to write.
-    pub fn reads_only(&self, op: &Op) -> bool {
-        self.all.forms.get(usize::from(op.form)).is_some_and(|own| *own)
-    }
-
     /// Notes read-only loads of lanes. Returns a write of the same bytes.
     pub fn reads(&mut self, cx: &Cx<'_>, run: &Run) -> Option<Other> {
         self.note(cx, run, (Plane::Reads, Plane::Writes))

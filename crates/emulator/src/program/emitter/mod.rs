@@ -10,8 +10,10 @@ use super::lines::Lines;
 pub use super::scope::Base;
 use super::scope::Scope;
 use crate::fault::LoadError;
-use crate::isa::Order;
-use crate::machine::{ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, Passed, Program, Stack};
+use crate::isa::{Form, Modifiers, Order, Properties};
+use crate::machine::{
+    ALWAYS, Effect, FunctionInfo, Handler, LANES, Op, Passed, Program, Spelling, Stack,
+};
 use crate::ptx::ast;
 use std::collections::HashMap;
 
@@ -83,7 +85,7 @@ impl<'m> Emitter<'m> {
     /// An empty program.
     pub fn new(linked: &'m Linked<'m>) -> Self {
         Self {
-            program: Program { spellings: vec![String::new()], ..Program::default() },
+            program: Program { spellings: vec![Spelling::new("")], ..Program::default() },
             linked,
             line: 0,
             home: ParamHome::Frame,
@@ -173,9 +175,13 @@ impl<'m> Emitter<'m> {
         self.program.spelled.push(self.spelling);
     }
 
-    /// Says which form the instruction at hand has, and how strong it is.
-    pub fn classify(&mut self, form: usize, order: Order) {
-        (self.form, self.order) = (form as u16, order);
+    /// Takes from the table what it says of the instruction at hand, which has the form with that index.
+    pub fn classify(&mut self, index: usize, form: &Form, modifiers: &Modifiers<'_>) {
+        let Properties { class, rule, order, flops, .. } = form.properties;
+        (self.form, self.order) = (index as u16, order(modifiers));
+        self.effect.rule = rule(modifiers);
+        let spelling = &mut self.program.spellings[self.spelling as usize];
+        (spelling.class, spelling.flops) = (class(modifiers), flops);
     }
 
     /// Keeps the opcode and the modifiers of the instruction at hand.
@@ -184,7 +190,7 @@ impl<'m> Emitter<'m> {
         let text = words.map(String::as_str).collect::<Vec<_>>().join(".");
         let known = &mut self.program.spellings;
         self.spelling = *self.spellings.entry(text).or_insert_with_key(|text| {
-            known.push(text.clone());
+            known.push(Spelling::new(text));
             known.len() as u32 - 1
         });
     }

@@ -31,11 +31,6 @@ impl Emitter<'_> {
         self.effect.writes.push(register);
     }
 
-    /// Says how the instruction at hand makes what it writes.
-    pub fn note_rule(&mut self, rule: Rule) {
-        self.effect.rule = rule;
-    }
-
     /// Notes bits that the instruction at hand copies; unless it is a call, it does nothing else.
     pub fn note_piece(&mut self, piece: Piece) {
         if self.effect.rule != Rule::Calls {

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::panic::Location;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::hand_on;
-use crate::error::GpuResult;
+use crate::error::{GpuResult, debug_as_display};
 use crate::gpu::Gpu;
+use crate::lock::lock;
 use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
 use crate::stream::Stream;
 
@@ -63,6 +64,8 @@ pub struct LogSyntaxError {
     pub text: String,
 }
 
+debug_as_display!(LogSyntaxError);
+
 impl<R: DeviceMemoryResource + ?Sized> LogAdaptor<R> {
     /// Writes down what goes to `upstream`.
     pub fn new(upstream: Arc<R>) -> Arc<Self> {
@@ -76,7 +79,7 @@ impl<R: DeviceMemoryResource + ?Sized> LogAdaptor<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.writer)
     }
 }
 

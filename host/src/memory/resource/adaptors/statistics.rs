@@ -1,9 +1,10 @@
 //! Counts.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::hand_on;
 use crate::error::GpuResult;
+use crate::lock::lock;
 use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
 
 /// Counts what goes through it.
@@ -46,7 +47,7 @@ impl<R: DeviceMemoryResource + ?Sized> StatisticsAdaptor<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, AllocationStatistics> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::hand_on;
 use crate::error::GpuResult;
+use crate::lock::lock;
 use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
 
 /// Remembers where in the program each live allocation was made.
@@ -60,7 +61,7 @@ impl<R: DeviceMemoryResource + ?Sized> TrackingAdaptor<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, TrackedAllocation>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 }
 

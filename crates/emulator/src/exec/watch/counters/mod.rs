@@ -3,15 +3,16 @@
 //! [`Counting`] goes with a launch like a check that finds nothing. Its observers keep a table for each
 //! CPU thread, and add it to the whole when the thread is through.
 
-mod class;
 mod report;
 mod request;
+mod work;
 
-pub use class::{Class, Work};
+pub use crate::isa::Class;
 pub use report::{
     ClassCounts, Counters, Counts, InstructionCounts, LineCounts, MemoryCounts, Occupancy, Sample,
 };
 pub use request::{Banks, Crowd, Request, Sectors};
+pub use work::Work;
 
 use report::entry;
 
@@ -137,8 +138,8 @@ impl Fact {
     fn new(program: &Program, pc: u32) -> Self {
         let spelling = program.spelling(pc);
         Self {
-            class: Class::of(spelling),
-            work: Work::of(spelling),
+            class: program.spelled(pc).class,
+            work: Work::of(program.spelled(pc)),
             branch: match spelling.split('.').next() {
                 Some("bra") => Some(Branch::Jump),
                 Some("brx") => Some(Branch::Table),

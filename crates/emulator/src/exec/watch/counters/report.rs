@@ -1,7 +1,7 @@
 //! What a launch counted, for those who read it.
 
-use super::class::Class;
 use crate::fault::{Access, SourceLocation, Space};
+use crate::isa::Class;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

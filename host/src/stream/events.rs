@@ -5,14 +5,16 @@
 //! Who asks again before anybody has queued anything waits for the mark that is there.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cust::sys;
 
 use super::StreamInner;
-use crate::completion::{Bell, Completion, Mark, Of, SUCCESS, Signal};
+use crate::completion::{Bell, Completion, Mark, Of, SUCCESS, Signal, Waiting};
 use crate::error::{DriverError, GpuError, GpuResult};
 use crate::event::{Event, not_ready};
+use crate::lock::lock;
+use crate::panic::Panics;
 
 /// Marks of a stream.
 #[derive(Debug, Default)]
@@ -22,9 +24,9 @@ pub(super) struct Marks {
     /// The last one that the bell rings for.
     rung: u64,
     bell: Option<Bell>,
-    /// What rings for the end of the stream, and [`Context::work`] when that was marked.
+    /// What rings for the end of the stream, and [`Context::submissions`] when that was marked.
     ///
-    /// [`Context::work`]: crate::context::Context::work
+    /// [`Context::submissions`]: crate::context::Context::submissions
     end: Option<(u64, Arc<Signal>)>,
 }
 
@@ -50,7 +52,7 @@ impl StreamInner {
     /// What rings at the end of all work that is queued now.
     fn end(&self, marks: &mut Marks, kept: Kept) -> GpuResult<Arc<Signal>> {
         // Asked before the mark is made: what is queued meanwhile by others may be in front of it or not.
-        let work = self.context.work();
+        let work = self.context.submissions();
         if kept.is_none()
             && let Some(signal) = self.same_end(marks, work)
         {
@@ -70,7 +72,7 @@ impl StreamInner {
     }
 
     fn arm(&self, marks: &mut Marks, kept: Kept) -> GpuResult<Arc<Signal>> {
-        if self.context.waiting().may_ring() {
+        if Waiting::of(&self.context).may_ring() {
             self.put(&self.order)?;
             marks.last += 1;
             let last = marks.last;
@@ -85,7 +87,7 @@ impl StreamInner {
     /// Rings when `event` has passed, without the driver's help.
     fn watch(&self, event: Event, line: usize, kept: Kept) -> Arc<Signal> {
         let signal = Signal::of(self.handle);
-        self.context.waiting().watch().add(Mark::new(event, line, signal.clone(), kept));
+        Waiting::of(&self.context).watch().add(Mark::new(event, line, signal.clone(), kept));
         signal
     }
 
@@ -98,7 +100,7 @@ impl StreamInner {
         ring: &Mutex<Option<Arc<Signal>>>,
     ) -> Completion {
         let mut marks = self.marks();
-        let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = lock(ring);
         let known = ring.clone().filter(|signal| !signal.has_failed());
         let armed = match known {
             Some(signal) => Ok(signal),
@@ -133,7 +135,7 @@ impl StreamInner {
     }
 
     fn ring_by(&self, bell: &Bell, event: &Event, kept: Kept) -> GpuResult<Arc<Signal>> {
-        if self.context.waiting().may_ring() {
+        if Waiting::of(&self.context).may_ring() {
             let signal = Signal::of(self.handle);
             // SAFETY: the event lives and was recorded here.
             unsafe { bell.ring_after(event.handle(), &signal, kept) }?;
@@ -146,7 +148,7 @@ impl StreamInner {
 
     /// Records an event that nobody but a future waits for.
     fn put(&self, event: &Event) -> GpuResult<()> {
-        self.context.look("cuEventRecord", || {
+        self.context.call_uncounted("cuEventRecord", || {
             // SAFETY: event and stream live and belong to one context.
             unsafe { sys::cuEventRecord(event.handle(), self.handle) }
         })
@@ -157,7 +159,7 @@ impl StreamInner {
         match of {
             _ if status != SUCCESS => Err(self.failure(status)),
             Of::Stream(moment) => self.look_for_panics(*moment),
-            Of::Event(launches) => self.context.panics().check(launches),
+            Of::Event(launches) => Panics::of(&self.context).check(launches),
         }
     }
 
@@ -171,6 +173,6 @@ impl StreamInner {
 
     /// A panic while the lock is held leaves the marks whole, so poison is no reason to stop.
     fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.marks)
     }
 }

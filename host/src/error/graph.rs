@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What can be wrong with a [`Graph`](super::Graph), each with the node where it is.
+/// What can be wrong with a [`Graph`](crate::Graph), each with the node where it is.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GraphError {

@@ -1,0 +1,286 @@
+//! The kernels of a `Gpu`, and the functions of those that were looked up.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use cuda_std::launch::{Contract, Kernel};
+use cust::sys;
+
+use super::image::{Image, best_image};
+use super::known::ModuleId;
+use super::part::{self, Part};
+use super::program::Program;
+use super::text::{Digest, Text};
+use crate::context::Context;
+use crate::device_sync::drop_after_all_work;
+use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
+use crate::error::{GpuError, GpuResult};
+use crate::lock::lock;
+use crate::panic::Panics;
+use crate::reload::Uses;
+use crate::stream::StreamInner;
+
+/// What was loaded on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadedImage {
+    /// The architecture, for example `sm_90a`.
+    pub arch: String,
+}
+
+/// The kernels of a [`Gpu`](crate::Gpu). The driver compiles each part of them when a kernel of it is first
+/// looked up; those of a version of a [`HotModule`](crate::reload::HotModule) were compiled before.
+pub(crate) struct KernelModule {
+    id: ModuleId,
+    context: Arc<Context>,
+    images: Vec<Image>,
+    program: OnceLock<Program>,
+    /// The kernels that were looked up, by name.
+    functions: Mutex<HashMap<&'static str, (Function, &'static Kernel)>>,
+    /// The streams that may run its kernels, where it can be unloaded before they end.
+    uses: Option<Uses>,
+}
+
+/// A kernel of a loaded module, and its limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    pub(crate) handle: sys::CUfunction,
+    /// Most threads in one block; the registers limit it.
+    pub(crate) max_threads_per_block: u32,
+    /// Shared memory that the kernel declares itself.
+    pub(crate) static_shared_bytes: u32,
+}
+
+// SAFETY: the handle is used through the driver alone, which allows any thread.
+unsafe impl Send for Function {}
+
+impl fmt::Debug for KernelModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelModule").field("images", &self.images).finish_non_exhaustive()
+    }
+}
+
+impl KernelModule {
+    pub(crate) fn new(context: &Arc<Context>, images: &[Image]) -> Arc<Self> {
+        Arc::new(Self::of(context, images.to_vec(), OnceLock::new(), None))
+    }
+
+    /// A text that is no part of the program. What it has in common with `others` is theirs, with the kernels
+    /// that were looked up there; nothing is loaded yet.
+    pub(crate) fn from_ptx(
+        context: &Arc<Context>,
+        arch: &str,
+        text: &Text,
+        others: &[Arc<KernelModule>],
+    ) -> Self {
+        let others: Vec<(&Program, &Self)> =
+            others.iter().filter_map(|other| Some((other.program(None).ok()?, &**other))).collect();
+        let programs: Vec<&Program> = others.iter().map(|(program, _)| *program).collect();
+        let program = Program::new(context, arch, text, &programs);
+        let mut functions = HashMap::new();
+        for (theirs, other) in others {
+            let looked_up = other.functions();
+            let shared = looked_up.iter().filter(|(name, _)| program.shares(name, theirs));
+            functions.extend(shared.map(|(name, found)| (*name, *found)));
+        }
+        let module = Self::of(context, Vec::new(), OnceLock::from(program), Some(Uses::default()));
+        *module.functions() = functions;
+        module
+    }
+
+    fn of(
+        context: &Arc<Context>,
+        images: Vec<Image>,
+        program: OnceLock<Program>,
+        uses: Option<Uses>,
+    ) -> Self {
+        let (id, context, functions) = (ModuleId::new(), context.clone(), Mutex::default());
+        Self { id, context, images, program, functions, uses }
+    }
+
+    /// Loads all that is not loaded, on several threads.
+    pub(crate) fn load_all(&self) -> GpuResult<LoadedImage> {
+        let program = self.program(None)?;
+        program.load_all()?;
+        Ok(LoadedImage { arch: program.arch().to_owned() })
+    }
+
+    /// The architecture of what is loaded, or will be, and what tells its text from others.
+    pub(crate) fn image(&self) -> GpuResult<(&str, Digest)> {
+        self.program(None).map(|program| (program.arch(), program.digest()))
+    }
+
+    /// The images that it can be loaded from.
+    pub(crate) fn images(&self) -> &[Image] {
+        &self.images
+    }
+
+    /// The kernels that were launched, as their launchers know them.
+    pub(crate) fn launchers(&self) -> Vec<&'static Kernel> {
+        self.functions().values().map(|(_, kernel)| *kernel).collect()
+    }
+
+    /// The streams that may run its kernels, if it can be unloaded before they end.
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        self.uses.as_ref()
+    }
+
+    /// Notes that `stream` may run its kernels.
+    pub(crate) fn used_on(&self, stream: &Arc<StreamInner>) {
+        self.uses.iter().for_each(|uses| uses.add(stream));
+    }
+
+    /// Looks a kernel up; the second time without the driver, and on the same thread without a lock.
+    /// Its parameters must be those of the PTX.
+    #[inline]
+    pub(crate) fn function(&self, kernel: &'static Kernel) -> GpuResult<Function> {
+        match self.id.known(kernel) {
+            Some(function) => Ok(function),
+            None => self.look_up(kernel).inspect(|&function| self.id.keep(kernel, function, 0)),
+        }
+    }
+
+    /// Whether this launcher's kernel was looked up, here or where its part was loaded.
+    pub(crate) fn has_looked_up(&self, kernel: &Kernel) -> bool {
+        self.functions().get(kernel.name).is_some_and(|(_, known)| *known == kernel)
+    }
+
+    fn look_up(&self, kernel: &'static Kernel) -> GpuResult<Function> {
+        if let Some((function, known)) = self.functions().get(kernel.name)
+            && (std::ptr::eq(*known, kernel) || are_alike(known, kernel))
+        {
+            return Ok(*function);
+        }
+        // Not under the lock: other kernels are launched while the driver compiles this one.
+        let part = self.part(kernel.name)?;
+        let function = part.function(kernel)?;
+        self.functions().insert(kernel.name, (function, kernel));
+        Ok(function)
+    }
+
+    /// Loads what no other module had and looks its kernels up: what does not work shows before a launch.
+    pub(crate) fn look_up_all(&self) -> GpuResult<()> {
+        self.program(None)?.look_up_own()
+    }
+
+    /// The numbers of its parts, if it is loaded or will be.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.program(None).ok().into_iter().flat_map(Program::hashes)
+    }
+
+    /// The text of the part that has a kernel; nothing where none has.
+    pub(crate) fn text_of(&self, kernel: &str) -> Option<Cow<'_, str>> {
+        Some(self.program(Some(kernel)).ok()?.part(kernel)?.text())
+    }
+
+    /// Unloads a module that nothing uses any more: no launch can come, and none runs.
+    pub(crate) fn unload_unused(mut self) {
+        // A panic that nobody was told of is kept beyond the records that have it.
+        Panics::of(&self.context).keep_all();
+        drop(self.program.take());
+    }
+
+    /// Lets `kernel` have `bytes` of dynamic shared memory, beyond the ordinary limit.
+    pub(crate) fn allow_dynamic_shared(
+        &self,
+        kernel: &'static Kernel,
+        function: Function,
+        bytes: u32,
+    ) -> GpuResult<()> {
+        if self.id.allowed_bytes(kernel) >= bytes {
+            return Ok(());
+        }
+        self.part(kernel.name)?.allow_dynamic_shared(function, bytes)?;
+        self.id.keep(kernel, function, bytes);
+        Ok(())
+    }
+
+    /// Lets `function` run in clusters that not every device with clusters can hold.
+    pub(crate) fn allow_large_clusters(&self, function: Function) -> GpuResult<()> {
+        // SAFETY: the function lives as long as its module, which `self` keeps.
+        let set = || unsafe {
+            driver_ext::cuFuncSetAttribute(function.handle, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+        };
+        self.context.call("cuFuncSetAttribute", set)
+    }
+
+    pub(crate) fn attribute(
+        &self,
+        function: sys::CUfunction,
+        attribute: sys::CUfunction_attribute,
+    ) -> GpuResult<u32> {
+        part::attribute(&self.context, function, attribute)
+    }
+
+    /// A panic while the lock is held leaves the map whole, so poison is no reason to stop.
+    fn functions(&self) -> MutexGuard<'_, HashMap<&'static str, (Function, &'static Kernel)>> {
+        lock(&self.functions)
+    }
+
+    fn part(&self, kernel: &str) -> GpuResult<&Arc<Part>> {
+        let program = self.program(Some(kernel))?;
+        program.part(kernel).ok_or_else(|| program.not_found(kernel))
+    }
+
+    /// The best image for the device, parsed. `kernel` is named in an error.
+    fn program(&self, kernel: Option<&str>) -> GpuResult<&Program> {
+        if let Some(program) = self.program.get() {
+            return Ok(program);
+        }
+        let image = self.pick(kernel)?;
+        Ok(self.program.get_or_init(|| Program::of_image(&self.context, image)))
+    }
+
+    fn pick(&self, kernel: Option<&str>) -> GpuResult<Image> {
+        if self.images.is_empty() {
+            return Err(GpuError::NoKernels { kernel: kernel.map(str::to_owned) });
+        }
+        let device = self.context.info().compute_capability;
+        best_image(&self.images, device).ok_or_else(|| GpuError::UnsupportedArch {
+            device,
+            available: self.images.iter().map(|image| image.arch().to_owned()).collect(),
+        })
+    }
+}
+
+impl Drop for KernelModule {
+    fn drop(&mut self) {
+        // Kernels of it may still run.
+        if let Some(program) = self.program.take().filter(Program::is_loaded) {
+            drop_after_all_work(&self.context, program);
+        }
+    }
+}
+
+/// Whether what fits one launcher's parameters fits the other's.
+fn are_alike(one: &Kernel, other: &Kernel) -> bool {
+    let hardware = |kernel: &Kernel| {
+        let Contract { index, block, dynamic_element_bytes, is_safe, .. } = kernel.contract;
+        (index, block, dynamic_element_bytes, is_safe)
+    };
+    one.params == other.params
+        && one.contract.signature == other.contract.signature
+        && hardware(one) == hardware(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_of_other_launches_are_looked_up_again() {
+        let kernel = |contract| Kernel { name: "k", params: &[], contract };
+        let own = Contract::NONE.with_hardware(1, None);
+        assert!(are_alike(&kernel(own), &kernel(own)));
+        for other in [
+            own.with_safe_launch(),
+            own.with_hardware(2, None),
+            own.with_hardware(1, Some(4)),
+            own.with_block([64, 1, 1]),
+        ] {
+            assert!(!are_alike(&kernel(own), &kernel(other)), "{other:?}");
+        }
+    }
+}
