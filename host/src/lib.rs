@@ -55,6 +55,7 @@ pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
+#[cfg(feature = "ops")]
 pub mod ops;
 pub mod panic;
 mod persistent;

@@ -11,7 +11,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::cancel::Cancel;
-use crate::{CudaBuilderError, lacking, mode, notes, toolchain};
+use crate::{CudaBuilderError, cargo_flags, notes, toolchain, unsupported};
 
 /// What a successful run made.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ fn command(
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
     } else {
-        command.args(mode::flags());
+        command.args(cargo_flags::flags());
     }
     if let Some(list) = without {
         command.env(WITHOUT, list);
@@ -141,7 +141,8 @@ fn places(mut command: Command, rustc_args: &[String]) -> BTreeSet<String> {
     command.arg(format!("--emit=llvm-ir={}", ir.display()));
     // Its messages were shown already. Where it fails there is no file, and the note has no places.
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let places = fs::read_to_string(&ir).map(|text| lacking::places(&text)).unwrap_or_default();
+    let places =
+        fs::read_to_string(&ir).map(|text| unsupported::locations(&text)).unwrap_or_default();
     let _ = fs::remove_file(ir);
     places
 }

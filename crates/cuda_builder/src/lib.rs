@@ -73,11 +73,10 @@ mod arch;
 mod builder;
 mod cancel;
 mod cargo;
+mod cargo_flags;
 mod compile;
 mod embed;
 mod error;
-mod lacking;
-mod mode;
 mod notes;
 mod ptx;
 mod ptxas;
@@ -85,14 +84,18 @@ mod script;
 mod snapshot;
 mod sources;
 mod stamps;
-pub mod template;
 mod toolchain;
+mod unsupported;
 
 pub use arch::NvvmArch;
 pub use builder::{CudaBuilder, DebugInfo, EmitOption};
 pub use cancel::Cancel;
 pub use compile::{Compiled, Module};
 pub use error::CudaBuilderError;
-pub use ptx::{Part, PtxError, Reading, parts, parts_at_end, read_ptx, with_parts};
+pub use ptx::{PtxError, with_parts};
+pub use ptx_format::index::{
+    ModulePart, ModulePart as Part, Reading, parts, parts_at_end, read_ptx,
+};
+pub use ptx_format::panic::template;
 pub use ptxas::{FunctionUsage, NotAssembled, Report};
 pub use snapshot::{Scope, Snapshot};

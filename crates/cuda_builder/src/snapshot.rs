@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::compile::{Job, Partial};
-use crate::ptx::{Merged, Part};
+use ptx_format::index::{self, ModulePart};
+
+use crate::ptx::Merged;
 use crate::stamps::{self, Stamps};
 use crate::{CudaBuilder, CudaBuilderError, ptx};
 
@@ -190,11 +192,14 @@ impl Plan {
         base: Option<&Path>,
         in_use: &[&str],
     ) -> Option<Self> {
-        let parts = ptx::parts(&before.ptx)?;
+        let parts = index::parts(&before.ptx)?;
         let lines = lines_of(&before.ptx, edited, base);
-        let is_behind = |part: &Part| part.kernels.iter().any(|own| before.behind.contains(own));
-        let is_concerned = |part: &Part| is_behind(part) || lines.iter().any(|at| part.has(*at));
-        let is_used = |part: &Part| part.kernels.iter().any(|own| in_use.contains(&own.as_str()));
+        let is_behind =
+            |part: &ModulePart| part.kernels.iter().any(|own| before.behind.contains(own));
+        let is_concerned =
+            |part: &ModulePart| is_behind(part) || lines.iter().any(|at| part.has(*at));
+        let is_used =
+            |part: &ModulePart| part.kernels.iter().any(|own| in_use.contains(&own.as_str()));
         let any_used = parts.iter().any(|part| is_used(part) && is_concerned(part));
         let (mut plan, mut bytes, mut wanted_bytes) = (Self::default(), 0, 0);
         for part in &parts {

@@ -5,7 +5,7 @@
 //! under `-ftz=true`. Inline assembly stays as its author wrote it, and arithmetic that LLVM
 //! folded into constants keeps its denormals.
 
-use super::functions::code;
+use ptx_format::functions::code;
 
 /// Operations whose f32 form takes `.ftz`, beside `cvt`.
 const OPERATIONS: [&str; 19] = [

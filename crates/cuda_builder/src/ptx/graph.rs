@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::functions::{Function, code};
+use ptx_format::functions::{Function, code};
 
 /// A function or a variable, and what it names.
 #[derive(Debug, Default)]
@@ -116,8 +116,8 @@ pub(super) fn reach<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::functions::scan;
     use super::*;
+    use ptx_format::functions::scan;
 
     #[test]
     fn calls_and_mentions_are_told_apart() {

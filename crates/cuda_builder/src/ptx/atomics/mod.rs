@@ -6,10 +6,10 @@ mod own;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::PtxError;
-use super::functions::{code, scan};
-use super::handler::REPORT;
+use super::error::PtxError;
 use order::{Order, Source};
+use ptx_format::functions::{code, scan};
+use ptx_format::panic::REPORT;
 
 /// A text whose read-modify-writes are what the source says.
 #[derive(Debug)]

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::functions::code;
+use ptx_format::functions::code;
+use ptx_format::panic::REPORT;
+
 use super::canonical::{Files, file, located, place};
 use super::items::{Item, Kind};
-use super::words;
+use super::names::words;
 
 /// What begins the names of the compiler's own constants.
 const CONSTANTS: [&str; 5] = ["anon_$_", "vtable_$_", "switch_$_table", "__unnamed_", "alloc_"];
@@ -13,8 +15,6 @@ const CONSTANTS: [&str; 5] = ["anon_$_", "vtable_$_", "switch_$_table", "__unnam
 const OF_PANICS: [&str; 3] = ["ferrowarp_panic", TABLE, "8cuda_std5panic"];
 /// What the panic handler knows of addresses. It names those of the whole text, and needs those of a part.
 pub(super) const TABLE: &str = "ferrowarp_known";
-/// The panic handler's work.
-const REPORT: &str = "5panic6device6report";
 
 /// How much of kernels that share the panic handler is put together: more takes longer to compile than
 /// another panic handler does.

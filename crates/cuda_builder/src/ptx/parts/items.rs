@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::functions::{code, named};
+use ptx_format::functions::{code, named};
 
 /// One statement outside of functions: a directive, a variable, a function.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
-//! The parts of a PTX text: what the driver can be given alone.
+//! Module parts: finds the parts of a text that a driver can load alone, and writes their index.
 //!
-//! A driver compiles all of a text before one kernel of it runs. So the builder finds the parts that stand
-//! alone, each with the functions, variables and source files that its kernels reach, and writes at the end of
-//! the text, in comments, where in it the lines of each part are. The text itself stays one module.
+//! A driver compiles all of a text before one kernel of it runs. So each module part has one kernel, or a few, with
+//! the functions, variables and source files that they reach; [`ptx_format::index`] describes how a text lists them.
+//! The text itself stays one module.
 //!
-//! Two kernels are in one part
-//! - if both reach the same state: a variable that is neither a constant of the compiler's own, nor the
+//! Two kernels are in one module part
+//! - if both reach the same state: a variable that is neither a constant of the compiler's own nor the
 //!   panic handler's, of which each module has its own;
 //! - if both can panic, are small and begin in the same source file: they share the panic handler, which
 //!   is most of what a driver compiles for a small kernel.
@@ -14,15 +14,8 @@ mod canonical;
 mod groups;
 mod index;
 mod items;
-mod merge;
+pub(super) mod merge;
+mod names;
 mod spans;
 
-pub use index::{Part, Reading, parts, parts_at_end, read_ptx, with_parts};
-pub(crate) use merge::{Merged, merge};
-
-/// The words of a line that can be names, with their places.
-fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
-    let pieces = line.split(move |c| !is_name(c)).filter(|word| !word.is_empty());
-    pieces.map(|word| (word.as_ptr() as usize - line.as_ptr() as usize, word))
-}
+pub use index::with_parts;

@@ -4,15 +4,18 @@ use std::ops::Range;
 
 /// A function with a body. Lines are counted from 0.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Function<'a> {
+pub struct Function<'a> {
+    /// Its symbol.
     pub name: &'a str,
+    /// Whether it is a kernel.
     pub is_entry: bool,
     /// From the line of the opening brace to that of the closing one, both included.
     pub body: Range<usize>,
 }
 
 /// Finds the functions that have a body, in order.
-pub(crate) fn scan(text: &str) -> Vec<Function<'_>> {
+#[must_use]
+pub fn scan(text: &str) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     let mut open: Option<Open<'_>> = None;
     for (number, line) in text.lines().enumerate() {
@@ -34,7 +37,8 @@ pub(crate) fn scan(text: &str) -> Vec<Function<'_>> {
 }
 
 /// A line without its comment.
-pub(crate) fn code(line: &str) -> &str {
+#[must_use]
+pub fn code(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code).trim()
 }
 
@@ -75,8 +79,9 @@ fn header(code: &str) -> Option<Open<'_>> {
     (!declared).then_some(Open { name, is_entry, first: None, depth: 0 })
 }
 
-/// Whether it is an entry, and the name, in `.visible .entry NAME(` or `.func (…) NAME(`.
-pub(super) fn named(code: &str) -> Option<(bool, &str)> {
+/// Whether a header is an entry's, and the function's name, in `.visible .entry NAME(` or `.func (…) NAME(`.
+#[must_use]
+pub fn named(code: &str) -> Option<(bool, &str)> {
     let linkage = [".visible", ".weak", ".extern", ".common"];
     let bare = linkage.iter().find_map(|word| code.strip_prefix(word)).unwrap_or(code).trim_start();
     let (is_entry, rest) = match bare.strip_prefix(".entry") {

@@ -1,9 +1,9 @@
-//! The panic handler without what no panic of a text needs: the driver compiles it while somebody waits.
+//! Removes what no panic of a text needs from the panic handler, which a driver would compile while a launch waits.
 
 use std::iter;
 
-use super::functions::{code, scan};
-use super::handler::FORMAT;
+use super::FORMAT;
+use crate::functions::{code, scan};
 
 /// Ends a line that writes 1 to a register where the text has such panics; behind it is which.
 const NEEDS: &str = "// ferrowarp.needs ";
@@ -14,9 +14,10 @@ const TABLE: &str = " ferrowarp_known[";
 /// The function that takes values of any type.
 const VALUES: &str = "22ferrowarp_panic_values";
 
-/// The text without what its panics do not need; `has_records` says that a host is told of them, so that nobody asks
-/// the driver to print.
-pub(super) fn only(text: String, has_records: bool) -> String {
+/// The text without what its panics do not need. With `has_records` the host reads panics from records in shared memory,
+/// and the kernels do not print them through the driver.
+#[must_use]
+pub fn drop_unneeded(text: String, has_records: bool) -> String {
     if !text.contains(NEEDS) {
         return text;
     }
@@ -127,7 +128,7 @@ mod tests {
     /// What a table makes needed, and the type and the number of all values.
     fn needed(table: &str, more: &str) -> (Vec<&'static str>, [u64; 2]) {
         let text = text(table, more);
-        let (alone, told) = (only(text.clone(), false), only(text, true));
+        let (alone, told) = (drop_unneeded(text.clone(), false), drop_unneeded(text, true));
         let driver = alone.replacen("r4, 1; // ferrowarp.needs driver", "r4, 0; ", 1);
         assert_eq!(driver, told);
         assert!(told.ends_with("\tmov.b32 %r8, 1;\n"));
@@ -187,6 +188,6 @@ mod tests {
     #[test]
     fn a_text_that_asks_nothing_stays() {
         let text = "\tmov.b32 %r4, 1;\n".to_owned();
-        assert_eq!(only(text.clone(), true), text);
+        assert_eq!(drop_unneeded(text.clone(), true), text);
     }
 }

@@ -1,6 +1,6 @@
 //! What the table of a module says of a template.
 
-use crate::template::{Step, steps, values};
+use ptx_format::panic::template::{Step, steps, values};
 
 /// A template in a module's constants.
 #[derive(Debug, Default, PartialEq, Eq)]

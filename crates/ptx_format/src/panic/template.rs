@@ -4,6 +4,8 @@
 //! The builder counts the values of the templates in a kernel's PTX; the host, which reads what a panic says,
 //! puts the values in.
 
+use std::fmt;
+
 /// A part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
@@ -36,9 +38,16 @@ pub enum Count {
 }
 
 /// Bytes that are no template, or end before it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are not a whole template of `fmt::Arguments`")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotATemplate;
+
+impl fmt::Display for NotATemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("these bytes are not a whole template of `fmt::Arguments`")
+    }
+}
+
+impl std::error::Error for NotATemplate {}
 
 /// The parts of a template, in order: up to its end, or to the first byte that is none of it.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use super::PtxError;
-use super::functions::{Function, code};
+use super::error::PtxError;
+use ptx_format::functions::{Function, code};
 
 const MARK: &str = "ferrowarp.space ";
 
@@ -263,8 +263,8 @@ fn same(held: &[Option<Space>]) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::functions;
     use super::*;
+    use ptx_format::functions;
 
     /// A module with a shared and a constant static, and one function.
     fn module(body: &str) -> String {

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 type Nodes<'a> = HashMap<&'a str, &'a str>;
 
 /// The places (`src/lib.rs:12`) of conversions between 128-bit integers and floats, and of `f128`.
-pub(crate) fn places(ir: &str) -> BTreeSet<String> {
-    let lines = ir.lines().filter(|line| is_lacking(line));
+pub(crate) fn locations(ir: &str) -> BTreeSet<String> {
+    let lines = ir.lines().filter(|line| is_unsupported(line));
     let located: Vec<&str> = lines.filter_map(|line| Some(line.split_once("!dbg ")?.1)).collect();
     if located.is_empty() {
         return BTreeSet::new();
@@ -16,7 +16,7 @@ pub(crate) fn places(ir: &str) -> BTreeSet<String> {
     located.iter().filter_map(|location| place(&nodes, end(location))).collect()
 }
 
-fn is_lacking(instruction: &str) -> bool {
+fn is_unsupported(instruction: &str) -> bool {
     let converts = ["uitofp i128", "sitofp i128", "@llvm.fptoui.sat.i128", "@llvm.fptosi.sat.i128"];
     let to_wide = |from| instruction.contains(from) && instruction.contains(" to i128");
     converts.iter().any(|part| instruction.contains(part))
@@ -75,8 +75,8 @@ declare i128 @llvm.fptoui.sat.i128.f32(float)
 
     #[test]
     fn conversions_are_found_where_the_crate_asks_for_them() {
-        let found: Vec<String> = places(IR).into_iter().collect();
+        let found: Vec<String> = locations(IR).into_iter().collect();
         assert_eq!(found, ["src/lib.rs:21", "src/lib.rs:22"]);
-        assert!(places(&IR.replace("i128", "i64")).is_empty());
+        assert!(locations(&IR.replace("i128", "i64")).is_empty());
     }
 }

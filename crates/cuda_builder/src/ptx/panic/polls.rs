@@ -1,7 +1,8 @@
 //! Loops that wait for another thread ask whether it has panicked: not in a module that cannot panic.
 
-use super::functions::{code, scan};
-use super::handler::{self, REPORT};
+use super::symbols::named;
+use ptx_format::functions::{code, scan};
+use ptx_format::panic::REPORT;
 
 /// Ends a line of what `cuda_std::panic::leave_after_panic` does: a load that asks whether anything has
 /// panicked, or the beginning of a block that looks closer.
@@ -13,7 +14,7 @@ const VARIABLES: [&str; 2] = ["ferrowarp_panic", "ferrowarp_known"];
 
 /// The text in which nothing has ever panicked, without the variables of a panic, if nothing in it can say
 /// that it panics.
-pub(super) fn drop_unneeded(text: String) -> String {
+pub(in crate::ptx) fn drop_unneeded(text: String) -> String {
     if !VARIABLES.iter().any(|name| text.contains(name)) || has_report(&text) {
         return text;
     }
@@ -37,8 +38,8 @@ pub(super) fn drop_unneeded(text: String) -> String {
 }
 
 /// Whether the panic handler's work is among the functions of a text.
-pub(super) fn has_report(text: &str) -> bool {
-    handler::named(&scan(text), REPORT).is_some()
+pub(crate) fn has_report(text: &str) -> bool {
+    named(&scan(text), REPORT).is_some()
 }
 
 fn names_variable(line: &str) -> bool {

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::functions::{Function, code};
+use ptx_format::functions::{Function, code};
 
 /// The text without the weak functions that nothing mentions.
-pub(super) fn drop_weak(text: &str) -> String {
-    let functions = super::functions::scan(text);
+pub(super) fn drop_unused(text: &str) -> String {
+    let functions = ptx_format::functions::scan(text);
     let lines: Vec<&str> = text.lines().collect();
     let mut dropped: Vec<Range<usize>> = Vec::new();
     for function in functions.iter().filter(|f| is_weak(&lines, f)) {
@@ -89,14 +89,14 @@ mod tests {
     fn what_nothing_calls_goes() {
         let expected =
             ".visible .entry first()\n{\n\tret;\n}\n.func second()\n{\n\tret;\n}\n".to_owned();
-        assert_eq!(drop_weak(TEXT), expected);
+        assert_eq!(drop_unused(TEXT), expected);
     }
 
     #[test]
     fn what_is_called_stays() {
         let called = TEXT.replacen("\tret;", "\tcall.uni (retval0), memcmp, (param0);\n\tret;", 1);
-        assert_eq!(drop_weak(&called), called);
+        assert_eq!(drop_unused(&called), called);
         let strong = TEXT.replace(".weak", ".visible");
-        assert_eq!(drop_weak(&strong), strong);
+        assert_eq!(drop_unused(&strong), strong);
     }
 }

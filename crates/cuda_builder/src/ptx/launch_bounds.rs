@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::PtxError;
-use super::functions::Function;
+use super::error::PtxError;
+use ptx_format::functions::Function;
 
 const MARK: &str = "ferrowarp.bounds ";
 
@@ -100,8 +100,8 @@ fn directive(bound: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::functions::scan;
     use super::*;
+    use ptx_format::functions::scan;
 
     fn apply_text(comments: &str) -> Result<String, PtxError> {
         let text = format!("{comments}\n.visible .entry gemm(\n.param .u64 p\n)\n{{\nret;\n}}\n");

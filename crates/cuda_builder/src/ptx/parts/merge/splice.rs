@@ -9,13 +9,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter;
 use std::ops::Range;
 
-use super::super::functions::{code, named};
-use super::canonical::{self, Files, file, located};
-use super::groups::{Group, TABLE, Text, is_global, is_state};
-use super::index::{self, Part, Writer, bare, own_table};
-use super::items::{self, Kind, variables};
-use super::spans::{Moved, joined, subtract, union};
-use super::words;
+use ptx_format::functions::{code, named};
+use ptx_format::index::{self, IndexWriter, ModulePart};
+
+use crate::ptx::parts::canonical::{self, Files, file, located};
+use crate::ptx::parts::groups::{Group, TABLE, Text, is_global, is_state};
+use crate::ptx::parts::index::{bare, hash as part_hash, own_table};
+use crate::ptx::parts::items::{self, Kind, variables};
+use crate::ptx::parts::names::words;
+use crate::ptx::parts::spans::{Moved, joined, subtract, union};
 
 /// What became of two texts.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub(crate) fn merge(
     let built: HashSet<String> =
         index::parts(new).into_iter().flatten().flat_map(|part| part.kernels).collect();
     let is_new = |kernel: &String| built.contains(kernel) || wanted.contains(kernel);
-    let (gone, kept): (Vec<&Part>, Vec<&Part>) =
+    let (gone, kept): (Vec<&ModulePart>, Vec<&ModulePart>) =
         parts.iter().partition(|part| part.kernels.iter().all(is_new));
     if kept.is_empty() && !built.is_empty() {
         let kernels = built.into_iter().collect();
@@ -63,7 +65,7 @@ pub(crate) fn merge(
 struct Base<'a> {
     text: &'a str,
     body: &'a str,
-    parts: Vec<&'a Part>,
+    parts: Vec<&'a ModulePart>,
     removed: Vec<Range<usize>>,
     /// Where the statements begin that name something.
     names: HashMap<&'a str, Vec<usize>>,
@@ -78,9 +80,10 @@ struct Base<'a> {
 }
 
 impl<'a> Base<'a> {
-    fn read(text: &'a str, parts: Vec<&'a Part>, gone: &[&Part]) -> Self {
+    fn read(text: &'a str, parts: Vec<&'a ModulePart>, gone: &[&ModulePart]) -> Self {
         let body = index::body(text).unwrap_or(text);
-        let ranges = |parts: &[&Part]| union(parts.iter().flat_map(|part| part.ranges()).cloned());
+        let ranges =
+            |parts: &[&ModulePart]| union(parts.iter().flat_map(|part| part.ranges()).cloned());
         let inside = |range: &Range<usize>| range.end <= body.len();
         let mut removed = subtract(ranges(gone), &ranges(&parts));
         removed.retain(inside);
@@ -364,7 +367,7 @@ impl<'a> Merge<'a> {
 
     fn indexed(&self, out: Moved, new: &BTreeMap<usize, Range<usize>>) -> String {
         let base = self.base;
-        let mut writer = Writer::new(&out.text);
+        let mut writer = IndexWriter::new(&out.text);
         let of_kept = base.parts.iter().map(|part| self.kept_table(part));
         let kept: Vec<_> = of_kept.map(|line| line.map(|line| writer.text(line))).collect();
         let own = self.groups.iter().map(|group| self.table(group));
@@ -381,7 +384,7 @@ impl<'a> Merge<'a> {
                 Place::Table => table.clone().into_iter().collect(),
             });
             let headers = base.headers.iter().flat_map(|range| out.of(range));
-            let hash = index::hash(self.text, group, own_table(self.text, group).as_deref());
+            let hash = part_hash(self.text, group, own_table(self.text, group).as_deref());
             writer.part(hash, &group.entries, joined(headers.chain(ranges)));
         }
         out.text + &writer.end()
@@ -406,7 +409,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The table that a part of the text before has: its own, or the whole one, which is another now.
-    fn kept_table(&self, part: &Part) -> Option<&str> {
+    fn kept_table(&self, part: &ModulePart) -> Option<&str> {
         let base = self.base;
         let line = |range: &Range<usize>| base.text[range.clone()].trim_end();
         let own = part.ranges().iter().find(|range| range.start >= base.body.len()).map(line);

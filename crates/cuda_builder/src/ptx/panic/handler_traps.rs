@@ -2,17 +2,14 @@
 //! there all the same, where an address is null or a sum overflows, and the handler would call itself. That is more
 //! code than the handler, and `ptxas` 13.0 crashes at it.
 
-use super::edits::{Edits, call};
-use super::functions::{Function, scan};
-use super::graph::{Graph, reach, read};
-
-/// The panic handler's work.
-pub(super) const REPORT: &str = "5panic6device6report";
-/// The function that formats by `core::fmt`. What users write can panic there, and is told.
-pub(super) const FORMAT: &str = "22ferrowarp_panic_format";
+use super::symbols::named;
+use crate::ptx::graph::{Graph, reach, read};
+use crate::ptx::line_edits::{Edits, call};
+use ptx_format::functions::scan;
+use ptx_format::panic::{FORMAT, REPORT};
 
 /// The text with a trap in place of each panic of the handler.
-pub(super) fn apply(text: &str) -> String {
+pub(in crate::ptx) fn apply(text: &str) -> String {
     let functions = scan(text);
     let Some(report) = named(&functions, REPORT) else { return text.to_owned() };
     let graph = read(text, &functions);
@@ -32,11 +29,6 @@ pub(super) fn apply(text: &str) -> String {
         }
     }
     edits.apply(&lines)
-}
-
-/// The first function with such a part in its name.
-pub(super) fn named<'a>(functions: &[Function<'a>], part: &str) -> Option<&'a str> {
-    functions.iter().map(|f| f.name).find(|name| name.contains(part))
 }
 
 /// Whether a function does nothing but panic.

@@ -9,12 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
-use super::edits::{Edits, call};
 use super::formatters;
-use super::functions::{Function, code, scan};
-use super::graph::{Graph, Node, reach, read};
-use super::handler::{FORMAT, REPORT, named};
+use super::symbols::named;
 use super::templates;
+use crate::ptx::graph::{Graph, Node, reach, read};
+use crate::ptx::line_edits::{Edits, call};
+use ptx_format::functions::{Function, code, scan};
+use ptx_format::panic::{FORMAT, REPORT};
 
 /// The table.
 const TABLE: &str = "ferrowarp_known";
@@ -24,7 +25,7 @@ const CONSTANT: &str = "anon_$_";
 const KERNELS: &str = "// ferrowarp.kernels";
 
 /// Applies both, to a text in which something can panic.
-pub(super) fn apply(text: &str) -> String {
+pub(in crate::ptx) fn apply(text: &str) -> String {
     let functions = scan(text);
     let (Some(first), Some(_)) = (functions.first(), named(&functions, REPORT)) else {
         return text.to_owned();

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::PtxError;
-use super::functions::Function;
+use super::error::PtxError;
+use ptx_format::functions::Function;
 
 const MARK: &str = "ferrowarp.once ";
 
@@ -39,8 +39,8 @@ fn tag(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::functions::scan;
     use super::*;
+    use ptx_format::functions::scan;
 
     fn check_text(text: &str) -> Result<(), PtxError> {
         check(text, &scan(text))

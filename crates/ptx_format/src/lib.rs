@@ -1,0 +1,15 @@
+//! What `cuda_builder` writes into PTX and what the loader of `ferrowarp` reads there.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`index`] | the index of a text's module parts: PTX modules that a driver can compile alone |
+//! | [`panic`] | symbols, tables and message templates of kernel panics, as Rust 1.96 writes them |
+//! | [`functions`] | where functions begin and end in a text |
+//! | [`hash`] | hashes of texts |
+//!
+//! The crate has no dependencies: a program that ships PTX links it, and not the builder.
+
+pub mod functions;
+pub mod hash;
+pub mod index;
+pub mod panic;
