@@ -1,6 +1,6 @@
 //! Adds two vectors on the GPU, or on the emulator where there is no GPU.
 //!
-//! Run it with `cargo run -p examples --example 01_vecadd`. The kernel is one of those that ship with Ferrowarp; the
+//! Run it with `cargo run --example 01_vecadd`. The kernel is one of those that ship with Ferrowarp; the
 //! next example has a kernel of its own.
 
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
