@@ -142,9 +142,9 @@ pub(super) const MEMORY_COLUMNS: [&str; 9] = [
     "bytes moved",
     "sectors",
     "ideal",
-    "passes",
+    "wavefronts",
     "conflicts",
-    "largest crowd",
+    "worst conflict",
 ];
 
 /// A row of the table of memory.
