@@ -1,10 +1,10 @@
 //! Adds two vectors on the GPU, or on the emulator where there is no GPU.
 //!
-//! Run it with `cargo run -p examples --example 01_vecadd`. The kernel is one of those that ship with Ferrowarp; the
+//! Run it with `cargo run --example 01_vecadd`. The kernel is one of those that ship with Ferrowarp; the
 //! next example has a kernel of its own.
 
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 fn main() -> GpuResult<()> {
     // The first device, with the shipped kernels. `FERROWARP_DEVICE=emulator` takes the emulator in any case.

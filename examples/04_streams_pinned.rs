@@ -4,7 +4,7 @@
 //! so that no code can touch the memory while the copy engine uses it.
 
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig, PinnedBuffer};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 fn main() -> GpuResult<()> {
     let gpu = Gpu::new()?;

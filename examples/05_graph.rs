@@ -4,7 +4,7 @@
 
 use ferrowarp::graph::GraphBuilder;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-use kernels_gpu::saxpy;
+use kernels_gpu::elementwise::saxpy;
 
 fn main() -> GpuResult<()> {
     let gpu = Gpu::new()?;

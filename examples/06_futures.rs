@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
-use kernels_gpu::vecadd;
+use kernels_gpu::elementwise::vecadd;
 
 /// Twice each value.
 async fn doubled(gpu: Arc<Gpu>, values: Vec<f32>) -> GpuResult<Vec<f32>> {

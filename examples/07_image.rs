@@ -1,6 +1,6 @@
 //! Image filters: the edges of a picture, from a blurred grey copy of it.
 //!
-//! `cargo run -p examples --example 07_image -- photo.jpg edges.png`. Without arguments it draws a disc and writes
+//! `cargo run --example 07_image -- photo.jpg edges.png`. Without arguments it draws a disc and writes
 //! `edges.png` to the folder for temporary files.
 
 use std::env;

@@ -5,7 +5,7 @@
 
 use ferrowarp::memory::{MemoryAdvice, MemoryLocation};
 use ferrowarp::{Gpu, GpuResult, LaunchConfig, UnifiedBuffer};
-use kernels_gpu::saxpy;
+use kernels_gpu::elementwise::saxpy;
 
 fn main() -> GpuResult<()> {
     let gpu = Gpu::new()?;

@@ -4,3 +4,5 @@
 mod circles;
 #[path = "house/source.rs"]
 mod source;
+#[path = "house/words.rs"]
+mod words;

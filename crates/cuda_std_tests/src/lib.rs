@@ -68,7 +68,8 @@ pub fn on_gpu() -> bool {
     matches!(ferrowarp::backend(), Ok(Backend::Cuda))
 }
 
-/// For tests in which kernels panic: any test that waits for their common device gets the error. One at a time.
+/// A lock for tests in which kernels panic, so that they run one at a time: any wait for the device that they share
+/// returns the panic.
 pub fn alone(gpu: &Gpu) -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -49,7 +49,7 @@ pub fn below(seed: u64, i: u64, bound: u32) -> u32 {
     (fair.expect("the words do not end") >> 32) as u32
 }
 
-/// The same of 64 bits.
+/// A random integer below `bound`, of 64 bits.
 pub fn below_64(seed: u64, i: u64, bound: u64) -> u64 {
     let unfair = (1_u128 << 64) % u128::from(bound);
     let words = std::iter::once(word_64(seed, 0, i)).chain((0..).map(|k| word_64(seed, 1 + i, k)));

@@ -1,7 +1,7 @@
 //! Reference of `scan`: one loop, from the left.
 
-/// What is before each element, joined from `start` on; with the element itself if `inclusive`. Begins anew
-/// wherever `is_head` says so.
+/// What is before each element, joined from `start` on; with the element itself if `inclusive`. A segment
+/// begins wherever `is_head` is true.
 pub fn segments<T: Copy, J: Copy>(
     x: &[T],
     start: J,

@@ -19,7 +19,7 @@ pub struct Case {
     pub shape: Vec<usize>,
     /// What one run does.
     pub work: Work,
-    /// What its speed is told in.
+    /// The unit of its speed.
     pub unit: Unit,
     /// Peers by name, and how many times as fast as them ours should be.
     pub goals: Vec<(&'static str, f64)>,
@@ -40,7 +40,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The speed of a run that takes so many milliseconds.
+    /// The speed of a run that takes this many milliseconds.
     #[must_use]
     pub fn speed(&self, unit: Unit, milliseconds: f64) -> f64 {
         let (amount, per_second) = match unit {
@@ -52,7 +52,7 @@ impl Work {
     }
 }
 
-/// What a speed is told in.
+/// The unit of a speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// GB/s of the bytes that must move.
@@ -250,7 +250,7 @@ enum Level {
 }
 
 impl Scale {
-    /// What suits the device; fewer sizes if `quick`; other lengths of arrays if `sizes` says so.
+    /// Sizes that suit the device; fewer if `quick`; other lengths of arrays if `sizes` gives them.
     #[must_use]
     pub fn new(backend: Backend, quick: bool, sizes: Option<Vec<usize>>) -> Self {
         let level = match backend {

@@ -11,7 +11,7 @@ use super::check::Fault;
 use ferrowarp::error::GpuResult;
 use ferrowarp::{Backend, Gpu};
 
-/// Most copies of the data. Where so many fit into the L2 cache, at some hundred kilobytes and below, both sides run
+/// Most copies of the data. Where all of them fit into the L2 cache, at some hundred kilobytes and below, both sides run
 /// out of the cache, and what counts is the launch.
 pub const MOST_COPIES: usize = 256;
 /// Most runs in a batch: the driver's queue of a stream is not endless.

@@ -30,7 +30,7 @@ pub struct Row {
     pub shape: Vec<usize>,
     /// What one run does, at the least.
     pub work: Work,
-    /// What the speed is told in.
+    /// The unit of the speed.
     pub unit: Unit,
     /// How the samples were taken.
     pub batching: Batching,

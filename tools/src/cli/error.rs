@@ -251,7 +251,7 @@ pub enum CliError {
     },
 
     /// A raw file is no whole number of floats.
-    #[error("{} has {bytes} bytes, which is not a multiple of 4: it is no file of 32-bit floats", path.display())]
+    #[error("{} has {bytes} bytes, which is not a multiple of 4: it is not a file of 32-bit floats", path.display())]
     PartialFloat {
         /// The file.
         path: PathBuf,
@@ -261,7 +261,7 @@ pub enum CliError {
 
     /// A raw file is no whole number of elements.
     #[error(
-        "{} has {bytes} bytes, which is not a multiple of {size}: it is no file of {element}",
+        "{} has {bytes} bytes, which is not a multiple of {size}: it is not a file of {element}",
         path.display()
     )]
     PartialElement {

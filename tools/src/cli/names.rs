@@ -1,4 +1,4 @@
-//! Names that nobody knows, and those that may have been meant.
+//! Unknown names, and the known ones that may have been meant.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! A progress bar that appears only where somebody looks and when it takes long.
+//! A progress bar, shown only on a terminal and for operations that take long.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

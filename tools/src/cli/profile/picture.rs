@@ -23,7 +23,7 @@ const ROOM: usize = 32;
 /// A sector or a bank.
 #[derive(Default)]
 struct Cell {
-    /// What it does for them: 1 for a sector, passes for a bank.
+    /// What it does for them: 1 for a sector, wavefronts for a bank.
     load: u64,
     label: String,
     about: String,
@@ -79,7 +79,7 @@ pub(super) fn summary(sample: &Sample) -> String {
         Access::Store => "store",
         Access::Atomic => "update",
     };
-    let unit = if sample.space == Space::Shared { "passes" } else { "sectors" };
+    let unit = if sample.space == Space::Shared { "wavefronts" } else { "sectors" };
     format!(
         "Block {}, warp {}: {lanes} lanes {verb} {} bytes each; {} {unit}, at best {}",
         sample.block, sample.warp, sample.bytes, sample.cost, sample.ideal

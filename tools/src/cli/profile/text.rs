@@ -142,7 +142,7 @@ pub(super) const MEMORY_COLUMNS: [&str; 9] = [
     "bytes moved",
     "sectors",
     "ideal",
-    "passes",
+    "wavefronts",
     "conflicts",
     "worst conflict",
 ];
