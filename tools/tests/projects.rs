@@ -60,7 +60,11 @@ fn a_project_is_written_whole_and_never_over_another() {
     assert!(manifest.contains("name = \"inner\""), "{manifest}");
     new(&["other", "--git", "https://example.com/f.git"]).success();
     let manifest = fs::read_to_string(dir.path().join("other/Cargo.toml")).unwrap();
-    assert!(manifest.contains("ferrowarp = { git = \"https://example.com/f.git\", default-features = false }"));
+    assert!(
+        manifest.contains(
+            "ferrowarp = { git = \"https://example.com/f.git\", default-features = false }"
+        )
+    );
     assert!(!dir.path().join("other/Cargo.lock").exists());
     for name in ["1a", "std", "a b", "kernels"] {
         new(&[name]).code(2);

@@ -81,7 +81,7 @@ impl CudaBuilder {
     /// used, reports, and copies of the PTX. Kernels that `#[kernel]` did not write are always compiled.
     ///
     /// Nothing is returned where an edit cannot be limited: no kernel has code of its file and none is new, most
-    /// have, no line table says so, a manifest was edited, `before` is of other options, or a static is shared with a
+    /// have, no line table shows it, a manifest was edited, `before` is of other options, or a static is shared with a
     /// kernel that was not compiled. Then only a whole build helps.
     ///
     /// ```no_run

@@ -6,13 +6,13 @@ use std::thread::{self, JoinHandle};
 use ptx_format::index::ModulePart;
 
 use super::arch::target;
-use super::part::{ModulePart, PartText, not_stopped_by_captures};
+use super::part::{LoadUnit, PartText, not_stopped_by_captures};
 use crate::context::Context;
 
 /// Parts that are being compiled, for a text that has equal parts.
 #[derive(Debug, Default)]
 pub(crate) struct HeadStart {
-    parts: Vec<Arc<ModulePart>>,
+    parts: Vec<Arc<LoadUnit>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -21,10 +21,10 @@ impl HeadStart {
     pub(crate) fn new(context: &Arc<Context>, parts: Vec<(ModulePart, String)>) -> Self {
         let part = |(part, ptx): (ModulePart, String)| {
             let arch = Arc::from(target(&ptx));
-            Arc::new(ModulePart::new(context, &arch, PartText::Alone(part, ptx)))
+            Arc::new(LoadUnit::new(context, &arch, PartText::Alone(part, ptx)))
         };
         let parts: Vec<_> = parts.into_iter().map(part).collect();
-        let load = |part: Arc<ModulePart>| {
+        let load = |part: Arc<LoadUnit>| {
             move || {
                 not_stopped_by_captures();
                 // After an error, the use of the part loads it again and reports the error.
@@ -32,13 +32,13 @@ impl HeadStart {
             }
         };
         // Without a thread the part is compiled when it is asked for.
-        let begin = |part: &Arc<ModulePart>| thread::Builder::new().spawn(load(part.clone())).ok();
+        let begin = |part: &Arc<LoadUnit>| thread::Builder::new().spawn(load(part.clone())).ok();
         let threads = parts.iter().filter_map(begin).collect();
         Self { parts, threads }
     }
 
     /// The part with this hash.
-    pub(super) fn part(&self, hash: u64) -> Option<&Arc<ModulePart>> {
+    pub(super) fn part(&self, hash: u64) -> Option<&Arc<LoadUnit>> {
         self.parts.iter().find(|part| part.hash() == Some(hash))
     }
 }

@@ -10,7 +10,7 @@ use cust::sys;
 
 use super::function_cache::ModuleId;
 use super::image::{Image, best_image};
-use super::part::{self, ModulePart};
+use super::part::{self, LoadUnit};
 use super::program::Program;
 use super::stream_uses::StreamUses;
 use super::text::{Digest, Text};
@@ -220,7 +220,7 @@ impl KernelModule {
         lock(&self.functions)
     }
 
-    fn part(&self, kernel: &str) -> GpuResult<&Arc<ModulePart>> {
+    fn part(&self, kernel: &str) -> GpuResult<&Arc<LoadUnit>> {
         let program = self.program(Some(kernel))?;
         program.part(kernel).ok_or_else(|| program.not_found(kernel))
     }

@@ -24,9 +24,9 @@ use crate::lock::lock;
 use crate::panic::ModuleRecords;
 use crate::stack;
 
-/// Kernels that need nothing else of their PTX, or a whole PTX text, on a device.
+/// A unit of loading: one module part, or a PTX text that has no index of parts, on a device.
 #[derive(Debug)]
-pub(super) struct ModulePart {
+pub(super) struct LoadUnit {
     context: Arc<Context>,
     arch: Arc<str>,
     text: PartText,
@@ -74,7 +74,7 @@ impl PartText {
     }
 }
 
-impl ModulePart {
+impl LoadUnit {
     pub(super) fn new(context: &Arc<Context>, arch: &Arc<str>, text: PartText) -> Self {
         Self {
             context: context.clone(),
@@ -211,7 +211,7 @@ impl ModulePart {
     }
 }
 
-impl Drop for ModulePart {
+impl Drop for LoadUnit {
     fn drop(&mut self) {
         let Some(loaded) = self.loaded.take() else { return };
         // Each module that had the part has let go of it, after its kernels.

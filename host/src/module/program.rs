@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use super::image::Image;
-use super::part::{ModulePart, PartText, not_stopped_by_captures};
+use super::part::{LoadUnit, PartText, not_stopped_by_captures};
 use super::text::{Digest, Text};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
@@ -22,9 +22,9 @@ pub(super) struct Program {
     arch: Arc<str>,
     digest: Digest,
     /// Each is loaded alone. One, if the text has no index of parts.
-    parts: Vec<Arc<ModulePart>>,
+    parts: Vec<Arc<LoadUnit>>,
     /// The parts that no other program had before.
-    own: Vec<Arc<ModulePart>>,
+    own: Vec<Arc<LoadUnit>>,
     /// The part of each kernel, if the text has an index of parts.
     by_kernel: HashMap<String, usize>,
 }
@@ -38,13 +38,13 @@ impl Program {
     /// program, only the other parts are kept.
     pub(super) fn new(context: &Arc<Context>, arch: &str, text: &Text, others: &[&Self]) -> Self {
         let same_arch = others.iter().filter(|other| *other.arch == *arch);
-        let theirs: HashMap<u64, &Arc<ModulePart>> = same_arch
+        let theirs: HashMap<u64, &Arc<LoadUnit>> = same_arch
             .flat_map(|other| &other.parts)
             .filter_map(|part| Some((part.hash()?, part)))
             .collect();
         let (arch, digest, index) = (Arc::from(arch), text.digest(), text.index.clone());
         let (mut parts, mut own) = (Vec::new(), Vec::new());
-        let new = |text| Arc::new(ModulePart::new(context, &arch, text));
+        let new = |text| Arc::new(LoadUnit::new(context, &arch, text));
         for (at, part) in index.iter().flat_map(|index| index.iter().enumerate()) {
             let known = theirs.get(&part.hash).map(|part| Arc::clone(part));
             parts.push(known.unwrap_or_else(|| {
@@ -82,7 +82,7 @@ impl Program {
     }
 
     /// The part that has a kernel, or may have it.
-    pub(super) fn part(&self, kernel: &str) -> Option<&Arc<ModulePart>> {
+    pub(super) fn part(&self, kernel: &str) -> Option<&Arc<LoadUnit>> {
         match self.by_kernel.is_empty() {
             false => self.by_kernel.get(kernel).map(|at| &self.parts[*at]),
             true => self.parts.first(),
@@ -105,14 +105,14 @@ impl Program {
     }
 
     pub(super) fn load_all(&self) -> GpuResult<()> {
-        let rest: Vec<&ModulePart> =
+        let rest: Vec<&LoadUnit> =
             self.parts.iter().map(|part| &**part).filter(|part| !part.is_loaded()).collect();
         in_parallel(&rest, |part| part.load())
     }
 
     /// Loads the parts that are this text's alone, and looks up their kernels.
     pub(super) fn look_up_own(&self) -> GpuResult<()> {
-        let own: Vec<&ModulePart> = self.own.iter().map(|part| &**part).collect();
+        let own: Vec<&LoadUnit> = self.own.iter().map(|part| &**part).collect();
         in_parallel(&own, |part| part.look_up_all())
     }
 }

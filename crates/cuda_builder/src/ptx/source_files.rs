@@ -1,7 +1,7 @@
 //! Names of source files.
 //!
 //! A fault reads better, and two machines make the same PTX, if the lines of the kernels are named from the
-//! crate's folder on. The compiler's `--remap-path-prefix` is no way to that: with it cargo leaves the flags
+//! crate's folder on. The compiler's `--remap-path-prefix` cannot be used for that: with it cargo leaves the flags
 //! out of a crate's identity, and two architectures would overwrite each other.
 
 use std::path::Path;

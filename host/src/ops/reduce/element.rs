@@ -25,10 +25,10 @@ pub trait Element: Pod + Sealed {
     type Ordered: Ordered;
     /// The bits to flip so that the kernel's smallest element is the smallest one.
     #[doc(hidden)]
-    const MIN: <Self::Ordered as Ordered>::Flip;
+    const MIN: <Self::Ordered as Ordered>::Mask;
     /// The bits to flip so that the kernel's smallest element is the largest one.
     #[doc(hidden)]
-    const MAX: <Self::Ordered as Ordered>::Flip;
+    const MAX: <Self::Ordered as Ordered>::Mask;
 }
 
 macro_rules! elements {
@@ -37,8 +37,8 @@ macro_rules! elements {
             type Total = $total;
             type Number = $number;
             type Ordered = $ordered;
-            const MIN: <$ordered as Ordered>::Flip = $min;
-            const MAX: <$ordered as Ordered>::Flip = $max;
+            const MIN: <$ordered as Ordered>::Mask = $min;
+            const MAX: <$ordered as Ordered>::Mask = $max;
         }
     )*};
 }

@@ -1,4 +1,4 @@
-//! The panic handler, in which nothing panics: nobody could be told. In a build with checks the compiler puts panics
+//! The panic handler, in which nothing may panic, since such a panic could not be reported. In a build with checks the compiler puts panics
 //! there all the same, where an address is null or a sum overflows, and the handler would call itself. That is more
 //! code than the handler, and `ptxas` 13.0 crashes at it.
 
