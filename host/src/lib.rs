@@ -28,7 +28,7 @@
 //! | how a launch is shaped | [`LaunchConfig`], [`Grid1`] for kernels that fix their block, [`launch`] for occupancy and batches |
 //! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`] |
 //! | many launches as one | [`graph`] |
-//! | a kernel that stays and answers messages | [`ring`] |
+//! | a persistent kernel that answers messages | [`ring`] |
 //! | kernels exchanged while the program runs | [`reload`] |
 //! | several devices, or streams for several threads | [`devices`], [`GpuPool`], [`StreamPool`] |
 //! | what went wrong | [`GpuError`]; [`KernelPanic`] for panics in kernels |

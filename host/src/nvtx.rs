@@ -3,7 +3,7 @@
 //!
 //! A profiler that wants to hear names a library in `NVTX_INJECTION64_PATH`. It is opened at the first
 //! range, and fills a table with its functions; this is the protocol of NVTX 3, which is otherwise a
-//! header of C. Where nobody listens, a range costs a look at one static.
+//! header of C. Where no tool listens, a range costs a look at one static.
 //!
 //! ```no_run
 //! # fn load() {}
@@ -36,7 +36,7 @@ pub struct Range {
     thread: PhantomData<*const ()>,
 }
 
-/// Begins a range, if somebody listens.
+/// Begins a range, if a tool listens.
 pub fn range(name: &str) -> Option<Range> {
     static LISTENER: OnceLock<Option<Listener>> = OnceLock::new();
     let path = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty());

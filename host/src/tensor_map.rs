@@ -136,7 +136,7 @@ impl<'a, A: Extents, S: Swizzle> TensorView<'a, A, S> {
     ///
     /// # Errors
     /// [`SizeMismatch`](GpuError::SizeMismatch) if `memory` is too short;
-    /// [`InvalidArgument`](GpuError::InvalidArgument) if a stride is no multiple of 16 bytes, or
+    /// [`InvalidArgument`](GpuError::InvalidArgument) if a stride is not a multiple of 16 bytes, or
     /// anything else that the copy engine cannot do; an error of the driver.
     pub fn new<const RANK: usize>(
         memory: DeviceSlice<'a, A::Element>,

@@ -40,7 +40,7 @@
 //!
 //! [`CudaBuilder::embed`] writes the PTX of all architectures for `ferrowarp::include_kernels!`: as it is for a program
 //! at `opt-level = 0`, compressed for an optimised one ([`CudaBuilder::pack`]). A build script is itself not optimised
-//! unless the workspace says so, and then compresses about three megabytes a second. With more PTX than that, add
+//! unless the workspace asks for it, and then compresses about three megabytes a second. With more PTX than that, add
 //! `[profile.release.package.lzma-rust2] opt-level = 3`, and the same for `ptx_format`.
 //!
 //! # Faster builds during development

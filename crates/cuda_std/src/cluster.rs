@@ -96,7 +96,7 @@ pub struct ClusterArrival {
 ///
 /// # Safety
 /// The thread [waits](ClusterArrival::wait) before it arrives again, here, in [`arrive_relaxed`] or in
-/// [`sync`]: what a second arrival in one phase does is not defined. The types cannot say so, for an
+/// [`sync`]: what a second arrival in one phase does is not defined. The types cannot express this, since an
 /// arrival can be dropped or forgotten.
 #[gpu_only]
 #[inline(always)]

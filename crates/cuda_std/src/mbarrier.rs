@@ -3,7 +3,7 @@
 //! Unlike [`sync_threads`](crate::thread::sync_threads) it does not stop who arrives: a thread
 //! arrives, goes on with other work, and waits later; a copy engine arrives by the bytes that it has
 //! brought. It works in *phases*. A phase ends when all expected arrivals and bytes have come, and
-//! the next one begins by itself. Who waits names the phase by its parity, 0 for the first, 1 for the
+//! the next one begins by itself. A waiting thread names the phase by its parity, 0 for the first, 1 for the
 //! second, 0 for the third.
 //!
 //! | | |

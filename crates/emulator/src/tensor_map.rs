@@ -198,7 +198,7 @@ pub struct TensorMap {
     pub strides: [u64; MAX_RANK - 1],
     /// Extent of the box in each dimension, in elements of the tensor. Not used with [`Im2col`].
     pub box_dims: [u32; MAX_RANK],
-    /// Of so many elements in each dimension one is moved.
+    /// In each dimension, one of this many elements is moved.
     pub element_strides: [u32; MAX_RANK],
     /// Slices of channels.
     pub interleave: Interleave,

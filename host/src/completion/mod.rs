@@ -3,7 +3,7 @@
 //! Any executor can await these futures, because they need only a [`Waker`]. One driver callback
 //! serves all futures that wait for the same point of a stream. It runs on a stream of its own that
 //! waits for an event, so that no work waits for the callback. A fault calls back too, and a device
-//! that is found lost completes all futures: none waits for ever.
+//! that is found lost completes all futures: none waits forever.
 //!
 //! A driver takes a limited number of pending callbacks: on an H200, adding the hundredth one after
 //! work that does not end blocks until some of that work is done. So a context has at most 16

@@ -200,7 +200,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     /// # Errors
     /// [`GpuError::Unsupported`] on a device that does not reach plain host memory (see
     /// [`HostPages::detect`]) unless this scope has registered it. The
-    /// emulator is told of each slice, and refuses one that overlaps another in part
+    /// emulator is informed of each slice, and refuses one that overlaps another in part
     /// ([`GpuError::AlreadyRegistered`]).
     pub fn host_slice<T: Pod>(
         &'scope self,

@@ -142,13 +142,12 @@ fn other_images(kernel: &str, candidates: &[String]) -> Option<&'static str> {
         .then_some("; kernels of your own are in `Gpu::with_images(ferrowarp::include_kernels!())`")
 }
 
-/// The names of the kernels that ship with this crate, as the index of their text says them.
+/// The names of the kernels that ship with this crate, as the indexes of all images name them.
 fn shipped_kernels() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let text = shipped::IMAGES.first().map(|image| Text::of_image(image.text()));
-        let index = text.and_then(|text| text.index);
-        index.iter().flat_map(|parts| parts.iter()).flat_map(|part| part.kernels.clone()).collect()
+        let indexes = shipped::IMAGES.iter().filter_map(|image| Text::of_image(image.text()).index);
+        indexes.flat_map(|parts| parts.to_vec()).flat_map(|part| part.kernels).collect()
     })
 }
 

@@ -126,7 +126,7 @@ impl<'a, T: Pod> Norm<'a, T> {
 ///
 /// # Errors
 /// [`SizeMismatch`](crate::GpuError::SizeMismatch) if an argument of `norm` has another length,
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is not a whole number of rows, and for rows of 2^31
 /// elements; errors of the driver.
 pub fn norm<T: RowValue>(
     on: &impl AsStream,

@@ -36,7 +36,7 @@ use crate::stream::AsStream;
 /// The softmax of each row of `x: [rows, columns]`, as a new buffer. Asynchronous.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is no whole number of rows, and for rows of 2^31
+/// [`InvalidArgument`](crate::GpuError::InvalidArgument) if `x` is not a whole number of rows, and for rows of 2^31
 /// elements; errors of the driver.
 pub fn softmax<T: RowValue>(
     on: &impl AsStream,
@@ -119,7 +119,7 @@ pub fn softmax_backward_into<T: RowValue>(
     backward(on, y, dy, columns, dx, false)
 }
 
-/// The same of a log-softmax: `dx = dy - exp(y) sum dy`.
+/// The gradient of a log-softmax: `dx = dy - exp(y) sum dy`.
 ///
 /// # Errors
 /// As [`softmax_into`].

@@ -9,7 +9,7 @@ use cuda_builder::{CudaBuilderError, Scope};
 use super::VersionInfo;
 use crate::error::GpuError;
 
-/// What happened to a [`HotModule`](super::HotModule). Holds no version: one that is told of can be
+/// What happened to a [`HotModule`](super::HotModule). Holds no version: the version that an event reports can be
 /// unloaded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

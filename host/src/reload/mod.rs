@@ -2,7 +2,7 @@
 //!
 //! A [`HotModule`] watches a kernel crate or a PTX file. An edit is built, loaded and put to use
 //! while the program launches; whatever is wrong with it (it does not compile, the driver refuses
-//! it, a kernel does not fit its launcher any more) leaves the version before in use and is told as
+//! it, a kernel does not fit its launcher any more) leaves the version before in use and is reported as
 //! a [`ReloadEvent`]. Each launch sees one version, and older ones stay loaded beside it to be
 //! compared.
 //!
@@ -73,7 +73,7 @@ pub use watch::Watch;
 /// of. [`on`](Self::on) gives other streams, and several launches, one and the same version. A
 /// clone is the same module; any thread may use it.
 ///
-/// A callback of [`Watch::on_event`] that holds the module keeps it, and its thread, for ever.
+/// A callback of [`Watch::on_event`] that holds the module keeps it, and its thread, forever.
 #[derive(Clone)]
 pub struct HotModule {
     inner: Arc<Watching>,

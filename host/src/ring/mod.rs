@@ -1,4 +1,4 @@
-//! Rings: messages between the host and kernels that stay on the device.
+//! Rings: messages between the host and persistent kernels.
 //!
 //! A launch and the wait for it cost microseconds, which is much where a question is small. A
 //! [`PersistentKernel`] is launched once and answers messages: the host sends by a [`Sender`], receives

@@ -1,4 +1,4 @@
-//! Where a merge of two sequences is after so many steps.
+//! Where a merge of two sequences is after a number of steps.
 //!
 //! A merge walks through a grid whose sides are the two sequences, one step an element. All walks cross the
 //! diagonal of `d` steps at one point, which a binary search finds: so each thread takes as many steps as any

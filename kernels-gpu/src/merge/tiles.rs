@@ -70,7 +70,7 @@ pub fn merge_plain<K: Key + AtomicElement>(
 ///
 /// A whole warp looks for the first one of a block, and another one for that behind its last. The others lie between, and a
 /// thread looks for each, first where it would be if both arrays were alike: every step of a search is a sector of
-/// device memory that nobody else asks for.
+/// device memory that no other thread asks for.
 #[kernel(u32, i32, f32, u64, i64, f64)]
 pub fn merge_splits<K: Key>(mut block: Block<BLOCK>, a: &[K], b: &[K], splits: AtomicSlice<u64>) {
     let goes = |i: usize, j: usize| {
@@ -127,7 +127,7 @@ pub fn merge_tiles<K: Key + Access>(
     tile.store(&mut block, &share, &keys, &mut out);
 }
 
-/// The same with a value at each key, which goes where the key goes.
+/// Merges pairs: each value goes where its key goes.
 #[expect(clippy::too_many_arguments, reason = "two arrays in, one out, each of keys and values")]
 #[kernel(u32, i32, f32, u64, i64, f64, dependent, max_registers = 40)]
 pub fn merge_tile_pairs<K: Key + Access>(

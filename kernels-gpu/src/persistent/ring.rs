@@ -51,7 +51,7 @@ pub fn saxpy_reply(request: &SaxpyRequest) -> SaxpyReply {
     SaxpyReply { id: request.id, y }
 }
 
-/// Answers messages of so many words with themselves, in order: one warp.
+/// Answers each message of `WORDS` words with itself, in order: one warp.
 #[kernel(1, 16, 64, block = 32)]
 pub fn ring_echo<const WORDS: usize>(
     mut requests: RingConsumer<[u32; WORDS]>,

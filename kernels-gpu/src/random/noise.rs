@@ -81,7 +81,7 @@ pub fn noise_below(index: ThreadIndex, seed: u32, limit: u32, mut out: DisjointS
     }
 }
 
-/// Takes about `nanoseconds`, so that what is queued behind it is there when its turn comes. One thread.
+/// Takes about `nanoseconds`, so that what is enqueued after it is there when it ends. One thread.
 #[kernel(block = 1)]
 pub fn hold(nanoseconds: u64) {
     let start = now();

@@ -1,7 +1,7 @@
 //! Layer norm and RMS norm of rows, with weights and a residual.
 //!
 //! Layer norm: `y = (x - mean) / sqrt(var + epsilon) * weight + bias`, with the mean and the variance (of `n`,
-//! not of `n - 1`) of the row. RMS norm: the same with a mean of 0, `x / sqrt(mean of x² + epsilon)`.
+//! not of `n - 1`) of the row. RMS norm: a layer norm with a mean of 0, `x / sqrt(mean of x² + epsilon)`.
 //!
 //! * [`norm_plain`](fn@norm_plain): one block a row, three passes over it: mean, variance, results.
 //! * [`norm_registers`](fn@norm_registers), [`norm_clusters`](fn@norm_clusters): one read and one write.

@@ -26,7 +26,7 @@ const PACKS: usize = 2;
 /// Bytes of a stage.
 pub const STAGE_BYTES: u32 = WORKERS * PACKS as u32 * 16;
 
-/// Shared memory that [`staged`] and [`pipelined`] declare themselves, in bytes, in clusters of so many blocks.
+/// Shared memory that [`staged`] and [`pipelined`] declare themselves, in bytes, in clusters of `blocks` blocks.
 #[must_use]
 pub const fn static_bytes(blocks: u32) -> u32 {
     (places(blocks, WORKERS / WARP) * size_of::<Vec4<f32>>() + (2 * MAX_STAGES + 2) * 8) as u32

@@ -1,7 +1,7 @@
 //! How a tile comes to shared memory: where the device has bulk copies (`sm_90`) by one of them, else by copies of 16 bytes
 //! of each lane.
 //!
-//! What is not there when the barrier says so is to be read from global memory: the elements of a slice that does not begin at a
+//! What is not there when the barrier completes is to be read from global memory: the elements of a slice that does not begin at a
 //! multiple of 16 bytes, and those behind the last whole 16 bytes.
 
 // The host's compiler does not know `compute_90`.

@@ -90,7 +90,7 @@ impl<'a> States<'a> {
         Self { words, tiles, used: tiles * C::TILE_WORDS }
     }
 
-    /// The next tile that nobody has taken; `None` if all have been. Each block asks until there are no more.
+    /// The next tile that no block has taken; `None` if all have been. Each block asks until there are no more.
     ///
     /// Tiles are taken in order, so all before it are taken by blocks that run, in whatever order blocks start.
     #[inline(always)]

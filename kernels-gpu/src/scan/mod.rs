@@ -62,7 +62,7 @@ pub const fn scratch_len<T, C: Carry>(n_elems: usize) -> usize {
     states_len(n_elems.div_ceil(tile_len::<T, C>()), C::TILE_WORDS)
 }
 
-/// Blocks to launch for a scan of `n_elems` elements of type `T` that carries `C`, on so many multiprocessors.
+/// Blocks to launch for a scan of `n_elems` elements of type `T` that carries `C`, on `multiprocessors` multiprocessors.
 #[must_use]
 pub const fn blocks<T, C: Carry>(n_elems: usize, multiprocessors: u32) -> u32 {
     ring::blocks(n_elems.div_ceil(tile_len::<T, C>()), multiprocessors)

@@ -56,7 +56,7 @@ const fn tile_packs(packs: usize) -> usize {
     SQUAD * 32 * packs
 }
 
-/// Elements in a tile of which a lane has so many packs.
+/// Elements in a tile of which a lane has `packs` packs.
 #[must_use]
 pub const fn tile_len<T>(packs: usize) -> usize {
     SQUAD * part_len::<T>(packs)
@@ -79,7 +79,7 @@ pub const fn shared_bytes(of_block: usize) -> usize {
     }
 }
 
-/// Blocks to launch for so many tiles on so many multiprocessors.
+/// Blocks to launch for a number of tiles and of multiprocessors.
 #[must_use]
 pub const fn blocks(tiles: usize, multiprocessors: u32) -> u32 {
     if tiles < multiprocessors as usize { tiles as u32 } else { multiprocessors }

@@ -21,7 +21,7 @@ const COUNTS: usize = 2 * MAX_PASSES * RADIX;
 /// follow one another by sums of 64 bits.
 pub const GROUP_BITS: u32 = 16;
 
-/// Words of device memory for the control of a sort with so many tiles, in groups of 2 to the power of `group_bits`.
+/// Words of device memory for the control of a sort of `tiles` tiles, in groups of 2 to the power of `group_bits`.
 /// All are 0 before the first kernel.
 #[must_use]
 pub const fn control_words(tiles: usize, group_bits: u32) -> usize {

@@ -39,19 +39,19 @@ impl Order {
     /// Unsigned numbers, the smallest first.
     pub const UNSIGNED: Self = Self { negative: 0, always: 0 };
 
-    /// Signed numbers of so many bits, the smallest first.
+    /// Signed numbers of `bits` bits, the smallest first.
     #[must_use]
     pub const fn signed(bits: u32) -> Self {
         Self { negative: 0, always: 1 << (bits - 1) }
     }
 
-    /// Floats of so many bits, the smallest first.
+    /// Floats of `bits` bits, the smallest first.
     #[must_use]
     pub const fn float(bits: u32) -> Self {
         Self { negative: (1 << (bits - 1)) - 1, always: 1 << (bits - 1) }
     }
 
-    /// The same with the largest first.
+    /// The reverse of this order: the largest key first.
     #[must_use]
     pub const fn descending(self) -> Self {
         Self { negative: self.negative, always: !self.always }

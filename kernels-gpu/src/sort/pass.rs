@@ -59,7 +59,7 @@ impl Tiling {
         if self.key_bytes < 4 { 0 } else { self.few_tiles * THREADS * few }
     }
 
-    /// Keys of a thread of [`sort_pass`](fn@sort_pass) in a sort of so many: its last parameter.
+    /// Keys of a thread of [`sort_pass`](fn@sort_pass) in a sort of `n_elems` keys: its last parameter.
     #[must_use]
     pub const fn items(self, n_elems: usize) -> usize {
         match (n_elems <= self.few_elems(), self.is_long()) {
@@ -70,13 +70,13 @@ impl Tiling {
         }
     }
 
-    /// Tiles of a sort of so many keys.
+    /// Tiles of a sort of `n_elems` keys.
     #[must_use]
     pub const fn tiles(self, n_elems: usize) -> usize {
         n_elems.div_ceil(THREADS * self.items(n_elems))
     }
 
-    /// The most tiles of a sort of so many keys or fewer.
+    /// The most tiles of a sort of at most `n_elems` keys.
     #[must_use]
     pub const fn most_tiles(self, n_elems: usize) -> usize {
         let (tiles, few_elems) = (self.tiles(n_elems), self.few_elems());

@@ -32,7 +32,7 @@ pub const SEGMENTS: usize = WARPS;
 /// Most blocks: three for each of 132 multiprocessors, and as many that wait.
 const MAX_BLOCKS: usize = 6 * 132;
 
-/// Blocks to launch for so many segments.
+/// Blocks to launch for a number of segments.
 #[must_use]
 pub const fn blocks(n_segments: usize) -> u32 {
     let blocks = n_segments.div_ceil(SEGMENTS);

@@ -31,7 +31,7 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Most keys that can be asked for.
 pub const MAX_K: usize = (1 << 31) - 1;
 
-/// Rounds for keys of so many bits.
+/// Rounds for keys of `bits` bits.
 #[must_use]
 pub const fn rounds(bits: u32) -> u32 {
     bits.div_ceil(DIGIT_BITS)
@@ -45,7 +45,7 @@ const TICKET: usize = 2;
 const FINISHED: usize = 3;
 const COUNTS: usize = 16;
 
-/// Words of 8 bytes for a search among `n_elems` keys of so many bits, all 0 before the first round.
+/// Words of 8 bytes for a search among `n_elems` keys of `bits` bits, all 0 before the first round.
 #[must_use]
 pub const fn state_words(n_elems: usize, bits: u32) -> usize {
     tile_states(bits) + n_elems.div_ceil(TILE)

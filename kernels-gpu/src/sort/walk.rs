@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 use super::key::Word;
 
-/// Calls `f` with every key once, over the whole grid, whose blocks have so many threads: vectors of 16 bytes, and what lies
+/// Calls `f` with every key once, over the whole grid, whose blocks have `threads` threads: vectors of 16 bytes, and what lies
 /// before and behind them.
 #[inline(always)]
 pub fn each_key<K: Word>(keys: &[K], threads: usize, mut f: impl FnMut(K)) {

@@ -285,7 +285,7 @@ unsafe fn load_once<T: access::Access>(value: &T) -> T {
 /// The balanced form. A block for each tile; `splits:` those of [`spmv_splits`](fn@spmv_splits); `y: [rows]`.
 ///
 /// The products of a row, rounded, are added in the matrix's type. Of a tile's rows each has as many lanes, a power of two that
-/// the mean row decides: a lane adds every so many, from the first to the last, and the lanes' sums are joined as a tree.
+/// the mean row decides: a lane adds every n-th, from the first to the last, and the lanes' sums are joined as a tree.
 /// A row much longer than the mean has all 32.
 ///
 /// `carry_rows` and `carry_sums`, one element a block, take the row that goes on in the next tile, or `u32::MAX`, and the

@@ -23,7 +23,7 @@ fn memory_that_the_graph_does_not_have_is_refused() -> GpuResult<()> {
     let shared = Arc::new(b);
     let error = refused(builder.build((&one, &a, shared)));
     assert_eq!(error, GraphError::WritesShared { node: "sum".to_owned(), argument: "out" });
-    assert!(error.to_string().contains("in place of an `Arc`"), "{error}");
+    assert!(error.to_string().contains("instead of an `Arc`"), "{error}");
     Ok(())
 }
 

@@ -3,13 +3,13 @@
 
 use emulator::isa::{Form, Type};
 
-use crate::case::{Case, Slot, dotted, slot};
+use crate::case::{Case, Slot, dotted, is_described, slot};
 use crate::operands::Pool;
 
 /// Why a form without a signature is not compared; `None` if it is.
 pub fn left_out(form: &Form) -> Option<&'static str> {
     match form.family {
-        _ if !form.operands.is_empty() => None,
+        _ if is_described(form) => None,
         "integer arithmetic" | "atomics" => None,
         "warp" if ["shfl", "vote", "match", "redux"].contains(&form.opcode) => None,
         "moves and addresses" if form.opcode == "mov" => None,

@@ -45,7 +45,7 @@ fn of_form(form: &'static Form) -> Vec<Case> {
     if left_out(form).is_some() {
         return Vec::new();
     }
-    let of_spelling = match form.is_picked() && !form.operands.is_empty() {
+    let of_spelling = match is_described(form) {
         true => of_signature,
         false => bodies::of,
     };
@@ -53,6 +53,11 @@ fn of_form(form: &'static Form) -> Vec<Case> {
         form.spellings().iter().flat_map(|words| of_spelling(form, words)).collect();
     let step = all.len().div_ceil(MAX_SPELLINGS).max(1);
     all.into_iter().step_by(step).collect()
+}
+
+/// Whether the table's operands are all that a case of the form needs. What a function writes, it resolves itself.
+pub fn is_described(form: &Form) -> bool {
+    form.is_picked() && !form.operands.is_empty()
 }
 
 /// Why a form is not compared; `None` if it is.

@@ -2,7 +2,7 @@
 
 use core::ops::{Index, IndexMut};
 
-use super::view::{Disjoint, Shape};
+use super::{DisjointGrid, DisjointSlice};
 
 /// An index in brackets. No type implements it: the trait exists for its error message.
 #[doc(hidden)]
@@ -17,18 +17,25 @@ pub trait InBrackets {
     fn never(self) -> !;
 }
 
-#[doc(hidden)]
-impl<T, S: Shape<T>, I: InBrackets> Index<I> for Disjoint<'_, T, S> {
-    type Output = S::Item;
+macro_rules! without_brackets {
+    ($view:ident) => {
+        #[doc(hidden)]
+        impl<T, I: InBrackets> Index<I> for $view<'_, T> {
+            type Output = T;
 
-    fn index(&self, index: I) -> &S::Item {
-        index.never()
-    }
+            fn index(&self, index: I) -> &T {
+                index.never()
+            }
+        }
+
+        #[doc(hidden)]
+        impl<T, I: InBrackets> IndexMut<I> for $view<'_, T> {
+            fn index_mut(&mut self, index: I) -> &mut T {
+                index.never()
+            }
+        }
+    };
 }
 
-#[doc(hidden)]
-impl<T, S: Shape<T>, I: InBrackets> IndexMut<I> for Disjoint<'_, T, S> {
-    fn index_mut(&mut self, index: I) -> &mut S::Item {
-        index.never()
-    }
-}
+without_brackets!(DisjointSlice);
+without_brackets!(DisjointGrid);

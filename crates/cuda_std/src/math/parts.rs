@@ -15,7 +15,7 @@ macro_rules! parts {
             r.copysign(x)
         }
 
-        /// The same as an integer, limited to its range; of NaN the least integer.
+        /// The value rounded to an integer and limited to the range of that type; the least integer for NaN.
         #[inline(always)]
         pub fn $lround(x: $t) -> i64 {
             if x.is_nan() { i64::MIN } else { $round(x) as i64 }

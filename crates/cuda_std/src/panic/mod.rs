@@ -12,8 +12,8 @@
 //!
 //! They run on. Threads that have ended count as arrived at barriers, and no shuffle or vote waits for
 //! them. What the panicked thread would have written is not there, so a result that others compute from
-//! it is anything; the host's error says so. A loop that waits for other threads calls
-//! [`leave_after_panic`], or it may wait for ever.
+//! it is undefined; the host reports the panic as an error. A loop that waits for other threads calls
+//! [`leave_after_panic`], or it may wait forever.
 //!
 //! # Why they stay memory-safe
 //!

@@ -5,7 +5,6 @@
 //! and a function that nothing calls passes such parameters to the user's function. If one of the types is another
 //! one there, or lives longer than the launch, this function does not compile.
 
-use super::Kernel;
 use super::param::{INDICES, Param, ParamKind, last_segment};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -56,13 +55,14 @@ fn with_lifetime(mut arguments: AngleBracketedGenericArguments) -> AngleBrackete
     arguments
 }
 
-/// The function that passes parameters of these types to `callee`, for lifetimes of its caller's choice.
-pub fn check(kernel: &Kernel, callee: &TokenStream) -> TokenStream {
-    let names = kernel.params.iter().map(|param| &param.name);
-    let types = kernel.params.iter().map(ty);
-    let arguments = kernel.params.iter().map(argument);
+/// The function that passes parameters of these types to `callee`, which may be an `unsafe fn`, for lifetimes of its
+/// caller's choice.
+pub fn check(params: &[Param], is_unsafe: bool, callee: &TokenStream) -> TokenStream {
+    let names = params.iter().map(|param| &param.name);
+    let types = params.iter().map(ty);
+    let arguments = params.iter().map(argument);
     let mut call = quote!(#callee(#(#arguments),*));
-    if kernel.is_unsafe() {
+    if is_unsafe {
         // Nothing calls the function around it.
         call = quote!(unsafe { #call });
     }

@@ -1,6 +1,6 @@
 //! The launch contract in `#[kernel(…)]`: parsed once, written for the device and for the host.
 
-use super::Errors;
+use super::errors::Errors;
 use super::instances::ListedInstance;
 use super::param::{Param, ParamKind};
 use proc_macro2::{Span, TokenStream};

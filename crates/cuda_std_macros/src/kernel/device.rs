@@ -1,7 +1,7 @@
 //! The device side: a PTX entry with scalar parameters that calls the user's body.
 
-use super::Kernel;
 use super::param::{Param, ParamKind};
+use super::parsed::Kernel;
 use super::{canonical, shared, signature};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -23,7 +23,7 @@ pub fn entry(kernel: &Kernel) -> TokenStream {
         }
     });
     let callee = quote!(#body_name);
-    let check = canonical::check(kernel, &callee);
+    let check = kernel.check_types(&callee);
     let items = quote! {
         #[inline(always)]
         #body
@@ -58,7 +58,7 @@ pub fn generic(kernel: &Kernel) -> TokenStream {
         let (aliases, user) = (instance.aliases(generics), &user.sig.ident);
         let bounds = kernel.contract.bounds(&name.to_string());
         let callee = quote!(super::#user::<#(#arguments),*>);
-        let entry = function(kernel, name, &callee, &canonical::check(kernel, &callee));
+        let entry = function(kernel, name, &callee, &kernel.check_types(&callee));
         let assertions = shared::assertions(&kernel.params, &TokenStream::new());
         let signature = signature::comments(kernel, name, Some(instance));
         quote! {

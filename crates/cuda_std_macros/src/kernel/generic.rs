@@ -1,10 +1,9 @@
 //! The host side of a generic kernel: a type of the kernel's name, with the typed launcher.
 
-use super::Kernel;
-use super::canonical;
 use super::host::{LauncherScope, description_value, grid_for, launch};
 use super::instances::{Instance, name_of};
 use super::param::{Param, ParamKind};
+use super::parsed::Kernel;
 use super::shared;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -178,7 +177,7 @@ fn module(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let checks = kernel.params.iter().filter_map(|param| check(kernel, param));
     let assertions = shared::assertions(&kernel.params, &TokenStream::new());
     let (user, arguments) = (&kernel.function.sig.ident, &instance.arguments);
-    let types = canonical::check(kernel, &quote!(super::#user::<#(#arguments),*>));
+    let types = kernel.check_types(&quote!(super::#user::<#(#arguments),*>));
     quote! {
         #[doc(hidden)]
         #[allow(unused_imports, dead_code, non_snake_case, unused_braces)]

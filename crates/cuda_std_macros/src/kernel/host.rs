@@ -1,8 +1,7 @@
 //! The host side: the user's function, unchanged, and a module with the typed launcher.
 
-use super::Kernel;
-use super::canonical;
 use super::param::{Param, ParamKind, PtxParam};
+use super::parsed::Kernel;
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::Ident;
@@ -34,7 +33,7 @@ pub fn launcher(kernel: &Kernel) -> TokenStream {
     };
     let (grid, launch) = (grid_for(kernel, &scope), launch(kernel, &scope));
     let (contract, contract_of_site) = (kernel.contract.value(), &scope.contract);
-    let types = canonical::check(kernel, &quote!(super::#name));
+    let types = kernel.check_types(&quote!(super::#name));
     let description = description_value(kernel, &name.to_string(), contract_of_site);
     quote! {
         #[cfg(not(target_os = "cuda"))]

@@ -1,6 +1,6 @@
 //! The instances of a generic kernel: `#[kernel(f32, f64)]`, `#[kernel((f32, Sum), (f32, Max))]`.
 
-use super::Errors;
+use super::errors::Errors;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream};

@@ -1,7 +1,7 @@
 //! A kernel's token of its block, and its arrays in shared memory.
 
-use super::Errors;
 use super::canonical;
+use super::errors::Errors;
 use super::param::{Param, ParamKind, arguments};
 use crate::shared::assert_fits;
 use proc_macro2::{Ident, Literal, TokenStream};

@@ -1,9 +1,9 @@
 //! The comments in the PTX that say what a kernel's parameters are.
 
-use super::Kernel;
 use super::canonical;
 use super::instances::{Instance, name_of};
 use super::param::{Param, ParamKind};
+use super::parsed::Kernel;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-use super::{Kernel, device};
+use super::device;
+use super::parsed::Kernel;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 

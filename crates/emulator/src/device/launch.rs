@@ -30,8 +30,8 @@ pub struct Launch<'a> {
     /// Where it stands among the host's operations, for the race check; without it, a launch is
     /// compared with those that run when it begins.
     pub moment: Option<&'a Arc<Moment>>,
-    /// Who else may write what the launch reads, so that threads which poll for ever are found.
-    /// Without it anybody may, and they poll on.
+    /// What else may write the memory that the launch reads, so that threads which poll forever are found.
+    /// Without it anything may, and they poll on.
     pub outside: Option<&'a dyn Outside>,
 }
 

@@ -27,7 +27,7 @@ pub struct Profile {
     pub max_threads_per_multiprocessor: u32,
     /// Shared memory of a block in bytes.
     pub shared_mem_per_block: u32,
-    /// The same where a function asks for more.
+    /// The limit of shared memory for a block of a function that opts in to more, in bytes.
     pub shared_mem_per_block_optin: u32,
     /// Shared memory of a multiprocessor in bytes.
     pub shared_mem_per_multiprocessor: u32,

@@ -56,9 +56,9 @@ struct Shared<'m> {
     quorum: Quorum<'m>,
 }
 
-/// Runs all clusters of a launch on this thread and others, so many CPU threads in all, with so
-/// many blocks resident; until the fuel is spent, or with what is outside calm, all that runs is
-/// known to poll for ever.
+/// Runs all clusters of a launch on this thread and others, `workers` CPU threads in all, with
+/// `resident` blocks at a time; until the fuel is spent, or with what is outside calm, all that runs is
+/// known to poll forever.
 ///
 /// # Errors
 /// The first trap that stopped it.

@@ -56,7 +56,7 @@ impl Cx<'_> {
         Ok((rank, self.cluster.peer(rank).map_err(fault)?.base + offset))
     }
 
-    /// The same of the block's own, which other blocks' addresses are outside of.
+    /// A range of the block's own shared memory, outside of which the addresses of other blocks lie.
     pub fn own_shared_range(&mut self, range: Range) -> Result<u64, Box<Fault>> {
         match self.shared_range(range)? {
             (rank, at) if rank == self.cluster.rank => Ok(at),

@@ -158,7 +158,7 @@ pub enum CopyFault {
     #[error("tensor maps with interleaved channels are not supported")]
     Interleaved,
     /// A field of a tensor map.
-    #[error("{value:#x} is no value for the field `{field}` of a tensor map")]
+    #[error("{value:#x} is not a value of the field `{field}` of a tensor map")]
     Field {
         /// Which.
         field: &'static str,

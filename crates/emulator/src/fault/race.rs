@@ -153,7 +153,7 @@ impl fmt::Display for Race {
 }
 
 impl Race {
-    /// What it races with, and what would mend it.
+    /// What it races with, and what would fix it.
     pub fn cause(&self) -> String {
         let other = match self.kinship {
             Kinship::Device => {

@@ -370,7 +370,7 @@ impl TrapKind {
 
 impl TrapKind {
     /// Whether a GPU itself faults on it: memory that is not the kernel's, a `trap`, an address
-    /// that is no code. All else is found by checks alone, or is a wait that never ends.
+    /// that is not code. All else is found by checks alone, or is a wait that never ends.
     pub fn is_fault_of_gpu(&self) -> bool {
         matches!(
             self,

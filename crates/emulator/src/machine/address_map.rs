@@ -10,7 +10,7 @@ pub const PARAM_BASE: u64 = 1 << 50;
 pub const WINDOW: u64 = 1 << 48;
 /// Bytes of local memory that the addresses of one thread have room for.
 pub const LOCAL_SPAN: u64 = 1 << 24;
-/// Threads that can be told apart by the generic addresses of their local memory.
+/// Threads that can be distinguished by the generic addresses of their local memory.
 pub const LOCAL_OWNERS: u64 = (1 << 23) - 1;
 /// The most local memory that a function may declare for each thread.
 pub const MAX_LOCAL_BYTES: u64 = 512 << 10;

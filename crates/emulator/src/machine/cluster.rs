@@ -152,7 +152,7 @@ impl Shape {
     /// Splits a grid into clusters.
     ///
     /// # Errors
-    /// The grid is no whole number of them, they are too large, or the kernel wants others.
+    /// The grid is not a whole number of clusters, they are too large, or the kernel wants others.
     pub fn new(
         grid: [u32; 3],
         launch: [u32; 3],

@@ -33,7 +33,7 @@ pub enum Schedule {
 
 /// A text that names no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no schedule; there are sequential, window, random:SEED, reversed")]
+#[error("`{text}` is not a schedule; there are sequential, window, random:SEED, reversed")]
 pub struct UnknownSchedule {
     /// The text.
     pub text: String,
@@ -68,7 +68,7 @@ impl fmt::Display for Schedule {
 }
 
 impl Schedule {
-    /// The block that begins as the `ticket`-th of so many.
+    /// The block that begins as the `ticket`-th of `blocks`.
     pub fn block(self, ticket: u64, blocks: u64) -> u64 {
         match self {
             Self::Sequential | Self::Window => ticket,
@@ -147,7 +147,10 @@ mod tests {
         }
         for text in ["", "random", "random:", "random:-1", "random:x", "Window", "backwards"] {
             let error = text.parse::<Schedule>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{text}` is no schedule; there are ")), "{error}");
+            assert!(
+                error.starts_with(&format!("`{text}` is not a schedule; there are ")),
+                "{error}"
+            );
         }
     }
 

@@ -88,7 +88,7 @@ struct State {
     pending: usize,
 }
 
-/// What the host knows, and what it has handed in.
+/// What the host knows, and what it has enqueued.
 #[derive(Default)]
 pub struct Order {
     state: Mutex<State>,
@@ -99,7 +99,7 @@ impl Order {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An operation is handed in. Returns what the host knows, and whether that was all there is:
+    /// An operation is enqueued. Returns what the host knows, and whether that was all there is:
     /// then nothing that came before can race with what comes.
     pub fn submit(&self, line: u64, ticket: u64) -> (Arc<Clock>, bool) {
         let mut state = self.state();
@@ -121,7 +121,7 @@ impl Order {
         state.pending = state.pending.saturating_sub(1);
     }
 
-    /// Whether anything is handed in and not over.
+    /// Whether an enqueued operation has not completed.
     pub fn is_pending(&self) -> bool {
         self.state().pending > 0
     }

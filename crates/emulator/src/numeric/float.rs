@@ -236,7 +236,7 @@ pub fn fma_f64(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
 macro_rules! sign_and_order {
     ($float:ident, $sign:expr, $nan:expr, $quiet:expr, $min:ident, $max:ident, $min_nan:ident,
      $max_nan:ident, $xorsign:ident, $abs:ident, $neg:ident, $copysign:ident) => {
-        /// `min`: the operand that is no NaN, if one is; -0 is below +0.
+        /// `min`: the operand that is not a NaN, if there is one; -0 is below +0.
         #[inline(always)]
         pub fn $min(a: $float, b: $float) -> $float {
             if a.is_nan() {
@@ -246,7 +246,7 @@ macro_rules! sign_and_order {
             if first { a } else { b }
         }
 
-        /// `max`: the operand that is no NaN, if one is; +0 is above -0.
+        /// `max`: the operand that is not a NaN, if there is one; +0 is above -0.
         #[inline(always)]
         pub fn $max(a: $float, b: $float) -> $float {
             if a.is_nan() {

@@ -45,7 +45,7 @@ impl<'a> Lexer<'a> {
         Self { source, at: 0, line: 1, line_start: 0, continuations: 0 }
     }
 
-    /// The next token; [`TokenKind::End`] for ever once the text is used up.
+    /// The next token; [`TokenKind::End`] again and again once the text is used up.
     pub fn next(&mut self) -> Result<Token<'a>, ParseError> {
         self.skip_trivia()?;
         let (start, position) = (self.at, self.position());

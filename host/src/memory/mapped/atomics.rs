@@ -75,7 +75,7 @@ words! {
 ///
 /// Loads and stores of both sides are, on every device. A read-modify-write of one side is atomic for
 /// that side; with those of the other one only where [`both_sides_modify`](Self::both_sides_modify)
-/// says so. Elsewhere let one side change a word so, and the other one load it.
+/// is true. Elsewhere let one side modify a word, and the other side only load it.
 pub struct MappedAtomics<T: MappedWord> {
     memory: Arc<SharedMemory>,
     host: NonNull<T>,

@@ -10,7 +10,7 @@
 //! | [`MemoryPool`] | keeps freed blocks of another resource; under 200 ns |
 //! | [`StatisticsAdaptor`] | counts |
 //! | [`TrackingAdaptor`] | remembers which line of the program has which memory |
-//! | [`LimitAdaptor`] | refuses more than so many bytes |
+//! | [`LimitAdaptor`] | refuses more than a given number of bytes |
 //! | [`FailureAdaptor`] | fails the n-th allocation: for tests |
 //! | [`LogAdaptor`] | writes a log that can be replayed |
 //! | [`PoisonAdaptor`] | fills new and freed memory with a pattern |

@@ -438,7 +438,7 @@ pub fn policy(_: &Modifiers<'_>) -> Option<Pick> {
     Some((run as Handler).into())
 }
 
-/// `createpolicy.range`: the same, of an address and two sizes.
+/// `createpolicy.range`: a cache policy made from an address and two sizes.
 pub fn range_policy(
     emitter: &mut Emitter<'_>,
     _: &Modifiers<'_>,

@@ -9,7 +9,7 @@ use crate::ptx::ast::Instruction;
 /// The alignment where an `alloca` says none.
 const ALIGN: u64 = 8;
 
-/// `alloca`: a pointer to so many bytes of local memory.
+/// `alloca`: a pointer to the requested number of bytes of local memory.
 pub fn alloca(
     emitter: &mut Emitter<'_>,
     modifiers: &Modifiers<'_>,

@@ -9,7 +9,7 @@
 //! 2. nothing was read that changes by itself or that the host can write: clocks, timers,
 //!    `activemask`, host and managed memory, memory of another device; and no asynchronous copy is
 //!    pending;
-//! 3. each warp whose lanes can run (those that an mbarrier keeps waiting are told that it is not
+//! 3. each warp whose lanes can run (those that an mbarrier keeps waiting observe that it is not
 //!    ready) came back to a state it was in before, with each of these lanes having run in between:
 //!    the same places, the same registers;
 //! 4. nothing outside of the launch acted, or can act: see [`Outside`].
@@ -17,8 +17,8 @@
 //! **Why that is enough.** While memory stays as it is, what a warp does is a function of its own
 //! state: by 2 it reads nothing else, and lanes of a warp meet only in collective operations, whose
 //! results do not depend on the order in which lanes come to them. So a warp that came back to a
-//! state comes back to it for ever, in any order of warps and blocks, until memory changes. By 1
-//! none of these rounds changes memory, by 4 nobody else does, and threads at barriers go on only
+//! state comes back to it forever, in any order of warps and blocks, until memory changes. By 1
+//! none of these rounds changes memory, by 4 nothing else does, and threads at barriers go on only
 //! when one arrives. So nothing ever changes. The stretches of the CPU threads have to overlap for
 //! that: [`Quorum`] counts epochs, which end with every change, and asks for the proof of all
 //! threads within one.

@@ -13,7 +13,7 @@ pub trait Outside: Sync {
     fn calm(&self) -> Option<u64>;
 }
 
-/// Nobody: the caller of the launch waits for its end, and runs nothing else.
+/// Nothing outside writes: the caller of the launch waits for its end, and runs nothing else.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
@@ -44,7 +44,7 @@ pub(super) struct Progress {
 }
 
 impl<'m> Quorum<'m> {
-    /// For so many CPU threads. Without `outside` nothing is known of it, and no launch is stuck.
+    /// For `workers` CPU threads. Without `outside` nothing is known of what else writes, and no launch is stuck.
     pub fn new(workers: usize, outside: Option<&'m dyn Outside>) -> Self {
         let found = Progress { workers, proven: 0, calm: None, waiting: Vec::new() };
         let (epoch, stuck) = (AtomicU64::new(0), AtomicBool::new(false));

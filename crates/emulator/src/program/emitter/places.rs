@@ -111,7 +111,7 @@ impl Emitter<'_> {
         self.param_row
     }
 
-    /// Frees the rows of parameter memory from a mark on.
+    /// Frees the rows of parameter memory from `mark` on.
     pub fn reset_params(&mut self, mark: u32) {
         self.param_row = mark;
     }

@@ -63,7 +63,7 @@ impl PendingCopies {
         Some(copy)
     }
 
-    /// A block has ended: what it had under way nobody can see any more.
+    /// A block has ended: no thread can observe its pending copies any more.
     pub fn forget(&mut self, block: u32) {
         self.lines.retain(|_, line| {
             line.retain(|own| own.block != block);

@@ -183,7 +183,7 @@ impl RaceState {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The host hands in an operation of one of its streams. Returns what the host knows.
+    /// The host enqueues an operation on one of its streams. Returns what the host knows.
     pub fn submit(&self, line: u64, ticket: u64) -> Arc<Clock> {
         let mut current = self.current();
         let (known, all) = self.order.submit(line, ticket);
@@ -193,7 +193,7 @@ impl RaceState {
         known
     }
 
-    /// Memory begins anew: what was done to its addresses is nothing to who has them now.
+    /// Memory is allocated again: earlier accesses to its addresses do not concern its new owner.
     pub fn forget(&self, start: u64, bytes: u64) {
         let session = Arc::clone(&self.current().0);
         session.pages.forget(start, start.saturating_add(bytes));
@@ -227,7 +227,7 @@ impl RaceState {
         look(&session, &transfer, memory)
     }
 
-    /// The same for something that the host does itself, and that no later operation can race with.
+    /// As [`submit`](Self::submit), for an access of the host itself, which no later operation can race with.
     ///
     /// # Errors
     /// As for [`RaceState::begin`].

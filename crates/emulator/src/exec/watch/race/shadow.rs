@@ -461,7 +461,7 @@ impl Pages {
         }
     }
 
-    /// The first access to a range of which `wanted` says so, with the bytes of the range that it
+    /// The first access to a range for which `wanted` is true, with the bytes of the range that it
     /// touched.
     pub fn find(
         &self,

@@ -1,123 +1,15 @@
-//! Elements in a row: one, a chunk or a vector for each thread.
+//! Several neighbouring elements for each thread: vectors and chunks.
 
-use super::view::{Disjoint, Shape};
 use crate::index::ThreadIndex;
 use crate::vector::{Element, Lanes};
-
-/// A slice that all threads of a grid share, of which each reaches only the elements at its own
-/// [`ThreadIndex`].
-pub type DisjointSlice<'a, T> = Disjoint<'a, T, Slice>;
-
-/// The shape of a [`DisjointSlice`]: each index has an element.
-#[derive(Debug)]
-pub struct Slice {
-    len: usize,
-}
-
-// SAFETY: the item is the element of the index's number, if that is below the length.
-unsafe impl<T> Shape<T> for Slice {
-    type Index = ThreadIndex;
-    type Item = T;
-
-    #[inline(always)]
-    fn elements(&self) -> usize {
-        self.len
-    }
-
-    #[inline(always)]
-    fn contains(&self, index: ThreadIndex) -> bool {
-        index.get() < self.len
-    }
-
-    #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> usize {
-        index.get()
-    }
-}
-
-impl<T> DisjointSlice<'_, T> {
-    /// Makes the view from a pointer and a number of elements.
-    ///
-    /// # Safety
-    /// As [`Disjoint::new`].
-    #[inline(always)]
-    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self::new(ptr, Slice { len }) }
-    }
-}
-
-/// A slice that all threads share, of which each reaches `N` neighbouring elements: the thread at
-/// index `i` owns elements `N * i .. N * i + N`; the last chunk may be shorter.
-///
-/// [`get_mut`](Disjoint::get_mut) gives a whole chunk, with one comparison for all of its elements, and
-/// [`slice_mut`](Self::slice_mut) also the shorter one at the end.
-///
-/// Neighbouring threads are `N` elements apart, so large elements or `N` waste memory traffic;
-/// [`DisjointVectors`] does not.
-pub type DisjointChunks<'a, T, const N: usize> = Disjoint<'a, T, Chunks<N>>;
-
-/// The shape of [`DisjointChunks`]: each index has `N` neighbouring elements.
-#[derive(Debug)]
-pub struct Chunks<const N: usize> {
-    len: usize,
-}
-
-// SAFETY: `N` elements, which begin at `N` times the index's number, if all are below the length.
-unsafe impl<T, const N: usize> Shape<T> for Chunks<N> {
-    type Index = ThreadIndex;
-    type Item = [T; N];
-
-    #[inline(always)]
-    fn elements(&self) -> usize {
-        self.len
-    }
-
-    #[inline(always)]
-    fn contains(&self, index: ThreadIndex) -> bool {
-        index.get() < self.len / N
-    }
-
-    #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> usize {
-        index.get() * N
-    }
-}
-
-impl<T, const N: usize> DisjointChunks<'_, T, N> {
-    /// Makes the view from a pointer and a number of elements.
-    ///
-    /// # Safety
-    /// As [`Disjoint::new`].
-    #[inline(always)]
-    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
-        const { assert!(N > 0, "a chunk has at least one element") };
-        // SAFETY: the caller's promise.
-        unsafe { Self::new(ptr, Chunks { len }) }
-    }
-
-    /// The number of chunks, a shorter last one included: as many threads cover the slice.
-    #[inline(always)]
-    pub fn chunks(&self) -> usize {
-        self.len().div_ceil(N)
-    }
-
-    /// The thread's own chunk at `index`: `N` elements, fewer at the end, none past it.
-    #[inline(always)]
-    pub fn slice_mut(&mut self, index: ThreadIndex) -> &mut [T] {
-        let start = index.get().saturating_mul(N).min(self.len());
-        let len = (self.len() - start).min(N);
-        // SAFETY: inside the slice, no other thread holds `index`, and `self` is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.ptr.add(start), len) }
-    }
-}
+use core::marker::PhantomData;
 
 /// A slice that all threads share, of which each reaches a vector of `N` neighbouring elements by one
 /// access: `N` is 2 or 4, and the vector is [`Vec2`](crate::vector::Vec2) or
 /// [`Vec4`](crate::vector::Vec4).
 ///
-/// The elements before the first aligned one, at most `N - 1` for a slice from an allocation, are the
-/// *head*; those after the last whole vector are the *tail*. The thread at index `i` owns vector
+/// The elements before the first aligned place, at most `N - 1` for a slice from an allocation, are the
+/// *head*; those behind the last whole vector are the *tail*. The thread at index `i` owns vector
 /// `i`, element `i` of the head and element `i` of the tail.
 ///
 /// ```
@@ -133,98 +25,104 @@ impl<T, const N: usize> DisjointChunks<'_, T, N> {
 /// # fn main() {}
 /// ```
 ///
-/// # Why head and tail are safe
+/// # Why it is safe
 ///
-/// As [`Disjoint`] is: head, vectors and tail do not overlap, address and length of the slice decide
-/// where each begins, and within each two indices name two elements.
-pub type DisjointVectors<'a, T, const N: usize = 4> = Disjoint<'a, T, Vectors<N>>;
-
-/// The shape of [`DisjointVectors`]: each index has an aligned vector of `N` elements.
+/// 1. The view is made by the entry that `#[kernel]` writes, from a buffer that the host borrowed
+///    mutably for the launch: no other parameter of the launch aliases it.
+/// 2. `N` is part of the kernel's type, and address and length are parameters of the launch: every
+///    thread cuts the slice at the same places. (Were the cut chosen in the kernel, one thread's vector
+///    could overlap another's element.)
+/// 3. Head, vectors and tail do not overlap, and within each two indices name two places.
+/// 4. Two threads never hold the same [`ThreadIndex`], and within a thread the view is borrowed
+///    mutably, which is not `Clone`: one `&mut` at a time.
+/// 5. A vector is `N` elements and nothing else, and the body begins where it is aligned.
 #[derive(Debug)]
-pub struct Vectors<const N: usize> {
+pub struct DisjointVectors<'a, T: Element + Lanes<N>, const N: usize = 4> {
+    ptr: *mut T,
     len: usize,
-    /// The elements before the first vector: all of them, if none is aligned.
     head: usize,
+    borrow: PhantomData<&'a mut [T]>,
 }
 
-impl<const N: usize> Vectors<N> {
+impl<'a, T: Element + Lanes<N>, const N: usize> DisjointVectors<'a, T, N> {
+    /// Makes the view from a pointer and a number of elements.
+    ///
+    /// # Safety
+    /// As [`DisjointSlice::from_raw_parts`](super::DisjointSlice::from_raw_parts); the other views are
+    /// of the same `N`, pointer and length.
     #[inline(always)]
-    fn of<T: Element + Lanes<N>>(ptr: *mut T, len: usize) -> Self {
+    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
         let align = align_of::<T::Vector>();
         let past = ptr.addr() & (align - 1);
         let to_aligned = (align - past) & (align - 1);
         let head = to_aligned / size_of::<T>();
         let whole = to_aligned.is_multiple_of(size_of::<T>()) && head < len;
-        Self { len, head: if whole { head } else { len } }
+        Self { ptr, len, head: if whole { head } else { len }, borrow: PhantomData }
     }
 
+    /// The number of elements.
     #[inline(always)]
-    fn vectors(&self) -> usize {
-        (self.len - self.head) / N
-    }
-}
-
-// SAFETY: the index's vector of those after the head, if the slice has as many. `from_raw_parts` cuts the
-// head so that the next element is aligned as a vector is, and a vector is `N` elements and nothing else.
-unsafe impl<T: Element + Lanes<N>, const N: usize> Shape<T> for Vectors<N> {
-    type Index = ThreadIndex;
-    type Item = T::Vector;
-
-    #[inline(always)]
-    fn elements(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether there are no elements.
     #[inline(always)]
-    fn contains(&self, index: ThreadIndex) -> bool {
-        index.get() < self.vectors()
-    }
-
-    #[inline(always)]
-    fn offset(&self, index: ThreadIndex) -> usize {
-        self.head + index.get() * N
-    }
-}
-
-impl<T: Element + Lanes<N>, const N: usize> DisjointVectors<'_, T, N> {
-    /// Makes the view from a pointer and a number of elements.
-    ///
-    /// # Safety
-    /// As [`Disjoint::new`].
-    #[inline(always)]
-    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { Self::new(ptr, Vectors::of(ptr, len)) }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The elements before the first vector.
     #[inline(always)]
     pub fn head_len(&self) -> usize {
-        self.shape.head
+        self.head
     }
 
     /// The number of vectors.
     #[inline(always)]
     pub fn vectors(&self) -> usize {
-        self.shape.vectors()
+        (self.len - self.head) / N
     }
 
-    /// The elements after the last vector.
+    /// The elements behind the last vector.
     #[inline(always)]
     pub fn tail_len(&self) -> usize {
-        (self.shape.len - self.shape.head) % N
+        (self.len - self.head) % N
     }
 
     /// The number of indices that own anything: as many threads cover the slice.
     #[inline(always)]
     pub fn steps(&self) -> usize {
-        self.vectors().max(self.shape.head).max(self.tail_len())
+        self.vectors().max(self.head).max(self.tail_len())
     }
 
     /// The number, in the whole slice, of the first element of the vector at `index`.
     #[inline(always)]
     pub fn first_of(&self, index: ThreadIndex) -> usize {
-        self.shape.head.saturating_add(index.get().saturating_mul(N))
+        self.head.saturating_add(index.get().saturating_mul(N))
+    }
+
+    /// The thread's own vector at `index`, or `None` past the last one.
+    #[inline(always)]
+    pub fn get(&self, index: ThreadIndex) -> Option<&T::Vector> {
+        if index.get() < self.vectors() {
+            // SAFETY: a whole aligned vector, and no other thread holds `index`.
+            Some(unsafe { &*self.vector(index.get()) })
+        } else {
+            None
+        }
+    }
+
+    /// The thread's own vector at `index`, to write, or `None` past the last one.
+    #[inline(always)]
+    pub fn get_mut(&mut self, index: ThreadIndex) -> Option<&mut T::Vector> {
+        if index.get() < self.vectors() {
+            // SAFETY: a whole aligned vector, no other thread holds `index`, and `self` is borrowed
+            // mutably.
+            Some(unsafe { &mut *self.vector(index.get()) })
+        } else {
+            None
+        }
     }
 
     /// The thread's own element of the head, with its number in the slice.
@@ -232,7 +130,7 @@ impl<T: Element + Lanes<N>, const N: usize> DisjointVectors<'_, T, N> {
     pub fn head_mut(&mut self, index: ThreadIndex) -> Option<(usize, &mut T)> {
         let at = index.get();
         // SAFETY: inside the head, no other thread holds `index`, and `self` is borrowed mutably.
-        (at < self.shape.head).then(|| (at, unsafe { &mut *self.ptr.add(at) }))
+        (at < self.head).then(|| (at, unsafe { &mut *self.ptr.add(at) }))
     }
 
     /// The thread's own element of the tail, with its number in the slice.
@@ -242,7 +140,7 @@ impl<T: Element + Lanes<N>, const N: usize> DisjointVectors<'_, T, N> {
         if index.get() >= tail {
             return None;
         }
-        let at = self.shape.len - tail + index.get();
+        let at = self.len - tail + index.get();
         // SAFETY: inside the tail, no other thread holds `index`, and `self` is borrowed mutably.
         Some((at, unsafe { &mut *self.ptr.add(at) }))
     }
@@ -252,7 +150,7 @@ impl<T: Element + Lanes<N>, const N: usize> DisjointVectors<'_, T, N> {
     #[inline(always)]
     pub fn each(&mut self, index: ThreadIndex, mut f: impl FnMut(usize, &mut T)) {
         // Wraps only where there is no vector.
-        let first = self.shape.head.wrapping_add(index.get().wrapping_mul(N));
+        let first = self.head.wrapping_add(index.get().wrapping_mul(N));
         if let Some(vector) = self.get_mut(index) {
             T::map_lanes(vector, |lane, value| f(first + lane, value));
         }
@@ -262,6 +160,83 @@ impl<T: Element + Lanes<N>, const N: usize> DisjointVectors<'_, T, N> {
         if let Some((at, value)) = self.tail_mut(index) {
             f(at, value);
         }
+    }
+
+    /// # Safety
+    /// `at < self.vectors()`.
+    #[inline(always)]
+    unsafe fn vector(&self, at: usize) -> *mut T::Vector {
+        // SAFETY: vector `at` lies inside the slice.
+        unsafe { self.ptr.add(self.head).cast::<T::Vector>().add(at) }
+    }
+}
+
+/// A slice that all threads share, of which each reaches `N` neighbouring elements: the thread at
+/// index `i` owns elements `N * i .. N * i + N`; the last chunk may be shorter.
+///
+/// Neighbouring threads are `N` elements apart, so large elements or `N` waste memory traffic;
+/// [`DisjointVectors`] does not.
+///
+/// # Why it is safe
+///
+/// 1. The view is made by the entry that `#[kernel]` writes, from a buffer that the host borrowed
+///    mutably for the launch: no other parameter of the launch aliases it.
+/// 2. `N` is part of the kernel's type, so every thread cuts the slice at the same places.
+/// 3. Two threads never hold the same [`ThreadIndex`], and chunks of two indices do not overlap.
+/// 4. Within a thread the view is borrowed mutably, and it is not `Clone`: one `&mut` at a time.
+#[derive(Debug)]
+pub struct DisjointChunks<'a, T, const N: usize> {
+    ptr: *mut T,
+    len: usize,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T, const N: usize> DisjointChunks<'a, T, N> {
+    /// Makes the view from a pointer and a number of elements.
+    ///
+    /// # Safety
+    /// As [`DisjointSlice::from_raw_parts`](super::DisjointSlice::from_raw_parts); the other views are
+    /// of the same `N`.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(ptr: *mut T, len: usize) -> Self {
+        const { assert!(N > 0, "a chunk has at least one element") };
+        Self { ptr, len, borrow: PhantomData }
+    }
+
+    /// The number of elements.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of chunks, a shorter last one included: as many threads cover the slice.
+    #[inline(always)]
+    pub fn chunks(&self) -> usize {
+        self.len.div_ceil(N)
+    }
+
+    /// The thread's own chunk at `index`, if it is whole. One comparison for all of its elements.
+    #[inline(always)]
+    pub fn get_mut(&mut self, index: ThreadIndex) -> Option<&mut [T; N]> {
+        let at = index.get();
+        let whole = at < self.len / N;
+        // SAFETY: a whole chunk, no other thread holds `index`, and `self` is borrowed mutably.
+        whole.then(|| unsafe { &mut *self.ptr.add(at * N).cast() })
+    }
+
+    /// The thread's own chunk at `index`: `N` elements, fewer at the end, none past it.
+    #[inline(always)]
+    pub fn slice_mut(&mut self, index: ThreadIndex) -> &mut [T] {
+        let start = index.get().saturating_mul(N).min(self.len);
+        let len = (self.len - start).min(N);
+        // SAFETY: inside the slice, no other thread holds `index`, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.ptr.add(start), len) }
     }
 }
 
@@ -273,21 +248,6 @@ mod tests {
     fn index(i: usize, total: usize) -> ThreadIndex {
         // SAFETY: one thread.
         unsafe { ThreadIndex::new(i, total) }
-    }
-
-    #[test]
-    fn a_disjoint_slice_ends_at_its_length() {
-        let mut data = [1, 2, 3];
-        // SAFETY: `data` is borrowed for as long as the view lives.
-        let mut slice = unsafe { DisjointSlice::from_raw_parts(data.as_mut_ptr(), 3) };
-        // SAFETY: one thread.
-        let [last, past, far] = [2, 3, usize::MAX].map(|i| unsafe { ThreadIndex::new(i, 1) });
-        *slice.get_mut(last).unwrap() += 10;
-        assert_eq!(slice.get(last), Some(&13));
-        assert_eq!(slice.get_mut(past), None);
-        assert_eq!(slice.get(far), None);
-        assert_eq!((slice.len(), slice.is_empty()), (3, false));
-        assert_eq!(data, [1, 2, 13]);
     }
 
     /// Every element of each sub-slice is visited once, by its own number.
