@@ -250,8 +250,8 @@ impl CudaBuilder {
     }
 
     /// Whether the compiler's messages are kept instead of going to this process's standard error:
-    /// a failed build returns them in [`CudaBuilderError::Rejected`], a successful one in
-    /// [`Compiled::messages`]. For programs that build kernels while they run: the build is then not
+    /// a failed build returns them in [`CudaBuilderError::Rejected`](crate::CudaBuilderError::Rejected), a successful one in
+    /// [`Compiled::messages`](crate::Compiled::messages). For programs that build kernels while they run: the build is then not
     /// part of a build script, even where cargo started the program with an `OUT_DIR`.
     pub fn keep_messages(mut self, keep_messages: bool) -> Self {
         self.keep_messages = keep_messages;

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`index`] | the index of a text's module parts: PTX modules that a driver can compile alone |
-//! | [`panic`] | symbols, tables and message templates of kernel panics, as Rust 1.96 writes them |
+//! | [`mod@panic`] | symbols, tables and message templates of kernel panics, as Rust 1.96 writes them |
 //! | [`functions`] | where functions begin and end in a text |
 //! | [`packed`] | archives: compressed texts, of which single module parts are unpacked |
 //! | [`hash`] | hashes of texts |

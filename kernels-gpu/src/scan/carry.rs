@@ -122,9 +122,9 @@ impl Slots {
     pub unsafe fn get<C: Carry>(self, slot: usize) -> C {
         const { assert!(C::WORDS <= MOST_WORDS) };
         let mut words = [0; MOST_WORDS];
-        // SAFETY: the caller's promise.
         each_below::<MOST_WORDS>(C::WORDS, |k| {
-            words[k] = unsafe { self.0.add(slot * MOST_WORDS + k).read() }
+            // SAFETY: the caller's promise.
+            words[k] = unsafe { self.0.add(slot * MOST_WORDS + k).read() };
         });
         C::from_words(words)
     }
