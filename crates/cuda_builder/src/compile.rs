@@ -342,6 +342,9 @@ impl<'a> Job<'a> {
             CRATE_ATTRIBUTES.iter().map(|text| format!("-Zcrate-attr={text}")).collect();
         args.extend(target_features(arch));
         args.push(format!("-Ctarget-cpu={}", arch.target_cpu()));
+        // The text of a kernel depends on its own source alone. With several units, rustc's partition follows the
+        // modules, and what is inlined before the link follows the partition.
+        args.push("-Ccodegen-units=1".to_owned());
         args.push(format!("-Cpasses={SHARED_MEMORY_PASSES}"));
         args.push(format!("-Cllvm-args=-nvptx-fma-level={}", u8::from(builder.fma_contraction)));
         args.push(format!("-Cllvm-args={NO_STRENGTH_REDUCTION}"));

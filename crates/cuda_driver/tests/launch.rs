@@ -194,4 +194,19 @@ fn occupancy_is_that_of_the_sizes() {
     ));
     assert_eq!(block, 1024);
     assert_eq!(grid % 2, 0);
+
+    // A kibibyte a thread: two warps would need more than a launch has without asking, and sizes between one warp
+    // and two are not tried.
+    unsafe extern "C" fn kibibyte_a_thread(threads: i32) -> usize {
+        threads as usize * 1024
+    }
+    ok!(cuOccupancyMaxPotentialBlockSize(
+        Out::from(&mut grid),
+        Out::from(&mut block),
+        kernel,
+        Some(kibibyte_a_thread),
+        0,
+        0
+    ));
+    assert_eq!((block, blocks(32, 32 * 1024) > 0), (32, true));
 }

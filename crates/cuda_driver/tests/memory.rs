@@ -125,6 +125,11 @@ fn rectangles_are_filled_and_copied() {
     assert_eq!(rows[0], [9, 9, 0, 7, 7, 7, 9, 9]);
     assert_eq!(rows[1], rows[0]);
     assert_eq!(rows[2], [9, 9, 0, 0, 0, 0, 9, 9]);
+    // Without columns or without rows nothing is touched, wherever it is.
+    for (width_bytes, height) in [(0, 3), (4, 0)] {
+        let empty = Copy2D { src_device: 16, dst_host: null_mut(), width_bytes, height, ..copy };
+        ok!(cuMemcpy2D_v2(In::from(&empty)));
+    }
     ok!(cuMemFree_v2(block));
 }
 

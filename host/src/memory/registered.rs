@@ -250,3 +250,28 @@ unsafe impl<T: Pod> PinnedTarget<T> for RegisteredVec<T> {
         self.values.as_mut_slice()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Gpu;
+
+    /// A range that begins in page-locked memory and ends beyond it is not page-locked memory.
+    #[test]
+    fn a_range_is_known_to_the_driver_if_its_first_and_last_byte_are() {
+        let gpu = Gpu::new().unwrap();
+        let context = gpu.as_stream().inner().context();
+        let memory = vec![0_u8; 4 * PAGE_BYTES];
+        let start = memory.as_ptr().addr().next_multiple_of(PAGE_BYTES);
+        let pages = start - memory.as_ptr().addr();
+        let locked: *const [u8] = &memory[pages..][..2 * PAGE_BYTES];
+        // SAFETY: the vector outlives the registration, and nothing writes it.
+        let _registration = unsafe { Registration::new(context, locked, false) }.unwrap();
+        let is_known = |from: usize, bytes: usize| {
+            let address = (start + from) as u64;
+            HostPointerInfo::of(context, address, bytes).unwrap().to_driver
+        };
+        assert!(is_known(0, 2 * PAGE_BYTES) && is_known(PAGE_BYTES, PAGE_BYTES));
+        assert!(!is_known(PAGE_BYTES, PAGE_BYTES + 1));
+    }
+}

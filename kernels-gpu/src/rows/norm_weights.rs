@@ -86,13 +86,12 @@ pub unsafe fn norm_weights_partial<T: Value<V>, const V: usize>(
 
     // Eight values a lane are enough for every type.
     let scratch = shared_array![f32; 2 * 8 * BLOCK as usize].as_mut_ptr();
-    let partials = partials.as_mut_ptr().wrapping_add(chunk * columns as usize);
-    // SAFETY: `partials` now leads to this chunk's sums; blocks have different columns or chunks.
-    unsafe { sum_warps(sums, scratch, column, columns, partials, chunks) };
+    // SAFETY: blocks have different columns or chunks.
+    unsafe { sum_warps(sums, scratch, column, columns, partials.as_mut_ptr(), (chunk, chunks)) };
 }
 
-/// Sums a block's values of columns over its warps, and writes the sums of the columns below `columns`: those of the weights to
-/// `to`, and those of the biases `chunks * columns` elements further. `column` is the first of a lane's.
+/// Sums a block's values of columns over its warps, and writes the sums of the columns below `columns` to `partials:
+/// [2, chunks, columns]`, first those of the weights. `column` is the first of a lane's.
 ///
 /// # Safety
 /// All threads of the block call it; `scratch` has `16 * BLOCK` elements, and no other block writes the sums.
@@ -102,8 +101,8 @@ unsafe fn sum_warps<const V: usize>(
     scratch: *mut f32,
     column: u32,
     columns: u32,
-    to: *mut f32,
-    chunks: usize,
+    partials: *mut f32,
+    (chunk, chunks): (usize, usize),
 ) {
     let thread = thread::thread_idx_x();
     let (warp, lane) = ((thread / WARP) as usize, thread % WARP);
@@ -127,9 +126,9 @@ unsafe fn sum_warps<const V: usize>(
                     sum += unsafe { scratch.add(word(warp, i, other as usize)).read() };
                     other += WARP;
                 }
-                let at = warp * chunks * columns as usize + column as usize + i;
+                let at = (warp * chunks + chunk) * columns as usize + column as usize + i;
                 // SAFETY: one thread writes the column's sum of this chunk.
-                unsafe { to.add(at).write(sum) };
+                unsafe { partials.add(at).write(sum) };
             }
         });
     }

@@ -58,6 +58,20 @@ fn a_race_of_vectors_names_the_element() {
 }
 
 #[test]
+fn a_race_of_a_vector_with_a_scalar_names_the_element_that_both_touch() {
+    // Of thread 1's vector, the third element was thread 0's.
+    let text = kernel(
+        "mad.wide.u32 %rd3, %r0, 16, %rd0;
+        mov.u32 %r5, 5; st.global.b32 [%rd3+24], %r5; st.global.v4.b32 [%rd3], {%r0, 6, 7, %r0};",
+    );
+    let trap = run(&device(Schedule::Window, 1), &text, (1, 2), 16).unwrap_err();
+    let said = trap.to_string();
+    let TrapKind::Race(race) = trap.kind else { panic!("{said}") };
+    assert_eq!((race.bytes, race.written, race.found), (4, Some(7), 5), "{said}");
+    assert!(said.contains("24 bytes into the 64-byte allocation"), "{said}");
+}
+
+#[test]
 fn without_the_check_nothing_is_reported() {
     let text = kernel("st.global.b32 [%rd0+8], %r3;");
     let device = emulator::Device::new(emulator::Profile::hopper());

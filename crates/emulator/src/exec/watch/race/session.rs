@@ -267,8 +267,8 @@ impl RaceState {
         launches.lines.push(own.moment.as_ref().map_or(0, |moment| moment.line), own.clone());
         drop(launches);
         let (traits, clusters) = (traits(launch.program), launch.clusters);
-        let (racing_access, heard) = (AtomicBool::new(false), AtomicBool::new(false));
-        RaceCheck { state: self, session, own, beside, clusters, traits, racing_access, heard }
+        let (told, heard) = (AtomicBool::new(false), AtomicBool::new(false));
+        RaceCheck { state: self, session, own, beside, clusters, traits, told, heard }
     }
 }
 
@@ -316,7 +316,7 @@ pub struct RaceCheck<'m> {
     /// Of each operation.
     pub(super) traits: Vec<u8>,
     /// Whether it has written something for the host to see while it runs.
-    racing_access: AtomicBool,
+    told: AtomicBool,
     /// Whether it has read what the host may have written while it runs.
     heard: AtomicBool,
 }
@@ -342,7 +342,7 @@ impl RaceCheck<'_> {
                 .any(|other| other.holds(block) && !self.has_heard_of(other.moment.as_deref()))
     }
 
-    /// Whether the host may have racing_access the kernel, while it runs, that another operation is
+    /// Whether the host may have told the kernel, while it runs, that another operation is
     /// over.
     fn has_heard_of(&self, other: Option<&Moment>) -> bool {
         self.heard.load(Ordering::Acquire)
@@ -353,7 +353,7 @@ impl RaceCheck<'_> {
     /// did.
     pub(super) fn tells_host(&self) {
         if let Some(moment) = &self.own.moment
-            && !self.racing_access.swap(true, Ordering::AcqRel)
+            && !self.told.swap(true, Ordering::AcqRel)
         {
             self.state.order.tell_host(&moment.end());
         }
