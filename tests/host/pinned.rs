@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::thread;
 
 use ferrowarp::{
-    AsStream, DeviceBuffer, GpuError, GpuResult, PendingCopy, PinnedBox, PinnedBuffer,
+    AsStream, Backend, DeviceBuffer, GpuError, GpuResult, PendingCopy, PinnedBox, PinnedBuffer,
     PinnedOptions, PinnedRange, RegisteredVec, WriteCombined, WriteSlice,
 };
 
@@ -46,7 +46,14 @@ fn pinned_memory_is_zeroed_aligned_and_plain() -> GpuResult<()> {
         let (mut flags, start) = (0, buffer.as_mut_ptr().cast());
         // SAFETY: page-locked memory that the driver gave, and a place for its flags.
         let code = unsafe { cust::sys::cuMemHostGetFlags(&mut flags, start) };
-        assert_eq!((code as u32, flags & PORTABLE), (0, u32::from(is_portable)));
+        // NVIDIA's driver makes small allocations parts of earlier blocks, and answers with the flags of the block.
+        let is_exact = gpu().backend() == Backend::Emulator;
+        assert_eq!(code as u32, 0);
+        assert!(if is_portable {
+            flags & PORTABLE != 0
+        } else {
+            !is_exact || flags & PORTABLE == 0
+        });
         assert!(buffer.iter().all(|&word| word == 0));
         assert_eq!(buffer.as_ptr().addr() % 256, 0);
         buffer[999] = 5;

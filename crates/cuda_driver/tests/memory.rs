@@ -160,7 +160,10 @@ fn managed_memory_is_the_hosts_and_the_kernels() {
 fn pinned_memory_is_reached_by_kernels() {
     context();
     let (kernel, mut pinned, mut address) = (function(load(), "store"), null_mut(), 0);
-    ok!(cuMemHostAlloc(Out::from(&mut pinned), 4096, 2));
+    ok!(cuMemHostAlloc(Out::from(&mut pinned), 4096, 0));
+    let mut flags = 0;
+    ok!(cuMemHostGetFlags(Out::from(&mut flags), HostPtr(pinned)));
+    assert_eq!(flags, 2, "mapped, without being asked");
     ok!(cuMemHostGetDevicePointer_v2(Out::from(&mut address), HostPtr(pinned), 0));
     assert_eq!(launch(kernel, NULL, &[host(&address), host(&5_u32)]), 0);
     ok!(cuCtxSynchronize());

@@ -17,6 +17,8 @@ use crate::detail::DriverResult;
 
 /// Flags of pinned memory: portable, mapped, write-combined.
 const HOST_FLAGS: u32 = 0x7;
+/// Page-locked memory has an address on the device.
+const MAPPED: u32 = 0x2;
 /// Flags of registered memory: portable, mapped, I/O memory, read-only.
 const REGISTER_FLAGS: u32 = 0xf;
 /// The alignment of the rows of a pitched allocation, as on current devices.
@@ -252,7 +254,8 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
 
 pub(crate) fn cuMemHostGetFlags(flags: Out<u32>, pointer: HostPtr) -> DriverResult {
     current()?;
-    flags.set(pinned_allocation(pointer)?.flags)
+    // As NVIDIA's driver answers: all of it is mapped, and a read-only registration is not told.
+    flags.set(pinned_allocation(pointer)?.flags & HOST_FLAGS | MAPPED)
 }
 
 pub(crate) fn cuMemGetAddressRange_v2(
