@@ -10,6 +10,7 @@ use crate::builder::CudaBuilder;
 use crate::compile::{self, Compiled};
 use crate::embed;
 use crate::error::CudaBuilderError;
+use crate::script;
 
 /// The files that this process embedded. Others of their names are of an earlier build.
 static EMBEDDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -24,12 +25,16 @@ impl CudaBuilder {
     }
 
     /// Compiles, and writes a Rust expression with the PTX of every architecture to
-    /// `$OUT_DIR/kernels.rs`, for `ferrowarp::include_kernels!`. Returns that path.
+    /// `$OUT_DIR/kernels.rs`, for `ferrowarp::include_kernels!`. Returns that path. Where `DOCS_RS` is set, nothing is
+    /// compiled, and there are no images: see [Documentation builds](crate#documentation-builds).
     pub fn embed(self) -> Result<PathBuf, CudaBuilderError> {
         let out_dir = std::env::var_os("OUT_DIR").ok_or(CudaBuilderError::NoOutDir)?;
         let file = Path::new(&out_dir).join(&self.embed_file);
-        let compiled = self.compiled()?;
-        embed::write(&self, &file, &compiled.modules)?;
+        let modules = match script::is_for_documentation() {
+            true => Vec::new(),
+            false => self.compiled()?.modules,
+        };
+        embed::write(&self, &file, &modules)?;
         EMBEDDED.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
         Ok(file)
     }

@@ -24,7 +24,7 @@ pub(crate) fn write(
         modules.iter().map(|module| (module.arch.target_cpu(), &*module.path)).collect();
     let text = match &builder.image_type {
         Some(image_type) => fields(image_type, &named),
-        None if builder.pack.unwrap_or_else(is_optimised) => {
+        None if !modules.is_empty() && builder.pack.unwrap_or_else(is_optimised) => {
             let archive = file.with_extension("packed");
             pack(&archive, &named)?;
             constructors_of_packed(&archive, &named)

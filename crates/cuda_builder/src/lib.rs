@@ -53,6 +53,12 @@
 //! A program that builds kernels while it runs need not wait for all of them after an edit:
 //! [`CudaBuilder::rebuild`] compiles those that the edit can concern.
 //!
+//! # Documentation builds
+//!
+//! docs.rs sets `DOCS_RS` and has neither a network nor the source of `core`. With that variable [`CudaBuilder::embed`]
+//! compiles nothing and embeds no image, so that the host crate is still checked and documented:
+//! `DOCS_RS=1 cargo doc`, `DOCS_RS=1 cargo check`. A program that is built so has no kernels to load, and says so.
+//!
 //! # What is checked and added
 //!
 //! - `// ferrowarp.once TAG`, a comment in an `asm!`: the same tag twice in one function of the

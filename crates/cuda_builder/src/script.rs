@@ -8,6 +8,18 @@ use crate::{CudaBuilder, CudaBuilderError, NvvmArch};
 /// Limits the architectures of a build script's kernels.
 const ARCHS: &str = "CUDA_BUILDER_ARCHS";
 
+/// Set by docs.rs, where there is neither a network nor the source of `core`.
+const DOCS: &str = "DOCS_RS";
+
+/// Whether this build script serves documentation alone, which needs no kernels.
+pub(crate) fn is_for_documentation() -> bool {
+    let is_set = std::env::var_os(DOCS).is_some();
+    if is_set {
+        rerun_if_changed(&[]);
+    }
+    is_set
+}
+
 /// The architectures to compile for: in a build script those that `CUDA_BUILDER_ARCHS` names too.
 /// A kernel crate that is for none of these is built for its own.
 pub(crate) fn archs(builder: &CudaBuilder) -> Result<Vec<NvvmArch>, CudaBuilderError> {
@@ -28,7 +40,7 @@ pub(crate) fn rerun_if_changed(sources: &[PathBuf]) {
     for source in sources {
         tell(&format!("rerun-if-changed={}", source.display()));
     }
-    for variable in TOOLKITS.iter().chain([&ARCHS, &PYTHON]) {
+    for variable in TOOLKITS.iter().chain([&ARCHS, &PYTHON, &DOCS]) {
         tell(&format!("rerun-if-env-changed={variable}"));
     }
 }

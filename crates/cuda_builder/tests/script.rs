@@ -59,6 +59,14 @@ fn a_variable_limits_the_architectures() {
 }
 
 #[test]
+fn a_documentation_build_compiles_no_kernel_until_the_next_build() {
+    let host = host("documented_host");
+    let (stdout, stderr) = texts(&command(&host, &["run"]).env("DOCS_RS", "1").output().unwrap());
+    assert_eq!(stdout, "", "{stderr}");
+    assert_eq!(texts(&cargo(&host, &["run"])).0, "sm_80 true\nsm_90a true\n");
+}
+
+#[test]
 fn an_untouched_tree_runs_nothing_and_an_edit_does() {
     let host = host("watching_host");
     // The first run writes the kernels' lock file, the second sees it.
