@@ -57,7 +57,7 @@
 //!
 //! docs.rs sets `DOCS_RS` and has neither a network nor the source of `core`. With that variable [`CudaBuilder::embed`]
 //! compiles nothing and embeds no image, so that the host crate is still checked and documented:
-//! `DOCS_RS=1 cargo doc`, `DOCS_RS=1 cargo check`. A program that is built so has no kernels to load, and says so.
+//! `DOCS_RS=1 cargo doc`, `DOCS_RS=1 cargo check`. The launches of a program that is built so return an error.
 //!
 //! # What is checked and added
 //!
