@@ -2,6 +2,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/lengths.rs"]
+mod lengths;
 #[path = "house/source.rs"]
 mod source;
 #[path = "house/words.rs"]
