@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +13,16 @@ use super::{Place, program};
 fn start(place: &Place, args: &[&str]) -> Child {
     let mut command = Command::new(program());
     command.current_dir(place.0.path()).args(args).env("FERROWARP_DEVICE", "emulator");
+    // A shell's background job ignores SIGINT, and so would the program if the tests are one.
+    let listen = || {
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: the default action needs no handler, and `signal` may be called between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls alone.
+    unsafe { command.pre_exec(listen) };
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -30,7 +40,18 @@ fn wait_until(child: &mut Child, is_there: impl Fn() -> bool) {
 fn end_by(signal: i32, mut child: Child) {
     // SAFETY: the process is a child that nobody has waited for, so the number is its.
     assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
-    assert_eq!(child.wait().unwrap().signal(), Some(signal));
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if start.elapsed() > Duration::from_secs(60) => {
+                child.kill().unwrap();
+                panic!("the program does not end by signal {signal}");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert_eq!(status.signal(), Some(signal));
 }
 
 /// The folders and files below the place, without the place itself.
