@@ -13,7 +13,6 @@ demo: toolchain ## Run every demo, checked against the CPU (without a GPU on two
 
 test: toolchain ## Run all tests, on the GPU if there is one, else on the emulator
 	cargo test --workspace
-	cargo test -p ferrowarp --features nvtx --lib nvtx
 
 lint: toolchain ## Format, clippy and documentation, all without warnings
 	cargo fmt --all --check

@@ -133,6 +133,12 @@ impl Context {
         operation: &'static str,
         function: impl FnOnce() -> sys::CUresult,
     ) -> GpuResult<()> {
+        self.prepare_call(operation)?;
+        self.check_call(operation, function())
+    }
+
+    /// What comes before each driver call. Not generic, like [`Self::check_call`]: there are hundreds of calls.
+    fn prepare_call(&self, operation: &'static str) -> GpuResult<()> {
         capture::check(operation)?;
         if in_host_callback() {
             return Err(GpuError::InHostCallback { operation });
@@ -142,9 +148,12 @@ impl Context {
             return Err(lost);
         }
         drop_deferred();
-        self.bind()
-            .and_then(|()| check(operation, function()))
-            .map_err(|error| self.remember_if_lost(error))
+        self.bind().map_err(|error| self.remember_if_lost(error))
+    }
+
+    /// The error of a driver call, if it returned one.
+    fn check_call(&self, operation: &'static str, result: sys::CUresult) -> GpuResult<()> {
+        check(operation, result).map_err(|error| self.remember_if_lost(error))
     }
 
     /// Counts a call that may have enqueued work on a stream.

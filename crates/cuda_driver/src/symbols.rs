@@ -45,6 +45,13 @@ for_each_driver_function!(symbols);
 /// # Safety
 /// `F` is the function's type, and the library stays open while it is used.
 unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Option<F> {
-    // SAFETY: the caller's.
-    unsafe { library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: `F` is a function pointer, by the caller's promise.
+    address(library, name).map(|address| unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// The address of a symbol. Not generic: there are hundreds of function types.
+fn address(library: &Library, name: &str) -> Option<*mut c_void> {
+    // SAFETY: an address is not called here.
+    unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }

@@ -443,7 +443,7 @@ pub unsafe fn norm_backward_fused<T: Value<V>, const V: usize, const K: usize>(
 ) {
     let (first, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
     let scratch = shared_array![Vec2<f32>; 2 * (FUSED_THREADS / WARP) as usize].as_mut_ptr();
-    let row_bytes = (shape.columns as usize / V) as u32 * 16;
+    let row_bytes = shape.columns / V as u32 * 16;
     // SAFETY: the caller's promise.
     let stages = unsafe { Stages::new(shared_array![u64; MAX_STAGES], 2 * row_bytes) };
     let mut copies = RowCopies { shape, inputs: [x.as_ptr(), dy.as_ptr()], row_bytes, stages };
