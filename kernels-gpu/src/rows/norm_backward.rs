@@ -430,7 +430,7 @@ impl<T: Value<V>, const V: usize, const K: usize> FusedThread<T, V, K> {
 /// - A block has whole warps that hold a row, `block * K * V >= columns`, and dynamic shared memory for at least one
 ///   row of both inputs: that of [`shared_bytes`](super::stages::shared_bytes).
 #[cfg(any(not(target_os = "cuda"), target_feature = "compute_90"))]
-#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = FUSED_THREADS, dynamic_shared = 0..=MAX_SHARED_BYTES)]
+#[kernel((f32, 4, 4), (f16, 8, 2), (bf16, 8, 2), max_threads = FUSED_THREADS, min_blocks = 1, dynamic_shared = 0..=MAX_SHARED_BYTES)]
 pub unsafe fn norm_backward_fused<T: Value<V>, const V: usize, const K: usize>(
     shape: Shape,
     kind: NormKind,

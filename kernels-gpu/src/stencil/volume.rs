@@ -91,6 +91,34 @@ impl Part {
     }
 }
 
+/// A lane's vector with the cells next to it.
+#[derive(Clone, Copy)]
+struct Near<T, const LANES: usize> {
+    /// The vector's row in the plane before, in its own and in the one behind.
+    rows: [[T; LANES]; 3],
+    /// The rows above and below, in the vector's plane.
+    beside: [[T; LANES]; 2],
+    /// The cells to the left and to the right.
+    sides: [T; 2],
+}
+
+impl<T: Cell<LANES>, const LANES: usize> Near<T, LANES> {
+    /// The weighted sum of each cell and its six neighbours.
+    #[inline(always)]
+    fn sums(&self, weights: Weights<T>) -> [T; LANES] {
+        let ([before, centre, behind], [above, below]) = (self.rows, self.beside);
+        let mut sums = [T::ZERO; LANES];
+        for k in 0..LANES {
+            let x = [
+                if k == 0 { self.sides[0] } else { centre[k - 1] },
+                if k + 1 == LANES { self.sides[1] } else { centre[k + 1] },
+            ];
+            sums[k] = weights.volume(centre[k], x, [above[k], below[k]], [before[k], behind[k]]);
+        }
+        sums
+    }
+}
+
 /// The vectors of a thread: a lane's columns in some rows, and the rows above and below these.
 struct Lane<T, const LANES: usize, const ROWS: usize> {
     volume: Volume<T>,
@@ -180,30 +208,49 @@ impl<T: Cell<LANES>, const LANES: usize, const ROWS: usize> Lane<T, LANES, ROWS>
         unsafe { [self.load(plane, self.above), self.load(plane, self.below)] }
     }
 
-    /// The cells of row `r` a step further in time.
+    /// Whether the boundary keeps the cells of row `r` in a plane: they are on an edge of the volume that is fixed.
+    #[inline(always)]
+    fn is_row_kept(&self, r: usize, plane: isize) -> bool {
+        let Volume { height, depth, boundary, .. } = self.volume;
+        let row = (self.row + r as isize) as usize;
+        boundary == FIXED && (is_edge(plane as usize, depth) || is_edge(row, height))
+    }
+
+    /// The cells of row `r` a step further in time: the weighted sums, but on fixed edges what was there.
     #[inline(always)]
     fn next(
         &self,
         r: usize,
-        [before, centre, behind]: [[T; LANES]; 3],
-        [above, below]: [[T; LANES]; 2],
-        [left, right]: [T; 2],
+        near: Near<T, LANES>,
         plane: isize,
         weights: Weights<T>,
     ) -> [T; LANES] {
-        let Volume { height, depth, boundary, .. } = self.volume;
-        let row = (self.row + r as isize) as usize;
-        let is_row_kept =
-            boundary == FIXED && (is_edge(plane as usize, depth) || is_edge(row, height));
-        let mut next = [T::ZERO; LANES];
+        let (is_row_kept, centre) = (self.is_row_kept(r, plane), near.rows[1]);
+        let mut next = near.sums(weights);
         for k in 0..LANES {
-            let x = [
-                if k == 0 { left } else { centre[k - 1] },
-                if k + 1 == LANES { right } else { centre[k + 1] },
-            ];
-            let (y, z) = ([above[k], below[k]], [before[k], behind[k]]);
-            let sum = weights.volume(centre[k], x, y, z);
-            next[k] = if self.is_kept[k] | is_row_kept { centre[k] } else { sum };
+            next[k] = if self.is_kept[k] | is_row_kept { centre[k] } else { next[k] };
+        }
+        next
+    }
+
+    /// As [`Self::next`], with a branch around the fixed edges in place of selections, since few lanes have such. One step
+    /// is faster in this form (f32 by 2 %, f64 by 3 % on an H200), and two steps at once are slower (f32 by 4 %).
+    #[inline(always)]
+    fn next_by_branch(
+        &self,
+        r: usize,
+        near: Near<T, LANES>,
+        plane: isize,
+        weights: Weights<T>,
+    ) -> [T; LANES] {
+        let mut next = near.sums(weights);
+        if self.volume.boundary == FIXED {
+            let is_row_kept = self.is_row_kept(r, plane);
+            for k in 0..LANES {
+                if self.is_kept[k] | is_row_kept {
+                    next[k] = near.rows[1][k];
+                }
+            }
         }
         next
     }
@@ -341,7 +388,8 @@ unsafe fn stream<T: Cell<LANES>, const LANES: usize>(
                 if r == 0 { above } else { here[r - 1] },
                 if r + 1 == ROWS_OF_THREAD { below } else { here[r + 1] },
             ];
-            let next = own.next(r, [before[r], centre, behind[r]], beside, sides, z, weights);
+            let near = Near { rows: [before[r], centre, behind[r]], beside, sides };
+            let next = own.next_by_branch(r, near, z, weights);
             if stores {
                 // SAFETY: the caller's promise.
                 unsafe { own.store(out, z as usize, r, next) };
@@ -431,15 +479,15 @@ pub fn stencil_volume_twice<T: Cell<LANES>, const LANES: usize>(
         }
         // SAFETY: where a plane begins.
         let beside = unsafe { own.beside(own.plane(z)) };
-        let first_behind =
-            own.next(0, [before, here, behind], beside, sides(warp, here), z, weights);
+        let near = Near { rows: [before, here, behind], beside, sides: sides(warp, here) };
+        let first_behind = own.next(0, near, z, weights);
 
         let (sides, made) = (sides(warp, first_here), z - 1);
         if is_own && made >= begin {
             let rows = [first_before, first_here, first_behind];
             // SAFETY: there are warps above and below; they wrote before the last barrier, and write the other half now.
             let beside = unsafe { slots.beside(made, warp_row) };
-            let next = own.next(0, rows, beside, sides, made, weights);
+            let next = own.next(0, Near { rows, beside, sides }, made, weights);
             // SAFETY: `out` has the volume's shape; the cells are this thread's alone.
             unsafe { own.store(out.as_mut_ptr(), made as usize, 0, next) };
         }
