@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle book libcuda libcuda-test page-test toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test book libcuda libcuda-test page-test toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -26,7 +26,7 @@ bench: toolchain ## Our operations beside the peers that the machine has; alloca
 	cargo bench --bench graphs
 
 diff: toolchain ## Every instruction form on the emulator and on this machine's GPU, bit for bit
-	FERROWARP_DEVICE=cuda cargo test --release -p cuda_driver --test differential -- --ignored --nocapture
+	FERROWARP_DEVICE=cuda cargo test --release -p ferrowarp-driver --test differential -- --ignored --nocapture
 
 mutants: toolchain ## Small faults in a sample of the code, and which no test notices (MUTANTS="--each 5 driver")
 	scripts/mutants $(MUTANTS)
@@ -35,22 +35,28 @@ asan: toolchain ## The driver front's tests under AddressSanitizer; with no leak
 	@ls $$(rustc --print target-libdir)/librustc-*_rt.asan.a >/dev/null 2>&1 || \
 		{ echo "asan: this compiler came without its runtime, librustc-*_rt.asan.a; rustup's Rust has it" >&2; exit 1; }
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 FERROWARP_DEVICE=emulator \
-		CARGO_TARGET_DIR=$(BUILT)/asan cargo test -p cuda_driver --tests --target $(HOST)
+		CARGO_TARGET_DIR=$(BUILT)/asan cargo test -p ferrowarp-driver --tests --target $(HOST)
 
 miri: ## Views, indices and shared arrays of cuda_std under Miri, which only a nightly compiler has
 	@cargo +nightly miri --version >/dev/null 2>&1 || \
 		{ echo "miri: no nightly compiler with Miri: rustup toolchain install nightly -c miri -c rust-src" >&2; exit 1; }
-	cargo +nightly miri test -p cuda_std --lib
+	cargo +nightly miri test -p ferrowarp-std --lib
 
 bundle: toolchain ## Program, tests and benchmark in bundle/, to run on a machine with no Rust
 	scripts/bundle bundle
+
+package: toolchain ## All published crates as packages in target/package, the kernels compiled
+	scripts/package
+
+registry-test: package ## What a user does with the packages: an own registry of them in a folder, no network, no checkout
+	scripts/registry-test
 
 book: toolchain ## The book, as web pages in book/book
 	@command -v mdbook >/dev/null || cargo install --locked mdbook
 	mdbook build book
 
 libcuda: toolchain ## The driver as target/libcuda/libcuda.so.1, for programs in other languages
-	cargo build --release -p libcuda
+	cargo build --release -p ferrowarp-libcuda
 	mkdir -p $(LIBCUDA)
 	cp $(BUILT)/release/libferrowarp_libcuda.so $(LIBCUDA)/libcuda.so.1
 	ln -sf libcuda.so.1 $(LIBCUDA)/libcuda.so

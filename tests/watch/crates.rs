@@ -152,7 +152,7 @@ const PARTS: [(&str, &str); 5] = [
 
 #[test]
 fn what_an_edit_concerns_is_in_use_before_all_kernels_are_built() {
-    let cuda_std = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/cuda_std");
+    let cuda_std = Path::new(env!("CARGO_MANIFEST_DIR")).join("rust-cuda/cuda_std");
     let manifest = MANIFEST.replace("watched_kernels", "watched_in_parts");
     let manifest = format!("{manifest}\n[dependencies]\ncuda_std = {{ path = {cuda_std:?} }}\n");
     let (dir, gpu) = (new_crate("watched_in_parts", &manifest, &PARTS), bare());

@@ -48,7 +48,7 @@ fn kernel_crate() -> PathBuf {
     let manifest = format!(
         "[package]\nname = \"typed_kernels\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
          publish = false\n\n[dependencies]\ncuda_std = {{ path = {:?} }}\n\n[workspace]\n",
-        workspace.join("crates/cuda_std")
+        workspace.join("rust-cuda/cuda_std")
     );
     fs::write(dir.join("Cargo.toml"), manifest).unwrap();
     dir

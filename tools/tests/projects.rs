@@ -47,6 +47,10 @@ fn a_project_is_written_whole_and_never_over_another() {
     assert!(text("Cargo.toml").contains("name = \"own\"") && text("src/main.rs").contains("own::"));
     assert!(text("kernels/Cargo.toml").contains("crates/cuda_std\" }"));
     assert_eq!(text("Cargo.lock"), fs::read_to_string(Path::new(ROOT).join("Cargo.lock")).unwrap());
+    assert_eq!(
+        text("rust-toolchain.toml"),
+        fs::read_to_string(Path::new(ROOT).join("rust-toolchain.toml")).unwrap()
+    );
     for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", ".cargo/config.toml"] {
         assert!(!text(file).contains("{name}") && !text(file).contains("{crate_name}"), "{file}");
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::cancel::Cancel;
+use crate::embed::EMBED_FILE;
 
 /// How much line information the PTX carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +108,7 @@ impl CudaBuilder {
             cancel: Cancel::default(),
             target_dir: None,
             image_type: None,
-            embed_file: "kernels.rs".to_owned(),
+            embed_file: EMBED_FILE.to_owned(),
             pack: None,
         }
     }

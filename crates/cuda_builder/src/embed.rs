@@ -1,15 +1,19 @@
 //! The Rust file that carries the PTX into a host crate.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use ptx_format::packed;
+use ptx_format::packed::{self, Archive};
 
 use crate::builder::CudaBuilder;
 use crate::compile::Module;
 use crate::error::CudaBuilderError;
+use crate::script;
 use crate::written::write_changed;
+
+/// The file that `ferrowarp::include_kernels!()` reads.
+pub(crate) const EMBED_FILE: &str = "kernels.rs";
 
 /// The type that `ferrowarp::include_kernels!` reads.
 const IMAGE: &str = "::ferrowarp::module::EmbeddedPtx";
@@ -32,6 +36,27 @@ pub(crate) fn write(
         None => constructors(&named),
     };
     write_changed(file, text.as_bytes()).map_err(CudaBuilderError::write(file))
+}
+
+/// Writes the file of [`CudaBuilder::embed`] for kernels that are compiled already: those of an archive that a build in
+/// release mode left as `kernels.packed` beside its own `kernels.rs`. A package that ships kernels does so, and its users
+/// need no source of `core` to build it. Returns the file's path.
+///
+/// # Errors
+/// [`CudaBuilderError::NoOutDir`] outside of a build script; a file that cannot be read or written, or is not an archive.
+pub fn embed_archive(archive: impl AsRef<Path>) -> Result<PathBuf, CudaBuilderError> {
+    let out_dir = std::env::var_os("OUT_DIR").ok_or(CudaBuilderError::NoOutDir)?;
+    let (file, archive) = (Path::new(&out_dir).join(EMBED_FILE), archive.as_ref());
+    let bytes = fs::read(archive).map_err(CudaBuilderError::read(archive))?;
+    let damaged = |damaged| io::Error::new(io::ErrorKind::InvalidData, damaged);
+    let texts = Archive::read(&bytes).map_err(damaged).map_err(CudaBuilderError::read(archive))?;
+    let path = archive.canonicalize().map_err(CudaBuilderError::read(archive))?;
+    let named: Vec<(String, &Path)> =
+        (0..texts.len()).map(|text| (texts.arch(text).to_owned(), &*path)).collect();
+    script::rerun_if_changed(&[path.clone()]);
+    let text = constructors_of_packed(&path, &named);
+    write_changed(&file, text.as_bytes()).map_err(CudaBuilderError::write(&file))?;
+    Ok(file)
 }
 
 /// Whether cargo optimises the package of this build script.

@@ -41,7 +41,9 @@
 //! [`CudaBuilder::embed`] writes the PTX of all architectures for `ferrowarp::include_kernels!`: as it is for a program
 //! at `opt-level = 0`, compressed for an optimised one ([`CudaBuilder::pack`]). A build script is itself not optimised
 //! unless the workspace asks for it, and then compresses about three megabytes a second. With more PTX than that, add
-//! `[profile.release.package.lzma-rust2] opt-level = 3`, and the same for `ptx_format`.
+//! `[profile.release.package.lzma-rust2] opt-level = 3`, and the same for `ferrowarp-ptx-format`.
+//!
+//! A library that ships kernels can publish them compiled: [`embed_archive`] embeds the `kernels.packed` of an earlier build.
 //!
 //! # Faster builds during development
 //!
@@ -109,6 +111,7 @@ pub use arch::NvvmArch;
 pub use builder::{CudaBuilder, DebugInfo, EmitOption};
 pub use cancel::Cancel;
 pub use compile::{Compiled, Module};
+pub use embed::embed_archive;
 pub use error::CudaBuilderError;
 pub use ptx::{PtxError, with_parts};
 pub use ptx_format::index::{

@@ -22,7 +22,7 @@ impl Crate {
     fn new(test: &str) -> Self {
         let fixture = Fixture::copy("several", test);
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let cuda_std = format!("{:?}", crates.join("cuda_std"));
+        let cuda_std = format!("{:?}", crates.parent().unwrap().join("rust-cuda/cuda_std"));
         fixture.edit("Cargo.toml", "\"cuda_std\"", &cuda_std);
         // The same releases of what `cuda_std` needs: they are compiled once.
         fs::copy(crates.parent().unwrap().join("Cargo.lock"), fixture.dir.join("Cargo.lock"))

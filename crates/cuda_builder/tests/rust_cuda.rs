@@ -9,9 +9,9 @@ use std::process::Command;
 
 use common::texts;
 
-const CRATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The packages' files. In the manifests `CRATES` stands for the folder of this project's crates.
+/// The packages' files. In the manifests `ROOT` stands for the folder of this project.
 const FILES: &[(&str, &str)] = &[
     (
         "Cargo.toml",
@@ -25,19 +25,19 @@ members = ["kernels", "helper"]
 
 [dependencies]
 cust = "0.3.2"
-cuda_driver = { path = "CRATES/cuda_driver" }
+cuda_driver = { package = "ferrowarp-driver", path = "ROOT/crates/cuda_driver" }
 
 [build-dependencies]
 cuda_builder = "0.3"
 
 [patch.crates-io]
-cuda_builder = { path = "CRATES/cuda_builder" }
-cuda_std = { path = "CRATES/cuda_std" }
+cuda_builder = { path = "ROOT/rust-cuda/cuda_builder" }
+cuda_std = { path = "ROOT/rust-cuda/cuda_std" }
 "#,
     ),
     (
         ".cargo/config.toml",
-        "[env]\nCUDA_LIBRARY_PATH = { value = \"CRATES/cuda_driver/link\", relative = true }\n",
+        "[env]\nCUDA_LIBRARY_PATH = { value = \"ROOT/crates/cuda_driver/link\", relative = true }\n",
     ),
     (
         "build.rs",
@@ -128,10 +128,10 @@ fn project() -> PathBuf {
     for (file, text) in FILES {
         let path = dir.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text.replace("CRATES", CRATES)).unwrap();
+        fs::write(path, text.replace("ROOT", ROOT)).unwrap();
     }
     // The versions that are here already.
-    fs::copy(Path::new(CRATES).join("../Cargo.lock"), dir.join("Cargo.lock")).unwrap();
+    fs::copy(Path::new(ROOT).join("Cargo.lock"), dir.join("Cargo.lock")).unwrap();
     dir
 }
 

@@ -297,6 +297,8 @@ struct FusedThread<T, const V: usize, const K: usize> {
     /// The columns' parts of the gradients by weight and bias, of the rows so far.
     of_weights: [[f32; V]; K],
     of_biases: [[f32; V]; K],
+    /// Threads of the block.
+    threads: u32,
 }
 
 /// A thread's vectors of a row, as they lay in memory.
@@ -328,7 +330,7 @@ impl<T: Value<V>, const V: usize, const K: usize> FusedThread<T, V, K> {
     unsafe fn read(&self, full: *const Pack, row: usize) -> FusedRow<K> {
         let packs = self.shape.columns as usize / V;
         let read = |k: usize, input: usize| -> Pack {
-            let at = k as u32 * thread::block_dim_x() + thread::thread_idx_x();
+            let at = k as u32 * self.threads + thread::thread_idx_x();
             if !Self::place(self.shape, row, k).has(0) {
                 return Pack::splat(0);
             }
@@ -463,6 +465,7 @@ pub unsafe fn norm_backward_fused<T: Value<V>, const V: usize, const K: usize>(
         dx: dx.as_mut_ptr(),
         of_weights: [[0.0; V]; K],
         of_biases: [[0.0; V]; K],
+        threads: thread::block_dim_x(),
     };
     let mut row = first;
     while row < shape.rows {

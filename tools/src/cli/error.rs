@@ -346,12 +346,6 @@ pub enum CliError {
         meant: Option<String>,
     },
 
-    /// A project needs Ferrowarp's sources, and nobody said where they are.
-    #[error(
-        "where are Ferrowarp's sources? Give their folder with --path, or their repository with --git"
-    )]
-    NoFerrowarp,
-
     /// The folder that was named does not hold Ferrowarp's sources.
     #[error("{} does not hold Ferrowarp's sources: its Cargo.toml names no package `ferrowarp`", path.display())]
     NotFerrowarp {

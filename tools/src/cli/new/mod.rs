@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// The project's folder, which is made; its last part is the project's name
     #[arg(value_name = "PATH", value_parser = project)]
     project: Project,
-    /// The folder of Ferrowarp's sources [default: where this program was built]
+    /// The folder of Ferrowarp's sources [default: where this program was built, if that is a checkout; else the registry]
     #[arg(long, value_name = "DIR", conflicts_with = "git")]
     path: Option<PathBuf>,
     /// A git repository with Ferrowarp's sources
@@ -91,6 +91,8 @@ fn crate_name(package: &str) -> String {
 
 /// Where a project's dependencies come from.
 enum Origin {
+    /// The registry, with this program's version.
+    Registry,
     /// A folder, as seen from the project's.
     Folder(PathBuf),
     Git(String),
@@ -103,7 +105,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let origin = match (&args.git, &ferrowarp) {
         (Some(url), _) => Origin::Git(url.clone()),
         (None, Some(folder)) => Origin::Folder(relative(dir, folder)?),
-        (None, None) => return Err(CliError::NoFerrowarp),
+        (None, None) => Origin::Registry,
     };
     let files = files(name, &origin);
     for (path, text) in &files {
@@ -120,7 +122,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
 }
 
 impl Args {
-    /// The folder with Ferrowarp's sources; none where they come from git.
+    /// The folder with Ferrowarp's sources; none where they come from git or from the registry.
     fn ferrowarp(&self) -> Result<Option<PathBuf>, CliError> {
         if self.git.is_some() {
             return Ok(None);
@@ -133,8 +135,10 @@ impl Args {
             }
             None => {
                 let program = std::env::current_exe().unwrap_or_default();
-                let found = program.ancestors().find(|dir| is_ferrowarp(dir)).map(Path::to_owned);
-                found.ok_or(CliError::NoFerrowarp)?
+                let Some(found) = program.ancestors().find(|dir| is_ferrowarp(dir)) else {
+                    return Ok(None);
+                };
+                found.to_owned()
             }
         };
         found.canonicalize().map(Some).map_err(CliError::read(&found))
@@ -150,8 +154,8 @@ fn files(name: &str, origin: &Origin) -> [(&'static str, String); 11] {
     let fill = |text: &str| {
         let text = text.replace("{name}", name).replace("{crate_name}", &crate_name(name));
         let text = text.replace("{ferrowarp}", &origin.dependency("", ""));
-        let text = text.replace("{cuda_builder}", &origin.dependency("crates/cuda_builder", ""));
-        text.replace("{cuda_std}", &origin.dependency("crates/cuda_std", ".."))
+        let text = text.replace("{builder}", &origin.dependency("crates/cuda_builder", ""));
+        text.replace("{std}", &origin.dependency("crates/cuda_std", ".."))
     };
     [
         ("Cargo.toml", fill(include_str!("host.toml"))),
@@ -161,7 +165,7 @@ fn files(name: &str, origin: &Origin) -> [(&'static str, String); 11] {
         ("tests/scale.rs", fill(include_str!("test.rs.in"))),
         ("kernels/Cargo.toml", fill(include_str!("kernels.toml"))),
         ("kernels/src/lib.rs", fill(include_str!("kernels.rs"))),
-        ("rust-toolchain.toml", include_str!("../../../../rust-toolchain.toml").to_owned()),
+        ("rust-toolchain.toml", include_str!("rust-toolchain.toml").to_owned()),
         (".cargo/config.toml", include_str!("config.toml").to_owned()),
         (".cargo/link/lib64/libcuda.so", "/* Empty on purpose. */\n".to_owned()),
         (".gitignore", "/target\n".to_owned()),
@@ -173,6 +177,7 @@ impl Origin {
     /// `up` from the project's own.
     fn dependency(&self, folder: &str, up: &str) -> String {
         match self {
+            Self::Registry => format!("version = {}", quoted(env!("CARGO_PKG_VERSION"))),
             Self::Git(url) => format!("git = {}", quoted(url)),
             Self::Folder(path) if path.is_absolute() => {
                 format!("path = {}", quoted(&path.join(folder).display().to_string()))
@@ -234,6 +239,8 @@ mod tests {
         assert_eq!(origin.dependency("", ""), "path = \"../ferrowarp\"");
         let std = origin.dependency("crates/cuda_std", "..");
         assert_eq!(std, "path = \"../../ferrowarp/crates/cuda_std\"");
+        let registry = Origin::Registry.dependency("crates/cuda_std", "..");
+        assert_eq!(registry, format!("version = \"{}\"", env!("CARGO_PKG_VERSION")));
         let git = Origin::Git("https://a/\"b".to_owned());
         assert_eq!(git.dependency("crates/cuda_std", ".."), "git = \"https://a/\\\"b\"");
         let dir = tempfile::tempdir().unwrap();
