@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test book libcuda libcuda-test page-test toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas book libcuda libcuda-test page-test toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -50,6 +50,12 @@ package: toolchain ## All published crates as packages in target/package, the ke
 
 registry-test: package ## What a user does with the packages: an own registry of them in a folder, no network, no checkout
 	scripts/registry-test
+
+release-check: toolchain ## Packages, documentation as docs.rs builds it, licences and sources of dependencies, semantic versions
+	scripts/release-check
+
+ptxas: toolchain ## All PTX through NVIDIA's assembler, which PyPI has, for six architectures; registers and spills against a table
+	scripts/ptxas
 
 book: toolchain ## The book, as web pages in book/book
 	@command -v mdbook >/dev/null || cargo install --locked mdbook
