@@ -12,6 +12,9 @@ use cuda_builder::{CudaBuilder, NvvmArch};
 /// The oldest GPU that the kernels serve (Ampere), and the one that they are tuned for (Hopper).
 const ARCHS: [NvvmArch; 2] = [NvvmArch::Compute80, NvvmArch::Compute90a];
 
+/// Blackwell, in data centres and elsewhere. The kernels take Hopper's forms there. No test has run on one.
+const BLACKWELL: [NvvmArch; 2] = [NvvmArch::Compute100a, NvvmArch::Compute120a];
+
 /// The compiled kernels of a package, which `scripts/package` makes.
 const SHIPPED: &str = "shipped/kernels.packed";
 
@@ -22,13 +25,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if env::var_os("CARGO_FEATURE_OPS").is_none() {
         println!("cargo::rerun-if-changed=build.rs");
     } else if Path::new(SOURCES).exists() {
-        CudaBuilder::new(SOURCES).archs(ARCHS).embed()?;
+        CudaBuilder::new(SOURCES).archs(archs()).embed()?;
     } else if env::var_os("CARGO_FEATURE_COMPILE_KERNELS").is_some() {
-        CudaBuilder::new(copied_sources()?).archs(ARCHS).embed()?;
+        CudaBuilder::new(copied_sources()?).archs(archs()).embed()?;
     } else {
         cuda_builder::embed_archive(SHIPPED)?;
     }
     Ok(())
+}
+
+fn archs() -> Vec<NvvmArch> {
+    let has_blackwell = env::var_os("CARGO_FEATURE_BLACKWELL").is_some();
+    ARCHS.into_iter().chain(BLACKWELL.into_iter().filter(|_| has_blackwell)).collect()
 }
 
 /// The kernel crate in a folder of this build: cargo must not write into the folder of a package.
