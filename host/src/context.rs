@@ -7,8 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use cust::context::Context as PrimaryContext;
-use cust::sys;
+use cuda_driver::sys;
 
 use crate::capture;
 use crate::device::{self, DeviceInfo, check, check_process};
@@ -72,7 +71,7 @@ impl Context {
         device::init()?;
         let device = device::get(ordinal)?;
         let info = DeviceInfo::read(ordinal, device)?;
-        let primary = PrimaryContext::new(device)
+        let primary = PrimaryContext::retain(device)
             .with_gpu_context(|| format!("opening a context on GPU {ordinal}"))?;
         Ok(Arc::new_cyclic(|this| Self {
             primary,
@@ -90,7 +89,7 @@ impl Context {
 
     /// The driver's handle.
     pub(crate) fn raw(&self) -> sys::CUcontext {
-        self.primary.as_raw()
+        self.primary.handle
     }
 
     /// The handle that others hold. Dead while the context is dropped.
@@ -204,7 +203,7 @@ impl Context {
 
     /// Raises the stack limit of each thread to `bytes`, unless it is higher.
     pub(crate) fn raise_stack_limit(&self, bytes: usize) -> GpuResult<()> {
-        const STACK: sys::CUlimit = sys::CUlimit_enum::CU_LIMIT_STACK_SIZE;
+        const STACK: i32 = sys::limit::STACK_SIZE;
         if bytes == 0 {
             return Ok(());
         }
@@ -256,6 +255,37 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         self.states().for_each(|state| state.close(self));
+    }
+}
+
+/// A reference that the driver counts: the device's primary context lasts until all of them are released.
+struct PrimaryContext {
+    handle: sys::CUcontext,
+    device: sys::CUdevice,
+}
+
+// SAFETY: the driver's functions for contexts may be called from any thread.
+unsafe impl Send for PrimaryContext {}
+// SAFETY: as above; nothing behind the handle is touched without the driver.
+unsafe impl Sync for PrimaryContext {}
+
+impl PrimaryContext {
+    fn retain(device: sys::CUdevice) -> GpuResult<Self> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is writable, and `device` came from the driver.
+        let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&mut handle, device) };
+        check("cuDevicePrimaryCtxRetain", retained)?;
+        Ok(Self { handle, device })
+    }
+}
+
+impl Drop for PrimaryContext {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once, and is not used again.
+        let released = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        if released != sys::CUresult::CUDA_SUCCESS {
+            cuda_driver::take_detail();
+        }
     }
 }
 

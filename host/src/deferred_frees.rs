@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use crate::capture;
 use crate::context::{Context, ContextState, Handle, Slot};

@@ -1,9 +1,7 @@
 //! Which devices there are, and what each can do.
 
 pub use cuda_driver::Backend;
-use cust::CudaFlags;
-use cust::device::Device;
-use cust::sys;
+use cuda_driver::sys;
 
 use crate::error::{DriverError, GpuContext, GpuError, GpuResult};
 
@@ -97,76 +95,58 @@ impl DeviceInfo {
     }
 
     /// Asks the driver about `device`.
-    pub(crate) fn read(ordinal: u32, device: Device) -> GpuResult<Self> {
-        use sys::CUdevice_attribute as A;
+    pub(crate) fn read(ordinal: u32, device: sys::CUdevice) -> GpuResult<Self> {
+        use sys::device_attribute as A;
         let get = |attribute| attribute_of(device, attribute);
         Ok(Self {
             ordinal,
-            name: device.name().gpu_context("reading the device's name")?,
+            name: name_of(device).gpu_context("reading the device's name")?,
             compute_capability: (
-                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-                get(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+                get(A::COMPUTE_CAPABILITY_MAJOR)?,
+                get(A::COMPUTE_CAPABILITY_MINOR)?,
             ),
-            multiprocessors: get(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-            warp_size: get(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
-            max_threads_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            multiprocessors: get(A::MULTIPROCESSOR_COUNT)?,
+            warp_size: get(A::WARP_SIZE)?,
+            max_threads_per_block: get(A::MAX_THREADS_PER_BLOCK)?,
             max_block_dim: [
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+                get(A::MAX_BLOCK_DIM_X)?,
+                get(A::MAX_BLOCK_DIM_Y)?,
+                get(A::MAX_BLOCK_DIM_Z)?,
             ],
             max_grid_dim: [
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-                get(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+                get(A::MAX_GRID_DIM_X)?,
+                get(A::MAX_GRID_DIM_Y)?,
+                get(A::MAX_GRID_DIM_Z)?,
             ],
-            shared_mem_per_block_bytes: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
-            shared_mem_per_block_optin_bytes: get(
-                A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            )?,
-            registers_per_block: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
-            max_threads_per_multiprocessor: get(
-                A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-            )?,
-            max_blocks_per_multiprocessor: get(
-                A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
-            )?,
-            shared_mem_per_multiprocessor_bytes: get(
-                A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-            )?,
-            registers_per_multiprocessor: get(
-                A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
-            )?,
-            constant_memory_bytes: get(A::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY)?,
-            copy_engines: get(A::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?,
-            clock_khz: get(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
-            memory_clock_khz: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
-            memory_bus_bits: get(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
-            l2_bytes: get(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
-            total_memory_bytes: device.total_memory().gpu_context("reading the memory's size")?,
-            ecc: get(A::CU_DEVICE_ATTRIBUTE_ECC_ENABLED)? != 0,
-            integrated: get(A::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0,
-            concurrent_kernels: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS)? != 0,
-            stream_priorities: get(A::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? != 0,
-            pci: (
-                get(A::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
-                get(A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
-                get(A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?,
-            ),
-            cooperative_launch: get(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
-            concurrent_managed_access: get(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
-            unified_addressing: get(A::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)? != 0,
-            managed_memory: get(A::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY)? != 0,
-            pageable_memory_access: get(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)? != 0,
-            uses_host_page_tables: get(
-                A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-            )? != 0,
-            direct_managed_access: get(A::CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)?
-                != 0,
-            registers_read_only: get(A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)?
-                != 0,
-            host_native_atomics: get(A::CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED)? != 0,
-            memory_pools: get(A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
+            shared_mem_per_block_bytes: get(A::MAX_SHARED_MEMORY_PER_BLOCK)?,
+            shared_mem_per_block_optin_bytes: get(A::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            registers_per_block: get(A::MAX_REGISTERS_PER_BLOCK)?,
+            max_threads_per_multiprocessor: get(A::MAX_THREADS_PER_MULTIPROCESSOR)?,
+            max_blocks_per_multiprocessor: get(A::MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            shared_mem_per_multiprocessor_bytes: get(A::MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+            registers_per_multiprocessor: get(A::MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+            constant_memory_bytes: get(A::TOTAL_CONSTANT_MEMORY)?,
+            copy_engines: get(A::ASYNC_ENGINE_COUNT)?,
+            clock_khz: get(A::CLOCK_RATE)?,
+            memory_clock_khz: get(A::MEMORY_CLOCK_RATE)?,
+            memory_bus_bits: get(A::GLOBAL_MEMORY_BUS_WIDTH)?,
+            l2_bytes: get(A::L2_CACHE_SIZE)?,
+            total_memory_bytes: memory_of(device).gpu_context("reading the memory's size")?,
+            ecc: get(A::ECC_ENABLED)? != 0,
+            integrated: get(A::INTEGRATED)? != 0,
+            concurrent_kernels: get(A::CONCURRENT_KERNELS)? != 0,
+            stream_priorities: get(A::STREAM_PRIORITIES_SUPPORTED)? != 0,
+            pci: (get(A::PCI_DOMAIN_ID)?, get(A::PCI_BUS_ID)?, get(A::PCI_DEVICE_ID)?),
+            cooperative_launch: get(A::COOPERATIVE_LAUNCH)? != 0,
+            concurrent_managed_access: get(A::CONCURRENT_MANAGED_ACCESS)? != 0,
+            unified_addressing: get(A::UNIFIED_ADDRESSING)? != 0,
+            managed_memory: get(A::MANAGED_MEMORY)? != 0,
+            pageable_memory_access: get(A::PAGEABLE_MEMORY_ACCESS)? != 0,
+            uses_host_page_tables: get(A::PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)? != 0,
+            direct_managed_access: get(A::DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)? != 0,
+            registers_read_only: get(A::READ_ONLY_HOST_REGISTER_SUPPORTED)? != 0,
+            host_native_atomics: get(A::HOST_NATIVE_ATOMIC_SUPPORTED)? != 0,
+            memory_pools: get(A::MEMORY_POOLS_SUPPORTED)? != 0,
         })
     }
 }
@@ -177,8 +157,11 @@ impl DeviceInfo {
 /// No driver where one was demanded (`FERROWARP_DEVICE=cuda`), or a driver that does not answer.
 pub fn devices() -> GpuResult<Vec<DeviceInfo>> {
     init()?;
-    let count = Device::num_devices().gpu_context("counting the devices")?;
-    (0..count).map(|ordinal| DeviceInfo::read(ordinal, get(ordinal)?)).collect()
+    let mut count = 0;
+    // SAFETY: `count` is writable.
+    check("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })
+        .gpu_context("counting the devices")?;
+    (0..count.unsigned_abs()).map(|ordinal| DeviceInfo::read(ordinal, get(ordinal)?)).collect()
 }
 
 /// Whether work runs on real GPUs or on the emulator. Decided once in a process, by
@@ -194,9 +177,8 @@ pub fn backend() -> GpuResult<Backend> {
 /// Starts the driver; every later time does nothing.
 pub(crate) fn init() -> GpuResult<()> {
     check_process()?;
-    // cust's `init` goes through its own error type, which names no function.
     // SAFETY: `cuInit` may be called at any time, from any thread; no flags are defined.
-    check("cuInit", unsafe { sys::cuInit(CudaFlags::empty().bits()) })
+    check("cuInit", unsafe { sys::cuInit(0) })
 }
 
 /// An error in a child that was forked from the process that has started the driver.
@@ -206,14 +188,37 @@ pub(crate) fn check_process() -> GpuResult<()> {
 }
 
 /// The device of that number.
-pub(crate) fn get(ordinal: u32) -> GpuResult<Device> {
-    Device::get_device(ordinal).with_gpu_context(|| format!("opening GPU {ordinal}"))
+pub(crate) fn get(ordinal: u32) -> GpuResult<sys::CUdevice> {
+    let mut device = 0;
+    // A number too large for the driver is one of no device.
+    let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+    // SAFETY: `device` is writable.
+    check("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number) })
+        .with_gpu_context(|| format!("opening GPU {ordinal}"))?;
+    Ok(device)
 }
 
-fn attribute_of(device: Device, attribute: sys::CUdevice_attribute) -> GpuResult<u32> {
+fn name_of(device: sys::CUdevice) -> GpuResult<String> {
+    let mut text = [0u8; 256];
+    let room = text.len() as i32;
+    // SAFETY: `text` is writable for as many bytes, and `device` came from the driver.
+    let code = unsafe { sys::cuDeviceGetName(text.as_mut_ptr().cast(), room, device) };
+    check("cuDeviceGetName", code)?;
+    let name = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+fn memory_of(device: sys::CUdevice) -> GpuResult<usize> {
+    let mut bytes = 0;
+    // SAFETY: `bytes` is writable, and `device` came from the driver.
+    check("cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, device) })?;
+    Ok(bytes)
+}
+
+fn attribute_of(device: sys::CUdevice, attribute: i32) -> GpuResult<u32> {
     let mut value = 0;
     // SAFETY: `value` is writable, and `device` came from the driver.
-    let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device.as_raw()) };
+    let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) };
     check("cuDeviceGetAttribute", code)?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
@@ -222,6 +227,6 @@ fn attribute_of(device: Device, attribute: sys::CUdevice_attribute) -> GpuResult
 pub(crate) fn check(operation: &'static str, code: sys::CUresult) -> GpuResult<()> {
     match code {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
-        code => Err(DriverError::new(operation, code as u32).into()),
+        code => Err(DriverError::new(operation, code.code()).into()),
     }
 }

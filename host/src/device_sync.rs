@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cust::sys;
+use cuda_driver::sys;
 
 use crate::capture;
 use crate::completion::HostPanics;

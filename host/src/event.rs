@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cust::event::EventFlags;
-use cust::sys;
+use cuda_driver::sys::{self, event_flags};
 
 use crate::completion::{Completion, Signal};
 use crate::context::{Context, Handle};
@@ -39,18 +38,18 @@ unsafe impl Sync for Event {}
 impl Event {
     /// An event without timing, which is cheaper.
     pub(crate) fn untimed(context: &Arc<Context>) -> GpuResult<Self> {
-        Self::new(context, EventFlags::DISABLE_TIMING)
+        Self::new(context, event_flags::DISABLE_TIMING)
     }
 
     /// An event that keeps the time at which it completed.
     pub(crate) fn timed(context: &Arc<Context>) -> GpuResult<Self> {
-        Self::new(context, EventFlags::DEFAULT)
+        Self::new(context, event_flags::DEFAULT)
     }
 
-    fn new(context: &Arc<Context>, flags: EventFlags) -> GpuResult<Self> {
+    fn new(context: &Arc<Context>, flags: u32) -> GpuResult<Self> {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is writable.
-        let create = || unsafe { sys::cuEventCreate(&mut handle, flags.bits()) };
+        let create = || unsafe { sys::cuEventCreate(&mut handle, flags) };
         context.call_uncounted("cuEventCreate", create)?;
         let (context, launches, signal) = (context.clone(), Arc::default(), Mutex::default());
         Ok(Self { context, handle, launches, recorded: None, signal })

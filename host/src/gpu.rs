@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cuda_driver::Backend;
-use cust::sys;
+use cuda_driver::sys;
 
 use crate::context::Context;
 use crate::deferred_frees;

@@ -43,7 +43,6 @@ mod context;
 mod deferred_frees;
 pub mod device;
 mod device_sync;
-mod driver_ext;
 pub mod error;
 pub mod event;
 mod gpu;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use cuda_driver::sys;
 use cuda_std::ring::{Control, ControlBlock};
-use cust::sys;
 
 use crate::context::{Context, Handle};
 use crate::deferred_frees::{Freed, free_or_defer};
@@ -106,16 +106,15 @@ fn map(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
 /// such advice.
 fn manage(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
     const HOST: i32 = -1;
-    use sys::CUmem_advise_enum::{
-        CU_MEM_ADVISE_SET_ACCESSED_BY as ACCESSED_BY,
-        CU_MEM_ADVISE_SET_PREFERRED_LOCATION as PREFERRED_LOCATION,
+    use sys::mem_advise::{
+        SET_ACCESSED_BY as ACCESSED_BY, SET_PREFERRED_LOCATION as PREFERRED_LOCATION,
     };
     if !context.info().concurrent_managed_access {
         let what = "unified memory that host and kernels use at once: use mapped memory";
         return Err(GpuError::Unsupported { what });
     }
     let mut address = 0;
-    let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
+    let flags = sys::mem_attach::GLOBAL;
     context.call("cuMemAllocManaged", || {
         // SAFETY: `address` is writable.
         unsafe { sys::cuMemAllocManaged(&mut address, bytes, flags) }

@@ -19,12 +19,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cuda_driver::{
-    CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED, CUtensorMap, HostPtr, In, Out,
-};
+use cuda_driver::sys;
 use cuda_std::copy::{Extents, Swizzle, TensorElement, TensorMap, TensorMapMut, Tile, Unswizzled};
 use cuda_std::launch::{DeviceRead, DeviceReadOne, RawSlice};
-use cust::sys::CUresult;
 
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
@@ -173,7 +170,7 @@ fn encode<A: Extents, S: Swizzle, const RANK: usize>(
         assert!(Tile::<A, S>::BYTES > 0);
     }
     layout.check::<A::Element>(raw)?;
-    let mut map = CUtensorMap { words: [0; 16] };
+    let mut map = sys::CUtensorMap { words: [0; 16] };
     let extents = innermost_first(layout.extents, |extent| extent as u64);
     let bytes = |stride| (stride * size_of::<A::Element>()) as u64;
     let strides = innermost_first(layout.strides, bytes);
@@ -181,22 +178,22 @@ fn encode<A: Extents, S: Swizzle, const RANK: usize>(
     let encoded = home.context().call("cuTensorMapEncodeTiled", || {
         // SAFETY: the map is writable, the lists have an element for each dimension, and the
         // address is only stored.
-        result(unsafe {
-            cuda_driver::cuTensorMapEncodeTiled(
-                Out::from(&mut map),
+        unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &mut map,
                 A::Element::TYPE as u32,
                 RANK as u32,
-                HostPtr(raw.address as *mut _),
-                In::from(&extents[..]),
-                In::from(&strides[1..]),
-                In::from(&A::EXTENTS[..]),
-                In::from(&steps[..]),
+                raw.address as *mut _,
+                extents.as_ptr(),
+                strides[1..].as_ptr(),
+                A::EXTENTS.as_ptr(),
+                steps.as_ptr(),
                 0,
                 S::MODE,
                 PROMOTE_128_BYTES,
                 u32::from(layout.nan),
             )
-        })
+        }
     });
     encoded.with_gpu_context(|| OPERATION)?;
     DeviceBuffer::at_home(home, &map.words)
@@ -207,16 +204,6 @@ fn innermost_first<const RANK: usize>(of: [usize; RANK], f: impl Fn(usize) -> u6
     let mut list = [0; 6];
     list.iter_mut().zip(of.iter().rev()).for_each(|(to, from)| *to = f(*from));
     list
-}
-
-/// The driver's answer as `cust` names it.
-fn result(code: i32) -> CUresult {
-    match code {
-        0 => CUresult::CUDA_SUCCESS,
-        CUDA_ERROR_INVALID_VALUE => CUresult::CUDA_ERROR_INVALID_VALUE,
-        CUDA_ERROR_NOT_SUPPORTED => CUresult::CUDA_ERROR_NOT_SUPPORTED,
-        _ => CUresult::CUDA_ERROR_UNKNOWN,
-    }
 }
 
 impl<A: Extents, S: Swizzle> fmt::Debug for TensorView<'_, A, S> {

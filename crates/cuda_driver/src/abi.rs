@@ -8,36 +8,66 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUresult};
+use crate::codes::{CUDA_ERROR_INVALID_VALUE, ResultCode};
 use crate::detail::{DriverError, DriverResult};
+
+/// Declares the driver's handles: each is a pointer to a type of its own that has no value, so that one cannot stand
+/// in another's place.
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident, $target:ident;)*) => {
+        $(
+            #[doc = concat!("What a [`", stringify!($name), "`] points to: nothing that a program can read.")]
+            #[allow(non_camel_case_types, reason = "the driver's names")]
+            #[derive(Clone, Copy, Debug)]
+            pub enum $target {}
+
+            $(#[$doc])*
+            pub type $name = *mut $target;
+        )*
+    };
+}
 
 /// A device's ordinal.
 pub type CUdevice = c_int;
 /// An address in device memory.
 pub type CUdeviceptr = u64;
-/// A context.
-pub type CUcontext = *mut c_void;
-/// A loaded module.
-pub type CUmodule = *mut c_void;
-/// A kernel of a module.
-pub type CUfunction = *mut c_void;
-/// A stream.
-pub type CUstream = *mut c_void;
-/// An event.
-pub type CUevent = *mut c_void;
-/// A library: a module that belongs to no context.
-pub type CUlibrary = *mut c_void;
-/// A kernel of a library. It is accepted wherever a `CUfunction` is.
-pub type CUkernel = *mut c_void;
-/// A linker's state.
-pub type CUlinkState = *mut c_void;
-/// Any other object of the driver: an array, a graph, a memory pool, …
+
+handles! {
+    /// A context.
+    CUcontext, CUctx_st;
+    /// A loaded module.
+    CUmodule, CUmod_st;
+    /// A kernel of a module.
+    CUfunction, CUfunc_st;
+    /// A stream.
+    CUstream, CUstream_st;
+    /// An event.
+    CUevent, CUevent_st;
+    /// A library: a module that belongs to no context.
+    CUlibrary, CUlib_st;
+    /// A kernel of a library. Cast to a `CUfunction`, it is accepted in the place of one.
+    CUkernel, CUkern_st;
+    /// A linker's state.
+    CUlinkState, CUlinkState_st;
+    /// A graph.
+    CUgraph, CUgraph_st;
+    /// A node of a graph.
+    CUgraphNode, CUgraphNode_st;
+    /// An executable graph.
+    CUgraphExec, CUgraphExec_st;
+    /// A memory pool.
+    CUmemoryPool, CUmemPoolHandle_st;
+    /// An array.
+    CUarray, CUarray_st;
+}
+
+/// Any other object of the driver: a user object, a green context, an external semaphore, …
 pub type CUobject = *mut c_void;
 
 /// A function that the driver calls when a stream reaches it.
 pub type CUhostFn = Option<unsafe extern "C" fn(*mut c_void)>;
 /// A function that the driver calls, with the stream's status, when a stream reaches it.
-pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, CUresult, *mut c_void)>;
+pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, ResultCode, *mut c_void)>;
 /// Returns the bytes of dynamic shared memory that a block of the given number of threads needs.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(c_int) -> usize>;
 
@@ -70,14 +100,14 @@ pub struct Copy2D {
     pub src_memory_type: c_int,
     pub src_host: *const c_void,
     pub src_device: CUdeviceptr,
-    pub src_array: CUobject,
+    pub src_array: CUarray,
     pub src_pitch: usize,
     pub dst_x_bytes: usize,
     pub dst_y: usize,
     pub dst_memory_type: c_int,
     pub dst_host: *mut c_void,
     pub dst_device: CUdeviceptr,
-    pub dst_array: CUobject,
+    pub dst_array: CUarray,
     pub dst_pitch: usize,
     pub width_bytes: usize,
     pub height: usize,
@@ -164,6 +194,11 @@ impl<T> Out<T> {
     /// The null pointer: no result is wanted.
     pub const NULL: Self = Self(std::ptr::null_mut());
 
+    /// The pointer that C code passed.
+    pub(crate) fn from_ptr(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
     /// Writes the result; a null pointer is `CUDA_ERROR_INVALID_VALUE`.
     pub(crate) fn set(self, value: T) -> DriverResult {
         self.check()?;
@@ -231,6 +266,11 @@ impl<T> From<&[T]> for In<T> {
 }
 
 impl<T> In<T> {
+    /// The pointer that C code passed.
+    pub(crate) fn from_ptr(pointer: *const T) -> Self {
+        Self(pointer)
+    }
+
     /// The pointer as one to another type.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_uint};
 
 use crate::abi::Out;
 use crate::backend;
-use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, CUresult};
+use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, ResultCode};
 use crate::detail::{DriverError, DriverResult};
 
 #[allow(non_snake_case)]
@@ -16,17 +16,17 @@ pub(crate) fn cuInit(flags: c_uint) -> DriverResult {
 }
 
 #[allow(non_snake_case)]
-pub(crate) fn cuGetErrorName(code: CUresult, name: Out<*const c_char>) -> DriverResult {
+pub(crate) fn cuGetErrorName(code: ResultCode, name: Out<*const c_char>) -> DriverResult {
     describe(code, codes::error_name(code), name)
 }
 
 #[allow(non_snake_case)]
-pub(crate) fn cuGetErrorString(code: CUresult, meaning: Out<*const c_char>) -> DriverResult {
+pub(crate) fn cuGetErrorString(code: ResultCode, meaning: Out<*const c_char>) -> DriverResult {
     describe(code, codes::error_meaning(code), meaning)
 }
 
 fn describe(
-    code: CUresult,
+    code: ResultCode,
     text: Option<&'static std::ffi::CStr>,
     out: Out<*const c_char>,
 ) -> DriverResult {

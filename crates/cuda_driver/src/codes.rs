@@ -4,11 +4,11 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of every driver function: 0 for success, or one of the error codes of this module.
-pub type CUresult = i32;
+pub type ResultCode = i32;
 
 /// One result code of the CUDA driver API.
 struct Row {
-    code: CUresult,
+    code: ResultCode,
     name: &'static CStr,
     meaning: &'static CStr,
     /// Whether the enum of CUDA 11.4, into which `cust` 0.3.2 reads results, has this code. A value
@@ -18,7 +18,11 @@ struct Row {
 
 macro_rules! codes {
     ($($name:ident = $code:literal, $age:ident, $meaning:literal;)*) => {
-        $(#[doc = $meaning] pub const $name: CUresult = $code;)*
+        $(#[doc = $meaning] pub const $name: ResultCode = $code;)*
+
+        impl crate::sys::CUresult {
+            $(#[doc = $meaning] pub const $name: Self = Self($code);)*
+        }
 
         static ROWS: &[Row] = &[$(Row {
             code: $code,
@@ -143,22 +147,22 @@ codes! {
     CUDA_ERROR_UNKNOWN = 999, old, "an unknown error";
 }
 
-fn row(code: CUresult) -> Option<&'static Row> {
+fn row(code: ResultCode) -> Option<&'static Row> {
     ROWS.binary_search_by_key(&code, |row| row.code).ok().map(|at| &ROWS[at])
 }
 
 /// The driver API's name of `code`, such as `CUDA_ERROR_INVALID_VALUE`; `None` for an unknown code.
-pub fn error_name(code: CUresult) -> Option<&'static CStr> {
+pub fn error_name(code: ResultCode) -> Option<&'static CStr> {
     row(code).map(|row| row.name)
 }
 
 /// A short description of `code`; `None` for an unknown code.
-pub fn error_meaning(code: CUresult) -> Option<&'static CStr> {
+pub fn error_meaning(code: ResultCode) -> Option<&'static CStr> {
     row(code).map(|row| row.meaning)
 }
 
 /// `code` itself if CUDA 11.4's enum has it, else `CUDA_ERROR_UNKNOWN`.
-pub(crate) fn returned_as(code: CUresult) -> CUresult {
+pub(crate) fn returned_as(code: ResultCode) -> ResultCode {
     let all = EVERY_CODE.load(Ordering::Relaxed);
     if all || row(code).is_some_and(|row| row.in_cust) { code } else { CUDA_ERROR_UNKNOWN }
 }

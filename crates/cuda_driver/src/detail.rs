@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::env;
 use std::sync::OnceLock;
 
-use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, CUresult};
+use crate::codes::{self, CUDA_ERROR_INVALID_VALUE, ResultCode};
 
 /// The environment variable that makes the details appear on standard error, for programs that
 /// cannot call [`take_detail`].
@@ -31,6 +31,11 @@ thread_local! {
 /// `CUDA_ERROR_NOT_READY` is not a failure and leaves no details.
 pub fn take_detail() -> Option<Detail> {
     LAST.take()
+}
+
+/// The true code of the last driver call that failed on this thread, unless its details were taken.
+pub(crate) fn true_code() -> Option<ResultCode> {
+    LAST.try_with(|last| last.borrow().as_ref().map(|detail| detail.code.cast_signed())).ok()?
 }
 
 /// Whether details are written to standard error; an error if the variable has an invalid value.
@@ -63,19 +68,19 @@ fn keep(detail: Option<Detail>) {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct DriverError {
-    pub(crate) code: CUresult,
+    pub(crate) code: ResultCode,
     pub(crate) text: String,
 }
 
 impl DriverError {
-    pub(crate) fn new(code: CUresult, text: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ResultCode, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 }
 
 /// An error without an explanation.
-impl From<CUresult> for DriverError {
-    fn from(code: CUresult) -> Self {
+impl From<ResultCode> for DriverError {
+    fn from(code: ResultCode) -> Self {
         Self { code, text: String::new() }
     }
 }
@@ -84,7 +89,7 @@ pub(crate) type DriverResult<T = ()> = Result<T, DriverError>;
 
 /// Turns the result of driver function `name` into the code to return, keeps its details, and
 /// prints them if the user asked for that.
-pub(crate) fn finish_call(name: &str, result: DriverResult) -> CUresult {
+pub(crate) fn finish_call(name: &str, result: DriverResult) -> ResultCode {
     let (code, detail) = keep_detail(name, result);
     if let (Some(detail), Ok(true)) = (detail, verbose()) {
         eprintln!("ferrowarp: {}", detail.text);
@@ -94,11 +99,11 @@ pub(crate) fn finish_call(name: &str, result: DriverResult) -> CUresult {
 
 /// Finishes the call of a function by which programs probe for features: details are kept, but not
 /// printed.
-pub(crate) fn finish_call_quietly(name: &str, result: DriverResult) -> CUresult {
+pub(crate) fn finish_call_quietly(name: &str, result: DriverResult) -> ResultCode {
     keep_detail(name, result).0
 }
 
-fn keep_detail(name: &str, result: DriverResult) -> (CUresult, Option<Detail>) {
+fn keep_detail(name: &str, result: DriverResult) -> (ResultCode, Option<Detail>) {
     match result {
         Ok(()) => (codes::CUDA_SUCCESS, None),
         Err(failure) if failure.code == codes::CUDA_ERROR_NOT_READY => {

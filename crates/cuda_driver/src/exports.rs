@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use crate::abi::*;
-use crate::codes::CUresult;
+use crate::codes::ResultCode;
 use crate::foreign::entry_point;
 use crate::structs::*;
 use crate::table::for_each_driver_function;
@@ -30,7 +30,7 @@ macro_rules! exports {
             /// this driver.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub unsafe extern "C" fn $name($($arg: $type),*) -> CUresult {
+            pub unsafe extern "C" fn $name($($arg: $type),*) -> ResultCode {
                 serve!($topic, $name, ($($arg),*), ($($hook)?))
             }
         )*)*

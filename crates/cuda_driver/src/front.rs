@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::{self, Driver};
-use crate::codes::{CUDA_ERROR_UNKNOWN, CUresult};
+use crate::codes::{CUDA_ERROR_UNKNOWN, ResultCode};
 use crate::detail::{DriverError, DriverResult, finish_call, finish_call_quietly, panicked};
 use crate::emulated::serve;
 use crate::symbols::Symbols;
@@ -14,7 +14,7 @@ pub(crate) fn call(
     name: &'static str,
     real: impl FnOnce(&'static Symbols) -> DriverResult,
     emulated: impl FnOnce() -> DriverResult,
-) -> CUresult {
+) -> ResultCode {
     respond(name, || match backend::driver()? {
         Driver::Cuda(symbols) => real(symbols),
         Driver::Emulator => serve::call(name, emulated),
@@ -22,12 +22,12 @@ pub(crate) fn call(
 }
 
 /// A call that the front itself implements by `function`.
-pub(crate) fn respond(name: &str, function: impl FnOnce() -> DriverResult) -> CUresult {
+pub(crate) fn respond(name: &str, function: impl FnOnce() -> DriverResult) -> ResultCode {
     finish_call(name, catch_panic(function))
 }
 
 /// A call by which a program probes for features: it often fails, and its details are not printed.
-pub(crate) fn respond_quietly(name: &str, function: impl FnOnce() -> DriverResult) -> CUresult {
+pub(crate) fn respond_quietly(name: &str, function: impl FnOnce() -> DriverResult) -> ResultCode {
     finish_call_quietly(name, catch_panic(function))
 }
 

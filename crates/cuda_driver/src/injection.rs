@@ -14,7 +14,7 @@
 //! }
 //! ```
 
-use crate::codes::CUresult;
+use crate::codes::ResultCode;
 use crate::emulated::injected::{self, WatchedCalls};
 
 pub use crate::emulated::injected::{Call, Live};
@@ -28,7 +28,7 @@ pub fn watch<R>(work: impl FnOnce() -> R) -> (R, Vec<Call>) {
 
 /// Runs `work` and records its driver calls as [`watch`] does, but instead of making call `nth`
 /// (counted from 0) returns `code`.
-pub fn fail<R>(nth: usize, code: CUresult, work: impl FnOnce() -> R) -> (R, Vec<Call>) {
+pub fn fail<R>(nth: usize, code: ResultCode, work: impl FnOnce() -> R) -> (R, Vec<Call>) {
     let watched_calls = WatchedCalls { fail: Some((nth, code)), ..WatchedCalls::default() };
     let (result, watched_calls) = injected::while_watching(watched_calls, work);
     (result, watched_calls.calls)

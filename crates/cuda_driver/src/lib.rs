@@ -40,6 +40,7 @@ mod abi;
 mod backend;
 mod before_init;
 mod codes;
+mod constants;
 pub mod counters;
 mod detail;
 mod emulated;
@@ -51,6 +52,7 @@ mod process;
 mod real;
 mod structs;
 mod symbols;
+pub mod sys;
 mod table;
 
 pub use abi::*;

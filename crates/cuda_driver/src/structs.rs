@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::{
-    CUcontext, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUobject, HostPtr, In, LaunchAttribute,
-    MemLocation, Out,
+    CUarray, CUcontext, CUdeviceptr, CUevent, CUfunction, CUgraphNode, CUhostFn, CUkernel,
+    CUstream, HostPtr, In, LaunchAttribute, MemLocation, Out,
 };
 
 /// A three-dimensional copy, `CUDA_MEMCPY3D` and `CUDA_MEMCPY3D_PEER`.
@@ -19,7 +19,7 @@ pub struct Copy3D {
     pub src_memory_type: c_int,
     pub src_host: *const c_void,
     pub src_device: CUdeviceptr,
-    pub src_array: CUobject,
+    pub src_array: CUarray,
     pub src_context: CUcontext,
     pub src_pitch: usize,
     pub src_height: usize,
@@ -30,7 +30,7 @@ pub struct Copy3D {
     pub dst_memory_type: c_int,
     pub dst_host: *mut c_void,
     pub dst_device: CUdeviceptr,
-    pub dst_array: CUobject,
+    pub dst_array: CUarray,
     pub dst_context: CUcontext,
     pub dst_pitch: usize,
     pub dst_height: usize,
@@ -124,7 +124,7 @@ pub struct KernelNodeParams {
 #[allow(missing_docs)]
 pub struct KernelNodeParamsV2 {
     pub first: KernelNodeParams,
-    pub kernel: CUobject,
+    pub kernel: CUkernel,
     pub context: CUcontext,
 }
 
@@ -212,8 +212,8 @@ pub struct NodeParams {
 #[allow(missing_docs)]
 pub struct InstantiateParams {
     pub flags: u64,
-    pub upload_stream: CUobject,
-    pub error_node: CUobject,
+    pub upload_stream: CUstream,
+    pub error_node: CUgraphNode,
     pub result: c_int,
 }
 
@@ -223,8 +223,8 @@ pub struct InstantiateParams {
 #[allow(missing_docs)]
 pub struct UpdateResult {
     pub result: c_int,
-    pub error_node: CUobject,
-    pub error_from_node: CUobject,
+    pub error_node: CUgraphNode,
+    pub error_from_node: CUgraphNode,
 }
 
 /// The value of an attribute of a launch, a stream or a kernel node: a union of 64 bytes.

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use libloading::Library;
 
 use crate::abi::*;
-use crate::codes::CUresult;
+use crate::codes::ResultCode;
 use crate::structs::*;
 use crate::table::for_each_driver_function;
 
@@ -17,7 +17,7 @@ macro_rules! symbols {
         /// The real driver's functions; `None` where the installed driver has no such symbol.
         #[allow(non_snake_case, dead_code, reason = "a hooked row calls another row's symbol")]
         pub(crate) struct Symbols {
-            $($(pub(crate) $name: Option<unsafe extern "C" fn($($type),*) -> CUresult>,)*)*
+            $($(pub(crate) $name: Option<unsafe extern "C" fn($($type),*) -> ResultCode>,)*)*
         }
 
         impl Symbols {

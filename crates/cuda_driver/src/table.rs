@@ -14,8 +14,8 @@ macro_rules! for_each_driver_function {
         $each! {
             before_init {
                 cuInit(flags: c_uint);
-                cuGetErrorName(code: CUresult, name: Out<*const c_char>);
-                cuGetErrorString(code: CUresult, meaning: Out<*const c_char>);
+                cuGetErrorName(code: ResultCode, name: Out<*const c_char>);
+                cuGetErrorString(code: ResultCode, meaning: Out<*const c_char>);
             }
             entry_point {
                 cuDriverGetVersion(version: Out<c_int>);
@@ -234,7 +234,7 @@ macro_rules! for_each_driver_function {
                 cuMemAllocFromPoolAsync(
                     address: Out<CUdeviceptr>,
                     bytes: usize,
-                    pool: CUobject,
+                    pool: CUmemoryPool,
                     stream: CUstream,
                 );
                 cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize);
@@ -255,16 +255,16 @@ macro_rules! for_each_driver_function {
                 );
             }
             pool {
-                cuDeviceGetDefaultMemPool(pool: Out<CUobject>, device: CUdevice);
-                cuDeviceGetMemPool(pool: Out<CUobject>, device: CUdevice);
-                cuDeviceSetMemPool(device: CUdevice, pool: CUobject);
-                cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>);
-                cuMemPoolDestroy(pool: CUobject);
-                cuMemPoolTrimTo(pool: CUobject, keep_bytes: usize);
-                cuMemPoolGetAttribute(pool: CUobject, id: c_int, value: Out<c_void>);
-                cuMemPoolSetAttribute(pool: CUobject, id: c_int, value: In<c_void>);
-                cuMemPoolSetAccess(pool: CUobject, list: In<MemAccess>, count: usize);
-                cuMemPoolGetAccess(flags: Out<c_int>, pool: CUobject, location: In<MemLocation>);
+                cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, device: CUdevice);
+                cuDeviceGetMemPool(pool: Out<CUmemoryPool>, device: CUdevice);
+                cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool);
+                cuMemPoolCreate(pool: Out<CUmemoryPool>, props: In<PoolProps>);
+                cuMemPoolDestroy(pool: CUmemoryPool);
+                cuMemPoolTrimTo(pool: CUmemoryPool, keep_bytes: usize);
+                cuMemPoolGetAttribute(pool: CUmemoryPool, id: c_int, value: Out<c_void>);
+                cuMemPoolSetAttribute(pool: CUmemoryPool, id: c_int, value: In<c_void>);
+                cuMemPoolSetAccess(pool: CUmemoryPool, list: In<MemAccess>, count: usize);
+                cuMemPoolGetAccess(flags: Out<c_int>, pool: CUmemoryPool, location: In<MemLocation>);
                 cuDeviceGetGraphMemAttribute(device: CUdevice, id: c_int, value: Out<c_void>);
                 cuDeviceSetGraphMemAttribute(device: CUdevice, id: c_int, value: In<c_void>);
                 cuDeviceGraphMemTrim(device: CUdevice);
@@ -521,41 +521,41 @@ macro_rules! for_each_driver_function {
                 cuStreamBeginCapture_v2(stream: CUstream, mode: c_int);
                 cuStreamBeginCaptureToGraph(
                     stream: CUstream,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     edges: In<u64>,
                     n_dependencies: usize,
                     mode: c_int,
                 );
-                cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>);
+                cuStreamEndCapture(stream: CUstream, graph: Out<CUgraph>);
                 cuStreamIsCapturing(stream: CUstream, answer: Out<c_int>);
                 cuStreamGetCaptureInfo(stream: CUstream, answer: Out<c_int>, id: Out<u64>);
                 cuStreamGetCaptureInfo_v2(
                     stream: CUstream,
                     answer: Out<c_int>,
                     id: Out<u64>,
-                    graph: Out<CUobject>,
-                    dependencies: Out<*const CUobject>,
+                    graph: Out<CUgraph>,
+                    dependencies: Out<*const CUgraphNode>,
                     n_dependencies: Out<usize>,
                 );
                 cuStreamGetCaptureInfo_v3(
                     stream: CUstream,
                     answer: Out<c_int>,
                     id: Out<u64>,
-                    graph: Out<CUobject>,
-                    dependencies: Out<*const CUobject>,
+                    graph: Out<CUgraph>,
+                    dependencies: Out<*const CUgraphNode>,
                     edges: Out<*const u64>,
                     n_dependencies: Out<usize>,
                 );
                 cuStreamUpdateCaptureDependencies(
                     stream: CUstream,
-                    dependencies: In<CUobject>,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     flags: c_uint,
                 );
                 cuStreamUpdateCaptureDependencies_v2(
                     stream: CUstream,
-                    dependencies: In<CUobject>,
+                    dependencies: In<CUgraphNode>,
                     edges: In<u64>,
                     n_dependencies: usize,
                     flags: c_uint,
@@ -618,112 +618,112 @@ macro_rules! for_each_driver_function {
                 );
             }
             graph_topology {
-                cuGraphCreate(graph: Out<CUobject>, flags: c_uint);
-                cuGraphDestroy(graph: CUobject);
-                cuGraphGetNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+                cuGraphCreate(graph: Out<CUgraph>, flags: c_uint);
+                cuGraphDestroy(graph: CUgraph);
+                cuGraphGetNodes(graph: CUgraph, nodes: Out<CUgraphNode>, count: Out<usize>);
             }
             graph_nodes {
                 cuGraphAddKernelNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<KernelNodeParams>,
                 );
                 cuGraphAddMemcpyNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<Copy3D>,
                     context: CUcontext,
                 );
                 cuGraphAddMemsetNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<MemsetNodeParams>,
                     context: CUcontext,
                 );
                 cuGraphAddHostNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<HostNodeParams>,
                 );
                 cuGraphAddChildGraphNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
-                    inner: CUobject,
+                    inner: CUgraph,
                 );
                 cuGraphAddEmptyNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                 );
-                cuGraphKernelNodeGetParams(node: CUobject, params: Out<KernelNodeParams>);
+                cuGraphKernelNodeGetParams(node: CUgraphNode, params: Out<KernelNodeParams>);
                 cuGraphKernelNodeSetAttribute(
-                    node: CUobject,
+                    node: CUgraphNode,
                     id: c_uint,
                     value: In<AttributeValue>,
                 );
             }
             graph_exec {
                 cuGraphInstantiateWithFlags(
-                    exec: Out<CUobject>,
-                    graph: CUobject,
+                    exec: Out<CUgraphExec>,
+                    graph: CUgraph,
                     flags: c_ulonglong,
                 );
                 cuGraphInstantiate_v2(
-                    exec: Out<CUobject>,
-                    graph: CUobject,
-                    error_node: Out<CUobject>,
+                    exec: Out<CUgraphExec>,
+                    graph: CUgraph,
+                    error_node: Out<CUgraphNode>,
                     log: Out<c_char>,
                     log_bytes: usize,
                 );
                 cuGraphInstantiateWithParams(
-                    exec: Out<CUobject>,
-                    graph: CUobject,
+                    exec: Out<CUgraphExec>,
+                    graph: CUgraph,
                     params: Out<InstantiateParams>,
                 );
-                cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>);
-                cuGraphExecDestroy(exec: CUobject);
-                cuGraphUpload(exec: CUobject, stream: CUstream);
-                cuGraphLaunch(exec: CUobject, stream: CUstream);
-                cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: c_uint);
-                cuGraphNodeGetEnabled(exec: CUobject, node: CUobject, enabled: Out<c_uint>);
+                cuGraphExecGetFlags(exec: CUgraphExec, flags: Out<u64>);
+                cuGraphExecDestroy(exec: CUgraphExec);
+                cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+                cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
+                cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: c_uint);
+                cuGraphNodeGetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: Out<c_uint>);
                 cuGraphExecUpdate(
-                    exec: CUobject,
-                    graph: CUobject,
-                    error_node: Out<CUobject>,
+                    exec: CUgraphExec,
+                    graph: CUgraph,
+                    error_node: Out<CUgraphNode>,
                     result: Out<c_int>,
                 );
-                cuGraphExecUpdate_v2(exec: CUobject, graph: CUobject, result: Out<UpdateResult>);
+                cuGraphExecUpdate_v2(exec: CUgraphExec, graph: CUgraph, result: Out<UpdateResult>);
             }
             graph_exec_nodes {
                 cuGraphExecKernelNodeSetParams(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<KernelNodeParams>,
                 );
                 cuGraphExecMemcpyNodeSetParams(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<Copy3D>,
                     context: CUcontext,
                 );
                 cuGraphExecMemsetNodeSetParams(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<MemsetNodeParams>,
                     context: CUcontext,
                 );
-                cuGraphExecChildGraphNodeSetParams(exec: CUobject, node: CUobject, inner: CUobject);
+                cuGraphExecChildGraphNodeSetParams(exec: CUgraphExec, node: CUgraphNode, inner: CUgraph);
             }
             [foreign::library] {
                 cuLibraryLoadFromFile(
@@ -849,33 +849,33 @@ macro_rules! for_each_driver_function {
                 cuMemcpy3DPeerAsync(copy: In<Copy3D>, stream: CUstream);
             }
             [foreign::array] {
-                cuArrayCreate_v2(array: Out<CUobject>, descriptor: In<ArrayDescriptor>);
-                cuArray3DCreate_v2(array: Out<CUobject>, descriptor: In<Array3DDescriptor>);
-                cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: CUobject);
-                cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: CUobject);
-                cuArrayDestroy(array: CUobject);
-                cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
-                cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+                cuArrayCreate_v2(array: Out<CUarray>, descriptor: In<ArrayDescriptor>);
+                cuArray3DCreate_v2(array: Out<CUarray>, descriptor: In<Array3DDescriptor>);
+                cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, array: CUarray);
+                cuArray3DGetDescriptor_v2(descriptor: Out<Array3DDescriptor>, array: CUarray);
+                cuArrayDestroy(array: CUarray);
+                cuMemcpyAtoH_v2(dst: HostPtr, src: CUarray, offset: usize, bytes: usize);
+                cuMemcpyHtoA_v2(dst: CUarray, offset: usize, src: HostPtr, bytes: usize);
                 cuMemcpyAtoHAsync_v2(
                     dst: HostPtr,
-                    src: CUobject,
+                    src: CUarray,
                     offset: usize,
                     bytes: usize,
                     stream: CUstream,
                 );
                 cuMemcpyHtoAAsync_v2(
-                    dst: CUobject,
+                    dst: CUarray,
                     offset: usize,
                     src: HostPtr,
                     bytes: usize,
                     stream: CUstream,
                 );
-                cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
-                cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
+                cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUarray, offset: usize, bytes: usize);
+                cuMemcpyDtoA_v2(dst: CUarray, offset: usize, src: CUdeviceptr, bytes: usize);
                 cuMemcpyAtoA_v2(
-                    dst: CUobject,
+                    dst: CUarray,
                     dst_offset: usize,
-                    src: CUobject,
+                    src: CUarray,
                     src_offset: usize,
                     bytes: usize,
                 );
@@ -886,169 +886,169 @@ macro_rules! for_each_driver_function {
                 cuStreamCopyAttributes(to: CUstream, from: CUstream);
             }
             [foreign::graph_topology] {
-                cuGraphClone(clone: Out<CUobject>, original: CUobject);
-                cuGraphNodeFindInClone(node: Out<CUobject>, original: CUobject, clone: CUobject);
-                cuGraphNodeGetType(node: CUobject, kind: Out<c_int>);
-                cuGraphGetRootNodes(graph: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+                cuGraphClone(clone: Out<CUgraph>, original: CUgraph);
+                cuGraphNodeFindInClone(node: Out<CUgraphNode>, original: CUgraphNode, clone: CUgraph);
+                cuGraphNodeGetType(node: CUgraphNode, kind: Out<c_int>);
+                cuGraphGetRootNodes(graph: CUgraph, nodes: Out<CUgraphNode>, count: Out<usize>);
                 cuGraphGetEdges(
-                    graph: CUobject,
-                    from: Out<CUobject>,
-                    to: Out<CUobject>,
+                    graph: CUgraph,
+                    from: Out<CUgraphNode>,
+                    to: Out<CUgraphNode>,
                     count: Out<usize>,
                 );
                 cuGraphGetEdges_v2(
-                    graph: CUobject,
-                    from: Out<CUobject>,
-                    to: Out<CUobject>,
+                    graph: CUgraph,
+                    from: Out<CUgraphNode>,
+                    to: Out<CUgraphNode>,
                     data: Out<u64>,
                     count: Out<usize>,
                 );
-                cuGraphNodeGetDependencies(node: CUobject, nodes: Out<CUobject>, count: Out<usize>);
+                cuGraphNodeGetDependencies(node: CUgraphNode, nodes: Out<CUgraphNode>, count: Out<usize>);
                 cuGraphNodeGetDependencies_v2(
-                    node: CUobject,
-                    nodes: Out<CUobject>,
+                    node: CUgraphNode,
+                    nodes: Out<CUgraphNode>,
                     data: Out<u64>,
                     count: Out<usize>,
                 );
                 cuGraphNodeGetDependentNodes(
-                    node: CUobject,
-                    nodes: Out<CUobject>,
+                    node: CUgraphNode,
+                    nodes: Out<CUgraphNode>,
                     count: Out<usize>,
                 );
                 cuGraphNodeGetDependentNodes_v2(
-                    node: CUobject,
-                    nodes: Out<CUobject>,
+                    node: CUgraphNode,
+                    nodes: Out<CUgraphNode>,
                     data: Out<u64>,
                     count: Out<usize>,
                 );
                 cuGraphAddDependencies(
-                    graph: CUobject,
-                    from: In<CUobject>,
-                    to: In<CUobject>,
+                    graph: CUgraph,
+                    from: In<CUgraphNode>,
+                    to: In<CUgraphNode>,
                     count: usize,
                 );
                 cuGraphAddDependencies_v2(
-                    graph: CUobject,
-                    from: In<CUobject>,
-                    to: In<CUobject>,
+                    graph: CUgraph,
+                    from: In<CUgraphNode>,
+                    to: In<CUgraphNode>,
                     data: In<u64>,
                     count: usize,
                 );
                 cuGraphRemoveDependencies(
-                    graph: CUobject,
-                    from: In<CUobject>,
-                    to: In<CUobject>,
+                    graph: CUgraph,
+                    from: In<CUgraphNode>,
+                    to: In<CUgraphNode>,
                     count: usize,
                 );
                 cuGraphRemoveDependencies_v2(
-                    graph: CUobject,
-                    from: In<CUobject>,
-                    to: In<CUobject>,
+                    graph: CUgraph,
+                    from: In<CUgraphNode>,
+                    to: In<CUgraphNode>,
                     data: In<u64>,
                     count: usize,
                 );
-                cuGraphDestroyNode(node: CUobject);
-                cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: c_uint);
+                cuGraphDestroyNode(node: CUgraphNode);
+                cuGraphDebugDotPrint(graph: CUgraph, path: In<c_char>, flags: c_uint);
             }
             [foreign::graph_nodes] {
                 cuGraphAddKernelNode_v2(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<KernelNodeParamsV2>,
                 );
                 cuGraphAddEventRecordNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     event: CUevent,
                 );
                 cuGraphAddEventWaitNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     event: CUevent,
                 );
                 cuGraphAddMemAllocNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: Out<MemAllocNodeParams>,
                 );
                 cuGraphAddMemFreeNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     address: CUdeviceptr,
                 );
                 cuGraphAddBatchMemOpNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: In<BatchMemOpNodeParams>,
                 );
-                cuGraphKernelNodeGetParams_v2(node: CUobject, params: Out<KernelNodeParamsV2>);
-                cuGraphKernelNodeSetParams(node: CUobject, params: In<KernelNodeParams>);
-                cuGraphKernelNodeSetParams_v2(node: CUobject, params: In<KernelNodeParamsV2>);
+                cuGraphKernelNodeGetParams_v2(node: CUgraphNode, params: Out<KernelNodeParamsV2>);
+                cuGraphKernelNodeSetParams(node: CUgraphNode, params: In<KernelNodeParams>);
+                cuGraphKernelNodeSetParams_v2(node: CUgraphNode, params: In<KernelNodeParamsV2>);
                 cuGraphKernelNodeGetAttribute(
-                    node: CUobject,
+                    node: CUgraphNode,
                     id: c_uint,
                     value: Out<AttributeValue>,
                 );
-                cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject);
-                cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>);
-                cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>);
-                cuGraphMemsetNodeGetParams(node: CUobject, params: Out<MemsetNodeParams>);
-                cuGraphMemsetNodeSetParams(node: CUobject, params: In<MemsetNodeParams>);
-                cuGraphHostNodeGetParams(node: CUobject, params: Out<HostNodeParams>);
-                cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>);
-                cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>);
-                cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>);
-                cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent);
-                cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>);
-                cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent);
-                cuGraphMemAllocNodeGetParams(node: CUobject, params: Out<MemAllocNodeParams>);
-                cuGraphMemFreeNodeGetParams(node: CUobject, address: Out<CUdeviceptr>);
-                cuGraphBatchMemOpNodeGetParams(node: CUobject, params: Out<BatchMemOpNodeParams>);
-                cuGraphBatchMemOpNodeSetParams(node: CUobject, params: In<BatchMemOpNodeParams>);
+                cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode);
+                cuGraphMemcpyNodeGetParams(node: CUgraphNode, params: Out<Copy3D>);
+                cuGraphMemcpyNodeSetParams(node: CUgraphNode, params: In<Copy3D>);
+                cuGraphMemsetNodeGetParams(node: CUgraphNode, params: Out<MemsetNodeParams>);
+                cuGraphMemsetNodeSetParams(node: CUgraphNode, params: In<MemsetNodeParams>);
+                cuGraphHostNodeGetParams(node: CUgraphNode, params: Out<HostNodeParams>);
+                cuGraphHostNodeSetParams(node: CUgraphNode, params: In<HostNodeParams>);
+                cuGraphChildGraphNodeGetGraph(node: CUgraphNode, graph: Out<CUgraph>);
+                cuGraphEventRecordNodeGetEvent(node: CUgraphNode, event: Out<CUevent>);
+                cuGraphEventRecordNodeSetEvent(node: CUgraphNode, event: CUevent);
+                cuGraphEventWaitNodeGetEvent(node: CUgraphNode, event: Out<CUevent>);
+                cuGraphEventWaitNodeSetEvent(node: CUgraphNode, event: CUevent);
+                cuGraphMemAllocNodeGetParams(node: CUgraphNode, params: Out<MemAllocNodeParams>);
+                cuGraphMemFreeNodeGetParams(node: CUgraphNode, address: Out<CUdeviceptr>);
+                cuGraphBatchMemOpNodeGetParams(node: CUgraphNode, params: Out<BatchMemOpNodeParams>);
+                cuGraphBatchMemOpNodeSetParams(node: CUgraphNode, params: In<BatchMemOpNodeParams>);
             }
             [foreign::graph_exec_nodes] {
                 cuGraphExecKernelNodeSetParams_v2(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<KernelNodeParamsV2>,
                 );
                 cuGraphExecHostNodeSetParams(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<HostNodeParams>,
                 );
-                cuGraphExecEventRecordNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
-                cuGraphExecEventWaitNodeSetEvent(exec: CUobject, node: CUobject, event: CUevent);
+                cuGraphExecEventRecordNodeSetEvent(exec: CUgraphExec, node: CUgraphNode, event: CUevent);
+                cuGraphExecEventWaitNodeSetEvent(exec: CUgraphExec, node: CUgraphNode, event: CUevent);
                 cuGraphExecBatchMemOpNodeSetParams(
-                    exec: CUobject,
-                    node: CUobject,
+                    exec: CUgraphExec,
+                    node: CUgraphNode,
                     params: In<BatchMemOpNodeParams>,
                 );
-                cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>);
-                cuGraphExecNodeSetParams(exec: CUobject, node: CUobject, params: In<NodeParams>);
+                cuGraphNodeSetParams(node: CUgraphNode, params: In<NodeParams>);
+                cuGraphExecNodeSetParams(exec: CUgraphExec, node: CUgraphNode, params: In<NodeParams>);
                 cuGraphAddNode(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     n_dependencies: usize,
                     params: Out<NodeParams>,
                 );
                 cuGraphAddNode_v2(
-                    node: Out<CUobject>,
-                    graph: CUobject,
-                    dependencies: In<CUobject>,
+                    node: Out<CUgraphNode>,
+                    graph: CUgraph,
+                    dependencies: In<CUgraphNode>,
                     edges: In<u64>,
                     n_dependencies: usize,
                     params: Out<NodeParams>,
@@ -1065,12 +1065,12 @@ macro_rules! for_each_driver_function {
                 cuUserObjectRetain(object: CUobject, count: c_uint);
                 cuUserObjectRelease(object: CUobject, count: c_uint);
                 cuGraphRetainUserObject(
-                    graph: CUobject,
+                    graph: CUgraph,
                     object: CUobject,
                     count: c_uint,
                     flags: c_uint,
                 );
-                cuGraphReleaseUserObject(graph: CUobject, object: CUobject, count: c_uint);
+                cuGraphReleaseUserObject(graph: CUgraph, object: CUobject, count: c_uint);
             }
             unsupported {
                 cuDeviceGetLuid(luid: Out<c_char>, node_mask: Out<c_uint>, device: CUdevice);
@@ -1095,12 +1095,12 @@ macro_rules! for_each_driver_function {
                 );
                 cuMemPoolExportToShareableHandle(
                     handle: HostPtr,
-                    pool: CUobject,
+                    pool: CUmemoryPool,
                     kind: c_int,
                     flags: u64,
                 );
                 cuMemPoolImportFromShareableHandle(
-                    pool: Out<CUobject>,
+                    pool: Out<CUmemoryPool>,
                     handle: HostPtr,
                     kind: c_int,
                     flags: u64,
@@ -1108,25 +1108,25 @@ macro_rules! for_each_driver_function {
                 cuMemPoolExportPointer(data: Out<[u8; 64]>, address: CUdeviceptr);
                 cuMemPoolImportPointer(
                     address: Out<CUdeviceptr>,
-                    pool: CUobject,
+                    pool: CUmemoryPool,
                     data: In<[u8; 64]>,
                 );
                 cuImportExternalSemaphore(semaphore: Out<CUobject>, descriptor: In<c_void>);
                 cuDestroyExternalSemaphore(semaphore: CUobject);
                 cuExternalMemoryGetMappedMipmappedArray(
-                    array: Out<CUobject>,
+                    array: Out<CUarray>,
                     memory: CUobject,
                     descriptor: In<c_void>,
                 );
-                cuArrayGetSparseProperties(properties: Out<c_void>, array: CUobject);
-                cuArrayGetPlane(plane: Out<CUobject>, array: CUobject, index: c_uint);
+                cuArrayGetSparseProperties(properties: Out<c_void>, array: CUarray);
+                cuArrayGetPlane(plane: Out<CUarray>, array: CUarray, index: c_uint);
                 cuMipmappedArrayCreate(
-                    array: Out<CUobject>,
+                    array: Out<CUarray>,
                     descriptor: In<Array3DDescriptor>,
                     n_levels: c_uint,
                 );
-                cuMipmappedArrayDestroy(array: CUobject);
-                cuMipmappedArrayGetLevel(level: Out<CUobject>, array: CUobject, number: c_uint);
+                cuMipmappedArrayDestroy(array: CUarray);
+                cuMipmappedArrayGetLevel(level: Out<CUarray>, array: CUarray, number: c_uint);
                 cuMulticastCreate(handle: Out<u64>, prop: In<c_void>);
                 cuMulticastAddDevice(handle: u64, device: CUdevice);
                 cuMulticastGetGranularity(bytes: Out<usize>, prop: In<c_void>, option: c_int);
@@ -1151,7 +1151,7 @@ macro_rules! for_each_driver_function {
                 cuCoredumpSetAttributeGlobal(attribute: c_int, value: HostPtr, bytes: Out<usize>);
                 cuGraphConditionalHandleCreate(
                     handle: Out<u64>,
-                    graph: CUobject,
+                    graph: CUgraph,
                     context: CUcontext,
                     default: c_uint,
                     flags: c_uint,

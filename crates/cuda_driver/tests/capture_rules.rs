@@ -35,7 +35,7 @@ use Rule::{Harmless, Null, Unsafe, UnsafeNull};
 
 impl Rule {
     /// What the call and the end of the capture answer.
-    fn answers(self, flags: u32, mode: i32, on_other: bool) -> [CUresult; 2] {
+    fn answers(self, flags: u32, mode: i32, on_other: bool) -> [ResultCode; 2] {
         let ended = |code| [code, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED];
         let is_forbidden = mode == GLOBAL || mode == THREAD_LOCAL && !on_other;
         match self {
@@ -47,17 +47,17 @@ impl Rule {
 }
 
 /// A call whose arguments were made before the capture.
-struct Call(Box<dyn FnOnce() -> CUresult>);
+struct Call(Box<dyn FnOnce() -> ResultCode>);
 
 // SAFETY: it holds handles and addresses of the driver's, which any thread may use.
 unsafe impl Send for Call {}
 
 impl Call {
-    fn run(self) -> CUresult {
+    fn run(self) -> ResultCode {
         (self.0)()
     }
 
-    fn run_on_another_thread(self) -> CUresult {
+    fn run_on_another_thread(self) -> ResultCode {
         let context = context() as usize;
         let run = move || {
             ok!(cuCtxSetCurrent(context as CUcontext));
@@ -67,7 +67,7 @@ impl Call {
     }
 }
 
-fn call(call: impl FnOnce() -> CUresult + 'static) -> Call {
+fn call(call: impl FnOnce() -> ResultCode + 'static) -> Call {
     Call(Box::new(call))
 }
 
@@ -86,19 +86,19 @@ fn library() -> CUlibrary {
     library
 }
 
-fn graph() -> CUobject {
+fn graph() -> CUgraph {
     let mut graph = null_mut();
     ok!(cuGraphCreate(Out::from(&mut graph), 0));
     graph
 }
 
-fn ready() -> CUobject {
+fn ready() -> CUgraphExec {
     let mut exec = null_mut();
     ok!(cuGraphInstantiateWithFlags(Out::from(&mut exec), graph(), 0));
     exec
 }
 
-fn pool() -> CUobject {
+fn pool() -> CUmemoryPool {
     let mut pool = null_mut();
     ok!(cuDeviceGetDefaultMemPool(Out::from(&mut pool), 0));
     pool
@@ -112,7 +112,7 @@ fn in_order() -> (CUdeviceptr, CUstream) {
     (address, stream)
 }
 
-fn allocate_on(stream: CUstream) -> CUresult {
+fn allocate_on(stream: CUstream) -> ResultCode {
     let mut address = 0;
     code!(cuMemAllocAsync(Out::from(&mut address), 256, stream))
 }
@@ -262,7 +262,7 @@ const CALLS: &[Row] = &[
 ];
 
 /// What a call answers while a stream is captured, and what the end of the capture does then.
-fn during_capture(flags: u32, mode: i32, call: impl FnOnce() -> CUresult) -> [CUresult; 2] {
+fn during_capture(flags: u32, mode: i32, call: impl FnOnce() -> ResultCode) -> [ResultCode; 2] {
     let stream = stream(flags);
     ok!(cuStreamBeginCapture_v2(stream, mode));
     let answer = call();

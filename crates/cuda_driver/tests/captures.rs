@@ -24,7 +24,7 @@ fn alone() -> MutexGuard<'static, ()> {
     alone
 }
 
-fn end(stream: CUstream) -> Result<CUobject, CUresult> {
+fn end(stream: CUstream) -> Result<CUgraph, ResultCode> {
     let mut graph = null_mut();
     match code!(cuStreamEndCapture(stream, Out::from(&mut graph))) {
         0 => Ok(graph),
@@ -36,7 +36,7 @@ fn end(stream: CUstream) -> Result<CUobject, CUresult> {
 }
 
 /// Launches a graph once and waits.
-fn run(graph: CUobject, stream: CUstream) {
+fn run(graph: CUgraph, stream: CUstream) {
     let mut exec = null_mut();
     ok!(cuGraphInstantiateWithFlags(Out::from(&mut exec), graph, 0));
     ok!(cuGraphLaunch(exec, stream));
@@ -51,7 +51,7 @@ fn status(stream: CUstream) -> i32 {
     status
 }
 
-fn count(graph: CUobject) -> usize {
+fn count(graph: CUgraph) -> usize {
     let mut count = 0;
     ok!(cuGraphGetNodes(graph, Out::NULL, Out::from(&mut count)));
     count
@@ -167,7 +167,7 @@ fn a_fork_that_is_not_joined_is_904() {
 fn end_after_destroying(
     before: impl FnOnce(CUstream, CUstream, CUevent),
     after: impl FnOnce(CUstream, CUevent),
-) -> Result<usize, CUresult> {
+) -> Result<usize, ResultCode> {
     let (first, second) = (stream(NON_BLOCKING), stream(NON_BLOCKING));
     let (fork, join) = (event(), event());
     ok!(cuStreamBeginCapture_v2(first, GLOBAL));
@@ -273,7 +273,11 @@ fn beginning_and_ending_at_the_wrong_time_is_refused() {
 }
 
 /// What a call answers during a capture, and what the end of the capture answers then.
-fn during_capture(flags: u32, mode: i32, call: impl FnOnce(CUstream) -> CUresult) -> [CUresult; 2] {
+fn during_capture(
+    flags: u32,
+    mode: i32,
+    call: impl FnOnce(CUstream) -> ResultCode,
+) -> [ResultCode; 2] {
     let stream = stream(flags);
     ok!(cuStreamBeginCapture_v2(stream, mode));
     let code = call(stream);
@@ -288,7 +292,7 @@ fn during_capture(flags: u32, mode: i32, call: impl FnOnce(CUstream) -> CUresult
     [code, end]
 }
 
-const ENDED: [CUresult; 2] =
+const ENDED: [ResultCode; 2] =
     [CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED];
 
 #[test]
@@ -304,7 +308,7 @@ fn waiting_for_a_captured_stream_is_900_and_ends_the_capture() {
     }
 }
 
-fn try_alloc() -> CUresult {
+fn try_alloc() -> ResultCode {
     let mut address = 0;
     let code = code!(cuMemAlloc_v2(Out::from(&mut address), 256));
     if code == 0 {

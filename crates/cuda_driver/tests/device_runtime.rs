@@ -137,7 +137,7 @@ impl Link {
         Self(state)
     }
 
-    fn add(&self, kind: i32, bytes: &[u8]) -> CUresult {
+    fn add(&self, kind: i32, bytes: &[u8]) -> ResultCode {
         let (len, null) = (bytes.len(), In::NULL);
         code!(cuLinkAddData_v2(self.0, kind, host_slice(bytes), len, null, 0, In::NULL, Out::NULL))
     }

@@ -42,7 +42,7 @@ fn word_on(context: CUcontext, value: u32) -> CUdeviceptr {
 }
 
 /// Stores through a kernel of the current context; gives what synchronising answers.
-fn store(address: CUdeviceptr, value: u32) -> CUresult {
+fn store(address: CUdeviceptr, value: u32) -> ResultCode {
     assert_eq!(launch(function(load(), "store"), NULL, &[host(&address), host(&value)]), 0);
     code!(cuCtxSynchronize())
 }

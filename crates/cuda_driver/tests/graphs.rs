@@ -10,7 +10,7 @@ use cuda_driver::*;
 
 const NON_BLOCKING: u32 = 1;
 
-fn graph() -> CUobject {
+fn graph() -> CUgraph {
     context();
     let mut graph = null_mut();
     ok!(cuGraphCreate(Out::from(&mut graph), 0));
@@ -31,11 +31,11 @@ fn kernel_params(function: CUfunction, params: &[HostPtr]) -> KernelNodeParams {
 
 /// A node that launches `function` with one block of one thread.
 fn kernel_node(
-    graph: CUobject,
-    behind: &[CUobject],
+    graph: CUgraph,
+    behind: &[CUgraphNode],
     function: CUfunction,
     params: &[HostPtr],
-) -> CUobject {
+) -> CUgraphNode {
     let mut node = null_mut();
     let params = kernel_params(function, params);
     let count = behind.len();
@@ -53,7 +53,7 @@ fn fill(dst: CUdeviceptr, value: u32, width: usize) -> MemsetNodeParams {
     MemsetNodeParams { dst, pitch: 0, value, element_bytes: 4, width, height: 1 }
 }
 
-fn fill_node(graph: CUobject, behind: &[CUobject], params: &MemsetNodeParams) -> CUobject {
+fn fill_node(graph: CUgraph, behind: &[CUgraphNode], params: &MemsetNodeParams) -> CUgraphNode {
     let (mut node, count) = (null_mut(), behind.len());
     let context = context();
     ok!(cuGraphAddMemsetNode(
@@ -69,17 +69,16 @@ fn fill_node(graph: CUobject, behind: &[CUobject], params: &MemsetNodeParams) ->
 
 /// `bytes` from device memory to the host.
 fn to_host(dst: &mut [u32], src: CUdeviceptr, bytes: usize) -> Copy3D {
-    let null = null_mut();
     Copy3D {
         src_x_bytes: 0,
         src_y: 0,
         src_z: 0,
         src_lod: 0,
         src_memory_type: 2,
-        src_host: null,
+        src_host: null_mut(),
         src_device: src,
-        src_array: null,
-        src_context: null,
+        src_array: null_mut(),
+        src_context: null_mut(),
         src_pitch: bytes,
         src_height: 1,
         dst_x_bytes: 0,
@@ -89,8 +88,8 @@ fn to_host(dst: &mut [u32], src: CUdeviceptr, bytes: usize) -> Copy3D {
         dst_memory_type: 1,
         dst_host: dst.as_mut_ptr().cast(),
         dst_device: 0,
-        dst_array: null,
-        dst_context: null,
+        dst_array: null_mut(),
+        dst_context: null_mut(),
         dst_pitch: bytes,
         dst_height: 1,
         width_bytes: bytes,
@@ -99,20 +98,20 @@ fn to_host(dst: &mut [u32], src: CUdeviceptr, bytes: usize) -> Copy3D {
     }
 }
 
-fn instantiate(graph: CUobject) -> CUobject {
+fn instantiate(graph: CUgraph) -> CUgraphExec {
     let mut exec = null_mut();
     ok!(cuGraphInstantiateWithFlags(Out::from(&mut exec), graph, 0));
     exec
 }
 
-fn run(exec: CUobject) {
+fn run(exec: CUgraphExec) {
     let stream = stream(NON_BLOCKING);
     ok!(cuGraphLaunch(exec, stream));
     ok!(cuStreamSynchronize(stream));
     ok!(cuStreamDestroy_v2(stream));
 }
 
-fn edges(graph: CUobject) -> Vec<(CUobject, CUobject)> {
+fn edges(graph: CUgraph) -> Vec<(CUgraphNode, CUgraphNode)> {
     let mut count = 0;
     ok!(cuGraphGetEdges(graph, Out::NULL, Out::NULL, Out::from(&mut count)));
     let (mut from, mut to) = (vec![null_mut(); count], vec![null_mut(); count]);
@@ -531,6 +530,6 @@ fn nodes_that_cannot_be_are_refused() {
     let code =
         code!(cuGraphAddKernelNode(Out::from(&mut node), graph, In::NULL, 0, In::from(&params)));
     assert_eq!(code, CUDA_ERROR_INVALID_VALUE);
-    assert_eq!(code!(cuGraphCreate(Out::from(&mut node), 1)), CUDA_ERROR_INVALID_VALUE);
+    assert_eq!(code!(cuGraphCreate(Out::from(&mut null_mut()), 1)), CUDA_ERROR_INVALID_VALUE);
     ok!(cuGraphDestroy(graph));
 }

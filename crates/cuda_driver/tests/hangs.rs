@@ -30,7 +30,7 @@ const KERNELS: &str = ".version 8.6\n.target sm_90\n.address_size 64
     }";
 
 const NON_BLOCKING: u32 = 1;
-const LAUNCH_FAILED: CUresult = 719;
+const LAUNCH_FAILED: ResultCode = 719;
 /// Longer than the quiet time after which a polling kernel is reported.
 const LONG: Duration = Duration::from_millis(3500);
 

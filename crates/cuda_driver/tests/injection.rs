@@ -7,7 +7,7 @@ use cuda_driver::injection::{self, Call};
 use cuda_driver::*;
 
 /// Three calls, each made whatever the previous one returned.
-fn work() -> Vec<CUresult> {
+fn work() -> Vec<ResultCode> {
     let mut address = 0;
     let all = [
         code!(cuMemAlloc_v2(Out::from(&mut address), 256)),

@@ -71,7 +71,7 @@ struct Packed {
     d: u32,
 }
 
-fn launch_packed(kernel: CUfunction, packed: &Packed, bytes: usize) -> CUresult {
+fn launch_packed(kernel: CUfunction, packed: &Packed, bytes: usize) -> ResultCode {
     let mark = |number: usize| HostPtr(number as *mut c_void);
     let extra = [mark(1), host(packed), mark(2), host(&bytes), mark(0)];
     code!(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, In::NULL, In::from(&extra[..])))

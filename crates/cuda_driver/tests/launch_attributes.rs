@@ -30,7 +30,7 @@ fn launch_with(
     grid: u32,
     attributes: &[LaunchAttribute],
     params: &[HostPtr],
-) -> CUresult {
+) -> ResultCode {
     let config = config(grid, 1, attributes);
     code!(cuLaunchKernelEx(In::from(&config), function, In::from(params), In::NULL))
 }

@@ -17,7 +17,7 @@ fn context() -> CUcontext {
     common::context()
 }
 
-fn library_of(ptx: &str) -> Result<CUlibrary, CUresult> {
+fn library_of(ptx: &str) -> Result<CUlibrary, ResultCode> {
     library_with(ptx, &[], &mut [], &[])
 }
 
@@ -27,7 +27,7 @@ fn library_with(
     options: &[i32],
     values: &mut [*mut c_void],
     library_options: &[i32],
-) -> Result<CUlibrary, CUresult> {
+) -> Result<CUlibrary, ResultCode> {
     let image = CString::new(ptx).unwrap();
     let mut library = null_mut();
     let code = code!(cuLibraryLoadData(
@@ -74,12 +74,12 @@ fn a_kernel_stands_where_a_function_is_asked_for() {
     let (library, cell) = (library(), alloc(4));
     let kernel = kernel(library, c"store");
     let value = 77_u32;
-    assert_eq!(launch(kernel, NULL, &[host(&cell), host(&value)]), 0);
+    assert_eq!(launch(kernel.cast(), NULL, &[host(&cell), host(&value)]), 0);
     assert_eq!(read_u32(cell), 77);
     let (mut blocks, mut attribute) = (0, 0);
-    ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(Out::from(&mut blocks), kernel, 64, 0));
+    ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(Out::from(&mut blocks), kernel.cast(), 64, 0));
     assert!(blocks > 0);
-    ok!(cuFuncGetAttribute(Out::from(&mut attribute), 0, kernel));
+    ok!(cuFuncGetAttribute(Out::from(&mut attribute), 0, kernel.cast()));
     let mut again = 0;
     ok!(cuKernelGetAttribute(Out::from(&mut again), 0, kernel, 0));
     assert!(attribute > 0 && attribute == again);
@@ -161,11 +161,11 @@ fn each_context_has_its_own_variables() {
         assert_eq!(read_u32(there), 42);
         // The same kernel runs in both.
         let (store, value) = (kernel(library, c"store"), 5_u32);
-        assert_eq!(launch(store, NULL, &[host(&there), host(&value)]), 0);
+        assert_eq!(launch(store.cast(), NULL, &[host(&there), host(&value)]), 0);
         assert_eq!(read_u32(there), 5);
         ok!(cuCtxSetCurrent(primary));
         assert_eq!(read_u32(here), 1);
-        assert_eq!(launch(store, NULL, &[host(&here), host(&value)]), 0);
+        assert_eq!(launch(store.cast(), NULL, &[host(&here), host(&value)]), 0);
         assert_eq!(read_u32(here), 5);
     });
 }
@@ -195,7 +195,7 @@ fn after_unloading_nothing_of_it_is_left() {
     ok!(cuLibraryUnload(library));
     let codes = [
         code!(cuLibraryUnload(library)),
-        launch(kernel, NULL, &[]),
+        launch(kernel.cast(), NULL, &[]),
         launch(function, NULL, &[]),
         code!(cuModuleUnload(module)),
     ];
@@ -213,7 +213,7 @@ fn a_librarys_module_is_unloaded_with_it_alone() {
         let store = function(module, "store");
         assert_eq!(code!(cuModuleUnload(module)), CUDA_ERROR_NOT_PERMITTED);
         let (cell, value) = (alloc(4), 6_u32);
-        assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+        assert_eq!(launch(store.cast(), NULL, &[host(&cell), host(&value)]), 0);
         assert_eq!(read_u32(cell), 6);
         ok!(cuMemFree_v2(cell));
         ok!(cuLibraryUnload(library));
@@ -257,7 +257,7 @@ fn each_device_has_a_module_of_its_own() {
                 ok!(cuCtxSetCurrent(used_in));
                 let (cell, value) = (alloc(4), 9_u32);
                 let store = function(module(library), "store");
-                assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+                assert_eq!(launch(store.cast(), NULL, &[host(&cell), host(&value)]), 0);
                 assert_eq!(read_u32(cell), 9);
                 let answer = global(library, c"answer");
                 assert_eq!(read_u32(answer), 42);
@@ -277,7 +277,7 @@ fn threads_load_at_once() {
         context();
         let (library, cell) = (library(), alloc(4));
         let store = function(module(library), "store");
-        assert_eq!(launch(store, NULL, &[host(&cell), host(&value)]), 0);
+        assert_eq!(launch(store.cast(), NULL, &[host(&cell), host(&value)]), 0);
         assert_eq!(read_u32(cell), value);
         ok!(cuLibraryUnload(library));
     };

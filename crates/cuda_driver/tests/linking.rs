@@ -57,7 +57,7 @@ impl Link {
         Self(state)
     }
 
-    fn add(&self, body: &str, name: &str) -> CUresult {
+    fn add(&self, body: &str, name: &str) -> ResultCode {
         let text = CString::new(format!("{HEAD}{body}")).unwrap();
         let name = CString::new(name).unwrap();
         let bytes = text.as_bytes_with_nul();
@@ -73,7 +73,7 @@ impl Link {
         ))
     }
 
-    fn complete(&self) -> Result<CUmodule, CUresult> {
+    fn complete(&self) -> Result<CUmodule, ResultCode> {
         let (mut image, mut len, mut module) = (null_mut::<c_void>(), 0, null_mut());
         match code!(cuLinkComplete(self.0, Out::from(&mut image), Out::from(&mut len))) {
             0 => {

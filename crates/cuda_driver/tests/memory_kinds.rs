@@ -17,7 +17,7 @@ fn no_box() -> Copy3D {
     unsafe { std::mem::zeroed() }
 }
 
-fn array(width: usize, height: usize, depth: usize) -> CUobject {
+fn array(width: usize, height: usize, depth: usize) -> CUarray {
     context();
     let descriptor =
         Array3DDescriptor { width, height, depth, format: FLOAT, channels: 1, flags: 0 };
@@ -123,19 +123,18 @@ fn rectangles_go_between_an_array_and_pitched_memory() {
     let data: Vec<u32> = (0..24).collect();
     let block = alloc(32 * 4);
     ok!(cuMemsetD8_v2(block, 0, 128));
-    let null = null_mut();
     let mut copy = Copy2D {
         src_x_bytes: 0,
         src_y: 0,
         src_memory_type: 1,
         src_host: data.as_ptr().cast(),
         src_device: 0,
-        src_array: null,
+        src_array: null_mut(),
         src_pitch: 24,
         dst_x_bytes: 0,
         dst_y: 0,
         dst_memory_type: 3,
-        dst_host: null,
+        dst_host: null_mut(),
         dst_device: 0,
         dst_array: array,
         dst_pitch: 0,
@@ -179,7 +178,7 @@ fn a_pool_counts_what_it_hands_out() {
     ok!(cuStreamSynchronize(stream));
     assert_eq!((attribute(7), attribute(8)), (1 << 20, 1 << 20));
     assert!(attribute(5) >= 1 << 20);
-    let mut owner = null_mut::<c_void>();
+    let mut owner: CUmemoryPool = null_mut();
     ok!(cuPointerGetAttribute(Out::from(&mut owner).cast(), 17, block));
     assert_eq!(owner, pool);
     ok!(cuMemFreeAsync(block, stream));
@@ -219,7 +218,7 @@ fn a_device_has_a_pool_and_may_get_another() {
 }
 
 /// An attribute as a number of 64 bits, or the code.
-fn pointer(address: CUdeviceptr, attribute: i32) -> Result<u64, CUresult> {
+fn pointer(address: CUdeviceptr, attribute: i32) -> Result<u64, ResultCode> {
     let mut value = [0_u64; 2];
     match code!(cuPointerGetAttribute(Out::from(&mut value[..]).cast(), attribute, address)) {
         0 => Ok(value[0]),

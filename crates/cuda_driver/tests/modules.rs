@@ -9,7 +9,7 @@ use common::*;
 use cuda_driver::*;
 
 /// Loads with buffers for both logs; the code, the error log and the length reported for it.
-fn load_logged(ptx: &str) -> (CUresult, String, usize) {
+fn load_logged(ptx: &str) -> (ResultCode, String, usize) {
     let (text, mut module) = (CString::new(ptx).unwrap(), null_mut());
     let (mut error, mut info) = (vec![0xff_u8; 8192], vec![0xff_u8; 8192]);
     let size = 8192 as *mut c_void;

@@ -12,16 +12,16 @@ use common::*;
 use cuda_driver::*;
 
 /// What a caller tries after a fault.
-fn later_calls(module: CUmodule, stream: CUstream) -> Vec<CUresult> {
-    let (mut address, mut made) = (0, null_mut());
+fn later_calls(module: CUmodule, stream: CUstream) -> Vec<ResultCode> {
+    let (mut address, mut stream_made, mut event_made) = (0, null_mut(), null_mut());
     let mut value = [0_u32];
     vec![
         code!(cuMemAlloc_v2(Out::from(&mut address), 256)),
         code!(cuMemsetD8_v2(1 << 20, 0, 16)),
         code!(cuMemcpyDtoH_v2(host_slice_mut(&mut value), 1 << 20, 4)),
-        code!(cuStreamCreate(Out::from(&mut made), 0)),
+        code!(cuStreamCreate(Out::from(&mut stream_made), 0)),
         code!(cuStreamSynchronize(stream)),
-        code!(cuEventCreate(Out::from(&mut made), 0)),
+        code!(cuEventCreate(Out::from(&mut event_made), 0)),
         code!(cuCtxSynchronize()),
         code!(cuModuleUnload(module)),
     ]
@@ -29,7 +29,7 @@ fn later_calls(module: CUmodule, stream: CUstream) -> Vec<CUresult> {
 
 /// Launches a kernel that faults and gives what synchronising answers; all later calls must
 /// answer the same.
-fn fault(kernel: &str, params: &[HostPtr]) -> CUresult {
+fn fault(kernel: &str, params: &[HostPtr]) -> ResultCode {
     let module = load();
     let stream = stream(0);
     assert_eq!(launch(function(module, kernel), stream, params), 0, "the launch itself");
@@ -340,15 +340,15 @@ fn garbage_handles_are_refused() {
         context();
         let garbage = 0x55_5555_usize as *mut std::ffi::c_void;
         let codes = [
-            code!(cuStreamSynchronize(garbage)),
-            code!(cuEventQuery(garbage)),
-            code!(cuModuleUnload(garbage)),
-            code!(cuEventRecord(garbage, NULL)),
-            code!(cuLinkDestroy(garbage)),
-            launch(garbage, NULL, &[]),
+            code!(cuStreamSynchronize(garbage.cast())),
+            code!(cuEventQuery(garbage.cast())),
+            code!(cuModuleUnload(garbage.cast())),
+            code!(cuEventRecord(garbage.cast(), NULL)),
+            code!(cuLinkDestroy(garbage.cast())),
+            launch(garbage.cast(), NULL, &[]),
         ];
         assert_eq!(codes, [CUDA_ERROR_INVALID_HANDLE; 6]);
-        assert_eq!(code!(cuCtxSetCurrent(garbage)), CUDA_ERROR_INVALID_CONTEXT);
+        assert_eq!(code!(cuCtxSetCurrent(garbage.cast())), CUDA_ERROR_INVALID_CONTEXT);
     });
 }
 

@@ -138,7 +138,7 @@ fn two_nodes(edges: bool, times: usize) {
     let (cell, store) = (alloc(64), function(load(), "store"));
     let (mut graph, mut exec) = (null_mut(), null_mut());
     ok!(cuGraphCreate(Out::from(&mut graph), 0));
-    let mut first: CUobject = null_mut();
+    let mut first: CUgraphNode = null_mut();
     for value in [1u32, 2] {
         let values = [host(&cell), host(&value)];
         let params = KernelNodeParams {

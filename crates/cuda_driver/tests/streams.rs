@@ -246,11 +246,11 @@ fn an_async_copy_of_pinned_memory_waits_its_turn() {
     ok!(cuMemFreeHost(HostPtr(pinned)));
 }
 
-type Log = Arc<Mutex<Vec<CUresult>>>;
+type Log = Arc<Mutex<Vec<ResultCode>>>;
 
-unsafe extern "C" fn log_status(_: CUstream, status: CUresult, data: *mut c_void) {
+unsafe extern "C" fn log_status(_: CUstream, status: ResultCode, data: *mut c_void) {
     // SAFETY: `with_log` made this from an `Arc` for this one call.
-    let log = unsafe { Arc::from_raw(data.cast::<Mutex<Vec<CUresult>>>()) };
+    let log = unsafe { Arc::from_raw(data.cast::<Mutex<Vec<ResultCode>>>()) };
     log.lock().unwrap().push(status);
 }
 
@@ -288,7 +288,7 @@ fn a_callback_is_told_the_streams_status() {
 unsafe extern "C" fn call_driver(data: *mut c_void) {
     let mut address = 0;
     // SAFETY: a live place; and the test keeps its variable until the stream is done.
-    unsafe { *data.cast::<CUresult>() = cuMemAlloc_v2(Out::from(&mut address), 16) };
+    unsafe { *data.cast::<ResultCode>() = cuMemAlloc_v2(Out::from(&mut address), 16) };
 }
 
 #[test]

@@ -5,12 +5,11 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use cust::sys;
+use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
 
 use super::host_func::HostPanics;
 use super::signal::{PendingSignals, Signal};
 use crate::context::{Context, Handle};
-use crate::driver_ext::cuStreamAddCallback;
 use crate::error::GpuResult;
 use crate::event::Event;
 use crate::host_callback::{defer_drop, run_as_host_callback};
@@ -34,7 +33,7 @@ unsafe fn add_callback<R: Callback>(
     let data = Box::into_raw(Box::new(response));
     let added = context.call_uncounted("cuStreamAddCallback", || {
         // SAFETY: the stream lives; `called::<R>` takes the box back, once.
-        unsafe { cuStreamAddCallback(stream, called::<R>, data.cast(), 0) }
+        unsafe { sys::cuStreamAddCallback(stream, Some(called::<R>), data.cast(), 0) }
     });
     if added.is_err() {
         // SAFETY: the driver has refused, so nobody else has the box.
@@ -69,10 +68,10 @@ pub(super) unsafe fn add_signal_callback<R: Callback>(
 
 /// # Safety
 /// `data` is the box of an `R`, which no other code has.
-unsafe extern "C" fn called<R: Callback>(_: sys::CUstream, status: u32, data: *mut c_void) {
+unsafe extern "C" fn called<R: Callback>(_: sys::CUstream, status: i32, data: *mut c_void) {
     // SAFETY: the caller's promise.
     let mut response = unsafe { Box::from_raw(data.cast::<R>()) };
-    run_as_host_callback(|| response.call(status));
+    run_as_host_callback(|| response.call(status.cast_unsigned()));
     defer_drop(response);
 }
 
@@ -107,7 +106,6 @@ unsafe impl Sync for CallbackStream {}
 
 impl CallbackStream {
     pub(crate) fn new(context: &Arc<Context>) -> GpuResult<Self> {
-        const NON_BLOCKING: u32 = 1;
         let mut handle = ptr::null_mut();
         context.call_uncounted("cuStreamCreate", || {
             // SAFETY: `handle` is writable.

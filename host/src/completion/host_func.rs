@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Task, Poll};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::callback::{Callback, add_signal_callback};
 use super::signal::{LOST, Listener, PendingSignals, SUCCESS, Signal};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Task, Poll, Waker};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::host_func::{HostPanic, HostPanics};
 use super::poll::Poller;

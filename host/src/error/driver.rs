@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use cust::error::CudaError;
+use cuda_driver::Detail;
 
 use super::words::one_line;
 use super::{GpuError, codes};
@@ -14,7 +14,8 @@ pub struct DriverError {
     code: u32,
     detail: Option<String>,
     hint: Option<&'static str>,
-    source: Option<CudaError>,
+    #[cfg(feature = "cust")]
+    source: Option<cust::error::CudaError>,
 }
 
 impl DriverError {
@@ -50,15 +51,26 @@ impl DriverError {
 
     /// Describes `code`, which `operation` returned on this thread just now.
     pub(crate) fn new(operation: &'static str, code: u32) -> Self {
-        let detail = cuda_driver::take_detail();
-        let true_code = detail.as_ref().map_or(code, |detail| detail.code);
+        Self::with_detail(operation, code, cuda_driver::take_detail())
+    }
+
+    fn with_detail(operation: &'static str, code: u32, detail: Option<Detail>) -> Self {
         Self {
             operation,
-            code: true_code,
-            hint: codes::hint(true_code, cuda_driver::backend()),
+            code,
+            hint: codes::hint(code, cuda_driver::backend()),
             detail: detail.map(|detail| detail.text).filter(|text| !text.trim().is_empty()),
+            #[cfg(feature = "cust")]
             source: None,
         }
+    }
+
+    /// Describes an error of `cust`, which has no code that is newer than CUDA 11.4: the driver's details have it.
+    #[cfg(feature = "cust")]
+    pub(crate) fn from_cust(error: cust::error::CudaError) -> Self {
+        let detail = cuda_driver::take_detail();
+        let code = detail.as_ref().map_or(error as u32, |detail| detail.code);
+        Self { source: Some(error), ..Self::with_detail("a driver call", code, detail) }
     }
 }
 
@@ -76,6 +88,7 @@ impl fmt::Display for DriverError {
 }
 
 impl Error for DriverError {
+    #[cfg(feature = "cust")]
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_ref().map(|error| error as _)
     }
@@ -87,27 +100,9 @@ impl From<DriverError> for GpuError {
     }
 }
 
-impl From<CudaError> for GpuError {
-    /// Takes over what the driver said on this thread, so convert where the call was made.
-    fn from(error: CudaError) -> Self {
-        DriverError { source: Some(error), ..DriverError::new("a driver call", error as u32) }
-            .into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::GpuContext;
-
-    #[test]
-    fn a_cust_error_keeps_its_code_and_is_the_source() {
-        let error = Err::<(), _>(CudaError::InvalidPtx).gpu_context("loading").unwrap_err();
-        let driver = error.driver().expect("a driver error");
-        assert_eq!((driver.code(), driver.name()), (218, "CUDA_ERROR_INVALID_PTX"));
-        let source = error.source().expect("a source").downcast_ref::<CudaError>();
-        assert_eq!(source, Some(&CudaError::InvalidPtx));
-    }
 
     #[test]
     fn a_code_that_nobody_knows_is_kept() {

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(format!("{error:?}"), "starting: cannot watch k.ptx: no such file");
         assert_eq!(format!("{:?}", error.root()), "cannot watch k.ptx: no such file");
 
-        let driver = GpuError::from(cust::error::CudaError::InvalidPtx).context("loading");
+        let driver = GpuError::from(DriverError::new("cuModuleLoadData", 218)).context("loading");
         let said = format!("{driver:?}");
         let (sentence, causes) = said.split_once("\ncaused by: ").unwrap_or((&said, ""));
         assert_eq!(sentence, driver.to_string());

@@ -5,11 +5,10 @@ use std::ptr;
 use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::operation::{Operation, host_params};
 use crate::context::Context;
-use crate::driver_ext::cuGraphKernelNodeSetAttribute;
 use crate::error::{GpuContext, GpuResult};
 
 /// A graph of the driver, and what was made ready of it.
@@ -203,7 +202,7 @@ impl Drawing {
     fn set_attribute(&self, node: sys::CUgraphNode, attribute: &LaunchAttribute) -> GpuResult<()> {
         self.context.call("cuGraphKernelNodeSetAttribute", || {
             // SAFETY: the node runs a kernel, and the value is of the union's size.
-            unsafe { cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) }
+            unsafe { sys::cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) }
         })
     }
 }

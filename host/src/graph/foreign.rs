@@ -3,8 +3,8 @@
 use std::ptr;
 use std::sync::Arc;
 
+use cuda_driver::sys;
 use cuda_std::launch::{Access, DeviceRead, DeviceWrite, RawSlice};
-use cust::sys;
 
 use crate::capture;
 use crate::context::Context;
@@ -135,7 +135,7 @@ impl<'a> Capture<'a> {
     fn begin(stream: &'a Stream) -> GpuResult<Self> {
         // No other code has the stream, so nothing that other threads do could get into the
         // capture: there is no reason to forbid it to them.
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let mode = sys::stream_capture_mode::RELAXED;
         let inner = stream.inner();
         inner.context().call("cuStreamBeginCapture", || {
             // SAFETY: the stream lives.

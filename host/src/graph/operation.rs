@@ -1,12 +1,11 @@
 //! The operations of nodes.
 
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
 use cuda_driver::LaunchAttribute;
+use cuda_driver::sys;
 use cuda_std::launch::{Access, Args, Kernel, LaunchConfig, MemoryArg, ParamKind};
-use cust::sys;
 
 use super::child::ChildOperation;
 use super::foreign::ForeignOperation;
@@ -179,23 +178,16 @@ impl KernelOperation {
     }
 
     /// Calls `use_them` with the parameters of the driver's node.
-    pub(super) fn with_params<R>(
-        &self,
-        use_them: impl FnOnce(&sys::CUDA_KERNEL_NODE_PARAMS) -> R,
-    ) -> R {
+    pub(super) fn with_params<R>(&self, use_them: impl FnOnce(&sys::KernelNodeParams) -> R) -> R {
         let LaunchConfig { grid, block, shared_mem_bytes } = self.config;
         self.args.with_pointers(|pointers| {
-            use_them(&sys::CUDA_KERNEL_NODE_PARAMS {
-                func: self.function.handle,
-                gridDimX: grid.0,
-                gridDimY: grid.1,
-                gridDimZ: grid.2,
-                blockDimX: block.0,
-                blockDimY: block.1,
-                blockDimZ: block.2,
-                sharedMemBytes: shared_mem_bytes,
-                kernelParams: pointers.as_mut_ptr(),
-                extra: ptr::null_mut(),
+            use_them(&sys::KernelNodeParams {
+                function: self.function.handle,
+                grid: grid.into(),
+                block: block.into(),
+                shared_mem_bytes,
+                params: sys::In::from(&*pointers).cast(),
+                extra: sys::In::NULL,
             })
         })
     }
@@ -232,55 +224,55 @@ fn declared_use(kernel: &'static Kernel, memory: &MemoryArg) -> MemoryUse {
 
 impl CopyOperation {
     /// The parameters of the driver's node.
-    pub(super) fn params(&self) -> sys::CUDA_MEMCPY3D {
+    pub(super) fn params(&self) -> sys::Copy3D {
         let mut params = unified_copy();
-        (params.srcDevice, params.dstDevice) = (self.from, self.to.start);
-        (params.WidthInBytes, params.Height, params.Depth) = (self.to.bytes(), 1, 1);
+        (params.src_device, params.dst_device) = (self.from, self.to.start);
+        (params.width_bytes, params.height, params.depth) = (self.to.bytes(), 1, 1);
         params
     }
 }
 
 /// A copy from nowhere to nowhere, of memory that the driver finds by its address.
-fn unified_copy() -> sys::CUDA_MEMCPY3D {
-    let unified = sys::CUmemorytype::CU_MEMORYTYPE_UNIFIED;
-    sys::CUDA_MEMCPY3D {
-        srcXInBytes: 0,
-        srcY: 0,
-        srcZ: 0,
-        srcLOD: 0,
-        srcMemoryType: unified,
-        srcHost: ptr::null(),
-        srcDevice: 0,
-        srcArray: ptr::null_mut(),
-        reserved0: ptr::null_mut(),
-        srcPitch: 0,
-        srcHeight: 0,
-        dstXInBytes: 0,
-        dstY: 0,
-        dstZ: 0,
-        dstLOD: 0,
-        dstMemoryType: unified,
-        dstHost: ptr::null_mut(),
-        dstDevice: 0,
-        dstArray: ptr::null_mut(),
-        reserved1: ptr::null_mut(),
-        dstPitch: 0,
-        dstHeight: 0,
-        WidthInBytes: 0,
-        Height: 0,
-        Depth: 0,
+fn unified_copy() -> sys::Copy3D {
+    let unified = sys::memory_type::UNIFIED;
+    sys::Copy3D {
+        src_x_bytes: 0,
+        src_y: 0,
+        src_z: 0,
+        src_lod: 0,
+        src_memory_type: unified,
+        src_host: ptr::null(),
+        src_device: 0,
+        src_array: ptr::null_mut(),
+        src_context: ptr::null_mut(),
+        src_pitch: 0,
+        src_height: 0,
+        dst_x_bytes: 0,
+        dst_y: 0,
+        dst_z: 0,
+        dst_lod: 0,
+        dst_memory_type: unified,
+        dst_host: ptr::null_mut(),
+        dst_device: 0,
+        dst_array: ptr::null_mut(),
+        dst_context: ptr::null_mut(),
+        dst_pitch: 0,
+        dst_height: 0,
+        width_bytes: 0,
+        height: 0,
+        depth: 0,
     }
 }
 
 impl FillOperation {
     /// The parameters of the driver's node.
-    pub(super) fn params(&self) -> sys::CUDA_MEMSET_NODE_PARAMS {
+    pub(super) fn params(&self) -> sys::MemsetNodeParams {
         let Pattern { bits, bytes } = self.pattern.widened(self.to);
-        sys::CUDA_MEMSET_NODE_PARAMS {
+        sys::MemsetNodeParams {
             dst: self.to.start,
             pitch: 0,
             value: bits,
-            elementSize: bytes as u32,
+            element_bytes: bytes as u32,
             width: self.to.bytes() / bytes,
             height: 1,
         }
@@ -288,7 +280,6 @@ impl FillOperation {
 }
 
 /// The parameters of the driver's host node.
-pub(super) fn host_params(call: &HostCall) -> sys::CUDA_HOST_NODE_PARAMS {
-    let data: *mut c_void = call.data();
-    sys::CUDA_HOST_NODE_PARAMS { fn_: Some(HostCall::run), userData: data }
+pub(super) fn host_params(call: &HostCall) -> sys::HostNodeParams {
+    sys::HostNodeParams { function: Some(HostCall::run), data: sys::HostPtr(call.data()) }
 }

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use cuda_driver::sys;
 use cuda_std::launch::{Access, Args, Kernel, Launch, LaunchConfig};
-use cust::sys;
 use smallvec::SmallVec;
 
 use super::enqueue::{Prepared, homes, prepare, start_raw};

@@ -3,8 +3,8 @@
 use std::ptr;
 
 use cuda_driver::LaunchAttribute;
+use cuda_driver::sys;
 use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
-use cust::sys;
 use smallvec::SmallVec;
 
 use super::groups;
@@ -150,7 +150,7 @@ pub(super) unsafe fn start_raw(
 ) -> sys::CUresult {
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
-        let (values, extra) = (values.as_mut_ptr(), ptr::null_mut());
+        let (values, extra) = (values.as_ptr().cast(), ptr::null());
         let (f, s) = (function.handle, stream.handle());
         // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
         // (the caller's promise), and the driver copies them before it returns.

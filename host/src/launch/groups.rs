@@ -1,13 +1,13 @@
 //! Launch attributes: cooperative grids, clusters, and programmatic dependent launch.
 
-use cuda_driver::{CUlaunchConfig, HostPtr, In, LaunchAttribute};
+use std::ptr;
+
+use cuda_driver::sys::{self, CUlaunchConfig, In, LaunchAttribute};
 use cuda_std::launch::{Args, Contract, Kernel, LaunchConfig, MeasureOccupancy};
-use smallvec::SmallVec;
 
 use super::limits::{allow_shared, within};
 use super::occupancy::active_blocks;
 use crate::device::DeviceInfo;
-use crate::driver_ext::{cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
 use crate::module::Function;
 use crate::stream::{Stream, StreamInner};
@@ -92,7 +92,7 @@ fn active_clusters(
     let mut clusters = 0;
     stream.inner().context().call("cuOccupancyMaxActiveClusters", || {
         // SAFETY: `clusters` is writable, the function is loaded, and the configuration lives.
-        unsafe { cuOccupancyMaxActiveClusters(&mut clusters, function.handle, In::from(&config)) }
+        unsafe { sys::cuOccupancyMaxActiveClusters(&mut clusters, function.handle, &config) }
     })?;
     Ok(clusters.max(0).cast_unsigned())
 }
@@ -150,12 +150,11 @@ pub(super) unsafe fn start(
 ) -> GpuResult<()> {
     let config = driver_config(stream, config, attributes);
     args.with_pointers(|values| {
-        let values: SmallVec<[HostPtr; 12]> = values.iter().copied().map(HostPtr).collect();
         stream.context().call("cuLaunchKernelEx", || {
-            let params = In::from(values.as_slice());
+            let (params, extra) = (values.as_ptr().cast(), ptr::null());
             // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
             // (the caller's promise), and the driver copies them before it returns.
-            unsafe { cuLaunchKernelEx(In::from(&config), function.handle, params, In::NULL) }
+            unsafe { sys::cuLaunchKernelEx(&config, function.handle, params, extra) }
         })
     })
 }
@@ -167,10 +166,10 @@ fn driver_config(
 ) -> CUlaunchConfig {
     let LaunchConfig { grid, block, shared_mem_bytes } = config;
     CUlaunchConfig {
-        grid: [grid.0, grid.1, grid.2],
-        block: [block.0, block.1, block.2],
+        grid: grid.into(),
+        block: block.into(),
         shared_mem_bytes,
-        stream: stream.handle().cast(),
+        stream: stream.handle(),
         attributes: In::from(attributes),
         n_attributes: attributes.len() as u32,
     }

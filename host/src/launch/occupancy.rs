@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
+use cuda_driver::sys;
 use cuda_std::launch::{Kernel, LaunchConfig, Linear, MeasureOccupancy};
-use cust::sys;
 
 use super::limits::{allow_shared, within};
 use crate::error::{GpuContext, GpuError, GpuResult, LaunchLimit};
@@ -123,7 +123,7 @@ fn measure(stream: &Stream, kernel: &'static Kernel, shared: u32) -> GpuResult<O
     let fits = active_blocks(stream, function, block_threads, shared)?;
     within(kernel.name, LaunchLimit::KernelThreads, block_threads.into(), limit(fits))?;
     let info = stream.inner().context().info();
-    use sys::CUfunction_attribute as A;
+    use sys::function_attribute as A;
     let get = |attribute| stream.module().attribute(function.handle, attribute);
     Ok(Occupancy {
         block_threads,
@@ -131,9 +131,9 @@ fn measure(stream: &Stream, kernel: &'static Kernel, shared: u32) -> GpuResult<O
         dynamic_shared_bytes: shared,
         multiprocessors: info.multiprocessors,
         max_threads_per_multiprocessor: info.max_threads_per_multiprocessor,
-        registers_per_thread: get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        registers_per_thread: get(A::NUM_REGS)?,
         static_shared_bytes: function.static_shared_bytes,
-        local_bytes_per_thread: get(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        local_bytes_per_thread: get(A::LOCAL_SIZE_BYTES)?,
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ops::RangeBounds;
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::slice::part;
 use super::unified::{UnifiedBox, UnifiedBuffer};
@@ -74,17 +74,15 @@ impl MemoryLocation {
 }
 
 impl MemoryAdvice {
-    fn numbers(self) -> (sys::CUmem_advise, i32) {
-        use sys::CUmem_advise as A;
+    fn numbers(self) -> (i32, i32) {
+        use sys::mem_advise as A;
         match self {
-            Self::SetReadMostly => (A::CU_MEM_ADVISE_SET_READ_MOSTLY, HOST),
-            Self::UnsetReadMostly => (A::CU_MEM_ADVISE_UNSET_READ_MOSTLY, HOST),
-            Self::SetPreferredLocation(at) => {
-                (A::CU_MEM_ADVISE_SET_PREFERRED_LOCATION, at.number())
-            }
-            Self::UnsetPreferredLocation => (A::CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, HOST),
-            Self::SetAccessedBy(from) => (A::CU_MEM_ADVISE_SET_ACCESSED_BY, from.number()),
-            Self::UnsetAccessedBy(from) => (A::CU_MEM_ADVISE_UNSET_ACCESSED_BY, from.number()),
+            Self::SetReadMostly => (A::SET_READ_MOSTLY, HOST),
+            Self::UnsetReadMostly => (A::UNSET_READ_MOSTLY, HOST),
+            Self::SetPreferredLocation(at) => (A::SET_PREFERRED_LOCATION, at.number()),
+            Self::UnsetPreferredLocation => (A::UNSET_PREFERRED_LOCATION, HOST),
+            Self::SetAccessedBy(from) => (A::SET_ACCESSED_BY, from.number()),
+            Self::UnsetAccessedBy(from) => (A::UNSET_ACCESSED_BY, from.number()),
         }
     }
 }
@@ -144,7 +142,7 @@ impl<T: Pod> UnifiedBuffer<T> {
     /// # Errors
     /// A driver's refusal.
     pub fn attributes(&self) -> GpuResult<RangeAttributes> {
-        use sys::CUmem_range_attribute as A;
+        use sys::mem_range_attribute as A;
         let (address, bytes) = (self.memory().address(), self.len() * size_of::<T>());
         if bytes == 0 {
             return Ok(RangeAttributes::default());
@@ -155,19 +153,15 @@ impl<T: Pod> UnifiedBuffer<T> {
             read(context, attribute, address, bytes, &mut value).map(|()| value[0])
         };
         let mut users = [NOWHERE; 64];
-        read(context, A::CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, address, bytes, &mut users)?;
+        read(context, A::ACCESSED_BY, address, bytes, &mut users)?;
         let mut accessed_by: Vec<_> =
             users.into_iter().filter_map(MemoryLocation::from_number).collect();
         accessed_by.sort_unstable();
         Ok(RangeAttributes {
-            read_mostly: word(A::CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY)? != 0,
-            preferred_location: MemoryLocation::from_number(word(
-                A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
-            )?),
+            read_mostly: word(A::READ_MOSTLY)? != 0,
+            preferred_location: MemoryLocation::from_number(word(A::PREFERRED_LOCATION)?),
             accessed_by,
-            last_prefetch_location: MemoryLocation::from_number(word(
-                A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION,
-            )?),
+            last_prefetch_location: MemoryLocation::from_number(word(A::LAST_PREFETCH_LOCATION)?),
         })
     }
 }
@@ -175,7 +169,7 @@ impl<T: Pod> UnifiedBuffer<T> {
 /// Reads an attribute that is a list of numbers.
 fn read(
     context: &Context,
-    attribute: sys::CUmem_range_attribute,
+    attribute: i32,
     address: u64,
     bytes: usize,
     values: &mut [i32],

@@ -1,7 +1,7 @@
 //! Filling memory with one value, and copies between memory of the device on a stream of one's choice.
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};

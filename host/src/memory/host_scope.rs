@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
+use cuda_driver::sys;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
-use cust::sys;
 
 use super::pending::wait_surely;
 use super::registered::{HostPointerInfo, Registration};
@@ -97,7 +97,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     ) -> GpuResult<()> {
         let target = target.raw_mut();
         check_len("copying from the host", target.len, source.len())?;
-        let (from, bytes) = (source.as_ptr().cast(), size_of_val(source));
+        let (from, bytes) = (source.as_ptr().cast_mut().cast(), size_of_val(source));
         self.copy(on, &target, bytes, "cuMemcpyHtoDAsync", |handle| {
             // SAFETY: source and target have as many bytes; the source is lent until the scope has
             // ended, and later uses of the target are ordered behind the copy.

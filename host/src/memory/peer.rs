@@ -7,8 +7,8 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bytemuck::Pod;
+use cuda_driver::sys;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
-use cust::sys;
 
 use super::buffer::DeviceBuffer;
 use super::shapes::lengths;

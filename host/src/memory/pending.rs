@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut, bounds};
@@ -247,7 +247,7 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         let values = source.source();
         check_len("copying from page-locked memory", self.len(), values.len())?;
         let (bytes, target) = (self.len() * size_of::<T>(), self.as_device_ptr().address());
-        let (stream, from) = (on.as_stream(), values.cast());
+        let (stream, from) = (on.as_stream(), values.cast_mut().cast());
         start(stream, self.home(), source, bytes, |handle| {
             stream.inner().context().call("cuMemcpyHtoDAsync", || {
                 // SAFETY: the borrow is exclusive and later uses are ordered behind the copy; the

@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::allocation::check_alignment;
 use super::pending::{PinnedSource, PinnedTarget};

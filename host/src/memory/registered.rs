@@ -1,12 +1,13 @@
 //! Existing host memory, page-locked in place.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::pending::{PinnedSource, PinnedTarget};
 use crate::context::Context;
@@ -109,13 +110,12 @@ impl HostPointerInfo {
     }
 
     fn at(context: &Context, address: u64) -> GpuResult<Self> {
-        use sys::CUpointer_attribute_enum as A;
-        let mut wanted =
-            [A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER];
+        use sys::pointer_attribute as A;
+        let wanted = [A::MEMORY_TYPE, A::DEVICE_POINTER];
         let (mut kind, mut device) = (0u32, 0u64);
-        let mut values = [(&raw mut kind).cast(), (&raw mut device).cast()];
+        let values: [*mut c_void; 2] = [(&raw mut kind).cast(), (&raw mut device).cast()];
         let asked = context.call("cuPointerGetAttributes", || {
-            let (wanted, values) = (wanted.as_mut_ptr(), values.as_mut_ptr());
+            let (wanted, values) = (wanted.as_ptr(), values.as_ptr().cast());
             // SAFETY: two attributes are asked for, and each value has room for its own; the address
             // is not followed.
             unsafe { sys::cuPointerGetAttributes(2, wanted, values, address) }

@@ -4,8 +4,7 @@ use std::ptr;
 
 use bytemuck::Pod;
 use cuda_driver::pageable_on_purpose;
-use cust::sys;
-use cust::sys::CUmemorytype_enum as Side;
+use cuda_driver::sys::{self, memory_type};
 
 use super::buffer::DeviceBuffer;
 use super::pending::{PendingCopy, PinnedSource, PinnedTarget, start};
@@ -26,7 +25,7 @@ pub struct Pitched<'a, T: Pod> {
 /// Rows of bytes, wherever they are.
 #[derive(Clone, Copy)]
 struct Rows {
-    side: Side,
+    side: i32,
     start: u64,
     pitch_bytes: usize,
 }
@@ -40,15 +39,15 @@ struct Extent {
 
 impl Rows {
     fn device<T>(start: u64, pitch: usize) -> Self {
-        Self::of::<T>(Side::CU_MEMORYTYPE_DEVICE, start, pitch)
+        Self::of::<T>(memory_type::DEVICE, start, pitch)
     }
 
     fn host<T>(start: *const T, pitch: usize) -> Self {
-        Self::of::<T>(Side::CU_MEMORYTYPE_HOST, start.expose_provenance() as u64, pitch)
+        Self::of::<T>(memory_type::HOST, start.expose_provenance() as u64, pitch)
     }
 
     /// A pitch without end is one that the driver refuses, where there are rows.
-    fn of<T>(side: Side, start: u64, pitch: usize) -> Self {
+    fn of<T>(side: i32, start: u64, pitch: usize) -> Self {
         Self { side, start, pitch_bytes: pitch.saturating_mul(size_of::<T>()) }
     }
 }
@@ -74,23 +73,23 @@ unsafe fn queue(
     extent: Extent,
     handle: sys::CUstream,
 ) -> GpuResult<()> {
-    let copy = sys::CUDA_MEMCPY2D {
-        srcXInBytes: 0,
-        srcY: 0,
-        srcMemoryType: from.side,
-        srcHost: ptr::with_exposed_provenance(from.start as usize),
-        srcDevice: from.start,
-        srcArray: ptr::null_mut(),
-        srcPitch: from.pitch_bytes,
-        dstXInBytes: 0,
-        dstY: 0,
-        dstMemoryType: to.side,
-        dstHost: ptr::with_exposed_provenance_mut(to.start as usize),
-        dstDevice: to.start,
-        dstArray: ptr::null_mut(),
-        dstPitch: to.pitch_bytes,
-        WidthInBytes: extent.width_bytes,
-        Height: extent.height,
+    let copy = sys::Copy2D {
+        src_x_bytes: 0,
+        src_y: 0,
+        src_memory_type: from.side,
+        src_host: ptr::with_exposed_provenance(from.start as usize),
+        src_device: from.start,
+        src_array: ptr::null_mut(),
+        src_pitch: from.pitch_bytes,
+        dst_x_bytes: 0,
+        dst_y: 0,
+        dst_memory_type: to.side,
+        dst_host: ptr::with_exposed_provenance_mut(to.start as usize),
+        dst_device: to.start,
+        dst_array: ptr::null_mut(),
+        dst_pitch: to.pitch_bytes,
+        width_bytes: extent.width_bytes,
+        height: extent.height,
     };
     stream.context().call("cuMemcpy2DAsync", || {
         // SAFETY: the caller's promise; the driver reads the description during the call.

@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::allocation::check_alignment;
 use crate::context::{Context, ContextState, Handle, Slot};

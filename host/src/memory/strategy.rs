@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use cuda_driver::pageable_on_purpose;
+use cuda_driver::sys;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
-use cust::sys;
 
 use super::pageable::{self, Way};
 use super::pending::wait_surely;
@@ -97,12 +97,12 @@ impl Transfer {
         let memory = target.raw_mut();
         check_len("moving data to the device", memory.len, source.len())?;
         let device = Device::of::<T>(on, &memory)?;
-        let host = source.as_ptr().cast::<u8>();
+        let host = source.as_ptr().cast_mut().cast::<u8>();
         self.timed(on, &device, |way| match way {
             // SAFETY: both sides have as many bytes and are borrowed during the call.
             Self::Synchronous => unsafe { upload_by_driver(device.home, memory.address, source) },
             // SAFETY: as above.
-            Self::Staged => unsafe { device.staged(Way::Up, host.cast_mut()) },
+            Self::Staged => unsafe { device.staged(Way::Up, host) },
             _ => device.queue(on, "cuMemcpyHtoDAsync", |stream| {
                 // SAFETY: as above; the call waits for the copy.
                 pageable_on_purpose(|| unsafe {

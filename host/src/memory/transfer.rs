@@ -3,7 +3,7 @@
 
 use bytemuck::Pod;
 use cuda_driver::pageable_on_purpose;
-use cust::sys;
+use cuda_driver::sys;
 
 use super::pageable::{self, Way};
 use crate::capture;
@@ -47,7 +47,7 @@ pub(super) unsafe fn upload_by_driver<T: Pod>(
         return Ok(());
     }
     let queued = home.context().call("cuMemcpyHtoDAsync", || {
-        let (source, stream) = (source.as_ptr().cast(), home.handle());
+        let (source, stream) = (source.as_ptr().cast_mut().cast(), home.handle());
         // SAFETY: `source` lives until the wait below; the destination is the caller's promise.
         pageable_on_purpose(|| unsafe { sys::cuMemcpyHtoDAsync_v2(address, source, bytes, stream) })
     });

@@ -4,15 +4,12 @@
 //! asks. Modules it compiles one after the other, whoever asks. So a text is loaded as a library; a driver
 //! that has none (before CUDA 12.0), or that refuses this one, is given the text as a module, and has the last word.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::ptr;
 
-use cust::sys;
+use cuda_driver::sys::{self, module_loading::EAGER_LOADING};
 
 use crate::context::{Context, Handle};
-use crate::driver_ext::{
-    Library, cuLibraryGetModule, cuLibraryLoadData, cuLibraryUnload, cuModuleGetLoadingMode,
-};
 use crate::error::GpuResult;
 
 /// Compiled code in a context.
@@ -20,7 +17,7 @@ use crate::error::GpuResult;
 pub(crate) struct Code {
     module: Handle<sys::CUmod_st>,
     /// What the module is part of, and is unloaded with.
-    library: Option<Handle<Library>>,
+    library: Option<Handle<sys::CUlib_st>>,
 }
 
 impl Code {
@@ -36,21 +33,21 @@ impl Code {
 
     fn load_library(context: &Context, ptx: &CStr) -> GpuResult<Self> {
         let mut library = ptr::null_mut();
-        let (none, no_values) = (ptr::null_mut(), ptr::null_mut());
+        let (none, no_values) = (ptr::null(), ptr::null_mut());
         context.call("cuLibraryLoadData", || {
             // SAFETY: `library` is writable, the image is a NUL-terminated text, which the driver copies, and
             // there are no options.
             unsafe {
-                let image = ptx.as_ptr().cast();
-                cuLibraryLoadData(&mut library, image, none, no_values, 0, none, no_values, 0)
+                let image = ptx.as_ptr().cast_mut().cast();
+                sys::cuLibraryLoadData(&mut library, image, none, no_values, 0, none, no_values, 0)
             }
         })?;
         let mut module = ptr::null_mut();
         // SAFETY: `module` is writable, the library is loaded, and `call` made the context current.
-        let get = || unsafe { cuLibraryGetModule(&mut module, library) };
+        let get = || unsafe { sys::cuLibraryGetModule(&mut module, library) };
         context.call("cuLibraryGetModule", get).inspect_err(|_| {
             // SAFETY: the library is loaded, and nothing of it was handed out.
-            context.release(|| unsafe { cuLibraryUnload(library) });
+            context.release(|| unsafe { sys::cuLibraryUnload(library) });
         })?;
         Ok(Self { module: Handle(module), library: Some(Handle(library)) })
     }
@@ -58,7 +55,7 @@ impl Code {
     fn load_module(context: &Context, ptx: &CStr) -> GpuResult<Self> {
         let mut module = ptr::null_mut();
         // SAFETY: `module` is writable, and the image is a NUL-terminated text.
-        let load = || unsafe { sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()) };
+        let load = || unsafe { sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast_mut().cast()) };
         context.call("cuModuleLoadData", load)?;
         Ok(Self { module: Handle(module), library: None })
     }
@@ -74,7 +71,7 @@ impl Code {
     pub(crate) unsafe fn unload(self) -> sys::CUresult {
         match self.library {
             // SAFETY: the caller's.
-            Some(library) => unsafe { cuLibraryUnload(library.get()) },
+            Some(library) => unsafe { sys::cuLibraryUnload(library.get()) },
             // SAFETY: the caller's.
             None => unsafe { sys::cuModuleUnload(self.module.get()) },
         }
@@ -84,10 +81,9 @@ impl Code {
 /// Whether the environment asks for code to be loaded at once (`CUDA_MODULE_LOADING=EAGER`). A library would then
 /// be loaded into the contexts of all devices, also of those on which a kernel stays.
 fn is_eager(context: &Context) -> bool {
-    const EAGER: c_int = 1;
     let mut mode = 0;
     // SAFETY: `mode` is writable.
-    let get = || unsafe { cuModuleGetLoadingMode(&mut mode) };
+    let get = || unsafe { sys::cuModuleGetLoadingMode(&mut mode) };
     // A driver before CUDA 11.7 does not know: it has no libraries either.
-    context.call_uncounted("cuModuleGetLoadingMode", get).is_err() || mode == EAGER
+    context.call_uncounted("cuModuleGetLoadingMode", get).is_err() || mode == EAGER_LOADING
 }

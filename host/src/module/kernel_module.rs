@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use cuda_driver::sys;
 use cuda_std::launch::{Contract, Kernel};
-use cust::sys;
 
 use super::function_cache::ModuleId;
 use super::image::{Image, best_image};
@@ -16,7 +16,6 @@ use super::stream_uses::StreamUses;
 use super::text::{Digest, Text};
 use crate::context::Context;
 use crate::device_sync::drop_after_all_work;
-use crate::driver_ext::{self, NON_PORTABLE_CLUSTER_SIZE_ALLOWED};
 use crate::error::{GpuError, GpuResult};
 use crate::lock::lock;
 use crate::panic::Panics;
@@ -201,18 +200,13 @@ impl KernelModule {
 
     /// Allows `function` to run in clusters larger than the portable size.
     pub(crate) fn allow_large_clusters(&self, function: Function) -> GpuResult<()> {
+        const ALLOWED: i32 = sys::function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the function lives as long as its module, which `self` keeps.
-        let set = || unsafe {
-            driver_ext::cuFuncSetAttribute(function.handle, NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-        };
+        let set = || unsafe { sys::cuFuncSetAttribute(function.handle, ALLOWED, 1) };
         self.context.call("cuFuncSetAttribute", set)
     }
 
-    pub(crate) fn attribute(
-        &self,
-        function: sys::CUfunction,
-        attribute: sys::CUfunction_attribute,
-    ) -> GpuResult<u32> {
+    pub(crate) fn attribute(&self, function: sys::CUfunction, attribute: i32) -> GpuResult<u32> {
         part::attribute(&self.context, function, attribute)
     }
 

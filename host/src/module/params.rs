@@ -1,11 +1,10 @@
 //! Whether a launcher fits the kernel of a PTX text.
 
+use cuda_driver::sys;
 use cuda_std::launch::Kernel;
 use cuda_std::signature::Parameter;
-use cust::sys;
 
 use crate::context::Context;
-use crate::driver_ext::cuFuncGetParamInfo;
 use crate::error::{GpuError, GpuResult, LaunchBound};
 
 /// What the driver answers where a kernel has no such parameter.
@@ -141,7 +140,7 @@ fn refusal(error: &GpuError) -> Option<u32> {
 fn param_bytes(context: &Context, function: sys::CUfunction, index: usize) -> GpuResult<usize> {
     let (mut offset, mut bytes) = (0, 0);
     // SAFETY: the function's module is loaded, and both places are writable.
-    let ask = || unsafe { cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };
+    let ask = || unsafe { sys::cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) };
     context.call("cuFuncGetParamInfo", ask)?;
     Ok(bytes)
 }

@@ -6,8 +6,8 @@ use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use cuda_driver::sys;
 use cuda_std::launch::Kernel;
-use cust::sys;
 use ptx_format::index::ModulePart;
 
 use super::arch::check_target;
@@ -122,18 +122,18 @@ impl LoadUnit {
         params::check(&self.context, kernel, handle)?;
         params::check_types(kernel, &self.text())?;
         self.loaded()?.records.iter().for_each(|records| records.uses(kernel.name));
-        use sys::CUfunction_attribute as A;
+        use sys::function_attribute as A;
         let attribute = |what| attribute(&self.context, handle, what);
         Ok(Function {
             handle,
-            max_threads_per_block: attribute(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            static_shared_bytes: attribute(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            max_threads_per_block: attribute(A::MAX_THREADS_PER_BLOCK)?,
+            static_shared_bytes: attribute(A::SHARED_SIZE_BYTES)?,
         })
     }
 
     /// Allows `function` to use `bytes` of dynamic shared memory, beyond the default limit.
     pub(super) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = sys::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
         self.context.call("cuFuncSetAttribute", || {
             // Never less than before: another thread may be about to launch with that. The lock is held for
             // this call alone.
@@ -235,7 +235,7 @@ fn named(kernels: &[String]) -> String {
 pub(super) fn attribute(
     context: &Context,
     function: sys::CUfunction,
-    attribute: sys::CUfunction_attribute,
+    attribute: i32,
 ) -> GpuResult<u32> {
     let mut value = 0;
     // SAFETY: `value` is writable, and the function is of a loaded module.
@@ -290,7 +290,7 @@ fn entries(ptx: &str) -> Vec<String> {
 /// Lets this thread load modules while another thread captures: by default a driver capture forbids
 /// that to all threads. A thread that calls this uses no stream that is captured.
 pub(crate) fn not_stopped_by_captures() {
-    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let mut mode = sys::stream_capture_mode::RELAXED;
     // SAFETY: `mode` is writable; the mode is this thread's own. Where the driver refuses, loads
     // during a capture fail with the driver's error.
     let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };

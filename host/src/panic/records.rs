@@ -5,8 +5,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
 
+use cuda_driver::sys;
 use cuda_std::panic::{Channel, KNOWN, Record, Records, SLOTS, SYMBOL};
-use cust::sys;
 
 use super::known::Known;
 use super::message;
@@ -86,7 +86,7 @@ impl ModuleRecords {
         let to = self.channel + offset_of!(Channel, records) as u64;
         self.context.call("cuMemcpyHtoD", || {
             // SAFETY: the variable has room for an address.
-            unsafe { sys::cuMemcpyHtoD_v2(to, (&raw const address).cast(), 8) }
+            unsafe { sys::cuMemcpyHtoD_v2(to, (&raw mut address).cast(), 8) }
         })
     }
 

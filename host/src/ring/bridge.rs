@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cust::sys;
+use cuda_driver::sys::{self, StreamMemOp, stream_mem_op::WRITE_VALUE_32};
 
 use crate::context::Context;
-use crate::driver_ext::{WriteValue, cuStreamBatchMemOp_v2};
 use crate::error::GpuResult;
 use crate::stream::Stream;
 
-/// The driver's number of a write of 32 bits, and how many operations it takes at once.
-const WRITE_VALUE_32: u32 = 2;
+/// How many operations the driver takes at once.
 const MOST_OPERATIONS: usize = 255;
 
 /// How messages get from the host to the device.
@@ -63,7 +61,7 @@ impl Copier {
         self.context().call("cuMemcpyHtoDAsync", || {
             let stream = self.stream.inner().handle();
             // SAFETY: the caller's promise.
-            unsafe { sys::cuMemcpyHtoDAsync_v2(to, source.cast(), bytes, stream) }
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, source.cast_mut().cast(), bytes, stream) }
         })
     }
 
@@ -76,23 +74,21 @@ impl Copier {
         &self,
         messages: impl Iterator<Item = (usize, u64)>,
     ) -> GpuResult<()> {
-        let mut writes: Vec<_> = messages
-            .map(|(index, position)| WriteValue {
+        let writes: Vec<_> = messages
+            .map(|(index, position)| StreamMemOp {
                 operation: WRITE_VALUE_32,
-                context_reserved: 0,
+                barrier_flags: 0,
                 address: self.arrived + 4 * index as u64,
                 value: u64::from((position as u32).wrapping_add(1)),
                 flags: 0,
-                pad: 0,
-                alias: 0,
-                rest: 0,
+                pad: [0; 5],
             })
             .collect();
-        writes.chunks_mut(MOST_OPERATIONS).try_for_each(|writes| {
+        writes.chunks(MOST_OPERATIONS).try_for_each(|writes| {
             self.context().call("cuStreamBatchMemOp", || {
                 let (stream, count) = (self.stream.inner().handle(), writes.len() as u32);
                 // SAFETY: the stream lives, the words are this ring's, and there are as many writes.
-                unsafe { cuStreamBatchMemOp_v2(stream, count, writes.as_mut_ptr(), 0) }
+                unsafe { sys::cuStreamBatchMemOp_v2(stream, count, writes.as_ptr(), 0) }
             })
         })
     }

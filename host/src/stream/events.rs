@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::StreamInner;
 use crate::completion::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::StreamInner;
 use crate::completion::{Completion, HostCall, launch as launch_host_callback};

@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
 use cuda_std::launch::LaunchConfig;
-use cust::sys;
 
 use super::events::EventLog;
 use crate::capture;
@@ -50,8 +50,6 @@ impl fmt::Debug for StreamInner {
 
 impl StreamInner {
     pub(super) fn new(context: &Arc<Context>, priority: i32) -> GpuResult<Self> {
-        // cust 0.3.2 strips this flag, so all its streams wait for each other at every copy.
-        const NON_BLOCKING: u32 = 1;
         let order = Event::untimed(context)?;
         let mut handle = ptr::null_mut();
         context.call("cuStreamCreateWithPriority", || {
@@ -108,11 +106,11 @@ impl StreamInner {
     /// Records an event after the work that is enqueued now; none while the stream is captured,
     /// because the event would become part of the graph.
     pub(crate) fn record_event_unless_captured(&self) -> GpuResult<Option<Event>> {
-        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let mut status = sys::stream_capture_status::NONE;
         // SAFETY: `status` is writable, and the stream lives.
         let ask = || unsafe { sys::cuStreamIsCapturing(self.handle, &mut status) };
         self.context.call("cuStreamIsCapturing", ask)?;
-        if status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+        if status != sys::stream_capture_status::NONE {
             return Ok(None);
         }
         let event = Event::untimed(&self.context)?;

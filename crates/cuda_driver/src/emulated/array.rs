@@ -6,7 +6,7 @@
 use super::memory_copy::{CopyAddress, CopyEnd};
 use super::registry::{Handle, Registry};
 use super::{invalid_value, not_supported};
-use crate::abi::CUobject;
+use crate::abi::CUarray;
 use crate::detail::DriverResult;
 use crate::structs::Array3DDescriptor;
 
@@ -73,6 +73,6 @@ impl Array {
 }
 
 /// The region of a copy in the array of a handle.
-pub(super) fn end(array: CUobject, start: [usize; 3], size: [usize; 3]) -> DriverResult<CopyEnd> {
+pub(super) fn end(array: CUarray, start: [usize; 3], size: [usize; 3]) -> DriverResult<CopyEnd> {
     ARRAYS.get(array)?.end(start, size)
 }

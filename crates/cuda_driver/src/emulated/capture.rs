@@ -12,7 +12,9 @@ use super::lock;
 use super::operation::SharedOperation;
 use super::registry::Handle;
 use super::stream::Stream;
+use crate::abi::CUgraphNode;
 use crate::codes::*;
+use crate::constants::stream_capture_mode::{GLOBAL, RELAXED, THREAD_LOCAL};
 use crate::detail::{DriverError, DriverResult};
 
 /// Which threads a capture prohibits from making potentially unsafe calls.
@@ -29,9 +31,9 @@ pub(super) enum CaptureMode {
 impl CaptureMode {
     pub(super) fn parse(number: i32) -> DriverResult<Self> {
         match number {
-            0 => Ok(Self::Global),
-            1 => Ok(Self::ThreadLocal),
-            2 => Ok(Self::Relaxed),
+            GLOBAL => Ok(Self::Global),
+            THREAD_LOCAL => Ok(Self::ThreadLocal),
+            RELAXED => Ok(Self::Relaxed),
             _ => Err(super::invalid_value(format!(
                 "{number} is not a capture mode; there are 0 to 2"
             ))),
@@ -73,13 +75,13 @@ struct State {
     /// The captured nodes, in order.
     nodes: Vec<Handle>,
     /// The list to which the program was given a pointer last.
-    exposed: Vec<*mut std::ffi::c_void>,
+    exposed: Vec<CUgraphNode>,
 }
 
 // SAFETY: the pointers in `exposed` are handles: numbers that are never dereferenced.
 unsafe impl Send for State {}
 
-fn failure(code: CUresult, text: &str) -> DriverError {
+fn failure(code: ResultCode, text: &str) -> DriverError {
     DriverError::new(code, text)
 }
 
@@ -154,10 +156,7 @@ impl Capture {
 
     /// The nodes on which the stream's next node depends, as a list that is valid until the next
     /// call of this function.
-    pub(super) fn expose_dependencies(
-        &self,
-        stream: &Stream,
-    ) -> (*const *mut std::ffi::c_void, usize) {
+    pub(super) fn expose_dependencies(&self, stream: &Stream) -> (*const CUgraphNode, usize) {
         let mut state = lock(&self.state);
         let dependencies = state.dependencies.get(&stream.id).cloned().unwrap_or_default();
         state.exposed = dependencies.into_iter().map(Handle::as_ptr).collect();
@@ -292,7 +291,7 @@ fn unsupported() -> DriverError {
 }
 
 /// Fails with `code` if the stream is being captured: the call cannot become a node.
-pub(super) fn refuse(stream: &Stream, code: CUresult) -> DriverResult {
+pub(super) fn refuse(stream: &Stream, code: ResultCode) -> DriverResult {
     let capture = lock(&stream.capture).clone();
     forbid(&Vec::from_iter(capture), || failure(code, "the stream is being captured"))
 }

@@ -1,23 +1,18 @@
 //! The stream capture functions of the API. How captures work is in `capture.rs`.
 #![allow(non_snake_case)]
 
-use std::ffi::c_void;
-
 use super::capture::{self, Capture, CaptureMode};
 use super::graph::{self, Graph};
 use super::registry::Handle;
 use super::{check_flags, lock, stream};
-use crate::abi::{CUobject, CUstream, In, Out};
+use crate::abi::{CUgraph, CUgraphNode, CUstream, In, Out};
 use crate::codes::{
     CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 };
+use crate::constants::stream_capture_status::{ACTIVE, INVALIDATED, NONE};
 use crate::detail::{DriverError, DriverResult};
 
-/// `CUstreamCaptureStatus`: not capturing, capturing, or invalidated by an error.
-const NONE: i32 = 0;
-const ACTIVE: i32 = 1;
-const INVALIDATED: i32 = 2;
 /// Replace the dependencies of the stream's next node, rather than adding to them.
 const SET: u32 = 1;
 
@@ -32,8 +27,8 @@ pub(crate) fn cuStreamBeginCapture_v2(stream: CUstream, mode: i32) -> DriverResu
 
 pub(crate) fn cuStreamBeginCaptureToGraph(
     stream: CUstream,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     edges: In<u64>,
     n_dependencies: usize,
     mode: i32,
@@ -64,7 +59,7 @@ fn begin(
     Capture::begin(&context, &stream, graph(), dependencies.to_vec(), mode)
 }
 
-pub(crate) fn cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>) -> DriverResult {
+pub(crate) fn cuStreamEndCapture(stream: CUstream, graph: Out<CUgraph>) -> DriverResult {
     let (_, stream) = stream::from_handle(stream)?;
     graph.set_if_wanted(std::ptr::null_mut());
     let made = Capture::end(&stream)?;
@@ -111,8 +106,8 @@ pub(crate) fn cuStreamGetCaptureInfo_v2(
     stream: CUstream,
     answer: Out<i32>,
     id: Out<u64>,
-    graph: Out<CUobject>,
-    dependencies: Out<*const *mut c_void>,
+    graph: Out<CUgraph>,
+    dependencies: Out<*const CUgraphNode>,
     n_dependencies: Out<usize>,
 ) -> DriverResult {
     let (stream, capture) = of(stream)?;
@@ -133,8 +128,8 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
     stream: CUstream,
     answer: Out<i32>,
     id: Out<u64>,
-    graph: Out<CUobject>,
-    dependencies: Out<*const *mut c_void>,
+    graph: Out<CUgraph>,
+    dependencies: Out<*const CUgraphNode>,
     edges: Out<*const u64>,
     n_dependencies: Out<usize>,
 ) -> DriverResult {
@@ -144,7 +139,7 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
 
 pub(crate) fn cuStreamUpdateCaptureDependencies(
     stream: CUstream,
-    dependencies: In<CUobject>,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     flags: u32,
 ) -> DriverResult {
@@ -161,7 +156,7 @@ pub(crate) fn cuStreamUpdateCaptureDependencies(
 
 pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
     stream: CUstream,
-    dependencies: In<CUobject>,
+    dependencies: In<CUgraphNode>,
     edges: In<u64>,
     n_dependencies: usize,
     flags: u32,

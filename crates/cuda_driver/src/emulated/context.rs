@@ -12,8 +12,7 @@ use super::current::{Context, attached, current, from_handle, pop, push, replace
 use super::device_attributes::STREAM_PRIORITIES;
 use super::gpu::{Gpu, gpu};
 use super::preferences::{
-    HEAP_LIMIT, MAX_STACK_BYTES, STACK_LIMIT, STACK_UNIT, check_cache_config,
-    check_shared_mem_config,
+    MAX_STACK_BYTES, STACK_UNIT, check_cache_config, check_shared_mem_config,
 };
 use super::registry::Handle;
 use super::{capture, check_flags, invalid_value, lock};
@@ -21,6 +20,7 @@ use crate::abi::{CUcontext, CUdevice, ContextParams, In, Out};
 use crate::codes::{
     CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
 };
+use crate::constants::limit::{MALLOC_HEAP_SIZE, STACK_SIZE};
 use crate::detail::{DriverError, DriverResult};
 
 /// Context flags: scheduling (three bits), mapped host memory, and keeping local memory after a
@@ -230,16 +230,16 @@ pub(crate) fn cuCtxSetLimit(limit: i32, value: usize) -> DriverResult {
     lock(&context.preferences).limits.limit(limit)?;
     capture::check_unsafe()?;
     let value = match limit {
-        STACK_LIMIT if value > MAX_STACK_BYTES => {
+        STACK_SIZE if value > MAX_STACK_BYTES => {
             return Err(invalid_value(format!(
                 "a stack of {value} bytes; the limit is {MAX_STACK_BYTES}"
             )));
         }
-        STACK_LIMIT => value.next_multiple_of(STACK_UNIT),
+        STACK_SIZE => value.next_multiple_of(STACK_UNIT),
         _ => value,
     };
     *lock(&context.preferences).limits.limit(limit)? = value;
-    if limit == HEAP_LIMIT {
+    if limit == MALLOC_HEAP_SIZE {
         context.gpu.device.system().heap.set_limit(value as u64);
     }
     Ok(())
@@ -262,7 +262,7 @@ pub(crate) fn cuCtxSynchronize() -> DriverResult {
 /// An ID that is unique among the contexts of the process.
 pub(crate) fn cuCtxGetId(context: CUcontext, id: Out<u64>) -> DriverResult {
     let context = if context.is_null() { attached()? } else { from_handle(context)? };
-    id.set(context.handle.as_ptr().addr() as u64)
+    id.set(context.handle.number())
 }
 
 pub(crate) fn cuCtxSetFlags(flags: u32) -> DriverResult {

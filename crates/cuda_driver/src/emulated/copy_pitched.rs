@@ -5,7 +5,7 @@ use super::memory_copy::{
     ARRAY, CopyAddress, CopyEnd, DEVICE, HOST, MemoryCopy, UNIFIED, copy_blocking, copy_on_stream,
 };
 use super::{array, invalid_value, not_supported};
-use crate::abi::{CUdeviceptr, CUobject, CUstream, Copy2D, HostPtr, In};
+use crate::abi::{CUarray, CUdeviceptr, CUstream, Copy2D, HostPtr, In};
 use crate::detail::DriverResult;
 use crate::structs::Copy3D;
 
@@ -54,7 +54,7 @@ struct CopySide {
     memory_type: i32,
     host: HostPtr,
     device: CUdeviceptr,
-    array: CUobject,
+    array: CUarray,
     x_bytes: usize,
     y: usize,
     z: usize,

@@ -2,6 +2,8 @@
 
 use ::emulator::Profile;
 
+use crate::constants::device_attribute as A;
+
 /// Resident blocks of a multiprocessor at most.
 pub(super) const MAX_BLOCKS_PER_MULTIPROCESSOR: u32 = 32;
 /// Bytes of shared memory that the system reserves in each block.
@@ -34,78 +36,77 @@ pub(super) fn attribute(profile: &Profile, ordinal: i32, number: i32) -> Option<
     }
     Some(match number {
         21..=29 | 42..=49 | 52..=74 | 77 => texture_size(number),
-        // PCI bus: one for each device.
-        33 => ordinal,
+        A::PCI_BUS_ID => ordinal,
         _ => value(profile, number),
     })
 }
 
 fn value(profile: &Profile, number: i32) -> i32 {
     match number {
-        1 => signed(profile.max_threads_per_block),
-        2..=4 => signed(profile.max_block_dim[(number - 2) as usize]),
-        5..=7 => signed(profile.max_grid_dim[(number - 5) as usize]),
-        8 => signed(profile.shared_mem_per_block),
-        9 => signed(profile.constant_memory_bytes),
-        10 => signed(profile.warp_size),
-        // Largest pitch, in bytes.
-        11 => i32::MAX,
-        12 => signed(profile.registers_per_block),
-        13 => signed(profile.clock_khz),
-        // Alignment of textures and surfaces, pitch alignment of textures.
-        14 | 30 => 512,
-        51 => 32,
-        // Overlap of copies and kernels, mapped host memory, concurrent kernels, ECC.
-        15 | 19 | 31 | 32 => 1,
-        16 => signed(profile.multiprocessors),
-        36 => signed(profile.memory_clock_khz),
-        37 => signed(profile.memory_bus_width),
-        38 => signed(profile.l2_cache_bytes),
-        39 => signed(profile.max_threads_per_multiprocessor),
-        // Copy engines.
-        40 => 3,
-        // Unified addressing.
-        41 => 1,
-        // PCI domain.
-        50 => 0xfe00,
-        75 => signed(profile.compute_capability.0),
-        76 => signed(profile.compute_capability.1),
-        // Stream priorities, L1 caching of global and local memory.
-        78..=80 => 1,
-        81 => signed(profile.shared_mem_per_multiprocessor),
-        82 => signed(REGISTERS_PER_MULTIPROCESSOR),
-        // Managed memory.
-        83 => 1,
-        // Ratio of single to double precision performance.
-        87 => 2,
-        // Concurrent managed access, compute pre-emption, use of registered host pointers in
-        // kernels.
-        89..=91 => 1,
-        // Stream memory operations, version 2.
-        122 | 123 => 1,
-        // Cooperative launches.
-        95 => 1,
-        97 => signed(profile.shared_mem_per_block_optin),
-        // Registration of host memory.
-        99 => 1,
-        // Virtual memory management.
-        102 => 1,
-        106 => signed(MAX_BLOCKS_PER_MULTIPROCESSOR),
-        108 => PERSISTING_BYTES,
-        109 => MAX_WINDOW_BYTES,
-        111 => signed(RESERVED_SHARED_PER_BLOCK),
-        // Registration of read-only host memory; memory pools.
-        113 | 115 => 1,
-        // Clusters.
-        120 => 1,
-        126 => signed(SYNC_DOMAINS),
-        // Tensor maps.
-        127 => 1,
-        // NUMA nodes: of the device, and the closest one of the host.
-        131 => -1,
-        134 => 0,
-        _ => 0,
+        A::MAX_THREADS_PER_BLOCK => signed(profile.max_threads_per_block),
+        A::MAX_BLOCK_DIM_X..=A::MAX_BLOCK_DIM_Z => {
+            signed(profile.max_block_dim[(number - A::MAX_BLOCK_DIM_X) as usize])
+        }
+        A::MAX_GRID_DIM_X..=A::MAX_GRID_DIM_Z => {
+            signed(profile.max_grid_dim[(number - A::MAX_GRID_DIM_X) as usize])
+        }
+        A::MAX_SHARED_MEMORY_PER_BLOCK => signed(profile.shared_mem_per_block),
+        A::TOTAL_CONSTANT_MEMORY => signed(profile.constant_memory_bytes),
+        A::WARP_SIZE => signed(profile.warp_size),
+        A::MAX_PITCH => i32::MAX,
+        A::MAX_REGISTERS_PER_BLOCK => signed(profile.registers_per_block),
+        A::CLOCK_RATE => signed(profile.clock_khz),
+        A::TEXTURE_ALIGNMENT | A::SURFACE_ALIGNMENT => 512,
+        A::TEXTURE_PITCH_ALIGNMENT => 32,
+        A::MULTIPROCESSOR_COUNT => signed(profile.multiprocessors),
+        A::MEMORY_CLOCK_RATE => signed(profile.memory_clock_khz),
+        A::GLOBAL_MEMORY_BUS_WIDTH => signed(profile.memory_bus_width),
+        A::L2_CACHE_SIZE => signed(profile.l2_cache_bytes),
+        A::MAX_THREADS_PER_MULTIPROCESSOR => signed(profile.max_threads_per_multiprocessor),
+        A::ASYNC_ENGINE_COUNT => 3,
+        A::PCI_DOMAIN_ID => 0xfe00,
+        A::COMPUTE_CAPABILITY_MAJOR => signed(profile.compute_capability.0),
+        A::COMPUTE_CAPABILITY_MINOR => signed(profile.compute_capability.1),
+        A::MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => signed(profile.shared_mem_per_multiprocessor),
+        A::MAX_REGISTERS_PER_MULTIPROCESSOR => signed(REGISTERS_PER_MULTIPROCESSOR),
+        A::SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO => 2,
+        A::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => signed(profile.shared_mem_per_block_optin),
+        A::MAX_BLOCKS_PER_MULTIPROCESSOR => signed(MAX_BLOCKS_PER_MULTIPROCESSOR),
+        A::MAX_PERSISTING_L2_CACHE_SIZE => PERSISTING_BYTES,
+        A::MAX_ACCESS_POLICY_WINDOW_SIZE => MAX_WINDOW_BYTES,
+        A::RESERVED_SHARED_MEMORY_PER_BLOCK => signed(RESERVED_SHARED_PER_BLOCK),
+        A::MEM_SYNC_DOMAIN_COUNT => signed(SYNC_DOMAINS),
+        A::NUMA_ID => -1,
+        _ => supported(number).into(),
     }
+}
+
+/// Whether an attribute names a feature that the emulator has.
+fn supported(number: i32) -> bool {
+    matches!(
+        number,
+        A::GPU_OVERLAP
+            | A::CAN_MAP_HOST_MEMORY
+            | A::CONCURRENT_KERNELS
+            | A::ECC_ENABLED
+            | A::UNIFIED_ADDRESSING
+            | A::STREAM_PRIORITIES_SUPPORTED
+            | A::GLOBAL_L1_CACHE_SUPPORTED
+            | A::LOCAL_L1_CACHE_SUPPORTED
+            | A::MANAGED_MEMORY
+            | A::CONCURRENT_MANAGED_ACCESS
+            | A::COMPUTE_PREEMPTION_SUPPORTED
+            | A::CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+            | A::COOPERATIVE_LAUNCH
+            | A::HOST_REGISTER_SUPPORTED
+            | A::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+            | A::READ_ONLY_HOST_REGISTER_SUPPORTED
+            | A::MEMORY_POOLS_SUPPORTED
+            | A::CLUSTER_LAUNCH
+            | A::CAN_USE_STREAM_MEM_OPS
+            | A::CAN_USE_64_BIT_STREAM_MEM_OPS
+            | A::TENSOR_MAP_ACCESS_SUPPORTED
+    )
 }
 
 /// The largest texture and surface of each type, along each dimension.

@@ -16,12 +16,9 @@ use crate::codes::{
     CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY,
     CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
 };
+use crate::constants::event_flags::{BLOCKING_SYNC, DISABLE_TIMING, INTERPROCESS};
 use crate::detail::{DriverError, DriverResult};
 
-/// A waiting thread blocks; in the emulator it always does.
-const BLOCKING_SYNC: u32 = 1;
-const DISABLE_TIMING: u32 = 2;
-const INTERPROCESS: u32 = 4;
 /// The wait becomes a node of a graph instead of a dependency.
 const WAIT_EXTERNAL: u32 = 1;
 /// The record becomes a node of a graph instead of a dependency.

@@ -8,7 +8,7 @@ use super::operation::{NodeType, Operation, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::user_object::UserObjectReferences;
 use super::{invalid_value, lock, not_supported};
-use crate::abi::{CUobject, In};
+use crate::abi::{CUgraph, CUgraphNode, In};
 use crate::detail::DriverResult;
 
 /// A node of a graph.
@@ -67,24 +67,24 @@ pub(super) fn live() -> usize {
 }
 
 /// The graph of this handle.
-pub(super) fn from_handle(graph: CUobject) -> DriverResult<Arc<Graph>> {
+pub(super) fn from_handle(graph: CUgraph) -> DriverResult<Arc<Graph>> {
     GRAPHS.get(graph)
 }
 
 /// The node of this handle.
-pub(super) fn node(node: CUobject) -> DriverResult<Arc<Node>> {
+pub(super) fn node(node: CUgraphNode) -> DriverResult<Arc<Node>> {
     NODES.get(node)
 }
 
 /// The node of this handle with its graph.
-pub(super) fn node_of(handle: CUobject) -> DriverResult<(Arc<Node>, Arc<Graph>)> {
+pub(super) fn node_of(handle: CUgraphNode) -> DriverResult<(Arc<Node>, Arc<Graph>)> {
     let node = NODES.get(handle)?;
     let graph = GRAPHS.get(node.graph)?;
     Ok((node, graph))
 }
 
 /// Reads a list of handles.
-pub(super) fn list(handles: In<CUobject>, count: usize) -> DriverResult<Vec<Handle>> {
+pub(super) fn list(handles: In<CUgraphNode>, count: usize) -> DriverResult<Vec<Handle>> {
     if count > 0 {
         handles.get()?;
     }
@@ -109,7 +109,7 @@ impl Graph {
     }
 
     /// Destroys the graph and its nodes. Executable graphs made from it are kept.
-    pub(super) fn destroy(handle: CUobject) -> DriverResult {
+    pub(super) fn destroy(handle: CUgraph) -> DriverResult {
         let graph = GRAPHS.remove(handle)?;
         let nodes: Vec<_> = lock(&graph.body).nodes.clone();
         for node in nodes {

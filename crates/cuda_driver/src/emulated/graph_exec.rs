@@ -11,7 +11,7 @@ use super::operation::{Empty, NodeType, SharedOperation};
 use super::registry::{Handle, Registry};
 use super::stream::{self, Stream};
 use super::{capture, invalid_value, lock, not_supported};
-use crate::abi::{CUobject, CUstream, Out};
+use crate::abi::{CUgraph, CUgraphExec, CUgraphNode, CUstream, Out};
 use crate::codes::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 use crate::detail::{DriverError, DriverResult};
 use crate::structs::{InstantiateParams, UpdateResult};
@@ -153,7 +153,7 @@ impl Step {
 }
 
 /// Instantiates a graph.
-fn instantiate(graph: CUobject, flags: u64) -> DriverResult<GraphExec> {
+fn instantiate(graph: CUgraph, flags: u64) -> DriverResult<GraphExec> {
     let graph = graph::from_handle(graph)?;
     let odd = flags & !(FREE_ON_LAUNCH | UPLOAD | DEVICE_LAUNCH | NODE_PRIORITY);
     if odd != 0 {
@@ -166,8 +166,8 @@ fn instantiate(graph: CUobject, flags: u64) -> DriverResult<GraphExec> {
 }
 
 pub(crate) fn cuGraphInstantiateWithFlags(
-    exec: Out<CUobject>,
-    graph: CUobject,
+    exec: Out<CUgraphExec>,
+    graph: CUgraph,
     flags: u64,
 ) -> DriverResult {
     exec.check()?;
@@ -177,9 +177,9 @@ pub(crate) fn cuGraphInstantiateWithFlags(
 
 /// The error goes to the log, if there is room for it.
 pub(crate) fn cuGraphInstantiate_v2(
-    exec: Out<CUobject>,
-    graph: CUobject,
-    error_node: Out<CUobject>,
+    exec: Out<CUgraphExec>,
+    graph: CUgraph,
+    error_node: Out<CUgraphNode>,
     log: Out<c_char>,
     log_bytes: usize,
 ) -> DriverResult {
@@ -195,8 +195,8 @@ pub(crate) fn cuGraphInstantiate_v2(
 }
 
 pub(crate) fn cuGraphInstantiateWithParams(
-    exec: Out<CUobject>,
-    graph: CUobject,
+    exec: Out<CUgraphExec>,
+    graph: CUgraph,
     params: Out<InstantiateParams>,
 ) -> DriverResult {
     params.check()?;
@@ -208,18 +208,18 @@ pub(crate) fn cuGraphInstantiateWithParams(
     answer
 }
 
-pub(crate) fn cuGraphExecGetFlags(exec: CUobject, flags: Out<u64>) -> DriverResult {
+pub(crate) fn cuGraphExecGetFlags(exec: CUgraphExec, flags: Out<u64>) -> DriverResult {
     flags.set(GRAPH_EXECS.get(exec)?.flags)
 }
 
-pub(crate) fn cuGraphExecDestroy(exec: CUobject) -> DriverResult {
+pub(crate) fn cuGraphExecDestroy(exec: CUgraphExec) -> DriverResult {
     GRAPH_EXECS.get(exec)?;
     capture::check_unsafe()?;
     GRAPH_EXECS.remove(exec).map(drop)
 }
 
 /// There is nothing to upload, but the call keeps its position in the stream.
-pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> DriverResult {
+pub(crate) fn cuGraphUpload(exec: CUgraphExec, stream: CUstream) -> DriverResult {
     GRAPH_EXECS.get(exec)?;
     let (context, stream) = stream::from_handle(stream)?;
     capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
@@ -227,7 +227,7 @@ pub(crate) fn cuGraphUpload(exec: CUobject, stream: CUstream) -> DriverResult {
 }
 
 /// A launch of a graph cannot be captured.
-pub(crate) fn cuGraphLaunch(exec: CUobject, stream: CUstream) -> DriverResult {
+pub(crate) fn cuGraphLaunch(exec: CUgraphExec, stream: CUstream) -> DriverResult {
     let ready = GRAPH_EXECS.get(exec)?;
     let (context, stream) = stream::from_handle(stream)?;
     capture::refuse(&stream, crate::codes::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)?;
@@ -250,8 +250,8 @@ fn launch(ready: &Arc<GraphExec>, context: &Arc<Context>, stream: &Stream) -> Dr
 
 /// Replaces the operation of a step by one of the same type.
 pub(super) fn set_operation(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     operation: SharedOperation,
 ) -> DriverResult {
     let ready = GRAPH_EXECS.get(exec)?;
@@ -273,20 +273,28 @@ pub(super) fn set_operation(
 }
 
 /// Kernel, memcpy and memset nodes can be disabled.
-pub(crate) fn cuGraphNodeSetEnabled(exec: CUobject, node: CUobject, enabled: u32) -> DriverResult {
+pub(crate) fn cuGraphNodeSetEnabled(
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    enabled: u32,
+) -> DriverResult {
     with_enabled_flag(exec, node, |flag| *flag = enabled != 0)
 }
 
 pub(crate) fn cuGraphNodeGetEnabled(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     enabled: Out<u32>,
 ) -> DriverResult {
     enabled.check()?;
     with_enabled_flag(exec, node, |flag| enabled.set_if_wanted((*flag).into()))
 }
 
-fn with_enabled_flag(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)) -> DriverResult {
+fn with_enabled_flag(
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    act: impl FnOnce(&mut bool),
+) -> DriverResult {
     let ready = GRAPH_EXECS.get(exec)?;
     let mut plan = lock(&ready.plan);
     let step = plan
@@ -300,7 +308,7 @@ fn with_enabled_flag(exec: CUobject, node: CUobject, act: impl FnOnce(&mut bool)
     Ok(())
 }
 
-fn update(exec: CUobject, graph: CUobject) -> DriverResult<Result<(), (i32, Option<Handle>)>> {
+fn update(exec: CUgraphExec, graph: CUgraph) -> DriverResult<Result<(), (i32, Option<Handle>)>> {
     let ready = GRAPH_EXECS.get(exec)?;
     let graph = graph::from_handle(graph)?;
     let new = Plan::new(&graph)?;
@@ -317,14 +325,14 @@ fn not_updated() -> DriverError {
     DriverError::new(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, text)
 }
 
-fn pointer(node: Option<Handle>) -> CUobject {
+fn pointer(node: Option<Handle>) -> CUgraphNode {
     node.map_or(std::ptr::null_mut(), Handle::as_ptr)
 }
 
 pub(crate) fn cuGraphExecUpdate(
-    exec: CUobject,
-    graph: CUobject,
-    error_node: Out<CUobject>,
+    exec: CUgraphExec,
+    graph: CUgraph,
+    error_node: Out<CUgraphNode>,
     result: Out<i32>,
 ) -> DriverResult {
     result.check()?;
@@ -336,8 +344,8 @@ pub(crate) fn cuGraphExecUpdate(
 }
 
 pub(crate) fn cuGraphExecUpdate_v2(
-    exec: CUobject,
-    graph: CUobject,
+    exec: CUgraphExec,
+    graph: CUgraph,
     result: Out<UpdateResult>,
 ) -> DriverResult {
     result.check()?;

@@ -7,21 +7,21 @@ use super::graph;
 use super::graph::ChildGraph;
 use super::graph_exec::set_operation;
 use super::graph_nodes::{check_context, copy, kernel, memset};
-use crate::abi::{CUcontext, CUobject, In};
+use crate::abi::{CUcontext, CUgraph, CUgraphExec, CUgraphNode, In};
 use crate::detail::DriverResult;
 use crate::structs::*;
 
 pub(crate) fn cuGraphExecKernelNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<KernelNodeParams>,
 ) -> DriverResult {
     set_operation(exec, node, kernel(params.cast(), false)?)
 }
 
 pub(crate) fn cuGraphExecMemcpyNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<Copy3D>,
     context: CUcontext,
 ) -> DriverResult {
@@ -30,8 +30,8 @@ pub(crate) fn cuGraphExecMemcpyNodeSetParams(
 }
 
 pub(crate) fn cuGraphExecMemsetNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<MemsetNodeParams>,
     context: CUcontext,
 ) -> DriverResult {
@@ -40,9 +40,9 @@ pub(crate) fn cuGraphExecMemsetNodeSetParams(
 }
 
 pub(crate) fn cuGraphExecChildGraphNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
-    inner: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    inner: CUgraph,
 ) -> DriverResult {
     let inner = graph::from_handle(inner)?.copy()?;
     let done = set_operation(exec, node, Arc::new(ChildGraph(inner.clone())));

@@ -9,15 +9,15 @@ use super::launch::Call;
 use super::memset::Memset;
 use super::operation::{Empty, Operation, SharedOperation};
 use super::{copy_pitched, current, invalid_value, lock};
-use crate::abi::{CUcontext, CUobject, In, Out};
+use crate::abi::{CUcontext, CUgraph, CUgraphNode, In, Out};
 use crate::detail::{DriverError, DriverResult};
 use crate::structs::*;
 
 /// Adds a node that does `operation`.
 pub(super) fn add(
-    handle: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    handle: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     operation: SharedOperation,
 ) -> DriverResult {
@@ -28,7 +28,7 @@ pub(super) fn add(
 }
 
 /// Replaces the operation of a node by one of the same type.
-pub(super) fn set_operation(node: CUobject, operation: SharedOperation) -> DriverResult {
+pub(super) fn set_operation(node: CUgraphNode, operation: SharedOperation) -> DriverResult {
     let node = graph::node(node)?;
     let mut current = lock(&node.operation);
     if current.node_type() != operation.node_type() {
@@ -43,7 +43,10 @@ fn other_type() -> DriverError {
 }
 
 /// Reads something from the operation of a node, which must be of type `T`.
-pub(super) fn query<T: Operation, R>(node: CUobject, get: impl FnOnce(&T) -> R) -> DriverResult<R> {
+pub(super) fn query<T: Operation, R>(
+    node: CUgraphNode,
+    get: impl FnOnce(&T) -> R,
+) -> DriverResult<R> {
     let operation = graph::node(node)?.operation();
     operation.downcast_ref().map(get).ok_or_else(other_type)
 }
@@ -55,7 +58,7 @@ pub(super) fn kernel(
 ) -> DriverResult<SharedOperation> {
     let first = params.cast::<KernelNodeParams>().get()?;
     let function = match first.function.is_null() && has_kernel {
-        true => params.get()?.kernel,
+        true => params.get()?.kernel.cast(),
         false => first.function,
     };
     let call = Call::for_node(function, &first)?;
@@ -63,9 +66,9 @@ pub(super) fn kernel(
 }
 
 pub(crate) fn cuGraphAddKernelNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<KernelNodeParams>,
 ) -> DriverResult {
@@ -73,7 +76,7 @@ pub(crate) fn cuGraphAddKernelNode(
 }
 
 pub(crate) fn cuGraphKernelNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<KernelNodeParams>,
 ) -> DriverResult {
     params.set(query(node, Call::describe)?)
@@ -99,9 +102,9 @@ pub(super) fn check_context(context: CUcontext) -> DriverResult {
 }
 
 pub(crate) fn cuGraphAddMemcpyNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<Copy3D>,
     context: CUcontext,
@@ -115,9 +118,9 @@ pub(super) fn memset(params: In<MemsetNodeParams>) -> DriverResult<SharedOperati
 }
 
 pub(crate) fn cuGraphAddMemsetNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<MemsetNodeParams>,
     context: CUcontext,
@@ -131,9 +134,9 @@ pub(super) fn host(params: In<HostNodeParams>) -> DriverResult<SharedOperation> 
 }
 
 pub(crate) fn cuGraphAddHostNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<HostNodeParams>,
 ) -> DriverResult {
@@ -142,7 +145,7 @@ pub(crate) fn cuGraphAddHostNode(
 
 /// The operation of a child graph node: a clone of the graph, which later changes of the graph do
 /// not affect.
-pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> DriverResult<SharedOperation> {
+pub(super) fn child(parent: Option<&Graph>, child: CUgraph) -> DriverResult<SharedOperation> {
     let child = graph::from_handle(child)?;
     if parent.is_some_and(|parent| parent.handle == child.handle) {
         return Err(invalid_value("a graph cannot be its own child"));
@@ -151,27 +154,27 @@ pub(super) fn child(parent: Option<&Graph>, child: CUobject) -> DriverResult<Sha
 }
 
 pub(crate) fn cuGraphAddChildGraphNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
-    inner: CUobject,
+    inner: CUgraph,
 ) -> DriverResult {
     let parent = graph::from_handle(graph)?;
     add(node, graph, dependencies, n_dependencies, child(Some(&parent), inner)?)
 }
 
 pub(crate) fn cuGraphAddEmptyNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
 ) -> DriverResult {
     add(node, graph, dependencies, n_dependencies, Arc::new(Empty))
 }
 
 pub(crate) fn cuGraphKernelNodeSetAttribute(
-    node: CUobject,
+    node: CUgraphNode,
     id: u32,
     value: In<AttributeValue>,
 ) -> DriverResult {

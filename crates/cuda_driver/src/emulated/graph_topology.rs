@@ -4,22 +4,26 @@
 use super::check_flags;
 use super::graph::{self, Graph};
 use super::registry::Handle;
-use crate::abi::{CUobject, Out};
+use crate::abi::{CUgraph, CUgraphNode, Out};
 use crate::detail::DriverResult;
 
-pub(crate) fn cuGraphCreate(graph: Out<CUobject>, flags: u32) -> DriverResult {
+pub(crate) fn cuGraphCreate(graph: Out<CUgraph>, flags: u32) -> DriverResult {
     check_flags(flags, 0)?;
     graph.check()?;
     graph.set(Graph::create().handle.as_ptr())
 }
 
-pub(crate) fn cuGraphDestroy(graph: CUobject) -> DriverResult {
+pub(crate) fn cuGraphDestroy(graph: CUgraph) -> DriverResult {
     Graph::destroy(graph)
 }
 
 /// Writes as much of a list as there is room for, and its length. Unused room is filled with null
 /// handles.
-pub(super) fn write_list(found: &[Handle], out: Out<CUobject>, count: Out<usize>) -> DriverResult {
+pub(super) fn write_list(
+    found: &[Handle],
+    out: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> DriverResult {
     count.check()?;
     if out.check().is_err() {
         return count.set(found.len());
@@ -32,8 +36,8 @@ pub(super) fn write_list(found: &[Handle], out: Out<CUobject>, count: Out<usize>
 }
 
 pub(crate) fn cuGraphGetNodes(
-    graph: CUobject,
-    nodes: Out<CUobject>,
+    graph: CUgraph,
+    nodes: Out<CUgraphNode>,
     count: Out<usize>,
 ) -> DriverResult {
     let (found, _) = graph::from_handle(graph)?.parts();

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{allocations, event, graph, graph_exec, invalid_value, library, module, pool, stream};
-use crate::codes::CUresult;
+use crate::codes::ResultCode;
 use crate::detail::{DriverError, DriverResult};
 
 /// The environment variable that names functions and the error codes that they return.
@@ -19,7 +19,7 @@ struct PlannedFailure {
     name: String,
     /// The number of the call that fails, counted from 1; `None` for every call.
     nth: Option<u64>,
-    code: CUresult,
+    code: ResultCode,
     calls: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ pub struct Call {
     /// The name of the function.
     pub function: &'static str,
     /// Its result code. This is the true code, also if the caller got 999 in its place.
-    pub code: CUresult,
+    pub code: ResultCode,
 }
 
 /// The numbers of driver objects that exist in this process.
@@ -63,7 +63,7 @@ pub struct Live {
 #[derive(Debug, Default)]
 pub(crate) struct WatchedCalls {
     pub(crate) calls: Vec<Call>,
-    pub(crate) fail: Option<(usize, CUresult)>,
+    pub(crate) fail: Option<(usize, ResultCode)>,
 }
 
 /// Reads the environment variable.
@@ -125,7 +125,7 @@ pub(crate) fn while_watching<R>(
     (result, WATCHED.take().unwrap_or_default())
 }
 
-fn planned_by_watcher() -> Option<CUresult> {
+fn planned_by_watcher() -> Option<ResultCode> {
     WATCHED.with_borrow(|watched_calls| {
         let watched_calls = watched_calls.as_ref()?;
         let (nth, code) = watched_calls.fail?;
@@ -133,7 +133,7 @@ fn planned_by_watcher() -> Option<CUresult> {
     })
 }
 
-fn planned_by_variable(name: &str) -> Option<CUresult> {
+fn planned_by_variable(name: &str) -> Option<ResultCode> {
     let plan = PLANNED.get()?.iter().find(|plan| plan.name == name)?;
     let call = plan.calls.fetch_add(1, Ordering::Relaxed) + 1;
     plan.nth.is_none_or(|nth| nth == call).then_some(plan.code)

@@ -10,17 +10,9 @@ use super::device_attributes::LARGEST_CLUSTER;
 use super::gpu::{self, Gpu};
 use super::registry::{Handle, Registry};
 use super::{invalid_value, residency};
+use crate::constants::function_attribute as A;
 use crate::detail::DriverResult;
 
-/// Attributes that can be set, numbered as in `CUfunction_attribute`.
-const MAX_DYNAMIC_SHARED: i32 = 8;
-const CARVEOUT: i32 = 9;
-const MUST_HAVE_CLUSTER: i32 = 10;
-/// Three consecutive attributes: cluster width, height and depth.
-const CLUSTER_WIDTH: i32 = 11;
-const CLUSTER_DEPTH: i32 = 13;
-const LARGE_CLUSTER: i32 = 14;
-const CLUSTER_SCHEDULING: i32 = 15;
 /// A kernel that a handle refers to.
 pub(super) struct Kernel {
     pub(super) handle: Handle,
@@ -106,41 +98,49 @@ impl Kernel {
     pub(super) fn attribute(&self, attribute: i32) -> DriverResult<i32> {
         let Function { static_shared_bytes, local_bytes, .. } = &*self.entry;
         Ok(match attribute {
-            0 => self.entry.max_threads_per_block as i32,
-            1 => *static_shared_bytes as i32,
-            3 => *local_bytes as i32,
-            4 => residency::registers(&self.entry) as i32,
-            5 => architecture_number(self.code.target()),
-            6 => native_architecture(self.gpu.profile().compute_capability),
-            MAX_DYNAMIC_SHARED => self.settings.max_dynamic_shared.load(Ordering::Relaxed),
-            CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
+            A::MAX_THREADS_PER_BLOCK => self.entry.max_threads_per_block as i32,
+            A::SHARED_SIZE_BYTES => *static_shared_bytes as i32,
+            A::LOCAL_SIZE_BYTES => *local_bytes as i32,
+            A::NUM_REGS => residency::registers(&self.entry) as i32,
+            A::PTX_VERSION => architecture_number(self.code.target()),
+            A::BINARY_VERSION => native_architecture(self.gpu.profile().compute_capability),
+            A::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+                self.settings.max_dynamic_shared.load(Ordering::Relaxed)
+            }
+            A::PREFERRED_SHARED_MEMORY_CARVEOUT => self.settings.carveout.load(Ordering::Relaxed),
             // Bytes of constant memory, and the cache mode: none.
-            2 | 7 => 0,
-            MUST_HAVE_CLUSTER => self.entry.explicit_cluster.into(),
-            CLUSTER_WIDTH..=CLUSTER_DEPTH => {
-                let axis = (attribute - CLUSTER_WIDTH) as usize;
+            A::CONST_SIZE_BYTES | A::CACHE_MODE_CA => 0,
+            A::CLUSTER_SIZE_MUST_BE_SET => self.entry.explicit_cluster.into(),
+            A::REQUIRED_CLUSTER_WIDTH..=A::REQUIRED_CLUSTER_DEPTH => {
+                let axis = (attribute - A::REQUIRED_CLUSTER_WIDTH) as usize;
                 self.settings.cluster[axis].load(Ordering::Relaxed) as i32
             }
-            LARGE_CLUSTER => self.allows_large_cluster().into(),
-            CLUSTER_SCHEDULING => self.settings.cluster_scheduling.load(Ordering::Relaxed),
+            A::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => self.allows_large_cluster().into(),
+            A::CLUSTER_SCHEDULING_POLICY_PREFERENCE => {
+                self.settings.cluster_scheduling.load(Ordering::Relaxed)
+            }
             _ => return Err(invalid_value(format!("{attribute} is not a function attribute"))),
         })
     }
 
     pub(super) fn set_attribute(&self, attribute: i32, value: i32) -> DriverResult {
         match attribute {
-            MAX_DYNAMIC_SHARED => self.set_max_dynamic_shared(value),
-            CARVEOUT if (-1..=100).contains(&value) => {
+            A::MAX_DYNAMIC_SHARED_SIZE_BYTES => self.set_max_dynamic_shared(value),
+            A::PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => {
                 self.settings.carveout.store(value, Ordering::Relaxed);
                 Ok(())
             }
-            CARVEOUT => Err(invalid_value(format!("a carve-out of {value}; it may be -1 to 100"))),
-            CLUSTER_WIDTH..=CLUSTER_DEPTH => self.set_cluster(attribute - CLUSTER_WIDTH, value),
-            LARGE_CLUSTER if matches!(value, 0 | 1) => {
+            A::PREFERRED_SHARED_MEMORY_CARVEOUT => {
+                Err(invalid_value(format!("a carve-out of {value}; it may be -1 to 100")))
+            }
+            A::REQUIRED_CLUSTER_WIDTH..=A::REQUIRED_CLUSTER_DEPTH => {
+                self.set_cluster(attribute - A::REQUIRED_CLUSTER_WIDTH, value)
+            }
+            A::NON_PORTABLE_CLUSTER_SIZE_ALLOWED if matches!(value, 0 | 1) => {
                 self.settings.large_cluster.store(value == 1, Ordering::Relaxed);
                 Ok(())
             }
-            CLUSTER_SCHEDULING if (0..=2).contains(&value) => {
+            A::CLUSTER_SCHEDULING_POLICY_PREFERENCE if (0..=2).contains(&value) => {
                 self.settings.cluster_scheduling.store(value, Ordering::Relaxed);
                 Ok(())
             }

@@ -87,7 +87,7 @@ impl Library {
 impl LibraryKernel {
     /// The current context's function for the kernel.
     pub(super) fn function(&self) -> DriverResult<Handle> {
-        let module = LIBRARIES.get(self.library.as_ptr())?.module()?;
+        let module = LIBRARIES.get(self.library)?.module()?;
         module::function_of(module, &self.name.to_string_lossy())
     }
 }

@@ -14,6 +14,7 @@ use super::gpu::{gpu, memory};
 use super::operation::Empty;
 use super::{capture, check_flags, invalid_value, lock, stream};
 use crate::abi::{CUdevice, CUdeviceptr, CUstream, In, MemLocation, Out};
+use crate::constants::{mem_advise as A, mem_range_attribute as range};
 use crate::detail::DriverResult;
 
 /// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID`.
@@ -70,12 +71,14 @@ pub(crate) fn cuMemAdvise(
     }
     capture::check_unsafe()?;
     note(address, bytes, |page| match advice {
-        1 | 2 => page.read_mostly = advice == 1,
-        3 => page.preferred = device,
-        4 => page.preferred = NOWHERE,
+        A::SET_READ_MOSTLY | A::UNSET_READ_MOSTLY => {
+            page.read_mostly = advice == A::SET_READ_MOSTLY;
+        }
+        A::SET_PREFERRED_LOCATION => page.preferred = device,
+        A::UNSET_PREFERRED_LOCATION => page.preferred = NOWHERE,
         _ => {
             page.accessed_by.retain(|other| *other != device);
-            page.accessed_by.extend((advice == 5).then_some(device));
+            page.accessed_by.extend((advice == A::SET_ACCESSED_BY).then_some(device));
         }
     });
     match advice {
@@ -170,10 +173,12 @@ pub(crate) fn cuMemRangeGetAttribute(
     let preferred = || common_device(|advice| advice.preferred);
     let prefetched = || common_device(|advice| advice.prefetched);
     let word = match attribute {
-        1 => common(address, bytes, |advice| advice.read_mostly).unwrap_or(false).into(),
-        2 => preferred(),
-        3 => return accessed_by(value, value_bytes, address, bytes),
-        4 => prefetched(),
+        range::READ_MOSTLY => {
+            common(address, bytes, |advice| advice.read_mostly).unwrap_or(false).into()
+        }
+        range::PREFERRED_LOCATION => preferred(),
+        range::ACCESSED_BY => return accessed_by(value, value_bytes, address, bytes),
+        range::LAST_PREFETCH_LOCATION => prefetched(),
         5 => kind_of(preferred()),
         6 => id_of(preferred()),
         7 => kind_of(prefetched()),

@@ -12,7 +12,7 @@ use super::graph_memory::{self, FreeMemory, GraphMemory};
 use super::queue::Task;
 use super::registry::Handle;
 use super::{capture, check_flags, happens_before, invalid_value, managed, pool, stream};
-use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, Out};
+use crate::abi::{CUdeviceptr, CUmemoryPool, CUstream, HostPtr, Out};
 use crate::detail::DriverResult;
 
 /// Flags of pinned memory: portable, mapped, write-combined.
@@ -107,7 +107,7 @@ pub(crate) fn cuMemAllocAsync(
 pub(crate) fn cuMemAllocFromPoolAsync(
     address: Out<CUdeviceptr>,
     bytes: usize,
-    pool: CUobject,
+    pool: CUmemoryPool,
     stream: CUstream,
 ) -> DriverResult {
     allocate_in_order(address, bytes, pool.into(), stream)

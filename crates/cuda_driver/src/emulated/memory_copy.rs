@@ -17,18 +17,13 @@ use super::pinned::PinnedSource;
 use super::queue::Task;
 use super::{capture, happens_before, invalid_value, pageable, stream};
 use crate::abi::{CUdeviceptr, CUstream, HostPtr};
+pub(super) use crate::constants::memory_type::{ARRAY, DEVICE, HOST, UNIFIED};
 use crate::detail::DriverResult;
 use crate::structs::Copy3D;
 
 /// A copy of up to this many bytes from pageable memory is staged, as in NVIDIA's driver; a larger
 /// one blocks.
 const STAGED_BYTES: usize = 64 * 1024;
-
-/// The memory types, numbered as in `CUmemorytype`.
-pub(super) const HOST: i32 = 1;
-pub(super) const DEVICE: i32 = 2;
-pub(super) const ARRAY: i32 = 3;
-pub(super) const UNIFIED: i32 = 4;
 
 /// The source or destination address of a copy.
 #[derive(Clone, Copy)]

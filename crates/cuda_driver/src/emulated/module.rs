@@ -19,16 +19,15 @@ use crate::codes::{
     CUDA_ERROR_FILE_NOT_FOUND, CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
     CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_PERMITTED,
 };
+use crate::constants::module_loading::{EAGER_LOADING, LAZY_LOADING};
 use crate::detail::{DriverError, DriverResult};
 
 /// The magic numbers of machine code for GPUs: an ELF file, a fat binary, and the wrapper of one.
 const BINARIES: [&[u8]; 3] = [b"\x7fELF", b"\x50\xed\x55\xba", b"\xb1\x43\x62\x46"];
 /// The directive at the beginning of all PTX; NVIDIA's driver does not recognize PTX without it.
 const VERSION: &str = ".version";
-/// The environment variable that selects lazy or eager loading, and the numbers of the two modes.
+/// The environment variable that selects lazy or eager loading.
 const LOADING: &str = "CUDA_MODULE_LOADING";
-const EAGER_LOADING: i32 = 1;
-const LAZY_LOADING: i32 = 2;
 
 /// A loaded module.
 struct LoadedModule {

@@ -6,11 +6,9 @@ use std::ffi::c_void;
 use super::allocations::{Allocation, MemoryKind, change, containing, find};
 use super::current::top;
 use super::{invalid_value, not_supported, peer, pool};
-use crate::abi::{CUcontext, CUdeviceptr, CUobject, In, Out};
+use crate::abi::{CUcontext, CUdeviceptr, CUmemoryPool, In, Out};
+use crate::constants::{memory_type, pointer_attribute as A};
 use crate::detail::DriverResult;
-
-/// The one attribute that can be set: copies of the memory are always synchronous.
-const SYNC_MEMOPS: i32 = 6;
 
 pub(crate) fn cuPointerGetAttribute(
     value: Out<c_void>,
@@ -33,10 +31,10 @@ fn write(
         // Memory of a pool belongs to no context.
         1 if allocation.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
         1 => value.cast::<CUcontext>().set(allocation.context.as_ptr()),
-        2 => number.set(memory_type(allocation)),
-        3 => value.cast::<CUdeviceptr>().set(address),
+        A::MEMORY_TYPE => number.set(memory_type(allocation)),
+        A::DEVICE_POINTER => value.cast::<CUdeviceptr>().set(address),
         4 => host_pointer(value, allocation, address),
-        SYNC_MEMOPS => {
+        A::SYNC_MEMOPS => {
             number.set(allocation.sync_memops.unwrap_or(!allocation.kind.is_host()).into())
         }
         7 => value.cast::<u64>().set(allocation.base),
@@ -49,7 +47,7 @@ fn write(
         13 => number.set(1),
         14 => value.cast::<u64>().set(0),
         16 => number.set(access(allocation)),
-        17 => value.cast::<CUobject>().set(pool::handle_of(allocation)),
+        17 => value.cast::<CUmemoryPool>().set(pool::handle_of(allocation)),
         20 => value.cast::<u64>().set(allocation.base),
         5 => Err(not_supported(
             "the emulator's memory has no tokens for other devices in the machine",
@@ -58,9 +56,9 @@ fn write(
     }
 }
 
-/// `CUmemorytype`: 1 host, 2 device. Managed memory counts as device memory.
+/// Managed memory counts as device memory.
 fn memory_type(allocation: &Allocation) -> i32 {
-    if allocation.kind.is_host() { 1 } else { 2 }
+    if allocation.kind.is_host() { memory_type::HOST } else { memory_type::DEVICE }
 }
 
 fn host_pointer(value: Out<c_void>, allocation: &Allocation, address: CUdeviceptr) -> DriverResult {
@@ -125,7 +123,7 @@ pub(crate) fn cuPointerSetAttribute(
     attribute: i32,
     address: CUdeviceptr,
 ) -> DriverResult {
-    if attribute != SYNC_MEMOPS {
+    if attribute != A::SYNC_MEMOPS {
         return Err(invalid_value(format!("attribute {attribute} of a pointer cannot be set")));
     }
     let sync = value.cast::<i32>().get()? != 0;

@@ -12,18 +12,16 @@ use super::current::Context;
 use super::gpu::{Gpu, gpu};
 use super::registry::{Handle, Registry};
 use super::{capture, graph_memory, invalid_value, lock, not_supported};
-use crate::abi::{CUdevice, CUdeviceptr, CUobject, In, MemLocation, Out};
+use crate::abi::{CUdevice, CUdeviceptr, CUmemoryPool, In, MemLocation, Out};
 use crate::codes::CUDA_ERROR_OUT_OF_MEMORY;
+pub(super) use crate::constants::mem_access::{
+    PROT_NONE as NO_ACCESS, PROT_READWRITE as READ_WRITE,
+};
+use crate::constants::mem_allocation_type::PINNED;
+pub(super) use crate::constants::mem_location_type::DEVICE as ON_DEVICE;
+use crate::constants::mempool_attribute as A;
 use crate::detail::{DriverError, DriverResult};
 use crate::structs::{MemAccess, PoolProps};
-
-/// The access of a device to memory: none, or read and write.
-pub(super) const NO_ACCESS: i32 = 0;
-pub(super) const READ_WRITE: i32 = 3;
-/// `CU_MEM_ALLOCATION_TYPE_PINNED`
-const PINNED: i32 = 1;
-/// `CU_MEM_LOCATION_TYPE_DEVICE`
-pub(super) const ON_DEVICE: i32 = 1;
 
 /// A memory pool.
 pub(super) struct Pool {
@@ -73,7 +71,7 @@ pub(super) fn current_of(gpu: &'static Gpu) -> Handle {
 
 /// Allocates from a pool. The memory is freed with the context at the latest.
 pub(super) fn allocate(pool: Handle, bytes: usize, context: &Context) -> DriverResult<CUdeviceptr> {
-    let found = POOLS.get(pool.as_ptr())?;
+    let found = POOLS.get(pool)?;
     let bytes = bytes as u64;
     let mut state = lock(&found.state);
     if found.max_bytes > 0 && state.used + bytes > found.max_bytes {
@@ -107,15 +105,15 @@ fn shrink(pool: Handle, bytes: u64) {
     }
 }
 
-pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUobject>, device: CUdevice) -> DriverResult {
+pub(crate) fn cuDeviceGetDefaultMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> DriverResult {
     pool.set(default_of(gpu(device)?).as_ptr())
 }
 
-pub(crate) fn cuDeviceGetMemPool(pool: Out<CUobject>, device: CUdevice) -> DriverResult {
+pub(crate) fn cuDeviceGetMemPool(pool: Out<CUmemoryPool>, device: CUdevice) -> DriverResult {
     pool.set(current_of(gpu(device)?).as_ptr())
 }
 
-pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUobject) -> DriverResult {
+pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) -> DriverResult {
     let gpu = gpu(device)?;
     let found = POOLS.get(pool)?;
     if found.gpu.ordinal != gpu.ordinal {
@@ -125,7 +123,7 @@ pub(crate) fn cuDeviceSetMemPool(device: CUdevice, pool: CUobject) -> DriverResu
     Ok(())
 }
 
-pub(crate) fn cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>) -> DriverResult {
+pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, props: In<PoolProps>) -> DriverResult {
     let PoolProps { kind, handle_types, location, max_bytes, .. } = props.get()?;
     pool.check()?;
     if kind != PINNED {
@@ -142,7 +140,7 @@ pub(crate) fn cuMemPoolCreate(pool: Out<CUobject>, props: In<PoolProps>) -> Driv
 }
 
 /// Allocated memory outlives the pool.
-pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> DriverResult {
+pub(crate) fn cuMemPoolDestroy(pool: CUmemoryPool) -> DriverResult {
     let found = POOLS.get(pool)?;
     if found.is_default {
         return Err(invalid_value("a device's default pool cannot be destroyed"));
@@ -156,37 +154,47 @@ pub(crate) fn cuMemPoolDestroy(pool: CUobject) -> DriverResult {
     POOLS.remove(pool).map(drop)
 }
 
-pub(crate) fn cuMemPoolTrimTo(pool: CUobject, _keep_bytes: usize) -> DriverResult {
+pub(crate) fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep_bytes: usize) -> DriverResult {
     POOLS.get(pool)?;
     capture::check_unsafe()
 }
 
 /// Attributes 1 to 3 are 32-bit numbers, 4 to 8 are 64-bit ones. Reading one invalidates captures,
 /// too.
-pub(crate) fn cuMemPoolGetAttribute(pool: CUobject, id: i32, value: Out<c_void>) -> DriverResult {
+pub(crate) fn cuMemPoolGetAttribute(
+    pool: CUmemoryPool,
+    id: i32,
+    value: Out<c_void>,
+) -> DriverResult {
     let pool = POOLS.get(pool)?;
     capture::check_unsafe()?;
     let state = lock(&pool.state);
     let wide = match id {
         1..=3 => return value.cast::<i32>().set(state.reuse[(id - 1) as usize]),
-        4 => state.threshold,
-        5 | 7 => state.used,
-        6 | 8 => state.high,
+        A::RELEASE_THRESHOLD => state.threshold,
+        A::RESERVED_MEM_CURRENT | A::USED_MEM_CURRENT => state.used,
+        A::RESERVED_MEM_HIGH | A::USED_MEM_HIGH => state.high,
         _ => return Err(invalid_value(format!("{id} is not a memory pool attribute"))),
     };
     value.cast::<u64>().set(wide)
 }
 
 /// A high-water mark can only be reset, by the value 0.
-pub(crate) fn cuMemPoolSetAttribute(pool: CUobject, id: i32, value: In<c_void>) -> DriverResult {
+pub(crate) fn cuMemPoolSetAttribute(
+    pool: CUmemoryPool,
+    id: i32,
+    value: In<c_void>,
+) -> DriverResult {
     let pool = POOLS.get(pool)?;
     capture::check_unsafe()?;
     let mut state = lock(&pool.state);
     match id {
         1..=3 => state.reuse[(id - 1) as usize] = value.cast::<i32>().get()?.signum().abs(),
-        4 => state.threshold = value.cast::<u64>().get()?,
-        6 | 8 if value.cast::<u64>().get()? == 0 => state.high = state.used,
-        6 | 8 => return Err(invalid_value("a high-water mark can only be reset to 0")),
+        A::RELEASE_THRESHOLD => state.threshold = value.cast::<u64>().get()?,
+        A::RESERVED_MEM_HIGH | A::USED_MEM_HIGH => match value.cast::<u64>().get()? {
+            0 => state.high = state.used,
+            _ => return Err(invalid_value("a high-water mark can only be reset to 0")),
+        },
         _ => return Err(invalid_value(format!("attribute {id} of a pool cannot be set"))),
     }
     Ok(())
@@ -202,7 +210,7 @@ pub(super) fn device_of(location: MemLocation) -> DriverResult<&'static Gpu> {
 }
 
 pub(crate) fn cuMemPoolSetAccess(
-    pool: CUobject,
+    pool: CUmemoryPool,
     list: In<MemAccess>,
     count: usize,
 ) -> DriverResult {
@@ -250,7 +258,7 @@ impl Pool {
 
 pub(crate) fn cuMemPoolGetAccess(
     flags: Out<i32>,
-    pool: CUobject,
+    pool: CUmemoryPool,
     location: In<MemLocation>,
 ) -> DriverResult {
     let pool: Arc<Pool> = POOLS.get(pool)?;
@@ -298,6 +306,6 @@ pub(crate) fn cuDeviceGraphMemTrim(device: CUdevice) -> DriverResult {
 }
 
 /// The pool of an allocation, or null.
-pub(super) fn handle_of(allocation: &Allocation) -> CUobject {
+pub(super) fn handle_of(allocation: &Allocation) -> CUmemoryPool {
     allocation.pool.map_or(std::ptr::null_mut(), |pool| pool.handle.as_ptr())
 }

@@ -2,6 +2,7 @@
 
 use super::invalid_value;
 use crate::codes::CUDA_ERROR_UNSUPPORTED_LIMIT;
+use crate::constants::limit;
 use crate::detail::{DriverError, DriverResult};
 
 /// The settings of a context. Of all these only the heap's limit changes what the emulator
@@ -39,10 +40,6 @@ impl Default for Limits {
     }
 }
 
-/// `CU_LIMIT_STACK_SIZE`
-pub(super) const STACK_LIMIT: i32 = 0;
-/// `CU_LIMIT_MALLOC_HEAP_SIZE`
-pub(super) const HEAP_LIMIT: i32 = 2;
 /// The largest stack of a thread in NVIDIA's driver, and the multiple that it rounds up to.
 pub(super) const MAX_STACK_BYTES: usize = 523_712;
 pub(super) const STACK_UNIT: usize = 16;
@@ -55,9 +52,9 @@ impl Limits {
 
     pub(super) fn limit(&mut self, number: i32) -> DriverResult<&mut usize> {
         match number {
-            STACK_LIMIT => Ok(&mut self.stack_bytes),
-            1 => Ok(&mut self.printf_bytes),
-            HEAP_LIMIT => Ok(&mut self.heap_bytes),
+            limit::STACK_SIZE => Ok(&mut self.stack_bytes),
+            limit::PRINTF_FIFO_SIZE => Ok(&mut self.printf_bytes),
+            limit::MALLOC_HEAP_SIZE => Ok(&mut self.heap_bytes),
             4 => Ok(&mut self.pending_launches),
             5 => Ok(&mut self.fetch_bytes),
             6 => Ok(&mut self.persisting_bytes),

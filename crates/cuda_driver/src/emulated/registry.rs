@@ -2,7 +2,6 @@
 //! another type, or out of thin air is detected instead of dereferenced.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,13 +21,18 @@ impl Handle {
     }
 
     /// The handle as a pointer of the C interface. It points to nothing.
-    pub(super) fn as_ptr(self) -> *mut c_void {
+    pub(super) fn as_ptr<T>(self) -> *mut T {
         ptr::without_provenance_mut(self.0)
+    }
+
+    /// The handle as a number, for the parts of the interface that carry it so.
+    pub(super) fn number(self) -> u64 {
+        self.0 as u64
     }
 }
 
-impl From<*mut c_void> for Handle {
-    fn from(pointer: *mut c_void) -> Self {
+impl<T> From<*mut T> for Handle {
+    fn from(pointer: *mut T) -> Self {
         Self(pointer.addr())
     }
 }

@@ -17,10 +17,8 @@ use crate::abi::{CUcontext, CUdevice, CUobject, CUstream, Out};
 use crate::codes::{
     CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_NOT_READY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
 };
+use crate::constants::stream_flags::NON_BLOCKING;
 use crate::detail::{DriverError, DriverResult};
-
-/// The one flag of a stream: it does not synchronize with the null stream.
-const NON_BLOCKING: u32 = 1;
 
 /// A stream.
 pub(super) struct Stream {

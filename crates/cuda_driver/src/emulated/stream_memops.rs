@@ -10,15 +10,12 @@ use super::gpu::{Gpu, memory};
 use super::operation::{NodeType, Operation};
 use super::{check_flags, happens_before, invalid_value, stream};
 use crate::abi::{CUdeviceptr, CUstream, In};
+use crate::constants::stream_mem_op::{
+    BARRIER as FENCE, FLUSH_REMOTE_WRITES as FLUSH, WAIT_VALUE_32 as WAIT32,
+    WAIT_VALUE_64 as WAIT64, WRITE_VALUE_32 as WRITE32, WRITE_VALUE_64 as WRITE64,
+};
 use crate::detail::DriverResult;
 use crate::structs::StreamMemOp;
-
-const WAIT32: i32 = 1;
-const WRITE32: i32 = 2;
-const FLUSH: i32 = 3;
-const WAIT64: i32 = 4;
-const WRITE64: i32 = 5;
-const FENCE: i32 = 6;
 
 /// The comparison of a wait: at least (cyclic), equal, AND, NOR.
 const COMPARISONS: u32 = 3;

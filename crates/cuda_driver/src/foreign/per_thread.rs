@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::*;
-use crate::codes::{CUDA_SUCCESS, CUresult};
+use crate::codes::{CUDA_SUCCESS, ResultCode};
 use crate::exports::*;
 use crate::structs::*;
 
@@ -42,7 +42,7 @@ macro_rules! per_thread {
             /// As for the function without the suffix.
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub unsafe extern "C" fn $variant($($arg: $type),*) -> CUresult {
+            pub unsafe extern "C" fn $variant($($arg: $type),*) -> ResultCode {
                 // SAFETY: the same arguments for the same function; its contract is the caller's.
                 unsafe { call_plain!($kind, $plain, ($($arg),*)) }
             }
@@ -115,16 +115,16 @@ per_thread! {
         );
         cuMemcpy3DPeer_ptds = cuMemcpy3DPeer(copy: In<Copy3D>);
         cuMemcpyAtoD_v2_ptds =
-            cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUobject, offset: usize, bytes: usize);
+            cuMemcpyAtoD_v2(dst: CUdeviceptr, src: CUarray, offset: usize, bytes: usize);
         cuMemcpyDtoA_v2_ptds =
-            cuMemcpyDtoA_v2(dst: CUobject, offset: usize, src: CUdeviceptr, bytes: usize);
+            cuMemcpyDtoA_v2(dst: CUarray, offset: usize, src: CUdeviceptr, bytes: usize);
         cuMemcpyAtoA_v2_ptds = cuMemcpyAtoA_v2(
-            dst: CUobject, dst_offset: usize, src: CUobject, src_offset: usize, bytes: usize,
+            dst: CUarray, dst_offset: usize, src: CUarray, src_offset: usize, bytes: usize,
         );
         cuMemcpyAtoH_v2_ptds =
-            cuMemcpyAtoH_v2(dst: HostPtr, src: CUobject, offset: usize, bytes: usize);
+            cuMemcpyAtoH_v2(dst: HostPtr, src: CUarray, offset: usize, bytes: usize);
         cuMemcpyHtoA_v2_ptds =
-            cuMemcpyHtoA_v2(dst: CUobject, offset: usize, src: HostPtr, bytes: usize);
+            cuMemcpyHtoA_v2(dst: CUarray, offset: usize, src: HostPtr, bytes: usize);
     }
     takes_stream {
         cuMemcpyAsync_ptsz =
@@ -144,10 +144,10 @@ per_thread! {
             bytes: usize, stream: CUstream,
         );
         cuMemcpyHtoAAsync_v2_ptsz = cuMemcpyHtoAAsync_v2(
-            dst: CUobject, offset: usize, src: HostPtr, bytes: usize, stream: CUstream,
+            dst: CUarray, offset: usize, src: HostPtr, bytes: usize, stream: CUstream,
         );
         cuMemcpyAtoHAsync_v2_ptsz = cuMemcpyAtoHAsync_v2(
-            dst: HostPtr, src: CUobject, offset: usize, bytes: usize, stream: CUstream,
+            dst: HostPtr, src: CUarray, offset: usize, bytes: usize, stream: CUstream,
         );
         cuMemsetD8Async_ptsz =
             cuMemsetD8Async(dst: CUdeviceptr, value: u8, count: usize, stream: CUstream);
@@ -178,7 +178,7 @@ per_thread! {
             stream: CUstream,
         );
         cuMemAllocFromPoolAsync_ptsz = cuMemAllocFromPoolAsync(
-            address: Out<CUdeviceptr>, bytes: usize, pool: CUobject, stream: CUstream,
+            address: Out<CUdeviceptr>, bytes: usize, pool: CUmemoryPool, stream: CUstream,
         );
         cuStreamAttachMemAsync_ptsz = cuStreamAttachMemAsync(
             stream: CUstream, address: CUdeviceptr, bytes: usize, flags: c_uint,
@@ -210,34 +210,34 @@ per_thread! {
         cuStreamBeginCapture_ptsz = cuStreamBeginCapture(stream: CUstream);
         cuStreamBeginCapture_v2_ptsz = cuStreamBeginCapture_v2(stream: CUstream, mode: c_int);
         cuStreamBeginCaptureToGraph_ptsz = cuStreamBeginCaptureToGraph(
-            stream: CUstream, graph: CUobject, dependencies: In<CUobject>, edges: In<u64>,
+            stream: CUstream, graph: CUgraph, dependencies: In<CUgraphNode>, edges: In<u64>,
             n_dependencies: usize, mode: c_int,
         );
-        cuStreamEndCapture_ptsz = cuStreamEndCapture(stream: CUstream, graph: Out<CUobject>);
+        cuStreamEndCapture_ptsz = cuStreamEndCapture(stream: CUstream, graph: Out<CUgraph>);
         cuStreamIsCapturing_ptsz = cuStreamIsCapturing(stream: CUstream, answer: Out<c_int>);
         cuStreamGetCaptureInfo_ptsz =
             cuStreamGetCaptureInfo(stream: CUstream, answer: Out<c_int>, id: Out<u64>);
         cuStreamGetCaptureInfo_v2_ptsz = cuStreamGetCaptureInfo_v2(
-            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUobject>,
-            dependencies: Out<*const CUobject>, n_dependencies: Out<usize>,
+            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUgraph>,
+            dependencies: Out<*const CUgraphNode>, n_dependencies: Out<usize>,
         );
         cuStreamGetCaptureInfo_v3_ptsz = cuStreamGetCaptureInfo_v3(
-            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUobject>,
-            dependencies: Out<*const CUobject>, edges: Out<*const u64>,
+            stream: CUstream, answer: Out<c_int>, id: Out<u64>, graph: Out<CUgraph>,
+            dependencies: Out<*const CUgraphNode>, edges: Out<*const u64>,
             n_dependencies: Out<usize>,
         );
         cuStreamUpdateCaptureDependencies_ptsz = cuStreamUpdateCaptureDependencies(
-            stream: CUstream, dependencies: In<CUobject>, n_dependencies: usize, flags: c_uint,
+            stream: CUstream, dependencies: In<CUgraphNode>, n_dependencies: usize, flags: c_uint,
         );
         cuStreamUpdateCaptureDependencies_v2_ptsz = cuStreamUpdateCaptureDependencies_v2(
-            stream: CUstream, dependencies: In<CUobject>, edges: In<u64>, n_dependencies: usize,
+            stream: CUstream, dependencies: In<CUgraphNode>, edges: In<u64>, n_dependencies: usize,
             flags: c_uint,
         );
         cuGraphInstantiateWithParams_ptsz = cuGraphInstantiateWithParams(
-            exec: Out<CUobject>, graph: CUobject, params: Out<InstantiateParams>,
+            exec: Out<CUgraphExec>, graph: CUgraph, params: Out<InstantiateParams>,
         );
-        cuGraphUpload_ptsz = cuGraphUpload(exec: CUobject, stream: CUstream);
-        cuGraphLaunch_ptsz = cuGraphLaunch(exec: CUobject, stream: CUstream);
+        cuGraphUpload_ptsz = cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+        cuGraphLaunch_ptsz = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
         cuStreamGetFlags_ptsz = cuStreamGetFlags(stream: CUstream, flags: Out<c_uint>);
         cuStreamGetPriority_ptsz = cuStreamGetPriority(stream: CUstream, priority: Out<c_int>);
         cuStreamGetCtx_ptsz = cuStreamGetCtx(stream: CUstream, context: Out<CUcontext>);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 use crate::abi::Out;
-use crate::codes::{self, CUDA_ERROR_NOT_FOUND, CUDA_SUCCESS, CUresult};
+use crate::codes::{self, CUDA_ERROR_NOT_FOUND, CUDA_SUCCESS, ResultCode};
 use crate::detail::{DriverError, DriverResult};
 use crate::symbols::Symbols;
 
@@ -32,7 +32,7 @@ pub(crate) enum Unusable {
     #[error("the driver's library has no `{0}`")]
     Incomplete(&'static str),
     #[error("the driver's {function} returned {code} ({name})")]
-    Refused { function: &'static str, code: CUresult, name: String },
+    Refused { function: &'static str, code: ResultCode, name: String },
     #[error("the driver finds no device")]
     NoDevice,
 }
@@ -85,7 +85,7 @@ fn device_count(symbols: &Symbols) -> Result<i32, Unusable> {
     Ok(count)
 }
 
-fn accepted(function: &'static str, code: CUresult) -> Result<(), Unusable> {
+fn accepted(function: &'static str, code: ResultCode) -> Result<(), Unusable> {
     if code == CUDA_SUCCESS {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn accepted(function: &'static str, code: CUresult) -> Result<(), Unusable> {
 }
 
 /// The result code of the real driver as a result.
-pub(crate) fn checked(code: CUresult) -> DriverResult {
+pub(crate) fn checked(code: ResultCode) -> DriverResult {
     if code == CUDA_SUCCESS { Ok(()) } else { Err(DriverError::from(code)) }
 }
 

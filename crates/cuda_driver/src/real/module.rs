@@ -7,7 +7,7 @@ use crate::abi::{
     CUlinkState, CUmodule, ERROR_LOG, ERROR_LOG_BYTES, HostPtr, INFO_LOG, INFO_LOG_BYTES, In, Out,
     PTX, TARGET_FROM_CONTEXT,
 };
-use crate::codes::{CUDA_SUCCESS, CUresult};
+use crate::codes::{CUDA_SUCCESS, ResultCode};
 use crate::detail::{DriverError, DriverResult};
 use crate::real;
 use crate::symbols::Symbols;
@@ -110,7 +110,7 @@ fn give_back(
     }
 }
 
-fn loaded(code: CUresult, log: &Log) -> DriverResult {
+fn loaded(code: ResultCode, log: &Log) -> DriverResult {
     if code == CUDA_SUCCESS { Ok(()) } else { Err(DriverError::new(code, log.text())) }
 }
 

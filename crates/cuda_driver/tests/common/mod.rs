@@ -73,7 +73,7 @@ pub fn host_slice_mut<T>(values: &mut [T]) -> HostPtr {
 }
 
 /// Loads PTX; the code where that fails.
-pub fn try_load(ptx: &str) -> Result<CUmodule, CUresult> {
+pub fn try_load(ptx: &str) -> Result<CUmodule, ResultCode> {
     let text = CString::new(ptx).expect("no NUL in PTX");
     let mut module = null_mut();
     let image = HostPtr(text.as_ptr().cast_mut().cast());
@@ -124,7 +124,7 @@ pub fn read_u32(address: CUdeviceptr) -> u32 {
 }
 
 /// Launches with one block of one thread; the arguments are pointers to their values.
-pub fn launch(function: CUfunction, stream: CUstream, params: &[HostPtr]) -> CUresult {
+pub fn launch(function: CUfunction, stream: CUstream, params: &[HostPtr]) -> ResultCode {
     launch_sized(function, [1; 3], [1; 3], 0, stream, params)
 }
 
@@ -135,7 +135,7 @@ pub fn launch_sized(
     shared_mem_bytes: u32,
     stream: CUstream,
     params: &[HostPtr],
-) -> CUresult {
+) -> ResultCode {
     let params = if params.is_empty() { In::NULL } else { In::from(params) };
     code!(cuLaunchKernel(
         function,
@@ -181,7 +181,7 @@ impl Gate {
 }
 
 /// The null stream.
-pub const NULL: CUstream = null_mut::<c_void>();
+pub const NULL: CUstream = null_mut();
 
 const ROW: &str = "CUDA_DRIVER_TEST_ROW";
 

@@ -1,10 +1,10 @@
 //! Where an instruction comes from.
 
-use serde::Serialize;
 use std::fmt;
 
 /// A line of the program that was compiled to PTX, from `.loc`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SourceLocation {
     /// Path as the compiler wrote it.
     pub file: String,

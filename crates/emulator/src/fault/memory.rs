@@ -1,12 +1,11 @@
 //! Memory, and accesses to it, as faults name them.
 
 use super::SourceLocation;
-use serde::Serialize;
 use std::fmt;
 
 /// What an instruction did to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Access {
     /// Read.
     Load,
@@ -27,8 +26,8 @@ impl fmt::Display for Access {
 }
 
 /// A state space of PTX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Space {
     /// Any of the others, told apart by the address.
     Generic,

@@ -1,11 +1,10 @@
 //! What an instruction is for: the classes by which the counters sum.
 
 use super::Modifiers;
-use serde::Serialize;
 
 /// What an instruction is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Class {
     /// Arithmetic of integers.
     Integer,

@@ -2,8 +2,7 @@
 
 use std::ptr;
 
-use cust::event::EventFlags;
-use cust::sys;
+use cuda_driver::sys::{self, event_flags, stream_flags::NON_BLOCKING};
 
 use super::copy::copy_past_caches;
 use super::staged_copy::{Segment, StagedCopy};
@@ -44,13 +43,12 @@ impl Lane {
     }
 
     fn fill(&mut self, context: &Context) -> GpuResult<()> {
-        const NON_BLOCKING: u32 = 1;
         context.call("cuStreamCreateWithPriority", || {
             // SAFETY: the handle is writable.
             unsafe { sys::cuStreamCreateWithPriority(&mut self.stream, NON_BLOCKING, 0) }
         })?;
         for end in &mut self.ends {
-            let flags = EventFlags::DISABLE_TIMING.bits();
+            let flags = event_flags::DISABLE_TIMING;
             // SAFETY: the handle is writable.
             context.call("cuEventCreate", || unsafe { sys::cuEventCreate(end, flags) })?;
         }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::{AllocationRequest, DeviceMemoryResource, StreamRef};
 use crate::context::{Context, ContextState, Slot};
@@ -20,7 +20,7 @@ pub(in crate::memory) fn allocate(
     bytes: usize,
 ) -> GpuResult<u64> {
     let mut address = 0;
-    let flags = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
+    let flags = sys::mem_attach::GLOBAL;
     let result = match kind {
         MemoryKind::Device => context.call("cuMemAlloc", || {
             // SAFETY: `address` is writable.
@@ -176,8 +176,7 @@ impl DriverPool {
     }
 
     fn set_release_threshold(self, context: &Context, bytes: u64) -> GpuResult<()> {
-        const THRESHOLD: sys::CUmemPool_attribute =
-            sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        const THRESHOLD: i32 = sys::mempool_attribute::RELEASE_THRESHOLD;
         let mut bytes = bytes;
         let value = (&raw mut bytes).cast::<c_void>();
         context.call("cuMemPoolSetAttribute", || {
@@ -186,7 +185,7 @@ impl DriverPool {
         })
     }
 
-    fn attribute(self, context: &Context, which: sys::CUmemPool_attribute) -> GpuResult<u64> {
+    fn attribute(self, context: &Context, which: i32) -> GpuResult<u64> {
         let mut bytes = 0u64;
         let value = (&raw mut bytes).cast::<c_void>();
         context.call("cuMemPoolGetAttribute", || {
@@ -208,10 +207,8 @@ impl DriverPool {
         if peer == context.info().ordinal {
             return Ok(());
         }
-        let access = sys::CUmemAccessDesc_st {
-            location: location(peer),
-            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
+        let access =
+            sys::MemAccess { location: location(peer), flags: sys::mem_access::PROT_READWRITE };
         context.call("cuMemPoolSetAccess", || {
             // SAFETY: the pool lives, and there is one description.
             unsafe { sys::cuMemPoolSetAccess(self.0, &access, 1) }
@@ -219,21 +216,20 @@ impl DriverPool {
     }
 }
 
-fn location(ordinal: u32) -> sys::CUmemLocation {
-    sys::CUmemLocation {
-        type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        id: ordinal as i32,
-    }
+fn location(ordinal: u32) -> sys::MemLocation {
+    sys::MemLocation { kind: sys::mem_location_type::DEVICE, id: ordinal as i32 }
 }
 
 /// Of a pool of pinned memory of a device, for this process alone.
-fn properties(ordinal: u32) -> sys::CUmemPoolProps {
-    sys::CUmemPoolProps {
-        allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+fn properties(ordinal: u32) -> sys::PoolProps {
+    sys::PoolProps {
+        kind: sys::mem_allocation_type::PINNED,
+        handle_types: 0,
         location: location(ordinal),
-        win32SecurityAttributes: std::ptr::null_mut(),
-        reserved: [0; 64],
+        security: std::ptr::null_mut(),
+        max_bytes: 0,
+        usage: 0,
+        reserved: [0; 54],
     }
 }
 
@@ -355,13 +351,13 @@ impl StreamOrderedMemory {
     /// # Errors
     /// A driver's refusal.
     pub fn usage(&self) -> GpuResult<StreamOrderedUsage> {
-        use sys::CUmemPool_attribute as A;
+        use sys::mempool_attribute as A;
         let get = |attribute| self.pool.attribute(&self.context, attribute);
         Ok(StreamOrderedUsage {
-            reserved_bytes: get(A::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
-            reserved_peak_bytes: get(A::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?,
-            used_bytes: get(A::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?,
-            used_peak_bytes: get(A::CU_MEMPOOL_ATTR_USED_MEM_HIGH)?,
+            reserved_bytes: get(A::RESERVED_MEM_CURRENT)?,
+            reserved_peak_bytes: get(A::RESERVED_MEM_HIGH)?,
+            used_bytes: get(A::USED_MEM_CURRENT)?,
+            used_peak_bytes: get(A::USED_MEM_HIGH)?,
         })
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::abi::{CUdeviceptr, CUobject, CUstream, HostPtr, In, Out};
+use crate::abi::{CUarray, CUdeviceptr, CUstream, HostPtr, In, Out};
 use crate::codes::CUDA_ERROR_INVALID_HANDLE;
 use crate::detail::{DriverError, DriverResult};
 use crate::emulated::allocations::{MemoryKind, allocate, remove};
@@ -27,7 +27,7 @@ const CUBEMAP: u32 = 4;
 const GATHER: u32 = 8;
 
 pub(crate) fn cuArrayCreate_v2(
-    array: Out<CUobject>,
+    array: Out<CUarray>,
     descriptor: In<ArrayDescriptor>,
 ) -> DriverResult {
     let ArrayDescriptor { width, height, format, channels } = descriptor.get()?;
@@ -35,13 +35,13 @@ pub(crate) fn cuArrayCreate_v2(
 }
 
 pub(crate) fn cuArray3DCreate_v2(
-    array: Out<CUobject>,
+    array: Out<CUarray>,
     descriptor: In<Array3DDescriptor>,
 ) -> DriverResult {
     create(array, descriptor.get()?)
 }
 
-fn create(array: Out<CUobject>, descriptor: Array3DDescriptor) -> DriverResult {
+fn create(array: Out<CUarray>, descriptor: Array3DDescriptor) -> DriverResult {
     let context = current()?;
     capture::check_unsafe()?;
     array.check()?;
@@ -79,7 +79,7 @@ fn check(descriptor: &Array3DDescriptor) -> DriverResult {
 
 pub(crate) fn cuArrayGetDescriptor_v2(
     descriptor: Out<ArrayDescriptor>,
-    array: CUobject,
+    array: CUarray,
 ) -> DriverResult {
     current()?;
     let Array3DDescriptor { width, height, format, channels, .. } = ARRAYS.get(array)?.descriptor;
@@ -88,13 +88,13 @@ pub(crate) fn cuArrayGetDescriptor_v2(
 
 pub(crate) fn cuArray3DGetDescriptor_v2(
     descriptor: Out<Array3DDescriptor>,
-    array: CUobject,
+    array: CUarray,
 ) -> DriverResult {
     current()?;
     descriptor.set(ARRAYS.get(array)?.descriptor)
 }
 
-pub(crate) fn cuArrayDestroy(array: CUobject) -> DriverResult {
+pub(crate) fn cuArrayDestroy(array: CUarray) -> DriverResult {
     let context = current()?;
     capture::check_unsafe()?;
     let gone = ARRAYS.remove(array)?;
@@ -104,7 +104,7 @@ pub(crate) fn cuArrayDestroy(array: CUobject) -> DriverResult {
 }
 
 /// The address of `bytes` bytes from `offset` on in the first row of an array.
-fn row(array: CUobject, offset: usize, bytes: usize) -> DriverResult<CopyAddress> {
+fn row(array: CUarray, offset: usize, bytes: usize) -> DriverResult<CopyAddress> {
     let array: Arc<Array> = ARRAYS.get(array)?;
     if array.descriptor.depth > 0 {
         let text = "a copy by offset needs an array of one or two dimensions";
@@ -115,7 +115,7 @@ fn row(array: CUobject, offset: usize, bytes: usize) -> DriverResult<CopyAddress
 
 pub(crate) fn cuMemcpyAtoH_v2(
     dst: HostPtr,
-    src: CUobject,
+    src: CUarray,
     offset: usize,
     bytes: usize,
 ) -> DriverResult {
@@ -123,7 +123,7 @@ pub(crate) fn cuMemcpyAtoH_v2(
 }
 
 pub(crate) fn cuMemcpyHtoA_v2(
-    dst: CUobject,
+    dst: CUarray,
     offset: usize,
     src: HostPtr,
     bytes: usize,
@@ -133,7 +133,7 @@ pub(crate) fn cuMemcpyHtoA_v2(
 
 pub(crate) fn cuMemcpyAtoHAsync_v2(
     dst: HostPtr,
-    src: CUobject,
+    src: CUarray,
     offset: usize,
     bytes: usize,
     stream: CUstream,
@@ -142,7 +142,7 @@ pub(crate) fn cuMemcpyAtoHAsync_v2(
 }
 
 pub(crate) fn cuMemcpyHtoAAsync_v2(
-    dst: CUobject,
+    dst: CUarray,
     offset: usize,
     src: HostPtr,
     bytes: usize,
@@ -153,7 +153,7 @@ pub(crate) fn cuMemcpyHtoAAsync_v2(
 
 pub(crate) fn cuMemcpyAtoD_v2(
     dst: CUdeviceptr,
-    src: CUobject,
+    src: CUarray,
     offset: usize,
     bytes: usize,
 ) -> DriverResult {
@@ -161,7 +161,7 @@ pub(crate) fn cuMemcpyAtoD_v2(
 }
 
 pub(crate) fn cuMemcpyDtoA_v2(
-    dst: CUobject,
+    dst: CUarray,
     offset: usize,
     src: CUdeviceptr,
     bytes: usize,
@@ -170,9 +170,9 @@ pub(crate) fn cuMemcpyDtoA_v2(
 }
 
 pub(crate) fn cuMemcpyAtoA_v2(
-    dst: CUobject,
+    dst: CUarray,
     dst_offset: usize,
-    src: CUobject,
+    src: CUarray,
     src_offset: usize,
     bytes: usize,
 ) -> DriverResult {

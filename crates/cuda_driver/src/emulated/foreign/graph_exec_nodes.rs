@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::graph_nodes::{allocation, free, values};
-use crate::abi::{CUdeviceptr, CUevent, CUobject, In, Out};
+use crate::abi::{CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUgraphNode, In, Out};
 use crate::detail::DriverResult;
 use crate::emulated::event::{RecordEvent, WaitEvent};
 use crate::emulated::graph_exec::set_operation;
@@ -16,40 +16,40 @@ use crate::emulated::{event, graph, invalid_value, not_supported};
 use crate::structs::*;
 
 pub(crate) fn cuGraphExecKernelNodeSetParams_v2(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<KernelNodeParamsV2>,
 ) -> DriverResult {
     set_operation(exec, node, kernel(params, true)?)
 }
 
 pub(crate) fn cuGraphExecHostNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<HostNodeParams>,
 ) -> DriverResult {
     set_operation(exec, node, host(params)?)
 }
 
 pub(crate) fn cuGraphExecEventRecordNodeSetEvent(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     event: CUevent,
 ) -> DriverResult {
     set_operation(exec, node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecEventWaitNodeSetEvent(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     event: CUevent,
 ) -> DriverResult {
     set_operation(exec, node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
 pub(crate) fn cuGraphExecBatchMemOpNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<BatchMemOpNodeParams>,
 ) -> DriverResult {
     set_operation(exec, node, values(params)?)
@@ -64,7 +64,7 @@ fn any(params: &NodeParams) -> DriverResult<SharedOperation> {
         1 => copy(at(2).cast()),
         2 => memset(at(0).cast()),
         3 => host(at(0).cast()),
-        4 => child(None, at(0).cast::<CUobject>().get()?),
+        4 => child(None, at(0).cast::<CUgraph>().get()?),
         5 => Ok(Arc::new(Empty)),
         6 => Ok(Arc::new(WaitEvent(event::check(at(0).cast::<CUevent>().get()?)?))),
         7 => Ok(Arc::new(RecordEvent(event::check(at(0).cast::<CUevent>().get()?)?))),
@@ -82,9 +82,9 @@ fn any(params: &NodeParams) -> DriverResult<SharedOperation> {
 }
 
 pub(crate) fn cuGraphAddNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: Out<NodeParams>,
 ) -> DriverResult {
@@ -100,9 +100,9 @@ pub(crate) fn cuGraphAddNode(
 }
 
 pub(crate) fn cuGraphAddNode_v2(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     edges: In<u64>,
     n_dependencies: usize,
     params: Out<NodeParams>,
@@ -111,13 +111,13 @@ pub(crate) fn cuGraphAddNode_v2(
     cuGraphAddNode(node, graph, dependencies, n_dependencies, params)
 }
 
-pub(crate) fn cuGraphNodeSetParams(node: CUobject, params: In<NodeParams>) -> DriverResult {
+pub(crate) fn cuGraphNodeSetParams(node: CUgraphNode, params: In<NodeParams>) -> DriverResult {
     graph_nodes::set_operation(node, any(&params.get()?)?)
 }
 
 pub(crate) fn cuGraphExecNodeSetParams(
-    exec: CUobject,
-    node: CUobject,
+    exec: CUgraphExec,
+    node: CUgraphNode,
     params: In<NodeParams>,
 ) -> DriverResult {
     set_operation(exec, node, any(&params.get()?)?)

@@ -1,9 +1,10 @@
 //! The nodes of a graph: further types of nodes, and the parameters of existing nodes.
 #![allow(non_snake_case)]
 
+use std::ptr::null_mut;
 use std::sync::Arc;
 
-use crate::abi::{CUdeviceptr, CUevent, CUobject, HostPtr, In, MemLocation, Out};
+use crate::abi::{CUdeviceptr, CUevent, CUgraph, CUgraphNode, HostPtr, In, MemLocation, Out};
 use crate::detail::DriverResult;
 use crate::emulated::callback::HostCall;
 use crate::emulated::event::{RecordEvent, WaitEvent};
@@ -21,9 +22,9 @@ use crate::emulated::{current, event, invalid_value, not_supported};
 use crate::structs::*;
 
 pub(crate) fn cuGraphAddKernelNode_v2(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<KernelNodeParamsV2>,
 ) -> DriverResult {
@@ -31,7 +32,7 @@ pub(crate) fn cuGraphAddKernelNode_v2(
 }
 
 pub(crate) fn cuGraphKernelNodeGetParams_v2(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<KernelNodeParamsV2>,
 ) -> DriverResult {
     let (kernel, context) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -39,14 +40,14 @@ pub(crate) fn cuGraphKernelNodeGetParams_v2(
 }
 
 pub(crate) fn cuGraphKernelNodeSetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: In<KernelNodeParams>,
 ) -> DriverResult {
     set_operation(node, kernel(params.cast(), false)?)
 }
 
 pub(crate) fn cuGraphKernelNodeSetParams_v2(
-    node: CUobject,
+    node: CUgraphNode,
     params: In<KernelNodeParamsV2>,
 ) -> DriverResult {
     set_operation(node, kernel(params, true)?)
@@ -58,12 +59,11 @@ fn describe_copy(copy: &MemoryCopy) -> Copy3D {
         return described;
     }
     let side = |end: &CopyEnd| match end.address {
-        CopyAddress::Device(address) => (DEVICE, std::ptr::null_mut(), address),
+        CopyAddress::Device(address) => (DEVICE, null_mut(), address),
         CopyAddress::Pageable(HostPtr(pointer)) => (HOST, pointer, 0),
     };
     let ((src_memory_type, src_host, src_device), (dst_memory_type, dst_host, dst_device)) =
         (side(&copy.src), side(&copy.dst));
-    let null = std::ptr::null_mut();
     Copy3D {
         src_x_bytes: 0,
         src_y: 0,
@@ -72,8 +72,8 @@ fn describe_copy(copy: &MemoryCopy) -> Copy3D {
         src_memory_type,
         src_host,
         src_device,
-        src_array: null,
-        src_context: null,
+        src_array: null_mut(),
+        src_context: null_mut(),
         src_pitch: copy.src.pitch,
         src_height: 1,
         dst_x_bytes: 0,
@@ -83,8 +83,8 @@ fn describe_copy(copy: &MemoryCopy) -> Copy3D {
         dst_memory_type,
         dst_host,
         dst_device,
-        dst_array: null,
-        dst_context: null,
+        dst_array: null_mut(),
+        dst_context: null_mut(),
         dst_pitch: copy.dst.pitch,
         dst_height: 1,
         width_bytes: copy.bytes,
@@ -93,47 +93,53 @@ fn describe_copy(copy: &MemoryCopy) -> Copy3D {
     }
 }
 
-pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUobject, params: Out<Copy3D>) -> DriverResult {
+pub(crate) fn cuGraphMemcpyNodeGetParams(node: CUgraphNode, params: Out<Copy3D>) -> DriverResult {
     params.set(query(node, describe_copy)?)
 }
 
-pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUobject, params: In<Copy3D>) -> DriverResult {
+pub(crate) fn cuGraphMemcpyNodeSetParams(node: CUgraphNode, params: In<Copy3D>) -> DriverResult {
     set_operation(node, copy(params)?)
 }
 
 pub(crate) fn cuGraphMemsetNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<MemsetNodeParams>,
 ) -> DriverResult {
     params.set(query(node, Memset::describe)?)
 }
 
 pub(crate) fn cuGraphMemsetNodeSetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: In<MemsetNodeParams>,
 ) -> DriverResult {
     set_operation(node, memset(params)?)
 }
 
 pub(crate) fn cuGraphHostNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<HostNodeParams>,
 ) -> DriverResult {
     params.set(query(node, |call: &HostCall| call.params)?)
 }
 
-pub(crate) fn cuGraphHostNodeSetParams(node: CUobject, params: In<HostNodeParams>) -> DriverResult {
+pub(crate) fn cuGraphHostNodeSetParams(
+    node: CUgraphNode,
+    params: In<HostNodeParams>,
+) -> DriverResult {
     set_operation(node, host(params)?)
 }
 
-pub(crate) fn cuGraphChildGraphNodeGetGraph(node: CUobject, graph: Out<CUobject>) -> DriverResult {
+pub(crate) fn cuGraphChildGraphNodeGetGraph(
+    node: CUgraphNode,
+    graph: Out<CUgraph>,
+) -> DriverResult {
     graph.set(query(node, |ChildGraph(child)| child.handle.as_ptr())?)
 }
 
 pub(crate) fn cuGraphAddEventRecordNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     event: CUevent,
 ) -> DriverResult {
@@ -142,9 +148,9 @@ pub(crate) fn cuGraphAddEventRecordNode(
 }
 
 pub(crate) fn cuGraphAddEventWaitNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     event: CUevent,
 ) -> DriverResult {
@@ -152,27 +158,30 @@ pub(crate) fn cuGraphAddEventWaitNode(
     add(node, graph, dependencies, n_dependencies, wait)
 }
 
-pub(crate) fn cuGraphEventRecordNodeGetEvent(node: CUobject, event: Out<CUevent>) -> DriverResult {
+pub(crate) fn cuGraphEventRecordNodeGetEvent(
+    node: CUgraphNode,
+    event: Out<CUevent>,
+) -> DriverResult {
     event.set(query(node, |RecordEvent(recorded)| recorded.as_ptr())?)
 }
 
-pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUobject, event: CUevent) -> DriverResult {
+pub(crate) fn cuGraphEventRecordNodeSetEvent(node: CUgraphNode, event: CUevent) -> DriverResult {
     set_operation(node, Arc::new(RecordEvent(event::check(event)?)))
 }
 
-pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUobject, event: Out<CUevent>) -> DriverResult {
+pub(crate) fn cuGraphEventWaitNodeGetEvent(node: CUgraphNode, event: Out<CUevent>) -> DriverResult {
     event.set(query(node, |WaitEvent(awaited)| awaited.as_ptr())?)
 }
 
-pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUobject, event: CUevent) -> DriverResult {
+pub(crate) fn cuGraphEventWaitNodeSetEvent(node: CUgraphNode, event: CUevent) -> DriverResult {
     set_operation(node, Arc::new(WaitEvent(event::check(event)?)))
 }
 
 /// Returns the address in the parameters.
 pub(crate) fn cuGraphAddMemAllocNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: Out<MemAllocNodeParams>,
 ) -> DriverResult {
@@ -200,7 +209,7 @@ pub(super) fn allocation(params: &MemAllocNodeParams) -> DriverResult<Arc<GraphM
 }
 
 pub(crate) fn cuGraphMemAllocNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<MemAllocNodeParams>,
 ) -> DriverResult {
     let (ordinal, bytes, address) =
@@ -227,9 +236,9 @@ pub(super) fn free(address: CUdeviceptr) -> DriverResult<SharedOperation> {
 }
 
 pub(crate) fn cuGraphAddMemFreeNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     address: CUdeviceptr,
 ) -> DriverResult {
@@ -237,7 +246,7 @@ pub(crate) fn cuGraphAddMemFreeNode(
 }
 
 pub(crate) fn cuGraphMemFreeNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     address: Out<CUdeviceptr>,
 ) -> DriverResult {
     address.set(query(node, |FreeMemory(freed)| *freed)?)
@@ -250,9 +259,9 @@ pub(super) fn values(params: In<BatchMemOpNodeParams>) -> DriverResult<SharedOpe
 }
 
 pub(crate) fn cuGraphAddBatchMemOpNode(
-    node: Out<CUobject>,
-    graph: CUobject,
-    dependencies: In<CUobject>,
+    node: Out<CUgraphNode>,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
     n_dependencies: usize,
     params: In<BatchMemOpNodeParams>,
 ) -> DriverResult {
@@ -260,7 +269,7 @@ pub(crate) fn cuGraphAddBatchMemOpNode(
 }
 
 pub(crate) fn cuGraphBatchMemOpNodeGetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: Out<BatchMemOpNodeParams>,
 ) -> DriverResult {
     let (count, list) = query(node, |MemOps(ops)| (ops.len() as u32, In::from(&ops[..])))?;
@@ -269,21 +278,21 @@ pub(crate) fn cuGraphBatchMemOpNodeGetParams(
 }
 
 pub(crate) fn cuGraphBatchMemOpNodeSetParams(
-    node: CUobject,
+    node: CUgraphNode,
     params: In<BatchMemOpNodeParams>,
 ) -> DriverResult {
     set_operation(node, values(params)?)
 }
 
 pub(crate) fn cuGraphKernelNodeGetAttribute(
-    node: CUobject,
+    node: CUgraphNode,
     id: u32,
     value: Out<AttributeValue>,
 ) -> DriverResult {
     value.set(query(node, |call: &Call| call.attributes.get(id))??)
 }
 
-pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUobject, from: CUobject) -> DriverResult {
+pub(crate) fn cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode) -> DriverResult {
     let attributes = query(from, |call: &Call| call.attributes.clone())?;
     set_operation(to, Arc::new(query(to, |call: &Call| call.with(attributes))??))
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 use std::fmt::Write as _;
 
-use crate::abi::{CUobject, In, Out, text};
+use crate::abi::{CUgraph, CUgraphNode, In, Out, text};
 use crate::codes::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_OPERATING_SYSTEM};
 use crate::detail::{DriverError, DriverResult};
 use crate::emulated::graph::{self, ChildGraph, Graph};
@@ -15,28 +15,28 @@ use crate::emulated::{check_flags, invalid_value};
 /// All flags of a drawing, which select what it shows besides the topology.
 const DOT_FLAGS: u32 = 0xffff;
 
-pub(crate) fn cuGraphClone(clone: Out<CUobject>, original: CUobject) -> DriverResult {
+pub(crate) fn cuGraphClone(clone: Out<CUgraph>, original: CUgraph) -> DriverResult {
     clone.check()?;
     clone.set(graph::from_handle(original)?.copy()?.handle.as_ptr())
 }
 
 pub(crate) fn cuGraphNodeFindInClone(
-    node: Out<CUobject>,
-    original: CUobject,
-    clone: CUobject,
+    node: Out<CUgraphNode>,
+    original: CUgraphNode,
+    clone: CUgraph,
 ) -> DriverResult {
     let found = graph::from_handle(clone)?.clone_of(original.into());
     let text = "the graph has no clone of this node";
     node.set(found.ok_or_else(|| DriverError::new(CUDA_ERROR_INVALID_VALUE, text))?.as_ptr())
 }
 
-pub(crate) fn cuGraphNodeGetType(node: CUobject, kind: Out<i32>) -> DriverResult {
+pub(crate) fn cuGraphNodeGetType(node: CUgraphNode, kind: Out<i32>) -> DriverResult {
     kind.set(graph::node(node)?.operation().node_type() as i32)
 }
 
 pub(crate) fn cuGraphGetRootNodes(
-    graph: CUobject,
-    nodes: Out<CUobject>,
+    graph: CUgraph,
+    nodes: Out<CUgraphNode>,
     count: Out<usize>,
 ) -> DriverResult {
     let (found, edges) = graph::from_handle(graph)?.parts();
@@ -45,9 +45,9 @@ pub(crate) fn cuGraphGetRootNodes(
 }
 
 pub(crate) fn cuGraphGetEdges(
-    graph: CUobject,
-    from: Out<CUobject>,
-    to: Out<CUobject>,
+    graph: CUgraph,
+    from: Out<CUgraphNode>,
+    to: Out<CUgraphNode>,
     count: Out<usize>,
 ) -> DriverResult {
     let (_, edges) = graph::from_handle(graph)?.parts();
@@ -65,9 +65,9 @@ pub(crate) fn cuGraphGetEdges(
 }
 
 pub(crate) fn cuGraphGetEdges_v2(
-    graph: CUobject,
-    from: Out<CUobject>,
-    to: Out<CUobject>,
+    graph: CUgraph,
+    from: Out<CUgraphNode>,
+    to: Out<CUgraphNode>,
     data: Out<u64>,
     count: Out<usize>,
 ) -> DriverResult {
@@ -77,15 +77,15 @@ pub(crate) fn cuGraphGetEdges_v2(
 }
 
 /// Writes the data of edges, which is zero.
-fn clear(data: Out<u64>, list: Out<CUobject>, count: Out<usize>) {
+fn clear(data: Out<u64>, list: Out<CUgraphNode>, count: Out<usize>) {
     if data.check().is_ok() && list.check().is_ok() {
         (0..count.get_at(0)).for_each(|at| data.set_at(at, 0));
     }
 }
 
 pub(crate) fn cuGraphNodeGetDependencies(
-    node: CUobject,
-    nodes: Out<CUobject>,
+    node: CUgraphNode,
+    nodes: Out<CUgraphNode>,
     count: Out<usize>,
 ) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
@@ -95,8 +95,8 @@ pub(crate) fn cuGraphNodeGetDependencies(
 }
 
 pub(crate) fn cuGraphNodeGetDependencies_v2(
-    node: CUobject,
-    nodes: Out<CUobject>,
+    node: CUgraphNode,
+    nodes: Out<CUgraphNode>,
     data: Out<u64>,
     count: Out<usize>,
 ) -> DriverResult {
@@ -106,8 +106,8 @@ pub(crate) fn cuGraphNodeGetDependencies_v2(
 }
 
 pub(crate) fn cuGraphNodeGetDependentNodes(
-    node: CUobject,
-    nodes: Out<CUobject>,
+    node: CUgraphNode,
+    nodes: Out<CUgraphNode>,
     count: Out<usize>,
 ) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
@@ -117,8 +117,8 @@ pub(crate) fn cuGraphNodeGetDependentNodes(
 }
 
 pub(crate) fn cuGraphNodeGetDependentNodes_v2(
-    node: CUobject,
-    nodes: Out<CUobject>,
+    node: CUgraphNode,
+    nodes: Out<CUgraphNode>,
     data: Out<u64>,
     count: Out<usize>,
 ) -> DriverResult {
@@ -128,26 +128,26 @@ pub(crate) fn cuGraphNodeGetDependentNodes_v2(
 }
 
 fn pairs(
-    from: In<CUobject>,
-    to: In<CUobject>,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
     count: usize,
 ) -> DriverResult<Vec<(Handle, Handle)>> {
     Ok(graph::list(from, count)?.into_iter().zip(graph::list(to, count)?).collect())
 }
 
 pub(crate) fn cuGraphAddDependencies(
-    graph: CUobject,
-    from: In<CUobject>,
-    to: In<CUobject>,
+    graph: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
     count: usize,
 ) -> DriverResult {
     graph::from_handle(graph)?.connect(&pairs(from, to, count)?)
 }
 
 pub(crate) fn cuGraphAddDependencies_v2(
-    graph: CUobject,
-    from: In<CUobject>,
-    to: In<CUobject>,
+    graph: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
     data: In<u64>,
     count: usize,
 ) -> DriverResult {
@@ -156,18 +156,18 @@ pub(crate) fn cuGraphAddDependencies_v2(
 }
 
 pub(crate) fn cuGraphRemoveDependencies(
-    graph: CUobject,
-    from: In<CUobject>,
-    to: In<CUobject>,
+    graph: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
     count: usize,
 ) -> DriverResult {
     graph::from_handle(graph)?.disconnect(&pairs(from, to, count)?)
 }
 
 pub(crate) fn cuGraphRemoveDependencies_v2(
-    graph: CUobject,
-    from: In<CUobject>,
-    to: In<CUobject>,
+    graph: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
     data: In<u64>,
     count: usize,
 ) -> DriverResult {
@@ -175,13 +175,13 @@ pub(crate) fn cuGraphRemoveDependencies_v2(
     cuGraphRemoveDependencies(graph, from, to, count)
 }
 
-pub(crate) fn cuGraphDestroyNode(node: CUobject) -> DriverResult {
+pub(crate) fn cuGraphDestroyNode(node: CUgraphNode) -> DriverResult {
     let (node, graph) = graph::node_of(node)?;
     graph.remove(node.handle)
 }
 
 /// Writes a drawing of the graph in the DOT language of Graphviz.
-pub(crate) fn cuGraphDebugDotPrint(graph: CUobject, path: In<c_char>, flags: u32) -> DriverResult {
+pub(crate) fn cuGraphDebugDotPrint(graph: CUgraph, path: In<c_char>, flags: u32) -> DriverResult {
     let graph = graph::from_handle(graph)?;
     check_flags(flags, DOT_FLAGS)?;
     let path = text(path)?.to_string_lossy();

@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use crate::abi::{CUhostFn, CUobject, HostPtr, Out};
+use crate::abi::{CUgraph, CUhostFn, CUobject, HostPtr, Out};
 use crate::detail::DriverResult;
 use crate::emulated::registry::Handle;
 use crate::emulated::user_object::{OBJECTS, UserObject, UserObjectReferences};
@@ -45,7 +45,7 @@ fn some(count: u32) -> DriverResult<u32> {
 }
 
 pub(crate) fn cuGraphRetainUserObject(
-    graph: CUobject,
+    graph: CUgraph,
     object: CUobject,
     count: u32,
     flags: u32,
@@ -62,7 +62,7 @@ pub(crate) fn cuGraphRetainUserObject(
 }
 
 pub(crate) fn cuGraphReleaseUserObject(
-    graph: CUobject,
+    graph: CUgraph,
     object: CUobject,
     count: u32,
 ) -> DriverResult {

@@ -161,7 +161,7 @@ pub(crate) fn cuMemCreate(
     })?;
     let memory = Arc::new(PhysicalMemory { physical, gpu, prop });
     let named = MEMORY_HANDLES.add(MemoryHandle { memory, count: Mutex::new(1) });
-    handle.set(named.as_ptr().addr() as u64)
+    handle.set(named.number())
 }
 
 fn handle_of(handle: u64) -> Handle {
@@ -201,7 +201,7 @@ pub(crate) fn cuMemRetainAllocationHandle(handle: Out<u64>, address: HostPtr) ->
                 .put(mapping.handle, Arc::new(MemoryHandle { memory, count: Mutex::new(1) }));
         }
     }
-    handle.set(mapping.handle.as_ptr().addr() as u64)
+    handle.set(mapping.handle.number())
 }
 
 pub(crate) fn cuMemGetAllocationPropertiesFromHandle(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cust::sys;
+use cuda_driver::sys;
 
 use super::hand_on;
 use crate::error::GpuResult;

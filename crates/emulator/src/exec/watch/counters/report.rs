@@ -2,11 +2,11 @@
 
 use crate::fault::{Access, SourceLocation, Space};
 use crate::isa::Class;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Everything that was counted of one launch.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counters {
     /// The sums over all instructions.
     pub totals: Counts,
@@ -22,7 +22,8 @@ pub struct Counters {
 }
 
 /// One instruction of the text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct InstructionCounts {
     /// Its line in the PTX.
     pub ptx_line: u32,
@@ -39,7 +40,8 @@ pub struct InstructionCounts {
 }
 
 /// What was counted of some instructions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counts {
     /// Executions by a warp, also those in which the guard held in no lane.
     pub instructions: u64,
@@ -66,7 +68,8 @@ pub struct Counts {
 }
 
 /// What one space did for one kind of access.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemoryCounts {
     /// The space.
     pub space: Space,
@@ -98,7 +101,8 @@ pub struct MemoryCounts {
 }
 
 /// One request, as a picture shows it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Sample {
     /// Number of the block in the grid.
     pub block: u64,
@@ -120,7 +124,8 @@ pub struct Sample {
 }
 
 /// The instructions of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ClassCounts {
     /// The class.
     pub class: Class,
@@ -142,7 +147,8 @@ pub struct LineCounts<'a> {
 }
 
 /// How many blocks a multiprocessor can hold, and what limits them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Occupancy {
     /// Blocks, by the limits but that of the registers.
     pub blocks: u32,
