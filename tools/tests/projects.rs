@@ -47,7 +47,7 @@ fn a_project_is_written_whole_and_never_over_another() {
     assert!(text("Cargo.toml").contains("name = \"own\"") && text("src/main.rs").contains("own::"));
     assert!(text("kernels/Cargo.toml").contains("crates/cuda_std\" }"));
     assert_eq!(text("Cargo.lock"), fs::read_to_string(Path::new(ROOT).join("Cargo.lock")).unwrap());
-    for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", ".cargo/config.toml"] {
+    for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", "rust-toolchain.toml"] {
         assert!(!text(file).contains("{name}") && !text(file).contains("{crate_name}"), "{file}");
     }
     new(&["own", "--path", ROOT]).code(1).stderr("error: cannot write own: it is there already\n");

@@ -18,7 +18,7 @@
 //! let mut host = [0.0; 3];
 //! y.copy_to(&mut host)?;
 //! assert_eq!(host, [12.0, 14.0, 16.0]);
-//! assert_eq!(ops::reduce::sum(&gpu, &y)?.get()?, 42.0);
+//! assert_eq!(ops::reduce::sum(&gpu, &y)?, 42.0);
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!

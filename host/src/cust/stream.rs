@@ -25,7 +25,7 @@ use crate::stream::{AsStream, Stream, StreamInner};
 /// let gpu = Gpu::new()?;
 /// let stream = CustStream::new(&gpu, Stream::new(StreamFlags::DEFAULT, None)?)?;
 /// let x = DeviceBuffer::from_slice(&[1.0f32, 2.0, 3.0])?;
-/// assert_eq!(ops::reduce::sum(&stream, &x)?.get()?, 6.0);
+/// assert_eq!(ops::reduce::sum(&stream, &x)?, 6.0);
 /// stream.synchronize()?;
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
