@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use cuda_driver::Backend;
-use cust::sys;
+use cuda_driver::sys;
 use ferrowarp::memory::resource::{MemoryPool, StreamRef};
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Stream};
 
@@ -97,7 +97,7 @@ fn driver(plan: Plan, stream: &Stream) -> GpuResult<()> {
 /// Lets the device's own pool keep what is freed, as ours do.
 fn keep_all() {
     let (mut pool, mut threshold) = (std::ptr::null_mut(), u64::MAX);
-    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    let attribute = sys::mempool_attribute::RELEASE_THRESHOLD;
     // SAFETY: `pool` is writable, and device 0 is in use.
     told(unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, 0) });
     // SAFETY: the pool is the device's, and the attribute has 64 bits.

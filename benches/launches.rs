@@ -3,12 +3,13 @@
 //! The kernel does nothing on one thread, so that the host is what is measured; every hundredth launch
 //! waits for the device, off the clock. `the driver alone` is `cuLaunchKernel` in a bare loop.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::time::Instant;
 
 use cuda_driver::Backend;
+use cuda_driver::sys;
 use cuda_std::launch::{Args, Contract, DeviceWrite, Kernel, Launch, Linear, Param, ParamKind};
-use cust::sys;
 use ferrowarp::completion::block_on;
 use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult};
@@ -82,7 +83,7 @@ impl Bare {
         // SAFETY: the places are writable, and the texts end with a NUL.
         unsafe {
             checked(sys::cuCtxGetCurrent(&mut context));
-            checked(sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()));
+            checked(sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast_mut().cast()));
             checked(sys::cuModuleGetFunction(&mut function, module, c"nothing".as_ptr()));
             checked(sys::cuStreamCreate(&mut stream, 1));
         }
@@ -91,11 +92,12 @@ impl Bare {
 
     fn launch(&self) {
         let (mut p, mut len) = (256u64, 0u64);
-        let mut values = [ptr::from_mut(&mut p).cast(), ptr::from_mut(&mut len).cast()];
+        let values: [*mut c_void; 2] =
+            [ptr::from_mut(&mut p).cast(), ptr::from_mut(&mut len).cast()];
         let (f, s) = (self.function, self.stream);
         // SAFETY: the values are the kernel's parameters.
         checked(unsafe {
-            sys::cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, values.as_mut_ptr(), ptr::null_mut())
+            sys::cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, values.as_ptr().cast(), ptr::null())
         });
     }
 

@@ -7,6 +7,8 @@ mod batches;
 mod child;
 #[path = "host/completion.rs"]
 mod completion;
+#[path = "host/cust_memory.rs"]
+mod cust_memory;
 #[path = "host/faults.rs"]
 mod faults;
 #[path = "host/futures.rs"]

@@ -1,4 +1,4 @@
-//! The host side of Ferrowarp: a safe layer over `cust` for memory, streams, modules and launches.
+//! The host side of Ferrowarp: a safe layer over the CUDA driver for memory, streams, modules and launches.
 //!
 //! ```no_run
 //! use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
@@ -40,6 +40,8 @@
 mod capture;
 pub mod completion;
 mod context;
+#[cfg(feature = "cust")]
+pub mod cust;
 mod deferred_frees;
 pub mod device;
 mod device_sync;
@@ -70,8 +72,6 @@ mod stack;
 pub mod stream;
 pub mod tensor_map;
 
-// The driver's functions that `cust` calls come from this crate.
-extern crate cuda_driver as _;
 // What `cuda_builder` writes names this crate, here too.
 extern crate self as ferrowarp;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use cust::sys;
+use cuda_driver::sys;
 use ferrowarp::AsStream;
 use ferrowarp::memory::resource::StreamRef;
 
@@ -15,16 +15,6 @@ use ferrowarp::memory::resource::StreamRef;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// More than there are gates in a process.
 const WORDS: usize = 4096;
-
-// cust's bindings are older than this one; `cuda_driver` exports it.
-unsafe extern "C" {
-    fn cuStreamWaitValue32_v2(
-        stream: sys::CUstream,
-        address: u64,
-        value: u32,
-        flags: c_uint,
-    ) -> sys::CUresult;
-}
 
 /// Work on a stream that lasts until the gate is opened, or dropped. The stream waits for a word in the
 /// host's memory: a function of the host in its place would keep those of all other streams waiting.
@@ -40,7 +30,7 @@ impl Gate {
         let address = word.as_ptr().addr() as u64;
         let handle = StreamRef::of(stream).as_raw().cast();
         // SAFETY: stream and word live, and a word of pinned memory has one address for all.
-        let code = unsafe { cuStreamWaitValue32_v2(handle, address, 1, AT_LEAST) };
+        let code = unsafe { sys::cuStreamWaitValue32_v2(handle, address, 1, AT_LEAST) };
         assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
         let (opener, closed) = sync_channel::<()>(0);
         thread::spawn(move || {

@@ -156,7 +156,7 @@ fn a_broken_module_breaks_nothing_else() -> GpuResult<()> {
 fn a_device_that_is_not_there_is_refused() {
     let error = Gpu::on(99).unwrap_err();
     assert!(error.to_string().starts_with("opening GPU 99: "), "{error}");
-    assert!(error.source().is_some());
+    assert_eq!(error.driver().map(|driver| driver.code()), Some(101));
 }
 
 /// Memory that something else than this crate's streams keeps in order.

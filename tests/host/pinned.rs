@@ -45,10 +45,10 @@ fn pinned_memory_is_zeroed_aligned_and_plain() -> GpuResult<()> {
         let mut buffer: PinnedBuffer<u64> = options.buffer(gpu(), 1000)?;
         let (mut flags, start) = (0, buffer.as_mut_ptr().cast());
         // SAFETY: page-locked memory that the driver gave, and a place for its flags.
-        let code = unsafe { cust::sys::cuMemHostGetFlags(&mut flags, start) };
+        let code = unsafe { cuda_driver::sys::cuMemHostGetFlags(&mut flags, start) };
         // NVIDIA's driver makes small allocations parts of earlier blocks, and answers with the flags of the block.
         let is_exact = gpu().backend() == Backend::Emulator;
-        assert_eq!(code as u32, 0);
+        assert_eq!(code.code(), 0);
         assert!(if is_portable {
             flags & PORTABLE != 0
         } else {

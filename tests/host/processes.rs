@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::{io, ptr};
 
-use cust::sys;
+use cuda_driver::sys;
 use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult};
 
 use crate::child::{child, lines};

@@ -20,7 +20,7 @@ use std::ptr;
 use std::time::Instant;
 
 use cuda_driver::Backend;
-use cust::sys;
+use cuda_driver::sys;
 use ferrowarp::graph::{Graph, GraphBuilder, GraphNode};
 use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::module::best_image;
@@ -180,12 +180,12 @@ fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
     let is_ok = |result| result == sys::CUresult::CUDA_SUCCESS;
     // SAFETY: the context is current on this thread, the texts end in zeros, all places are writable.
     let ready = unsafe {
-        is_ok(sys::cuModuleLoadData(&mut module, text.as_ptr().cast()))
+        is_ok(sys::cuModuleLoadData(&mut module, text.as_ptr().cast_mut().cast()))
             && is_ok(sys::cuModuleGetFunction(&mut function, module, name.as_ptr()))
     };
     let (alpha, n) = (0.5f32, N);
     let (x_at, y_at) = (x.as_device_ptr().address(), y.as_device_ptr().address());
-    let mut args: [*mut c_void; 5] = [
+    let args: [*mut c_void; 5] = [
         (&raw const alpha).cast_mut().cast(),
         (&raw const x_at).cast_mut().cast(),
         (&raw const n).cast_mut().cast(),
@@ -195,20 +195,20 @@ fn raw_launches(gpu: &Gpu, plan: Plan) -> Option<Case> {
     let mut run = || {
         let start = Instant::now();
         for _ in 0..plan.nodes {
-            let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
+            let (args, none) = (args.as_ptr().cast(), ptr::null());
             // SAFETY: the values are the kernel's parameters, in order; the buffers live until the wait.
-            unsafe {
+            let _ = unsafe {
                 sys::cuLaunchKernel(function, 1, 1, 1, N as u32, 1, 1, 0, stream, args, none)
             };
         }
         let us = start.elapsed().as_secs_f64() * 1e6;
         // SAFETY: the stream lives.
-        unsafe { sys::cuStreamSynchronize(stream) };
+        let _ = unsafe { sys::cuStreamSynchronize(stream) };
         Ok(us)
     };
     let case = ready.then(|| measure("launch: host, raw", plan, &mut run).ok()).flatten();
     // SAFETY: nothing of it runs any more, and it is not used again.
-    unsafe { sys::cuModuleUnload(module) };
+    let _ = unsafe { sys::cuModuleUnload(module) };
     case
 }
 

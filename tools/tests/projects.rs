@@ -51,7 +51,7 @@ fn a_project_is_written_whole_and_never_over_another() {
         text("rust-toolchain.toml"),
         fs::read_to_string(Path::new(ROOT).join("rust-toolchain.toml")).unwrap()
     );
-    for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", ".cargo/config.toml"] {
+    for file in ["build.rs", "tests/scale.rs", "kernels/src/lib.rs", "rust-toolchain.toml"] {
         assert!(!text(file).contains("{name}") && !text(file).contains("{crate_name}"), "{file}");
     }
     new(&["own", "--path", ROOT]).code(1).stderr("error: cannot write own: it is there already\n");

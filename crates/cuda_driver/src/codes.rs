@@ -1,10 +1,33 @@
 //! The driver's result codes, each with its name and a description.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The result of every driver function: 0 for success, or one of the error codes of this module.
+/// The result of an exported C function as a number: 0 for success, or one of the error codes of this module.
 pub type ResultCode = i32;
+
+/// What a driver function returns. Any number is a valid value, also one that is newer than this crate.
+#[must_use]
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CUresult(pub c_int);
+
+impl CUresult {
+    /// The code as an unsigned number, which is how errors print it.
+    pub fn code(self) -> u32 {
+        self.0.unsigned_abs()
+    }
+}
+
+impl fmt::Debug for CUresult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match error_name(self.0) {
+            Some(name) => f.write_str(&name.to_string_lossy()),
+            None => write!(f, "CUresult({})", self.0),
+        }
+    }
+}
 
 /// One result code of the CUDA driver API.
 struct Row {
@@ -20,7 +43,7 @@ macro_rules! codes {
     ($($name:ident = $code:literal, $age:ident, $meaning:literal;)*) => {
         $(#[doc = $meaning] pub const $name: ResultCode = $code;)*
 
-        impl crate::sys::CUresult {
+        impl CUresult {
             $(#[doc = $meaning] pub const $name: Self = Self($code);)*
         }
 
@@ -198,5 +221,11 @@ mod tests {
     fn a_code_has_its_name() {
         assert_eq!(error_name(700), Some(c"CUDA_ERROR_ILLEGAL_ADDRESS"));
         assert_eq!(error_name(701).and(error_name(98765)), None);
+    }
+
+    #[test]
+    fn a_result_prints_its_name() {
+        assert_eq!(format!("{:?}", CUresult(912)), "CUDA_ERROR_INVALID_CLUSTER_SIZE");
+        assert_eq!(format!("{:?}", CUresult(4321)), "CUresult(4321)");
     }
 }

@@ -114,9 +114,11 @@ constants! {
     }
     /// `CUpointer_attribute`, without `CU_POINTER_ATTRIBUTE_`.
     pointer_attribute: i32 {
+        CONTEXT = 1,
         MEMORY_TYPE = 2,
         DEVICE_POINTER = 3,
         SYNC_MEMOPS = 6,
+        DEVICE_ORDINAL = 9,
     }
     /// `CUmem_advise`, without `CU_MEM_ADVISE_`.
     mem_advise: i32 {

@@ -17,7 +17,6 @@
 mod argument;
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::fmt;
 
 pub use crate::abi::*;
 pub use crate::constants::*;
@@ -25,31 +24,10 @@ pub use crate::structs::*;
 
 use argument::Argument;
 
-use crate::codes::{CUDA_ERROR_UNKNOWN, ResultCode, error_name};
+pub use crate::codes::CUresult;
+use crate::codes::{CUDA_ERROR_UNKNOWN, ResultCode};
 use crate::detail::true_code;
 use crate::table::for_each_driver_function;
-
-/// What a driver function returns. Any number is a valid value, also one that is newer than this crate.
-#[must_use]
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CUresult(pub c_int);
-
-impl CUresult {
-    /// The code as an unsigned number, which is how errors print it.
-    pub fn code(self) -> u32 {
-        self.0.unsigned_abs()
-    }
-}
-
-impl fmt::Debug for CUresult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match error_name(self.0) {
-            Some(name) => f.write_str(&name.to_string_lossy()),
-            None => write!(f, "CUresult({})", self.0),
-        }
-    }
-}
 
 macro_rules! functions {
     ($($topic:tt {
@@ -91,11 +69,5 @@ mod tests {
             assert_eq!(finish(returned), CUresult(code));
         }
         assert_eq!(finish(CUDA_SUCCESS), CUresult::CUDA_SUCCESS);
-    }
-
-    #[test]
-    fn a_result_prints_its_name() {
-        assert_eq!(format!("{:?}", CUresult(912)), "CUDA_ERROR_INVALID_CLUSTER_SIZE");
-        assert_eq!(format!("{:?}", CUresult(4321)), "CUresult(4321)");
     }
 }

@@ -97,6 +97,7 @@ mod tests {
 
     use super::*;
     use crate::GpuError;
+    use crate::error::DriverError;
 
     #[test]
     fn sizes_read_well() {

@@ -7,7 +7,7 @@ use cuda_driver::sys;
 use cuda_std::launch::{Access, Args, Kernel, Launch, LaunchConfig};
 use smallvec::SmallVec;
 
-use super::enqueue::{Prepared, homes, prepare, start_raw};
+use super::enqueue::{Homes, Prepared, homes, prepare, start_raw};
 use super::groups;
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::gpu::Gpu;
@@ -106,8 +106,9 @@ impl Launch for Batch {
         if let Some(graph) = recorder::current() {
             return graph.launch(&self.stream, kernel, config, args);
         }
-        if !homes(&self.stream, kernel, args)?.shared.is_empty() {
-            let what = "a batch with memory that host and kernels use at once: launch the kernel";
+        let Homes { shared, unordered, .. } = homes(&self.stream, kernel, args)?;
+        if !shared.is_empty() || unordered {
+            let what = "a batch with memory that host and kernels use at once, or of another library: launch the kernel";
             return Err(GpuError::Unsupported { what });
         }
         if let Some(prepared) = prepare(&self.stream, kernel, config, args)? {

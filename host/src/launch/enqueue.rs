@@ -4,11 +4,11 @@ use std::ptr;
 
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
-use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig, Unordered};
 use smallvec::SmallVec;
 
-use super::groups;
 use super::limits::{allow_shared, check_args, check_dims, check_function};
+use super::{groups, unordered};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::event::Event;
 use crate::gpu::Gpu;
@@ -111,13 +111,19 @@ unsafe fn queue(
     let &Prepared { function, config, ref attributes } = prepared;
     let ends = homes.shared.iter().map(|_| Event::untimed(stream.inner().context()));
     let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;
-    stream.inner().note_launch(kernel.name, &config);
-    let queued = stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
-        // SAFETY: the caller's promise.
-        [] => unsafe { start(stream.inner(), function, config, args) },
-        // SAFETY: the caller's promise.
-        some => unsafe { groups::start(stream.inner(), function, config, args, some) },
-    });
+    let launch = || {
+        stream.inner().note_launch(kernel.name, &config);
+        stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
+            // SAFETY: the caller's promise.
+            [] => unsafe { start(stream.inner(), function, config, args) },
+            // SAFETY: the caller's promise.
+            some => unsafe { groups::start(stream.inner(), function, config, args, some) },
+        })
+    };
+    let queued = match homes.unordered {
+        false => launch(),
+        true => unordered::launch_and_wait(stream.inner(), launch),
+    };
     homes.shared.iter().zip(ends).for_each(|(memory, end)| memory.used_by(stream.inner(), end));
     queued
 }
@@ -168,7 +174,11 @@ pub(crate) fn check_homes(stream: &Stream, kernel: &'static Kernel, args: &Args)
         let what = "a graph with memory that host and kernels use at once: launch the kernel";
         return Err(GpuError::Unsupported { what });
     }
-    homes(stream, kernel, args).map(drop)
+    if homes(stream, kernel, args)?.unordered {
+        let what = "a graph with memory of another library: launch the kernel";
+        return Err(GpuError::Unsupported { what });
+    }
+    Ok(())
 }
 
 /// What orders the arguments; for up to four of each kind without an allocation.
@@ -178,6 +188,8 @@ pub(super) struct Homes<'a> {
     pub(super) streams: SmallVec<[&'a StreamInner; 4]>,
     /// The memory of arguments that no stream orders.
     pub(super) shared: SmallVec<[&'a SharedMemory; 4]>,
+    /// Whether an argument is memory of another library, for which the launch waits.
+    pub(super) unordered: bool,
 }
 
 /// Finds what orders the arguments.
@@ -187,10 +199,13 @@ pub(super) fn homes<'a>(
     args: &'a Args,
 ) -> GpuResult<Homes<'a>> {
     let (here, mut homes) = (stream.inner().context(), Homes::default());
-    for home in args.homes() {
+    for (memory, home) in args.memory().iter().filter_map(|own| Some((own, own.home.as_ref()?))) {
         if let Some(memory) = shared_of(home) {
             check_same(here, memory.context(), "an argument")?;
             homes.shared.push(memory);
+        } else if home.is::<Unordered>() {
+            unordered::check_context(here, memory)?;
+            homes.unordered = true;
         } else if let Some(peer) = home.downcast_ref::<PeerHome>() {
             homes.streams.push(peer.home_for(here)?);
         } else {
@@ -198,6 +213,10 @@ pub(super) fn homes<'a>(
             home.check_device(here, "an argument")?;
             homes.streams.push(home);
         }
+    }
+    if homes.unordered && !homes.shared.is_empty() {
+        let what = "a launch that waits, for another library's memory, with memory that host and kernels use at once";
+        return Err(GpuError::Unsupported { what });
     }
     Ok(homes)
 }

@@ -5,6 +5,7 @@ mod enqueue;
 mod groups;
 mod limits;
 mod occupancy;
+mod unordered;
 
 pub use batch::Batch;
 pub(crate) use enqueue::{Prepared, check_homes, prepare};

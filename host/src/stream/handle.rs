@@ -52,9 +52,13 @@ impl Stream {
         module: &Arc<KernelModule>,
         priority: i32,
     ) -> GpuResult<Self> {
-        let inner = Arc::new(StreamInner::new(context, priority)?);
+        Ok(Self::of_inner(StreamInner::new(context, priority)?, module))
+    }
+
+    pub(crate) fn of_inner(inner: StreamInner, module: &Arc<KernelModule>) -> Self {
+        let inner = Arc::new(inner);
         module.used_on(&inner);
-        Ok(Self { inner, module: module.clone() })
+        Self { inner, module: module.clone() }
     }
 
     /// This stream with the kernels of another module.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,11 @@ use crate::error::{GpuError, GpuResult};
 use crate::event::{Event, not_ready};
 use crate::host_callback::in_host_callback;
 use crate::panic::{Launches, Panics};
+
+/// What a driver's stream that is not this crate's belongs to.
+pub(crate) trait StreamOwner: Send + Sync + UnwindSafe + RefUnwindSafe {}
+
+impl<T: Send + Sync + UnwindSafe + RefUnwindSafe> StreamOwner for T {}
 
 /// The driver's stream. Buffers hold it, so it outlives them.
 pub(crate) struct StreamInner {
@@ -34,6 +40,8 @@ pub(crate) struct StreamInner {
     /// Whether code outside of this crate knows the handle, and may enqueue work that the crate
     /// does not see.
     pub(super) exported: AtomicBool,
+    /// What the driver's stream belongs to, and ends with; `None` where it belongs to this one.
+    owner: Option<Arc<dyn StreamOwner>>,
 }
 
 // SAFETY: the driver's functions for streams may be called from any thread; each call binds the
@@ -56,10 +64,40 @@ impl StreamInner {
             // SAFETY: `handle` is writable.
             unsafe { sys::cuStreamCreateWithPriority(&mut handle, NON_BLOCKING, priority) }
         })?;
-        let launches = Panics::of(context).new_launches();
-        let (context, events) = (context.clone(), Mutex::default());
-        let (has_unordered_work, exported) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { context, handle, order, launches, events, has_unordered_work, exported })
+        Ok(Self::with_handle(context, handle, order, None))
+    }
+
+    /// A stream of other code, which it ends with `owner`.
+    ///
+    /// # Safety
+    /// `handle` is a stream of `context` that lives as long as `owner`.
+    #[cfg(feature = "cust")]
+    pub(crate) unsafe fn of_owner(
+        context: &Arc<Context>,
+        handle: sys::CUstream,
+        owner: Arc<dyn StreamOwner>,
+    ) -> GpuResult<Self> {
+        let own = Self::with_handle(context, handle, Event::untimed(context)?, Some(owner));
+        own.exported.store(true, Ordering::Release);
+        Ok(own)
+    }
+
+    fn with_handle(
+        context: &Arc<Context>,
+        handle: sys::CUstream,
+        order: Event,
+        owner: Option<Arc<dyn StreamOwner>>,
+    ) -> Self {
+        Self {
+            context: context.clone(),
+            handle,
+            order,
+            launches: Panics::of(context).new_launches(),
+            events: Mutex::default(),
+            has_unordered_work: AtomicBool::new(false),
+            exported: AtomicBool::new(false),
+            owner,
+        }
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -238,6 +276,12 @@ impl StreamInner {
 impl Drop for StreamInner {
     fn drop(&mut self) {
         HostPanics::of(&self.context).forget(self.handle);
+        if let Some(owner) = self.owner.take() {
+            return self.context.release_or_defer(move || {
+                drop(owner);
+                sys::CUresult::CUDA_SUCCESS
+            });
+        }
         let handle = Handle(self.handle);
         // SAFETY: the handle is this stream's own and is not used again; the driver lets the work
         // that is queued on it finish.

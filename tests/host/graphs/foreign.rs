@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cust::sys;
+use cuda_driver::sys;
 use ferrowarp::graph::ForeignMemory;
 use ferrowarp::memory::resource::StreamRef;
 
@@ -30,7 +30,10 @@ impl Churn {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the text and the name end with 0, and both places are writable.
         unsafe {
-            asked("cuModuleLoadData", sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()))?;
+            asked(
+                "cuModuleLoadData",
+                sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast_mut().cast()),
+            )?;
             let name = c"churn".as_ptr();
             asked("cuModuleGetFunction", sys::cuModuleGetFunction(&mut function, module, name))?;
         }
@@ -40,13 +43,13 @@ impl Churn {
     /// Steps each word of `words` as [`churn`] does, by the driver alone.
     fn launch(&self, stream: sys::CUstream, words: u64, rounds: u32) -> GpuResult<()> {
         let (len, block) = (LEN as u64, 128);
-        let mut params: [*mut c_void; 3] = [
+        let params: [*mut c_void; 3] = [
             (&raw const words).cast_mut().cast(),
             (&raw const len).cast_mut().cast(),
             (&raw const rounds).cast_mut().cast(),
         ];
-        let (blocks, params) = (LEN as u32 / block, params.as_mut_ptr());
-        let extra = ptr::null_mut();
+        let (blocks, params) = (LEN as u32 / block, params.as_ptr().cast());
+        let extra = ptr::null();
         // SAFETY: these are the kernel's parameters, and the words are there.
         let code = unsafe {
             sys::cuLaunchKernel(self.0, blocks, 1, 1, block, 1, 1, 0, stream, params, extra)

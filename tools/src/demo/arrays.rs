@@ -76,7 +76,7 @@ fn copied(
 }
 
 /// The check of an f32 sum: its rounding grows with the magnitudes and with the additions that one element passes.
-fn sum_check(found: f32, x: &[f32]) -> Check {
+pub(super) fn sum_check(found: f32, x: &[f32]) -> Check {
     let additions = x.len() as f64 / 540_000.0 + 64.0;
     let allowed = additions * HALF_ULP * reference::reduce::sum_of_magnitudes(x);
     Check::within(allowed, [(f64::from(found), reference::reduce::sum_f32(x))].into_iter())

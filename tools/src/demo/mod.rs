@@ -14,6 +14,7 @@ mod reload;
 mod resources;
 mod rings;
 mod running;
+mod rust_cuda;
 mod scene;
 mod table;
 mod unified;

@@ -3,7 +3,7 @@
 use super::{Demo, Group};
 use super::{
     arrays, copies, graphs, launches, memory, particles, peers, pictures, plates, reload,
-    resources, rings, running, unified,
+    resources, rings, running, rust_cuda, unified,
 };
 
 /// All demos.
@@ -102,6 +102,15 @@ pub const GROUPS: &[Group] = &[
                 "a dam break; the error is the energy drift",
                 particles::particles,
             ),
+        ],
+    },
+    Group {
+        title: "rust-cuda",
+        demos: &[
+            Demo::new("cust_vecadd", "plain cust: a DeviceBuffer, launch!", rust_cuda::vecadd),
+            Demo::new("cust_saxpy", "plain cust: a UnifiedBuffer, in place", rust_cuda::saxpy),
+            Demo::new("cust_reduce", "plain cust: sums in a DeviceBox", rust_cuda::reduce_tree),
+            Demo::new("cust_operations", "operations on cust's memory", rust_cuda::operations),
         ],
     },
 ];

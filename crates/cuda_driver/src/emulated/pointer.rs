@@ -29,8 +29,10 @@ fn write(
     let number = value.cast::<i32>();
     match attribute {
         // Memory of a pool belongs to no context.
-        1 if allocation.pool.is_some() => value.cast::<CUcontext>().set(std::ptr::null_mut()),
-        1 => value.cast::<CUcontext>().set(allocation.context.as_ptr()),
+        A::CONTEXT if allocation.pool.is_some() => {
+            value.cast::<CUcontext>().set(std::ptr::null_mut())
+        }
+        A::CONTEXT => value.cast::<CUcontext>().set(allocation.context.as_ptr()),
         A::MEMORY_TYPE => number.set(memory_type(allocation)),
         A::DEVICE_POINTER => value.cast::<CUdeviceptr>().set(address),
         4 => host_pointer(value, allocation, address),
@@ -39,7 +41,7 @@ fn write(
         }
         7 => value.cast::<u64>().set(allocation.base),
         8 => number.set((allocation.kind == MemoryKind::Managed).into()),
-        9 => number.set(allocation.gpu.ordinal),
+        A::DEVICE_ORDINAL => number.set(allocation.gpu.ordinal),
         // Neither other processes nor other machines can access it.
         10 | 15 | 21 => number.set(0),
         11 | 19 => value.cast::<CUdeviceptr>().set(allocation.base),

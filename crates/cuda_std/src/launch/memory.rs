@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Device memory as the driver sees it.
 #[derive(Clone)]
@@ -19,6 +19,20 @@ pub struct RawSlice {
 impl fmt::Debug for RawSlice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RawSlice({:#x}, {} elements)", self.address, self.len)
+    }
+}
+
+/// The home of memory whose owner has no stream for its uses, such as another library's. Who launches a kernel with it
+/// waits: before the launch for the default stream of the device, which is where the owner's own copies are enqueued,
+/// and after it for the kernel, because the owner may free or read the memory as soon as the borrow ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unordered;
+
+impl Unordered {
+    /// It as [`RawSlice::home`], without an allocation.
+    pub fn home() -> Arc<dyn Any + Send + Sync> {
+        static HOME: LazyLock<Arc<Unordered>> = LazyLock::new(|| Arc::new(Unordered));
+        LazyLock::force(&HOME).clone()
     }
 }
 

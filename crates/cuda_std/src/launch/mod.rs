@@ -50,6 +50,8 @@
 
 mod args;
 mod config;
+#[cfg(all(feature = "cust", not(target_os = "cuda")))]
+mod cust;
 mod grid;
 mod instance;
 mod memory;
@@ -64,7 +66,7 @@ pub use instance::Instance;
 pub use memory::{
     DeviceAtomics, DeviceConsumer, DeviceProducer, DevicePtr, DeviceRead, DeviceReadOne,
     DeviceWrite, DeviceWriteGrid, DeviceWritePitched, DeviceWriteVolume, KernelValue, RawRing,
-    RawSlice,
+    RawSlice, Unordered,
 };
 
 /// A kernel as the host knows it.

@@ -150,7 +150,7 @@ fn is_ferrowarp(dir: &Path) -> bool {
     manifest.lines().any(|line| line.trim() == "name = \"ferrowarp\"")
 }
 
-fn files(name: &str, origin: &Origin) -> [(&'static str, String); 11] {
+fn files(name: &str, origin: &Origin) -> [(&'static str, String); 9] {
     let fill = |text: &str| {
         let text = text.replace("{name}", name).replace("{crate_name}", &crate_name(name));
         let text = text.replace("{ferrowarp}", &origin.dependency("", ""));
@@ -166,8 +166,6 @@ fn files(name: &str, origin: &Origin) -> [(&'static str, String); 11] {
         ("kernels/Cargo.toml", fill(include_str!("kernels.toml"))),
         ("kernels/src/lib.rs", fill(include_str!("kernels.rs"))),
         ("rust-toolchain.toml", include_str!("rust-toolchain.toml").to_owned()),
-        (".cargo/config.toml", include_str!("config.toml").to_owned()),
-        (".cargo/link/lib64/libcuda.so", "/* Empty on purpose. */\n".to_owned()),
         (".gitignore", "/target\n".to_owned()),
     ]
 }

@@ -1,0 +1,94 @@
+//! A stream of `cust` as a stream of this crate.
+
+use std::fmt;
+use std::ops::Deref;
+use std::ptr;
+use std::sync::Arc;
+
+use cuda_driver::sys;
+use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
+use cust::stream::Stream as Released;
+
+use crate::error::{GpuError, GpuResult};
+use crate::gpu::Gpu;
+use crate::stream::{AsStream, Stream, StreamInner};
+
+/// A stream of `cust` on which operations and launchers of this crate enqueue work too. It dereferences to `cust`'s type,
+/// for `launch!`, events and copies of `cust`.
+///
+/// ```no_run
+/// use cust::memory::DeviceBuffer;
+/// use cust::stream::{Stream, StreamFlags};
+/// use ferrowarp::cust::CustStream;
+/// use ferrowarp::{Gpu, ops};
+///
+/// let gpu = Gpu::new()?;
+/// let stream = CustStream::new(&gpu, Stream::new(StreamFlags::DEFAULT, None)?)?;
+/// let x = DeviceBuffer::from_slice(&[1.0f32, 2.0, 3.0])?;
+/// assert_eq!(ops::reduce::sum(&stream, &x)?, 6.0);
+/// stream.synchronize()?;
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+pub struct CustStream {
+    stream: Stream,
+    released: Arc<Released>,
+}
+
+impl CustStream {
+    /// Takes over `stream`, with the kernels of `gpu`. The stream is destroyed when neither this value nor memory that was
+    /// made on it is left.
+    ///
+    /// # Errors
+    /// [`WrongDevice`](GpuError::WrongDevice) for a stream of another context than the `Gpu`'s, which is the device's
+    /// primary one; a driver's refusal.
+    pub fn new(gpu: &Gpu, stream: Released) -> GpuResult<Self> {
+        let (context, handle) = (gpu.stream().inner().context(), stream.as_inner().cast());
+        let mut owner = ptr::null_mut();
+        context.call_uncounted("cuStreamGetCtx", || {
+            // SAFETY: the stream lives, and `owner` is writable.
+            unsafe { sys::cuStreamGetCtx(handle, &mut owner) }
+        })?;
+        if owner != context.raw() {
+            let what = "a stream of a context that is not the `Gpu`'s";
+            return Err(GpuError::Unsupported { what });
+        }
+        let released = Arc::new(stream);
+        // SAFETY: it is a stream of the context, and lives as long as what owns it.
+        let inner = unsafe { StreamInner::of_owner(context, handle, released.clone())? };
+        Ok(Self { stream: Stream::of_inner(inner, gpu.stream().module()), released })
+    }
+}
+
+impl AsStream for CustStream {
+    fn as_stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl Deref for CustStream {
+    type Target = Released;
+
+    fn deref(&self) -> &Released {
+        &self.released
+    }
+}
+
+impl Launch for CustStream {
+    type Error = GpuError;
+
+    unsafe fn launch(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        args: &Args,
+    ) -> GpuResult<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.stream.launch(kernel, config, args) }
+    }
+}
+
+impl fmt::Debug for CustStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stream.fmt(f)
+    }
+}
