@@ -145,6 +145,7 @@ fn codes_have_names_and_meanings_at_any_time() {
     assert_eq!(code!(cuGetErrorName(0, Out::NULL)), CUDA_ERROR_INVALID_VALUE);
 }
 
+#[cfg(unix)]
 #[test]
 fn after_a_fork_the_child_gets_3_and_the_parent_goes_on() {
     in_child("after_a_fork_the_child_gets_3_and_the_parent_goes_on", || {
