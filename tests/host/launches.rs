@@ -1,7 +1,6 @@
 //! Limits of launches, modules that do not fit, and what the errors say.
 
 use std::any::Any;
-use std::error::Error;
 use std::sync::Arc;
 
 use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};

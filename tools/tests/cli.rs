@@ -6,6 +6,8 @@
 mod bench;
 #[path = "cli/demo.rs"]
 mod demo;
+#[path = "cli/doctor.rs"]
+mod doctor;
 #[path = "cli/films.rs"]
 mod films;
 #[cfg(target_os = "linux")]
@@ -120,7 +122,7 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "sort", "demo", "profile", "bench"] {
+    for command in ["image", "reduce", "sort", "demo", "doctor", "profile", "bench"] {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }

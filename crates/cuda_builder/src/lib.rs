@@ -95,6 +95,7 @@ mod compile;
 mod embed;
 mod environment;
 mod error;
+pub mod installed;
 mod notes;
 mod ptx;
 mod ptxas;

@@ -75,7 +75,8 @@ fn amount(line: &str, unit: &str) -> u32 {
 }
 
 /// The first assembler of the path, of a CUDA toolkit, or of the packages of the Python that the user names.
-fn find() -> Option<PathBuf> {
+#[must_use]
+pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|dir| dir.join("ptxas"));
     let toolkits = TOOLKITS.iter().filter_map(std::env::var_os).map(PathBuf::from);

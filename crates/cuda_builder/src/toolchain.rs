@@ -36,10 +36,8 @@ pub(crate) fn reason(root: &Path) -> CudaBuilderError {
         Ok(version) => version,
         Err(said) => return CudaBuilderError::CompilerMissing { said },
     };
-    if release(&version).is_some_and(|found| found < NEEDED) {
-        let (major, minor) = NEEDED;
-        let needed = format!("{major}.{minor}");
-        return CudaBuilderError::CompilerTooOld { found: version, needed };
+    if let Err(too_old) = check_release(&version) {
+        return too_old;
     }
     match rustc(root, &["--print", "sysroot"]).map(PathBuf::from) {
         Ok(sysroot) if !has_library_source(&sysroot) => {
@@ -49,12 +47,21 @@ pub(crate) fn reason(root: &Path) -> CudaBuilderError {
     }
 }
 
-fn has_library_source(sysroot: &Path) -> bool {
+/// Refuses a compiler that is too old for kernels.
+pub(crate) fn check_release(version: &str) -> Result<(), CudaBuilderError> {
+    if release(version).is_some_and(|found| found < NEEDED) {
+        let (found, needed) = (version.to_owned(), format!("{}.{}", NEEDED.0, NEEDED.1));
+        return Err(CudaBuilderError::CompilerTooOld { found, needed });
+    }
+    Ok(())
+}
+
+pub(crate) fn has_library_source(sysroot: &Path) -> bool {
     sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs").is_file()
 }
 
 /// What the compiler prints, or why it does not: rustup's stand-in may lack the toolchain that a file asks for.
-fn rustc(root: &Path, args: &[&str]) -> Result<String, String> {
+pub(crate) fn rustc(root: &Path, args: &[&str]) -> Result<String, String> {
     let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(program);
     clean_environment(&mut command);
@@ -88,6 +95,8 @@ mod tests {
         assert_eq!(release("rustc 1.96.0 (ac68faa20 2026-05-25)"), Some((1, 96)));
         assert_eq!(release("rustc 1.63.0-nightly (abc 2022-01-01)"), Some((1, 63)));
         assert_eq!(release(""), None);
+        assert!(check_release("rustc 1.95.0 (59807616e 2026-04-14)").is_err());
+        assert!(check_release("rustc 1.96.0 (ac68faa20 2026-05-25)").is_ok());
     }
 
     #[test]

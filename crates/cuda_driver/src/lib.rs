@@ -10,9 +10,12 @@
 //! | `cuda` | the NVIDIA driver; without a usable one `cuInit` fails and says what to do |
 //! | `emulator` | the emulator |
 //!
-//! The NVIDIA driver is opened as `libcuda.so.1`, or under the name in `FERROWARP_CUDA_LIBRARY`. If
-//! that library turns out to be this front itself, built as a shared library (see
-//! `crates/libcuda`), it is not used.
+//! The NVIDIA driver's library is opened under the first of its names that opens, or under the name
+//! in `FERROWARP_CUDA_LIBRARY` alone. On Linux it is `libcuda.so.1`, in the folders that the system
+//! searches, then in those of WSL 2 (`/usr/lib/wsl/lib`), NixOS, Tegra and some containers; on Windows
+//! `nvcuda.dll`, in the system folder. For macOS there is no driver. If the library turns out to be
+//! this front itself, built as a shared library (see `crates/libcuda`), it is not used.
+//! [`installed_driver`] returns what was found, or what was tried.
 //!
 //! `FERROWARP_EMULATOR_DEVICES` (1 to 16) sets the number of emulated devices, and
 //! `FERROWARP_EMULATOR_MEMORY` (bytes, or with a suffix `K`, `M` or `G`) the memory of each. These
@@ -62,5 +65,6 @@ pub use detail::{Detail, take_detail};
 pub use emulated::{pageable_async_copies, pageable_on_purpose};
 pub use exports::*;
 pub use foreign::per_thread::*;
+pub use real::{InstalledDriver, Tried, Unusable, installed_driver};
 pub use structs::*;
 pub use symbols::FUNCTIONS;

@@ -279,6 +279,10 @@ fn variables_of_a_module_lie_apart() {
 }
 
 #[test]
+#[cfg_attr(
+    windows,
+    ignore = "allocations may lie so low that a pointer looks like an offset in shared memory"
+)]
 fn pointers_of_another_space_are_told() {
     for (body, space) in [
         ("cvta.to.shared.u64 %rd7, %rd0; ld.shared.b32 %r1, [%rd7];", Space::Shared),

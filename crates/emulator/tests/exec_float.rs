@@ -34,11 +34,11 @@ fn fma_rounds_once() {
     let a = 1. + 2f32.powi(-12);
     check3(
         "fma.rn.f32 d32, a32, b32, c32;",
-        &[(f(a), f(a), f(-1.), f(a.mul_add(a, -1.))), (f(2.), f(3.), f(4.), f(10.))],
+        &[(f(a), f(a), f(-1.), f(libm::fmaf(a, a, -1.))), (f(2.), f(3.), f(4.), f(10.))],
     );
     check3("mad.rn.f32 d32, a32, b32, c32;", &[(f(2.), f(3.), f(4.), f(10.))]);
     let a = 1. + 2f64.powi(-30);
-    check3("fma.rn.f64 d64, a64, b64, c64;", &[(d(a), d(a), d(-1.), d(a.mul_add(a, -1.)))]);
+    check3("fma.rn.f64 d64, a64, b64, c64;", &[(d(a), d(a), d(-1.), d(libm::fma(a, a, -1.)))]);
 }
 
 #[test]

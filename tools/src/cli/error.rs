@@ -364,6 +364,13 @@ pub enum CliError {
     #[error(transparent)]
     NotCounted(#[from] NotCounted),
 
+    /// The machine lacks something that is needed; the report has the fixes.
+    #[error("wrong on this machine: {}", lines.join(", "))]
+    Unfit {
+        /// The names of the lines that are wrong.
+        lines: Vec<&'static str>,
+    },
+
     /// Demos computed something else than the CPU.
     #[error("{}", differing(names))]
     WrongDemos {

@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod devices;
+mod doctor;
 mod error;
 mod film;
 mod heat;
@@ -49,6 +50,7 @@ Environment:
 
 Examples:
   ferrowarp devices
+  ferrowarp doctor
   ferrowarp demo
   ferrowarp demo particles -o particles.gif
   ferrowarp bench --quick
@@ -64,6 +66,8 @@ Examples:
 enum Command {
     /// Show what work runs on, and why
     Devices,
+    /// Check what this machine has of what is needed, and name the fix for what it lacks
+    Doctor(doctor::Args),
     /// Run the demos and check each against the CPU
     Demo(demo::Args),
     /// Measure our operations, and the peers that the machine has, side by side
@@ -109,6 +113,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
     match cli.command {
         Command::Devices => devices::run(out),
+        Command::Doctor(args) => doctor::run(&args, out),
         Command::Demo(args) => demo::run(&args, out),
         Command::Bench(args) => bench::run(&args, out),
         Command::Profile(args) => profile::run(&args, out),

@@ -2,5 +2,8 @@
 
 mod library;
 pub(crate) mod module;
+mod names;
 
-pub(crate) use library::{Unusable, checked, missing, open};
+pub use library::{InstalledDriver, Unusable, installed_driver};
+pub(crate) use library::{checked, missing, open};
+pub use names::Tried;

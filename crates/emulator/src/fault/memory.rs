@@ -166,9 +166,11 @@ impl fmt::Display for Accessor {
     }
 }
 
+/// Addresses below this one are null pointers, perhaps with the offset of a field.
+pub(crate) const FIRST_PAGE: u64 = 4096;
+
 /// Where a wrong address lies, as the tail of a sentence.
 pub(crate) fn place(address: u64, nearest: Option<&Nearest>) -> String {
-    const FIRST_PAGE: u64 = 4096;
     match nearest {
         Some(nearest) => nearest.to_string(),
         None if address < FIRST_PAGE => "a null pointer".to_owned(),

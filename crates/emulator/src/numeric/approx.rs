@@ -104,8 +104,9 @@ pub fn rsqrt_f64(a: f64) -> f64 {
 /// The reciprocal root of a normal positive number.
 fn refined(a: f64) -> f64 {
     let rough = rsqrt_ftz_f64(a);
-    let error = (rough * rough).mul_add(-a, 1.);
-    error.mul_add(0.375, 0.5).mul_add(rough * error, rough)
+    let fma = |a, b, c| float::fma_f64(a, b, c, Rounding::NearestEven);
+    let error = fma(rough * rough, -a, 1.);
+    fma(fma(error, 0.375, 0.5), rough * error, rough)
 }
 
 /// Computes with the upper halves of doubles, and with subnormals flushed.

@@ -222,11 +222,23 @@ pub fn fma_f32(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
     pack_f32(soft::add(product, number_f32(c), rounding), rounding)
 }
 
+/// Whether `f64::mul_add` is right: MinGW's `fma` rounds twice, on any processor.
+const HOST_ROUNDS_ONCE: bool = !cfg!(all(windows, target_env = "gnu"));
+
+/// `a · b + c` with an infinity or NaN among them, where nothing is rounded.
+fn fma_not_finite(a: f64, b: f64, c: f64) -> f64 {
+    // The product of finite numbers may overflow, and does not change an infinite or NaN `c`.
+    if a.is_finite() && b.is_finite() { c } else { a * b + c }
+}
+
 /// `fma` of `.f64`: `a · b + c`, rounded once.
 #[inline(always)]
 pub fn fma_f64(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
     let finite = a.is_finite() && b.is_finite() && c.is_finite();
-    if rounding == Rounding::NearestEven || !finite {
+    if !finite {
+        return propagate([a, c, b], fma_not_finite(a, b, c));
+    }
+    if rounding == Rounding::NearestEven && HOST_ROUNDS_ONCE {
         return propagate([a, c, b], a.mul_add(b, c));
     }
     let product = soft::mul(number_f64(a), number_f64(b));

@@ -26,7 +26,7 @@ fn saxpy() {
     let (x, y) = (chance.floats(1001, 3.), chance.floats(1001, 3.));
     let (dx, dy) = (gpu.buffer(&x), gpu.buffer(&y));
     gpu.run("saxpy", 3, 64, &[&1.7f32, &dx, &dy, &1001]);
-    let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 1.7f32.mul_add(*x, *y)).collect();
+    let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| libm::fmaf(1.7, *x, *y)).collect();
     assert_eq!(dy.read(), expected);
 }
 
@@ -54,7 +54,7 @@ fn matmul_tiled() {
         for (row, column) in (0..n).flat_map(|row| (0..n).map(move |column| (row, column))) {
             let mut sum = 0f32;
             for k in 0..n {
-                sum = a[row * n + k].mul_add(b[k * n + column], sum);
+                sum = libm::fmaf(a[row * n + k], b[k * n + column], sum);
             }
             assert_eq!(found[row * n + column], sum, "{n}: {row}, {column}");
         }
@@ -134,7 +134,7 @@ fn convolve_with_constants_that_the_host_may_change() {
             for (k, weight) in weights.iter().enumerate() {
                 let side = |c: usize, d: usize, n: usize| (c + d).saturating_sub(1).min(n - 1);
                 let (sx, sy) = (side(i % w, k % 3, w), side(i / w, k / 3, h));
-                sum = weight.mul_add(x[sy * w + sx], sum);
+                sum = libm::fmaf(*weight, x[sy * w + sx], sum);
             }
             assert_eq!(*found, sum / 16.);
         }

@@ -100,7 +100,7 @@ fn structures() {
     gpu.run("structures", 1, 33, &[&first, &out, &steps]);
     for (t, found) in out.read().chunks(32).enumerate() {
         let dt = 0.5 * t as f64;
-        let position = [1., 2., 3.].map(|x: f64| dt.mul_add(0.5, x));
+        let position = [1., 2., 3.].map(|x: f64| libm::fma(dt, 0.5, x));
         assert_eq!(found[..31], particle(position, 0.5, t as i16, 251)[..31], "{t}");
     }
     assert_eq!(steps.read(), (0..33).map(|t| 2 * t).collect::<Vec<_>>());

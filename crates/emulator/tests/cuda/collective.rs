@@ -139,7 +139,7 @@ fn spmv_csr() {
     for (row, found) in y.read().iter().enumerate() {
         let mut sums = [0f64; 32];
         for (k, i) in (starts[row] as usize..starts[row + 1] as usize).enumerate() {
-            sums[k % 32] = values[i].mul_add(x[columns[i] as usize], sums[k % 32]);
+            sums[k % 32] = libm::fma(values[i], x[columns[i] as usize], sums[k % 32]);
         }
         for d in [16, 8, 4, 2, 1] {
             sums = std::array::from_fn(|lane| sums[lane] + sums[lane ^ d]);

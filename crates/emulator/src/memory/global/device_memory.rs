@@ -3,7 +3,7 @@
 use super::super::pool;
 use super::errors::{AllocError, FreeError, OutOfBounds, RegisterError};
 use super::state::{Allocation, MAX_DEVICES, Region, State, Viewer};
-use crate::fault::{Nearest, RegionKind};
+use crate::fault::{FIRST_PAGE, Nearest, RegionKind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -286,8 +286,12 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// The range next to an address, live or freed, for a message. `None` when none is near.
+    /// The range next to an address, live or freed, for a message. `None` when none is near, and for a null pointer:
+    /// some systems have allocations not far from it.
     pub fn nearest(&self, address: u64) -> Option<Nearest> {
+        if address < FIRST_PAGE {
+            return None;
+        }
         let state = self.read_state();
         let viewer = self.viewer();
         let before = state.regions.range(..=address).next_back();
