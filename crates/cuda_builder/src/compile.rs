@@ -10,7 +10,8 @@ use crate::cargo::{self, Outcome};
 use crate::ptxas;
 use crate::report::Report;
 use crate::written::write_changed;
-use crate::{CudaBuilderError, NvvmArch, ptx, script, sources, toolchain};
+use crate::toolchain::Rustc;
+use crate::{CudaBuilderError, NvvmArch, ptx, script, sources};
 
 /// The result of a build.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub struct Compiled {
     pub sources: Vec<PathBuf>,
     /// The compiler's warnings, if [`CudaBuilder::keep_messages`] asked for them.
     pub messages: String,
+    pub(crate) compiler: Rustc,
 }
 
 /// The PTX for one architecture.
@@ -58,6 +60,10 @@ const NO_STRENGTH_REDUCTION: &str = "-debug-counter=slsr-counter=900000000000000
 /// atomic operation.
 const LINES_OF_MERGED: &str = "-pick-merged-source-locations";
 
+/// Dependencies, `core` among them, are compiled once, for the target's oldest processor, and every architecture's link
+/// takes them as bitcode. Code is generated then, of all of it, for the kernel crate's processor alone.
+const MIXED_PROCESSORS: &str = "-Cunsafe-allow-abi-mismatch=target-cpu";
+
 /// What the kernel crate's root may use without naming it.
 const CRATE_ATTRIBUTES: [&str; 2] = [
     "feature(abi_ptx,asm_experimental_arch,stdarch_nvptx,link_llvm_intrinsics,f16)",
@@ -70,9 +76,13 @@ const RAW_DIR: &str = "ptx";
 pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderError> {
     let job = Job::new(builder)?;
     let archs = script::archs(builder)?;
-    toolchain::knows(&job.root, &archs)?;
-    let mut compiled =
-        Compiled { modules: Vec::new(), sources: Vec::new(), messages: String::new() };
+    job.compiler.knows(&archs)?;
+    let mut compiled = Compiled {
+        modules: Vec::new(),
+        sources: Vec::new(),
+        messages: String::new(),
+        compiler: job.compiler.clone(),
+    };
     let mut read = BTreeSet::new();
     for arch in &archs {
         let (module, messages) = job.compile(*arch, &mut read)?;
@@ -81,6 +91,7 @@ pub(crate) fn compile(builder: &CudaBuilder) -> Result<Compiled, CudaBuilderErro
     }
     compiled.sources = read.into_iter().collect();
     if builder.is_script() {
+        job.compiler.warning().iter().for_each(|text| script::warn(text));
         script::rerun_if_changed(&compiled.sources);
     }
     match compiled.modules.is_empty() {
@@ -101,10 +112,19 @@ pub(crate) struct Job<'a> {
     builder: &'a CudaBuilder,
     root: PathBuf,
     target_dir: PathBuf,
+    compiler: Rustc,
 }
 
 impl<'a> Job<'a> {
     pub(crate) fn new(builder: &'a CudaBuilder) -> Result<Self, CudaBuilderError> {
+        Self::with(builder, Rustc::of)
+    }
+
+    /// A job for a compiler that is already known, which saves a rebuild the time to ask it.
+    pub(crate) fn with(
+        builder: &'a CudaBuilder,
+        compiler: impl FnOnce(&Path) -> Rustc,
+    ) -> Result<Self, CudaBuilderError> {
         let missing = || CudaBuilderError::CratePathDoesntExist(builder.path.clone());
         let root = builder.path.canonicalize().map_err(|_| missing())?;
         if !root.join("Cargo.toml").is_file() {
@@ -117,7 +137,8 @@ impl<'a> Job<'a> {
             Some(dir) => std::path::absolute(dir).map_err(CudaBuilderError::write(dir))?,
             None => sources::default_target_dir(&root),
         };
-        Ok(Self { builder, root, target_dir })
+        let compiler = compiler(&root);
+        Ok(Self { builder, root, target_dir, compiler })
     }
 
     /// The folder from which on source files are named in the PTX.
@@ -280,11 +301,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Where rustc writes: a name of its own for every set of options, since cargo runs rustc
-    /// again only for a set that it has not seen.
+    /// Where rustc writes: a name of its own for every compiler and set of options, since cargo runs rustc
+    /// again only for a pair that it has not seen.
     pub(crate) fn raw_path(&self, arch: NvvmArch) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         (&self.root, self.cargo_args(), self.codegen_args(arch)).hash(&mut hasher);
+        self.compiler.version.hash(&mut hasher);
         (self.builder.emit, self.builder.final_module_path.is_some()).hash(&mut hasher);
         self.target_dir.join(format!("ptx/{}-{:016x}.s", arch.target_cpu(), hasher.finish()))
     }
@@ -342,6 +364,9 @@ impl<'a> Job<'a> {
             CRATE_ATTRIBUTES.iter().map(|text| format!("-Zcrate-attr={text}")).collect();
         args.extend(target_features(arch));
         args.push(format!("-Ctarget-cpu={}", arch.target_cpu()));
+        if self.compiler.compares_processors {
+            args.push(MIXED_PROCESSORS.to_owned());
+        }
         // The text of a kernel depends on its own source alone. With several units, rustc's partition follows the
         // modules, and what is inlined before the link follows the partition.
         args.push("-Ccodegen-units=1".to_owned());

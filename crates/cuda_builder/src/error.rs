@@ -63,13 +63,13 @@ pub enum CudaBuilderError {
     },
     /// The compiler is older than the first one that compiles kernels.
     #[error(
-        "kernels need Rust {needed} or later and this is {found}: copy Ferrowarp's `rust-toolchain.toml` \
+        "kernels need Rust {needed} and this is {found}: copy Ferrowarp's `rust-toolchain.toml` \
          beside your `Cargo.toml`, which makes rustup take the right one"
     )]
     CompilerTooOld {
         /// What `rustc --version` says.
         found: String,
-        /// The first release that serves.
+        /// The releases that serve: `1.96 to 1.99`.
         needed: String,
     },
     /// An option was set to a value that this compiler cannot honour.

@@ -14,6 +14,8 @@ pub struct Compiler {
     pub version: String,
     /// The folder of its libraries.
     pub sysroot: PathBuf,
+    /// The releases that kernels are tested with: `1.96 to 1.99`. A newer one may work.
+    pub tested: String,
 }
 
 impl Compiler {
@@ -28,7 +30,8 @@ impl Compiler {
         };
         let version = run(&["--version"])?;
         toolchain::check_release(&version)?;
-        Ok(Self { version, sysroot: run(&["--print", "sysroot"])?.into() })
+        let (sysroot, tested) = (run(&["--print", "sysroot"])?.into(), toolchain::tested());
+        Ok(Self { version, sysroot, tested })
     }
 
     /// The source of the Rust library, which every kernel crate is compiled with.
@@ -59,7 +62,8 @@ mod tests {
     #[test]
     fn an_empty_sysroot_lacks_the_source() {
         let sysroot = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let text = Compiler { version: String::new(), sysroot }.library_source().unwrap_err();
+        let (version, tested) = (String::new(), String::new());
+        let text = Compiler { version, sysroot, tested }.library_source().unwrap_err();
         assert!(text.to_string().contains("rustup component add rust-src"), "{text}");
     }
 }

@@ -11,6 +11,7 @@ use ptx_format::index::{self, ModulePart};
 
 use crate::ptx::Merged;
 use crate::stamps::{self, Stamps};
+use crate::toolchain::Rustc;
 use crate::{CudaBuilder, CudaBuilderError, ptx};
 
 /// A kernel crate's PTX for one architecture, and what it was made from.
@@ -32,6 +33,7 @@ pub struct Snapshot {
     behind: BTreeSet<String>,
     /// How many partial builds it is from a whole one.
     rounds: usize,
+    compiler: Rustc,
 }
 
 /// Which kernels a build compiled.
@@ -57,15 +59,17 @@ impl CudaBuilder {
         let arch = *self.archs.first().ok_or(CudaBuilderError::NoArch)?;
         let compiled = self.clone().arch(arch).compile()?;
         let path = &compiled.modules.first().ok_or(CudaBuilderError::NoArch)?.path;
+        let job = Job::with(self, |_| compiled.compiler.clone())?;
         Ok(Snapshot {
             ptx: fs::read_to_string(path).map_err(CudaBuilderError::read(path))?,
             scope: Scope::Whole,
             stamps: stamps::before(&compiled.sources, begin),
             sources: compiled.sources,
             messages: compiled.messages,
-            raw: Job::new(self)?.raw_path(arch),
+            raw: job.raw_path(arch),
             behind: BTreeSet::new(),
             rounds: 0,
+            compiler: compiled.compiler,
         })
     }
 
@@ -104,7 +108,7 @@ impl CudaBuilder {
         before: &Snapshot,
         in_use: &[&str],
     ) -> Result<Option<Snapshot>, CudaBuilderError> {
-        let job = Job::new(self)?;
+        let job = Job::with(self, |_| before.compiler.clone())?;
         let arch = *self.archs.first().ok_or(CudaBuilderError::NoArch)?;
         let (begin, now) = (SystemTime::now(), stamps::now(&before.sources));
         let edited = stamps::changed(&before.stamps, &now);
@@ -168,6 +172,7 @@ impl Snapshot {
             stamps,
             behind,
             rounds,
+            compiler: before.compiler.clone(),
         }
     }
 }

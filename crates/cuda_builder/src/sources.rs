@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::CudaBuilderError;
 
 /// Every file behind the kernel crate: the sources that cargo's dep-info lists (its own and those
-/// of path dependencies), their manifests, the workspace's manifest, lock file and configuration.
+/// of path dependencies), their manifests, the workspace's manifest, lock file and configuration, and the
+/// file that chooses the compiler.
 pub(crate) fn of(dep_info: &Path, root: &Path) -> Result<BTreeSet<PathBuf>, CudaBuilderError> {
     let text = fs::read_to_string(dep_info).map_err(CudaBuilderError::read(dep_info))?;
     let mut files: BTreeSet<PathBuf> = listed(&text).into_iter().collect();
     let manifests: BTreeSet<PathBuf> = files.iter().filter_map(|file| manifest(file)).collect();
     files.extend(manifests);
     for dir in root.ancestors() {
-        let settings = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+        let settings = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "rust-toolchain.toml"];
         files.extend(settings.map(|name| dir.join(name)).into_iter().filter(|f| f.is_file()));
         if dir.join("Cargo.lock").is_file() {
             break;

@@ -3,26 +3,73 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ptx_format::panic::RELEASES;
+
 use crate::environment::clean_environment;
 use crate::{CudaBuilderError, NvvmArch};
 
-/// The first release that compiles kernels.
-const NEEDED: (u32, u32) = (1, 96);
+/// The compiler of a kernel crate, as far as a build depends on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rustc {
+    /// `rustc 1.96.0 (…)`. Files that rustc writes have it in the hash of their names: cargo runs a compiler again only
+    /// for what this compiler has not compiled yet, so another one must not write over it.
+    pub version: String,
+    /// Whether it refuses a crate whose dependencies are compiled for another processor, as Rust 1.99 does.
+    pub compares_processors: bool,
+    processors: Vec<String>,
+}
 
-/// Refuses an architecture that the code generator lacks. LLVM itself would only print a remark,
-/// and make code for an ancient processor under the new one's name.
-pub(crate) fn knows(root: &Path, archs: &[NvvmArch]) -> Result<(), CudaBuilderError> {
-    let print = ["--print", "target-cpus", "--target", "nvptx64-nvidia-cuda"];
-    let text = rustc(root, &print).unwrap_or_default();
-    let known = processors(&text);
-    let lacks = |arch: &&NvvmArch| !known.contains(&arch.target_cpu().as_str());
-    match archs.iter().find(lacks) {
-        // A compiler that prints nothing fails when it compiles, and that error says more.
-        Some(arch) if !known.is_empty() => {
-            Err(CudaBuilderError::UnsupportedArch { arch: *arch, known: known.join(", ") })
+impl Rustc {
+    /// The one that cargo takes in this folder. One that does not run has nothing: it fails when it compiles, and that
+    /// error says more.
+    pub fn of(root: &Path) -> Self {
+        let target = ["--target", "nvptx64-nvidia-cuda", "-Zunstable-options"];
+        let print = ["--print", "target-cpus", "--print", "target-spec-json"];
+        let text = rustc(root, &[&target[..], &print].concat()).unwrap_or_default();
+        Self {
+            version: rustc(root, &["--version"]).unwrap_or_default(),
+            compares_processors: text.contains("\"requires-consistent-cpu\": true"),
+            processors: processors(&text).into_iter().map(str::to_owned).collect(),
         }
-        _ => Ok(()),
     }
+
+    /// Refuses an architecture that the code generator lacks. LLVM itself would only print a remark,
+    /// and make code for an ancient processor under the new one's name.
+    pub fn knows(&self, archs: &[NvvmArch]) -> Result<(), CudaBuilderError> {
+        let lacks = |arch: &&NvvmArch| !self.processors.contains(&arch.target_cpu());
+        match archs.iter().find(lacks) {
+            Some(arch) if !self.processors.is_empty() => {
+                let known = self.processors.join(", ");
+                Err(CudaBuilderError::UnsupportedArch { arch: *arch, known })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a user should know who builds with a release that was not tried: it may write what is read here in another
+    /// way.
+    pub fn warning(&self) -> Option<String> {
+        let is_newer = release(&self.version).is_some_and(|found| found > *RELEASES.end());
+        is_newer.then(|| {
+            format!(
+                "this is {}, and kernels are tested with Rust {} only; a `rust-toolchain.toml` with `channel = \"{}\"` \
+                 beside your `Cargo.toml` makes rustup take one of these",
+                self.version,
+                tested(),
+                named(*RELEASES.end())
+            )
+        })
+    }
+}
+
+/// The releases that kernels are tested with: `1.96 to 1.99`.
+pub(crate) fn tested() -> String {
+    format!("{} to {}", named(*RELEASES.start()), named(*RELEASES.end()))
+}
+
+/// `1.96`
+fn named((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
 }
 
 fn processors(text: &str) -> Vec<&str> {
@@ -49,8 +96,8 @@ pub(crate) fn reason(root: &Path) -> CudaBuilderError {
 
 /// Refuses a compiler that is too old for kernels.
 pub(crate) fn check_release(version: &str) -> Result<(), CudaBuilderError> {
-    if release(version).is_some_and(|found| found < NEEDED) {
-        let (found, needed) = (version.to_owned(), format!("{}.{}", NEEDED.0, NEEDED.1));
+    if release(version).is_some_and(|found| found < *RELEASES.start()) {
+        let (found, needed) = (version.to_owned(), tested());
         return Err(CudaBuilderError::CompilerTooOld { found, needed });
     }
     Ok(())
@@ -100,8 +147,32 @@ mod tests {
     }
 
     #[test]
+    fn a_release_after_the_last_tested_one_has_a_warning() {
+        let warning = |release: &str| {
+            let version = format!("rustc {release} (abc 2030-01-01)");
+            Rustc { version, ..Rustc::default() }.warning()
+        };
+        for tested in ["1.96.0", "1.97.2", "1.99.1"] {
+            assert_eq!(warning(tested), None);
+        }
+        let says = warning("1.100.0").unwrap();
+        for part in ["rustc 1.100.0", "Rust 1.96 to 1.99", "`channel = \"1.99\"`"] {
+            assert!(says.contains(part), "{says}");
+        }
+    }
+
+    /// Whatever runs this test compiles kernels for the architectures that ship.
+    #[test]
+    fn the_compiler_of_the_tests_has_processors() {
+        let here = Rustc::of(Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert!(here.version.starts_with("rustc 1."), "{}", here.version);
+        assert!(here.knows(&[NvvmArch::Compute80, NvvmArch::Compute90a]).is_ok());
+        assert_eq!(here.compares_processors, release(&here.version) >= Some((1, 99)));
+    }
+
+    #[test]
     fn who_has_an_old_compiler_is_told_the_file_that_chooses_another() {
-        let (found, needed) = ("rustc 1.95.0".to_owned(), "1.96".to_owned());
+        let (found, needed) = ("rustc 1.95.0".to_owned(), "1.96 to 1.99".to_owned());
         let says = CudaBuilderError::CompilerTooOld { found, needed }.to_string();
         assert!(says.contains("1.96") && says.contains("rustc 1.95.0"), "{says}");
         assert!(says.contains("`rust-toolchain.toml`"), "{says}");

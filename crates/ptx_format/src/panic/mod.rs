@@ -1,17 +1,20 @@
-//! Kernel panics in PTX: names and layouts that one release of the Rust compiler and `cuda_std` give them.
+//! Kernel panics in PTX: names and layouts that the Rust compiler and `cuda_std` give them.
 //!
-//! With `cuda_builder`'s `ptx/panic`, this is all that depends on the internals of [`RUSTC`]. An upgrade of the
-//! compiler changes the constant and whatever the golden tests of both folders then report.
+//! With `cuda_builder`'s `ptx/panic`, this is all that depends on the compiler's internals, which are alike in the
+//! releases [`RELEASES`]. A new release changes the constant and whatever the golden tests of both folders then report;
+//! `make compilers` runs them with the first release and the last.
 
 #[cfg(test)]
 mod golden;
 mod needed;
 pub mod template;
 
+use std::ops::RangeInclusive;
+
 pub use needed::drop_unneeded;
 
-/// The Rust release whose symbols and `fmt::Arguments` are read.
-pub const RUSTC: &str = "1.96";
+/// The Rust releases that compile kernels, major and minor: those whose symbols and `fmt::Arguments` are read.
+pub const RELEASES: RangeInclusive<(u32, u32)> = (1, 96)..=(1, 99);
 
 /// A part of the symbol of the panic handler's main function, `cuda_std::panic::device::report`.
 pub const REPORT: &str = "5panic6device6report";

@@ -17,10 +17,12 @@ pub(super) fn find_compiler() -> Result<Compiler, CudaBuilderError> {
 pub(super) fn compiler(found: &Result<Compiler, CudaBuilderError>) -> Line {
     const NAME: &str = "compiler";
     match found {
-        Ok(compiler) => Line::right(NAME, &compiler.version),
+        Ok(Compiler { version, tested, .. }) => {
+            Line::right(NAME, format!("{version}; kernels are tested with Rust {tested}"))
+        }
         Err(CudaBuilderError::CompilerTooOld { found, needed }) => Line::wrong(
             NAME,
-            format!("{found}; kernels need Rust {needed} or later"),
+            format!("{found}; kernels need Rust {needed}"),
             "copy Ferrowarp's `rust-toolchain.toml` beside your `Cargo.toml`; rustup then installs the release that it names",
         ),
         Err(CudaBuilderError::CompilerMissing { said }) => Line::wrong(
