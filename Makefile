@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas book libcuda libcuda-test page-test toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -56,6 +56,18 @@ release-check: toolchain ## Packages, documentation as docs.rs builds it, licenc
 
 ptxas: toolchain ## All PTX through NVIDIA's assembler, which PyPI has, for six architectures; registers and spills against a table
 	scripts/ptxas
+
+compilers: toolchain ## The tests of kernels, builder and panics with the oldest and the newest supported compiler
+	scripts/compilers
+
+aarch64-test: toolchain ## The tests for AArch64, under qemu-user
+	scripts/cross-test aarch64
+
+windows-test: toolchain ## The tests for Windows, under wine
+	scripts/cross-test windows
+
+macos-check: toolchain ## Everything compiled, not linked, for macOS
+	scripts/cross-test macos
 
 book: toolchain ## The book, as web pages in book/book
 	@command -v mdbook >/dev/null || cargo install --locked mdbook

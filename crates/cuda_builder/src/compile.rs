@@ -9,8 +9,8 @@ use crate::builder::{CudaBuilder, DebugInfo, EmitOption};
 use crate::cargo::{self, Outcome};
 use crate::ptxas;
 use crate::report::Report;
-use crate::written::write_changed;
 use crate::toolchain::Rustc;
+use crate::written::write_changed;
 use crate::{CudaBuilderError, NvvmArch, ptx, script, sources};
 
 /// The result of a build.

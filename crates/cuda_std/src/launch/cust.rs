@@ -2,6 +2,8 @@
 //!
 //! Its types know no stream, so their home is [`Unordered`]. `DeviceSlice` is left out: it is `Copy` and has no
 //! lifetime, so safe code can hold one of memory that was freed, or two mutable ones of the same memory.
+//!
+//! The compiler's messages do not recommend these types, so that they do not depend on the feature.
 
 use super::{DeviceRead, DeviceReadOne, DeviceWrite, RawSlice, Unordered};
 use bytemuck::Pod;
@@ -17,6 +19,7 @@ macro_rules! memory {
         // SAFETY: the driver allocated the memory, aligned to 256 bytes, and all of it is initialised: the functions of
         // cust that leave it uninitialised are unsafe. It is freed with `self`, which is borrowed until the launch
         // returns, and by its home the launch waits for the kernel.
+        #[diagnostic::do_not_recommend]
         unsafe impl<T: DeviceCopy + Pod> DeviceRead<T> for $name<T> {
             fn raw(&self) -> RawSlice {
                 let $own = self;
@@ -30,6 +33,7 @@ macro_rules! memory {
         }
 
         // SAFETY: as above; the borrow is exclusive, and every bit pattern is a value of a `Pod` type.
+        #[diagnostic::do_not_recommend]
         unsafe impl<T: DeviceCopy + Pod> DeviceWrite<T> for $name<T> {
             fn raw_mut(&mut self) -> RawSlice {
                 DeviceRead::raw(self)
@@ -50,6 +54,7 @@ memory! {
 }
 
 // SAFETY: as for `DeviceRead`, with one element.
+#[diagnostic::do_not_recommend]
 unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for DeviceBox<T> {
     fn raw_one(&self) -> RawSlice {
         DeviceRead::raw(self)
@@ -57,6 +62,7 @@ unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for DeviceBox<T> {
 }
 
 // SAFETY: as above.
+#[diagnostic::do_not_recommend]
 unsafe impl<T: DeviceCopy + Pod> DeviceReadOne<T> for UnifiedBox<T> {
     fn raw_one(&self) -> RawSlice {
         DeviceRead::raw(self)
