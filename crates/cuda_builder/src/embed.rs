@@ -53,7 +53,7 @@ pub fn embed_archive(archive: impl AsRef<Path>) -> Result<PathBuf, CudaBuilderEr
     let path = archive.canonicalize().map_err(CudaBuilderError::read(archive))?;
     let named: Vec<(String, &Path)> =
         (0..texts.len()).map(|text| (texts.arch(text).to_owned(), &*path)).collect();
-    script::rerun_if_changed(&[path.clone()]);
+    script::rerun_if_changed(std::slice::from_ref(&path));
     let text = constructors_of_packed(&path, &named);
     write_changed(&file, text.as_bytes()).map_err(CudaBuilderError::write(&file))?;
     Ok(file)

@@ -246,9 +246,9 @@ impl<T: Cell<LANES>, const LANES: usize, const ROWS: usize> Lane<T, LANES, ROWS>
         let mut next = near.sums(weights);
         if self.volume.boundary == FIXED {
             let is_row_kept = self.is_row_kept(r, plane);
-            for k in 0..LANES {
+            for (k, next) in next.iter_mut().enumerate() {
                 if self.is_kept[k] | is_row_kept {
-                    next[k] = near.rows[1][k];
+                    *next = near.rows[1][k];
                 }
             }
         }
