@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -36,6 +37,14 @@ struct Running {
 impl Running {
     fn start(dir: &Path, args: &[&str]) -> Self {
         let mut command = watch(dir, args);
+        // A shell's background job ignores SIGINT, and so would the program if the tests are one.
+        let listen = || {
+            // SAFETY: the default action needs no handler, and `signal` may be called between fork and exec.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: the closure makes system calls alone.
+        unsafe { command.pre_exec(listen) };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }

@@ -86,7 +86,9 @@ fn reduce_large(x: f64) -> (f64, f64, u64) {
     let product = (mantissa * u128::from(at(0)) << 64).wrapping_add(middle);
     let quadrant = ((product >> 125) as u64 + 1) >> 1;
     let (t, lost) = quarter_turns((product << 2) as i128);
-    let finite = exponent != 0x7ff;
+    // Not by the exponent: the caller's `x` is an absolute value, of which LLVM knows that its sign is 0, so that it leaves the
+    // mask of the exponent out, and `abs.f64` keeps the sign of a NaN.
+    let finite = x < f64::INFINITY;
     (if finite { t } else { f64::NAN }, lost, quadrant)
 }
 
