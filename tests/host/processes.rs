@@ -10,6 +10,7 @@ use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult};
 use crate::child::{child, lines};
 use crate::kernels::{IMAGES, churn, fill, gpu};
 
+#[cfg(unix)]
 #[test]
 fn a_forked_child_is_told_so_and_its_parent_works_on() {
     let told = lines(&child("processes::fork_after_use", &[]), "child: ");
@@ -17,6 +18,7 @@ fn a_forked_child_is_told_so_and_its_parent_works_on() {
 }
 
 /// The child ends by `_exit`, so nothing of this process's is written or dropped twice.
+#[cfg(unix)]
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn fork_after_use() {
