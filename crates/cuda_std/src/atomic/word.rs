@@ -106,7 +106,7 @@ pub(super) mod host {
         #[allow(clippy::useless_conversion)]
         let bits = at!(ptr, T, |atomic| {
             let change = |bits| Some(change(T::from_bits_64(u64::from(bits))).to_bits_64() as _);
-            let (Ok(before) | Err(before)) = atomic.fetch_update(order, failure(order), change);
+            let (Ok(before) | Err(before)) = atomic.try_update(order, failure(order), change);
             u64::from(before)
         });
         T::from_bits_64(bits)

@@ -42,7 +42,7 @@ impl Heap {
         let Some(charge) = charge(bytes) else { return 0 };
         let limit = self.limit();
         let grown = |used: u64| used.checked_add(charge).filter(|used| *used <= limit);
-        if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err() {
+        if self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err() {
             return 0;
         }
         memory.alloc_heap(bytes.max(1)).unwrap_or_else(|_| {

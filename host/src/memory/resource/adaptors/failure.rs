@@ -40,7 +40,7 @@ impl<R: DeviceMemoryResource + ?Sized> FailureAdaptor<R> {
             NEVER => None,
             left => Some(left.wrapping_sub(1)),
         };
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
+        self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
     }
 }
 

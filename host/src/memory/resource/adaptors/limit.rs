@@ -31,7 +31,7 @@ impl<R: DeviceMemoryResource + ?Sized> LimitAdaptor<R> {
 
     fn reserve(&self, bytes: usize) -> GpuResult<()> {
         let within = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within) {
+        match self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, within) {
             Ok(before) => {
                 self.peak.fetch_max(before + bytes, Ordering::Relaxed);
                 Ok(())
