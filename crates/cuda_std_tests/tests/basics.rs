@@ -24,6 +24,52 @@ fn saxpy_covers_every_size() {
 }
 
 #[test]
+fn a_permutation_writes_without_an_index() {
+    for n in [1, 2, 95, 96, 97, 1009] {
+        let x: Vec<u32> = (0..n).collect();
+        let (x_gpu, mut y) = (upload(gpu(), &x), upload(gpu(), &vec![u32::MAX; x.len()]));
+        let config = LaunchConfig::for_num_elems(x.len()).block_size(96);
+        // SAFETY: 11 divides none of the lengths.
+        done(unsafe { parameters::permute::launch(gpu(), config, 11, &x_gpu, &mut y) });
+        let y = download(&y);
+        assert!(x.iter().all(|&i| y[i as usize * 11 % x.len()] == i), "{n} elements");
+    }
+}
+
+#[test]
+fn two_threads_at_one_element_and_one_past_the_end_are_reported() {
+    // A GPU writes where it is told to.
+    if !on_gpu() {
+        let error = error_of("no_permutation");
+        assert!(error.contains("race") && error.contains("permute"), "{error}");
+        let error = error_of("a_permutation_past_the_end");
+        assert!(error.contains("permute") && error.contains("past"), "{error}");
+    }
+}
+
+/// Permutes 100 elements into memory of `len` elements.
+fn permute_wrongly(step: usize, len: usize) {
+    let x: Vec<u32> = (0..100).collect();
+    let (x, mut y) = (upload(gpu(), &x), upload(gpu(), &vec![0u32; len]));
+    // SAFETY: wrong, as the tests want.
+    let launched =
+        unsafe { parameters::permute::launch(gpu(), Linear::new(2, 64), step, &x, &mut y) };
+    fails(launched.and_then(|()| gpu().synchronize()));
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn no_permutation() {
+    permute_wrongly(10, 100);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn a_permutation_past_the_end() {
+    permute_wrongly(3, 99);
+}
+
+#[test]
 fn a_kernel_for_rust_cuda_runs() {
     let a: Vec<f32> = (0..300).map(|i| i as f32).collect();
     let (a_gpu, c) = (upload(gpu(), &a), upload(gpu(), &[0.0f32; 300]));

@@ -6,9 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::iter;
 use std::mem;
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, WatcherKind};
@@ -274,6 +272,9 @@ fn read_range(mut file: &File, range: Range<usize>) -> io::Result<Vec<u8>> {
 #[cfg(unix)]
 fn read_exact(file: &File, bytes: &mut [u8]) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
+    use std::panic::resume_unwind;
+    use std::thread;
+
     const SMALLEST: usize = 1 << 22;
     const MOST_THREADS: usize = 8;
     let each = bytes.len().div_ceil(MOST_THREADS).max(SMALLEST);

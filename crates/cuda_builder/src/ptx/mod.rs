@@ -2,6 +2,7 @@
 //!
 //! | pass | what it does |
 //! |---|---|
+//! | [`inlined_at`] | removes the calls by which code was inlined from the lines |
 //! | [`atomics`] | writes the order of atomic read-modify-writes, which LLVM drops |
 //! | [`address_spaces`] | moves statics into shared and constant memory |
 //! | [`weak_functions`] | removes helper functions that nothing calls |
@@ -26,6 +27,7 @@ mod error;
 mod finish;
 mod ftz;
 mod graph;
+mod inlined_at;
 mod isa_version;
 mod launch_bounds;
 mod line_edits;

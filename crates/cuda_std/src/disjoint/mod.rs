@@ -76,6 +76,24 @@ impl<'a, T> DisjointSlice<'a, T> {
         }
     }
 
+    /// The element at `index`, to write, without a [`ThreadIndex`] and without a comparison with the length: for a
+    /// pattern of which the compiler cannot see that it is disjoint, such as a permutation.
+    ///
+    /// # Safety
+    /// What [`get_mut`](Self::get_mut) proves is the caller's to prove:
+    /// 1. Memory that overlaps the slice is not reached by another way while the kernel runs. The launcher sees to it,
+    ///    unless a pointer from [`as_mut_ptr`](Self::as_mut_ptr) does so.
+    /// 2. No two threads of the grid reach the same element, or a barrier or an atomic operation orders them.
+    /// 3. Within a thread there is one reference to an element at a time.
+    /// 4. `index < self.len()`.
+    ///
+    /// On the emulator a breach of the second or fourth is an error of the launch (checks `race` and `memory`).
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, index: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.ptr.add(index) }
+    }
+
     /// The pointer to the first element, for what the type cannot express. Following it is unsafe:
     /// other threads write their elements meanwhile.
     #[inline(always)]
@@ -149,6 +167,16 @@ impl<'a, T> DisjointGrid<'a, T> {
         }
     }
 
+    /// The element in column `x` of row `y`, to write, without a [`ThreadIndex2`] and without a comparison.
+    ///
+    /// # Safety
+    /// The rules of [`DisjointSlice::get_unchecked_mut`], the fourth being `x < self.width()` and `y < self.height()`.
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, x: usize, y: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.ptr.add(y * self.width + x) }
+    }
+
     /// The pointer to the first element, for what the type cannot express. Following it is unsafe:
     /// other threads write their elements meanwhile.
     #[inline(always)]
@@ -183,7 +211,9 @@ mod tests {
         assert_eq!(slice.get_mut(past), None);
         assert_eq!(slice.get(far), None);
         assert_eq!((slice.len(), slice.is_empty()), (3, false));
-        assert_eq!(data, [1, 2, 13]);
+        // SAFETY: in bounds, and one thread.
+        unsafe { *slice.get_unchecked_mut(1) += 20 };
+        assert_eq!(data, [1, 22, 13]);
     }
 
     #[test]
@@ -199,6 +229,8 @@ mod tests {
         assert_eq!(grid.get_mut(at(0, 2)), None);
         assert_eq!(grid.get_mut(at(usize::MAX, usize::MAX)), None);
         assert_eq!((grid.width(), grid.height()), (3, 2));
-        assert_eq!(data, [0, 0, 0, 5, 0, 7]);
+        // SAFETY: in bounds, and one thread.
+        unsafe { *grid.get_unchecked_mut(2, 0) = 3 };
+        assert_eq!(data, [0, 0, 3, 5, 0, 7]);
     }
 }

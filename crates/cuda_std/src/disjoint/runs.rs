@@ -125,6 +125,17 @@ impl<'a, T: Element + Lanes<N>, const N: usize> DisjointVectors<'a, T, N> {
         }
     }
 
+    /// Vector `at`, to write, without a [`ThreadIndex`] and without a comparison.
+    ///
+    /// # Safety
+    /// The rules of [`DisjointSlice::get_unchecked_mut`](super::DisjointSlice::get_unchecked_mut) for the elements of
+    /// the vector, the fourth being `at < self.vectors()`.
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, at: usize) -> &mut T::Vector {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.vector(at) }
+    }
+
     /// The thread's own element of the head, with its number in the slice.
     #[inline(always)]
     pub fn head_mut(&mut self, index: ThreadIndex) -> Option<(usize, &mut T)> {
@@ -228,6 +239,17 @@ impl<'a, T, const N: usize> DisjointChunks<'a, T, N> {
         let whole = at < self.len / N;
         // SAFETY: a whole chunk, no other thread holds `index`, and `self` is borrowed mutably.
         whole.then(|| unsafe { &mut *self.ptr.add(at * N).cast() })
+    }
+
+    /// Chunk `at`, to write, without a [`ThreadIndex`] and without a comparison.
+    ///
+    /// # Safety
+    /// The rules of [`DisjointSlice::get_unchecked_mut`](super::DisjointSlice::get_unchecked_mut) for the elements of
+    /// the chunk, the fourth being `at < self.len() / N`: the chunk is whole.
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, at: usize) -> &mut [T; N] {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.ptr.add(at * N).cast() }
     }
 
     /// The thread's own chunk at `index`: `N` elements, fewer at the end, none past it.

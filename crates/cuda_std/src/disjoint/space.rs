@@ -74,6 +74,17 @@ impl<'a, T> DisjointPitched<'a, T> {
         self.place(index).map(|mut place| unsafe { place.as_mut() })
     }
 
+    /// The element in column `x` of row `y`, to write, without a [`ThreadIndex2`] and without a comparison.
+    ///
+    /// # Safety
+    /// The rules of [`DisjointSlice::get_unchecked_mut`](super::DisjointSlice::get_unchecked_mut), the fourth being
+    /// `x < self.width()` and `y < self.height()`.
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, x: usize, y: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.ptr.add(y * self.pitch + x) }
+    }
+
     #[inline(always)]
     fn place(&self, index: ThreadIndex2) -> Option<NonNull<T>> {
         let inside = index.x() < self.width && index.y() < self.height;
@@ -146,6 +157,17 @@ impl<'a, T> DisjointVolume<'a, T> {
         self.place(index).map(|mut place| unsafe { place.as_mut() })
     }
 
+    /// The element in column `x` of row `y` of plane `z`, to write, without a [`ThreadIndex3`] and without a comparison.
+    ///
+    /// # Safety
+    /// The rules of [`DisjointSlice::get_unchecked_mut`](super::DisjointSlice::get_unchecked_mut), the fourth being
+    /// `x < self.width()`, `y < self.height()` and `z < self.depth()`.
+    #[inline(always)]
+    pub unsafe fn get_unchecked_mut(&mut self, x: usize, y: usize, z: usize) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.ptr.add((z * self.height + y) * self.width + x) }
+    }
+
     #[inline(always)]
     fn place(&self, index: ThreadIndex3) -> Option<NonNull<T>> {
         let inside = index.x() < self.width && index.y() < self.height && index.z() < self.depth;
@@ -175,7 +197,9 @@ mod tests {
             }
         }
         assert_eq!((rows.width(), rows.height(), rows.pitch()), (3, 3, 4));
-        assert_eq!(data, [1, 2, 3, 0, 11, 12, 13, 0, 21, 22, 23]);
+        // SAFETY: inside, and one thread.
+        unsafe { *rows.get_unchecked_mut(1, 2) += 70 };
+        assert_eq!(data, [1, 2, 3, 0, 11, 12, 13, 0, 21, 92, 23]);
     }
 
     #[test]
@@ -192,6 +216,8 @@ mod tests {
             assert_eq!(volume.get_mut(outside), None);
         }
         assert_eq!((volume.width(), volume.height(), volume.depth()), (4, 3, 2));
-        assert_eq!((data[4], data[23], data.iter().sum::<usize>()), (5, 7, 12));
+        // SAFETY: inside, and one thread.
+        unsafe { *volume.get_unchecked_mut(0, 1, 0) += 4 };
+        assert_eq!((data[4], data[23], data.iter().sum::<usize>()), (9, 7, 16));
     }
 }

@@ -24,8 +24,16 @@ impl LaunchConfig {
     ///
     /// Past 2^40 threads the grid is `u32::MAX` blocks, which stands for "that many or more": no device
     /// accepts it, so the launch fails instead of covering a part.
+    ///
+    /// [`Linear::block_size`] chooses another number of threads in a block:
+    ///
+    /// ```
+    /// use cuda_std::launch::{LaunchConfig, Linear};
+    ///
+    /// assert_eq!(LaunchConfig::for_num_elems(1000).block_size(128), Linear::new(8, 128));
+    /// ```
     pub fn for_num_elems(n: usize) -> Linear {
-        Linear::new(blocks(n, LINEAR_BLOCK), LINEAR_BLOCK)
+        Linear { elements: n, ..Linear::new(0, 0) }.block_size(LINEAR_BLOCK)
     }
 
     /// At least `width * height` threads in two dimensions, 32 × 8 to a block. A `width` or `height`
@@ -56,7 +64,7 @@ pub(super) const fn blocks(elements: usize, block: u32) -> u32 {
 }
 
 /// A one-dimensional grid: what a kernel with a `ThreadIndex` runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Linear {
     /// Blocks.
     pub grid: u32,
@@ -64,12 +72,34 @@ pub struct Linear {
     pub block: u32,
     /// Dynamic shared memory of each block.
     pub shared_mem_bytes: u32,
+    /// What [`block_size`](Self::block_size) covers.
+    elements: usize,
 }
+
+/// Two grids are equal if they launch the same threads with the same memory.
+impl PartialEq for Linear {
+    fn eq(&self, other: &Self) -> bool {
+        LaunchConfig::from(*self) == LaunchConfig::from(*other)
+    }
+}
+
+impl Eq for Linear {}
 
 impl Linear {
     /// `grid` blocks of `block` threads.
     pub const fn new(grid: u32, block: u32) -> Self {
-        Self { grid, block, shared_mem_bytes: 0 }
+        let elements = (grid as usize).saturating_mul(block as usize);
+        Self { grid, block, shared_mem_bytes: 0, elements }
+    }
+
+    /// This grid in blocks of `threads` threads: as many as cover the elements of [`LaunchConfig::for_num_elems`], or
+    /// else the threads that [`Linear::new`] was given.
+    ///
+    /// A device limits `threads`, to 1,024 so far, and a kernel's contract may limit it too; the launch says so. With
+    /// `threads = 0` the grid keeps its blocks, and the launch fails.
+    pub const fn block_size(self, threads: u32) -> Self {
+        let grid = if threads == 0 { self.grid } else { blocks(self.elements, threads) };
+        Self { grid, block: threads, ..self }
     }
 
     /// This grid, with `bytes` of dynamic shared memory in each block.
@@ -133,7 +163,7 @@ impl From<Spatial> for LaunchConfig {
 
 impl From<Linear> for LaunchConfig {
     fn from(linear: Linear) -> Self {
-        let Linear { grid, block, shared_mem_bytes } = linear;
+        let Linear { grid, block, shared_mem_bytes, .. } = linear;
         Self { grid: (grid, 1, 1), block: (block, 1, 1), shared_mem_bytes }
     }
 }
@@ -214,6 +244,21 @@ mod tests {
             assert_eq!(LaunchConfig::for_num_elems(n), Linear::new(grid, 256), "{n} elements");
         }
         assert_eq!(LaunchConfig::for_num_elems(usize::MAX).grid, u32::MAX);
+    }
+
+    #[test]
+    fn blocks_of_another_size_cover_the_elements() {
+        for (n, threads, grid) in
+            [(1000, 128, 8), (1000, 1024, 1), (257, 64, 5), (0, 32, 0), (9, 1, 9)]
+        {
+            let config = LaunchConfig::for_num_elems(n).shared_mem(64).block_size(threads);
+            assert_eq!(config, Linear::new(grid, threads).shared_mem(64), "{n} elements");
+        }
+        assert_eq!(Linear::new(3, 100).block_size(64), Linear::new(5, 64));
+        // The second choice counts from the elements, not from the threads of the first one.
+        assert_eq!(LaunchConfig::for_num_elems(65).block_size(1024).block_size(32).grid, 3);
+        assert_eq!(LaunchConfig::for_num_elems(usize::MAX).block_size(1).grid, u32::MAX);
+        assert_eq!(LaunchConfig::for_num_elems(1000).block_size(0), Linear::new(4, 0));
     }
 
     #[test]

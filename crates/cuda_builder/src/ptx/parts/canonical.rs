@@ -23,7 +23,7 @@ pub(super) fn file(line: &str) -> Option<(&str, &str)> {
 }
 
 /// What stands behind `.loc`.
-pub(super) fn place(line: &str) -> Option<&str> {
+pub(in crate::ptx) fn place(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix(".loc").filter(|rest| rest.starts_with(char::is_whitespace))
 }
 

@@ -18,4 +18,5 @@ pub(super) mod merge;
 mod names;
 mod spans;
 
+pub(super) use canonical::place;
 pub use index::with_parts;

@@ -10,6 +10,20 @@ pub fn saxpy(index: ThreadIndex, alpha: f32, x: &[f32], mut y: DisjointSlice<f32
     }
 }
 
+/// Copies `x` in another order: element `i` goes to `step * i` modulo the length.
+///
+/// # Safety
+/// `step` and the length have no common divisor, and `y` is as long as `x`.
+#[kernel]
+pub unsafe fn permute(index: ThreadIndex, step: usize, x: &[u32], mut y: DisjointSlice<u32>) {
+    if let Some(value) = x.get(index.get()) {
+        let to = index.get() * step % x.len();
+        // SAFETY: such a step makes a permutation, so `to` is another element in each thread; the launcher lends the
+        // slice for the launch, the borrow is one expression long, and `to < x.len()`.
+        unsafe { *y.get_unchecked_mut(to) = *value };
+    }
+}
+
 /// As one writes it for rust-cuda.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
