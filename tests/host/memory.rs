@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_driver::injection;
+use cuda_std::launch::DevicePtr;
 use ferrowarp::memory::MemoryLocation;
 use ferrowarp::memory::resource::MemoryPool;
 use ferrowarp::{
@@ -42,9 +43,12 @@ fn values_come_back_as_they_went() -> GpuResult<()> {
 fn memory_is_aligned_to_256_bytes() -> GpuResult<()> {
     for len in SIZES {
         let buffer = DeviceBuffer::<u8>::zeroed(gpu(), len)?;
-        assert_eq!(buffer.as_device_ptr().address() % 256, 0);
-        assert_ne!(buffer.as_device_ptr().address(), 0);
+        let first = buffer.as_device_ptr();
+        assert!(first.is_aligned_to(256) && !first.is_aligned_to(0) && first.address() != 0);
     }
+    let bytes = DeviceBuffer::<u8>::zeroed(gpu(), 9)?;
+    let eighth = DevicePtr::<u8>::from_raw(bytes.as_device_ptr().address() + 8);
+    assert!(eighth.is_aligned_to(8) && !eighth.is_aligned_to(16));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use ferrowarp::memory::STAGED_FROM_BYTES;
 use ferrowarp::{
@@ -180,11 +181,25 @@ fn every_way_moves_the_data_and_reports() -> GpuResult<()> {
             for report in moved(way, len)? {
                 assert_eq!(report.bytes, 4 * len, "{way}");
                 assert!(len == 0 || !report.time.is_zero(), "{way}");
-                assert!(way == Transfer::Polled || report.polls == 0, "{way}");
+                let polled = matches!(way, Transfer::Polled { .. });
+                assert!(polled || report.polls == 0, "{way}");
             }
         }
     }
     assert_eq!(format!("{:>8}", Transfer::Staged), "  staged");
+    Ok(())
+}
+
+#[test]
+fn polls_are_an_interval_apart() -> GpuResult<()> {
+    let interval = Duration::from_micros(300);
+    let way = Transfer::Polled { interval };
+    for len in [0, 1, LARGE] {
+        for report in moved(way, len)? {
+            assert!(report.time >= interval * report.polls as u32, "{report:?}");
+        }
+    }
+    assert_eq!(format!("{way:>22}"), "    polled every 300µs");
     Ok(())
 }
 

@@ -14,6 +14,17 @@ use crate::kernels::{add, churn, churned, fill, gpu};
 const LEN: usize = 50_000;
 
 #[test]
+fn a_box_of_zeros_is_indexed_after_one_wait() -> GpuResult<()> {
+    let mut data = UnifiedBox::<[u32; 256]>::zeroed(gpu())?;
+    assert_eq!(data.get()?, &[0; 256]);
+    let lent = data.get_mut()?;
+    lent[255] = 7;
+    lent.iter_mut().for_each(|x| *x += 1);
+    assert_eq!((data.get()?[0], data.get()?[255]), (1, 8));
+    Ok(())
+}
+
+#[test]
 fn prefetched_memory_is_the_same_memory() -> GpuResult<()> {
     let here = Device(gpu().info().ordinal);
     let one = UnifiedBox::new(gpu(), &1)?;

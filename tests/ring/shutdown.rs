@@ -239,17 +239,20 @@ fn a_panic_frees_who_waits() -> GpuResult<()> {
     kernel.shut_down()
 }
 
+/// One element more than there is: further ones may be in the memory of the ring, and would close it.
+const OVERSTATED: usize = 65;
+
 /// A buffer that says it is longer than it is.
 struct Overstated<'a>(&'a mut DeviceBuffer<f32>);
 
 // SAFETY: deliberately false, on the emulator, which catches what comes of it.
 unsafe impl DeviceWrite<f32> for Overstated<'_> {
     fn raw_mut(&mut self) -> RawSlice {
-        RawSlice { len: 4096, ..self.0.raw_mut() }
+        RawSlice { len: OVERSTATED, ..self.0.raw_mut() }
     }
 
     fn len(&self) -> usize {
-        4096
+        OVERSTATED
     }
 }
 
@@ -269,13 +272,13 @@ fn a_fault_frees_who_waits() {
 #[ignore = "run in a process of its own by the test above"]
 fn fault_beside_a_ring() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
-    let x = DeviceBuffer::from_slice(&gpu, &[1.0; 4096])?;
-    let mut short = DeviceBuffer::zeroed(&gpu, 64)?;
+    let x = DeviceBuffer::from_slice(&gpu, &[1.0; OVERSTATED])?;
+    let mut short = DeviceBuffer::zeroed(&gpu, OVERSTATED - 1)?;
     let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
     thread::scope(|scope| {
         let waiting = scope.spawn(|| receiver.recv().unwrap_err());
         let other = gpu.create_stream().unwrap();
-        let config = LaunchConfig::for_num_elems(4096);
+        let config = LaunchConfig::for_num_elems(OVERSTATED);
         vecadd::launch(&other, config, &x, &x, &mut Overstated(&mut short)).unwrap();
         let _ = other.synchronize();
         println!("lost: {}", waiting.join().expect("no panic"));

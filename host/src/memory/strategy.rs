@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hint;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
@@ -45,9 +46,12 @@ pub enum Transfer {
     Staged,
     /// Through memory that moves to where it is used: written by the one side, read by the other.
     Unified,
-    /// As asynchronous, but the host asks whether it is done until it is: the soonest to know, and a
-    /// processor's core is spent on it.
-    Polled,
+    /// As asynchronous, but the host asks whether it is done until it is.
+    Polled {
+        /// The time that the host sleeps between two questions. With [`Duration::ZERO`] it spins: the soonest to know,
+        /// and a processor's core is spent on it.
+        interval: Duration,
+    },
 }
 
 /// What a transfer did.
@@ -78,9 +82,14 @@ struct Device<'a> {
 }
 
 impl Transfer {
-    /// All ways.
-    pub const ALL: [Self; 5] =
-        [Self::Synchronous, Self::Asynchronous, Self::Staged, Self::Unified, Self::Polled];
+    /// All ways; the polled one spins.
+    pub const ALL: [Self; 5] = [
+        Self::Synchronous,
+        Self::Asynchronous,
+        Self::Staged,
+        Self::Unified,
+        Self::Polled { interval: Duration::ZERO },
+    ];
 
     /// Moves `source` to the device.
     ///
@@ -168,23 +177,26 @@ impl Transfer {
         let stream = on.as_stream().inner();
         let work = || {
             copy(self)?;
-            if !matches!(self, Self::Asynchronous | Self::Polled) {
+            if !matches!(self, Self::Asynchronous | Self::Polled { .. }) {
                 return Ok(0);
             }
             let end = stream.record_untimed_event().inspect_err(|_| {
                 stream.try_synchronize();
             })?;
-            if self == Self::Asynchronous {
+            let Self::Polled { interval } = self else {
                 return wait_surely(stream, &end)
                     .map(|()| 0)
                     .map_err(|unfinished| unfinished.error);
-            }
+            };
             let mut polls = 0;
             while !end.is_complete().inspect_err(|_| {
                 stream.try_synchronize();
             })? {
                 polls += 1;
-                hint::spin_loop();
+                match interval {
+                    Duration::ZERO => hint::spin_loop(),
+                    _ => thread::sleep(interval),
+                }
             }
             Ok(polls)
         };
@@ -261,7 +273,8 @@ impl fmt::Display for Transfer {
             Self::Asynchronous => "asynchronous",
             Self::Staged => "staged",
             Self::Unified => "unified",
-            Self::Polled => "polled",
+            Self::Polled { interval: Duration::ZERO } => "polled",
+            Self::Polled { interval } => return f.pad(&format!("polled every {interval:?}")),
         })
     }
 }

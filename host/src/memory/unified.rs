@@ -160,6 +160,25 @@ impl<T: Pod> UnifiedBox<T> {
         Ok(Self { buffer })
     }
 
+    /// A value of zero bytes. Of an array, `get_mut` lends all elements after one wait:
+    ///
+    /// ```
+    /// use ferrowarp::{Gpu, UnifiedBox};
+    ///
+    /// let mut data = UnifiedBox::<[f32; 1024]>::zeroed(&Gpu::new()?)?;
+    /// let data = data.get_mut()?;
+    /// data[0] = 1.0;
+    /// data.iter_mut().for_each(|x| *x += 1.0);
+    /// assert_eq!(data[..3], [2.0, 1.0, 1.0]);
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`UnifiedBuffer::zeroed`].
+    pub fn zeroed(on: &impl AsStream) -> GpuResult<Self> {
+        Ok(Self { buffer: UnifiedBuffer::zeroed(on, 1)? })
+    }
+
     pub(super) fn buffer(&self) -> &UnifiedBuffer<T> {
         &self.buffer
     }

@@ -280,6 +280,7 @@ impl<T: Pod> Core<T> {
             full_waits: control.full_waits.load(Relaxed),
             empty_waits: control.empty_waits.load(Relaxed),
             high_water: control.high_water.load(Relaxed),
+            ..Telemetry::default()
         })
     }
 

@@ -95,8 +95,8 @@ impl Linear {
     /// This grid in blocks of `threads` threads: as many as cover the elements of [`LaunchConfig::for_num_elems`], or
     /// else the threads that [`Linear::new`] was given.
     ///
-    /// A device limits `threads`, to 1,024 so far, and a kernel's contract may limit it too; the launch says so. With
-    /// `threads = 0` the grid keeps its blocks, and the launch fails.
+    /// A device limits `threads`, to 1,024 so far, and a kernel's contract may limit it too: a launch beyond either is an
+    /// error. With `threads = 0` the grid keeps its blocks, and the launch fails.
     pub const fn block_size(self, threads: u32) -> Self {
         let grid = if threads == 0 { self.grid } else { blocks(self.elements, threads) };
         Self { grid, block: threads, ..self }

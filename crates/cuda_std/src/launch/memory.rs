@@ -222,6 +222,7 @@ pub unsafe trait DeviceProducer<T> {
 /// An address on the device, for a kernel that takes `*const T` or `*mut T`.
 ///
 /// It is a number: nothing follows it on the host.
+#[doc(alias = "DevicePointer")]
 pub struct DevicePtr<T> {
     address: u64,
     element: PhantomData<*mut T>,
@@ -241,6 +242,12 @@ impl<T> DevicePtr<T> {
     /// The address.
     pub const fn address(self) -> u64 {
         self.address
+    }
+
+    /// Whether the address is a multiple of `bytes`: 16 for vectors of four floats, 128 for a line of a cache, 256 for
+    /// what an allocation of the driver begins at. `false` for `bytes = 0`.
+    pub const fn is_aligned_to(self, bytes: u64) -> bool {
+        bytes != 0 && self.address.is_multiple_of(bytes)
     }
 }
 

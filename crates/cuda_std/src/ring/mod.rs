@@ -85,9 +85,10 @@ pub struct Control {
 // SAFETY: zero is a value of atomic numbers.
 unsafe impl Zeroable for Control {}
 
-/// What a ring has done until now.
+/// What a ring has done until now: 64 bytes aligned to 64, so that a program can keep a list of them, or send them to a
+/// device, one to a cache line of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Telemetry {
     /// Messages that were put in.
     pub sent: u64,
@@ -99,11 +100,14 @@ pub struct Telemetry {
     pub empty_waits: u64,
     /// The most messages that were in it at once, as far as its sides saw.
     pub high_water: u64,
+    /// Zero. It is a field because `Pod` has no padding.
+    #[doc(hidden)]
+    pub reserved: [u64; 3],
 }
 
 // SAFETY: zero is a value of each field.
 unsafe impl Zeroable for Telemetry {}
-// SAFETY: five numbers of one size have no padding, and every bit pattern is a value.
+// SAFETY: eight numbers of one size fill the 64 bytes, and every bit pattern is a value.
 unsafe impl Pod for Telemetry {}
 
 const _: () = {
@@ -115,7 +119,8 @@ const _: () = {
     assert!(offset_of!(Control, full_waits) == 8);
     assert!(offset_of!(Control, empty_waits) == 16);
     assert!(offset_of!(Control, high_water) == 24);
-    assert!(size_of::<Telemetry>() == 40);
+    assert!(size_of::<Telemetry>() == 64);
+    assert!(align_of::<Telemetry>() == 64);
     assert!(offset_of!(Telemetry, full_waits) == 16);
     assert!(offset_of!(Telemetry, high_water) == 32);
 };
