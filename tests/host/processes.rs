@@ -1,11 +1,10 @@
 //! Processes and what they do to a driver: forks, resets, ends.
 
-use std::io::Write;
+use std::ptr;
 use std::sync::OnceLock;
-use std::{io, ptr};
 
 use cuda_driver::sys;
-use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult};
+use ferrowarp::{DeviceBuffer, Gpu, GpuResult};
 
 use crate::child::{child, lines};
 use crate::kernels::{IMAGES, churn, fill, gpu};
@@ -22,6 +21,10 @@ fn a_forked_child_is_told_so_and_its_parent_works_on() {
 #[test]
 #[ignore = "run in a process of its own by the test above"]
 fn fork_after_use() {
+    use std::io::{self, Write as _};
+
+    use ferrowarp::GpuError;
+
     let stream = gpu().create_stream().unwrap();
     let mut words = DeviceBuffer::from_slice(gpu(), &[1u32; 64]).unwrap();
     stream.synchronize().unwrap();
