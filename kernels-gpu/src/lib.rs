@@ -8,7 +8,7 @@
 //!
 //! A kernel crate that wants the algorithms in kernels of its own, with its own operators, leaves the feature `entries` out
 //! (`default-features = false`): then every kernel here is a plain function, and the PTX holds the other crate's
-//! entries alone. [`reduce`] and [`scan`] show such kernels.
+//! entries alone. [`reduce`] and [`scan`] show such kernels, and [`instances!`] writes those that take a functor.
 
 // The builder sets this for the crate that it builds, but not for its dependencies, of which this crate may be one.
 #![cfg_attr(target_os = "cuda", no_std)]
@@ -24,6 +24,7 @@ mod dependent;
 mod prelude;
 
 pub mod elementwise;
+pub mod functor;
 pub mod histogram;
 pub mod image;
 pub mod merge;

@@ -2,12 +2,14 @@
 
 use cuda_std::launch::Grid1;
 use cuda_std_tests::{done, download, poisoned, run_alone, upload};
-use ferrowarp::DeviceBuffer;
 use ferrowarp::module::Image;
+use ferrowarp::ops::select::Where;
+use ferrowarp::{DeviceBuffer, GpuError, GpuResult, LaunchConfig, ops};
 use kernels_gpu::reduce::{blocks, partial_words};
 use kernels_gpu::{merge, scan};
 use operators_kernels::{
-    Matrix, Ordered, matrix_products, span, splits_of_keys, sums_without_contract,
+    Affine, Axpy, Matrix, Ordered, Span, Within, Xor, apply_in_place, matrix_products, span,
+    splits_of_keys, sums_without_contract,
 };
 
 cuda_std_tests::device!("operators");
@@ -22,7 +24,9 @@ fn the_ptx_has_the_crates_own_entries_alone() {
     let entries = IMAGES[0].ptx().lines().filter_map(|line| line.split_once(".entry "));
     let mut names: Vec<_> = entries.map(|(_, header)| header.trim_end_matches('(')).collect();
     names.sort_unstable();
-    assert_eq!(names, ["matrix_products", "span", "splits_of_keys", "sums_without_contract"]);
+    let expected = "affine_f32 affine_f64 apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 \
+        matrix_products span span_f32 splits_of_keys sums_without_contract within_f32";
+    assert_eq!(names.join(" "), expected);
 }
 
 #[test]
@@ -131,4 +135,127 @@ fn a_merge_that_a_warp_has_left_stays_in_its_memory() {
 #[ignore = "in a process of its own, with other checks"]
 fn left_early() {
     assert_eq!(splits_of(true).len(), 4);
+}
+
+/// Sizes around a vector, a warp, a block and a tile, nothing at all, and primes.
+const FUNCTOR_SIZES: [usize; 12] = [0, 1, 3, 31, 32, 33, 255, 256, 257, 8191, 10_007, 70_001];
+
+/// Numbers between -500 and 500.
+fn numbers(n: usize, salt: u32) -> Vec<f32> {
+    let number = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(salt) >> 12) as f32;
+    (0..n as u32).map(|i| number(i) / 1048.576 - 500.0).collect()
+}
+
+#[test]
+fn a_map_by_a_functor_with_captured_values() -> GpuResult<()> {
+    for n in FUNCTOR_SIZES {
+        let (x, affine) = (numbers(n, 1), Affine { factor: 2.5, shift: -1.0 });
+        let mapped = ops::map(gpu(), affine, &upload(gpu(), &x))?;
+        let expected: Vec<f32> = x.iter().map(|x| 2.5f32.mul_add(*x, -1.0)).collect();
+        assert_eq!(download(&mapped), expected, "{n} elements");
+    }
+    Ok(())
+}
+
+/// An element of 8 bytes becomes one of 1 byte, into memory that begins anywhere.
+#[test]
+fn a_map_to_another_size_of_element() -> GpuResult<()> {
+    for (n, first) in [(0, 0), (1, 1), (33, 3), (257, 5), (10_007, 7)] {
+        let x: Vec<f64> = numbers(n, 2).into_iter().map(f64::from).collect();
+        let mut out = upload(gpu(), &vec![0xaau8; first + n]);
+        let affine = Affine { factor: 0.25, shift: 128.0 };
+        ops::map::map_into(gpu(), affine, &upload(gpu(), &x), &mut out.slice_mut(first..))?;
+        let expected = x.iter().map(|x| (0.25 * x + 128.0) as u8);
+        let expected: Vec<u8> = std::iter::repeat_n(0xaa, first).chain(expected).collect();
+        assert_eq!(download(&out), expected, "{n} elements");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_zip_by_a_functor_with_captured_values() -> GpuResult<()> {
+    for n in FUNCTOR_SIZES {
+        let (x, y) = (numbers(n, 1), numbers(n, 9));
+        let zipped = ops::zip(gpu(), Axpy { a: 0.3 }, &upload(gpu(), &x), &upload(gpu(), &y))?;
+        let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 0.3f32.mul_add(*x, *y)).collect();
+        assert_eq!(download(&zipped), expected, "{n} elements");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_reduction_by_a_functor_with_captured_values() -> GpuResult<()> {
+    for n in FUNCTOR_SIZES {
+        let x = numbers(n, 3);
+        let found = ops::reduce::by(gpu(), Span { centre: 12.0 }, &upload(gpu(), &x))?;
+        let differences = x.iter().map(|x| x - 12.0);
+        let least = differences.clone().fold(f32::INFINITY, f32::min);
+        let greatest = differences.fold(f32::NEG_INFINITY, f32::max);
+        assert_eq!(found, [least, greatest], "{n} elements");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_selection_by_a_functor_with_captured_values() -> GpuResult<()> {
+    for n in FUNCTOR_SIZES {
+        let mut x = numbers(n, 4);
+        if let Some(last) = x.last_mut() {
+            *last = f32::NAN;
+        }
+        let within = Within { low: -100.0, high: 250.0 };
+        let keeps = |x: &f32| -100.0 <= *x && *x <= 250.0;
+        let device = upload(gpu(), &x);
+        let kept: Vec<f32> = x.iter().copied().filter(keeps).collect();
+        assert_eq!(
+            download(&ops::select::by(gpu(), Where(within), &device)?),
+            kept,
+            "{n} elements"
+        );
+        let (parts, count) = ops::select::partition(gpu(), Where(within), &device)?;
+        let others = x.iter().rev().filter(|x| !keeps(x)).map(|x| x.to_bits());
+        let expected: Vec<u32> = kept.iter().map(|x| x.to_bits()).chain(others).collect();
+        let parts: Vec<u32> = download(&parts).into_iter().map(f32::to_bits).collect();
+        assert_eq!((count, parts), (kept.len(), expected), "{n} elements");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_functor_in_a_generic_kernel_of_ones_own() -> GpuResult<()> {
+    let (n, config) = (1000, LaunchConfig::for_num_elems(1000));
+    let x = numbers(n, 5);
+    let mut floats = upload(gpu(), &x);
+    let affine = Affine { factor: -1.0, shift: 0.5 };
+    apply_in_place::<f32, Affine>::launch(gpu(), config, affine, &mut floats)?;
+    let expected: Vec<f32> = x.iter().map(|x| 0.5 - x).collect();
+    assert_eq!(download(&floats), expected);
+    let mut words = upload(gpu(), &(0..n as u32).collect::<Vec<_>>());
+    apply_in_place::launch(gpu(), config, Xor { mask: 0xff }, &mut words)?;
+    assert_eq!(download(&words), (0..n as u32).map(|x| x ^ 0xff).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
+fn a_functor_on_arrays_of_other_lengths_is_refused() {
+    let (a, b) = (upload(gpu(), &[1.0f32; 4]), upload(gpu(), &[1.0f32; 5]));
+    let mut out = upload(gpu(), &[0.0f32; 4]);
+    let affine = Affine { factor: 1.0, shift: 0.0 };
+    let refused = [
+        ops::map::map_into(gpu(), affine, &b, &mut out),
+        ops::map::zip_into(gpu(), Axpy { a: 1.0 }, &a, &b, &mut out),
+    ];
+    for error in refused.map(|result| result.expect_err("the lengths differ")) {
+        assert!(matches!(error, GpuError::SizeMismatch { expected: _, found: _, .. }), "{error}");
+    }
+}
+
+/// A device without the functor's kernel crate: the error names the kernel, and how to load it.
+#[test]
+fn a_functor_whose_kernels_are_not_loaded_is_an_error() -> GpuResult<()> {
+    let bare = ferrowarp::Gpu::new()?;
+    let x = DeviceBuffer::from_slice(&bare, &[1.0f32; 3])?;
+    let error = ops::map(&bare, Affine { factor: 1.0, shift: 0.0 }, &x).expect_err("not loaded");
+    assert!(error.to_string().contains("affine_f32"), "{error}");
+    Ok(())
 }

@@ -41,6 +41,7 @@ pub use equalize::equalize;
 pub use fill::fill;
 pub use grayscale::grayscale;
 pub use histogram::histogram;
+pub use map::{map, zip};
 pub use merge::{
     merge, merge_into, merge_pairs_into, set_difference, set_intersection,
     set_symmetric_difference, set_union,

@@ -21,6 +21,7 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::functor::SelectKernel;
 use kernels_gpu::select::{
     run_lengths as run_lengths_kernel, run_scratch_len, scratch_len, select_above, select_flagged,
     select_nonzero, select_running, select_unique,
@@ -62,10 +63,15 @@ impl<F> Copy for Flagged<'_, F> {}
 #[derive(Clone, Copy, Debug)]
 pub struct Unique;
 
-/// What a selection keeps: [`Above`], [`Nonzero`], [`Flagged`] or [`Unique`].
+/// The elements that a [`Predicate`](kernels_gpu::functor::Predicate) of your own kernel crate keeps, which may carry captured
+/// values: `Where(Within { low: 0.0, high: 1.0 })`. See [`kernels_gpu::functor`] for how to write one.
+#[derive(Clone, Copy, Debug)]
+pub struct Where<P>(pub P);
+
+/// What a selection keeps: [`Above`], [`Nonzero`], [`Flagged`], [`Unique`] or [`Where`].
 #[diagnostic::on_unimplemented(
     message = "there is no selection from elements of `{T}` by `{Self}`",
-    note = "a kernel of your own selects by any predicate: see `kernels_gpu::select::select_grid`"
+    note = "a predicate of your own is wrapped: `Where(predicate)`; see `kernels_gpu::functor`"
 )]
 pub trait Selector<T: Pod>: Sized + Sealed<T> {
     #[doc(hidden)]
@@ -212,6 +218,24 @@ where
                 count,
             )
         }
+    }
+}
+
+impl<T: Pod, P: SelectKernel<T>> Sealed<T> for Where<P> {}
+
+impl<T: Pod, P: SelectKernel<T>> Selector<T> for Where<P> {
+    fn launch(
+        self,
+        on: &Stream,
+        x: &impl DeviceRead<T>,
+        split: bool,
+        mut states: TileStates<'_>,
+        out: &mut impl DeviceWrite<T>,
+        count: &mut impl DeviceWrite<u64>,
+    ) -> GpuResult<()> {
+        let grid = grid::<T, u64>(on, x.len().max(1));
+        // SAFETY: the states are 0, or as a selection left them.
+        unsafe { self.0.launch(on, grid, x, split, &mut states.words, out, count) }
     }
 }
 

@@ -89,7 +89,7 @@ pub const MAX_BLOCKS: u32 = 4 * 132;
 
 /// Registers of a thread: as many as four blocks on a multiprocessor leave room for. Left to itself the compiler uses fewer, and
 /// waits for the first loads before it starts the last ones.
-const REGISTERS: u32 = 64;
+pub const REGISTERS: u32 = 64;
 
 /// Up to this many tiles, each has a block of its own.
 const FEW_TILES: usize = 132;

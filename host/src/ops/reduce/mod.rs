@@ -16,6 +16,8 @@
 //! The plain forms wait and return a number. Those with `_into` are asynchronous, write to device memory, and take their
 //! scratch memory from a [`Scratch`].
 //!
+//! [`by`] reduces with an operator of your own kernel crate, which may carry captured values: see [`kernels_gpu::functor`].
+//!
 //! ```
 //! use ferrowarp::{DeviceBuffer, Gpu, ops::reduce};
 //!
@@ -39,6 +41,7 @@ pub use parts::{
 
 use bytemuck::Pod;
 use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance};
+use kernels_gpu::functor::ReduceKernel;
 use kernels_gpu::reduce as kernels;
 use kernels_gpu::reduce::{reduce_extreme, reduce_place, reduce_product, reduce_sum};
 
@@ -195,6 +198,40 @@ macro_rules! index_of {
 index_of! {
     argmin, argmin_into, "smallest", MIN;
     argmax, argmax_into, "largest", MAX;
+}
+
+/// All elements of `x: [n]` joined by `operator`, which may carry captured values; its identity, finished, of no elements.
+/// Waits for the value.
+///
+/// The operator's kernel is in the kernel crate that declares the operator, whose image `on`'s device has loaded:
+/// [`kernels_gpu::instances!`] lists it. Elements are joined in an order that the length and the address of `x` modulo 16 fix.
+///
+/// # Errors
+/// As [`by_into`].
+#[doc(alias = "functor")]
+pub fn by<O: ReduceKernel>(
+    on: &impl AsStream,
+    operator: O,
+    x: &impl DeviceRead<O::Input>,
+) -> GpuResult<O::Output> {
+    value(on, |out, scratch| by_into(on, operator, x, out, scratch))
+}
+
+/// As [`by`], into `out: [1]`; asynchronous, in one launch.
+///
+/// # Errors
+/// [`SizeMismatch`](crate::GpuError::SizeMismatch) unless `out` has one element; [`NoKernels`](crate::GpuError::NoKernels) or
+/// [`NotFound`](crate::GpuError::NotFound) if the device has not loaded the operator's kernel crate; errors of the driver.
+pub fn by_into<O: ReduceKernel>(
+    on: &impl AsStream,
+    operator: O,
+    x: &impl DeviceRead<O::Input>,
+    out: &mut impl DeviceWrite<O::Output>,
+    scratch: &mut Scratch,
+) -> GpuResult<()> {
+    const { assert!(size_of::<O::Value>() <= PARTIAL_BYTES) };
+    let Blocks { grid, mut partials, mut counters } = Blocks::whole(on, x, out, scratch)?;
+    operator.launch(on.as_stream(), grid, x, &mut partials, &mut counters, out)
 }
 
 /// Sum of `x: [n]` as textbooks have it: partial sums by trees in shared memory, added up on the host. The form to read first.

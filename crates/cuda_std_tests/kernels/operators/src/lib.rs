@@ -2,14 +2,17 @@
 
 #![allow(missing_docs)]
 
+use bytemuck::{Pod, Zeroable};
 use cuda_std::block::SortKey;
 use cuda_std::prelude::*;
+use kernels_gpu::functor::{Functor, Predicate};
 use kernels_gpu::merge::{self, merge_splits};
 use kernels_gpu::reduce::{self, BLOCK, whole_to};
 use kernels_gpu::scan::{self, Whole, scan_grid};
 
 /// How far elements lie from a centre: the least and the greatest difference. The centre comes with the launch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 pub struct Span {
     pub centre: f32,
 }
@@ -143,4 +146,94 @@ pub fn splits_of_keys(
         return;
     }
     merge_splits(block, a, b, splits);
+}
+
+/// `factor * x + shift`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Affine {
+    pub factor: f32,
+    pub shift: f32,
+}
+
+impl Functor<f32> for Affine {
+    type Output = f32;
+
+    fn apply(self, x: f32) -> f32 {
+        self.factor.mul_add(x, self.shift)
+    }
+}
+
+/// The nearest step below, as a byte: another size than the input.
+impl Functor<f64> for Affine {
+    type Output = u8;
+
+    fn apply(self, x: f64) -> u8 {
+        (f64::from(self.factor) * x + f64::from(self.shift)) as u8
+    }
+}
+
+/// `y + a * x`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Axpy {
+    pub a: f32,
+}
+
+impl Functor<(f32, f32)> for Axpy {
+    type Output = f32;
+
+    fn apply(self, (x, y): (f32, f32)) -> f32 {
+        self.a.mul_add(x, y)
+    }
+}
+
+/// The elements from `low` up to `high`, both kept.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Within {
+    pub low: f32,
+    pub high: f32,
+}
+
+// SAFETY: comparisons do not panic.
+unsafe impl Predicate<f32> for Within {
+    fn keeps(self, x: f32) -> bool {
+        self.low <= x && x <= self.high
+    }
+}
+
+kernels_gpu::instances! {
+    affine_f32: map(Affine, f32) -> f32;
+    affine_f64: map(Affine, f64) -> u8;
+    axpy_f32: zip(Axpy, f32, f32) -> f32;
+    span_f32: reduce(Span, f32) -> [f32; 2];
+    within_f32: select(Within, f32);
+}
+
+/// A functor in a generic kernel of this crate: `x[i] = f.apply(x[i])`, one thread an element.
+#[kernel((f32, Affine), (u32, Xor))]
+pub fn apply_in_place<T: Copy, F: Functor<T, Output = T>>(
+    index: ThreadIndex,
+    f: F,
+    mut x: DisjointSlice<T>,
+) {
+    if let Some(x) = x.get_mut(index) {
+        *x = f.apply(*x);
+    }
+}
+
+/// `x ^ mask`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Xor {
+    pub mask: u32,
+}
+
+impl Functor<u32> for Xor {
+    type Output = u32;
+
+    fn apply(self, x: u32) -> u32 {
+        x ^ self.mask
+    }
 }
