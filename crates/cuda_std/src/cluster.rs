@@ -153,7 +153,7 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
 /// - The other block has started (a `sync` has been reached) and does not end (another one follows).
 #[derive(Debug)]
 pub struct DistributedArray<T, const N: usize> {
-    own: SharedArray<T, N>,
+    own: *mut [T; N],
 }
 
 impl<T, const N: usize> Clone for DistributedArray<T, N> {
@@ -168,8 +168,8 @@ impl<T, const N: usize> Copy for DistributedArray<T, N> {}
 impl<T: Copy, const N: usize> DistributedArray<T, N> {
     /// The arrays of all blocks, from this block's.
     #[inline(always)]
-    pub fn new(own: SharedArray<T, N>) -> Self {
-        Self { own }
+    pub fn new<const ALIGN: usize>(own: SharedArray<T, N, ALIGN>) -> Self {
+        Self { own: own.as_mut_ptr().cast() }
     }
 
     /// The array of the block with that rank. Panics if there is none.
@@ -177,7 +177,7 @@ impl<T: Copy, const N: usize> DistributedArray<T, N> {
     #[inline(always)]
     pub fn as_mut_ptr(self, rank: u32) -> *mut T {
         assert!(rank < size());
-        map_shared(self.own.as_mut_ptr(), rank)
+        map_shared(self.own.cast(), rank)
     }
 
     /// An element of the block with that rank. Panics past the end.

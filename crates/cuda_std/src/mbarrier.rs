@@ -83,7 +83,10 @@ impl Mbarrier {
     /// The barrier in element `index` of `memory`. Panics past the end.
     #[gpu_only]
     #[inline(always)]
-    pub fn new<const N: usize>(memory: SharedArray<u64, N>, index: usize) -> Self {
+    pub fn new<const N: usize, const ALIGN: usize>(
+        memory: SharedArray<u64, N, ALIGN>,
+        index: usize,
+    ) -> Self {
         assert!(index < N);
         Self { address: shared_address(memory.as_mut_ptr().wrapping_add(index)) }
     }

@@ -7,7 +7,7 @@ pub use crate::disjoint::{
 };
 pub use crate::index::{ThreadIndex, ThreadIndex2, ThreadIndex3};
 pub use crate::ring::{RingConsumer, RingProducer};
-pub use crate::shared::{Shared, SharedArray, SharedAtomics};
+pub use crate::shared::{DynamicSharedArray, Shared, SharedArray, SharedAtomics};
 pub use crate::vector::{Vec2, Vec4, Vec8};
 pub use crate::view::{Matrix, Strided};
 pub use crate::warp::{Coalesced, Warp};

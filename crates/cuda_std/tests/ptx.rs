@@ -123,6 +123,19 @@ fn values_keep_their_layout() {
 }
 
 #[test]
+fn values_without_a_size_are_no_parameters() {
+    let params = |name: &str| {
+        let lines = kernel(name).into_iter().filter(|line| line.starts_with(".param"));
+        let sized = lines.map(|line| line.split_whitespace().nth(1).unwrap().to_owned());
+        sized.collect::<Vec<_>>()
+    };
+    assert_eq!(params("mapped_Twice"), [".u64"; 4]);
+    assert_eq!(params("mapped_Plus").len(), 5);
+    assert_eq!(params("nothing_between"), [".u8", ".u32", ".u64"]);
+    assert_eq!(params("nothing_at_all"), [""; 0]);
+}
+
+#[test]
 fn each_place_is_one_array() {
     let arrays = |name: &str| {
         let names =

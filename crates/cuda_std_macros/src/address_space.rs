@@ -5,9 +5,13 @@
 
 use super::externally_visible::exported_name;
 use super::shared::unique_name;
+use super::statics;
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
-use syn::{Attribute, Error, Expr, Ident, ItemStatic, Lit, Meta, Result, StaticMutability};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, Expr, Ident, ItemStatic, Lit, Meta, Result, StaticMutability, parse_quote,
+};
 
 /// Expands the attribute; a wrong use becomes a `compile_error!`.
 pub fn expand(attributes: TokenStream, item: TokenStream) -> TokenStream {
@@ -47,11 +51,23 @@ fn shared(item: &ItemStatic) -> Result<TokenStream> {
             "a static in shared memory is written before it is read: write `static mut`",
         ));
     }
+    let item = &typed(item.clone());
     let (item_in_place, ty) = (moved(item, "shared")?, &item.ty);
     Ok(quote! {
         #item_in_place
         const _: () = ::cuda_std::shared::assert_uninitialised::<#ty>();
     })
+}
+
+/// The static with the type and the value that a [`statics::is_uninit`] stands for; any other one as it is.
+fn typed(mut item: ItemStatic) -> ItemStatic {
+    if statics::is_uninit(&item.expr) {
+        let array = &item.ty;
+        let ty = quote_spanned!(array.span()=> <#array as ::cuda_std::shared::InStatic>::Static);
+        item.expr = parse_quote!(unsafe { <#ty>::in_shared_memory() });
+        item.ty = parse_quote!(#ty);
+    }
+    item
 }
 
 /// The static with a name of its own, and the comment that `cuda_builder` looks for.

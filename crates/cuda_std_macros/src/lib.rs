@@ -6,6 +6,7 @@ mod gpu_only;
 mod kernel;
 mod repeat;
 mod shared;
+mod statics;
 
 use proc_macro::TokenStream;
 
@@ -37,6 +38,12 @@ use proc_macro::TokenStream;
 ///
 /// The arrays `Shared<…>` of a kernel have at most 48 KiB together, which is all that a GPU gives to what is declared;
 /// more does not compile. A slice, `Shared<[T]>`, has what the launch gives it: `.shared_mem(bytes)`.
+///
+/// A value whose type has no size, such as a functor without captured values, is passed too, and costs nothing: the PTX
+/// entry has no parameter for it.
+///
+/// In the body, `static mut TILE: SharedArray<f32, 256> = SharedArray::UNINIT;` is an array in shared memory; see
+/// `cuda_std::shared::SharedArray`.
 ///
 /// # Contract
 ///
@@ -157,8 +164,9 @@ pub fn gpu_only(attributes: TokenStream, item: TokenStream) -> TokenStream {
 /// static WEIGHTS: [f32; 5] = [1.0, 4.0, 6.0, 4.0, 1.0];
 /// ```
 ///
-/// - `shared`: a `static mut` of `MaybeUninit`, or of arrays of it: shared memory has no initial
-///   value. [`shared_array!`] needs no `static`.
+/// - `shared`: a `static mut` of `SharedArray<T, N>` with the value `SharedArray::UNINIT`, or of `MaybeUninit` or arrays of
+///   it: shared memory has no initial value. In the body of a kernel the first form needs no attribute.
+///   [`shared_array!`] needs no `static`.
 /// - `constant`: at most 64 KiB in a module. A `static mut` can be filled by the host before a
 ///   launch: with `#[unsafe(no_mangle)]` the module has it as a global of its name. A kernel that
 ///   writes it does not build.
@@ -190,6 +198,7 @@ pub fn externally_visible(attributes: TokenStream, item: TokenStream) -> TokenSt
 /// An array in shared memory, one for each block: `shared_array![f32; 256]`.
 ///
 /// The expression has type `cuda_std::shared::SharedArray<f32, 256>`; see there for how to use it.
+/// `shared_array![f32; 256, align = 128]` is aligned to 128 bytes, and has type `SharedArray<f32, 256, 128>`.
 ///
 /// Each place in the source is one array: two places are two arrays, and one place is the same array
 /// however often, and by whichever threads, it is reached. Like a `static`, it cannot depend on the

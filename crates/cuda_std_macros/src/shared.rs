@@ -4,22 +4,54 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};
+use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Ident, TypeArray};
+use syn::{Error, Expr, Ident, Result, Token, Type, parse_quote};
 
-/// Expands `T; N` to an expression of type `SharedArray<T, N>`.
+/// Expands `T; N` or `T; N, align = ALIGN` to an expression of type `SharedArray<T, N, ALIGN>`.
 pub fn expand(input: TokenStream) -> TokenStream {
-    match syn::parse2(quote!([#input])) {
+    match syn::parse2(input.clone()) {
         Ok(array) => array_expression(&array),
-        Err(_) => Error::new_spanned(input, "write `shared_array![T; N]`, as in `[f32; 256]`")
-            .into_compile_error(),
+        Err(_) => Error::new_spanned(
+            input,
+            "write `shared_array![T; N]`, as in `[f32; 256]`, or `shared_array![T; N, align = 128]`",
+        )
+        .into_compile_error(),
     }
+}
+
+/// What stands between the brackets of `shared_array!`.
+struct Array {
+    elem: Type,
+    len: Expr,
+    align: Expr,
+}
+
+impl Parse for Array {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let elem = input.parse()?;
+        input.parse::<Token![;]>()?;
+        let len = input.parse()?;
+        let align = match input.parse::<Option<Token![,]>>()? {
+            None => parse_quote!(16),
+            Some(_) => {
+                input.parse::<kw::align>()?;
+                input.parse::<Token![=]>()?;
+                input.parse()?
+            }
+        };
+        Ok(Self { elem, len, align })
+    }
+}
+
+mod kw {
+    syn::custom_keyword!(align);
 }
 
 /// The declaration is global assembly, which can only stand in a module: one inside the expression,
 /// that sees the names of the module around. Where a name means something else in the function, the sizes
 /// differ, and the assertion says so.
-fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
+fn array_expression(Array { elem, len, align }: &Array) -> TokenStream {
     let name = unique_name("shared_array");
     let module = Ident::new(&name, Span::call_site());
     let declaration = format!(".shared .align {{align}} .b8 {name}[{{bytes}}];");
@@ -35,7 +67,7 @@ fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
             #[cfg(target_os = "cuda")]
             ::core::arch::global_asm!(
                 #declaration,
-                align = const ::cuda_std::shared::align_bytes::<#elem>(),
+                align = const ::cuda_std::shared::aligned_bytes::<#elem, { #align }>(),
                 bytes = const ::cuda_std::shared::size_bytes::<#elem>(#len),
             );
         }
@@ -55,11 +87,11 @@ fn array_expression(TypeArray { elem, len, .. }: &TypeArray) -> TokenStream {
                     address = out(reg64) address,
                     options(pure, nomem, nostack),
                 );
-                ::cuda_std::shared::SharedArray::<#elem, { #len }>::from_raw(address)
+                ::cuda_std::shared::SharedArray::<#elem, { #len }, { #align }>::from_raw(address)
             }
         };
         #[cfg(not(target_os = "cuda"))]
-        let array = ::cuda_std::shared::SharedArray::<#elem, { #len }>::numbered::<0>();
+        let array = ::cuda_std::shared::SharedArray::<#elem, { #len }, { #align }>::numbered::<0>();
         array
     }}
 }

@@ -1,10 +1,14 @@
 //! Parameters of every kind, shared memory, warps, barriers and atomics.
 
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use basics_kernels::parameters::{Plus, Twice};
 use basics_kernels::{atomics, parameters, shared, warps};
 use cuda_std::launch::{LaunchConfig, Linear};
-use cuda_std_tests::{WARP, done, download, error_of, fails, lanes, on_gpu, upload, warp_rows};
+use cuda_std_tests::{
+    WARP, done, download, error_of, fails, lanes, on_gpu, poisoned, upload, warp_rows,
+};
 use ferrowarp::{DeviceBox, DeviceBuffer, GpuResult, MappedAtomics};
 
 cuda_std_tests::device!("basics");
@@ -135,6 +139,59 @@ fn values_arrive_whole() {
         )
     });
     assert_eq!(download(&out), [1 + 1 + 3 + 70_000 + 500 + 9 + (1 << 40) + 11]);
+}
+
+#[test]
+fn values_without_a_size_cost_nothing() {
+    let names = |kernel: &'static cuda_std::launch::Kernel| {
+        kernel.params.iter().map(|param| param.name).collect::<Vec<_>>()
+    };
+    let twice = names(parameters::mapped::<Twice>::KERNEL);
+    assert_eq!(twice, ["x_ptr", "x_len", "out_ptr", "out_len"]);
+    let plus = names(parameters::mapped::<Plus>::KERNEL);
+    assert_eq!(plus, ["map", "x_ptr", "x_len", "out_ptr", "out_len"]);
+    assert_eq!(names(&parameters::nothing_at_all::KERNEL), [""; 0]);
+    assert_eq!(names(&parameters::nothing_between::KERNEL), ["a", "b", "out"]);
+    for n in [1, 31, 32, 33, 255, 256, 257, 1009] {
+        let x: Vec<f32> = (0..n).map(|i| i as f32 - 7.0).collect();
+        let (x_gpu, mut out) = (upload(gpu(), &x), poisoned(gpu(), n));
+        let config = LaunchConfig::for_num_elems(n);
+        done(parameters::mapped::launch(gpu(), config, (), Twice, &x_gpu, [], &mut out));
+        assert_eq!(download(&out), x.iter().map(|x| 2.0 * x).collect::<Vec<_>>(), "{n} elements");
+        done(parameters::mapped::launch(gpu(), config, (), Plus { by: 3.0 }, &x_gpu, [], &mut out));
+        assert_eq!(download(&out), x.iter().map(|x| x + 3.0).collect::<Vec<_>>(), "{n} elements");
+    }
+    let (out, config) = (upload(gpu(), &[0u64]), Linear::new(1, 1));
+    // SAFETY: `out` is valid.
+    done(unsafe {
+        let out = out.as_device_ptr();
+        let nothing = parameters::nothing_between::launch;
+        nothing(gpu(), config, PhantomData, 200, Twice, [], 70_000, out, PhantomData)
+    });
+    assert_eq!(download(&out), [70_200]);
+    done(parameters::nothing_at_all::launch(gpu(), config, (), Twice));
+}
+
+/// What Rust does not promise, and the pinned compiler does: the book says what to rely on.
+#[test]
+fn a_struct_without_an_order_lies_alike_on_host_and_device() {
+    let value = parameters::Unordered {
+        byte: 0xA1,
+        wide: 0x1234_5678_9ABC_DEF0,
+        half: 0xB2C3,
+        widest: 0x0123_4567_89AB_CDEF_FEDC_BA98_7654_3210,
+        pair: (0xD4, 0xE5F6_0718, 0x293A),
+        flag: true,
+        float: -0.1,
+    };
+    let out = poisoned::<u64>(gpu(), 13);
+    // SAFETY: 13 words; the layouts are compared below, and any bytes make numbers.
+    done(unsafe {
+        parameters::unordered::launch(gpu(), Linear::new(1, 1), value, out.as_device_ptr())
+    });
+    let out = download(&out);
+    assert_eq!(out[..12], parameters::Unordered::layout());
+    assert_eq!(out[12], value.digest());
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Safe shared memory: the textbook's kernels, every layout, every phase.
 
 use cuda_std::launch::{Grid1, Grid2};
+use cuda_std::shared::split_bytes;
 use cuda_std_tests::{done, download, fails, poisoned, run_alone, upload};
-use ferrowarp::{DeviceBox, Gpu};
+use ferrowarp::{DeviceBox, DeviceBuffer, Gpu};
 use kernels_gpu::transpose::transpose_tiled;
-use shared_kernels::{layouts, protocol, textbook, twins};
+use shared_kernels::{layouts, parts, protocol, textbook, twins};
 
 cuda_std_tests::device!("shared");
 
@@ -229,6 +230,56 @@ fn dynamic_memory_is_whole_elements() {
     let launched = layouts::dynamic::launch(gpu(), config, &mut lengths, &mut out);
     let error = launched.expect_err("13 bytes are not whole elements").to_string();
     assert!(error.contains("dynamic") && error.contains("13"), "{error}");
+}
+
+#[test]
+fn dynamic_memory_is_split_into_arrays() {
+    for (n, m) in [(0, 0), (1, 0), (0, 1), (31, 33), (32, 32), (63, 65), (255, 257), (1009, 256)] {
+        let bytes = split_bytes::<(u32, f64, u8)>([n, m, m]);
+        let (mut a, mut b, mut c) = (poisoned(gpu(), n), poisoned(gpu(), m), poisoned(gpu(), m));
+        let config = Grid1::new(1).shared_mem(bytes as u32);
+        done(parts::three::launch(gpu(), config, n, m, &mut a, &mut b, &mut c));
+        let reversed = |n: usize| (0..n).rev();
+        assert_eq!(download(&a), reversed(n).map(|i| 3 * i as u32).collect::<Vec<_>>(), "{n} {m}");
+        assert_eq!(download(&b), reversed(m).map(|i| i as f64 / 2.0).collect::<Vec<_>>());
+        assert_eq!(download(&c), reversed(m).map(|i| i as u32 & 255 ^ 0x5A).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn arrays_of_one_split_have_phases_of_their_own() {
+    for len in [1, 63, 64, 65, 1009] {
+        let mut out = poisoned::<u32>(gpu(), len);
+        let config = Grid1::new(1).shared_mem(split_bytes::<(u32, u32)>([len, len]) as u32);
+        done(parts::phases::launch(gpu(), config, len, &mut out));
+        let a = |i: usize| (len - 1 - i) as u32;
+        let expected = (0..len).rev().map(|i| 1000 * i as u32 + a((i + 1) % len));
+        assert_eq!(download(&out), expected.collect::<Vec<_>>(), "{len} elements");
+    }
+}
+
+#[test]
+fn threads_that_disagree_split_alike() {
+    let mut lens = poisoned::<u32>(gpu(), parts::BLOCK);
+    // Thread 1 asks for more than there is.
+    done(parts::first_decides::launch(gpu(), Grid1::new(1).shared_mem(80), 40, &mut lens));
+    assert_eq!(download(&lens), vec![40 + ((0..40).sum::<u32>() << 16); parts::BLOCK]);
+}
+
+#[test]
+fn too_little_dynamic_memory_is_a_panic() {
+    // A stream of its own, so that no other test here waits for this panic.
+    for (len, needed) in [(41, "82"), (1 << 31, "4294967296"), (usize::MAX, "8589934590")] {
+        let own = gpu().create_stream().unwrap();
+        let mut lens = DeviceBuffer::from_slice(&own, &[0u32; parts::BLOCK]).unwrap();
+        done(parts::first_decides::launch(&own, Grid1::new(1).shared_mem(80), len, &mut lens));
+        let error = own.synchronize().expect_err("more than there is");
+        let panic = error.panic().unwrap_or_else(|| panic!("not a panic: {error}"));
+        let expected = format!(
+            "the arrays in dynamic shared memory need {needed} bytes, and the launch gives 80"
+        );
+        assert_eq!((panic.kernel.as_str(), &panic.message), ("first_decides", &expected));
+    }
 }
 
 #[test]

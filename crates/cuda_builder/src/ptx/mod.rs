@@ -5,6 +5,7 @@
 //! | [`inlined_at`] | removes the calls by which code was inlined from the lines |
 //! | [`atomics`] | writes the order of atomic read-modify-writes, which LLVM drops |
 //! | [`address_spaces`] | moves statics into shared and constant memory |
+//! | [`dynamic_alignment`] | raises the alignment of dynamic shared memory to what kernels ask for |
 //! | [`weak_functions`] | removes helper functions that nothing calls |
 //! | [`collectives`] | refuses a collective operation that the compiler duplicated |
 //! | [`launch_bounds`] | writes `.maxntid` and its like into the headers of kernels |
@@ -23,6 +24,7 @@
 mod address_spaces;
 mod atomics;
 mod collectives;
+mod dynamic_alignment;
 mod error;
 mod finish;
 mod ftz;

@@ -54,7 +54,7 @@ use cuda_std_macros::gpu_only;
 /// 5. More loads than stages, or more reads than loads, panic.
 #[derive(Debug)]
 pub struct Pipeline<T, const LEN: usize, const STAGES: usize> {
-    tiles: SharedArray<[T; LEN], STAGES>,
+    tiles: *mut [T; LEN],
     loaded: u32,
     read: u32,
     /// Tiles whose reading a barrier has followed.
@@ -72,14 +72,14 @@ impl<T: bytemuck::Pod, const LEN: usize, const STAGES: usize> Pipeline<T, LEN, S
     /// - From here to the last use of the pipeline nothing else uses the memory of `tiles`.
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn new(tiles: SharedArray<[T; LEN], STAGES>) -> Self {
+    pub unsafe fn new<const ALIGN: usize>(tiles: SharedArray<[T; LEN], STAGES, ALIGN>) -> Self {
         const {
             assert!(matches!(size_of::<T>(), 4 | 8 | 16), "`cp.async` copies 4, 8 or 16 bytes");
             assert!(STAGES >= 1 && STAGES <= 8, "a pipeline has one to eight stages");
         }
         // What used the memory before is done in every thread.
         thread::sync_threads();
-        Self { tiles, loaded: 0, read: 0, released: 0 }
+        Self { tiles: tiles.as_mut_ptr(), loaded: 0, read: 0, released: 0 }
     }
 
     /// Starts to load the `LEN` elements of `source` from `start` on; those past its end are zero.
@@ -138,7 +138,7 @@ impl<T: bytemuck::Pod, const LEN: usize, const STAGES: usize> Pipeline<T, LEN, S
     #[inline(always)]
     fn stage(&self, number: u32) -> *mut T {
         // SAFETY: below `STAGES`.
-        unsafe { self.tiles.as_mut_ptr().add(number as usize % STAGES).cast() }
+        unsafe { self.tiles.add(number as usize % STAGES).cast() }
     }
 }
 

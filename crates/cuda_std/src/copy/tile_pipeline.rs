@@ -46,7 +46,7 @@ use cuda_std_macros::gpu_only;
 /// ```
 #[derive(Debug)]
 pub struct TilePipeline<T, const STAGES: usize> {
-    stages: SharedArray<T, STAGES>,
+    stages: *mut T,
     full: u32,
     free: u32,
 }
@@ -69,14 +69,14 @@ impl<T, const STAGES: usize> TilePipeline<T, STAGES> {
     /// - `consumers`, at least 1, arrive in each round: see [`TileConsumer::with_tile`].
     #[gpu_only]
     #[inline(always)]
-    pub unsafe fn new<const BARRIERS: usize>(
-        stages: SharedArray<T, STAGES>,
-        barriers: SharedArray<u64, BARRIERS>,
+    pub unsafe fn new<const BARRIERS: usize, const ALIGN: usize, const BARRIERS_ALIGN: usize>(
+        stages: SharedArray<T, STAGES, ALIGN>,
+        barriers: SharedArray<u64, BARRIERS, BARRIERS_ALIGN>,
         consumers: u32,
     ) -> Self {
         const { assert!(BARRIERS >= 2 * STAGES, "a pipeline has two barriers for each stage") };
         let full = Mbarrier::new(barriers, 0).address();
-        let this = Self { stages, full, free: full + 8 * STAGES as u32 };
+        let this = Self { stages: stages.as_mut_ptr(), full, free: full + 8 * STAGES as u32 };
         if crate::thread::index_in_block() == 0 {
             for stage in 0..STAGES {
                 // SAFETY: one thread, before the barrier below, and the copies see it by the fence.
@@ -124,7 +124,7 @@ impl<T, const STAGES: usize> TilePipeline<T, STAGES> {
 
     #[inline(always)]
     fn stage(&self, stage: usize) -> *mut T {
-        self.stages.as_mut_ptr().wrapping_add(stage)
+        self.stages.wrapping_add(stage)
     }
 }
 

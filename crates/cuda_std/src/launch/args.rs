@@ -165,7 +165,7 @@ impl Args {
         }
     }
 
-    /// Appends a value by copy.
+    /// Appends a value by copy; one without a size leaves the arguments as they are.
     pub fn push_value<T: KernelValue>(&mut self, value: T) {
         self.push_copy(value);
     }
@@ -191,8 +191,14 @@ impl Args {
     /// As for [`push_plain`](Self::push_plain).
     unsafe fn push<T>(&mut self, value: &T, type_of: Option<TypeOf>) {
         const {
-            assert!(size_of::<T>() > 0, "a type without a size is not a kernel parameter");
-            assert!(align_of::<T>() <= 16, "a kernel parameter is aligned to at most 16 bytes");
+            assert!(
+                size_of::<T>() == 0 || align_of::<T>() <= 16,
+                "a kernel parameter is aligned to at most 16 bytes"
+            );
+        }
+        // The PTX entry has no parameter for it.
+        if size_of::<T>() == 0 {
+            return;
         }
         let unit = self.storage.len();
         let units = size_of::<T>().div_ceil(size_of::<Unit>());
@@ -330,6 +336,17 @@ mod tests {
             assert_eq!(*pointers[2].cast::<u128>(), 5);
             assert_eq!(*pointers[3].cast::<u64>(), 6);
         }
+    }
+
+    #[test]
+    fn values_without_a_size_take_no_place() {
+        let mut args = Args::new();
+        args.push_value(());
+        args.push_copy([0u64; 0]);
+        args.push_value(7u32);
+        args.push_value(core::marker::PhantomData::<u8>);
+        assert_eq!(args.sizes_bytes().collect::<Vec<_>>(), [4]);
+        assert!(args.replace_value(0, 9u32) && !args.replace_value(1, ()));
     }
 
     #[test]

@@ -265,7 +265,11 @@ impl<T> fmt::Debug for DevicePtr<T> {
     }
 }
 
-/// A value that a safe kernel takes by copy: every [`bytemuck::NoUninit`] type.
+/// A value that a safe kernel takes by copy: every [`bytemuck::NoUninit`] type. A value without a size, such as a functor
+/// that captures nothing, costs nothing: it is no parameter of the PTX entry.
+///
+/// A struct has to be `#[repr(C)]` or `#[repr(transparent)]`: Rust does not say where the fields of another one lie, so
+/// host and device could differ.
 ///
 /// # Safety
 /// All bytes of a value are initialised, and a copy of them is the same value on the device: there are no references,
@@ -273,7 +277,8 @@ impl<T> fmt::Debug for DevicePtr<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel by value",
     label = "a kernel argument is copied byte by byte, without padding",
-    note = "derive `bytemuck::NoUninit` on a `#[repr(C)]` struct that has no padding",
+    note = "derive `bytemuck::NoUninit` on a `#[repr(C)]` struct that has no padding; without `#[repr(C)]` host and \
+            device may lay out its fields differently",
     note = "data in device memory is passed as `&[T]`, `&T` or `DisjointSlice<T>`"
 )]
 pub unsafe trait KernelValue: Copy + 'static {}

@@ -74,7 +74,7 @@ pub use memory::{
 pub struct Kernel {
     /// The name of the PTX entry.
     pub name: &'static str,
-    /// The entry's parameters, in order.
+    /// The entry's parameters, in order. A value without a size has none.
     pub params: &'static [Param],
     /// What the kernel demands of its launch.
     pub contract: Contract,
@@ -89,6 +89,34 @@ pub struct Param {
     pub kind: ParamKind,
     /// Its size.
     pub size_bytes: usize,
+}
+
+/// How many of these a PTX entry has: those with a size.
+#[doc(hidden)]
+#[must_use]
+pub const fn count_sized(all: &[Param]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < all.len() {
+        count += (all[at].size_bytes > 0) as usize;
+        at += 1;
+    }
+    count
+}
+
+/// Those with a size; `N` is their [count](count_sized).
+#[doc(hidden)]
+#[must_use]
+pub const fn sized<const N: usize>(all: &[Param]) -> [Param; N] {
+    let mut sized = [Param { name: "", kind: ParamKind::Value, size_bytes: 0 }; N];
+    let (mut count, mut at) = (0, 0);
+    while at < all.len() {
+        if all[at].size_bytes > 0 {
+            sized[count] = all[at];
+            count += 1;
+        }
+        at += 1;
+    }
+    sized
 }
 
 /// What a parameter of a PTX entry holds.

@@ -1,7 +1,8 @@
 //! Shared memory without a protocol: the program orders its accesses.
 
-use core::cell::UnsafeCell;
-use core::mem::{MaybeUninit, align_of, size_of};
+use super::alignment::{Align, Alignment, check_alignment};
+use super::statics::SharedStatic;
+use core::mem::{align_of, size_of};
 use cuda_std_macros::gpu_only;
 
 #[cfg(target_os = "cuda")]
@@ -9,9 +10,6 @@ unsafe extern "C" {
     #[link_name = "llvm.nvvm.isspacep.shared"]
     fn isspacep_shared(pointer: *const u8) -> bool;
 }
-
-#[cfg(target_os = "cuda")]
-core::arch::global_asm!(".extern .shared .align 16 .b8 ferrowarp_dynamic_shared[];");
 
 /// An array of `N` values in shared memory: a handle that can be copied, not the memory.
 ///
@@ -42,42 +40,103 @@ core::arch::global_asm!(".extern .shared .align 16 .b8 ferrowarp_dynamic_shared[
 /// }
 /// # fn main() {}
 /// ```
+///
+/// `ALIGN` is the least alignment of the first element in bytes: a power of two up to 1,024, 16 unless another one
+/// is given. A tensor copy (TMA) writes to memory that is aligned to 128 bytes:
+/// `shared_array![f32; 1024, align = 128]`.
+///
+/// # In a static
+///
+/// A kernel may also declare the array as a static, by its type and [`UNINIT`](Self::UNINIT):
+///
+/// ```
+/// use cuda_std::prelude::*;
+///
+/// /// Reverses each block's 256 elements.
+/// #[kernel]
+/// pub fn reverse(index: ThreadIndex, x: &[u32], mut y: DisjointSlice<u32>) {
+///     static mut TILE: SharedArray<u32, 256> = SharedArray::UNINIT;
+///     let thread = thread::thread_idx_x() as usize;
+///     // SAFETY: each thread writes an element of its own.
+///     unsafe { TILE[thread] = x[index.get()] };
+///     // Every element is there before another thread reads it.
+///     thread::sync_threads();
+///     if let Some(y) = y.get_mut(index) {
+///         // SAFETY: nothing writes to the tile any more.
+///         *y = unsafe { TILE[255 - thread] };
+///     }
+/// }
+///
+/// /// For functions that kernels call: outside of a kernel's body the static names its memory.
+/// #[cuda_std::address_space(shared)]
+/// static mut SCRATCH: SharedArray<f32, 32, 128> = SharedArray::UNINIT;
+/// # fn main() {}
+/// ```
+///
+/// The static's own type is then [`SharedStatic`], which has the elements themselves: `TILE[i]`, `(&raw mut TILE).cast()`,
+/// and [`from_static`](Self::from_static) for the handle.
+#[doc(alias = "__shared__")]
 #[derive(Debug)]
-pub struct SharedArray<T, const N: usize> {
+pub struct SharedArray<T, const N: usize, const ALIGN: usize = 16> {
     array: *mut [T; N],
 }
 
-impl<T, const N: usize> Clone for SharedArray<T, N> {
+impl<T, const N: usize, const ALIGN: usize> Clone for SharedArray<T, N, ALIGN> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, const N: usize> Copy for SharedArray<T, N> {}
+impl<T, const N: usize, const ALIGN: usize> Copy for SharedArray<T, N, ALIGN> {}
 
-impl<T, const N: usize> SharedArray<T, N> {
+impl<T, const N: usize, const ALIGN: usize> SharedArray<T, N, ALIGN> {
+    /// The value of `static mut NAME: SharedArray<T, N, ALIGN> = SharedArray::UNINIT;`: none, for shared memory holds
+    /// anything when a block starts.
+    ///
+    /// It stands in a static in the body of a `#[kernel]`, or of one with `#[address_space(shared)]`; both move the static
+    /// to shared memory. Anywhere else it does not compile.
+    pub const UNINIT: Self = panic!(
+        "`SharedArray::UNINIT` is the value of a static in shared memory. In a kernel write \
+         `static mut NAME: SharedArray<T, N> = SharedArray::UNINIT;`, and write `#[address_space(shared)]` above \
+         that line in another function or in a module"
+    );
+
     /// The array numbered `ID`, for code that is generic over `T` or `N`.
     ///
-    /// Each combination of `T`, `N` and `ID` is one array, in every function that asks for it. It
+    /// Each combination of `T`, `N`, `ALIGN` and `ID` is one array, in every function that asks for it. It
     /// costs a call; [`shared_array!`](crate::shared_array) does not.
     #[gpu_only]
     #[inline(always)]
     pub fn numbered<const ID: u32>() -> Self {
         // SAFETY: the storage is a shared array of this type.
-        unsafe { Self::from_raw(storage::<Self, T, N, ID>()) }
+        unsafe { Self::from_raw(storage::<Self, T, N, ALIGN, ID>()) }
     }
 
     /// The handle of the array at `array`.
     ///
     /// # Safety
-    /// `array` is the generic address of shared memory, aligned for `T`, of `N` elements, and lives
+    /// `array` is the generic address of shared memory, aligned for `T` and to `ALIGN`, of `N` elements, and lives
     /// as long as the block.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn from_raw(array: *mut [T; N]) -> Self {
         // SAFETY: the caller's promise.
         Self { array: unsafe { assume_shared(array) } }
+    }
+
+    /// The handle of an array that is a static: `SharedArray::from_static(&raw mut TILE)`.
+    ///
+    /// # Safety
+    /// `array` is the address of a `static mut` in shared memory.
+    #[doc(alias = "as_raw_mut_ptr")]
+    #[inline(always)]
+    pub const unsafe fn from_static(array: *mut SharedStatic<T, N, ALIGN>) -> Self
+    where
+        Align<ALIGN>: Alignment,
+    {
+        // Nothing is assumed: the compiler takes the static for global memory, until the builder moves it.
+        Self { array: array.cast() }
     }
 
     /// The number of elements.
@@ -149,40 +208,6 @@ impl<T, const N: usize> SharedArray<T, N> {
     }
 }
 
-/// The dynamic shared memory of the block: as many bytes as the launch asked for, 16-byte aligned.
-/// Every call, of whatever type, gives the same pointer.
-#[gpu_only]
-#[inline(always)]
-pub fn dynamic_shared_mem<T>() -> *mut T {
-    const { assert!(align_of::<T>() <= 16, "dynamic shared memory is aligned to 16 bytes") };
-    let pointer: *mut T;
-    // SAFETY: the assembly names the array declared above and touches nothing.
-    unsafe {
-        core::arch::asm!(
-            "mov.u64 {p}, ferrowarp_dynamic_shared; cvta.shared.u64 {p}, {p};",
-            p = out(reg64) pointer,
-            options(pure, nomem, nostack),
-        );
-        assume_shared(pointer)
-    }
-}
-
-/// The bytes of dynamic shared memory that the launch asked for.
-#[gpu_only]
-#[inline(always)]
-pub fn dynamic_shared_bytes() -> usize {
-    let bytes: u32;
-    // SAFETY: reading a special register has no precondition.
-    unsafe {
-        core::arch::asm!(
-            "mov.u32 {0}, %dynamic_smem_size;",
-            out(reg32) bytes,
-            options(pure, nomem, nostack),
-        );
-    }
-    bytes as usize
-}
-
 /// Tells the compiler that a pointer leads to shared memory.
 ///
 /// LLVM rewrites the accesses through pointers that are computed from the one it was told about, and
@@ -210,14 +235,15 @@ pub(crate) unsafe fn assume_shared<P>(pointer: *mut P) -> *mut P {
 /// array.
 #[cfg(target_os = "cuda")]
 #[inline(never)]
-pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] {
+pub(super) fn storage<Owner, T, const N: usize, const ALIGN: usize, const ID: u32>() -> *mut [T; N]
+{
     let pointer: *mut [T; N];
     // SAFETY: the assembly declares the array, takes its address and touches nothing.
     unsafe {
         core::arch::asm!(
             "{{ .shared .align {align} .b8 numbered[{bytes}];",
             "mov.u64 {p}, numbered; cvta.shared.u64 {p}, {p}; }}",
-            align = const align_bytes::<T>(),
+            align = const aligned_bytes::<T, ALIGN>(),
             bytes = const size_bytes::<T>(N),
             p = out(reg64) pointer,
             options(pure, nomem, nostack),
@@ -226,34 +252,17 @@ pub(super) fn storage<Owner, T, const N: usize, const ID: u32>() -> *mut [T; N] 
     pointer
 }
 
-/// A type that a static in shared memory can have: any bits are a value of it.
-///
-/// # Safety
-/// Memory that nothing was written to holds a value of the type.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "shared memory has no initial value, and `{Self}` needs one",
-    label = "not `MaybeUninit`, nor an array of it",
-    note = "write `static mut NAME: [MaybeUninit<T>; N] = [const {{ MaybeUninit::uninit() }}; N];`",
-    note = "or use `shared_array![T; N]` in the kernel"
-)]
-pub unsafe trait Uninitialised {}
-
-// SAFETY: that is what the type is for.
-unsafe impl<T> Uninitialised for MaybeUninit<T> {}
-// SAFETY: an array is its elements.
-unsafe impl<T: Uninitialised, const N: usize> Uninitialised for [T; N] {}
-// SAFETY: a cell is its value.
-unsafe impl<T: Uninitialised> Uninitialised for UnsafeCell<T> {}
-
-/// Does not compile for a type with an initial value.
-#[doc(hidden)]
-pub const fn assert_uninitialised<T: Uninitialised>() {}
-
 /// The alignment of a shared array of `T`: enough for 16-byte accesses.
 #[doc(hidden)]
 pub const fn align_bytes<T>() -> usize {
-    if align_of::<T>() > 16 { align_of::<T>() } else { 16 }
+    aligned_bytes::<T, 16>()
+}
+
+/// The alignment of a shared array of `T` that is aligned to `ALIGN` at least.
+#[doc(hidden)]
+pub const fn aligned_bytes<T, const ALIGN: usize>() -> usize {
+    check_alignment(ALIGN);
+    if align_of::<T>() > ALIGN { align_of::<T>() } else { ALIGN }
 }
 
 /// The size of a shared array of `len` values of `T`.

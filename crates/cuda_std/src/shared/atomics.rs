@@ -58,7 +58,7 @@ impl<const N: usize> SharedAtomics<N> {
     #[inline(always)]
     pub fn numbered<const ID: u32>() -> Self {
         // SAFETY: the storage is a shared array of this type.
-        let counters = unsafe { SharedArray::from_raw(storage::<Self, u32, N, ID>()) };
+        let counters = unsafe { SharedArray::from_raw(storage::<Self, u32, N, 16, ID>()) };
         let this = Self { counters };
         // Readers of the counters' previous use are done before they are cleared …
         crate::thread::sync_threads();

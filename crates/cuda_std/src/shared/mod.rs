@@ -2,11 +2,12 @@
 //!
 //! | | size | safe |
 //! |---|---|---|
-//! | [`Shared`] | fixed, or chosen at launch (`Shared<[T]>`) | yes, but for barriers that diverge (below) |
+//! | [`Shared`] | fixed, or chosen at launch (`Shared<[T]>`; [`Shared::split`]) | yes, but for barriers that diverge (below) |
 //! | [`SharedAtomics`] | counters | yes: where its barriers diverge, the counts are anything |
 //! | [`shared_array!`](crate::shared_array) | fixed, concrete type | no: the program orders its accesses |
+//! | `static mut` [`SharedArray`] | fixed, concrete type | no |
 //! | [`SharedArray::numbered`] | fixed, generic type or length | no |
-//! | [`dynamic_shared_mem`] | chosen at launch | no |
+//! | [`DynamicSharedArray`], [`dynamic_shared_mem`] | chosen at launch | no |
 //!
 //! Accesses through all of them compile to `ld.shared` and `st.shared`.
 //!
@@ -56,30 +57,40 @@
 //!
 //! Which elements are a thread's own is a matter of the array's type, its [`Layout`].
 
+mod alignment;
 mod array;
 mod atomics;
 mod declared;
 mod double;
+mod dynamic;
 mod halving;
 mod layout;
+mod parts;
 mod phase;
+mod statics;
 
+pub use alignment::{Align, Alignment};
+pub use array::SharedArray;
 #[cfg(target_os = "cuda")]
 pub(crate) use array::assume_shared;
-pub use array::{SharedArray, align_bytes, dynamic_shared_bytes, dynamic_shared_mem, size_bytes};
 #[doc(hidden)]
-pub use array::{Uninitialised, assert_uninitialised};
+pub use array::{align_bytes, aligned_bytes, size_bytes};
 pub use atomics::SharedAtomics;
 #[doc(hidden)]
 pub use declared::{Excess, Space, excess, space};
 pub use double::{Double, DoubleReader, DoubleWriter};
+pub use dynamic::{DynamicSharedArray, dynamic_shared_bytes, dynamic_shared_mem};
 pub use halving::{Halving, Pairs};
 pub(crate) use layout::own_places;
 pub use layout::{Blocked, Element, Layout, PerWarp, Tile};
+pub use parts::{Part, Parts, Token, split_bytes};
 pub(crate) use phase::sealed::Sealed;
 #[doc(hidden)]
 pub use phase::{Declared, are_distinct, dynamic_handle, handle};
 pub use phase::{Phase, Reader, Shared, Writer};
+pub use statics::SharedStatic;
+#[doc(hidden)]
+pub use statics::{InStatic, Uninitialised, assert_uninitialised};
 
 /// The chapter's examples are tests.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 use super::array::assume_shared;
 #[cfg(target_os = "cuda")]
-use super::array::{dynamic_shared_bytes, dynamic_shared_mem};
+use super::dynamic::{dynamic_shared_bytes, dynamic_shared_mem};
 use super::layout::{Element, Layout};
 use crate::block::Block;
 use bytemuck::Zeroable;
@@ -14,7 +14,7 @@ use cuda_std_macros::gpu_only;
 ///
 /// `L` is a [`Layout`]: an array, or [`Tile`](super::Tile), [`Blocked`](super::Blocked),
 /// [`PerWarp`](super::PerWarp), [`Double`](super::Double). A slice, `Shared<[f32]>`, is the dynamic
-/// shared memory of the launch; there is at most one.
+/// shared memory of the launch; there is at most one, which [`split`](Self::split) divides into several arrays.
 ///
 /// `ID` tells the arrays of a kernel apart. `#[kernel]` numbers them in their order: the first is 0, the
 /// second 1. A function that takes the array of any parameter is generic in `ID`; a kernel may also

@@ -76,6 +76,15 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
             }
         }
     });
+    let mut params = quote!([#(#params),*]);
+    if kernel.params.iter().any(|param| matches!(param.kind, ParamKind::Value)) {
+        params = quote! {{
+            const ALL: &[::cuda_std::launch::Param] = &#params;
+            const SIZED: [::cuda_std::launch::Param; ::cuda_std::launch::count_sized(ALL)] =
+                ::cuda_std::launch::sized(ALL);
+            SIZED
+        }};
+    }
     let (forms, elements): (Vec<_>, Vec<_>) = kernel.params.iter().filter_map(Param::form).unzip();
     let index = kernel.index_dims().unwrap_or(0) as u32;
     let dynamic = kernel.params.iter().find_map(|param| match &param.kind {
@@ -94,7 +103,7 @@ pub fn description_value(kernel: &Kernel, name: &str, contract: &TokenStream) ->
             &[#(::cuda_std::signature::Parameter::of::<#elements>(#forms)),*];
         ::cuda_std::launch::Kernel {
             name: #name,
-            params: &[#(#params),*],
+            params: &#params,
             contract: #contract
                 .with_hardware(#index, #dynamic)
                 #safe_launch

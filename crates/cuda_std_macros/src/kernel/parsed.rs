@@ -5,6 +5,7 @@ use super::errors::Errors;
 use super::instances::{self, Instance};
 use super::param::Param;
 use super::{canonical, shared};
+use crate::statics;
 use proc_macro2::TokenStream;
 use syn::{Attribute, Error, ItemFn, Result, ReturnType, Signature};
 
@@ -22,6 +23,7 @@ impl Kernel {
         let mut errors = Errors::default();
         let (mut contract, listed) = Contract::parse(attributes, &mut errors);
         shared::number_arrays(function.sig.inputs.iter_mut());
+        statics::mark(&mut function.block)?;
         let Signature { ident, generics, .. } = &function.sig;
         let instances = instances::instances(&listed, ident, generics, &mut errors);
         check_signature(&function.sig, &mut errors);

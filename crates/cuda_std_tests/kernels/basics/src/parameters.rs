@@ -1,5 +1,9 @@
 //! Every kind of parameter.
 
+use core::marker::PhantomData;
+use core::mem::offset_of;
+
+use bytemuck::NoUninit;
 use cuda_std::prelude::*;
 use cuda_std::vector::split_vectors;
 
@@ -87,4 +91,145 @@ pub unsafe fn by_value(
     let sum = sum + vector.y as u64 + wide as u64 + u64::from(array[2]);
     // SAFETY: the caller's promise.
     unsafe { *out = sum };
+}
+
+/// What is applied to each element.
+pub trait Map: Copy {
+    /// Of one element.
+    fn of(self, x: f32) -> f32;
+}
+
+/// A functor without captured values: the entry has no parameter for it.
+#[derive(Clone, Copy, NoUninit)]
+#[repr(C)]
+pub struct Twice;
+
+impl Map for Twice {
+    fn of(self, x: f32) -> f32 {
+        2.0 * x
+    }
+}
+
+/// A functor with a captured value.
+#[derive(Clone, Copy, NoUninit)]
+#[repr(C)]
+pub struct Plus {
+    /// What is added.
+    pub by: f32,
+}
+
+impl Map for Plus {
+    fn of(self, x: f32) -> f32 {
+        x + self.by
+    }
+}
+
+/// `out[i] = map.of(x[i])`. All `[n]`.
+#[kernel(Twice, Plus)]
+pub fn mapped<M: Map>(
+    index: ThreadIndex,
+    nothing: (),
+    map: M,
+    x: &[f32],
+    none: [u64; 0],
+    mut out: DisjointSlice<f32>,
+) {
+    let ((), []) = (nothing, none);
+    if let Some(out) = out.get_mut(index) {
+        *out = map.of(x[index.get()]);
+    }
+}
+
+/// Values without a size before, between and after others, by an unsafe kernel's rules too.
+///
+/// # Safety
+/// `out` is valid.
+#[kernel]
+pub unsafe fn nothing_between(
+    _first: PhantomData<u64>,
+    a: u8,
+    _between: Twice,
+    _array: [u128; 0],
+    b: u32,
+    out: *mut u64,
+    _last: PhantomData<f64>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { *out = u64::from(a) + u64::from(b) };
+}
+
+/// Nothing but values without a size: an entry without parameters.
+#[kernel]
+pub fn nothing_at_all(_a: (), _b: Twice) {}
+
+/// A struct whose fields the compiler lays out as it likes.
+#[derive(Clone, Copy)]
+pub struct Unordered {
+    /// One byte.
+    pub byte: u8,
+    /// Eight bytes.
+    pub wide: u64,
+    /// Two bytes.
+    pub half: u16,
+    /// Sixteen bytes, aligned to as many.
+    pub widest: u128,
+    /// A tuple, which has no order either.
+    pub pair: (u8, u32, u16),
+    /// One byte.
+    pub flag: bool,
+    /// Eight bytes.
+    pub float: f64,
+}
+
+impl Unordered {
+    /// Its size, its alignment and where its fields lie.
+    pub fn layout() -> [u64; 12] {
+        [
+            size_of::<Self>(),
+            align_of::<Self>(),
+            offset_of!(Self, byte),
+            offset_of!(Self, wide),
+            offset_of!(Self, half),
+            offset_of!(Self, widest),
+            offset_of!(Self, pair.0),
+            offset_of!(Self, pair.1),
+            offset_of!(Self, pair.2),
+            offset_of!(Self, flag),
+            offset_of!(Self, float),
+            align_of::<(u8, u32, u16)>(),
+        ]
+        .map(|number| number as u64)
+    }
+
+    /// A number of all its fields.
+    pub fn digest(self) -> u64 {
+        let (a, b, c) = self.pair;
+        let parts = [
+            u64::from(self.byte),
+            self.wide,
+            u64::from(self.half),
+            self.widest as u64,
+            (self.widest >> 64) as u64,
+            u64::from(a),
+            u64::from(b),
+            u64::from(c),
+            u64::from(self.flag),
+            self.float.to_bits(),
+        ];
+        parts.iter().fold(0, |all: u64, part| all.rotate_left(7) ^ part)
+    }
+}
+
+/// The layout of a struct on the device, and what it holds there: `out: [13]`.
+///
+/// # Safety
+/// `out` is that long, and host and device lay out the struct alike.
+#[kernel]
+pub unsafe fn unordered(value: Unordered, out: *mut u64) {
+    for (i, number) in Unordered::layout().into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { out.add(i).write(number) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { out.add(12).write(value.digest()) };
 }

@@ -90,3 +90,30 @@ pub unsafe fn features(out: *mut u32) {
     // SAFETY: one word.
     unsafe { *out = bits };
 }
+
+/// `partial[block]` becomes the dot product of the block's elements; blocks of a power of two of threads, with four bytes of
+/// dynamic shared memory for each.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn dot(a: &[f32], b: &[f32], partial: *mut f32) {
+    let sums = cuda_std::shared::dynamic_shared_mem::<f32>();
+    let thread = thread::thread_idx_x() as usize;
+    let idx = thread::index_1d() as usize;
+    let own = if idx < a.len() { a[idx] * b[idx] } else { 0.0 };
+    // SAFETY: each thread writes its own element.
+    unsafe { *sums.add(thread) = own };
+    let mut half = thread::block_dim_x() as usize / 2;
+    while half > 0 {
+        // The sums of the step before are there.
+        thread::sync_threads();
+        if thread < half {
+            // SAFETY: the upper half is read and the lower one written, by one thread each.
+            unsafe { *sums.add(thread) += *sums.add(thread + half) };
+        }
+        half /= 2;
+    }
+    if thread == 0 {
+        // SAFETY: the caller's promise; this thread wrote the sum.
+        unsafe { *partial.add(thread::block_idx_x() as usize) = *sums };
+    }
+}

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 pub mod layouts;
+pub mod parts;
 pub mod protocol;
 pub mod textbook;
 pub mod twins;
