@@ -6,14 +6,20 @@
 
 #[path = "ring/frees.rs"]
 mod frees;
+#[path = "ring/futures.rs"]
+mod futures;
 #[path = "host/gate.rs"]
 mod gate;
 #[path = "ring/mapped.rs"]
 mod mapped;
+#[path = "ring/messages.rs"]
+mod messages;
 #[path = "ring/planted.rs"]
 mod planted;
 #[path = "ring/rings.rs"]
 mod rings;
+#[path = "ring/routers.rs"]
+mod routers;
 #[path = "ring/shutdown.rs"]
 mod shutdown;
 #[path = "ring/support.rs"]

@@ -97,6 +97,6 @@ pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};
 #[cfg(feature = "reload")]
 pub use reload::HotModule;
-pub use ring::{Bridge, PersistentKernel, Receiver, Ring, Sender};
+pub use ring::{Bridge, Caller, PersistentKernel, Receiver, Ring, Router, Sender, WaitStrategy};
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

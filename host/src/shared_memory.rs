@@ -149,6 +149,9 @@ impl Closer {
     }
 }
 
+/// Returns the failure of kernels that do not use the memory, but without which those wait in vain that do.
+pub(crate) type Watch = Box<dyn Fn() -> GpuResult<()> + Send + Sync>;
+
 /// Memory that host and device share, and the launches that use it. Launches hold it as an
 /// argument's home.
 pub(crate) struct SharedMemory {
@@ -160,6 +163,7 @@ pub(crate) struct SharedMemory {
     /// The event of a launch could not be recorded, so it is unknown when the memory is unused.
     unknown: AtomicBool,
     panic: OnceLock<KernelPanic>,
+    watch: OnceLock<Watch>,
 }
 
 /// An event after each launch that may still run.
@@ -199,11 +203,18 @@ impl SharedMemory {
             launched: AtomicBool::new(false),
             unknown: AtomicBool::new(false),
             panic: OnceLock::new(),
+            watch: OnceLock::new(),
         })
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// From now on a failure that `watch` returns is one of the memory, too. It is set once.
+    pub(crate) fn set_watch(&self, watch: Watch) {
+        let set = self.watch.set(watch);
+        debug_assert!(set.is_ok(), "the memory is watched already");
     }
 
     fn uses(&self) -> MutexGuard<'_, LaunchEvents> {
@@ -244,6 +255,7 @@ impl SharedMemory {
     /// # Errors
     /// The fault or the panic of one of them, each time.
     pub(crate) fn is_over(&self) -> GpuResult<bool> {
+        self.watch.get().map_or(Ok(()), |watch| watch())?;
         if let Some(panic) = self.panic.get() {
             return Err(panic.clone().into());
         }
@@ -274,9 +286,14 @@ impl SharedMemory {
 
     /// Closes the host's sending end: kernels then see that no more messages come.
     pub(crate) fn close_requests(&self) {
-        if let (Some(control), Some(true)) =
-            (self.control(), self.closer.as_ref().map(|closer| closer.host_sends))
-        {
+        if self.closer.as_ref().is_some_and(|closer| closer.host_sends) {
+            self.close_senders();
+        }
+    }
+
+    /// Closes the sending end of the ring: the receiving end gets what is left.
+    pub(crate) fn close_senders(&self) {
+        if let Some(control) = self.control() {
             control.senders_closed.store(1, Ordering::Release);
         }
     }

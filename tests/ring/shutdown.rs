@@ -5,15 +5,15 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
+use cuda_std::launch::LaunchConfig;
 use ferrowarp::{
-    Bridge, DeviceBuffer, Gpu, GpuError, GpuResult, Grid1, PersistentKernel, Receiver, Ring, Sender,
+    Bridge, Gpu, GpuError, GpuResult, Grid1, PersistentKernel, Receiver, Ring, Sender,
 };
 use kernels_gpu::elementwise::vecadd;
 use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest};
 use kernels_gpu::persistent::{answer_words, ring_echo, ring_saxpy};
 
-use super::support::gpu;
+use super::support::{gpu, overrun};
 
 type Word = [u32; 1];
 
@@ -239,23 +239,6 @@ fn a_panic_frees_who_waits() -> GpuResult<()> {
     kernel.shut_down()
 }
 
-/// One element more than there is: further ones may be in the memory of the ring, and would close it.
-const OVERSTATED: usize = 65;
-
-/// A buffer that says it is longer than it is.
-struct Overstated<'a>(&'a mut DeviceBuffer<f32>);
-
-// SAFETY: deliberately false, on the emulator, which catches what comes of it.
-unsafe impl DeviceWrite<f32> for Overstated<'_> {
-    fn raw_mut(&mut self) -> RawSlice {
-        RawSlice { len: OVERSTATED, ..self.0.raw_mut() }
-    }
-
-    fn len(&self) -> usize {
-        OVERSTATED
-    }
-}
-
 #[test]
 fn a_fault_frees_who_waits() {
     let output = Command::new(env::current_exe().unwrap())
@@ -272,15 +255,10 @@ fn a_fault_frees_who_waits() {
 #[ignore = "run in a process of its own by the test above"]
 fn fault_beside_a_ring() -> GpuResult<()> {
     let (gpu, _turn) = gpu();
-    let x = DeviceBuffer::from_slice(&gpu, &[1.0; OVERSTATED])?;
-    let mut short = DeviceBuffer::zeroed(&gpu, OVERSTATED - 1)?;
     let (sender, receiver, kernel) = echo(&gpu, [4, 4])?;
     thread::scope(|scope| {
         let waiting = scope.spawn(|| receiver.recv().unwrap_err());
-        let other = gpu.create_stream().unwrap();
-        let config = LaunchConfig::for_num_elems(OVERSTATED);
-        vecadd::launch(&other, config, &x, &x, &mut Overstated(&mut short)).unwrap();
-        let _ = other.synchronize();
+        overrun(&gpu);
         println!("lost: {}", waiting.join().expect("no panic"));
         let sending = (0..).find_map(|i| sender.send(&[i]).err()).expect("an end");
         println!("lost: {sending}");

@@ -4,7 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bytemuck::Pod;
-use ferrowarp::{Backend, Bridge, Gpu, GpuResult, Receiver, Sender};
+use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
+use ferrowarp::{Backend, Bridge, DeviceBuffer, Gpu, GpuResult, Receiver, Sender};
+use kernels_gpu::elementwise::vecadd;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -68,4 +70,31 @@ pub fn exchange<T: Pod + Send, U: Pod + Send>(
         }
         sending.join().expect("no panic").map(|()| received)
     })
+}
+
+/// One element more than there is: further ones may be in the memory of the ring, and would close it.
+const OVERSTATED: usize = 65;
+
+/// A buffer that says it is longer than it is.
+struct Overstated<'a>(&'a mut DeviceBuffer<f32>);
+
+// SAFETY: deliberately false, on the emulator, which catches what comes of it.
+unsafe impl DeviceWrite<f32> for Overstated<'_> {
+    fn raw_mut(&mut self) -> RawSlice {
+        RawSlice { len: OVERSTATED, ..self.0.raw_mut() }
+    }
+
+    fn len(&self) -> usize {
+        OVERSTATED
+    }
+}
+
+/// Ends the device by a kernel that writes past its memory, beside what runs. On the emulator.
+pub fn overrun(gpu: &Gpu) {
+    let x = DeviceBuffer::from_slice(gpu, &[1.0; OVERSTATED]).unwrap();
+    let mut short = DeviceBuffer::zeroed(gpu, OVERSTATED - 1).unwrap();
+    let other = gpu.create_stream().unwrap();
+    let config = LaunchConfig::for_num_elems(OVERSTATED);
+    vecadd::launch(&other, config, &x, &x, &mut Overstated(&mut short)).unwrap();
+    let _ = other.synchronize();
 }

@@ -39,8 +39,8 @@ use std::thread::{self, Thread};
 pub(crate) use callback::CallbackStream;
 pub use host_func::HostCall;
 pub(crate) use host_func::{HostPanics, launch};
-pub(crate) use poll::PolledEvent;
-pub(crate) use signal::{Listener, PendingSignals, SUCCESS, Signal};
+pub(crate) use poll::{PolledEvent, PolledSource};
+pub(crate) use signal::{Listener, PendingSignals, SUCCESS, Signal, wake_all};
 
 use crate::error::{GpuError, GpuResult};
 use crate::panic::Launches;
@@ -59,6 +59,8 @@ pub struct Completion {
 
 #[derive(Debug)]
 enum State {
+    /// There was nothing to wait for.
+    Done,
     /// It could not be made.
     Failed(Option<GpuError>),
     Armed {
@@ -92,6 +94,11 @@ impl Completion {
         Self { state }
     }
 
+    /// One that is complete.
+    pub(crate) fn done() -> Self {
+        Self { state: State::Done }
+    }
+
     /// Whether it could not be made, so that nothing will complete it.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.state, State::Failed(_))
@@ -103,6 +110,7 @@ impl Future for Completion {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         match &mut self.state {
+            State::Done => Poll::Ready(Ok(())),
             State::Failed(error) => Poll::Ready(error.take().map_or(Ok(()), Err)),
             State::Armed { listener, stream, of } => {
                 listener.poll(task).map(|status| stream.completion_result(status, of))

@@ -1,13 +1,17 @@
-//! Futures that have no driver callback: a thread polls whether their work is done.
+//! Futures that have no driver callback: a thread polls whether what they wait for is there.
 //!
 //! A driver with too many pending callbacks blocks the caller that adds one more. So only some
 //! futures get a callback; the others record events, which a thread of this crate queries as long
 //! as there are any. It sleeps between its rounds, longer and longer while no event completes, up
 //! to a millisecond; a callback wakes it, because where one future was waiting there are mostly
 //! others.
+//!
+//! The thread also polls what no driver calls back for: the rings that futures wait for, each a
+//! [`PolledSource`], which says how long the thread may sleep.
 
 use std::any::Any;
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -48,7 +52,16 @@ impl PolledEvent {
     }
 }
 
-/// The events of a context that are polled.
+/// What futures wait for beside events.
+pub(crate) trait PolledSource: Send {
+    /// Wakes the futures whose wait is over. How long the thread may sleep before it polls again;
+    /// `None` if no future waits, and then it polls no more.
+    fn poll(&mut self) -> Option<Duration>;
+}
+
+type Sources = Vec<Box<dyn PolledSource>>;
+
+/// The events and other sources of a context that are polled.
 #[derive(Clone, Default)]
 pub(crate) struct Poller(Arc<Shared>);
 
@@ -61,7 +74,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     events: Vec<PolledEvent>,
-    /// Whether the thread runs. It ends with the last event.
+    sources: Sources,
+    /// Whether the thread runs. It ends with the last event and the last source.
     runs: bool,
     /// Whether events may have completed just now, so that the next round should not wait.
     poll_now: bool,
@@ -80,14 +94,28 @@ impl Poller {
         polled.complete(if polled.event.drain() { SUCCESS } else { LOST });
     }
 
+    /// Polls the source from now on. Whether there is a thread for that.
+    pub(crate) fn add_source(&self, source: Box<dyn PolledSource>) -> bool {
+        let mut state = lock(&self.0.state);
+        state.runs = state.runs || self.start();
+        if state.runs {
+            state.sources.push(source);
+        }
+        let runs = state.runs;
+        drop(state);
+        self.poll_now();
+        runs
+    }
+
     fn start(&self) -> bool {
         let (named, own) =
             (thread::Builder::new().name("ferrowarp futures".to_owned()), self.clone());
         named.spawn(move || own.run()).is_ok()
     }
 
-    /// A callback came: other events may be complete too.
-    pub(super) fn poll_now(&self) {
+    /// Polls without a rest: a callback came, so other events may be complete too, or another future
+    /// waits for a source.
+    pub(crate) fn poll_now(&self) {
         let mut state = lock(&self.0.state);
         if state.runs {
             state.poll_now = true;
@@ -97,30 +125,53 @@ impl Poller {
 
     fn run(&self) {
         let [mut rest, longest] = RESTS;
-        while let Some(events) = self.take() {
+        while let Some((events, sources)) = self.take() {
             let before = events.len();
             let pending = round(events);
             rest = if pending.len() < before { RESTS[0] } else { (2 * rest).min(longest) };
-            self.put_back(pending, rest);
+            let (sources, soonest) = poll_all(sources);
+            self.put_back(pending, sources, rest.min(soonest));
         }
     }
 
-    /// All events; `None` where there are none, and then the thread must end.
-    fn take(&self) -> Option<Vec<PolledEvent>> {
+    /// All events and sources; `None` where there are none, and then the thread must end.
+    fn take(&self) -> Option<(Vec<PolledEvent>, Sources)> {
         let mut state = lock(&self.0.state);
-        state.runs = !state.events.is_empty();
-        state.runs.then(|| std::mem::take(&mut state.events))
+        state.runs = !state.is_empty();
+        state.runs.then(|| (mem::take(&mut state.events), mem::take(&mut state.sources)))
     }
 
-    /// Puts back the pending events, in front of those added meanwhile, and sleeps.
-    fn put_back(&self, mut pending: Vec<PolledEvent>, rest: Duration) {
+    /// Puts back what is pending, in front of what was added meanwhile, and sleeps.
+    fn put_back(
+        &self,
+        mut pending: Vec<PolledEvent>,
+        mut sources: Sources,
+        rest: Duration,
+    ) {
         let mut state = lock(&self.0.state);
         pending.append(&mut state.events);
-        state.events = pending;
-        let quiet = |state: &mut State| !state.poll_now && !state.events.is_empty();
+        sources.append(&mut state.sources);
+        (state.events, state.sources) = (pending, sources);
+        let quiet = |state: &mut State| !state.poll_now && !state.is_empty();
         let waited = self.0.changed.wait_timeout_while(state, rest, quiet);
         waited.unwrap_or_else(PoisonError::into_inner).0.poll_now = false;
     }
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.sources.is_empty()
+    }
+}
+
+/// Polls each source; returns those that futures still wait for, and how long the thread may rest.
+fn poll_all(sources: Sources) -> (Sources, Duration) {
+    let mut soonest = Duration::MAX;
+    let polled = sources.into_iter().filter_map(|mut source| {
+        soonest = source.poll()?.min(soonest);
+        Some(source)
+    });
+    (polled.collect(), soonest)
 }
 
 /// Completes the signals of the complete events, and returns the other events.
@@ -145,6 +196,7 @@ fn round(events: Vec<PolledEvent>) -> Vec<PolledEvent> {
 
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Poller({} events)", lock(&self.0.state).events.len())
+        let state = lock(&self.0.state);
+        write!(f, "Poller({} events, {} sources)", state.events.len(), state.sources.len())
     }
 }

@@ -73,16 +73,25 @@ impl Signal {
         let wakers = std::mem::take(&mut wakers.slots);
         *state = State::Done(status);
         drop(state);
-        for waker in wakers.into_iter().flatten() {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                panics.add(self.stream, HostPanic::of_waker(payload));
-            }
-        }
+        wake_all(wakers.into_iter().flatten(), self.stream, panics);
     }
 
     /// Whether it was completed with a failure: a later future needs a new signal.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(*lock(&self.state), State::Done(status) if status != SUCCESS)
+    }
+}
+
+/// Wakes futures. A waker's panic is kept for the next wait for `stream`.
+pub(crate) fn wake_all(
+    wakers: impl IntoIterator<Item = Waker>,
+    stream: usize,
+    panics: &HostPanics,
+) {
+    for waker in wakers {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            panics.add(stream, HostPanic::of_waker(payload));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 #[cfg(feature = "reload")]
 use cuda_builder::CudaBuilderError;
 use cuda_std::launch::ContractError;
+use cuda_std::ring::MessageError;
 use thiserror::Error as ThisError;
 
 use super::words::{bytes, debug_as_display, list, numbers, or_more, parameters, persistent};
@@ -313,6 +314,19 @@ pub enum GpuError {
     RingClosed {
         /// What was being done.
         operation: &'static str,
+    },
+
+    /// A message of a ring is not of the kind that was expected, or a kernel does not know its kind.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+
+    /// A router has no kernel of that name.
+    #[error("the router has no kernel `{name}`; it has {}", list(names))]
+    NotRouted {
+        /// The name that was asked for.
+        name: String,
+        /// The names that the router was made with.
+        names: Vec<String>,
     },
 
     /// A persistent kernel kept running after its rings were closed. The memory that it uses leaks.

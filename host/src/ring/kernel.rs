@@ -10,6 +10,7 @@ use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig};
 
 use crate::deferred_frees::free_pending;
 use crate::error::{GpuError, GpuResult};
+use crate::event::Event;
 use crate::persistent::PersistentKernels;
 use crate::shared_memory::{SharedMemory, shared_of};
 use crate::stream::{AsStream, Stream};
@@ -106,6 +107,18 @@ impl PersistentKernel {
         self.end()
     }
 
+    /// Whether it ends in the time that it may take to answer what is left.
+    pub(super) fn ends_in_time(&self) -> GpuResult<bool> {
+        self.stream.synchronize_timeout(self.patience)
+    }
+
+    /// Records an event after it.
+    pub(super) fn event_after(&self) -> GpuResult<Event> {
+        let stream = self.stream.inner();
+        let event = Event::untimed(stream.context())?;
+        stream.record_into(&event).map(|()| event)
+    }
+
     fn end(&mut self) -> GpuResult<()> {
         self.ended = true;
         let end = self.wait_for_end();
@@ -117,12 +130,12 @@ impl PersistentKernel {
 
     fn wait_for_end(&self) -> GpuResult<()> {
         self.each_ring(SharedMemory::close_requests);
-        if self.stream.synchronize_timeout(self.patience)? {
+        if self.ends_in_time()? {
             self.each_ring(SharedMemory::close);
             return Ok(());
         }
         self.each_ring(SharedMemory::close);
-        if self.stream.synchronize_timeout(self.patience)? {
+        if self.ends_in_time()? {
             return Ok(());
         }
         // Nothing may wait for this kernel from now on: its memory and its module leak.

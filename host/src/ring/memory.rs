@@ -4,15 +4,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use bytemuck::Pod;
+use cuda_std::atomic::{Atomic, scope};
 use cuda_std::launch::{DeviceConsumer, DeviceProducer, RawRing};
 use cuda_std::ring::{Control, ControlBlock, PositionBlock, Slots, Telemetry, Turn};
 
 use super::bridge::{Bridge, Copier};
 use super::receiver::Receiver;
 use super::sender::Sender;
+use super::wait::SharedStrategy;
+use super::waiters::Waiters;
 use crate::error::{GpuError, GpuResult};
 use crate::memory::{DeviceBuffer, check_alignment};
 use crate::shared_memory::{Block, Closer, SharedLocation, SharedMemory};
@@ -62,6 +65,9 @@ pub(super) struct Core<T: Pod> {
     pub(super) position: PositionBlock,
     pub(super) first: u64,
     pub(super) copier: Option<Copier>,
+    /// How the host waits for the ring, and its futures that do.
+    pub(super) strategy: SharedStrategy,
+    pub(super) waiters: Waiters,
     consumer: Option<Parts>,
     producer: Option<Parts>,
 }
@@ -245,6 +251,8 @@ impl Builder {
             position,
             first: self.first,
             copier,
+            strategy: SharedStrategy::default(),
+            waiters: Waiters::default(),
             consumer: receiving,
             producer: sending,
         })
@@ -294,6 +302,39 @@ impl<T: Pod> Core<T> {
     fn arrived(&self, start: u64) -> u64 {
         let there = |position: &u64| self.slots.consumers_turn(*position) == Turn::Now;
         (start..start + self.slots.capacity()).take_while(there).count() as u64
+    }
+
+    /// Whether the host sends. Else it receives, or has no end of the ring.
+    fn host_sends(&self) -> bool {
+        self.producer.is_none()
+    }
+
+    /// How many messages are there for the host, or free slots for its messages, `most` at most.
+    pub(super) fn ready(&self, most: usize) -> usize {
+        let position = self.position.load(Relaxed);
+        let is_there = |ahead: &u64| {
+            let turn = match self.host_sends() {
+                true => self.slots.producers_turn(position + ahead),
+                false => self.slots.consumers_turn(position + ahead),
+            };
+            turn != Turn::Early
+        };
+        (0..most as u64).take_while(is_there).count()
+    }
+
+    /// Whether the host's end has nothing more to wait for: the ring is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        let control = self.control();
+        control.senders_closed.load(Acquire) != 0
+            || (self.host_sends() && control.receivers_closed.load(Acquire) != 0)
+    }
+
+    /// Counts the waits of the host's end.
+    pub(super) fn waits(&self) -> &Atomic<u64, scope::System> {
+        match self.host_sends() {
+            true => &self.control().full_waits,
+            false => &self.control().empty_waits,
+        }
     }
 
     /// Notes how many messages were in the ring at once.
@@ -431,6 +472,10 @@ impl<T: Pod> Ring<T, OnDevice> {
 impl<T: Pod, Way> Ring<T, Way> {
     fn of(core: Core<T>) -> Self {
         Self { core: Arc::new(core), way: PhantomData }
+    }
+
+    pub(super) fn memory(&self) -> &Arc<SharedMemory> {
+        &self.core.memory
     }
 
     /// The number of slots.

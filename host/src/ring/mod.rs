@@ -21,6 +21,10 @@
 //! # Ok::<(), ferrowarp::GpuError>(())
 //! ```
 //!
+//! [`Sender::send_async`] and [`Receiver::recv_async`] are futures. A [`Caller`] sends requests of several kinds, and gives
+//! each caller its answer. A [`Router`] joins kernels that send messages to each other. A [`WaitStrategy`] says how the
+//! host waits for a ring.
+//!
 //! # While a persistent kernel runs
 //!
 //! - [`Gpu::synchronize`](crate::Gpu::synchronize) would never return; it is a
@@ -36,18 +40,28 @@
 //!   for seconds.
 
 mod bridge;
+mod caller;
+mod futures;
 mod kernel;
 mod memory;
 mod receiver;
+mod router;
 mod sender;
 mod wait;
+mod waiters;
 
 pub use bridge::Bridge;
-pub use cuda_std::ring::Telemetry;
+pub use caller::{Call, Caller};
+pub use cuda_std::ring::{
+    Envelope, MessageError, MessageHeader, RingMessage, RingRequest, Telemetry,
+};
+pub use futures::{RecvFuture, SendFuture};
 pub use kernel::{Launcher, PersistentKernel};
 pub use memory::{OnDevice, Ring, ToDevice, ToHost};
 pub use receiver::Receiver;
+pub use router::{Mailboxes, Router};
 pub use sender::Sender;
+pub use wait::WaitStrategy;
 
 /// The book's page, whose programs compile.
 #[cfg(doctest)]

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use cuda_std::ring::{Telemetry, Turn};
 
+use super::futures::RecvFuture;
 use super::memory::Core;
-use super::wait::Wait;
+use super::wait::{Wait, WaitStrategy};
 use crate::error::GpuResult;
 
 /// Receives messages of kernels. When it is dropped, the ring is closed for kernels that send.
@@ -45,23 +46,76 @@ impl<T: Pod> Receiver<T> {
     }
 
     fn recv_until(&self, end: Option<Instant>) -> GpuResult<Option<T>> {
-        let mut wait = Wait::default();
+        let mut wait = self.wait_until(end);
         loop {
             if let Some(message) = self.try_recv() {
                 return Ok(Some(message));
             }
             if wait.begins() {
-                self.core.control().empty_waits.fetch_add(1, Relaxed);
+                self.core.waits().fetch_add(1, Relaxed);
             }
-            let closed = self.core.control().senders_closed.load(Acquire) != 0;
-            // What was sent before the end is there by now, also before a panic.
-            match wait.pause(&self.core.memory) {
-                Ok(over) if over || closed => return Ok(self.try_recv()),
-                Ok(_) if end.is_some_and(|end| Instant::now() >= end) => return Ok(self.try_recv()),
-                Ok(_) => {}
-                Err(error) => return self.try_recv().map_or(Err(error), |last| Ok(Some(last))),
+            let closed = self.core.is_closed();
+            if let Some(end) = self.end(closed, wait.pause(&self.core.memory)) {
+                return end;
+            }
+            if wait.is_late() {
+                return Ok(self.try_recv());
             }
         }
+    }
+
+    /// The next message as a future, which any executor can await. `None` once all kernels that were given the ring
+    /// have ended, or have closed it, and all was received.
+    ///
+    /// No thread waits: one of the context looks at the rings that futures wait for, as their
+    /// [`WaitStrategy`] says. Futures are woken in the order in which they came. A future takes a message out of the ring
+    /// in the poll that returns it, so dropping one that has not returned loses none.
+    ///
+    /// ```no_run
+    /// use ferrowarp::{GpuResult, Receiver, Sender};
+    ///
+    /// async fn echo(sender: &Sender<u32>, receiver: &Receiver<u32>) -> GpuResult<Option<u32>> {
+    ///     sender.send_async(7).await?;
+    ///     receiver.recv_async().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_async(&self) -> RecvFuture<'_, T> {
+        RecvFuture::new(self)
+    }
+
+    /// The next message, or the end of all messages, if one or the other has come.
+    pub(super) fn look(&self) -> Option<GpuResult<Option<T>>> {
+        if let Some(message) = self.try_recv() {
+            return Some(Ok(Some(message)));
+        }
+        let closed = self.core.is_closed();
+        self.end(closed, self.core.memory.is_over())
+    }
+
+    /// The last message or the end, where the ring was closed, or its kernels are over or have failed: what they sent
+    /// before is there by now.
+    fn end(&self, closed: bool, over: GpuResult<bool>) -> Option<GpuResult<Option<T>>> {
+        match over {
+            Ok(over) => (over || closed).then(|| Ok(self.try_recv())),
+            Err(error) => Some(self.try_recv().map_or(Err(error), |last| Ok(Some(last)))),
+        }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core<T>> {
+        &self.core
+    }
+
+    pub(super) fn wait_until(&self, end: Option<Instant>) -> Wait {
+        Wait::new(self.core.strategy.get(), end)
+    }
+
+    /// Sets how the host waits for messages of this ring, as a thread and in futures. Waits that have begun go on as
+    /// they were.
+    pub fn set_wait_strategy(&self, strategy: WaitStrategy) {
+        self.core.strategy.set(strategy);
     }
 
     /// The next message, if one is there.

@@ -4,14 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use bytemuck::Pod;
 use cuda_std::ring::Telemetry;
 
 use super::bridge::Copier;
+use super::futures::SendFuture;
 use super::memory::Core;
-use super::wait::Wait;
+use super::wait::{Wait, WaitStrategy};
+use crate::completion::Completion;
 use crate::error::{GpuError, GpuResult};
 
 const SENDING: &str = "sending to a ring";
@@ -64,13 +66,14 @@ impl<T: Pod> Sender<T> {
     /// # Errors
     /// As [`send`](Self::send); some of the messages may have been sent.
     pub fn send_all(&self, messages: &[T]) -> GpuResult<()> {
-        let (mut left, mut wait) = (messages, Wait::default());
+        let begin = || Wait::new(self.end.core.strategy.get(), None);
+        let (mut left, mut wait) = (messages, begin());
         while !left.is_empty() {
             match self.send_some(left)? {
                 0 => self.wait(&mut wait)?,
                 sent => {
                     left = &left[sent..];
-                    wait = Wait::default();
+                    wait = begin();
                 }
             }
         }
@@ -80,12 +83,56 @@ impl<T: Pod> Sender<T> {
     fn wait(&self, wait: &mut Wait) -> GpuResult<()> {
         let core = &self.end.core;
         if wait.begins() {
-            core.control().full_waits.fetch_add(1, Relaxed);
+            core.waits().fetch_add(1, Relaxed);
         }
         match wait.pause(&core.memory)? {
             true => Err(GpuError::RingClosed { operation: SENDING }),
             false => Ok(()),
         }
+    }
+
+    /// Sends `message` as a future, which any executor can await: it waits for a free slot where there is none.
+    ///
+    /// No thread waits; see [`Receiver::recv_async`](super::Receiver::recv_async). The message is sent in the poll that
+    /// returns `Ok`: a future that is dropped before has sent nothing. The order of several futures is that of these
+    /// polls.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_async(&self, message: T) -> SendFuture<'_, T> {
+        SendFuture::new(self, message)
+    }
+
+    /// A future that is ready once all messages that were sent before this call are where the kernel polls: for
+    /// [`Bridge::Copied`](super::Bridge::Copied) when their copies to the device's memory are done, for the other bridges
+    /// at once. It does not wait until the kernel has taken them.
+    ///
+    /// # Errors
+    /// The fault of the device.
+    pub fn flush_to_device(&self) -> Completion {
+        let copier = self.end.core.copier.as_ref();
+        copier.map_or_else(Completion::done, |copier| copier.stream.completed())
+    }
+
+    /// Whether `message` was sent now.
+    pub(super) fn look(&self, message: &T) -> GpuResult<bool> {
+        if self.try_send(message)? {
+            return Ok(true);
+        }
+        match self.end.core.memory.is_over()? {
+            true => Err(GpuError::RingClosed { operation: SENDING }),
+            false => Ok(false),
+        }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core<T>> {
+        &self.end.core
+    }
+
+    /// Sets how the host waits for free slots of this ring, as a thread and in futures. Waits that have begun go on as
+    /// they were.
+    pub fn set_wait_strategy(&self, strategy: WaitStrategy) {
+        self.end.core.strategy.set(strategy);
     }
 
     /// Sends as many of `messages` as there are free slots for.
@@ -94,9 +141,7 @@ impl<T: Pod> Sender<T> {
     /// As [`send`](Self::send).
     pub fn send_some(&self, messages: &[T]) -> GpuResult<usize> {
         let core = &*self.end.core;
-        if core.control().receivers_closed.load(Acquire) != 0
-            || core.control().senders_closed.load(Acquire) != 0
-        {
+        if core.is_closed() {
             return Err(GpuError::RingClosed { operation: SENDING });
         }
         let wanted = messages.len() as u64;

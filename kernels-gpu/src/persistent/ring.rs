@@ -94,7 +94,7 @@ pub fn ring_relay(
 
 /// Receives, answers and sends until either ring is closed. Every lane of the warp calls it.
 #[inline(always)]
-fn answer_all<T: Pod, U: Pod>(
+pub(super) fn answer_all<T: Pod, U: Pod>(
     requests: &mut RingConsumer<T>,
     replies: &mut RingProducer<U>,
     answer: impl Fn(T) -> U,

@@ -79,6 +79,8 @@ pub const GROUPS: &[Group] = &[
             ),
             Demo::new("graph", "201 small launches as one graph", graphs::graph),
             Demo::new("ring", "messages to a persistent kernel", rings::ring),
+            Demo::new("calls", "futures that call a persistent kernel", rings::calls),
+            Demo::new("router", "kernels that send messages to each other", rings::router),
             Demo::new("reload", "hot reload of a kernel", reload::reload),
         ],
     },

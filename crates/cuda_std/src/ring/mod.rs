@@ -44,11 +44,17 @@
 //!
 //! Each side can be closed ([`Control`]). Once the senders' side is, a consumer gets what is left and
 //! then `None`; once the receivers' side is, a producer gets [`Closed`].
+//!
+//! # Several kinds of message
+//!
+//! A ring of [`Envelope`]s carries messages of several types, with a header that says which each is: see [`message`].
 
 mod device;
+pub mod message;
 mod slots;
 
 pub use device::{RingConsumer, RingProducer};
+pub use message::{Envelope, MessageError, MessageHeader, RingMessage, RingRequest};
 pub use slots::{Slots, Turn};
 
 use crate::atomic::{Atomic, scope};
