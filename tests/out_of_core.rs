@@ -14,19 +14,27 @@ use ferrowarp::ops::histogram::Bins;
 use ferrowarp::ops::out_of_core::{HostElement, OutOfCore};
 use ferrowarp::ops::sort::{Extreme, SortKey, SortOptions};
 use ferrowarp::ops::{reduce, sort};
-use ferrowarp::{DeviceBuffer, GpuError, RegisteredVec};
+use ferrowarp::{DeviceBuffer, GpuError, GpuResult, RegisteredVec};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 
 use crate::support::{floats, gpu, rng};
 
-/// Device memory for tiles of about 1500 words, beside what the operations take.
+/// Device memory for tiles of about 1500 words, beside what a reduction takes, a sort, a histogram.
 const BUDGET: usize = 64 << 10;
+const SORT_BUDGET: usize = 96 << 10;
+const COUNT_BUDGET: usize = 16 << 10;
+/// For a few thousand keys, beside what a search for the top k takes.
+const TOP_BUDGET: usize = 192 << 10;
 /// Around a warp, the least tile and tiles of the budget; primes; many tiles.
 const SIZES: [usize; 14] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1009, 1535, 1537, 9973, 60_013];
 
 fn tiles(cpu_threads: usize) -> OutOfCore {
     OutOfCore::new(gpu()).with_budget(BUDGET).with_cpu_threads(cpu_threads)
+}
+
+fn sort_in_place<K: SortKey>(x: &mut [K], spare: &mut [K], options: SortOptions) -> GpuResult<()> {
+    OutOfCore::new(gpu()).with_budget(SORT_BUDGET).sort_in_place(x, spare, options)
 }
 
 /// Any bits.
@@ -151,20 +159,19 @@ fn sums_of_floats_are_close_and_the_same_in_every_run() {
 #[test]
 fn histograms_count_every_sample_once() {
     let mut rng = rng();
-    for threads in [0, 2] {
+    for tiles in [0, 2].map(|threads| tiles.with_budget(COUNT_BUDGET)) {
         for n in SIZES {
             let x: Vec<u8> = (0..n).map(|_| rng.random()).collect();
-            let found = tiles(threads).count(&x, &Bins::given(gpu(), 256).unwrap()).unwrap();
+            let found = tiles.count(&x, &Bins::<u8>::given(gpu(), 256).unwrap()).unwrap();
             assert_eq!(found, reference::histogram::histogram(&x), "{n} bytes");
             let x: Vec<u32> = (0..n).map(|_| rng.random_range(0..1000)).collect();
-            let found =
-                tiles(threads).count(&x, &Bins::even(gpu(), 100..700, 77).unwrap()).unwrap();
+            let found = tiles.count(&x, &Bins::<u32>::even(gpu(), 100..700, 77).unwrap()).unwrap();
             let wide = x.iter().map(|&x| u64::from(x));
             assert_eq!(found, reference::histogram::even_integers(wide, 100..700, 77), "{n} words");
             let levels = [-0.5_f32, -0.25, 0.0, 0.0, 0.125, 0.75];
             let mut x = floats(&mut rng, n);
             x.iter_mut().step_by(97).for_each(|x| *x = f32::NAN);
-            let found = tiles(threads).count(&x, &Bins::ranges(gpu(), &levels).unwrap()).unwrap();
+            let found = tiles.count(&x, &Bins::<f32>::ranges(gpu(), &levels).unwrap()).unwrap();
             assert_eq!(found, reference::histogram::ranges(&x, &levels), "{n} floats");
         }
     }
@@ -202,7 +209,8 @@ fn check_top<K: Compared>(x: &[K], what: &str) {
         let places = reference::sort::places(x, K::order, descending);
         for k in [0, 1, 100, 2000, x.len()].into_iter().filter(|k| *k <= x.len()) {
             for threads in [0, 2] {
-                let (keys, indices) = tiles(threads).top_k(x, k, which).unwrap();
+                let (keys, indices) =
+                    tiles(threads).with_budget(TOP_BUDGET).top_k(x, k, which).unwrap();
                 let found: Vec<usize> = indices.iter().map(|&index| index as usize).collect();
                 assert!(found == places[..k], "{what}, {k} of {}, {threads} threads", x.len());
                 same(&keys, &found.iter().map(|&place| x[place]).collect::<Vec<K>>(), what);
@@ -217,6 +225,7 @@ fn the_top_k_are_those_of_a_stable_sort() {
     for n in SIZES {
         check_top(&(0..n).map(|_| any(&mut rng)).collect::<Vec<u32>>(), "random");
     }
+    check_top(&(0..150_001).map(|_| any(&mut rng)).collect::<Vec<u32>>(), "many");
     let n = 20_011;
     check_top(&(0..n).map(|_| any(&mut rng)).collect::<Vec<f32>>(), "any floats");
     check_top(&(0..n).map(|_| any(&mut rng)).collect::<Vec<f16>>(), "any halves");
@@ -232,7 +241,7 @@ fn check_sort<K: Compared>(keys: &[K], what: &str) {
         let places = reference::sort::places(keys, K::order, options == SortOptions::DESCENDING);
         let expected: Vec<K> = places.into_iter().map(|place| keys[place]).collect();
         let (mut x, mut spare) = (keys.to_vec(), vec![K::zeroed(); keys.len()]);
-        tiles(0).sort_in_place(&mut x, &mut spare, options).unwrap();
+        sort_in_place(&mut x, &mut spare, options).unwrap();
         same(&x, &expected, what);
     }
 }
@@ -272,7 +281,7 @@ fn a_sort_by_some_bits_is_stable() {
     let keys: Vec<u32> = (0..n).map(|i| i << 8 | (i.wrapping_mul(2_654_435_761) >> 29)).collect();
     let options = SortOptions::ASCENDING.bits(0..8);
     let (mut x, mut spare) = (keys.clone(), vec![0; keys.len()]);
-    tiles(0).sort_in_place(&mut x, &mut spare, options).unwrap();
+    sort_in_place(&mut x, &mut spare, options).unwrap();
     let mut expected = keys;
     expected.sort_by_key(|key| key & 0xff);
     assert!(x == expected);
@@ -287,16 +296,17 @@ fn memory_that_is_page_locked_is_used_as_it_is() {
     let mut x = PinnedBuffer::from_slice(gpu(), &keys).unwrap();
     let mut spare = RegisteredVec::new(gpu(), vec![0_u32; keys.len()]).unwrap();
     assert_eq!(tiles(2).max(&x).unwrap(), expected[expected.len() - 1]);
-    tiles(0).sort_in_place(&mut x, &mut spare, SortOptions::ASCENDING).unwrap();
+    sort_in_place(&mut x, &mut spare, SortOptions::ASCENDING).unwrap();
     assert!(x[..] == expected[..]);
 }
 
 /// Tiles that are large enough for the ring of page-locked chunks.
 #[test]
 fn large_pageable_tiles_are_staged() {
-    let n = 3_000_017_u32;
-    let keys: Vec<u32> = (0..n).map(|i| i.wrapping_mul(2_654_435_761)).collect();
-    let tiles = OutOfCore::new(gpu()).with_budget(12 << 20);
+    let n = 1_200_007_u32;
+    // Keys of 16 bits take two passes on the device.
+    let keys: Vec<u32> = (0..n).map(|i| i.wrapping_mul(2_654_435_761) >> 16).collect();
+    let tiles = OutOfCore::new(gpu()).with_budget(8_700_000);
     let expected = keys.iter().fold(0, |sum: u32, key| sum.wrapping_add(*key));
     assert_eq!(tiles.sum(&keys).unwrap(), expected);
     let (mut x, mut spare) = (keys.clone(), vec![0; keys.len()]);
@@ -330,7 +340,7 @@ fn misuse_is_an_error_that_says_what_would_do() {
     let least: usize = least.parse().unwrap();
     assert_eq!(small.clone().with_budget(least).sum(&x).unwrap(), 10_000);
     small.clone().with_budget(least - 1).sum(&x).unwrap_err();
-    let bins = Bins::given(gpu(), 10).unwrap();
+    let bins = Bins::<u32>::given(gpu(), 10).unwrap();
     for refused in [
         small.count(&x, &bins).map(drop),
         small.top_k(&x, 5, Extreme::Largest).map(drop),
@@ -339,13 +349,17 @@ fn misuse_is_an_error_that_says_what_would_do() {
         let text = refused.unwrap_err().to_string();
         assert!(text.contains("a budget of 1000 bytes of device memory is too small"), "{text}");
     }
-    let refused = tiles(0).top_k(&x, 10_001, Extreme::Smallest).unwrap_err().to_string();
+    let refused = tiles(0)
+        .with_budget(TOP_BUDGET)
+        .top_k(&x, 10_001, Extreme::Smallest)
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("10001 of 10000 keys"), "{refused}");
     let mut keys = x.clone();
-    let short = tiles(0).sort_in_place(&mut keys, &mut [0; 9999], SortOptions::ASCENDING);
+    let short = sort_in_place(&mut keys, &mut [0; 9999], SortOptions::ASCENDING);
     assert!(matches!(short, Err(GpuError::SizeMismatch { expected: 10_000, found: 9999, .. })));
     let bits = SortOptions::ASCENDING.bits(8..40);
-    let wrong = tiles(0).sort_in_place(&mut keys, &mut x.clone(), bits);
+    let wrong = sort_in_place(&mut keys, &mut x.clone(), bits);
     assert!(matches!(wrong, Err(GpuError::InvalidArgument { operation: "sorting", .. })));
 }
 
@@ -367,13 +381,12 @@ fn no_key_is_lost_by_a_failure() {
     let keys: Vec<u32> = (0..n).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
     let mut expected = keys.clone();
     expected.sort_unstable();
-    let sort =
-        |x: &mut [u32], spare: &mut [u32]| tiles(0).sort_in_place(x, spare, SortOptions::ASCENDING);
+    let sort = |x: &mut [u32], spare: &mut [u32]| sort_in_place(x, spare, SortOptions::ASCENDING);
     let (mut x, mut spare) = (keys.clone(), vec![0; keys.len()]);
     let (result, calls) = injection::watch(|| sort(&mut x, &mut spare));
     result.unwrap();
     let (mut first, mut second) = (0, 0);
-    for nth in (0..calls.len()).step_by(7) {
+    for nth in (0..calls.len()).step_by(23) {
         const INVALID_VALUE: i32 = 1;
         let (mut x, mut spare) = (keys.clone(), vec![0; keys.len()]);
         let (result, _) = injection::fail(nth, INVALID_VALUE, || sort(&mut x, &mut spare));

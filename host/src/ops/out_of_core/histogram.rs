@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::OutOfCore;
-use super::tiles::{LANES, MOST_TILE_BYTES, OnHost, OnePass, Tile, tile_len};
+use super::tiles::{LANES, MOST_TILE_BYTES, OnHost, OnePass, Tile, lanes, tile_len};
 use crate::error::GpuResult;
 use crate::memory::DeviceBuffer;
 use crate::ops::histogram::{self, Bins, Countable};
@@ -65,7 +65,8 @@ impl OutOfCore {
             }
         };
         let host = OnHost { start: &|| vec![0_u64; n_bins], add: &add };
-        let parts = self.pass(samples, tile, &mut counting, Some(&host))?;
+        let parts =
+            self.pass(samples, &mut lanes(&self.gpu, LANES, tile)?, &mut counting, Some(&host))?;
         counting.flush()?;
         let mut counts = counting.counts;
         for part in parts {

@@ -8,7 +8,7 @@ use kernels_gpu::reduce::{reduce_extreme, reduce_place, reduce_product, reduce_s
 
 use super::OutOfCore;
 use super::element::{HostElement, larger, smaller};
-use super::tiles::{LANES, MOST_TILE_BYTES, OnHost, OnePass, Tile, tile_len};
+use super::tiles::{LANES, MOST_TILE_BYTES, OnHost, OnePass, Tile, lanes, tile_len};
 use crate::error::GpuResult;
 use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::ops::{Scratch, reduce};
@@ -203,8 +203,10 @@ impl OutOfCore {
         let on = self.gpu.as_stream();
         let mut scratch = Scratch::new(on)?;
         scratch.reserve(on, reduce::scratch_bytes())?;
-        let results = (0..LANES).map(|_| DeviceBuffer::zeroed(on, 1)).collect::<GpuResult<_>>()?;
+        let mut lanes = lanes(&self.gpu, LANES, tile)?;
+        let results = lanes.iter().map(|lane| DeviceBuffer::zeroed(&lane.stream, 1));
+        let results = results.collect::<GpuResult<_>>()?;
         let mut reduction = Reduction { scratch, results, into, join };
-        self.pass(x, tile, &mut reduction, on_host)
+        self.pass(x, &mut lanes, &mut reduction, on_host)
     }
 }

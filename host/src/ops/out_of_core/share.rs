@@ -82,7 +82,7 @@ impl Share {
     }
 }
 
-/// Stops the CPU when it is dropped, also by a panic, so that no thread waits for ever.
+/// Stops the CPU when it is dropped, also by a panic, so that its threads always end.
 pub struct Stop<'a>(pub &'a Share);
 
 impl Drop for Stop<'_> {

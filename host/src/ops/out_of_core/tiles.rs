@@ -24,14 +24,14 @@ const LEAST_TILE: usize = 256;
 /// What a thread of the CPU takes at a time: little, so that the device never waits long for the last one.
 const CPU_CHUNK_BYTES: usize = 1 << 20;
 
-/// The place of a tile in flight.
+/// The place of a tile in flight. Results are at home on its stream too, so that reading one waits for no later tile.
 #[derive(Debug)]
 pub struct Lane<T: Pod> {
     pub stream: Stream,
     pub input: DeviceBuffer<T>,
 }
 
-/// `n` places for tiles of `len` elements.
+/// `n` places for tiles of at most `len` elements.
 pub fn lanes<T: Pod>(gpu: &Gpu, n: usize, len: usize) -> GpuResult<Vec<Lane<T>>> {
     let lane = |_| {
         let stream = gpu.create_stream()?;
@@ -86,16 +86,16 @@ pub struct OnHost<'a, A> {
 }
 
 impl OutOfCore {
-    /// Sends `x` through the device in tiles of `tile` elements, and returns what the threads of the CPU have.
+    /// Sends `x` through the device in tiles as long as the lanes, and returns what the threads of the CPU have.
     pub(super) fn pass<T: Pod, A: Send>(
         &self,
         x: &[T],
-        tile: usize,
+        lanes: &mut [Lane<T>],
         on_device: &mut impl OnePass<T>,
         on_host: Option<&OnHost<'_, A>>,
     ) -> GpuResult<Vec<A>> {
         let share = Share::new(x.len());
-        let chunk = tile.min(CPU_CHUNK_BYTES / size_of::<T>());
+        let chunk = lanes[0].input.len().min(CPU_CHUNK_BYTES / size_of::<T>());
         let work = |host: &OnHost<'_, A>| {
             let mut own = (host.start)();
             while let Some(range) = share.take_back(chunk) {
@@ -110,7 +110,7 @@ impl OutOfCore {
             let host =
                 on_host.into_iter().flat_map(|host| std::iter::repeat_n(host, self.cpu_threads));
             let threads: Vec<_> = host.map(|host| scope.spawn(|| work(host))).collect();
-            let result = self.device_pass(x, tile, &share, on_device);
+            let result = self.device_pass(x, lanes, &share, on_device);
             drop(stop);
             let ends = threads.into_iter().map(|thread| thread.join());
             let parts = ends.map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect();
@@ -122,11 +122,11 @@ impl OutOfCore {
     fn device_pass<T: Pod>(
         &self,
         x: &[T],
-        tile: usize,
+        lanes: &mut [Lane<T>],
         share: &Share,
         on_device: &mut impl OnePass<T>,
     ) -> GpuResult<()> {
-        let mut lanes = lanes::<T>(&self.gpu, LANES, tile.min(x.len()))?;
+        let tile = lanes[0].input.len();
         let mut trial = Trial::new(share);
         let mut in_flight: [Option<(Event, Range<usize>)>; LANES] = Default::default();
         let mut number = 0;
@@ -201,7 +201,9 @@ mod tests {
                 let tiles = OutOfCore::new(&gpu).with_cpu_threads(threads);
                 let mut seen = Seen::default();
                 let host = OnHost { start: &Vec::new, add: &|own, range| own.extend(range) };
-                let by_cpu = tiles.pass(&x, 256, &mut seen, Some(&host)).unwrap();
+                let by_cpu = tiles
+                    .pass(&x, &mut lanes(&gpu, LANES, 256).unwrap(), &mut seen, Some(&host))
+                    .unwrap();
                 assert_eq!(by_cpu.len(), threads);
                 let mut all: Vec<usize> = seen.places.iter().cloned().flatten().collect();
                 assert!(all.is_sorted(), "tiles come in their order");
@@ -232,12 +234,14 @@ mod tests {
         let x = vec![1_u32; 100_000];
         let run = std::panic::AssertUnwindSafe(|| {
             let host = OnHost { start: &|| (), add: &|(), _| () };
-            tiles.pass(&x, 256, &mut Fails, Some(&host)).map(drop)
+            tiles.pass(&x, &mut lanes(&gpu, LANES, 256).unwrap(), &mut Fails, Some(&host)).map(drop)
         });
         std::panic::catch_unwind(run).unwrap_err();
         let run = std::panic::AssertUnwindSafe(|| {
             let host = OnHost { start: &|| (), add: &|(), _| panic!("on purpose") };
-            tiles.pass(&x, 256, &mut Seen::default(), Some(&host)).map(drop)
+            tiles
+                .pass(&x, &mut lanes(&gpu, LANES, 256).unwrap(), &mut Seen::default(), Some(&host))
+                .map(drop)
         });
         std::panic::catch_unwind(run).unwrap_err();
     }

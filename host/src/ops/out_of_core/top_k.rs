@@ -6,7 +6,7 @@ use bytemuck::cast_slice;
 use kernels_gpu::sort::{Order, Word};
 
 use super::OutOfCore;
-use super::tiles::{LANES, MOST_TILE_BYTES, OnHost, OnePass, Tile, tile_len};
+use super::tiles::{LANES, Lane, MOST_TILE_BYTES, OnHost, OnePass, Tile, lanes, tile_len};
 use crate::error::{GpuError, GpuResult};
 use crate::memory::DeviceBuffer;
 use crate::ops::Scratch;
@@ -122,36 +122,36 @@ impl OutOfCore {
             }
         };
         let host = OnHost { start: &|| First::new(k), add: &add };
-        let mut search = self.search::<K>(n, k, which, order)?;
-        let tile = search.1;
-        let parts = self.pass(x, tile, &mut search.0, Some(&host))?;
-        let mut first = search.0.first;
+        let (mut search, mut lanes) = self.search::<K>(n, k, which, order)?;
+        let parts = self.pass(x, &mut lanes, &mut search, Some(&host))?;
+        let mut first = search.first;
         parts.into_iter().flat_map(|part| part.found).for_each(|one| first.add(one));
         let (words, indices): (Vec<_>, Vec<_>) = first.into_sorted().into_iter().unzip();
         let raw: Vec<K::Bits> = words.into_iter().map(|word: K::Bits| word.raw(order)).collect();
         Ok((cast_slice::<K::Bits, K>(&raw).to_vec(), indices))
     }
 
-    /// A search with its memory, and how many keys a tile has.
+    /// A search with its memory.
     fn search<K: SortKey>(
         &self,
         n: usize,
         k: usize,
         which: Extreme,
         order: Order,
-    ) -> GpuResult<(Search<K>, usize)> {
+    ) -> GpuResult<(Search<K>, Vec<Lane<K>>)> {
         // A result is short beside its tile, unless it is most of the array.
         let most = (MOST_TILE_BYTES / size_of::<K>()).max(k.saturating_mul(16)).min(n);
         let tile = tile_len(self.budget()?, most, |len| bytes::<K>(len, k))?;
         let in_tile = k.min(tile);
         let mut scratch = Scratch::new(&self.gpu)?;
         scratch.reserve(&self.gpu, sort::top_k_scratch_bytes::<K>(tile, in_tile))?;
-        let result = |_| {
-            let keys = DeviceBuffer::zeroed(&self.gpu, in_tile)?;
-            Ok((keys, DeviceBuffer::zeroed(&self.gpu, in_tile)?))
+        let lanes = lanes::<K>(&self.gpu, LANES, tile)?;
+        let result = |lane: &Lane<K>| {
+            let keys = DeviceBuffer::zeroed(&lane.stream, in_tile)?;
+            Ok((keys, DeviceBuffer::zeroed(&lane.stream, in_tile)?))
         };
-        let results = (0..LANES).map(result).collect::<GpuResult<_>>()?;
-        Ok((Search { which, order, scratch, results, first: First::new(k) }, tile))
+        let results = lanes.iter().map(result).collect::<GpuResult<_>>()?;
+        Ok((Search { which, order, scratch, results, first: First::new(k) }, lanes))
     }
 }
 

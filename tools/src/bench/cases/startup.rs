@@ -1,5 +1,5 @@
 //! What it takes until a task has its first result: with a device from a pool, with the primary context and a module that is loaded
-//! anew, and with a context of its own.
+//! again, and with a context of its own.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -65,7 +65,7 @@ pub(super) fn cases(_: &Scale) -> Vec<Case> {
     vec![
         Case::new(["startup", "pool", "u32"], [N], 4 * N, pool)
             .timed_on_host()
-            .beside("module anew", primary)
+            .beside("module loaded again", primary)
             .beside("fresh context", fresh)
             .goal("fresh context", 3.33),
     ]
