@@ -136,7 +136,7 @@ fn two_runs_have_the_same_bits() {
 }
 
 #[test]
-fn replays_and_unified_memory_give_the_same_bits() {
+fn replays_and_memory_that_the_host_reaches_give_the_same_bits() {
     let (cells, places) = Particles::dam(300);
     let world = World { damping: 5.0, ..world(cells) };
     let runs = [
@@ -144,12 +144,18 @@ fn replays_and_unified_memory_give_the_same_bits() {
         Particles::new(gpu(), world, &places).unwrap().replayed().unwrap(),
         Particles::new_in(&MemoryPool::new(gpu()), gpu(), world, &places).unwrap(),
         Particles::unified(gpu(), world, &places).unwrap().replayed().unwrap(),
+        Particles::mapped(gpu(), world, &places).unwrap(),
+        Particles::mapped(gpu(), world, &places).unwrap().replayed().unwrap(),
     ];
     let mut last = None;
     for mut particles in runs {
         (0..30).try_for_each(|_| particles.step()).unwrap();
         let energy = particles.energy().unwrap();
         let found = (particles.to_vec().unwrap(), energy);
+        for place in particles.positions().unwrap().iter() {
+            let [x, y, z] = found.0[place.w.to_bits() as usize].position;
+            assert_eq!([place.x, place.y, place.z], [x, y, z]);
+        }
         assert!(last.is_none_or(|last| last == found));
         last = Some(found);
     }

@@ -111,7 +111,7 @@ macro_rules! memory {
 }
 
 memory!(DeviceBuffer<T>, DeviceBox<T>, DeviceSliceMut<'_, T>);
-memory!(UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
+memory!(MappedBuffer<T>, UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
 
 // SAFETY: the memory is borrowed, so that nobody writes it.
 unsafe impl<T: Pod> GraphBuffers for DeviceSlice<'_, T> {

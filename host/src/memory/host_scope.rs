@@ -12,6 +12,7 @@ use bytemuck::Pod;
 use cuda_driver::sys;
 use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
 
+use super::pageable::{self, Way};
 use super::pending::wait_surely;
 use super::registered::{HostPointerInfo, Registration};
 use super::transfer::check_len;
@@ -84,7 +85,7 @@ impl Gpu {
 
 impl<'scope, 'env> HostScope<'scope, 'env> {
     /// Copies `source` to the device. Does not wait if `source` is page-locked; pageable memory is read
-    /// during the call, and overlaps with nothing.
+    /// during the call, through page-locked chunks if it is [large](super::STAGED_FROM_BYTES).
     ///
     /// # Errors
     /// [`GpuError::SizeMismatch`] if the lengths differ, [`GpuError::WrongDevice`] if the stream is
@@ -97,11 +98,15 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     ) -> GpuResult<()> {
         let target = target.raw_mut();
         check_len("copying from the host", target.len, source.len())?;
-        let (from, bytes) = (source.as_ptr().cast_mut().cast(), size_of_val(source));
+        let (from, bytes) = (source.as_ptr().cast_mut().cast::<u8>(), size_of_val(source));
+        // SAFETY: source and target have as many bytes; the call waits for the copy.
+        if unsafe { staged(on, Way::Up, from, &target, bytes)? } {
+            return Ok(());
+        }
         self.copy(on, &target, bytes, "cuMemcpyHtoDAsync", |handle| {
             // SAFETY: source and target have as many bytes; the source is lent until the scope has
             // ended, and later uses of the target are ordered behind the copy.
-            unsafe { sys::cuMemcpyHtoDAsync_v2(target.address, from, bytes, handle) }
+            unsafe { sys::cuMemcpyHtoDAsync_v2(target.address, from.cast(), bytes, handle) }
         })
     }
 
@@ -118,11 +123,15 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     ) -> GpuResult<()> {
         let source = source.raw();
         check_len("copying to the host", source.len, target.len())?;
-        let (to, bytes) = (target.as_mut_ptr().cast(), size_of_val(target));
+        let (to, bytes) = (target.as_mut_ptr().cast::<u8>(), size_of_val(target));
+        // SAFETY: source and target have as many bytes; the call waits for the copy.
+        if unsafe { staged(on, Way::Down, to, &source, bytes)? } {
+            return Ok(());
+        }
         self.copy(on, &source, bytes, "cuMemcpyDtoHAsync", |handle| {
             // SAFETY: source and target have as many bytes; the target is lent until the scope has
             // ended, and later uses of the source are ordered behind the copy.
-            unsafe { sys::cuMemcpyDtoHAsync_v2(to, source.address, bytes, handle) }
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), source.address, bytes, handle) }
         })
     }
 
@@ -139,9 +148,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
             return Ok(());
         }
         let stream = on.as_stream().inner();
-        let home = device.home.as_ref().and_then(home_of);
-        let home = home.ok_or(GpuError::ForeignStream { kernel: operation })?;
-        home.check_device(stream.context(), "the device's side of the copy")?;
+        let home = home_on(device, stream, operation)?;
         stream
             .ordered(&[home], || stream.context().call(operation, || copy(stream.handle())))
             .inspect_err(|_| {
@@ -289,6 +296,38 @@ impl fmt::Debug for HostScope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostScope").finish_non_exhaustive()
     }
+}
+
+/// The home of `device`, which has to be of the stream's device.
+fn home_on<'a>(
+    device: &'a RawSlice,
+    stream: &StreamInner,
+    operation: &'static str,
+) -> GpuResult<&'a StreamInner> {
+    let home = device.home.as_ref().and_then(home_of);
+    let home = home.ok_or(GpuError::ForeignStream { kernel: operation })?;
+    home.check_device(stream.context(), "the device's side of the copy")?;
+    Ok(home)
+}
+
+/// Copies large pageable memory through the ring. Whether it did.
+///
+/// # Safety
+/// As for [`pageable::copy`], whose home `device` names.
+unsafe fn staged(
+    on: &impl AsStream,
+    way: Way,
+    host: *mut u8,
+    device: &RawSlice,
+    bytes: usize,
+) -> GpuResult<bool> {
+    let stream = on.as_stream().inner();
+    if !pageable::is_worth_it(stream.context(), host, bytes)? {
+        return Ok(false);
+    }
+    let home = home_on(device, stream, "a copy of pageable memory")?;
+    // SAFETY: the caller's promise.
+    unsafe { pageable::copy(home, way, host, device.address, bytes) }
 }
 
 fn address_of<T>(values: *const [T]) -> u64 {

@@ -16,6 +16,7 @@ pub mod map;
 pub mod merge;
 pub mod norm;
 mod number;
+pub mod out_of_core;
 pub mod particles;
 pub mod random;
 pub mod reduce;

@@ -12,7 +12,7 @@ use crate::error::{GpuError, GpuResult};
 use crate::graph::{Graph, GraphBuffers, GraphMemory};
 use crate::graph_buffers;
 use crate::memory::resource::{DeviceMemoryResource, SynchronousMemory};
-use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBuffer};
+use crate::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, MappedBuffer, UnifiedBuffer};
 use crate::stream::{AsStream, Stream};
 
 /// A vector with a fourth value.
@@ -78,6 +78,7 @@ graph_buffers!(State {
 /// Positions or velocities, in memory that the host may read.
 enum Vectors {
     Device(DeviceBuffer<Vector>),
+    Mapped(MappedBuffer<Vector>),
     Unified(UnifiedBuffer<Vector>),
 }
 
@@ -85,6 +86,7 @@ impl Vectors {
     fn read(&self) -> DeviceSlice<'_, Vector> {
         match self {
             Self::Device(buffer) => buffer.as_slice(),
+            Self::Mapped(buffer) => buffer.as_device_slice(),
             Self::Unified(buffer) => buffer.as_device_slice(),
         }
     }
@@ -92,6 +94,7 @@ impl Vectors {
     fn write(&mut self) -> DeviceSliceMut<'_, Vector> {
         match self {
             Self::Device(buffer) => buffer.as_mut_slice(),
+            Self::Mapped(buffer) => buffer.as_device_slice_mut(),
             Self::Unified(buffer) => buffer.as_device_slice_mut(),
         }
     }
@@ -100,6 +103,7 @@ impl Vectors {
     fn on_host(&self) -> GpuResult<Cow<'_, [Vector]>> {
         match self {
             Self::Device(buffer) => buffer.to_vec().map(Cow::Owned),
+            Self::Mapped(buffer) => buffer.as_slice().map(Cow::Borrowed),
             Self::Unified(buffer) => buffer.as_slice().map(Cow::Borrowed),
         }
     }
@@ -110,6 +114,7 @@ unsafe impl GraphBuffers for Vectors {
     fn visit(&self, memory: &mut GraphMemory) {
         match self {
             Self::Device(buffer) => buffer.visit(memory),
+            Self::Mapped(buffer) => buffer.visit(memory),
             Self::Unified(buffer) => buffer.visit(memory),
         }
     }
@@ -147,6 +152,17 @@ impl Particles {
     pub fn unified(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
         Self::with_vectors(&Arc::new(SynchronousMemory), on, world, positions, |values| {
             UnifiedBuffer::from_slice(on, values).map(Vectors::Unified)
+        })
+    }
+
+    /// As [`new`](Self::new), with positions and velocities in the host's memory, which kernels use over the bus and the host reads
+    /// without a copy.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn mapped(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
+        Self::with_vectors(&Arc::new(SynchronousMemory), on, world, positions, |values| {
+            MappedBuffer::from_slice(on, values).map(Vectors::Mapped)
         })
     }
 
@@ -241,6 +257,15 @@ impl Particles {
     #[must_use]
     pub fn vectors(&self) -> (DeviceSlice<'_, Vector>, DeviceSlice<'_, Vector>) {
         (self.state().position.read(), self.state().velocity.read())
+    }
+
+    /// The positions on the host, as [`vectors`](Self::vectors) has them: a copy, or where they are if the host reaches that. Waits
+    /// for them.
+    ///
+    /// # Errors
+    /// Errors of the driver.
+    pub fn positions(&self) -> GpuResult<Cow<'_, [Vec4<f32>]>> {
+        self.state().position.on_host()
     }
 
     /// Enqueues a step.

@@ -54,6 +54,11 @@ impl Scratch {
         Ok(Self { bytes })
     }
 
+    /// The size of a scratch with room for `bytes`.
+    pub(super) const fn bytes_of(bytes: usize) -> usize {
+        KEPT_BYTES + bytes
+    }
+
     /// How large it is now, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -65,7 +70,7 @@ impl Scratch {
     /// # Errors
     /// Errors of the driver, such as out of memory.
     pub fn reserve(&mut self, on: &impl AsStream, bytes: usize) -> GpuResult<()> {
-        let needed = KEPT_BYTES + bytes;
+        let needed = Self::bytes_of(bytes);
         if self.bytes.len() < needed {
             *self = Self::of_bytes(on, needed)?;
         }

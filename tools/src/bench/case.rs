@@ -9,7 +9,7 @@ use ferrowarp::error::GpuResult;
 use ferrowarp::{Backend, Gpu};
 
 /// Makes a [`Rig`] on random data of a seed.
-type SetUp = Box<dyn Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>>>;
+pub type SetUp = Box<dyn Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>>>;
 
 /// One operation on one element type and shape.
 pub struct Case {
@@ -25,7 +25,10 @@ pub struct Case {
     pub goals: Vec<(&'static str, f64)>,
     /// The speed that ours should have, in the case's unit, on devices whose names have the text in them.
     pub speed_goal: Option<(&'static str, f64)>,
+    /// Whether a run is timed by the host's clock, from its call until the device has nothing more to do.
+    pub is_timed_on_host: bool,
     set_up: SetUp,
+    beside: Vec<(&'static str, SetUp)>,
 }
 
 /// What one run does, at the least.
@@ -93,8 +96,27 @@ impl Case {
             unit: Unit::Bandwidth,
             goals: Vec::new(),
             speed_goal: None,
+            is_timed_on_host: false,
             set_up: Box::new(set_up),
+            beside: Vec::new(),
         }
+    }
+
+    /// Times runs by the host's clock, one at a time and on one copy of the data: for operations that wait.
+    #[must_use]
+    pub fn timed_on_host(self) -> Self {
+        Self { is_timed_on_host: true, ..self }
+    }
+
+    /// Adds a peer that runs in this process: another way to do it, or what limits it.
+    #[must_use]
+    pub fn beside(
+        mut self,
+        name: &'static str,
+        set_up: impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>> + 'static,
+    ) -> Self {
+        self.beside.push((name, Box::new(set_up)));
+        self
     }
 
     /// Tells the speed in elements a second, for the elements of the shape.
@@ -158,6 +180,11 @@ impl Case {
     pub fn set_up(&self, gpu: &Gpu, seed: u32) -> GpuResult<Box<dyn Rig>> {
         (self.set_up)(gpu, seed)
     }
+
+    /// The peers that run in this process, and what makes a copy of the data of each.
+    pub fn peers_here(&self) -> impl Iterator<Item = (&'static str, &SetUp)> {
+        self.beside.iter().map(|(name, set_up)| (*name, set_up))
+    }
 }
 
 impl fmt::Debug for Case {
@@ -182,6 +209,14 @@ pub trait Rig {
     /// # Errors
     /// What the driver answers.
     fn poison(&mut self, gpu: &Gpu) -> GpuResult<()>;
+
+    /// Makes the inputs what they are before each run that the host's clock times, off the clock.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    fn prepare(&mut self, _gpu: &Gpu) -> GpuResult<()> {
+        Ok(())
+    }
 
     /// Queues the operation once; waits for nothing and allocates nothing, if the operation can.
     ///
@@ -281,6 +316,12 @@ impl Scale {
                 powers(&[16, 18, 20, 22, 24, 26, 28, 30]),
             )
         })
+    }
+
+    /// The lengths that were given, or `lens`.
+    #[must_use]
+    pub fn lens_or(&self, lens: Vec<usize>) -> Vec<usize> {
+        self.sizes.clone().unwrap_or(lens)
     }
 
     /// Lengths of arrays for side forms: one on the emulator and in a quick run, two in a full one.

@@ -55,6 +55,7 @@ pub struct Ours<'a> {
     /// How long the host takes to queue a run.
     queue_ns: u64,
     batching: Batching,
+    is_timed_on_host: bool,
 }
 
 impl<'a> Ours<'a> {
@@ -63,16 +64,29 @@ impl<'a> Ours<'a> {
     /// # Errors
     /// What the driver answers, out of memory for one.
     pub fn new(gpu: &'a Gpu, case: &Case) -> GpuResult<Self> {
+        Self::with(gpu, case, |gpu, seed| case.set_up(gpu, seed))
+    }
+
+    /// As [`new`](Self::new), for a peer of the case that runs in this process.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(
+        gpu: &'a Gpu,
+        case: &Case,
+        set_up: impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>>,
+    ) -> GpuResult<Self> {
         let n = match gpu.backend() {
+            _ if case.is_timed_on_host => 1,
             Backend::Cuda => {
                 copies(case.work.bytes, gpu.info().l2_bytes.into(), gpu.memory_info()?.0 as u64)
             }
             Backend::Emulator => 2,
         };
-        let rigs =
-            (0..n as u32).map(|copy| case.set_up(gpu, SEED + copy)).collect::<GpuResult<_>>()?;
+        let rigs = (0..n as u32).map(|copy| set_up(gpu, SEED + copy)).collect::<GpuResult<_>>()?;
         let batching = Batching { copies: n, runs: 1 };
-        let mut ours = Self { gpu, rigs, done: 0, queue_ns: 0, batching };
+        let is_timed_on_host = case.is_timed_on_host;
+        let mut ours = Self { gpu, rigs, done: 0, queue_ns: 0, batching, is_timed_on_host };
         ours.warm_up()?;
         Ok(ours)
     }
@@ -84,6 +98,10 @@ impl<'a> Ours<'a> {
     }
 
     fn warm_up(&mut self) -> GpuResult<()> {
+        if self.is_timed_on_host {
+            self.sample_on_host()?;
+            return self.poison();
+        }
         (0..self.rigs.len()).try_for_each(|_| self.next())?;
         self.gpu.synchronize()?;
         if self.gpu.backend() == Backend::Emulator {
@@ -124,12 +142,25 @@ impl<'a> Ours<'a> {
     }
 
     fn sample(&mut self) -> GpuResult<f64> {
+        if self.is_timed_on_host {
+            return self.sample_on_host();
+        }
         let runs = self.batching.runs;
         if self.gpu.backend() == Backend::Cuda {
             hold::launch(self.gpu, Grid1::new(1), hold_ns(self.queue_ns, runs))?;
         }
         let (_, ms) = self.gpu.time(|| (0..runs).try_for_each(|_| self.next()))?;
         Ok(ms / runs as f64)
+    }
+
+    /// A run by the host's clock.
+    fn sample_on_host(&mut self) -> GpuResult<f64> {
+        self.rigs[0].prepare(self.gpu)?;
+        self.gpu.synchronize()?;
+        let start = Instant::now();
+        self.next()?;
+        self.gpu.synchronize()?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
     }
 
     /// Checks the first and the last copy that ran.

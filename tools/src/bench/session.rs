@@ -12,7 +12,7 @@ use super::measure::{Batching, Ours, Plan};
 use super::peers::{Listing, PeerError, Process, Source, Workshop};
 use super::report::{PeerRow, Row};
 use super::stats::Summary;
-use ferrowarp::Gpu;
+use ferrowarp::{Gpu, GpuError, GpuResult};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub enum Notice<'a> {
     Begins(&'a Case),
     /// A peer has no time for a case.
     NoTime(&'a Case, &'a str, &'a PeerError),
+    /// A case is not for this device.
+    Unsupported(&'a Case, &'a GpuError),
     /// A case's results.
     Row(&'a Row),
     /// A family's last case is done.
@@ -118,8 +120,16 @@ pub fn run(
         for (i, case) in cases.iter().enumerate() {
             notice(Notice::Begins(case));
             troupes.extend(arrived(&mut coming, case.family(), notice));
-            rows.push(one(gpu, case, options.plan, &workshop, &mut troupes, notice)?);
-            notice(Notice::Row(&rows[i]));
+            match one(gpu, case, options.plan, &workshop, &mut troupes, notice) {
+                Ok(row) => {
+                    notice(Notice::Row(&row));
+                    rows.push(row);
+                }
+                Err(BenchError::Gpu(error)) if is_unsupported(&error) => {
+                    notice(Notice::Unsupported(case, &error));
+                }
+                Err(error) => return Err(error),
+            }
             if cases.get(i + 1).is_none_or(|next| next.family() != case.family()) {
                 troupes.clear();
                 notice(Notice::FamilyEnds(case.family()));
@@ -127,6 +137,10 @@ pub fn run(
         }
         Ok(rows)
     })
+}
+
+fn is_unsupported(error: &GpuError) -> bool {
+    matches!(error.root(), GpuError::Unsupported { .. })
 }
 
 /// Compiles and starts the peers of the cases' families, each on a thread of its own.
@@ -183,10 +197,17 @@ fn one(
 ) -> Result<Row, BenchError> {
     let mut ours = Ours::new(gpu, case)?;
     let batching = ours.batching();
+    let here = case
+        .peers_here()
+        .map(|(name, set_up)| Ok((name, Ours::with(gpu, case, set_up)?, Vec::<f64>::new())));
+    let mut here = here.collect::<GpuResult<Vec<_>>>()?;
     let mut rivals = ready(case, batching, workshop, troupes, notice);
     let mut samples = Vec::new();
     for _ in 0..plan.sittings {
         samples.extend(ours.sitting(plan.rounds)?);
+        for (_, peer, samples) in &mut here {
+            samples.extend(peer.sitting(plan.rounds)?);
+        }
         keep(case, &mut rivals, troupes, notice, |process, rival| {
             let more = process.sitting(&rival.name, plan.rounds, batching)?;
             rival.samples.extend(more);
@@ -196,10 +217,18 @@ fn one(
     keep(case, &mut rivals, troupes, notice, |process, rival| process.check(&rival.name));
     troupes.iter_mut().for_each(Troupe::release);
     let times = |samples: &[f64]| Summary::of(samples).expect("each sitting has samples");
-    let peers = rivals.into_iter().map(|Rival { name, samples, .. }| {
+    let row = |name: String, samples: &[f64]| {
         let goal = case.goals.iter().find(|(peer, _)| *peer == name).map(|(_, ratio)| *ratio);
-        PeerRow { name, times: times(&samples), goal }
-    });
+        PeerRow { name, times: times(samples), goal }
+    };
+    let of_rivals = rivals.into_iter().map(|Rival { name, samples, .. }| row(name, &samples));
+    let of_here = here.iter().map(|(name, _, samples)| row((*name).to_owned(), samples));
+    let peers: Vec<PeerRow> = of_here.chain(of_rivals).collect();
+    let mut fault = verdict(ours.check())?;
+    for (name, peer, _) in &mut here {
+        let wrong = verdict(peer.check())?.map(|why| format!("{name}: {why}"));
+        fault = fault.or(wrong);
+    }
     Ok(Row {
         case: case.name.clone(),
         shape: case.shape.clone(),
@@ -211,8 +240,8 @@ fn one(
             .speed_goal
             .filter(|(device, _)| gpu.name().contains(device))
             .map(|(_, speed)| speed),
-        fault: verdict(ours.check())?,
-        peers: peers.collect(),
+        fault,
+        peers,
     })
 }
 
@@ -350,6 +379,16 @@ for line in sys.stdin:
             (peer.name.as_str(), peer.times.median_ms, peer.times.samples),
             ("steady", 2.0, 6)
         );
+    }
+
+    #[test]
+    fn a_peer_in_this_process_has_a_row_too() {
+        let gpu = Gpu::new().unwrap();
+        let rows = run(&gpu, &options(&["out_of_core/sum/u32"]), &mut |_| ()).unwrap();
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((row.fault.as_deref(), row.batching.copies), (None, 1));
+        let [bus] = &row.peers[..] else { panic!("{:?}", row.peers) };
+        assert_eq!((bus.name.as_str(), bus.times.samples), ("bus", 6));
     }
 
     #[test]

@@ -224,6 +224,10 @@ fn measure(gpu: &Gpu, options: &Options, out: &mut impl Write) -> Result<Report,
         Notice::NoTime(case, peer, why) => {
             page.line(&format!("no time of {peer} in {} {}: {why}", case.name, case.size()));
         }
+        Notice::Unsupported(case, why) => {
+            progress.advance();
+            page.line(&format!("not on this device: {} {}: {why}", case.name, case.size()));
+        }
         Notice::Row(row) => {
             progress.advance();
             page.row(row);

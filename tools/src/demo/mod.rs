@@ -28,6 +28,7 @@ use ferrowarp::device::devices;
 use ferrowarp::error::GpuResult;
 
 pub use outcome::{Check, Ending, Lack, Outcome};
+pub(crate) use particles::dam;
 pub use particles::{Film, FilmReport};
 pub use pictures::{Picture, Pixels};
 pub use plates::{Motion, Plate, PlateReport};

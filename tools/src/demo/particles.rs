@@ -120,7 +120,7 @@ impl Film {
 
 /// A box with particles in its corner, as stiff as their weight on one another demands. `damping` is a part of
 /// what stops a contact from swinging.
-fn dam(n: usize, damping: f32) -> (World, Vec<[f32; 3]>) {
+pub(crate) fn dam(n: usize, damping: f32) -> (World, Vec<[f32; 3]>) {
     let (cells, positions) = Particles::dam(n);
     let stiffness = 10.0 * cells[1] as f32;
     let world = World {

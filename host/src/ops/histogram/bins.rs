@@ -33,6 +33,22 @@ enum Rule<T: Countable> {
     Ranges(Boundaries),
 }
 
+/// The rule of bins, for samples on the host.
+pub(in crate::ops) enum HostRule<'a, T: Countable> {
+    Even(T::Even),
+    Ranges(&'a Table),
+}
+
+impl<T: Countable> HostRule<'_, T> {
+    /// The sample's bin, as the kernels find it; a number past the last bin for a sample that is not counted.
+    pub(in crate::ops) fn bin(&self, sample: T) -> u32 {
+        match self {
+            Self::Even(even) => even.bin(sample),
+            Self::Ranges(table) => table.bin(sample),
+        }
+    }
+}
+
 /// Bins between boundaries, on the device.
 #[derive(Debug)]
 struct Boundaries {
@@ -96,6 +112,14 @@ impl<T: Countable> Bins<T> {
         self.n_bins == 0
     }
 
+    /// The rule alone, for samples on the host.
+    pub(in crate::ops) fn rule(&self) -> HostRule<'_, T> {
+        match &self.rule {
+            Rule::Even(even) => HostRule::Even(*even),
+            Rule::Ranges(boundaries) => HostRule::Ranges(&boundaries.table),
+        }
+    }
+
     /// Blocks and shared memory of the fast kernel, or `None` if the bins do not fit.
     fn grid(&self, stream: &Stream, n_samples: usize) -> Option<Grid1> {
         let buckets = match &self.rule {
@@ -140,7 +164,7 @@ fn byte_map<T: Sample>(
     message = "the kernels `histogram_shared` and `histogram_global` have no instance for samples of `{Self}`",
     note = "they have instances for `u8`, `u16`, `u32` and `f32`"
 )]
-pub trait Countable: Sample + Sealed {
+pub trait Countable: Sample<Even: Sync> + Sync + Sealed {
     /// Bins of equal width, if the levels have them.
     #[doc(hidden)]
     fn even(levels: Range<Self::Level>, n_bins: u32) -> Option<Self::Even>;

@@ -29,6 +29,7 @@ mod top_k;
 use std::ops::Range;
 
 use cuda_std::launch::{DeviceRead, DeviceWrite};
+use kernels_gpu::sort::Order;
 
 pub use keys::{SortKey, SortValue};
 pub use plain::{plain_into, plain_scratch_bytes};
@@ -66,6 +67,12 @@ impl SortOptions {
     #[must_use]
     pub const fn bits(self, bits: Range<u32>) -> Self {
         Self { bits: Some((bits.start, bits.end)), ..self }
+    }
+
+    /// How the bits of a key become a word in order, and the bits of that to sort by.
+    pub(super) fn rule<K: SortKey>(self) -> GpuResult<(Order, (u32, u32))> {
+        let sort = RadixSort::new::<K>(0, self)?;
+        Ok((sort.order, sort.bits))
     }
 
     /// The bits to sort by, of keys of `of` bits.

@@ -23,7 +23,8 @@ pub enum Extreme {
 }
 
 impl Extreme {
-    fn options(self) -> SortOptions {
+    /// The order in which the keys that are taken come first.
+    pub(in crate::ops) fn options(self) -> SortOptions {
         match self {
             Self::Largest => SortOptions::DESCENDING,
             Self::Smallest => SortOptions::ASCENDING,

@@ -3,6 +3,9 @@
 mod copy;
 mod histogram;
 mod map;
+mod memory;
+mod out_of_core;
+mod particles;
 mod random;
 mod reduce;
 mod rows;
@@ -11,6 +14,7 @@ mod search;
 mod select;
 mod sort;
 mod spmv;
+mod startup;
 mod stencil;
 mod transpose;
 
@@ -23,6 +27,9 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         copy::cases,
         histogram::cases,
         map::cases,
+        memory::cases,
+        out_of_core::cases,
+        particles::cases,
         random::cases,
         reduce::cases,
         rows::cases,
@@ -31,6 +38,7 @@ pub fn all(scale: &Scale) -> Vec<Case> {
         select::cases,
         sort::cases,
         spmv::cases,
+        startup::cases,
         stencil::cases,
         transpose::cases,
     ]
