@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::kind::{self, ResourceKind};
 use super::{
-    AllocationRequest, ManagedMemory, MemoryResource, PinnedHostMemory, StreamRef, SynchronousMemory,
+    AllocationRequest, ManagedMemory, MemoryResource, PinnedHostMemory, StreamRef,
+    SynchronousMemory,
 };
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
