@@ -23,6 +23,10 @@ mod graphs;
 mod host_funcs;
 #[path = "host/host_memory_faults.rs"]
 mod host_memory_faults;
+#[path = "host/host_refs.rs"]
+mod host_refs;
+#[path = "host/host_resources.rs"]
+mod host_resources;
 #[path = "host/host_scope.rs"]
 mod host_scope;
 #[path = "host/injection.rs"]

@@ -4,6 +4,8 @@
 //!
 //! `FERROWARP_RING_MESSAGES` says how many messages the long tests send.
 
+#[path = "ring/automatic.rs"]
+mod automatic;
 #[path = "ring/frees.rs"]
 mod frees;
 #[path = "ring/futures.rs"]

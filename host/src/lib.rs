@@ -87,10 +87,11 @@ pub use gpu::Gpu;
 pub use graph::{Graph, GraphBuilder};
 pub use launch::{Batch, Occupancy};
 pub use memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostScope, HostSlice,
-    HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox,
-    PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, RegisteredVec, Transfer,
-    TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostRef, HostRefMut,
+    HostScope, HostSlice, HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility,
+    PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut,
+    RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined,
+    WriteSlice, is_wsl2,
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};

@@ -184,12 +184,13 @@ fn several_threads_lend_in_one_scope() -> GpuResult<()> {
 
 #[test]
 fn what_a_device_sees_is_told() {
-    let visibility = MemoryVisibility::detect(gpu());
+    let visibility = MemoryVisibility::of(gpu());
     assert_eq!(
         visibility == MemoryVisibility::System,
         gpu().info().concurrent_managed_access,
         "{visibility}"
     );
+    assert!(MemoryVisibility::detect() <= visibility);
     let pages = HostPages::detect(gpu());
     match gpu().backend() {
         Backend::Emulator => assert_eq!(pages, HostPages::Emulated),

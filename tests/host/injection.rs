@@ -261,7 +261,7 @@ fn tells_parameters(error: &GpuError) -> bool {
 
 fn tells(error: &GpuError, code: i32) -> bool {
     match error.root() {
-        GpuError::OutOfMemory { .. } => code == 2,
+        GpuError::OutOfMemory { .. } | GpuError::OutOfPinnedMemory { .. } => code == 2,
         _ => error.driver().is_some_and(|driver| driver.code() == code.unsigned_abs()),
     }
 }

@@ -6,8 +6,8 @@ use std::thread;
 use cuda_driver::Backend;
 use ferrowarp::memory::resource::{
     AllocationLog, AllocationRequest, DeviceMemoryResource, FailureAdaptor, LimitAdaptor,
-    LogAdaptor, MemoryPool, PoisonAdaptor, PoolStatistics, StatisticsAdaptor, StreamOrderedMemory,
-    StreamRef, SynchronousMemory, TrackingAdaptor,
+    LogAdaptor, MemoryPool, MemoryResource, PoisonAdaptor, PoolStatistics, StatisticsAdaptor,
+    StreamOrderedMemory, StreamRef, SynchronousMemory, TrackingAdaptor, kind,
 };
 use ferrowarp::{DeviceBox, DeviceBuffer, GpuError, GpuResult};
 
@@ -356,7 +356,9 @@ fn a_replay_frees_what_its_log_does_not() -> GpuResult<()> {
 struct Keep(Arc<MemoryPool>);
 
 // SAFETY: memory is the pool's.
-unsafe impl DeviceMemoryResource for Keep {
+unsafe impl MemoryResource for Keep {
+    type Kind = kind::Device;
+
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         self.0.allocate(request)
     }

@@ -6,7 +6,7 @@ use std::env;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ferrowarp::memory::resource::{DeviceMemoryResource, MemoryPool, StreamOrderedMemory};
+use ferrowarp::memory::resource::{MemoryPool, MemoryResource, StreamOrderedMemory};
 use ferrowarp::{DeviceBox, DeviceBuffer, GpuResult, Stream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -243,6 +243,20 @@ pub enum GpuError {
         peak: usize,
     },
 
+    /// No more host memory can be page-locked.
+    #[error(
+        "no more host memory can be page-locked: {} requested{}; drop pinned buffers, or let a pool of them serve \
+         several uses",
+        bytes(*requested),
+        free.map(|free| format!(", {} of the limit left", bytes(free))).unwrap_or_default()
+    )]
+    OutOfPinnedMemory {
+        /// Bytes asked for.
+        requested: usize,
+        /// Bytes that a limit leaves; `None` where the system refuses.
+        free: Option<usize>,
+    },
+
     /// Host memory was to be page-locked of which a part is page-locked already.
     #[error(
         "{bytes} bytes of host memory at {address:#x} are page-locked already, all or in part; use \

@@ -1,11 +1,12 @@
 //! One allocation, and when it is given back.
 
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
+use super::resource::kind::{self, ResourceKind};
 use super::resource::{
-    AllocationRequest, ContextPool, DeviceMemoryResource, StreamRef, allocate_or_reuse,
-    allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
+    AllocationRequest, ContextPool, MemoryResource, StreamRef, allocate_or_reuse, allocate_ordered,
+    free, free_ordered, out_of_memory, reclaiming,
 };
 use crate::deferred_frees::MemoryKind;
 use crate::error::GpuResult;
@@ -22,28 +23,36 @@ pub(crate) const fn check_alignment<T>() {
 
 /// Where the memory comes from, and goes back to.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum Source<K: ResourceKind = kind::Device> {
     /// The driver, at once.
     Driver(MemoryKind),
     /// The driver, in the order of the home.
     StreamOrdered,
     /// A resource.
-    Resource(Arc<dyn DeviceMemoryResource>),
+    Resource(Arc<dyn MemoryResource<Kind = K>>),
 }
 
-/// Memory of a device, and the stream that orders its uses.
+/// Memory of a resource, and the stream that orders its uses.
 #[derive(Debug)]
-pub(super) struct Allocation {
+pub(super) struct Allocation<K: ResourceKind = kind::Device> {
     home: Arc<StreamInner>,
     address: u64,
     bytes: usize,
-    source: Source,
+    source: Source<K>,
 }
 
-impl Allocation {
+// Nothing of it changes until it is dropped, so none is found half changed after a panic; a resource looks after itself.
+impl<K: ResourceKind> UnwindSafe for Allocation<K> {}
+impl<K: ResourceKind> RefUnwindSafe for Allocation<K> {}
+
+impl<K: ResourceKind> Allocation<K> {
     /// Memory for `len` values of `T`, whose bytes are anything.
     #[track_caller]
-    pub(super) fn new<T>(home: &Arc<StreamInner>, source: Source, len: usize) -> GpuResult<Self> {
+    pub(super) fn new<T>(
+        home: &Arc<StreamInner>,
+        source: Source<K>,
+        len: usize,
+    ) -> GpuResult<Self> {
         const { check_alignment::<T>() };
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(|| out_of_memory(home.context(), usize::MAX))?;
@@ -71,7 +80,7 @@ impl Allocation {
     }
 }
 
-impl Source {
+impl<K: ResourceKind> Source<K> {
     #[track_caller]
     fn allocate(&self, home: &Arc<StreamInner>, bytes: usize) -> GpuResult<u64> {
         let context = home.context();
@@ -105,16 +114,18 @@ impl Source {
     }
 }
 
-impl Drop for Allocation {
+impl<K: ResourceKind> Drop for Allocation<K> {
     /// All uses are ordered before the home's end (see `stream`): whatever is ordered behind it, or
-    /// waits for it, comes after the last use.
+    /// waits for it, comes after the last use. Memory that no stream orders has no uses left.
     fn drop(&mut self) {
         if self.bytes > 0 && in_host_callback() {
             let Self { home, address, bytes, source } = &*self;
             let (home, source) = (home.clone(), source.clone());
             defer_drop(Box::new(Self { home, address: *address, bytes: *bytes, source }));
         } else if self.bytes > 0 {
-            self.home.wait_for_unordered_work();
+            if K::IN_STREAM_ORDER {
+                self.home.wait_for_unordered_work();
+            }
             // SAFETY: the address is this allocation's own and is not used again.
             unsafe { self.source.free(&self.home, self.address, self.bytes) };
         }

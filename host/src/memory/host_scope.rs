@@ -6,11 +6,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytemuck::Pod;
 use cuda_driver::sys;
-use cuda_std::launch::{DeviceRead, DeviceWrite, RawSlice};
+use cuda_std::launch::{DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use super::pageable::{self, Way};
 use super::pending::wait_surely;
@@ -232,6 +233,61 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
         Ok(HostSliceMut { home, address, len, values: PhantomData })
     }
 
+    /// One plain value of the host as the argument `&T` of a kernel, where the device reaches it in place: a structure
+    /// on the stack, a field of another one, an element of a `Vec`.
+    ///
+    /// ```no_run
+    /// use bytemuck::{Pod, Zeroable};
+    /// use cuda_std::prelude::*;
+    /// use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
+    ///
+    /// #[derive(Clone, Copy, Pod, Zeroable)]
+    /// #[repr(C)]
+    /// pub struct Config {
+    ///     factor: f32,
+    ///     offset: f32,
+    /// }
+    ///
+    /// #[kernel]
+    /// pub fn affine(index: ThreadIndex, config: &Config, mut x: DisjointSlice<f32>) {
+    ///     if let Some(x) = x.get_mut(index) {
+    ///         *x = *x * config.factor + config.offset;
+    ///     }
+    /// }
+    ///
+    /// # fn run(gpu: &Gpu) -> ferrowarp::GpuResult<()> {
+    /// let config = Config { factor: 2.0, offset: 1.0 };
+    /// let mut x = DeviceBuffer::<f32>::zeroed(gpu, 1000)?;
+    /// gpu.host_scope(|scope| {
+    ///     let config = scope.host_ref(gpu, &config)?;
+    ///     affine::launch(gpu, LaunchConfig::for_num_elems(1000), &config, &mut x)
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`host_slice`](Self::host_slice).
+    pub fn host_ref<T: Pod>(
+        &'scope self,
+        on: &impl AsStream,
+        value: &'scope T,
+    ) -> GpuResult<HostRef<'scope, T>> {
+        Ok(HostRef { value: self.host_slice(on, slice::from_ref(value))? })
+    }
+
+    /// One plain value of the host as an argument that a kernel writes, where the device reaches it in place: an array
+    /// of one element.
+    ///
+    /// # Errors
+    /// As [`host_slice`](Self::host_slice).
+    pub fn host_ref_mut<T: Pod>(
+        &'scope self,
+        on: &impl AsStream,
+        value: &'scope mut T,
+    ) -> GpuResult<HostRefMut<'scope, T>> {
+        Ok(HostRefMut { value: self.host_slice_mut(on, slice::from_mut(value))? })
+    }
+
     /// Lets kernels use `values` until the scope ends. Returns their home.
     fn lend<T: Pod>(&self, on: &impl AsStream, values: *const [T]) -> GpuResult<Arc<StreamInner>> {
         let home = on.as_stream().inner();
@@ -384,5 +440,54 @@ unsafe impl<T: Pod> DeviceWrite<T> for HostSliceMut<'_, T> {
 
     fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// One plain value of the host that kernels read in place, as `&T` or as a slice of one element: see
+/// [`HostScope::host_ref`].
+#[derive(Clone, Debug)]
+pub struct HostRef<'scope, T: Pod> {
+    value: HostSlice<'scope, T>,
+}
+
+/// One plain value of the host that kernels write in place: see [`HostScope::host_ref_mut`].
+#[derive(Debug)]
+pub struct HostRefMut<'scope, T: Pod> {
+    value: HostSliceMut<'scope, T>,
+}
+
+macro_rules! one_lent_value {
+    ($name:ident) => {
+        // SAFETY: the slice has one element; the rest as for the slice.
+        unsafe impl<T: Pod> DeviceReadOne<T> for $name<'_, T> {
+            fn raw_one(&self) -> RawSlice {
+                self.value.raw()
+            }
+        }
+
+        // SAFETY: as for the slice.
+        unsafe impl<T: Pod> DeviceRead<T> for $name<'_, T> {
+            fn raw(&self) -> RawSlice {
+                self.value.raw()
+            }
+
+            fn len(&self) -> usize {
+                1
+            }
+        }
+    };
+}
+
+one_lent_value!(HostRef);
+one_lent_value!(HostRefMut);
+
+// SAFETY: as for the slice.
+unsafe impl<T: Pod> DeviceWrite<T> for HostRefMut<'_, T> {
+    fn raw_mut(&mut self) -> RawSlice {
+        self.value.raw_mut()
+    }
+
+    fn len(&self) -> usize {
+        1
     }
 }

@@ -1,4 +1,4 @@
-//! Memory on the device.
+//! Memory on the device, and memory of the host that the device uses.
 //!
 //! | type | what it is | the host reaches it by |
 //! |---|---|---|
@@ -17,6 +17,9 @@
 //! | [`RegisteredVec<T>`] | a `Vec`, page-locked where it is | a plain slice |
 //! | [`WriteCombined<T>`] | page-locked host memory past the caches | writes |
 //! | [`HostSlice<T>`], [`HostSliceMut<T>`] | plain host memory as a kernel's argument | what it is |
+//! | [`HostRef<T>`], [`HostRefMut<T>`] | one plain value of the host as a kernel's argument | what it is |
+//!
+//! Device, page-locked and unified memory comes from the driver, or from a [resource]: a pool, or an allocator of your own.
 //!
 //! Elements are [`bytemuck::Pod`]: plain data, for which every bit pattern is a value. All memory that is
 //! allocated here is aligned to 256 bytes. Every copy is ordered after what was queued for the memory before, and
@@ -35,6 +38,7 @@ mod pageable;
 mod peer;
 mod pending;
 mod pinned;
+mod platform;
 mod registered;
 
 pub mod resource;
@@ -53,13 +57,14 @@ pub(crate) use allocation::check_alignment;
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};
-pub use host_scope::{HostScope, HostSlice, HostSliceMut};
+pub use host_scope::{HostRef, HostRefMut, HostScope, HostSlice, HostSliceMut};
 pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
 pub use pageable::STAGED_FROM_BYTES;
 pub(crate) use peer::PeerHome;
 pub use peer::{PeerAccess, PeerSlice, PeerSliceMut};
 pub use pending::{CopyDone, PendingCopy, PinnedRange, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
+pub use platform::{Platform, is_wsl2};
 pub use registered::RegisteredVec;
 pub use resource::DeferredFrees;
 pub use rows::Pitched;

@@ -1,26 +1,19 @@
 //! Page-locked host memory: the device's copy engines read and write it on their own.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_driver::sys;
 
-use super::allocation::check_alignment;
+use super::allocation::{Allocation, Source};
 use super::pending::{PinnedSource, PinnedTarget};
+use super::resource::{MemoryResource, PinnedHostMemory, PinnedMemoryResource, kind};
 use super::write_combined::WriteCombined;
-use crate::context::{Context, Handle};
-use crate::deferred_frees::{Freed, free_or_defer};
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
-
-/// `CU_MEMHOSTALLOC_PORTABLE`
-const PORTABLE: u32 = 1;
-/// `CU_MEMHOSTALLOC_WRITECOMBINED`
-const WRITE_COMBINED: u32 = 4;
 
 /// How page-locked memory is made.
 ///
@@ -53,9 +46,9 @@ impl PinnedOptions {
     /// `len` elements, all of them zero.
     ///
     /// # Errors
-    /// What the driver answers, for instance that no more memory can be page-locked.
+    /// [`OutOfPinnedMemory`](GpuError::OutOfPinnedMemory), or another answer of the driver.
     pub fn buffer<T: Pod>(self, on: &impl AsStream, len: usize) -> GpuResult<PinnedBuffer<T>> {
-        Ok(PinnedBuffer { memory: self.allocate(on, 0, len)? })
+        Ok(PinnedBuffer { memory: HostAllocation::zeroed(on, Arc::new(self.memory()), len)? })
     }
 
     /// `len` elements, all of them zero, that the host only writes.
@@ -67,54 +60,58 @@ impl PinnedOptions {
         on: &impl AsStream,
         len: usize,
     ) -> GpuResult<WriteCombined<T>> {
-        Ok(WriteCombined::new(self.allocate(on, WRITE_COMBINED, len)?))
+        let memory = Arc::new(self.memory().write_combined());
+        Ok(WriteCombined::new(HostAllocation::zeroed(on, memory, len)?))
     }
 
-    fn allocate<T: Pod>(
-        self,
-        on: &impl AsStream,
-        flags: u32,
-        len: usize,
-    ) -> GpuResult<HostAllocation<T>> {
-        let flags = flags | if self.portable { PORTABLE } else { 0 };
-        HostAllocation::zeroed(on.as_stream().inner().context(), flags, len)
+    fn memory(self) -> PinnedHostMemory {
+        PinnedHostMemory::new().portable(self.portable)
     }
 }
 
-/// Memory of `cuMemHostAlloc` that holds `len` values.
+/// Page-locked memory that holds `len` values, and the stream that it was allocated on.
 #[derive(Debug)]
 pub(super) struct HostAllocation<T> {
-    context: Arc<Context>,
-    address: NonNull<T>,
+    memory: Allocation<kind::Pinned>,
     len: usize,
+    values: PhantomData<T>,
 }
 
-// SAFETY: the memory is owned like a `Box`'s, and the driver may be called from any thread.
-unsafe impl<T: Send> Send for HostAllocation<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for HostAllocation<T> {}
-
 impl<T: Pod> HostAllocation<T> {
-    fn zeroed(context: &Arc<Context>, flags: u32, len: usize) -> GpuResult<Self> {
-        const { check_alignment::<T>() };
-        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes <= isize::MAX as usize);
-        let operation = "page-locking memory";
-        let too_large =
-            GpuError::SizeMismatch { operation, expected: isize::MAX as usize, found: len };
-        let address = match bytes.ok_or(too_large)? {
-            0 => NonNull::dangling(),
-            bytes => allocate(context, flags, bytes)?.cast(),
-        };
-        // SAFETY: there is room for `len` values, nobody else knows of it, and zero is a value of
-        // every `Pod` type.
-        unsafe { address.write_bytes(0, len) };
-        Ok(Self { context: context.clone(), address, len })
+    #[track_caller]
+    fn zeroed(
+        on: &impl AsStream,
+        memory: Arc<dyn MemoryResource<Kind = kind::Pinned>>,
+        len: usize,
+    ) -> GpuResult<Self> {
+        // SAFETY: zero is a value of every `Pod` type, and the memory has room for `len` of them.
+        Self::filled(on, memory, len, |start| unsafe { start.write_bytes(0, len) })
+    }
+
+    /// `fill` writes `len` values.
+    #[track_caller]
+    fn filled(
+        on: &impl AsStream,
+        memory: Arc<dyn MemoryResource<Kind = kind::Pinned>>,
+        len: usize,
+        fill: impl FnOnce(*mut T),
+    ) -> GpuResult<Self> {
+        let (operation, most) = ("page-locking memory", isize::MAX as usize);
+        if len.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > most) {
+            return Err(GpuError::SizeMismatch { operation, expected: most, found: len });
+        }
+        let home = on.as_stream().inner();
+        let memory = Allocation::new::<T>(home, Source::Resource(memory), len)?;
+        let own = Self { memory, len, values: PhantomData };
+        // Nothing uses the memory, by the promise of its resource, and nobody else knows of it.
+        fill(own.as_ptr());
+        Ok(own)
     }
 }
 
 impl<T> HostAllocation<T> {
     pub(super) fn as_ptr(&self) -> *mut T {
-        self.address.as_ptr()
+        std::ptr::with_exposed_provenance_mut(self.memory.address() as usize)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -122,30 +119,11 @@ impl<T> HostAllocation<T> {
     }
 }
 
-impl<T> Drop for HostAllocation<T> {
-    /// Copies own what they use until they are over, so none uses it now.
-    fn drop(&mut self) {
-        let bytes = self.len * size_of::<T>();
-        if bytes > 0 {
-            let start = Handle(self.address.as_ptr().cast());
-            free_or_defer(&self.context, Freed::Host(start), bytes);
-        }
-    }
-}
-
-fn allocate(context: &Context, flags: u32, bytes: usize) -> GpuResult<NonNull<u8>> {
-    let mut address = std::ptr::null_mut();
-    context.call("cuMemHostAlloc", || {
-        // SAFETY: `address` is writable.
-        unsafe { sys::cuMemHostAlloc(&mut address, bytes, flags) }
-    })?;
-    Ok(NonNull::new(address.cast()).expect("the driver gave memory, which is not at null"))
-}
-
 /// An array of `T` in page-locked host memory: a plain slice for the host, and what copies that do
 /// not wait read and write at the bus's full speed.
 ///
-/// Page-locked memory cannot be swapped out, so take little of it and keep it.
+/// Page-locked memory cannot be swapped out, and locking it is slow, so take little of it and keep it, by yourself or in
+/// a [pool](super::resource::MemoryPool::pinned).
 ///
 /// ```no_run
 /// use ferrowarp::{DeviceBuffer, Gpu, PinnedBuffer};
@@ -159,6 +137,7 @@ fn allocate(context: &Context, flags: u32, bytes: usize) -> GpuResult<NonNull<u8
 /// assert_eq!(device.copy_to_pinned_async(&gpu, pinned)?.wait()?[..], [4.0, 2.0, 3.0]);
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
+#[doc(alias = "HostAllocator")]
 pub struct PinnedBuffer<T: Pod> {
     memory: HostAllocation<T>,
 }
@@ -177,9 +156,48 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     /// As [`PinnedOptions::buffer`].
     pub fn from_slice(on: &impl AsStream, values: &[T]) -> GpuResult<Self> {
-        let mut buffer = Self::zeroed(on, values.len())?;
-        buffer.copy_from_slice(values);
-        Ok(buffer)
+        Self::from_slice_in(&Arc::new(PinnedHostMemory::new()), on, values)
+    }
+
+    /// A copy of `values` in memory of a resource, to which it goes back when the buffer is dropped.
+    ///
+    /// # Errors
+    /// What the resource answers.
+    #[track_caller]
+    pub fn from_slice_in<R: PinnedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        values: &[T],
+    ) -> GpuResult<Self> {
+        let (source, len) = (values.as_ptr(), values.len());
+        // SAFETY: the memory is new, and has room for `len` values.
+        let fill = |start: *mut T| unsafe { start.copy_from_nonoverlapping(source, len) };
+        Ok(Self { memory: HostAllocation::filled(on, memory.clone(), len, fill)? })
+    }
+
+    /// `len` elements, all of them zero, in memory of a resource: a pool, a limit, an allocator of your own.
+    ///
+    /// ```no_run
+    /// use ferrowarp::memory::resource::{LimitAdaptor, MemoryPool};
+    /// use ferrowarp::{Gpu, PinnedBuffer};
+    ///
+    /// let gpu = Gpu::new()?;
+    /// let memory = LimitAdaptor::new(MemoryPool::pinned(&gpu), 64 << 20);
+    /// for _ in 0..1000 {
+    ///     let _frame = PinnedBuffer::<f32>::zeroed_in(&memory, &gpu, 5000)?; // page-locked once
+    /// }
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the resource answers.
+    #[track_caller]
+    pub fn zeroed_in<R: PinnedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        len: usize,
+    ) -> GpuResult<Self> {
+        Ok(Self { memory: HostAllocation::zeroed(on, memory.clone(), len)? })
     }
 }
 
@@ -240,6 +258,19 @@ impl<T: Pod> PinnedBox<T> {
     /// As [`PinnedOptions::buffer`].
     pub fn new(on: &impl AsStream, value: &T) -> GpuResult<Self> {
         Ok(Self { buffer: PinnedBuffer::from_slice(on, slice::from_ref(value))? })
+    }
+
+    /// A copy of `value` in memory of a resource.
+    ///
+    /// # Errors
+    /// What the resource answers.
+    #[track_caller]
+    pub fn new_in<R: PinnedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        value: &T,
+    ) -> GpuResult<Self> {
+        Ok(Self { buffer: PinnedBuffer::from_slice_in(memory, on, slice::from_ref(value))? })
     }
 }
 

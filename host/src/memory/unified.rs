@@ -6,18 +6,21 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_std::launch::{DevicePtr, DeviceRead, DeviceReadOne, DeviceWrite, RawSlice};
 
 use super::allocation::{Allocation, Source};
+use super::resource::{UnifiedMemoryResource, kind};
 use super::shapes::{argument, lengths, one_value, shapes};
 use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 use crate::deferred_frees::MemoryKind;
 use crate::error::{GpuError, GpuResult};
 use crate::stream::AsStream;
 
-/// An array of `T` that host and kernels use in place.
+/// An array of `T` that host and kernels use in place, in memory of the driver, or with `_in` of a pool or an allocator
+/// of your own.
 ///
 /// ```no_run
 /// use ferrowarp::{Gpu, UnifiedBuffer};
@@ -28,8 +31,9 @@ use crate::stream::AsStream;
 /// assert_eq!(buffer.as_slice()?, [0, 0, 7, 0]);
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
+#[doc(alias = "UnifiedAllocator")]
 pub struct UnifiedBuffer<T: Pod> {
-    memory: Allocation,
+    memory: Allocation<kind::Unified>,
     len: usize,
     values: PhantomData<T>,
 }
@@ -59,18 +63,73 @@ impl<T: Pod> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// The caller fills it before anybody else sees it.
+    /// A copy of `values` in memory of a resource, to which it goes back when the buffer is dropped. Waits for the
+    /// stream, whose work may still use the memory of an earlier owner; the drop waits for nothing, unless the resource
+    /// does.
+    ///
+    /// # Errors
+    /// What the resource answers, [`Unsupported`](GpuError::Unsupported) as for [`from_slice`](Self::from_slice), or
+    /// the fault of a kernel before.
+    #[track_caller]
+    pub fn from_slice_in<R: UnifiedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        values: &[T],
+    ) -> GpuResult<Self> {
+        let mut buffer = Self::from_source(on, Source::Resource(memory.clone()), values.len())?;
+        buffer.as_mut_slice()?.copy_from_slice(values);
+        Ok(buffer)
+    }
+
+    /// `len` elements in memory of a resource, all set to zero in the order of the stream: waits for nothing.
+    ///
+    /// Memory that a pool hands out again keeps the advice of its earlier owner; see [`advise`](Self::advise).
+    ///
+    /// ```no_run
+    /// use ferrowarp::memory::resource::{MemoryPool, StatisticsAdaptor};
+    /// use ferrowarp::{Gpu, UnifiedBuffer};
+    ///
+    /// let gpu = Gpu::new()?;
+    /// let memory = StatisticsAdaptor::new(MemoryPool::unified(&gpu));
+    /// let scratch = UnifiedBuffer::<f32>::zeroed_in(&memory, &gpu, 1000)?;
+    /// assert_eq!(memory.statistics().current_bytes, 4000);
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`from_slice_in`](Self::from_slice_in).
+    #[track_caller]
+    pub fn zeroed_in<R: UnifiedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        len: usize,
+    ) -> GpuResult<Self> {
+        let mut buffer = Self::from_source(on, Source::Resource(memory.clone()), len)?;
+        buffer.as_device_slice_mut().clear()?;
+        Ok(buffer)
+    }
+
+    /// Memory that nothing uses. The caller fills it before anybody else sees it.
     fn filled_later(on: &impl AsStream, len: usize) -> GpuResult<Self> {
+        Self::from_source(on, Source::Driver(MemoryKind::Managed), len)
+    }
+
+    #[track_caller]
+    fn from_source(
+        on: &impl AsStream,
+        source: Source<kind::Unified>,
+        len: usize,
+    ) -> GpuResult<Self> {
         let home = on.as_stream().inner();
         if !home.context().info().concurrent_managed_access {
             let what = "unified memory that host and kernels use at once: use a DeviceBuffer";
             return Err(GpuError::Unsupported { what });
         }
-        let memory = Allocation::new::<T>(home, Source::Driver(MemoryKind::Managed), len)?;
+        let memory = Allocation::new::<T>(home, source, len)?;
         Ok(Self { memory, len, values: PhantomData })
     }
 
-    pub(super) fn memory(&self) -> &Allocation {
+    pub(super) fn memory(&self) -> &Allocation<kind::Unified> {
         &self.memory
     }
 
@@ -177,6 +236,31 @@ impl<T: Pod> UnifiedBox<T> {
     /// As [`UnifiedBuffer::zeroed`].
     pub fn zeroed(on: &impl AsStream) -> GpuResult<Self> {
         Ok(Self { buffer: UnifiedBuffer::zeroed(on, 1)? })
+    }
+
+    /// A copy of `value` in memory of a resource: see [`UnifiedBuffer::from_slice_in`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn new_in<R: UnifiedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        value: &T,
+    ) -> GpuResult<Self> {
+        Ok(Self { buffer: UnifiedBuffer::from_slice_in(memory, on, slice::from_ref(value))? })
+    }
+
+    /// A value of zero bytes in memory of a resource: see [`UnifiedBuffer::zeroed_in`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn zeroed_in<R: UnifiedMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+    ) -> GpuResult<Self> {
+        Ok(Self { buffer: UnifiedBuffer::zeroed_in(memory, on, 1)? })
     }
 
     pub(super) fn buffer(&self) -> &UnifiedBuffer<T> {

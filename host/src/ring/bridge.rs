@@ -7,14 +7,19 @@ use cuda_driver::sys::{self, StreamMemOp, stream_mem_op::WRITE_VALUE_32};
 
 use crate::context::Context;
 use crate::error::GpuResult;
+use crate::memory::MemoryVisibility;
 use crate::stream::Stream;
 
 /// How many operations the driver takes at once.
 const MOST_OPERATIONS: usize = 255;
 
 /// How messages get from the host to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bridge {
+    /// What [`for_visibility`](Self::for_visibility) says of the device and the platform: the choice where nothing else
+    /// is known.
+    #[default]
+    Automatic,
     /// The host writes to mapped memory of its own, where the kernel polls and reads over the bus. The
     /// least work for the host, and the first choice.
     Mapped,
@@ -24,6 +29,18 @@ pub enum Bridge {
     Copied,
     /// As `Mapped`, in unified memory, on devices that let host and kernels use it at once.
     Unified,
+}
+
+impl Bridge {
+    /// `Mapped` where kernels see what the host writes while they run; elsewhere, as under WSL2, `Copied`: the driver
+    /// brings the messages.
+    #[must_use]
+    pub fn for_visibility(visibility: MemoryVisibility) -> Self {
+        match visibility {
+            MemoryVisibility::System => Self::Mapped,
+            MemoryVisibility::Device | MemoryVisibility::Explicit => Self::Copied,
+        }
+    }
 }
 
 /// What copies messages to the device's memory: the ring's stream, and the addresses there.
@@ -91,5 +108,19 @@ impl Copier {
                 unsafe { sys::cuStreamBatchMemOp_v2(stream, count, writes.as_ptr(), 0) }
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_copied_where_kernels_do_not_see_the_hosts_writes() {
+        let of = Bridge::for_visibility;
+        assert_eq!(of(MemoryVisibility::System), Bridge::Mapped);
+        assert_eq!(of(MemoryVisibility::Device), Bridge::Copied);
+        assert_eq!(of(MemoryVisibility::Explicit), Bridge::Copied);
+        assert_eq!(Bridge::default(), Bridge::Automatic);
     }
 }

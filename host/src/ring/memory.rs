@@ -17,7 +17,7 @@ use super::sender::Sender;
 use super::wait::SharedStrategy;
 use super::waiters::Waiters;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::{DeviceBuffer, check_alignment};
+use crate::memory::{DeviceBuffer, MemoryVisibility, check_alignment};
 use crate::shared_memory::{Block, Closer, SharedLocation, SharedMemory};
 use crate::stream::{AsStream, Stream};
 
@@ -404,6 +404,10 @@ impl<T: Pod> Ring<T, ToDevice> {
     ) -> GpuResult<(Sender<T>, Self)> {
         let mapped = Some(SharedLocation::Mapped);
         let places = match bridge {
+            Bridge::Automatic => {
+                let bridge = Bridge::for_visibility(MemoryVisibility::of(on));
+                return Self::to_device_from(on, capacity, bridge, first);
+            }
             Bridge::Mapped => [mapped; 3],
             Bridge::Copied => [None, None, mapped],
             Bridge::Unified => [Some(SharedLocation::Managed); 3],

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use cuda_driver::sys;
 
-use super::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use super::{AllocationRequest, MemoryResource, StreamRef, kind};
 use crate::context::{Context, ContextState, Slot};
 use crate::deferred_frees::{self, Freed, MemoryKind, Usage};
 use crate::device_sync;
@@ -282,7 +282,9 @@ pub struct SynchronousMemory;
 
 // SAFETY: the driver gives each byte to one owner, aligned to 256 bytes, and nobody has used it
 // since all that used it was waited for.
-unsafe impl DeviceMemoryResource for SynchronousMemory {
+unsafe impl MemoryResource for SynchronousMemory {
+    type Kind = kind::Device;
+
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         allocate_or_reuse(request.stream.inner(), MemoryKind::Device, request.bytes)
     }
@@ -364,7 +366,9 @@ impl StreamOrderedMemory {
 
 // SAFETY: the driver gives each byte to one owner at a time, aligned to 256 bytes, in the order of
 // the streams that it was freed and allocated on.
-unsafe impl DeviceMemoryResource for StreamOrderedMemory {
+unsafe impl MemoryResource for StreamOrderedMemory {
+    type Kind = kind::Device;
+
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let home = request.stream.inner();
         home.check_device(&self.context, "the stream")?;

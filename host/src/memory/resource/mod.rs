@@ -1,12 +1,22 @@
-//! Sources of device memory: one interface, and its implementations.
+//! Sources of memory: one interface, and its implementations.
 //!
-//! A buffer made with `_in` gets its memory from a [`DeviceMemoryResource`] and gives it back there
-//! when it is dropped. Resources stand on one another:
+//! A buffer made with `_in` gets its memory from a [`MemoryResource`] of its [`kind`] and gives it back there when it
+//! is dropped:
+//!
+//! | kind | bound | for |
+//! |---|---|---|
+//! | [`kind::Device`] | [`DeviceMemoryResource`] | [`DeviceBuffer`](super::DeviceBuffer) |
+//! | [`kind::Pinned`] | [`PinnedMemoryResource`] | [`PinnedBuffer`](super::PinnedBuffer), [`PinnedBox`](super::PinnedBox) |
+//! | [`kind::Unified`] | [`UnifiedMemoryResource`] | [`UnifiedBuffer`](super::UnifiedBuffer), [`UnifiedBox`](super::UnifiedBox) |
+//!
+//! The first four are the driver's memory. The pool and the adaptors stand on a resource of any kind, and on one another:
 //!
 //! | resource | what it does |
 //! |---|---|
 //! | [`SynchronousMemory`] | `cuMemAlloc`, `cuMemFree` |
 //! | [`StreamOrderedMemory`] | a pool of the driver's own |
+//! | [`PinnedHostMemory`] | `cuMemHostAlloc`, `cuMemFreeHost` |
+//! | [`ManagedMemory`] | `cuMemAllocManaged`, `cuMemFree` |
 //! | [`MemoryPool`] | keeps freed blocks of another resource; under 200 ns |
 //! | [`StatisticsAdaptor`] | counts |
 //! | [`TrackingAdaptor`] | remembers which line of the program has which memory |
@@ -31,6 +41,8 @@
 
 mod adaptors;
 mod driver;
+mod host;
+pub mod kind;
 mod pool;
 
 use std::ffi::c_void;
@@ -50,26 +62,37 @@ pub(super) use driver::{
     ContextPool, allocate_or_reuse, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
 };
 pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
+pub use host::{ManagedMemory, PinnedHostMemory};
+use kind::ResourceKind;
 pub use pool::{MemoryPool, PoolStatistics};
 
-/// A source of device memory, in the order of streams.
+/// A source of memory of one kind: an allocator of your own, the driver, or a pool or an adaptor over another resource.
 ///
 /// # Safety
-/// `allocate` returns the first address of at least as many bytes of memory of the stream's device,
-/// aligned to 256 bytes. They are the caller's alone until `deallocate`: work that is queued on the
-/// stream from now on may use them, and no work uses them that was queued by earlier owners.
-pub unsafe trait DeviceMemoryResource: fmt::Debug + Send + Sync {
+/// `allocate` returns the first address of at least as many bytes as are asked for, aligned to 256 bytes. They are the
+/// caller's alone until `deallocate`. By the [`Kind`](Self::Kind) they are
+/// - [`kind::Device`]: memory of the stream's device. Work that is queued on the stream from now on may use them, and
+///   no work uses them that was queued by earlier owners.
+/// - [`kind::Unified`]: managed memory, of which the same holds. The host may use them by the same address as soon as
+///   the work is done that the stream has now.
+/// - [`kind::Pinned`]: page-locked memory of the host, which it may use at once: no work uses them.
+pub unsafe trait MemoryResource: fmt::Debug + Send + Sync {
+    /// The kind of its memory.
+    type Kind: ResourceKind;
+
     /// Memory, to be used in the order of the request's stream. Never asked for 0 bytes.
     ///
     /// # Errors
-    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), or another refusal of the driver.
+    /// [`OutOfMemory`](crate::GpuError::OutOfMemory), for pinned memory
+    /// [`OutOfPinnedMemory`](crate::GpuError::OutOfPinnedMemory), or another refusal of the driver.
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64>;
 
     /// Takes memory back. It is called in `drop`, so it neither fails nor panics.
     ///
     /// # Safety
     /// The memory came from `allocate` of this resource, with as many bytes and of the same device,
-    /// and is not used again. All work that uses it is queued on `stream`, or `stream` waits for it.
+    /// and is not used again. All work that uses it is queued on `stream`, or `stream` waits for it; work that uses
+    /// pinned memory is over.
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize);
 
     /// Gives what is kept for later back to the device.
@@ -89,7 +112,28 @@ pub unsafe trait DeviceMemoryResource: fmt::Debug + Send + Sync {
     }
 }
 
-/// What is asked of a [`DeviceMemoryResource`].
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident;)*) => {$(
+        $(#[$doc])*
+        pub trait $name: MemoryResource<Kind = kind::$kind> {}
+
+        impl<R: MemoryResource<Kind = kind::$kind> + ?Sized> $name for R {}
+    )*};
+}
+
+kinds! {
+    /// A [`MemoryResource`] of [`kind::Device`], which implements this trait by itself: a source of device memory.
+    DeviceMemoryResource: Device;
+    /// A [`MemoryResource`] of [`kind::Pinned`], which implements this trait by itself: a source of page-locked host
+    /// memory.
+    #[doc(alias = "HostAllocator")]
+    PinnedMemoryResource: Pinned;
+    /// A [`MemoryResource`] of [`kind::Unified`], which implements this trait by itself: a source of managed memory.
+    #[doc(alias = "UnifiedAllocator")]
+    UnifiedMemoryResource: Unified;
+}
+
+/// What is asked of a [`MemoryResource`].
 #[derive(Clone, Copy, Debug)]
 pub struct AllocationRequest<'a> {
     /// The stream that orders the uses of the memory.

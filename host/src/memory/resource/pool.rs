@@ -5,7 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{AllocationRequest, DeviceMemoryResource, StreamRef, SynchronousMemory};
+use super::kind::{self, ResourceKind};
+use super::{
+    AllocationRequest, ManagedMemory, MemoryResource, PinnedHostMemory, StreamRef,
+    SynchronousMemory,
+};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 use crate::host_callback::{defer_drop, in_host_callback};
@@ -18,12 +22,13 @@ const SMALLEST_LOG2: u32 = 8;
 const LARGEST_LOG2: u32 = 30;
 const CLASSES: usize = (LARGEST_LOG2 - SMALLEST_LOG2 + 1) as usize;
 
-/// A pool of device memory that keeps freed blocks, in sizes that are powers of two.
+/// A pool of memory of one kind that keeps freed blocks, in sizes that are powers of two.
 ///
 /// A block that was freed on a stream is handed out again on that stream at once: the stream's order
 /// is enough. On another stream it is handed out too, and that stream waits, by an event, for the
 /// work that the first one has at that moment; the host waits for nothing. Do not share a pool with
-/// a stream on which a kernel runs that ends only when other streams get on.
+/// a stream on which a kernel runs that ends only when other streams get on. Pinned memory is free of all this: nothing
+/// uses it when it is freed, so that every stream gets it without a wait.
 ///
 /// When memory runs out, all that is kept goes back to the device, and the allocation is tried once
 /// more. Any thread may use the pool.
@@ -41,9 +46,9 @@ const CLASSES: usize = (LARGEST_LOG2 - SMALLEST_LOG2 + 1) as usize;
 /// assert_eq!((counts.misses, counts.hits, counts.returns), (1, 999, 1000));
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
-pub struct MemoryPool {
+pub struct MemoryPool<K: ResourceKind = kind::Device> {
     context: Arc<Context>,
-    upstream: Arc<dyn DeviceMemoryResource>,
+    upstream: Arc<dyn MemoryResource<Kind = K>>,
     classes: [Class; CLASSES],
     counts: Counts,
 }
@@ -157,9 +162,39 @@ impl MemoryPool {
     pub fn new(on: &impl AsStream) -> Arc<Self> {
         Self::with_upstream(on, Arc::new(SynchronousMemory))
     }
+}
 
+impl MemoryPool<kind::Pinned> {
+    /// An empty pool of page-locked memory, over `cuMemHostAlloc`.
+    ///
+    /// ```no_run
+    /// use ferrowarp::memory::resource::MemoryPool;
+    /// use ferrowarp::{Gpu, PinnedBuffer};
+    ///
+    /// let gpu = Gpu::new()?;
+    /// let pool = MemoryPool::pinned(&gpu);
+    /// let frame = PinnedBuffer::<u8>::zeroed_in(&pool, &gpu, 1 << 20)?;
+    /// drop(frame); // the next frame gets its memory, and calls no driver
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    pub fn pinned(on: &impl AsStream) -> Arc<Self> {
+        Self::with_upstream(on, Arc::new(PinnedHostMemory::new()))
+    }
+}
+
+impl MemoryPool<kind::Unified> {
+    /// An empty pool of managed memory, over `cuMemAllocManaged`.
+    pub fn unified(on: &impl AsStream) -> Arc<Self> {
+        Self::with_upstream(on, Arc::new(ManagedMemory))
+    }
+}
+
+impl<K: ResourceKind> MemoryPool<K> {
     /// An empty pool of the device of `on`, which gets its blocks from `upstream`.
-    pub fn with_upstream(on: &impl AsStream, upstream: Arc<dyn DeviceMemoryResource>) -> Arc<Self> {
+    pub fn with_upstream(
+        on: &impl AsStream,
+        upstream: Arc<dyn MemoryResource<Kind = K>>,
+    ) -> Arc<Self> {
         let context = on.as_stream().inner().context().clone();
         let (classes, counts) = (std::array::from_fn(|_| Class::default()), Counts::default());
         Arc::new(Self { context, upstream, classes, counts })
@@ -188,6 +223,7 @@ impl MemoryPool {
         let block = match self.classes[class].take(stream) {
             None => return Ok(None),
             Some(Taken::Own(block)) => block,
+            Some(Taken::Foreign(block, _)) if !K::IN_STREAM_ORDER => block,
             Some(Taken::Foreign(block, other)) => {
                 stream.wait_stream_for_order(&other).inspect_err(|_| {
                     self.classes[class].put(&other, block);
@@ -205,7 +241,7 @@ impl MemoryPool {
     fn fresh(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         Counts::one_more(&self.counts.misses);
         match self.upstream.allocate(request) {
-            Err(error) if matches!(error.root(), GpuError::OutOfMemory { .. }) => {
+            Err(error) if is_exhausted(&error) => {
                 // Where the upstream can give nothing back, what was kept here may be enough.
                 let _ = self.trim();
                 self.upstream.allocate(request)
@@ -230,13 +266,17 @@ impl MemoryPool {
     }
 }
 
+fn is_exhausted(error: &GpuError) -> bool {
+    matches!(error.root(), GpuError::OutOfMemory { .. } | GpuError::OutOfPinnedMemory { .. })
+}
+
 /// Blocks on their way to the upstream.
-struct Leaving {
-    upstream: Arc<dyn DeviceMemoryResource>,
+struct Leaving<K: ResourceKind> {
+    upstream: Arc<dyn MemoryResource<Kind = K>>,
     shelves: Vec<(usize, Shelf)>,
 }
 
-impl Drop for Leaving {
+impl<K: ResourceKind> Drop for Leaving<K> {
     fn drop(&mut self) {
         for (size, Shelf { stream, blocks }) in &self.shelves {
             for block in blocks {
@@ -251,8 +291,10 @@ impl Drop for Leaving {
 // SAFETY: a block comes from the upstream, which gives each to one owner, or from a shelf, where it
 // was put by `deallocate` and from where it is taken once. Its earlier uses are ordered before the
 // end of the shelf's stream: on that stream new work is behind them, and another one waits for that
-// end first.
-unsafe impl DeviceMemoryResource for MemoryPool {
+// end first. Pinned memory has no uses left when it is freed.
+unsafe impl<K: ResourceKind> MemoryResource for MemoryPool<K> {
+    type Kind = K;
+
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let stream = request.stream.inner();
         stream.check_device(&self.context, "the stream")?;
@@ -290,14 +332,14 @@ unsafe impl DeviceMemoryResource for MemoryPool {
     }
 }
 
-impl Drop for MemoryPool {
+impl<K: ResourceKind> Drop for MemoryPool<K> {
     /// What is handed out holds the pool, so all of it is here.
     fn drop(&mut self) {
         self.empty();
     }
 }
 
-impl fmt::Debug for MemoryPool {
+impl<K: ResourceKind> fmt::Debug for MemoryPool<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("MemoryPool");
         debug.field("upstream", &self.upstream).field("statistics", &self.statistics()).finish()

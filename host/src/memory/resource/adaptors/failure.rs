@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::hand_on;
 use crate::error::GpuResult;
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef, out_of_memory};
+use crate::memory::resource::kind::sealed::Sealed;
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 
 /// Answers one allocation with out of memory: for tests of what a program does then.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub struct FailureAdaptor<R: ?Sized> {
 
 const NEVER: u64 = u64::MAX;
 
-impl<R: DeviceMemoryResource + ?Sized> FailureAdaptor<R> {
+impl<R: MemoryResource + ?Sized> FailureAdaptor<R> {
     /// Fails no allocation of `upstream` yet.
     pub fn new(upstream: Arc<R>) -> Arc<Self> {
         Arc::new(Self { left: AtomicU64::new(NEVER), upstream })
@@ -45,10 +46,10 @@ impl<R: DeviceMemoryResource + ?Sized> FailureAdaptor<R> {
 }
 
 // SAFETY: memory is the upstream's.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for FailureAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for FailureAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         if self.is_due() {
-            return Err(out_of_memory(request.stream.inner().context(), request.bytes));
+            return Err(R::Kind::exhausted(request.stream, request.bytes));
         }
         self.upstream.allocate(request)
     }

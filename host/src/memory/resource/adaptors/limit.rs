@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hand_on;
-use crate::error::{GpuError, GpuResult};
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use crate::error::GpuResult;
+use crate::memory::resource::kind::sealed::Sealed;
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 
 /// Limits the bytes that are allocated at one time; more is out of memory.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub struct LimitAdaptor<R: ?Sized> {
     upstream: Arc<R>,
 }
 
-impl<R: DeviceMemoryResource + ?Sized> LimitAdaptor<R> {
+impl<R: MemoryResource + ?Sized> LimitAdaptor<R> {
     /// At most `limit_bytes` at one time from `upstream`.
     pub fn new(upstream: Arc<R>, limit_bytes: usize) -> Arc<Self> {
         let (used, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -36,12 +37,10 @@ impl<R: DeviceMemoryResource + ?Sized> LimitAdaptor<R> {
                 self.peak.fetch_max(before + bytes, Ordering::Relaxed);
                 Ok(())
             }
-            Err(used) => Err(GpuError::OutOfMemory {
-                requested: bytes,
-                free: self.limit - used,
-                total: self.limit,
-                peak: self.peak.load(Ordering::Relaxed),
-            }),
+            Err(used) => {
+                let (free, peak) = (self.limit - used, self.peak.load(Ordering::Relaxed));
+                Err(R::Kind::beyond_limit(bytes, free, self.limit, peak))
+            }
         }
     }
 
@@ -51,7 +50,7 @@ impl<R: DeviceMemoryResource + ?Sized> LimitAdaptor<R> {
 }
 
 // SAFETY: memory is the upstream's.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for LimitAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for LimitAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         self.reserve(request.bytes)?;
         self.upstream.allocate(request).inspect_err(|_| self.release(request.bytes))

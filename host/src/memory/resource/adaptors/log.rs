@@ -10,7 +10,7 @@ use super::hand_on;
 use crate::error::{GpuResult, debug_as_display};
 use crate::gpu::Gpu;
 use crate::lock::lock;
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 use crate::stream::Stream;
 
 /// Writes down each allocation and its end; see [`AllocationLog`].
@@ -66,7 +66,7 @@ pub struct LogSyntaxError {
 
 debug_as_display!(LogSyntaxError);
 
-impl<R: DeviceMemoryResource + ?Sized> LogAdaptor<R> {
+impl<R: MemoryResource + ?Sized> LogAdaptor<R> {
     /// Writes down what goes to `upstream`.
     pub fn new(upstream: Arc<R>) -> Arc<Self> {
         Arc::new(Self { writer: Mutex::default(), upstream })
@@ -110,7 +110,7 @@ impl Writer {
 }
 
 // SAFETY: memory is the upstream's.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for LogAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for LogAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let result = self.upstream.allocate(request);
         match &result {
@@ -139,7 +139,7 @@ impl AllocationLog {
     #[track_caller]
     pub fn replay<R>(&self, memory: &Arc<R>, gpu: &Gpu) -> GpuResult<()>
     where
-        R: DeviceMemoryResource + ?Sized,
+        R: MemoryResource + ?Sized,
     {
         let caller = Location::caller();
         let streams = (0..self.streams()).map(|_| gpu.create_stream());
@@ -164,14 +164,14 @@ impl Event {
 }
 
 /// The blocks of a replay, which end with it.
-struct Live<'a, R: DeviceMemoryResource + ?Sized> {
+struct Live<'a, R: MemoryResource + ?Sized> {
     memory: &'a R,
     streams: &'a [Stream],
     /// By number: address, size, and the stream.
     blocks: HashMap<usize, (u64, usize, usize)>,
 }
 
-impl<R: DeviceMemoryResource + ?Sized> Live<'_, R> {
+impl<R: MemoryResource + ?Sized> Live<'_, R> {
     fn step(&mut self, event: &Event, caller: &'static Location<'static>) -> GpuResult<()> {
         match *event {
             Event::Allocate { block, bytes, stream } => {
@@ -209,7 +209,7 @@ impl<R: DeviceMemoryResource + ?Sized> Live<'_, R> {
     }
 }
 
-impl<R: DeviceMemoryResource + ?Sized> Drop for Live<'_, R> {
+impl<R: MemoryResource + ?Sized> Drop for Live<'_, R> {
     fn drop(&mut self) {
         for (address, bytes, stream) in std::mem::take(&mut self.blocks).into_values() {
             // SAFETY: it came from there, and nothing uses it.

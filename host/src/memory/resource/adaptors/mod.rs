@@ -1,4 +1,4 @@
-//! Resources that stand on another one and watch it, limit it, or make it fail.
+//! Resources that stand on another one, of any kind, and watch it, limit it, or make it fail.
 
 mod failure;
 mod limit;
@@ -17,6 +17,8 @@ pub use tracking::{TrackedAllocation, TrackingAdaptor};
 /// What adaptors hand on as it is.
 macro_rules! hand_on {
     () => {
+        type Kind = R::Kind;
+
         fn trim(&self) -> $crate::GpuResult<()> {
             self.upstream.trim()
         }

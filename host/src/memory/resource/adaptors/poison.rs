@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use cuda_driver::sys;
-
 use super::hand_on;
 use crate::error::GpuResult;
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use crate::memory::resource::kind::sealed::Sealed;
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 
 /// Fills new memory with [`ALLOCATED`](Self::ALLOCATED) and freed memory with
-/// [`FREED`](Self::FREED), in the stream's order: what is read before it is written, or after its
-/// end, is then plain to see.
+/// [`FREED`](Self::FREED), in the stream's order, or at once if the memory is pinned: what is read before it is
+/// written, or after its end, is then plain to see.
 ///
 /// It is for GPUs, where nothing else looks. The emulator knows by itself which bytes were never
 /// written, and takes these fillings for writes.
@@ -32,26 +31,26 @@ impl<R: ?Sized> PoisonAdaptor<R> {
 }
 
 // SAFETY: memory is the upstream's; it is filled while nobody else has it.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for PoisonAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for PoisonAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let address = self.upstream.allocate(request)?;
-        let home = request.stream.inner();
-        let filled = home.context().call("cuMemsetD8Async", || {
-            // SAFETY: the memory is new, and has so many bytes.
-            unsafe { sys::cuMemsetD8Async(address, Self::ALLOCATED, request.bytes, home.handle()) }
+        let AllocationRequest { stream, bytes, .. } = *request;
+        let filled = stream.inner().context().call("cuMemsetD8Async", || {
+            // SAFETY: the memory is new and has so many bytes; `call` makes the context current.
+            unsafe { R::Kind::fill(stream, address, Self::ALLOCATED, bytes) }
         });
         if filled.is_err() {
             // SAFETY: it came from there just now, and nothing that is queued uses it.
-            unsafe { self.upstream.deallocate(request.stream, address, request.bytes) };
+            unsafe { self.upstream.deallocate(stream, address, bytes) };
         }
         filled.map(|()| address)
     }
 
     unsafe fn deallocate(&self, stream: StreamRef<'_>, address: u64, bytes: usize) {
-        let home = stream.inner();
-        home.context().release(|| {
-            // SAFETY: the memory has so many bytes, and its uses are over where this runs.
-            unsafe { sys::cuMemsetD8Async(address, Self::FREED, bytes, home.handle()) }
+        stream.inner().context().release(|| {
+            // SAFETY: the memory has so many bytes, and its uses are over where this runs; `release` makes the
+            // context current.
+            unsafe { R::Kind::fill(stream, address, Self::FREED, bytes) }
         });
         // SAFETY: the caller's promise.
         unsafe { self.upstream.deallocate(stream, address, bytes) };

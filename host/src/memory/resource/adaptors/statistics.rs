@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::hand_on;
 use crate::error::GpuResult;
 use crate::lock::lock;
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 
 /// Counts what goes through it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct AllocationStatistics {
     pub largest_bytes: usize,
 }
 
-impl<R: DeviceMemoryResource + ?Sized> StatisticsAdaptor<R> {
+impl<R: MemoryResource + ?Sized> StatisticsAdaptor<R> {
     /// Counts what goes to `upstream`.
     pub fn new(upstream: Arc<R>) -> Arc<Self> {
         Arc::new(Self { counts: Mutex::default(), upstream })
@@ -62,7 +62,7 @@ impl AllocationStatistics {
 }
 
 // SAFETY: memory is the upstream's.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for StatisticsAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for StatisticsAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let result = self.upstream.allocate(request);
         let mut counts = self.lock();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::hand_on;
 use crate::error::GpuResult;
 use crate::lock::lock;
-use crate::memory::resource::{AllocationRequest, DeviceMemoryResource, StreamRef};
+use crate::memory::resource::{AllocationRequest, MemoryResource, StreamRef};
 
 /// Remembers where in the program each live allocation was made.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl fmt::Display for TrackedAllocation {
     }
 }
 
-impl<R: DeviceMemoryResource + ?Sized> TrackingAdaptor<R> {
+impl<R: MemoryResource + ?Sized> TrackingAdaptor<R> {
     /// Remembers what is allocated from `upstream` through it.
     pub fn new(upstream: Arc<R>) -> Arc<Self> {
         Arc::new(Self { live: Mutex::default(), upstream })
@@ -66,7 +66,7 @@ impl<R: DeviceMemoryResource + ?Sized> TrackingAdaptor<R> {
 }
 
 // SAFETY: memory is the upstream's.
-unsafe impl<R: DeviceMemoryResource + ?Sized> DeviceMemoryResource for TrackingAdaptor<R> {
+unsafe impl<R: MemoryResource + ?Sized> MemoryResource for TrackingAdaptor<R> {
     fn allocate(&self, request: &AllocationRequest<'_>) -> GpuResult<u64> {
         let address = self.upstream.allocate(request)?;
         let (bytes, caller) = (request.bytes, request.caller);
