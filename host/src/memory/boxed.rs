@@ -14,7 +14,8 @@ use crate::stream::AsStream;
 /// One value of `T` in the device's memory: a kernel's `&T`, or a slice of one element.
 ///
 /// The value can be an array: a `DeviceBox<[f32; 16]>` is a kernel's `&[f32; 16]`, whose length the compiler knows on
-/// both sides. Memory and lifetime are as those of a [`DeviceBuffer`] made by the method of like name:
+/// both sides. `bytemuck` has arrays of up to 32 elements as plain data, some larger ones, and all with its feature
+/// `min_const_generics`. Memory and lifetime are as those of a [`DeviceBuffer`] made by the method of like name:
 ///
 /// | made by | allocates | when it is dropped |
 /// |---|---|---|
