@@ -9,6 +9,8 @@ mod child;
 mod completion;
 #[path = "host/cust_memory.rs"]
 mod cust_memory;
+#[path = "host/device_vec.rs"]
+mod device_vec;
 #[path = "host/faults.rs"]
 mod faults;
 #[path = "host/futures.rs"]
@@ -63,5 +65,7 @@ mod stress;
 mod transfers;
 #[path = "host/unified.rs"]
 mod unified;
+#[path = "host/uninit.rs"]
+mod uninit;
 #[path = "host/what_is_printed.rs"]
 mod what_is_printed;

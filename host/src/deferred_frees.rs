@@ -18,6 +18,7 @@ use crate::lock::lock;
 use crate::module::Code;
 use crate::persistent::PersistentKernels;
 use crate::stream::StreamInner;
+use crate::virtual_memory::Reservation;
 
 /// How much memory of a device is in use through one context, and was at most.
 #[derive(Debug, Default)]
@@ -67,6 +68,13 @@ pub(crate) enum Freed {
         kind: MemoryKind,
         /// Its first byte.
         address: u64,
+        /// The stream that orders its uses.
+        home: Arc<StreamInner>,
+    },
+    /// Memory that [`Usage`] counts, mapped at the front of reserved addresses, to be freed after all work on `home`.
+    Mapped {
+        /// The addresses.
+        range: Reservation,
         /// The stream that orders its uses.
         home: Arc<StreamInner>,
     },
@@ -222,6 +230,15 @@ fn free_now(context: &Context, memory: Freed, bytes: usize) {
             // SAFETY: the memory is its owner's, who uses it no more, and all work on its home is over.
             context.release(|| unsafe { sys::cuMemFree_v2(address) });
             Usage::of(context).remove(bytes);
+        }
+        Freed::Mapped { range, home } => {
+            // Unlike `cuMemFree`, the driver waits for no work before it takes mapped memory away. So it stays where
+            // the wait fails and the work may go on.
+            if home.drain() {
+                // SAFETY: as above.
+                unsafe { range.free(context, bytes) };
+                Usage::of(context).remove(bytes);
+            }
         }
         Freed::Managed(address) => {
             // SAFETY: the memory is its owner's, and nothing uses it.

@@ -84,6 +84,8 @@ pub struct DeviceInfo {
     pub host_native_atomics: bool,
     /// Whether memory can be allocated and freed in a stream's order.
     pub memory_pools: bool,
+    /// Whether addresses can be reserved, and memory be mapped there later.
+    pub virtual_memory: bool,
 }
 
 impl DeviceInfo {
@@ -147,6 +149,7 @@ impl DeviceInfo {
             registers_read_only: get(A::READ_ONLY_HOST_REGISTER_SUPPORTED)? != 0,
             host_native_atomics: get(A::HOST_NATIVE_ATOMIC_SUPPORTED)? != 0,
             memory_pools: get(A::MEMORY_POOLS_SUPPORTED)? != 0,
+            virtual_memory: get(A::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)? != 0,
         })
     }
 }

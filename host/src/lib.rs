@@ -22,9 +22,9 @@
 //! |---|---|
 //! | sums, sorts, scans, histograms, softmax, … of your data | [`ops`], one module an operation |
 //! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::load_module`] has them beside `ops` |
-//! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them |
+//! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them; [`DeviceVec`] grows, [`UninitBuffer`] is not written yet |
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
-//! | pools, limits, statistics of memory | [`memory::resource`] |
+//! | pools, limits, statistics of memory | [`memory::resource`]; [`PooledBuffer`] is bytes of a pool |
 //! | how a launch is shaped | [`LaunchConfig`], [`Grid1`] for kernels that fix their block, [`launch`] for occupancy and batches |
 //! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`] |
 //! | many launches as one | [`graph`] |
@@ -71,6 +71,7 @@ pub mod shipped;
 mod stack;
 pub mod stream;
 pub mod tensor_map;
+mod virtual_memory;
 
 // What `cuda_builder` writes names this crate, here too.
 extern crate self as ferrowarp;
@@ -87,11 +88,11 @@ pub use gpu::Gpu;
 pub use graph::{Graph, GraphBuilder};
 pub use launch::{Batch, Occupancy};
 pub use memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, GridMut, HostPages, HostRef, HostRefMut,
-    HostScope, HostSlice, HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility,
-    PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut,
-    RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined,
-    WriteSlice, is_wsl2,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, GridMut, HostPages, HostRef,
+    HostRefMut, HostScope, HostSlice, HostSliceMut, MappedAtomics, MappedBox, MappedBuffer,
+    MemoryVisibility, PendingCopy, PinnedBox, PinnedBuffer, PinnedOptions, PinnedRange, Pitched,
+    PitchedMut, PooledBuffer, RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer,
+    UninitBuffer, UninitSlice, VolumeMut, WriteCombined, WriteSlice, is_wsl2,
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};

@@ -27,7 +27,7 @@ const CODES: [i32; 7] = [2, 1, 201, 700, 719, 999, 912];
 const LEN: usize = 300;
 
 /// What ends something, and what is called on the way there: nobody hears of its failure.
-const ENDS: [&str; 17] = [
+const ENDS: [&str; 20] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -37,14 +37,27 @@ const ENDS: [&str; 17] = [
     "cuGraphDestroy",
     "cuGraphExecDestroy",
     "cuLibraryUnload",
+    "cuMemAddressFree",
     "cuMemFreeAsync",
     "cuMemFreeHost",
     "cuMemFree_v2",
     "cuMemHostUnregister",
     "cuMemPoolDestroy",
+    "cuMemRelease",
+    "cuMemUnmap",
     "cuModuleUnload",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+];
+
+/// What gives memory.
+const ALLOCATES: [&str; 6] = [
+    "cuMemAddressReserve",
+    "cuMemAlloc",
+    "cuMemCreate",
+    "cuMemGetAllocationGranularity",
+    "cuMemMap",
+    "cuMemSetAccess",
 ];
 
 /// What loads a text as a library: where that fails, it is loaded as a module.
@@ -86,6 +99,7 @@ scenarios! {
     named_ways_and_fills: memory::ways, ["cuPointerGetAttributes"], 0;
     memory_of_both_sides: memory::both_sides, ["cuMemAdvise"], 1;
     memory_of_two_devices: memory::two_devices, [], 0;
+    memory_that_grows: memory::growing, [], 2;
     streams_and_events: running::streams, [], 0;
     futures_and_host_functions: running::futures, [], 0;
     frames: running::frames, [], 4;
@@ -199,8 +213,8 @@ fn fail(scenario: &Scenario, nth: usize, code: i32, clean: &[Call]) -> Option<St
     let is_silent = silent.iter().any(|functions| functions.contains(&function));
     let may_leak = match function {
         "cuStreamSynchronize" => scenario.stays,
-        // And the one that is its node, or its module.
-        "cuGraphDestroy" | "cuLibraryUnload" => 2,
+        // And the one that is its node, or its module, or is mapped beside it.
+        "cuGraphDestroy" | "cuLibraryUnload" | "cuMemUnmap" => 2,
         _ => usize::from(keeps(function)),
     };
     let after = settled(before, may_leak);
@@ -209,8 +223,8 @@ fn fail(scenario: &Scenario, nth: usize, code: i32, clean: &[Call]) -> Option<St
     }
     match result {
         Ok(()) if is_silent || function == PROBE && code == 1 => None,
-        // It was tried once more, after what is kept had gone back.
-        Ok(()) if code == 2 && function.starts_with("cuMemAlloc") => None,
+        // It was tried once more, after what is kept had gone back, or other memory was taken.
+        Ok(()) if code == 2 && ALLOCATES.iter().any(|name| function.starts_with(name)) => None,
         Ok(()) => complain("nobody heard of it".to_owned()),
         Err(error) if tells(&error, code) => None,
         Err(error) if code == 1 && function == PROBE && tells_parameters(&error) => None,

@@ -5,8 +5,8 @@ use std::{env, thread};
 
 use ferrowarp::memory::PinnedBuffer;
 use ferrowarp::{
-    Bridge, DeviceBuffer, Gpu, GpuError, GpuResult, Grid1, MappedBuffer, PersistentKernel,
-    Receiver, Ring, Sender, UnifiedBuffer,
+    Bridge, DeviceBuffer, DeviceVec, Gpu, GpuError, GpuResult, Grid1, MappedBuffer,
+    PersistentKernel, Receiver, Ring, Sender, UnifiedBuffer,
 };
 use kernels_gpu::persistent::ring_echo;
 
@@ -46,6 +46,24 @@ fn buffers_may_be_dropped_while_a_kernel_stays() -> GpuResult<()> {
     let now = gpu.deferred_frees();
     assert_eq!((now.pending, now.pending_bytes, now.total - before.total), (3, 6100, 3));
     answers(&sender, &receiver, 2)?;
+    kernel.shut_down()?;
+    assert_eq!(gpu.deferred_frees().pending, 0);
+    Ok(())
+}
+
+#[test]
+fn mapped_memory_may_be_dropped_while_a_kernel_stays() -> GpuResult<()> {
+    let (gpu, _turn) = gpu();
+    let vec = DeviceVec::<u8>::with_capacity(&gpu, 3 << 20)?;
+    let bytes = vec.capacity();
+    let (sender, receiver, kernel) = echo(&gpu)?;
+    answers(&sender, &receiver, 1)?;
+    drop(vec);
+    let now = gpu.deferred_frees();
+    // Memory in the order of a stream, where none can be mapped, goes at once.
+    let expected = if now.pending == 0 { (0, 0) } else { (1, bytes) };
+    assert_eq!((now.pending, now.pending_bytes), expected);
+    assert!(now.pending == 1 || !cfg!(target_os = "linux") || !gpu.info().virtual_memory);
     kernel.shut_down()?;
     assert_eq!(gpu.deferred_frees().pending, 0);
     Ok(())

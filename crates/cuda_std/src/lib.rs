@@ -30,7 +30,7 @@
 //! | memory that a block shares | [`shared`], with the token [`Block`](block::Block) |
 //! | sums, scans and sorts of a block | [`block`] |
 //! | sums, scans, votes and shuffles of a warp | [`warp`] |
-//! | counters and flags that any thread changes | [`atomic`]; for a value in a cache line of its own [`cache_line`] |
+//! | counters and flags that any thread changes | [`atomic`]; for a value in a cache line of its own [`cache_line`], aligned to 256 bytes or more [`aligned`] |
 //! | barriers of the whole grid, or of a cluster of blocks | [`grid`], [`cluster`] |
 //! | copies that go on beside the arithmetic | [`copy`], [`mbarrier`] |
 //! | tensor cores | [`matrix`] |
@@ -63,6 +63,7 @@
 extern crate alloc;
 
 pub mod access;
+pub mod aligned;
 pub mod arch;
 pub mod atomic;
 pub mod block;
@@ -100,6 +101,7 @@ pub mod vector;
 pub mod view;
 pub mod warp;
 
+pub use aligned::Aligned;
 pub use cache_line::CacheLineAligned;
 pub use float::{FloatExt, GpuFloat};
 

@@ -215,6 +215,20 @@ pub enum GpuError {
         found: usize,
     },
 
+    /// More elements were given to a [`DeviceVec`](crate::DeviceVec) than it has room for.
+    #[error(
+        "{operation}: {found} elements do not fit into a capacity of {capacity}; reserve more before, or \
+         append them with `extend_from_slice`, which grows the vector"
+    )]
+    CapacityExceeded {
+        /// What was being done.
+        operation: &'static str,
+        /// Elements for which there is memory.
+        capacity: usize,
+        /// Elements that were given.
+        found: usize,
+    },
+
     /// A view of memory as another type does not fit in size or alignment.
     #[error("{bytes} bytes at {address:#x} are not a whole number of aligned `{target}`")]
     InvalidCast {

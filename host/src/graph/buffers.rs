@@ -8,7 +8,7 @@ use cuda_std::launch::{DeviceRead, RawSlice};
 use super::host_buffer::HostBuffer;
 use super::order::Range;
 use crate::memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, UnifiedBox, UnifiedBuffer,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, UnifiedBox, UnifiedBuffer,
 };
 use crate::stream::StreamInner;
 
@@ -110,7 +110,7 @@ macro_rules! memory {
     )*};
 }
 
-memory!(DeviceBuffer<T>, DeviceBox<T>, DeviceSliceMut<'_, T>);
+memory!(DeviceBuffer<T>, DeviceVec<T>, DeviceBox<T>, DeviceSliceMut<'_, T>);
 memory!(MappedBuffer<T>, UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
 
 // SAFETY: the memory is borrowed, so that nobody writes it.

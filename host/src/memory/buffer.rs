@@ -11,7 +11,7 @@ use cuda_std::launch::{DevicePtr, DeviceRead, DeviceWrite, RawSlice};
 use super::allocation::{Allocation, Source};
 use super::resource::DeviceMemoryResource;
 use super::shapes::{lengths, shapes};
-use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
+use super::slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut, cast_len};
 use crate::deferred_frees::MemoryKind;
 use crate::error::GpuResult;
 use crate::stream::{AsStream, StreamInner};
@@ -19,12 +19,13 @@ use crate::stream::{AsStream, StreamInner};
 /// Allocated by `cuMemAlloc`.
 const DEVICE: Source = Source::Driver(MemoryKind::Device);
 
-/// An array of `T` in the device's memory.
+/// An array of `T` in the device's memory. [`DeviceVec`](super::DeviceVec) is one that grows, and
+/// [`UninitBuffer`](super::UninitBuffer) one that is not written yet.
 ///
 /// | made by | allocates | when it is dropped |
 /// |---|---|---|
 /// | `zeroed`, `from_slice` | at once | waits for the stream that it was made on |
-/// | `zeroed_async` | in the order of the stream | freed in that order; waits for nothing |
+/// | `zeroed_async`, `from_slice_async` | in the order of the stream | freed in that order; waits for nothing |
 /// | `zeroed_in`, `from_slice_in` | as the [resource](super::resource) does | as the resource does |
 ///
 /// ```no_run
@@ -184,11 +185,36 @@ impl<T: Pod> DeviceBuffer<T> {
     #[track_caller]
     unsafe fn from_source(home: &Arc<StreamInner>, source: Source, len: usize) -> GpuResult<Self> {
         let memory = Allocation::new::<T>(home, source, len)?;
-        Ok(Self { memory, len, values: PhantomData })
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Self::of_memory(memory, len) })
+    }
+
+    /// The first `len` elements of memory that holds as many or more.
+    ///
+    /// # Safety
+    /// Each element is written before it is read.
+    pub(super) unsafe fn of_memory(memory: Allocation, len: usize) -> Self {
+        Self { memory, len, values: PhantomData }
     }
 
     pub(super) fn memory(&self) -> &Allocation {
         &self.memory
+    }
+
+    pub(super) fn memory_mut(&mut self) -> &mut Allocation {
+        &mut self.memory
+    }
+
+    /// # Safety
+    /// The memory holds `len` elements or more, and each of them is written before it is read.
+    pub(super) unsafe fn set_len(&mut self, len: usize) {
+        self.len = len;
+    }
+
+    /// The same bytes as another type. They keep their home and go back where they come from.
+    pub(super) fn into_cast<U: Pod>(self) -> GpuResult<DeviceBuffer<U>> {
+        let len = cast_len::<T, U>(self.memory.address(), self.len)?;
+        Ok(DeviceBuffer { memory: self.memory, len, values: PhantomData })
     }
 
     lengths!();

@@ -1,4 +1,5 @@
-//! Copies as futures. Each owns what it uses until it is done, so it may be dropped at any time.
+//! Copies that the host does not wait for, most of them as futures. Each owns what it uses until it is done, so it may be
+//! dropped at any time.
 
 use std::any::Any;
 use std::fmt;
@@ -14,7 +15,7 @@ use super::staging::Staging;
 use super::transfer::check_len;
 use crate::completion::Completion;
 use crate::error::{GpuError, GpuResult};
-use crate::stream::StreamInner;
+use crate::stream::{AsStream, StreamInner};
 
 impl<T: Pod + Send + Sync> DeviceBuffer<T> {
     /// The elements, on their way to the host: a future. What is queued for the buffer later does not
@@ -23,6 +24,23 @@ impl<T: Pod + Send + Sync> DeviceBuffer<T> {
     /// They go through page-locked memory of the copy's own.
     pub fn to_vec_async(&self) -> ToVec<T> {
         ToVec { state: start_download(self).map_err(Some) }
+    }
+
+    /// A copy of `values`, allocated, written and freed in the order of the stream: neither this nor the drop waits. See
+    /// [`zeroed_async`](Self::zeroed_async).
+    ///
+    /// The values go through page-locked memory of the copy's own, which this call fills.
+    ///
+    /// # Errors
+    /// As [`zeroed_async`](Self::zeroed_async).
+    pub fn from_slice_async(on: &impl AsStream, values: &[T]) -> GpuResult<Self> {
+        // SAFETY: all elements are written next, or the buffer is dropped.
+        let mut buffer = unsafe { Self::uninitialized_async(on, values.len())? };
+        if buffer.size_bytes() > 0 {
+            // What is enqueued later comes after the copy, which nothing has to await.
+            drop(start_upload(&mut buffer, values)?);
+        }
+        Ok(buffer)
     }
 
     /// Copies `values` to the device and gives them back: a future. What is queued for the buffer later

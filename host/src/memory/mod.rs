@@ -3,13 +3,16 @@
 //! | type | what it is | the host reaches it by |
 //! |---|---|---|
 //! | [`DeviceBuffer<T>`] | an array | copies |
-//! | [`DeviceBox<T>`] | one value | copies |
+//! | [`DeviceVec<T>`] | an array that grows | copies |
+//! | [`UninitBuffer<T>`], [`UninitSlice<T>`] | an array that is not written yet, or a part of one, borrowed | copies to it |
+//! | [`DeviceBox<T>`] | one value, or one `[T; N]` | copies |
 //! | [`DeviceSlice<T>`], [`DeviceSliceMut<T>`] | a part of an array, borrowed | copies |
 //! | [`GridMut<T>`] | an array as rows of equal width, borrowed | copies |
 //! | [`PitchedMut<T>`] | rows of equal width at equal distances, borrowed | copies |
 //! | [`VolumeMut<T>`] | an array as planes of rows, borrowed | copies |
 //! | [`MappedBuffer<T>`], [`MappedBox<T>`] | the host's memory, which kernels reach | a plain slice |
 //! | [`MappedAtomics<T>`] | words for host and kernels at the same time | atomics |
+//! | [`PooledBuffer`] | bytes of a pool, without a type | copies to a view of them |
 //! | [`PeerSlice<T>`], [`PeerSliceMut<T>`] | an array of another device, borrowed | its owner's copies |
 //! | [`UnifiedBuffer<T>`] | an array that moves between host and device by itself | a plain slice |
 //! | [`UnifiedBox<T>`] | one such value | a plain reference |
@@ -30,6 +33,7 @@ mod advice;
 mod allocation;
 mod boxed;
 mod buffer;
+mod device_vec;
 mod fill;
 mod futures;
 mod host_scope;
@@ -39,6 +43,7 @@ mod peer;
 mod pending;
 mod pinned;
 mod platform;
+mod pooled;
 mod registered;
 
 pub mod resource;
@@ -49,6 +54,7 @@ mod staging;
 mod strategy;
 mod transfer;
 mod unified;
+mod uninit;
 mod visibility;
 mod write_combined;
 
@@ -56,6 +62,7 @@ pub use advice::{MemoryAdvice, MemoryLocation, RangeAttributes};
 pub(crate) use allocation::check_alignment;
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
+pub use device_vec::DeviceVec;
 pub use futures::{CopyFromVec, ToVec};
 pub use host_scope::{HostRef, HostRefMut, HostScope, HostSlice, HostSliceMut};
 pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
@@ -65,6 +72,7 @@ pub use peer::{PeerAccess, PeerSlice, PeerSliceMut};
 pub use pending::{CopyDone, PendingCopy, PinnedRange, PinnedSource, PinnedTarget};
 pub use pinned::{PinnedBox, PinnedBuffer, PinnedOptions};
 pub use platform::{Platform, is_wsl2};
+pub use pooled::PooledBuffer;
 pub use registered::RegisteredVec;
 pub use resource::DeferredFrees;
 pub use rows::Pitched;
@@ -72,6 +80,7 @@ pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub(crate) use staging::Staging;
 pub use strategy::{Transfer, TransferReport};
 pub use unified::{UnifiedBox, UnifiedBuffer};
+pub use uninit::{UninitBuffer, UninitSlice};
 pub use visibility::{HostPages, MemoryVisibility};
 pub use write_combined::{WriteCombined, WriteSlice};
 

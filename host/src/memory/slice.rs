@@ -442,7 +442,7 @@ pub(super) fn bounds(len: usize, range: impl RangeBounds<usize>) -> (usize, usiz
 }
 
 /// How many `U` the bytes of `len` values of `T` at `address` are.
-fn cast_len<T, U>(address: u64, len: usize) -> GpuResult<usize> {
+pub(super) fn cast_len<T, U>(address: u64, len: usize) -> GpuResult<usize> {
     let bytes = len * size_of::<T>();
     let whole = bytes.checked_rem(size_of::<U>()).map_or(bytes == 0, |rest| rest == 0);
     if whole && address.is_multiple_of(align_of::<U>() as u64) {

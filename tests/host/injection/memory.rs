@@ -4,8 +4,9 @@ use ferrowarp::memory::MemoryLocation::{Device, Host};
 use ferrowarp::memory::resource::{LogAdaptor, MemoryPool, PoisonAdaptor, StreamOrderedMemory};
 use ferrowarp::memory::{MemoryAdvice, PinnedBuffer};
 use ferrowarp::{
-    Bridge, DeviceBox, DeviceBuffer, Gpu, GpuResult, MappedAtomics, MappedBox, MappedBuffer,
-    PinnedOptions, PinnedRange, RegisteredVec, Ring, Transfer, UnifiedBuffer, WriteCombined,
+    Bridge, DeviceBox, DeviceBuffer, DeviceVec, Gpu, GpuResult, MappedAtomics, MappedBox,
+    MappedBuffer, PinnedOptions, PinnedRange, RegisteredVec, Ring, Transfer, UnifiedBuffer,
+    UninitBuffer, WriteCombined,
 };
 
 use super::{IMAGES, LEN, fill};
@@ -60,6 +61,29 @@ pub fn unified(gpu: &Gpu) -> GpuResult<()> {
     shared.as_mut_slice()?[0] = 1;
     assert!(shared.attributes()?.read_mostly);
     gpu.memory_info().map(drop)
+}
+
+/// Vectors that grow in place and by copies, memory that is written later, and bytes of a pool.
+pub fn growing(gpu: &Gpu) -> GpuResult<()> {
+    let stream = gpu.create_stream()?;
+    let mut vec = DeviceVec::from_slice(gpu, &[3; LEN])?;
+    churn(&stream, &mut vec, 2)?;
+    for len in [LEN + 1, (2 << 20) / 4 - LEN, (4 << 20) / 4, (7 << 20) / 4] {
+        let before = vec.len();
+        if let Err(error) = vec.resize_zeroed(len) {
+            assert_eq!(vec.len(), before, "the vector is not as it was");
+            return Err(error);
+        }
+    }
+    vec.extend_from_slice(&[4; LEN])?;
+    assert_eq!(vec.slice(..LEN).to_vec()?, [churned(3, 2); LEN]);
+    assert_eq!(vec.slice(vec.len() - LEN..).to_vec()?, [4; LEN]);
+    let pool = MemoryPool::new(gpu);
+    let mut words = pool.acquire(&stream, 4 * LEN)?.into_uninit::<u32>()?;
+    fill(gpu, &mut words, 1)?;
+    // SAFETY: the kernel has written all elements.
+    assert_eq!(unsafe { words.assume_init() }.to_vec()?, [1; LEN]);
+    UninitBuffer::new(gpu, LEN)?.copy_from_device(vec.slice(..LEN)).map(drop)
 }
 
 /// Copies that own their memory on the host.

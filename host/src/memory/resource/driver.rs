@@ -80,7 +80,11 @@ pub(in crate::memory) unsafe fn free_ordered(home: &Arc<StreamInner>, address: u
 }
 
 /// Counts memory that was given, and tells how much there was if there was too little.
-fn counted(context: &Context, result: GpuResult<u64>, bytes: usize) -> GpuResult<u64> {
+pub(in crate::memory) fn counted(
+    context: &Context,
+    result: GpuResult<u64>,
+    bytes: usize,
+) -> GpuResult<u64> {
     const OUT_OF_MEMORY: u32 = 2;
     match result {
         Ok(address) => {

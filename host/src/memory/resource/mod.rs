@@ -59,7 +59,8 @@ pub use adaptors::{
     PoisonAdaptor, StatisticsAdaptor, TrackedAllocation, TrackingAdaptor,
 };
 pub(super) use driver::{
-    ContextPool, allocate_or_reuse, allocate_ordered, free, free_ordered, out_of_memory, reclaiming,
+    ContextPool, allocate_or_reuse, allocate_ordered, counted, free, free_ordered, out_of_memory,
+    reclaiming,
 };
 pub use driver::{StreamOrderedMemory, StreamOrderedUsage, SynchronousMemory};
 pub use host::{ManagedMemory, PinnedHostMemory};
