@@ -15,6 +15,7 @@ mod map;
 mod merge;
 mod norm;
 mod particles;
+mod polynomial;
 mod random;
 mod reduce;
 mod rows;

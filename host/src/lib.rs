@@ -21,6 +21,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | sums, sorts, scans, histograms, softmax, … of your data | [`ops`], one module an operation |
+//! | kernels of a PTX text by their names, variables of kernels | [`Module`] |
 //! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::load_module`] has them beside `ops` |
 //! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them |
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
@@ -92,11 +93,12 @@ pub use memory::{
     PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, RegisteredVec, Transfer,
     TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
 };
+pub use module::Module;
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};
 #[cfg(feature = "reload")]
-pub use reload::HotModule;
+pub use reload::{HotFolder, HotModule};
 pub use ring::{Bridge, PersistentKernel, Receiver, Ring, Sender};
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

@@ -17,6 +17,7 @@ pub mod merge;
 pub mod norm;
 mod number;
 pub mod particles;
+pub mod polynomial;
 pub mod random;
 pub mod reduce;
 mod rows;
@@ -46,6 +47,7 @@ pub use merge::{
     set_symmetric_difference, set_union,
 };
 pub use number::Number;
+pub use polynomial::Polynomial;
 pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;
