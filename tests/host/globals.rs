@@ -108,10 +108,16 @@ fn sizes_and_names_are_checked() -> GpuResult<()> {
     assert_eq!(module.global::<[[u16; 2]; 8]>("TABLE")?.get()?[1], [2, 0]);
     let error = module.global::<u32>("COUN").unwrap_err();
     let GpuError::NoGlobal { name, candidates } = error.root() else { panic!("{error}") };
-    assert_eq!((name.as_str(), &candidates[..]), ("COUN", &["COUNT".to_owned(), "TABLE".to_owned()][..]));
+    assert_eq!(
+        (name.as_str(), &candidates[..]),
+        ("COUN", &["COUNT".to_owned(), "TABLE".to_owned()][..])
+    );
     // Kernels, and names that no driver takes, are not variables.
     for name in ["look", "", "TABLE\0", "tid"] {
-        assert!(matches!(module.global::<u32>(name).unwrap_err().root(), GpuError::NoGlobal { .. }));
+        assert!(matches!(
+            module.global::<u32>(name).unwrap_err().root(),
+            GpuError::NoGlobal { .. }
+        ));
     }
     Ok(())
 }

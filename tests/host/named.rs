@@ -83,7 +83,10 @@ fn wrong_arguments_are_refused_with_the_parameter_that_differs() -> GpuResult<()
     let refusal = |args: &Args| {
         // SAFETY: it is refused before the launch.
         let error = unsafe { fill.launch(gpu(), Linear::new(1, 4), args) }.expect_err("it differs");
-        assert!(matches!(error.root(), GpuError::WrongParameters { kernel: "fill", .. }), "{error}");
+        assert!(
+            matches!(error.root(), GpuError::WrongParameters { kernel: "fill", .. }),
+            "{error}"
+        );
         error.root().to_string()
     };
     let mut args = Args::new();

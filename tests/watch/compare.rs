@@ -35,7 +35,9 @@ fn churns(gpu: &Gpu, times: usize) -> HotModule {
 fn launches_are_split_exactly() -> GpuResult<()> {
     let gpu = bare();
     let hot = stamps(&gpu);
-    for (share, launches, candidates) in [(0.5, 100, 50), (0.25, 101, 25), (0.9, 10, 9), (0.01, 99, 0), (0.29, 100, 29)] {
+    for (share, launches, candidates) in
+        [(0.5, 100, 50), (0.25, 101, 25), (0.9, 10, 9), (0.01, 99, 0), (0.29, 100, 29)]
+    {
         let comparison = hot.compare(share, 1, 2)?;
         let ran: Vec<u32> = (0..launches).map(|_| stamped(&gpu, &comparison)).collect();
         assert_eq!(ran.iter().filter(|number| **number == 2).count(), candidates, "{share}");
@@ -86,7 +88,11 @@ fn a_version_that_works_more_is_slower() -> GpuResult<()> {
         comparison.verdicts()
     };
     let (slower, faster) = (run(1, 2)?.remove(0), run(2, 1)?.remove(0));
-    assert_eq!((slower.outcome(), faster.outcome()), (Outcome::Slower, Outcome::Faster), "{slower}; {faster}");
+    assert_eq!(
+        (slower.outcome(), faster.outcome()),
+        (Outcome::Slower, Outcome::Faster),
+        "{slower}; {faster}"
+    );
     let (median, other) = (slower.baseline.median_ms.unwrap(), slower.candidate.median_ms.unwrap());
     assert!(other > median, "{slower}");
     Ok(())

@@ -108,13 +108,19 @@ fn files_come_change_and_go() {
     assert_eq!(place.next(), "b.ptx added 1");
     place.replace("c.ptx", &ptx(3));
     assert_eq!(place.next(), "c.ptx added 1");
-    assert_eq!((place.names(), place.stamp("b"), place.stamp("c")), (["a", "b", "c"].map(str::to_owned).to_vec(), 2, 3));
+    assert_eq!(
+        (place.names(), place.stamp("b"), place.stamp("c")),
+        (["a", "b", "c"].map(str::to_owned).to_vec(), 2, 3)
+    );
     place.write("b.ptx", &ptx(4));
     assert_eq!((place.next(), place.stamp("b")), ("b.ptx swapped 2".to_owned(), 4));
     place.replace("a.ptx", &ptx(5));
     assert_eq!((place.next(), place.stamp("a")), ("a.ptx swapped 2".to_owned(), 5));
     place.remove("b.ptx");
-    assert_eq!((place.next(), place.names()), ("b.ptx removed".to_owned(), ["a", "c"].map(str::to_owned).to_vec()));
+    assert_eq!(
+        (place.next(), place.names()),
+        ("b.ptx removed".to_owned(), ["a", "c"].map(str::to_owned).to_vec())
+    );
     fs::rename(place.path("c.ptx"), place.path("d.ptx")).unwrap();
     let mut both = [place.next(), place.next()];
     both.sort();
@@ -169,7 +175,7 @@ fn a_module_whose_file_goes_while_its_kernel_runs_ends_after_it() {
 }
 
 #[test]
-fn a_file_that_is_broken_is_loaded_when_it_is_mended() {
+fn a_file_that_is_broken_is_loaded_when_it_is_fixed() {
     let broken = ptx(1).replace("st.u32", "st.nowhere.u32");
     let (dir, gpu) = (tempfile::tempdir().unwrap(), bare());
     fs::write(dir.path().join("a.ptx"), &broken).unwrap();
@@ -203,7 +209,12 @@ fn a_file_that_its_writer_has_open_is_not_loaded() {
     let whole = ptx(2);
     let mut file = fs::File::create(place.path("a.ptx")).unwrap();
     // The first half is a whole module, with another kernel's number.
-    for text in [ptx(1), whole.replace("entry stamp", "entry other").replace(".version 7.0\n.target sm_70\n.address_size 64\n", "")] {
+    for text in [
+        ptx(1),
+        whole
+            .replace("entry stamp", "entry other")
+            .replace(".version 7.0\n.target sm_70\n.address_size 64\n", ""),
+    ] {
         file.write_all(text.as_bytes()).unwrap();
         place.assert_quiet();
         assert_eq!(place.names(), [""; 0]);

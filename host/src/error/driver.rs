@@ -54,13 +54,16 @@ impl DriverError {
     #[must_use]
     pub fn ptx_position(&self) -> Option<(u32, Option<u32>)> {
         let said = self.detail.as_deref()?;
-        let number = |word: &str, text: &str| -> Option<u32> {
-            let (_, behind) = text.split_once(word)?;
-            behind[..behind.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+        let number = |text: &str| -> Option<(u32, usize)> {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            Some((text[..end].parse().ok()?, end))
         };
-        let line = number("line ", said)?;
-        let (_, behind) = said.split_once(&format!("line {line}"))?;
-        Some((line, behind.strip_prefix(", ").and_then(|rest| number("column ", rest))))
+        said.match_indices("line ").find_map(|(at, word)| {
+            let behind = &said[at + word.len()..];
+            let (line, end) = number(behind)?;
+            let column = behind[end..].strip_prefix(", column ").and_then(number);
+            Some((line, column.map(|(column, _)| column)))
+        })
     }
 
     /// Describes `code`, which `operation` returned on this thread just now.
@@ -125,10 +128,12 @@ mod tests {
             DriverError::with_detail("cuModuleLoadData", 218, Some(detail)).ptx_position()
         };
         assert_eq!(of("line 12, column 5: expected an opcode, found `x`"), Some((12, Some(5))));
-        let ptxas = "ptxas application ptx input, line 7; error   : Unknown symbol 'a', in column 9 of it";
+        let ptxas =
+            "ptxas application ptx input, line 7; error   : Unknown symbol 'a', in column 9 of it";
         assert_eq!(of(ptxas), Some((7, None)));
         assert_eq!(of("the PTX is for another driver"), None);
         assert_eq!(of("a line of it: nothing"), None);
+        assert_eq!(of("an inline function at line 3"), Some((3, None)));
     }
 
     #[test]

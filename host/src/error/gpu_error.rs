@@ -10,7 +10,9 @@ use cuda_builder::CudaBuilderError;
 use cuda_std::launch::ContractError;
 use thiserror::Error as ThisError;
 
-use super::words::{bytes, debug_as_display, first_difference, list, numbers, or_more, parameters, persistent};
+use super::words::{
+    bytes, debug_as_display, first_difference, list, numbers, or_more, parameters, persistent,
+};
 use super::{DriverError, GraphError, InContext, KernelPanic, LaunchBound, LaunchLimit};
 
 /// The result of an operation on a GPU.

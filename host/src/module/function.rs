@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use cuda_std::launch::{Args, Contract, Kernel, Launch, LaunchConfig, Param, ParamKind};
 
@@ -10,6 +10,7 @@ use super::entry::{self, EntryParam};
 use crate::error::{GpuError, GpuResult};
 use crate::gpu::Gpu;
 use crate::launch::Occupancy;
+use crate::lock::lock;
 use crate::stream::{AsStream, Stream};
 
 /// A kernel of a [`Module`](super::Module), which it keeps loaded. A clone is the same kernel.
@@ -76,7 +77,7 @@ impl ModuleFunction {
         unsafe { stream.launch(self.kernel, config.into(), args) }
     }
 
-    /// What the kernel takes of the device with so much dynamic shared memory in each block.
+    /// What the kernel takes of the device with this much dynamic shared memory in each block.
     ///
     /// # Errors
     /// As [`Gpu::occupancy`].
@@ -92,11 +93,11 @@ impl fmt::Debug for ModuleFunction {
     }
 }
 
-/// A description of a kernel as launches take it, which lives for ever. Kernels with equal names, parameters and bounds
+/// A description of a kernel as launches take it, which is never freed. Kernels with equal names, parameters and bounds
 /// share one, so that a program that loads a text again and again keeps no more than one of each.
 fn described(name: &str, params: &[EntryParam], contract: Contract) -> &'static Kernel {
     static ALL: Mutex<Option<HashMap<String, Vec<&'static Kernel>>>> = Mutex::new(None);
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = lock(&ALL);
     let known = all.get_or_insert_default().entry(name.to_owned()).or_default();
     let is_same = |kernel: &&&Kernel| {
         let own = kernel.params.iter().map(|param| (param.name, param.size_bytes));
@@ -123,7 +124,8 @@ mod tests {
     #[test]
     fn equal_kernels_share_a_description() {
         let params = |bytes: &[usize]| -> Vec<EntryParam> {
-            let param = |size_bytes: &usize| EntryParam { name: "p".to_owned(), size_bytes: *size_bytes };
+            let param =
+                |size_bytes: &usize| EntryParam { name: "p".to_owned(), size_bytes: *size_bytes };
             bytes.iter().map(param).collect()
         };
         let one = described("k", &params(&[8, 4]), Contract::NONE);

@@ -54,7 +54,14 @@ impl<T: Pod> Global<T> {
         let (address, bytes) = stream.module().variable(name)?;
         if bytes != size_of::<T>() || !address.is_multiple_of(align_of::<T>() as u64) {
             let (target, size, align) = (type_name::<T>(), size_of::<T>(), align_of::<T>());
-            return Err(GpuError::WrongGlobal { name: name.to_owned(), address, bytes, target, size, align });
+            return Err(GpuError::WrongGlobal {
+                name: name.to_owned(),
+                address,
+                bytes,
+                target,
+                size,
+                align,
+            });
         }
         Ok(Self { stream: stream.clone(), address, name: name.to_owned(), value: PhantomData })
     }
@@ -76,7 +83,7 @@ impl<T: Pod> Global<T> {
         &self.name
     }
 
-    /// Its address, for a kernel that takes a pointer. That of a variable in constant memory is in the constant window.
+    /// Its address, for a kernel that takes a pointer to a variable in global memory.
     #[must_use]
     pub fn as_device_ptr(&self) -> DevicePtr<T> {
         DevicePtr::from_raw(self.address)

@@ -119,7 +119,8 @@ impl Program {
 
     fn no_variable(&self, name: &str) -> GpuError {
         let texts: Vec<_> = self.parts.iter().map(|part| part.text()).collect();
-        let own = texts.iter().flat_map(|text| variables::names(text)).filter(|name| is_named(name));
+        let own =
+            texts.iter().flat_map(|text| variables::names(text)).filter(|name| is_named(name));
         let mut candidates: Vec<String> = own.map(str::to_owned).collect();
         candidates.sort_unstable();
         candidates.dedup();

@@ -9,7 +9,8 @@ pub(super) fn names(ptx: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a programmer gave the name, and not a compiler or this library.
 pub(super) fn is_named(name: &str) -> bool {
-    !name.contains('$') && !["ferrowarp_panic", "ferrowarp_known"].iter().any(|own| name.contains(own))
+    !name.contains('$')
+        && !["ferrowarp_panic", "ferrowarp_known"].iter().any(|own| name.contains(own))
 }
 
 /// The names that a line defines: `.visible .const .align 4 .b8 NAME[64] = {…}, OTHER;`.

@@ -69,7 +69,9 @@ impl Polynomial {
             let found = coefficients.len();
             return Err(GpuError::InvalidArgument {
                 operation: "setting a polynomial",
-                reason: format!("{found} coefficients were given, and {MAX_COEFFICIENTS} is the most"),
+                reason: format!(
+                    "{found} coefficients were given, and {MAX_COEFFICIENTS} is the most"
+                ),
             });
         };
         place.copy_from_slice(coefficients);

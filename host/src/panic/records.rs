@@ -51,7 +51,9 @@ impl ModuleRecords {
         if !ptx.contains(SYMBOL) {
             return Ok(None);
         }
-        let Some((channel, bytes)) = find_variable(context, module, SYMBOL)? else { return Ok(None) };
+        let Some((channel, bytes)) = find_variable(context, module, SYMBOL)? else {
+            return Ok(None);
+        };
         if bytes != size_of::<Channel>() {
             return Ok(None);
         }

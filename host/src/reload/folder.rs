@@ -98,7 +98,8 @@ impl WatchFolder {
         let again: Vec<PathBuf> = there.into_iter().filter(|path| !state.load(path)).collect();
         let arrivals = Arrivals::new(state.clone(), files, jobs, again);
         let thread = thread::Builder::new().name("hot folder".to_owned());
-        let thread = thread.spawn(|| arrivals.run()).map_err(|source| state.cannot_watch(source))?;
+        let thread =
+            thread.spawn(|| arrivals.run()).map_err(|source| state.cannot_watch(source))?;
         let thread = Mutex::new(Some(thread));
         Ok(HotFolder { inner: Arc::new(WatchingFolder { state, jobs: sender, thread }) })
     }
@@ -287,9 +288,7 @@ impl FolderState {
 
     fn told(&self, path: &Path, event: &ReloadEvent) {
         match event {
-            ReloadEvent::Unreadable { error, .. }
-                if error.kind() == io::ErrorKind::NotFound && !path.exists() =>
-            {
+            ReloadEvent::Unreadable { error, .. } if error.kind() == io::ErrorKind::NotFound => {
                 self.remove(path);
             }
             other => {
@@ -302,6 +301,11 @@ impl FolderState {
         let mut modules = self.modules();
         let Some(place) = modules.get_mut(path) else { return };
         let Place::There(module) = &*place else { return };
+        // With the lock, which the thread of the folder takes for each event: one that came back meanwhile is seen by
+        // this thread, and one that comes back later by that.
+        if path.exists() {
+            return;
+        }
         let gone = Place::Gone(Arc::downgrade(&module.inner));
         let was_there = std::mem::replace(place, gone);
         drop(modules);

@@ -94,11 +94,14 @@ fn a_folder_is_run_once() {
     watch(dir.path(), &args).assert().success();
     fs::write(plugins.join("a.ptx"), ptx(1)).unwrap();
     fs::write(plugins.join("b.ptx"), shipped()).unwrap();
-    let both = is_match(r"(?m)^a\.ptx: version 1 \(sm_70, .*\n(.*\n)*b\.ptx: version 1 \(sm_").unwrap();
+    let both =
+        is_match(r"(?m)^a\.ptx: version 1 \(sm_70, .*\n(.*\n)*b\.ptx: version 1 \(sm_").unwrap();
     watch(dir.path(), &args).assert().success().stdout(both).stderr(is_empty());
     fs::write(plugins.join("c.ptx"), ".version nonsense").unwrap();
     let refused = watch(dir.path(), &args).assert().code(1);
-    refused.stdout(contains("not loaded: ")).stderr(contains("1 of the folder's files cannot be loaded"));
+    refused
+        .stdout(contains("not loaded: "))
+        .stderr(contains("1 of the folder's files cannot be loaded"));
     fs::remove_file(plugins.join("c.ptx")).unwrap();
     // The demo's kernel is in one of the files alone.
     let args = ["--ptx", "plugins", "--once", "--run", "saxpy", "--size", "1000"];

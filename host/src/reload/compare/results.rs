@@ -15,7 +15,7 @@ type IsSame = dyn Fn(&[u8], &[u8]) -> bool + Send + Sync;
 /// Which launches have their results compared, and how.
 #[derive(Clone)]
 pub(super) struct Check {
-    /// Each so many launches of a kernel; not 0.
+    /// One launch of this many of a kernel; not 0.
     every: u64,
     is_same: Arc<IsSame>,
 }
@@ -51,14 +51,16 @@ impl<'a> Saved<'a> {
     /// # Safety
     /// The memory lives, and other code uses it in the order of its home alone.
     pub(super) unsafe fn of(stream: &Stream, args: &'a Args) -> GpuResult<Self> {
-        let written = args.memory().iter().filter(|own| own.access == Access::Write && own.bytes > 0);
+        let written =
+            args.memory().iter().filter(|own| own.access == Access::Write && own.bytes > 0);
         let mut outputs = Vec::new();
         for memory in written {
             let home = memory.home.as_ref().and_then(home_of).ok_or(GpuError::Unsupported {
                 what: "comparing results in memory that no stream orders, such as mapped memory and rings",
             })?;
             let saved = DeviceBuffer::zeroed(stream, memory.bytes)?;
-            let (own, address) = (saved.as_slice().home().clone(), saved.as_slice().as_device_ptr().address());
+            let (own, address) =
+                (saved.as_slice().home().clone(), saved.as_slice().as_device_ptr().address());
             // SAFETY: the buffer has as many bytes and is used here alone; the rest is the caller's promise.
             unsafe { copy(&own, address, home, memory.address, memory.bytes)? };
             outputs.push((memory, home, saved));

@@ -36,9 +36,14 @@ mod tests {
 
     #[test]
     fn counts_are_exact_at_every_length() {
-        for (share, millionths) in
-            [(0.5, 500_000), (0.1, 100_000), (0.29, 290_000), (0.7, 700_000), (1e-6, 1), (0.999_999, 999_999)]
-        {
+        for (share, millionths) in [
+            (0.5, 500_000),
+            (0.1, 100_000),
+            (0.29, 290_000),
+            (0.7, 700_000),
+            (1e-6, 1),
+            (0.999_999, 999_999),
+        ] {
             let split = Share::new(share).unwrap();
             let mut count = 0u64;
             for n in 0..10_000u64 {
@@ -47,7 +52,10 @@ mod tests {
             }
         }
         let late = u64::MAX - 2;
-        assert_ne!(Share::new(0.5).unwrap().is_candidate(late), Share::new(0.5).unwrap().is_candidate(late + 1));
+        assert_ne!(
+            Share::new(0.5).unwrap().is_candidate(late),
+            Share::new(0.5).unwrap().is_candidate(late + 1)
+        );
     }
 
     #[test]

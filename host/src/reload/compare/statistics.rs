@@ -54,7 +54,8 @@ mod tests {
 
     /// Numbers of 0 to 1 that only look random.
     fn uniform(seed: &mut u64) -> f64 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 11) as f64 / (1u64 << 53) as f64
     }
 

@@ -102,11 +102,19 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kernel, config, baseline, candidate, .. } = self;
         let ((a, b, c), (x, y, z)) = (config.grid, config.block);
-        write!(f, "{kernel}, grid {a} × {b} × {c}, block {x} × {y} × {z}: version {} ", candidate.version)?;
+        write!(
+            f,
+            "{kernel}, grid {a} × {b} × {c}, block {x} × {y} × {z}: version {} ",
+            candidate.version
+        )?;
         match self.outcome() {
             Outcome::WrongResults => {
                 let (wrong, checked) = (self.mismatches, self.checked);
-                return write!(f, "has other results than version {} in {wrong} of {checked} launches", baseline.version);
+                return write!(
+                    f,
+                    "has other results than version {} in {wrong} of {checked} launches",
+                    baseline.version
+                );
             }
             Outcome::TooFewSamples => {
                 return write!(
@@ -157,7 +165,10 @@ mod tests {
         assert!(part.low > 0.2 && part.high < 0.3, "{part:?}");
         assert_eq!(verdict(&times(1.25), &times(1.0), 0).outcome(), Outcome::Faster);
         assert_eq!(verdict(&times(1.0), &times(1.0), 0).outcome(), Outcome::NoDifference);
-        assert_eq!(verdict(&times(1.0)[..3], &times(1.0)[..3], 0).outcome(), Outcome::TooFewSamples);
+        assert_eq!(
+            verdict(&times(1.0)[..3], &times(1.0)[..3], 0).outcome(),
+            Outcome::TooFewSamples
+        );
         assert_eq!(verdict(&[], &[], 0).outcome(), Outcome::TooFewSamples);
     }
 
