@@ -17,6 +17,8 @@ mod faults;
 mod futures;
 #[path = "host/gate.rs"]
 mod gate;
+#[path = "host/globals.rs"]
+mod globals;
 #[path = "host/gpu_pools.rs"]
 mod gpu_pools;
 #[path = "host/graphs.rs"]
@@ -43,6 +45,8 @@ mod launches;
 mod memory;
 #[path = "host/modules.rs"]
 mod modules;
+#[path = "host/named.rs"]
+mod named;
 #[path = "host/occupancy.rs"]
 mod occupancy;
 #[path = "host/pinned.rs"]

@@ -16,6 +16,7 @@ mod merge;
 mod norm;
 mod out_of_core;
 mod particles;
+mod polynomial;
 mod random;
 mod reduce;
 mod rows;

@@ -21,6 +21,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | sums, sorts, scans, histograms, softmax, … of your data | [`ops`], one module an operation |
+//! | kernels of a PTX text by their names, variables of kernels | [`Module`] |
 //! | kernels of your own | `cuda_std` and its `#[kernel]`; [`include_kernels!`] and [`Gpu::with_images`] load them, [`Gpu::load_module`] has them beside `ops` |
 //! | memory on the device | [`DeviceBuffer`], [`DeviceBox`], and slices of them; [`DeviceVec`] grows, [`UninitBuffer`] is not written yet |
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
@@ -94,11 +95,12 @@ pub use memory::{
     PitchedMut, PooledBuffer, RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer,
     UninitBuffer, UninitSlice, VolumeMut, WriteCombined, WriteSlice, is_wsl2,
 };
+pub use module::Module;
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};
 #[cfg(feature = "reload")]
-pub use reload::HotModule;
+pub use reload::{HotFolder, HotModule};
 pub use ring::{Bridge, Caller, PersistentKernel, Receiver, Ring, Router, Sender, WaitStrategy};
 pub use stream::{AsStream, Stream};
 pub use tensor_map::{TensorLayout, TensorView, TensorViewMut};

@@ -10,6 +10,7 @@ pub mod map;
 pub mod merge;
 pub mod norm;
 pub mod particles;
+pub mod polynomial;
 pub mod random;
 pub mod reduce;
 pub mod saxpy;

@@ -49,6 +49,23 @@ impl DriverError {
         self.hint
     }
 
+    /// The line of the PTX that the driver's compiler refused, from 1, and the column where the compiler names one, as the
+    /// emulator's does. Of a text that is loaded in parts it is the line of the part.
+    #[must_use]
+    pub fn ptx_position(&self) -> Option<(u32, Option<u32>)> {
+        let said = self.detail.as_deref()?;
+        let number = |text: &str| -> Option<(u32, usize)> {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            Some((text[..end].parse().ok()?, end))
+        };
+        said.match_indices("line ").find_map(|(at, word)| {
+            let behind = &said[at + word.len()..];
+            let (line, end) = number(behind)?;
+            let column = behind[end..].strip_prefix(", column ").and_then(number);
+            Some((line, column.map(|(column, _)| column)))
+        })
+    }
+
     /// Describes `code`, which `operation` returned on this thread just now.
     pub(crate) fn new(operation: &'static str, code: u32) -> Self {
         Self::with_detail(operation, code, cuda_driver::take_detail())
@@ -103,6 +120,21 @@ impl From<DriverError> for GpuError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_position_in_ptx_is_read_from_what_the_compiler_says() {
+        let of = |text: &str| {
+            let detail = Detail { text: text.to_owned(), code: 218 };
+            DriverError::with_detail("cuModuleLoadData", 218, Some(detail)).ptx_position()
+        };
+        assert_eq!(of("line 12, column 5: expected an opcode, found `x`"), Some((12, Some(5))));
+        let ptxas =
+            "ptxas application ptx input, line 7; error   : Unknown symbol 'a', in column 9 of it";
+        assert_eq!(of(ptxas), Some((7, None)));
+        assert_eq!(of("the PTX is for another driver"), None);
+        assert_eq!(of("a line of it: nothing"), None);
+        assert_eq!(of("an inline function at line 3"), Some((3, None)));
+    }
 
     #[test]
     fn a_code_that_nobody_knows_is_kept() {

@@ -11,7 +11,9 @@ use cuda_std::launch::ContractError;
 use cuda_std::ring::MessageError;
 use thiserror::Error as ThisError;
 
-use super::words::{bytes, debug_as_display, list, numbers, or_more, parameters, persistent};
+use super::words::{
+    bytes, debug_as_display, first_difference, list, numbers, or_more, parameters, persistent,
+};
 use super::{DriverError, GraphError, InContext, KernelPanic, LaunchBound, LaunchLimit};
 
 /// The result of an operation on a GPU.
@@ -98,10 +100,52 @@ pub enum GpuError {
         hint: Option<&'static str>,
     },
 
+    /// The loaded module has no variable of that name.
+    #[error(
+        "there is no variable `{name}` in the module; it has {}: a `static` needs a name of its own \
+         (`#[unsafe(no_mangle)]`) and a kernel that uses it",
+        list(candidates)
+    )]
+    NoGlobal {
+        /// The name that was asked for.
+        name: String,
+        /// The variables of the module, nearest name first.
+        candidates: Vec<String>,
+    },
+
+    /// A variable of a module is not one of the type that it was asked for as.
+    #[error(
+        "the variable `{name}` has {bytes} bytes at {address:#x}; `{target}` has {size} bytes and is aligned to {align}"
+    )]
+    WrongGlobal {
+        /// The variable.
+        name: String,
+        /// Its address.
+        address: u64,
+        /// Its size in bytes.
+        bytes: usize,
+        /// Name of the type asked for.
+        target: &'static str,
+        /// Size of that type in bytes.
+        size: usize,
+        /// Alignment of that type in bytes.
+        align: usize,
+    },
+
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// A launch has other arguments than the kernel's PTX entry.
     #[error(
-        "`{kernel}` takes {} of {expected:?} bytes, and is launched with {found:?}",
-        parameters(expected.len())
+        "`{kernel}` takes {} of {expected:?} bytes, and is launched with {found:?}{}",
+        parameters(expected.len()),
+        first_difference(expected, found)
     )]
     WrongParameters {
         /// The kernel.

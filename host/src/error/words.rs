@@ -62,6 +62,17 @@ pub(super) fn parameters(count: usize) -> String {
     format!("{count} parameter{}", if count == 1 { "" } else { "s" })
 }
 
+/// The first parameter whose argument has another size, counted from 0; nothing where only the numbers differ.
+pub(super) fn first_difference(expected: &[usize], found: &[usize]) -> String {
+    let mut pairs = expected.iter().zip(found).enumerate();
+    match pairs.find(|(_, (expected, found))| expected != found) {
+        Some((at, (expected, found))) => {
+            format!(": parameter {at} has {expected} bytes, and its argument {found}")
+        }
+        _ => String::new(),
+    }
+}
+
 /// Numbers for a sentence.
 pub(super) fn numbers(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
@@ -98,6 +109,16 @@ mod tests {
     use super::*;
     use crate::GpuError;
     use crate::error::DriverError;
+
+    #[test]
+    fn the_first_parameter_that_differs_is_named() {
+        assert_eq!(
+            first_difference(&[8, 8, 4], &[8, 4, 8]),
+            ": parameter 1 has 8 bytes, and its argument 4"
+        );
+        assert_eq!(first_difference(&[8, 8], &[8]), "");
+        assert_eq!(first_difference(&[], &[8]), "");
+    }
 
     #[test]
     fn sizes_read_well() {

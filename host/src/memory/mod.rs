@@ -79,6 +79,7 @@ pub use rows::Pitched;
 pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub(crate) use staging::Staging;
 pub use strategy::{Transfer, TransferReport};
+pub(crate) use transfer::{copy, download, upload};
 pub use unified::{UnifiedBox, UnifiedBuffer};
 pub use uninit::{UninitBuffer, UninitSlice};
 pub use visibility::{HostPages, MemoryVisibility};

@@ -16,7 +16,7 @@ use crate::stream::StreamInner;
 /// # Safety
 /// Device memory of `size_of_val(source)` bytes at `address` has `home` as its home and is
 /// borrowed by nobody else.
-pub(super) unsafe fn upload<T: Pod>(
+pub(crate) unsafe fn upload<T: Pod>(
     home: &StreamInner,
     address: u64,
     source: &[T],
@@ -59,7 +59,7 @@ pub(super) unsafe fn upload_by_driver<T: Pod>(
 /// # Safety
 /// Device memory of `len` values at `address` has `home` as its home and is not written meanwhile;
 /// `destination` is writable for as many.
-pub(super) unsafe fn download<T: Pod>(
+pub(crate) unsafe fn download<T: Pod>(
     home: &StreamInner,
     address: u64,
     destination: *mut T,
@@ -149,7 +149,7 @@ pub(super) unsafe fn clear(home: &StreamInner, address: u64, bytes: usize) -> Gp
 /// # Safety
 /// Both addresses hold as many bytes and have these homes; the destination is borrowed by nobody
 /// else, and the source is not written meanwhile.
-pub(super) unsafe fn copy(
+pub(crate) unsafe fn copy(
     home: &StreamInner,
     address: u64,
     source_home: &StreamInner,

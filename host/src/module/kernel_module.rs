@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use cuda_driver::sys;
 use cuda_std::launch::{Contract, Kernel};
 
+use super::entry;
 use super::function_cache::ModuleId;
 use super::image::{Image, best_image};
 use super::part::{self, LoadUnit};
-use super::program::Program;
+use super::program::{Program, not_found};
 use super::stream_uses::StreamUses;
 use super::text::{Digest, Text};
 use crate::context::Context;
@@ -156,8 +157,34 @@ impl KernelModule {
         // Without the lock: other kernels can be launched while the driver compiles this one.
         let part = self.part(kernel.name)?;
         let function = part.function(kernel)?;
-        self.functions().insert(kernel.name, (function, kernel));
+        self.functions()
+            .entry(kernel.name)
+            // A launcher that knows its types stays: later versions are compared with it.
+            .and_modify(|known| {
+                if known.1.contract.signature.is_empty() {
+                    *known = (function, kernel);
+                }
+            })
+            .or_insert((function, kernel));
         Ok(function)
+    }
+
+    /// The names of its kernels.
+    pub(crate) fn kernels(&self) -> GpuResult<Vec<String>> {
+        self.program(None).map(Program::kernels)
+    }
+
+    /// The address and the bytes of a variable, whose part is loaded if it was not.
+    pub(super) fn variable(&self, name: &str) -> GpuResult<(u64, usize)> {
+        self.program(None)?.variable(name)
+    }
+
+    /// What the PTX says of an entry.
+    pub(super) fn header(&self, kernel: &str) -> GpuResult<String> {
+        let program = self.program(Some(kernel))?;
+        let text = program.part(kernel).map(|part| part.text());
+        let header = text.and_then(|text| entry::header(&text, kernel));
+        header.ok_or_else(|| not_found(kernel, program.kernels()))
     }
 
     /// Loads the parts that no other module has and looks up their kernels, so that errors show

@@ -17,11 +17,12 @@ use super::kernel_module::Function;
 use super::params;
 use super::program::not_found;
 use super::text::{Source, Text};
+use super::variables;
 use crate::context::Context;
 use crate::deferred_frees::{Freed, free_or_defer, running_kernels};
 use crate::error::{GpuContext, GpuError, GpuResult};
 use crate::lock::lock;
-use crate::panic::ModuleRecords;
+use crate::panic::{ModuleRecords, find_variable};
 use crate::stack;
 
 /// A unit of loading: one module part, or a PTX text that has no index of parts, on a device.
@@ -131,6 +132,14 @@ impl LoadUnit {
         })
     }
 
+    /// The address and the bytes of a variable; `None` if it has none of that name. Loads it only if it has.
+    pub(super) fn variable(&self, name: &str) -> GpuResult<Option<(u64, usize)>> {
+        if !variables::names(&self.text()).any(|own| own == name) {
+            return Ok(None);
+        }
+        find_variable(&self.context, self.loaded()?.code.module(), name)
+    }
+
     /// Allows `function` to use `bytes` of dynamic shared memory, beyond the default limit.
     pub(super) fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> GpuResult<()> {
         let attribute = sys::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -159,7 +168,7 @@ impl LoadUnit {
     }
 
     /// The names of its kernels.
-    fn kernels(&self) -> Cow<'_, [String]> {
+    pub(super) fn kernels(&self) -> Cow<'_, [String]> {
         match self.indexed() {
             Some(part) => (&*part.kernels).into(),
             None => entries(&self.text()).into(),

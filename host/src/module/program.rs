@@ -9,6 +9,7 @@ use std::thread;
 use super::image::Image;
 use super::part::{LoadUnit, PartText, not_stopped_by_captures};
 use super::text::{Digest, Text};
+use super::variables::{self, is_named};
 use crate::context::Context;
 use crate::error::{GpuError, GpuResult};
 use crate::shipped;
@@ -99,6 +100,34 @@ impl Program {
         not_found(kernel, self.by_kernel.keys().cloned().collect())
     }
 
+    /// The names of its kernels, in the order of the text.
+    pub(super) fn kernels(&self) -> Vec<String> {
+        self.parts.iter().flat_map(|part| part.kernels().into_owned()).collect()
+    }
+
+    /// The address and the bytes of a variable. Kernels that share one are in one part; it is looked for in the parts
+    /// that are loaded before the others.
+    pub(super) fn variable(&self, name: &str) -> GpuResult<(u64, usize)> {
+        let (loaded, others): (Vec<_>, Vec<_>) =
+            self.parts.iter().partition(|part| part.is_loaded());
+        let mut found = loaded.iter().chain(&others).map(|part| part.variable(name));
+        match found.find_map(Result::transpose) {
+            Some(found) => found,
+            None => Err(self.no_variable(name)),
+        }
+    }
+
+    fn no_variable(&self, name: &str) -> GpuError {
+        let texts: Vec<_> = self.parts.iter().map(|part| part.text()).collect();
+        let own =
+            texts.iter().flat_map(|text| variables::names(text)).filter(|name| is_named(name));
+        let mut candidates: Vec<String> = own.map(str::to_owned).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        nearest_first(name, &mut candidates);
+        GpuError::NoGlobal { name: name.to_owned(), candidates }
+    }
+
     /// Whether the driver has any of it.
     pub(super) fn is_loaded(&self) -> bool {
         self.parts.iter().any(|part| part.is_loaded())
@@ -120,11 +149,15 @@ impl Program {
 /// The error for a missing kernel, with the kernels that there are, the longest common prefix
 /// first.
 pub(super) fn not_found(kernel: &str, mut candidates: Vec<String>) -> GpuError {
-    let shared =
-        |other: &str| kernel.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
-    candidates.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
+    nearest_first(kernel, &mut candidates);
     let hint = other_images(kernel, &candidates);
     GpuError::NotFound { kernel: kernel.to_owned(), candidates, hint }
+}
+
+/// Sorts names by the length of the prefix that they share with `name`, the longest first.
+fn nearest_first(name: &str, candidates: &mut [String]) {
+    let shared = |other: &str| name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    candidates.sort_by(|a, b| shared(b).cmp(&shared(a)).then_with(|| a.cmp(b)));
 }
 
 /// Which images have a kernel that a module lacks, where shipped kernels and kernels of the program were

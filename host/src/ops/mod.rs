@@ -18,6 +18,7 @@ pub mod norm;
 mod number;
 pub mod out_of_core;
 pub mod particles;
+pub mod polynomial;
 pub mod random;
 pub mod reduce;
 mod rows;
@@ -48,6 +49,7 @@ pub use merge::{
     set_symmetric_difference, set_union,
 };
 pub use number::Number;
+pub use polynomial::Polynomial;
 pub use rows::RowValue;
 pub use saxpy::saxpy;
 pub use scratch::Scratch;

@@ -15,5 +15,5 @@ mod text;
 
 pub use crate::error::KernelPanic;
 pub(crate) use launches::Launches;
-pub(crate) use records::ModuleRecords;
+pub(crate) use records::{ModuleRecords, find_variable};
 pub(crate) use registry::Panics;

@@ -51,7 +51,9 @@ impl ModuleRecords {
         if !ptx.contains(SYMBOL) {
             return Ok(None);
         }
-        let Some((channel, bytes)) = find(context, module, SYMBOL)? else { return Ok(None) };
+        let Some((channel, bytes)) = find_variable(context, module, SYMBOL)? else {
+            return Ok(None);
+        };
         if bytes != size_of::<Channel>() {
             return Ok(None);
         }
@@ -197,9 +199,13 @@ fn thread(record: &Record) -> [u32; 3] {
 }
 
 /// The address and the bytes of a variable of the module.
-fn find(context: &Context, module: sys::CUmodule, name: &str) -> GpuResult<Option<(u64, usize)>> {
+pub(crate) fn find_variable(
+    context: &Context,
+    module: sys::CUmodule,
+    name: &str,
+) -> GpuResult<Option<(u64, usize)>> {
     let (mut address, mut bytes) = (0, 0);
-    let name = std::ffi::CString::new(name).expect("a name without a zero");
+    let Ok(name) = std::ffi::CString::new(name) else { return Ok(None) };
     let found = context.call("cuModuleGetGlobal", || {
         // SAFETY: all are writable, and the name ends in a zero.
         unsafe { sys::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()) }
@@ -213,7 +219,7 @@ fn find(context: &Context, module: sys::CUmodule, name: &str) -> GpuResult<Optio
 
 /// The table of what the builder knows of addresses, as the driver filled it in.
 fn addresses(context: &Context, module: sys::CUmodule) -> GpuResult<Vec<u64>> {
-    let Some((from, bytes)) = find(context, module, KNOWN)? else { return Ok(Vec::new()) };
+    let Some((from, bytes)) = find_variable(context, module, KNOWN)? else { return Ok(Vec::new()) };
     let mut words = vec![0u64; bytes / 8];
     context.call("cuMemcpyDtoH", || {
         // SAFETY: `words` has as many bytes, and the variable is part of the module.

@@ -74,6 +74,38 @@ pub enum ReloadEvent {
     },
 }
 
+/// What happened in a [`HotFolder`](super::HotFolder). Holds no module.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum FolderEvent {
+    /// A file came, and its first version is in use.
+    Added {
+        /// The file.
+        path: PathBuf,
+        /// Its first version.
+        version: VersionInfo,
+    },
+    /// Something happened to the module of a file: a new version, an edit that was refused, a version that was unloaded.
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        event: ReloadEvent,
+    },
+    /// A file has gone. What the program holds of its module stays in use.
+    Removed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that has no module yet cannot be read, or the driver does not take it. The next edit of it is tried again.
+    NotLoaded {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: Arc<GpuError>,
+    },
+}
+
 impl ReloadEvent {
     /// A failed load, or a refusal where a kernel is the matter.
     pub(super) fn of_error(error: GpuError) -> Self {

@@ -19,7 +19,8 @@ use crate::module::{HeadStart, Text};
 /// The folders that are watched. Folders, not files: an editor that replaces a file by another one
 /// of the same name leaves a watched file behind.
 pub(super) struct Files {
-    watcher: RecommendedWatcher,
+    /// None where another thread watches, and passes the events on.
+    watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
     interest: Interest,
 }
@@ -60,6 +61,21 @@ impl Files {
         Self::new(Interest::File(file), [folder], tell)
     }
 
+    /// One file of a folder, whose events come from the thread that watches the folder.
+    pub(super) fn told(file: &Path) -> Self {
+        let interest = Interest::File(file.to_owned());
+        Self { watcher: None, folders: BTreeSet::new(), interest }
+    }
+
+    /// Watches a folder, by the name that the system knows it by, and not the folders in it.
+    pub(super) fn of_folder(
+        folder: &Path,
+        tell: impl Fn(notify::Event) + Send + 'static,
+    ) -> GpuResult<Self> {
+        // Which of its files count is for the thread to say that gets the events.
+        Self::new(Interest::File(folder.to_owned()), [folder.to_owned()], tell)
+    }
+
     /// Watches a kernel crate.
     pub(super) fn of_crate(
         root: &Path,
@@ -81,14 +97,16 @@ impl Files {
         };
         let watcher = notify::recommended_watcher(handler).map_err(|error| failed("", error))?;
         let folders: BTreeSet<_> = folders.into_iter().collect();
-        let mut files = Self { watcher, folders: BTreeSet::new(), interest };
+        let mut files = Self { watcher: Some(watcher), folders: BTreeSet::new(), interest };
         folders.into_iter().try_for_each(|folder| files.watch(folder))?;
         Ok(files)
     }
 
     fn watch(&mut self, folder: PathBuf) -> GpuResult<()> {
-        let watched = self.watcher.watch(&folder, RecursiveMode::NonRecursive);
-        watched.map_err(|error| failed(&folder, error))?;
+        if let Some(watcher) = &mut self.watcher {
+            let watched = watcher.watch(&folder, RecursiveMode::NonRecursive);
+            watched.map_err(|error| failed(&folder, error))?;
+        }
         self.folders.insert(folder);
         Ok(())
     }
@@ -164,7 +182,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 
 /// Nothing for a file that was only read, or whose times or rights changed. Linux alone tells when a writer
 /// closes a file; there, both halves of a rename are events of their own.
-fn sign(kind: &EventKind) -> Option<Sign> {
+pub(super) fn sign(kind: &EventKind) -> Option<Sign> {
     let is_linux = RecommendedWatcher::kind() == WatcherKind::Inotify;
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Sign::Closed),

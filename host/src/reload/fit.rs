@@ -3,8 +3,7 @@
 use cuda_std::launch::Kernel;
 
 use crate::error::{GpuError, GpuResult, LaunchBound};
-
-type Extents = (u32, u32, u32);
+use crate::module::entry::{Extents, extents, header};
 
 /// Compares the launch bounds of a kernel's entry with the launcher's contract.
 ///
@@ -15,20 +14,20 @@ pub(super) fn check_bounds(kernel: &'static Kernel, ptx: &str) -> GpuResult<()> 
     let contract = &kernel.contract;
     let changed =
         |expected, found| Err(GpuError::ContractChanged { kernel: kernel.name, expected, found });
-    if let Some(found @ (x, y, z)) = extents(header, ".reqntid")
+    if let Some(found @ (x, y, z)) = extents(&header, ".reqntid")
         && contract.block != Some(found)
     {
         let expected = contract.block.map_or(LaunchBound::AnyBlock, of_block);
         return changed(expected, LaunchBound::Block(x, y, z));
     }
-    if let Some((x, y, z)) = extents(header, ".maxntid") {
+    if let Some((x, y, z)) = extents(&header, ".maxntid") {
         let found = x.saturating_mul(y).saturating_mul(z);
         let most = contract.threads().or(contract.max_threads);
         if let Some(most) = most.filter(|most| *most > found) {
             return changed(LaunchBound::Threads(most), LaunchBound::Threads(found));
         }
     }
-    if let Some(found @ (x, y, z)) = extents(header, ".reqnctapercluster")
+    if let Some(found @ (x, y, z)) = extents(&header, ".reqnctapercluster")
         && contract.cluster != Some(found)
     {
         let cluster = |(x, y, z)| LaunchBound::Cluster(x, y, z);
@@ -40,32 +39,6 @@ pub(super) fn check_bounds(kernel: &'static Kernel, ptx: &str) -> GpuResult<()> 
 
 fn of_block((x, y, z): Extents) -> LaunchBound {
     LaunchBound::Block(x, y, z)
-}
-
-/// What stands between the name of an entry and its body.
-fn header<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '%');
-    let mut rest = ptx;
-    loop {
-        let (_, behind) = rest.split_once(".entry ")?;
-        let behind = behind.trim_start();
-        let end = behind.find(|c| !is_name(c)).unwrap_or(behind.len());
-        if &behind[..end] == name {
-            return behind[end..].split('{').next();
-        }
-        rest = behind;
-    }
-}
-
-/// One to three numbers behind a directive.
-fn extents(header: &str, directive: &str) -> Option<Extents> {
-    let (_, behind) = header.split_once(directive)?;
-    let end = behind.find(|c: char| !c.is_ascii_digit() && !matches!(c, ' ' | '\t' | ','));
-    let list = &behind[..end.unwrap_or(behind.len())];
-    let mut numbers = list.split(',').map(|number| number.trim().parse().ok());
-    let first = numbers.next()??;
-    let mut next = || numbers.next().flatten().unwrap_or(1);
-    Some((first, next(), next()))
 }
 
 #[cfg(test)]

@@ -39,10 +39,13 @@
 //! comes from there, now and at each edit. The compiler looks at a crate of safe `#[kernel]`s again whenever it is
 //! built, and no more than access to the folder is trusted there.
 
+mod arrivals;
 mod builds;
+mod compare;
 mod event;
 mod files;
 mod fit;
+mod folder;
 mod shared;
 mod version;
 mod watch;
@@ -63,7 +66,9 @@ use crate::stream::{AsStream, Stream};
 use shared::{Shared, Swap};
 use worker::Job;
 
-pub use event::ReloadEvent;
+pub use compare::{Comparison, Interval, Outcome, Timing, Verdict};
+pub use event::{FolderEvent, ReloadEvent};
+pub use folder::{HotFolder, WatchFolder};
 pub use version::{ModuleVersion, VersionInfo};
 pub use watch::Watch;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use cuda_builder::{Cancel, CudaBuilder, NvvmArch};
@@ -20,7 +20,7 @@ use crate::module::{Text, best_arch};
 use crate::stream::AsStream;
 
 /// How many versions are kept.
-const KEEP: usize = 8;
+pub(super) const KEEP: usize = 8;
 
 /// What a [`HotModule`] is made from, and how it is watched.
 ///
@@ -143,11 +143,31 @@ impl Watch {
         let mut files = files(&source, &sender)?;
         let first = first(&loader, &mut source, &mut files)?;
         let is_embedded = first.module().uses().is_none();
-        let shared = Shared::new(loader, first, self.keep, self.callbacks, sender.clone());
-        let shared = Arc::new(shared);
         if is_embedded && matches!(source, Source::Crate(_)) {
             let _ = sender.send(Job::Build);
         }
+        let (keep, callbacks) = (self.keep, self.callbacks);
+        Running { loader, first, keep, callbacks, source, files, cancel, sender, jobs }.start()
+    }
+}
+
+/// A module whose first version is loaded, and its thread before it runs.
+pub(super) struct Running {
+    pub(super) loader: Loader,
+    pub(super) first: ModuleVersion,
+    pub(super) keep: usize,
+    pub(super) callbacks: Vec<Callback>,
+    pub(super) source: Source,
+    pub(super) files: Option<Files>,
+    pub(super) cancel: Cancel,
+    pub(super) sender: Sender<Job>,
+    pub(super) jobs: Receiver<Job>,
+}
+
+impl Running {
+    pub(super) fn start(self) -> GpuResult<HotModule> {
+        let Self { loader, first, keep, callbacks, source, files, cancel, sender, jobs } = self;
+        let shared = Arc::new(Shared::new(loader, first, keep, callbacks, sender.clone()));
         let (backlog, whole, waiting) = Default::default();
         let worker =
             Worker { shared: shared.clone(), source, files, jobs, backlog, whole, waiting };

@@ -63,7 +63,7 @@ enum Next {
 }
 
 /// How long there must be no further event before an edit counts as complete that does not say so itself.
-const QUIET: Duration = Duration::from_millis(10);
+pub(super) const QUIET: Duration = Duration::from_millis(10);
 /// How long a stream of events may go on before they count as an edit nevertheless.
 const LONGEST: Duration = Duration::from_millis(200);
 /// Between two looks at a version whose last launch has not run: doubled each time.

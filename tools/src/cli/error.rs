@@ -360,6 +360,13 @@ pub enum CliError {
         version: u64,
     },
 
+    /// Files of a folder that was to be run once cannot be loaded.
+    #[error("{count} of the folder's files cannot be loaded, as said above")]
+    FilesNotLoaded {
+        /// How many.
+        count: usize,
+    },
+
     /// Launches cannot be counted.
     #[error(transparent)]
     NotCounted(#[from] NotCounted),

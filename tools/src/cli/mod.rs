@@ -26,6 +26,7 @@ mod rows;
 mod sort;
 mod table;
 mod watch;
+mod watch_folder;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

@@ -8,6 +8,7 @@ use super::error::CliError;
 use super::interrupt::on_signal;
 use super::names::no_demo_or_kernel;
 use super::table::{Side, Table};
+use super::watch_folder;
 use crate::demo::{self, Demo, Ending, Outcome, Scale};
 use cuda_builder::{CudaBuilderError, Scope};
 use ferrowarp::error::{GpuContext, GpuError};
@@ -22,6 +23,7 @@ Examples:
   ferrowarp watch --run transpose_tiled --compare
   ferrowarp watch --crate ../own/kernels
   ferrowarp watch --ptx kernels.ptx --run vecadd
+  ferrowarp watch --ptx plugins
   ferrowarp watch --once --run blur --run sobel
 
 An edit that does not compile, that the driver refuses, or that no longer fits the program's launchers is shown,
@@ -31,8 +33,8 @@ pub(super) struct Args {
     /// The kernel crate to build at each edit
     #[arg(long = "crate", value_name = "DIR", default_value = "kernels-gpu")]
     kernels: PathBuf,
-    /// Watch a PTX file instead
-    #[arg(long, value_name = "FILE", conflicts_with = "kernels")]
+    /// Watch a PTX file instead, or all PTX files in a folder, which may come and go
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "kernels")]
     ptx: Option<PathBuf>,
     /// Run this demo, or the first demo that launches this kernel, with each new version
     #[arg(long, value_name = "DEMO|KERNEL")]
@@ -67,14 +69,19 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         false => Gpu::new()?,
     };
     let demos = chosen(&args.run)?;
-    let hot = args.watch(&sender).start(&gpu)?;
     let scale = args
         .size
         .map_or_else(|| Scale::suited_to(Some(gpu.backend())), |size| Scale::of(size as usize));
+    let runs = Runs { demos, scale, compare: args.compare };
+    if let Some(folder) = args.ptx.as_deref().filter(|path| path.is_dir()) {
+        heading(&gpu, folder, args.once, out)?;
+        return watch_folder::run(&gpu, folder, (args.keep as usize, args.once), &runs, out);
+    }
+    let hot = args.watch(&sender).start(&gpu)?;
     heading(&gpu, args.source(), args.once, out)?;
     let first = hot.current();
     writeln!(out, "{}: {}", first.info(), args.origin(&first))?;
-    let mut session = Session { hot, demos, scale, compare: args.compare };
+    let mut session = Session { hot, runs };
     match args.once {
         true => session.once(&first, args.ptx.is_none() && !args.run.is_empty(), &news, out),
         false => {
@@ -152,9 +159,14 @@ fn find(name: &str) -> Result<&'static Demo, CliError> {
     Err(failed.map_or_else(|| no_demo_or_kernel(name), CliError::from))
 }
 
-/// What is run at each edit.
+/// A module, and what is run at each edit.
 struct Session {
     hot: HotModule,
+    runs: Runs,
+}
+
+/// What is run with each new version.
+pub(super) struct Runs {
     demos: Vec<&'static Demo>,
     scale: Scale,
     compare: bool,
@@ -174,7 +186,7 @@ impl Session {
         }
         let version = self.hot.current();
         let before = (version.number() != first.number()).then_some(first);
-        let wrong = self.run(before, &version, out)?;
+        let wrong = self.runs.run(before, &version, out)?;
         if wrong.is_empty() { Ok(()) } else { Err(CliError::WrongDemos { names: wrong }) }
     }
 
@@ -184,7 +196,7 @@ impl Session {
         news: &Receiver<News>,
         out: &mut impl Write,
     ) -> Result<(), CliError> {
-        self.run(None, first, out)?;
+        self.runs.run(None, first, out)?;
         let (mut before, mut part_in_use, mut is_same_edit) = (first.clone(), false, false);
         loop {
             out.flush()?;
@@ -198,7 +210,7 @@ impl Session {
                 }
                 ReloadEvent::Swapped { version, .. } => {
                     let Ok(version) = self.hot.version(version.number) else { continue };
-                    self.run(Some(&before).filter(|_| !is_same_edit), &version, out)?;
+                    self.runs.run(Some(&before).filter(|_| !is_same_edit), &version, out)?;
                     before = version;
                 }
                 _ => {}
@@ -206,10 +218,12 @@ impl Session {
         }
         Ok(writeln!(out, "ended")?)
     }
+}
 
+impl Runs {
     /// Runs the demos with a version, and with the one before if both are to be compared. The names of
     /// those that computed something wrong.
-    fn run(
+    pub(super) fn run(
         &self,
         before: Option<&ModuleVersion>,
         version: &ModuleVersion,
@@ -291,7 +305,7 @@ fn what(scope: &Scope) -> String {
 }
 
 /// One event in the user's words.
-fn show(event: &ReloadEvent, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn show(event: &ReloadEvent, out: &mut impl Write) -> Result<(), CliError> {
     match event {
         ReloadEvent::Building => writeln!(out, "building")?,
         ReloadEvent::Built { scope, took, warnings } => {
@@ -313,12 +327,7 @@ fn show(event: &ReloadEvent, out: &mut impl Write) -> Result<(), CliError> {
             since_edit.as_secs_f64() * 1e3
         )?,
         ReloadEvent::Unchanged { version } => writeln!(out, "nothing changed in {version}")?,
-        ReloadEvent::LoadFailed { error } => {
-            if let Some(log) = error.driver().and_then(|driver| driver.detail()) {
-                writeln!(out, "{}", log.trim_end())?;
-            }
-            writeln!(out, "not loaded: {error}")?;
-        }
+        ReloadEvent::LoadFailed { error } => not_loaded(error, out)?,
         ReloadEvent::Refused { error, .. } => writeln!(out, "refused: {error}")?,
         ReloadEvent::Unreadable { path, error } => {
             writeln!(out, "{}: {error}; the version before stays in use", path.display())?;
@@ -328,4 +337,12 @@ fn show(event: &ReloadEvent, out: &mut impl Write) -> Result<(), CliError> {
         _ => {}
     }
     Ok(())
+}
+
+/// The compiler's log, if there is one, and the error.
+pub(super) fn not_loaded(error: &GpuError, out: &mut impl Write) -> Result<(), CliError> {
+    if let Some(log) = error.driver().and_then(|driver| driver.detail()) {
+        writeln!(out, "{}", log.trim_end())?;
+    }
+    Ok(writeln!(out, "not loaded: {error}")?)
 }

@@ -86,6 +86,51 @@ fn a_file_is_run_once() {
 }
 
 #[test]
+fn a_folder_is_run_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("plugins");
+    fs::create_dir(&plugins).unwrap();
+    let args = ["--ptx", "plugins", "--once"];
+    watch(dir.path(), &args).assert().success();
+    fs::write(plugins.join("a.ptx"), ptx(1)).unwrap();
+    fs::write(plugins.join("b.ptx"), shipped()).unwrap();
+    let both =
+        is_match(r"(?m)^a\.ptx: version 1 \(sm_70, .*\n(.*\n)*b\.ptx: version 1 \(sm_").unwrap();
+    watch(dir.path(), &args).assert().success().stdout(both).stderr(is_empty());
+    fs::write(plugins.join("c.ptx"), ".version nonsense").unwrap();
+    let refused = watch(dir.path(), &args).assert().code(1);
+    refused
+        .stdout(contains("not loaded: "))
+        .stderr(contains("1 of the folder's files cannot be loaded"));
+    fs::remove_file(plugins.join("c.ptx")).unwrap();
+    // The demo's kernel is in one of the files alone.
+    let args = ["--ptx", "plugins", "--once", "--run", "saxpy", "--size", "1000"];
+    let row = is_match(r"(?m)^saxpy +1 +1000 elements +\d+\.\d{3} ms").unwrap();
+    let wrong = contains("saxpy, version 1: ").and(contains("there is no kernel `saxpy`"));
+    watch(dir.path(), &args).assert().code(1).stdout(row.and(wrong));
+}
+
+#[cfg(unix)]
+#[test]
+fn files_of_a_folder_come_change_and_go_until_a_signal_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["--ptx", "."]);
+    running.says("watching .; Ctrl-C ends");
+    fs::write(dir.path().join("a.ptx"), ptx(1)).unwrap();
+    running.says("a.ptx: version 1 (");
+    fs::write(dir.path().join("a.ptx"), ptx(2)).unwrap();
+    assert!(running.says("a.ptx: version 2 (").contains("loaded in "));
+    fs::write(dir.path().join("b.ptx"), "nonsense").unwrap();
+    running.says("not loaded: ");
+    fs::remove_file(dir.path().join("a.ptx")).unwrap();
+    running.says("a.ptx has gone");
+    let pid = running.child.id().try_into().unwrap();
+    // SAFETY: a signal to a process that this test has started and not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    running.says("ended");
+}
+
+#[test]
 fn what_cannot_be_watched_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("broken.ptx"), "nonsense").unwrap();

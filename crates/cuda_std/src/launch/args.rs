@@ -229,6 +229,19 @@ impl Args {
         self.push_slice::<T>(memory.raw_mut(), Access::Write);
     }
 
+    /// Appends the address of memory that the kernel reads, without its length: for kernels of other languages, whose
+    /// parameters are pointers alone. The launch is ordered with the memory's other uses, as with
+    /// [`push_read`](Self::push_read).
+    pub fn push_read_pointer<T>(&mut self, memory: &impl DeviceRead<T>) {
+        self.push_address::<T>(memory.raw(), Access::Read);
+    }
+
+    /// Appends the address of memory that the kernel writes, without its length: see
+    /// [`push_read_pointer`](Self::push_read_pointer).
+    pub fn push_write_pointer<T>(&mut self, memory: &mut impl DeviceWrite<T>) {
+        self.push_address::<T>(memory.raw_mut(), Access::Write);
+    }
+
     /// Appends pointer and length of memory that the kernel changes atomically.
     pub fn push_atomic<T: AtomicElement>(&mut self, memory: &mut impl DeviceWrite<T>) {
         self.push_slice::<T>(memory.raw_mut(), Access::Write);
