@@ -8,7 +8,7 @@ use ferrowarp::{DeviceBuffer, GpuError, GpuResult, LaunchConfig, ops};
 use kernels_gpu::reduce::{blocks, partial_words};
 use kernels_gpu::{merge, scan};
 use operators_kernels::{
-    Affine, Axpy, Matrix, Ordered, Span, Within, Xor, apply_in_place, matrix_products, span,
+    Affine, Axpy, Matrix, Negate, Ordered, Span, Within, Xor, apply_in_place, matrix_products, span,
     splits_of_keys, sums_without_contract,
 };
 
@@ -25,7 +25,7 @@ fn the_ptx_has_the_crates_own_entries_alone() {
     let mut names: Vec<_> = entries.map(|(_, header)| header.trim_end_matches('(')).collect();
     names.sort_unstable();
     let expected = "affine_f32 affine_f64 apply_in_place_f32_Affine apply_in_place_u32_Xor axpy_f32 \
-        matrix_products span span_f32 splits_of_keys sums_without_contract within_f32";
+        matrix_products negate_f32 span span_f32 splits_of_keys sums_without_contract within_f32";
     assert_eq!(names.join(" "), expected);
 }
 
@@ -154,6 +154,18 @@ fn a_map_by_a_functor_with_captured_values() -> GpuResult<()> {
         let expected: Vec<f32> = x.iter().map(|x| 2.5f32.mul_add(*x, -1.0)).collect();
         assert_eq!(download(&mapped), expected, "{n} elements");
     }
+    Ok(())
+}
+
+#[test]
+fn a_functor_that_captures_nothing_costs_no_parameter() -> GpuResult<()> {
+    let entry = IMAGES[0].ptx();
+    let entry = entry.split(".entry negate_f32(").nth(1).expect("the kernel is listed");
+    let params = entry.split(')').next().expect("a list of parameters");
+    assert_eq!(params.matches(".param").count(), 4, "two pointers and two lengths: {params}");
+    let x = numbers(257, 6);
+    let expected: Vec<f32> = x.iter().map(|x| -x).collect();
+    assert_eq!(download(&ops::map(gpu(), Negate, &upload(gpu(), &x))?), expected);
     Ok(())
 }
 

@@ -173,6 +173,19 @@ impl Functor<f64> for Affine {
     }
 }
 
+/// `-x`: a functor that captures nothing, and that no parameter of the kernel carries.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct Negate;
+
+impl Functor<f32> for Negate {
+    type Output = f32;
+
+    fn apply(self, x: f32) -> f32 {
+        -x
+    }
+}
+
 /// `y + a * x`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
@@ -207,6 +220,7 @@ kernels_gpu::instances! {
     affine_f32: map(Affine, f32) -> f32;
     affine_f64: map(Affine, f64) -> u8;
     axpy_f32: zip(Axpy, f32, f32) -> f32;
+    negate_f32: map(Negate, f32) -> f32;
     span_f32: reduce(Span, f32) -> [f32; 2];
     within_f32: select(Within, f32);
 }
