@@ -47,7 +47,7 @@ fn the_capacity_is_what_was_asked_for_or_more() -> GpuResult<()> {
 fn a_part_is_filled_and_what_does_not_fit_is_refused() -> GpuResult<()> {
     for n in [0, 1, 33, 257, MAPPED + 1] {
         let mut vec = DeviceVec::with_capacity(gpu(), n)?;
-        let (capacity, source) = (vec.capacity(), DeviceBuffer::from_slice(gpu(), &[7, 8])?);
+        let (capacity, source) = (vec.capacity(), DeviceBuffer::from_slice(gpu(), &[7u32, 8])?);
         for len in [0, n / 2, n, n / 3] {
             vec.copy_from_host(&numbers(len))?;
             assert_eq!((vec.len(), vec.to_vec()?), (len, numbers(len)));
@@ -156,7 +156,7 @@ fn growing_waits_for_no_kernel() -> GpuResult<()> {
         let mut vec = DeviceVec::from_slice(&home, &numbers(len))?;
         let source = DeviceBuffer::from_slice(&home, &numbers(more))?;
         // Loads the kernel, which waits.
-        churn(&other, &mut DeviceVec::from_slice(&other, &[1])?, 1)?;
+        churn(&other, &mut DeviceVec::from_slice(&other, &[1u32])?, 1)?;
         gpu().synchronize()?;
         let gate = Gate::on(&other);
         churn(&other, &mut vec, 3)?;
@@ -366,7 +366,7 @@ fn where_nothing_can_be_mapped_it_grows_by_copies() {
     );
     // Nor is there memory in the order of streams.
     let neither = format!("{refused},cuMemPoolCreate:801");
-    on_an_emulator("by_copies", &[("FERROWARP_EMULATOR_FAIL", &neither)]);
+    on_an_emulator("by_copies", &[("FERROWARP_EMULATOR_FAIL", neither.as_str())]);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn a_copy_of_another_length_proves_nothing() -> GpuResult<()> {
         assert_eq!((expected, found), (3, len));
     }
     let short = DeviceBuffer::from_slice(gpu(), &[1u32])?;
-    assert!(UninitBuffer::new_in(&pool, gpu(), 3)?.copy_from_device(&short).is_err());
+    assert!(UninitBuffer::<u32>::new_in(&pool, gpu(), 3)?.copy_from_device(&short).is_err());
     assert!(UninitBuffer::<u8>::new_in(&pool, gpu(), 3)?.into_cast::<u16>().is_err());
     let counts = pool.statistics();
     assert_eq!((counts.returns, counts.current_bytes), (4, 0));
