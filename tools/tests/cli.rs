@@ -159,6 +159,10 @@ fn devices_says_what_and_why() {
     let assert = place.run(&["devices"]).success();
     let table = contains("Work runs on the ").and(contains("compute")).and(contains("GB/s"));
     let rest = contains("  multiprocessor   ").and(contains("cooperative launches"));
+    let pages = ["emulated: ", "HMM: ", "ATS: ", "neither HMM nor ATS "];
+    let pages = pages.map(|how| format!("  host memory      {how}"));
+    let rest = rest
+        .and(predicate::function(move |text: &str| pages.iter().any(|line| text.contains(line))));
     assert.stdout(table.and(rest));
 }
 
@@ -166,7 +170,8 @@ fn devices_says_what_and_why() {
 fn the_emulator_can_be_forced() {
     let place = Place::new();
     let assert = place.command(&["devices"]).env("FERROWARP_DEVICE", "emulator").assert().success();
-    assert.stdout(contains("Work runs on the emulator: FERROWARP_DEVICE=emulator."));
+    let why = contains("Work runs on the emulator: FERROWARP_DEVICE=emulator.");
+    assert.stdout(why.and(contains("  host memory      emulated: kernels use the slices")));
 }
 
 #[test]

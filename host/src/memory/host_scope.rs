@@ -255,6 +255,7 @@ impl<'scope, 'env> HostScope<'scope, 'env> {
     ///     }
     /// }
     ///
+    /// # fn main() {}
     /// # fn run(gpu: &Gpu) -> ferrowarp::GpuResult<()> {
     /// let config = Config { factor: 2.0, offset: 1.0 };
     /// let mut x = DeviceBuffer::<f32>::zeroed(gpu, 1000)?;

@@ -103,7 +103,7 @@ impl<T: Pod> HostAllocation<T> {
         let home = on.as_stream().inner();
         let memory = Allocation::new::<T>(home, Source::Resource(memory), len)?;
         let own = Self { memory, len, values: PhantomData };
-        // Nothing uses the memory, by the promise of its resource, and nobody else knows of it.
+        // The host may write at once, by the promise of the resource, and no other code has the address.
         fill(own.as_ptr());
         Ok(own)
     }

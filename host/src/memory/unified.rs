@@ -109,7 +109,7 @@ impl<T: Pod> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Memory that nothing uses. The caller fills it before anybody else sees it.
+    /// Memory that no work uses. The caller fills it before other code sees it.
     fn filled_later(on: &impl AsStream, len: usize) -> GpuResult<Self> {
         Self::from_source(on, Source::Driver(MemoryKind::Managed), len)
     }

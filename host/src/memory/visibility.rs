@@ -46,7 +46,8 @@ impl MemoryVisibility {
     /// What the device of `on` offers on this platform.
     #[must_use]
     pub fn of(on: &impl AsStream) -> Self {
-        let backend = backend().expect("the driver has started, or there would be no stream");
+        // Not the library's own `backend`, which refuses in a forked child.
+        let backend = cuda_driver::backend().expect("there is a stream, so the driver has started");
         Self::by(Platform::detect(), backend, on.as_stream().inner().context().info())
     }
 

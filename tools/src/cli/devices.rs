@@ -2,10 +2,13 @@
 
 use std::env;
 use std::io::{self, Write};
+use std::path::Path;
 
 use super::error::CliError;
+use super::host_pages::Machine;
 use super::table::{Side, Table};
 use ferrowarp::device::{Backend, DeviceInfo, backend, devices};
+use ferrowarp::memory::Platform;
 use indicatif::HumanBytes;
 
 pub(super) fn run(out: &mut impl Write) -> Result<(), CliError> {
@@ -14,7 +17,11 @@ pub(super) fn run(out: &mut impl Write) -> Result<(), CliError> {
     let reason = reason(backend, wish.as_deref(), cuda_driver::cuda_passed_over());
     writeln!(out, "{reason}\n")?;
     table(&devices).print(out)?;
-    devices.iter().try_for_each(|device| describe(device, out))?;
+    let machine = Machine::of(Path::new("/"), Platform::detect());
+    for device in &devices {
+        describe(device, out)?;
+        writeln!(out, "  host memory      {}", machine.describe(device, backend))?;
+    }
     Ok(())
 }
 
@@ -59,7 +66,6 @@ fn abilities(device: &DeviceInfo) -> Vec<&'static str> {
         (device.memory_pools, "memory pools"),
         (device.managed_memory, "managed memory"),
         (device.concurrent_managed_access, "managed memory while kernels run"),
-        (device.pageable_memory_access, "plain host memory in kernels"),
         (device.ecc, "corrected memory"),
         (device.integrated, "memory shared with the host"),
     ];

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod film;
 mod heat;
+mod host_pages;
 mod input;
 mod interrupt;
 mod memory;

@@ -77,8 +77,8 @@ unsafe impl MemoryResource for PinnedHostMemory {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ManagedMemory;
 
-// SAFETY: the driver gives each byte to one owner, managed and aligned to 256 bytes, and nobody has used it since all
-// that used it was waited for.
+// SAFETY: the driver gives each byte to one owner, managed and aligned to 256 bytes; before it was freed, all work that
+// used it was waited for.
 unsafe impl MemoryResource for ManagedMemory {
     type Kind = kind::Unified;
 

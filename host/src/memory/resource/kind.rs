@@ -50,8 +50,8 @@ pub(super) mod sealed {
         /// Sets each byte, before the next use by the memory's owner.
         ///
         /// # Safety
-        /// The memory has as many bytes of this kind, and no one else uses it in the order of the stream. The
-        /// stream's context is current.
+        /// The memory has as many bytes of this kind, and other code does not use it in the order of the
+        /// stream. The stream's context is current.
         unsafe fn fill(
             stream: StreamRef<'_>,
             address: u64,

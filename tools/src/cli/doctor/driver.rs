@@ -4,8 +4,8 @@ use cuda_driver::{InstalledDriver, Unusable};
 use ferrowarp::device::{Backend, DeviceInfo};
 use ferrowarp::error::GpuError;
 
-use super::host::KernelModules;
 use super::line::Line;
+use crate::cli::host_pages::{Lack, Machine, REQUIREMENTS};
 
 /// The oldest compute capability that the shipped kernels run on.
 const OLDEST: (u32, u32) = (8, 0);
@@ -145,7 +145,7 @@ fn gpus(name: &'static str, devices: &[DeviceInfo]) -> Line {
     }
 }
 
-pub(super) fn hmm(work: &Work, modules: Option<KernelModules>) -> Line {
+pub(super) fn hmm(work: &Work, machine: &Machine) -> Line {
     const NAME: &str = "HMM";
     let Ok((Backend::Cuda, devices)) = work else {
         return Line::right(
@@ -156,27 +156,19 @@ pub(super) fn hmm(work: &Work, modules: Option<KernelModules>) -> Line {
     if devices.iter().any(|device| device.pageable_memory_access) {
         return Line::right(NAME, "kernels can use plain host memory, such as a Vec's");
     }
-    Line::missing(NAME, "kernels cannot use plain host memory; buffers work", hmm_fix(modules))
-}
-
-fn hmm_fix(modules: Option<KernelModules>) -> &'static str {
-    match modules {
-        Some(KernelModules { hmm_disabled: true, .. }) => {
-            "load the module nvidia_uvm with `uvm_disable_hmm=0` (a file in /etc/modprobe.d), and restart"
-        }
-        Some(KernelModules { open: false, .. }) => {
-            "install the open kernel modules of driver 535 or later (`apt install nvidia-open`)"
-        }
-        _ => {
-            "it takes Linux 6.1.24, 6.2.11 or later, the open kernel modules of driver 535 or later, and Turing or newer"
-        }
-    }
+    let lacks: Vec<Lack> = devices.first().map(|device| machine.lacks(device)).unwrap_or_default();
+    let why: String = lacks.iter().map(|lack| format!("; {}", lack.found)).collect();
+    let fix = lacks.last().map_or(REQUIREMENTS, |lack| lack.fix);
+    Line::missing(NAME, format!("kernels cannot use plain host memory{why}; buffers work"), fix)
 }
 
 #[cfg(test)]
 mod tests {
+    use ferrowarp::memory::Platform;
+
     use super::super::line::State;
     use super::*;
+    use crate::cli::host_pages::KernelModules;
 
     fn refusal(code: i32) -> Result<InstalledDriver, Unusable> {
         Err(Unusable::Refused { function: "cuInit", code, name: "X".into() })
@@ -243,21 +235,26 @@ mod tests {
     }
 
     #[test]
-    fn hmm_is_optional_and_its_fix_follows_from_the_modules() {
+    fn hmm_is_optional_and_its_fix_follows_from_the_machine() {
         let without = || changed(|device| device.pageable_memory_access = false);
-        let line = |modules| hmm(&Ok((Backend::Cuda, vec![without()])), modules);
-        for (open, hmm_disabled, word) in [
-            (true, true, "uvm_disable_hmm=0"),
-            (false, false, "nvidia-open"),
-            (true, false, "6.1.24"),
+        let line = |machine: &Machine| hmm(&Ok((Backend::Cuda, vec![without()])), machine);
+        for (kernel, open, hmm_disabled, word) in [
+            ([6, 12, 0], true, true, "uvm_disable_hmm=0"),
+            ([6, 12, 0], false, false, "nvidia-open"),
+            ([5, 15, 0], true, false, "6.1.24"),
+            ([6, 12, 0], true, false, "Turing"),
         ] {
-            let line = line(Some(KernelModules { open, hmm_disabled }));
+            let modules = Some(KernelModules { open, hmm_disabled, driver: Some(580) });
+            let line = line(&Machine { platform: Platform::Linux, kernel: Some(kernel), modules });
             assert_eq!(line.state, State::Missing);
             assert!(line.fix.as_ref().unwrap().contains(word), "{:?}", line.fix);
         }
+        let machine = Machine { platform: Platform::Wsl2, kernel: None, modules: None };
+        let told = line(&machine);
+        assert!(told.found.contains("WSL") && told.fix.unwrap().contains("use Linux"));
         let with = changed(|device| device.pageable_memory_access = true);
-        assert_eq!(hmm(&Ok((Backend::Cuda, vec![with])), None).state, State::Right);
-        assert_eq!(hmm(&Ok((Backend::Emulator, vec![])), None).state, State::Right);
+        assert_eq!(hmm(&Ok((Backend::Cuda, vec![with])), &machine).state, State::Right);
+        assert_eq!(hmm(&Ok((Backend::Emulator, vec![])), &machine).state, State::Right);
     }
 
     /// A device of this machine with something changed.

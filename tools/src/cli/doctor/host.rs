@@ -5,27 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ferrowarp::memory::Platform;
+
 use super::line::Line;
-
-/// What the kernel says of NVIDIA's modules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KernelModules {
-    /// They are the open ones.
-    pub(super) open: bool,
-    /// They were loaded without HMM.
-    pub(super) hmm_disabled: bool,
-}
-
-pub(super) fn kernel_modules(root: &Path) -> Option<KernelModules> {
-    let version = read(root, "proc/driver/nvidia/version")?;
-    let disabled = read(root, "sys/module/nvidia_uvm/parameters/uvm_disable_hmm");
-    let hmm_disabled = disabled.is_some_and(|value| matches!(value.trim(), "Y" | "1"));
-    Some(KernelModules { open: version.contains("Open Kernel Module"), hmm_disabled })
-}
-
-fn read(root: &Path, name: &str) -> Option<String> {
-    fs::read_to_string(root.join(name)).ok()
-}
+use crate::cli::host_pages::read;
 
 /// Whether the PCI bus has a display controller of NVIDIA, or the machine is one of NVIDIA's boards. Under WSL the
 /// bus is that of Windows, and only a library of the driver tells of one.
@@ -45,11 +28,11 @@ pub(super) fn has_nvidia_gpu(root: &Path, wsl: Option<u32>) -> bool {
 
 /// 1 or 2 under the Windows Subsystem for Linux.
 pub(super) fn wsl_version(root: &Path) -> Option<u32> {
-    let release = read(root, "proc/sys/kernel/osrelease")?.to_lowercase();
-    // WSL 2 has a kernel of its own, whose name ends `-microsoft-standard-WSL2`; WSL 1 imitates 4.4.
-    let version =
-        if release.contains("wsl2") || release.contains("microsoft-standard") { 2 } else { 1 };
-    release.contains("microsoft").then_some(version)
+    match Platform::of_linux("", &read(root, "proc/sys/kernel/osrelease")?) {
+        Platform::Wsl1 => Some(1),
+        Platform::Wsl2 => Some(2),
+        _ => None,
+    }
 }
 
 pub(super) fn wsl(root: &Path, version: Option<u32>) -> Line {
@@ -258,18 +241,6 @@ mod tests {
         let missing = line(&FILES[..3], "none");
         assert!(missing.found.contains("/dev/nvidia-uvm is not there"), "{}", missing.found);
         assert!(missing.fix.unwrap().contains("nvidia-modprobe"));
-    }
-
-    #[test]
-    fn modules_are_open_and_have_hmm_or_not() {
-        let modules = |files: &[(&str, &str)]| kernel_modules(machine(files).path());
-        assert_eq!(modules(&[]), None);
-        let open = KernelModules { open: true, hmm_disabled: false };
-        assert_eq!(modules(&FILES), Some(open));
-        let disabled = ("sys/module/nvidia_uvm/parameters/uvm_disable_hmm", "Y\n");
-        let of = |version| modules(&[("proc/driver/nvidia/version", version), disabled]);
-        let closed = KernelModules { open: false, hmm_disabled: true };
-        assert_eq!(of("NVRM version: NVIDIA UNIX x86_64 Kernel Module"), Some(closed));
     }
 
     #[test]

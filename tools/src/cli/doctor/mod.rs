@@ -12,9 +12,11 @@ use std::io::Write;
 use std::path::Path;
 
 use ferrowarp::device::{backend, devices};
+use ferrowarp::memory::Platform;
 use serde::Serialize;
 
 use super::error::CliError;
+use super::host_pages::Machine;
 use line::{Line, State};
 
 /// Options of `ferrowarp doctor`.
@@ -74,7 +76,7 @@ fn examine() -> Vec<Line> {
         build::linker(build::link_a_program()),
         driver::driver(&installed, needed, wsl),
         driver::device(&work, cuda_driver::cuda_passed_over()),
-        driver::hmm(&work, host::kernel_modules(root)),
+        driver::hmm(&work, &Machine::of(root, Platform::detect())),
         host::permissions(root, host::may_read_and_write),
         host::wsl(root, wsl),
         host::nccl(host::nccl_version()),
