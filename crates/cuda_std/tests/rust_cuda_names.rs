@@ -152,7 +152,8 @@ fn rows() -> BTreeMap<String, String> {
         let name = cells.next()?.trim_end_matches('`').to_owned();
         Some((name, cells.next()?.to_owned()))
     };
-    book.lines().filter_map(row).collect()
+    let (_, tables) = book.split_once("## Every name").expect("the tables have a title");
+    tables.lines().filter_map(row).collect()
 }
 
 fn named() -> Vec<String> {
