@@ -210,7 +210,7 @@ impl FolderState {
     pub(super) fn is_module(&self, path: &Path) -> bool {
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_ptx = path.extension() == Some(OsStr::new("ptx"));
-        is_ptx && !hidden && path.parent() == Some(&self.folder) && !path.is_dir()
+        is_ptx && !hidden && path.parent() == Some(self.folder.as_path()) && !path.is_dir()
     }
 
     /// Gives an event to the thread of a file whose module is there, or is held although the file was gone. Whether
