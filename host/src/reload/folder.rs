@@ -308,10 +308,11 @@ impl FolderState {
         }
         let gone = Place::Gone(Arc::downgrade(&module.inner));
         let was_there = std::mem::replace(place, gone);
+        // Without the lock, and before the news: whoever hears of it, and brings the file back, gets a new module unless
+        // the program holds this one.
         drop(modules);
-        self.emit(FolderEvent::Removed { path: path.to_owned() });
-        // Without the lock: the end of a module's last handle waits for its work.
         drop(was_there);
+        self.emit(FolderEvent::Removed { path: path.to_owned() });
     }
 
     fn emit(&self, event: FolderEvent) {
