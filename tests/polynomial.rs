@@ -29,7 +29,7 @@ fn every_size() -> GpuResult<()> {
     let polynomial = Polynomial::new(gpu(), &coefficients)?;
     for n in SIZES {
         let x = floats(&mut rng, n);
-        let mut y = poisoned(n);
+        let mut y = poisoned::<f32>(n);
         polynomial.evaluate(gpu(), &upload(&x), &mut y)?;
         assert_evaluated(&y.to_vec()?, &coefficients, &x);
     }
@@ -40,7 +40,7 @@ fn every_size() -> GpuResult<()> {
 fn every_number_of_coefficients() -> GpuResult<()> {
     let mut rng = rng();
     let (x, all) = (floats(&mut rng, 257), floats(&mut rng, MAX_COEFFICIENTS + 1));
-    let (on_device, mut y) = (upload(&x), poisoned(x.len()));
+    let (on_device, mut y) = (upload(&x), poisoned::<f32>(x.len()));
     let mut polynomial = Polynomial::new(gpu(), &all[..MAX_COEFFICIENTS])?;
     // The longest first: what the next ones do not give must not be left.
     for count in (0..=MAX_COEFFICIENTS).rev() {
@@ -56,12 +56,12 @@ fn every_number_of_coefficients() -> GpuResult<()> {
 #[test]
 fn nan_and_infinity_go_through() -> GpuResult<()> {
     let polynomial = Polynomial::new(gpu(), &[1.0, -1.0])?;
-    let mut y = poisoned(3);
+    let mut y = poisoned::<f32>(3);
     polynomial.evaluate(gpu(), &upload(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]), &mut y)?;
     let y: Vec<f32> = y.to_vec()?;
     assert!(y[0].is_nan() && y[1] == f32::NEG_INFINITY && y[2] == f32::INFINITY, "{y:?}");
     let constant = Polynomial::new(gpu(), &[3.0])?;
-    let mut y = poisoned(1);
+    let mut y = poisoned::<f32>(1);
     constant.evaluate(gpu(), &upload(&[f32::INFINITY]), &mut y)?;
     assert_eq!(y.to_vec()?, [3.0]);
     Ok(())
@@ -95,10 +95,10 @@ fn changes_and_launches_on_several_streams_are_in_order() -> GpuResult<()> {
 #[test]
 fn wrong_lengths_and_captures_are_refused() -> GpuResult<()> {
     let polynomial = Polynomial::new(gpu(), &[1.0])?;
-    let (x, mut y) = (upload(&[1.0f32; 3]), poisoned(2));
+    let (x, mut y) = (upload(&[1.0f32; 3]), poisoned::<f32>(2));
     let error = polynomial.evaluate(gpu(), &x, &mut y).unwrap_err();
     assert!(matches!(error, GpuError::SizeMismatch { expected: 3, found: 2, .. }), "{error}");
-    let mut y = poisoned(3);
+    let mut y = poisoned::<f32>(3);
     let captured = gpu().stream().capture(|stream| polynomial.evaluate(stream, &x, &mut y));
     let Err(error) = captured else { panic!("it was captured") };
     let GpuError::Graph(graph) = error.root() else { panic!("{error}") };

@@ -121,17 +121,22 @@ fn a_name_that_is_not_there_lists_the_nearest_first() {
     assert!(matches!(empty.function("fill").unwrap_err().root(), GpuError::NotFound { .. }));
 }
 
+/// A word that no assembler knows, and a text that is not PTX.
 #[test]
 fn broken_ptx_is_refused_with_its_line() {
     let text = IMAGES[0].ptx();
-    let line = 1 + text.lines().position(|line| line.contains("st.global.u32")).expect("a store");
-    let broken = text.replacen("st.global.u32", "st.nowhere.u32", 1);
-    let error = Module::from_ptx(gpu(), broken).unwrap_err();
-    let driver = error.driver().unwrap_or_else(|| panic!("{error}"));
-    let (found, column) = driver.ptx_position().unwrap_or_else(|| panic!("{error}"));
-    assert_eq!((driver.code(), found as usize), (218, line), "{error}");
-    if gpu().backend() == Backend::Emulator {
-        assert!(column.is_some_and(|column| column > 4), "{column:?} of {error}");
+    for (good, broken) in
+        [("st.global.u32 [", "st.nowhere.u32 ["), ("ld.param.u32 %r1,", "ld.param.u32 %r1 ;,")]
+    {
+        let line = 1 + text.lines().position(|line| line.contains(good)).expect("it is there");
+        let error = Module::from_ptx(gpu(), text.replacen(good, broken, 1)).unwrap_err();
+        let driver = error.driver().unwrap_or_else(|| panic!("{error}"));
+        let (found, column) = driver.ptx_position().unwrap_or_else(|| panic!("{error}"));
+        assert_eq!((driver.code(), found as usize), (218, line), "{error}");
+        // The emulator's parser has columns; for the first text it is not the parser that refuses it.
+        if gpu().backend() == Backend::Emulator && broken.contains(';') {
+            assert!(column.is_some_and(|column| column > 4), "{column:?} of {error}");
+        }
     }
     // What was loaded before is not the worse for it.
     assert!(module().function("fill").is_ok());

@@ -8,11 +8,10 @@ use crate::stamps::{bare, load, ptx, stamp, stamped};
 
 /// A hot module with versions of these texts, from 1 on.
 fn versions(gpu: &Gpu, texts: &[&str]) -> HotModule {
-    // SAFETY: the texts are these tests' own, whose kernels stay inside the words that their launchers give.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("first.ptx");
     std::fs::write(&file, texts[0]).unwrap();
-    // SAFETY: as above.
+    // SAFETY: the texts are these tests' own, whose kernels stay inside the words that their launchers give.
     let hot = unsafe { Watch::ptx(&file) }.keep(8).start(gpu).unwrap();
     texts[1..].iter().for_each(|text| drop(load(&hot, *text).unwrap()));
     hot
@@ -41,7 +40,8 @@ fn launches_are_split_exactly() -> GpuResult<()> {
         let comparison = hot.compare(share, 1, 2)?;
         let ran: Vec<u32> = (0..launches).map(|_| stamped(&gpu, &comparison)).collect();
         assert_eq!(ran.iter().filter(|number| **number == 2).count(), candidates, "{share}");
-        let [verdict] = &comparison.verdicts()?[..] else { panic!("one case") };
+        let verdicts = comparison.verdicts()?;
+        let [verdict] = &verdicts[..] else { panic!("one case") };
         assert_eq!((verdict.baseline.version, verdict.candidate.version), (1, 2));
         let counted = (verdict.baseline.launches as usize, verdict.candidate.launches as usize);
         assert_eq!(counted, (launches - candidates, candidates));

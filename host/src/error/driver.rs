@@ -50,7 +50,7 @@ impl DriverError {
     }
 
     /// The line of the PTX that the driver's compiler refused, from 1, and the column where the compiler names one, as the
-    /// emulator's does. Of a text that is loaded in parts it is the line of the part.
+    /// emulator's parser does. Of a text that is loaded in parts it is the line of the part.
     #[must_use]
     pub fn ptx_position(&self) -> Option<(u32, Option<u32>)> {
         let said = self.detail.as_deref()?;

@@ -99,12 +99,12 @@ fn described(name: &str, params: &[EntryParam], contract: Contract) -> &'static 
     static ALL: Mutex<Option<HashMap<String, Vec<&'static Kernel>>>> = Mutex::new(None);
     let mut all = lock(&ALL);
     let known = all.get_or_insert_default().entry(name.to_owned()).or_default();
-    let is_same = |kernel: &&&Kernel| {
+    let is_same = |kernel: &&'static Kernel| {
         let own = kernel.params.iter().map(|param| (param.name, param.size_bytes));
         kernel.contract == contract
             && own.eq(params.iter().map(|param| (param.name.as_str(), param.size_bytes)))
     };
-    if let Some(kernel) = known.iter().find(is_same) {
+    if let Some(kernel) = known.iter().copied().find(is_same) {
         return kernel;
     }
     let param = |EntryParam { name, size_bytes }: &EntryParam| {
@@ -112,7 +112,8 @@ fn described(name: &str, params: &[EntryParam], contract: Contract) -> &'static 
         Param { name, kind: ParamKind::Value, size_bytes: *size_bytes }
     };
     let params = params.iter().map(param).collect::<Vec<_>>().leak();
-    let kernel = Box::leak(Box::new(Kernel { name: name.to_owned().leak(), params, contract }));
+    let kernel: &'static Kernel =
+        Box::leak(Box::new(Kernel { name: name.to_owned().leak(), params, contract }));
     known.push(kernel);
     kernel
 }

@@ -25,7 +25,7 @@ fn defined(line: &str) -> Option<impl Iterator<Item = &str>> {
 /// The pieces between the commas outside of braces.
 fn outer_pieces(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
-    list.split(move |c| {
+    list.split(move |c: char| {
         match c {
             '{' | '(' => depth += 1,
             '}' | ')' => depth = depth.saturating_sub(1),

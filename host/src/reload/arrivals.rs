@@ -82,8 +82,12 @@ impl Arrivals {
         match sign {
             None => {}
             // That its writer closes it is an event, too.
-            Some(Sign::Written) => drop(self.due.remove(&path)),
-            Some(Sign::Replaced) => drop(self.due.insert(path, Instant::now())),
+            Some(Sign::Written) => {
+                self.due.remove(&path);
+            }
+            Some(Sign::Replaced) => {
+                self.due.insert(path, Instant::now());
+            }
             // Its writer may open it again.
             Some(Sign::Changed | Sign::Closed) => {
                 self.due.insert(path, Instant::now() + QUIET);

@@ -210,7 +210,7 @@ impl FolderState {
     pub(super) fn is_module(&self, path: &Path) -> bool {
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_ptx = path.extension() == Some(OsStr::new("ptx"));
-        is_ptx && !hidden && path.parent() == Some(&self.folder) && !path.is_dir()
+        is_ptx && !hidden && path.parent() == Some(self.folder.as_path()) && !path.is_dir()
     }
 
     /// Gives an event to the thread of a file whose module is there, or is held although the file was gone. Whether
@@ -308,10 +308,11 @@ impl FolderState {
         }
         let gone = Place::Gone(Arc::downgrade(&module.inner));
         let was_there = std::mem::replace(place, gone);
+        // Without the lock, and before the news: whoever hears of it, and brings the file back, gets a new module unless
+        // the program holds this one.
         drop(modules);
-        self.emit(FolderEvent::Removed { path: path.to_owned() });
-        // Without the lock: the end of a module's last handle waits for its work.
         drop(was_there);
+        self.emit(FolderEvent::Removed { path: path.to_owned() });
     }
 
     fn emit(&self, event: FolderEvent) {

@@ -106,7 +106,7 @@ impl HotModule {
             return Err(GpuError::InvalidArgument { operation: "comparing two versions", reason });
         }
         let versions = [self.version(baseline)?, self.version(candidate)?];
-        let streams = [0, 1].map(|which: usize| versions[which].as_stream().clone());
+        let streams = versions.each_ref().map(|version| version.as_stream().clone());
         let inner = Compared { versions, share, cases: Mutex::default() };
         Ok(Comparison { inner: Arc::new(inner), streams, check: None })
     }
@@ -160,7 +160,8 @@ impl Comparison {
     }
 
     fn verdict(&self, (kernel, grid, block, shared_mem_bytes): Case, of: &Measured) -> Verdict {
-        let times = [BASELINE, CANDIDATE].map(|which| Vec::from_iter(of.times_ms[which].iter().copied()));
+        let times =
+            [BASELINE, CANDIDATE].map(|which| Vec::from_iter(of.times_ms[which].iter().copied()));
         let timing = |which: usize| {
             let version = self.inner.versions[which].number();
             Timing::new(version, of.launches[which], &times[which])
@@ -289,7 +290,9 @@ impl Launch for Comparison {
         let (number, which) = self.next(case);
         match self.check.as_ref().filter(|check| check.is_due(number)) {
             // SAFETY: the caller's promise.
-            Some(check) => unsafe { self.launch_checked(case, which, (kernel, config, args), check) },
+            Some(check) => unsafe {
+                self.launch_checked(case, which, (kernel, config, args), check)
+            },
             // SAFETY: the caller's promise.
             None => unsafe { self.launch_timed(case, which, kernel, config, args) },
         }

@@ -29,7 +29,7 @@ pub(super) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// 5 % leaves (Moses, 1965; Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 2014, section 4.3, with the
 /// normal approximation of the test). `None` where there are too few numbers for such an interval.
 ///
-/// Nothing is supposed of the numbers' distribution but that both have the same shape. Outliers, of which times have many,
+/// Nothing is assumed of the distributions but that both have one shape. Outliers, of which times have many,
 /// move a rank and not a mean.
 pub(super) fn shift(one: &[f64], other: &[f64]) -> Option<Interval> {
     let mut differences: Vec<f64> =

@@ -62,7 +62,7 @@ pub struct Verdict {
     /// The version that might take its place.
     pub candidate: Timing,
     /// How much longer the candidate takes, in milliseconds: the Hodges–Lehmann estimate, with the interval of 95 % of the
-    /// rank-sum test (Moses). It supposes no distribution, and is hardly moved by outliers.
+    /// rank-sum test (Moses). It assumes no distribution, and outliers hardly move it.
     pub difference_ms: Option<Interval>,
     /// How many launches were run with both versions to compare the results.
     pub checked: u64,
