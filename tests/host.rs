@@ -39,6 +39,8 @@ mod memory;
 mod modules;
 #[path = "host/occupancy.rs"]
 mod occupancy;
+#[path = "host/operations.rs"]
+mod operations;
 #[path = "host/pinned.rs"]
 mod pinned;
 #[path = "host/pipelines.rs"]

@@ -14,6 +14,7 @@ mod loads;
 mod map;
 mod merge;
 mod norm;
+mod optimize;
 mod particles;
 mod random;
 mod reduce;

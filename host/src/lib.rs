@@ -26,7 +26,7 @@
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
 //! | pools, limits, statistics of memory | [`memory::resource`] |
 //! | how a launch is shaped | [`LaunchConfig`], [`Grid1`] for kernels that fix their block, [`launch`] for occupancy and batches |
-//! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`] |
+//! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`]; lazy operations that are composed first, and run on a stream, on a pool or as a graph, in [`operation`] |
 //! | many launches as one | [`graph`] |
 //! | a persistent kernel that answers messages | [`ring`] |
 //! | kernels exchanged while the program runs | [`reload`] |
@@ -56,6 +56,7 @@ pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
+pub mod operation;
 #[cfg(feature = "ops")]
 pub mod ops;
 pub mod panic;
@@ -92,6 +93,7 @@ pub use memory::{
     PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, RegisteredVec, Transfer,
     TransferReport, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
 };
+pub use operation::DeviceOperation;
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};

@@ -53,6 +53,7 @@ pub(crate) use allocation::check_alignment;
 pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use futures::{CopyFromVec, ToVec};
+pub(crate) use futures::{download_on, upload_on};
 pub use host_scope::{HostScope, HostSlice, HostSliceMut};
 pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
 pub use pageable::STAGED_FROM_BYTES;
