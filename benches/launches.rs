@@ -12,7 +12,8 @@ use cuda_driver::sys;
 use cuda_std::launch::{Args, Contract, DeviceWrite, Kernel, Launch, Linear, Param, ParamKind};
 use ferrowarp::completion::block_on;
 use ferrowarp::module::Image;
-use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult};
+use ferrowarp::operation::{DeviceOperation, operation};
+use ferrowarp::{DeviceBuffer, Gpu, GpuError, GpuResult, Stream};
 
 const PTX: &str = ".version 7.0
 .target sm_70
@@ -151,6 +152,36 @@ fn run() -> GpuResult<()> {
             "a launch, buffers at home",
             measure(&gpu, batches, |n| loops(n, Box::new(|| nothing(&stream, &mut here))))?,
         ),
+        (
+            "the same as an operation, enqueued",
+            measure(&gpu, batches, |n| {
+                loops(
+                    n,
+                    Box::new(|| {
+                        operation(|on: &Stream| nothing(on, &mut here)).enqueue_on(&stream)
+                    }),
+                )
+            })?,
+        ),
+        (
+            "one of two operations, chained",
+            measure(&gpu, batches, |n| {
+                loops(
+                    n / 2,
+                    Box::new(|| {
+                        let here = &mut here;
+                        let first = operation(move |on: &Stream| {
+                            nothing(on, here)?;
+                            Ok(here)
+                        });
+                        let next = |here: &mut DeviceBuffer<u32>| {
+                            operation(move |on: &Stream| nothing(on, here))
+                        };
+                        first.then(next).enqueue_on(&stream)
+                    }),
+                )
+            })?,
+        ),
     ];
     rows.push((
         "a launch, a buffer of another stream",
@@ -200,6 +231,18 @@ fn run() -> GpuResult<()> {
                 Box::new(|| {
                     nothing(&stream, &mut here)?;
                     block_on(stream.completed())
+                }),
+            )
+        })?,
+    ));
+    rows.push((
+        "an operation, awaited",
+        measure(&gpu, batches, |n| {
+            loops(
+                n,
+                Box::new(|| {
+                    let launch = operation(|on: &Stream| nothing(on, &mut here));
+                    block_on(launch.async_on(&stream))
                 }),
             )
         })?,

@@ -49,6 +49,8 @@ mod modules;
 mod named;
 #[path = "host/occupancy.rs"]
 mod occupancy;
+#[path = "host/operations.rs"]
+mod operations;
 #[path = "host/pinned.rs"]
 mod pinned;
 #[path = "host/pipelines.rs"]

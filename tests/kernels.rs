@@ -14,6 +14,7 @@ mod loads;
 mod map;
 mod merge;
 mod norm;
+mod optimize;
 mod out_of_core;
 mod particles;
 mod polynomial;

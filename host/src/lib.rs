@@ -27,7 +27,7 @@
 //! | memory of the host, page-locked, mapped or shared | [`memory`]: [`PinnedBuffer`], [`MappedBuffer`], [`UnifiedBuffer`], [`WriteCombined`], [`RegisteredVec`] |
 //! | pools, limits, statistics of memory | [`memory::resource`]; [`PooledBuffer`] is bytes of a pool |
 //! | how a launch is shaped | [`LaunchConfig`], [`Grid1`] for kernels that fix their block, [`launch`] for occupancy and batches |
-//! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`] |
+//! | work that overlaps | [`Stream`], [`Event`], [`Pipeline`]; futures in [`completion`]; lazy operations that are composed first, and run on a stream, on a pool or as a graph, in [`operation`] |
 //! | many launches as one | [`graph`] |
 //! | a persistent kernel that answers messages | [`ring`] |
 //! | kernels exchanged while the program runs | [`reload`] |
@@ -57,6 +57,7 @@ pub mod memory;
 pub mod module;
 #[cfg(feature = "nvtx")]
 pub mod nvtx;
+pub mod operation;
 #[cfg(feature = "ops")]
 pub mod ops;
 pub mod panic;
@@ -96,6 +97,7 @@ pub use memory::{
     UninitBuffer, UninitSlice, VolumeMut, WriteCombined, WriteSlice, is_wsl2,
 };
 pub use module::Module;
+pub use operation::DeviceOperation;
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
 pub use pool::{GpuPool, Pooled, StreamPool};

@@ -142,12 +142,12 @@ impl<I: Pod, O: Pod> Slot<I, O> {
         self.busy = true;
         // SAFETY: the buffer is this slot's own, as long, and at home here. Nobody touches the host's
         // memory while the slot is busy, and it lives as long as the slot, whose end waits.
-        unsafe { self.host_input.upload(home, input)? };
+        unsafe { self.host_input.upload(home.handle(), input)? };
         let (input, output) = (self.input.as_mut_slice(), self.output.as_mut_slice());
         compute(Frame { number, stream: &self.stream, input, output })?;
         let output = self.output.as_device_ptr().address();
         // SAFETY: as above.
-        unsafe { self.host_output.download(self.stream.inner(), output) }
+        unsafe { self.host_output.download(self.stream.inner().handle(), output) }
     }
 }
 

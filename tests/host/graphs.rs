@@ -11,6 +11,8 @@ mod children;
 mod foreign;
 #[path = "graphs/nodes.rs"]
 mod nodes;
+#[path = "graphs/optimize.rs"]
+mod optimize;
 #[path = "graphs/order.rs"]
 mod order;
 #[path = "graphs/parameters.rs"]

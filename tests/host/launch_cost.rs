@@ -1,7 +1,8 @@
 //! What a launch asks of the driver: as little as can be. Counted on the emulator.
 
 use cuda_driver::injection;
-use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear};
+use ferrowarp::operation::{DeviceOperation, operation};
+use ferrowarp::{DeviceBuffer, Gpu, GpuResult, Linear, Stream};
 
 use crate::child::{child, lines};
 use crate::kernels::{FILL, IMAGES, LAST_WORD, fill, gpu, launch};
@@ -12,7 +13,7 @@ fn a_launch_asks_the_driver_for_nothing_but_the_launch() {
     let told = lines(&child("launch_cost::print_calls", &variables), "calls: ");
     let two = "cuCtxGetCurrent cuLaunchKernel";
     let allowed = "cuCtxGetCurrent cuFuncSetAttribute cuCtxGetCurrent cuLaunchKernel";
-    assert_eq!(told, [two, allowed, two, two, allowed]);
+    assert_eq!(told, [two, allowed, two, two, allowed, two]);
 }
 
 fn calls(work: impl FnOnce() -> GpuResult<()>) {
@@ -33,6 +34,7 @@ fn print_calls() {
         let config = Linear::new(1, 1).shared_mem(bytes);
         calls(|| launch(gpu(), &LAST_WORD, config, &mut words, bytes));
     }
+    calls(|| operation(|on: &Stream| fill(on, &mut words, 2)).enqueue_on(gpu()));
 }
 
 /// What one thread was allowed another one may not take back.

@@ -161,6 +161,26 @@ pub enum GraphError {
         operation: &'static str,
     },
 
+    /// A graph with work of other libraries cannot be optimised.
+    #[error(
+        "node `{node}` of the graph holds work of another library, and what its parts use is unknown: build the graph \
+         without `optimize`, or make that node part of another graph"
+    )]
+    NotOptimizable {
+        /// The node.
+        node: String,
+    },
+
+    /// A node cannot be changed any more, because its graph was optimised.
+    #[error(
+        "node `{node}` cannot be changed after `optimize` has fused or removed nodes of its graph: use `build` in its \
+         place, or set the parameters when the node is made"
+    )]
+    Optimized {
+        /// The node.
+        node: String,
+    },
+
     /// The function of a foreign node enqueued nothing on its stream.
     #[error(
         "the function of node `{node}` of the graph enqueued nothing: let it use the stream that it \

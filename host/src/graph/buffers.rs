@@ -37,6 +37,7 @@ pub unsafe trait GraphBuffers {
 pub struct GraphMemory {
     regions: Vec<Region>,
     is_shared: bool,
+    is_scratch: bool,
 }
 
 /// Memory that a graph has.
@@ -44,7 +45,21 @@ pub struct GraphMemory {
 pub(super) struct Region {
     pub(super) range: Range,
     pub(super) is_shared: bool,
+    /// Whether no other code sees what is in it: see [`Scratch`].
+    pub(super) is_scratch: bool,
+    pub(super) kind: RegionKind,
     home: Option<Arc<StreamInner>>,
+}
+
+/// What memory is, for the choice of what reads and writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegionKind {
+    /// A whole allocation on the device, aligned to 256 bytes.
+    Buffer,
+    /// A part of one.
+    Slice,
+    /// The host's, or memory that moves.
+    Host,
 }
 
 impl GraphMemory {
@@ -55,6 +70,13 @@ impl GraphMemory {
         self.is_shared = before;
     }
 
+    /// Nothing but the graph sees what is in the memory that `visit` shows.
+    fn scratch(&mut self, visit: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.is_scratch, true);
+        visit(self);
+        self.is_scratch = before;
+    }
+
     /// All memory of `buffers`.
     pub(super) fn of(buffers: &impl GraphBuffers) -> Vec<Region> {
         let mut memory = Self::default();
@@ -62,11 +84,13 @@ impl GraphMemory {
         memory.regions
     }
 
-    fn add<T>(&mut self, raw: RawSlice) {
+    fn add<T>(&mut self, raw: RawSlice, kind: RegionKind) {
         let RawSlice { address, len, home } = raw;
         let range = Range::new(address, len * size_of::<T>());
         let home = home.and_then(|home| home.downcast().ok());
-        self.regions.push(Region { range, is_shared: self.is_shared, home });
+        let is_shared = self.is_shared;
+        let is_scratch = self.is_scratch && !is_shared;
+        self.regions.push(Region { range, is_shared, is_scratch, kind, home });
     }
 }
 
@@ -100,23 +124,68 @@ pub(super) fn homes(regions: &[Region]) -> Vec<Arc<StreamInner>> {
 
 /// Types that show their memory to whoever reads it.
 macro_rules! memory {
-    ($($type:ty),*) => {$(
+    ($kind:ident: $($type:ty),*) => {$(
         // SAFETY: the memory is the value's own, or borrowed as it says.
         unsafe impl<T: Pod> GraphBuffers for $type {
             fn visit(&self, memory: &mut GraphMemory) {
-                memory.add::<T>(DeviceRead::<T>::raw(self));
+                memory.add::<T>(DeviceRead::<T>::raw(self), RegionKind::$kind);
             }
         }
     )*};
 }
 
-memory!(DeviceBuffer<T>, DeviceVec<T>, DeviceBox<T>, DeviceSliceMut<'_, T>);
-memory!(MappedBuffer<T>, UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
+memory!(Buffer: DeviceBuffer<T>, DeviceVec<T>, DeviceBox<T>);
+memory!(Slice: DeviceSliceMut<'_, T>);
+memory!(Host: MappedBuffer<T>, UnifiedBuffer<T>, UnifiedBox<T>, HostBuffer<T>);
+
+/// Memory for intermediate results: what is in it between launches of the graph is unspecified. So
+/// [`optimize`](super::GraphBuilder::optimize) may leave out nodes that write it.
+///
+/// ```no_run
+/// use ferrowarp::graph::{GraphBuilder, Scratch};
+/// use ferrowarp::{DeviceBuffer, Gpu, ops};
+///
+/// let gpu = Gpu::new()?;
+/// let x = DeviceBuffer::from_slice(&gpu, &[1.0f32, -2.0])?;
+/// let [mut half, mut out] = [DeviceBuffer::zeroed(&gpu, 2)?, DeviceBuffer::zeroed(&gpu, 2)?];
+/// let builder = GraphBuilder::new(&gpu);
+/// builder.capture(|| {
+///     ops::map::negate::<f32>(&gpu, &x, &mut half)?;
+///     ops::map::abs::<f32>(&gpu, &half, &mut out)
+/// })?;
+/// let (mut graph, changes) = builder.optimize((x, Scratch::new(half), out))?;
+/// assert_eq!((graph.len(), changes.len()), (1, 1)); // one kernel does both
+/// graph.launch(&gpu)?;
+/// assert_eq!(graph.wait()?.2.to_vec()?, [1.0, 2.0]);
+/// # Ok::<(), ferrowarp::GpuError>(())
+/// ```
+#[derive(Debug)]
+pub struct Scratch<B>(B);
+
+impl<B> Scratch<B> {
+    /// `buffers`, of which nothing but the graph's nodes uses the contents.
+    pub fn new(buffers: B) -> Self {
+        Self(buffers)
+    }
+
+    /// The buffers. What is in them is unspecified, but initialised.
+    #[must_use]
+    pub fn into_inner(self) -> B {
+        self.0
+    }
+}
+
+// SAFETY: what it holds is its own.
+unsafe impl<B: GraphBuffers> GraphBuffers for Scratch<B> {
+    fn visit(&self, memory: &mut GraphMemory) {
+        memory.scratch(|memory| self.0.visit(memory));
+    }
+}
 
 // SAFETY: the memory is borrowed, so that nobody writes it.
 unsafe impl<T: Pod> GraphBuffers for DeviceSlice<'_, T> {
     fn visit(&self, memory: &mut GraphMemory) {
-        memory.shared(|memory| memory.add::<T>(self.raw()));
+        memory.shared(|memory| memory.add::<T>(self.raw(), RegionKind::Slice));
     }
 }
 

@@ -108,9 +108,15 @@ impl GraphBuilder {
     /// # Errors
     /// A [`GraphError`] that says what is wrong with a node, or the driver's refusal of one.
     pub fn build<B: GraphBuffers>(self, buffers: B) -> GpuResult<Graph<B>> {
+        let (stream, id, nodes) = self.into_nodes()?;
+        Graph::new(&stream, id, nodes, buffers)
+    }
+
+    /// The stream and the number of the graph, and all nodes that were recorded.
+    pub(super) fn into_nodes(self) -> GpuResult<(Stream, u64, Vec<RecordedNode>)> {
         let nodes = self.recording.lock().take();
         let built = || GraphError::AlreadyBuilt { node: "the graph".to_owned() };
-        Graph::new(&self.stream, self.recording.id, nodes.ok_or_else(built)?, buffers)
+        Ok((self.stream, self.recording.id, nodes.ok_or_else(built)?))
     }
 }
 

@@ -39,7 +39,7 @@ impl ChildOperation {
 
     /// The number of nodes.
     pub(super) fn len(&self) -> usize {
-        self.steps.len()
+        self.sorted.len()
     }
 
     /// The memory that the whole uses: all that its nodes do.

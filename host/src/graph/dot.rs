@@ -8,7 +8,7 @@ use super::replay::Node;
 /// All nodes, and an arrow from each to those that come directly after it.
 pub(super) fn write(nodes: &[Node], before: &[Vec<usize>]) -> String {
     let mut text = String::from("digraph {\n    node [shape=box];\n");
-    for (at, node) in nodes.iter().enumerate() {
+    for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.is_removed()) {
         let (name, what) = (escaped(&node.info.name), escaped(&describe(&node.work)));
         // Writing to a string does not fail.
         let _ = writeln!(text, "    n{at} [label=\"{name}\\n{what}\"];");

@@ -100,16 +100,18 @@ mod foreign;
 mod host;
 mod host_buffer;
 mod operation;
+mod optimize;
 mod order;
 mod parameter;
 mod replay;
 
 pub use crate::error::GraphError;
 pub(crate) use buffers::Memory;
-pub use buffers::{GraphBuffers, GraphMemory};
+pub use buffers::{GraphBuffers, GraphMemory, Scratch};
 pub use builder::{GraphBuilder, GraphNode};
 pub use foreign::ForeignMemory;
 pub use host_buffer::{HostBuffer, HostMemory};
+pub use optimize::{Change, Optimization};
 pub use parameter::{Parameter, Relaunch};
 pub use replay::Graph;
 

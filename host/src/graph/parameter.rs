@@ -42,8 +42,9 @@ impl<B: GraphBuffers> Graph<B> {
     /// The parameter of that name of the kernel that `node` runs, as it stands in the kernel's source.
     ///
     /// # Errors
-    /// [`NoParameter`](GraphError::NoParameter), [`WrongType`](GraphError::WrongType) or
-    /// [`OtherGraph`](GraphError::OtherGraph).
+    /// [`NoParameter`](GraphError::NoParameter), [`WrongType`](GraphError::WrongType),
+    /// [`OtherGraph`](GraphError::OtherGraph), or [`Optimized`](GraphError::Optimized) for a node that was fused or
+    /// removed.
     pub fn parameter<T: KernelValue>(
         &self,
         node: &GraphNode,
@@ -51,6 +52,7 @@ impl<B: GraphBuffers> Graph<B> {
     ) -> GpuResult<Parameter<T>> {
         let parts = self.parts();
         let at = parts.index(node)?;
+        parts.check_parameters(at)?;
         let value = find::<T>(&parts.nodes[at].work, node.name(), name)?;
         Ok(Parameter { graph: parts.id, node: at, value, of: PhantomData })
     }
@@ -93,7 +95,8 @@ impl<B: GraphBuffers> Graph<B> {
     ///
     /// # Errors
     /// [`OtherKernel`](GraphError::OtherKernel), [`OtherMemory`](GraphError::OtherMemory),
-    /// [`EmptyGrid`](GraphError::EmptyGrid), those of `launch`, or what the driver answers.
+    /// [`EmptyGrid`](GraphError::EmptyGrid), [`Optimized`](GraphError::Optimized), those of `launch`, or what the driver
+    /// answers.
     pub fn relaunch(
         &mut self,
         node: &GraphNode,
@@ -101,6 +104,7 @@ impl<B: GraphBuffers> Graph<B> {
     ) -> GpuResult<()> {
         let (parts, buffers) = self.parts_and_buffers();
         let at = parts.index(node)?;
+        parts.check_relaunch(node)?;
         let name = node.name().to_owned();
         let relaunch =
             Relaunch { stream: parts.stream.clone(), name, launched: RefCell::default() };

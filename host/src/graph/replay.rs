@@ -48,6 +48,8 @@ pub(super) struct Parts {
     hosts: Vec<usize>,
     /// Where it was launched last.
     last: Option<Arc<StreamInner>>,
+    /// Whether nodes do other things than what was recorded.
+    pub(super) is_optimized: bool,
 }
 
 /// A node of the graph.
@@ -59,6 +61,25 @@ pub(super) struct Node {
     pub(super) ordered: Vec<Located>,
     /// Whether the driver's node has older parameters than these.
     is_stale: bool,
+    pub(super) change: NodeChange,
+}
+
+/// What an optimisation has made of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum NodeChange {
+    /// It does what was recorded, perhaps with other memory.
+    #[default]
+    None,
+    /// It does what another node did, too.
+    Fused,
+    /// It is not in the driver's graph.
+    Removed,
+}
+
+impl Node {
+    pub(super) fn is_removed(&self) -> bool {
+        self.change == NodeChange::Removed
+    }
 }
 
 /// A use, as a part of what the graph has.
@@ -77,12 +98,26 @@ impl<B: GraphBuffers> Graph<B> {
         recorded: Vec<RecordedNode>,
         buffers: B,
     ) -> GpuResult<Self> {
+        let (graph, ()) = Self::changed_by(stream, id, recorded, buffers, |_, _| Ok(()))?;
+        Ok(graph)
+    }
+
+    /// A graph whose nodes `change` has changed before it was made.
+    pub(super) fn changed_by<R>(
+        stream: &Stream,
+        id: u64,
+        recorded: Vec<RecordedNode>,
+        buffers: B,
+        change: impl FnOnce(&mut [Node], &[Region]) -> GpuResult<R>,
+    ) -> GpuResult<(Self, R)> {
         let regions = GraphMemory::of(&buffers);
         let homes = homes(&regions);
         let context = stream.inner().context();
         homes.iter().try_for_each(|home| home.check_device(context, "a buffer of the graph"))?;
-        let parts = Parts::new(stream, id, recorded, &regions)?;
-        Ok(Self { parts, buffers, regions, homes, is_stale: false })
+        let mut nodes = located(recorded, &regions)?;
+        let changes = change(&mut nodes, &regions)?;
+        let parts = Parts::new(stream, id, nodes)?;
+        Ok((Self { parts, buffers, regions, homes, is_stale: false }, changes))
     }
 
     /// Queues all nodes. Does not wait.
@@ -152,11 +187,11 @@ impl<B: GraphBuffers> Graph<B> {
     /// # Errors
     /// [`NoNode`](GraphError::NoNode).
     pub fn node(&self, name: &str) -> GpuResult<GraphNode> {
-        let nodes = &self.parts.nodes;
-        let found = nodes.iter().find(|node| node.info.name == name);
+        let nodes = || self.parts.present();
+        let found = nodes().find(|node| node.info.name == name);
         let found = found.ok_or_else(|| GraphError::NoNode {
             node: name.to_owned(),
-            known: nodes.iter().map(|node| node.info.name.clone()).collect(),
+            known: nodes().map(|node| node.info.name.clone()).collect(),
         })?;
         Ok(GraphNode::of(&self.parts.stream, &found.info))
     }
@@ -174,13 +209,13 @@ impl<B: GraphBuffers> Graph<B> {
     /// The number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.nodes.len()
+        self.parts.present().count()
     }
 
     /// Whether there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.parts.nodes.is_empty()
+        self.len() == 0
     }
 
     /// The graph in Graphviz's language: nodes with their names and what they do, and the order.
@@ -245,36 +280,22 @@ fn same_sizes(before: &[Region], now: &[Region]) -> Result<(), GraphError> {
 }
 
 impl Parts {
-    fn new(
-        stream: &Stream,
-        id: u64,
-        recorded: Vec<RecordedNode>,
-        regions: &[Region],
-    ) -> GpuResult<Self> {
-        let mut nodes = Vec::new();
-        for RecordedNode { info, work, uses } in recorded {
-            let located = |part: MemoryUse| {
-                let value = part.value;
-                Located::new(part, || work.name_of(value, &info.name), regions)
-            };
-            let uses = uses.into_iter().map(located);
-            let uses = uses.collect::<Result<Vec<_>, _>>()?;
-            nodes.push(Node { info, work, ordered: uses.clone(), uses, is_stale: false });
-        }
+    fn new(stream: &Stream, id: u64, nodes: Vec<Node>) -> GpuResult<Self> {
         let before = edges(&nodes)?;
         let names = |circle: Vec<usize>| {
             let nodes = circle.iter().map(|&at| nodes[at].info.name.clone()).collect();
             GraphError::Cycle { nodes }
         };
-        let sorted = sorted(&before).map_err(names)?;
+        let mut sorted = sorted(&before).map_err(names)?;
+        sorted.retain(|&at| !nodes[at].is_removed());
         let parts: Vec<(&str, &Operation)> =
             nodes.iter().map(|node| (node.info.name.as_str(), &node.work)).collect();
         let driver = Driver::new(stream.inner().context(), &parts, &before, &sorted)?;
         let is_host = |&at: &usize| nodes[at].work.calls_host();
         let (hosts, stream) = ((0..nodes.len()).filter(is_host).collect(), stream.clone());
-        let launches = Vec::new();
+        let (launches, last, is_optimized) = (Vec::new(), None, false);
         let mut own =
-            Self { id, stream, nodes, before, sorted, driver, launches, hosts, last: None };
+            Self { id, stream, nodes, before, sorted, driver, launches, hosts, last, is_optimized };
         (0..own.nodes.len()).for_each(|at| own.note_launch(at));
         Ok(own)
     }
@@ -286,6 +307,25 @@ impl Parts {
     /// What all nodes do, as one.
     pub(super) fn as_child(&self) -> ChildOperation {
         ChildOperation::new(&self.nodes, &self.before, &self.sorted)
+    }
+
+    /// The nodes that were not removed.
+    fn present(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| !node.is_removed())
+    }
+
+    /// An error if the node cannot be launched again, because others were changed on the assumption that it does what
+    /// it did.
+    pub(super) fn check_relaunch(&self, node: &GraphNode) -> Result<(), GraphError> {
+        let optimized = || GraphError::Optimized { node: node.name().to_owned() };
+        if self.is_optimized { Err(optimized()) } else { Ok(()) }
+    }
+
+    /// An error if the parameters of the node are not its own any more.
+    pub(super) fn check_parameters(&self, at: usize) -> Result<(), GraphError> {
+        let Node { info, change, .. } = &self.nodes[at];
+        let optimized = || GraphError::Optimized { node: info.name.clone() };
+        if *change == NodeChange::None { Ok(()) } else { Err(optimized()) }
     }
 
     /// Which of the graph's nodes it is.
@@ -415,8 +455,22 @@ impl Located {
     }
 }
 
+/// The nodes with the regions that they use.
+fn located(recorded: Vec<RecordedNode>, regions: &[Region]) -> Result<Vec<Node>, GraphError> {
+    let node = |RecordedNode { info, work, uses }| {
+        let located = |part: MemoryUse| {
+            let value = part.value;
+            Located::new(part, || work.name_of(value, &info.name), regions)
+        };
+        let uses = uses.into_iter().map(located).collect::<Result<Vec<_>, _>>()?;
+        let (ordered, is_stale, change) = (uses.clone(), false, NodeChange::None);
+        Ok(Node { info, work, ordered, uses, is_stale, change })
+    };
+    recorded.into_iter().map(node).collect()
+}
+
 /// What each node comes directly after: by its memory, and by its own word.
-fn edges(nodes: &[Node]) -> Result<Vec<Vec<usize>>, GraphError> {
+pub(super) fn edges(nodes: &[Node]) -> Result<Vec<Vec<usize>>, GraphError> {
     let mut order = Order::default();
     nodes.iter().for_each(|node| order.add(node.uses.iter().map(|own| own.part.for_order())));
     let mut edges = order.into_edges();

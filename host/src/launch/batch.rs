@@ -188,7 +188,8 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
         let _range = crate::nvtx::range(kernel.name);
         let Prepared { function, config, attributes } = prepared;
         // SAFETY: the promise of whoever launched on the batch, which has the memory.
-        let queued = unsafe { groups::start(stream, *function, *config, args, attributes) };
+        let queued =
+            unsafe { groups::start(stream, stream.handle(), *function, *config, args, attributes) };
         return queued.with_gpu_context(|| format!("launching `{}` in a batch", kernel.name));
     }
     let mut at = 0;
@@ -198,7 +199,7 @@ fn queue_part(stream: &StreamInner, part: &[Queued]) -> GpuResult<()> {
             let _range = crate::nvtx::range(own.kernel.name);
             let Prepared { function, config, .. } = own.prepared;
             // SAFETY: as above.
-            let code = unsafe { start_raw(stream, function, config, &own.args) };
+            let code = unsafe { start_raw(stream.handle(), function, config, &own.args) };
             if code != sys::CUresult::CUDA_SUCCESS {
                 return code;
             }

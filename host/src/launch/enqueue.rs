@@ -4,7 +4,7 @@ use std::ptr;
 
 use cuda_driver::LaunchAttribute;
 use cuda_driver::sys;
-use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig, Unordered};
+use cuda_std::launch::{Args, Kernel, Launch, LaunchConfig, Param, ParamKind, Unordered};
 use smallvec::SmallVec;
 
 use super::limits::{allow_shared, check_args, check_dims, check_function};
@@ -16,7 +16,7 @@ use crate::memory::PeerHome;
 use crate::module::Function;
 use crate::recorder;
 use crate::shared_memory::{SharedMemory, shared_of};
-use crate::stream::{AsStream, Stream, StreamInner, check_same, home_of};
+use crate::stream::{AsStream, HomeUse, Stream, StreamInner, check_same, home_of, is_forked};
 
 impl Launch for Stream {
     type Error = GpuError;
@@ -113,12 +113,16 @@ unsafe fn queue(
     let ends = ends.collect::<GpuResult<SmallVec<[Event; 4]>>>()?;
     let launch = || {
         stream.inner().note_launch(kernel.name, &config);
-        stream.inner().ordered(&homes.streams, || match attributes.as_slice() {
+        let start = |handle| match attributes.as_slice() {
             // SAFETY: the caller's promise.
-            [] => unsafe { start(stream.inner(), function, config, args) },
+            [] => unsafe { start(stream.inner(), handle, function, config, args) },
             // SAFETY: the caller's promise.
-            some => unsafe { groups::start(stream.inner(), function, config, args, some) },
-        })
+            some => unsafe { groups::start(stream.inner(), handle, function, config, args, some) },
+        };
+        match declared_uses(kernel, args) {
+            Some(uses) => stream.inner().ordered_uses(&uses, start),
+            None => stream.inner().ordered(&homes.streams, || start(stream.inner().handle())),
+        }
     };
     let queued = match homes.unordered {
         false => launch(),
@@ -128,19 +132,40 @@ unsafe fn queue(
     queued
 }
 
+/// What the launch uses of each home's memory, where this thread enqueues branches and the arguments say all of it; `None`
+/// where the homes have to order the launch with everything else.
+fn declared_uses(kernel: &'static Kernel, args: &Args) -> Option<SmallVec<[HomeUse; 4]>> {
+    if !is_forked() {
+        return None;
+    }
+    let is_length = |param: &Param| param.kind == ParamKind::Length;
+    let declared = |value: usize| {
+        // The memory behind one value may be more than that value: a tensor's description, say.
+        let is_array = kernel.params.get(value + 1).is_some_and(is_length);
+        is_array && args.memory().iter().any(|memory| memory.value == value)
+    };
+    let is_pointer = |&(_, param): &(usize, &Param)| param.kind == ParamKind::Pointer;
+    let mut pointers = kernel.params.iter().enumerate().filter(is_pointer);
+    if !pointers.all(|(value, _)| declared(value)) {
+        return None;
+    }
+    args.memory().iter().map(HomeUse::of).collect()
+}
+
 /// The driver's launch.
 ///
 /// # Safety
 /// As [`Launch::launch`].
 unsafe fn start(
     stream: &StreamInner,
+    handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
     args: &Args,
 ) -> GpuResult<()> {
     stream.context().call("cuLaunchKernel", || {
         // SAFETY: the caller's promise.
-        unsafe { start_raw(stream, function, config, args) }
+        unsafe { start_raw(handle, function, config, args) }
     })
 }
 
@@ -149,7 +174,7 @@ unsafe fn start(
 /// # Safety
 /// As [`Launch::launch`].
 pub(super) unsafe fn start_raw(
-    stream: &StreamInner,
+    stream: sys::CUstream,
     function: Function,
     config: LaunchConfig,
     args: &Args,
@@ -157,7 +182,7 @@ pub(super) unsafe fn start_raw(
     let LaunchConfig { grid: g, block: b, shared_mem_bytes: shared } = config;
     args.with_pointers(|values| {
         let (values, extra) = (values.as_ptr().cast(), ptr::null());
-        let (f, s) = (function.handle, stream.handle());
+        let (f, s) = (function.handle, stream);
         // SAFETY: the function's module is loaded, the values are the kernel's parameters in order
         // (the caller's promise), and the driver copies them before it returns.
         unsafe { sys::cuLaunchKernel(f, g.0, g.1, g.2, b.0, b.1, b.2, shared, s, values, extra) }

@@ -88,7 +88,7 @@ fn active_clusters(
     function: Function,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<u32> {
-    let config = driver_config(stream.inner(), *config, attributes);
+    let config = driver_config(stream.inner().handle(), *config, attributes);
     let mut clusters = 0;
     stream.inner().context().call("cuOccupancyMaxActiveClusters", || {
         // SAFETY: `clusters` is writable, the function is loaded, and the configuration lives.
@@ -143,12 +143,13 @@ fn check_cooperative(
 /// As [`Launch::launch`](cuda_std::launch::Launch::launch).
 pub(super) unsafe fn start(
     stream: &StreamInner,
+    handle: sys::CUstream,
     function: Function,
     config: LaunchConfig,
     args: &Args,
     attributes: &[LaunchAttribute],
 ) -> GpuResult<()> {
-    let config = driver_config(stream, config, attributes);
+    let config = driver_config(handle, config, attributes);
     args.with_pointers(|values| {
         stream.context().call("cuLaunchKernelEx", || {
             let (params, extra) = (values.as_ptr().cast(), ptr::null());
@@ -160,7 +161,7 @@ pub(super) unsafe fn start(
 }
 
 fn driver_config(
-    stream: &StreamInner,
+    stream: sys::CUstream,
     config: LaunchConfig,
     attributes: &[LaunchAttribute],
 ) -> CUlaunchConfig {
@@ -169,7 +170,7 @@ fn driver_config(
         grid: grid.into(),
         block: block.into(),
         shared_mem_bytes,
-        stream: stream.handle(),
+        stream,
         attributes: In::from(attributes),
         n_attributes: attributes.len() as u32,
     }

@@ -1,14 +1,17 @@
 //! Filling memory with one value, and copies between memory of the device on a stream of one's choice.
 
+use std::sync::Arc;
+
 use bytemuck::Pod;
 use cuda_driver::sys;
+use cuda_std::launch::Access;
 
 use super::buffer::DeviceBuffer;
 use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::transfer::check_len;
 use crate::error::{GpuError, GpuResult};
 use crate::recorder::{self, Bytes};
-use crate::stream::AsStream;
+use crate::stream::{AsStream, HomeUse, Stream, StreamInner};
 
 /// A value that the driver can repeat.
 #[derive(Clone, Copy)]
@@ -20,8 +23,8 @@ enum Pattern {
 
 impl Pattern {
     /// The bits of a value of 1, 2 or 4 bytes; `None` for no bytes.
-    fn of<T: Pod>(value: &T) -> Option<Self> {
-        match *bytemuck::bytes_of(value) {
+    fn of(value: &[u8]) -> Option<Self> {
+        match *value {
             [a] => Some(Self::Bits8(a)),
             [a, b] => Some(Self::Bits16(u16::from_ne_bytes([a, b]))),
             [a, b, c, d] => Some(Self::Bits32(u32::from_ne_bytes([a, b, c, d]))),
@@ -42,6 +45,11 @@ impl Pattern {
             Self::Bits32(bits) => unsafe { sys::cuMemsetD32Async(address, bits, len, stream) },
         }
     }
+}
+
+/// Fails to compile unless the driver can repeat a value of that size.
+const fn assert_fills<T>() {
+    assert!(matches!(size_of::<T>(), 0 | 1 | 2 | 4), "`fill` takes values of 1, 2 or 4 bytes");
 }
 
 impl<T: Pod> DeviceSliceMut<'_, T> {
@@ -67,25 +75,42 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// [`GpuError::InvalidCast`] if the memory is not aligned to the size of a value, which can be so
     /// for an array like `[u8; 4]`; a driver's refusal.
     pub fn fill(&mut self, value: T) -> GpuResult<()> {
-        const {
-            let size = size_of::<T>();
-            assert!(matches!(size, 0 | 1 | 2 | 4), "`fill` takes values of 1, 2 or 4 bytes");
-        }
-        let (address, len) = (self.as_device_ptr().address(), self.len());
-        let Some(pattern) = Pattern::of(&value).filter(|_| len > 0) else { return Ok(()) };
-        if !address.is_multiple_of(size_of::<T>() as u64) {
-            let target = ["u8", "u16", "u32"][size_of::<T>() / 2];
-            return Err(GpuError::InvalidCast { address, bytes: len * size_of::<T>(), target });
+        const { assert_fills::<T>() };
+        self.fill_bytes(self.home(), bytemuck::bytes_of(&value))
+    }
+
+    /// As [`fill`](Self::fill), on a stream of your choice.
+    ///
+    /// # Errors
+    /// As there, and [`GpuError::WrongDevice`] unless stream and memory are of one device.
+    pub fn fill_on(&mut self, on: &impl AsStream, value: T) -> GpuResult<()> {
+        const { assert_fills::<T>() };
+        self.fill_bytes_on(on.as_stream(), bytemuck::bytes_of(&value))
+    }
+
+    /// Fills the memory with a value of 1, 2 or 4 bytes, which are bytes of a `T` or zeros.
+    pub(crate) fn fill_bytes_on(&mut self, on: &Stream, value: &[u8]) -> GpuResult<()> {
+        self.fill_bytes(on.inner(), value)
+    }
+
+    fn fill_bytes(&mut self, stream: &Arc<StreamInner>, value: &[u8]) -> GpuResult<()> {
+        let (address, bytes) = (self.as_device_ptr().address(), self.len() * size_of::<T>());
+        let Some(pattern) = Pattern::of(value).filter(|_| bytes > 0) else { return Ok(()) };
+        if !address.is_multiple_of(value.len() as u64) {
+            let target = ["u8", "u16", "u32"][value.len() / 2];
+            return Err(GpuError::InvalidCast { address, bytes, target });
         }
         let home = self.home();
+        home.check_device(stream.context(), "the memory to fill")?;
         if let Some(graph) = recorder::current() {
-            let to = Bytes { home: Some(home), address, len: len * size_of::<T>() };
-            return graph.fill(to, bytemuck::bytes_of(&value));
+            return graph.fill(Bytes { home: Some(home), address, len: bytes }, value);
         }
-        home.context().call("cuMemsetAsync", || {
-            // SAFETY: the borrow is exclusive, every bit pattern is a value of `T`, and the home
-            // orders all uses.
-            unsafe { pattern.fill(address, len, home.handle()) }
+        let uses = [HomeUse::new(home, address, bytes, Access::Write)];
+        stream.ordered_uses(&uses, |handle| {
+            stream.context().call("cuMemsetAsync", || {
+                // SAFETY: the borrow is exclusive, every bit pattern is a value of `T`, and all uses are in order.
+                unsafe { pattern.fill(address, bytes / value.len(), handle) }
+            })
         })
     }
 
@@ -114,11 +139,15 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
             let bytes_at = |home, address| Bytes { home: Some(home), address, len: bytes };
             return graph.copy(bytes_at(source.home(), from), bytes_at(self.home(), to));
         }
-        stream.ordered(&[self.home(), source.home()], || {
+        let uses = [
+            HomeUse::new(self.home(), to, bytes, Access::Write),
+            HomeUse::new(source.home(), from, bytes, Access::Read),
+        ];
+        stream.ordered_uses(&uses, |handle| {
             stream.context().call("cuMemcpyDtoDAsync", || {
                 // SAFETY: the borrows keep others away, the lengths are equal, and later uses are
                 // ordered behind the copy.
-                unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.handle()) }
+                unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, handle) }
             })
         })
     }
@@ -131,5 +160,13 @@ impl<T: Pod> DeviceBuffer<T> {
     /// As there.
     pub fn fill(&mut self, value: T) -> GpuResult<()> {
         self.as_mut_slice().fill(value)
+    }
+
+    /// As [`fill`](Self::fill), on a stream of your choice: see [`DeviceSliceMut::fill_on`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fill_on(&mut self, on: &impl AsStream, value: T) -> GpuResult<()> {
+        self.as_mut_slice().fill_on(on, value)
     }
 }

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::task::{Context as Task, Poll, ready};
 
 use bytemuck::Pod;
+use cuda_std::launch::Access;
 
 use super::buffer::DeviceBuffer;
+use super::slice::{DeviceSlice, DeviceSliceMut};
 use super::staging::Staging;
 use super::transfer::check_len;
+use crate::capture;
 use crate::completion::Completion;
 use crate::error::{GpuError, GpuResult};
-use crate::stream::{AsStream, StreamInner};
+use crate::stream::{AsStream, HomeUse, Stream, StreamInner};
 
 impl<T: Pod + Send + Sync> DeviceBuffer<T> {
     /// The elements, on their way to the host: a future. What is queued for the buffer later does not
@@ -57,9 +60,7 @@ type Download<T> = (Arc<Staging<T>>, Completion);
 
 fn start_download<T: Pod + Send + Sync>(source: &DeviceBuffer<T>) -> GpuResult<Download<T>> {
     let home = source.as_slice().home();
-    let staging = Arc::new(Staging::new(home.context(), source.len())?);
-    // SAFETY: the buffer's memory is freed behind what its home has; the completion keeps `staging`.
-    unsafe { staging.download(home, source.as_device_ptr().address())? };
+    let staging = enqueue_download(home, &source.as_slice())?;
     Ok((staging.clone(), keep_until_done(home, staging)))
 }
 
@@ -67,15 +68,86 @@ fn start_upload<T: Pod + Send + Sync>(
     target: &mut DeviceBuffer<T>,
     values: &[T],
 ) -> GpuResult<Completion> {
-    check_len("copying from the host", target.len(), values.len())?;
     let home = target.as_slice().home().clone();
-    let mut staging = Staging::new(home.context(), values.len())?;
+    let staging = enqueue_upload(&home, values, &mut target.as_mut_slice())?;
+    Ok(keep_until_done(&home, staging))
+}
+
+/// Copies `source` to memory of its own, on a stream. The memory lives until the copy is done.
+pub(crate) fn download_on<T: Pod + Send + Sync>(
+    on: &Stream,
+    source: &DeviceSlice<'_, T>,
+) -> GpuResult<Arc<Staging<T>>> {
+    let staging = enqueue_download(on.inner(), source)?;
+    drop(keep_until_done(on.inner(), staging.clone()));
+    Ok(staging)
+}
+
+/// Copies `values` to `target` through memory of its own, on a stream.
+pub(crate) fn upload_on<T: Pod + Send + Sync>(
+    on: &Stream,
+    values: &[T],
+    target: &mut DeviceSliceMut<'_, T>,
+) -> GpuResult<()> {
+    let staging = enqueue_upload(on.inner(), values, target)?;
+    drop(keep_until_done(on.inner(), staging));
+    Ok(())
+}
+
+/// The copy uses the memory until the stream has done it.
+fn enqueue_download<T: Pod + Send + Sync>(
+    stream: &Arc<StreamInner>,
+    source: &DeviceSlice<'_, T>,
+) -> GpuResult<Arc<Staging<T>>> {
+    capture::check("a copy to the host")?;
+    source.home().check_device(stream.context(), "the source of the copy")?;
+    let staging = Arc::new(Staging::new(stream.context(), source.len())?);
+    let (address, bytes) = (source.as_device_ptr().address(), source.len() * size_of::<T>());
+    let uses = [HomeUse::new(source.home(), address, bytes, Access::Read)];
+    let enqueued = stream.ordered_uses(&uses, |handle| {
+        // SAFETY: the source is in the stream's order until the copy is done, and whoever asked for it keeps `staging`.
+        unsafe { staging.download(handle, address) }
+    });
+    kept_if_unfinished(stream, enqueued, staging)
+}
+
+/// As [`enqueue_download`].
+fn enqueue_upload<T: Pod + Send + Sync>(
+    stream: &Arc<StreamInner>,
+    values: &[T],
+    target: &mut DeviceSliceMut<'_, T>,
+) -> GpuResult<Arc<Staging<T>>> {
+    capture::check("a copy from the host")?;
+    check_len("copying from the host", target.len(), values.len())?;
+    target.home().check_device(stream.context(), "the target of the copy")?;
+    let mut staging = Staging::new(stream.context(), values.len())?;
     // SAFETY: no copy knows the memory yet.
     unsafe { staging.as_mut_slice() }.copy_from_slice(values);
-    // SAFETY: the borrow is exclusive, the memory is freed behind what its home has, and the completion
-    // keeps `staging`.
-    unsafe { staging.upload(&home, target.as_device_ptr().address())? };
-    Ok(keep_until_done(&home, Arc::new(staging)))
+    let (address, bytes) = (target.as_device_ptr().address(), size_of_val(values));
+    let uses = [HomeUse::new(target.home(), address, bytes, Access::Write)];
+    let enqueued = stream.ordered_uses(&uses, |handle| {
+        // SAFETY: the borrow is exclusive, the target is in the stream's order until the copy is done, and whoever asked
+        // for it keeps `staging`.
+        unsafe { staging.upload(handle, address) }
+    });
+    kept_if_unfinished(stream, enqueued, Arc::new(staging))
+}
+
+/// `staging`, if the copy was enqueued. If it may have been in spite of an error, the memory leaks.
+fn kept_if_unfinished<T>(
+    stream: &StreamInner,
+    enqueued: GpuResult<()>,
+    staging: Arc<Staging<T>>,
+) -> GpuResult<Arc<Staging<T>>> {
+    match enqueued {
+        Ok(()) => Ok(staging),
+        Err(error) => {
+            if !stream.drain() {
+                std::mem::forget(staging);
+            }
+            Err(error)
+        }
+    }
 }
 
 /// The end of the copies that use `staging`, which lives until then. If nothing can ring, this waits.

@@ -64,6 +64,7 @@ pub use boxed::DeviceBox;
 pub use buffer::DeviceBuffer;
 pub use device_vec::DeviceVec;
 pub use futures::{CopyFromVec, ToVec};
+pub(crate) use futures::{download_on, upload_on};
 pub use host_scope::{HostRef, HostRefMut, HostScope, HostSlice, HostSliceMut};
 pub use mapped::{MappedAtomics, MappedBox, MappedBuffer};
 pub use pageable::STAGED_FROM_BYTES;

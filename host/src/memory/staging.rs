@@ -13,7 +13,6 @@ use crate::context::{Context, ContextState, Handle, Slot};
 use crate::deferred_frees::{Freed, free_or_defer};
 use crate::error::GpuResult;
 use crate::lock::lock;
-use crate::stream::StreamInner;
 
 /// How much unused page-locked memory is kept. Allocating and freeing it may stall the device.
 const KEPT_BYTES: usize = 64 << 20;
@@ -131,33 +130,40 @@ impl<T: Pod> Staging<T> {
     /// Queues a copy to the device.
     ///
     /// # Safety
-    /// Device memory of as many values at `address` has `home` as its home and is borrowed by no
-    /// other code; `self` lives and is not written until the copy is done.
-    pub(crate) unsafe fn upload(&self, home: &StreamInner, address: u64) -> GpuResult<()> {
+    /// The stream is one of this context. Device memory of as many values at `address` is in its order and is borrowed by
+    /// no other code; `self` lives and is not written until the copy is done.
+    pub(crate) unsafe fn upload(&self, stream: sys::CUstream, address: u64) -> GpuResult<()> {
         if self.bytes() == 0 {
             return Ok(());
         }
-        home.context().call("cuMemcpyHtoDAsync", || {
+        self.context.call("cuMemcpyHtoDAsync", || {
             let source = self.address.as_ptr().cast();
             // SAFETY: the caller's promise.
-            unsafe { sys::cuMemcpyHtoDAsync_v2(address, source, self.bytes(), home.handle()) }
+            unsafe { sys::cuMemcpyHtoDAsync_v2(address, source, self.bytes(), stream) }
         })
     }
 
     /// Queues a copy from the device.
     ///
     /// # Safety
-    /// Device memory of as many values at `address` has `home` as its home; `self` lives and nobody
-    /// looks at it until the copy is done.
-    pub(crate) unsafe fn download(&self, home: &StreamInner, address: u64) -> GpuResult<()> {
+    /// The stream is one of this context. Device memory of as many values at `address` is in its order; `self` lives and
+    /// nobody looks at it until the copy is done.
+    pub(crate) unsafe fn download(&self, stream: sys::CUstream, address: u64) -> GpuResult<()> {
         if self.bytes() == 0 {
             return Ok(());
         }
-        home.context().call("cuMemcpyDtoHAsync", || {
+        self.context.call("cuMemcpyDtoHAsync", || {
             let target = self.address.as_ptr().cast();
             // SAFETY: the caller's promise.
-            unsafe { sys::cuMemcpyDtoHAsync_v2(target, address, self.bytes(), home.handle()) }
+            unsafe { sys::cuMemcpyDtoHAsync_v2(target, address, self.bytes(), stream) }
         })
+    }
+}
+
+impl<T> Staging<T> {
+    /// The number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 }
 

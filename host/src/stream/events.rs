@@ -170,7 +170,7 @@ impl StreamInner {
     fn record_uncounted(&self, event: &Event) -> GpuResult<()> {
         self.context.call_uncounted("cuEventRecord", || {
             // SAFETY: event and stream live and belong to one context.
-            unsafe { sys::cuEventRecord(event.handle(), self.handle) }
+            unsafe { sys::cuEventRecord(event.handle(), self.handle()) }
         })
     }
 

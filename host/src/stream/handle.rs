@@ -89,7 +89,7 @@ impl Stream {
     /// The fault of any kernel that ran on the device.
     pub fn is_idle(&self) -> GpuResult<bool> {
         // SAFETY: the stream lives.
-        let query = || unsafe { sys::cuStreamQuery(self.inner.handle) };
+        let query = || unsafe { sys::cuStreamQuery(self.inner.handle()) };
         let moment = self.inner.launches.clock();
         let idle = not_ready(self.inner.context.call("cuStreamQuery", query))?;
         if idle {

@@ -11,6 +11,7 @@ use cuda_driver::sys::{self, stream_flags::NON_BLOCKING};
 use cuda_std::launch::LaunchConfig;
 
 use super::events::EventLog;
+use super::fork::Postponed;
 use crate::capture;
 use crate::completion::HostPanics;
 use crate::context::{Context, Handle};
@@ -40,6 +41,8 @@ pub(crate) struct StreamInner {
     /// Whether code outside of this crate knows the handle, and may enqueue work that the crate
     /// does not see.
     pub(super) exported: AtomicBool,
+    /// Uses of memory whose home this is that it has not been made to wait for.
+    pub(super) postponed: Postponed,
     /// What the driver's stream belongs to, and ends with; `None` where it belongs to this one.
     owner: Option<Arc<dyn StreamOwner>>,
 }
@@ -96,6 +99,7 @@ impl StreamInner {
             events: Mutex::default(),
             has_unordered_work: AtomicBool::new(false),
             exported: AtomicBool::new(false),
+            postponed: Postponed::default(),
             owner,
         }
     }
@@ -104,14 +108,16 @@ impl StreamInner {
         &self.context
     }
 
+    /// The driver's handle, to enqueue on the stream or to wait for it: uses that were postponed are in its order now.
     pub(crate) fn handle(&self) -> sys::CUstream {
+        self.join_postponed();
         self.handle
     }
 
     /// The handle for code outside of this crate.
     pub(crate) fn export_handle(&self) -> sys::CUstream {
         self.exported.store(true, Ordering::Release);
-        self.handle
+        self.handle()
     }
 
     pub(super) fn is_exported(&self) -> bool {
@@ -121,7 +127,7 @@ impl StreamInner {
     pub(crate) fn synchronize(&self) -> GpuResult<()> {
         let wait = || {
             // SAFETY: the stream lives.
-            unsafe { sys::cuStreamSynchronize(self.handle) }
+            unsafe { sys::cuStreamSynchronize(self.handle()) }
         };
         let moment = self.launches.clock();
         self.wait_for_unordered_work();
@@ -146,7 +152,7 @@ impl StreamInner {
     pub(crate) fn record_event_unless_captured(&self) -> GpuResult<Option<Event>> {
         let mut status = sys::stream_capture_status::NONE;
         // SAFETY: `status` is writable, and the stream lives.
-        let ask = || unsafe { sys::cuStreamIsCapturing(self.handle, &mut status) };
+        let ask = || unsafe { sys::cuStreamIsCapturing(self.handle(), &mut status) };
         self.context.call("cuStreamIsCapturing", ask)?;
         if status != sys::stream_capture_status::NONE {
             return Ok(None);
@@ -158,7 +164,7 @@ impl StreamInner {
     /// Whether it has unfinished work. After a fault it has none.
     pub(crate) fn is_busy(&self) -> bool {
         // SAFETY: the stream lives.
-        let query = || unsafe { sys::cuStreamQuery(self.handle) };
+        let query = || unsafe { sys::cuStreamQuery(self.handle()) };
         matches!(not_ready(self.context.call_uncounted("cuStreamQuery", query)), Ok(false))
     }
 
@@ -166,7 +172,7 @@ impl StreamInner {
     /// wait succeeded.
     pub(crate) fn try_synchronize(&self) -> bool {
         // SAFETY: the stream lives.
-        self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle) })
+        self.context.release(|| unsafe { sys::cuStreamSynchronize(self.handle()) })
     }
 
     /// Like [`try_synchronize`](Self::try_synchronize), but returns whether none of the stream's
@@ -192,7 +198,7 @@ impl StreamInner {
     pub(super) fn record_raw(&self, event: &Event) -> GpuResult<()> {
         let record = || {
             // SAFETY: event and stream live and belong to one context.
-            unsafe { sys::cuEventRecord(event.handle(), self.handle) }
+            unsafe { sys::cuEventRecord(event.handle(), self.handle()) }
         };
         self.context.call("cuEventRecord", record)
     }
@@ -200,14 +206,14 @@ impl StreamInner {
     pub(super) fn wait_event(&self, event: &Event) -> GpuResult<()> {
         let wait = || {
             // SAFETY: event and stream live; no flags are defined.
-            unsafe { sys::cuStreamWaitEvent(self.handle, event.handle(), 0) }
+            unsafe { sys::cuStreamWaitEvent(self.handle(), event.handle(), 0) }
         };
         self.context.call("cuStreamWaitEvent", wait)
     }
 
     /// Makes later work on this stream wait for the work that `other` has now; the next wait here
     /// reports its panics too.
-    pub(super) fn wait_stream(&self, other: &Self) -> GpuResult<()> {
+    pub(crate) fn wait_stream(&self, other: &Self) -> GpuResult<()> {
         self.launches.absorb(&other.launches);
         self.wait_stream_for_order(other)
     }

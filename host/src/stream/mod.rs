@@ -6,9 +6,11 @@
 //! whatever streams they run on, and safe code cannot race.
 
 mod events;
+mod fork;
 mod handle;
 mod inner;
 mod rehome;
 
+pub(crate) use fork::{ForkScope, HomeUse, is_forked};
 pub use handle::{AsStream, Stream};
 pub(crate) use inner::{StreamInner, check_same, home_of};

@@ -22,6 +22,7 @@ Examples:
   ferrowarp demo saxpy transpose_tiled
   ferrowarp demo blur sobel --pictures out
   ferrowarp demo particles -o particles.gif
+  ferrowarp demo --dot
 
 The time is the median of several runs on the device; GB/s counts each input and output once.
 
@@ -37,6 +38,9 @@ pub(super) struct Args {
     /// Only list the demos
     #[arg(long, conflicts_with_all = ["names", "pictures", "size", "output"])]
     list: bool,
+    /// Only print a graph in Graphviz's language, as it is recorded and as `optimize` makes it, with the changes
+    #[arg(long, conflicts_with_all = ["names", "list", "pictures", "size", "output"])]
+    dot: bool,
     /// Elements of arrays; or the side of matrices, the width of pictures, the number of particles
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     size: Option<u32>,
@@ -53,6 +57,9 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     }
     let demos = chosen(&args.names)?;
     let gpu = Gpu::new()?;
+    if args.dot {
+        return Ok(write!(out, "{}", demo::drawn_graphs(&gpu)?)?);
+    }
     if args.film.is_wanted() {
         let is_film = args.names.iter().eq(["particles"]);
         return if is_film { args.film.run(&gpu, args.size, out) } else { Err(CliError::NoFilm) };

@@ -3,7 +3,7 @@
 use super::{Check, Outcome, Scale, timed};
 use ferrowarp::Gpu;
 use ferrowarp::error::GpuResult;
-use ferrowarp::graph::GraphBuilder;
+use ferrowarp::graph::{GraphBuilder, Scratch};
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops;
 
@@ -40,6 +40,28 @@ pub(super) fn graph(gpu: &Gpu, Scale { n, .. }: Scale) -> GpuResult<Outcome> {
         check,
         picture: None,
     })
+}
+
+/// A graph of copies and maps in Graphviz's language: as it is recorded, and optimised, with the changes as comments.
+///
+/// # Errors
+/// What the driver returns.
+pub fn drawn(gpu: &Gpu) -> GpuResult<String> {
+    let zeros = || DeviceBuffer::<f32>::zeroed(gpu, MOST);
+    let (x, mut loaded, mut magnitude) = (zeros()?, zeros()?, zeros()?);
+    let (mut negative, mut scaled, mut y) = (zeros()?, zeros()?, zeros()?);
+    let builder = GraphBuilder::new(gpu);
+    builder.node("load").copy(&x, &mut loaded)?;
+    builder.capture(|| {
+        ops::map::abs(gpu, &loaded, &mut magnitude)?;
+        ops::map::negate(gpu, &magnitude, &mut negative)?;
+        ops::map::scale(gpu, 0.5, &negative, &mut scaled)
+    })?;
+    builder.node("store").copy(&scaled, &mut y)?;
+    let scratch = Scratch::new([loaded, magnitude, negative, scaled]);
+    let (graph, changes) = builder.optimize((x, scratch, y))?;
+    let comments = changes.to_string().replace('\n', "\n// ");
+    Ok(format!("{}// {comments}\n{}", changes.dot_before(), graph.to_dot()))
 }
 
 fn expected(x: &[f32]) -> Vec<f32> {

@@ -27,6 +27,7 @@ use ferrowarp::Gpu;
 use ferrowarp::device::devices;
 use ferrowarp::error::GpuResult;
 
+pub use graphs::drawn as drawn_graphs;
 pub use outcome::{Check, Ending, Lack, Outcome};
 pub(crate) use particles::dam;
 pub use particles::{Film, FilmReport};

@@ -16,6 +16,14 @@ fn demos_run_and_agree_with_the_cpu() {
     assert!(place.image("out/blur.png").width() > 100);
 }
 
+#[test]
+fn a_graph_is_drawn_as_recorded_and_optimised() {
+    let place = Place::new();
+    let drawn = contains("digraph").count(2).and(contains("\n// `load` is removed\n"));
+    let nodes = contains("[label=").count(5 + 2);
+    place.run(&["demo", "--dot"]).success().stdout(drawn.and(nodes)).stderr(is_empty());
+}
+
 /// The program with that many emulated devices; a machine with GPUs works on these.
 fn with_devices(place: &Place, args: &[&str], devices: &str) -> Command {
     let mut command = place.command(args);
