@@ -127,7 +127,7 @@ impl Rig for Touch {
             Memory::Unified(unified) => reduce::sum_into(gpu, unified, sum, scratch),
             Memory::Mapped(mapped) => reduce::sum_into(gpu, mapped, sum, scratch),
             Memory::Host(values) => gpu.host_scope(|scope| {
-                reduce::sum_into(gpu, &scope.host_slice(gpu, values)?, sum, scratch)
+                reduce::sum_into(gpu, &scope.host_slice(gpu, &values[..])?, sum, scratch)
             }),
         }
     }

@@ -67,7 +67,7 @@ fn tiles(gpu: &Gpu, n: usize, with_cpu: bool) -> OutOfCore {
 }
 
 /// The array goes to the device, and nothing is done there.
-fn bus(array: &Array, n: usize) -> impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>> + 'static {
+fn bus(array: &Array, n: usize) -> impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>> + use<> {
     let array = array.clone();
     move |gpu, _| {
         let array = array.clone();
@@ -168,7 +168,9 @@ fn histogram(n: usize, array: &Array, with_cpu: bool) -> Case {
         (n, array),
         with_cpu,
         1,
-        |tiles, gpu, x| tiles.count(bytemuck::cast_slice::<_, u8>(x), &Bins::given(gpu, 256)?),
+        |tiles, gpu, x| {
+            tiles.count(bytemuck::cast_slice::<_, u8>(x), &Bins::<u8>::given(gpu, 256)?)
+        },
         |x, found| {
             let parts =
                 by_threads(x, |part| reference::histogram::histogram(bytemuck::cast_slice(part)));
