@@ -144,6 +144,10 @@ fn replays_and_unified_memory_give_the_same_bits() {
         Particles::new(gpu(), world, &places).unwrap().replayed().unwrap(),
         Particles::new_in(&MemoryPool::new(gpu()), gpu(), world, &places).unwrap(),
         Particles::unified(gpu(), world, &places).unwrap().replayed().unwrap(),
+        Particles::unified_in(&MemoryPool::new(gpu()), gpu(), world, &places)
+            .unwrap()
+            .replayed()
+            .unwrap(),
     ];
     let mut last = None;
     for mut particles in runs {
