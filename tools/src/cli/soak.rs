@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
+
 use super::error::CliError;
 use super::interrupt::on_signal;
-use crate::soak::{FlowCount, MemoryReport, Poison, Soak, SoakReport, Status};
+use crate::soak::{FlowCount, MemoryReport, Poison, Soak, SoakReport, Status, names};
 
 /// Options of `ferrowarp soak`.
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,9 @@ pub(super) struct Args {
     /// Which work, in which order, with which numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Do this work alone, as it is named in the summary; several times for several
+    #[arg(long = "work", value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
+    works: Vec<String>,
     /// Threads that work
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: u8,
@@ -61,6 +66,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let soak = Soak {
         time: args.minutes,
         seed: args.seed,
+        works: args.works.clone(),
         threads: args.threads.into(),
         interval: Duration::from_secs(args.status.into()),
         is_over,

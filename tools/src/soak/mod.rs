@@ -19,3 +19,4 @@ pub use error::SoakError;
 pub use memory::{MemoryReport, Sample};
 pub use poison::Poison;
 pub use session::{Soak, SoakReport, Status, WorkCount};
+pub use works::names;

@@ -28,6 +28,8 @@ pub struct Soak {
     pub time: Duration,
     /// Which works, in which order, with which numbers.
     pub seed: u64,
+    /// The names of the works to pick from; all of them if there is none.
+    pub works: Vec<String>,
     /// Threads that work.
     pub threads: usize,
     /// The time between two samples of the memory, and two lines of status.
@@ -139,7 +141,7 @@ impl Run {
         while !self.site.is_over.load(Relaxed) && self.site.start.elapsed() < self.soak.time {
             let number = self.site.next.fetch_add(1, Relaxed);
             let mut random = Random::of(self.soak.seed, number);
-            let work = if self.is_sample_due() { &works::SAMPLE } else { works::pick(&mut random) };
+            let work = if self.is_sample_due() { &works::SAMPLE } else { works::pick(&mut random, &self.soak.works) };
             lock(&self.ledger).running.push((number, work.name));
             let done = self.perform(work, &mut random);
             self.note(number, work);
@@ -229,7 +231,7 @@ mod tests {
 
     fn soak() -> Soak {
         let time = Duration::from_secs(3600);
-        Soak { time, seed: 1, threads: 2, interval: time, is_over: Arc::default() }
+        Soak { time, seed: 1, works: Vec::new(), threads: 2, interval: time, is_over: Arc::default() }
     }
 
     fn run() -> Run {

@@ -56,10 +56,16 @@ const fn alone(
     Work { name, is_alone: true, weight, run }
 }
 
-/// A work, by weight.
-pub(super) fn pick(random: &mut Random) -> &'static Work {
-    let all: usize = WORKS.iter().map(|work| work.weight).sum();
-    let mut at = random.below(all);
+/// The names of all works that can be picked.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    WORKS.iter().map(|work| work.name)
+}
+
+/// A work, by weight; of these names alone, if there are any.
+pub(super) fn pick(random: &mut Random, names: &[String]) -> &'static Work {
+    let is_wanted = |work: &&Work| names.is_empty() || names.iter().any(|name| name == work.name);
+    let wanted = || WORKS.iter().filter(is_wanted);
+    let mut at = random.below(wanted().map(|work| work.weight).sum::<usize>().max(1));
     let is_it = |work: &&Work| match at.checked_sub(work.weight) {
         Some(rest) => {
             at = rest;
@@ -67,7 +73,7 @@ pub(super) fn pick(random: &mut Random) -> &'static Work {
         }
         None => true,
     };
-    WORKS.iter().find(is_it).expect("the number is below the sum of the weights")
+    wanted().find(is_it).unwrap_or(&WORKS[0])
 }
 
 #[cfg(test)]
@@ -80,11 +86,16 @@ mod tests {
     fn all_works_are_picked_by_weight() {
         let mut random = Random::of(1, 0);
         let mut picked = BTreeMap::new();
-        (0..14_700).for_each(|_| *picked.entry(pick(&mut random).name).or_insert(0) += 1);
+        (0..14_700).for_each(|_| *picked.entry(pick(&mut random, &[]).name).or_insert(0) += 1);
         assert_eq!(picked.len(), WORKS.len());
         for work in &WORKS {
             let share = picked[work.name] as f64 / work.weight as f64;
             assert!((50.0..200.0).contains(&share), "{}: {share}", work.name);
         }
+        let names = ["rings".to_owned(), "poison".to_owned()];
+        let picked = |_| pick(&mut random, &names).name;
+        let picked: Vec<&str> = (0..200).map(picked).collect();
+        assert!(picked.contains(&"rings") && picked.contains(&"poison"));
+        assert!(picked.iter().all(|name| ["rings", "poison"].contains(name)));
     }
 }
