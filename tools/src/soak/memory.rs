@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::error::SoakError;
 
-/// How far the memory of the process may grow after the warm-up: allocators keep freed blocks for each thread.
+/// How far the memory of the process may grow after the warm-up: pages of freed blocks stay where others lie between.
 pub(super) const HOST_BOUND: u64 = 96 << 20;
 /// How far the used memory of the device may.
 pub(super) const DEVICE_BOUND: u64 = 64 << 20;
@@ -76,9 +76,24 @@ fn grown(whose: &'static str, before: u64, now: u64, bound: u64) -> Result<(), S
     if grown > bound { Err(SoakError::Grew { whose, grown, bound }) } else { Ok(()) }
 }
 
-/// Resident bytes of this process.
+/// Returns to the system what the allocator keeps of freed blocks: it keeps some for each thread that there ever was, and
+/// what it keeps says nothing about leaks.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim_allocator() {
+    unsafe extern "C" {
+        fn malloc_trim(pad: usize) -> i32;
+    }
+    // SAFETY: the C library has a function of this name and type, which any thread may call at any time.
+    unsafe { malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim_allocator() {}
+
+/// Resident bytes of this process, without freed blocks that its allocator keeps.
 #[cfg(target_os = "linux")]
 pub(super) fn resident_bytes() -> u64 {
+    trim_allocator();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
