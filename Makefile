@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -91,6 +91,17 @@ page-test: toolchain ## The profiler's page in a headless Chromium, narrow and w
 	@command -v $(CHROMIUM) >/dev/null || { echo "there is no $(CHROMIUM): install the package chromium, or set \
 	FERROWARP_CHROMIUM to the name of a Chromium or Chrome" >&2; exit 1; }
 	FERROWARP_CHROMIUM=$(CHROMIUM) cargo test -p ferrowarp-tools --test cli page:: -- --ignored --nocapture
+
+service-test: toolchain ## The example web service: right answers, overload, clients that leave, a clean end
+	cargo build -p examples --features service --example service
+	cargo test -p examples --features service --test service
+
+video-test: toolchain ## The example video pipeline: films read back, frames compared with the CPU
+	cargo build -p examples --features video --example video
+	cargo test -p examples --features video --test video
+
+soak: toolchain ## Mixed work for MINUTES (9), by SEED (1): results, planted faults and memory are checked all along
+	cargo run --release -- soak --minutes $(or $(MINUTES),9) --seed $(or $(SEED),1)
 
 toolchain:
 	@scripts/toolchain

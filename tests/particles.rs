@@ -146,6 +146,10 @@ fn replays_and_memory_that_the_host_reaches_give_the_same_bits() {
         Particles::unified(gpu(), world, &places).unwrap().replayed().unwrap(),
         Particles::mapped(gpu(), world, &places).unwrap(),
         Particles::mapped(gpu(), world, &places).unwrap().replayed().unwrap(),
+        Particles::unified_in(&MemoryPool::new(gpu()), gpu(), world, &places)
+            .unwrap()
+            .replayed()
+            .unwrap(),
     ];
     let mut last = None;
     for mut particles in runs {

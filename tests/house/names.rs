@@ -70,10 +70,13 @@ fn found(folder: &Path, names: &mut BTreeSet<String>) {
 
 fn names_of(line: &str, names: &mut BTreeSet<String>) {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    for (_, rest) in line.match_indices("alias = \"").map(|(at, found)| line.split_at(at + found.len())) {
+    for (_, rest) in
+        line.match_indices("alias = \"").map(|(at, found)| line.split_at(at + found.len()))
+    {
         names.extend(rest.split('"').next().map(str::to_owned));
     }
-    let words: Vec<&str> = line.split(|c: char| !is_name(c)).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        line.split(|c: char| !is_name(c)).filter(|word| !word.is_empty()).collect();
     let kinds = ["fn", "struct", "trait", "enum", "type", "const", "mod"];
     for pair in words.windows(2).filter(|pair| kinds.contains(&pair[0])) {
         names.insert(pair[1].to_owned());
@@ -83,7 +86,9 @@ fn names_of(line: &str, names: &mut BTreeSet<String>) {
 #[test]
 fn names_that_users_look_for_are_found_by_the_documentations_search() {
     let (root, mut names) = (Path::new(env!("CARGO_MANIFEST_DIR")), BTreeSet::new());
-    for folder in ["host/src", "kernels-gpu/src", "crates/cuda_std/src", "crates/cuda_std_macros/src"] {
+    for folder in
+        ["host/src", "kernels-gpu/src", "crates/cuda_std/src", "crates/cuda_std_macros/src"]
+    {
         found(&root.join(folder), &mut names);
     }
     let missing: Vec<_> = NAMES.iter().filter(|name| !names.contains(**name)).collect();

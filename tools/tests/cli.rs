@@ -27,6 +27,8 @@ mod pictures;
 mod profile;
 #[path = "cli/reduce.rs"]
 mod reduce;
+#[path = "cli/soak.rs"]
+mod soak;
 #[path = "cli/sort.rs"]
 mod sort;
 
@@ -122,7 +124,7 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "sort", "demo", "doctor", "profile", "bench"] {
+    for command in ["image", "reduce", "sort", "demo", "doctor", "profile", "bench", "soak"] {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }

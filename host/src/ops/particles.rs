@@ -150,7 +150,20 @@ impl Particles {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn unified(on: &impl AsStream, world: World, positions: &[[f32; 3]]) -> GpuResult<Self> {
-        Self::with_vectors(&Arc::new(SynchronousMemory), on, world, positions, |values| {
+        Self::unified_in(&Arc::new(SynchronousMemory), on, world, positions)
+    }
+
+    /// As [`unified`](Self::unified), with all that the host does not read in memory of a resource.
+    ///
+    /// # Errors
+    /// As [`unified`](Self::unified), and errors of the resource.
+    pub fn unified_in<R: DeviceMemoryResource + 'static>(
+        memory: &Arc<R>,
+        on: &impl AsStream,
+        world: World,
+        positions: &[[f32; 3]],
+    ) -> GpuResult<Self> {
+        Self::with_vectors(memory, on, world, positions, |values| {
             UnifiedBuffer::from_slice(on, values).map(Vectors::Unified)
         })
     }

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::names::ends;
 use crate::bench::BenchError;
 use crate::demo::Lack;
+use crate::soak::SoakError;
 use ferrowarp::error::GpuError;
 
 /// Why a command failed.
@@ -430,6 +431,17 @@ pub enum CliError {
     WrongCases {
         /// Their names and sizes.
         names: Vec<String>,
+    },
+
+    /// A soak, or a child process of one, found what should not be.
+    #[error(transparent)]
+    Soak(#[from] SoakError),
+
+    /// A soak ended at a miss.
+    #[error("the soak failed: {miss}")]
+    Soaked {
+        /// What it found.
+        miss: String,
     },
 
     /// Standard output could not be written.

@@ -24,6 +24,7 @@ mod profile;
 pub mod progress;
 mod reduce;
 mod rows;
+mod soak;
 mod sort;
 mod table;
 mod watch;
@@ -60,6 +61,7 @@ Examples:
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
+  ferrowarp soak --minutes 9
   ferrowarp sort prices.csv --column price -o sorted.csv
   ferrowarp watch --run saxpy --compare
   ferrowarp new own";
@@ -82,6 +84,8 @@ enum Command {
     Image(picture::Args),
     /// Add up a column of numbers, or a file of raw 32-bit floats
     Reduce(reduce::Args),
+    /// Run mixed work for minutes or months, with everything checked: results, reports of faults, memory
+    Soak(soak::Args),
     /// Sort the rows of a table by a column of numbers, or a file of raw numbers
     Sort(sort::Args),
     /// Make a project with kernels of your own
@@ -122,6 +126,7 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Heat(args) => heat::run(&args, out),
         Command::Image(args) => picture::run(&args, out),
         Command::Reduce(args) => reduce::run(&args, out),
+        Command::Soak(args) => soak::run(&args, out),
         Command::Sort(args) => sort::run(&args, out),
         Command::New(args) => new::run(&args, out),
         Command::Watch(args) => watch::run(&args, out),

@@ -1,19 +1,24 @@
 //! Half a million particles behind a dam that breaks: the check of their energy, and the film.
+//!
+//! Both are loops of frames, of steps that are replays of one graph, in memory of a pool. The host reads positions and
+//! velocities where they are, in unified memory (the film: if it is asked to), and an error says in which frame it happened.
 
 use std::time::{Duration, Instant};
 
-use super::{Check, Outcome, Scale, timed};
-use ferrowarp::Gpu;
-use ferrowarp::error::GpuResult;
-use ferrowarp::memory::PinnedBuffer;
+use super::{Check, Outcome, Picture, Pixels, Scale, timed};
+use ferrowarp::error::{GpuContext, GpuError, GpuResult};
 use ferrowarp::memory::resource::MemoryPool;
-use ferrowarp::ops::particles::{Particles, World};
+use ferrowarp::memory::{PendingCopy, PinnedBuffer};
+use ferrowarp::ops::particles::{Particle, Particles, World};
 use ferrowarp::ops::spheres::{Camera, Canvas};
+use ferrowarp::{Event, Gpu};
 
 /// Part of the energy that may come and go in a step of this length, without damping.
 const ENERGY_SWING: f64 = 0.01;
 /// Steps whose energy the demo compares.
 const STEPS: usize = 100;
+/// Looks at them meanwhile.
+const FRAMES: usize = 4;
 
 /// A film of the particles.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +54,9 @@ pub struct FilmReport {
     pub last_energy: f32,
 }
 
+/// The memory of a picture on the host.
+type Shown = PinnedBuffer<[u8; 4]>;
+
 impl Film {
     /// Numbers that suit the device: what a GPU does in seconds, or an emulator.
     #[must_use]
@@ -82,28 +90,27 @@ impl Film {
         mut show: impl FnMut(Vec<[u8; 4]>) -> Result<(), E>,
     ) -> Result<FilmReport, E> {
         let (world, positions) = dam(self.n_particles, 0.1);
+        let memory = MemoryPool::new(gpu);
         let particles = match self.is_unified {
-            true => Particles::unified(gpu, world, &positions)?,
-            false => Particles::new_in(&MemoryPool::new(gpu), gpu, world, &positions)?,
+            true => Particles::unified_in(&memory, gpu, world, &positions),
+            false => Particles::new_in(&memory, gpu, world, &positions),
         };
-        let mut particles = particles.replayed()?;
-        let mut canvas = Canvas::new(gpu, self.size)?;
-        let mut picture = PinnedBuffer::zeroed(gpu, (self.size[0] * self.size[1]) as usize)?;
+        let mut particles = particles.and_then(Particles::replayed).with_gpu_context(prepared)?;
+        let pixels = self.size[0] as usize * self.size[1] as usize;
+        let mut canvas = Canvas::new(gpu, self.size).with_gpu_context(prepared)?;
+        let mut picture = PinnedBuffer::zeroed(gpu, pixels).with_gpu_context(prepared)?;
         particles.step()?;
         let first_energy = particles.energy()?;
         let (start, mut milliseconds) = (Instant::now(), 0.0);
         for frame in 0..self.frames {
-            let camera = camera(particles.world(), self.size, frame as f32 / self.frames as f32);
-            let (position, velocity) = particles.vectors();
-            let drawn = canvas.draw(&camera, &position, &velocity)?;
-            let copy = drawn.copy_to_pinned_async(gpu, picture)?;
-            // The device takes the next steps while the picture is shown.
-            let before = gpu.stream().record_event()?;
-            (0..self.steps_per_frame).try_for_each(|_| particles.step())?;
-            let after = gpu.stream().record_event()?;
-            picture = copy.wait()?;
+            let time = frame as f32 / self.frames as f32;
+            let (copy, [before, after]) = self
+                .enqueue(gpu, &mut particles, &mut canvas, time, picture)
+                .with_gpu_context(|| self.frame(frame))?;
+            picture = copy.wait().with_gpu_context(|| self.frame(frame))?;
             show(picture.to_vec())?;
-            milliseconds += after.milliseconds_since(&before)?;
+            milliseconds +=
+                after.milliseconds_since(&before).with_gpu_context(|| self.frame(frame))?;
         }
         let last_energy = particles.energy()?;
         Ok(FilmReport {
@@ -116,6 +123,35 @@ impl Film {
             last_energy,
         })
     }
+
+    /// Enqueues the drawing of the particles as they are and the copy of the picture; then the steps to the next
+    /// picture, which the device takes while this one is shown, between two events.
+    fn enqueue(
+        &self,
+        gpu: &Gpu,
+        particles: &mut Particles,
+        canvas: &mut Canvas,
+        time: f32,
+        picture: Shown,
+    ) -> GpuResult<(PendingCopy<Shown>, [Event; 2])> {
+        let camera = camera(particles.world(), self.size, time);
+        let (position, velocity) = particles.vectors();
+        let drawn = canvas.draw(&camera, &position, &velocity)?;
+        let copy = drawn.copy_to_pinned_async(gpu, picture)?;
+        let before = gpu.stream().record_event()?;
+        (0..self.steps_per_frame).try_for_each(|_| particles.step())?;
+        Ok((copy, [before, gpu.stream().record_event()?]))
+    }
+
+    /// What an error of a frame says first.
+    fn frame(&self, number: usize) -> String {
+        format!("frame {number} of {}", self.frames)
+    }
+}
+
+/// What an error says first that comes before the first step.
+fn prepared() -> &'static str {
+    "preparing the particles"
 }
 
 /// A box with particles in its corner, as stiff as their weight on one another demands. `damping` is a part of
@@ -167,15 +203,54 @@ fn camera(world: &World, size: [u32; 2], time: f32) -> Camera {
     }
 }
 
-pub(super) fn particles(gpu: &Gpu, Scale { particles: n, .. }: Scale) -> GpuResult<Outcome> {
+/// Where the particles are: in a memory pool, and what the host reads of them in unified memory, if the device has it.
+fn placed(gpu: &Gpu, world: World, positions: &[[f32; 3]]) -> GpuResult<Particles> {
+    let memory = MemoryPool::new(gpu);
+    match Particles::unified_in(&memory, gpu, world, positions) {
+        Err(error) if matches!(error.root(), GpuError::Unsupported { .. }) => {
+            Particles::new_in(&memory, gpu, world, positions)
+        }
+        placed => placed,
+    }
+}
+
+/// A look at the box from its side, drawn by the host from the particles where they are: the faster, the brighter.
+fn side_view(particles: &Particles, (width, height): (usize, usize)) -> GpuResult<Picture> {
+    let world = particles.world();
+    let scale = width as f32 / world.cells[0] as f32;
+    let fast = (world.gravity * world.cells[1] as f32).sqrt();
+    let mut pixels = vec![0; width * height];
+    for Particle { position: [x, y, _], velocity, .. } in particles.to_vec()? {
+        let speed = velocity.iter().map(|v| v * v).sum::<f32>().sqrt();
+        let grey = 80 + (175.0 * (speed / fast).min(1.0)) as u8;
+        let (left, bottom) = ((x - 0.5) * scale, (y - 0.5) * scale);
+        let across =
+            |from: f32, end: usize| from.max(0.0) as usize..((from + scale) as usize + 1).min(end);
+        for (row, column) in across(bottom, height)
+            .flat_map(|row| across(left, width).map(move |column| (row, column)))
+        {
+            let pixel: &mut u8 = &mut pixels[(height - 1 - row) * width + column];
+            *pixel = grey.max(*pixel);
+        }
+    }
+    Ok(Picture { width, height, pixels: Pixels::Grey(pixels) })
+}
+
+pub(super) fn particles(gpu: &Gpu, Scale { particles: n, image, .. }: Scale) -> GpuResult<Outcome> {
     let (world, positions) = dam(n, 0.0);
-    let mut particles = Particles::new(gpu, world, &positions)?.replayed()?;
+    let placed = placed(gpu, world, &positions).and_then(Particles::replayed);
+    let mut particles = placed.with_gpu_context(prepared)?;
     particles.step()?;
     let first = f64::from(particles.energy()?);
-    let mut largest = 0f64;
-    for _ in 0..4 {
-        (0..STEPS / 4).try_for_each(|_| particles.step())?;
-        largest = largest.max((f64::from(particles.energy()?) - first).abs() / first);
+    let (mut largest, mut picture) = (0f64, None);
+    for frame in 0..FRAMES {
+        let mut advance = || {
+            (0..STEPS / FRAMES).try_for_each(|_| particles.step())?;
+            picture = Some(side_view(&particles, image)?);
+            particles.energy()
+        };
+        let energy = advance().with_gpu_context(|| format!("frame {frame} of {FRAMES}"))?;
+        largest = largest.max((f64::from(energy) - first).abs() / first);
     }
     if found_again(&particles)? != n {
         largest = f64::INFINITY;
@@ -184,5 +259,51 @@ pub(super) fn particles(gpu: &Gpu, Scale { particles: n, .. }: Scale) -> GpuResu
     // The sort reads and writes place and speed, and so does the step; slots, order and cells beside.
     let bytes = n * (2 * 64 + 16 + 2 * 8 + 2 * 8 + 4 * 4) + 5 * 4 * particles.world().n_cells();
     let check = Check { largest, allowed: ENERGY_SWING };
-    Ok(Outcome { size: format!("{n} particles"), time, bytes, check, picture: None })
+    Ok(Outcome { size: format!("{n} particles"), time, bytes, check, picture })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn film(size: [u32; 2]) -> Film {
+        Film { n_particles: 10, frames: 3, steps_per_frame: 1, size, is_unified: false }
+    }
+
+    #[test]
+    fn an_error_says_that_the_particles_were_prepared() {
+        let film = film([1 << 20; 2]);
+        let error = film.run::<GpuError>(&Gpu::new().unwrap(), |_| Ok(())).unwrap_err();
+        assert_eq!(error.contexts().next(), Some("preparing the particles"), "{error}");
+        assert!(matches!(error.root(), GpuError::OutOfMemory { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_error_says_which_frame_it_was() {
+        let (gpu, mut shown) = (Gpu::new().unwrap(), 0);
+        let result = film([16; 2]).run::<GpuError>(&gpu, |_| {
+            shown += 1;
+            // The next wait for the stream finds its panic. Unlike `panic!` this prints nothing.
+            let panic = || std::panic::resume_unwind(Box::new("planted"));
+            let call = if shown == 2 { Some(gpu.stream().launch_host_func(panic)?) } else { None };
+            drop::<Option<ferrowarp::HostCall<()>>>(call);
+            Ok(())
+        });
+        let error = result.unwrap_err();
+        let frame = error.contexts().next().unwrap_or_default();
+        assert!(frame == "frame 1 of 3" || frame == "frame 2 of 3", "{error}");
+        assert!(matches!(error.root(), GpuError::HostPanic { .. }), "{error}");
+    }
+
+    #[test]
+    fn the_view_shows_all_particles_inside_the_picture() {
+        let gpu = Gpu::new().unwrap();
+        let (world, positions) = dam(50, 0.0);
+        let particles = placed(&gpu, world, &positions).unwrap();
+        let picture = side_view(&particles, (64, 36)).unwrap();
+        let Pixels::Grey(pixels) = picture.pixels else { panic!("it is grey") };
+        let bright = |x: usize, y: usize| pixels[y * 64 + x] > 0;
+        // The block stands at the left of the floor, and the right of the box is empty.
+        assert!(bright(4, 35) && !bright(63, 35) && !bright(4, 0));
+    }
 }
