@@ -8,8 +8,8 @@ use ferrowarp::{DeviceBuffer, GpuError, GpuResult, LaunchConfig, ops};
 use kernels_gpu::reduce::{blocks, partial_words};
 use kernels_gpu::{merge, scan};
 use operators_kernels::{
-    Affine, Axpy, Matrix, Negate, Ordered, Span, Within, Xor, apply_in_place, matrix_products, span,
-    splits_of_keys, sums_without_contract,
+    Affine, Axpy, Matrix, Negate, Ordered, Span, Within, Xor, apply_in_place, matrix_products,
+    span, splits_of_keys, sums_without_contract,
 };
 
 cuda_std_tests::device!("operators");

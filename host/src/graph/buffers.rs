@@ -8,7 +8,8 @@ use cuda_std::launch::{DeviceRead, RawSlice};
 use super::host_buffer::HostBuffer;
 use super::order::Range;
 use crate::memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, UnifiedBox, UnifiedBuffer,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, MappedBuffer, UnifiedBox,
+    UnifiedBuffer,
 };
 use crate::stream::StreamInner;
 

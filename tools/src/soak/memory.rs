@@ -145,8 +145,9 @@ mod tests {
     #[test]
     fn the_process_is_measured() {
         let before = resident_bytes();
-        let block = vec![1u8; 32 << 20];
-        assert!(resident_bytes() >= before + (30 << 20) && before > 0, "{before}");
+        // Other tests of this process may give memory back meanwhile: less than half of this.
+        let block = vec![1u8; 256 << 20];
+        assert!(resident_bytes() >= before + (128 << 20) && before > 0, "{before}");
         drop(block);
     }
 }
