@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ferrowarp::error::GpuResult;
-use ferrowarp::memory::resource::{DeviceMemoryResource, MemoryPool, StatisticsAdaptor};
+use ferrowarp::memory::resource::{MemoryPool, MemoryResource, StatisticsAdaptor};
 use ferrowarp::pool::StreamPool;
 use ferrowarp::{Gpu, Stream};
 

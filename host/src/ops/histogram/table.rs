@@ -10,7 +10,7 @@ const MIN_BUCKETS: usize = 64;
 
 /// How buckets lie, and what the table says of each.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::ops) struct Table {
     pub(super) ranges: Ranges,
     pub(super) entries: Vec<Vec2<u32>>,
     /// The keys of all boundaries but the last: where bins begin.

@@ -93,7 +93,7 @@ fn bus(array: &Array, n: usize) -> impl Fn(&Gpu, u32) -> GpuResult<Box<dyn Rig>>
 fn lanes(gpu: &Gpu, n: usize) -> GpuResult<[(Stream, DeviceBuffer<u32>); 2]> {
     let lane = || {
         let stream = gpu.create_stream()?;
-        Ok((stream.clone(), DeviceBuffer::zeroed(&stream, TILE.min(n))?))
+        GpuResult::Ok((stream.clone(), DeviceBuffer::zeroed(&stream, TILE.min(n))?))
     };
     Ok([lane()?, lane()?])
 }

@@ -145,7 +145,7 @@ fn in_context() -> GpuResult<Vec<u32>> {
             1,
             0,
             stream,
-            params.as_mut_ptr(),
+            params.as_mut_ptr().cast(),
             extra,
         )
     })?;
