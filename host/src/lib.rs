@@ -88,10 +88,11 @@ pub use gpu::Gpu;
 pub use graph::{Graph, GraphBuilder};
 pub use launch::{Batch, Occupancy};
 pub use memory::{
-    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, GridMut, HostPages, HostScope, HostSlice,
-    HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy, PinnedBox,
-    PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, PooledBuffer, RegisteredVec, Transfer,
-    TransferReport, UninitBuffer, UninitSlice, UnifiedBox, UnifiedBuffer, VolumeMut, WriteCombined, WriteSlice,
+    DeviceBox, DeviceBuffer, DeviceSlice, DeviceSliceMut, DeviceVec, GridMut, HostPages, HostScope,
+    HostSlice, HostSliceMut, MappedAtomics, MappedBox, MappedBuffer, MemoryVisibility, PendingCopy,
+    PinnedBox, PinnedBuffer, PinnedOptions, PinnedRange, Pitched, PitchedMut, PooledBuffer,
+    RegisteredVec, Transfer, TransferReport, UnifiedBox, UnifiedBuffer, UninitBuffer, UninitSlice,
+    VolumeMut, WriteCombined, WriteSlice,
 };
 pub use panic::KernelPanic;
 pub use pipeline::{Buffering, Frame, FrameShape, Pipeline};
