@@ -159,7 +159,7 @@ fn sums_of_floats_are_close_and_the_same_in_every_run() {
 #[test]
 fn histograms_count_every_sample_once() {
     let mut rng = rng();
-    for tiles in [0, 2].map(|threads| tiles.with_budget(COUNT_BUDGET)) {
+    for tiles in [0, 2].map(|threads| tiles(threads).with_budget(COUNT_BUDGET)) {
         for n in SIZES {
             let x: Vec<u8> = (0..n).map(|_| rng.random()).collect();
             let found = tiles.count(&x, &Bins::<u8>::given(gpu(), 256).unwrap()).unwrap();

@@ -179,7 +179,7 @@ fn a_drop_comes_after_the_kernels_of_all_streams() -> GpuResult<()> {
             churn(&other, &mut vec.slice_mut(..100), 20_000)?;
             last.copy_from_device(vec.slice(..100))?;
             drop(vec);
-            let mut next = DeviceVec::with_capacity(&home, len)?;
+            let mut next = DeviceVec::<u32>::with_capacity(&home, len)?;
             next.resize_zeroed(len)?;
             assert!(next.to_vec()?.iter().all(|word| *word == 0));
             assert_eq!(last.to_vec()?[1], churned(numbers(2)[1], 20_000));
