@@ -98,13 +98,19 @@ impl<const ID: u32> Shared<[u8], ID> {
     pub fn split<P: Parts>(self, block: &mut impl Token, lengths: P::Lengths) -> P::Shared<ID> {
         let lengths = P::agreed(block, lengths);
         let (needed, given) = (P::bytes(lengths), dynamic_shared_bytes());
-        assert!(
-            needed <= given,
-            "the arrays in dynamic shared memory need {needed} bytes, and the launch gives {given}"
-        );
+        if needed > given {
+            too_small(needed, given);
+        }
         // SAFETY: the handle is consumed, and the arrays are inside its memory.
         unsafe { P::take(self.into_raw().cast(), lengths) }
     }
+}
+
+/// Out of line: what it formats would otherwise be in the kernel's local memory.
+#[cold]
+#[inline(never)]
+fn too_small(needed: usize, given: usize) -> ! {
+    panic!("the arrays in dynamic shared memory need {needed} bytes, and the launch gives {given}")
 }
 
 /// The bytes of dynamic shared memory that [`Shared::split`] needs for arrays of these lengths, each of which begins at a
