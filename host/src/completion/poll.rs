@@ -142,12 +142,7 @@ impl Poller {
     }
 
     /// Puts back what is pending, in front of what was added meanwhile, and sleeps.
-    fn put_back(
-        &self,
-        mut pending: Vec<PolledEvent>,
-        mut sources: Sources,
-        rest: Duration,
-    ) {
+    fn put_back(&self, mut pending: Vec<PolledEvent>, mut sources: Sources, rest: Duration) {
         let mut state = lock(&self.0.state);
         pending.append(&mut state.events);
         sources.append(&mut state.sources);

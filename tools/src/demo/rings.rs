@@ -5,17 +5,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cuda_std::launch::LaunchConfig;
-use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest, saxpy_reply};
 use kernels_gpu::persistent::messages::{Divide, Quotient};
-use kernels_gpu::persistent::{
-    answer_words, ring_messages, ring_saxpy, route_add, route_parity,
-};
+use kernels_gpu::persistent::ring::{SAXPY_LEN, SaxpyReply, SaxpyRequest, saxpy_reply};
+use kernels_gpu::persistent::{answer_words, ring_messages, ring_saxpy, route_add, route_parity};
 
 use super::arrays::floats;
 use super::{Check, Outcome, Scale, timed};
+use ferrowarp::completion::block_on;
 use ferrowarp::error::GpuResult;
 use ferrowarp::memory::{MappedAtomics, MappedBuffer};
-use ferrowarp::completion::block_on;
 use ferrowarp::ring::{Bridge, Caller, PersistentKernel, Receiver, Ring, Router, Sender};
 use ferrowarp::{Gpu, Grid1, ops};
 
