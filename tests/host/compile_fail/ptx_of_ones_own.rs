@@ -14,11 +14,5 @@ fn main() -> GpuResult<()> {
     let _crate = gpu.watch_kernels("kernels")?;
     Watch::ptx("kernels.ptx").start(&gpu)?;
     Watch::kernel_crate("kernels").start(&gpu)?;
-    let _folder = gpu.watch_folder("plugins")?;
-    ferrowarp::reload::WatchFolder::new("plugins").start(&gpu)?;
-    let module = ferrowarp::Module::from_ptx(&gpu, PTX)?;
-    let config = ferrowarp::Linear::new(1, 32);
-    module.function("k")?.launch(&gpu, config, &Default::default())?;
-    module.global::<u32>("X")?.copy_from(&1)?;
     Ok(())
 }
