@@ -262,14 +262,13 @@ impl SharedMemory {
     /// The fault or the panic of one of them, each time.
     pub(crate) fn is_over(&self) -> GpuResult<bool> {
         self.watch.get().map_or(Ok(()), |watch| watch())?;
+        self.known_panic()?;
         if !self.launched.load(Ordering::Acquire) || self.unknown.load(Ordering::Acquire) {
             return self.context.lost().map_or(Ok(false), Err);
         }
-        // Looked at under the lock: a panic is reported once, perhaps to the thread that had the lock.
         let mut uses = self.uses();
-        if let Some(panic) = self.panic.get() {
-            return Err(panic.clone().into());
-        }
+        // An event reports a panic once, perhaps to the thread that had the lock.
+        self.known_panic()?;
         while let Some(event) = uses.events.first() {
             match event.is_complete() {
                 Ok(false) => return Ok(false),
@@ -283,6 +282,12 @@ impl SharedMemory {
             }
         }
         Ok(true)
+    }
+
+    /// # Errors
+    /// The panic that was found before.
+    fn known_panic(&self) -> GpuResult<()> {
+        self.panic.get().map_or(Ok(()), |panic| Err(panic.clone().into()))
     }
 
     /// The words that close the ring, if it is one.

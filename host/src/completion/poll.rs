@@ -129,9 +129,8 @@ impl Poller {
             let before = events.len();
             let pending = round(events);
             rest = if pending.len() < before { RESTS[0] } else { (2 * rest).min(longest) };
-            let of_events = if pending.is_empty() { Duration::MAX } else { rest };
             let (sources, soonest) = poll_all(sources);
-            self.put_back(pending, sources, of_events.min(soonest));
+            self.put_back(pending, sources, rest.min(soonest));
         }
     }
 
