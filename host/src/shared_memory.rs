@@ -134,6 +134,8 @@ fn manage(context: &Context, bytes: usize) -> GpuResult<(NonNull<u8>, u64)> {
 pub(crate) struct Closer {
     control: NonNull<ControlBlock>,
     host_sends: bool,
+    /// The stream that copies the host's messages to the device.
+    copies: Option<Arc<StreamInner>>,
 }
 
 // SAFETY: the words are reached by atomic operations alone.
@@ -144,8 +146,12 @@ unsafe impl Sync for Closer {}
 impl Closer {
     /// # Safety
     /// The block lives as long as the memory that this becomes part of.
-    pub(crate) unsafe fn new(control: NonNull<ControlBlock>, host_sends: bool) -> Self {
-        Self { control, host_sends }
+    pub(crate) unsafe fn new(
+        control: NonNull<ControlBlock>,
+        host_sends: bool,
+        copies: Option<Arc<StreamInner>>,
+    ) -> Self {
+        Self { control, host_sends, copies }
     }
 }
 
@@ -256,13 +262,13 @@ impl SharedMemory {
     /// The fault or the panic of one of them, each time.
     pub(crate) fn is_over(&self) -> GpuResult<bool> {
         self.watch.get().map_or(Ok(()), |watch| watch())?;
-        if let Some(panic) = self.panic.get() {
-            return Err(panic.clone().into());
-        }
+        self.known_panic()?;
         if !self.launched.load(Ordering::Acquire) || self.unknown.load(Ordering::Acquire) {
             return self.context.lost().map_or(Ok(false), Err);
         }
         let mut uses = self.uses();
+        // An event reports a panic once, perhaps to the thread that had the lock.
+        self.known_panic()?;
         while let Some(event) = uses.events.first() {
             match event.is_complete() {
                 Ok(false) => return Ok(false),
@@ -278,6 +284,12 @@ impl SharedMemory {
         Ok(true)
     }
 
+    /// # Errors
+    /// The panic that was found before.
+    fn known_panic(&self) -> GpuResult<()> {
+        self.panic.get().map_or(Ok(()), |panic| Err(panic.clone().into()))
+    }
+
     /// The words that close the ring, if it is one.
     fn control(&self) -> Option<&Control> {
         // SAFETY: the block lives as long as `self`.
@@ -291,8 +303,11 @@ impl SharedMemory {
         }
     }
 
-    /// Closes the sending end of the ring: the receiving end gets what is left.
+    /// Closes the sending end of the ring: the receiving end gets what is left, also what still is copied to the device.
     pub(crate) fn close_senders(&self) {
+        if let Some(copies) = self.closer.as_ref().and_then(|closer| closer.copies.as_ref()) {
+            copies.try_synchronize();
+        }
         if let Some(control) = self.control() {
             control.senders_closed.store(1, Ordering::Release);
         }

@@ -238,7 +238,10 @@ impl Builder {
         let block = std::ptr::with_exposed_provenance_mut::<ControlBlock>(control.host);
         let block = NonNull::new(block).expect("mapped memory is not at null");
         // SAFETY: the block is one of the parts, which the memory owns.
-        let closer = unsafe { Closer::new(block, sends_here) };
+        let closer = unsafe {
+            let copies = copier.as_ref().map(|copier| copier.stream.inner().clone());
+            Closer::new(block, sends_here, copies)
+        };
         let context = self.side.inner().context().clone();
         let mut owners = vec![control.owner, values.owner, arrived.owner, free.owner];
         owners.extend(staged.into_iter().flat_map(|(values, words)| [values.owner, words.owner]));

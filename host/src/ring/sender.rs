@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytemuck::Pod;
 use cuda_std::ring::Telemetry;
@@ -216,7 +216,7 @@ fn parts(range: Range<u64>, capacity: u64) -> impl Iterator<Item = Range<u64>> {
 
 impl<T: Pod> Drop for End<T> {
     fn drop(&mut self) {
-        self.core.control().senders_closed.store(1, Release);
+        self.core.memory.close_senders();
     }
 }
 

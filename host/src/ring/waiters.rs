@@ -131,11 +131,19 @@ struct RingSource<T: Pod> {
     seen: u64,
     /// When the kernels were last looked at.
     looked: Instant,
+    /// When the ring was last looked at.
+    polled: Option<Instant>,
 }
 
 impl<T: Pod> RingSource<T> {
     fn new(core: &Arc<Core<T>>) -> Self {
-        Self { core: Arc::downgrade(core), rest: RESTS[0], seen: 0, looked: Instant::now() }
+        Self {
+            core: Arc::downgrade(core),
+            rest: RESTS[0],
+            seen: 0,
+            looked: Instant::now(),
+            polled: None,
+        }
     }
 
     /// How many futures wait, and whether one has come since the last look; `None` where none waits, and then the
@@ -159,6 +167,12 @@ impl<T: Pod> RingSource<T> {
         !matches!(core.memory.is_over(), Ok(false))
     }
 
+    /// The time until the next look, where it is too early for one: the thread also runs for other rings.
+    fn early(&self, strategy: WaitStrategy) -> Option<Duration> {
+        let WaitStrategy::Polled { interval } = strategy else { return None };
+        interval.checked_sub(self.polled?.elapsed()).filter(|left| !left.is_zero())
+    }
+
     fn next_rest(&mut self, strategy: WaitStrategy, news: bool) -> Duration {
         let [shortest, longest] = RESTS;
         self.rest = if news { shortest } else { (2 * self.rest).min(longest) };
@@ -173,6 +187,10 @@ impl<T: Pod> PolledSource for RingSource<T> {
     fn poll(&mut self) -> Option<Duration> {
         let core = self.core.upgrade()?;
         let (waiting, news) = self.waiting(&core)?;
+        if let Some(early) = self.early(core.strategy.get()) {
+            return Some(early);
+        }
+        self.polled = Some(Instant::now());
         let count = match core.ready(waiting) {
             0 if self.is_over(&core) => waiting,
             ready => ready,
