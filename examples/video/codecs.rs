@@ -76,7 +76,7 @@ impl Reader {
 
 /// Where frames go.
 pub enum Writer {
-    Y4m(Film, Box<Encoder<BufWriter<File>>>),
+    Y4m(Film, Box<Encoder<File>>),
     Av1(Box<Av1>),
 }
 
@@ -97,7 +97,7 @@ impl Writer {
             Some("y4m") => {
                 let format = y4m::encode(width, height, Ratio::new(num, den))
                     .with_colorspace(Colorspace::C420jpeg);
-                Ok(Self::Y4m(film, Box::new(format.write_header(create()?)?)))
+                Ok(Self::Y4m(film, Box::new(format.write_header(File::create(path)?)?)))
             }
             Some("ivf") => {
                 let encoder = av1(film)?;

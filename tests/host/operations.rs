@@ -225,7 +225,7 @@ fn a_branch_may_drop_what_it_uses() -> GpuResult<()> {
             Ok(operation(move |on: &Stream| {
                 churn(on, &mut words, 300)?;
                 let mut other = DeviceBuffer::<u32>::zeroed(on, LEN)?;
-                other.copy_from_device_on(on, &words)?;
+                other.as_mut_slice().copy_from_device_on(on, &words)?;
                 drop(words);
                 Ok(other)
             }))

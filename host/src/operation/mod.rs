@@ -223,7 +223,7 @@ pub trait Outcome {
 }
 
 /// Outcomes that are there as soon as the operation is enqueued. A function that returns an operation for
-/// [`then`](DeviceOperation::then) says so: `impl DeviceOperation<Output = T, Outcome: Immediate>`.
+/// [`then`](DeviceOperation::then) returns `impl DeviceOperation<Output = T, Outcome: Immediate>`.
 #[diagnostic::on_unimplemented(
     message = "the output of this operation is not there before it is complete",
     label = "`then`, `enqueue_on` and `record` take an operation whose output is there once it is enqueued",
