@@ -102,7 +102,7 @@ fn parameters_that_the_ptx_does_not_have_are_refused_before_the_launch() {
     }
     let error = launch(gpu(), &ADD, Linear::new(1, 4), &mut words, 1).unwrap_err();
     let line = "launching `add`: `add` takes 5 parameters of [8, 8, 8, 8, 8] bytes, and is launched with \
-                [8, 8, 4]";
+                [8, 8, 4]: parameter 2 has 8 bytes, and its argument 4";
     assert_eq!(error.to_string(), line);
     assert_eq!(words.to_vec().unwrap(), [0; 4]);
 }

@@ -77,7 +77,7 @@ fn names_of(line: &str, names: &mut BTreeSet<String>) {
     }
     let words: Vec<&str> =
         line.split(|c: char| !is_name(c)).filter(|word| !word.is_empty()).collect();
-    let kinds = ["fn", "struct", "trait", "enum", "type", "const", "mod"];
+    let kinds = ["fn", "struct", "union", "trait", "enum", "type", "const", "mod"];
     for pair in words.windows(2).filter(|pair| kinds.contains(&pair[0])) {
         names.insert(pair[1].to_owned());
     }

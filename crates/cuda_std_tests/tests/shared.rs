@@ -278,7 +278,9 @@ fn too_little_dynamic_memory_is_a_panic() {
         let expected = format!(
             "the arrays in dynamic shared memory need {needed} bytes, and the launch gives 80"
         );
-        assert_eq!((panic.kernel.as_str(), &panic.message), ("first_decides", &expected));
+        // Kernels that panic at one place, and are launched with one shape, are told apart by no more than that.
+        assert!(panic.kernel.contains("first_decides"), "{}", panic.kernel);
+        assert_eq!(panic.message, expected);
     }
 }
 

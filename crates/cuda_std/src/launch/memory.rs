@@ -266,7 +266,7 @@ impl<T> fmt::Debug for DevicePtr<T> {
 }
 
 /// A value that a safe kernel takes by copy: every [`bytemuck::NoUninit`] type. A value without a size, such as a functor
-/// that captures nothing, costs nothing: it is no parameter of the PTX entry.
+/// that captures nothing, costs nothing: the PTX entry has no parameter for it.
 ///
 /// A struct has to be `#[repr(C)]` or `#[repr(transparent)]`: Rust does not say where the fields of another one lie, so
 /// host and device could differ.
