@@ -174,10 +174,10 @@ fn run() -> GpuResult<()> {
                             nothing(on, here)?;
                             Ok(here)
                         });
-                        let next = |here: &mut DeviceBuffer<u32>| {
+                        let both = first.then(|here: &mut DeviceBuffer<u32>| {
                             operation(move |on: &Stream| nothing(on, here))
-                        };
-                        first.then(next).enqueue_on(&stream)
+                        });
+                        both.enqueue_on(&stream)
                     }),
                 )
             })?,

@@ -23,7 +23,7 @@ use crate::stream::{AsStream, Stream};
 ///
 /// ```
 /// use ferrowarp::module::{Args, Module};
-/// use ferrowarp::{DeviceBuffer, Gpu, LaunchConfig};
+/// use ferrowarp::{DeviceBuffer, Gpu, Linear};
 ///
 /// const PTX: &str = "
 /// .version 7.0
@@ -49,7 +49,7 @@ use crate::stream::{AsStream, Stream};
 /// args.push_write_pointer(&mut words);
 /// args.push_value(7u32);
 /// // SAFETY: `fill` takes a pointer and a `u32`, and writes a word for each of the 32 threads.
-/// unsafe { fill.launch(&gpu, LaunchConfig::for_num_elems(32), &args)? };
+/// unsafe { fill.launch(&gpu, Linear::new(1, 32), &args)? };
 /// assert_eq!(words.to_vec()?, [7; 32]);
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```

@@ -16,7 +16,7 @@ type Area<B> = DrawingArea<B, Shift>;
 type Result<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// One for each family, at least.
-const COLOURS: [RGBColor; 13] = [
+const COLOURS: [RGBColor; 17] = [
     BLACK,
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
@@ -30,6 +30,10 @@ const COLOURS: [RGBColor; 13] = [
     RGBColor(90, 90, 220),
     RGBColor(0, 100, 60),
     RGBColor(150, 150, 150),
+    RGBColor(0, 60, 130),
+    RGBColor(180, 40, 110),
+    RGBColor(100, 180, 20),
+    RGBColor(200, 120, 60),
 ];
 const CAPTION: (&str, u32) = ("sans-serif", 20);
 const LABEL: (&str, u32) = ("sans-serif", 15);
