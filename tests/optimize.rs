@@ -8,6 +8,9 @@ use rand::RngExt;
 
 use crate::support::{SIZES, floats, gpu, poisoned, rng, upload};
 
+/// Enqueues a map of one buffer into another.
+type Map<'a> = dyn Fn(&DeviceBuffer<f32>, &mut DeviceBuffer<f32>) -> GpuResult<()> + 'a;
+
 /// Values that a map could treat in a special way.
 const ODD: [f32; 12] = [
     0.0,
@@ -25,10 +28,7 @@ const ODD: [f32; 12] = [
 ];
 
 /// The bits of what `maps` make of `x` in a graph, as it was recorded and optimised, and what was changed.
-fn both(
-    x: &[f32],
-    maps: &[&dyn Fn(&DeviceBuffer<f32>, &mut DeviceBuffer<f32>) -> GpuResult<()>],
-) -> GpuResult<([Vec<u32>; 2], Optimization)> {
+fn both(x: &[f32], maps: &[&Map<'_>]) -> GpuResult<([Vec<u32>; 2], Optimization)> {
     let record = || -> GpuResult<_> {
         let input = upload(x);
         let mut between: Vec<_> = maps.iter().map(|_| poisoned::<f32>(x.len())).collect();
@@ -68,7 +68,7 @@ fn chains_of_negations_and_magnitudes_are_one_kernel() -> GpuResult<()> {
         let chain: Vec<bool> = (0..5).map(|_| rng.random()).collect();
         let negate = |x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>| map::negate(gpu(), x, y);
         let abs = |x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>| map::abs(gpu(), x, y);
-        let maps: Vec<&dyn Fn(&DeviceBuffer<f32>, &mut DeviceBuffer<f32>) -> GpuResult<()>> =
+        let maps: Vec<&Map<'_>> =
             chain.iter().map(|&negates| if negates { &negate as _ } else { &abs as _ }).collect();
         let ([expected, found], changes) = both(&x, &maps)?;
         assert_eq!(found, expected, "{n} elements, {chain:?}");

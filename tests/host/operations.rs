@@ -18,6 +18,9 @@ use ferrowarp::{DeviceBox, DeviceBuffer, Event, GpuError, GpuResult, Stream, Str
 use crate::gate::{Gate, PATIENCE};
 use crate::kernels::{add, churn, churned, fill as fill_kernel, gpu};
 
+/// One of a branch's steps.
+type Step<'a> = Box<dyn FnOnce(&Stream) -> GpuResult<()> + 'a>;
+
 const LENS: [usize; 12] = [0, 1, 31, 32, 33, 255, 256, 257, 1009, 4099, 65_537, 1 << 20];
 const LEN: usize = 1009;
 
@@ -45,8 +48,8 @@ fn an_operation_does_nothing_until_it_is_run() -> GpuResult<()> {
             Ok(7)
         })
     };
-    drop(made());
-    drop(made().then(value).zip(made()));
+    let _ = made();
+    let _ = made().then(value).zip(made());
     drop(made().async_on(gpu()));
     assert_eq!(ran.get(), 0);
     assert_eq!(made().sync_on(gpu())?, 7);
@@ -192,7 +195,7 @@ fn branches_that_meet_run_in_their_order() -> GpuResult<()> {
                 3 => 0,
                 _ => churned(model[to], 40),
             };
-            let step: Box<dyn FnOnce(&Stream) -> GpuResult<()>> = match what {
+            let step: Step<'_> = match what {
                 0 => Box::new(move |on| fill_kernel(on, &mut *target.borrow_mut(), 77)),
                 1 if from != to => Box::new(move |on| {
                     copy(&*source.borrow(), &mut *target.borrow_mut()).enqueue_on(on).map(drop)

@@ -30,7 +30,7 @@ pub struct Bins<T: Countable> {
 #[derive(Debug)]
 enum Rule<T: Countable> {
     Even(T::Even),
-    Ranges(Boundaries),
+    Ranges(Box<Boundaries>),
 }
 
 /// The rule of bins, for samples on the host.
@@ -97,7 +97,7 @@ impl<T: Countable> Bins<T> {
             begins: DeviceBuffer::from_slice(on, &table.begins)?,
             table,
         };
-        Ok(Self { rule: Rule::Ranges(boundaries), map, n_bins })
+        Ok(Self { rule: Rule::Ranges(Box::new(boundaries)), map, n_bins })
     }
 
     /// The number of bins.
@@ -215,7 +215,8 @@ where
         Rule::Even(even) => {
             histogram_global::<T, T::Even>::launch(stream, grid, samples, *even, out)
         }
-        Rule::Ranges(Boundaries { table, begins, .. }) => {
+        Rule::Ranges(boundaries) => {
+            let Boundaries { table, begins, .. } = &**boundaries;
             histogram_search::<T>::launch(stream, grid, samples, begins, table.last_key(), out)
         }
     }
@@ -241,7 +242,8 @@ where
         Rule::Even(even) => {
             histogram_shared::<T, T::Even>::launch(stream, grid, samples, *even, out)
         }
-        Rule::Ranges(Boundaries { table, entries, begins }) => {
+        Rule::Ranges(boundaries) => {
+            let Boundaries { table, entries, begins } = &**boundaries;
             let (inner, ranges) = (begins.slice(1..), table.ranges);
             histogram_ranges::<T>::launch(stream, grid, samples, ranges, entries, &inner, out)
         }

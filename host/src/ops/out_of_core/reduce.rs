@@ -14,6 +14,9 @@ use crate::memory::{DeviceBuffer, DeviceSlice};
 use crate::ops::{Scratch, reduce};
 use crate::stream::{AsStream, Stream};
 
+/// Joins elements to a value on the CPU.
+type Fold<'a, T, U> = dyn Fn(U, &[T]) -> U + Sync + 'a;
+
 /// A reduction of each tile on the device, and what becomes of its result.
 struct Reduction<U: Pod, I, C> {
     scratch: Scratch,
@@ -149,7 +152,7 @@ impl OutOfCore {
         x: &[T],
         start: U,
         into: impl Fn(&Stream, &DeviceSlice<'_, T>, &mut DeviceBuffer<U>, &mut Scratch) -> GpuResult<()>,
-        on_host: Option<&(dyn Fn(U, &[T]) -> U + Sync)>,
+        on_host: Option<&Fold<'_, T, U>>,
         join: impl Fn(U, U) -> U,
     ) -> GpuResult<U> {
         let mut total = start;
@@ -176,7 +179,8 @@ impl OutOfCore {
     ) -> GpuResult<Option<usize>> {
         let first = |a: Option<usize>, b: usize| match a {
             Some(a) if is_before(&x[b], &x[a]) || (x[b] == x[a] && b < a) => Some(b),
-            None if x[b] == x[b] => Some(b),
+            // Not a NaN, which compares with nothing.
+            None if x[b].partial_cmp(&x[b]).is_some() => Some(b),
             a => a,
         };
         let mut found = None;
