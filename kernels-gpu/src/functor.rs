@@ -1,7 +1,7 @@
 //! Functors: functions that carry captured values from the host, and the kernels that call them.
 //!
 //! A functor is a plain struct whose fields are what a closure would capture. A kernel takes it by value. [`Functor`] maps and
-//! zips, [`Predicate`] selects, and [`Operator`](crate::reduce::Operator) reduces. The crate that declares the functor lists its
+//! zips, [`Predicate`] selects, and [`Operator`] reduces. The crate that declares the functor lists its
 //! kernels with [`instances!`](crate::instances), because a GPU looks a kernel up by its name:
 //!
 //! ```

@@ -19,7 +19,7 @@
 //! | [`async_on`](DeviceOperation::async_on) | a future, for `.await` |
 //! | [`sync_on`](DeviceOperation::sync_on) | waits |
 //! | [`enqueue_on`](DeviceOperation::enqueue_on) | enqueues, as a launch on a stream does |
-//! | [`record`](DeviceOperation::record) | makes the nodes of a [`GraphBuilder`](crate::GraphBuilder) |
+//! | [`record`](DeviceOperation::record) | makes the nodes of a [`GraphBuilder`] |
 //!
 //! ```no_run
 //! use ferrowarp::completion::block_on;

@@ -11,7 +11,7 @@ use cuda_std::ring::{Closed, Envelope, RingMessage, RingRequest};
 /// Words of an envelope: the largest message has 32 bytes. With its header an envelope has 56 bytes.
 pub const MESSAGE_WORDS: usize = 4;
 
-/// What [`ring_messages`] receives and sends.
+/// What [`ring_messages`](fn@ring_messages) receives and sends.
 pub type VectorMessage = Envelope<MESSAGE_WORDS>;
 
 /// Asks for the inner product of two vectors.

@@ -10,7 +10,7 @@ use cuda_std::ring::TryRecvError;
 
 use super::ring::answer_all;
 
-/// The most messages that [`route_rounds`] has in its circle at once: the rings of the circle have as many slots.
+/// The most messages that [`route_rounds`](fn@route_rounds) has in its circle at once: the rings of the circle have as many slots.
 pub const ROUNDS_IN_FLIGHT: u32 = 4;
 
 /// Sends each number from `requests` to `even` or to `odd`, in order: one warp.

@@ -1,7 +1,7 @@
 //! `ferrowarp soak`: mixed work for minutes or months. All numbers are compared with the CPU's, all that begins has to end,
 //! every planted fault has to be reported, and the memory of host and device has to stay as it was.
 //!
-//! [`Soak`] runs threads that pick [`works`] at random, by a seed. One of the works takes a [sample](memory) of the memory
+//! [`Soak`] runs threads that pick works at random, by a seed. One of the works takes a sample of the memory
 //! while nothing else runs. The first [miss](SoakError) ends the run.
 
 mod counts;

@@ -114,7 +114,7 @@ impl fmt::Display for Optimization {
 impl GraphBuilder {
     /// Builds the graph as [`build`](Self::build) does, without what changes no result that other code can see:
     ///
-    /// - Copies of copies read the first source, and so do the maps of [`ops::map`](crate::ops::map) that read a copy, as long
+    /// - Copies of copies read the first source, and so do the maps of [`ops::map`](mod@crate::ops::map) that read a copy, as long
     ///   as nothing has changed it meanwhile.
     /// - A map or a fill whose result is only copied writes the copy itself.
     /// - Neighbouring maps become one where that gives the same bits: [`negate`](crate::ops::map::negate) and

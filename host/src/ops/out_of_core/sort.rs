@@ -78,7 +78,7 @@ impl<K: SortKey> Sorter<K> {
 }
 
 impl OutOfCore {
-    /// Sorts the keys `x: [n]`. The sort is stable, and floats are in their total order, as in [`sort`](crate::ops::sort).
+    /// Sorts the keys `x: [n]`. The sort is stable, and floats are in their total order, as in [`sort`].
     /// `spare: [n]` is as much memory of the host, whose content is lost.
     ///
     /// Where the budget suffices for all keys, they are sorted on the device. Else there are two passes, in each of which every key
