@@ -32,7 +32,7 @@ const SENDING: &str = "sending through a router";
 /// use kernels_gpu::persistent::{route_add, route_parity};
 ///
 /// let gpu = Gpu::new()?;
-/// gpu.load_kernels()?; // none can be loaded beside a persistent kernel
+/// gpu.load_kernels()?; // none can be loaded beside a persistent kernel; see below
 /// let names = ["parity", "even", "odd"];
 /// let (mut router, receiver) = Router::new(&gpu, &names, 256, Bridge::Mapped)?;
 /// router.start("parity", |launcher, mail| {
@@ -49,6 +49,9 @@ const SENDING: &str = "sending through a router";
 /// router.shut_down()?; // "parity" first, then the others, when each has sent on what it had
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
+///
+/// On a GPU, the first launch of a kernel that needs more local memory than the ones before waits for the kernels that run. So a
+/// program starts each of its kernels alone once, in a router that it shuts down, before it starts them beside each other.
 ///
 /// # Backpressure, and why it does not deadlock
 ///
