@@ -15,8 +15,8 @@ use super::support::{self, bridges};
 const EVEN: u32 = 1_000_000;
 const ODD: u32 = 2_000_000;
 
-/// A device on which each kernel has run alone once: the first launch of a kernel that needs more local memory than the ones
-/// before waits for the kernels that run.
+/// A device on which each kernel has run alone once: the first launch of a kernel can wait for the kernels that run, for
+/// instance where it needs more local memory.
 fn gpu() -> (Gpu, MutexGuard<'static, ()>) {
     let (gpu, turn) = support::gpu();
     let alone = |router: GpuResult<(Router<u32>, Receiver<u32>)>, is_parity| {

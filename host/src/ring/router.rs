@@ -50,7 +50,7 @@ const SENDING: &str = "sending through a router";
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
 ///
-/// On a GPU, the first launch of a kernel that needs more local memory than the ones before waits for the kernels that run. So a
+/// On a GPU, the first launch of a kernel can wait for the kernels that run, for instance where it needs more local memory. So a
 /// program starts each of its kernels alone once, in a router that it shuts down, before it starts them beside each other.
 ///
 /// # Backpressure, and why it does not deadlock
