@@ -1,30 +1,35 @@
 //! What a typed launch and the launch of a graph cost the thread that enqueues them, beside the driver's bare calls.
 //!
-//! The typed launch is one of a kernel with two arrays (`copy_coalesced`, one element), warm; the bare call is
-//! `cuLaunchKernelEx` of an empty kernel with the same parameters, looked up in `libcuda.so.1` itself where there is a GPU. The
-//! graph has 32 nodes of that launch, and the bare graph 32 of the empty kernel. Batches of both alternate; figures are
-//! medians of the thread's own CPU time, in nanoseconds, and the heap allocations of one call. Each batch ends with a wait, off
-//! the clock.
+//! Both sides launch one empty kernel with the parameters of `copy_coalesced`, on one stream: one side by the typed launcher
+//! of `copy_coalesced`, the other by `cuLaunchKernelEx`, looked up in `libcuda.so.1` itself where there is a GPU. The graphs
+//! have 32 nodes of that launch, one after the other. Batches of both sides alternate; figures are medians of the thread's own CPU
+//! time, in nanoseconds, and the heap allocations of one call. Each batch ends with a wait, off the clock.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::ptr;
 
 use cuda_driver::sys::{self, CUlaunchConfig};
 use cuda_driver::{Backend, LaunchAttribute};
 use ferrowarp::graph::GraphBuilder;
+use ferrowarp::memory::resource::StreamRef;
+use ferrowarp::module::Image;
 use ferrowarp::{DeviceBuffer, Gpu, GpuResult, LaunchConfig};
 use kernels_gpu::elementwise::copy_coalesced;
 
-const PTX: &std::ffi::CStr = c".version 7.0
+/// A kernel that does nothing under the name and with the parameters of one that ships, so that both sides launch the same.
+const PTX: &str = ".version 7.0
 .target sm_70
 .address_size 64
-.visible .entry nothing(.param .u64 x, .param .u64 x_len, .param .u64 out, .param .u64 out_len)
+.visible .entry copy_coalesced(.param .u64 x, .param .u64 x_len, .param .u64 out, .param .u64 out_len)
 {
     ret;
 }
 ";
+
+// SAFETY: the kernel does nothing.
+const IMAGES: &[Image] = &[unsafe { Image::from_ptx("sm_70", PTX) }];
 
 /// Calls between waits: few enough for the driver's queue to have room for all of them.
 const BATCH: usize = 50;
@@ -113,9 +118,10 @@ fn bare_calls(backend: Backend) -> (LaunchKernelEx, GraphLaunch) {
     }
 }
 
-/// The empty kernel, a stream, and a graph of launches of the kernel, all of them the driver's own.
+/// The empty kernel and a graph of its launches, without anything of this crate around them.
 struct Bare {
     function: sys::CUfunction,
+    /// That of the other side.
     stream: sys::CUstream,
     exec: sys::CUgraphExec,
     calls: (LaunchKernelEx, GraphLaunch),
@@ -123,16 +129,17 @@ struct Bare {
 
 impl Bare {
     /// Of the context that is current.
-    fn new(backend: Backend) -> Self {
+    fn new(gpu: &Gpu) -> Self {
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        let (mut stream, mut exec) = (ptr::null_mut(), ptr::null_mut());
+        let mut exec = ptr::null_mut();
+        let ptx = CString::new(PTX).expect("no NUL in there");
         // SAFETY: the places are writable, and the texts end with a NUL.
         unsafe {
-            checked(sys::cuModuleLoadData(&mut module, PTX.as_ptr().cast_mut().cast()));
-            checked(sys::cuModuleGetFunction(&mut function, module, c"nothing".as_ptr()));
-            checked(sys::cuStreamCreate(&mut stream, 1));
+            checked(sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast_mut().cast()));
+            checked(sys::cuModuleGetFunction(&mut function, module, c"copy_coalesced".as_ptr()));
         }
-        let bare = Self { function, stream, exec, calls: bare_calls(backend) };
+        let stream = StreamRef::of(gpu).as_raw().cast();
+        let bare = Self { function, stream, exec, calls: bare_calls(gpu.backend()) };
         bare.capture(&mut exec);
         Self { exec, ..bare }
     }
@@ -233,14 +240,14 @@ fn compare(
 }
 
 fn run() -> GpuResult<()> {
-    let gpu = Gpu::new()?;
+    let gpu = Gpu::with_images(IMAGES)?;
     let batches = if gpu.backend() == Backend::Cuda { 400 } else { 10 };
     let config = LaunchConfig::for_num_elems(1);
     let x = DeviceBuffer::from_slice(&gpu, &[1.0f32])?;
     let mut out = DeviceBuffer::zeroed(&gpu, 1)?;
     copy_coalesced::launch(&gpu, config, &x, &mut out)?;
     gpu.synchronize()?;
-    let bare = Bare::new(gpu.backend());
+    let bare = Bare::new(&gpu);
     println!("{}: {batches} batches of {BATCH}, CPU time of the thread", gpu.name());
     let launch = || copy_coalesced::launch(&gpu, config, &x, &mut out);
     compare(&gpu, batches, "a typed launch", launch, || bare.launch())?;

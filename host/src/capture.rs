@@ -30,6 +30,12 @@ pub(crate) fn is_recording() -> bool {
     MODE.get() == Mode::Record
 }
 
+/// Whether this thread's work goes to streams, as it does outside of captures.
+#[inline]
+pub(crate) fn is_executing() -> bool {
+    MODE.get() == Mode::Execute
+}
+
 /// Fails where a capture cannot take a driver call.
 #[inline]
 pub(crate) fn check(operation: &'static str) -> GpuResult<()> {

@@ -136,8 +136,33 @@ impl Context {
         self.check_call(operation, function())
     }
 
-    /// What comes before each driver call. Not generic, like [`Self::check_call`]: there are hundreds of calls.
+    /// Like [`call`](Self::call), for a call that the driver refuses where another context than that of its stream is
+    /// current. That it mostly is, so it is not asked for before; `function` is called again after a refusal.
+    #[inline]
+    pub(crate) fn call_on_stream(
+        &self,
+        operation: &'static str,
+        mut function: impl FnMut() -> sys::CUresult,
+    ) -> GpuResult<()> {
+        self.check_may_call(operation)?;
+        let mut result = function();
+        if is_of_other_context(result) {
+            self.bind().map_err(|error| self.remember_if_lost(error))?;
+            result = function();
+        }
+        self.count_submission();
+        self.check_call(operation, result)
+    }
+
+    /// What comes before each driver call. Not generic, like [`Self::failed`]: there are hundreds of calls.
     fn prepare_call(&self, operation: &'static str) -> GpuResult<()> {
+        self.check_may_call(operation)?;
+        self.bind().map_err(|error| self.remember_if_lost(error))
+    }
+
+    /// Whether this thread may call the driver, and there is a device to call it for.
+    #[inline]
+    fn check_may_call(&self, operation: &'static str) -> GpuResult<()> {
         capture::check(operation)?;
         if in_host_callback() {
             return Err(GpuError::InHostCallback { operation });
@@ -147,15 +172,22 @@ impl Context {
             return Err(lost);
         }
         drop_deferred();
-        self.bind().map_err(|error| self.remember_if_lost(error))
+        Ok(())
     }
 
     /// The error of a driver call, if it returned one.
+    #[inline]
     fn check_call(&self, operation: &'static str, result: sys::CUresult) -> GpuResult<()> {
+        if result == sys::CUresult::CUDA_SUCCESS { Ok(()) } else { self.failed(operation, result) }
+    }
+
+    #[cold]
+    fn failed(&self, operation: &'static str, result: sys::CUresult) -> GpuResult<()> {
         check(operation, result).map_err(|error| self.remember_if_lost(error))
     }
 
     /// Counts a call that may have enqueued work on a stream.
+    #[inline]
     pub(crate) fn count_submission(&self) {
         self.submissions.fetch_add(1, Ordering::Release);
     }
@@ -219,13 +251,20 @@ impl Context {
 
     /// Makes this context the thread's current one. It mostly is: `cuCtxGetCurrent` costs less than
     /// `cuCtxSetCurrent`, and a remembered answer would be wrong once other code had set another context.
+    #[inline]
     fn bind(&self) -> GpuResult<()> {
         let mut current = ptr::null_mut();
         // SAFETY: `current` is writable.
-        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut current) })?;
-        if current == self.raw() {
+        let asked = unsafe { sys::cuCtxGetCurrent(&mut current) };
+        if asked == sys::CUresult::CUDA_SUCCESS && current == self.raw() {
             return Ok(());
         }
+        self.bind_anew(asked)
+    }
+
+    #[cold]
+    fn bind_anew(&self, asked: sys::CUresult) -> GpuResult<()> {
+        check("cuCtxGetCurrent", asked)?;
         // SAFETY: the primary context is retained until `self` is dropped.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw()) })
     }
@@ -250,6 +289,13 @@ impl Context {
     fn states(&self) -> impl Iterator<Item = &dyn ContextState> {
         self.states.iter().filter_map(|state| state.get().map(|state| &**state))
     }
+}
+
+/// Whether the driver may have refused a call because another context, or none, is current.
+#[inline]
+fn is_of_other_context(result: sys::CUresult) -> bool {
+    use sys::CUresult;
+    matches!(result, CUresult::CUDA_ERROR_INVALID_CONTEXT | CUresult::CUDA_ERROR_INVALID_HANDLE)
 }
 
 impl Drop for Context {

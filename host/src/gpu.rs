@@ -154,7 +154,11 @@ impl Gpu {
     /// image was chosen. Otherwise the driver compiles a kernel, and those that share a part of the
     /// PTX with it, when it is first launched.
     ///
+    /// The code is brought to the device, too, so that no first launch waits for kernels that run (with CUDA 12.4 or newer).
+    /// That may wait for all work on the device.
+    ///
     /// # Errors
+    /// [`LoadWouldBlock`](crate::GpuError::LoadWouldBlock) while a persistent kernel runs;
     /// [`NoKernels`](crate::GpuError::NoKernels), [`UnsupportedArch`](crate::GpuError::UnsupportedArch),
     /// or what the driver's compiler says of the first part of the text that it refuses.
     pub fn load_kernels(&self) -> GpuResult<LoadedImage> {

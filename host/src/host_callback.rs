@@ -14,6 +14,7 @@ thread_local! {
 }
 
 /// Whether this thread is in a host callback.
+#[inline]
 pub(crate) fn in_host_callback() -> bool {
     INSIDE.get()
 }
@@ -40,8 +41,16 @@ pub(crate) fn defer_drop(value: Box<dyn Any + Send>) {
 }
 
 /// Drops the deferred values. Costs one load where there are none.
+#[inline]
 pub(crate) fn drop_deferred() {
-    if ANY_DEFERRED.load(Ordering::Acquire) && ANY_DEFERRED.swap(false, Ordering::AcqRel) {
+    if ANY_DEFERRED.load(Ordering::Acquire) {
+        drop_all_deferred();
+    }
+}
+
+#[cold]
+fn drop_all_deferred() {
+    if ANY_DEFERRED.swap(false, Ordering::AcqRel) {
         let deferred = std::mem::take(&mut *lock(&DEFERRED));
         // Dropping them may call the driver, and so this function again: the lock is released before.
         drop(deferred);

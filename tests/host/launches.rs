@@ -1,13 +1,17 @@
 //! Limits of launches, modules that do not fit, and what the errors say.
 
 use std::any::Any;
+use std::ptr;
 use std::sync::Arc;
 
+use cuda_driver::sys::{self, CUresult};
 use cuda_std::launch::{DeviceWrite, LaunchConfig, RawSlice};
 use ferrowarp::error::LaunchLimit;
+use ferrowarp::graph::GraphBuilder;
 use ferrowarp::module::Image;
 use ferrowarp::{Backend, DeviceBuffer, Gpu, GpuContext, GpuError, GpuResult, Linear};
 
+use crate::child::{child, lines};
 use crate::kernels::{
     ADD, FILL, IMAGES, LAST_WORD, MISSING, TOO_FEW, TOO_MANY, TOO_WIDE, fill, gpu, image, launch,
 };
@@ -31,6 +35,50 @@ fn too_large(config: LaunchConfig, expected: LaunchLimit, expected_value: u64) {
         }
         other => panic!("{other}"),
     }
+}
+
+/// Other code in the process may have made another context current, or none. A launch that is checked already does not ask.
+#[test]
+fn launches_reach_their_stream_whatever_context_is_current() {
+    // A driver that makes a context waits for the work of all tests.
+    let told = lines(&child("launches::launch_beside_other_contexts", &[]), "right: ");
+    assert_eq!(told, ["2", "3", "4", "5"]);
+}
+
+#[test]
+#[ignore = "run in a process of its own by the test above"]
+fn launch_beside_other_contexts() -> GpuResult<()> {
+    let done = |code| assert_eq!(code, CUresult::CUDA_SUCCESS);
+    let mut words = DeviceBuffer::<u32>::zeroed(gpu(), 33)?;
+    let builder = GraphBuilder::new(gpu());
+    let mut of_graph = DeviceBuffer::<u32>::zeroed(gpu(), 5)?;
+    fill(&builder, &mut of_graph, 7)?;
+    let mut graph = builder.build(of_graph)?;
+    fill(gpu(), &mut words, 1)?;
+    let (mut own, mut other) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: both places are writable, and no flags are set; the new context is current from then on.
+    unsafe {
+        done(sys::cuCtxGetCurrent(&mut own));
+        done(sys::cuCtxCreate_v2(&mut other, 0, gpu().info().ordinal as i32));
+    }
+    for (value, current) in [(2, ptr::null_mut()), (3, other), (4, own), (5, other)] {
+        // SAFETY: they are contexts that live, or none.
+        let make_current = || unsafe { done(sys::cuCtxSetCurrent(current)) };
+        make_current();
+        fill(gpu(), &mut words, value)?;
+        make_current();
+        graph.launch(gpu())?;
+        make_current();
+        assert_eq!(words.to_vec()?, [value; 33]);
+        assert_eq!(graph.wait()?.to_vec()?, [7; 5]);
+        println!("right: {value}");
+    }
+    // SAFETY: nothing of it is used any more.
+    unsafe {
+        done(sys::cuCtxDestroy_v2(other));
+        done(sys::cuCtxSetCurrent(own));
+    }
+    Ok(())
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Kernels that send messages to each other by name.
 
-use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration;
 
@@ -10,32 +9,10 @@ use kernels_gpu::persistent::messages::{Divide, VectorMessage, ring_messages};
 use kernels_gpu::persistent::routed::ROUNDS_IN_FLIGHT;
 use kernels_gpu::persistent::{route_add, route_parity, route_rounds};
 
-use super::support::{self, bridges};
+use super::support::{bridges, gpu};
 
 const EVEN: u32 = 1_000_000;
 const ODD: u32 = 2_000_000;
-
-/// A device on which each kernel has run alone once: the first launch of a kernel can wait for the kernels that run, for
-/// instance where it needs more local memory.
-fn gpu() -> (Gpu, MutexGuard<'static, ()>) {
-    let (gpu, turn) = support::gpu();
-    let alone = |router: GpuResult<(Router<u32>, Receiver<u32>)>, is_parity| {
-        let (mut router, _receiver) = router?;
-        router.start("own", |launcher, mail| match is_parity {
-            true => {
-                let (even, odd) = (mail.to("even")?, mail.to("odd")?);
-                route_parity::launch(launcher, Grid1::new(1), mail.from_host(), even, odd)
-            }
-            false => route_add::launch(launcher, Grid1::new(1), 1, mail.inbox(), mail.to_host()),
-        })?;
-        router.shut_down()
-    };
-    for is_parity in [false, true] {
-        let router = Router::new(&gpu, &["own", "even", "odd"], 1, Bridge::Mapped);
-        alone(router, is_parity).expect("a kernel alone");
-    }
-    (gpu, turn)
-}
 
 /// Host → parity → even and odd → sum → host. The kernels are started in another order.
 fn diamond(gpu: &Gpu, slots: usize, bridge: Bridge) -> GpuResult<(Router<u32>, Receiver<u32>)> {

@@ -74,6 +74,17 @@ pub fn cuda_passed_over() -> Option<&'static str> {
     CHOSEN.get()?.passed_over.as_deref()
 }
 
+/// The functions of the NVIDIA driver, if that is the chosen one and this process may call it.
+#[inline]
+pub(crate) fn cuda() -> Option<&'static Symbols> {
+    match CHOSEN.get() {
+        Some(&ChosenDriver { driver: Driver::Cuda(symbols), origin, .. }) => {
+            origin.is_current().then_some(symbols)
+        }
+        _ => None,
+    }
+}
+
 /// The chosen driver, or `CUDA_ERROR_NOT_INITIALIZED`.
 pub(crate) fn driver() -> DriverResult<Driver> {
     let Some(chosen) = CHOSEN.get() else {

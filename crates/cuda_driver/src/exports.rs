@@ -44,25 +44,20 @@ macro_rules! serve {
     (entry_point, $name:ident, ($($arg:ident),*), ()) => {
         front::respond_quietly(stringify!($name), || entry_point::$name($($arg),*))
     };
-    ($topic:tt, $name:ident, ($($arg:ident),*), $hook:tt) => {
-        front::call(
+    ($topic:tt, $name:ident, ($($arg:ident),*), ()) => {
+        front::forward(
             stringify!($name),
-            |symbols| forward!(symbols, $name, ($($arg),*), $hook),
+            // SAFETY: the real function of the same signature; its contract is the caller's.
+            |symbols| symbols.$name.map(|function| unsafe { function($($arg),*) }),
             || emulate!($topic, $name, ($($arg),*)),
         )
     };
-}
-
-macro_rules! forward {
-    ($symbols:ident, $name:ident, ($($arg:ident),*), ()) => {
-        match $symbols.$name {
-            // SAFETY: the real function of the same signature; its contract is the caller's.
-            Some(function) => real::checked(unsafe { function($($arg),*) }),
-            None => Err(real::missing(stringify!($name))),
-        }
-    };
-    ($symbols:ident, $name:ident, ($($arg:ident),*), ($hook:path)) => {
-        $hook($symbols, $($arg),*)
+    ($topic:tt, $name:ident, ($($arg:ident),*), ($hook:path)) => {
+        front::call(
+            stringify!($name),
+            |symbols| $hook(symbols, $($arg),*),
+            || emulate!($topic, $name, ($($arg),*)),
+        )
     };
 }
 

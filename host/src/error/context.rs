@@ -69,6 +69,7 @@ impl<T, E: Into<GpuError>> GpuContext<T> for Result<T, E> {
         self.map_err(|error| error.into().context(what))
     }
 
+    #[inline]
     fn with_gpu_context<S: Into<String>>(self, what: impl FnOnce() -> S) -> GpuResult<T> {
         self.map_err(|error| error.into().context(what()))
     }

@@ -107,7 +107,7 @@ impl Driver {
         // SAFETY: the graph is ready, the stream lives, and the rest is the caller's promise.
         self.drawing
             .context
-            .call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
+            .call_on_stream("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(self.exec, stream) })
     }
 }
 

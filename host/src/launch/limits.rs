@@ -27,12 +27,19 @@ pub(super) fn check_dims(
 
 /// The arguments against the kernel's parameters.
 pub(super) fn check_args(kernel: &'static Kernel, args: &Args) -> GpuResult<()> {
-    let expected = kernel.params.iter().map(|param| param.size_bytes);
-    if expected.clone().eq(args.sizes_bytes()) {
+    if have_sizes(args, kernel) {
         return Ok(());
     }
-    let (expected, found) = (expected.collect(), args.sizes_bytes().collect());
+    let expected = kernel.params.iter().map(|param| param.size_bytes).collect();
+    let found = args.sizes_bytes().collect();
     Err(GpuError::WrongParameters { kernel: kernel.name, expected, found })
+}
+
+/// Whether the arguments are as many as the kernel's parameters, each of its parameter's size.
+#[inline]
+pub(super) fn have_sizes(args: &Args, kernel: &Kernel) -> bool {
+    let mut both = kernel.params.iter().zip(args.sizes_bytes());
+    kernel.params.len() == args.len() && both.all(|(param, found)| param.size_bytes == found)
 }
 
 /// Threads and shared memory against the kernel's limits.
@@ -68,6 +75,7 @@ pub(super) fn allow_shared(
 
 /// Also refuses 0, which no limit but that of shared memory allows: an empty grid is handled
 /// earlier.
+#[inline]
 pub(super) fn within(
     kernel: &'static str,
     what: LaunchLimit,

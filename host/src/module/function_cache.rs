@@ -1,10 +1,11 @@
-//! A thread-local cache of looked-up functions, so that repeated launches take no lock.
+//! A thread-local cache of looked-up functions and checked launches, so that repeated launches take no lock and are
+//! checked once.
 
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cuda_std::launch::Kernel;
+use cuda_std::launch::{Kernel, LaunchConfig};
 
 use super::kernel_module::Function;
 
@@ -27,8 +28,18 @@ struct CachedFunction {
     allowed_bytes: u32,
 }
 
+/// A launch that passed all checks of its shape, and needs no attributes.
+#[derive(Clone, Copy)]
+struct CheckedLaunch {
+    module: ModuleId,
+    kernel: &'static Kernel,
+    config: LaunchConfig,
+    function: Function,
+}
+
 thread_local! {
     static CACHE: [Cell<Option<CachedFunction>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
+    static CHECKED: [Cell<Option<CheckedLaunch>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
 }
 
 impl ModuleId {
@@ -56,6 +67,30 @@ impl ModuleId {
         CACHE.with(|slots| slots[self.slot(kernel)].set(Some(cached)));
     }
 
+    /// The function, if the latest launch of `kernel` that this thread has remembered was of this shape.
+    #[inline]
+    pub(super) fn checked(
+        self,
+        kernel: &'static Kernel,
+        config: &LaunchConfig,
+    ) -> Option<Function> {
+        let launch = CHECKED.with(|slots| slots[self.slot(kernel)].get())?;
+        let is_it =
+            launch.module == self && ptr::eq(launch.kernel, kernel) && launch.config == *config;
+        is_it.then_some(launch.function)
+    }
+
+    /// Remembers a launch that needs no check any more.
+    pub(super) fn note_checked(
+        self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        function: Function,
+    ) {
+        let launch = CheckedLaunch { module: self, kernel, config, function };
+        CHECKED.with(|slots| slots[self.slot(kernel)].set(Some(launch)));
+    }
+
     #[inline]
     fn find(self, kernel: &'static Kernel) -> Option<CachedFunction> {
         let cached = CACHE.with(|slots| slots[self.slot(kernel)].get())?;
@@ -63,6 +98,7 @@ impl ModuleId {
     }
 
     /// Fibonacci hashing (Knuth, *The Art of Computer Programming*, volume 3, section 6.4).
+    #[inline]
     fn slot(self, kernel: &'static Kernel) -> usize {
         let key = ptr::from_ref(kernel).addr() as u64 ^ self.0.rotate_right(16);
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOT_BITS)) as usize
@@ -122,6 +158,24 @@ mod tests {
             number(module.cached(kernel)).map(|number| assert_eq!(number, at as u32))
         });
         assert!((1..=SLOTS).contains(&cached.count()));
+    }
+
+    #[test]
+    fn a_checked_launch_is_known_by_module_kernel_and_shape() {
+        static KERNELS: [Kernel; 2] = [kernel("a"), kernel("a")];
+        let (module, other) = (ModuleId::new(), ModuleId::new());
+        let config = LaunchConfig { grid: (2, 1, 1), block: (32, 1, 1), shared_mem_bytes: 0 };
+        module.note_checked(&KERNELS[0], config, function(1));
+        assert_eq!(number(module.checked(&KERNELS[0], &config)), Some(1));
+        for changed in [
+            LaunchConfig { grid: (2, 1, 2), ..config },
+            LaunchConfig { block: (64, 1, 1), ..config },
+            LaunchConfig { shared_mem_bytes: 4, ..config },
+        ] {
+            assert_eq!(number(module.checked(&KERNELS[0], &changed)), None);
+        }
+        assert_eq!(number(module.checked(&KERNELS[1], &config)), None);
+        assert_eq!(number(other.checked(&KERNELS[0], &config)), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use cuda_driver::sys;
-use cuda_std::launch::{Contract, Kernel};
+use cuda_std::launch::{Contract, Kernel, LaunchConfig};
 
 use super::entry;
 use super::function_cache::ModuleId;
@@ -141,6 +141,26 @@ impl KernelModule {
             Some(function) => Ok(function),
             None => self.look_up(kernel).inspect(|&function| self.id.cache(kernel, function, 0)),
         }
+    }
+
+    /// The function, if this thread has launched `kernel` in this shape and no attributes were needed.
+    #[inline]
+    pub(crate) fn checked(
+        &self,
+        kernel: &'static Kernel,
+        config: &LaunchConfig,
+    ) -> Option<Function> {
+        self.id.checked(kernel, config)
+    }
+
+    /// Remembers a launch on this thread that passed all checks of its shape, and that needs no attributes.
+    pub(crate) fn note_checked(
+        &self,
+        kernel: &'static Kernel,
+        config: LaunchConfig,
+        function: Function,
+    ) {
+        self.id.note_checked(kernel, config, function);
     }
 
     /// Whether this launcher's kernel was looked up, here or where its part was loaded.

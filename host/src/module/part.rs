@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_driver::sys;
@@ -54,6 +55,8 @@ struct Loaded {
     code: Code,
     /// Where its kernels report panics, if they can.
     records: Option<Arc<ModuleRecords>>,
+    /// Whether all its kernels are on the device.
+    is_resident: AtomicBool,
 }
 
 impl PartText {
@@ -111,9 +114,26 @@ impl LoadUnit {
         self.loaded().map(drop)
     }
 
+    /// Whether a launch of any of its kernels waits for nothing.
+    pub(super) fn is_resident(&self) -> bool {
+        self.loaded.get().is_some_and(|loaded| loaded.is_resident.load(Ordering::Acquire))
+    }
+
+    /// Loads it, unless it is loaded, and brings the code of its kernels to the device. By default the driver does the
+    /// latter at the first launch of each kernel, which waits until no other kernel runs: beside a persistent one it would
+    /// not end.
+    pub(super) fn make_resident(&self) -> GpuResult<()> {
+        let loaded = self.loaded()?;
+        if !self.is_resident() {
+            no_wait(&self.context)?;
+            load_functions(&self.context, loaded.code.module(), &self.kernels())?;
+            loaded.is_resident.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Loads it and looks up all its kernels.
     pub(super) fn look_up_all(&self) -> GpuResult<()> {
-        self.load()?;
         self.kernels().iter().try_for_each(|name| self.handle(name).map(drop))
     }
 
@@ -202,16 +222,8 @@ impl LoadUnit {
     }
 
     fn handle(&self, name: &str) -> GpuResult<sys::CUfunction> {
-        const NOT_FOUND: u32 = 500;
-        let module = self.loaded()?.code.module();
-        let c_name = CString::new(name.split('\0').next().unwrap_or_default());
-        let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
-        let mut handle = ptr::null_mut();
-        let found = self.context.call("cuModuleGetFunction", || {
-            // SAFETY: `handle` is writable, the module is loaded, the name NUL-terminated.
-            unsafe { sys::cuModuleGetFunction(&mut handle, module, c_name.as_ptr()) }
-        });
-        found.map(|()| handle).map_err(|error| match error.driver() {
+        let found = function(&self.context, self.loaded()?.code.module(), name);
+        found.map_err(|error| match error.driver() {
             Some(driver) if driver.code() == NOT_FOUND => {
                 not_found(name, self.kernels().into_owned())
             }
@@ -238,6 +250,37 @@ fn named(kernels: &[String]) -> String {
         }
         [] => "no kernel".to_owned(),
     }
+}
+
+/// What the driver answers for a name that a module does not have.
+const NOT_FOUND: u32 = 500;
+
+/// The kernel of that name of a loaded module.
+fn function(context: &Context, module: sys::CUmodule, name: &str) -> GpuResult<sys::CUfunction> {
+    let c_name = CString::new(name.split('\0').next().unwrap_or_default());
+    let c_name: &CStr = &c_name.expect("the name was cut at its first NUL");
+    let mut handle = ptr::null_mut();
+    context.call("cuModuleGetFunction", || {
+        // SAFETY: `handle` is writable, the module is loaded, the name NUL-terminated.
+        unsafe { sys::cuModuleGetFunction(&mut handle, module, c_name.as_ptr()) }
+    })?;
+    Ok(handle)
+}
+
+/// Brings the code of the kernels to the device, which may wait for all work there, running or not.
+fn load_functions(context: &Context, module: sys::CUmodule, kernels: &[String]) -> GpuResult<()> {
+    for name in kernels {
+        let loaded = function(context, module, name).and_then(|function| {
+            // SAFETY: the function is of a loaded module.
+            context.call_uncounted("cuFuncLoad", || unsafe { sys::cuFuncLoad(function) })
+        });
+        match loaded {
+            // A driver before CUDA 12.4 has no such call, and a name may stand in a comment of the text.
+            Err(error) if error.driver().is_some_and(|driver| driver.code() == NOT_FOUND) => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// An attribute of a function of a loaded module.
@@ -272,7 +315,7 @@ fn load(context: &Arc<Context>, ptx: &str) -> GpuResult<Loaded> {
         // SAFETY: it is loaded, nothing of it was handed out, and `release` makes the context current.
         context.release(|| unsafe { code.unload() });
     })?;
-    Ok(Loaded { code, records })
+    Ok(Loaded { code, records, is_resident: AtomicBool::new(false) })
 }
 
 /// Raises the stack limit as the kernels need it, and attaches the records for their panics.

@@ -135,8 +135,8 @@ impl Program {
 
     pub(super) fn load_all(&self) -> GpuResult<()> {
         let rest: Vec<&LoadUnit> =
-            self.parts.iter().map(|part| &**part).filter(|part| !part.is_loaded()).collect();
-        in_parallel(&rest, |part| part.load())
+            self.parts.iter().map(|part| &**part).filter(|part| !part.is_resident()).collect();
+        in_parallel(&rest, |part| part.make_resident())
     }
 
     /// Loads the parts that are this text's alone, and looks up their kernels.

@@ -1,6 +1,8 @@
 //! The launches of a stream since its last wait.
 
-use std::sync::{Mutex, MutexGuard};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cuda_std::launch::LaunchConfig;
 
@@ -15,20 +17,27 @@ const DIFFERENT: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
     list: Mutex<List>,
+    /// How many panics were taken from the records of the context.
+    serial: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
+    /// Where the last launch was noted: the next one often is of the same kernel and shape.
+    latest: usize,
     /// Counts launches, so that a wait removes none that came after it began.
     clock: u64,
 }
+
+/// What a launch is known by: the kernel's name, the grid and the block.
+type Launched = (&'static str, (u32, u32, u32), (u32, u32, u32));
 
 /// Launches of one kernel with one shape.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// `None` for launches that are no longer kept apart.
-    what: Option<(&'static str, [u32; 3], [u32; 3])>,
+    what: Option<Launched>,
     /// Panics up to this serial came before the first of them, or were reported.
     since: u64,
     /// When the last of them came.
@@ -36,10 +45,16 @@ struct Entry {
 }
 
 impl Launches {
-    /// A launch, after `serial` panics.
-    pub(crate) fn add(&self, kernel: &'static str, config: &LaunchConfig, serial: u64) {
-        let [grid, block] = [config.grid, config.block].map(|(x, y, z)| [x, y, z]);
-        self.lock().add(Some((kernel, grid, block)), serial);
+    /// None yet, of a context whose panics `serial` counts.
+    pub(super) fn new(serial: Arc<AtomicU64>) -> Self {
+        Self { list: Mutex::default(), serial }
+    }
+
+    /// A launch, after the panics until now.
+    #[inline]
+    pub(crate) fn add(&self, kernel: &'static str, config: &LaunchConfig) {
+        let since = self.serial.load(Ordering::Acquire);
+        self.lock().add(Some((kernel, config.grid, config.block)), since);
     }
 
     /// All launches of `other`: this stream waits for them.
@@ -87,10 +102,25 @@ impl Launches {
 }
 
 impl List {
-    fn add(&mut self, what: Option<(&'static str, [u32; 3], [u32; 3])>, since: u64) {
+    #[inline]
+    fn add(&mut self, what: Option<Launched>, since: u64) {
         self.clock += 1;
         let clock = self.clock;
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.what == what) {
+        match self.entries.get_mut(self.latest) {
+            Some(entry) if entry.is(&what) => {
+                (entry.since, entry.clock) = (entry.since.min(since), clock);
+            }
+            _ => self.add_other(what, since),
+        }
+    }
+
+    /// A launch that is unlike the one before.
+    #[cold]
+    fn add_other(&mut self, what: Option<Launched>, since: u64) {
+        let clock = self.clock;
+        let known = self.entries.iter().position(|entry| entry.is(&what));
+        self.latest = known.unwrap_or(self.entries.len());
+        if let Some(entry) = self.entries.get_mut(self.latest) {
             (entry.since, entry.clock) = (entry.since.min(since), clock);
             return;
         }
@@ -104,9 +134,23 @@ impl List {
 }
 
 impl Entry {
+    /// Whether it is of such launches.
+    #[inline]
+    fn is(&self, what: &Option<Launched>) -> bool {
+        match (&self.what, what) {
+            // The same name mostly is the same text.
+            (Some(own), Some(other)) => {
+                (own.1, own.2) == (other.1, other.2)
+                    && (ptr::eq(own.0, other.0) || own.0 == other.0)
+            }
+            (own, other) => own.is_none() && other.is_none(),
+        }
+    }
+
     fn could_be(&self, report: &Report) -> bool {
         let Some((kernel, grid, block)) = self.what else { return true };
         let named = report.kernels.is_empty() || report.kernels.iter().any(|own| own == kernel);
+        let [grid, block] = [grid, block].map(|(x, y, z)| [x, y, z]);
         named && (grid, block) == (report.grid, report.block)
     }
 }
@@ -137,7 +181,7 @@ mod tests {
     #[test]
     fn names_and_shapes_tell_whose_a_panic_is() {
         let launches = Launches::default();
-        launches.add("a", &CONFIG, 0);
+        launches.add("a", &CONFIG);
         assert!(launches.could_be(&found(&["b", "a"], 32)));
         assert!(launches.could_be(&found(&[], 32)));
         assert!(!launches.could_be(&found(&["b"], 32)));
@@ -147,7 +191,8 @@ mod tests {
     #[test]
     fn a_panic_is_told_once_and_only_to_launches_before_it() {
         let launches = Launches::default();
-        launches.add("a", &CONFIG, 3);
+        launches.serial.store(3, Ordering::Release);
+        launches.add("a", &CONFIG);
         assert!(!launches.waits_for(3, &found(&["a"], 32)));
         assert!(launches.waits_for(4, &found(&["a"], 32)));
         launches.mark_reported(4);
@@ -157,9 +202,9 @@ mod tests {
     #[test]
     fn a_wait_is_for_what_was_launched_before_it() {
         let (launches, behind) = (Launches::default(), Launches::default());
-        launches.add("a", &CONFIG, 0);
+        launches.add("a", &CONFIG);
         let moment = launches.clock();
-        launches.add("b", &CONFIG, 0);
+        launches.add("b", &CONFIG);
         behind.absorb(&launches);
         launches.remove_until(moment);
         assert!(!launches.could_be(&found(&["a"], 32)) && launches.could_be(&found(&["b"], 32)));
@@ -172,7 +217,7 @@ mod tests {
     fn very_many_different_launches_are_not_told_apart() {
         let launches = Launches::default();
         for x in 0..DIFFERENT as u32 + 1 {
-            launches.add("a", &LaunchConfig { grid: (x, 1, 1), ..CONFIG }, 0);
+            launches.add("a", &LaunchConfig { grid: (x, 1, 1), ..CONFIG });
         }
         assert!(launches.could_be(&found(&["b"], 1)));
     }

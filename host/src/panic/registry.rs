@@ -17,7 +17,7 @@ pub(crate) struct Panics {
     /// Whether any module has records.
     possible: AtomicBool,
     /// How many panics were taken from the records.
-    serial: AtomicU64,
+    serial: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -41,13 +41,13 @@ impl Panics {
     }
 
     /// How many panics were taken until now.
-    pub(crate) fn serial(&self) -> u64 {
+    fn serial(&self) -> u64 {
         self.serial.load(Ordering::Acquire)
     }
 
     /// The list of launches of a new stream.
     pub(crate) fn new_launches(&self) -> Arc<Launches> {
-        let launches = Arc::new(Launches::default());
+        let launches = Arc::new(Launches::new(self.serial.clone()));
         let mut shared = self.lock();
         shared.launches.retain(|own| own.strong_count() > 0);
         shared.launches.push(Arc::downgrade(&launches));

@@ -50,9 +50,6 @@ const SENDING: &str = "sending through a router";
 /// # Ok::<(), ferrowarp::GpuError>(())
 /// ```
 ///
-/// On a GPU, the first launch of a kernel can wait for the kernels that run, for instance where it needs more local memory. So a
-/// program starts each of its kernels alone once, in a router that it shuts down, before it starts them beside each other.
-///
 /// # Backpressure, and why it does not deadlock
 ///
 /// A kernel that sends to a full mailbox waits for the one that receives there. The links of [`to`](Mailboxes::to) have

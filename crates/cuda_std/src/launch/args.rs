@@ -19,6 +19,8 @@ type Unit = MaybeUninit<u128>;
 
 /// Most launches have no more values than this, and are made without an allocation.
 const INLINE_VALUES: usize = 12;
+/// Most launches have no more units of larger values: a tensor map has 8.
+const INLINE_UNITS: usize = 8;
 /// Most launches have no more buffers than this.
 const INLINE_BUFFERS: usize = 4;
 
@@ -60,19 +62,30 @@ fn type_of<T: 'static>() -> (TypeId, &'static str) {
     (TypeId::of::<T>(), type_name::<T>())
 }
 
-/// Where a value is stored, and its type.
+/// A value, its size and its type.
 #[derive(Clone, Copy)]
 struct StoredValue {
-    unit: usize,
-    bytes: usize,
+    /// The value, if it fits.
+    unit: Unit,
+    bytes: u32,
+    /// Where it begins in [`Args::large`], if it does not.
+    place: u32,
     type_of: Option<TypeOf>,
+}
+
+impl StoredValue {
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.bytes as usize > size_of::<Unit>()
+    }
 }
 
 /// The ordered values of a kernel's PTX parameters, and what must live until the kernel has run.
 #[derive(Clone, Default)]
 pub struct Args {
-    storage: SmallVec<[Unit; INLINE_VALUES]>,
     values: SmallVec<[StoredValue; INLINE_VALUES]>,
+    /// The values that are larger than a unit.
+    large: SmallVec<[Unit; INLINE_UNITS]>,
     memory: SmallVec<[MemoryArg; INLINE_BUFFERS]>,
 }
 
@@ -100,18 +113,38 @@ impl Args {
     }
 
     /// Calls `use_them` with a pointer to each value; without an allocation where they are few.
+    #[inline]
     pub fn with_pointers<R>(&self, use_them: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
-        let pointers = self.values.iter().map(|value| self.pointer(value));
-        use_them(&mut pointers.collect::<SmallVec<[*mut c_void; INLINE_VALUES]>>())
+        let mut few = [core::ptr::null_mut(); INLINE_VALUES];
+        match few.get_mut(..self.len()) {
+            Some(pointers) => {
+                let values = pointers.iter_mut().zip(&self.values);
+                values.for_each(|(pointer, value)| *pointer = self.pointer(value));
+                use_them(pointers)
+            }
+            None => use_them(&mut self.pointers()),
+        }
     }
 
+    #[inline]
     fn pointer(&self, value: &StoredValue) -> *mut c_void {
-        self.storage[value.unit..].as_ptr() as *mut c_void
+        let unit = if value.is_large() { &self.large[value.place as usize] } else { &value.unit };
+        core::ptr::from_ref(unit).cast_mut().cast()
+    }
+
+    /// The place of a value, to be written.
+    fn place(&mut self, value: usize) -> *mut Unit {
+        let stored = &mut self.values[value];
+        if stored.is_large() {
+            self.large[stored.place as usize..].as_mut_ptr()
+        } else {
+            &raw mut stored.unit
+        }
     }
 
     /// The size of each value.
     pub fn sizes_bytes(&self) -> impl Iterator<Item = usize> {
-        self.values.iter().map(|value| value.bytes)
+        self.values.iter().map(|value| value.bytes as usize)
     }
 
     /// The memory among the arguments, in their order.
@@ -126,7 +159,7 @@ impl Args {
 
     /// The address at `value`, a pointer's; `None` if no value of that size is there.
     pub fn address(&self, value: usize) -> Option<u64> {
-        let place = self.values.get(value).filter(|place| place.bytes == size_of::<u64>())?;
+        let place = self.values.get(value).filter(|place| place.bytes as usize == size_of::<u64>())?;
         // SAFETY: the value has as many bytes, which `push_plain` wrote, at an alignment of 16.
         Some(unsafe { self.pointer(place).cast::<u64>().read() })
     }
@@ -143,9 +176,8 @@ impl Args {
         if self.type_of(value).is_none_or(|(found, _)| found != TypeId::of::<T>()) {
             return false;
         }
-        let unit = self.values[value].unit;
         // SAFETY: a value of this type was written there, so there is room for another one.
-        unsafe { self.storage[unit..].as_mut_ptr().cast::<T>().write(new) };
+        unsafe { self.place(value).cast::<T>().write(new) };
         true
     }
 
@@ -156,9 +188,8 @@ impl Args {
     /// What the kernel's launch asks of the address at `value` holds for `address` too.
     pub unsafe fn replace_address(&mut self, value: usize, address: u64) {
         if self.address(value).is_some() {
-            let unit = self.values[value].unit;
             // SAFETY: an address was written there, so there is room for another one.
-            unsafe { self.storage[unit..].as_mut_ptr().cast::<u64>().write(address) };
+            unsafe { self.place(value).cast::<u64>().write(address) };
         }
         for memory in self.memory.iter_mut().filter(|memory| memory.value == value) {
             memory.address = address;
@@ -195,18 +226,24 @@ impl Args {
                 size_of::<T>() == 0 || align_of::<T>() <= 16,
                 "a kernel parameter is aligned to at most 16 bytes"
             );
+            assert!(size_of::<T>() <= 32_764, "the parameters of a kernel have at most 32,764 bytes");
         }
         // The PTX entry has no parameter for it.
         if size_of::<T>() == 0 {
             return;
         }
-        let unit = self.storage.len();
-        let units = size_of::<T>().div_ceil(size_of::<Unit>());
-        self.storage.resize(unit + units, Unit::zeroed());
-        let place = self.storage[unit..].as_mut_ptr().cast::<T>();
-        // SAFETY: the new units hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
-        unsafe { core::ptr::copy_nonoverlapping(value, place, 1) };
-        self.values.push(StoredValue { unit, bytes: size_of::<T>(), type_of });
+        let (bytes, place) = (size_of::<T>() as u32, self.large.len());
+        let mut stored = StoredValue { unit: Unit::zeroed(), bytes, place: place as u32, type_of };
+        let target = if stored.is_large() {
+            let units = size_of::<T>().div_ceil(size_of::<Unit>());
+            self.large.resize(place + units, Unit::zeroed());
+            self.large[place..].as_mut_ptr()
+        } else {
+            &raw mut stored.unit
+        };
+        // SAFETY: the unit, or the new units, hold `size_of::<T>()` bytes at an alignment of 16, which suffices.
+        unsafe { core::ptr::copy_nonoverlapping(value, target.cast(), 1) };
+        self.values.push(stored);
     }
 
     /// Appends an address.
