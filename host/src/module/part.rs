@@ -134,6 +134,7 @@ impl LoadUnit {
 
     /// Loads it and looks up all its kernels.
     pub(super) fn look_up_all(&self) -> GpuResult<()> {
+        self.load()?;
         self.kernels().iter().try_for_each(|name| self.handle(name).map(drop))
     }
 
