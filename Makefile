@@ -95,10 +95,12 @@ page-test: toolchain ## The profiler's page in a headless Chromium, narrow and w
 service-test: toolchain ## The example web service: right answers, overload, clients that leave, a clean end
 	cargo build -p examples --features service --example service
 	cargo test -p examples --features service --test service
+	cargo clippy -p examples --features service --all-targets -- -D warnings
 
 video-test: toolchain ## The example video pipeline: films read back, frames compared with the CPU
 	cargo build -p examples --features video --example video
 	cargo test -p examples --features video --test video
+	cargo clippy -p examples --features video --all-targets -- -D warnings
 
 soak: toolchain ## Mixed work for MINUTES (9), by SEED (1): results, planted faults and memory are checked all along
 	cargo run --release -- soak --minutes $(or $(MINUTES),9) --seed $(or $(SEED),1)

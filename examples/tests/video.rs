@@ -182,7 +182,8 @@ fn an_av1_film_has_its_header_and_all_frames() {
     let mut file = BufReader::new(File::open(&film).expect("it wrote a film"));
     let header = ivf::read_header(&mut file).expect("a header");
     assert_eq!((&header.tag, header.w, header.h), (b"AV01", 96, 64));
-    assert_eq!((header.timebase_num, header.timebase_den), (30, 1));
+    // Times are counted in frames: one of 30 parts of a second.
+    assert_eq!((header.timebase_num, header.timebase_den), (1, 30));
     let packets: Vec<_> = std::iter::from_fn(|| ivf::read_packet(&mut file).ok()).collect();
     let times: Vec<u64> = packets.iter().map(|packet| packet.pts).collect();
     assert_eq!(times, [0, 1, 2, 3, 4, 5, 6]);
