@@ -258,6 +258,37 @@ pub enum DistError {
         limit: usize,
     },
 
+    /// A rank sends to itself what it does not receive in the same group, or the other way round.
+    #[error(
+        "a group sends {sends} times to this rank itself and receives {receives} times: both stand in one group"
+    )]
+    Unmatched {
+        /// How often it sends.
+        sends: usize,
+        /// How often it receives.
+        receives: usize,
+    },
+
+    /// A rank has found a reason why a communicator cannot be made.
+    #[error("rank {rank} cannot take part in the communicator: {reason}")]
+    Unable {
+        /// Which.
+        rank: u32,
+        /// Its reason.
+        reason: String,
+    },
+
+    /// A call of the driver has failed.
+    #[error("{operation} has failed with the driver's code {code}{}", detail(detail_text))]
+    Driver {
+        /// Which function.
+        operation: &'static str,
+        /// The driver's code.
+        code: u32,
+        /// What the driver says beside; empty if nothing.
+        detail_text: String,
+    },
+
     /// The device or its driver.
     #[error(transparent)]
     Gpu(#[from] GpuError),

@@ -1,1 +1,117 @@
-fn main() {}
+//! Every collective against what the CPU finds, as real processes: `mpirun -n 4 --oversubscribe TEST`, or `ferrowarp launch`.
+//!
+//! Without a launcher it runs as one rank alone, whose operations are copies. It has a `main` of its own, since the test harness
+//! would start threads that each rank does not have alike.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ferrowarp::{DeviceBuffer, Gpu};
+use ferrowarp_dist::{Communicator, DistError, DistResult, Reduction, World, self_test};
+
+fn main() -> ExitCode {
+    // What the harness is asked by tools that list tests.
+    if std::env::args().any(|argument| argument == "--list") {
+        println!("collectives: test");
+        return ExitCode::SUCCESS;
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> DistResult<()> {
+    let world = match World::from_env() {
+        Err(DistError::NoLauncher) => World::alone(),
+        world => world?,
+    };
+    let gpu = world.gpu()?;
+    let ranks = Communicator::new(&world, &gpu)?;
+    let checked = self_test(&ranks)?;
+    for row in checked.iter().filter(|row| row.wrong > 0) {
+        eprintln!(
+            "{world}: {} of {} elements of {} are wrong",
+            row.wrong, row.elements, row.operation
+        );
+    }
+    assert!(checked.len() >= 17, "{} operations", checked.len());
+    assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results");
+    lengths_are_checked(&ranks, &gpu)?;
+    streams_are_in_order(&ranks, &gpu)?;
+    ranks.barrier(&gpu)?;
+    an_abort_ends_it(&ranks, &gpu)?;
+    if world.rank() == 0 {
+        println!(
+            "{} operations are right on {} ranks over {}",
+            checked.len(),
+            world.size(),
+            ranks.backend()
+        );
+    }
+    drop(ranks);
+    world.finish()
+}
+
+/// A length that does not fit is an error on this rank, and nothing is enqueued: the ranks go on.
+fn lengths_are_checked(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
+    let size = ranks.size() as usize;
+    let ten = DeviceBuffer::from_slice(gpu, &[1u32; 10])?;
+    let mut nine = DeviceBuffer::from_slice(gpu, &[2u32; 9])?;
+    let refused = |done: DistResult<()>, says: &str| {
+        let text = done.unwrap_err().to_string();
+        assert!(text.contains(says), "{says}: {text}");
+    };
+    refused(
+        ranks.all_reduce(gpu, &ten, &mut nine, Reduction::Sum),
+        "has 9 elements, and must have 10",
+    );
+    refused(ranks.all_gather(gpu, &ten, &mut nine), "all-gather: what is received has 9");
+    refused(ranks.broadcast(gpu, &mut nine, ranks.size()), "there is no rank");
+    refused(ranks.send(gpu, &ten, ranks.size()), "there is no rank");
+    refused(ranks.reduce(gpu, &ten, None, Reduction::Sum, ranks.rank()), "has 0 elements");
+    refused(ranks.all_gather_uneven(gpu, &ten, &mut nine, &vec![10; size + 1]), "list of shares");
+    if size > 1 {
+        let odd = DeviceBuffer::from_slice(gpu, &vec![0u32; size + 1])?;
+        refused(ranks.reduce_scatter(gpu, &odd, &mut nine, Reduction::Sum), "not a multiple");
+    }
+    assert_eq!(nine.to_vec()?, [2; 9]);
+    Ok(())
+}
+
+/// Many operations on several streams, each with buffers of another: the last result needs all before.
+fn streams_are_in_order(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
+    const ROUNDS: u64 = 20;
+    let streams = [gpu.create_stream()?, gpu.create_stream()?];
+    let mut values = DeviceBuffer::from_slice(gpu, &[1u64; 1000])?;
+    let mut sums = DeviceBuffer::zeroed(&streams[0], 1000)?;
+    for round in 0..ROUNDS {
+        let stream = &streams[round as usize % 2];
+        ranks.all_reduce(stream, &values, &mut sums, Reduction::Max)?;
+        values.copy_from_device(&sums)?;
+        let next = DeviceBuffer::from_slice(stream, &[round + 2; 1000])?;
+        values.copy_from_device(&next)?; // and `next` is dropped
+    }
+    ranks.synchronize(&streams[1])?;
+    assert_eq!(values.to_vec()?, [ROUNDS + 1; 1000]);
+    assert_eq!(sums.to_vec()?, [ROUNDS; 1000]);
+    Ok(())
+}
+
+/// A communicator that was aborted returns errors, and others of the world work.
+fn an_abort_ends_it(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
+    let other = Communicator::new(ranks.world(), gpu)?;
+    other.set_deadline(Duration::from_secs(60));
+    other.abort();
+    let mut one = DeviceBuffer::from_slice(gpu, &[1u32])?;
+    let error = other.all_reduce_in_place(gpu, &mut one, Reduction::Sum).unwrap_err();
+    assert!(matches!(error, DistError::Aborted), "{error}");
+    assert!(matches!(other.synchronize(gpu), Err(DistError::Aborted)));
+    drop(other);
+    ranks.all_reduce_in_place(gpu, &mut one, Reduction::Sum)?;
+    assert_eq!(one.to_vec()?, [ranks.size()]);
+    Ok(())
+}

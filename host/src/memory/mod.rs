@@ -80,7 +80,9 @@ pub use rows::Pitched;
 pub use slice::{DeviceSlice, DeviceSliceMut, GridMut, PitchedMut, VolumeMut};
 pub(crate) use staging::Staging;
 pub use strategy::{Transfer, TransferReport};
-pub(crate) use transfer::{copy, download, upload};
+#[cfg(feature = "reload")]
+pub(crate) use transfer::copy;
+pub(crate) use transfer::{download, upload};
 pub use unified::{UnifiedBox, UnifiedBuffer};
 pub use uninit::{UninitBuffer, UninitSlice};
 pub use visibility::{HostPages, MemoryVisibility};

@@ -27,7 +27,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The connection of this rank to rank 0. Dropping it tells the others that this rank has ended.
 pub(crate) struct Control {
     connection: Arc<Connection>,
-    size: u32,
     /// At rank 0.
     server: Option<Server>,
 }
@@ -54,7 +53,7 @@ impl Control {
         let connection = Connection::new(to, environment.rank);
         connection.start(incoming).map_err(unreachable(environment, start))?;
         let server = server.map(|(server, _)| server);
-        let own = Self { connection, size: environment.size, server };
+        let own = Self { connection, server };
         own.wait_for_start(start, timeout)?;
         Ok(own)
     }
@@ -129,10 +128,6 @@ impl Control {
 
     pub(crate) fn peers(&self) -> &Arc<Peers> {
         &self.connection.peers
-    }
-
-    pub(crate) fn size(&self) -> u32 {
-        self.size
     }
 }
 
