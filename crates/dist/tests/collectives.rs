@@ -1,21 +1,27 @@
-//! Every collective against what the CPU finds, as real processes: `mpirun -n 4 --oversubscribe TEST`, or `ferrowarp launch`.
+//! Every collective against what the CPU finds, as real processes.
 //!
-//! Without a launcher it runs as one rank alone, whose operations are copies. It has a `main` of its own, since the test harness
+//! Without a launcher it runs as one rank alone, whose operations are copies, and then starts itself by `mpirun` with 1, 2, 3, 4
+//! and 7 ranks, if it was built with MPI. Any launcher may start it: `ferrowarp launch -n 2 -- TEST`, say. With the arguments `lose R` rank R kills itself in the
+//! middle, and the others must name it; with `leave R` it ends with an error. It has a `main` of its own, since the test harness
 //! would start threads that each rank does not have alike.
 
+#[path = "collectives/launcher.rs"]
+mod launcher;
+
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrowarp::{DeviceBuffer, Gpu};
-use ferrowarp_dist::{Communicator, DistError, DistResult, Reduction, World, self_test};
+use ferrowarp_dist::{Checked, Communicator, DistError, DistResult, Reduction, World, self_test};
 
 fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
     // What the harness is asked by tools that list tests.
-    if std::env::args().any(|argument| argument == "--list") {
+    if arguments.iter().any(|argument| argument == "--list") {
         println!("collectives: test");
         return ExitCode::SUCCESS;
     }
-    match run() {
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -24,19 +30,35 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> DistResult<()> {
+fn run(arguments: &[String]) -> DistResult<()> {
     let world = match World::from_env() {
-        Err(DistError::NoLauncher) => World::alone(),
+        Err(DistError::NoLauncher) => {
+            check_all(&World::alone())?;
+            launcher::run_all();
+            return Ok(());
+        }
         world => world?,
     };
+    match arguments {
+        [how, rank] if how == "lose" || how == "leave" => {
+            let gpu = world.gpu()?;
+            let ranks = Communicator::new(&world, &gpu)?;
+            lose(&ranks, &gpu, rank.parse().expect("a rank"), how == "lose")
+        }
+        _ => {
+            check_all(&world)?;
+            world.finish()
+        }
+    }
+}
+
+fn check_all(world: &World) -> DistResult<()> {
     let gpu = world.gpu()?;
-    let ranks = Communicator::new(&world, &gpu)?;
+    let ranks = Communicator::new(world, &gpu)?;
     let checked = self_test(&ranks)?;
     for row in checked.iter().filter(|row| row.wrong > 0) {
-        eprintln!(
-            "{world}: {} of {} elements of {} are wrong",
-            row.wrong, row.elements, row.operation
-        );
+        let Checked { operation, elements, wrong } = row;
+        eprintln!("{world}: {wrong} of {elements} elements of {operation} are wrong");
     }
     assert!(checked.len() >= 17, "{} operations", checked.len());
     assert!(checked.iter().all(|row| row.wrong == 0), "{world}: wrong results");
@@ -45,15 +67,45 @@ fn run() -> DistResult<()> {
     ranks.barrier(&gpu)?;
     an_abort_ends_it(&ranks, &gpu)?;
     if world.rank() == 0 {
-        println!(
-            "{} operations are right on {} ranks over {}",
-            checked.len(),
-            world.size(),
-            ranks.backend()
-        );
+        let (count, size) = (checked.len(), world.size());
+        println!("{count} operations are right, ranks: {size}, over {}", ranks.backend());
     }
-    drop(ranks);
-    world.finish()
+    Ok(())
+}
+
+/// All ranks reduce without end, until one of them dies: the others return an error that names it, soon.
+fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, dies: bool) -> DistResult<()> {
+    let stream = gpu.create_stream()?;
+    let mut values = DeviceBuffer::from_slice(gpu, &vec![0f32; 1 << 16])?;
+    ranks.barrier(gpu)?;
+    let rounds = |values: &mut DeviceBuffer<f32>, count: u32| {
+        for _ in 0..count {
+            ranks.all_reduce_in_place(&stream, values, Reduction::Sum)?;
+        }
+        ranks.synchronize(&stream)
+    };
+    if ranks.rank() == lost {
+        rounds(&mut values, 150)?;
+        if dies {
+            let own = std::process::id().to_string();
+            let _ = std::process::Command::new("kill").args(["-KILL", &own]).status();
+        }
+        return Err(DistError::Aborted);
+    }
+    let start = Instant::now();
+    let error = loop {
+        if let Err(error) = rounds(&mut values, 50) {
+            break error;
+        }
+    };
+    println!("rank {}: after {} ms: {error}", ranks.rank(), start.elapsed().as_millis());
+    assert!(matches!(error, DistError::RankLost { rank, .. } if rank == lost), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(60));
+    // Nothing hangs: neither a wait for the stream, nor further calls, nor what is dropped.
+    stream.synchronize()?;
+    let again = ranks.all_reduce_in_place(&stream, &mut values, Reduction::Sum).unwrap_err();
+    assert!(matches!(again, DistError::RankLost { rank, .. } if rank == lost), "{again}");
+    Ok(())
 }
 
 /// A length that does not fit is an error on this rank, and nothing is enqueued: the ranks go on.
