@@ -24,9 +24,22 @@ pub(crate) struct Fate {
 /// What has ended a communicator.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    Lost { rank: u32, how: Loss },
-    Deadline { what: String, waited: Duration },
+    Lost {
+        rank: u32,
+        how: Loss,
+    },
+    Deadline {
+        what: String,
+        waited: Duration,
+    },
     Aborted,
+    /// NCCL has failed for a reason of its own.
+    Nccl {
+        call: &'static str,
+        code: i32,
+        message: String,
+        detail_text: String,
+    },
 }
 
 impl From<End> for DistError {
@@ -35,6 +48,9 @@ impl From<End> for DistError {
             End::Lost { rank, how } => Self::RankLost { rank, how },
             End::Deadline { what, waited } => Self::Deadline { what, waited },
             End::Aborted => Self::Aborted,
+            End::Nccl { call, code, message, detail_text } => {
+                Self::Nccl { call, code, message, detail_text }
+            }
         }
     }
 }

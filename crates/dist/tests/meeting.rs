@@ -135,22 +135,15 @@ fn a_rank_that_does_not_come_is_named() {
 
 #[test]
 fn without_a_launcher_the_error_says_what_to_do() {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["no_launcher", "--exact", "--nocapture", "--ignored"]).env(IN_RANK, "1");
-    for name in
-        ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PMIX_RANK"]
-    {
-        command.env_remove(name);
+    if is_rank() {
+        return println!("{}", World::from_env().unwrap_err());
     }
-    let output = command.output().unwrap();
-    assert!(
-        text(&output).contains("no launcher has started this process. Looked for: RANK"),
-        "{output:?}"
-    );
-}
-
-#[test]
-#[ignore = "another test starts it without the variables of a launcher"]
-fn no_launcher() {
-    println!("{}", World::from_env().unwrap_err());
+    let mut command = Command::new(env::current_exe().unwrap());
+    let name = "without_a_launcher_the_error_says_what_to_do";
+    command.args([name, "--exact", "--nocapture"]).env(IN_RANK, "1");
+    const LAUNCHERS: [&str; 6] =
+        ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PMIX_RANK"];
+    LAUNCHERS.iter().for_each(|name| drop(command.env_remove(name)));
+    let text = text(&command.output().unwrap());
+    assert!(text.contains("no launcher has started this process. Looked for: RANK"), "{text}");
 }

@@ -36,8 +36,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`; [`WrongDevice`](GpuError::WrongDevice); [`Unsupported`](GpuError::Unsupported) for memory that has no
-    /// home on this device: [mapped](crate::memory::MappedBuffer), a [peer's](crate::memory::PeerSlice) or another library's.
+    /// Those of `work`; [`WrongDevice`](GpuError::WrongDevice); [`Unsupported`](GpuError::Unsupported) for memory that no stream
+    /// of this device orders: what is [lent to a peer](crate::memory::PeerSliceMut), shared with kernels as
+    /// [atomics](crate::memory::MappedAtomics), or another library's.
     ///
     /// # Safety
     /// - What `work` enqueues on the stream reads and writes nothing of the device's memory that others can reach but

@@ -135,7 +135,7 @@ fn means(world: &World, gpu: &Gpu, choice: Choice) -> DistResult<Means> {
         };
         Ok(Means::Nccl { id })
     };
-    let with_mpi = || mpi::check(world).map(|()| Means::Mpi);
+    let with_mpi = || mpi::check(world.rank(), world.size()).map(|()| Means::Mpi);
     let is_emulated = matches!(gpu.backend(), Driver::Emulator);
     match choice {
         Choice::Mpi => with_mpi(),

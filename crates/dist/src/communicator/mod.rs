@@ -1,29 +1,4 @@
 //! Collectives among ranks.
-//!
-//! All operations are enqueued on a stream, in order with all other uses of the buffers, and return at once where the
-//! backend is NCCL; MPI has moved the data when they return. All ranks make the same calls in the same order. Lengths are
-//! checked on each rank before anything is enqueued; that they agree between ranks is for the program to see to, as with NCCL and
-//! MPI themselves.
-//!
-//! | operation | what each rank gives | what each rank gets |
-//! |---|---|---|
-//! | [`all_reduce`](Communicator::all_reduce) | `[n]` | `[n]`, reduced over the ranks |
-//! | [`reduce`](Communicator::reduce) | `[n]` | the root `[n]`, reduced over the ranks |
-//! | [`reduce_scatter`](Communicator::reduce_scatter) | `[ranks × n]` | `[n]`, its share of what is reduced |
-//! | [`reduce_scatter_uneven`](Communicator::reduce_scatter_uneven) | `[sum of shares]` | `[its share]` |
-//! | [`broadcast`](Communicator::broadcast) | the root `[n]` | `[n]` of the root |
-//! | [`all_gather`](Communicator::all_gather) | `[n]` | `[ranks × n]`, in the order of the ranks |
-//! | [`all_gather_uneven`](Communicator::all_gather_uneven) | `[its share]` | `[sum of shares]` |
-//! | [`gather`](Communicator::gather), [`gather_uneven`](Communicator::gather_uneven) | `[n]`, or its share | the root all of them |
-//! | [`scatter`](Communicator::scatter), [`scatter_uneven`](Communicator::scatter_uneven) | the root all shares | `[n]`, or its share |
-//! | [`all_to_all`](Communicator::all_to_all) | `[ranks × n]` | `[ranks × n]`: part `i` is from rank `i` |
-//! | [`all_to_all_uneven`](Communicator::all_to_all_uneven) | any part for each rank | any part from each rank |
-//! | [`send`](Communicator::send), [`receive`](Communicator::receive) | `[n]` to one rank | `[n]` from one rank |
-//!
-//! Several operations become one by [`group`](Communicator::group). Within a capture ([`GraphBuilder::capture`]) an
-//! operation over NCCL becomes a node of the graph.
-//!
-//! [`GraphBuilder::capture`]: ferrowarp::GraphBuilder::capture
 
 mod calls;
 mod group;
@@ -54,10 +29,37 @@ const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Ranks that work together, each with one device. A clone is the same communicator.
 ///
+/// All operations are enqueued on a stream, in order with all other uses of the buffers, and return at once where the
+/// backend is NCCL; MPI has moved the data when they return. All ranks make the same calls in the same order. Lengths are
+/// checked on each rank before anything is enqueued; that they agree between ranks is for the program to see to, as with NCCL and
+/// MPI themselves.
+///
+/// | operation | what each rank gives | what each rank gets |
+/// |---|---|---|
+/// | [`all_reduce`](Self::all_reduce) | `[n]` | `[n]`, reduced over the ranks |
+/// | [`reduce`](Self::reduce) | `[n]` | the root `[n]`, reduced over the ranks |
+/// | [`reduce_scatter`](Self::reduce_scatter) | `[ranks × n]` | `[n]`, its share of what is reduced |
+/// | [`reduce_scatter_uneven`](Self::reduce_scatter_uneven) | `[sum of shares]` | `[its share]` |
+/// | [`broadcast`](Self::broadcast) | the root `[n]` | `[n]` of the root |
+/// | [`all_gather`](Self::all_gather) | `[n]` | `[ranks × n]`, in the order of the ranks |
+/// | [`all_gather_uneven`](Self::all_gather_uneven) | `[its share]` | `[sum of shares]` |
+/// | [`gather`](Self::gather), [`gather_uneven`](Self::gather_uneven) | `[n]`, or its share | the root all of them |
+/// | [`scatter`](Self::scatter), [`scatter_uneven`](Self::scatter_uneven) | the root all shares | `[n]`, or its share |
+/// | [`all_to_all`](Self::all_to_all) | `[ranks × n]` | `[ranks × n]`: part `i` is from rank `i` |
+/// | [`all_to_all_uneven`](Self::all_to_all_uneven) | any part for each rank | any part from each rank |
+/// | [`send`](Self::send), [`receive`](Self::receive) | `[n]` to one rank | `[n]` from one rank |
+///
+/// Several operations become one by [`group`](Self::group). Within a capture ([`GraphBuilder::capture`]) an
+/// operation over NCCL becomes a node of the graph.
+///
+/// # Ranks that are lost
+///
 /// If a member dies, all calls on it, and those that wait, return [`RankLost`](crate::DistError::RankLost) with its number,
 /// within seconds; a member whose host is gone is noticed after 15 s. What was enqueued on streams then ends without a
 /// result, so that no wait for them hangs: [`synchronize`](Self::synchronize) returns the error, while a wait for the
-/// stream alone succeeds, with buffers that hold anything. The world goes on: ranks that are left may make another communicator.
+/// stream alone succeeds, with buffers that hold anything. Communicators of which it was not a member work on.
+///
+/// [`GraphBuilder::capture`]: ferrowarp::GraphBuilder::capture
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,

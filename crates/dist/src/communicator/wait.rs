@@ -109,6 +109,12 @@ impl Communicator {
             let how = Loss::Reported { message: error.to_string() };
             return self.inner.end(End::Lost { rank, how }).into();
         }
-        error
+        match error {
+            // NCCL asks that a communicator which has met an error be aborted.
+            DistError::Nccl { call, code, message, detail_text } => {
+                self.inner.end(End::Nccl { call, code, message, detail_text }).into()
+            }
+            error => error,
+        }
     }
 }

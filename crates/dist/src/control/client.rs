@@ -1,7 +1,7 @@
 //! A rank's side of its control connection.
 
 use std::io;
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -63,12 +63,13 @@ impl Control {
         let listening = place::listen(environment)?;
         let failed = |source| DistError::Listen { place: environment.place.to_string(), source };
         let address = listening.listener.local_addr().map_err(failed)?;
-        let ip = if address.ip().is_unspecified() {
-            std::net::Ipv4Addr::LOCALHOST.to_string()
-        } else {
-            address.ip().to_string()
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
         };
-        let here = Address { run: listening.run.clone(), hosts: vec![(ip, address.port())] };
+        let here =
+            Address { run: listening.run.clone(), hosts: vec![(ip.to_string(), address.port())] };
         let server = Server::start(listening, environment.size).map_err(failed)?;
         Ok((server, here))
     }
@@ -261,10 +262,20 @@ enum Answer {
     AnotherRun,
 }
 
+/// Connects to the first of the name's addresses where something listens.
+fn connect(host: &(String, u16)) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (&*host.0, host.1).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 fn knock(environment: &Environment, run: &str, host: &(String, u16)) -> io::Result<Answer> {
-    let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    let address = (&*host.0, host.1).to_socket_addrs()?.next().ok_or_else(unknown)?;
-    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+    let stream = connect(host)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER))?;
     stream.set_write_timeout(Some(ANSWER))?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -77,22 +77,34 @@ pub(super) fn candidates(
     }
 }
 
-/// Listens on the first port that is free: for this host alone if the others find it by a loopback address.
+/// Listens on the first port that is free: for this host alone if that is what the others are told.
 fn bind_first(host: &str, first: u16, count: u16) -> io::Result<TcpListener> {
-    let found = (host, first).to_socket_addrs()?.next();
-    let ip = match found.map(|address| address.ip()) {
-        Some(ip) if ip.is_loopback() => ip,
-        Some(IpAddr::V6(_)) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
-        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-    };
     let mut last = io::Error::from(ErrorKind::AddrInUse);
     for port in (0..count).map(|at| first + at) {
-        match TcpListener::bind(SocketAddr::new(ip, port)) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => last = error,
+        for ip in to_bind(host, port) {
+            match TcpListener::bind(SocketAddr::new(ip, port)) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = error,
+            }
         }
     }
     Err(last)
+}
+
+/// The addresses to listen on, of which one is enough. A host's own name may be a loopback address to itself, and is another one to
+/// others: so only a loopback address itself means this host alone.
+fn to_bind(host: &str, port: u16) -> Vec<IpAddr> {
+    let found = || (host, port).to_socket_addrs().into_iter().flatten().map(|address| address.ip());
+    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if is_loopback {
+        return found().collect();
+    }
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    if found().any(|ip| ip.is_ipv6()) {
+        // Where the system has both, it takes connections of both.
+        return vec![IpAddr::V6(Ipv6Addr::UNSPECIFIED), any];
+    }
+    vec![any]
 }
 
 /// Listens on a port that the system chooses.
@@ -165,4 +177,20 @@ fn is_own(path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_own(_: &Path) -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_loopback_address_means_this_host_alone() {
+        assert_eq!(to_bind("127.0.0.1", 1), [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+        assert!(to_bind("localhost", 1).iter().all(IpAddr::is_loopback));
+        assert_eq!(to_bind("192.0.2.7", 1), [IpAddr::V4(Ipv4Addr::UNSPECIFIED)]);
+        // Whatever the host is to itself.
+        assert!(to_bind(&host_name(), 1).iter().all(IpAddr::is_unspecified));
+        let both = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+        assert_eq!(to_bind("2001:db8::7", 1), both);
+    }
 }

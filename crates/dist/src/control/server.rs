@@ -113,7 +113,8 @@ impl Hall {
                     // Without a thread for it, the process finds nobody that answers, and tries again.
                     let _ = spawn(move || hall.serve(stream));
                 }
-                // Nobody, or one that has left already.
+                // Nobody, or one that has left already. Once all have come, only strangers may.
+                Err(_) if self.state().has_started => thread::sleep(Duration::from_millis(100)),
                 Err(_) => thread::sleep(Duration::from_millis(10)),
             }
         }

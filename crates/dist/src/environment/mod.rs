@@ -1,15 +1,4 @@
 //! Which rank this process is, of how many, and where the ranks meet: what the launcher's variables say.
-//!
-//! | launcher | rank, size | on its host | where the ranks meet |
-//! |---|---|---|---|
-//! | torchrun, `ferrowarp launch`, by hand | `RANK`, `WORLD_SIZE` | `LOCAL_RANK`, `LOCAL_WORLD_SIZE` | `MASTER_ADDR`, a port after `MASTER_PORT` |
-//! | Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE` | `OMPI_COMM_WORLD_LOCAL_RANK`, `…_SIZE` | a file on one host, MPI on several |
-//! | MPICH, Intel MPI | `PMI_RANK`, `PMI_SIZE` | `MPI_LOCALRANKID`, `MPI_LOCALNRANKS` | as Open MPI |
-//! | Slurm | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS` | `SLURM_LOCALID` | the first host of the list, a port from the job's number |
-//! | PMIx | `PMIX_RANK`, the size from Slurm's or Open MPI's variables | as theirs | as theirs |
-//!
-//! The first row that applies is taken. Under each of them `MASTER_ADDR`, `FERROWARP_DIST_PORT` and `FERROWARP_DIST_FILE` say
-//! otherwise where the ranks meet, and `FERROWARP_DIST_ID` which run this is.
 
 mod elastic;
 mod launchers;
@@ -28,6 +17,17 @@ pub use place::MeetingPlace;
 use variables::Variables;
 
 /// What the launcher says to this process.
+///
+/// | launcher | rank, size | on its host | where the ranks meet |
+/// |---|---|---|---|
+/// | torchrun, `ferrowarp launch`, by hand | `RANK`, `WORLD_SIZE` | `LOCAL_RANK`, `LOCAL_WORLD_SIZE` | `MASTER_ADDR`, a port after `MASTER_PORT` |
+/// | Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE` | `OMPI_COMM_WORLD_LOCAL_RANK`, `…_SIZE` | a file on one host, MPI on several |
+/// | MPICH, Intel MPI | `PMI_RANK`, `PMI_SIZE` | `MPI_LOCALRANKID`, `MPI_LOCALNRANKS` | as Open MPI |
+/// | Slurm | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS` | `SLURM_LOCALID` | the first host of the list, a port from the job's number |
+/// | PMIx | `PMIX_RANK`, the size from Slurm's or Open MPI's variables | as theirs | as theirs |
+///
+/// The first row that applies is taken. Under each of them `MASTER_ADDR`, `FERROWARP_DIST_PORT` and `FERROWARP_DIST_FILE` say
+/// otherwise where the ranks meet, and `FERROWARP_DIST_ID` which run this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// Who started this process.

@@ -9,7 +9,6 @@ use mpi::{Threading, ffi};
 
 use super::requests::Requests;
 use crate::error::DistError;
-use crate::world::World;
 
 /// How long a rank waits for rank 0's address.
 const ADDRESS: Duration = Duration::from_secs(120);
@@ -60,7 +59,7 @@ fn begin() -> Result<MutexGuard<'static, Session>, DistError> {
 }
 
 /// Whether this process can take part: MPI has begun, and counts the ranks as the launcher does.
-pub(crate) fn check(world: &World) -> Result<(), DistError> {
+pub(crate) fn check(own_rank: u32, own_size: u32) -> Result<(), DistError> {
     let _session = begin()?;
     let (mut rank, mut size) = (0, 0);
     // SAFETY: MPI has begun, and is called by this thread alone; both are writable.
@@ -69,11 +68,11 @@ pub(crate) fn check(world: &World) -> Result<(), DistError> {
             .and(check_code("MPI_Comm_size", ffi::MPI_Comm_size(ffi::RSMPI_COMM_WORLD, &mut size)))
     };
     asked?;
-    if (rank as u32, size as u32) == (world.rank(), world.size()) {
+    if (rank as u32, size as u32) == (own_rank, own_size) {
         return Ok(());
     }
     let message = format!(
-        "this process is rank {rank} of {size} there, and {world}: start the ranks by the mpirun of the MPI that the program \
+        "this process is rank {rank} of {size} there, and rank {own_rank} of {own_size} by its variables: start the ranks by the mpirun of the MPI that the program \
          was built with"
     );
     Err(DistError::Mpi { call: "MPI_Comm_size", message })

@@ -192,8 +192,8 @@ impl Handle {
         }
     }
 
-    /// Ends it when all that was enqueued is done.
-    fn finish(self: &Arc<Self>, fate: &Fate) {
+    /// Ends it when all that was enqueued is done, for which it waits at most that long before it aborts.
+    fn finish(&self, fate: &Fate, at_most: Duration) {
         let (using, comm) = self.lock();
         if comm.is_null() {
             return;
@@ -203,7 +203,8 @@ impl Handle {
         drop(using);
         let start = Instant::now();
         let mut status = Ok(begun);
-        while matches!(status, Ok(IN_PROGRESS)) && start.elapsed() < END && fate.check().is_ok() {
+        while matches!(status, Ok(IN_PROGRESS)) && start.elapsed() < at_most && fate.check().is_ok()
+        {
             thread::sleep(Duration::from_micros(200));
             status = self.status();
         }
@@ -391,11 +392,15 @@ fn number_of_reduction(reduction: Reduction) -> c_int {
 impl Drop for Nccl {
     fn drop(&mut self) {
         if self.fate.has_ended() {
-            self.handle.abort();
-        } else if !self.is_captured.load(Ordering::Relaxed) {
-            self.handle.finish(&self.fate);
+            return self.handle.abort();
         }
-        // One of which a graph has operations lasts as long as the process: the graph may be launched yet, and NCCL
-        // would wait for its end.
+        if !self.is_captured.load(Ordering::Relaxed) {
+            return self.handle.finish(&self.fate, END);
+        }
+        // Graphs that have operations of it may be launched yet: NCCL ends it when they are gone, on a thread that waits for
+        // that. Without a thread it lasts as long as the process.
+        let (handle, fate) = (self.handle.clone(), self.fate.clone());
+        let thread = thread::Builder::new().name("ferrowarp-finish".to_owned());
+        let _ = thread.spawn(move || handle.finish(&fate, Duration::MAX));
     }
 }

@@ -99,3 +99,29 @@ fn text(from: *const c_char) -> String {
     // SAFETY: NCCL's texts end with a zero.
     unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs NCCL, which no test brings: pip install nvidia-nccl-cu12"]
+    fn the_installed_library_has_all_functions() {
+        let library = Library::get().unwrap();
+        assert!(library.version >= LEAST_VERSION, "{}", library.version);
+        println!("NCCL {} as {}", library.version, library.name);
+        let error = library.error("ncclAllReduce", 4, ptr::null_mut());
+        assert!(
+            error.to_string().starts_with("ncclAllReduce of NCCL: invalid argument"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_nccl_is_refused() {
+        let refused = |file: &str| Library::open_file(&file.into()).err().unwrap();
+        assert!(refused("/nowhere/libnccl.so.2").contains("/nowhere/libnccl.so.2"));
+        let not_nccl = refused("libc.so.6");
+        assert!(not_nccl.contains("it is not NCCL 2.18 or later"), "{not_nccl}");
+    }
+}
