@@ -1,9 +1,8 @@
 //! Every collective against what the CPU finds, as real processes.
 //!
-//! Without a launcher it runs as one rank alone, whose operations are copies, and then starts itself by `mpirun` with 1, 2, 3, 4
-//! and 7 ranks, if it was built with MPI. Any launcher may start it: `ferrowarp launch -n 2 -- TEST`, say. With the arguments `lose R` rank R kills itself in the
-//! middle, and the others must name it; with `leave R` it ends with an error. It has a `main` of its own, since the test harness
-//! would start threads that each rank does not have alike.
+//! Without a launcher it runs as one rank alone, whose operations are copies. Then it starts itself as ranks: by `mpirun` with 1,
+//! 2, 3, 4 and 7 on emulated devices, if it was built with MPI; by itself over NCCL, where there are several GPUs. Any launcher may
+//! start it, too. It has a `main` of its own, since the test harness would start threads that each rank does not have alike.
 
 #[path = "collectives/launcher.rs"]
 mod launcher;
@@ -40,10 +39,11 @@ fn run(arguments: &[String]) -> DistResult<()> {
         world => world?,
     };
     match arguments {
-        [how, rank] if how == "lose" || how == "leave" => {
+        [how, rank, rounds] if how == "lose" || how == "leave" => {
             let gpu = world.gpu()?;
             let ranks = Communicator::new(&world, &gpu)?;
-            lose(&ranks, &gpu, rank.parse().expect("a rank"), how == "lose")
+            let (lost, rounds) = (rank.parse().expect("a rank"), rounds.parse().expect("a number"));
+            lose(&ranks, &gpu, lost, rounds, how == "lose")
         }
         _ => {
             check_all(&world)?;
@@ -74,7 +74,7 @@ fn check_all(world: &World) -> DistResult<()> {
 }
 
 /// All ranks reduce without end, until one of them dies: the others return an error that names it, soon.
-fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, dies: bool) -> DistResult<()> {
+fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, after: u32, dies: bool) -> DistResult<()> {
     let stream = gpu.create_stream()?;
     let mut values = DeviceBuffer::from_slice(gpu, &vec![0f32; 1 << 16])?;
     ranks.barrier(gpu)?;
@@ -85,7 +85,7 @@ fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, dies: bool) -> DistResult<()
         ranks.synchronize(&stream)
     };
     if ranks.rank() == lost {
-        rounds(&mut values, 150)?;
+        rounds(&mut values, after)?;
         if dies {
             let own = std::process::id().to_string();
             let _ = std::process::Command::new("kill").args(["-KILL", &own]).status();

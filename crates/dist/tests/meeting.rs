@@ -143,7 +143,9 @@ fn without_a_launcher_the_error_says_what_to_do() {
     command.args([name, "--exact", "--nocapture"]).env(IN_RANK, "1");
     const LAUNCHERS: [&str; 6] =
         ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PMIX_RANK"];
-    LAUNCHERS.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in LAUNCHERS {
+        command.env_remove(name);
+    }
     let text = text(&command.output().unwrap());
     assert!(text.contains("no launcher has started this process. Looked for: RANK"), "{text}");
 }

@@ -1,13 +1,10 @@
-//! A communicator of NCCL.
-//!
-//! It is not blocking: a call that would wait for other ranks returns [`IN_PROGRESS`], and this thread then asks again until it
-//! is done, looking meanwhile whether a rank was lost. What runs on the device ends when the communicator is aborted, which may
-//! happen on another thread at any time.
+//! Collectives over NCCL.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +13,9 @@ use ferrowarp::memory::resource::StreamRef;
 use ferrowarp::{Gpu, GpuError};
 
 use super::functions::{
-    Comm, Config, IDENTITY_BYTES, IN_PROGRESS, Identity, NO_COLOUR, SUCCESS, Status, Stream,
+    Comm, Config, IDENTITY_BYTES, Identity, NO_COLOUR, SUCCESS, Status, Stream,
 };
+use super::handle::Handle;
 use super::library::Library;
 use crate::driver::is_captured;
 use crate::element::{ElementKind, Reduction};
@@ -30,19 +28,17 @@ const END: Duration = Duration::from_secs(10);
 
 pub(super) struct Nccl {
     handle: Arc<Handle>,
+    gpu: Gpu,
     fate: Arc<Fate>,
     /// Whether a graph has operations of it.
     is_captured: AtomicBool,
 }
 
-/// NCCL's communicator, until it is destroyed or aborted.
-struct Handle {
-    library: &'static Library,
-    /// Null from then on.
-    comm: AtomicPtr<std::ffi::c_void>,
-    /// Held while NCCL is called with it.
-    using: Mutex<()>,
-}
+/// NCCL's communicator on its way to another thread.
+struct Made(Comm);
+
+// SAFETY: NCCL's communicators may be used by any thread, one at a time.
+unsafe impl Send for Made {}
 
 impl Nccl {
     pub(super) fn join(
@@ -52,32 +48,87 @@ impl Nccl {
         gpu: &Gpu,
         fate: Arc<Fate>,
     ) -> Result<Self, DistError> {
+        const CALL: &str = "ncclCommInitRankConfig";
         let library = Library::get()?;
         let mut bytes = [0; IDENTITY_BYTES];
-        let wrong =
-            DistError::Unable { rank: 0, reason: "its identity of NCCL is damaged".to_owned() };
-        bytes.copy_from_slice(identity.get(..IDENTITY_BYTES).ok_or(wrong)?);
-        // NCCL may write it after a wait for it was given up.
-        let comm: &AtomicPtr<_> = Box::leak(Box::default());
-        in_context(gpu, || {
-            let mut config = Config::non_blocking();
+        let damaged =
+            || DistError::Unable { rank: 0, reason: "its identity of NCCL is damaged".to_owned() };
+        bytes.copy_from_slice(identity.get(..IDENTITY_BYTES).ok_or_else(damaged)?);
+        let made = made_aside(library, CALL, gpu, &fate, move || {
+            let (mut comm, mut config) = (ptr::null_mut(), Config::blocking());
             let (ranks, own) = (size as c_int, rank as c_int);
-            // SAFETY: `comm` is writable for ever, and NCCL copies the configuration before it returns.
-            let begun = unsafe {
+            // SAFETY: both are writable, and NCCL keeps neither.
+            let status = unsafe {
                 let start = library.functions.ncclCommInitRankConfig;
-                start(comm.as_ptr(), ranks, Identity(bytes), own, &mut config)
+                start(&mut comm, ranks, Identity(bytes), own, &mut config)
             };
-            let handle = Handle::begun(library, "ncclCommInitRankConfig", begun, comm, &fate)?;
-            Ok(Self { handle, fate: fate.clone(), is_captured: AtomicBool::new(false) })
-        })
+            (status, Made(comm))
+        })?;
+        Ok(Self::of(library, made, gpu, fate))
     }
 
-    /// Waits until NCCL has done what `status` says is in progress.
-    fn settle(&self, call: &'static str, status: Status) -> Result<(), DistError> {
+    fn of(library: &'static Library, Made(comm): Made, gpu: &Gpu, fate: Arc<Fate>) -> Self {
+        // SAFETY: the communicator was made just now.
+        let handle = unsafe { Handle::new(library, comm, &fate) };
+        Self { handle, gpu: gpu.clone(), fate, is_captured: AtomicBool::new(false) }
+    }
+
+    /// The error of a call, if it returned one. What has ended the communicator is the better reason.
+    fn result(&self, call: &'static str, status: Status) -> Result<(), DistError> {
         match status {
             SUCCESS => Ok(()),
-            IN_PROGRESS => self.handle.settle(call, &self.fate),
-            code => Err(self.handle.library.error(call, code, self.handle.get())),
+            code => {
+                self.fate.check()?;
+                Err(self.handle.library.error(call, code, self.handle.get()))
+            }
+        }
+    }
+
+    /// The reason why it has ended.
+    fn ended(&self, error: DistError) -> DistError {
+        self.fate.check().err().unwrap_or(error)
+    }
+}
+
+/// Lets NCCL make a communicator on a thread of its own, since it may wait for a rank that is lost: then that thread is left behind,
+/// and what it makes yet is aborted.
+fn made_aside(
+    library: &'static Library,
+    call: &'static str,
+    gpu: &Gpu,
+    fate: &Arc<Fate>,
+    make: impl FnOnce() -> (Status, Made) + Send + 'static,
+) -> Result<Made, DistError> {
+    let (sender, receiver) = channel();
+    let gpu = gpu.clone();
+    let thread = thread::Builder::new().name("ferrowarp-join".to_owned());
+    let started = thread.spawn(move || {
+        let made = in_context(&gpu, || match make() {
+            (SUCCESS, made) => Ok(made),
+            (code, _) => Err(library.error(call, code, ptr::null_mut())),
+        });
+        if let Err(given_up) = sender.send(made)
+            && let Ok(Made(comm)) = given_up.0
+            && !comm.is_null()
+        {
+            // SAFETY: the communicator was made just now, and no other code has it.
+            unsafe { (library.functions.ncclCommAbort)(comm) };
+        }
+    });
+    started.map_err(|error| DistError::Nccl {
+        call,
+        code: 2,
+        message: "there is no thread for it".to_owned(),
+        detail_text: error.to_string(),
+    })?;
+    let start = Instant::now();
+    loop {
+        match receiver.recv_timeout(Duration::from_millis(20)) {
+            Ok(Ok(made)) => return Ok(made),
+            // That of a rank which is lost says more.
+            Ok(Err(error)) => return Err(fate.check().err().unwrap_or(error)),
+            Err(RecvTimeoutError::Timeout) => fate.check_wait(call, start)?,
+            Err(RecvTimeoutError::Disconnected) => return Err(DistError::Aborted),
         }
     }
 }
@@ -87,7 +138,7 @@ fn in_context<R>(gpu: &Gpu, work: impl FnOnce() -> Result<R, DistError>) -> Resu
     let mut result = None;
     // SAFETY: nothing is enqueued that others could see: NCCL uses streams and memory of its own.
     let ran = unsafe {
-        gpu.stream().foreign("joining a communicator", ForeignMemory::new(), |_| {
+        gpu.stream().foreign("making a communicator", ForeignMemory::new(), |_| {
             result = Some(work());
             Ok(())
         })
@@ -95,127 +146,6 @@ fn in_context<R>(gpu: &Gpu, work: impl FnOnce() -> Result<R, DistError>) -> Resu
     match result {
         Some(result) => result,
         None => Err(ran.err().unwrap_or(GpuError::Unsupported { what: "a communicator" }).into()),
-    }
-}
-
-impl Handle {
-    /// The communicator that NCCL writes to `comm`, when it is ready.
-    fn begun(
-        library: &'static Library,
-        call: &'static str,
-        status: Status,
-        comm: &'static AtomicPtr<std::ffi::c_void>,
-        fate: &Fate,
-    ) -> Result<Arc<Self>, DistError> {
-        if status != SUCCESS && status != IN_PROGRESS {
-            return Err(library.error(call, status, ptr::null_mut()));
-        }
-        let start = Instant::now();
-        while comm.load(Ordering::Acquire).is_null() {
-            fate.check_wait(call, start)?;
-            thread::sleep(Duration::from_millis(1));
-        }
-        let comm = AtomicPtr::new(comm.load(Ordering::Acquire));
-        let own = Arc::new(Self { library, comm, using: Mutex::new(()) });
-        own.settle(call, fate).inspect_err(|_| own.abort())?;
-        Ok(own)
-    }
-
-    fn get(&self) -> Comm {
-        self.comm.load(Ordering::Acquire)
-    }
-
-    /// Locks it for calls of NCCL; the communicator is null if it has ended.
-    fn lock(&self) -> (MutexGuard<'_, ()>, Comm) {
-        let guard = self.using.lock().unwrap_or_else(PoisonError::into_inner);
-        (guard, self.get())
-    }
-
-    /// How what NCCL does for it goes on.
-    fn status(&self) -> Result<Status, DistError> {
-        let (_using, comm) = self.lock();
-        if comm.is_null() {
-            return Err(DistError::Aborted);
-        }
-        let mut status = SUCCESS;
-        // SAFETY: the communicator has not ended, and `status` is writable.
-        let asked = unsafe { (self.library.functions.ncclCommGetAsyncError)(comm, &mut status) };
-        if asked == SUCCESS { Ok(status) } else { Ok(asked) }
-    }
-
-    fn settle(&self, call: &'static str, fate: &Fate) -> Result<(), DistError> {
-        let start = Instant::now();
-        let mut pause = Duration::from_micros(20);
-        loop {
-            match self.status() {
-                Ok(SUCCESS) => return Ok(()),
-                Ok(IN_PROGRESS) => fate.check_wait(call, start)?,
-                // An abort's reason is the better one.
-                Ok(code) => {
-                    fate.check()?;
-                    return Err(self.library.error(call, code, self.get()));
-                }
-                Err(ended) => return fate.check().and(Err(ended)),
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(2));
-        }
-    }
-
-    /// Ends what it does on the device, and itself. Does not wait: NCCL may, for graphs that have operations of it.
-    ///
-    /// A thread that is in a call of NCCL, and does not come back since the device waits for a lost rank and takes no more work,
-    /// comes back when the abort has begun; so that is made beside the call after a while, as PyTorch's watchdog does.
-    fn abort(self: &Arc<Self>) {
-        let own = self.clone();
-        let thread = thread::Builder::new().name("ferrowarp-abort".to_owned());
-        // Without a thread, nothing can be done but to go on.
-        let _ = thread.spawn(move || own.abort_now());
-    }
-
-    fn abort_now(&self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        let start = Instant::now();
-        let using = loop {
-            match self.using.try_lock() {
-                Ok(using) => break Some(using),
-                Err(TryLockError::Poisoned(using)) => break Some(using.into_inner()),
-                Err(TryLockError::WouldBlock) if start.elapsed() >= PATIENCE => break None,
-                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        let comm = self.comm.swap(ptr::null_mut(), Ordering::AcqRel);
-        drop(using);
-        if !comm.is_null() {
-            // SAFETY: the communicator was not ended before, and no call begins with it any more.
-            unsafe { (self.library.functions.ncclCommAbort)(comm) };
-        }
-    }
-
-    /// Ends it when all that was enqueued is done, for which it waits at most that long before it aborts.
-    fn finish(&self, fate: &Fate, at_most: Duration) {
-        let (using, comm) = self.lock();
-        if comm.is_null() {
-            return;
-        }
-        // SAFETY: the communicator has not ended.
-        let begun = unsafe { (self.library.functions.ncclCommFinalize)(comm) };
-        drop(using);
-        let start = Instant::now();
-        let mut status = Ok(begun);
-        while matches!(status, Ok(IN_PROGRESS)) && start.elapsed() < at_most && fate.check().is_ok()
-        {
-            thread::sleep(Duration::from_micros(200));
-            status = self.status();
-        }
-        if !matches!(status, Ok(SUCCESS)) {
-            return self.abort_now();
-        }
-        let (_using, comm) = (self.lock(), self.comm.swap(ptr::null_mut(), Ordering::AcqRel));
-        if !comm.is_null() {
-            // SAFETY: the communicator has done all, and is not used again.
-            unsafe { (self.library.functions.ncclCommDestroy)(comm) };
-        }
     }
 }
 
@@ -230,33 +160,28 @@ impl Transport for Nccl {
             self.is_captured.store(true, Ordering::Relaxed);
         }
         let functions = &self.handle.library.functions;
-        let (using, comm) = self.handle.lock();
-        if comm.is_null() {
-            return self.fate.check().and(Err(DistError::Aborted));
-        }
-        let stream = stream.as_raw();
+        let using = self.handle.begin("a collective").map_err(|error| self.ended(error))?;
+        let (comm, stream) = (using.comm, stream.as_raw());
         if let [one] = primitives {
             // SAFETY: the caller's promise, and the communicator has not ended.
             let (call, status) = unsafe { self.start(one, comm, stream) };
             drop(using);
-            return self.settle(call, status);
+            return self.result(call, status);
         }
         // SAFETY: the group ends below, on this thread.
-        let mut first = ("ncclGroupStart", unsafe { (functions.ncclGroupStart)() });
+        let mut last = ("ncclGroupStart", unsafe { (functions.ncclGroupStart)() });
         for primitive in primitives {
-            if first.1 != SUCCESS && first.1 != IN_PROGRESS {
+            if last.1 != SUCCESS {
                 break;
             }
             // SAFETY: as above.
-            first = unsafe { self.start(primitive, comm, stream) };
+            last = unsafe { self.start(primitive, comm, stream) };
         }
         // SAFETY: the group was begun on this thread.
         let end = unsafe { (functions.ncclGroupEnd)() };
         drop(using);
-        match first.1 {
-            SUCCESS | IN_PROGRESS => self.settle("ncclGroupEnd", end),
-            status => self.settle(first.0, status),
-        }
+        self.result(last.0, last.1)?;
+        self.result("ncclGroupEnd", end)
     }
 
     fn split(
@@ -266,37 +191,26 @@ impl Transport for Nccl {
         fate: Arc<Fate>,
     ) -> Result<Option<Box<dyn Transport>>, DistError> {
         const CALL: &str = "ncclCommSplit";
-        let library = self.handle.library;
-        let new: &AtomicPtr<_> = Box::leak(Box::default());
+        let (library, handle) = (self.handle.library, self.handle.clone());
         let number = colour.map_or(NO_COLOUR, |colour| colour as c_int);
-        let (using, comm) = self.handle.lock();
-        if comm.is_null() {
-            return self.fate.check().and(Err(DistError::Aborted));
-        }
-        // SAFETY: the communicator has not ended, `new` is writable for ever, and the configuration is the old one's.
-        let status = unsafe {
-            let split = library.functions.ncclCommSplit;
-            split(comm, number, position as c_int, new.as_ptr(), ptr::null_mut())
-        };
-        drop(using);
-        self.settle(CALL, status)?;
-        if colour.is_none() {
-            return Ok(None);
-        }
-        let handle = Handle::begun(library, CALL, SUCCESS, new, &fate)?;
-        Ok(Some(Box::new(Self { handle, fate, is_captured: AtomicBool::new(false) })))
+        let made = made_aside(library, CALL, &self.gpu, &self.fate, move || {
+            let mut comm = ptr::null_mut();
+            // 5 is `ncclInvalidUsage`; the caller's fate says why it has ended.
+            let Ok(using) = handle.begin(CALL) else { return (5, Made(comm)) };
+            // SAFETY: the communicator has not ended, `comm` is writable, and the configuration is the old one's.
+            let status = unsafe {
+                let split = library.functions.ncclCommSplit;
+                split(using.comm, number, position as c_int, &mut comm, ptr::null_mut())
+            };
+            (status, Made(comm))
+        })?;
+        Ok(colour.map(|_| Box::new(Self::of(library, made, &self.gpu, fate)) as Box<dyn Transport>))
     }
 
     fn check(&self) -> Result<(), DistError> {
-        match self.handle.using.try_lock() {
-            // Another thread is in a call, and will see it.
-            Err(TryLockError::WouldBlock) => return Ok(()),
-            other => drop(other),
-        }
         match self.handle.status() {
-            Ok(SUCCESS | IN_PROGRESS) => Ok(()),
-            Ok(code) => Err(self.handle.library.error("an earlier call", code, self.handle.get())),
-            Err(ended) => self.fate.check().and(Err(ended)),
+            Ok(status) => self.result("an earlier call", status),
+            Err(ended) => Err(self.ended(ended)),
         }
     }
 
@@ -318,8 +232,8 @@ impl Nccl {
     ) -> (&'static str, Status) {
         const BYTES: c_int = 1; // ncclUint8
         let f = &self.handle.library.functions;
-        let from = |address: u64| address as *const std::ffi::c_void;
-        let to = |address: u64| address as *mut std::ffi::c_void;
+        let from = |address: u64| address as *const c_void;
+        let to = |address: u64| address as *mut c_void;
         // SAFETY: the caller's promise.
         unsafe {
             match *primitive {
@@ -391,16 +305,11 @@ fn number_of_reduction(reduction: Reduction) -> c_int {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
-        if self.fate.has_ended() {
-            return self.handle.abort();
+        match (self.fate.has_ended(), self.is_captured.load(Ordering::Relaxed)) {
+            (true, _) => self.handle.abort(),
+            (false, false) => self.handle.finish(Some(END)),
+            // Graphs that have operations of it may be launched yet: NCCL ends it when they are gone.
+            (false, true) => self.handle.finish(None),
         }
-        if !self.is_captured.load(Ordering::Relaxed) {
-            return self.handle.finish(&self.fate, END);
-        }
-        // Graphs that have operations of it may be launched yet: NCCL ends it when they are gone, on a thread that waits for
-        // that. Without a thread it lasts as long as the process.
-        let (handle, fate) = (self.handle.clone(), self.fate.clone());
-        let thread = thread::Builder::new().name("ferrowarp-finish".to_owned());
-        let _ = thread.spawn(move || handle.finish(&fate, Duration::MAX));
     }
 }

@@ -10,7 +10,6 @@ pub(super) type Stream = *mut c_void;
 pub(super) type Status = c_int;
 
 pub(super) const SUCCESS: Status = 0;
-pub(super) const IN_PROGRESS: Status = 7;
 
 /// `NCCL_SPLIT_NOCOLOR`.
 pub(super) const NO_COLOUR: c_int = -1;
@@ -40,14 +39,14 @@ pub(super) struct Config {
 pub(super) const LEAST_VERSION: u32 = 21_800;
 
 impl Config {
-    /// Calls return at once, and say later how they ended: so a wait for a rank that is lost can be ended.
-    pub(super) fn non_blocking() -> Self {
+    /// Calls return when their work is enqueued.
+    pub(super) fn blocking() -> Self {
         const UNDEFINED: c_int = c_int::MIN;
         Self {
             size: size_of::<Self>(),
             magic: 0xcafe_beef,
             version: LEAST_VERSION,
-            blocking: 0,
+            blocking: 1,
             cga_cluster_size: UNDEFINED,
             min_ctas: UNDEFINED,
             max_ctas: UNDEFINED,
@@ -113,7 +112,7 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Config, blocking), 16);
         assert_eq!(std::mem::offset_of!(Config, net_name), 32);
         assert_eq!(std::mem::offset_of!(Config, split_share), 40);
-        assert_eq!(Config::non_blocking().size, 48);
+        assert_eq!(Config::blocking().size, 48);
         assert_eq!(size_of::<Identity>(), 128);
     }
 }

@@ -7,6 +7,7 @@
 
 mod communicator;
 mod functions;
+mod handle;
 mod library;
 mod places;
 
