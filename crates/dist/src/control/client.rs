@@ -230,7 +230,7 @@ fn find(
     start: Instant,
     timeout: Duration,
 ) -> Result<(TcpStream, Incoming), DistError> {
-    let (mut known, mut reason) = (None, "nothing listens there yet".to_owned());
+    let (mut known, mut reason) = (None, None);
     loop {
         let address = match &here {
             Some(here) => here.clone(),
@@ -241,18 +241,29 @@ fn find(
                 Ok(Answer::Welcome(to, incoming)) => return Ok((to, incoming)),
                 Ok(Answer::Refused(reason)) => return Err(DistError::Refused { reason }),
                 Ok(Answer::AnotherRun) => {
-                    reason = format!("{}, port {}, is rank 0 of another run", host.0, host.1);
+                    reason = Some(format!("{}, port {}, is rank 0 of another run", host.0, host.1));
                 }
                 // On most ports nothing listens, which says nothing.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) => reason = format!("{}, port {}: {error}", host.0, host.1),
+                Err(error) => reason = Some(format!("{}, port {}: {error}", host.0, host.1)),
             }
         }
         if start.elapsed() >= timeout {
             let place = environment.place.to_string();
+            let reason = reason.unwrap_or_else(|| silence(&address));
             return Err(DistError::Unreachable { place, reason, waited: timeout });
         }
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What is to be said where nothing has answered.
+fn silence(address: &Address) -> String {
+    let hosts: Vec<_> = address.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+    match hosts.len() {
+        0 => "rank 0 has not said where it listens".to_owned(),
+        1..=4 => format!("nothing listens at {}", hosts.join(", ")),
+        _ => "nothing listens there".to_owned(),
     }
 }
 

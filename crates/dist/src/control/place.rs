@@ -1,5 +1,6 @@
 //! How rank 0 can be found: it listens somewhere, and the others try where that may be.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
@@ -113,10 +114,15 @@ fn anywhere(run: &str, is_local: bool) -> io::Result<(TcpListener, Address)> {
     let listener = TcpListener::bind((ip, 0))?;
     let port = listener.local_addr()?.port();
     let loopback = Ipv4Addr::LOCALHOST.to_string();
-    let mut hosts = vec![loopback];
+    let mut hosts = Vec::new();
     if !is_local {
-        hosts.splice(0..0, outside().map(|ip| ip.to_string()).into_iter().chain([host_name()]));
+        hosts.extend(outside().map(|ip| ip.to_string()));
+        hosts.extend(interfaces().iter().map(Ipv4Addr::to_string));
+        hosts.push(host_name());
     }
+    hosts.push(loopback);
+    let mut seen = BTreeSet::new();
+    hosts.retain(|host| seen.insert(host.clone()));
     let run = format!("{run}/{:016x}", random());
     Ok((listener, Address { run, hosts: hosts.into_iter().map(|host| (host, port)).collect() }))
 }
@@ -127,6 +133,27 @@ fn outside() -> Option<IpAddr> {
     // Of the range that is reserved for documentation, so that the default route is taken.
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The addresses of this host's interfaces, without loopback ones, where the system lists them.
+fn interfaces() -> Vec<Ipv4Addr> {
+    local_addresses(&fs::read_to_string("/proc/net/fib_trie").unwrap_or_default())
+}
+
+/// Those of Linux's routing table: an address stands in the line before the one that says that it is this host's.
+fn local_addresses(trie: &str) -> Vec<Ipv4Addr> {
+    let (mut last, mut found) = (None, Vec::new());
+    for line in trie.lines().map(str::trim_start) {
+        match line.strip_prefix("|-- ") {
+            Some(address) => last = address.trim().parse::<Ipv4Addr>().ok(),
+            None if line.starts_with("/32 host LOCAL") => found.extend(last.take()),
+            None => {}
+        }
+    }
+    found.retain(|ip| !ip.is_loopback());
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The name of this host, as the system knows it.
@@ -182,6 +209,16 @@ fn is_own(_: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_interfaces_are_found_in_the_routing_table() {
+        let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     +-- 10.77.0.0/24 2 0 2\n        \
+                    |-- 10.77.0.0\n           /24 link UNICAST\n        |-- 10.77.0.1\n           /32 host LOCAL\n        \
+                    |-- 10.77.0.255\n           /32 link BROADCAST\n     |-- 127.0.0.1\n        /32 host LOCAL\nLocal:\n     \
+                    |-- 10.77.0.1\n        /32 host LOCAL\n";
+        assert_eq!(local_addresses(trie), [Ipv4Addr::new(10, 77, 0, 1)]);
+        assert_eq!(local_addresses(""), [Ipv4Addr::LOCALHOST; 0]);
+    }
 
     #[test]
     fn only_a_loopback_address_means_this_host_alone() {
