@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// Rank 0 keeps the control connections of all ranks, by which each notices it when another is lost. So no rank should end while
 /// others work on: [`finish`](Self::finish) waits for all. A world that is dropped without it tells the others that this
-/// rank has ended, and what they do with it then fails.
+/// rank has ended, and what they do with it then fails; an `mpirun` that has started it then counts the process as failed.
 #[derive(Clone)]
 pub struct World {
     inner: Arc<Inner>,
