@@ -45,6 +45,10 @@ fn run(arguments: &[String]) -> DistResult<()> {
             let (lost, rounds) = (rank.parse().expect("a rank"), rounds.parse().expect("a number"));
             lose(&ranks, &gpu, lost, rounds, how == "lose")
         }
+        [how] if how == "stall" => {
+            let gpu = world.gpu()?;
+            stall(&Communicator::new(&world, &gpu)?, &gpu)
+        }
         _ => {
             check_all(&world)?;
             world.finish()
@@ -105,6 +109,25 @@ fn lose(ranks: &Communicator, gpu: &Gpu, lost: u32, after: u32, dies: bool) -> D
     stream.synchronize()?;
     let again = ranks.all_reduce_in_place(&stream, &mut values, Reduction::Sum).unwrap_err();
     assert!(matches!(again, DistError::RankLost { rank, .. } if rank == lost), "{again}");
+    Ok(())
+}
+
+/// Rank 0 makes a call that the others do not make, and its deadline ends it.
+fn stall(ranks: &Communicator, gpu: &Gpu) -> DistResult<()> {
+    let mut values = DeviceBuffer::from_slice(gpu, &[1f32; 1000])?;
+    ranks.barrier(gpu)?;
+    if ranks.rank() > 0 {
+        std::thread::sleep(Duration::from_secs(8));
+        return Ok(());
+    }
+    ranks.set_deadline(Duration::from_secs(1));
+    let start = Instant::now();
+    let called = ranks.all_reduce_in_place(gpu, &mut values, Reduction::Sum);
+    let error = called.and_then(|()| ranks.synchronize(gpu)).unwrap_err();
+    println!("rank 0: after {} ms: {error}", start.elapsed().as_millis());
+    assert!(matches!(error, DistError::Deadline { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    gpu.synchronize()?;
     Ok(())
 }
 

@@ -61,6 +61,8 @@ fn over_mpi(count: &mut Count) {
         others_name(ranks, lost, start, &texts);
         count.passed(&format!("{how} rank {lost} of {ranks} over MPI"));
     }
+    a_deadline_ended(&[mpirun(3, &["--enable-recovery"], &["stall"])]);
+    count.passed("a deadline over MPI");
 }
 
 fn over_nccl(count: &mut Count) {
@@ -89,6 +91,8 @@ fn over_nccl(count: &mut Count) {
     let start = Instant::now();
     others_name(gpus, 1, start, &own_ranks(gpus, &["leave", "1", "150"]));
     count.passed("leave over NCCL");
+    a_deadline_ended(&own_ranks(gpus, &["stall"]));
+    count.passed("a deadline over NCCL");
 }
 
 /// Whether processes succeeded, and what they printed.
@@ -111,6 +115,14 @@ fn others_name(ranks: u32, lost: u32, start: Instant, texts: &[Ended]) {
         assert!(own.any(|line| line.contains(&names)), "rank {other} of {ranks}: {texts:#?}");
     }
     assert!(start.elapsed() < Duration::from_secs(40), "it took {:?}", start.elapsed());
+}
+
+/// What rank 0 did alone has ended by its deadline.
+#[track_caller]
+fn a_deadline_ended(texts: &[Ended]) {
+    let mut lines = texts.iter().flat_map(|(_, text)| text.lines());
+    let own = lines.find(|line| line.starts_with("rank 0: after "));
+    assert!(own.is_some_and(|line| line.contains("which is the deadline")), "{texts:#?}");
 }
 
 /// The first line of `mpirun --version`.
