@@ -113,8 +113,8 @@ impl Communicator {
             DistError::Deadline { what, waited } => {
                 self.inner.end(crate::fate::End::Deadline { what, waited }).into()
             }
-            // Of the system or of a connection to another rank, which may be gone.
-            DistError::Nccl { code: 2 | 6, .. } => self.blame(error),
+            // Perhaps of a connection to another rank, which is gone. Wrong arguments end nothing.
+            DistError::Nccl { code: 1 | 2 | 3 | 6, .. } => self.blame(error),
             error => error,
         }
     }

@@ -50,7 +50,8 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// | [`send`](Self::send), [`receive`](Self::receive) | `[n]` to one rank | `[n]` from one rank |
 ///
 /// Several operations become one by [`group`](Self::group). Within a capture ([`GraphBuilder::capture`]) an
-/// operation over NCCL becomes a node of the graph.
+/// operation over NCCL becomes a node of the graph; the first use of a communicator, by which the ranks connect, is better not
+/// captured.
 ///
 /// # Ranks that are lost
 ///

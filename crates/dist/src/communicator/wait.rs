@@ -93,28 +93,29 @@ impl Communicator {
         })
     }
 
-    /// NCCL notices that a connection has ended, and not whose. The control connections say it, a moment later perhaps.
+    /// What is behind an error of NCCL. It notices that a connection has ended, and not whose; the control connections say it,
+    /// a moment later perhaps.
     pub(super) fn blame(&self, error: DistError) -> DistError {
         const PATIENCE: Duration = Duration::from_secs(3);
+        // ncclSystemError, ncclInternalError, ncclRemoteError: what a connection's end may become.
+        const REMOTE: i32 = 6;
+        let DistError::Nccl { call, code, message, detail_text } = error else { return error };
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while matches!(code, 2 | 3 | REMOTE) && start.elapsed() < PATIENCE {
             if let Err(lost) = self.inner.fate.check() {
                 return lost;
             }
             thread::sleep(Duration::from_millis(20));
         }
-        if let [one, other] = *self.members() {
+        let end = match *self.members() {
             // Of two ranks it can only be the other.
-            let rank = if self.rank() == 0 { other } else { one };
-            let how = Loss::Reported { message: error.to_string() };
-            return self.inner.end(End::Lost { rank, how }).into();
-        }
-        match error {
-            // NCCL asks that a communicator which has met an error be aborted.
-            DistError::Nccl { call, code, message, detail_text } => {
-                self.inner.end(End::Nccl { call, code, message, detail_text }).into()
+            [one, other] if code == REMOTE => {
+                let rank = if self.rank() == 0 { other } else { one };
+                End::Lost { rank, how: Loss::Reported { message } }
             }
-            error => error,
-        }
+            // NCCL asks that a communicator which has met an error be aborted.
+            _ => End::Nccl { call, code, message, detail_text },
+        };
+        self.inner.end(end).into()
     }
 }
