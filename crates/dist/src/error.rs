@@ -141,7 +141,7 @@ pub enum DistError {
     },
 
     /// NCCL's library cannot be used.
-    #[error("NCCL cannot be used: {reason}. `pip install nvidia-nccl-cu12` has it, Debian's package is libnccl2, and \
+    #[error("NCCL cannot be used: {reason}. `pip install nvidia-nccl-cu12` has it, NVIDIA's package repositories as libnccl2, and \
              FERROWARP_NCCL_LIBRARY names the file libnccl.so.2. Tried: {}", tried.join(", "))]
     NcclLibrary {
         /// Why.
