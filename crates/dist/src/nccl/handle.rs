@@ -5,11 +5,11 @@
 //! use, or when the device takes no more work. What ends such a wait is an abort from another thread: the one that notices the loss
 //! of a rank, or the one that [watches](watch) for calls that take too long.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,44 @@ impl Drop for Using<'_> {
     fn drop(&mut self) {
         *lock(&self.handle.call) = None;
     }
+}
+
+/// How many threads are ending a communicator.
+static ENDING: Mutex<usize> = Mutex::new(0);
+/// Notified when one of them is done.
+static ENDED: Condvar = Condvar::new();
+
+/// Counts a thread that ends a communicator, until it is dropped.
+struct Ending;
+
+impl Ending {
+    fn begin() -> Self {
+        *lock(&ENDING) += 1;
+        Self
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *lock(&ENDING) -= 1;
+        ENDED.notify_all();
+    }
+}
+
+/// Lets the exit of the process wait until all communicators that were dropped have ended. The exit would take from under NCCL's
+/// threads what they still use, and the process would die of that (seen with NCCL 2.28).
+pub(super) fn end_before_exit() {
+    /// A graph that lives keeps its communicator, and is not waited for any longer.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    extern "C" fn wait() {
+        let waited = ENDED.wait_timeout_while(lock(&ENDING), PATIENCE, |ending| *ending > 0);
+        drop(waited);
+    }
+    unsafe extern "C" {
+        fn atexit(function: extern "C" fn()) -> c_int;
+    }
+    // SAFETY: the function does not unwind and uses nothing that an exit destroys. Without room for it the exit does not wait.
+    let _ = unsafe { atexit(wait) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,10 +126,13 @@ impl Handle {
 
     /// Ends what it does on the device, and itself. Does not wait: NCCL may, for graphs that have operations of it.
     pub(super) fn abort(self: &Arc<Self>) {
-        let own = self.clone();
+        let (own, ending) = (self.clone(), Ending::begin());
         let thread = thread::Builder::new().name("ferrowarp-abort".to_owned());
         // Without a thread, nothing can be done but to go on.
-        let _ = thread.spawn(move || own.abort_now());
+        let _ = thread.spawn(move || {
+            own.abort_now();
+            drop(ending);
+        });
     }
 
     /// Aborts it. A thread that is in a call, and does not come back since it waits for a rank that is lost, comes back when the
@@ -118,10 +159,11 @@ impl Handle {
     /// Ends it on a thread of its own when all that was enqueued is done, and no graph has operations of it. Waits for that as long
     /// as `at_most`; if it takes longer, it is aborted. Without `at_most` this does not wait.
     pub(super) fn finish(self: &Arc<Self>, at_most: Option<Duration>) {
-        let (own, (done, is_done)) = (self.clone(), channel());
+        let (own, ending, (done, is_done)) = (self.clone(), Ending::begin(), channel());
         let thread = thread::Builder::new().name("ferrowarp-finish".to_owned());
         let started = thread.spawn(move || {
             own.finish_now();
+            drop(ending);
             // The other thread may have given up.
             let _ = done.send(());
         });

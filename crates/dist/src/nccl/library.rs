@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Mutex;
 
 use super::functions::{Comm, Functions, IDENTITY_BYTES, Identity, LEAST_VERSION, SUCCESS, Status};
+use super::handle::end_before_exit;
 use super::places;
 use crate::error::DistError;
 
@@ -60,6 +61,8 @@ impl Library {
         let functions = unsafe { Functions::load(&library) }
             .map_err(|error| format!("it is not NCCL 2.18 or later: {error}"))?;
         std::mem::forget(library);
+        // What is registered last runs first: before what NCCL itself has registered for the exit.
+        end_before_exit();
         let mut version = 0;
         // SAFETY: `version` is writable.
         let asked = unsafe { (functions.ncclGetVersion)(&mut version) };
