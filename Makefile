@@ -1,6 +1,6 @@
-# Every target sets up what it needs; only `toolchain` may touch the machine beyond this folder.
+# Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist mpi toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -104,6 +104,18 @@ video-test: toolchain ## The example video pipeline: films read back, frames com
 
 soak: toolchain ## Mixed work for MINUTES (9), by SEED (1): results, planted faults and memory are checked all along
 	cargo run --release -- soak --minutes $(or $(MINUTES),9) --seed $(or $(SEED),1)
+
+# More ranks than cores, and as root, too: Open MPI refuses both unless it is told.
+MPI_ENV := FERROWARP_DEVICE=emulator OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+dist: toolchain mpi ## Collectives over MPI among emulated devices: the demo with 4 ranks, the tests with 1, 2, 3, 4 and 7
+	cargo build -p ferrowarp-tools --features mpi
+	$(MPI_ENV) mpirun -n 4 $(BUILT)/debug/ferrowarp dist demo
+	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi --test collectives --test meeting --lib
+	cargo test -p ferrowarp-tools --features mpi --test cli launch::
+
+mpi:
+	@scripts/mpi
 
 toolchain:
 	@scripts/toolchain

@@ -154,6 +154,12 @@ impl Context {
         self.check_call(operation, result)
     }
 
+    /// Makes this context the thread's current one for calls that other code makes, after the checks that come before each
+    /// driver call.
+    pub(crate) fn enter(&self, operation: &'static str) -> GpuResult<()> {
+        self.prepare_call(operation)
+    }
+
     /// What comes before each driver call. Not generic, like [`Self::failed`]: there are hundreds of calls.
     fn prepare_call(&self, operation: &'static str) -> GpuResult<()> {
         self.check_may_call(operation)?;

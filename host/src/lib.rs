@@ -48,6 +48,7 @@ pub mod device;
 mod device_sync;
 pub mod error;
 pub mod event;
+mod foreign;
 mod gpu;
 pub mod graph;
 mod host_callback;

@@ -7,6 +7,7 @@ use cuda_std::launch::{Args, Kernel, LaunchConfig};
 
 use crate::capture;
 use crate::error::GpuResult;
+use crate::foreign::ForeignMemory;
 use crate::stream::{Stream, StreamInner};
 
 /// Makes nodes of what a capturing thread would otherwise queue on streams.
@@ -28,6 +29,14 @@ pub(crate) trait Recorder {
 
     /// A fill of memory with a value of 1, 2 or 4 bytes.
     fn fill(&self, to: Bytes<'_>, value: &[u8]) -> GpuResult<()>;
+
+    /// Work of another library, which `work` enqueues on the stream that it is called with, once.
+    fn foreign(
+        &self,
+        name: &str,
+        memory: ForeignMemory,
+        work: &mut dyn FnMut(&Stream) -> GpuResult<()>,
+    ) -> GpuResult<()>;
 }
 
 /// Device memory of a copy or a fill.

@@ -14,6 +14,9 @@ mod films;
 #[path = "cli/interrupts.rs"]
 mod interrupts;
 #[cfg(target_os = "linux")]
+#[path = "cli/launch.rs"]
+mod launch;
+#[cfg(target_os = "linux")]
 #[path = "cli/limits.rs"]
 mod limits;
 #[path = "cli/page.rs"]
@@ -124,7 +127,9 @@ fn with_images() -> Place {
 #[test]
 fn help_has_examples() {
     let place = Place::new();
-    for command in ["image", "reduce", "sort", "demo", "doctor", "profile", "bench", "soak"] {
+    for command in
+        ["image", "reduce", "sort", "demo", "doctor", "profile", "bench", "soak", "launch"]
+    {
         let args = [command, "--help"];
         place.run(&args).success().stdout(contains("Examples:\n  ferrowarp "));
     }

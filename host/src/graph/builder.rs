@@ -11,7 +11,7 @@ use cuda_std::launch::{
 };
 
 use super::buffers::GraphBuffers;
-use super::foreign::{ForeignMemory, ForeignOperation};
+use super::foreign::ForeignOperation;
 use super::host::HostCall;
 use super::host_buffer::HostMemory;
 use super::operation::{
@@ -21,6 +21,7 @@ use super::order::Range;
 use super::replay::Graph;
 use crate::capture;
 use crate::error::{GpuContext, GpuError, GpuResult, GraphError};
+use crate::foreign::ForeignMemory;
 use crate::launch::{check_homes, prepare};
 use crate::lock::lock;
 use crate::memory::resource::StreamRef;
@@ -141,6 +142,16 @@ impl Recorder for GraphBuilder {
 
     fn fill(&self, to: Bytes<'_>, value: &[u8]) -> GpuResult<()> {
         self.node("fill").record_fill(to, Pattern::of(value))
+    }
+
+    fn foreign(
+        &self,
+        name: &str,
+        memory: ForeignMemory,
+        work: &mut dyn FnMut(&Stream) -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        let node = self.node(name);
+        capture::outside(|| node.record_foreign(memory, work))
     }
 }
 
@@ -316,6 +327,15 @@ impl GraphNode {
         &self,
         memory: ForeignMemory,
         work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        self.record_foreign(memory, |stream| work(StreamRef::of(stream)))
+    }
+
+    /// What [`foreign`](Self::foreign) does.
+    fn record_foreign(
+        &self,
+        memory: ForeignMemory,
+        work: impl FnOnce(&Stream) -> GpuResult<()>,
     ) -> GpuResult<()> {
         let uses = memory.uses.iter().enumerate().map(|(value, own)| {
             let home = own.raw.home.as_ref().and_then(home_of);

@@ -4,51 +4,11 @@ use std::ptr;
 use std::sync::Arc;
 
 use cuda_driver::sys;
-use cuda_std::launch::{Access, DeviceRead, DeviceWrite, RawSlice};
 
 use crate::capture;
 use crate::context::Context;
 use crate::error::{GpuContext, GpuResult, GraphError};
-use crate::memory::resource::StreamRef;
 use crate::stream::Stream;
-
-/// The memory that work of other libraries uses, for
-/// [`GraphNode::foreign`](super::GraphNode::foreign).
-#[derive(Debug, Default)]
-#[must_use]
-pub struct ForeignMemory {
-    pub(super) uses: Vec<ForeignUse>,
-}
-
-#[derive(Debug)]
-pub(super) struct ForeignUse {
-    pub(super) raw: RawSlice,
-    pub(super) bytes: usize,
-    pub(super) access: Access,
-}
-
-impl ForeignMemory {
-    /// None until now.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// And `memory`, which is only read.
-    pub fn reads<T>(self, memory: &impl DeviceRead<T>) -> Self {
-        self.with::<T>(memory.raw(), Access::Read)
-    }
-
-    /// And `memory`, which is written, or read and written.
-    pub fn writes<T>(self, memory: &mut impl DeviceWrite<T>) -> Self {
-        self.with::<T>(memory.raw_mut(), Access::Write)
-    }
-
-    fn with<T>(mut self, raw: RawSlice, access: Access) -> Self {
-        let bytes = raw.len * size_of::<T>();
-        self.uses.push(ForeignUse { raw, bytes, access });
-        self
-    }
-}
 
 /// What other libraries enqueued on a stream: a driver graph, which is never changed.
 #[derive(Clone, Debug)]
@@ -71,7 +31,7 @@ impl ForeignOperation {
     pub(super) fn capture(
         stream: &Stream,
         node: &str,
-        work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+        work: impl FnOnce(&Stream) -> GpuResult<()>,
     ) -> GpuResult<Self> {
         capture::check("a capture within a capture")?;
         let context = stream.inner().context();
@@ -123,11 +83,11 @@ impl<'a> Capture<'a> {
     /// The driver's graph of what `work` gives to the stream.
     fn of(
         stream: &'a Stream,
-        work: impl FnOnce(StreamRef<'_>) -> GpuResult<()>,
+        work: impl FnOnce(&Stream) -> GpuResult<()>,
     ) -> GpuResult<sys::CUgraph> {
         capture::without_device_waits(|| {
             let mut own = Self::begin(stream)?;
-            capture::refusing(|| work(StreamRef::of(stream)))?;
+            capture::refusing(|| work(stream))?;
             own.end()
         })
     }

@@ -106,10 +106,10 @@ mod parameter;
 mod replay;
 
 pub use crate::error::GraphError;
+pub use crate::foreign::ForeignMemory;
 pub(crate) use buffers::Memory;
 pub use buffers::{GraphBuffers, GraphMemory, Scratch};
 pub use builder::{GraphBuilder, GraphNode};
-pub use foreign::ForeignMemory;
 pub use host_buffer::{HostBuffer, HostMemory};
 pub use optimize::{Change, Optimization};
 pub use parameter::{Parameter, Relaunch};

@@ -242,6 +242,19 @@ impl StreamInner {
         self.make_homes_wait(&foreign)
     }
 
+    /// Like [`ordered`](Self::ordered), for work that may be enqueued in part when it fails.
+    pub(crate) fn ordered_whatever(
+        &self,
+        homes: &[&StreamInner],
+        work: impl FnOnce() -> GpuResult<()>,
+    ) -> GpuResult<()> {
+        let foreign = self.other_streams(homes);
+        foreign.iter().try_for_each(|home| self.wait_stream(home))?;
+        let result = work();
+        let joined = self.make_homes_wait(&foreign);
+        result.and(joined)
+    }
+
     /// Makes `homes` wait for the work that is enqueued here now.
     pub(super) fn make_homes_wait(&self, homes: &[&StreamInner]) -> GpuResult<()> {
         let joined = homes.iter().try_for_each(|home| home.wait_stream(self));

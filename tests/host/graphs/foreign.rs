@@ -244,3 +244,81 @@ fn builder_in_use() -> GpuResult<()> {
     // SAFETY: nothing is used.
     unsafe { builder().node("inner").foreign(ForeignMemory::new(), |_| Ok(())) }
 }
+
+/// Fills the words with this byte, by the driver alone.
+fn fill_bytes(stream: StreamRef, address: u64, byte: u8) -> GpuResult<()> {
+    // SAFETY: the words are there, and the stream lives.
+    asked("cuMemsetD8Async", unsafe {
+        sys::cuMemsetD8Async(address, byte, 4 * LEN, handle(stream))
+    })
+}
+
+#[test]
+fn work_of_others_on_a_stream_is_in_order_with_uses_on_other_streams() -> GpuResult<()> {
+    let (mut a, stream) = (words(1)?, gpu().create_stream()?);
+    let churn_of_others = Churn::load()?;
+    let address = a.as_device_ptr().address();
+    for round in 1..=3 {
+        // Takes its time, on the buffer's own stream.
+        churn(gpu(), &mut a, 2000)?;
+        let memory = ForeignMemory::new().writes(&mut a);
+        // SAFETY: the launch uses what is said, and its kernel stays loaded.
+        unsafe {
+            stream.foreign("others", memory, |stream| {
+                churn_of_others.launch(handle(stream), address, 5)
+            })?;
+        }
+        churn(gpu(), &mut a, 1)?;
+        assert_eq!(a.to_vec()?, [churned(1, 2006 * round); LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn work_of_others_that_fails_is_in_order_all_the_same() -> GpuResult<()> {
+    let (mut a, stream) = (words(1)?, gpu().create_stream()?);
+    let address = a.as_device_ptr().address();
+    churn(gpu(), &mut a, 2000)?;
+    let memory = ForeignMemory::new().writes(&mut a);
+    let half_done = |stream: StreamRef| {
+        fill_bytes(stream, address, 1)?;
+        Err(GpuError::Unsupported { what: "the second half" })
+    };
+    // SAFETY: the fill writes what is said.
+    let error = unsafe { stream.foreign("halves", memory, half_done) }.unwrap_err();
+    assert!(error.to_string().contains("`halves`"), "{error}");
+    churn(gpu(), &mut a, 3)?;
+    assert_eq!(a.to_vec()?, [churned(0x0101_0101, 3); LEN]);
+    Ok(())
+}
+
+#[test]
+fn work_of_others_on_a_captured_stream_is_a_node() -> GpuResult<()> {
+    let mut a = words(1)?;
+    let address = a.as_device_ptr().address();
+    let builder = builder();
+    builder.capture(|| {
+        let memory = ForeignMemory::new().writes(&mut a);
+        // SAFETY: the fill writes what is said.
+        unsafe { gpu().stream().foreign("bytes", memory, |own| fill_bytes(own, address, 2)) }?;
+        churn(gpu(), &mut a, 3)
+    })?;
+    let mut graph = builder.build(a)?;
+    assert_eq!(graph.predecessors(&graph.node("churn")?)?, ["bytes"]);
+    assert_eq!(graph.buffers().to_vec()?, [1; LEN]);
+    for _ in 0..2 {
+        graph.launch(gpu())?;
+        assert_eq!(graph.wait()?.to_vec()?, [churned(0x0202_0202, 3); LEN]);
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_that_is_lent_to_a_peer_is_not_for_others_on_a_stream() -> GpuResult<()> {
+    let (mut a, access) = (words(1)?, gpu().enable_peer_access(gpu())?);
+    let memory = ForeignMemory::new().writes(&mut a.peer_slice_mut(&access)?);
+    // SAFETY: nothing is used.
+    let error = unsafe { gpu().stream().foreign("others", memory, |_| Ok(())) }.unwrap_err();
+    assert!(matches!(error.root(), GpuError::Unsupported { .. }), "{error}");
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use cuda_driver::counters::NotCounted;
 use thiserror::Error;
@@ -11,6 +12,7 @@ use crate::bench::BenchError;
 use crate::demo::Lack;
 use crate::soak::SoakError;
 use ferrowarp::error::GpuError;
+use ferrowarp_dist::DistError;
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -444,12 +446,58 @@ pub enum CliError {
         miss: String,
     },
 
+    /// Ranks could not do something together.
+    #[error(transparent)]
+    Dist(#[from] DistError),
+
+    /// A rank could not do something with the others.
+    #[error("{rank}: {source}")]
+    OfRank {
+        /// Which, of how many, by which launcher.
+        rank: String,
+        /// Why.
+        source: DistError,
+    },
+
+    /// Collectives gave something else than the CPU.
+    #[error("{} among ranks differ from the CPU: {}", count(names.len(), "operation"), names.join(", "))]
+    WrongCollectives {
+        /// Their names.
+        names: Vec<&'static str>,
+    },
+
+    /// A program could not be started.
+    #[error("cannot start {program}: {}", why(source))]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// A process that `launch` has started failed.
+    #[error("rank {rank} failed first: {status}")]
+    RankFailed {
+        /// Which.
+        rank: u32,
+        /// How.
+        status: ExitStatus,
+    },
+
     /// Standard output could not be written.
     #[error("cannot write to standard output: {}", why(.0))]
     Print(#[from] io::Error),
 }
 
 impl CliError {
+    /// The exit status of the program.
+    pub(super) fn exit_status(&self) -> u8 {
+        match self {
+            Self::RankFailed { status, .. } => exit_status(*status),
+            _ => 1,
+        }
+    }
+
     pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Read { path: path.to_owned(), source }
     }
@@ -462,6 +510,15 @@ impl CliError {
     pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }
+}
+
+/// The exit status that a shell gives: of a process that a signal has ended 128 and its number.
+fn exit_status(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return (128 + signal) as u8;
+    }
+    status.code().and_then(|code| code.try_into().ok()).unwrap_or(1)
 }
 
 /// The system's reason in words, without its number where the kind says it all.

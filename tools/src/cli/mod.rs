@@ -1,11 +1,12 @@
 //! The command line: what the program `ferrowarp` does.
 //!
-//! A failure is one line on standard error and the exit status 1; a command line that makes no
-//! sense is 2. Results go to standard output, progress to standard error and only to a terminal.
+//! A failure is one line on standard error and the exit status 1, or that of the program that `launch`
+//! has started; a command line that makes no sense is 2. Results go to standard output, progress to standard error and only to a terminal.
 
 mod bench;
 mod demo;
 mod devices;
+mod dist;
 mod doctor;
 mod error;
 mod film;
@@ -13,6 +14,8 @@ mod heat;
 mod host_pages;
 mod input;
 mod interrupt;
+#[cfg(unix)]
+mod launch;
 mod memory;
 mod names;
 mod new;
@@ -58,6 +61,7 @@ Examples:
   ferrowarp demo particles -o particles.gif
   ferrowarp bench --quick
   ferrowarp heat -o heat.gif
+  ferrowarp launch -n 4 -- ferrowarp dist demo
   ferrowarp profile transpose_naive --html page.html
   ferrowarp image blur photo.jpg -o soft.png --sigma 4
   ferrowarp reduce prices.csv --column price
@@ -88,6 +92,11 @@ enum Command {
     Soak(soak::Args),
     /// Sort the rows of a table by a column of numbers, or a file of raw numbers
     Sort(sort::Args),
+    /// Run every collective among ranks that a launcher has started, and check each against the CPU
+    Dist(dist::Args),
+    /// Start processes of a program on this machine as the ranks of a world
+    #[cfg(unix)]
+    Launch(launch::Args),
     /// Make a project with kernels of your own
     New(new::Args),
     /// Build, load and run kernels again whenever they are edited
@@ -111,7 +120,7 @@ pub fn main() -> ExitCode {
             interrupt::let_signal_end();
             // Nothing is left to do if standard error is closed.
             let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(error.exit_status())
         }
     }
 }
@@ -128,6 +137,9 @@ fn run(cli: Cli, out: &mut impl Write) -> Result<(), CliError> {
         Command::Reduce(args) => reduce::run(&args, out),
         Command::Soak(args) => soak::run(&args, out),
         Command::Sort(args) => sort::run(&args, out),
+        Command::Dist(args) => dist::run(&args, out),
+        #[cfg(unix)]
+        Command::Launch(args) => launch::run(&args, out),
         Command::New(args) => new::run(&args, out),
         Command::Watch(args) => watch::run(&args, out),
     }

@@ -9,14 +9,22 @@ use ferrowarp::shipped::IMAGES;
 /// What begins the names of our variables of the environment.
 const PREFIX: &str = "FERROWARP_";
 /// All of them, by whichever crate they are read.
-const VARIABLES: [&str; 10] = [
+const VARIABLES: [&str; 18] = [
     "FERROWARP_CHECK",
     "FERROWARP_CUDA_LIBRARY",
     "FERROWARP_DEVICE",
+    "FERROWARP_DIST_BACKEND",
+    "FERROWARP_DIST_DEADLINE",
+    "FERROWARP_DIST_FILE",
+    "FERROWARP_DIST_ID",
+    "FERROWARP_DIST_LAUNCHER",
+    "FERROWARP_DIST_PORT",
+    "FERROWARP_DIST_TIMEOUT",
     "FERROWARP_EMULATOR_DEVICES",
     "FERROWARP_EMULATOR_FAIL",
     "FERROWARP_EMULATOR_MEMORY",
     "FERROWARP_FUEL",
+    "FERROWARP_NCCL_LIBRARY",
     "FERROWARP_PYTHON",
     "FERROWARP_SCHEDULE",
     "FERROWARP_VERBOSE",
