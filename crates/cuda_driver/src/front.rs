@@ -4,9 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::{self, Driver};
-use crate::codes::{
-    CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, ResultCode,
-};
+use crate::codes::{CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_UNKNOWN, CUDA_SUCCESS, ResultCode};
 use crate::detail::{DriverError, DriverResult, finish_call, finish_call_quietly, panicked};
 use crate::emulated::serve;
 use crate::real;

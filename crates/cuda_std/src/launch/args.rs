@@ -159,7 +159,8 @@ impl Args {
 
     /// The address at `value`, a pointer's; `None` if no value of that size is there.
     pub fn address(&self, value: usize) -> Option<u64> {
-        let place = self.values.get(value).filter(|place| place.bytes as usize == size_of::<u64>())?;
+        let place =
+            self.values.get(value).filter(|place| place.bytes as usize == size_of::<u64>())?;
         // SAFETY: the value has as many bytes, which `push_plain` wrote, at an alignment of 16.
         Some(unsafe { self.pointer(place).cast::<u64>().read() })
     }
@@ -226,7 +227,10 @@ impl Args {
                 size_of::<T>() == 0 || align_of::<T>() <= 16,
                 "a kernel parameter is aligned to at most 16 bytes"
             );
-            assert!(size_of::<T>() <= 32_764, "the parameters of a kernel have at most 32,764 bytes");
+            assert!(
+                size_of::<T>() <= 32_764,
+                "the parameters of a kernel have at most 32,764 bytes"
+            );
         }
         // The PTX entry has no parameter for it.
         if size_of::<T>() == 0 {
