@@ -4,6 +4,7 @@
 
 mod support;
 
+mod all_reduce;
 mod blur;
 mod copy;
 mod equalize;

@@ -29,6 +29,7 @@ pub mod histogram;
 pub mod image;
 pub mod merge;
 pub mod particles;
+pub mod peers;
 pub mod persistent;
 pub mod quads;
 pub mod random;
