@@ -25,11 +25,10 @@ use core::ptr;
 use cuda_std::atomic::{self, Ordering, Scope};
 use cuda_std::number::{Half, bf16, f16};
 use cuda_std::panic::leave_after_panic;
-use cuda_std::unroll::each_below;
-use cuda_std::unrolled;
+use cuda_std::unroll::{each, each_below};
 
 use crate::quads::{QUAD_BYTES, Quad, per_quad};
-use crate::reduce::Number;
+use crate::reduce::operator::Number;
 
 /// The most devices.
 pub const MAX_RANKS: usize = 8;
@@ -163,8 +162,10 @@ impl Member {
     fn memory(&self, rank: usize) -> *mut u8 {
         // A loop over constants, so that the addresses stay in registers.
         let mut address = self.exchange.memory[0];
-        unrolled!(MAX_RANKS, |k| if k == rank {
-            address = self.exchange.memory[k];
+        each::<MAX_RANKS>(|k| {
+            if k == rank {
+                address = self.exchange.memory[k];
+            }
         });
         ptr::with_exposed_provenance_mut(address as usize)
     }
@@ -387,9 +388,11 @@ fn each_of((first, end): (usize, usize), mut f: impl FnMut(usize)) {
 fn sum_quads<T: Summand>(member: Member, ranks: usize, i: usize) -> Quad {
     // All loads before the first addition: each takes the way to another device.
     let mut quads = [Quad::new(0, 0, 0, 0); MAX_RANKS];
-    unrolled!(MAX_RANKS, |r| if r < ranks {
-        // SAFETY: all ranks have written their slots, and none writes them anew before this call ends.
-        quads[r] = unsafe { member.slot(r).add(i).read() };
+    each::<MAX_RANKS>(|r| {
+        if r < ranks {
+            // SAFETY: all ranks have written their slots, and none writes them anew before this call ends.
+            quads[r] = unsafe { member.slot(r).add(i).read() };
+        }
     });
     let mut sums = quads[0];
     each_below::<8>(per_quad::<T>(), |k| {
@@ -398,8 +401,10 @@ fn sum_quads<T: Summand>(member: Member, ranks: usize, i: usize) -> Quad {
             unsafe { ptr::from_ref(quad).cast::<T>().add(k).read() }.wide()
         };
         let mut sum = element(&quads[0]);
-        unrolled!(MAX_RANKS, |r| if r > 0 && r < ranks {
-            sum = T::plus(sum, element(&quads[r]));
+        each::<MAX_RANKS>(|r| {
+            if r > 0 && r < ranks {
+                sum = T::plus(sum, element(&quads[r]));
+            }
         });
         // SAFETY: as above.
         unsafe { ptr::from_mut(&mut sums).cast::<T>().add(k).write(T::narrow(sum)) };
