@@ -48,7 +48,12 @@ fn integrate(world: World) -> DistResult<()> {
 
     if rank == 0 {
         let pi = sum.to_vec()?[0];
-        println!("{size} ranks by {}, over {}, on {}", world.launcher(), ranks.backend(), gpu.name());
+        println!(
+            "{size} ranks by {}, over {}, on {}",
+            world.launcher(),
+            ranks.backend(),
+            gpu.name()
+        );
         println!("pi is {pi:.9}");
         assert!((pi - std::f64::consts::PI).abs() < 1e-6, "{pi} is not pi");
     }
