@@ -87,14 +87,14 @@ impl Machine {
         self.launch + latency + messages + self.transfer(near as f64 * part, far as f64 * part)
     }
 
-    /// The slowest GPU's exchange: `faces` of `bytes` each go by the network where there is one, else by links.
-    fn halo(&self, gpus: u64, faces: u64, bytes: f64) -> f64 {
-        let sent = faces as f64 * bytes;
-        match self.hosts(gpus) {
-            _ if gpus == 1 => 0.0,
-            1 => self.launch + self.link_latency + sent / self.link_bandwidth,
-            _ => self.launch + self.network_latency + sent / self.network_bandwidth,
-        }
+    /// The exchange of faces of `bytes` each, of which the busiest GPUs send `near` by links and `far` by the network.
+    fn halo(&self, (near, far): (u64, u64), bytes: f64) -> f64 {
+        let latency = match (near, far) {
+            (0, 0) => return 0.0,
+            (_, 0) => self.link_latency,
+            _ => self.network_latency,
+        };
+        self.launch + latency + self.transfer(near as f64 * bytes, far as f64 * bytes)
     }
 
     /// A pass that reads and writes each value of `bytes` once.
@@ -133,6 +133,26 @@ enum Division {
     Blocks,
 }
 
+impl Division {
+    /// The faces that a GPU computes first.
+    fn faces(self, gpus: u64) -> u64 {
+        match self {
+            _ if gpus == 1 => 0,
+            Self::Slabs => 2,
+            Self::Blocks => 6,
+        }
+    }
+
+    /// How many faces the busiest GPUs send inside their host and to other hosts.
+    fn sent(self, machine: &Machine, gpus: u64) -> (u64, u64) {
+        let has_others = machine.hosts(gpus) > 1;
+        match self {
+            Self::Slabs => (2.min(gpus - 1), u64::from(has_others)),
+            Self::Blocks => (3.min(gpus - 1), if has_others { 3 } else { 0 }),
+        }
+    }
+}
+
 /// One step of a seven-point stencil in f32.
 struct Step {
     compute: f64,
@@ -143,15 +163,10 @@ struct Step {
 impl Step {
     /// Of `points` on each GPU, with faces of `face` points. The faces come first; their exchange and the inside overlap.
     fn of(machine: &Machine, gpus: u64, points: f64, face: f64, division: Division) -> Self {
-        let (faces, sent) = match division {
-            _ if gpus == 1 => (0.0, 0),
-            Division::Slabs => (2.0, 1),
-            Division::Blocks => (6.0, 3),
-        };
-        let outer = (faces * face).min(points);
-        let first = if faces > 0.0 { machine.pass(outer, 4.0) } else { 0.0 };
+        let outer = (division.faces(gpus) as f64 * face).min(points);
+        let first = if outer > 0.0 { machine.pass(outer, 4.0) } else { 0.0 };
         let compute = machine.pass(points - outer, 4.0);
-        let halo = machine.halo(gpus, sent, face * 4.0);
+        let halo = machine.halo(division.sent(machine, gpus), face * 4.0);
         Self { compute: first + compute, halo, whole: first + compute.max(halo) }
     }
 
@@ -205,7 +220,9 @@ fn all_reduce_table(machine: &Machine) -> String {
 
 fn sort_table(machine: &Machine) -> String {
     let keys = f64::from(1u32 << 31);
-    let mut table = "| GPUs | divide | exchange | sort | whole | keys a second | of one GPU's rate, a GPU |\n|---|---|---|---|---|---|---|\n".to_owned();
+    let head =
+        "| GPUs | divide | exchange | sort | whole | keys a second | of one GPU's rate, a GPU |";
+    let mut table = format!("{head}\n|---|---|---|---|---|---|---|\n");
     for gpus in GPUS {
         let sort = Sort::of(machine, gpus, keys);
         let rate = keys / sort.whole();
@@ -222,7 +239,8 @@ fn sort_table(machine: &Machine) -> String {
 
 fn stencil_table(machine: &Machine) -> String {
     use Division::{Blocks, Slabs};
-    let mut table = "| points | divided into | GPUs | compute | halo | step | efficiency |\n|---|---|---|---|---|---|---|\n".to_owned();
+    let head = "| points | divided into | GPUs | compute | halo | step | efficiency |";
+    let mut table = format!("{head}\n|---|---|---|---|---|---|---|\n");
     let mut row = |points: &str, division, gpus: u64, step: Step, ideal: f64| {
         let name = if matches!(division, Slabs) { "slabs" } else { "blocks" };
         let times = [step.compute, step.halo, step.whole].map(time).join(" | ");
@@ -279,8 +297,8 @@ mod tests {
         assert_near(ROUND.ring_all_reduce(64, 64.0), 126.0 / 8.0 * 10.0);
         assert_near(ROUND.all_to_all(8, 8.0), 7.0);
         assert_near(ROUND.all_to_all(64, 64.0), 560.0);
-        assert_near(ROUND.halo(8, 1, 3.0), 3.0);
-        assert_near(ROUND.halo(64, 3, 1.0), 30.0);
+        assert_near(ROUND.halo((2, 0), 3.0), 6.0);
+        assert_near(ROUND.halo((3, 3), 1.0), 30.0);
     }
 
     #[test]
