@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only `toolchain` and `mpi` may touch the machine beyond this folder.
 
-.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist mpi toolchain
+.PHONY: demo test lint doc bench diff mutants asan miri bundle package registry-test release-check ptxas compilers aarch64-test windows-test macos-check book libcuda libcuda-test page-test service-test video-test soak dist dist-starters mpi toolchain
 
 PICTURES := target/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -113,6 +113,10 @@ dist: toolchain mpi ## Collectives over MPI among emulated devices: the demo wit
 	$(MPI_ENV) mpirun -n 4 $(BUILT)/debug/ferrowarp dist demo
 	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi --test collectives --test meeting --lib
 	cargo test -p ferrowarp-tools --features mpi --test cli launch::
+
+dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces
+	cargo build -p examples --features mpi --example dist
+	scripts/dist-starters $(BUILT)/debug/examples/dist $(STARTERS)
 
 mpi:
 	@scripts/mpi

@@ -4,12 +4,14 @@
 //! function `launch`.
 
 mod cust;
+mod dist;
 mod errors_panics;
 mod own_kernel;
 mod persistent_kernel;
 mod shared_memory;
 
 pub use cust::saxpy;
+pub use dist::{strip, strips};
 pub use errors_panics::gather;
 pub use own_kernel::{collatz, steps};
 pub use persistent_kernel::squares;
