@@ -1,0 +1,177 @@
+//! Sorts of keys and of pairs.
+
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+use cuda_std::half::{bf16, f16};
+use ferrowarp::ops::sort::SortValue;
+
+use super::data::{Random, of_bits};
+use super::tester::Tester;
+use crate::error::DistResult;
+use crate::ops::Shares;
+use crate::ops::sort::{Options, RankKey, sort, sort_pairs};
+
+/// Elements of a rank.
+const SIZES: [usize; 8] = [0, 1, 2, 31, 32, 33, 257, 1009];
+
+/// What keys are like.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    /// Of random bits: floats with NaNs of both signs.
+    Random,
+    /// One of three.
+    Few,
+    Equal,
+    /// Each larger than the one before, where the type has so many.
+    Ascending,
+    /// Each smaller, so that each rank gets what another has.
+    Descending,
+    /// Nine of ten the same.
+    Skewed,
+}
+
+impl Keys {
+    const ALL: [Self; 6] =
+        [Self::Random, Self::Few, Self::Equal, Self::Ascending, Self::Descending, Self::Skewed];
+
+    fn make<K: RankKey>(self, random: &mut Random, len: usize) -> Vec<K> {
+        let common = random.word();
+        let key = |at: usize| match self {
+            Self::Random => random.word(),
+            Self::Few => random.below(3),
+            Self::Equal => common,
+            Self::Ascending => at as u64,
+            Self::Descending => (len - at) as u64,
+            Self::Skewed if random.below(10) > 0 => common,
+            Self::Skewed => random.word(),
+        };
+        (0..len).map(key).map(of_bits).collect()
+    }
+}
+
+/// A type of keys, and its order on the host.
+trait Ordered: RankKey + Debug {
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+macro_rules! ordered {
+    ($($how:ident: $($ty:ty)*;)*) => {$($(
+        impl Ordered for $ty {
+            fn order(&self, other: &Self) -> Ordering {
+                self.$how(other)
+            }
+        }
+    )*)*};
+}
+
+ordered! {
+    cmp: u8 u16 u32 u64 i8 i16 i32 i64;
+    total_cmp: f16 bf16 f32 f64;
+}
+
+pub(super) fn run(tester: &mut Tester<'_>) -> DistResult<()> {
+    sizes(tester)?;
+    of_type::<u8, u32>(tester, |at| at as u32)?;
+    of_type::<u16, u64>(tester, |at| at as u64)?;
+    of_type::<u32, f32>(tester, |at| at as f32)?;
+    of_type::<u64, i32>(tester, |at| at as i32)?;
+    of_type::<i8, i64>(tester, |at| at as i64)?;
+    of_type::<i16, u32>(tester, |at| at as u32)?;
+    of_type::<i32, u32>(tester, |at| at as u32)?;
+    of_type::<i64, f64>(tester, |at| at as f64)?;
+    of_type::<f16, u32>(tester, |at| at as u32)?;
+    of_type::<bf16, u64>(tester, |at| at as u64)?;
+    of_type::<f32, u32>(tester, |at| at as u32)?;
+    of_type::<f64, u32>(tester, |at| at as u32)
+}
+
+/// Every size, every split and every kind of keys; with few samples, so that the search has several rounds.
+fn sizes(tester: &mut Tester<'_>) -> DistResult<()> {
+    for size in SIZES {
+        for (which, shares) in tester.splits(size).iter().enumerate() {
+            for (kind, keys) in Keys::ALL.into_iter().enumerate() {
+                // Every other case, so that each size and each split meets each kind.
+                if (which + kind + size) % 2 == 0 {
+                    keys_alone::<u32>(tester, shares, keys, Options::ASCENDING.samples(0))?;
+                } else {
+                    let options = Options::ASCENDING.keep_shares().samples(0);
+                    pairs::<f32, u32>(tester, shares, keys, options, |at| at as u32)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Keys and pairs of a type, in both directions, with both kinds of shares.
+fn of_type<K: Ordered, V: SortValue + Debug>(
+    tester: &mut Tester<'_>,
+    value: fn(usize) -> V,
+) -> DistResult<()> {
+    let all = [Options::ASCENDING, Options::DESCENDING];
+    for (which, shares) in tester.splits(131).iter().enumerate() {
+        for (way, options) in all.into_iter().enumerate() {
+            let keys = Keys::ALL[(which + 3 * way) % Keys::ALL.len()];
+            let kept = options.keep_shares();
+            keys_alone::<K>(tester, shares, keys, if which % 2 == 0 { options } else { kept })?;
+            pairs::<K, V>(tester, shares, Keys::Few, kept, value)?;
+            pairs::<K, V>(tester, shares, Keys::Random, options.samples(0), value)?;
+        }
+    }
+    Ok(())
+}
+
+fn keys_alone<K: Ordered>(
+    tester: &mut Tester<'_>,
+    shares: &Shares,
+    keys: Keys,
+    options: Options,
+) -> DistResult<()> {
+    let all: Vec<K> = keys.make(&mut tester.random, shares.total());
+    let own = tester.upload(&all, shares)?;
+    let found = sort(tester.ranks, tester.gpu(), &own, options, &mut tester.scratch)?;
+    let places = places(tester, &all, shares, options);
+    let expected: Vec<K> = places.iter().map(|place| all[*place]).collect();
+    tester.compare("sort: keys", case::<K>(shares, keys, options), &found, &expected)
+}
+
+/// The value of a key is its place in the input, so that the order of equal keys is seen.
+fn pairs<K: Ordered, V: SortValue + Debug>(
+    tester: &mut Tester<'_>,
+    shares: &Shares,
+    keys: Keys,
+    options: Options,
+    value: fn(usize) -> V,
+) -> DistResult<()> {
+    let all: Vec<K> = keys.make(&mut tester.random, shares.total());
+    let values: Vec<V> = (0..all.len()).map(value).collect();
+    let own = (&tester.upload(&all, shares)?, &tester.upload(&values, shares)?);
+    let (ranks, gpu) = (tester.ranks, tester.gpu());
+    let (found, found_values) = sort_pairs(ranks, gpu, own, options, &mut tester.scratch)?;
+    let places = places(tester, &all, shares, options);
+    let expected: Vec<K> = places.iter().map(|place| all[*place]).collect();
+    tester.compare("sort: pairs", case::<K>(shares, keys, options), &found, &expected)?;
+    let expected: Vec<V> = places.iter().map(|place| values[*place]).collect();
+    tester.compare("sort: pairs", case::<V>(shares, keys, options), &found_values, &expected)
+}
+
+/// The places in the input of what this rank should get.
+fn places<K: Ordered>(
+    tester: &Tester<'_>,
+    all: &[K],
+    shares: &Shares,
+    options: Options,
+) -> Vec<usize> {
+    let places = reference::sort::places(all, Ordered::order, options.is_descending());
+    let after = match options.keeps_shares() {
+        true => shares.clone(),
+        false => Shares::even(all.len(), tester.ranks.size()),
+    };
+    tester.share(&places, &after).to_vec()
+}
+
+fn case<T>(shares: &Shares, keys: Keys, options: Options) -> String {
+    let name = std::any::type_name::<T>();
+    format!("{keys:?} {name} in shares of {:?}, {options:?}", shares.lens())
+}

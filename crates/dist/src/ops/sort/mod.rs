@@ -1,0 +1,163 @@
+//! Sorts of keys, and of keys with values, that are split over the ranks: of more data than one device holds.
+//!
+//! Keys are all that [`ferrowarp::ops::sort`] takes, `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32` and `f64`, in the order
+//! that it gives them: floats in their total order, NaN at the ends. Values have 4 or 8 bytes.
+//!
+//! **Order.** Afterwards each share is sorted, and no key of a rank comes after one of a later rank. Every sort is *stable*: equal
+//! keys keep the order of their ranks and, within a rank, of their positions. So the result is the same, bit for bit, in every
+//! run.
+//!
+//! **Balance.** The shares of the result have exactly the lengths that the [options](Options) say, whatever the keys are: all the
+//! same up to one element, or those of the input. Of equal keys a part may go to one rank and a part to the next.
+//!
+//! **Method.** A sample sort with exact splitters. Each rank sorts its share. Where each share of the result ends in each rank's
+//! sorted keys is then found by regular sampling (H. Shi and J. Schaeffer, *Parallel sorting by regular sampling*, 1992), repeated
+//! within what the samples of the round before leave open, until it is exact, which is the multiway selection of P. Varman,
+//! S. Scheufler, B. Iyer and G. Ricard, *Merging multiple lists on hierarchical-memory multiprocessors*, 1991. Ties are broken by rank
+//! and position. The search for each end is done by one rank, for all at once: a round takes an all-to-all of samples, with which
+//! 2³⁰ keys a rank take three or four. One all-to-all moves the keys, and each rank merges what it gets, by
+//! [`ops::merge`](ferrowarp::ops::merge()), or sorts it again where that is faster (keys of fewer than 32 bits, values of 64, descending order, more
+//! runs than a merge has use for).
+//!
+//! **Waits.** The host waits for the sorted samples of each round, since lengths of messages come of them. The exchange and the
+//! merge are then enqueued, like a launch.
+//!
+//! **Memory.** Beside the input, at most three times the share (of the input or of the result, which is the larger) with the result
+//! in it: while it sorts the sorted copy and the scratch, which keeps its size; later the scratch, what was received, and its merge.
+//!
+//! ```
+//! use ferrowarp::{DeviceBuffer, ops::Scratch};
+//! use ferrowarp_dist::{Communicator, World, ops::sort::{Options, sort}};
+//!
+//! let world = World::alone(); // or World::from_env()?
+//! let gpu = world.gpu()?;
+//! let ranks = Communicator::new(&world, &gpu)?;
+//! let own = DeviceBuffer::from_slice(&gpu, &[2.5f32, -1.0, 7.0])?;
+//! let sorted = sort(&ranks, &gpu, &own, Options::ASCENDING, &mut Scratch::new(&gpu)?)?;
+//! assert_eq!(sorted.to_vec()?, [-1.0, 2.5, 7.0]);
+//! # Ok::<(), ferrowarp_dist::DistError>(())
+//! ```
+
+mod join;
+mod key;
+mod narrow;
+mod split;
+mod table;
+
+use cuda_std::launch::DeviceRead;
+use ferrowarp::memory::DeviceSlice;
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::sort::{SortOptions, SortValue};
+use ferrowarp::{AsStream, DeviceBuffer};
+
+pub use key::RankKey;
+
+use super::shares::{Shares, same_len};
+use crate::communicator::Communicator;
+use crate::error::DistResult;
+use table::Table;
+
+/// Which way a sort goes, and which shares it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    descending: bool,
+    keeps_shares: bool,
+    samples: Option<usize>,
+}
+
+impl Options {
+    /// The smallest key first; shares that differ by one element at most, the longer ones first.
+    pub const ASCENDING: Self = Self { descending: false, keeps_shares: false, samples: None };
+    /// The largest key first; shares as above.
+    pub const DESCENDING: Self = Self { descending: true, ..Self::ASCENDING };
+
+    /// Each rank has as many elements afterwards as before.
+    #[must_use]
+    pub const fn keep_shares(self) -> Self {
+        Self { keeps_shares: true, ..self }
+    }
+
+    /// How many samples of a rank a round of the search takes for each splitter: 4096, and at least 16 for each rank, where this
+    /// is not called. More take fewer rounds of more work. It does not change the result.
+    #[must_use]
+    pub const fn samples(self, samples: usize) -> Self {
+        Self { samples: Some(samples), ..self }
+    }
+
+    /// Whether the largest key comes first.
+    #[must_use]
+    pub const fn is_descending(self) -> bool {
+        self.descending
+    }
+
+    /// Whether each rank has as many elements afterwards as before.
+    #[must_use]
+    pub const fn keeps_shares(self) -> bool {
+        self.keeps_shares
+    }
+
+    fn most_samples(self, ranks: u32) -> usize {
+        self.samples.unwrap_or((16 * ranks as usize).max(4096))
+    }
+
+    /// The options of the sorts on one device.
+    fn local(self) -> SortOptions {
+        if self.descending { SortOptions::DESCENDING } else { SortOptions::ASCENDING }
+    }
+}
+
+/// Sorts the keys of all ranks: a new buffer with this rank's share of them. `x`: this rank's keys, `[n]`. See the
+/// [module](self) for order, lengths, memory and waits.
+///
+/// # Errors
+/// As [`Communicator::all_to_all_uneven`], [`Communicator::synchronize`] and [`ops::sort`](ferrowarp::ops::sort).
+pub fn sort<'x, K: RankKey>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    x: impl Into<DeviceSlice<'x, K>>,
+    options: Options,
+    scratch: &mut Scratch,
+) -> DistResult<DeviceBuffer<K>> {
+    let sorted = Table::<K, u32>::sorted(on, x.into(), None, options.local(), scratch)?;
+    Ok(distribute(ranks, on, sorted, options, scratch)?.keys)
+}
+
+/// Sorts the keys of all ranks, and the values with them: two new buffers with this rank's share of both. `keys` and `values`: this
+/// rank's, `[n]` each. See the [module](self) for order, lengths, memory and waits.
+///
+/// # Errors
+/// [`Length`](crate::DistError::Length) if this rank has another number of values than of keys; as [`sort()`].
+pub fn sort_pairs<'x, K: RankKey, V: SortValue>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    (keys, values): (impl Into<DeviceSlice<'x, K>>, impl Into<DeviceSlice<'x, V>>),
+    options: Options,
+    scratch: &mut Scratch,
+) -> DistResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
+    let (keys, values) = (keys.into(), values.into());
+    same_len("sort over ranks", "the values of this rank", keys.raw().len, values.raw().len)?;
+    let sorted = Table::sorted(on, keys, Some(values), options.local(), scratch)?;
+    let Table { keys, values } = distribute(ranks, on, sorted, options, scratch)?;
+    Ok((keys, values.expect("a table of pairs has values")))
+}
+
+/// Gives each rank its part of what each has sorted.
+fn distribute<K: RankKey, V: SortValue>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    sorted: Table<K, V>,
+    options: Options,
+    scratch: &mut Scratch,
+) -> DistResult<Table<K, V>> {
+    if ranks.size() == 1 {
+        return Ok(sorted);
+    }
+    let before = Shares::gather(ranks, on, sorted.len())?;
+    let after = match options.keeps_shares {
+        true => before.clone(),
+        false => Shares::even(before.total(), ranks.size()),
+    };
+    let lens = split::lens(ranks, on, &sorted.keys, (&before, &after), options)?;
+    let runs = sorted.exchange(ranks, on, &lens)?;
+    join::join(on, runs, &lens.received, options, scratch)
+}

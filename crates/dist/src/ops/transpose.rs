@@ -1,0 +1,187 @@
+//! Transposes of a matrix that is split over the ranks by rows.
+//!
+//! Each rank transposes its rows in tiles, by [`ferrowarp::ops::transpose`]: then what each other rank gets of them lies in one piece. An
+//! uneven all-to-all exchanges the pieces, and a copy of rows puts them beside each other: the transpose of the
+//! distributed Fourier transforms (J. Choi, J. Dongarra and D. Walker, *Parallel matrix transpose algorithms on distributed memory
+//! concurrent computers*, 1995).
+//!
+//! Large matrices are exchanged in several pieces, each a part of every rank's rows: while one is under way, the next one is
+//! transposed and the one before is put into its place, on streams of their own.
+//!
+//! ```
+//! use ferrowarp::DeviceBuffer;
+//! use ferrowarp_dist::{Communicator, World, ops::{Shares, transpose}};
+//!
+//! let world = World::alone(); // or World::from_env()?
+//! let gpu = world.gpu()?;
+//! let ranks = Communicator::new(&world, &gpu)?;
+//! let own = DeviceBuffer::from_slice(&gpu, &[1u16, 2, 3, 4, 5, 6])?;
+//! let (rows, columns) = (Shares::even(3, ranks.size()), Shares::even(2, ranks.size()));
+//! let turned = transpose::transpose(&ranks, &gpu, &own, &rows, &columns)?;
+//! assert_eq!(turned.to_vec()?, [1, 3, 5, 2, 4, 6]);
+//! # Ok::<(), ferrowarp_dist::DistError>(())
+//! ```
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use cuda_std::launch::DeviceRead;
+use ferrowarp::memory::DeviceSlice;
+use ferrowarp::ops::copy_pitched;
+use ferrowarp::ops::transpose as local;
+use ferrowarp::{AsStream, DeviceBuffer, Stream};
+
+use super::memory::unwritten;
+use super::shares::{Shares, same_len};
+use crate::communicator::Communicator;
+use crate::error::DistResult;
+
+const OPERATION: &str = "transpose over ranks";
+/// Shares from this size on are exchanged in several pieces.
+const LARGE_BYTES: usize = 32 << 20;
+const PIECES: usize = 8;
+
+/// This rank's rows of the transpose of a row-major matrix `[rows, columns]`: a new buffer,
+/// `[columns.len_of(rank), rows.total()]`. `x`: this rank's rows of the matrix, `[rows.len_of(rank), columns.total()]`. `rows` says how
+/// many rows of the matrix each rank has, and `columns` how many columns each gets as rows. Elements have 1, 2, 4 or 8 bytes.
+/// Asynchronous over NCCL.
+///
+/// Memory beside `x` and the result: as much as both, while the work runs.
+///
+/// # Errors
+/// [`Length`](crate::DistError::Length) if `x` has another length, or there is not a share for each rank; as
+/// [`ops::transpose`](local::transpose) and [`Communicator::all_to_all_uneven`].
+pub fn transpose<'x, T: Pod>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    x: impl Into<DeviceSlice<'x, T>>,
+    rows: &Shares,
+    columns: &Shares,
+) -> DistResult<DeviceBuffer<T>> {
+    let bytes = rows.longest().saturating_mul(columns.total()).saturating_mul(size_of::<T>());
+    let pieces = if bytes < LARGE_BYTES { 1 } else { PIECES };
+    in_pieces(ranks, on, x, rows, columns, pieces)
+}
+
+/// As [`transpose()`], exchanged in `pieces` pieces, the same number on all ranks; 0 counts as 1.
+///
+/// # Errors
+/// As [`transpose()`].
+pub fn in_pieces<'x, T: Pod>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    x: impl Into<DeviceSlice<'x, T>>,
+    rows: &Shares,
+    columns: &Shares,
+    pieces: usize,
+) -> DistResult<DeviceBuffer<T>> {
+    let (x, on, pieces) = (x.into(), on.as_stream(), pieces.max(1));
+    rows.check(ranks, OPERATION)?;
+    columns.check(ranks, OPERATION)?;
+    let (height, width) = (rows.len_of(ranks.rank()), columns.total());
+    same_len(OPERATION, "the rows of this rank", height.saturating_mul(width), x.raw().len)?;
+    // SAFETY: what all ranks send covers it.
+    let mut out = unsafe { unwritten(on, columns.len_of(ranks.rank()) * rows.total()) }?;
+    let turn = Turn { ranks, rows, columns, pieces };
+    if pieces == 1 {
+        drop(turn.piece(0, [on; 3], x, &mut out)?);
+        return Ok(out);
+    }
+    let lanes = [ranks.gpu().create_stream()?, ranks.gpu().create_stream()?];
+    // They are freed together: before, a free would wait in the lane that transposes the next piece.
+    let mut kept = Vec::new();
+    for piece in 0..pieces {
+        kept.push(turn.piece(piece, [&lanes[0], on, &lanes[1]], x, &mut out)?);
+    }
+    Ok(out)
+}
+
+/// A transpose.
+struct Turn<'a> {
+    ranks: &'a Communicator,
+    rows: &'a Shares,
+    columns: &'a Shares,
+    pieces: usize,
+}
+
+impl Turn<'_> {
+    /// Enqueues one piece: the transpose on the first stream, the exchange on the second, the copy into `out` on the third.
+    /// Returns what they use.
+    fn piece<T: Pod>(
+        &self,
+        piece: usize,
+        [first, second, third]: [&Stream; 3],
+        x: DeviceSlice<'_, T>,
+        out: &mut DeviceBuffer<T>,
+    ) -> DistResult<[DeviceBuffer<T>; 2]> {
+        let turned = self.turn(piece, first, x)?;
+        let received = self.exchange(piece, second, &turned)?;
+        self.place(piece, third, &received, out)?;
+        Ok([turned, received])
+    }
+
+    /// Which rows of a rank are in the piece.
+    fn part(&self, piece: usize, rank: usize) -> Range<usize> {
+        let rows = self.rows.lens()[rank];
+        rows * piece / self.pieces..rows * (piece + 1) / self.pieces
+    }
+
+    /// The rows of this rank that are in the piece, transposed: `[columns.total(), rows of the piece]`.
+    fn turn<T: Pod>(
+        &self,
+        piece: usize,
+        on: &Stream,
+        x: DeviceSlice<'_, T>,
+    ) -> DistResult<DeviceBuffer<T>> {
+        let (part, width) = (self.part(piece, self.ranks.rank() as usize), self.columns.total());
+        // SAFETY: the transpose writes all of it.
+        let mut turned = unsafe { unwritten(on, part.len() * width) }?;
+        if part.len() * width > 0 {
+            let x = x.slice(part.start * width..part.end * width);
+            local::transpose(on, &x, &mut turned, width, part.len())?;
+        }
+        Ok(turned)
+    }
+
+    /// What all ranks send to this one: `[columns of this rank, rows of the piece]` of each rank.
+    fn exchange<T: Pod>(
+        &self,
+        piece: usize,
+        on: &Stream,
+        turned: &DeviceBuffer<T>,
+    ) -> DistResult<DeviceBuffer<T>> {
+        let rank = self.ranks.rank() as usize;
+        let (own, columns) = (self.part(piece, rank).len(), self.columns.lens());
+        let sent: Vec<_> = columns.iter().map(|columns| columns * own).collect();
+        let from = |rank: usize| self.part(piece, rank).len();
+        let received: Vec<_> =
+            (0..columns.len()).map(|other| columns[rank] * from(other)).collect();
+        // SAFETY: the ranks write all of it.
+        let mut all = unsafe { unwritten(on, received.iter().sum()) }?;
+        self.ranks.all_to_all_uneven(on, turned, &sent, &mut all, &received)?;
+        Ok(all)
+    }
+
+    /// Copies the rows that came from each rank beside each other.
+    fn place<T: Pod>(
+        &self,
+        piece: usize,
+        on: &Stream,
+        received: &DeviceBuffer<T>,
+        out: &mut DeviceBuffer<T>,
+    ) -> DistResult<()> {
+        let (height, pitch) = (self.columns.len_of(self.ranks.rank()), self.rows.total());
+        let mut next = 0;
+        for rank in 0..self.rows.lens().len() {
+            let part = self.part(piece, rank);
+            let (from, len) = (next, part.len() * height);
+            next += len;
+            if len > 0 {
+                let at = self.rows.start_of(rank as u32) + part.start;
+                let to = out.slice_mut(at..).into_pitched(part.len(), height, pitch);
+                copy_pitched(on, &received.slice(from..next), part.len(), &mut to?)?;
+            }
+        }
+        Ok(())
+    }
+}
