@@ -5,8 +5,8 @@
 //! distributed Fourier transforms (J. Choi, J. Dongarra and D. Walker, *Parallel matrix transpose algorithms on distributed memory
 //! concurrent computers*, 1995).
 //!
-//! Large matrices are exchanged in several pieces, each a part of every rank's rows: while one is under way, the next one is
-//! transposed and the one before is put into its place, on streams of their own.
+//! Large matrices are exchanged in several pieces, each a part of every rank's rows, on a stream of their own: while one is under
+//! way, the next one is transposed, or the one before is put into its place.
 //!
 //! ```
 //! use ferrowarp::DeviceBuffer;
@@ -80,23 +80,26 @@ pub fn in_pieces<'x, T: Pod>(
     columns.check(ranks, OPERATION)?;
     let (height, width) = (rows.len_of(ranks.rank()), columns.total());
     same_len(OPERATION, "the rows of this rank", height.saturating_mul(width), x.raw().len)?;
-    // SAFETY: what all ranks send covers it.
-    let mut out = unsafe { unwritten(on, columns.len_of(ranks.rank()) * rows.total()) }?;
     let turn = Turn { ranks, rows, columns, pieces };
     if pieces == 1 {
-        drop(turn.piece(0, [on; 3], x, &mut out)?);
-        return Ok(out);
+        let turned = turn.turn(0, [on; 2], x)?;
+        let received = turn.exchange(0, [on; 2], &turned)?;
+        return turn.place([on; 2], &[received]);
     }
-    let lanes = [ranks.gpu().create_stream()?, ranks.gpu().create_stream()?];
-    // They are freed together: before, a free would wait in the lane that transposes the next piece.
-    let mut kept = Vec::new();
-    for piece in 0..pieces {
-        kept.push(turn.piece(piece, [&lanes[0], on, &lanes[1]], x, &mut out)?);
-    }
-    Ok(out)
+    // Memory of a piece is ordered by a stream of its own. So one piece's use of it does not wait for another's.
+    let homes: Vec<Stream> =
+        (0..pieces).map(|_| ranks.gpu().create_stream()).collect::<Result<_, _>>()?;
+    let link = ranks.gpu().create_stream()?;
+    let each = || homes.iter().enumerate();
+    let turned: Vec<_> =
+        each().map(|(piece, home)| turn.turn(piece, [on, home], x)).collect::<Result<_, _>>()?;
+    let exchanged =
+        each().zip(&turned).map(|((at, home), turned)| turn.exchange(at, [&link, home], turned));
+    let received: Vec<_> = exchanged.collect::<Result<_, _>>()?;
+    turn.place([on, on], &received)
 }
 
-/// A transpose.
+/// A transpose. Its steps run on the first of two streams, and the second one orders what they write.
 struct Turn<'a> {
     ranks: &'a Communicator,
     rows: &'a Shares,
@@ -105,21 +108,6 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Enqueues one piece: the transpose on the first stream, the exchange on the second, the copy into `out` on the third.
-    /// Returns what they use.
-    fn piece<T: Pod>(
-        &self,
-        piece: usize,
-        [first, second, third]: [&Stream; 3],
-        x: DeviceSlice<'_, T>,
-        out: &mut DeviceBuffer<T>,
-    ) -> DistResult<[DeviceBuffer<T>; 2]> {
-        let turned = self.turn(piece, first, x)?;
-        let received = self.exchange(piece, second, &turned)?;
-        self.place(piece, third, &received, out)?;
-        Ok([turned, received])
-    }
-
     /// Which rows of a rank are in the piece.
     fn part(&self, piece: usize, rank: usize) -> Range<usize> {
         let rows = self.rows.lens()[rank];
@@ -130,12 +118,12 @@ impl Turn<'_> {
     fn turn<T: Pod>(
         &self,
         piece: usize,
-        on: &Stream,
+        [on, home]: [&Stream; 2],
         x: DeviceSlice<'_, T>,
     ) -> DistResult<DeviceBuffer<T>> {
         let (part, width) = (self.part(piece, self.ranks.rank() as usize), self.columns.total());
         // SAFETY: the transpose writes all of it.
-        let mut turned = unsafe { unwritten(on, part.len() * width) }?;
+        let mut turned = unsafe { unwritten(home, part.len() * width) }?;
         if part.len() * width > 0 {
             let x = x.slice(part.start * width..part.end * width);
             local::transpose(on, &x, &mut turned, width, part.len())?;
@@ -147,7 +135,7 @@ impl Turn<'_> {
     fn exchange<T: Pod>(
         &self,
         piece: usize,
-        on: &Stream,
+        [on, home]: [&Stream; 2],
         turned: &DeviceBuffer<T>,
     ) -> DistResult<DeviceBuffer<T>> {
         let rank = self.ranks.rank() as usize;
@@ -157,31 +145,33 @@ impl Turn<'_> {
         let received: Vec<_> =
             (0..columns.len()).map(|other| columns[rank] * from(other)).collect();
         // SAFETY: the ranks write all of it.
-        let mut all = unsafe { unwritten(on, received.iter().sum()) }?;
+        let mut all = unsafe { unwritten(home, received.iter().sum()) }?;
         self.ranks.all_to_all_uneven(on, turned, &sent, &mut all, &received)?;
         Ok(all)
     }
 
-    /// Copies the rows that came from each rank beside each other.
+    /// Copies the rows that came from each rank in each piece beside each other.
     fn place<T: Pod>(
         &self,
-        piece: usize,
-        on: &Stream,
-        received: &DeviceBuffer<T>,
-        out: &mut DeviceBuffer<T>,
-    ) -> DistResult<()> {
+        [on, home]: [&Stream; 2],
+        received: &[DeviceBuffer<T>],
+    ) -> DistResult<DeviceBuffer<T>> {
         let (height, pitch) = (self.columns.len_of(self.ranks.rank()), self.rows.total());
-        let mut next = 0;
-        for rank in 0..self.rows.lens().len() {
-            let part = self.part(piece, rank);
-            let (from, len) = (next, part.len() * height);
-            next += len;
-            if len > 0 {
-                let at = self.rows.start_of(rank as u32) + part.start;
-                let to = out.slice_mut(at..).into_pitched(part.len(), height, pitch);
-                copy_pitched(on, &received.slice(from..next), part.len(), &mut to?)?;
+        // SAFETY: the rows of all ranks cover it.
+        let mut out = unsafe { unwritten(home, height * pitch) }?;
+        for (piece, received) in received.iter().enumerate() {
+            let mut next = 0;
+            for rank in 0..self.rows.lens().len() {
+                let part = self.part(piece, rank);
+                let from = next..next + part.len() * height;
+                next = from.end;
+                if !from.is_empty() {
+                    let at = self.rows.start_of(rank as u32) + part.start;
+                    let to = out.slice_mut(at..).into_pitched(part.len(), height, pitch);
+                    copy_pitched(on, &received.slice(from), part.len(), &mut to?)?;
+                }
             }
         }
-        Ok(())
+        Ok(out)
     }
 }

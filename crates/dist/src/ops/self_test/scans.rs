@@ -10,13 +10,15 @@ use crate::error::DistResult;
 use crate::ops::{Shares, scan};
 
 /// Elements of a rank.
-const SIZES: [usize; 8] = [0, 1, 2, 31, 32, 33, 257, 4099];
+const SIZES: [usize; 7] = [0, 1, 31, 32, 33, 257, 1031];
 
 pub(super) fn run(tester: &mut Tester<'_>) -> DistResult<()> {
     for size in SIZES {
-        for shares in tester.splits(size) {
-            sums(tester, &shares)?;
-            others(tester, &shares)?;
+        for (which, shares) in tester.splits(size).iter().enumerate() {
+            sums(tester, shares)?;
+            if which == 1 {
+                others(tester, shares)?;
+            }
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ impl Open {
 
     /// How many samples it gives.
     pub(super) fn samples(self, stride: usize) -> usize {
-        if stride == 0 { 0 } else { self.len() / stride }
+        self.len().checked_div(stride).unwrap_or(0)
     }
 }
 
