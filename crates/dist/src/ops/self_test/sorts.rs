@@ -10,7 +10,7 @@ use super::data::{Random, of_bits};
 use super::tester::Tester;
 use crate::error::DistResult;
 use crate::ops::Shares;
-use crate::ops::sort::{Options, RankKey, sort, sort_pairs};
+use crate::ops::sort::{Method, Options, RankKey, sort, sort_pairs};
 
 /// Elements of a rank.
 const SIZES: [usize; 7] = [0, 1, 31, 32, 33, 257, 1009];
@@ -86,22 +86,28 @@ pub(super) fn run(tester: &mut Tester<'_>) -> DistResult<()> {
     of_type::<f64, u32>(tester, |at| at as u32)
 }
 
-/// Every size, every split and every kind of keys; with few samples, so that the search has several rounds.
+/// Every size, every split and every kind of keys, in both methods; with few samples, so that the search has several rounds.
 fn sizes(tester: &mut Tester<'_>) -> DistResult<()> {
+    let options = Options::ASCENDING.samples(0);
     for size in SIZES {
         for (which, shares) in tester.splits(size).iter().enumerate() {
             for (kind, keys) in Keys::ALL.into_iter().enumerate() {
-                // Every other case, so that each size and each split meets each kind.
-                if (which + kind + size) % 2 == 0 {
-                    keys_alone::<u32>(tester, shares, keys, Options::ASCENDING.samples(0))?;
-                } else {
-                    let options = Options::ASCENDING.keep_shares().samples(0);
-                    pairs::<f32, u32>(tester, shares, keys, options, |at| at as u32)?;
+                // Each is met by each size and each split.
+                let first = options.method(Method::ExchangeFirst);
+                match (which + kind + size) % 4 {
+                    0 => keys_alone::<u32>(tester, shares, keys, options)?,
+                    1 => pairs::<f32, u32>(tester, shares, keys, options.keep_shares(), as_u32)?,
+                    2 => keys_alone::<i32>(tester, shares, keys, first)?,
+                    _ => pairs::<f32, u32>(tester, shares, keys, first.keep_shares(), as_u32)?,
                 }
             }
         }
     }
     Ok(())
+}
+
+fn as_u32(place: usize) -> u32 {
+    place as u32
 }
 
 /// Keys and pairs of a type, in both directions, with both kinds of shares.
@@ -117,6 +123,10 @@ fn of_type<K: Ordered, V: SortValue + Debug>(
             keys_alone::<K>(tester, shares, kind(0), if which % 2 == 0 { options } else { kept })?;
             let options = if way == 0 { kept } else { options.samples(0) };
             pairs::<K, V>(tester, shares, kind(1), options, value)?;
+            if way == 0 && K::MERGES {
+                let options = options.method(Method::ExchangeFirst);
+                pairs::<K, V>(tester, shares, Keys::Random, options, value)?;
+            }
         }
     }
     Ok(())

@@ -16,14 +16,20 @@
 //! S. Scheufler, B. Iyer and G. Ricard, *Merging multiple lists on hierarchical-memory multiprocessors*, 1991. Ties are broken by rank
 //! and position. The search for each end is done by one rank, for all at once: a round takes an all-to-all of samples, with which
 //! 2³⁰ keys a rank take three or four. One all-to-all moves the keys, and each rank merges what it gets, by
-//! [`ops::merge`](ferrowarp::ops::merge()), or sorts it again where that is faster (keys of fewer than 32 bits, values of 64, descending order, more
-//! runs than a merge has use for).
+//! [`ops::merge`](ferrowarp::ops::merge()), or sorts it again where that is faster (keys of fewer than 32 bits, values of 64,
+//! descending order, more runs than a merge has use for).
 //!
-//! **Waits.** The host waits for the sorted samples of each round, since lengths of messages come of them. The exchange and the
-//! merge are then enqueued, like a launch.
+//! Many keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and sorted while later batches
+//! are under way, with the same splitters and the same result ([`Method::ExchangeFirst`]). Where many keys have the same highest bits as
+//! the first key of a share, it is the sort that comes first.
 //!
-//! **Memory.** Beside the input, at most three times the share (of the input or of the result, which is the larger) with the result
-//! in it: while it sorts the sorted copy and the scratch, which keeps its size; later the scratch, what was received, and its merge.
+//! **Waits.** The host waits for the samples of each round, since lengths of messages come of them. The exchange and what
+//! follows it are then enqueued, like a launch.
+//!
+//! **Memory.** Beside the input, in units of the share (of the input or of the result, whichever is the larger), the result
+//! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
+//! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
+//! exchange comes first, what is sent and the result beside what was received and the scratch, 4.
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, ops::Scratch};
@@ -38,9 +44,11 @@
 //! # Ok::<(), ferrowarp_dist::DistError>(())
 //! ```
 
+mod by_bucket;
 mod join;
 mod key;
 mod narrow;
+mod plan;
 mod split;
 mod table;
 
@@ -55,7 +63,20 @@ pub use key::RankKey;
 use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
+use by_bucket::Outcome;
 use table::Table;
+
+/// What comes first. It does not change the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The exchange, of 2²² keys or more of each rank, where it can be; else the sort.
+    Auto,
+    /// The sort of each share.
+    SortFirst,
+    /// The exchange by the highest bits of the keys: of keys of 32 or 64 bits, ascending, of which few have the same highest bits as
+    /// the first key of a share; of others the sort.
+    ExchangeFirst,
+}
 
 /// Which way a sort goes, and which shares it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +84,13 @@ pub struct Options {
     descending: bool,
     keeps_shares: bool,
     samples: Option<usize>,
+    method: Method,
 }
 
 impl Options {
     /// The smallest key first; shares that differ by one element at most, the longer ones first.
-    pub const ASCENDING: Self = Self { descending: false, keeps_shares: false, samples: None };
+    pub const ASCENDING: Self =
+        Self { descending: false, keeps_shares: false, samples: None, method: Method::Auto };
     /// The largest key first; shares as above.
     pub const DESCENDING: Self = Self { descending: true, ..Self::ASCENDING };
 
@@ -82,6 +105,22 @@ impl Options {
     #[must_use]
     pub const fn samples(self, samples: usize) -> Self {
         Self { samples: Some(samples), ..self }
+    }
+
+    /// What comes first: see [`Method`].
+    #[must_use]
+    pub const fn method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    fn is_by_bucket<K: RankKey>(self, keys: usize, ranks: u32) -> bool {
+        const MANY: usize = 1 << 22;
+        let is_wanted = match self.method {
+            Method::Auto => keys / ranks as usize >= MANY,
+            Method::SortFirst => false,
+            Method::ExchangeFirst => keys > 0,
+        };
+        is_wanted && K::MERGES && !self.descending
     }
 
     /// Whether the largest key comes first.
@@ -118,8 +157,7 @@ pub fn sort<'x, K: RankKey>(
     options: Options,
     scratch: &mut Scratch,
 ) -> DistResult<DeviceBuffer<K>> {
-    let sorted = Table::<K, u32>::sorted(on, x.into(), None, options.local(), scratch)?;
-    Ok(distribute(ranks, on, sorted, options, scratch)?.keys)
+    Ok(run::<K, u32>(ranks, on, (x.into(), None), options, scratch)?.keys)
 }
 
 /// Sorts the keys of all ranks, and the values with them: two new buffers with this rank's share of both. `keys` and `values`: this
@@ -136,26 +174,37 @@ pub fn sort_pairs<'x, K: RankKey, V: SortValue>(
 ) -> DistResult<(DeviceBuffer<K>, DeviceBuffer<V>)> {
     let (keys, values) = (keys.into(), values.into());
     same_len("sort over ranks", "the values of this rank", keys.raw().len, values.raw().len)?;
-    let sorted = Table::sorted(on, keys, Some(values), options.local(), scratch)?;
-    let Table { keys, values } = distribute(ranks, on, sorted, options, scratch)?;
+    let input = (keys, Some(values));
+    let Table { keys, values } = run(ranks, on, input, options, scratch)?;
     Ok((keys, values.expect("a table of pairs has values")))
 }
 
-/// Gives each rank its part of what each has sorted.
-fn distribute<K: RankKey, V: SortValue>(
+/// Sorts keys, and values if there are some.
+fn run<K: RankKey, V: SortValue>(
     ranks: &Communicator,
     on: &impl AsStream,
-    sorted: Table<K, V>,
+    (keys, values): (DeviceSlice<'_, K>, Option<DeviceSlice<'_, V>>),
     options: Options,
     scratch: &mut Scratch,
 ) -> DistResult<Table<K, V>> {
+    let here = [on.as_stream(); 2];
     if ranks.size() == 1 {
-        return Ok(sorted);
+        return Table::sorted(here, keys, values, options.local(), scratch);
     }
-    let before = Shares::gather(ranks, on, sorted.len())?;
+    let before = Shares::gather(ranks, on, keys.raw().len)?;
     let after = match options.keeps_shares {
         true => before.clone(),
         false => Shares::even(before.total(), ranks.size()),
+    };
+    let sorted = match options.is_by_bucket::<K>(before.total(), ranks.size()) {
+        false => Table::sorted(here, keys, values, options.local(), scratch)?,
+        true => match by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)? {
+            Outcome::Sorted(sorted) => return Ok(sorted),
+            Outcome::Skewed(mut grouped) => {
+                grouped.sort(on, options.local(), scratch)?;
+                grouped
+            }
+        },
     };
     let lens = split::lens(ranks, on, &sorted.keys, (&before, &after), options)?;
     let runs = sorted.exchange(ranks, on, &lens)?;

@@ -10,6 +10,8 @@
 //!
 //! So at most `(2 p + 1) * stride` keys stay open, and with a stride of 1 none.
 
+use std::ops::Range;
+
 /// The keys of a rank that may be on either side of the end: from `low` to below `high` of its sorted share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
@@ -45,14 +47,19 @@ impl Search {
     /// The search for the place behind the first `end` keys of ranks that have `lens`. Rounds take at most `most` samples of a
     /// rank, at least four for each rank and four more, with which each round leaves fewer keys open.
     pub(super) fn new(lens: &[usize], end: usize, most: usize) -> Self {
-        let most = most.max(4 * lens.len() + 4);
-        let at = |len: usize| match end {
-            0 => Open { low: 0, high: 0 },
-            _ if end == lens.iter().sum::<usize>() => Open { low: len, high: len },
-            _ => Open { low: 0, high: len },
+        let all = |len: &usize| match end {
+            0 => 0..0,
+            _ if end == lens.iter().sum::<usize>() => *len..*len,
+            _ => 0..*len,
         };
-        let mut search =
-            Self { open: lens.iter().map(|len| at(*len)).collect(), stride: 0, end, most };
+        Self::within(lens.iter().map(all).collect(), end, most)
+    }
+
+    /// As [`new`](Self::new), where it is known which keys of each rank may be on either side.
+    pub(super) fn within(open: Vec<Range<usize>>, end: usize, most: usize) -> Self {
+        let most = most.max(4 * open.len() + 4);
+        let open = open.into_iter().map(|range| Open { low: range.start, high: range.end });
+        let mut search = Self { open: open.collect(), stride: 0, end, most };
         search.set_stride();
         search
     }

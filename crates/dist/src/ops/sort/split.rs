@@ -29,9 +29,27 @@ pub(super) fn lens<K: RankKey>(
     (before, after): (&Shares, &Shares),
     options: Options,
 ) -> DistResult<Lens> {
-    let (own, most) = (ranks.rank() as usize, options.most_samples(ranks.size()));
-    let search =
-        |rank: u32| Search::new(before.lens(), after.start_of(rank) + after.len_of(rank), most);
+    let most = options.most_samples(ranks.size());
+    let end = |rank| after.start_of(rank) + after.len_of(rank);
+    let search = |rank| Search::new(before.lens(), end(rank), most);
+    let cuts = cuts(ranks, on, keys, search, options)?;
+    let starts = std::iter::once(0).chain(cuts.clone());
+    let sent: Vec<usize> = cuts.iter().zip(starts).map(|(end, start)| end - start).collect();
+    let told: Vec<Words> = sent.iter().map(|len| [*len as u64, 0, 0]).collect();
+    let received = Answers::new(ranks, on)?.exchange_words(&told)?;
+    Ok(Lens { sent, received: received.iter().map(|words| words[0] as usize).collect() })
+}
+
+/// Where this rank's keys for each rank end in its `keys`, which are sorted wherever `search` leaves some open. Each rank gives
+/// the same `search` for the end of each rank's share. Waits.
+pub(super) fn cuts<K: RankKey>(
+    ranks: &Communicator,
+    on: &impl AsStream,
+    keys: &DeviceBuffer<K>,
+    search: impl Fn(u32) -> Search,
+    options: Options,
+) -> DistResult<Vec<usize>> {
+    let own = ranks.rank() as usize;
     let mut search_here = search(ranks.rank());
     let mut ends: Vec<End> = (0..ranks.size()).map(|rank| End::of(&search(rank), own)).collect();
     let mut answers = Answers::new(ranks, on)?;
@@ -42,12 +60,7 @@ pub(super) fn lens<K: RankKey>(
         }
         ends = answers.exchange(&search_here)?;
     }
-    let mut start = 0;
-    let len_to = |end: &End| end.open.low - std::mem::replace(&mut start, end.open.low);
-    let sent: Vec<usize> = ends.iter().map(len_to).collect();
-    let received =
-        answers.exchange_words(&sent.iter().map(|len| [*len as u64, 0, 0]).collect::<Vec<_>>())?;
-    Ok(Lens { sent, received: received.iter().map(|words| words[0] as usize).collect() })
+    Ok(ends.iter().map(|end| end.open.low).collect())
 }
 
 /// What this rank knows of the search for one end: its own open keys, and the stride.

@@ -5,7 +5,7 @@ use ferrowarp::error::GpuResult;
 use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self as local, SortKey, SortOptions, SortValue};
-use ferrowarp::{AsStream, DeviceBuffer};
+use ferrowarp::{AsStream, DeviceBuffer, Stream};
 
 use super::key::{Run, RunMut};
 use super::split::Lens;
@@ -38,16 +38,16 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         }
     }
 
-    /// A sorted copy of keys and values.
+    /// A sorted copy of keys and values, made on the first stream, in memory that the second one orders.
     pub(super) fn sorted(
-        on: &impl AsStream,
+        [on, home]: [&Stream; 2],
         keys: DeviceSlice<'_, K>,
         values: Option<DeviceSlice<'_, V>>,
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> DistResult<Self> {
         // SAFETY: the sort writes all of it.
-        let mut sorted = unsafe { Self::unwritten(on, keys.raw().len, values.is_some()) }?;
+        let mut sorted = unsafe { Self::unwritten(home, keys.raw().len, values.is_some()) }?;
         match (values, &mut sorted.values) {
             (Some(values), Some(out)) => {
                 let out = (&mut sorted.keys, out);
@@ -65,11 +65,43 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> GpuResult<()> {
+        self.sort_rows(on, 0..self.len(), options, scratch)
+    }
+
+    /// Sorts some rows by themselves.
+    pub(super) fn sort_rows(
+        &mut self,
+        on: &impl AsStream,
+        rows: Range<usize>,
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        let mut keys = self.keys.slice_mut(rows.clone());
         match &mut self.values {
             Some(values) => {
-                local::sort_pairs_in_place(on, &mut self.keys, values, options, scratch)
+                let mut values = values.slice_mut(rows);
+                local::sort_pairs_in_place(on, &mut keys, &mut values, options, scratch)
             }
-            None => local::sort_in_place(on, &mut self.keys, options, scratch),
+            None => local::sort_in_place(on, &mut keys, options, scratch),
+        }
+    }
+
+    /// Sorts some rows by themselves into rows of another table.
+    pub(super) fn sort_rows_into(
+        &self,
+        on: &impl AsStream,
+        rows: Range<usize>,
+        (out, to): (&mut Self, Range<usize>),
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        let (from, mut keys) = (self.keys.slice(rows.clone()), out.keys.slice_mut(to.clone()));
+        match (&self.values, &mut out.values) {
+            (Some(of), Some(values)) => {
+                let out = (&mut keys, &mut values.slice_mut(to));
+                local::sort_pairs_into(on, (&from, &of.slice(rows)), out, options, scratch)
+            }
+            _ => local::sort_into(on, &from, &mut keys, options, scratch),
         }
     }
 
