@@ -16,6 +16,7 @@
 
 pub mod histogram;
 mod memory;
+mod parts;
 pub mod reduce;
 pub mod scan;
 mod self_test;

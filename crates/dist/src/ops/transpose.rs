@@ -32,6 +32,7 @@ use ferrowarp::ops::transpose as local;
 use ferrowarp::{AsStream, DeviceBuffer, Stream};
 
 use super::memory::unwritten;
+use super::parts::{divide, exchange_with_others};
 use super::shares::{Shares, same_len};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
@@ -50,7 +51,7 @@ const PIECES: usize = 8;
 ///
 /// # Errors
 /// [`Length`](crate::DistError::Length) if `x` has another length, or there is not a share for each rank; as
-/// [`ops::transpose`](local::transpose) and [`Communicator::all_to_all_uneven`].
+/// [`ops::transpose`](local::transpose()) and [`Communicator::all_to_all_uneven`].
 pub fn transpose<'x, T: Pod>(
     ranks: &Communicator,
     on: &impl AsStream,
@@ -84,7 +85,7 @@ pub fn in_pieces<'x, T: Pod>(
     if pieces == 1 {
         let turned = turn.turn(0, [on; 2], x)?;
         let received = turn.exchange(0, [on; 2], &turned)?;
-        return turn.place([on; 2], &[received]);
+        return turn.place([on; 2], &[turned], &[received]);
     }
     // Memory of a piece is ordered by a stream of its own. So one piece's use of it does not wait for another's.
     let homes: Vec<Stream> =
@@ -96,7 +97,7 @@ pub fn in_pieces<'x, T: Pod>(
     let exchanged =
         each().zip(&turned).map(|((at, home), turned)| turn.exchange(at, [&link, home], turned));
     let received: Vec<_> = exchanged.collect::<Result<_, _>>()?;
-    turn.place([on, on], &received)
+    turn.place([on, on], &turned, &received)
 }
 
 /// A transpose. Its steps run on the first of two streams, and the second one orders what they write.
@@ -131,44 +132,64 @@ impl Turn<'_> {
         Ok(turned)
     }
 
-    /// What all ranks send to this one: `[columns of this rank, rows of the piece]` of each rank.
+    /// What all other ranks send to this one: `[columns of this rank, rows of the piece]` of each rank.
     fn exchange<T: Pod>(
         &self,
         piece: usize,
         [on, home]: [&Stream; 2],
         turned: &DeviceBuffer<T>,
     ) -> DistResult<DeviceBuffer<T>> {
-        let rank = self.ranks.rank() as usize;
-        let (own, columns) = (self.part(piece, rank).len(), self.columns.lens());
-        let sent: Vec<_> = columns.iter().map(|columns| columns * own).collect();
-        let from = |rank: usize| self.part(piece, rank).len();
-        let received: Vec<_> =
-            (0..columns.len()).map(|other| columns[rank] * from(other)).collect();
+        let own = self.ranks.rank();
+        let rows = self.part(piece, own as usize).len();
+        let sent: Vec<_> = (0..self.ranks.size())
+            .map(|to| (to, turned.slice(self.columns_of(to, rows))))
+            .collect();
+        let lens = (0..self.ranks.size()).map(|from| (from, self.len_from(piece, from)));
         // SAFETY: the ranks write all of it.
-        let mut all = unsafe { unwritten(home, received.iter().sum()) }?;
-        self.ranks.all_to_all_uneven(on, turned, &sent, &mut all, &received)?;
+        let mut all = unsafe { unwritten(home, lens.clone().map(|(_, len)| len).sum()) }?;
+        let mut received = divide(all.as_mut_slice(), lens);
+        exchange_with_others(self.ranks.group(), own, &sent, &mut received)?.enqueue(on)?;
+        drop(received);
         Ok(all)
     }
 
-    /// Copies the rows that came from each rank in each piece beside each other.
+    /// What a rank gets of a transposed piece of `rows` rows.
+    fn columns_of(&self, rank: u32, rows: usize) -> Range<usize> {
+        let start = self.columns.start_of(rank);
+        start * rows..(start + self.columns.len_of(rank)) * rows
+    }
+
+    /// How many elements come from a rank: none from this one itself.
+    fn len_from(&self, piece: usize, rank: u32) -> usize {
+        let own = self.ranks.rank();
+        let rows = if rank == own { 0 } else { self.part(piece, rank as usize).len() };
+        self.columns.len_of(own) * rows
+    }
+
+    /// Copies the rows that came from each rank in each piece, and this rank's own, beside each other.
     fn place<T: Pod>(
         &self,
         [on, home]: [&Stream; 2],
+        turned: &[DeviceBuffer<T>],
         received: &[DeviceBuffer<T>],
     ) -> DistResult<DeviceBuffer<T>> {
-        let (height, pitch) = (self.columns.len_of(self.ranks.rank()), self.rows.total());
+        let (own, pitch) = (self.ranks.rank(), self.rows.total());
+        let height = self.columns.len_of(own);
         // SAFETY: the rows of all ranks cover it.
         let mut out = unsafe { unwritten(home, height * pitch) }?;
-        for (piece, received) in received.iter().enumerate() {
+        for (piece, (turned, received)) in turned.iter().zip(received).enumerate() {
             let mut next = 0;
-            for rank in 0..self.rows.lens().len() {
-                let part = self.part(piece, rank);
-                let from = next..next + part.len() * height;
-                next = from.end;
-                if !from.is_empty() {
-                    let at = self.rows.start_of(rank as u32) + part.start;
+            for rank in 0..self.ranks.size() {
+                let (part, from) = (self.part(piece, rank as usize), next);
+                next += self.len_from(piece, rank);
+                let block = match rank == own {
+                    true => turned.slice(self.columns_of(own, part.len())),
+                    false => received.slice(from..next),
+                };
+                if part.len() * height > 0 {
+                    let at = self.rows.start_of(rank) + part.start;
                     let to = out.slice_mut(at..).into_pitched(part.len(), height, pitch);
-                    copy_pitched(on, &received.slice(from), part.len(), &mut to?)?;
+                    copy_pitched(on, &block, part.len(), &mut to?)?;
                 }
             }
         }

@@ -17,9 +17,10 @@ use super::key::RankKey;
 use super::plan::{BUCKETS, Buckets, Plan};
 use super::table::Table;
 use super::{Options, split};
-use crate::communicator::{Communicator, Group};
+use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::memory::unwritten;
+use crate::ops::parts::{Received, Sent, copy_own, divide, exchange_with_others};
 use crate::ops::shares::Shares;
 
 /// Batches of an exchange.
@@ -144,16 +145,19 @@ impl Sorting<'_> {
         let home = self.ranks.gpu().create_stream()?;
         // SAFETY: the ranks write all of it.
         let mut received = unsafe { Table::unwritten(&home, len, grouped.values.is_some()) }?;
+        let mut group = self.ranks.group();
         let of_keys = self.sent(buckets, &grouped.keys);
+        let mut to_keys = self.received(own, received.keys.as_mut_slice());
         let of_values = grouped.values.as_ref().map(|values| self.sent(buckets, values));
-        let mut to_keys = self.parts(own, received.keys.as_mut_slice());
-        let mut to_values =
-            received.values.as_mut().map(|values| self.parts(own, values.as_mut_slice()));
-        let mut group = with(self.ranks.group(), &of_keys, &mut to_keys)?;
+        let values = received.values.as_mut().map(DeviceBuffer::as_mut_slice);
+        let mut to_values = values.map(|values| self.received(own, values));
+        let rank = self.ranks.rank();
+        copy_own(rank, &of_keys, &mut to_keys)?;
         if let (Some(from), Some(to)) = (&of_values, &mut to_values) {
-            group = with(group, from, to)?;
+            copy_own(rank, from, to)?;
+            group = exchange_with_others(group, rank, from, to)?;
         }
-        group.enqueue(link)?;
+        exchange_with_others(group, rank, &of_keys, &mut to_keys)?.enqueue(link)?;
         drop((to_keys, to_values));
         Ok(received)
     }
@@ -163,7 +167,7 @@ impl Sorting<'_> {
         &self,
         buckets: &[&[usize]],
         from: &'b DeviceBuffer<T>,
-    ) -> Vec<(u32, DeviceSlice<'b, T>)> {
+    ) -> Vec<Sent<'b, T>> {
         let own = self.ranks.rank() as usize;
         let of_rank = |(to, buckets): (usize, &&[usize])| {
             let parts = buckets.iter().map(move |bucket| self.plan.part(own, to, *bucket));
@@ -173,37 +177,17 @@ impl Sorting<'_> {
     }
 
     /// Where the parts of this rank's buckets go, each with the rank that it comes from.
-    fn parts<'b, T: Pod>(
+    fn received<'b, T: Pod>(
         &self,
         buckets: &[usize],
         to: DeviceSliceMut<'b, T>,
-    ) -> Vec<(u32, DeviceSliceMut<'b, T>)> {
+    ) -> Vec<Received<'b, T>> {
         let own = self.ranks.rank() as usize;
-        let (mut rest, mut parts) = (Some(to), Vec::new());
-        for bucket in buckets {
-            for from in 0..self.ranks.size() {
-                let len = self.plan.part(from as usize, own, *bucket).len();
-                let all = rest.take().expect("each round leaves the rest");
-                let (part, behind) = all.split_at_mut(len);
-                parts.push((from, part));
-                rest = Some(behind);
-            }
-        }
-        parts
+        let of_bucket = |bucket: &usize| {
+            let bucket = *bucket;
+            let len = move |from: u32| (from, self.plan.part(from as usize, own, bucket).len());
+            (0..self.ranks.size()).map(len)
+        };
+        divide(to, buckets.iter().flat_map(of_bucket))
     }
-}
-
-/// Adds sends and receives to a group.
-fn with<'a, T: Pod>(
-    mut group: Group<'a>,
-    from: &'a [(u32, DeviceSlice<'_, T>)],
-    to: &'a mut [(u32, DeviceSliceMut<'_, T>)],
-) -> DistResult<Group<'a>> {
-    for (rank, part) in from.iter().filter(|(_, part)| part.raw().len > 0) {
-        group = group.send(part, *rank)?;
-    }
-    for (rank, part) in to.iter_mut().filter(|(_, part)| part.raw().len > 0) {
-        group = group.receive(part, *rank)?;
-    }
-    Ok(group)
 }
