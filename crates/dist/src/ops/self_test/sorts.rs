@@ -123,7 +123,7 @@ fn of_type<K: Ordered, V: SortValue + Debug>(
             keys_alone::<K>(tester, shares, kind(0), if which % 2 == 0 { options } else { kept })?;
             let options = if way == 0 { kept } else { options.samples(0) };
             pairs::<K, V>(tester, shares, kind(1), options, value)?;
-            if way == 0 && K::MERGES {
+            if way == 0 && which == 1 && K::MERGES {
                 let options = options.method(Method::ExchangeFirst);
                 pairs::<K, V>(tester, shares, Keys::Random, options, value)?;
             }

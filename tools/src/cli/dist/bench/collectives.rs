@@ -76,10 +76,10 @@ pub(super) fn run(bench: &Bench<'_>, sizes: &[usize], print: Print<'_>) -> Resul
 
 /// How many calls a sample has: enough that the events around it cost little.
 fn batch(bytes: usize) -> u32 {
-    match bytes {
-        ..=0x1_0000 => 50,
-        ..=0x10_0000 => 20,
-        ..=0x400_0000 => 5,
+    match bytes >> 10 {
+        0..=64 => 50,
+        65..=1024 => 20,
+        1025..=65536 => 5,
         _ => 2,
     }
 }

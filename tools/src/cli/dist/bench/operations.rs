@@ -5,7 +5,7 @@ use ferrowarp::ops::Scratch;
 use ferrowarp::ops::random::{Integer, integers_into};
 use ferrowarp::ops::sort::{SortOptions, sort_into, sort_pairs_into};
 use ferrowarp_dist::DistResult;
-use ferrowarp_dist::ops::sort::{Options, RankKey, sort, sort_pairs};
+use ferrowarp_dist::ops::sort::{Method, Options, RankKey, sort, sort_pairs};
 use ferrowarp_dist::ops::{Shares, transpose};
 
 use super::super::super::error::CliError;
@@ -34,20 +34,36 @@ fn sorts(bench: &Bench<'_>, keys: usize, print: Print<'_>) -> Result<(), CliErro
         ("1 rank alone", Side::Right),
         ("ratio", Side::Right),
     ]);
-    let rows = [
-        ("u32", sort_keys::<u32>(bench, keys)?),
-        ("u64", sort_keys::<u64>(bench, keys)?),
-        ("u32 with u32", sort_with_values(bench, keys)?),
-    ];
-    for (name, (seconds, alone)) in rows {
-        let all = keys as f64 * f64::from(bench.ranks.size()) / seconds;
-        let one = keys as f64 / alone;
-        let [ms, rate, alone, ratio] = [seconds * 1e3, all / 1e6, one / 1e6, all / one];
-        let [ms, rate, alone, ratio] =
-            [ms, rate, alone, ratio].map(|number| format!("{number:.3}"));
-        table.add([name.to_owned(), keys.to_string(), ms, rate, alone, ratio]);
+    for (name, method) in METHODS {
+        table.begin(name);
+        let options = Options::ASCENDING.method(method);
+        add(&mut table, bench, keys, "u32", sort_keys::<u32>(bench, keys, options)?);
+        add(&mut table, bench, keys, "u64", sort_keys::<u64>(bench, keys, options)?);
+        let pairs = sort_with_values(bench, keys, options)?;
+        add(&mut table, bench, keys, "u32 with u32", pairs);
     }
     printed(&table, print)
+}
+
+/// One of them is what a sort takes that is not told.
+const METHODS: [(&str, Method); 2] = [
+    ("the sort of each share first", Method::SortFirst),
+    ("the exchange first", Method::ExchangeFirst),
+];
+
+/// Adds a row: the seconds of the sort over ranks, and those of one rank alone.
+fn add(
+    table: &mut Table<6>,
+    bench: &Bench<'_>,
+    keys: usize,
+    name: &str,
+    (seconds, alone): (f64, f64),
+) {
+    let all = keys as f64 * f64::from(bench.ranks.size()) / seconds;
+    let one = keys as f64 / alone;
+    let numbers = [seconds * 1e3, all / 1e6, one / 1e6, all / one];
+    let [ms, rate, alone, ratio] = numbers.map(|number| format!("{number:.3}"));
+    table.add([name.to_owned(), keys.to_string(), ms, rate, alone, ratio]);
 }
 
 fn random<T: Integer>(bench: &Bench<'_>, len: usize) -> DistResult<DeviceBuffer<T>> {
@@ -58,7 +74,11 @@ fn random<T: Integer>(bench: &Bench<'_>, len: usize) -> DistResult<DeviceBuffer<
 }
 
 /// Seconds of the sort over ranks, and of a sort on this rank.
-fn sort_keys<K: RankKey + Integer>(bench: &Bench<'_>, len: usize) -> DistResult<(f64, f64)> {
+fn sort_keys<K: RankKey + Integer>(
+    bench: &Bench<'_>,
+    len: usize,
+    options: Options,
+) -> DistResult<(f64, f64)> {
     let (ranks, gpu) = (bench.ranks, bench.gpu());
     let keys = random::<K>(bench, len)?;
     let mut scratch = Scratch::new(gpu)?;
@@ -67,13 +87,12 @@ fn sort_keys<K: RankKey + Integer>(bench: &Bench<'_>, len: usize) -> DistResult<
         Ok(sort_into(gpu, &keys, &mut out, SortOptions::ASCENDING, &mut scratch)?)
     })?;
     drop(out);
-    let all =
-        bench.seconds(1, || sort(ranks, gpu, &keys, Options::ASCENDING, &mut scratch).map(drop))?;
+    let all = bench.seconds(1, || sort(ranks, gpu, &keys, options, &mut scratch).map(drop))?;
     Ok((all, alone))
 }
 
 /// As [`sort_keys`], of `u32` keys with `u32` values.
-fn sort_with_values(bench: &Bench<'_>, len: usize) -> DistResult<(f64, f64)> {
+fn sort_with_values(bench: &Bench<'_>, len: usize, options: Options) -> DistResult<(f64, f64)> {
     let (ranks, gpu) = (bench.ranks, bench.gpu());
     let (keys, values) = (random::<u32>(bench, len)?, random::<u32>(bench, len)?);
     let mut scratch = Scratch::new(gpu)?;
@@ -83,9 +102,8 @@ fn sort_with_values(bench: &Bench<'_>, len: usize) -> DistResult<(f64, f64)> {
         Ok(sort_pairs_into(gpu, (&keys, &values), out, SortOptions::ASCENDING, &mut scratch)?)
     })?;
     drop(out);
-    let all = bench.seconds(1, || {
-        sort_pairs(ranks, gpu, (&keys, &values), Options::ASCENDING, &mut scratch).map(drop)
-    })?;
+    let all = bench
+        .seconds(1, || sort_pairs(ranks, gpu, (&keys, &values), options, &mut scratch).map(drop))?;
     Ok((all, alone))
 }
 
