@@ -26,10 +26,11 @@ use crate::ops::shares::Shares;
 /// Batches of an exchange.
 const BATCHES: usize = 16;
 
-/// What came of it: the sorted share, or what was in no good order for it.
+/// What came of it.
 pub(super) enum Outcome<K: RankKey, V: SortValue> {
+    /// This rank's share of the result.
     Sorted(Table<K, V>),
-    /// Many keys are in buckets that would be divided. The table is in the order of the buckets.
+    /// Many keys are in buckets that two ranks would get a part of. This rank's own keys, in the order of the buckets.
     Skewed(Table<K, V>),
 }
 
