@@ -29,6 +29,8 @@ enum Keys {
     Descending,
     /// Nine of ten the same.
     Skewed,
+    /// Few different highest bytes, each with few different other bits.
+    Grouped,
 }
 
 impl Keys {
@@ -45,6 +47,7 @@ impl Keys {
             Self::Descending => (len - at) as u64,
             Self::Skewed if random.below(10) > 0 => common,
             Self::Skewed => random.word(),
+            Self::Grouped => (random.below(40) << (8 * size_of::<K>() - 8)) | random.below(9),
         };
         (0..len).map(key).map(of_bits).collect()
     }
@@ -72,6 +75,7 @@ ordered! {
 
 pub(super) fn run(tester: &mut Tester<'_>) -> DistResult<()> {
     sizes(tester)?;
+    divided_buckets(tester)?;
     of_type::<u8, u32>(tester, |at| at as u32)?;
     of_type::<u16, u64>(tester, |at| at as u64)?;
     of_type::<u32, f32>(tester, |at| at as f32)?;
@@ -101,6 +105,19 @@ fn sizes(tester: &mut Tester<'_>) -> DistResult<()> {
                     _ => pairs::<f32, u32>(tester, shares, keys, first.keep_shares(), as_u32)?,
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Ends of shares within buckets of many keys, of which some are equal.
+fn divided_buckets(tester: &mut Tester<'_>) -> DistResult<()> {
+    let options = Options::ASCENDING.samples(0).method(Method::ExchangeFirst);
+    for size in [33, 257, 1009] {
+        for shares in tester.splits(size) {
+            keys_alone::<u32>(tester, &shares, Keys::Grouped, options)?;
+            pairs::<f32, u32>(tester, &shares, Keys::Grouped, options.keep_shares(), as_u32)?;
+            pairs::<i64, u64>(tester, &shares, Keys::Grouped, options, |place| place as u64)?;
         }
     }
     Ok(())
