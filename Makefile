@@ -108,10 +108,10 @@ soak: toolchain ## Mixed work for MINUTES (9), by SEED (1): results, planted fau
 # More ranks than cores, and as root, too: Open MPI refuses both unless it is told.
 MPI_ENV := FERROWARP_DEVICE=emulator OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-dist: toolchain mpi ## Collectives over MPI among emulated devices: the demo with 4 ranks, the tests with 1, 2, 3, 4 and 7
+dist: toolchain mpi ## Collectives and operations over MPI among emulated devices: the demo with 4 ranks, the tests with 1, 2, 3, 4 and 7
 	cargo build -p ferrowarp-tools --features mpi
 	$(MPI_ENV) mpirun -n 4 $(BUILT)/debug/ferrowarp dist demo
-	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi --test collectives --test meeting --lib
+	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi,ferrowarp-dist/ops --test collectives --test meeting --test ops --lib
 	cargo test -p ferrowarp-tools --features mpi --test cli launch::
 
 dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces

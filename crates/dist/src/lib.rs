@@ -34,6 +34,9 @@
 //!
 //! [`Communicator::backend`] says which it is. `ferrowarp dist demo` runs [`self_test`] on all ranks.
 //!
+//! With the feature `ops`, the module `ops` has operations on arrays that are split over the ranks: reductions, histograms, scans, sorts,
+//! transposes.
+//!
 //! # Ranks that are lost
 //!
 //! Each rank has a connection to rank 0, by which all others notice within seconds that it has died, and which one it
@@ -68,6 +71,8 @@ mod error;
 mod fate;
 mod mpi;
 mod nccl;
+#[cfg(feature = "ops")]
+pub mod ops;
 mod self_test;
 mod transport;
 mod world;

@@ -1,16 +1,21 @@
 //! `ferrowarp dist`: what several ranks do together.
 
+mod bench;
+
 use std::io::Write;
 use std::time::Duration;
 
 use ferrowarp::{Backend as Driver, Gpu};
-use ferrowarp_dist::{Checked, Communicator, DistError, World, self_test};
+use ferrowarp_dist::{Checked, Communicator, DistError, World, ops, self_test};
 
 use super::error::CliError;
 use super::table::{Side, Table};
 
 /// How long ranks wait for each other's results.
 const RESULTS: Duration = Duration::from_secs(600);
+
+/// Which random data operations get.
+const SEED: u64 = 1;
 
 /// Options of `ferrowarp dist`.
 #[derive(Debug, clap::Args)]
@@ -21,8 +26,10 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run every collective on all ranks, and check each against the CPU
+    /// Run every collective and every operation over ranks, and check each against the CPU
     Demo(DemoArgs),
+    /// Measure collectives by size, sorts and transposes
+    Bench(bench::BenchArgs),
 }
 
 /// Options of `ferrowarp dist demo`.
@@ -46,6 +53,7 @@ struct DemoArgs {
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     match &args.command {
         Command::Demo(args) => demo(args, out),
+        Command::Bench(args) => bench::run(args, out),
     }
 }
 
@@ -64,7 +72,10 @@ fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
         )?;
         out.flush()?;
     }
-    let own = self_test(&ranks).map_err(named)?;
+    let mut own = self_test(&ranks).map_err(named)?;
+    // Whatever is wrong is a row of the table; the lines say more.
+    let report = &mut |line| drop(writeln!(std::io::stderr(), "{line}"));
+    own.extend(ops::self_test(&ranks, SEED, report).map_err(named)?);
     let all = of_all_ranks(&world, &own).map_err(named)?;
     drop(ranks);
     world.clone().finish().map_err(named)?;
@@ -117,7 +128,7 @@ fn of_all_ranks(world: &World, own: &[Checked]) -> Result<Vec<Checked>, DistErro
 
 fn print(rows: &[Checked], out: &mut impl Write) -> Result<(), CliError> {
     let mut table =
-        Table::new([("collective", Side::Left), ("elements", Side::Right), ("result", Side::Left)]);
+        Table::new([("operation", Side::Left), ("elements", Side::Right), ("result", Side::Left)]);
     for row in rows {
         let result = match row.wrong {
             0 => "right".to_owned(),

@@ -92,7 +92,7 @@ enum Command {
     Soak(soak::Args),
     /// Sort the rows of a table by a column of numbers, or a file of raw numbers
     Sort(sort::Args),
-    /// Run every collective among ranks that a launcher has started, and check each against the CPU
+    /// Run and measure collectives and operations among ranks that a launcher has started
     Dist(dist::Args),
     /// Start processes of a program on this machine as the ranks of a world
     #[cfg(unix)]

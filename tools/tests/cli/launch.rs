@@ -171,7 +171,8 @@ fn ranks_end_when_the_launcher_is_killed() {
 fn a_demo_of_one_rank_is_right_and_one_without_a_launcher_is_refused() {
     let place = Place::new();
     let alone = place.run(&["dist", "demo", "--alone"]).success();
-    let table = contains("all-to-all, uneven").and(contains("WRONG").not());
+    let rows = contains("all-to-all, uneven").and(contains("sort: pairs"));
+    let table = rows.and(contains("WRONG").not());
     alone.stdout(table.and(contains("1 rank by no launcher"))).stderr(is_empty());
     let mut command = place.command(&["dist", "demo"]);
     for name in
@@ -180,6 +181,17 @@ fn a_demo_of_one_rank_is_right_and_one_without_a_launcher_is_refused() {
         command.env_remove(name);
     }
     refused(command.assert(), "no launcher has started this process");
+}
+
+#[test]
+fn a_bench_of_one_rank_has_all_tables() {
+    let small = ["--sizes", "100,4K", "--keys", "1K", "--matrix", "4K", "--repetitions", "2"];
+    let args = [&["dist", "bench", "--alone"], &small[..]].concat();
+    let ended = Place::new().run(&args).success().stderr(is_empty());
+    let tables = contains("all-reduce").and(contains("send and receive"));
+    let rest = contains("100 B").and(contains("u32 with u32")).and(contains("32 × 32 f32"));
+    ended.stdout(tables.and(rest));
+    Place::new().run(&["dist", "bench", "--max", "1X"]).code(2).stderr(contains("not a unit"));
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! Keys on the device, perhaps with values.
+
+use bytemuck::Pod;
+use ferrowarp::error::GpuResult;
+use ferrowarp::memory::DeviceSlice;
+use ferrowarp::ops::Scratch;
+use ferrowarp::ops::sort::{self as local, SortKey, SortOptions, SortValue};
+use ferrowarp::{AsStream, DeviceBuffer, Stream};
+
+use super::key::{Run, RunMut};
+use super::split::Lens;
+use crate::communicator::Communicator;
+use crate::error::DistResult;
+use crate::ops::memory::unwritten;
+use cuda_std::launch::DeviceRead;
+use std::ops::Range;
+
+/// Keys, and the value of each, if there are values.
+pub(super) struct Table<K: SortKey, V: SortValue> {
+    pub(super) keys: DeviceBuffer<K>,
+    pub(super) values: Option<DeviceBuffer<V>>,
+}
+
+impl<K: SortKey, V: SortValue> Table<K, V> {
+    /// A table of `len` rows.
+    ///
+    /// # Safety
+    /// Each is written before it is read.
+    pub(super) unsafe fn unwritten(
+        on: &impl AsStream,
+        len: usize,
+        has_values: bool,
+    ) -> DistResult<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let values = if has_values { Some(unwritten(on, len)?) } else { None };
+            Ok(Self { keys: unwritten(on, len)?, values })
+        }
+    }
+
+    /// A sorted copy of keys and values, made on the first stream, in memory that the second one orders.
+    pub(super) fn sorted(
+        [on, home]: [&Stream; 2],
+        keys: DeviceSlice<'_, K>,
+        values: Option<DeviceSlice<'_, V>>,
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> DistResult<Self> {
+        // SAFETY: the sort writes all of it.
+        let mut sorted = unsafe { Self::unwritten(home, keys.raw().len, values.is_some()) }?;
+        match (values, &mut sorted.values) {
+            (Some(values), Some(out)) => {
+                let out = (&mut sorted.keys, out);
+                local::sort_pairs_into(on, (&keys, &values), out, options, scratch)?;
+            }
+            _ => local::sort_into(on, &keys, &mut sorted.keys, options, scratch)?,
+        }
+        Ok(sorted)
+    }
+
+    /// Sorts it again.
+    pub(super) fn sort(
+        &mut self,
+        on: &impl AsStream,
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        self.sort_rows(on, 0..self.len(), options, scratch)
+    }
+
+    /// Sorts some rows by themselves.
+    pub(super) fn sort_rows(
+        &mut self,
+        on: &impl AsStream,
+        rows: Range<usize>,
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        let mut keys = self.keys.slice_mut(rows.clone());
+        match &mut self.values {
+            Some(values) => {
+                let mut values = values.slice_mut(rows);
+                local::sort_pairs_in_place(on, &mut keys, &mut values, options, scratch)
+            }
+            None => local::sort_in_place(on, &mut keys, options, scratch),
+        }
+    }
+
+    /// Sorts some rows by themselves into rows of another table.
+    pub(super) fn sort_rows_into(
+        &self,
+        on: &impl AsStream,
+        rows: Range<usize>,
+        (out, to): (&mut Self, Range<usize>),
+        options: SortOptions,
+        scratch: &mut Scratch,
+    ) -> GpuResult<()> {
+        let (from, mut keys) = (self.keys.slice(rows.clone()), out.keys.slice_mut(to.clone()));
+        match (&self.values, &mut out.values) {
+            (Some(of), Some(values)) => {
+                let out = (&mut keys, &mut values.slice_mut(to));
+                local::sort_pairs_into(on, (&from, &of.slice(rows)), out, options, scratch)
+            }
+            _ => local::sort_into(on, &from, &mut keys, options, scratch),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.as_slice().raw().len
+    }
+
+    /// Sends each rank its rows, and returns those that come from all ranks, in their order.
+    pub(super) fn exchange(
+        &self,
+        ranks: &Communicator,
+        on: &impl AsStream,
+        lens: &Lens,
+    ) -> DistResult<Self> {
+        let Lens { sent, received } = lens;
+        let (len, has_values) = (received.iter().sum(), self.values.is_some());
+        // SAFETY: the ranks write all of it.
+        let mut all = unsafe { Self::unwritten(on, len, has_values) }?;
+        let group = ranks.group().all_to_all_uneven(&self.keys, sent, &mut all.keys, received)?;
+        match (&self.values, &mut all.values) {
+            (Some(own), Some(all)) => group.all_to_all_uneven(own, sent, all, received)?,
+            _ => group,
+        }
+        .enqueue(on)?;
+        Ok(all)
+    }
+
+    /// Rows, for a merge.
+    pub(super) fn run(&self, rows: Range<usize>) -> GpuResult<Run<'_, K>> {
+        let values = self.values.as_ref().map(|values| values.slice(rows.clone()).cast());
+        Ok(Run { keys: self.keys.slice(rows), values: values.transpose()? })
+    }
+
+    /// As [`run`](Self::run), to be written.
+    pub(super) fn run_mut(&mut self, rows: Range<usize>) -> GpuResult<RunMut<'_, K>> {
+        let values = self.values.as_mut().map(|values| values.slice_mut(rows.clone()).into_cast());
+        Ok(RunMut { keys: self.keys.slice_mut(rows), values: values.transpose()? })
+    }
+
+    /// Copies rows of another table to the same place here.
+    pub(super) fn copy(&mut self, from: &Self, rows: Range<usize>) -> GpuResult<()> {
+        copy(&mut self.keys, &from.keys, rows.clone())?;
+        match (&mut self.values, &from.values) {
+            (Some(values), Some(from)) => copy(values, from, rows),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn copy<T: Pod>(
+    to: &mut DeviceBuffer<T>,
+    from: &DeviceBuffer<T>,
+    rows: Range<usize>,
+) -> GpuResult<()> {
+    to.slice_mut(rows.clone()).copy_from_device(from.slice(rows))
+}
