@@ -68,6 +68,8 @@ mod error;
 mod fate;
 mod mpi;
 mod nccl;
+#[cfg(feature = "ops")]
+pub mod ops;
 mod self_test;
 mod transport;
 mod world;
