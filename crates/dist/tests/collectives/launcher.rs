@@ -35,7 +35,18 @@ pub fn run_all() {
     println!("\ntest result: ok. {passed} passed; 0 failed; {ignored} ignored");
 }
 
-fn over_mpi(count: &mut Count) {
+/// Those that say whether the results of 1, 2, 3, 4 and 7 ranks are right.
+pub fn run_ranks() {
+    let mut count = Count::default();
+    count.passed("one rank alone");
+    right_over_mpi(&mut count);
+    right_over_nccl(&mut count);
+    let Count { passed, ignored } = count;
+    println!("\ntest result: ok. {passed} passed; 0 failed; {ignored} ignored");
+}
+
+/// Returns the version of MPI if there is one.
+fn right_over_mpi(count: &mut Count) -> Option<String> {
     let version = version();
     let reason = match (cfg!(feature = "mpi"), &version) {
         (false, _) => Some("built without the feature `mpi`"),
@@ -43,12 +54,21 @@ fn over_mpi(count: &mut Count) {
         (true, Some(_)) => None,
     };
     if let Some(reason) = reason {
-        return count.ignored("ranks over MPI", reason);
+        count.ignored("ranks over MPI", reason);
+        return None;
     }
     for ranks in [1, 2, 3, 4, 7] {
         let texts = [mpirun(ranks, &[], &[])];
         all_are_right(&texts);
         count.passed(&format!("{ranks} ranks over MPI"));
+    }
+    version
+}
+
+fn over_mpi(count: &mut Count) {
+    let version = right_over_mpi(count);
+    if version.is_none() {
+        return;
     }
     if !version.is_some_and(|version| version.contains("Open MPI")) {
         // Others end all ranks when one ends.
@@ -63,22 +83,30 @@ fn over_mpi(count: &mut Count) {
     }
 }
 
-fn over_nccl(count: &mut Count) {
+/// Returns how many GPUs there are, if several can work together.
+fn right_over_nccl(count: &mut Count) -> Option<u32> {
     let gpus = match backend() {
         Ok(Backend::Cuda) => devices().map_or(0, |devices| devices.len() as u32),
         _ => 0,
     };
     if gpus < 2 {
-        return count.ignored("ranks over NCCL", "there are not two GPUs");
+        count.ignored("ranks over NCCL", "there are not two GPUs");
+        return None;
     }
     for ranks in [1, 2, 3, 4, 7].into_iter().filter(|ranks| *ranks <= gpus) {
         let texts = own_ranks(ranks, &[]);
         if texts.iter().any(|text| text.1.contains("NCCL cannot be used")) {
-            return count.ignored("ranks over NCCL", "there is no NCCL");
+            count.ignored("ranks over NCCL", "there is no NCCL");
+            return None;
         }
         all_are_right(&texts);
         count.passed(&format!("{ranks} ranks over NCCL"));
     }
+    Some(gpus)
+}
+
+fn over_nccl(count: &mut Count) {
+    let Some(gpus) = right_over_nccl(count) else { return };
     for moment in 0..10 {
         let (lost, rounds) = (moment % gpus, 1 + moment * moment * 37);
         let start = Instant::now();
