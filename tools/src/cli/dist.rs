@@ -8,6 +8,7 @@ use ferrowarp_dist::{Checked, Communicator, DistError, World, self_test};
 
 use super::error::CliError;
 use super::table::{Side, Table};
+use super::{dist_heat, dist_scale};
 
 /// How long ranks wait for each other's results.
 const RESULTS: Duration = Duration::from_secs(600);
@@ -21,8 +22,12 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run every collective on all ranks, and check each against the CPU
+    /// Run every collective on all ranks, and check each against the CPU; and what is distributed, against one device
     Demo(DemoArgs),
+    /// Heat that spreads over a plate, or waves on one, in slabs on all ranks: one film
+    Heat(dist_heat::Args),
+    /// Time stencils and particles on all ranks, beside one rank alone: weak and strong scaling
+    Scale(dist_scale::Args),
 }
 
 /// Options of `ferrowarp dist demo`.
@@ -46,6 +51,8 @@ struct DemoArgs {
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     match &args.command {
         Command::Demo(args) => demo(args, out),
+        Command::Heat(args) => dist_heat::run(args, out),
+        Command::Scale(args) => dist_scale::run(args, out),
     }
 }
 
@@ -82,11 +89,11 @@ fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
 }
 
 /// "4 ranks"
-fn count(ranks: u32) -> String {
+pub(super) fn count(ranks: u32) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
-fn device(gpu: &Gpu) -> String {
+pub(super) fn device(gpu: &Gpu) -> String {
     match gpu.backend() {
         Driver::Emulator => format!("emulated devices ({})", gpu.name()),
         Driver::Cuda => gpu.name().to_owned(),

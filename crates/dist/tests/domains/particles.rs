@@ -82,7 +82,7 @@ fn layer(particle: &Particle, world: World) -> usize {
 /// Steps so long that particles fly over whole slabs: what leaves a slab goes to any rank.
 fn far_in_a_step(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
     let layers = 2 * ranks.size();
-    let (world, slabs) = (world([3, 3, layers], 0.02), Slabs::even(layers as usize, ranks.size()));
+    let (world, slabs) = (world([3, 3, layers], 0.06), Slabs::even(layers as usize, ranks.size()));
     let positions = anywhere(samples, 150, world.cells);
     let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, 6)?;
     let far = |(a, b): (&usize, &usize)| slabs.rank_of(*a).abs_diff(slabs.rank_of(*b)) > 1;

@@ -128,7 +128,10 @@ impl Routes {
     ) -> DistResult<()> {
         self.taken.reserve(on, total)?;
         let mut routes = self.routes.slice_mut(..total);
-        sort_in_place(on, &mut routes, SortOptions::ASCENDING, &mut self.scratch)?;
+        // A rank is below the number of slabs: the bits above are zeros.
+        let slabs = self.bounds.len() as u32;
+        let options = SortOptions::ASCENDING.bits(0..32 + slabs.ilog2() + 1);
+        sort_in_place(on, &mut routes, options, &mut self.scratch)?;
         Ok(kernels::particles_take::launch(
             on,
             kernels::particles_take::grid_for(total),
