@@ -109,8 +109,8 @@ MPI_ENV := FERROWARP_DEVICE=emulator OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_AL
 dist: toolchain mpi ## Collectives over MPI among emulated devices: the demo with 4 ranks, the tests with 1, 2, 3, 4 and 7
 	cargo build -p ferrowarp-tools --features mpi
 	$(MPI_ENV) mpirun -n 4 $(BUILT)/debug/ferrowarp dist demo
-	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi --test collectives --test meeting --lib
-	cargo test -p ferrowarp-tools --features mpi --test cli launch::
+	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi --test collectives --test domains --test meeting --lib
+	cargo test -p ferrowarp-tools --features mpi --test cli -- launch:: ranks::
 
 mpi:
 	@scripts/mpi

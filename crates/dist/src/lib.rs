@@ -34,6 +34,9 @@
 //!
 //! [`Communicator::backend`] says which it is. `ferrowarp dist demo` runs [`self_test`] on all ranks.
 //!
+//! With the feature `ops`, the module `ops` has operations on distributed data: stencils with halos, particles that migrate, sparse
+//! products.
+//!
 //! # Ranks that are lost
 //!
 //! Each rank has a connection to rank 0, by which all others notice within seconds that it has died, and which one it

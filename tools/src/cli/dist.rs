@@ -25,7 +25,7 @@ enum Command {
     /// Run every collective on all ranks, and check each against the CPU; and what is distributed, against one device
     Demo(DemoArgs),
     /// Heat that spreads over a plate, or waves on one, in slabs on all ranks: one film
-    Heat(dist_heat::Args),
+    Heat(dist_heat::HeatArgs),
     /// Time stencils and particles on all ranks, beside one rank alone: weak and strong scaling
     Scale(dist_scale::Args),
 }
@@ -86,6 +86,15 @@ fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
         writeln!(out, "\nAll {} are right on {}.", all.len(), count(world.size()))?;
     }
     Ok(())
+}
+
+/// An error of work with other ranks, with the rank's name.
+pub(super) fn named(world: &World) -> impl Fn(CliError) -> CliError {
+    let rank = world.to_string();
+    move |error| match error {
+        CliError::Dist(source) => CliError::OfRank { rank: rank.clone(), source },
+        error => error,
+    }
 }
 
 /// "4 ranks"

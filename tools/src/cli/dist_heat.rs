@@ -7,7 +7,7 @@ use ferrowarp::DeviceBuffer;
 use ferrowarp_dist::ops::{SlabGrid, SlabRule, Slabs, Wave};
 use ferrowarp_dist::{Communicator, World};
 
-use super::dist::{count, device};
+use super::dist::{count, device, named};
 use super::error::CliError;
 use super::film::record;
 use super::heat;
@@ -15,7 +15,14 @@ use crate::demo::{Motion, Plate};
 
 /// Options of `ferrowarp dist heat`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+#[command(after_help = "\
+Examples:
+  mpirun -n 4 ferrowarp dist heat -o heat.gif
+  ferrowarp launch -n 2 -- ferrowarp dist heat --wave -o wave.gif
+
+Each rank has some rows of the plate. Rank 0 gathers them for each picture, and writes the film: the same file, bit for bit, as that
+of `ferrowarp heat`.")]
+pub(super) struct HeatArgs {
     #[command(flatten)]
     plate: heat::Args,
     /// Run as a world of one rank, without a launcher
@@ -26,11 +33,15 @@ pub(super) struct Args {
 /// What takes the pictures: rank 0's film, or nothing.
 type Show<'a> = &'a mut dyn FnMut(Vec<[u8; 4]>) -> Result<(), CliError>;
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn run(args: &HeatArgs, out: &mut impl Write) -> Result<(), CliError> {
     let world = if args.alone { World::alone() } else { World::from_env()? };
+    run_in(&world, args, out).map_err(named(&world))
+}
+
+fn run_in(world: &World, args: &HeatArgs, out: &mut impl Write) -> Result<(), CliError> {
     let gpu = world.gpu()?;
     let plate = args.plate.plate(&gpu);
-    let ranks = Communicator::new(&world, &gpu)?;
+    let ranks = Communicator::new(world, &gpu)?;
     let time = if world.rank() == 0 {
         record(&args.plate.reel(&plate), args.plate.output(), |show| film(&ranks, &plate, show))?
     } else {
@@ -48,7 +59,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         writeln!(out, "wrote {}", args.plate.output().display())?;
     }
     drop(ranks);
-    Ok(world.finish()?)
+    Ok(world.clone().finish()?)
 }
 
 fn film(ranks: &Communicator, plate: &Plate, show: Show<'_>) -> Result<Duration, CliError> {

@@ -11,7 +11,7 @@ use ferrowarp_dist::ops::particles::World as Law;
 use ferrowarp_dist::ops::{SlabGrid, SlabParticles, Slabs};
 use ferrowarp_dist::{Communicator, DistResult, World};
 
-use super::dist::{count, device};
+use super::dist::{count, device, named};
 use super::error::CliError;
 use super::table::{Side, Table};
 
@@ -81,8 +81,12 @@ struct Row {
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let world = if args.alone { World::alone() } else { World::from_env()? };
+    run_in(&world, args, out).map_err(named(&world))
+}
+
+fn run_in(world: &World, args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let gpu = world.gpu()?;
-    let ranks = Communicator::new(&world, &gpu)?;
+    let ranks = Communicator::new(world, &gpu)?;
     let scale = args.scale(&gpu);
     let rows = measure(&ranks, scale)?;
     if world.rank() == 0 {
@@ -93,7 +97,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
         print(&rows, out)?;
     }
     drop(ranks);
-    Ok(world.finish()?)
+    Ok(world.clone().finish()?)
 }
 
 fn measure(ranks: &Communicator, scale: Scale) -> DistResult<Vec<Row>> {
