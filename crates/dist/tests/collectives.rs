@@ -33,7 +33,7 @@ fn run(arguments: &[String]) -> DistResult<()> {
     let world = match World::from_env() {
         Err(DistError::NoLauncher) => {
             check_all(&World::alone())?;
-            launcher::run_all();
+            launcher::run_all(true);
             return Ok(());
         }
         world => world?,

@@ -3,7 +3,6 @@
 //! Without a launcher it runs as one rank alone, and then starts itself as ranks, as the test `collectives` does. All ranks make
 //! their data from one seed, which a failure names; `FERROWARP_SEED` sets it.
 
-#[allow(dead_code, reason = "the tests of lost ranks are the other program's")]
 #[path = "collectives/launcher.rs"]
 mod launcher;
 #[path = "domains/particles.rs"]
@@ -40,7 +39,7 @@ fn run() -> DistResult<()> {
     match World::from_env() {
         Err(DistError::NoLauncher) => {
             check_all(&World::alone())?;
-            launcher::run_ranks();
+            launcher::run_all(false);
             Ok(())
         }
         world => {

@@ -25,22 +25,19 @@ impl Count {
     }
 }
 
-/// All tests that need several ranks. One that cannot run says so. A failure is a panic.
-pub fn run_all() {
+/// All tests that need several ranks: whether the results of 1, 2, 3, 4 and 7 are right, and `with_losses` also what becomes of
+/// ranks when one is lost. One that cannot run says so. A failure is a panic.
+pub fn run_all(with_losses: bool) {
     let mut count = Count::default();
     count.passed("one rank alone");
-    over_mpi(&mut count);
-    over_nccl(&mut count);
-    let Count { passed, ignored } = count;
-    println!("\ntest result: ok. {passed} passed; 0 failed; {ignored} ignored");
-}
-
-/// Those that say whether the results of 1, 2, 3, 4 and 7 ranks are right.
-pub fn run_ranks() {
-    let mut count = Count::default();
-    count.passed("one rank alone");
-    right_over_mpi(&mut count);
-    right_over_nccl(&mut count);
+    let mpi = right_over_mpi(&mut count);
+    if let Some(version) = mpi.filter(|_| with_losses) {
+        lost_over_mpi(&mut count, &version);
+    }
+    let gpus = right_over_nccl(&mut count);
+    if let Some(gpus) = gpus.filter(|_| with_losses) {
+        lost_over_nccl(&mut count, gpus);
+    }
     let Count { passed, ignored } = count;
     println!("\ntest result: ok. {passed} passed; 0 failed; {ignored} ignored");
 }
@@ -65,12 +62,8 @@ fn right_over_mpi(count: &mut Count) -> Option<String> {
     version
 }
 
-fn over_mpi(count: &mut Count) {
-    let version = right_over_mpi(count);
-    if version.is_none() {
-        return;
-    }
-    if !version.is_some_and(|version| version.contains("Open MPI")) {
+fn lost_over_mpi(count: &mut Count, version: &str) {
+    if !version.contains("Open MPI") {
         // Others end all ranks when one ends.
         return count
             .ignored("ranks that are lost over MPI", "only Open MPI lets the others live on");
@@ -105,8 +98,7 @@ fn right_over_nccl(count: &mut Count) -> Option<u32> {
     Some(gpus)
 }
 
-fn over_nccl(count: &mut Count) {
-    let Some(gpus) = right_over_nccl(count) else { return };
+fn lost_over_nccl(count: &mut Count, gpus: u32) {
     for moment in 0..10 {
         let (lost, rounds) = (moment % gpus, 1 + moment * moment * 37);
         let start = Instant::now();
