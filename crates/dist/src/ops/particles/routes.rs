@@ -48,7 +48,7 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn new(on: &Stream, slabs: &Slabs, rank: u32) -> DistResult<Self> {
-        const FEW: usize = 1024;
+        const FEW: usize = 64;
         let bounds: Vec<u32> = slabs.bounds().iter().map(|bound| *bound as u32).collect();
         let slabs = bounds.len() - 1;
         Ok(Self {
