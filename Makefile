@@ -111,8 +111,8 @@ MPI_ENV := FERROWARP_DEVICE=emulator OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_AL
 dist: toolchain mpi ## Collectives and operations over MPI among emulated devices: the demo with 4 ranks, the tests with 1, 2, 3, 4 and 7
 	cargo build -p ferrowarp-tools --features mpi
 	$(MPI_ENV) mpirun -n 4 $(BUILT)/debug/ferrowarp dist demo
-	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi,ferrowarp-dist/ops --test collectives --test meeting --test ops --lib
-	cargo test -p ferrowarp-tools --features mpi --test cli launch::
+	cargo test -p ferrowarp-tools -p ferrowarp-dist --features ferrowarp-tools/mpi,ferrowarp-dist/ops --test collectives --test domains --test meeting --test ops --lib
+	cargo test -p ferrowarp-tools --features mpi --test cli -- launch:: ranks::
 
 dist-starters: toolchain mpi ## What starts ranks in examples/dist, tried: mpirun, torchrun, Slurm, Kubernetes, Ray; two hosts as namespaces
 	cargo build -p examples --features mpi --example dist

@@ -300,6 +300,41 @@ fn waves_come_back() {
 }
 
 #[test]
+fn waves_of_all_edges_in_planes_and_volumes() {
+    let mut rng = rng();
+    for (boundary, edge) in BOUNDARIES {
+        for shape in VOLUMES {
+            let n = shape.iter().product();
+            let (mut now, mut before) = (cells::<f32>(&mut rng, n), cells::<f32>(&mut rng, n));
+            let rule = VolumeStencil::wave(0.5, boundary);
+            let weights = [rule.centre, rule.x, rule.y, rule.z];
+            let (mut found, mut spare) = (upload(&now), upload(&before));
+            stencil::volume_wave_steps(gpu(), &mut found, &mut spare, shape, &rule, 3).unwrap();
+            for _ in 0..3 {
+                let next = reference::wave_f32(&now, &before, shape, weights, edge, [true; 3]);
+                (before, now) = (now, next);
+            }
+            same(&found, &now, &format!("waves, {shape:?}, {boundary:?}"));
+            same(&spare, &before, &format!("waves before, {shape:?}, {boundary:?}"));
+        }
+        for shape in PLANES {
+            let n = shape.iter().product();
+            let (mut now, mut before) = (cells::<f32>(&mut rng, n), cells::<f32>(&mut rng, n));
+            let rule = PlaneStencil::wave(0.6, boundary);
+            let (weights, volume) = ([rule.centre, rule.x, rule.y, 0.0], [1, shape[0], shape[1]]);
+            let (mut found, mut spare) = (upload(&now), upload(&before));
+            stencil::wave_steps(gpu(), &mut found, &mut spare, shape, &rule, 3).unwrap();
+            for _ in 0..3 {
+                let axes = [false, true, true];
+                let next = reference::wave_f32(&now, &before, volume, weights, edge, axes);
+                (before, now) = (now, next);
+            }
+            same(&found, &now, &format!("waves, {shape:?}, {boundary:?}"));
+        }
+    }
+}
+
+#[test]
 fn a_shape_that_does_not_fit_is_an_error() {
     let rule = PlaneStencil::diffusion(0.1_f32, Boundary::Fixed);
     let mut out = upload(&[0.0_f32; 12]);

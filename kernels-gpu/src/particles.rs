@@ -10,6 +10,9 @@
 //!    run adds up the forces in the same order and gives the same bits;
 //! 4. [`particles_move`](fn@particles_move) sums the forces and takes the step.
 //!
+//! A box that several devices share is cut into [slabs](Layers) along z. [`particles_route`](fn@particles_route) then finds which particles
+//! another slab needs, and [`particles_take`](fn@particles_take) brings these together, to be sent.
+//!
 //! Sources: S. Green, "Particle Simulation using CUDA", 2010 (grid and sort); P. A. Cundall and O. D. L. Strack,
 //! "A discrete numerical model for granular assemblies", 1979 (contacts of spring and dashpot).
 
@@ -51,10 +54,36 @@ impl World {
         [along(x, self.cells[0]), along(y, self.cells[1]), along(z, self.cells[2])]
     }
 
-    /// The number of a cell; x is fastest.
+    /// All layers of cells along z: where there is one slab.
+    #[must_use]
+    pub const fn layers(&self) -> Layers {
+        Layers { first: 0, end: self.cells[2] }
+    }
+
+    /// The number of a cell among those of a slab; x is fastest.
     #[inline(always)]
-    fn number(&self, [x, y, z]: [u32; 3]) -> usize {
-        (z as usize * self.cells[1] as usize + y as usize) * self.cells[0] as usize + x as usize
+    fn number(&self, slab: Layers, [x, y, z]: [u32; 3]) -> usize {
+        let z = z.wrapping_sub(slab.first) as usize;
+        (z * self.cells[1] as usize + y as usize) * self.cells[0] as usize + x as usize
+    }
+}
+
+/// A slab of the box: its layers of cells along z, those from `first` on and before `end`. A box that several devices share is
+/// cut into slabs, each of which is given with a layer more at either side, from where particles push those of the slab.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct Layers {
+    /// The first layer.
+    pub first: u32,
+    /// The layer after the last.
+    pub end: u32,
+}
+
+impl Layers {
+    /// The layer, or the nearest one of the slab.
+    #[inline(always)]
+    fn nearest(self, z: u32) -> u32 {
+        z.clamp(self.first, (self.end - 1).max(self.first))
     }
 }
 
@@ -123,19 +152,22 @@ impl Push {
     }
 }
 
-/// Counts the particles of each cell: `counts: [cells + 1]`, 0 before. `slots: [n]` becomes the cell of each
-/// particle, and how many of the cell were counted before it. `position: [n]`, x, y, z and the particle's name.
+/// Counts the particles of each cell of a slab: `counts: [cells + 1]`, 0 before. `slots: [n]` becomes the cell of each
+/// particle, and how many of the cell were counted before it. `position: [n]`, x, y, z and the particle's name. One that is
+/// outside of the slab counts to the nearest layer.
 #[kernel(block = BLOCK)]
 pub fn particles_bin(
     index: ThreadIndex,
     world: World,
+    slab: Layers,
     position: &[Vector],
     counts: AtomicSlice<u32>,
     mut slots: DisjointSlice<Vec2<u32>>,
 ) {
     let i = index.get();
     if let Some(slot) = slots.get_mut(index) {
-        let cell = world.number(world.cell_at(vector(position[i])));
+        let [x, y, z] = world.cell_at(vector(position[i]));
+        let cell = world.number(slab, [x, y, slab.nearest(z)]);
         *slot = Vec2::new(cell as u32, counts.fetch_add(cell, 1, Relaxed));
     }
 }
@@ -192,11 +224,13 @@ pub fn particles_sort(
 ///
 /// `position: [n]`, `velocity: [n]` as sorted, half a step behind the places; `starts: [cells + 1]`. The fourth
 /// value of `moved_velocity` becomes the particle's energy before the step, at the speed of that moment: kinetic,
-/// in the field of gravity, in the walls, and half of that in its contacts.
+/// in the field of gravity, in the walls, and half of that in its contacts. `starts` are those of the slab's cells; particles
+/// in its outermost layers lack the neighbours that lie beyond.
 #[kernel(block = BLOCK)]
 pub fn particles_move(
     index: ThreadIndex,
     world: World,
+    slab: Layers,
     starts: &[u32],
     position: &[Vector],
     velocity: &[Vector],
@@ -213,11 +247,13 @@ pub fn particles_move(
 
     let mut push = Push { force: [0.0, -world.gravity, 0.0], energy: 0.0 };
     let [x, y, z] = world.cell_at(place);
-    for z in z.saturating_sub(1)..(z + 2).min(world.cells[2]) {
+    let z = slab.nearest(z);
+    for z in z.saturating_sub(1).max(slab.first)..(z + 2).min(slab.end) {
         for y in y.saturating_sub(1)..(y + 2).min(world.cells[1]) {
             // Three cells in a row along x are one run of particles.
-            let first = starts[world.number([x.saturating_sub(1), y, z])] as usize;
-            let end = starts[world.number([(x + 1).min(world.cells[0] - 1), y, z]) + 1] as usize;
+            let first = starts[world.number(slab, [x.saturating_sub(1), y, z])] as usize;
+            let last = world.number(slab, [(x + 1).min(world.cells[0] - 1), y, z]);
+            let end = starts[last + 1] as usize;
             for (place_of, speed_of) in position[first..end].iter().zip(&velocity[first..end]) {
                 let leaving = minus(speed, vector(*speed_of));
                 push.add_contact(&world, minus(place, vector(*place_of)), leaving);
@@ -241,4 +277,70 @@ pub fn particles_energy(index: ThreadIndex, velocity: &[Vector], mut energy: Dis
     if let Some(energy) = energy.get_mut(index) {
         *energy = velocity[i].w;
     }
+}
+
+/// Lists which particles other slabs need: those that are in one, or in a layer beside it.
+///
+/// `bounds: [slabs + 1]` are the layers where slabs begin, from 0 to all; `own` is the slab that the particles were in a step ago.
+/// Of `position: [n]` those from `first: [1]` on and before `end: [1]` are its own. `counts: [slabs + 1]`, 0 before, becomes how
+/// many each slab needs, and their sum. `routes` gets for each of them the slab times 2^32 plus the particle's
+/// index, in any order; those for which it is too short are counted all the same.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the particles are a part of an array, which only the device knows"
+)]
+#[kernel(block = BLOCK)]
+pub fn particles_route(
+    index: ThreadIndex,
+    world: World,
+    own: u32,
+    bounds: &[u32],
+    first: &[u32],
+    end: &[u32],
+    position: &[Vector],
+    counts: AtomicSlice<u32>,
+    routes: AtomicSlice<u64>,
+) {
+    let i = index.get();
+    if i < first[0] as usize || i >= (end[0] as usize).min(position.len()) {
+        return;
+    }
+    let [_, _, layer] = world.cell_at(vector(position[i]));
+    let (slabs, own) = (bounds.len().saturating_sub(1), own as usize);
+    // Most are inside of their slab, where no other one needs them.
+    if layer > bounds[own] && layer + 1 < bounds[own + 1] {
+        return;
+    }
+    for slab in 0..slabs {
+        let (begin, end) = (bounds[slab], bounds[slab + 1]);
+        if slab == own || begin >= end || layer + 1 < begin || layer > end {
+            continue;
+        }
+        counts.fetch_add(slab, 1, Relaxed);
+        let place = counts.fetch_add(slabs, 1, Relaxed) as usize;
+        if place < routes.len() {
+            routes.store(place, (slab as u64) << 32 | i as u64, Relaxed);
+        }
+    }
+}
+
+/// Brings the particles of routes together: `routes: [n]`, as [`particles_route`](fn@particles_route) lists them;
+/// `taken_position: [n]` and `taken_velocity: [n]`.
+#[kernel(block = BLOCK)]
+pub fn particles_take(
+    index: ThreadIndex,
+    routes: &[u64],
+    position: &[Vector],
+    velocity: &[Vector],
+    mut taken_position: DisjointSlice<Vector>,
+    mut taken_velocity: DisjointSlice<Vector>,
+) {
+    let i = index.get();
+    let (Some(to), Some(speed)) = (taken_position.get_mut(index), taken_velocity.get_mut(index))
+    else {
+        return;
+    };
+    let from = (routes[i] & 0xffff_ffff) as usize;
+    *to = position[from];
+    *speed = velocity[from];
 }

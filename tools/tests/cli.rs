@@ -28,6 +28,8 @@ mod permissions;
 mod pictures;
 #[path = "cli/profile.rs"]
 mod profile;
+#[path = "cli/ranks.rs"]
+mod ranks;
 #[path = "cli/reduce.rs"]
 mod reduce;
 #[path = "cli/soak.rs"]

@@ -223,6 +223,20 @@ pub enum DistError {
         ranks: u32,
     },
 
+    /// A slab has no plane, so that its neighbours get no halo from it.
+    #[cfg(feature = "ops")]
+    #[error(
+        "rank {rank} has no plane of a grid of {planes} planes for {ranks} ranks: give each rank one or more, or run fewer ranks"
+    )]
+    ThinSlab {
+        /// The rank.
+        rank: u32,
+        /// The planes of the whole grid.
+        planes: usize,
+        /// How many ranks there are.
+        ranks: u32,
+    },
+
     /// There is no such rank.
     #[error("{operation}: there is no rank {rank} in a communicator of {size}")]
     NoSuchRank {

@@ -34,8 +34,8 @@
 //!
 //! [`Communicator::backend`] says which it is. `ferrowarp dist demo` runs [`self_test`] on all ranks.
 //!
-//! With the feature `ops`, the module `ops` has operations on arrays that are split over the ranks: reductions, histograms, scans, sorts,
-//! transposes.
+//! With the feature `ops`, the module `ops` has operations on distributed data: reductions, histograms, scans, sorts, transposes,
+//! stencils with halos, particles that migrate, sparse products.
 //!
 //! # Ranks that are lost
 //!

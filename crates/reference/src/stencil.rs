@@ -75,3 +75,25 @@ macro_rules! steps {
 
 steps!(plane_f32, volume_f32, f32);
 steps!(plane_f64, volume_f64, f64);
+
+/// A step of the wave equation on `cells: [depth, height, width]`, along those of its axes that are to be looked at: what is a
+/// step later than `cells`, of which `previous` is a step earlier. The weights are those of [`volume_f32`]; cells on fixed
+/// edges stay what they are.
+pub fn wave_f32(
+    cells: &[f32],
+    previous: &[f32],
+    shape: [usize; 3],
+    weights: [f32; 4],
+    edge: Edge,
+    axes: [bool; 3],
+) -> Vec<f32> {
+    let mut out = volume_f32(cells, shape, weights, edge, axes);
+    for (i, cell) in out.iter_mut().enumerate() {
+        let place = [i / (shape[1] * shape[2]), i / shape[2] % shape[1], i % shape[2]];
+        let on_edge = |k: usize| axes[k] && (place[k] == 0 || place[k] + 1 == shape[k]);
+        if edge != Edge::Fixed || !(0..3).any(on_edge) {
+            *cell -= previous[i];
+        }
+    }
+    out
+}

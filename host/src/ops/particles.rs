@@ -337,6 +337,7 @@ impl State {
             on,
             kernels::particles_move::grid_for(self.sorted_position.len()),
             world,
+            world.layers(),
             &self.starts,
             &self.sorted_position,
             &self.sorted_velocity,
@@ -351,7 +352,8 @@ impl State {
         let (position, velocity) = (self.position.read(), self.velocity.read());
         let (counts, slots) = (&mut self.counts, &mut self.slots);
         counts.clear()?;
-        kernels::particles_bin::launch(on, config, world, &position, counts, slots)?;
+        let layers = world.layers();
+        kernels::particles_bin::launch(on, config, world, layers, &position, counts, slots)?;
         scan::exclusive_into(on, &self.counts, &mut self.starts, &mut self.scan)?;
         kernels::particles_order::launch(on, config, &self.slots, &self.starts, &mut self.order)?;
         kernels::particles_sort::launch(

@@ -26,12 +26,14 @@ use cuda_std::launch::{DeviceRead, DeviceWrite, Grid1, Instance, LaunchConfig};
 use kernels_gpu::stencil as kernels;
 use kernels_gpu::stencil::plane::{self as plane_kernel, stencil_plane};
 use kernels_gpu::stencil::volume::{self as volume_kernel, stencil_volume, stencil_volume_twice};
-use kernels_gpu::stencil::{stencil_plane_plain, stencil_volume_plain, stencil_wave};
+use kernels_gpu::stencil::{
+    stencil_plane_plain, stencil_volume_plain, stencil_wave, stencil_wave_volume,
+};
 
 use super::same_len;
 use super::sealed::Sealed;
 use crate::error::{GpuError, GpuResult};
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, DeviceSliceMut};
 use crate::stream::{AsStream, Stream};
 
 const OPERATION: &str = "making a step of a stencil";
@@ -113,6 +115,15 @@ impl<T: Cell> VolumeStencil<T> {
     #[must_use]
     pub fn diffusion(rate: T, boundary: Boundary) -> Self {
         Self { centre: T::rest(6.0, rate), x: rate, y: rate, z: rate, boundary }
+    }
+}
+
+impl VolumeStencil<f32> {
+    /// A step of waves, for [`volume_wave_steps`], as [`PlaneStencil::wave`]; stable up to a `courant` of √⅓.
+    #[must_use]
+    pub fn wave(courant: f32, boundary: Boundary) -> Self {
+        let square = courant * courant;
+        Self { centre: 2.0 - 6.0 * square, x: square, y: square, z: square, boundary }
     }
 }
 
@@ -232,6 +243,45 @@ where
     stencil_volume_plain::<T>::launch(on.as_stream(), grid, cells, centre, [x, y, z], edge, out)
 }
 
+/// `previous: [height, width]`, a step of the wave equation before `cells: [height, width]`, becomes what comes a step after
+/// it: the stencil's sum over `cells` minus `previous`.
+///
+/// # Errors
+/// As [`plane_into`].
+pub fn wave_into(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<f32>,
+    mut previous: DeviceSliceMut<'_, f32>,
+    shape: [usize; 2],
+    stencil: &PlaneStencil<f32>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, &mut previous)?;
+    let [height, width] = shape;
+    let PlaneStencil { centre, x, y, boundary } = *stencil;
+    let (grid, edge) = (LaunchConfig::for_grid(width, height), boundary.number());
+    let out = &mut previous.into_grid(width, height)?;
+    stencil_wave::launch(on.as_stream(), grid, cells, centre, [x, y], edge, out)
+}
+
+/// [`wave_into`] for a volume: `cells` and `previous` are `[depth, height, width]`.
+///
+/// # Errors
+/// As [`volume_into`].
+pub fn volume_wave_into(
+    on: &impl AsStream,
+    cells: &impl DeviceRead<f32>,
+    mut previous: DeviceSliceMut<'_, f32>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<f32>,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, &mut previous)?;
+    let [depth, height, width] = shape;
+    let VolumeStencil { centre, x, y, z, boundary } = *stencil;
+    let (grid, edge) = (LaunchConfig::for_volume(width, height, depth), boundary.number());
+    let out = &mut previous.into_volume(width, height, depth)?;
+    stencil_wave_volume::launch(on.as_stream(), grid, cells, centre, [x, y, z], edge, out)
+}
+
 /// `steps` steps of the wave equation from `cells: [height, width]` and `previous`, the same one step earlier: each step's
 /// result is the stencil's sum minus what was before. Both are further in time afterwards.
 ///
@@ -246,13 +296,28 @@ pub fn wave_steps(
     steps: usize,
 ) -> GpuResult<()> {
     check_lens(&shape, cells, previous)?;
-    let [height, width] = shape;
-    let grid = LaunchConfig::for_grid(width, height);
-    let PlaneStencil { centre, x, y, boundary } = *stencil;
     for _ in 0..steps {
-        let out = &mut previous.grid_mut(width, height)?;
-        let on = on.as_stream();
-        stencil_wave::launch(on, grid, cells, centre, [x, y], boundary.number(), out)?;
+        wave_into(on, cells, previous.as_mut_slice(), shape, stencil)?;
+        mem::swap(cells, previous);
+    }
+    Ok(())
+}
+
+/// [`wave_steps`] in a volume: `cells` and `previous` are `[depth, height, width]`.
+///
+/// # Errors
+/// As [`volume_into`].
+pub fn volume_wave_steps(
+    on: &impl AsStream,
+    cells: &mut DeviceBuffer<f32>,
+    previous: &mut DeviceBuffer<f32>,
+    shape: [usize; 3],
+    stencil: &VolumeStencil<f32>,
+    steps: usize,
+) -> GpuResult<()> {
+    check_lens(&shape, cells, previous)?;
+    for _ in 0..steps {
+        volume_wave_into(on, cells, previous.as_mut_slice(), shape, stencil)?;
         mem::swap(cells, previous);
     }
     Ok(())

@@ -220,6 +220,24 @@ pub fn stencil_plane_plain<T: Real>(
     };
 }
 
+/// The seven-point stencil at a cell of `x: [depth, height, width]`, without the rule for fixed edges.
+#[inline(always)]
+fn at_volume<T: Real>(
+    cells: &[T],
+    [width, height, depth]: [usize; 3],
+    [x, y, z]: [usize; 3],
+    weights: Weights<T>,
+    boundary: u32,
+) -> T {
+    let at = |dx: isize, dy: isize, dz: isize| {
+        let plane = place(z as isize + dz, depth, boundary) * height;
+        let row = (plane + place(y as isize + dy, height, boundary)) * width;
+        cells[row + place(x as isize + dx, width, boundary)]
+    };
+    let (x, y) = ([at(-1, 0, 0), at(1, 0, 0)], [at(0, -1, 0), at(0, 1, 0)]);
+    weights.volume(at(0, 0, 0), x, y, [at(0, 0, -1), at(0, 0, 1)])
+}
+
 /// The plain seven-point stencil. `cells: [depth, height, width]`, `out` likewise; one thread a cell.
 #[kernel(f32, f64)]
 pub fn stencil_volume_plain<T: Real>(
@@ -230,22 +248,21 @@ pub fn stencil_volume_plain<T: Real>(
     boundary: u32,
     mut out: DisjointVolume<T>,
 ) {
-    let [width, height, depth] = [out.width(), out.height(), out.depth()];
-    let (x, y, z) = (index.x(), index.y(), index.z());
+    let shape = [out.width(), out.height(), out.depth()];
+    let place = [index.x(), index.y(), index.z()];
     let weights = Weights { centre, x: weights[0], y: weights[1], z: weights[2] };
     let Some(out) = out.get_mut(index) else { return };
-    let at = |dx: isize, dy: isize, dz: isize| {
-        let plane = place(z as isize + dz, depth, boundary) * height;
-        let row = (plane + place(y as isize + dy, height, boundary)) * width;
-        cells[row + place(x as isize + dx, width, boundary)]
-    };
-    let is_kept = is_edge(x, width) || is_edge(y, height) || is_edge(z, depth);
-    *out = if boundary == FIXED && is_kept {
-        at(0, 0, 0)
+    *out = if boundary == FIXED && is_on_edge(place, shape) {
+        cells[(place[2] * shape[1] + place[1]) * shape[0] + place[0]]
     } else {
-        let (x, y) = ([at(-1, 0, 0), at(1, 0, 0)], [at(0, -1, 0), at(0, 1, 0)]);
-        weights.volume(at(0, 0, 0), x, y, [at(0, 0, -1), at(0, 0, 1)])
+        at_volume(cells, shape, place, weights, boundary)
     };
+}
+
+/// Whether a cell of a volume is on one of its six faces.
+#[inline(always)]
+fn is_on_edge(place: [usize; 3], shape: [usize; 3]) -> bool {
+    is_edge(place[0], shape[0]) || is_edge(place[1], shape[1]) || is_edge(place[2], shape[2])
 }
 
 /// A step of the wave equation: `previous` becomes what comes after `cells`, `S(cells) - previous`, where `S` is the
@@ -268,5 +285,27 @@ pub fn stencil_wave<T: Real + core::ops::Sub<Output = T>>(
         cells[y * shape[0] + x]
     } else {
         at_plane(cells, shape, [x, y], weights, boundary) - *previous
+    };
+}
+
+/// A step of the wave equation in a volume: [`stencil_wave`](fn@stencil_wave) with the seven-point stencil. `cells` and `previous`
+/// are `[depth, height, width]`; edges as in [`stencil_volume_plain`](fn@stencil_volume_plain). One thread a cell.
+#[kernel(f32)]
+pub fn stencil_wave_volume<T: Real + core::ops::Sub<Output = T>>(
+    index: ThreadIndex3,
+    cells: &[T],
+    centre: T,
+    weights: [T; 3],
+    boundary: u32,
+    mut previous: DisjointVolume<T>,
+) {
+    let shape = [previous.width(), previous.height(), previous.depth()];
+    let place = [index.x(), index.y(), index.z()];
+    let weights = Weights { centre, x: weights[0], y: weights[1], z: weights[2] };
+    let Some(previous) = previous.get_mut(index) else { return };
+    *previous = if boundary == FIXED && is_on_edge(place, shape) {
+        cells[(place[2] * shape[1] + place[1]) * shape[0] + place[0]]
+    } else {
+        at_volume(cells, shape, place, weights, boundary) - *previous
     };
 }

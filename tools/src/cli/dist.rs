@@ -10,6 +10,7 @@ use ferrowarp_dist::{Checked, Communicator, DistError, World, ops, self_test};
 
 use super::error::CliError;
 use super::table::{Side, Table};
+use super::{dist_heat, dist_scale};
 
 /// How long ranks wait for each other's results.
 const RESULTS: Duration = Duration::from_secs(600);
@@ -26,10 +27,14 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run every collective and every operation over ranks, and check each against the CPU
+    /// Run every collective and every operation over ranks, and check each against the CPU or one device
     Demo(DemoArgs),
     /// Measure collectives by size, sorts and transposes
     Bench(bench::BenchArgs),
+    /// Heat that spreads over a plate, or waves on one, in slabs on all ranks: one film
+    Heat(dist_heat::HeatArgs),
+    /// Time stencils and particles on all ranks, beside one rank alone: weak and strong scaling
+    Scale(dist_scale::Args),
 }
 
 /// Options of `ferrowarp dist demo`.
@@ -54,6 +59,8 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     match &args.command {
         Command::Demo(args) => demo(args, out),
         Command::Bench(args) => bench::run(args, out),
+        Command::Heat(args) => dist_heat::run(args, out),
+        Command::Scale(args) => dist_scale::run(args, out),
     }
 }
 
@@ -92,12 +99,21 @@ fn demo(args: &DemoArgs, out: &mut impl Write) -> Result<(), CliError> {
     Ok(())
 }
 
+/// An error of work with other ranks, with the rank's name.
+pub(super) fn named(world: &World) -> impl Fn(CliError) -> CliError {
+    let rank = world.to_string();
+    move |error| match error {
+        CliError::Dist(source) => CliError::OfRank { rank: rank.clone(), source },
+        error => error,
+    }
+}
+
 /// "4 ranks"
-fn count(ranks: u32) -> String {
+pub(super) fn count(ranks: u32) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }
 
-fn device(gpu: &Gpu) -> String {
+pub(super) fn device(gpu: &Gpu) -> String {
     match gpu.backend() {
         Driver::Emulator => format!("emulated devices ({})", gpu.name()),
         Driver::Cuda => gpu.name().to_owned(),

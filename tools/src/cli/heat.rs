@@ -1,7 +1,7 @@
 //! `ferrowarp heat`: a plate on which heat spreads, or waves, as a film.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::film::{Reel, record};
@@ -40,7 +40,17 @@ pub(super) struct Args {
 }
 
 impl Args {
-    fn plate(&self, gpu: &Gpu) -> Plate {
+    /// The film that is wanted.
+    pub(super) fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// What the film is told of its pictures.
+    pub(super) fn reel(&self, plate: &Plate) -> Reel {
+        Reel { size: plate.size, frames: plate.frames, fps: self.fps }
+    }
+
+    pub(super) fn plate(&self, gpu: &Gpu) -> Plate {
         let motion = if self.wave { Motion::Wave } else { Motion::Heat };
         let suited = Plate::suited_to(gpu, motion);
         let or = |given: Option<u32>, suited| given.map_or(suited, |given| given as usize);
@@ -57,7 +67,7 @@ impl Args {
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), CliError> {
     let gpu = Gpu::new()?;
     let plate = args.plate(&gpu);
-    let reel = Reel { size: plate.size, frames: plate.frames, fps: args.fps };
+    let reel = args.reel(&plate);
     let report = record(&reel, &args.output, |show| plate.run(&gpu, show))?;
     describe(&gpu, &plate, &report, out)?;
     writeln!(out, "wrote {}", args.output.display())?;

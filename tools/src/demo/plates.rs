@@ -52,7 +52,31 @@ pub struct PlateReport {
     pub range: [f32; 2],
 }
 
+impl Motion {
+    /// What a step makes of a cell: heat, or with the step before a wave.
+    #[must_use]
+    pub fn stencil(self) -> PlaneStencil<f32> {
+        match self {
+            Self::Heat => heat(),
+            Self::Wave => wave(),
+        }
+    }
+
+    /// The picture of cells, of each a pixel.
+    #[must_use]
+    pub fn picture(self, cells: &[f32]) -> Vec<[u8; 4]> {
+        colours(self, cells)
+    }
+}
+
 impl Plate {
+    /// The cells at first: `[height, width]`.
+    #[must_use]
+    pub fn start(&self) -> Vec<f32> {
+        let [width, height] = self.size.map(|side| side as usize);
+        start(self.motion, width, height)
+    }
+
     /// Numbers that suit the device: what a GPU does in seconds, or an emulator.
     #[must_use]
     pub fn suited_to(gpu: &Gpu, motion: Motion) -> Self {

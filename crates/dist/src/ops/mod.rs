@@ -1,8 +1,9 @@
-//! Operations on arrays that are split over the ranks.
+//! Operations on data that is distributed over the ranks of a [`Communicator`](crate::Communicator), with the kernels of
+//! [`ferrowarp::ops`] on each rank. The feature `ops` has them.
 //!
 //! Each rank has a share of an array, [any length](Shares), perhaps none. The array is the shares in the order of the ranks.
-//! All ranks call an operation together, with the same options. The kernels are those of [`ferrowarp::ops`], of which each
-//! operation here has the name.
+//! Grids, particles and matrices are cut into [slabs](Slabs). All ranks call an operation together, with the same options and
+//! shapes.
 //!
 //! | operation | what each rank gives | what each rank gets |
 //! |---|---|---|
@@ -11,18 +12,29 @@
 //! | [`scan`] | its share | its share of the scan of the whole array |
 //! | [`sort`](mod@sort) | its share of keys, or of pairs | a share of the sorted array |
 //! | [`transpose`](mod@transpose) | rows of a matrix | rows of the transposed matrix |
+//! | [`stencil`] | a slab of a grid | the slab some steps later |
+//! | [`particles`] | the particles in its slab | those in its slab some steps later |
+//! | [`spmv`] | rows of a matrix, its share of a vector | its share of the product |
 //!
-//! Results depend on the input and the shares alone: they have the same bits in every run.
+//! Results of arrays, grids and particles depend on the input and the shares alone: they have the same bits in every run.
 
 pub mod histogram;
 mod memory;
+pub mod particles;
 mod parts;
 pub mod reduce;
 pub mod scan;
 mod self_test;
 mod shares;
+mod slabs;
 pub mod sort;
+pub mod spmv;
+pub mod stencil;
 pub mod transpose;
 
+pub use particles::SlabParticles;
 pub use self_test::self_test;
 pub use shares::Shares;
+pub use slabs::Slabs;
+pub use spmv::RowCsr;
+pub use stencil::{SlabGrid, SlabRule, Wave};

@@ -2,6 +2,8 @@
 //!
 //! Each rank knows what every rank gives, and computes what it should get by itself.
 
+#[cfg(feature = "ops")]
+mod domains;
 mod graph;
 mod moves;
 mod reductions;
@@ -24,7 +26,7 @@ pub struct Checked {
 }
 
 /// Runs every operation with all types and reductions, with sizes of 0 and more, even and uneven shares, on the device's stream
-/// and another. All ranks call it. Returns what this rank has found.
+/// and another; with the feature `ops` also those on distributed data, against the same ones on one device. All ranks call it. Returns what this rank has found.
 ///
 /// # Errors
 /// What an operation returns; wrong results are no error here.
@@ -33,5 +35,7 @@ pub fn self_test(ranks: &Communicator) -> DistResult<Vec<Checked>> {
     reductions::run(&mut tester)?;
     moves::run(&mut tester)?;
     graph::run(&mut tester)?;
+    #[cfg(feature = "ops")]
+    domains::run(&mut tester)?;
     Ok(tester.checked)
 }
