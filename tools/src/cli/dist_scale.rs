@@ -176,6 +176,7 @@ fn particles(all: &Communicator, ranks: &Communicator, scale: Scale) -> DistResu
     let cells = [cells[0], cells[1], slabs.len() as u32];
     let law = Law { cells, stiffness: 2000.0, damping: 20.0, gravity: 1.0, time_step: 0.004 };
     let first = rank * positions.len();
+    // Names are only carried along: beyond 2^32 they begin again.
     let moved = |(i, [x, y, z]): (usize, [f32; 3])| Particle {
         name: (first + i) as u32,
         position: [x, y, z + (rank * layers) as f32],

@@ -1,9 +1,10 @@
 //! Operations on distributed data, compared with the same ones on this rank's device alone.
 
 use bytemuck::Pod;
+use cuda_std::vector::Vec4;
 use ferrowarp::DeviceBuffer;
 use ferrowarp::ops::Scratch;
-use ferrowarp::ops::particles::Particles;
+use ferrowarp::ops::particles::{Particle, Particles};
 use ferrowarp::ops::spmv::{Csr, spmv_into};
 use ferrowarp::ops::stencil::{self, Boundary, PlaneStencil, VolumeStencil};
 
@@ -123,20 +124,20 @@ fn particles(tester: &mut Tester<'_>) -> DistResult<()> {
     let expected = alone.to_vec()?;
     let [places, speeds] = all.local()?;
     let (places, speeds) = (places.to_vec()?, speeds.to_vec()?);
-    let is_right = |(place, speed): &(&_, &_)| {
-        let (place, speed): (&cuda_std::vector::Vec4<f32>, &cuda_std::vector::Vec4<f32>) =
-            (place, speed);
-        let name = place.w.to_bits() as usize;
-        let same = |p: &ferrowarp::ops::particles::Particle| {
-            p.position == [place.x, place.y, place.z] && p.velocity == [speed.x, speed.y, speed.z]
-        };
-        expected.get(name).is_some_and(same)
+    let is_right = |(place, speed): &(&Vec4<f32>, &Vec4<f32>)| {
+        expected.get(place.w.to_bits() as usize).is_some_and(|own| is_at(own, **place, **speed))
     };
     let right = places.iter().zip(&speeds).filter(is_right).count();
     let lens = ranks.all_gather_host(ranks.gpu(), &[places.len() as u64])?;
     let lost = (lens.iter().sum::<u64>() as usize).abs_diff(N);
     tester.count("particles in slabs", places.len(), places.len() - right + lost);
     Ok(())
+}
+
+/// Whether a particle has this position and this velocity.
+fn is_at(particle: &Particle, place: Vec4<f32>, speed: Vec4<f32>) -> bool {
+    let Particle { position, velocity, .. } = *particle;
+    position == [place.x, place.y, place.z] && velocity == [speed.x, speed.y, speed.z]
 }
 
 /// Sums of small integers, which no order of additions rounds.
