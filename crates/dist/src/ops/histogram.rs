@@ -1,6 +1,7 @@
 //! Histograms of samples that are split over the ranks.
 //!
-//! Each rank counts its share by [`ferrowarp::ops::histogram`](mod@ferrowarp::ops::histogram), and the counts are added up over the ranks. They are integers: the
+//! Each rank counts its share by [`ferrowarp::ops::histogram`](mod@ferrowarp::ops::histogram), and the counts are added up over the
+//! ranks. They are integers: the
 //! result is the same in every run, with any number of ranks.
 //!
 //! ```

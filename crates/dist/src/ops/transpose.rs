@@ -1,7 +1,7 @@
 //! Transposes of a matrix that is split over the ranks by rows.
 //!
-//! Each rank transposes its rows in tiles, by [`ferrowarp::ops::transpose`](mod@ferrowarp::ops::transpose): then what each other rank gets of them lies in one piece. An
-//! uneven all-to-all exchanges the pieces, and a copy of rows puts them beside each other: the transpose of the
+//! Each rank transposes its rows in tiles, by [`ferrowarp::ops::transpose`](mod@ferrowarp::ops::transpose): then what each other
+//! rank gets of them lies in one piece. An uneven all-to-all exchanges the pieces, and a copy of rows puts them beside each other: the transpose of the
 //! distributed Fourier transforms (J. Choi, J. Dongarra and D. Walker, *Parallel matrix transpose algorithms on distributed memory
 //! concurrent computers*, 1995).
 //!

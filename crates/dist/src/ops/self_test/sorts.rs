@@ -23,7 +23,7 @@ enum Keys {
     /// One of three.
     Few,
     Equal,
-    /// Each larger than the one before, where the type has so many.
+    /// Each larger than the one before, where the type has that many.
     Ascending,
     /// Each smaller, so that each rank gets what another has.
     Descending,

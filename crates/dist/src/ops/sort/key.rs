@@ -40,7 +40,7 @@ pub trait RankKey: SortKey {
     fn of_rank_word(word: u64) -> Self;
 
     /// For each of `values` the first index of the sorted `x` whose key is not smaller. Only where [`MERGES`](Self::MERGES)
-    /// says so.
+    /// is true.
     #[doc(hidden)]
     fn lower_bounds(
         on: &impl AsStream,
@@ -49,7 +49,7 @@ pub trait RankKey: SortKey {
         out: &mut DeviceBuffer<u64>,
     ) -> GpuResult<()>;
 
-    /// Merges two runs; of equal keys those of `a` come first. Only where [`MERGES`](Self::MERGES) says so.
+    /// Merges two runs; of equal keys those of `a` come first. Only where [`MERGES`](Self::MERGES) is true.
     #[doc(hidden)]
     fn merge_runs(
         on: &impl AsStream,
