@@ -245,7 +245,10 @@ fn find(
                 }
                 // On most ports nothing listens, which says nothing.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) => reason = Some(format!("{}, port {}: {error}", host.0, host.1)),
+                // Another run that ends while it is asked says less than it did before.
+                Err(error) => {
+                    reason.get_or_insert_with(|| format!("{}, port {}: {error}", host.0, host.1));
+                }
             }
         }
         if start.elapsed() >= timeout {
