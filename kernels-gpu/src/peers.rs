@@ -119,7 +119,8 @@ pub unsafe fn all_reduce<T: Summand>(
     let to = out.as_mut_ptr();
     let from = if x.is_empty() { to.cast_const() } else { x.as_ptr() };
     let member = Member::begin(exchange);
-    let message = Message { from, to, n, is_aligned: (from.addr() | to.addr()) % QUAD_BYTES == 0 };
+    let is_aligned = (from.addr() | to.addr()).is_multiple_of(QUAD_BYTES);
+    let message = Message { from, to, n, is_aligned };
     let once = n * size_of::<T>() <= ONCE_BYTES;
     let parts = Parts::new::<T>(n, if once { 1 } else { exchange.ranks as usize });
     // On all ranks the same blocks have something to do.
