@@ -12,7 +12,7 @@
 //!
 //! Sums are made in the order of the ranks, so all devices get the same bits, in every run.
 //!
-//! A call needs no end of its own: a slot is written anew by the call after the next, which begins after all others
+//! A call needs no end of its own: a slot is written again by the call after the next, which begins after all others
 //! have begun the next one, and so have ended this one. That needs all calls to have the same number of blocks, each of
 //! which counts its calls by itself; so calls can be nodes of graphs.
 //!
@@ -36,7 +36,7 @@ pub const MAX_RANKS: usize = 8;
 pub const BLOCKS: u32 = 32;
 /// Threads in a block.
 pub const BLOCK: usize = 512;
-/// Up to so many bytes one shot is faster than two.
+/// Up to this many bytes one shot is faster than two.
 pub const ONCE_BYTES: usize = 256 << 10;
 
 /// Where the flags begin, behind the blocks' counts of their calls.
@@ -391,7 +391,7 @@ fn sum_quads<T: Summand>(member: Member, ranks: usize, i: usize) -> Quad {
     let mut quads = [Quad::new(0, 0, 0, 0); MAX_RANKS];
     each::<MAX_RANKS>(|r| {
         if r < ranks {
-            // SAFETY: all ranks have written their slots, and none writes them anew before this call ends.
+            // SAFETY: all ranks have written their slots, and none writes them again before this call ends.
             quads[r] = unsafe { member.slot(r).add(i).read() };
         }
     });

@@ -19,9 +19,8 @@
 //! [`ops::merge`](ferrowarp::ops::merge()), or sorts it again where that is faster (keys of fewer than 32 bits, values of 64,
 //! descending order, more runs than a merge has use for).
 //!
-//! Many keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and sorted while later batches
-//! are under way, with the same splitters and the same result ([`Method::ExchangeFirst`]). Where many keys have the same highest bits as
-//! the first key of a share, it is the sort that comes first.
+//! With [`Method::ExchangeFirst`] keys of 32 or 64 bits, ascending, are first exchanged, in batches, by their highest bits, and
+//! sorted while later batches are under way, with the same splitters and the same result.
 //!
 //! **Waits.** The host waits for the samples of each round, since lengths of messages come of them. The exchange and what
 //! follows it are then enqueued, like a launch.
@@ -69,12 +68,11 @@ use table::Table;
 /// What comes first. It does not change the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The exchange, of 2²² keys or more of each rank, where it can be; else the sort.
-    Auto,
     /// The sort of each share.
     SortFirst,
     /// The exchange by the highest bits of the keys: of keys of 32 or 64 bits, ascending, of which few have the same highest bits as
-    /// the first key of a share; of others the sort.
+    /// the first key of a share; of others the sort. (On two H200s it was the slower one: of 2³⁰ `u32` keys a rank 48 · 10⁹ keys
+    /// a second, and 64 · 10⁹ with the sort first.)
     ExchangeFirst,
 }
 
@@ -90,7 +88,7 @@ pub struct Options {
 impl Options {
     /// The smallest key first; shares that differ by one element at most, the longer ones first.
     pub const ASCENDING: Self =
-        Self { descending: false, keeps_shares: false, samples: None, method: Method::Auto };
+        Self { descending: false, keeps_shares: false, samples: None, method: Method::SortFirst };
     /// The largest key first; shares as above.
     pub const DESCENDING: Self = Self { descending: true, ..Self::ASCENDING };
 
@@ -113,14 +111,8 @@ impl Options {
         Self { method, ..self }
     }
 
-    fn is_by_bucket<K: RankKey>(self, keys: usize, ranks: u32) -> bool {
-        const MANY: usize = 1 << 22;
-        let is_wanted = match self.method {
-            Method::Auto => keys / ranks as usize >= MANY,
-            Method::SortFirst => false,
-            Method::ExchangeFirst => keys > 0,
-        };
-        is_wanted && K::MERGES && !self.descending
+    fn is_by_bucket<K: RankKey>(self, keys: usize) -> bool {
+        self.method == Method::ExchangeFirst && keys > 0 && K::MERGES && !self.descending
     }
 
     /// Whether the largest key comes first.
@@ -196,7 +188,7 @@ fn run<K: RankKey, V: SortValue>(
         true => before.clone(),
         false => Shares::even(before.total(), ranks.size()),
     };
-    let sorted = match options.is_by_bucket::<K>(before.total(), ranks.size()) {
+    let sorted = match options.is_by_bucket::<K>(before.total()) {
         false => Table::sorted(here, keys, values, options.local(), scratch)?,
         true => match by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)? {
             Outcome::Sorted(sorted) => return Ok(sorted),
