@@ -13,7 +13,7 @@ fn sparse(place: &Place, name: &str, bytes: u64) {
     File::create(place.path(name)).unwrap().set_len(bytes).unwrap();
 }
 
-/// The program with that much address space.
+/// The program with that much address space. glibc's arenas would reserve 64 MiB of it for each thread, which is no memory.
 fn with_address_space(place: &Place, kib: u32, args: &[&str]) -> Command {
     let mut command = Process::new("sh");
     command.current_dir(place.0.path()).args([
@@ -22,6 +22,7 @@ fn with_address_space(place: &Place, kib: u32, args: &[&str]) -> Command {
         "sh",
     ]);
     command.arg(program()).args(args).env("FERROWARP_DEVICE", "emulator");
+    command.env("MALLOC_ARENA_MAX", "1");
     Command::from_std(command)
 }
 
