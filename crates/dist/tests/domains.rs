@@ -7,6 +7,8 @@
 mod launcher;
 #[path = "domains/particles.rs"]
 mod particles;
+#[path = "collectives/program.rs"]
+mod program;
 #[path = "domains/samples.rs"]
 mod samples;
 #[path = "domains/sparse.rs"]
@@ -17,37 +19,11 @@ mod stencils;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrowarp_dist::{Communicator, DistError, DistResult, World};
+use ferrowarp_dist::{Communicator, DistResult, World};
 use samples::Samples;
 
 fn main() -> ExitCode {
-    // What the harness is asked by tools that list tests.
-    if std::env::args().any(|argument| argument == "--list") {
-        println!("domains: test");
-        return ExitCode::SUCCESS;
-    }
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> DistResult<()> {
-    match World::from_env() {
-        Err(DistError::NoLauncher) => {
-            check_all(&World::alone())?;
-            launcher::run_all(false);
-            Ok(())
-        }
-        world => {
-            let world = world?;
-            check_all(&world)?;
-            world.finish()
-        }
-    }
+    program::main("domains", check_all)
 }
 
 /// The seed that rank 0 has chosen.

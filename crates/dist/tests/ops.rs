@@ -4,6 +4,8 @@
 
 #[path = "collectives/launcher.rs"]
 mod launcher;
+#[path = "collectives/program.rs"]
+mod program;
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,33 +16,7 @@ use ferrowarp_dist::ops::{self, Shares, scan, sort, transpose};
 use ferrowarp_dist::{Communicator, DistError, DistResult, World};
 
 fn main() -> ExitCode {
-    // What the harness is asked by tools that list tests.
-    if std::env::args().any(|argument| argument == "--list") {
-        println!("ops: test");
-        return ExitCode::SUCCESS;
-    }
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> DistResult<()> {
-    match World::from_env() {
-        Err(DistError::NoLauncher) => {
-            check_all(&World::alone())?;
-            launcher::run_all(false);
-            Ok(())
-        }
-        world => {
-            let world = world?;
-            check_all(&world)?;
-            world.finish()
-        }
-    }
+    program::main("ops", check_all)
 }
 
 fn check_all(world: &World) -> DistResult<()> {

@@ -58,6 +58,8 @@ fn warm_function(
     have_sizes(args, kernel).then_some(function)
 }
 
+/// Makes the driver's call of a launch that needs nothing else.
+///
 /// # Safety
 /// As [`Launch::launch`].
 #[inline]
@@ -81,6 +83,8 @@ unsafe fn launch_warm(
         .with_gpu_context(|| format!("launching `{}`", kernel.name))
 }
 
+/// Checks a launch, and enqueues or records it in the order of its arguments' homes.
+///
 /// # Safety
 /// As [`Launch::launch`].
 #[cold]

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::shares::same_len;
 use crate::communicator::Communicator;
-use crate::error::{DistError, DistResult};
+use crate::error::DistResult;
 
 /// A length that is divided among ranks: each has a consecutive share, in the order of the ranks. Shares may differ, and may be 0
 /// where the operation does not say otherwise.
@@ -114,21 +115,8 @@ impl Slabs {
         len: usize,
     ) -> DistResult<()> {
         let size = ranks.size() as usize;
-        check_len(operation, "the list of shares", size, self.bounds.len() - 1)?;
-        check_len(operation, what, len, self.len())
-    }
-}
-
-/// An error unless a length is what it must be.
-pub(crate) fn check_len(
-    operation: &'static str,
-    what: &'static str,
-    expected: usize,
-    found: usize,
-) -> DistResult<()> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(DistError::Length { operation, what, expected, found }),
+        same_len(operation, "the list of shares", size, self.bounds.len() - 1)?;
+        same_len(operation, what, len, self.len())
     }
 }
 

@@ -8,7 +8,8 @@ use super::arrays::{Arrays, Vector, with_room};
 use super::{Cells, GpuError, OPERATION, Routes, SlabParticles, World};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
-use crate::ops::slabs::{Slabs, check_len};
+use crate::ops::shares::same_len;
+use crate::ops::slabs::Slabs;
 
 impl SlabParticles {
     /// Particles of which this rank has these; the first step brings each to the rank whose slab it is in. `slabs` divides the
@@ -105,8 +106,8 @@ fn divide(world: World, slabs: &Slabs, positions: &[[f32; 3]]) -> Vec<Vec<Vector
 
 /// That the slabs are those of the box, and that the kernels' indices hold them and `n` particles.
 fn check(ranks: &Communicator, world: World, slabs: &Slabs, n: usize) -> DistResult<()> {
-    check_len(OPERATION, "the list of shares", ranks.size() as usize, slabs.ranks() as usize)?;
-    check_len(OPERATION, "the sum of the shares", world.cells[2] as usize, slabs.len())?;
+    same_len(OPERATION, "the list of shares", ranks.size() as usize, slabs.ranks() as usize)?;
+    same_len(OPERATION, "the sum of the shares", world.cells[2] as usize, slabs.len())?;
     let operation = OPERATION;
     let [across, up, _] = world.cells.map(u64::from);
     let thickest = slabs.shares().into_iter().max().unwrap_or(0) as u64 + 2;

@@ -55,7 +55,8 @@ use ferrowarp::{AsStream, GpuError, Stream};
 use plan::{Parts, Plan, Rows};
 pub use value::MatrixValue;
 
-use super::slabs::{Slabs, check_len};
+use super::shares::same_len;
+use super::slabs::Slabs;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 
@@ -134,8 +135,8 @@ impl<T: MatrixValue> RowCsr<T> {
         x: &impl DeviceRead<T>,
         y: &mut impl DeviceWrite<T>,
     ) -> DistResult<()> {
-        check_len(OPERATION, "this rank's part of the vector", self.near.width(), x.len())?;
-        check_len(OPERATION, "this rank's part of the product", self.rows(), y.len())?;
+        same_len(OPERATION, "this rank's part of the vector", self.near.width(), x.len())?;
+        same_len(OPERATION, "this rank's part of the product", self.rows(), y.len())?;
         let (on, [near, far], [for_near, for_far]) =
             (on.as_stream(), &mut self.products, &mut self.scratch);
         T::take(&self.exchange, &self.taken, x, &mut self.sent)?;

@@ -50,7 +50,8 @@ use ferrowarp::{AsStream, Stream};
 pub use rule::{SlabRule, Wave};
 use strips::{Neighbours, Strips};
 
-use super::slabs::{Slabs, check_len};
+use super::shares::same_len;
+use super::slabs::Slabs;
 use crate::communicator::Communicator;
 use crate::error::{DistError, DistResult};
 
@@ -99,7 +100,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         slabs.check(OPERATION, ranks, "the sum of the shares", shape[0])?;
         check_thick(slabs)?;
         let (plane, planes) = (plane_of(&shape), slabs.range(ranks.rank()).len());
-        check_len(OPERATION, "this rank's slab", planes * plane, cells.len())?;
+        same_len(OPERATION, "this rank's slab", planes * plane, cells.len())?;
         let mut own = shape;
         own[0] = planes;
         let is_periodic = rule.boundary() == Boundary::Periodic;
@@ -128,7 +129,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
         let (gpu, parts) = (ranks.gpu(), slabs.scaled(plane_of(&shape)));
         let cells = cells.filter(|_| ranks.rank() == 0).unwrap_or_default();
         if ranks.rank() == 0 {
-            check_len(OPERATION, "what rank 0 gives", parts.len(), cells.len())?;
+            same_len(OPERATION, "what rank 0 gives", parts.len(), cells.len())?;
         }
         let all = DeviceBuffer::from_slice(gpu, cells)?;
         let mut own = DeviceBuffer::zeroed(gpu, parts.range(ranks.rank()).len())?;
@@ -141,7 +142,7 @@ impl<R: SlabRule<D>, const D: usize> SlabGrid<R, D> {
     /// # Errors
     /// [`Length`](DistError::Length) if it has another length than the slab.
     pub fn set_before(&mut self, before: DeviceBuffer<R::Cell>) -> DistResult<()> {
-        check_len(OPERATION, "the slab one step before", self.cells.len(), before.len())?;
+        same_len(OPERATION, "the slab one step before", self.cells.len(), before.len())?;
         self.other = before;
         Ok(())
     }
