@@ -5,3 +5,5 @@ mod crates;
 #[allow(dead_code, reason = "the other tests of hot modules use the rest")]
 #[path = "watch/stamps.rs"]
 mod stamps;
+#[path = "watch/types.rs"]
+mod types;

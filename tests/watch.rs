@@ -13,7 +13,5 @@ mod kernels;
 mod parts;
 #[path = "watch/stamps.rs"]
 mod stamps;
-#[path = "watch/types.rs"]
-mod types;
 #[path = "watch/versions.rs"]
 mod versions;

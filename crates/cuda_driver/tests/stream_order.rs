@@ -387,6 +387,110 @@ fn a_kernel_and_the_host_that_talk_are_silent() {
     });
 }
 
+// ---- flags between launches
+
+/// `notify` sets a flag, `notify_weakly` sets it without a release, and `wait` waits for it.
+const FLAGS: &str = ".version 7.0\n.target sm_70\n.address_size 64\n
+.visible .entry notify(.param .u64 notify_flag)
+{
+    .reg .b32 %r1;
+    .reg .b64 %rd1;
+    ld.param.u64 %rd1, [notify_flag];
+    mov.u32 %r1, 1;
+    st.release.gpu.global.u32 [%rd1], %r1;
+    ret;
+}
+.visible .entry notify_weakly(.param .u64 notify_weakly_flag)
+{
+    .reg .b32 %r1;
+    .reg .b64 %rd1;
+    ld.param.u64 %rd1, [notify_weakly_flag];
+    mov.u32 %r1, 1;
+    st.relaxed.gpu.global.u32 [%rd1], %r1;
+    ret;
+}
+.visible .entry wait(.param .u64 wait_flag)
+{
+    .reg .pred %p;
+    .reg .b32 %r1;
+    .reg .b64 %rd1;
+    ld.param.u64 %rd1, [wait_flag];
+AGAIN:
+    ld.acquire.gpu.global.u32 %r1, [%rd1];
+    setp.ne.u32 %p, %r1, 1;
+    @%p bra AGAIN;
+    ret;
+}";
+
+/// What a stream does beside its flag: by a kernel or by a fill.
+type Write = fn(CUstream, CUdeviceptr);
+
+fn fill(stream: CUstream, cell: CUdeviceptr) {
+    ok!(cuMemsetD32Async(cell, 40, 1, stream));
+}
+
+fn store_one(stream: CUstream, cell: CUdeviceptr) {
+    store(stream, cell, 1);
+}
+
+/// Another value: to store what is there is no race.
+fn store_two(stream: CUstream, cell: CUdeviceptr) {
+    store(stream, cell, 2);
+}
+
+/// One stream writes and then sets a flag by a kernel; another waits for the flag by a kernel and then writes the same word.
+fn in_the_order_of_a_flag([first, second]: [Write; 2], notify: &str) {
+    let ((one, other), cell, flag, module) =
+        (streams(), alloc(4), alloc(4), try_load(FLAGS).expect("it loads"));
+    ok!(cuMemsetD32Async(flag, 0, 1, one));
+    ok!(cuStreamSynchronize(one));
+    first(one, cell);
+    assert_eq!(launch(function(module, notify), one, &[host(&flag)]), 0);
+    assert_eq!(launch(function(module, "wait"), other, &[host(&flag)]), 0);
+    second(other, cell);
+}
+
+#[test]
+fn a_flag_of_launches_in_between_orders_kernels_and_fills() {
+    silent("a_flag_of_launches_in_between_orders_kernels_and_fills", || {
+        for first in [store_one as Write, fill] {
+            for second in [store_two as Write, fill] {
+                in_the_order_of_a_flag([first, second], "notify");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_flag_without_a_release_orders_no_kernels() {
+    let name = "a_flag_without_a_release_orders_no_kernels";
+    let body = || in_the_order_of_a_flag([store_one, store_two], "notify_weakly");
+    reported(name, body, |text| contains(text, &["data race: store", "kernel `store` on stream"]));
+}
+
+#[test]
+fn a_flag_without_a_release_orders_no_fills() {
+    let name = "a_flag_without_a_release_orders_no_fills";
+    let body = || in_the_order_of_a_flag([fill, fill], "notify_weakly");
+    reported(name, body, |text| contains(text, &["race between streams"]));
+}
+
+#[test]
+fn a_flag_orders_nothing_that_comes_after_it() {
+    let name = "a_flag_orders_nothing_that_comes_after_it";
+    let body = || {
+        let ((one, other), cell, flag) = (streams(), alloc(4), alloc(4));
+        let module = try_load(FLAGS).expect("it loads");
+        ok!(cuMemsetD32Async(flag, 0, 1, one));
+        ok!(cuStreamSynchronize(one));
+        assert_eq!(launch(function(module, "notify"), one, &[host(&flag)]), 0);
+        store(one, cell, 1);
+        assert_eq!(launch(function(module, "wait"), other, &[host(&flag)]), 0);
+        store(other, cell, 2);
+    };
+    reported(name, body, |text| contains(text, &["data race: store", "kernel `store` on stream"]));
+}
+
 // ---- pinned memory
 
 fn two_copies_to_one_buffer(ordered: bool) {

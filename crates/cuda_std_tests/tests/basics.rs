@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use basics_kernels::parameters::{Plus, Twice};
 use basics_kernels::{atomics, parameters, shared, warps};
+use cuda_std::Aligned;
 use cuda_std::launch::{LaunchConfig, Linear};
 use cuda_std_tests::{
     WARP, done, download, error_of, fails, lanes, on_gpu, poisoned, upload, warp_rows,
@@ -82,6 +83,23 @@ fn a_kernel_for_rust_cuda_runs() {
         parameters::vecadd::launch(gpu(), Linear::new(3, 128), &a_gpu, &a_gpu, c.as_device_ptr())
     });
     assert_eq!(download(&c), a.iter().map(|x| x + x).collect::<Vec<_>>());
+}
+
+#[test]
+fn aligned_elements_and_arguments_are_aligned_in_kernels() {
+    let row = |i: u32| Aligned::new(std::array::from_fn(|k| 100 * i + k as u32));
+    for n in [1, 33, 257] {
+        let rows: Vec<parameters::AlignedRow> = (0..n).map(row).collect();
+        let (x, mut out) = (upload(gpu(), &rows), poisoned(gpu(), rows.len()));
+        let (config, plus) = (LaunchConfig::for_num_elems(rows.len()), Aligned::new([5, 7]));
+        done(parameters::aligned_rows::launch(gpu(), config, plus, &x, &mut out));
+        let sum = |i: u32| 48 * 100 * i + (0..48).sum::<u32>() + 12;
+        let found: Vec<[u32; 3]> = download(&out).iter().map(|row| **row).collect();
+        assert_eq!(found, (0..n).map(|i| [sum(i), 0, 0]).collect::<Vec<_>>(), "{n} rows");
+        // What a value leaves of its bytes is zero.
+        let words: &[[u32; 64]] = bytemuck::cast_slice(&rows);
+        assert!(words.iter().all(|row| row[48..] == [0; 16]));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use core::mem::offset_of;
 
 use bytemuck::NoUninit;
+use cuda_std::Aligned;
 use cuda_std::prelude::*;
 use cuda_std::vector::split_vectors;
 
@@ -60,6 +61,25 @@ pub fn vector_sums(index: ThreadIndex, x: &[f32], mut out: DisjointSlice<f32>) {
 pub fn brighten(mut image: DisjointGrid<u8>, index: ThreadIndex2, by: &u8) {
     if let Some(pixel) = image.get_mut(index) {
         *pixel = pixel.saturating_add(*by);
+    }
+}
+
+/// A row of 48 words that begins at a multiple of 256 bytes.
+pub type AlignedRow = Aligned<[u32; 48], 256>;
+
+/// For each row the sum of its words plus both of `plus`, and how far the row and its result are from a multiple of 256 bytes.
+#[kernel]
+pub fn aligned_rows(
+    index: ThreadIndex,
+    plus: Aligned<[u32; 2], 16>,
+    rows: &[AlignedRow],
+    mut out: DisjointSlice<Aligned<[u32; 3], 256>>,
+) {
+    if let (Some(out), Some(row)) = (out.get_mut(index), rows.get(index.get())) {
+        let offset = |address: usize| (address % 256) as u32;
+        let sum = row.iter().chain(plus.iter()).sum();
+        let offsets = [(&raw const *row).addr(), (&raw const *out).addr()].map(offset);
+        *out = Aligned::new([sum, offsets[0], offsets[1]]);
     }
 }
 

@@ -178,6 +178,25 @@ impl Tree {
         self.height * BITS >= u32::BITS || block >> (self.height * BITS) == 0
     }
 
+    /// The blocks that it knows of.
+    pub fn blocks(&self) -> Vec<u32> {
+        let mut out = Vec::new();
+        let mut open: Vec<(&Node, u32, u32)> =
+            self.root.iter().map(|root| (&**root, self.height, 0)).collect();
+        while let Some((node, level, block)) = open.pop() {
+            match node {
+                Node::Leaf(_) => out.push(block),
+                Node::Inner(children) => {
+                    let some = children.iter().zip(0..).filter_map(|(own, index)| {
+                        Some((&**own.as_ref()?, level - 1, block | index << ((level - 1) * BITS)))
+                    });
+                    open.extend(some);
+                }
+            }
+        }
+        out
+    }
+
     /// True if it is the very same tree, not only an equal one.
     pub fn is(&self, other: &Self) -> bool {
         match (&self.root, &other.root) {
@@ -347,6 +366,9 @@ mod tests {
             assert_eq!(tree.get(block).map(|clock| clock.floor), Some(block % 1000 + 1));
         }
         assert!(tree.get(2).is_none() && tree.get(1 << 31).is_none());
+        let mut known = tree.blocks();
+        known.sort_unstable();
+        assert_eq!((known.as_slice(), Tree::default().blocks().len()), (&blocks[..], 0));
         assert!(tree.join(&Tree::of(16, BlockClock::all(5))).is(&tree), "it knew more");
         assert!(Tree::default().join(&tree).is(&tree) && tree.join(&Tree::default()).is(&tree));
         let more = tree.join(&Tree::of(16, BlockClock::all(50)));

@@ -10,7 +10,7 @@
 //! memory (`shadow`) keeps the accesses that later ones are compared with.
 //!
 //! So a race is found whenever both accesses *execute*, in whichever order they happened to run,
-//! and accesses that are ordered are not reported, with one exception below. Not found are:
+//! and accesses that are ordered are not reported. Not found are:
 //! - races on paths that were not taken, and with inputs that were not tried;
 //! - a store of the value that the other thread has stored;
 //! - strong accesses of different sizes to the same bytes, which the manual calls a race;
@@ -34,8 +34,8 @@
 //! that reads strongly with system scope may acquire what the host knows. What a kernel releases in
 //! host memory, the host may pass on: a thread that acquires from that memory is ordered after it.
 //!
-//! Reported although they are ordered are accesses in two launches if the order leads from one of them by the host's
-//! order to a release in a launch between them, or from an acquire in such a launch on by the host's order.
+//! Both kinds of order are followed together, through any number of launches (`reached`): from a launch by the host's order to
+//! a release in a later one, from the acquire in another launch by the host's order to what comes after that.
 //!
 //! A weak load that begins a compare-and-swap loop on the same address is not reported: compilers
 //! emit such loops, and the compare-and-swap detects a stale value.
@@ -44,6 +44,7 @@ mod clock;
 mod lanes;
 mod observer;
 mod pending_copies;
+mod reached;
 mod report;
 pub(super) mod runs;
 mod session;

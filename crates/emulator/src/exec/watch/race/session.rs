@@ -2,6 +2,7 @@
 
 use super::clock::Tree;
 use super::observer::RaceObserver;
+use super::reached::Reached;
 use super::report;
 use super::shadow::{Pages, ShadowAccess};
 use super::sync_cell::{Reach, SyncCells};
@@ -10,9 +11,10 @@ use super::transfer::Transfer;
 use crate::fault::{Access, StreamRace};
 use crate::isa::Scope;
 use crate::machine::stream_order::{Clock, Moment, Order};
-use crate::machine::{Check, LaunchContext, Observer, Program, Shape};
+use crate::machine::{Check, LaunchContext, Observer, Program, Shape, lanes};
 use crate::memory::GlobalMemory;
-use std::collections::{HashMap, VecDeque};
+use std::cell::LazyCell;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +37,8 @@ pub(super) struct Blocks {
     /// Where it stands among the host's operations, if that is known.
     pub moment: Option<Arc<Moment>>,
     ended: Arc<AtomicBool>,
+    /// What its blocks had acquired from others when they ended.
+    learnt: Arc<Mutex<Tree>>,
 }
 
 impl Blocks {
@@ -49,6 +53,12 @@ impl Blocks {
             (Some(own), Some(other)) => own.knows(other),
             _ => self.ended.load(Ordering::Acquire),
         }
+    }
+
+    /// One of its blocks has ended, and had acquired this.
+    pub fn learns(&self, tree: &Tree) {
+        let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        *learnt = learnt.join(tree);
     }
 
     /// Index of a block.
@@ -144,6 +154,30 @@ impl Session {
     pub fn launch_of(&self, block: u32) -> Option<Blocks> {
         let launches = self.launches();
         launches.lines.lines.values().flatten().find(|launch| launch.holds(block)).cloned()
+    }
+
+    /// The launches of some blocks, but for those in `found`, to which they are added.
+    pub fn launches_of(&self, blocks: &[u32], found: &mut HashSet<u32>) -> Vec<Blocks> {
+        let launches = self.launches();
+        let new = launches.lines.lines.values().flatten().filter(|launch| {
+            blocks.iter().any(|block| launch.holds(*block)) && found.insert(launch.base)
+        });
+        new.cloned().collect()
+    }
+
+    /// What the launches had acquired that were over at a moment, but for those in `found`, to which they are added.
+    pub fn learnt_before(&self, moment: &Moment, found: &mut HashSet<u32>) -> Vec<Tree> {
+        let launches = self.launches();
+        let is_over = |launch: &Blocks| {
+            launch.moment.as_deref().is_some_and(|own| {
+                (own.line, own.ticket) != (moment.line, moment.ticket) && moment.knows(own)
+            })
+        };
+        let all = launches.lines.lines.values().flatten();
+        let over = all.filter(|launch| is_over(launch) && found.insert(launch.base));
+        let learnt =
+            over.map(|launch| launch.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        learnt.filter(|tree| !tree.is_empty()).collect()
     }
 
     /// The launches that nothing orders before an operation.
@@ -262,6 +296,7 @@ impl RaceState {
             program: Arc::clone(launch.program),
             moment,
             ended: Arc::default(),
+            learnt: Arc::default(),
         };
         launches.next = own.base.saturating_add(count);
         launches.lines.push(own.moment.as_ref().map_or(0, |moment| moment.line), own.clone());
@@ -278,8 +313,11 @@ fn look(
     transfer: &Transfer,
     memory: &GlobalMemory,
 ) -> Result<(), Box<StreamRace>> {
+    let reached = LazyCell::new(|| Reached::new(session, Some(&transfer.moment), &Tree::default()));
     for other in session.transfers_beside(&transfer.moment) {
-        if let Some(race) = report::transfers(&other, transfer, memory) {
+        if let Some(race) = report::transfers(&other, transfer, memory)
+            && !reached.follows(&other.moment)
+        {
             return Err(Box::new(race));
         }
     }
@@ -290,8 +328,13 @@ fn look(
     let launch_of = |stripe: &ShadowAccess| launches.iter().find(|own| own.holds(stripe.block));
     for (area, writes) in &transfer.areas {
         for (start, end) in area.each_row() {
+            let is_over = |stripe: &ShadowAccess, launch: &Blocks| {
+                launch.moment.as_deref().is_some_and(|own| reached.follows(own))
+                    || lanes(stripe.lanes).all(|lane| reached.includes(stripe, lane))
+            };
             let found = session.pages.find(start, end, |stripe| {
-                (*writes || stripe.kind.access() != Access::Load) && launch_of(stripe).is_some()
+                (*writes || stripe.kind.access() != Access::Load)
+                    && launch_of(stripe).is_some_and(|launch| !is_over(stripe, launch))
             });
             if let Some((stripe, shared)) = found
                 && let Some(launch) = launch_of(&stripe)
@@ -362,6 +405,16 @@ impl RaceCheck<'_> {
     /// The kernel reads strongly, with system scope: it may know all that the host knows.
     pub(super) fn hears_host(&self) {
         self.heard.store(true, Ordering::Release);
+    }
+
+    /// What happens before a thread of this launch that has acquired `known`.
+    pub(super) fn reached(&self, known: &Tree) -> Reached {
+        Reached::new(&self.session, self.own.moment.as_ref(), known)
+    }
+
+    /// When the launch of a block began.
+    pub(super) fn moment_of(&self, block: u32) -> Option<Arc<Moment>> {
+        self.session.launch_of(block)?.moment
     }
 
     /// The copies and fills that nothing orders with this launch.

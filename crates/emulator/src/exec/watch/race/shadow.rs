@@ -8,6 +8,7 @@
 //! that happens before it, since every access that races with the earlier one races with the new
 //! one too.
 
+use super::clock::Tree;
 use super::lanes::Lanes;
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
@@ -138,6 +139,8 @@ pub trait HappensBefore {
     fn is_past(&self, block: u32) -> bool;
     /// Whether the scopes of two strong accesses include each other's threads.
     fn agree(&self, own: Scope, other: Scope, block: u32) -> bool;
+    /// Whether other launches lead from a lane's part in an earlier access to a thread that has acquired `known`.
+    fn is_reached(&self, old: &ShadowAccess, old_lane: usize, known: &Tree) -> bool;
     /// Whether a store leaves the bytes from one offset of the cell to another as they are.
     fn stores_same(&self, lane: usize, offset: u8, end: u8) -> bool;
 }
@@ -186,7 +189,7 @@ fn compare_lanes(
     while offset < high {
         let end = new.element_end(offset).min(old.element_end(offset)).min(high);
         if let Some((lane, old_lane)) =
-            unordered(view, new, old, (new.lanes_at(offset), old.lanes_at(offset)))
+            unordered(view, (new, old), (new.lanes_at(offset), old.lanes_at(offset)), allowed)
         {
             ordered = false;
             if allowed {
@@ -201,12 +204,13 @@ fn compare_lanes(
     if ordered { Relation::Ordered } else { Relation::Allowed }
 }
 
-/// A lane, and a lane of an earlier access that does not happen before it.
+/// A lane, and a lane of an earlier access that does not happen before it. The order by way of other launches takes longer to
+/// find, and is looked for only where it decides about a race: the accesses are not `allowed` to be unordered.
 fn unordered(
     view: &impl HappensBefore,
-    new: &ShadowAccess,
-    old: &ShadowAccess,
+    (new, old): (&ShadowAccess, &ShadowAccess),
     (lanes, old_lanes): (u32, u32),
+    allowed: bool,
 ) -> Option<(usize, usize)> {
     let same_warp = (new.block, new.warp) == (old.block, old.warp);
     for group in view.lanes().groups() {
@@ -223,8 +227,10 @@ fn unordered(
             let other = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             let others = if same_warp { mine & !(1 << other) } else { mine };
-            let known =
-                || clock.is_some_and(|clock| clock.includes(u32::from(old.warp), other, old.tick));
+            let known = || {
+                clock.is_some_and(|clock| clock.includes(u32::from(old.warp), other, old.tick))
+                    || (!allowed && view.is_reached(old, other, &group.clock.others))
+            };
             if others != 0 && !known() {
                 return Some((others.trailing_zeros() as usize, other));
             }

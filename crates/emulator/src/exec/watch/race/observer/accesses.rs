@@ -6,6 +6,7 @@ use super::warp_view::{Values, WarpView};
 use crate::exec::watch::race::report;
 use crate::exec::watch::race::runs::Run;
 use crate::exec::watch::race::shadow::{AccessKind, CELL_BYTES, Conflict, ShadowAccess};
+use crate::exec::watch::race::transfer::Transfer;
 use crate::fault::{Access, Kinship, TrapKind};
 use crate::isa::Order;
 use crate::machine::{Cx, Fault, MemoryLocation, Verdict};
@@ -49,6 +50,7 @@ impl RaceObserver<'_> {
                 floor: self.current.warps[request.warp as usize].floor(),
                 values,
                 line: (start - start % CELL_BYTES).wrapping_sub(base).wrapping_add(run.start),
+                reached: &self.reached,
             };
             let result = match own {
                 None => self
@@ -116,6 +118,7 @@ impl RaceObserver<'_> {
             for (area, writes) in transfer.areas.iter().filter(|(_, writes)| stores || *writes) {
                 if let Some(shared) = area.shared(run.start, run.end)
                     && !self.check.may_know(transfer)
+                    && !self.has_reached(request.warp, run.lanes, transfer)
                 {
                     let lane = run.lane_at(shared.0) as usize;
                     let access = (self.current.id, request.warp, lane, request.pc, request.kind);
@@ -130,6 +133,14 @@ impl RaceObserver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether other launches lead from a transfer to all of these lanes.
+    fn has_reached(&self, warp: u32, lanes: u32, transfer: &Transfer) -> bool {
+        let groups = self.current.warps[warp as usize].groups().iter();
+        groups.filter(|group| group.mask & lanes != 0).all(|group| {
+            self.reached.get(self.check, &group.clock.others).follows(&transfer.moment)
+        })
     }
 
     /// The part of a run that lies in one line, up to `end`.

@@ -10,7 +10,7 @@ use super::super::sync_cell::SyncCell;
 use super::super::traits::{EXCUSED, FENCE, REDUCTION, STORE, STRONG, UPDATE, WARP_SYNC};
 use super::super::transfer::Transfer;
 use super::accesses::Request;
-use super::warp_view::Values;
+use super::warp_view::{ReachedCache, Values};
 use crate::fault::Access;
 use crate::isa::{Order, Scope, Semantics};
 use crate::machine::{
@@ -66,6 +66,7 @@ pub struct RaceObserver<'m> {
     /// The copies and fills that nothing orders with the launch, and the session's count when they
     /// were looked up.
     pub(super) transfers: (u64, Vec<Arc<Transfer>>),
+    pub(super) reached: ReachedCache,
 }
 
 /// The barrier of a cluster.
@@ -97,6 +98,7 @@ impl<'m> RaceObserver<'m> {
             pending_copies: PendingCopies::default(),
             clusters: HashMap::new(),
             transfers: (0, Vec::new()),
+            reached: ReachedCache::default(),
         }
     }
 
@@ -151,6 +153,10 @@ impl Observer for RaceObserver<'_> {
     fn block_ends(&mut self, cx: &Cx<'_>) {
         self.turn_to(cx.block.number);
         self.pending_copies.forget(self.current.id);
+        let groups = self.current.warps.iter().flat_map(Lanes::groups);
+        for learnt in groups.map(|group| &group.clock.others).filter(|tree| !tree.is_empty()) {
+            self.check.own.learns(learnt);
+        }
         self.current.number = u64::MAX;
         if let Some(meeting) = self.clusters.get_mut(&first_of(cx)) {
             meeting.ended += 1;

@@ -1,12 +1,16 @@
 //! What shadow memory asks about the warp that performs an access.
 
+use crate::exec::watch::race::clock::Tree;
 use crate::exec::watch::race::lanes::Lanes;
+use crate::exec::watch::race::reached::Reached;
 use crate::exec::watch::race::session::RaceCheck;
-use crate::exec::watch::race::shadow::HappensBefore;
+use crate::exec::watch::race::shadow::{HappensBefore, ShadowAccess};
 use crate::exec::watch::race::sync_cell::Reach;
 use crate::isa::Scope;
 use crate::machine::{Frame, Touch, lanes};
 use crate::memory::access;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The warp at hand, as the shadow sees it.
 pub(super) struct WarpView<'a> {
@@ -17,6 +21,28 @@ pub(super) struct WarpView<'a> {
     pub(super) values: Option<&'a Values<'a>>,
     /// What the line's first byte is in this process.
     pub(super) line: u64,
+    pub(super) reached: &'a ReachedCache,
+}
+
+/// What was last found to happen before a thread, and what that thread had acquired.
+#[derive(Default)]
+pub(super) struct ReachedCache {
+    latest: RefCell<Option<(Tree, Rc<Reached>)>>,
+}
+
+impl ReachedCache {
+    /// What happens before a thread that has acquired `known`.
+    pub(super) fn get(&self, check: &RaceCheck<'_>, known: &Tree) -> Rc<Reached> {
+        let mut latest = self.latest.borrow_mut();
+        match &*latest {
+            Some((tree, reached)) if tree.is(known) => Rc::clone(reached),
+            _ => {
+                let reached = Rc::new(check.reached(known));
+                *latest = Some((known.clone(), Rc::clone(&reached)));
+                reached
+            }
+        }
+    }
 }
 
 /// What the lanes of a store write.
@@ -72,6 +98,15 @@ impl HappensBefore for WarpView<'_> {
 
     fn agree(&self, own: Scope, other: Scope, block: u32) -> bool {
         self.check.reaches(own, self.block, block) && self.check.reaches(other, block, self.block)
+    }
+
+    fn is_reached(&self, old: &ShadowAccess, old_lane: usize, known: &Tree) -> bool {
+        if self.check.owns(old.block) {
+            return false;
+        }
+        let reached = self.reached.get(self.check, known);
+        let over = self.check.moment_of(old.block).is_some_and(|moment| reached.follows(&moment));
+        over || reached.includes(old, old_lane)
     }
 
     fn stores_same(&self, lane: usize, offset: u8, end: u8) -> bool {
