@@ -190,7 +190,7 @@ fn run<K: RankKey, V: SortValue>(
     };
     let sorted = match options.is_by_bucket::<K>(before.total()) {
         false => Table::sorted(here, keys, values, options.local(), scratch)?,
-        true => match by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)? {
+        true => match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
             Outcome::Sorted(sorted) => return Ok(sorted),
             Outcome::Skewed(mut grouped) => {
                 grouped.sort(on, options.local(), scratch)?;
