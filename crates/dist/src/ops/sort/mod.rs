@@ -190,13 +190,15 @@ fn run<K: RankKey, V: SortValue>(
     };
     let sorted = match options.is_by_bucket::<K>(before.total()) {
         false => Table::sorted(here, keys, values, options.local(), scratch)?,
-        true => match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
-            Outcome::Sorted(sorted) => return Ok(sorted),
-            Outcome::Skewed(mut grouped) => {
-                grouped.sort(on, options.local(), scratch)?;
-                grouped
+        true => {
+            match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
+                Outcome::Sorted(sorted) => return Ok(sorted),
+                Outcome::Skewed(mut grouped) => {
+                    grouped.sort(on, options.local(), scratch)?;
+                    grouped
+                }
             }
-        },
+        }
     };
     let lens = split::lens(ranks, on, &sorted.keys, (&before, &after), options)?;
     let runs = sorted.exchange(ranks, on, &lens)?;

@@ -175,8 +175,7 @@ impl<'a, K: SortKey, V: SortValue> TableMut<'a, K, V> {
     /// The first `middle` rows, and the others.
     pub(super) fn split_at(self, middle: usize) -> (Self, Self) {
         let (keys, other_keys) = self.keys.split_at_mut(middle);
-        let (values, other_values) =
-            self.values.map(|values| values.split_at_mut(middle)).unzip();
+        let (values, other_values) = self.values.map(|values| values.split_at_mut(middle)).unzip();
         (Self { keys, values }, Self { keys: other_keys, values: other_values })
     }
 
