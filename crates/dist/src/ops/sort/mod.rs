@@ -28,7 +28,8 @@
 //! **Memory.** Beside the input, in units of the share (of the input or of the result, whichever is the larger), the result
 //! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
 //! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
-//! exchange comes first, what is sent and the result beside what was received and the scratch, 4.
+//! exchange comes first, the scratch, what is sent and the result, and an eighth for batches, which grows where few different
+//! highest bits make batches long.
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, ops::Scratch};
