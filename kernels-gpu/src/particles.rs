@@ -11,7 +11,8 @@
 //! 4. [`particles_move`](fn@particles_move) sums the forces and takes the step.
 //!
 //! A box that several devices share is cut into [slabs](Layers) along z. [`particles_route`](fn@particles_route) then finds which particles
-//! another slab needs, and [`particles_take`](fn@particles_take) brings these together, to be sent.
+//! another slab needs, [`particles_take`](fn@particles_take) writes messages of them, and [`particles_join`](fn@particles_join) puts what comes beside
+//! the slab's own. How many particles there are then only the device knows: kernels are launched for the most that there may be.
 //!
 //! Sources: S. Green, "Particle Simulation using CUDA", 2010 (grid and sort); P. A. Cundall and O. D. L. Strack,
 //! "A discrete numerical model for granular assemblies", 1979 (contacts of spring and dashpot).
@@ -152,27 +153,50 @@ impl Push {
     }
 }
 
-/// Counts the particles of each cell of a slab: `counts: [cells + 1]`, 0 before. `slots: [n]` becomes the cell of each
-/// particle, and how many of the cell were counted before it. `position: [n]`, x, y, z and the particle's name. One that is
-/// outside of the slab counts to the nearest layer.
+/// Which particles of an array of `len` a kernel is for: the first, and how many. `range: [2]` are where they begin and end; all
+/// are meant if it is empty.
+#[inline(always)]
+fn span(range: &[u32], len: usize) -> (usize, usize) {
+    let [first, end] = match range {
+        [first, end] => [*first as usize, (*end as usize).min(len)],
+        _ => [0, len],
+    };
+    (first, end.saturating_sub(first))
+}
+
+/// The number of particles: where the cell behind the last one begins.
+#[inline(always)]
+fn counted(starts: &[u32]) -> usize {
+    starts.last().map_or(0, |end| *end as usize)
+}
+
+/// Counts the particles of each cell of a slab: `counts: [cells + 1]`, 0 before. `slots: [most]` becomes the cell of each
+/// particle, and how many of the cell were counted before it. `position`: x, y, z and the particle's name. Those from `range[0]`
+/// on and before `range[1]` count, at most as many as there are slots; all if `range` is empty. One that is outside of the slab counts
+/// to the nearest layer.
 #[kernel(block = BLOCK)]
 pub fn particles_bin(
     index: ThreadIndex,
     world: World,
     slab: Layers,
+    range: &[u32],
     position: &[Vector],
     counts: AtomicSlice<u32>,
     mut slots: DisjointSlice<Vec2<u32>>,
 ) {
+    let (first, n) = span(range, position.len());
     let i = index.get();
+    if i >= n {
+        return;
+    }
     if let Some(slot) = slots.get_mut(index) {
-        let [x, y, z] = world.cell_at(vector(position[i]));
+        let [x, y, z] = world.cell_at(vector(position[first + i]));
         let cell = world.number(slab, [x, y, slab.nearest(z)]);
         *slot = Vec2::new(cell as u32, counts.fetch_add(cell, 1, Relaxed));
     }
 }
 
-/// Writes the number of each particle into its slot of its cell: `order: [n]`. `starts: [cells + 1]`.
+/// Writes the number of each particle into its slot of its cell: `order: [most]`. `starts: [cells + 1]`, `slots: [most]`.
 #[kernel(block = BLOCK)]
 pub fn particles_order(
     index: ThreadIndex,
@@ -180,19 +204,28 @@ pub fn particles_order(
     starts: &[u32],
     order: AtomicSlice<u32>,
 ) {
+    if index.get() >= counted(starts) {
+        return;
+    }
     if let Some(slot) = slots.get(index.get()) {
         let place = starts[slot.x as usize] + slot.y;
         order.store(place as usize, index.get() as u32, Relaxed);
     }
 }
 
-/// Brings the particles together by cells: all `[n]`, `starts: [cells + 1]`.
+/// Brings the particles together by cells: `slots`, `order` and what is sorted `[most]`, `starts: [cells + 1]`, `range`, `position`
+/// and `velocity` as [`particles_bin`](fn@particles_bin) has them.
 ///
 /// The slots of a cell were given in the order in which threads came. Here the particle of the lowest number
 /// comes first: the k-th place of a cell takes the number that has k lower ones in it.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the particles are a part of an array, which only the device knows"
+)]
 #[kernel(block = BLOCK)]
 pub fn particles_sort(
     index: ThreadIndex,
+    range: &[u32],
     slots: &[Vec2<u32>],
     starts: &[u32],
     order: &[u32],
@@ -201,7 +234,10 @@ pub fn particles_sort(
     mut sorted_position: DisjointSlice<Vector>,
     mut sorted_velocity: DisjointSlice<Vector>,
 ) {
-    let place = index.get();
+    let (place, (start, _)) = (index.get(), span(range, position.len()));
+    if place >= counted(starts) {
+        return;
+    }
     let (Some(to), Some(speed)) = (sorted_position.get_mut(index), sorted_velocity.get_mut(index))
     else {
         return;
@@ -216,13 +252,13 @@ pub fn particles_sort(
             from = candidate as usize;
         }
     }
-    *to = position[from];
-    *speed = velocity[from];
+    *to = position[start + from];
+    *speed = velocity[start + from];
 }
 
 /// Takes a step of the leapfrog: the forces change the speeds, the new speeds change the places.
 ///
-/// `position: [n]`, `velocity: [n]` as sorted, half a step behind the places; `starts: [cells + 1]`. The fourth
+/// `position: [most]`, `velocity: [most]` as sorted, half a step behind the places; `starts: [cells + 1]`. The fourth
 /// value of `moved_velocity` becomes the particle's energy before the step, at the speed of that moment: kinetic,
 /// in the field of gravity, in the walls, and half of that in its contacts. `starts` are those of the slab's cells; particles
 /// in its outermost layers lack the neighbours that lie beyond.
@@ -238,6 +274,9 @@ pub fn particles_move(
     mut moved_velocity: DisjointSlice<Vector>,
 ) {
     let i = index.get();
+    if i >= counted(starts) {
+        return;
+    }
     let (Some(new_position), Some(new_velocity)) =
         (moved_position.get_mut(index), moved_velocity.get_mut(index))
     else {
@@ -279,32 +318,44 @@ pub fn particles_energy(index: ThreadIndex, velocity: &[Vector], mut energy: Dis
     }
 }
 
+/// That a slab needs a particle, as a number: with the largest first, routes are those to the first slab first, and of a slab in
+/// the order of the particles; 0 is none, and the last.
+#[inline(always)]
+#[must_use]
+pub const fn route(slab: usize, particle: usize, index_bits: u32) -> u64 {
+    !((slab as u64) << index_bits | particle as u64)
+}
+
+/// The particle of a route.
+#[inline(always)]
+const fn particle_of(route: u64, index_bits: u32) -> usize {
+    (!route & !(u64::MAX << index_bits)) as usize
+}
+
 /// Lists which particles other slabs need: those that are in one, or in a layer beside it.
 ///
 /// `bounds: [slabs + 1]` are the layers where slabs begin, from 0 to all; `own` is the slab that the particles were in a step ago.
-/// Of `position: [n]` those from `first: [1]` on and before `end: [1]` are its own. `counts: [slabs + 1]`, 0 before, becomes how
-/// many each slab needs, and their sum. `routes` gets for each of them the slab times 2^32 plus the particle's
-/// index, in any order; those for which it is too short are counted all the same.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the particles are a part of an array, which only the device knows"
-)]
+/// Of `position` those from `range[0]` on and before `range[1]` are its own. `counts: [slabs + 1]`, 0 before, becomes how
+/// many each slab needs, and their sum. `routes`, 0 before, gets a [`route`] for each of them, in any order; those for which it is
+/// too short are counted all the same. An index of a particle has at most `index_bits` bits.
+#[expect(clippy::too_many_arguments, reason = "particles, slabs, and what each of them needs")]
 #[kernel(block = BLOCK)]
 pub fn particles_route(
     index: ThreadIndex,
     world: World,
+    index_bits: u32,
     own: u32,
     bounds: &[u32],
-    first: &[u32],
-    end: &[u32],
+    range: &[u32],
     position: &[Vector],
     counts: AtomicSlice<u32>,
     routes: AtomicSlice<u64>,
 ) {
-    let i = index.get();
-    if i < first[0] as usize || i >= (end[0] as usize).min(position.len()) {
+    let (first, n) = span(range, position.len());
+    if index.get() >= n {
         return;
     }
+    let i = first + index.get();
     let [_, _, layer] = world.cell_at(vector(position[i]));
     let (slabs, own) = (bounds.len().saturating_sub(1), own as usize);
     // Most are inside of their slab, where no other one needs them.
@@ -319,28 +370,139 @@ pub fn particles_route(
         counts.fetch_add(slab, 1, Relaxed);
         let place = counts.fetch_add(slabs, 1, Relaxed) as usize;
         if place < routes.len() {
-            routes.store(place, (slab as u64) << 32 | i as u64, Relaxed);
+            routes.store(place, route(slab, i, index_bits), Relaxed);
         }
     }
 }
 
-/// Brings the particles of routes together: `routes: [n]`, as [`particles_route`](fn@particles_route) lists them;
-/// `taken_position: [n]` and `taken_velocity: [n]`.
+/// Where messages lie, one after the other: that of slab `s` has the slots from `ends[s]` on and before `ends[s + 1]`, the first of
+/// which is its header, a position whose x has the bits of the number of particles.
+#[derive(Clone, Copy)]
+struct Messages<'a> {
+    ends: &'a [u32],
+}
+
+impl Messages<'_> {
+    fn slabs(self) -> usize {
+        self.ends.len().saturating_sub(1)
+    }
+
+    fn header(self, slab: usize) -> usize {
+        self.ends[slab] as usize
+    }
+
+    /// The most particles of a message.
+    fn room(self, slab: usize) -> u32 {
+        (self.ends[slab + 1] - self.ends[slab]).saturating_sub(1)
+    }
+}
+
+/// Writes the messages to other slabs: `taken_position` and `taken_velocity: [slots of all messages]`, slots as `ends: [slabs + 1]`
+/// says (see [`particles_join`](fn@particles_join)). `routes` and `counts` are as [`particles_route`](fn@particles_route) left them, sorted, and `position`
+/// and `velocity` those that the routes name.
+///
+/// A header has the number of particles for that slab even if it is more than the message has room for; then the last ones are missing. The
+/// greatest number for each slab since it was 0 is kept in `most: [slabs + 1]`.
+#[expect(clippy::too_many_arguments, reason = "routes, what they name, and messages")]
 #[kernel(block = BLOCK)]
 pub fn particles_take(
     index: ThreadIndex,
+    index_bits: u32,
     routes: &[u64],
+    counts: &[u32],
+    ends: &[u32],
     position: &[Vector],
     velocity: &[Vector],
+    most: AtomicSlice<u32>,
     mut taken_position: DisjointSlice<Vector>,
     mut taken_velocity: DisjointSlice<Vector>,
 ) {
-    let i = index.get();
+    let (slot, messages) = (index.get(), Messages { ends });
     let (Some(to), Some(speed)) = (taken_position.get_mut(index), taken_velocity.get_mut(index))
     else {
         return;
     };
-    let from = (routes[i] & 0xffff_ffff) as usize;
-    *to = position[from];
-    *speed = velocity[from];
+    let (mut slab, mut before) = (0, 0);
+    while slab < messages.slabs() && slot >= ends[slab + 1] as usize {
+        before += counts[slab] as usize;
+        slab += 1;
+    }
+    if slab == messages.slabs() {
+        return;
+    }
+    let own = slot - messages.header(slab);
+    if own == 0 {
+        *to = Vec4::new(f32::from_bits(counts[slab]), 0.0, 0.0, 0.0);
+        most.fetch_max(slab, counts[slab], Relaxed);
+    } else if own <= counts[slab] as usize
+        && let Some(&route) = routes.get(before + own - 1)
+    {
+        let from = particle_of(route, index_bits);
+        *to = position[from];
+        *speed = velocity[from];
+    }
+}
+
+/// Puts the particles of messages beside a slab's own: those from slabs before it in front of them, and those from slabs after it behind
+/// them, each in the order of the sender.
+///
+/// `received_position` and `received_velocity` hold the messages, of which that of slab `s` has the slots from `ends[s]` on and
+/// before `ends[s + 1]`, `ends: [slabs + 1]`; slab `slab` is this one. The slab's own particles are those from `place + own[0]` on and before
+/// `place + own[1]` of `position` and `velocity`. `range: [2]` becomes where all of them together begin and end. They are
+/// as many as `limit` at most, and as there is room for; the last ones are left out if they are more. How many they are is kept in
+/// the last word of `most: [slabs + 1]`, if it is the greatest number since that was 0.
+///
+/// The launch has a thread for each slot.
+#[expect(clippy::too_many_arguments, reason = "messages, the own particles, and both together")]
+#[kernel(block = BLOCK)]
+pub fn particles_join(
+    index: ThreadIndex,
+    slab: u32,
+    limit: u32,
+    place: u32,
+    ends: &[u32],
+    own: &[u32],
+    received_position: &[Vector],
+    received_velocity: &[Vector],
+    range: AtomicSlice<u32>,
+    most: AtomicSlice<u32>,
+    mut position: DisjointSlice<Vector>,
+    mut velocity: DisjointSlice<Vector>,
+) {
+    let (messages, this) = (Messages { ends }, slab as usize);
+    let count = |from: usize| {
+        let counted = received_position[messages.header(from)].x.to_bits();
+        if from == this { 0 } else { counted.min(messages.room(from)) as usize }
+    };
+    let slabs = messages.slabs();
+    let (mut before, mut after) = (0, 0);
+    for from in 0..slabs {
+        *(if from < this { &mut before } else { &mut after }) += count(from);
+    }
+    let (place, room) = (place as usize, position.len().min(velocity.len()));
+    let (first, end) = (place + own[0] as usize, (place + own[1] as usize).min(room));
+    let (n, begin) = (before + end.saturating_sub(first) + after, first.saturating_sub(before));
+    let t = index.get();
+    if t == 0 {
+        range.store(0, begin as u32, Relaxed);
+        range.store(1, (begin + n.min(limit as usize)).min(room) as u32, Relaxed);
+        most.fetch_max(slabs, n as u32, Relaxed);
+    }
+    // The message in which the particle `t` of all that came is, and its number there.
+    let (mut from, mut number) = (0, t);
+    while from < slabs && number >= count(from) {
+        number -= count(from);
+        from += 1;
+    }
+    let to = if t < before { begin + t } else { end + (t - before) };
+    if from == slabs || first > end || first < before || to >= room {
+        return;
+    }
+    let slot = messages.header(from) + 1 + number;
+    // SAFETY: 1. the arrays are reached in no other way; 2. `begin + t`, below `first` as `begin + before == first`, and
+    // `end + t - before`, at least `end >= first`, differ for different `t`; 3. each is written at once; 4. `to < room`.
+    unsafe {
+        *position.get_unchecked_mut(to) = received_position[slot];
+        *velocity.get_unchecked_mut(to) = received_velocity[slot];
+    }
 }

@@ -1,6 +1,8 @@
 //! Streams, events, threads: whatever overlaps, the uses of a buffer stay in order.
 
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use ferrowarp::{DeviceBox, DeviceBuffer, Event, Gpu, GpuResult, Stream, UnifiedBuffer};
 
@@ -170,6 +172,45 @@ fn memory_that_a_stream_adopts_is_in_order_before_and_afterwards() -> GpuResult<
         churn(&home, &mut words, 5)?;
         assert_eq!(words.to_vec()?, [churned(i, 2 * ROUNDS + sum + 5); LEN]);
     }
+    Ok(())
+}
+
+/// Work on one part does not wait for another part's stream; what uses all of it waits for both.
+#[test]
+fn parts_that_streams_adopt_do_not_wait_for_each_other() -> GpuResult<()> {
+    let (home, a, b) = (gpu().create_stream()?, gpu().create_stream()?, gpu().create_stream()?);
+    let mut words = DeviceBuffer::from_slice(&home, &[3u32; LEN])?;
+    churn(&home, &mut words, ROUNDS)?;
+    let (open, gate) = channel::<()>();
+    let (low, high) = words.as_mut_slice().split_at_mut(LEN / 2);
+    Stream::rehome_parts([(&a, low), (&b, high)], |mut parts| {
+        a.launch_host_func(move || gate.recv().is_ok())?;
+        churn(&a, &mut parts[0], 1)?;
+        churn(&b, &mut parts[1], 2)?;
+        assert!(b.synchronize_timeout(Duration::from_secs(60))?, "it waits for the other stream");
+        assert!(!a.is_idle()?);
+        Ok(())
+    })?;
+    assert!(!home.is_idle()?, "the home does not wait");
+    open.send(()).expect("the stream waits for it");
+    let mut expected = vec![churned(3, ROUNDS + 1); LEN / 2];
+    expected.extend(vec![churned(3, ROUNDS + 2); LEN / 2]);
+    assert_eq!(words.to_vec()?, expected);
+    Ok(())
+}
+
+#[test]
+fn parts_are_given_back_also_by_what_fails() -> GpuResult<()> {
+    let (home, a, b) = (gpu().create_stream()?, gpu().create_stream()?, gpu().create_stream()?);
+    let mut words = DeviceBuffer::from_slice(&home, &[3u32; LEN])?;
+    let (low, high) = words.as_mut_slice().split_at_mut(1);
+    let failed: GpuResult<()> = Stream::rehome_parts([(&a, low), (&b, high)], |mut parts| {
+        churn(&b, &mut parts[1], ROUNDS)?;
+        parts[0].copy_from_host(&[])
+    });
+    assert!(failed.is_err());
+    churn(&home, &mut words.slice_mut(1..), 1)?;
+    assert_eq!(words.to_vec()?[1..], [churned(3, ROUNDS + 1); LEN - 1]);
     Ok(())
 }
 

@@ -352,13 +352,14 @@ impl State {
         let (position, velocity) = (self.position.read(), self.velocity.read());
         let (counts, slots) = (&mut self.counts, &mut self.slots);
         counts.clear()?;
-        let layers = world.layers();
-        kernels::particles_bin::launch(on, config, world, layers, &position, counts, slots)?;
+        let (layers, all) = (world.layers(), &self.starts.slice(..0));
+        kernels::particles_bin::launch(on, config, world, layers, all, &position, counts, slots)?;
         scan::exclusive_into(on, &self.counts, &mut self.starts, &mut self.scan)?;
         kernels::particles_order::launch(on, config, &self.slots, &self.starts, &mut self.order)?;
         kernels::particles_sort::launch(
             on,
             config,
+            &self.starts.slice(..0),
             &self.slots,
             &self.starts,
             &self.order,

@@ -46,9 +46,22 @@ impl Scratch {
         Self::of_bytes(on, KEPT_BYTES)
     }
 
+    /// Scratch memory with room for an operation whose `scratch_bytes` are these, allocated, and freed, in the order of the
+    /// stream: see [`DeviceBuffer::zeroed_async`]. What it grows to later is not.
+    ///
+    /// # Errors
+    /// As [`DeviceBuffer::zeroed_async`].
+    pub fn with_bytes_async(on: &impl AsStream, bytes: usize) -> GpuResult<Self> {
+        // SAFETY: as for `of_bytes`.
+        Self::of(unsafe { DeviceBuffer::uninitialized_async(on, Self::bytes_of(bytes)) })
+    }
+
     fn of_bytes(on: &impl AsStream, bytes: usize) -> GpuResult<Self> {
-        // SAFETY: the counters are written next; an operation writes what it reads of the others.
-        let allocated = unsafe { DeviceBuffer::uninitialized(on, bytes) };
+        // SAFETY: `of` writes the counters; an operation writes what it reads of the others.
+        Self::of(unsafe { DeviceBuffer::uninitialized(on, bytes) })
+    }
+
+    fn of(allocated: GpuResult<DeviceBuffer<u8>>) -> GpuResult<Self> {
         let mut bytes = allocated.gpu_context("allocating scratch memory")?;
         bytes.slice_mut(..KEPT_BYTES).clear()?;
         Ok(Self { bytes })

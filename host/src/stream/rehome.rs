@@ -47,6 +47,48 @@ impl Stream {
         back.give()?;
         Ok(value)
     }
+
+    /// As [`rehome`](Self::rehome), of several parts of memory, each to a stream of its own: what `work` enqueues on one of
+    /// the streams with its part does not wait for what it enqueues on another one. `work` gets the parts in the order of `parts`.
+    ///
+    /// ```
+    /// use ferrowarp::{DeviceBuffer, Gpu, Stream};
+    ///
+    /// let gpu = Gpu::new()?;
+    /// let mut words = DeviceBuffer::from_slice(&gpu, &[1u32; 8])?;
+    /// let streams = [gpu.create_stream()?, gpu.create_stream()?];
+    /// let (low, high) = words.as_mut_slice().split_at_mut(5);
+    /// Stream::rehome_parts([(&streams[0], low), (&streams[1], high)], |mut parts| {
+    ///     parts.iter_mut().try_for_each(|part| part.clear()) // side by side
+    /// })?;
+    /// assert_eq!(words.to_vec()?, [0; 8]);
+    /// # Ok::<(), ferrowarp::GpuError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rehome`](Self::rehome).
+    pub fn rehome_parts<'a, T: Pod, R>(
+        parts: impl IntoIterator<Item = (&'a Stream, DeviceSliceMut<'a, T>)>,
+        work: impl FnOnce(Vec<DeviceSliceMut<'_, T>>) -> GpuResult<R>,
+    ) -> GpuResult<R> {
+        let (mut backs, mut lent) = (Vec::<Back<'_>>::new(), Vec::new());
+        for (stream, memory) in parts {
+            let (inner, home) = (&**stream.inner(), &**memory.home());
+            home.check_device(inner.context(), "the memory")?;
+            let is_lent = |back: &Back<'_>| back.is_of(inner, home);
+            if home.handle != inner.handle && !backs.iter().any(is_lent) {
+                inner.wait_stream(home)?;
+                backs.push(Back { stream: inner, home });
+            }
+            // SAFETY: the stream waits for all earlier uses, since `work` has enqueued none yet, and `backs` lets all later
+            // ones wait for it.
+            lent.push(unsafe { memory.at_home_of(stream.inner()) });
+        }
+        let value = work(lent)?;
+        let given: Vec<_> = backs.into_iter().map(Back::give).collect();
+        given.into_iter().collect::<GpuResult<()>>()?;
+        Ok(value)
+    }
 }
 
 /// Makes the home wait for the stream, however `work` ends.
@@ -56,6 +98,10 @@ struct Back<'a> {
 }
 
 impl Back<'_> {
+    fn is_of(&self, stream: &StreamInner, home: &StreamInner) -> bool {
+        self.stream.handle == stream.handle && self.home.handle == home.handle
+    }
+
     fn give(self) -> GpuResult<()> {
         let result = self.stream.make_homes_wait(&[self.home]);
         std::mem::forget(self);

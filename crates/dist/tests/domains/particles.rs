@@ -22,14 +22,16 @@ pub fn check(ranks: &Communicator, samples: &mut Samples) -> DistResult<usize> {
         let even = Slabs::even(layers as usize, ranks.size());
         for slabs in [even, anyhow, Slabs::of_shares(&last)] {
             let positions = anywhere(samples, n, cells);
-            as_on_one_device(ranks, samples.seed, world(cells, 0.004), &slabs, &positions, 25)?;
+            let world = world(cells, 0.004);
+            as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [25, 1])?;
         }
     }
     far_in_a_step(ranks, samples)?;
+    more_than_there_is_room_for(ranks, samples)?;
     every_pair(ranks, samples)?;
     wherever_they_begin(ranks, samples)?;
     what_does_not_fit_is_refused(ranks)?;
-    Ok(5)
+    Ok(6)
 }
 
 /// `n` particles anywhere in the box, some of them outside of it.
@@ -45,21 +47,22 @@ fn bits(particles: &[Particle]) -> Vec<Bits> {
     particles.iter().map(of).collect()
 }
 
-/// Runs the particles on all ranks and on this one alone. Returns the layers of the box in which each is, after each step.
+/// Runs the particles on all ranks and on this one alone. Returns the layers of the box in which each is, after each call for
+/// `together` steps.
 fn as_on_one_device(
     ranks: &Communicator,
     seed: u64,
     world: World,
     slabs: &Slabs,
     positions: &[[f32; 3]],
-    steps: usize,
+    [calls, together]: [usize; 2],
 ) -> DistResult<Vec<Vec<usize>>> {
     let given = (ranks.rank() == 0).then_some(positions);
     let mut all = SlabParticles::scatter(ranks, world, slabs, given)?;
     let mut alone = Particles::new(ranks.gpu(), world, positions)?;
     let mut layers = Vec::new();
-    for step in 0..=steps {
-        let what = format!("step {step} of {:?}, seed {seed}", slabs.shares());
+    for call in 0..=calls {
+        let what = format!("step {} of {:?}, seed {seed}", call * together, slabs.shares());
         let lens = ranks.all_gather_host(ranks.gpu(), &[all.len()? as u64])?;
         assert_eq!(lens.iter().sum::<u64>() as usize, positions.len(), "{what}");
         let expected = alone.to_vec()?;
@@ -69,8 +72,8 @@ fn as_on_one_device(
             assert_eq!(differs, None, "{what}: it is not as on one device");
         }
         layers.push(expected.iter().map(|p| layer(p, world)).collect());
-        all.step(1)?;
-        alone.step()?;
+        all.step(together)?;
+        (0..together).try_for_each(|_| alone.step())?;
     }
     Ok(layers)
 }
@@ -84,10 +87,25 @@ fn far_in_a_step(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> 
     let layers = 2 * ranks.size();
     let (world, slabs) = (world([3, 3, layers], 0.06), Slabs::even(layers as usize, ranks.size()));
     let positions = anywhere(samples, 150, world.cells);
-    let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, 6)?;
+    let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [6, 1])?;
     let far = |(a, b): (&usize, &usize)| slabs.rank_of(*a).abs_diff(slabs.rank_of(*b)) > 1;
     let jumps = seen.windows(2).flat_map(|two| two[0].iter().zip(&two[1])).filter(|two| far(*two));
     assert!(ranks.size() < 4 || jumps.count() > 0, "no particle flew over a slab");
+    Ok(())
+}
+
+/// Particles that burst from one layer into all of the box, many steps in a call: within a round there are more for a rank, and in
+/// its cells, than there were before.
+fn more_than_there_is_room_for(ranks: &Communicator, samples: &mut Samples) -> DistResult<()> {
+    let layers = 2 * ranks.size() + 2;
+    let (world, slabs) = (world([5, 5, layers], 0.01), Slabs::even(layers as usize, ranks.size()));
+    let positions = anywhere(samples, 500, [5, 5, 1]);
+    let seen = as_on_one_device(ranks, samples.seed, world, &slabs, &positions, [2, 30])?;
+    let in_last = |layers: &Vec<usize>| {
+        layers.iter().filter(|layer| slabs.rank_of(**layer) + 1 == ranks.size()).count()
+    };
+    let (first, most) = (in_last(&seen[0]), seen.iter().map(in_last).max());
+    assert!(ranks.size() == 1 || (first == 0 && most > Some(64)), "{first}, then {most:?}");
     Ok(())
 }
 

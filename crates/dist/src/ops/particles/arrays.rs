@@ -7,6 +7,7 @@ use cuda_std::vector::Vec4;
 use ferrowarp::Stream;
 use ferrowarp::memory::{DeviceBuffer, DeviceSlice};
 
+use super::room::Room;
 use crate::error::DistResult;
 
 /// A position or a velocity, with a fourth value: the name of the particle, or its energy.
@@ -31,7 +32,7 @@ impl Arrays {
     /// Room for `n` particles, and a quarter more if it was too little. What was there is lost then.
     pub(super) fn reserve(&mut self, on: &Stream, n: usize) -> DistResult<()> {
         if self.len() < n {
-            *self = Self::zeroed(on, with_room(n))?;
+            *self = Self::zeroed(on, n + n / 4)?;
         }
         Ok(())
     }
@@ -56,6 +57,50 @@ impl Arrays {
     }
 }
 
+/// The particles of a rank, with room before them and behind them for those of other ranks.
+pub(super) struct Placed {
+    pub(super) arrays: Arrays,
+    /// Where a step writes: as many are before it as may come of the ranks before.
+    pub(super) place: usize,
+    /// Where this rank's begin and end, from `place` on: `[2]`.
+    pub(super) own: DeviceBuffer<u32>,
+}
+
+impl Placed {
+    /// No particles, with that much room.
+    pub(super) fn empty(on: &Stream, room: &Room) -> DistResult<Self> {
+        let arrays = Arrays::zeroed(on, room.len() + room.len() / 4)?;
+        let place = room.front() + (arrays.len() - room.len()) / 2;
+        Ok(Self { arrays, place, own: DeviceBuffer::zeroed(on, 2)? })
+    }
+
+    /// Whether there is that much room.
+    pub(super) fn holds(&self, room: &Room) -> bool {
+        self.place >= room.front() && self.arrays.len() - self.place >= room.len() - room.front()
+    }
+
+    /// Positions and velocities from `place` on.
+    pub(super) fn slices(&self) -> [DeviceSlice<'_, Vector>; 2] {
+        self.arrays.slices(self.place..self.arrays.len())
+    }
+
+    /// Where this rank's particles are. Waits for what has been enqueued.
+    pub(super) fn own_range(&self) -> DistResult<Range<usize>> {
+        let own = self.own.to_vec()?;
+        let [first, end] = [own[0], own[1]].map(|index| self.place + index as usize);
+        Ok(first..end)
+    }
+
+    /// This rank's particles in arrays with more room. Waits for what has been enqueued.
+    pub(super) fn moved(&self, on: &Stream, room: &Room) -> DistResult<Self> {
+        let own = self.own_range()?;
+        let mut moved = Self::empty(on, room)?;
+        moved.own.copy_from_host(&[0, own.len() as u32])?;
+        moved.arrays.copy_from(moved.place, &self.arrays, own)?;
+        Ok(moved)
+    }
+}
+
 /// A buffer of `n` elements or more. What was there is lost if it grows.
 pub(super) fn reserve<T: Pod>(
     on: &Stream,
@@ -63,12 +108,7 @@ pub(super) fn reserve<T: Pod>(
     n: usize,
 ) -> DistResult<()> {
     if buffer.len() < n {
-        *buffer = DeviceBuffer::zeroed(on, with_room(n))?;
+        *buffer = DeviceBuffer::zeroed(on, n + n / 4)?;
     }
     Ok(())
-}
-
-/// `n`, and a quarter more.
-pub(super) fn with_room(n: usize) -> usize {
-    n + n / 4 + 64
 }

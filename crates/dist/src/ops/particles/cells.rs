@@ -8,7 +8,7 @@ use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::{Scratch, scan};
 use kernels_gpu::particles::{self as kernels, Layers, World};
 
-use super::arrays::{Arrays, reserve};
+use super::arrays::{Arrays, Placed, reserve};
 use crate::error::DistResult;
 
 /// The cells of a slab and of the layers beside it, with memory that is kept.
@@ -47,60 +47,66 @@ impl Cells {
         })
     }
 
-    /// Takes a step of the particles `range`, those of the slab and those beside it. They become sorted by cells at `place`;
-    /// `own: [2]` becomes where those that were in the slab begin and end.
-    pub(super) fn step(
+    /// Brings the particles from `range[0]` on and before `range[1]` together by cells, in their order within a cell. They are
+    /// those of the slab and those beside it, `most` at most.
+    pub(super) fn sort(
         &mut self,
         on: &Stream,
-        particles: &mut Arrays,
-        range: Range<usize>,
-        place: usize,
-        own: &mut DeviceBuffer<u32>,
+        particles: &Arrays,
+        range: &DeviceBuffer<u32>,
+        most: usize,
     ) -> DistResult<()> {
-        let n = range.len();
-        self.sort(on, particles, range)?;
-        let [position, velocity] = self.sorted.slices(0..n);
+        self.reserve(on, most)?;
+        let (world, layers, config) =
+            (self.world, self.layers, kernels::particles_bin::grid_for(most));
+        let Arrays { position, velocity } = particles;
+        let (mut slots, counts) = (self.slots.slice_mut(..most), &mut self.counts);
+        counts.clear()?;
+        kernels::particles_bin::launch(
+            on, config, world, layers, range, position, counts, &mut slots,
+        )?;
+        scan::exclusive_into(on, &self.counts, &mut self.starts, &mut self.scan)?;
+        let mut order = self.order.slice_mut(..most);
+        kernels::particles_order::launch(on, config, &slots, &self.starts, &mut order)?;
+        Ok(kernels::particles_sort::launch(
+            on,
+            config,
+            range,
+            &slots,
+            &self.starts,
+            &order,
+            position,
+            velocity,
+            &mut self.sorted.position.slice_mut(..most),
+            &mut self.sorted.velocity.slice_mut(..most),
+        )?)
+    }
+
+    /// Takes a step of the particles that were [sorted](Self::sort), `most` at most, to where `to` says. Its own are those that
+    /// were in the slab.
+    pub(super) fn take_step(
+        &mut self,
+        on: &Stream,
+        most: usize,
+        to: &mut Placed,
+    ) -> DistResult<()> {
+        let [position, velocity] = self.sorted.slices(0..most);
+        let place = to.place..to.place + most;
         kernels::particles_move::launch(
             on,
-            kernels::particles_move::grid_for(n),
+            kernels::particles_move::grid_for(most),
             self.world,
             self.layers,
             &self.starts,
             &position,
             &velocity,
-            &mut particles.position.slice_mut(place..place + n),
-            &mut particles.velocity.slice_mut(place..place + n),
+            &mut to.arrays.position.slice_mut(place.clone()),
+            &mut to.arrays.velocity.slice_mut(place),
         )?;
         let (first, end) = (self.own.start, self.own.end);
-        own.slice_mut(..1).copy_from_device(self.starts.slice(first..=first))?;
-        own.slice_mut(1..).copy_from_device(self.starts.slice(end..=end))?;
+        to.own.slice_mut(..1).copy_from_device(self.starts.slice(first..=first))?;
+        to.own.slice_mut(1..).copy_from_device(self.starts.slice(end..=end))?;
         Ok(())
-    }
-
-    /// Brings the particles `range` together by cells, in their order within a cell: [`Self::sorted`].
-    fn sort(&mut self, on: &Stream, particles: &Arrays, range: Range<usize>) -> DistResult<()> {
-        let n = range.len();
-        self.reserve(on, n)?;
-        let (config, [position, velocity]) =
-            (kernels::particles_bin::grid_for(n), particles.slices(range));
-        let mut slots = self.slots.slice_mut(..n);
-        let (world, layers, counts) = (self.world, self.layers, &mut self.counts);
-        counts.clear()?;
-        kernels::particles_bin::launch(on, config, world, layers, &position, counts, &mut slots)?;
-        scan::exclusive_into(on, &self.counts, &mut self.starts, &mut self.scan)?;
-        let mut order = self.order.slice_mut(..n);
-        kernels::particles_order::launch(on, config, &slots, &self.starts, &mut order)?;
-        Ok(kernels::particles_sort::launch(
-            on,
-            config,
-            &slots,
-            &self.starts,
-            &order,
-            &position,
-            &velocity,
-            &mut self.sorted.position.slice_mut(..n),
-            &mut self.sorted.velocity.slice_mut(..n),
-        )?)
     }
 
     fn reserve(&mut self, on: &Stream, n: usize) -> DistResult<()> {

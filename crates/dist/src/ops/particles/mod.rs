@@ -24,10 +24,14 @@
 //! # Method
 //!
 //! A slab is some layers of the cells in which contacts are looked for. Each step a rank lists which of its particles another one
-//! needs: those that are now in its slab, and those in the layers beside it, which push its own. All ranks tell each other how
-//! many these are, and exchange them as one group. Then each sorts what it has by cells, as on one device, and takes the step
-//! of its own. This is the spatial decomposition of S. Plimpton ("Fast Parallel Algorithms for Short-Range Molecular Dynamics",
-//! 1995), with ghosts and migrants in one message.
+//! needs: those that are now in its slab, and those in the layers beside it, which push its own. All ranks exchange these as one
+//! group. Then each sorts what it has by cells, as on one device, and takes the step of its own. This is the spatial decomposition of
+//! S. Plimpton ("Fast Parallel Algorithms for Short-Range Molecular Dynamics", 1995), with ghosts and migrants in one message.
+//!
+//! How many particles go where, only the devices know: no step waits for the host. A message has room for as many as there were in the
+//! steps before and some more, and begins with their number. After a round of at most 64 steps all ranks learn the greatest
+//! numbers of each. If a message or the cells of a rank had too little room, particles are missing, and all ranks repeat the
+//! round, with more room, from the particles that they had before it.
 //!
 //! What comes from ranks before this one is put in front of its own particles, and what comes from those after it behind them, each
 //! in the order of the sender: so particles of a cell are always in the order that they have on one device, where the cells of a
@@ -36,25 +40,30 @@
 
 mod arrays;
 mod cells;
+mod room;
 mod routes;
 mod start;
 
 use std::ops::Range;
 
-use ferrowarp::memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+use ferrowarp::memory::DeviceSlice;
 use ferrowarp::ops::particles::Particle;
 use ferrowarp::{AsStream, GpuError, Stream};
 pub use kernels_gpu::particles::World;
 
-use arrays::{Arrays, Vector, with_room};
+use arrays::{Arrays, Placed, Vector};
 use cells::Cells;
-use routes::{Exchange, Routes};
+use room::Room;
+use routes::Routes;
 
 use super::slabs::Slabs;
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 
 const OPERATION: &str = "particles in slabs";
+
+/// The most steps of a round, after which ranks learn whether all particles had room.
+const ROUND: usize = 64;
 
 /// Particles in a box, of which each rank has those in its slab: consecutive layers of cells along z. A rank may have no layers, or
 /// layers without particles. How evenly particles are divided is the caller's choice of slabs.
@@ -64,91 +73,91 @@ pub struct SlabParticles {
     ranks: Communicator,
     world: World,
     slabs: Slabs,
-    particles: Arrays,
-    /// Where those of the last step are: this rank's, and those from beside the slab, which are out of date.
-    used: Range<usize>,
-    /// Where this rank's begin and end among them: `[2]`.
-    own: DeviceBuffer<u32>,
+    now: Placed,
+    /// What a round of steps writes: it begins with the particles above, which stay until it is known that none is missing.
+    next: Placed,
+    /// For how many particles there is room; `None` before the first step.
+    room: Option<Room>,
     routes: Routes,
     cells: Cells,
 }
 
 impl SlabParticles {
-    /// Takes `steps` steps. All ranks call it, with the same number. Waits for numbers of particles in each step, if there are
-    /// several ranks.
+    /// Takes `steps` steps. All ranks call it, with the same number. Waits for the steps, if there are several ranks.
+    ///
+    /// Memory: three times the positions and velocities of this rank's particles and of those beside its slab.
     ///
     /// # Errors
     /// What [sends and receives](Communicator::group) return; errors of the driver, such as out of memory where more
     /// particles have come than there was room for.
     pub fn step(&mut self, steps: usize) -> DistResult<()> {
-        (0..steps).try_for_each(|_| self.step_once())
-    }
-
-    fn step_once(&mut self) -> DistResult<()> {
-        let range = match self.ranks.size() {
-            1 => self.used.clone(),
-            _ => self.exchange()?,
-        };
-        // In the middle: as much room before it as behind it.
-        let place = (self.particles.len() - range.len()) / 2;
-        self.used = place..place + range.len();
-        let (on, particles) = (self.ranks.gpu().stream(), &mut self.particles);
-        self.cells.step(on, particles, range, place, &mut self.own)
-    }
-
-    /// Brings this rank's particles together with those of others that it needs, and returns where they are.
-    fn exchange(&mut self) -> DistResult<Range<usize>> {
-        let moved = self.particles.slices(self.used.clone());
-        let exchange = self.routes.find(&self.ranks, self.world, moved, &self.own)?;
-        let [before, after] = exchange.of_both_sides(self.ranks.rank());
-        let own = self.used.start + exchange.own.start..self.used.start + exchange.own.end;
-        let own = self.make_room(own, before, after)?;
-        let range = own.start - before..own.end + after;
-        self.send_and_receive(&exchange, range.clone())?;
-        Ok(range)
-    }
-
-    /// Moves this rank's particles to where there is room before and after them, if there is too little.
-    fn make_room(
-        &mut self,
-        own: Range<usize>,
-        before: usize,
-        after: usize,
-    ) -> DistResult<Range<usize>> {
-        if before <= own.start && own.end + after <= self.particles.len() {
-            return Ok(own);
+        let mut left = steps;
+        while left > 0 {
+            // In the first step particles may come from anywhere.
+            let most = if self.room.is_none() { 1 } else { ROUND };
+            let taken = if self.ranks.size() == 1 { left } else { left.min(most) };
+            self.round(taken)?;
+            left -= taken;
         }
-        let n = before + own.len() + after;
-        let room = with_room(n);
-        let place = (room - n) / 2 + before;
-        let mut larger = Arrays::zeroed(self.ranks.gpu().stream(), room)?;
-        larger.copy_from(place, &self.particles, own.clone())?;
-        self.particles = larger;
-        Ok(place..place + own.len())
+        Ok(())
     }
 
-    /// Sends what others need, and receives what comes before and after this rank's particles in `range`.
-    fn send_and_receive(&mut self, exchange: &Exchange, range: Range<usize>) -> DistResult<()> {
-        let own = self.ranks.rank() as usize;
-        let mut lens = exchange.received.clone();
-        lens[own] = exchange.own.len();
-        let Arrays { position, velocity } = &mut self.particles;
-        let mut to_position = split(position.slice_mut(range.clone()), &lens);
-        let mut to_velocity = split(velocity.slice_mut(range), &lens);
-        let taken = &self.routes.taken;
-        let ends = Slabs::of_shares(&exchange.sent);
-        let from: Vec<_> = (0..ends.ranks()).map(|rank| taken.slices(ends.range(rank))).collect();
-        let mut group = self.ranks.group();
-        for (rank, [position, velocity]) in (0..).zip(&from) {
-            group = group.send(position, rank)?.send(velocity, rank)?;
-        }
-        let received = to_position.iter_mut().zip(&mut to_velocity);
-        for (rank, (position, velocity)) in (0..).zip(received) {
-            if rank as usize != own {
-                group = group.receive(position, rank)?.receive(velocity, rank)?;
+    /// Takes steps, again if particles were missing.
+    fn round(&mut self, steps: usize) -> DistResult<()> {
+        loop {
+            let room = self.room()?;
+            self.make_room(&room)?;
+            self.take_steps(steps, &room)?;
+            if self.ranks.size() > 1 {
+                let needs = self.routes.needs(&self.ranks)?;
+                if !room.held(&needs) {
+                    self.room = Some(room.grown(&needs));
+                    continue;
+                }
+                self.room = Some(room.after(&needs));
             }
+            std::mem::swap(&mut self.now, &mut self.next);
+            return Ok(());
         }
-        group.enqueue(self.ranks.gpu().stream())
+    }
+
+    /// The room of a round. Before the first step all ranks count what goes where.
+    fn room(&mut self) -> DistResult<Room> {
+        if let Some(room) = &self.room {
+            return Ok(room.clone());
+        }
+        let (rank, ranks, n) = (self.ranks.rank(), self.ranks.size(), self.own_range()?.len());
+        let mut room = Room::alone(rank, ranks, n);
+        if ranks > 1 {
+            let needs = self.routes.needs_at_start(&self.ranks, self.world, &self.now, n)?;
+            room = room.grown(&needs);
+        }
+        Ok(self.room.insert(room).clone())
+    }
+
+    fn make_room(&mut self, room: &Room) -> DistResult<()> {
+        let on = self.ranks.gpu().stream();
+        if !self.now.holds(room) {
+            self.now = self.now.moved(on, room)?;
+        }
+        if !self.next.holds(room) {
+            self.next = Placed::empty(on, room)?;
+        }
+        self.routes.begin_round(on, room)
+    }
+
+    fn take_steps(&mut self, steps: usize, room: &Room) -> DistResult<()> {
+        let (on, most) = (self.ranks.gpu().stream(), room.cells());
+        for step in 0..steps {
+            let from = if step == 0 { &mut self.now } else { &mut self.next };
+            if self.ranks.size() > 1 {
+                self.routes.exchange(&self.ranks, self.world, from, room)?;
+            }
+            self.routes.join(on, from, room)?;
+            self.cells.sort(on, &from.arrays, &self.routes.range, most)?;
+            self.cells.take_step(on, most, &mut self.next)?;
+        }
+        Ok(())
     }
 
     /// How many particles this rank has: those that were in its slab before the last step. Waits for the step.
@@ -170,9 +179,7 @@ impl SlabParticles {
     /// Where this rank's particles are.
     fn own_range(&self) -> DistResult<Range<usize>> {
         self.ranks.synchronize(self.ranks.gpu())?;
-        let own = self.own.to_vec()?;
-        let [first, end] = [own[0], own[1]].map(|index| self.used.start + index as usize);
-        Ok(first..end)
+        self.now.own_range()
     }
 
     /// This rank's positions and velocities on the device, each `[len]`: x, y, z, and the bits of the name or the energy. Waits
@@ -181,7 +188,7 @@ impl SlabParticles {
     /// # Errors
     /// As [`Communicator::synchronize`].
     pub fn local(&self) -> DistResult<[DeviceSlice<'_, Vector>; 2]> {
-        Ok(self.particles.slices(self.own_range()?))
+        Ok(self.now.arrays.slices(self.own_range()?))
     }
 
     /// All particles on the host of rank 0, in the order of their names; `None` on other ranks. All ranks call it. Waits for
@@ -225,17 +232,6 @@ impl AsStream for SlabParticles {
     fn as_stream(&self) -> &Stream {
         self.ranks.gpu().stream()
     }
-}
-
-/// Consecutive parts of these lengths.
-fn split<'a>(all: DeviceSliceMut<'a, Vector>, lens: &[usize]) -> Vec<DeviceSliceMut<'a, Vector>> {
-    let (mut rest, mut parts) = (all, Vec::with_capacity(lens.len()));
-    for len in lens {
-        let (part, further) = rest.split_at_mut(*len);
-        parts.push(part);
-        rest = further;
-    }
-    parts
 }
 
 /// Particles as the host sees them, in the order of their names.

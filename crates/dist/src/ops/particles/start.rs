@@ -4,8 +4,8 @@ use cuda_std::vector::Vec4;
 use ferrowarp::memory::DeviceBuffer;
 use ferrowarp::ops::particles::Particle;
 
-use super::arrays::{Arrays, Vector, with_room};
-use super::{Cells, GpuError, OPERATION, Routes, SlabParticles, World};
+use super::arrays::{Arrays, Placed, Vector};
+use super::{Cells, GpuError, OPERATION, Room, Routes, SlabParticles, World};
 use crate::communicator::Communicator;
 use crate::error::DistResult;
 use crate::ops::shares::same_len;
@@ -71,16 +71,17 @@ impl SlabParticles {
     ) -> DistResult<Self> {
         let n = own.len();
         check(ranks, world, slabs, n)?;
-        let (on, room) = (ranks.gpu().stream(), with_room(n));
-        let mut particles = Arrays::zeroed(on, room)?;
-        let place = (room - n) / 2;
-        particles.copy_from(place, own, 0..n)?;
+        let on = ranks.gpu().stream();
+        let room = Room::alone(ranks.rank(), ranks.size(), n);
+        let mut now = Placed::empty(on, &room)?;
+        now.arrays.copy_from(now.place, own, 0..n)?;
+        now.own.copy_from_host(&[0, n as u32])?;
         Ok(Self {
             world,
-            particles,
-            used: place..place + n,
-            own: DeviceBuffer::from_slice(on, &[0, n as u32])?,
-            routes: Routes::new(on, slabs, ranks.rank())?,
+            now,
+            next: Placed::empty(on, &Room::alone(ranks.rank(), ranks.size(), 0))?,
+            room: None,
+            routes: Routes::new(on, slabs, &room, ranks.rank())?,
             cells: Cells::new(on, world, slabs.range(ranks.rank()))?,
             ranks: ranks.clone(),
             slabs: slabs.clone(),

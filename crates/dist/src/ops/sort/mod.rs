@@ -28,7 +28,8 @@
 //! **Memory.** Beside the input, in units of the share (of the input or of the result, whichever is the larger), the result
 //! included: while each rank sorts, a sorted copy and the scratch, which keeps its size, 2; then the scratch, what is sent and
 //! what is received, 3; while the sort comes first, at the end the scratch, what was received and a merge of it, 3; while the
-//! exchange comes first, what is sent and the result beside what was received and the scratch, 4.
+//! exchange comes first, the scratch, what is sent and the result, and an eighth for batches, which grows where few different
+//! highest bits make batches long.
 //!
 //! ```
 //! use ferrowarp::{DeviceBuffer, ops::Scratch};
@@ -190,13 +191,15 @@ fn run<K: RankKey, V: SortValue>(
     };
     let sorted = match options.is_by_bucket::<K>(before.total()) {
         false => Table::sorted(here, keys, values, options.local(), scratch)?,
-        true => match by_bucket::sort(ranks, on, (keys, values), &after, options, scratch)? {
-            Outcome::Sorted(sorted) => return Ok(sorted),
-            Outcome::Skewed(mut grouped) => {
-                grouped.sort(on, options.local(), scratch)?;
-                grouped
+        true => {
+            match by_bucket::sort(ranks, on, (keys, values), (&before, &after), options, scratch)? {
+                Outcome::Sorted(sorted) => return Ok(sorted),
+                Outcome::Skewed(mut grouped) => {
+                    grouped.sort(on, options.local(), scratch)?;
+                    grouped
+                }
             }
-        },
+        }
     };
     let lens = split::lens(ranks, on, &sorted.keys, (&before, &after), options)?;
     let runs = sorted.exchange(ranks, on, &lens)?;

@@ -17,9 +17,13 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// `lens`: of each rank the length of each bucket.
-    pub(super) fn new<'a>(lens: impl Iterator<Item = &'a [u64]>) -> Self {
-        let starts: Vec<Vec<usize>> = lens.map(running).collect();
+    /// Of each rank where each bucket but the first begins, and how many keys it has.
+    pub(super) fn new<'a>(ranks: impl Iterator<Item = (&'a [u64], usize)>) -> Self {
+        let of_rank = |(starts, len): (&[u64], usize)| {
+            let starts = starts.iter().map(|start| *start as usize);
+            std::iter::once(0).chain(starts).chain([len]).collect()
+        };
+        let starts: Vec<Vec<usize>> = ranks.map(of_rank).collect();
         let sums = (0..=BUCKETS).map(|bucket| starts.iter().map(|own| own[bucket]).sum()).collect();
         Self { starts, sums }
     }
@@ -56,16 +60,6 @@ impl Buckets {
         });
         Search::within(open.collect(), end, most)
     }
-}
-
-/// The sums of all before each, and of all.
-fn running(lens: &[u64]) -> Vec<usize> {
-    let mut sum = 0;
-    let ends = lens.iter().map(|len| {
-        sum += *len as usize;
-        sum
-    });
-    std::iter::once(0).chain(ends).collect()
 }
 
 /// Who sends what to whom.
@@ -112,15 +106,15 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn lens(some: &[(usize, u64)]) -> Vec<u64> {
-        let mut lens = vec![0; BUCKETS];
-        some.iter().for_each(|(bucket, len)| lens[*bucket] = *len);
-        lens
+    /// Where the buckets but the first begin, if some have these numbers of keys and the others none.
+    fn starts(lens: &[(usize, u64)]) -> Vec<u64> {
+        let before = |bucket| lens.iter().filter(move |(other, _)| *other < bucket);
+        (1..BUCKETS).map(|bucket| before(bucket).map(|(_, len)| len).sum()).collect()
     }
 
     fn two_ranks() -> Buckets {
-        let lens = [lens(&[(0, 5), (3, 2), (9, 3)]), lens(&[(3, 4), (9, 1), (255, 5)])];
-        Buckets::new(lens.iter().map(Vec::as_slice))
+        let starts = [starts(&[(0, 5), (3, 2), (9, 3)]), starts(&[(3, 4), (9, 1), (255, 5)])];
+        Buckets::new(starts.iter().map(|starts| (&starts[..], 10)))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use ferrowarp::error::GpuResult;
-use ferrowarp::memory::DeviceSlice;
+use ferrowarp::memory::{DeviceSlice, DeviceSliceMut};
 use ferrowarp::ops::Scratch;
 use ferrowarp::ops::sort::{self as local, SortKey, SortOptions, SortValue};
 use ferrowarp::{AsStream, DeviceBuffer, Stream};
@@ -86,22 +86,36 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
         }
     }
 
-    /// Sorts some rows by themselves into rows of another table.
+    /// Sorts some rows by themselves into as many of another table.
     pub(super) fn sort_rows_into(
         &self,
         on: &impl AsStream,
         rows: Range<usize>,
-        (out, to): (&mut Self, Range<usize>),
+        out: &mut TableMut<'_, K, V>,
         options: SortOptions,
         scratch: &mut Scratch,
     ) -> GpuResult<()> {
-        let (from, mut keys) = (self.keys.slice(rows.clone()), out.keys.slice_mut(to.clone()));
+        let from = self.keys.slice(rows.clone());
         match (&self.values, &mut out.values) {
             (Some(of), Some(values)) => {
-                let out = (&mut keys, &mut values.slice_mut(to));
+                let out = (&mut out.keys, values);
                 local::sort_pairs_into(on, (&from, &of.slice(rows)), out, options, scratch)
             }
-            _ => local::sort_into(on, &from, &mut keys, options, scratch),
+            _ => local::sort_into(on, &from, &mut out.keys, options, scratch),
+        }
+    }
+
+    /// All rows, to be written.
+    pub(super) fn as_mut(&mut self) -> TableMut<'_, K, V> {
+        let values = self.values.as_mut().map(DeviceBuffer::as_mut_slice);
+        TableMut { keys: self.keys.as_mut_slice(), values }
+    }
+
+    /// What a sort of `n` rows takes of its scratch, in bytes.
+    pub(super) fn scratch_bytes(n: usize, has_values: bool) -> usize {
+        match has_values {
+            true => local::pairs_scratch_bytes::<K, V>(n),
+            false => local::scratch_bytes::<K>(n),
         }
     }
 
@@ -148,6 +162,53 @@ impl<K: SortKey, V: SortValue> Table<K, V> {
             (Some(values), Some(from)) => copy(values, from, rows),
             _ => Ok(()),
         }
+    }
+}
+
+/// Rows of a table, to be written.
+pub(super) struct TableMut<'a, K: SortKey, V: SortValue> {
+    pub(super) keys: DeviceSliceMut<'a, K>,
+    pub(super) values: Option<DeviceSliceMut<'a, V>>,
+}
+
+impl<'a, K: SortKey, V: SortValue> TableMut<'a, K, V> {
+    /// The first `middle` rows, and the others.
+    pub(super) fn split_at(self, middle: usize) -> (Self, Self) {
+        let (keys, other_keys) = self.keys.split_at_mut(middle);
+        let (values, other_values) = self.values.map(|values| values.split_at_mut(middle)).unzip();
+        (Self { keys, values }, Self { keys: other_keys, values: other_values })
+    }
+
+    /// Consecutive parts of these numbers of rows.
+    pub(super) fn divide(self, lens: impl IntoIterator<Item = usize>) -> Vec<Self> {
+        let mut rest = Some(self);
+        let part = |len| {
+            let all = rest.take().expect("each round leaves the rest");
+            let (part, behind) = all.split_at(len);
+            rest = Some(behind);
+            part
+        };
+        lens.into_iter().map(part).collect()
+    }
+
+    /// Makes each of the streams the home of a part while `work` runs, as [`Stream::rehome_parts`] does.
+    pub(super) fn rehome_parts<R>(
+        parts: Vec<(&'a Stream, Self)>,
+        work: impl FnOnce(Vec<TableMut<'_, K, V>>) -> DistResult<R>,
+    ) -> DistResult<R> {
+        let mut of_values = Vec::new();
+        let mut of_keys = Vec::new();
+        for (stream, Self { keys, values }) in parts {
+            of_keys.push((stream, keys));
+            of_values.extend(values.map(|values| (stream, values)));
+        }
+        Stream::rehome_parts(of_keys, |keys| {
+            Stream::rehome_parts(of_values, |values| {
+                let mut values = values.into_iter();
+                let table = |keys| TableMut { keys, values: values.next() };
+                Ok(work(keys.into_iter().map(table).collect()))
+            })
+        })?
     }
 }
 
