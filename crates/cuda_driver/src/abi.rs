@@ -124,6 +124,14 @@ pub struct MemLocation {
     pub id: c_int,
 }
 
+/// What names an allocation to other processes of the host, `CUipcMemHandle`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IpcMemHandle {
+    /// The driver's bytes.
+    pub reserved: [u8; 64],
+}
+
 /// How a context is made, `CUctxCreateParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
