@@ -25,6 +25,8 @@ mod exchange;
 mod kernels;
 mod memory;
 mod reduce;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
