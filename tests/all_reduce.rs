@@ -5,11 +5,11 @@ use std::cell::Cell;
 
 use bytemuck::Pod;
 use cuda_std::half::bf16;
-use cuda_std::launch::Instance;
+use cuda_std::launch::{Instance, LaunchConfig};
 use ferrowarp::{Backend, DeviceBuffer, GpuResult, Grid1, Stream};
 use kernels_gpu::peers::{
     Exchange, MAX_RANKS, Summand, all_reduce, all_reduce_lines, exchange_bytes, line_blocks,
-    lines_bytes, quad_blocks,
+    lines_bytes, pass, quad_blocks,
 };
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -185,12 +185,9 @@ fn many_calls_one_after_the_other() -> GpuResult<()> {
             let inputs: Vec<Vec<f32>> = (0..count).map(|_| floats(&mut rng, n)).collect();
             let mut values = ranks.upload(&inputs, skip)?;
             let mut expected = inputs;
-            let kernels: Vec<By> = kernels(4 * n, count)
-                .filter(|by| are_at_once(*by, 4 * n, count))
-                .cycle()
-                .take(4)
-                .collect();
-            for by in kernels {
+            let kernels: Vec<By> =
+                kernels(4 * n, count).filter(|by| are_at_once(*by, 4 * n, count)).collect();
+            for by in kernels.into_iter().cycle().take(4) {
                 ranks.sum(by, None, &mut values, skip)?;
                 if gpu().backend() == Backend::Emulator {
                     // Its race check does not see that what this call waits for orders the call after it, too.
@@ -250,19 +247,12 @@ fn flags_pass_between_streams() -> GpuResult<()> {
     gpu().synchronize()?;
     let flag = |which: usize| flags.as_device_ptr().address() + 4 * which as u64;
     for round in 1..=ROUNDS {
+        let one = LaunchConfig::for_num_elems(1);
         // SAFETY: both flags are there, and atomic accesses alone reach them.
         unsafe {
-            kernels_gpu::peers::pass::launch(
-                &streams[0],
-                Grid1::new(1),
-                flag(0),
-                round,
-                flag(1),
-                round,
-                0,
-            )?;
-            kernels_gpu::peers::pass::launch(&streams[1], Grid1::new(1), 0, 0, flag(0), round, 0)?;
-            kernels_gpu::peers::pass::launch(&streams[1], Grid1::new(1), flag(1), round, 0, 0, 0)?;
+            pass::launch(&streams[0], one, flag(0), round, flag(1), round, 0)?;
+            pass::launch(&streams[1], one, 0, 0, flag(0), round, 0)?;
+            pass::launch(&streams[1], one, flag(1), round, 0, 0, 0)?;
         }
     }
     streams.iter().try_for_each(Stream::synchronize)?;

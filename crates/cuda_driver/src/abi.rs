@@ -383,6 +383,7 @@ mod tests {
         assert_eq!(size_of::<CUlaunchConfig>(), 56);
         assert_eq!(size_of::<Copy2D>(), 128);
         assert_eq!((size_of::<MemLocation>(), size_of::<ContextParams>()), (8, 24));
+        assert_eq!((size_of::<IpcMemHandle>(), align_of::<IpcMemHandle>()), (64, 1));
     }
 
     #[test]
